@@ -1,0 +1,101 @@
+// Scaled dot-product attention in three implementations: MATH (unfused oracle), FLASH (tiled, online softmax with a
+// running rescale), EFFICIENT (fixed-size key chunks reduced alone, merged in ascending order).
+//
+// Semantics are PyTorch's: softmax(Q K^T * scale + mask) V; a fully masked row gives 0, never NaN.
+// Bit contract: a query row's output depends on its own query, its position and its keys alone. Key tiles start at
+// absolute multiples of the tile, so a row has the same bits in decode, in any prefill chunk and after a prefix hit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/dtype.h"
+#include "kernels/api/kv_layout.h"
+
+namespace dunlin::kernels {
+
+enum class AttentionBackend : uint8_t { kMath, kFlash, kEfficient };
+inline constexpr int kNumAttentionBackends = 3;
+// The order in which AUTO tries them.
+inline constexpr AttentionBackend kAutoOrder[kNumAttentionBackends] = {
+    AttentionBackend::kFlash, AttentionBackend::kEfficient, AttentionBackend::kMath};
+
+constexpr const char* Name(AttentionBackend backend) {
+  switch (backend) {
+    case AttentionBackend::kMath: return "math";
+    case AttentionBackend::kFlash: return "flash";
+    case AttentionBackend::kEfficient: return "efficient";
+  }
+  return "?";
+}
+
+// How a causal mask is aligned when there are fewer or more queries than keys. kTopLeft: row i sees keys 0..i
+// (PyTorch's is_causal). kBottomRight: the last row sees every key (a sequence continued from a cache; FlashAttention).
+enum class CausalAlignment : uint8_t { kTopLeft, kBottomRight };
+
+// What a call will ask of a backend; the question put to DeviceOps::supports_attention.
+struct AttentionTraits {
+  DType dtype;           // of K and V (and of the rounded Q and P where the backend rounds)
+  int32_t head_dim;      // > 0
+  int32_t num_heads;     // > 0
+  int32_t num_kv_heads;  // > 0, divides num_heads
+};
+
+// One sequence of a paged call. Its last `query_len` tokens are the rows; row i stands at absolute position
+// first_position + i and sees keys 0..first_position + i (causal is implied). Keys 0..kv_len-1 are in its pages,
+// those of this very call included; kv_len == first_position + query_len.
+struct SequenceSpan {
+  int32_t query_start;     // row of its first query in `query`
+  int32_t query_len;       // >= 0; 0 is skipped
+  int32_t first_position;  // >= 0
+  int32_t page_table_row;  // row of page_table
+};
+
+// Attention of a batch of sequences whose keys and values lie in KV pages (prefill and decode alike).
+struct PagedAttentionParams {
+  AttentionBackend backend;
+  const float* query;          // [num_tokens, num_heads, head_dim], rows query_stride floats apart; rotary applied
+  int64_t query_stride;        // floats, >= num_heads * head_dim
+  float* out;                  // [num_tokens, num_heads, head_dim], rows contiguous; must not alias query
+  const void* kv_pool;         // page 0
+  KvLayout layout;
+  int32_t layer;               // 0 <= layer < layout.shape.num_layers
+  int32_t num_heads;           // a multiple of layout.shape.num_kv_heads
+  const int32_t* page_table;   // [rows, page_table_stride] page ids; entries past a sequence's last page are not read
+  int64_t page_table_stride;   // entries
+  const SequenceSpan* sequences;
+  int32_t num_sequences;       // >= 0
+  float scale;                 // usually 1 / sqrt(head_dim)
+  void* workspace;             // 64-byte aligned
+  size_t workspace_bytes;      // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
+};
+
+// The largest call a workspace must serve.
+struct PagedAttentionPlan {
+  AttentionTraits traits;
+  int32_t max_query_tokens;  // rows of one sequence in one call
+  int32_t max_kv_tokens;     // keys of one sequence
+};
+
+// Attention on dense tensors, the form of the benches and of the reference tests. K and V are packed on the way in.
+struct DenseAttentionParams {
+  AttentionBackend backend;
+  DType dtype;            // of q, k, v, out: kF32, kF16 or kBF16
+  const void* q;          // [batch, num_heads, q_len, head_dim], contiguous
+  const void* k;          // [batch, num_kv_heads, kv_len, head_dim], contiguous
+  const void* v;          // as k
+  void* out;              // as q
+  int32_t batch;          // >= 0
+  int32_t num_heads;      // a multiple of num_kv_heads
+  int32_t num_kv_heads;
+  int32_t q_len;          // >= 0
+  int32_t kv_len;         // >= 0; 0 gives zeros
+  int32_t head_dim;
+  bool causal;
+  CausalAlignment alignment;  // read only when causal
+  float scale;
+  void* workspace;            // 64-byte aligned
+  size_t workspace_bytes;     // >= DeviceOps::dense_attention_workspace(params); MATH's holds all of S
+};
+
+}  // namespace dunlin::kernels

@@ -1,0 +1,85 @@
+// A compute device: a const table of functions (DeviceOps) over an opaque context. The engine sees only this.
+//
+// Thread rule: one Device may be used by several engine threads at once; calls of one thread are ordered. On the CPU a
+// call has finished when it returns; on CUDA it is enqueued and `synchronize` waits. No launcher allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/api/attention.h"
+#include "kernels/api/gemm.h"
+#include "kernels/api/layer_ops.h"
+#include "kernels/api/status.h"
+
+namespace dunlin::kernels {
+
+enum class DeviceKind : uint8_t { kCpu, kCuda };
+constexpr const char* Name(DeviceKind kind) { return kind == DeviceKind::kCpu ? "cpu" : "cuda"; }
+
+struct DeviceContext;  // private to each device
+
+struct DeviceOps {
+  DeviceKind kind;
+
+  // Memory. allocate returns 64-byte aligned zeroed memory, or null. Copies are host <-> device.
+  void* (*allocate)(DeviceContext*, size_t bytes);
+  void (*release)(DeviceContext*, void* memory, size_t bytes);
+  KernelStatus (*copy_to_device)(DeviceContext*, void* device, const void* host, size_t bytes);
+  KernelStatus (*copy_to_host)(DeviceContext*, void* host, const void* device, size_t bytes);
+  KernelStatus (*synchronize)(DeviceContext*);
+
+  // Weights and GEMM.
+  size_t (*packed_weight_bytes)(Precision, int64_t out_features, int64_t in_features);
+  KernelStatus (*pack_weight)(DeviceContext*, const PackWeightParams&);
+  size_t (*activation_bytes)(Precision, int32_t rows, int32_t columns);
+  KernelStatus (*gemm)(DeviceContext*, const GemmParams&);
+  KernelStatus (*gather_rows)(DeviceContext*, const GatherRowsParams&);
+
+  // Between the GEMMs.
+  KernelStatus (*norm)(DeviceContext*, const NormParams&);
+  KernelStatus (*quantize)(DeviceContext*, const QuantizeParams&);
+  KernelStatus (*activate)(DeviceContext*, const ActivateParams&);
+  KernelStatus (*rotary_table)(DeviceContext*, const RotaryTableParams&);
+  KernelStatus (*rotate_and_store_kv)(DeviceContext*, const RotateAndStoreKvParams&);
+
+  // Attention. supports_attention appends one sentence per unmet condition to reasons (may be null) and returns
+  // whether there was none; a launch never discovers an unsupported case.
+  bool (*supports_attention)(const DeviceContext*, AttentionBackend, const AttentionTraits&,
+                             std::vector<std::string>* reasons);
+  size_t (*paged_attention_workspace)(const DeviceContext*, AttentionBackend, const PagedAttentionPlan&);
+  KernelStatus (*paged_attention)(DeviceContext*, const PagedAttentionParams&);
+  size_t (*dense_attention_workspace)(const DeviceContext*, const DenseAttentionParams&);
+  KernelStatus (*dense_attention)(DeviceContext*, const DenseAttentionParams&);
+};
+
+// How a device is opened.
+struct DeviceOptions {
+  int num_threads = 0;       // compute threads, the caller's included; 0 takes what the process may use
+  std::string cpu_variant;   // "", "portable" or "avx512": "" takes the best this processor has
+};
+
+struct Device {
+  const DeviceOps* ops = nullptr;
+  DeviceContext* context = nullptr;
+  std::string description;   // "cpu (avx512, 2 threads)", for logs
+
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device() {
+    if (close != nullptr) close(context);
+  }
+  void (*close)(DeviceContext*) = nullptr;
+};
+
+// Opens a device, or returns null with the reason in *error (no such device, variant the processor lacks, ...).
+std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options, std::string* error);
+
+// The CPU variants this processor can run, best first ("avx512", "portable"); tests iterate over them.
+std::vector<std::string> AvailableCpuVariants();
+
+}  // namespace dunlin::kernels

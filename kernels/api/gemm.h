@@ -1,0 +1,63 @@
+// out = A W^T for linear layers, W packed once at load in a layout that only the device knows.
+//
+// Bit contract: every output element is one chain over K in ascending order, in blocks that all M share; threads split
+// rows and columns, never K. So a row has the same bits for M = 1 and M = 2048.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/dtype.h"
+
+namespace dunlin::kernels {
+
+// A weight matrix [out_features, in_features] in device memory. One layout serves M = 1 and M = 2048, and row gather.
+struct PackedWeight {
+  void* data = nullptr;     // device memory of DeviceOps::packed_weight_bytes, 64-byte aligned; includes FP8 row scales
+  Precision precision = Precision::kFp32;
+  int64_t out_features = 0;  // N
+  int64_t in_features = 0;   // K
+};
+
+// Writes rows [row_begin, row_begin + num_rows) of a packed weight from a plain matrix in host memory.
+// FP8: each row is scaled by amax / 448 (1 for a zero row), rounded to nearest even, saturating.
+struct PackWeightParams {
+  PackedWeight* weight;
+  const void* source;     // element (n, k) of the part at source[n * row_stride + k * column_stride]
+  DType source_dtype;     // kF32, kF16, kBF16
+  int64_t row_stride;     // elements
+  int64_t column_stride;  // elements; row_stride and column_stride swap for a transposed (Conv1D) source
+  int64_t row_begin;      // first output feature written: fused QKV is packed part by part
+  int64_t num_rows;
+};
+
+// GEMM input rows in the form that a precision multiplies; layout private to the device.
+// CPU: fp32 and fp16 hold FP32 values, bf16 holds BF16, fp8 holds E4M3 values widened to BF16 and one FP32 scale a row.
+struct Activation {
+  void* data = nullptr;  // DeviceOps::activation_bytes(precision, capacity_rows, columns), 64-byte aligned
+  Precision precision = Precision::kFp32;
+  int32_t capacity_rows = 0;
+  int32_t columns = 0;   // K
+};
+
+// out[m, n] = sum_k in[m, k] * weight[n, k] + bias[n] + residual[m, n].
+struct GemmParams {
+  const Activation* in;        // num_rows rows valid; precision and columns equal the weight's
+  const PackedWeight* weight;
+  const float* bias;           // [N] or null
+  const float* residual;       // [num_rows, N], rows out_stride apart, or null; may be out itself
+  float* out;                  // [num_rows, N]
+  int64_t out_stride;          // floats, >= N
+  int32_t num_rows;            // >= 0
+};
+
+// out[i, :] = weight[ids[i], :] in FP32 (FP8: dequantised), added to what is there when accumulate is set.
+struct GatherRowsParams {
+  const PackedWeight* weight;
+  const int32_t* ids;     // [num_rows], 0 <= id < weight->out_features
+  float* out;             // [num_rows, K], contiguous
+  int32_t num_rows;
+  bool accumulate;
+};
+
+}  // namespace dunlin::kernels

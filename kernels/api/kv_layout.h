@@ -1,0 +1,52 @@
+// Where a token's key and value lie inside a KV page. The scheduler sees page ids and counts; only kernels know bytes.
+//
+// A page holds `tokens_per_page` consecutive tokens of one sequence for every layer and KV head of a model, in
+// `page_bytes` bytes at pool + page_id * page_bytes. Inside a page: layer-major, then KV head, then K block and V block.
+// The order inside a K or V block belongs to the device and dtype (CPU: kernels/cpu/kv_block.h).
+// Unused slots may hold anything, NaN too: whoever writes the first token of a packed pair zeroes its partner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/dtype.h"
+
+namespace dunlin::kernels {
+
+struct KvShape {
+  int32_t num_layers;    // > 0
+  int32_t num_kv_heads;  // > 0
+  int32_t head_dim;      // > 0, any; odd dims are padded to even inside a block
+};
+
+struct KvLayout {
+  DType dtype;              // kF32, kF16 or kBF16
+  KvShape shape;
+  int32_t tokens_per_page;  // FP32 8, FP16 and BF16 16
+  size_t block_bytes;       // one K or V block: one layer, one head, one page
+  size_t head_bytes;        // K block + V block
+  size_t layer_bytes;       // num_kv_heads * head_bytes
+  size_t page_bytes;        // num_layers * layer_bytes, the same for every dtype
+};
+
+constexpr int32_t TokensPerPage(DType kv_dtype) { return kv_dtype == DType::kF32 ? 8 : 16; }
+
+constexpr KvLayout MakeKvLayout(DType kv_dtype, KvShape shape) {
+  const size_t padded_dim = (static_cast<size_t>(shape.head_dim) + 1) / 2 * 2;
+  KvLayout layout{};
+  layout.dtype = kv_dtype;
+  layout.shape = shape;
+  layout.tokens_per_page = TokensPerPage(kv_dtype);
+  layout.block_bytes = padded_dim * static_cast<size_t>(layout.tokens_per_page) * SizeOf(kv_dtype);
+  layout.head_bytes = 2 * layout.block_bytes;
+  layout.layer_bytes = static_cast<size_t>(shape.num_kv_heads) * layout.head_bytes;
+  layout.page_bytes = static_cast<size_t>(shape.num_layers) * layout.layer_bytes;
+  return layout;
+}
+
+// Bytes that one token's keys and values occupy over all layers.
+constexpr size_t KvBytesPerToken(const KvLayout& layout) {
+  return layout.page_bytes / static_cast<size_t>(layout.tokens_per_page);
+}
+
+}  // namespace dunlin::kernels

@@ -1,0 +1,74 @@
+// The elementwise operations between the GEMMs of a decoder layer, each one pass over its rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/gemm.h"
+#include "kernels/api/kv_layout.h"
+
+namespace dunlin::kernels {
+
+enum class NormKind : uint8_t { kLayerNorm, kRmsNorm };
+enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu };
+
+// LayerNorm: (x - mean) / sqrt(var + epsilon) * weight + bias, variance over N.
+// RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight. Accumulates in FP32, one fixed order per row.
+// Writes the rows as the input of the next GEMM (rounding or quantising them in the same pass).
+// Source: Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4.
+struct NormParams {
+  NormKind kind;
+  const float* in;        // [*, hidden_dim], contiguous rows
+  const int32_t* rows;    // [num_rows] input row of each output row, or null for 0, 1, 2, ...
+  const float* weight;    // [hidden_dim]
+  const float* bias;      // [hidden_dim] or null
+  float epsilon;          // > 0
+  Activation* out;        // columns == hidden_dim
+  int32_t num_rows;       // >= 0
+};
+
+// Turns FP32 rows into a GEMM input: FP32/FP16 copy, BF16 round, FP8 quantise per row (scale = amax / 448).
+struct QuantizeParams {
+  const float* in;      // [num_rows, out->columns], rows in_stride apart
+  int64_t in_stride;    // floats
+  Activation* out;
+  int32_t num_rows;
+};
+
+// out = f(in), or f(in[:, :F]) * in[:, F:] when gated (SwiGLU and its kin); F = out->columns.
+struct ActivateParams {
+  ActivationKind kind;
+  bool gated;
+  const float* in;      // [num_rows, F] or [num_rows, 2 F] (gate first), contiguous
+  Activation* out;
+  int32_t num_rows;
+};
+
+// cos and sin of every rotation of a step, shared by all layers.
+// Row t: cos[0..rotary_dim/2), then sin[0..rotary_dim/2); angle = positions[t] * inv_freq[i] (FP32 product), both
+// multiplied by attention_factor (YaRN's; 1 otherwise).
+struct RotaryTableParams {
+  const int32_t* positions;  // [num_tokens]
+  const float* inv_freq;     // [rotary_dim / 2]
+  float attention_factor;
+  int32_t rotary_dim;        // even, <= head_dim
+  float* cos_sin;            // [num_tokens, rotary_dim]
+  int32_t num_tokens;
+};
+
+// Rotates Q (in place) and K of a fused projection, then writes K and V into the KV pages, rounded to the page dtype.
+// Rotation pairs element i with i + rotary_dim / 2 (the Hugging Face order).
+struct RotateAndStoreKvParams {
+  float* qkv;                 // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads
+  const float* cos_sin;       // [num_tokens, rotary_dim], or null for no rotation
+  int32_t rotary_dim;
+  int32_t num_heads;
+  void* kv_pool;
+  KvLayout layout;
+  int32_t layer;
+  const int32_t* token_page;  // [num_tokens] page id
+  const int32_t* token_slot;  // [num_tokens] index inside the page, 0 <= slot < tokens_per_page
+  int32_t num_tokens;
+};
+
+}  // namespace dunlin::kernels
