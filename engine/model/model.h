@@ -1,0 +1,89 @@
+// A loaded model: its config and, for each resident precision, its packed weights in device memory.
+// Immutable after load; any thread may read it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/model_config.h"
+#include "kernels/api/device.h"
+
+namespace dunlin::engine {
+
+// y = x W^T + bias. bias is FP32 [out_features] in device memory, or null.
+struct LinearWeights {
+  kernels::PackedWeight weight;
+  const float* bias = nullptr;
+};
+
+// FP32 [hidden_dim] in device memory; bias is null where the norm has none.
+struct NormWeights {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+};
+
+struct LayerWeights {
+  NormWeights attention_norm;
+  LinearWeights qkv;         // [qkv_features, hidden_dim]: Q heads, K heads, V heads
+  LinearWeights attention_out;  // [hidden_dim, num_heads * head_dim]
+  NormWeights mlp_norm;
+  LinearWeights mlp_up;      // [up_features, hidden_dim]
+  LinearWeights mlp_down;    // [hidden_dim, ffn_dim]
+};
+
+// The whole model in one precision. The position table of FP8 is BF16: it is only ever gathered and added.
+struct PrecisionWeights {
+  kernels::PackedWeight embedding;  // [vocab_size, hidden_dim]
+  kernels::PackedWeight positions;  // [max_context, hidden_dim] when learned_positions
+  std::vector<LayerWeights> layers;
+  NormWeights final_norm;
+  kernels::PackedWeight head;       // [vocab_size, hidden_dim]; the embedding's own memory when tied
+};
+
+// Where a model comes from.
+struct ModelSource {
+  std::string path;                 // a Hugging Face directory; or empty for random weights:
+  std::string random_shape;         // "gpt2-124m", "gpt2-xl", "llama-1b", "llama-8b", or a path to a config.json
+  uint64_t random_seed = 0;
+  std::vector<Precision> precisions;  // resident ones, the first is the default; >= 1, no repeats
+};
+
+class Model {
+ public:
+  // Reads, checks and packs. Files are mapped, converted once and unmapped. Errors: NOT_FOUND (no such file),
+  // INVALID_ARGUMENT (a file says something wrong; the message names file, field, value and limit),
+  // RESOURCE_EXHAUSTED (memory), DATA_LOSS (a file changed while it was read). device outlives the model.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const ModelSource& source, kernels::Device* device);
+  ~Model();
+
+  const ModelConfig& config() const { return config_; }
+  const std::vector<Precision>& precisions() const { return precisions_; }
+  kernels::Device* device() const { return device_; }
+  // REQUIRES: precision is one of precisions().
+  const PrecisionWeights& weights(Precision precision) const;
+  // Bytes of packed weights of one resident precision.
+  size_t weight_bytes(Precision precision) const;
+  int64_t num_parameters() const { return num_parameters_; }
+
+ private:
+  friend class ModelBuilder;
+  Model() = default;
+
+  ModelConfig config_;
+  std::vector<Precision> precisions_;
+  std::vector<PrecisionWeights> weights_;  // one per precision
+  std::vector<size_t> weight_bytes_;       // one per precision
+  struct Allocation {
+    void* memory;
+    size_t bytes;
+  };
+  std::vector<Allocation> allocations_;    // released in the destructor
+  kernels::Device* device_ = nullptr;
+  int64_t num_parameters_ = 0;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,52 @@
+// A decoder-only transformer as data: what the layer is made of, so that an architecture is one file and one row.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/types.h"
+#include "kernels/api/layer_ops.h"
+
+namespace dunlin::engine {
+
+// Every field is filled and cross-checked by an architecture's ParseConfig; the forward pass trusts it.
+// One layer: x += OutProjection(Attention(Norm1(x))); x += Down(Activation(Up(Norm2(x)))).
+struct ModelConfig {
+  std::string architecture;  // the row's name: "gpt2", "llama", ...
+
+  int32_t num_layers = 0;
+  int32_t hidden_dim = 0;
+  int32_t num_heads = 0;
+  int32_t num_kv_heads = 0;  // divides num_heads
+  int32_t head_dim = 0;      // need not be hidden_dim / num_heads
+  int32_t ffn_dim = 0;
+  int32_t vocab_size = 0;    // rows of the embedding
+  int32_t max_context = 0;   // tokens
+
+  kernels::NormKind norm_kind = kernels::NormKind::kLayerNorm;
+  float norm_epsilon = 1e-5F;
+  bool norm_bias = false;
+
+  kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
+  bool gated_mlp = false;    // Up is [2 * ffn_dim, hidden_dim], gate rows first
+
+  bool qkv_bias = false;
+  bool out_bias = false;
+  bool mlp_bias = false;
+  bool tied_embeddings = false;
+
+  bool learned_positions = false;       // a [max_context, hidden_dim] table added to the embedding
+  int32_t rotary_dim = 0;               // 0: no rotary positions
+  std::vector<float> inv_freq;          // [rotary_dim / 2], the scaling (linear, llama3, yarn) already applied
+  float rotary_attention_factor = 1.0F; // multiplies cos and sin (yarn)
+  float attention_scale = 0.0F;         // multiplies Q K^T
+
+  std::vector<TokenId> eos_token_ids;   // generation_config.json first, then config.json
+  TokenId bos_token_id = -1;            // -1: none
+
+  int32_t qkv_features() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
+  int32_t up_features() const { return gated_mlp ? 2 * ffn_dim : ffn_dim; }
+};
+
+}  // namespace dunlin::engine

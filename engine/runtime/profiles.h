@@ -1,0 +1,43 @@
+// The per-request choice: turns what a request asks for into the profile that runs, or into every reason why not.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/model_config.h"
+#include "engine/options.h"
+#include "engine/types.h"
+#include "kernels/api/device.h"
+
+namespace dunlin::engine {
+
+// One row of the table that GetModel and `dunlin inspect` print.
+struct ProfileSupport {
+  ExecutionProfile profile;
+  bool supported = false;
+  std::vector<std::string> reasons;  // empty when supported
+};
+
+// Which profiles a model offers on its device: every backend x every precision, the refused ones with their reasons.
+// Built once at start; const after.
+class ProfileTable {
+ public:
+  // resident: precisions whose weights are loaded, the first is the default.
+  ProfileTable(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
+               const EngineOptions& options);
+
+  // AUTO precision is the default one; AUTO backend is the first of kAutoOrder that is supported. A named backend that
+  // is not supported is FAILED_PRECONDITION with every reason, or replaced in AUTO's order when allow_fallback is set.
+  absl::StatusOr<ExecutionProfile> Resolve(const ExecutionChoice& choice) const;
+
+  const std::vector<ProfileSupport>& rows() const { return rows_; }
+  Precision default_precision() const { return default_precision_; }
+
+ private:
+  std::vector<ProfileSupport> rows_;
+  Precision default_precision_;
+  DeviceKind device_;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,30 @@
+// Runs step plans on a device. The engine loop sees this interface alone, so that a simulation can stand in for it.
+// Thread rule: the engine thread only.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/runtime/step_plan.h"
+
+namespace dunlin::engine {
+
+using StepHandle = int32_t;
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  // Starts a step: gather, forward, sample. The plan's sequences stay untouched until Collect. At most depth() handles
+  // are outstanding. An error means the device can no longer be trusted; the engine stops.
+  virtual absl::StatusOr<StepHandle> Launch(const StepPlan& plan) = 0;
+  // Waits for a launched step and fills its result. Handles are collected in launch order.
+  virtual absl::Status Collect(StepHandle handle, StepResult* result) = 0;
+  // Steps that may be in flight at once: 1 on the CPU.
+  virtual int32_t depth() const = 0;
+  // Pages of the KV pool, fixed at construction, and the tokens each holds for a precision.
+  virtual int32_t num_pages() const = 0;
+  virtual int32_t tokens_per_page(Precision precision) const = 0;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,135 @@
+// The words the engine and the edge share: requests, profiles, outputs. Plain data, no locks, no wire types.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/api/attention.h"
+#include "kernels/api/device.h"
+#include "kernels/api/dtype.h"
+
+namespace dunlin::engine {
+
+using kernels::AttentionBackend;
+using kernels::DeviceKind;
+using kernels::Precision;
+
+using TokenId = int32_t;
+using RequestId = uint64_t;
+
+// Hard bounds of one request, whatever the config says; the edge checks them before anything is allocated.
+inline constexpr int kMaxTopLogprobs = 20;
+inline constexpr int kMaxLogitBias = 1024;
+inline constexpr int kMaxStopTokenIds = 64;
+inline constexpr int kMaxOutputsPerRequest = 8;  // sampling.n
+
+// Nanoseconds of a monotonic clock that only ever reaches the engine as an argument.
+using TimeNs = int64_t;
+inline constexpr TimeNs kNoDeadline = std::numeric_limits<TimeNs>::max();
+
+// What runs a sequence from its first token to its last. Resolved once, at admission.
+struct ExecutionProfile {
+  DeviceKind device = DeviceKind::kCpu;
+  AttentionBackend attention_backend = AttentionBackend::kFlash;
+  Precision precision = Precision::kBf16;
+  friend bool operator==(const ExecutionProfile&, const ExecutionProfile&) = default;
+};
+
+// What a request asks for; an empty field is AUTO.
+struct ExecutionChoice {
+  std::optional<DeviceKind> device;
+  std::optional<AttentionBackend> attention_backend;
+  std::optional<Precision> precision;
+  bool allow_fallback = false;  // a named backend that does not fit may be replaced, in AUTO's order
+};
+
+struct SamplingParams {
+  float temperature = 1.0F;         // [0, 100]; 0 is greedy
+  int32_t top_k = 0;                // >= 0; 0 is off
+  float top_p = 1.0F;               // (0, 1]
+  float min_p = 0.0F;               // [0, 1]; relative to the most likely token
+  float repetition_penalty = 1.0F;  // (0, 10]; over prompt and output
+  float presence_penalty = 0.0F;    // [-2, 2]; over output
+  float frequency_penalty = 0.0F;   // [-2, 2]; over output
+  std::vector<std::pair<TokenId, float>> logit_bias;  // <= kMaxLogitBias, values in [-100, 100]
+  uint64_t seed = 0;                // the edge draws one when the request names none
+  int32_t logprobs = -1;            // -1 none, 0 of the chosen token, N also of the N most likely
+  int32_t prompt_logprobs = -1;     // as logprobs, for prompt tokens 1..; such a request reads no prefix cache
+};
+
+struct StoppingParams {
+  int32_t max_tokens = 16;  // >= 1; prompt + max_tokens <= the model's context
+  int32_t min_tokens = 0;   // before which no stop token (eos included) can be drawn
+  std::vector<TokenId> stop_token_ids;  // <= kMaxStopTokenIds
+  bool ignore_eos = false;
+};
+
+// One sequence to generate. Every field has been checked by Engine::Validate before Submit.
+struct Request {
+  std::vector<TokenId> prompt;  // >= 1 token, each in [0, vocab_size)
+  SamplingParams sampling;
+  StoppingParams stopping;
+  ExecutionProfile profile;
+  int32_t output_index = 0;     // which of the n outputs of a client request
+  int32_t priority = 0;         // higher runs first; equal ones in order of arrival
+  TimeNs arrival = 0;
+  TimeNs deadline = kNoDeadline;
+  std::string cache_salt;       // prefix pages are shared only between equal salts; <= 128 bytes
+};
+
+struct TopLogprob {
+  TokenId token_id;
+  float logprob;  // natural logarithm, of the distribution before temperature, penalties and truncation
+};
+
+// One generated (or scored prompt) token. top holds the num_top most likely tokens, most likely first.
+struct TokenOutput {
+  TokenId token_id = 0;
+  float logprob = 0.0F;  // valid when the request asked for logprobs
+  int32_t num_top = 0;
+  std::array<TopLogprob, kMaxTopLogprobs> top;
+};
+
+enum class FinishReason : uint8_t {
+  kStop,        // end-of-sequence, a stop token id, or (set by the edge) a stop string
+  kLength,      // max_tokens
+  kCancelled,   // the client went away or asked for it
+  kDeadline,    // the deadline passed, queued or running
+  kSlowReader,  // the sink was full: the client does not read
+  kNumerical,   // the logits row held NaN or no finite value
+  kShutdown,    // the server is going down
+  kInternal,    // the device failed
+};
+
+struct FinishInfo {
+  FinishReason reason = FinishReason::kStop;
+  std::optional<TokenId> stop_token_id;  // the token that ended it, for kStop
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;      // of the prompt, found in the prefix cache at admission
+  int32_t completion_tokens = 0;
+  TimeNs arrival = 0;
+  TimeNs first_scheduled = 0;     // 0 when it never was
+  TimeNs first_token = 0;         // 0 when there was none
+  TimeNs finished = 0;
+  int32_t preemptions = 0;
+};
+
+// Where a sequence's output goes. All calls come from the engine thread, in order; an implementation neither blocks,
+// nor allocates, nor calls the engine.
+class OutputSink {
+ public:
+  virtual ~OutputSink() = default;
+  // One generated token. False means the sink is full: the engine then ends the sequence with kSlowReader.
+  [[nodiscard]] virtual bool OnToken(const TokenOutput& token) = 0;
+  // Scores of a prompt token at `position` >= 1, ascending; only when prompt_logprobs was asked for.
+  virtual void OnPromptToken(int32_t position, const TokenOutput& token) = 0;
+  // The last call, exactly once for every submitted request.
+  virtual void OnFinish(const FinishInfo& info) = 0;
+};
+
+}  // namespace dunlin::engine
