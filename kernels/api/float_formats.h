@@ -10,7 +10,7 @@ namespace dunlin::kernels {
 
 inline constexpr float kE4M3Max = 448.0F;
 
-inline float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+constexpr float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 inline uint16_t FloatToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -41,7 +41,7 @@ inline uint16_t FloatToFp16(float value) {
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000U) >> 13));
 }
 
-inline float E4M3ToFloat(uint8_t code) {
+constexpr float E4M3ToFloat(uint8_t code) {
   const uint32_t magnitude = code & 0x7FU;
   float value = 0.0F;
   if (magnitude == 0x7FU) {

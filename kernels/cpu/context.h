@@ -1,8 +1,12 @@
-// The CPU device's context: which code variant runs and on which pool.
+// The CPU device's context: which code variant runs, on which pool, and each worker's scratch.
+// Thread rule: read-only after it is made; scratch(w) belongs to pool worker w while a task runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/memory.h"
 #include "kernels/cpu/thread_pool.h"
 
 namespace dunlin::kernels {
@@ -10,9 +14,18 @@ namespace dunlin::kernels {
 enum class CpuVariant : uint8_t { kPortable, kAvx512 };  // kAvx512: F, BW, VL, DQ, VBMI and BF16
 
 struct DeviceContext {
-  DeviceContext(CpuVariant cpu_variant, int num_threads) : variant(cpu_variant), pool(num_threads) {}
+  DeviceContext(CpuVariant cpu_variant, int num_threads)
+      : variant(cpu_variant),
+        kernels(cpu_variant == CpuVariant::kAvx512 ? cpu::Avx512Kernels() : cpu::PortableKernels()),
+        pool(num_threads),
+        scratch_memory(cpu::kScratchBytes * static_cast<size_t>(pool.num_threads())) {}
+
+  std::byte* scratch(int worker) const { return scratch_memory.data() + cpu::kScratchBytes * static_cast<size_t>(worker); }
+
   const CpuVariant variant;
+  const cpu::KernelTable& kernels;
   cpu::ThreadPool pool;
+  const cpu::MemoryBlock scratch_memory;  // launchers do not allocate
 };
 
 }  // namespace dunlin::kernels

@@ -1,0 +1,117 @@
+// The CPU row of the device table, and the opening of devices.
+#include "kernels/api/device.h"
+
+#include <cstring>
+#include <new>
+
+#include "kernels/cpu/activation_layout.h"
+#include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/attention/rotary.h"
+#include "kernels/cpu/context.h"
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/launchers.h"
+#include "kernels/cpu/memory.h"
+#include "kernels/cpu/packed_layout.h"
+
+namespace dunlin::kernels {
+namespace {
+
+constexpr int kThreadsMax = 1024;
+
+KernelStatus Copy(DeviceContext*, void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return KernelStatus::kOk;
+  if (to == nullptr || from == nullptr) return KernelStatus::kInvalidArgument;
+  std::memcpy(to, from, bytes);
+  return KernelStatus::kOk;
+}
+
+constexpr DeviceOps kCpuOps = {
+    .kind = DeviceKind::kCpu,
+    .allocate = [](DeviceContext*, size_t bytes) { return cpu::AllocateZeroed(bytes); },
+    .release = [](DeviceContext*, void* memory, size_t bytes) { cpu::ReleaseMemory(memory, bytes); },
+    .copy_to_device = Copy,
+    .copy_to_host = Copy,
+    .synchronize = [](DeviceContext*) { return KernelStatus::kOk; },
+    .packed_weight_bytes = cpu::PackedBytes,
+    .pack_weight = cpu::PackWeight,
+    .activation_bytes = [](Precision precision, int32_t rows, int32_t columns) {
+      return cpu::ActivationBytes(precision, rows, columns);
+    },
+    .gemm = cpu::Gemm,
+    .gather_rows = cpu::GatherRows,
+    .norm = cpu::Norm,
+    .quantize = cpu::Quantize,
+    .activate = cpu::Activate,
+    .rotary_table = cpu::RotaryTable,
+    .rotate_and_store_kv = cpu::RotateAndStoreKv,
+    .supports_attention = cpu::SupportsAttention,
+    .paged_attention_workspace = cpu::PagedAttentionWorkspace,
+    .paged_attention = cpu::PagedAttention,
+    .dense_attention_workspace = cpu::DenseAttentionWorkspace,
+    .dense_attention = cpu::DenseAttention,
+};
+
+// One row per variant, best first.
+struct VariantRow {
+  CpuVariant variant;
+  const char* name;
+  bool (*available)();
+};
+constexpr VariantRow kVariants[] = {
+    {CpuVariant::kAvx512, "avx512", cpu::HasAvx512Variant},
+    {CpuVariant::kPortable, "portable", [] { return true; }},
+};
+
+const VariantRow* FindVariant(const std::string& name, std::string* error) {
+  for (const VariantRow& row : kVariants) {
+    if (name.empty() ? row.available() : name == row.name) {
+      if (row.available()) return &row;
+      *error = "this processor cannot run CPU variant \"" + name + "\"; it runs";
+      for (const std::string& other : AvailableCpuVariants()) *error += " \"" + other + "\"";
+      return nullptr;
+    }
+  }
+  *error = "unknown CPU variant \"" + name + "\"; known are \"avx512\" and \"portable\"";
+  return nullptr;
+}
+
+std::unique_ptr<Device> OpenCpu(const DeviceOptions& options, std::string* error) {
+  const VariantRow* row = FindVariant(options.cpu_variant, error);
+  if (row == nullptr) return nullptr;
+  if (options.num_threads < 0 || options.num_threads > kThreadsMax) {
+    *error = "number of compute threads is " + std::to_string(options.num_threads) + "; limit is 0 to " +
+             std::to_string(kThreadsMax) + ", 0 for what the process may use";
+    return nullptr;
+  }
+  const int threads = options.num_threads == 0 ? cpu::UsableCpus() : options.num_threads;
+  auto context = std::make_unique<DeviceContext>(row->variant, threads);
+  if (context->scratch_memory.data() == nullptr) {
+    *error = "out of memory for the scratch of " + std::to_string(threads) + " compute threads";
+    return nullptr;
+  }
+  auto device = std::make_unique<Device>();
+  device->ops = &kCpuOps;
+  device->context = context.release();
+  device->close = [](DeviceContext* opened) { delete opened; };
+  device->description = std::string("cpu (") + row->name + ", " + std::to_string(threads) +
+                        (threads == 1 ? " thread)" : " threads)");
+  return device;
+}
+
+}  // namespace
+
+std::vector<std::string> AvailableCpuVariants() {
+  std::vector<std::string> names;
+  for (const VariantRow& row : kVariants) {
+    if (row.available()) names.emplace_back(row.name);
+  }
+  return names;
+}
+
+std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options, std::string* error) {
+  if (kind == DeviceKind::kCpu) return OpenCpu(options, error);
+  *error = "no CUDA device: the CUDA module is not built into this binary";
+  return nullptr;
+}
+
+}  // namespace dunlin::kernels

@@ -1,0 +1,26 @@
+// The scale of one FP8 row: its largest magnitude lands on 448. Shared by weights and activations.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::kernels::cpu {
+
+struct Fp8Scale {
+  float scale;   // value = code * scale
+  float factor;  // code = round(value * factor); 1 / scale
+};
+
+// max_magnitude_bits: KernelTable::max_magnitude_bits of the row. A row of zeros, or of numbers so small that the
+// scale would be subnormal, gets scale 1 and codes of 0. A row with NaN or infinity gets a scale that spreads it.
+inline Fp8Scale ScaleOfRow(uint32_t max_magnitude_bits) {
+  constexpr float kSmallest = kE4M3Max * 0x1p-126F;
+  const float largest = std::bit_cast<float>(max_magnitude_bits);
+  if (largest < kSmallest) return {1.0F, 1.0F};
+  const float scale = largest / kE4M3Max;
+  return {scale, 1.0F / scale};
+}
+
+}  // namespace dunlin::kernels::cpu

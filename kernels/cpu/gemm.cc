@@ -1,0 +1,83 @@
+// GEMM launcher: cuts the product into blocks of rows by panels, never into parts of K, and gives them to the pool.
+#include <algorithm>
+
+#include "kernels/cpu/activation_layout.h"
+#include "kernels/cpu/launchers.h"
+#include "kernels/cpu/packed_layout.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+constexpr int64_t kTaskMacs = 1 << 17;  // about 2 us of one core: less is not worth a claim
+
+bool Valid(const GemmParams& p) {
+  if (p.in == nullptr || p.weight == nullptr || p.out == nullptr || p.num_rows < 0) return false;
+  const PackedWeight& weight = *p.weight;
+  return weight.data != nullptr && weight.out_features > 0 && weight.in_features > 0 && p.in->data != nullptr &&
+         p.in->precision == weight.precision && p.in->columns == weight.in_features &&
+         p.num_rows <= p.in->capacity_rows && p.out_stride >= weight.out_features;
+}
+
+// How rows and panels are grouped into tasks. Any grouping gives the same bits.
+struct Grid {
+  int64_t row_blocks;
+  int64_t rows_per_block;
+  int64_t panel_groups;
+  int64_t panels_per_group;
+};
+
+Grid MakeGrid(int64_t rows, const PackedWeight& weight) {
+  Grid grid{};
+  grid.row_blocks = (rows + kGemmRowsMax - 1) / kGemmRowsMax;
+  grid.rows_per_block = RoundUp((rows + grid.row_blocks - 1) / grid.row_blocks, 8);
+  const int64_t macs_per_panel = std::min(rows, grid.rows_per_block) * weight.in_features * kPanelColumns;
+  grid.panels_per_group = std::max<int64_t>(rows <= 4 ? 2 : 1, kTaskMacs / macs_per_panel);
+  grid.panel_groups = (NumPanels(weight.out_features) + grid.panels_per_group - 1) / grid.panels_per_group;
+  return grid;
+}
+
+GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, int64_t task) {
+  const PackedWeight& weight = *p.weight;
+  const int64_t row = task / grid.panel_groups * grid.rows_per_block;
+  const int64_t panel = task % grid.panel_groups * grid.panels_per_group;
+  const int64_t column = panel * kPanelColumns;
+  const int64_t columns = std::min(weight.out_features - column, grid.panels_per_group * kPanelColumns);
+  const auto* data = static_cast<const std::byte*>(weight.data);
+
+  GemmBlock block{};
+  block.activation = ActivationRow(*p.in, row);
+  block.activation_stride = ActivationStride(weight.precision, weight.in_features);
+  block.panel_bytes = PanelBytes(weight.precision, weight.in_features);
+  block.panels = data + static_cast<size_t>(panel) * block.panel_bytes;
+  if (weight.precision == Precision::kFp8) {
+    block.activation_scale = ActivationScales(*p.in) + row;
+    const size_t scales = ScaleOffset(weight.precision, weight.out_features, weight.in_features);
+    block.weight_scale = reinterpret_cast<const float*>(data + scales) + column;
+  }
+  block.padded_depth = PaddedDepth(weight.precision, weight.in_features);
+  block.bias = p.bias == nullptr ? nullptr : p.bias + column;
+  block.residual = p.residual == nullptr ? nullptr : p.residual + row * p.out_stride + column;
+  block.out = p.out + row * p.out_stride + column;
+  block.out_stride = p.out_stride;
+  block.rows = static_cast<int32_t>(std::min<int64_t>(p.num_rows - row, grid.rows_per_block));
+  block.columns = static_cast<int32_t>(columns);
+  return block;
+}
+
+}  // namespace
+
+KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
+  if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (params.num_rows == 0) return KernelStatus::kOk;
+  const Grid grid = MakeGrid(params.num_rows, *params.weight);
+  const auto kernel = context->kernels.gemm[static_cast<int>(params.weight->precision)];
+  // Panels are innermost: the rows of a block stay in the cache while the weight streams by.
+  context->pool.Run(grid.row_blocks * grid.panel_groups, [&](int64_t task, int worker) {
+    GemmBlock block = MakeBlock(params, grid, task);
+    block.scratch = context->scratch(worker);
+    kernel(block);
+  });
+  return KernelStatus::kOk;
+}
+
+}  // namespace dunlin::kernels::cpu

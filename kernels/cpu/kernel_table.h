@@ -1,0 +1,67 @@
+// The leaf kernels of a CPU variant: what the launchers call on one worker. One const table per variant; a variant's
+// code lives in its own translation units with its own compiler flags, and shares no inline function with others.
+// Bit contract: every result depends on its own row alone, not on how rows were grouped into calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/dtype.h"
+#include "kernels/api/layer_ops.h"
+
+namespace dunlin::kernels::cpu {
+
+inline constexpr int64_t kGemmRowsMax = 128;       // rows of one GemmBlock
+inline constexpr int64_t kGemmDepthBlock = 512;    // K that a decoded panel slice holds; a multiple of 4
+inline constexpr int64_t kRowChunk = 8192;         // floats of a row that an operation keeps in scratch
+
+// Scratch of one worker: partial sums [kGemmRowsMax][48], then a panel slice [kGemmDepthBlock][48] of floats; or
+// kRowChunk floats.
+inline constexpr size_t kGemmSumBytes = static_cast<size_t>(kGemmRowsMax) * 48 * sizeof(float);
+inline constexpr size_t kScratchBytes = kGemmSumBytes + static_cast<size_t>(kGemmDepthBlock) * 48 * sizeof(float);
+static_assert(kScratchBytes >= kRowChunk * sizeof(float));
+
+// A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
+struct GemmBlock {
+  const std::byte* activation;     // [rows], activation_stride bytes apart
+  size_t activation_stride;
+  const float* activation_scale;   // [rows], FP8 only
+  const std::byte* panels;         // panel_bytes apart
+  size_t panel_bytes;
+  const float* weight_scale;       // [columns rounded up to 48], FP8 only
+  int64_t padded_depth;            // K as stored in a panel
+  const float* bias;               // [columns] or null
+  const float* residual;           // [rows], out_stride floats apart, or null; may be out
+  float* out;
+  int64_t out_stride;
+  int32_t rows;                    // 1 <= rows <= kGemmRowsMax
+  int32_t columns;                 // > 0; the last panel may be partial
+  std::byte* scratch;              // kScratchBytes, 64-byte aligned
+};
+
+struct NormMoments {
+  float mean;     // 0 for RMSNorm
+  float inv_std;  // 1 / sqrt(variance + epsilon), or of the mean square
+};
+
+struct KernelTable {
+  void (*gemm[kNumPrecisions])(const GemmBlock&);  // by Precision
+
+  // Row operations over n elements.
+  NormMoments (*norm_moments)(NormKind, const float* in, int64_t n, float epsilon);
+  void (*normalize)(const float* in, NormMoments, const float* weight, const float* bias, int64_t n, float* out);
+  void (*activate)(ActivationKind, const float* in, const float* gated_by, int64_t n, float* out);  // gated_by: or null
+  // Bits of the largest magnitude: NaN above infinity above all numbers.
+  uint32_t (*max_magnitude_bits)(const float* in, int64_t n);
+
+  // Rounding to nearest even, bit for bit as kernels/api/float_formats.h. in may be any alignment.
+  void (*to_bf16)(const float* in, int64_t n, uint16_t* out);
+  void (*to_fp16)(const float* in, int64_t n, uint16_t* out);
+  void (*to_e4m3)(const float* in, float factor, int64_t n, uint8_t* out);             // of in * factor
+  void (*to_e4m3_in_bf16)(const float* in, float factor, int64_t n, uint16_t* out);    // the same, widened to BF16
+};
+
+const KernelTable& PortableKernels();
+const KernelTable& Avx512Kernels();  // REQUIRES: HasAvx512Variant() before any entry is called
+
+}  // namespace dunlin::kernels::cpu

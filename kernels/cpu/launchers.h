@@ -1,0 +1,18 @@
+// The CPU entries of DeviceOps that live in this folder; attention's are in attention/. Contracts: kernels/api/.
+// Each checks its parameters, then runs on the context's pool and returns when the work is done.
+#pragma once
+
+#include "kernels/api/layer_ops.h"
+#include "kernels/api/status.h"
+#include "kernels/cpu/context.h"
+
+namespace dunlin::kernels::cpu {
+
+KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
+KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
+KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
+KernelStatus Norm(DeviceContext* context, const NormParams& params);
+KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
+KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
+
+}  // namespace dunlin::kernels::cpu

@@ -1,0 +1,24 @@
+// The portable variant's kernels, plain C++ for any x86-64: the fallback, and the check on the vector code.
+// Contracts: kernels/cpu/kernel_table.h.
+#pragma once
+
+#include "kernels/cpu/kernel_table.h"
+
+namespace dunlin::kernels::cpu::portable {
+
+void GemmFp32(const GemmBlock& block);
+void GemmBf16(const GemmBlock& block);
+void GemmFp16(const GemmBlock& block);
+void GemmFp8(const GemmBlock& block);
+
+NormMoments Moments(NormKind kind, const float* in, int64_t n, float epsilon);
+void Normalize(const float* in, NormMoments moments, const float* weight, const float* bias, int64_t n, float* out);
+void Activate(ActivationKind kind, const float* in, const float* gated_by, int64_t n, float* out);
+uint32_t MaxMagnitudeBits(const float* in, int64_t n);
+
+void ToBf16(const float* in, int64_t n, uint16_t* out);
+void ToFp16(const float* in, int64_t n, uint16_t* out);
+void ToE4M3(const float* in, float factor, int64_t n, uint8_t* out);
+void ToE4M3InBf16(const float* in, float factor, int64_t n, uint16_t* out);
+
+}  // namespace dunlin::kernels::cpu::portable

@@ -1,0 +1,80 @@
+// Row operations in plain C++. Sums run in 16 lanes that are added pairwise at the end: one fixed order per length.
+#include <bit>
+#include <cmath>
+
+#include "kernels/cpu/portable/kernels.h"
+
+namespace dunlin::kernels::cpu::portable {
+namespace {
+
+constexpr int kLanes = 16;
+
+// Sum of (in - center)^power over the row; power 1 or 2.
+template <int kPower>
+float LaneSum(const float* in, int64_t n, float center) {
+  float lanes[kLanes] = {};
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const int count = n - i < kLanes ? static_cast<int>(n - i) : kLanes;
+    for (int lane = 0; lane < count; ++lane) {
+      const float value = in[i + lane] - center;
+      lanes[lane] += kPower == 1 ? value : value * value;
+    }
+  }
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  return lanes[0];
+}
+
+constexpr float kSqrt2OverPi = 0.7978845608F;
+constexpr float kGeluCubic = 0.044715F;
+
+// x * sigmoid(2u) is 0.5 x (1 + tanh(u)) without its cancellation at negative x.
+float GeluTanh(float x) { return x / (1.0F + std::exp(-2.0F * kSqrt2OverPi * (x + kGeluCubic * x * x * x))); }
+float GeluErf(float x) { return 0.5F * x * std::erfc(-x * 0.70710678F); }
+float Relu(float x) { return x < 0.0F ? 0.0F : x; }
+float Silu(float x) { return x / (1.0F + std::exp(-x)); }
+
+template <float (*kFunction)(float)>
+void ApplyRow(const float* in, const float* gated_by, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = kFunction(in[i]);
+    out[i] = gated_by == nullptr ? value : value * gated_by[i];
+  }
+}
+
+}  // namespace
+
+NormMoments Moments(NormKind kind, const float* in, int64_t n, float epsilon) {
+  const float count = static_cast<float>(n);
+  const float mean = kind == NormKind::kLayerNorm ? LaneSum<1>(in, n, 0.0F) / count : 0.0F;
+  const float mean_square = LaneSum<2>(in, n, mean) / count;
+  return {mean, 1.0F / std::sqrt(mean_square + epsilon)};
+}
+
+void Normalize(const float* in, NormMoments moments, const float* weight, const float* bias, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = (in[i] - moments.mean) * moments.inv_std * weight[i];
+    out[i] = bias == nullptr ? value : value + bias[i];
+  }
+}
+
+void Activate(ActivationKind kind, const float* in, const float* gated_by, int64_t n, float* out) {
+  switch (kind) {
+    case ActivationKind::kGeluTanh: return ApplyRow<GeluTanh>(in, gated_by, n, out);
+    case ActivationKind::kGeluErf: return ApplyRow<GeluErf>(in, gated_by, n, out);
+    case ActivationKind::kRelu: return ApplyRow<Relu>(in, gated_by, n, out);
+    case ActivationKind::kSilu: return ApplyRow<Silu>(in, gated_by, n, out);
+  }
+}
+
+uint32_t MaxMagnitudeBits(const float* in, int64_t n) {
+  int32_t largest = 0;  // signed: without the sign bit both orders agree, and SSE2 compares signed only
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t magnitude = static_cast<int32_t>(std::bit_cast<uint32_t>(in[i]) & 0x7FFFFFFFU);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return static_cast<uint32_t>(largest);
+}
+
+}  // namespace dunlin::kernels::cpu::portable
