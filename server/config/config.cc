@@ -1,0 +1,149 @@
+#include "server/config/config.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "server/config/validate.h"
+
+namespace dunlin::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uintmax_t kMaxConfigBytes = 1 << 20;
+
+absl::StatusOr<Json> ReadJson(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return absl::NotFoundError(absl::StrCat("config ", path, ": ", error.message()));
+  if (size > kMaxConfigBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("config ", path, " has ", size, " bytes; limit is ", kMaxConfigBytes));
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file) return absl::NotFoundError(absl::StrCat("config ", path, " cannot be read"));
+  try {
+    return Json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
+  } catch (const Json::parse_error& parse_error) {
+    return absl::InvalidArgumentError(absl::StrCat("config ", path, ": ", parse_error.what()));
+  }
+}
+
+// Relative paths of a config file mean its own folder, so that a server may be started from anywhere.
+void AnchorPaths(const std::filesystem::path& folder, Json* document) {
+  if (!document->is_object() || !document->contains("models") || !(*document)["models"].is_array()) return;
+  for (Json& model : (*document)["models"]) {
+    if (!model.is_object() || !model.contains("path") || !model["path"].is_string()) continue;
+    const std::filesystem::path path = model["path"].get<std::string>();
+    if (!path.empty() && path.is_relative()) model["path"] = (folder / path).lexically_normal().string();
+  }
+}
+
+template <typename T>
+T Get(const Json& document, const char* pointer) {
+  return document.at(Json::json_pointer(pointer)).get<T>();
+}
+
+engine::Precision PrecisionNamed(const std::string& name) {
+  for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
+    if (name == row.name) return row.precision;
+  }
+  return engine::Precision::kFp32;  // not reached: the key table lists the names
+}
+
+engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model) {
+  engine::EngineOptions options;
+  options.max_sequences = Get<int32_t>(document, "/scheduler/max_sequences");
+  options.max_tokens_per_step = Get<int32_t>(document, "/scheduler/max_tokens_per_step");
+  options.max_queued_requests = Get<int32_t>(document, "/scheduler/max_queued_requests");
+  options.max_queued_tokens = Get<int64_t>(document, "/scheduler/max_queued_tokens");
+  options.prefix_cache = Get<bool>(document, "/scheduler/prefix_cache");
+  options.kv_memory_bytes = Get<size_t>(model, "/kv_cache/memory_bytes");
+  options.max_context_tokens = Get<int32_t>(model, "/max_context_tokens");
+  options.enable_flash = Get<bool>(document, "/attention/enable_flash");
+  options.enable_efficient = Get<bool>(document, "/attention/enable_efficient");
+  options.enable_math = Get<bool>(document, "/attention/enable_math");
+  return options;
+}
+
+absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model, const std::string& at) {
+  ModelSettings settings;
+  settings.name = Get<std::string>(model, "/name");
+  settings.device = Get<std::string>(model, "/device");
+  const auto path = Get<std::string>(model, "/path");
+  const auto shape = Get<std::string>(model, "/shape");
+  if (Get<std::string>(model, "/weights") == "random") {
+    if (shape.empty()) return absl::InvalidArgumentError(absl::StrCat(at, ".shape must be given with random weights"));
+    settings.source.random_shape = shape;
+    settings.source.random_seed = Get<uint64_t>(model, "/seed");
+  } else {
+    if (path.empty()) return absl::InvalidArgumentError(absl::StrCat(at, ".path must be given"));
+    settings.source.path = path;
+  }
+  for (const Json& name : model.at("precisions")) {
+    settings.source.precisions.push_back(PrecisionNamed(name.get<std::string>()));
+  }
+  settings.engine = ReadEngineOptions(document, model);
+  return settings;
+}
+
+Limits ReadLimits(const Json& document) {
+  Limits limits;
+  limits.max_concurrent_requests = Get<int32_t>(document, "/limits/max_concurrent_requests");
+  limits.max_queued_bytes = Get<int64_t>(document, "/limits/max_queued_bytes");
+  limits.max_streams_per_connection = Get<int32_t>(document, "/limits/max_streams_per_connection");
+  limits.max_message_bytes = Get<int64_t>(document, "/limits/max_message_bytes");
+  limits.max_metadata_bytes = Get<int32_t>(document, "/limits/max_metadata_bytes");
+  limits.max_unsent_tokens = Get<int32_t>(document, "/limits/max_unsent_tokens");
+  limits.default_max_tokens = Get<int32_t>(document, "/limits/default_max_tokens");
+  limits.retry_after_ms = Get<int32_t>(document, "/limits/retry_after_ms");
+  limits.keepalive_time_ms = Get<int32_t>(document, "/limits/keepalive_time_ms");
+  limits.keepalive_timeout_ms = Get<int32_t>(document, "/limits/keepalive_timeout_ms");
+  return limits;
+}
+
+absl::StatusOr<Config> ReadConfig(const Json& document) {
+  Config config;
+  config.grpc_address = Get<std::string>(document, "/listen/grpc");
+  config.http_address = Get<std::string>(document, "/listen/http");
+  config.reflection = Get<std::string>(document, "/listen/reflection");
+  config.limits = ReadLimits(document);
+  config.max_http_connections = Get<int32_t>(document, "/limits/max_http_connections");
+  config.drain_timeout_ms = Get<int64_t>(document, "/limits/drain_timeout_ms");
+  config.device.num_threads = Get<int>(document, "/compute/threads");
+  config.device.cpu_variant = Get<std::string>(document, "/compute/cpu_variant");
+  if (config.device.cpu_variant == "auto") config.device.cpu_variant.clear();
+  config.text_threads = Get<int32_t>(document, "/compute/text_threads");
+  config.log_level = Get<std::string>(document, "/log/level");
+  config.log_format = Get<std::string>(document, "/log/format");
+  std::set<std::string> names;
+  for (size_t i = 0; i < document.at("models").size(); ++i) {
+    const std::string at = absl::StrCat("models[", i, "]");
+    absl::StatusOr<ModelSettings> settings = ReadModel(document, document["models"][i], at);
+    if (!settings.ok()) return settings.status();
+    if (!names.insert(settings->name).second) {
+      return absl::InvalidArgumentError(absl::StrCat(at, ".name is \"", settings->name, "\"; limit is one model a name"));
+    }
+    config.models.push_back(*std::move(settings));
+  }
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {
+  absl::StatusOr<Json> document = ReadJson(path);
+  if (!document.ok()) return document.status();
+  AnchorPaths(std::filesystem::absolute(path).parent_path(), &*document);
+  for (const std::string& assignment : overrides) {
+    if (absl::Status status = ApplyOverride(assignment, &*document); !status.ok()) return status;
+  }
+  if (absl::Status status = CheckAndComplete(&*document); !status.ok()) return status;
+  return ReadConfig(*document);
+}
+
+}  // namespace dunlin::server

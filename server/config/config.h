@@ -1,0 +1,43 @@
+// The server's configuration after loading: checked, defaults filled in, const from then on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/model.h"
+#include "engine/options.h"
+#include "kernels/api/device.h"
+#include "server/limits.h"
+
+namespace dunlin::server {
+
+struct ModelSettings {
+  std::string name;
+  engine::ModelSource source;
+  std::string device;           // "auto", "cpu" or "cuda"
+  engine::EngineOptions engine;
+};
+
+struct Config {
+  std::string grpc_address;
+  std::string http_address;
+  std::string reflection;       // "auto", "on" or "off"
+  std::vector<ModelSettings> models;
+  Limits limits;
+  int32_t max_http_connections = 0;
+  int64_t drain_timeout_ms = 0;
+  kernels::DeviceOptions device;
+  int32_t text_threads = 0;
+  std::string log_level;
+  std::string log_format;
+};
+
+// Reads a JSON file (comments allowed), applies `overrides` ("models.0.path=DIR": a JSON value, or else a string) in
+// order, checks every key against the table and fills in the defaults. Relative model paths are taken from the file's
+// folder; those of overrides from the working directory. Errors: NOT_FOUND (no file), INVALID_ARGUMENT naming the
+// key's path, the value and the limit.
+absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides);
+
+}  // namespace dunlin::server

@@ -1,0 +1,82 @@
+#include "server/config/key_table.h"
+
+#include <iterator>
+
+namespace dunlin::server {
+namespace {
+
+constexpr int64_t kKiB = 1024;
+constexpr int64_t kMiB = 1024 * kKiB;
+constexpr int64_t kTiB = kMiB * kMiB;
+constexpr auto kStr = KeyType::kString;
+constexpr auto kInt = KeyType::kInteger;
+constexpr auto kBool = KeyType::kBool;
+constexpr auto kList = KeyType::kStringList;
+
+constexpr ConfigKey kKeys[] = {
+    {"listen.grpc", kStr, "\"127.0.0.1:50051\"", 3, 255, nullptr, "Address of the gRPC port; port 0 takes a free one"},
+    {"listen.http", kStr, "\"127.0.0.1:8080\"", 3, 255, nullptr,
+     "Address of /metrics, /healthz and /readyz; port 0 takes a free one"},
+    {"listen.reflection", kStr, "\"auto\"", 1, 8, "auto|on|off",
+     "gRPC reflection; auto: on when listen.grpc is a loopback address"},
+
+    {"models[].name", kStr, nullptr, 1, 128, nullptr, "Name that requests use"},
+    {"models[].path", kStr, "\"\"", 0, 4096, nullptr,
+     "Hugging Face model directory; relative to the config file's folder"},
+    {"models[].weights", kStr, "\"files\"", 1, 8, "files|random", "Read path, or draw random weights for benchmarks"},
+    {"models[].shape", kStr, "\"\"", 0, 4096, nullptr,
+     "With random weights: gpt2-124m, gpt2-xl, llama-1b, llama-8b, or the path of a config.json"},
+    {"models[].seed", kInt, "0", 0, INT64_MAX, nullptr, "Seed of random weights"},
+    {"models[].device", kStr, "\"auto\"", 1, 8, "auto|cpu|cuda", "Where the model runs"},
+    {"models[].precisions", kList, "[\"bf16\"]", 1, 4, "fp32|bf16|fp16|fp8",
+     "Precisions whose weights are resident; the first is the default of a request"},
+    {"models[].fp8.recipe", kStr, "\"per_token\"", 1, 16, "per_token",
+     "FP8 scaling: one scale per token and per output channel, independent of neighbours"},
+    {"models[].kv_cache.memory_bytes", kInt, "268435456", kMiB, kTiB, nullptr,
+     "Memory of the KV page pool, fixed at start"},
+    {"models[].max_context_tokens", kInt, "0", 0, 1 << 24, nullptr,
+     "Prompt and output together; 0 takes the model's own limit"},
+    {"models[].deterministic", kBool, "true", 0, 0, nullptr,
+     "A response never depends on its batch neighbours; on the CPU this holds in either case"},
+
+    {"attention.enable_flash", kBool, "true", 0, 0, nullptr, "Offer the FLASH backend"},
+    {"attention.enable_efficient", kBool, "true", 0, 0, nullptr, "Offer the EFFICIENT backend"},
+    {"attention.enable_math", kBool, "true", 0, 0, nullptr, "Offer the MATH backend"},
+
+    {"scheduler.max_sequences", kInt, "64", 1, 1024, nullptr, "Sequences running at once, per model"},
+    {"scheduler.max_tokens_per_step", kInt, "512", 1, 65536, nullptr,
+     "Tokens of one step over all its sequences; longer prompts are prefilled in chunks"},
+    {"scheduler.max_queued_requests", kInt, "256", 1, 1 << 20, nullptr,
+     "Requests waiting to run; one more is refused with RESOURCE_EXHAUSTED"},
+    {"scheduler.max_queued_tokens", kInt, "1048576", 1, int64_t{1} << 40, nullptr, "Prompt tokens waiting to run"},
+    {"scheduler.prefix_cache", kBool, "true", 0, 0, nullptr, "Reuse the KV pages of equal prompt beginnings"},
+
+    {"limits.max_concurrent_requests", kInt, "512", 1, 1 << 20, nullptr, "Requests accepted and not finished"},
+    {"limits.max_queued_bytes", kInt, "67108864", kKiB, kTiB, nullptr,
+     "Bytes of requests accepted and not yet tokenised"},
+    {"limits.max_streams_per_connection", kInt, "100", 1, 65535, nullptr, "HTTP/2 streams of one connection"},
+    {"limits.max_http_connections", kInt, "64", 1, 65535, nullptr, "Open connections of listen.http"},
+    {"limits.max_message_bytes", kInt, "4194304", kKiB, 256 * kMiB, nullptr, "One gRPC message"},
+    {"limits.max_metadata_bytes", kInt, "8192", kKiB, kMiB, nullptr, "Metadata of one call"},
+    {"limits.max_unsent_tokens", kInt, "1024", 1, 1 << 20, nullptr,
+     "Tokens an output may be ahead of its client before it ends as a slow reader"},
+    {"limits.default_max_tokens", kInt, "512", 1, 1 << 24, nullptr, "stopping.max_tokens of a request without one"},
+    {"limits.retry_after_ms", kInt, "1000", 1, 3600000, nullptr, "RetryInfo of a full queue"},
+    {"limits.keepalive_time_ms", kInt, "30000", 1000, 86400000, nullptr, "Ping a silent connection after this time"},
+    {"limits.keepalive_timeout_ms", kInt, "10000", 1000, 86400000, nullptr, "Close it when the ping stays unanswered"},
+    {"limits.drain_timeout_ms", kInt, "25000", 0, 86400000, nullptr,
+     "After SIGTERM: time for what runs to finish before it is ended"},
+
+    {"compute.threads", kInt, "0", 0, 1024, nullptr, "Compute threads of the CPU; 0 takes what the process may use"},
+    {"compute.cpu_variant", kStr, "\"auto\"", 1, 16, "auto|portable|avx512", "Force one build of the CPU kernels"},
+    {"compute.text_threads", kInt, "2", 1, 256, nullptr, "Threads that tokenise and detokenise"},
+
+    {"log.level", kStr, "\"info\"", 1, 8, "debug|info|warn|error", "Least severe line that is written"},
+    {"log.format", kStr, "\"text\"", 1, 8, "text|json", "Form of the lines on stderr"},
+};
+
+}  // namespace
+
+ConfigKeyTable ConfigKeys() { return {kKeys, std::size(kKeys)}; }
+
+}  // namespace dunlin::server

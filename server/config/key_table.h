@@ -1,0 +1,32 @@
+// Every config key, declared once as data: the loader, configs/schema.json, the help and the tests iterate this table.
+// Adding a key is one row here and one line in config.cc that reads it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dunlin::server {
+
+enum class KeyType : uint8_t { kString, kInteger, kBool, kStringList };
+
+// path: dotted, "[]" for the elements of a list of objects: "models[].kv_cache.memory_bytes".
+struct ConfigKey {
+  const char* path;
+  KeyType type;
+  const char* default_json;  // null: the key must be given
+  int64_t min;               // kInteger: inclusive; kString and kStringList: length in bytes or entries
+  int64_t max;
+  const char* choices;       // allowed words of a string or of each list entry, separated by '|'; null: any
+  const char* description;
+};
+
+struct ConfigKeyTable {
+  const ConfigKey* begin_row;
+  size_t size;
+  const ConfigKey* begin() const { return begin_row; }
+  const ConfigKey* end() const { return begin_row + size; }
+};
+
+ConfigKeyTable ConfigKeys();
+
+}  // namespace dunlin::server

@@ -1,0 +1,203 @@
+#include "server/config/validate.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/config/key_table.h"
+
+namespace dunlin::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxModels = 16;
+constexpr size_t kMaxShownValue = 80;
+
+std::string Shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kMaxShownValue) text = absl::StrCat(text.substr(0, kMaxShownValue), "...");
+  return text;
+}
+
+absl::Status Fault(const std::string& path, const Json& value, const std::string& limit) {
+  return absl::InvalidArgumentError(absl::StrCat(path, " is ", Shown(value), "; limit is ", limit));
+}
+
+std::string Choices(const ConfigKey& key) {
+  return absl::StrCat("one of ", absl::StrJoin(absl::StrSplit(key.choices, '|'), ", "));
+}
+
+bool IsChoice(const ConfigKey& key, const std::string& word) {
+  const std::vector<std::string> words = absl::StrSplit(key.choices, '|');
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string Range(const ConfigKey& key, const char* unit) {
+  return absl::StrCat("[", key.min, ", ", key.max, "]", unit);
+}
+
+bool InRange(const ConfigKey& key, uint64_t size) {
+  return size >= static_cast<uint64_t>(key.min) && size <= static_cast<uint64_t>(key.max);
+}
+
+absl::Status CheckWord(const ConfigKey& key, const std::string& path, const Json& value) {
+  if (!value.is_string()) return Fault(path, value, "a string");
+  const auto& text = value.get_ref<const std::string&>();
+  if (key.choices != nullptr) return IsChoice(key, text) ? absl::OkStatus() : Fault(path, value, Choices(key));
+  return InRange(key, text.size()) ? absl::OkStatus() : Fault(path, value, Range(key, " bytes"));
+}
+
+absl::Status CheckInteger(const ConfigKey& key, const std::string& path, const Json& value) {
+  if (!value.is_number_integer()) return Fault(path, value, "an integer");
+  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+    return Fault(path, value, Range(key, ""));
+  }
+  const auto number = value.get<int64_t>();
+  return number >= key.min && number <= key.max ? absl::OkStatus() : Fault(path, value, Range(key, ""));
+}
+
+absl::Status CheckList(const ConfigKey& key, const std::string& path, const Json& value) {
+  if (!value.is_array()) return Fault(path, value, "a list of strings");
+  if (!InRange(key, value.size())) return Fault(path, value, Range(key, " entries"));
+  for (size_t i = 0; i < value.size(); ++i) {
+    const std::string entry = absl::StrCat(path, "[", i, "]");
+    if (!value[i].is_string() || !IsChoice(key, value[i].get<std::string>())) {
+      return Fault(entry, value[i], Choices(key));
+    }
+    if (std::find(value.begin(), value.begin() + static_cast<std::ptrdiff_t>(i), value[i]) !=
+        value.begin() + static_cast<std::ptrdiff_t>(i)) {
+      return Fault(entry, value[i], "each word once");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckValue(const ConfigKey& key, const std::string& path, const Json& value) {
+  switch (key.type) {
+    case KeyType::kString: return CheckWord(key, path, value);
+    case KeyType::kInteger: return CheckInteger(key, path, value);
+    case KeyType::kBool: return value.is_boolean() ? absl::OkStatus() : Fault(path, value, "true or false");
+    case KeyType::kStringList: return CheckList(key, path, value);
+  }
+  return absl::InternalError("key type");
+}
+
+const ConfigKey* FindKey(const std::string& pattern) {
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (pattern == key.path) return &key;
+  }
+  return nullptr;
+}
+
+// Whether keys lie below this pattern ("models[]", "models[].fp8").
+bool IsSection(const std::string& pattern) {
+  for (const ConfigKey& key : ConfigKeys()) {
+    const std::string_view path = key.path;
+    if (path.size() > pattern.size() && path.substr(0, pattern.size()) == pattern &&
+        (pattern.empty() || path[pattern.size()] == '.')) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string Below(const std::string& parent, const std::string& name) {
+  return parent.empty() ? name : absl::StrCat(parent, ".", name);
+}
+
+// `pattern` is `path` with list indices left out.
+absl::Status CheckGiven(const Json& section, const std::string& path, const std::string& pattern) {
+  if (!section.is_object()) return Fault(path.empty() ? "the config" : path, section, "an object");
+  for (const auto& [name, value] : section.items()) {
+    const std::string item_path = Below(path, name);
+    const std::string item_pattern = Below(pattern, name);
+    if (const ConfigKey* key = FindKey(item_pattern); key != nullptr) {
+      if (absl::Status status = CheckValue(*key, item_path, value); !status.ok()) return status;
+    } else if (IsSection(item_pattern)) {
+      if (absl::Status status = CheckGiven(value, item_path, item_pattern); !status.ok()) return status;
+    } else if (IsSection(item_pattern + "[]")) {
+      if (!value.is_array()) return Fault(item_path, value, "a list");
+      if (value.empty() || value.size() > kMaxModels) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(item_path, " has ", value.size(), " entries; limit is [1, ", kMaxModels, "]"));
+      }
+      for (size_t i = 0; i < value.size(); ++i) {
+        absl::Status status = CheckGiven(value[i], absl::StrCat(item_path, "[", i, "]"), item_pattern + "[]");
+        if (!status.ok()) return status;
+      }
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(item_path, " is not a config key; see configs/schema.json"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Sets `rest` (dotted, relative to object) to its default where it is missing.
+absl::Status Complete(const ConfigKey& key, const std::string& rest, const std::string& path, Json* object) {
+  Json* at = object;
+  std::vector<std::string> names = absl::StrSplit(rest, '.');
+  for (size_t i = 0; i + 1 < names.size(); ++i) {
+    if (!at->contains(names[i])) (*at)[names[i]] = Json::object();
+    at = &(*at)[names[i]];
+  }
+  if (at->contains(names.back())) return absl::OkStatus();
+  if (key.default_json == nullptr) return absl::InvalidArgumentError(absl::StrCat(path, " must be given"));
+  (*at)[names.back()] = Json::parse(key.default_json);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckAndComplete(Json* document) {
+  if (absl::Status status = CheckGiven(*document, "", ""); !status.ok()) return status;
+  if (!document->contains("models")) return absl::InvalidArgumentError("models must be given");
+  for (const ConfigKey& key : ConfigKeys()) {
+    const std::string path = key.path;
+    const size_t list = path.find("[].");
+    if (list == std::string::npos) {
+      if (absl::Status status = Complete(key, path, path, document); !status.ok()) return status;
+      continue;
+    }
+    Json& elements = (*document)[path.substr(0, list)];
+    for (size_t i = 0; i < elements.size(); ++i) {
+      const std::string rest = path.substr(list + 3);
+      const std::string shown = absl::StrCat(path.substr(0, list), "[", i, "].", rest);
+      if (absl::Status status = Complete(key, rest, shown, &elements[i]); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyOverride(const std::string& assignment, Json* document) {
+  const size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--set ", assignment, ": expected key=value"));
+  }
+  Json* at = document;
+  const std::string path = assignment.substr(0, equals);
+  for (absl::string_view piece : absl::StrSplit(path, '.')) {
+    const std::string name(piece);
+    size_t index = 0;
+    if (at->is_array()) {
+      if (!absl::SimpleAtoi(name, &index) || index >= at->size()) {
+        return absl::InvalidArgumentError(absl::StrCat("--set ", path, ": ", name, " is not one of the ", at->size(),
+                                                       " entries (counted from 0)"));
+      }
+      at = &(*at)[index];
+    } else if (at->is_object() || at->is_null()) {
+      at = &(*at)[name];
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("--set ", path, ": ", name, " lies below a plain value"));
+    }
+  }
+  const std::string text = assignment.substr(equals + 1);
+  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  *at = value.is_discarded() ? Json(text) : std::move(value);
+  return absl::OkStatus();
+}
+
+}  // namespace dunlin::server
