@@ -1,0 +1,78 @@
+#include "engine/sampling/logits_row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/sampling/exponential.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int kLanes = 16;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+RowPeak FindPeak(const float* logits, int32_t vocab_size) {
+  float lane_max[kLanes];
+  int32_t lane_bad[kLanes] = {};
+  std::fill(lane_max, lane_max + kLanes, -kInfinity);
+  const int32_t whole = vocab_size / kLanes * kLanes;
+  for (int32_t i = 0; i < whole; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float x = logits[i + lane];
+      lane_max[lane] = x > lane_max[lane] ? x : lane_max[lane];
+      lane_bad[lane] |= x < kInfinity ? 0 : 1;  // false for NaN too
+    }
+  }
+  float max = -kInfinity;
+  bool bad = false;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    max = std::max(max, lane_max[lane]);
+    bad |= lane_bad[lane] != 0;
+  }
+  for (int32_t i = whole; i < vocab_size; ++i) {
+    max = logits[i] > max ? logits[i] : max;
+    bad |= !(logits[i] < kInfinity);
+  }
+  if (bad || max == -kInfinity) return {};
+  const float* first = std::find(logits, logits + vocab_size, max);
+  return {.valid = true, .max = max, .argmax = static_cast<TokenId>(first - logits)};
+}
+
+double LogSumExp(const float* logits, int32_t vocab_size, float max) {
+  double lane_sum[kLanes] = {};
+  const int32_t whole = vocab_size / kLanes * kLanes;
+  for (int32_t i = 0; i < whole; i += kLanes) {
+    float e[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) e[lane] = ExpNonPositive(logits[i + lane] - max);
+    for (int lane = 0; lane < kLanes; ++lane) lane_sum[lane] += static_cast<double>(e[lane]);
+  }
+  double sum = 0.0;
+  for (double lane : lane_sum) sum += lane;
+  for (int32_t i = whole; i < vocab_size; ++i) sum += static_cast<double>(ExpNonPositive(logits[i] - max));
+  return static_cast<double>(max) + std::log(sum);
+}
+
+void FindTopLogprobs(const float* logits, int32_t vocab_size, double log_sum_exp, int32_t num_top, TokenOutput* out) {
+  const int32_t limit = std::min({num_top, static_cast<int32_t>(kMaxTopLogprobs), vocab_size});
+  int32_t count = 0;
+  // A sorted list of at most twenty by insertion: after the first few hundred tokens hardly any passes the first test.
+  for (TokenId id = 0; limit > 0 && id < vocab_size; ++id) {
+    const float x = logits[id];
+    if (count == limit && !(x > out->top[static_cast<size_t>(limit - 1)].logprob)) continue;
+    int32_t slot = count < limit ? count++ : limit - 1;
+    for (; slot > 0 && x > out->top[static_cast<size_t>(slot - 1)].logprob; --slot) {
+      out->top[static_cast<size_t>(slot)] = out->top[static_cast<size_t>(slot - 1)];
+    }
+    out->top[static_cast<size_t>(slot)] = {.token_id = id, .logprob = x};
+  }
+  for (int32_t i = 0; i < count; ++i) {
+    TopLogprob& top = out->top[static_cast<size_t>(i)];
+    top.logprob = static_cast<float>(static_cast<double>(top.logprob) - log_sum_exp);
+  }
+  out->num_top = count;
+}
+
+}  // namespace dunlin::engine

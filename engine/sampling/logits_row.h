@@ -1,0 +1,27 @@
+// Reductions over one row of FP32 logits in host memory, each in one fixed order: sixteen lanes, element i in lane
+// i % 16, lanes joined in ascending order. Pure functions, any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+struct RowPeak {
+  bool valid = false;  // no NaN, no +infinity, at least one finite value
+  float max = 0.0F;
+  TokenId argmax = 0;  // the lowest id that has `max`
+};
+
+// logits [vocab_size], vocab_size > 0. -infinity is an ordinary value: a token that cannot be drawn.
+RowPeak FindPeak(const float* logits, int32_t vocab_size);
+
+// log(sum_i e^logits[i]); the sum is FP64. REQUIRES: peak.valid and peak.max is the row's maximum.
+double LogSumExp(const float* logits, int32_t vocab_size, float max);
+
+// Fills out->top with the num_top most likely tokens (equal ones by lower id) and out->num_top; num_top is cut to
+// min(kMaxTopLogprobs, vocab_size). logprob = logit - log_sum_exp.
+void FindTopLogprobs(const float* logits, int32_t vocab_size, double log_sum_exp, int32_t num_top, TokenOutput* out);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,120 @@
+#include "engine/sampling/logit_edits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/engine/sampling/sampling_fixture.h"
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
+
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
+
+std::vector<float> Edited(LogitEdits* edits, const SampleCase& test, std::vector<float> row) {
+  edits->Apply(test.Input(row), row.data());
+  return row;
+}
+
+std::vector<float> Edited(const SampleCase& test, std::vector<float> row) {
+  LogitEdits edits(static_cast<int32_t>(row.size()), {1});
+  return Edited(&edits, test, std::move(row));
+}
+
+TEST(LogitEdits, AreNotNeededByDefault) {
+  LogitEdits edits(4, {1});
+  SampleCase test;
+  const std::vector<float> row(4);
+  EXPECT_FALSE(edits.Needed(test.Input(row)));
+  test.stopping.min_tokens = 1;
+  EXPECT_TRUE(edits.Needed(test.Input(row)));
+  test.tokens = {0, 2};  // one output token: the minimum is met
+  EXPECT_FALSE(edits.Needed(test.Input(row)));
+}
+
+TEST(LogitEdits, AddLogitBias) {
+  SampleCase test;
+  test.sampling.logit_bias = {{2, 5.0F}, {0, -100.0F}};
+  EXPECT_THAT(Edited(test, {1, 2, 3, 4}), ElementsAre(-99.0F, 2.0F, 8.0F, 4.0F));
+}
+
+TEST(LogitEdits, RepetitionPenaltyCoversPromptAndOutputOnce) {
+  SampleCase test;
+  test.sampling.repetition_penalty = 2.0F;
+  test.tokens = {0, 0, 1, 2, 2};  // prompt 0 0, output 1 2 2
+  test.prompt_len = 2;
+  EXPECT_THAT(Edited(test, {4, -4, 0, 4}), ElementsAre(2.0F, -8.0F, 0.0F, 4.0F));
+}
+
+TEST(LogitEdits, PresenceAndFrequencyPenaltiesCountTheOutputAlone) {
+  SampleCase test;
+  test.tokens = {0, 0, 1, 2, 2};
+  test.prompt_len = 2;
+  test.sampling.frequency_penalty = 0.5F;
+  EXPECT_THAT(Edited(test, {4, 4, 4, 4}), ElementsAre(4.0F, 3.5F, 3.0F, 4.0F));
+  test.sampling.presence_penalty = 0.25F;
+  EXPECT_THAT(Edited(test, {4, 4, 4, 4}), ElementsAre(4.0F, 3.25F, 2.75F, 4.0F));
+  test.sampling.frequency_penalty = 0.0F;
+  test.sampling.presence_penalty = -1.0F;
+  EXPECT_THAT(Edited(test, {4, 4, 4, 4}), ElementsAre(4.0F, 5.0F, 5.0F, 4.0F));
+}
+
+TEST(LogitEdits, ComeInTheStatedOrder) {
+  SampleCase test;
+  test.tokens = {0, 2};
+  test.sampling.logit_bias = {{2, 2.0F}};
+  test.sampling.repetition_penalty = 4.0F;
+  test.sampling.frequency_penalty = 0.5F;
+  test.sampling.presence_penalty = 0.25F;
+  // (6 + 2) / 4 - 0.5 - 0.25
+  EXPECT_THAT(Edited(test, {0, 0, 6, 0})[2], FloatEq(1.25F));
+}
+
+TEST(LogitEdits, LeaveNothingBehindForTheNextRequest) {
+  LogitEdits edits(4, {});
+  SampleCase penalized;
+  penalized.tokens = {3, 1, 2, 2};
+  penalized.sampling.frequency_penalty = 1.0F;
+  const std::vector<float> first = Edited(&edits, penalized, {1, 1, 1, 1});
+  EXPECT_EQ(Edited(&edits, penalized, {1, 1, 1, 1}), first);
+  penalized.tokens = {0};
+  EXPECT_THAT(Edited(&edits, penalized, {1, 1, 1, 1}), ElementsAre(1, 1, 1, 1));
+}
+
+TEST(LogitEdits, MinTokensMasksEndAndStopTokensUntilItIsMet) {
+  SampleCase test;
+  test.stopping.min_tokens = 2;
+  test.stopping.stop_token_ids = {3};
+  EXPECT_THAT(Edited(test, {5, 5, 5, 5}), ElementsAre(5, kMasked, 5, kMasked));
+  test.tokens = {0, 2};
+  EXPECT_THAT(Edited(test, {5, 5, 5, 5}), ElementsAre(5, kMasked, 5, kMasked));
+  test.tokens = {0, 2, 2};
+  EXPECT_THAT(Edited(test, {5, 5, 5, 5}), ElementsAre(5, 5, 5, 5));
+}
+
+TEST(LogitEdits, IgnoreEosLeavesEndOfSequenceDrawable) {
+  SampleCase test;
+  test.stopping.min_tokens = 2;
+  test.stopping.ignore_eos = true;
+  test.stopping.stop_token_ids = {3};
+  EXPECT_THAT(Edited(test, {5, 5, 5, 5}), ElementsAre(5, 5, 5, kMasked));
+}
+
+TEST(LogitEdits, AllowedTokensMasksTheRestAcrossWords) {
+  const std::vector<uint32_t> allowed = {1U << 31, 1U << 2};  // tokens 31 and 34
+  std::vector<float> row(40, 1.0F);
+  SampleCase test;
+  SampleInput input = test.Input(row);
+  input.allowed_tokens = allowed.data();
+  LogitEdits edits(40, {});
+  ASSERT_TRUE(edits.Needed(input));
+  edits.Apply(input, row.data());
+  for (size_t i = 0; i < row.size(); ++i) EXPECT_EQ(row[i], i == 31 || i == 34 ? 1.0F : kMasked) << i;
+}
+
+}  // namespace
+}  // namespace dunlin::engine
