@@ -37,7 +37,10 @@ def main():
         p = p.t() if p.dim() == 2 and name.startswith("h.") else p
         tensors["transformer." + name] = p.to(torch.bfloat16).contiguous()
     args.out.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, str(args.out / "model.safetensors"), metadata={"format": "pt"})
+    # Renamed into place: a server may have the old file mapped.
+    save_file(tensors, str(args.out / "model.tmp"), metadata={"format": "pt"})
+    (args.out / "model.tmp").chmod(0o644)
+    (args.out / "model.tmp").rename(args.out / "model.safetensors")
     for name, value in (("config.json", CONFIG), ("generation_config.json", GENERATION)):
         (args.out / name).write_text(json.dumps(value, indent=2) + "\n")
     print("step", saved["step"], "bytes", (args.out / "model.safetensors").stat().st_size)
