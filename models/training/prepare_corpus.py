@@ -165,41 +165,57 @@ def read_wesnoth(root, pattern):
 
 WESNOTH_CAMPAIGNS = "did dm dw ei httt l low nr sof sota sotbe thot trow tsg ttb utbs".split()
 
-# Package, reader, files inside the package.
+# Package, version, licence of the text, reader, files inside the package.
 SOURCES = [
-    ("r-cran-janeaustenr", read_austen, "usr/lib/R/site-library/janeaustenr/data/Rdata.rdb"),
-    ("sword-text-kjv", read_sword, "usr/share/sword/modules/texts/ztext/*/[on]t.bzs"),
-    ("endless-sky-data", read_endless_sky, "usr/share/games/endless-sky/data/*.txt"),
-    *(("wesnoth-1.16-" + c, read_wesnoth, "usr/share/games/wesnoth/*/data/campaigns/**/*.cfg")
+    ("r-cran-janeaustenr", "1.0.0-1", "public domain texts, package MIT",
+     read_austen, "usr/lib/R/site-library/janeaustenr/data/Rdata.rdb"),
+    ("sword-text-kjv", "14.3-1", "public domain",
+     read_sword, "usr/share/sword/modules/texts/ztext/*/[on]t.bzs"),
+    ("endless-sky-data", "0.9.8-1.2", "GPL-3+",
+     read_endless_sky, "usr/share/games/endless-sky/data/*.txt"),
+    *(("wesnoth-1.16-" + c, "1:1.16.9-1", "GPL-2+", read_wesnoth, "usr/share/games/wesnoth/*/data/campaigns/**/*.cfg")
       for c in WESNOTH_CAMPAIGNS),
-    ("dict-foldoc", read_dictionary, "usr/share/dictd/foldoc.dict.dz"),
-    ("dict-jargon", read_dictionary, "usr/share/dictd/jargon.dict.dz"),
-    ("debian-handbook", read_markup, "usr/share/doc/debian-handbook/html/en-US/*.html"),
-    ("debian-reference-en", read_markup, "usr/share/**/*.en.html"),
-    ("debian-faq", read_markup, "usr/share/doc/**/*.en.html"),
-    ("developers-reference", read_markup, "usr/share/**/*.html"),
-    ("maint-guide", read_markup, "usr/share/**/*.en.html"),
-    ("installation-guide-amd64", read_markup, "usr/share/doc/installation-guide-amd64/en/*.html"),
-    ("gnome-user-docs", read_markup, "usr/share/help/C/**/*.page"),
-    ("png-definitive-guide", read_markup, "usr/share/doc/**/*.html"),
-    ("mh-book", read_markup, "usr/share/doc/**/*.html"),
-    ("postgresql-doc-15", read_markup, "usr/share/doc/**/*.html"),
-    ("golang-1.19-src", read_text, "usr/share/go-1.19/src/testdata/Isaac.Newton-Opticks.txt"),
-    ("miscfiles", read_text, "usr/share/state/us-*.gz"),
+    ("dict-foldoc", "20230119-1", "GFDL-1.1+",
+     read_dictionary, "usr/share/dictd/foldoc.dict.dz"),
+    ("dict-jargon", "4.4.7-3.1", "public domain",
+     read_dictionary, "usr/share/dictd/jargon.dict.dz"),
+    ("debian-handbook", "11.20220922", "GPL-2+ or CC-BY-SA-3.0",
+     read_markup, "usr/share/doc/debian-handbook/html/en-US/*.html"),
+    ("debian-reference-en", "2.100", "GPL-2+",
+     read_markup, "usr/share/**/*.en.html"),
+    ("debian-faq", "11.1", "Debian FAQ licence (copyleft notice)",
+     read_markup, "usr/share/doc/**/*.en.html"),
+    ("developers-reference", "12.18", "GPL-2+",
+     read_markup, "usr/share/**/*.html"),
+    ("maint-guide", "1.2.53", "GPL-2+",
+     read_markup, "usr/share/**/*.en.html"),
+    ("installation-guide-amd64", "20230508+deb12u1", "GPL-2",
+     read_markup, "usr/share/doc/installation-guide-amd64/en/*.html"),
+    ("gnome-user-docs", "43.0-2", "CC-BY-SA-3.0",
+     read_markup, "usr/share/help/C/**/*.page"),
+    ("png-definitive-guide", "20060430-4", "GFDL-1.1+",
+     read_markup, "usr/share/doc/**/*.html"),
+    ("mh-book", "200605-2.2", "GPL-2+",
+     read_markup, "usr/share/doc/**/*.html"),
+    ("postgresql-doc-15", "15.20-0+deb12u1", "PostgreSQL",
+     read_markup, "usr/share/doc/**/*.html"),
+    ("golang-1.19-src", "1.19.8-2", "public domain text (Newton), package BSD-3-Clause",
+     read_text, "usr/share/go-1.19/src/testdata/Isaac.Newton-Opticks.txt"),
+    ("miscfiles", "1.5+dfsg-4", "public domain texts (US founding documents)",
+     read_text, "usr/share/state/us-*.gz"),
 ]
 
 
-def unpack(package, work):
+def unpack(package, version, work):
     root = work / "unpacked" / package
     debs = work / "debs"
     debs.mkdir(parents=True, exist_ok=True)
     if not list(debs.glob(package + "_*.deb")):
-        subprocess.run(["apt-get", "download", package], cwd=debs, check=True)
+        subprocess.run(["apt-get", "download", f"{package}={version}"], cwd=debs, check=True)
     deb = next(debs.glob(package + "_*.deb"))
     if not root.exists():
         subprocess.run(["dpkg-deb", "-x", deb, root], check=True)
-    version = subprocess.run(["dpkg-deb", "-f", deb, "Version"], check=True, capture_output=True, text=True)
-    return root, version.stdout.strip()
+    return root
 
 
 def is_heldout(name):
@@ -212,8 +228,8 @@ def main():
     work = arguments.parse_args().work
     seen, packages = set(), {}
     documents = {"train": [], "heldout": []}
-    for package, read, pattern in SOURCES:
-        root, version = unpack(package, work)
+    for package, version, licence, read, pattern in SOURCES:
+        root = unpack(package, version, work)
         chars = collections.Counter()
         for name, paragraphs in read(root, pattern):
             kept = []
@@ -226,7 +242,8 @@ def main():
                 split = "heldout" if is_heldout(package + name) else "train"
                 documents[split].append({"package": package, "name": name, "text": text})
                 chars[split] += len(text)
-        packages[package] = {"version": version, "train_chars": chars["train"], "heldout_chars": chars["heldout"]}
+        packages[package] = {"version": version, "licence": licence, "train_chars": chars["train"],
+                             "heldout_chars": chars["heldout"]}
         print(package, version, dict(chars), flush=True)
     for split, rows in documents.items():
         with open(work / (split + ".jsonl"), "w", encoding="utf-8") as out:
