@@ -1,0 +1,48 @@
+# One word each; CMake presets under them. PRESET=dev|release|asan|tsan where it makes sense.
+PRESET ?= release
+JOBS ?= $(shell nproc)
+BUILD = build/$(PRESET)
+
+.PHONY: help deps configure build demo serve test fmt fmt-check tidy bench clean
+
+help:
+	@echo "make demo   install what is missing, build, serve models/demo, stream completions, show metrics"
+	@echo "make serve  the demo server in the foreground"
+	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
+	@echo "make build  the binary build/$(PRESET)/dunlin"
+	@echo "make fmt | fmt-check | tidy | clean"
+
+deps:
+	@deploy/bootstrap.sh
+
+configure: deps
+	@cmake --preset $(PRESET) > $(PRESET).configure.log 2>&1 || (cat $(PRESET).configure.log; rm -f $(PRESET).configure.log; exit 1)
+	@rm -f $(PRESET).configure.log
+
+build: configure
+	cmake --build --preset $(PRESET) --target dunlin -j $(JOBS)
+
+demo: build
+	@deploy/demo.sh $(BUILD)/dunlin configs/demo.json
+
+serve: build
+	$(BUILD)/dunlin serve --config configs/demo.json
+
+test: configure
+	cmake --build --preset $(PRESET) -j $(JOBS)
+	ctest --preset $(PRESET) -j $(JOBS)
+
+fmt:
+	@git ls-files '*.h' '*.cc' | xargs clang-format-14 -i
+	@cargo fmt --manifest-path engine/text/rust/Cargo.toml
+
+fmt-check:
+	@git ls-files '*.h' '*.cc' | xargs clang-format-14 --dry-run --Werror
+	@cargo fmt --manifest-path engine/text/rust/Cargo.toml --check
+
+tidy: configure
+	cmake --build --preset $(PRESET) --target dunlin -j $(JOBS)
+	@git ls-files 'engine/*.cc' 'server/*.cc' 'kernels/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy-14 --quiet -p $(BUILD)
+
+clean:
+	rm -rf build

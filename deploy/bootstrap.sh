@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs what the CPU build needs and this machine lacks, with the system's package manager. A second run does nothing.
+set -euo pipefail
+
+packages=(
+  build-essential cmake ninja-build pkg-config git ca-certificates ccache
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev
+  libgtest-dev libgmock-dev clang-format-14 clang-tidy-14
+)
+
+# The text library needs a newer Rust than Debian's default one: 1.85 (edition 2024 dependencies).
+rust_is_new_enough() {
+  local version
+  version=$(cargo --version 2>/dev/null | awk '{print $2}') || return 1
+  [ -n "$version" ] && [ "$(printf '%s\n' 1.85.0 "$version" | sort -V | head -1)" = 1.85.0 ]
+}
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+rust_is_new_enough || missing+=(cargo-web rustc-web)
+[ "${#missing[@]}" -eq 0 ] && exit 0
+
+command -v apt-get >/dev/null || { echo "needs these packages (Debian names): ${missing[*]}" >&2; exit 1; }
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "run as root, or install: ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -q </dev/null | tail -1
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" \
+  </dev/null | grep -E '^(Need to get|Fetched|[0-9]+ upgraded)|^E:' || true
+for package in "${missing[@]}"; do
+  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+    { echo "could not install $package" >&2; exit 1; }
+done

@@ -1,0 +1,41 @@
+#include "server/commands/client_error.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include "absl/strings/str_cat.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "server/status_name.h"
+
+namespace dunlin::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string CodeName(const grpc::Status& status) {
+  return StatusName(static_cast<absl::StatusCode>(status.error_code()));
+}
+
+Json Details(const grpc::Status& status) {
+  google::rpc::Status proto;
+  std::string text;
+  google::protobuf::LinkMessageReflection<google::rpc::BadRequest>();  // keeps the detail types for the Any resolver
+  if (!proto.ParseFromString(status.error_details()) ||
+      !google::protobuf::util::MessageToJsonString(proto, &text).ok()) {
+    return Json::array();
+  }
+  const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return parsed.is_object() && parsed.contains("details") ? parsed["details"] : Json::array();
+}
+
+}  // namespace
+
+Json ErrorJson(const grpc::Status& status) {
+  return {{"error", {{"code", CodeName(status)}, {"message", status.error_message()}, {"details", Details(status)}}}};
+}
+
+std::string ErrorLine(const grpc::Status& status) {
+  return absl::StrCat(CodeName(status), ": ", status.error_message());
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,25 @@
+// The commands of the binary, one row each in main.cc. A command declares its options on a CLI11 subcommand and runs.
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+namespace dunlin::server {
+
+// Exit statuses that scripts rely on.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;  // refused or failed
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitDeviceFailed = 70;
+
+// Adds the options to `subcommand`; the returned function runs the command once they are parsed.
+using CommandSetup = std::function<int()> (*)(CLI::App* subcommand);
+
+std::function<int()> SetUpServe(CLI::App* subcommand);
+std::function<int()> SetUpGenerate(CLI::App* subcommand);
+std::function<int()> SetUpInspect(CLI::App* subcommand);
+std::function<int()> SetUpHealthcheck(CLI::App* subcommand);
+std::function<int()> SetUpSchema(CLI::App* subcommand);
+
+}  // namespace dunlin::server

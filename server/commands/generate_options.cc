@@ -1,0 +1,115 @@
+#include "server/commands/generate_options.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace dunlin::server {
+namespace {
+
+// "fp8" -> PRECISION_FP8. REQUIRES: the word is one of the option's choices.
+v1::Device DeviceNamed(const std::string& word) {
+  v1::Device value = v1::DEVICE_UNSPECIFIED;
+  v1::Device_Parse(absl::StrCat("DEVICE_", absl::AsciiStrToUpper(word)), &value);
+  return value;
+}
+
+v1::AttentionBackend BackendNamed(const std::string& word) {
+  v1::AttentionBackend value = v1::ATTENTION_BACKEND_UNSPECIFIED;
+  v1::AttentionBackend_Parse(absl::StrCat("ATTENTION_BACKEND_", absl::AsciiStrToUpper(word)), &value);
+  return value;
+}
+
+v1::Precision PrecisionNamed(const std::string& word) {
+  v1::Precision value = v1::PRECISION_UNSPECIFIED;
+  v1::Precision_Parse(absl::StrCat("PRECISION_", absl::AsciiStrToUpper(word)), &value);
+  return value;
+}
+
+void AddSamplingOptions(CLI::App* subcommand, GenerateOptions* options) {
+  subcommand->add_option("--temperature", options->temperature, "0 is greedy");
+  subcommand->add_option("--top-k", options->top_k, "0 is off");
+  subcommand->add_option("--top-p", options->top_p, "(0, 1]");
+  subcommand->add_option("--min-p", options->min_p, "[0, 1]");
+  subcommand->add_option("--repetition-penalty", options->repetition_penalty, "(0, 10]");
+  subcommand->add_option("--presence-penalty", options->presence_penalty, "[-2, 2]");
+  subcommand->add_option("--frequency-penalty", options->frequency_penalty, "[-2, 2]");
+  subcommand->add_option("--seed", options->seed, "Drawn by the server when not given");
+  subcommand->add_option("--n", options->n, "Outputs from the same prompt");
+}
+
+void AddStoppingOptions(CLI::App* subcommand, GenerateOptions* options) {
+  subcommand->add_option("--max-tokens", options->max_tokens, "Tokens to generate at most");
+  subcommand->add_option("--min-tokens", options->min_tokens, "Tokens before it may stop");
+  subcommand->add_option("--stop", options->stop, "Stop string; may be given several times")->allow_extra_args(false);
+  subcommand->add_flag("--ignore-eos", options->ignore_eos, "Go on after the end-of-sequence token");
+}
+
+}  // namespace
+
+void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options) {
+  subcommand->add_option("--address", options->address, "The server's gRPC address")->capture_default_str();
+  subcommand->add_option("--model", options->model, "Name of a served model")->required();
+  subcommand->add_option("--attention-backend", options->attention_backend, "Attention implementation")
+      ->check(CLI::IsMember({"auto", "flash", "efficient", "math"}))
+      ->capture_default_str();
+  subcommand->add_option("--precision", options->precision, "Precision of weights and GEMMs")
+      ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16", "fp8"}))
+      ->capture_default_str();
+  subcommand->add_option("--device", options->device, "Where it runs")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  subcommand->add_flag("--allow-fallback", options->allow_fallback, "Replace a backend that does not fit");
+  AddSamplingOptions(subcommand, options);
+  AddStoppingOptions(subcommand, options);
+  subcommand->add_option("--logprobs", options->logprobs, "Log-probabilities, also of the N most likely tokens");
+  subcommand->add_option("--prompt-logprobs", options->prompt_logprobs, "The same for the prompt's tokens");
+  subcommand->add_option("--token-ids", options->token_ids, "The prompt as token ids: 1,2,3")->delimiter(',');
+  subcommand->add_option("--cache-salt", options->cache_salt, "Share cached prefixes only under this salt");
+  subcommand->add_option("--request-id", options->request_id, "Your own name for the request");
+  subcommand->add_option("--priority", options->priority, "Higher runs first");
+  subcommand->add_option("--timeout-ms", options->timeout_ms, "Deadline of the call; 0 is none");
+  subcommand->add_flag("--json", options->json, "Print one JSON object instead of streaming text");
+  subcommand->add_option("--summary", options->summary_file,
+                         "Append a line: backend, precision, device, prompt tokens, TTFT ms, tokens/s (tabs between)");
+  subcommand->add_option("prompt", options->prompt, "The prompt's text")->each([options](const std::string&) {
+    options->has_prompt = true;
+  });
+}
+
+v1::GenerateRequest MakeRequest(const GenerateOptions& options) {
+  v1::GenerateRequest request;
+  request.set_model(options.model);
+  if (!options.token_ids.empty()) {
+    request.mutable_token_ids()->mutable_ids()->Add(options.token_ids.begin(), options.token_ids.end());
+  } else {
+    request.set_text(options.prompt);
+  }
+  v1::Sampling& sampling = *request.mutable_sampling();
+  if (options.temperature) sampling.set_temperature(*options.temperature);
+  if (options.top_k) sampling.set_top_k(*options.top_k);
+  if (options.top_p) sampling.set_top_p(*options.top_p);
+  if (options.min_p) sampling.set_min_p(*options.min_p);
+  if (options.repetition_penalty) sampling.set_repetition_penalty(*options.repetition_penalty);
+  if (options.presence_penalty) sampling.set_presence_penalty(*options.presence_penalty);
+  if (options.frequency_penalty) sampling.set_frequency_penalty(*options.frequency_penalty);
+  if (options.seed) sampling.set_seed(*options.seed);
+  if (options.n) sampling.set_n(*options.n);
+  v1::Stopping& stopping = *request.mutable_stopping();
+  if (options.max_tokens) stopping.set_max_tokens(*options.max_tokens);
+  if (options.min_tokens) stopping.set_min_tokens(*options.min_tokens);
+  for (const std::string& stop : options.stop) stopping.add_stop(stop);
+  stopping.set_ignore_eos(options.ignore_eos);
+  v1::ExecutionOptions& execution = *request.mutable_execution();
+  execution.set_device(DeviceNamed(options.device));
+  execution.set_attention_backend(BackendNamed(options.attention_backend));
+  execution.set_precision(PrecisionNamed(options.precision));
+  execution.set_allow_fallback(options.allow_fallback);
+  if (options.logprobs) request.mutable_output()->set_logprobs(*options.logprobs);
+  if (options.prompt_logprobs) request.mutable_output()->set_prompt_logprobs(*options.prompt_logprobs);
+  request.set_request_id(options.request_id);
+  request.set_priority(options.priority);
+  request.set_cache_salt(options.cache_salt);
+  return request;
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,51 @@
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <grpcpp/create_channel.h>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "server/commands/client_error.h"
+#include "server/commands/command.h"
+
+namespace dunlin::server {
+namespace {
+
+struct HealthcheckOptions {
+  std::string address = "127.0.0.1:50051";
+  std::string service;
+  int timeout_ms = 2000;
+};
+
+int RunHealthcheck(const HealthcheckOptions& options) {
+  using grpc::health::v1::HealthCheckResponse;
+  const auto channel = grpc::CreateChannel(options.address, grpc::InsecureChannelCredentials());
+  const auto stub = grpc::health::v1::Health::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options.timeout_ms));
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(options.service);
+  HealthCheckResponse response;
+  const grpc::Status status = stub->Check(&context, request, &response);
+  if (!status.ok()) {
+    std::cout << ErrorLine(status) << "\n";
+    return kExitFailed;
+  }
+  std::cout << HealthCheckResponse::ServingStatus_Name(response.status()) << "\n";
+  return response.status() == HealthCheckResponse::SERVING ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+std::function<int()> SetUpHealthcheck(CLI::App* subcommand) {
+  auto options = std::make_shared<HealthcheckOptions>();
+  subcommand->add_option("--address", options->address, "The server's gRPC address")->capture_default_str();
+  subcommand->add_option("--service", options->service, "A service's full name; empty: the whole server");
+  subcommand->add_option("--timeout-ms", options->timeout_ms, "Time to answer")
+      ->check(CLI::Range(1, 3600000))
+      ->capture_default_str();
+  return [options] { return RunHealthcheck(*options); };
+}
+
+}  // namespace dunlin::server

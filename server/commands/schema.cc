@@ -1,0 +1,15 @@
+#include <iostream>
+
+#include "server/commands/command.h"
+#include "server/config/validate.h"
+
+namespace dunlin::server {
+
+std::function<int()> SetUpSchema(CLI::App* /*subcommand*/) {
+  return [] {
+    std::cout << ConfigSchema().dump(2) << "\n";
+    return kExitOk;
+  };
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,88 @@
+#include "server/logging.h"
+
+#include <memory>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/status_name.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxMessageBytes = 500;
+
+// Puts the message into a JSON string, so that a line stays one line whatever it says.
+class JsonMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string quoted = nlohmann::json(std::string(message.payload.data(), message.payload.size()))
+                                   .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    out.append(quoted.data(), quoted.data() + quoted.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
+};
+
+std::string Milliseconds(engine::TimeNs from, engine::TimeNs to) {
+  return from == 0 || to == 0 ? "-" : absl::StrFormat("%.3f", static_cast<double>(to - from) * 1e-6);
+}
+
+std::string Profile(const RequestRecord& record) {
+  if (!record.profile.has_value()) return "-";
+  return absl::StrCat(Name(record.profile->device), "/", Name(record.profile->attention_backend), "/",
+                      Name(record.profile->precision));
+}
+
+}  // namespace
+
+void SetUpLogging(const std::string& level, const std::string& format) {
+  auto logger = std::make_shared<spdlog::logger>("dunlin", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_level(spdlog::level::from_str(level));
+  if (format == "json") {
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<JsonMessage>('*').set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":%*})");
+    logger->set_formatter(std::move(formatter));
+  } else {
+    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+  }
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+std::string LogSafe(const std::string& text, size_t limit) {
+  std::string safe;
+  for (const char character : text) {
+    if (safe.size() >= limit) return safe + "...";
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20 || byte == 0x7F) {
+      absl::StrAppendFormat(&safe, "\\x%02x", byte);
+    } else {
+      safe.push_back(character);
+    }
+  }
+  return safe;
+}
+
+void RequestLog::OnTokenInterval(const std::string& /*model*/, engine::TimeNs /*interval*/) {}
+
+void RequestLog::OnFinished(const RequestRecord& record) {
+  const std::string line = absl::StrCat(
+      "request id=", LogSafe(record.request_id, kMaxNameBytes), " model=", LogSafe(record.model, kMaxNameBytes),
+      " profile=", Profile(record), " prompt_tokens=", record.prompt_tokens, " cached_tokens=", record.cached_tokens,
+      " completion_tokens=", record.completion_tokens,
+      " queue_ms=", Milliseconds(record.arrival, record.first_scheduled),
+      " ttft_ms=", Milliseconds(record.arrival, record.first_token),
+      " total_ms=", Milliseconds(record.arrival, record.finished), " preemptions=", record.preemptions,
+      " status=", StatusName(record.status.code()),
+      record.finish_reason.empty() ? "" : absl::StrCat(" finish=", record.finish_reason),
+      record.status.ok()
+          ? ""
+          : absl::StrCat(" message=\"", LogSafe(std::string(record.status.message()), kMaxMessageBytes), "\""));
+  spdlog::info("{}", line);
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,24 @@
+// Log lines on stderr, as text or JSON; one line per request, written when it ends. Prompts and outputs never appear.
+// Thread rule: SetUpLogging once, before threads are started; the rest from any thread.
+#pragma once
+
+#include <string>
+
+#include "server/request_record.h"
+
+namespace dunlin::server {
+
+// level: "debug", "info", "warn" or "error"; format: "text" or "json".
+void SetUpLogging(const std::string& level, const std::string& format);
+
+// Writes one line per finished request: id, model, profile, tokens, times, status.
+class RequestLog : public RequestObserver {
+ public:
+  void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
+  void OnFinished(const RequestRecord& record) override;
+};
+
+// `text` with control characters escaped and cut to `limit` bytes: what clients send must not forge log lines.
+std::string LogSafe(const std::string& text, size_t limit);
+
+}  // namespace dunlin::server

@@ -1,0 +1,59 @@
+// The one binary: picks a command, runs it, ends with its status.
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "server/commands/command.h"
+#include "server/version.h"
+
+namespace {
+
+struct CommandRow {
+  const char* name;
+  const char* description;
+  const char* footer;
+  dunlin::server::CommandSetup set_up;
+};
+
+const CommandRow kCommands[] = {
+    {"serve", "Serve the models of a config over gRPC and HTTP",
+     "Example:\n  dunlin serve --config configs/demo.json --set listen.grpc=127.0.0.1:0\n"
+     "Prints one line on stdout once ready: READY grpc=ADDRESS http=ADDRESS. Logs go to stderr.\n"
+     "SIGTERM drains and exits with 0; a second one ends at once.",
+     dunlin::server::SetUpServe},
+    {"generate", "Stream a completion from a server",
+     "Examples:\n  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
+     "  dunlin generate --address 127.0.0.1:50051 --model demo --attention-backend math --precision fp8 --json \"Hello\"",
+     dunlin::server::SetUpGenerate},
+    {"inspect", "Show what a model directory would load: sizes, and which profiles fit and why not",
+     "Example:\n  dunlin inspect models/demo --json", dunlin::server::SetUpInspect},
+    {"healthcheck", "Ask a server for its health; exit status 0 when it serves",
+     "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::server::SetUpHealthcheck},
+    {"schema", "Print the JSON Schema of the config (configs/schema.json)",
+     "Example:\n  dunlin schema > configs/schema.json", dunlin::server::SetUpSchema},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Dunlin: an inference server for transformer models", "dunlin");
+  app.set_version_flag("--version", dunlin::server::kVersion);
+  app.require_subcommand(1);
+  std::vector<std::pair<CLI::App*, std::function<int()>>> commands;
+  for (const CommandRow& row : kCommands) {
+    CLI::App* subcommand = app.add_subcommand(row.name, row.description);
+    subcommand->footer(row.footer);
+    commands.emplace_back(subcommand, row.set_up(subcommand));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? dunlin::server::kExitOk : dunlin::server::kExitUsage;
+  }
+  for (const auto& [subcommand, run] : commands) {
+    if (subcommand->parsed()) return run();
+  }
+  return dunlin::server::kExitUsage;
+}
