@@ -1,0 +1,23 @@
+// One FP32 key or dimension a step: what the AVX-512 loaders share wherever P and Q are FP32. Included by the avx512_*.cc
+// only; always inlined, so none of it leaves those files.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+
+#define DUNLIN_STEP static __attribute__((always_inline))
+
+namespace dunlin::kernels::cpu::avx512 {
+
+struct F32Step {
+  using P = float;
+  using Vector = __m512;
+  static constexpr int kKeys = 1;
+  DUNLIN_STEP __m512 Broadcast(const void* p) { return _mm512_set1_ps(*static_cast<const float*>(p)); }
+  DUNLIN_STEP __m512 MultiplyAdd(__m512 sum, __m512 a, __m512 b) { return _mm512_fmadd_ps(a, b, sum); }
+  DUNLIN_STEP __m512 FirstKey(__m512 values) { return values; }
+  DUNLIN_STEP void Store(float* p, __m512 e) { _mm512_storeu_ps(p, e); }
+};
+
+}  // namespace dunlin::kernels::cpu::avx512

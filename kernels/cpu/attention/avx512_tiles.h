@@ -1,0 +1,159 @@
+// AVX-512 kernels for the scores and values of a tile, over a dtype's loader. Included by the avx512_*.cc only; every
+// function is a template over a type of an anonymous namespace or always inlined, so none of it leaves those files.
+//
+// Up to 6 rows x 4 vectors of accumulators stay in registers: 24 of 32. Rows end in order (valid does not decrease), so
+// a group of rows runs unmasked up to its first row's end and then, for the few keys left, row by row: no row's chain
+// ever holds a term of a key it does not see. Instantiations per loader: 6 score kernels; 6 x 4 value kernels.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/cpu/attention/tile_ops.h"
+
+namespace dunlin::kernels::cpu::avx512 {
+
+inline constexpr int kRowsAtOnce = 6;
+inline constexpr int kVectorsAtOnce = 4;
+
+// Scores of kRows rows for the tile's 64 keys: 4 vectors of 16 keys, one chain over the loader's steps each.
+template <typename Keys, int kRows>
+void ScoreRows(const ScoreArgs& args, int row) {
+  const std::byte* q = args.q + row * args.q_stride;
+  const std::byte* const* blocks = args.tile->keys;
+  const int64_t steps = Keys::Steps(args.head_dim);
+  __m512 sum[kRows][4];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < 4; ++c) sum[r][c] = _mm512_setzero_ps();
+  }
+  for (int64_t step = 0; step < steps; ++step) {
+    typename Keys::Vector keys[4];
+#pragma GCC unroll 8
+    for (int c = 0; c < 4; ++c) keys[c] = Keys::Load(blocks, c, step);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const typename Keys::Vector query = Keys::Broadcast(q + r * args.q_stride + step * 4);
+#pragma GCC unroll 8
+      for (int c = 0; c < 4; ++c) sum[r][c] = Keys::MultiplyAdd(sum[r][c], query, keys[c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    float* s = args.s + (row + r) * args.s_stride;
+#pragma GCC unroll 8
+    for (int c = 0; c < 4; ++c) _mm512_store_ps(s + 16 * c, sum[r][c]);
+  }
+}
+
+template <typename Keys>
+void Scores(const ScoreArgs& args) {
+  int row = 0;
+  for (; row + kRowsAtOnce <= args.rows; row += kRowsAtOnce) ScoreRows<Keys, kRowsAtOnce>(args, row);
+  switch (args.rows - row) {
+    case 1: return ScoreRows<Keys, 1>(args, row);
+    case 2: return ScoreRows<Keys, 2>(args, row);
+    case 3: return ScoreRows<Keys, 3>(args, row);
+    case 4: return ScoreRows<Keys, 4>(args, row);
+    case 5: return ScoreRows<Keys, 5>(args, row);
+    default: return;
+  }
+}
+
+// O of kRows rows and kVectors vectors of dimensions from dim on. A loader step is kKeys keys (a pair for BF16 P);
+// last is the mask of the last vector's dimensions.
+template <typename Loader, int kRows, int kVectors>
+void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last) {
+  using P = typename Loader::P;
+  constexpr int kKeys = Loader::kKeys;
+  const P* p = static_cast<const P*>(args.p) + row * args.p_stride;
+  const int32_t* valid = args.valid + row;
+  __m512 sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const float* o = args.o + (row + r) * args.o_stride + dim;
+    const __m512 alpha = _mm512_set1_ps(args.alpha == nullptr ? 1.0F : args.alpha[row + r]);
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_mul_ps(_mm512_load_ps(o + 16 * c), alpha);
+  }
+  const int whole = valid[0] / kKeys * kKeys;  // keys that every row of the group sees
+  int key = 0;
+  for (int page = 0; key < whole; ++page) {
+    const auto block = Loader::Start(args.tile->values[page], args.head_dim, dim);
+    const int end = whole < (page + 1) * Loader::kTokens ? whole : (page + 1) * Loader::kTokens;
+    for (; key < end; key += kKeys) {
+      typename Loader::Vector values[kVectors];
+#pragma GCC unroll 8
+      for (int c = 0; c < kVectors; ++c) {
+        values[c] = Loader::Load(block, key % Loader::kTokens, args.head_dim, c,
+                                 c + 1 == kVectors ? last : static_cast<__mmask16>(0xFFFF));
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const typename Loader::Vector weight = Loader::Broadcast(p + r * args.p_stride + key);
+#pragma GCC unroll 8
+        for (int c = 0; c < kVectors; ++c) sum[r][c] = Loader::MultiplyAdd(sum[r][c], weight, values[c]);
+      }
+    }
+  }
+  for (; key < valid[kRows - 1]; key += kKeys) {
+    const auto block = Loader::Start(args.tile->values[key / Loader::kTokens], args.head_dim, dim);
+    typename Loader::Vector values[kVectors];
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) {
+      values[c] = Loader::Load(block, key % Loader::kTokens, args.head_dim, c,
+                               c + 1 == kVectors ? last : static_cast<__mmask16>(0xFFFF));
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const int left = valid[r] - key;
+      if (left <= 0) continue;
+      const typename Loader::Vector weight = Loader::Broadcast(p + r * args.p_stride + key);
+#pragma GCC unroll 8
+      for (int c = 0; c < kVectors; ++c) {
+        const typename Loader::Vector seen = left >= kKeys ? values[c] : Loader::FirstKey(values[c]);
+        sum[r][c] = Loader::MultiplyAdd(sum[r][c], weight, seen);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    float* o = args.o + (row + r) * args.o_stride + dim;
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) _mm512_store_ps(o + 16 * c, sum[r][c]);
+  }
+}
+
+template <typename Loader, int kRows>
+void ValueRows(const ValueArgs& args, int row) {
+  for (int dim = 0; dim < args.head_dim; dim += 16 * kVectorsAtOnce) {
+    const int left = args.head_dim - dim;
+    const __mmask16 last = left % 16 == 0 || left > 64 ? static_cast<__mmask16>(0xFFFF)
+                                                       : static_cast<__mmask16>((1U << (left % 16)) - 1U);
+    if (left > 48) {
+      ValueRows<Loader, kRows, 4>(args, row, dim, last);
+    } else if (left > 32) {
+      ValueRows<Loader, kRows, 3>(args, row, dim, last);
+    } else if (left > 16) {
+      ValueRows<Loader, kRows, 2>(args, row, dim, last);
+    } else {
+      ValueRows<Loader, kRows, 1>(args, row, dim, last);
+    }
+  }
+}
+
+template <typename Loader>
+void Values(const ValueArgs& args) {
+  int row = 0;
+  for (; row + kRowsAtOnce <= args.rows; row += kRowsAtOnce) ValueRows<Loader, kRowsAtOnce>(args, row);
+  switch (args.rows - row) {
+    case 1: return ValueRows<Loader, 1>(args, row);
+    case 2: return ValueRows<Loader, 2>(args, row);
+    case 3: return ValueRows<Loader, 3>(args, row);
+    case 4: return ValueRows<Loader, 4>(args, row);
+    case 5: return ValueRows<Loader, 5>(args, row);
+    default: return;
+  }
+}
+
+}  // namespace dunlin::kernels::cpu::avx512

@@ -1,0 +1,77 @@
+// One attention call as the algorithms see it, paged or dense: where queries, keys and outputs lie, and how many keys a
+// row sees. Rows of a KV head are packed: row r is query token r / group of head kv_head * group + r % group, so the
+// heads of a group share a tile's keys also when there is one token. Immutable while the call runs; any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/attention.h"
+#include "kernels/cpu/attention/tile_ops.h"
+
+namespace dunlin::kernels::cpu {
+
+// Rows of queries or outputs: element (token, head, d) of a sequence at
+// data + (sequence offset + token * token_stride + head * head_stride + d) * SizeOf(dtype).
+template <typename Byte>
+struct RowTensor {
+  Byte* data;
+  DType dtype;           // kF32, kF16 or kBF16
+  int64_t token_stride;  // elements
+  int64_t head_stride;   // elements
+};
+
+// One sequence. Query token t sees the keys 0 .. KeyLimit(t) - 1.
+struct SequenceView {
+  int64_t query_offset;  // elements of RowTensor before its first token
+  int64_t out_offset;
+  int32_t query_len;
+  int32_t kv_len;
+  int32_t first_limit;   // keys that token 0 sees; may be negative
+  int32_t limit_step;    // 1 causal, 0 not
+  const int32_t* pages;  // page ids, in order
+
+  int32_t KeyLimit(int32_t token) const {
+    return std::clamp(first_limit + limit_step * token, 0, kv_len);
+  }
+};
+
+struct AttentionCall {
+  const TileOps* ops;
+  KvLayout layout;
+  const std::byte* kv_pool;
+  int32_t layer;
+  int32_t num_heads;
+  int32_t group;         // query heads per KV head
+  float query_sign;      // sign of the softmax scale, -1, 0 or 1: multiplies the query exactly
+  float exponent_scale;  // |scale| * log2(e), > 0
+  RowTensor<const std::byte> query;
+  RowTensor<std::byte> out;
+  int32_t num_sequences;
+  const SequenceSpan* spans;  // paged; null for dense
+  const int32_t* page_table;
+  int64_t page_table_stride;
+  // Dense only: all sequences alike.
+  int32_t dense_query_len;
+  int32_t dense_kv_len;
+  int32_t dense_first_limit;
+  int32_t dense_limit_step;
+
+  int32_t head_dim() const { return layout.shape.head_dim; }
+  int32_t num_kv_heads() const { return layout.shape.num_kv_heads; }
+  SequenceView Sequence(int32_t index) const;
+  void SetScale(float softmax_scale);
+};
+
+// Multiples: floats of a row of O, and bytes of a packed query row.
+constexpr int64_t PaddedDim(int32_t head_dim) { return (int64_t{head_dim} + 15) / 16 * 16; }
+constexpr int64_t QueryRowBytes(DType kv_dtype, int32_t head_dim) {
+  return PaddedDim(head_dim) * (kv_dtype == DType::kBF16 ? 2 : 4);
+}
+constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The blocks of the tile that starts at key `first`, a multiple of kTileKeys below the sequence's kv_len.
+KvTile MakeTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first);
+
+}  // namespace dunlin::kernels::cpu

@@ -1,0 +1,133 @@
+// The dense entries: K and V are packed into pages of the workspace, with an identity page table, and the paged
+// algorithms run on them; MATH runs its own form, which holds all of S.
+#include <algorithm>
+
+#include "kernels/cpu/attention/algorithms.h"
+#include "kernels/cpu/attention/arena.h"
+#include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/attention/pack_pages.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+AttentionTraits TraitsOf(const DenseAttentionParams& params) {
+  return {.dtype = params.dtype,
+          .head_dim = params.head_dim,
+          .num_heads = params.num_heads,
+          .num_kv_heads = params.num_kv_heads};
+}
+
+WorkspaceNeed NeedOf(const DeviceContext* context, const DenseAttentionParams& params) {
+  return {.kv_dtype = params.dtype,
+          .head_dim = params.head_dim,
+          .num_kv_heads = params.num_kv_heads,
+          .rows = int64_t{params.q_len} * (params.num_heads / params.num_kv_heads),
+          .kv_len = params.kv_len,
+          .num_threads = context->pool.num_threads()};
+}
+
+size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNeed& need) {
+  switch (params.backend) {
+    case AttentionBackend::kMath: return DenseMathWorkspace(need, params.batch);
+    case AttentionBackend::kFlash: return FlashWorkspace(need);
+    case AttentionBackend::kEfficient: return EfficientWorkspace(need);
+  }
+  return 0;
+}
+
+// The packed K and V of the call.
+struct DensePages {
+  DensePages(Arena* arena, const DenseAttentionParams& params)
+      : layout(MakeKvLayout(params.dtype, {.num_layers = 1,
+                                           .num_kv_heads = params.num_kv_heads,
+                                           .head_dim = params.head_dim})),
+        per_sequence(static_cast<int32_t>(CeilDiv(params.kv_len, layout.tokens_per_page))),
+        table(arena->Take<int32_t>(int64_t{params.batch} * per_sequence)),
+        pool(arena->Take<std::byte>(int64_t{params.batch} * per_sequence * static_cast<int64_t>(layout.page_bytes))) {}
+
+  KvLayout layout;
+  int32_t per_sequence;  // pages
+  int32_t* table;        // [batch, per_sequence]
+  std::byte* pool;
+};
+
+void Pack(DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages) {
+  const int64_t num_pages = int64_t{params.batch} * pages.per_sequence;
+  for (int64_t i = 0; i < num_pages; ++i) pages.table[i] = static_cast<int32_t>(i);
+  const int32_t tokens_per_page = pages.layout.tokens_per_page;
+  context->pool.Run(num_pages, [&](int64_t page, int) {
+    const int64_t sequence = page / pages.per_sequence;
+    const auto first = static_cast<int32_t>(page % pages.per_sequence) * tokens_per_page;
+    const int32_t tokens = std::min(tokens_per_page, params.kv_len - first);
+    for (int32_t head = 0; head < params.num_kv_heads; ++head) {
+      const int64_t row = (sequence * params.num_kv_heads + head) * params.kv_len + first;
+      const size_t start = static_cast<size_t>(row * params.head_dim) * SizeOf(params.dtype);
+      PackPage(pages.layout, static_cast<const std::byte*>(params.k) + start,
+               static_cast<const std::byte*>(params.v) + start, tokens,
+               pages.pool + static_cast<size_t>(page) * pages.layout.page_bytes +
+                   static_cast<size_t>(head) * pages.layout.head_bytes);
+    }
+  });
+}
+
+AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages) {
+  const int64_t head_stride = int64_t{params.q_len} * params.head_dim;
+  AttentionCall call{};
+  call.ops = &SelectTileOps(context->variant, params.dtype);
+  call.layout = pages.layout;
+  call.kv_pool = pages.pool;
+  call.num_heads = params.num_heads;
+  call.group = params.num_heads / params.num_kv_heads;
+  call.SetScale(params.scale);
+  call.query = {.data = static_cast<const std::byte*>(params.q),
+                .dtype = params.dtype,
+                .token_stride = params.head_dim,
+                .head_stride = head_stride};
+  call.out = {.data = static_cast<std::byte*>(params.out),
+              .dtype = params.dtype,
+              .token_stride = params.head_dim,
+              .head_stride = head_stride};
+  call.num_sequences = params.batch;
+  call.page_table = pages.table;
+  call.page_table_stride = pages.per_sequence;
+  call.dense_query_len = params.q_len;
+  call.dense_kv_len = params.kv_len;
+  if (!params.causal) {
+    call.dense_first_limit = params.kv_len;
+  } else {
+    call.dense_limit_step = 1;
+    call.dense_first_limit =
+        params.alignment == CausalAlignment::kTopLeft ? 1 : params.kv_len - params.q_len + 1;
+  }
+  return call;
+}
+
+}  // namespace
+
+size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params) {
+  if (!SupportsAttention(context, params.backend, TraitsOf(params), nullptr)) return 0;
+  Arena arena(nullptr);
+  DensePages(&arena, params);
+  return arena.used() + AlgorithmWorkspace(params, NeedOf(context, params));
+}
+
+KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params) {
+  if (!SupportsAttention(context, params.backend, TraitsOf(params), nullptr)) return KernelStatus::kUnsupported;
+  if (params.batch < 0 || params.q_len < 0 || params.kv_len < 0) return KernelStatus::kInvalidArgument;
+  if (params.batch == 0 || params.q_len == 0) return KernelStatus::kOk;
+  if (params.workspace_bytes < DenseAttentionWorkspace(context, params)) return KernelStatus::kOutOfMemory;
+  const WorkspaceNeed need = NeedOf(context, params);
+  Arena arena(params.workspace);
+  const DensePages pages(&arena, params);
+  void* rest = static_cast<std::byte*>(params.workspace) + arena.used();
+  Pack(context, params, pages);
+  const AttentionCall call = MakeCall(context, params, pages);
+  switch (params.backend) {
+    case AttentionBackend::kMath: RunDenseMath(context, call, need, rest); break;
+    case AttentionBackend::kFlash: RunFlash(context, call, rest); break;
+    case AttentionBackend::kEfficient: RunEfficient(context, call, need, rest); break;
+  }
+  return KernelStatus::kOk;
+}
+
+}  // namespace dunlin::kernels::cpu

@@ -1,0 +1,256 @@
+// EFFICIENT on the CPU: memory-efficient attention. Keys are cut into chunks of 256 at absolute positions; a chunk's
+// (max, sum, O) is reduced alone, with no running rescale inside, and a row's chunks are merged in ascending order in
+// one fixed arithmetic. With few blocks the chunks are themselves work items, so that one long sequence uses every core
+// in decode; who computed a chunk does not change a bit of it.
+// Source: Rabe & Staats 2021.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/attention/algorithms.h"
+#include "kernels/cpu/attention/arena.h"
+#include "kernels/cpu/attention/query_block.h"
+#include "kernels/cpu/attention/schedule.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+constexpr int kChunkKeys = 256;
+
+// Summaries of up to `rows` rows: of one chunk, or of all chunks so far.
+struct Summary {
+  Summary() = default;
+  Summary(Arena* arena, int64_t rows, int32_t head_dim)
+      : row_max(arena->Take<float>(rows)),
+        row_sum(arena->Take<float>(rows)),
+        o(arena->Take<float>(rows * PaddedDim(head_dim))) {}
+
+  float* row_max;
+  float* row_sum;
+  float* o;
+};
+
+// One worker's buffers. At head_dim 128: 24 + 48 + 48 + 2 x 24 KB.
+struct EfficientScratch {
+  EfficientScratch(Arena arena, DType kv_dtype, int32_t head_dim)
+      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(kv_dtype, head_dim))),
+        s(arena.Take<float>(kMaxRows * kChunkKeys)),
+        p(arena.Take<float>(kMaxRows * kChunkKeys)),
+        valid(arena.Take<int32_t>(kMaxRows)),
+        tile_valid(arena.Take<int32_t>(kMaxRows)),
+        chunk(&arena, kMaxRows, head_dim),
+        total(&arena, kMaxRows, head_dim),
+        bytes(arena.used()) {}
+
+  std::byte* q;
+  float* s;
+  void* p;
+  int32_t* valid;
+  int32_t* tile_valid;
+  Summary chunk;
+  Summary total;
+  size_t bytes;
+};
+
+// Reduces the chunk that starts at key `first` for the rows that see a key of it; returns the first such row.
+int ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int32_t first,
+                const EfficientScratch& scratch, const Summary& out) {
+  const int64_t o_stride = PaddedDim(call.head_dim());
+  const int64_t q_stride = QueryRowBytes(call.layout.dtype, call.head_dim());
+  const int32_t end = std::min(first + kChunkKeys, block.max_limit);
+  const int from = TileLimits(block, first, kChunkKeys, scratch.valid);
+  const int rows = block.rows - from;
+  for (int32_t key = first; key < end; key += kTileKeys) {
+    const KvTile tile = MakeTile(call, sequence, block.kv_head, key);
+    call.ops->scores({.q = block.q + from * q_stride,
+                      .q_stride = q_stride,
+                      .rows = rows,
+                      .head_dim = call.head_dim(),
+                      .tile = &tile,
+                      .s = scratch.s + from * kChunkKeys + (key - first),
+                      .s_stride = kChunkKeys});
+  }
+  call.ops->chunk_softmax({.s = scratch.s + from * kChunkKeys,
+                           .s_stride = kChunkKeys,
+                           .rows = rows,
+                           .valid = scratch.valid + from,
+                           .scale = call.exponent_scale,
+                           .row_max = out.row_max + from,
+                           .row_sum = out.row_sum + from,
+                           .p = scratch.p,
+                           .p_stride = kChunkKeys});
+  std::fill_n(out.o + from * o_stride, rows * o_stride, 0.0F);
+  const int64_t p_bytes = call.ops->bf16_p ? 2 : 4;
+  for (int32_t key = first; key < end; key += kTileKeys) {
+    const KvTile tile = MakeTile(call, sequence, block.kv_head, key);
+    const int tile_from = TileLimits(block, key, kTileKeys, scratch.tile_valid);
+    const int64_t p_start = (tile_from - from) * int64_t{kChunkKeys} + (key - first);
+    call.ops->values({.p = static_cast<const std::byte*>(scratch.p) + p_start * p_bytes,
+                      .p_stride = kChunkKeys,
+                      .rows = block.rows - tile_from,
+                      .valid = scratch.tile_valid + tile_from,
+                      .alpha = nullptr,
+                      .head_dim = call.head_dim(),
+                      .tile = &tile,
+                      .o = out.o + tile_from * o_stride,
+                      .o_stride = o_stride});
+  }
+  return from;
+}
+
+// Starts the rows' totals, so that a row's first chunk merges like any other.
+void ClearTotal(const AttentionCall& call, int rows, const Summary& total) {
+  std::fill_n(total.row_max, rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(total.row_sum, rows, 0.0F);
+  std::fill_n(total.o, rows * PaddedDim(call.head_dim()), 0.0F);
+}
+
+void MergeChunk(const AttentionCall& call, int from, int rows, const Summary& chunk, const Summary& total) {
+  const int64_t o_stride = PaddedDim(call.head_dim());
+  call.ops->merge({.rows = rows - from,
+                   .o_stride = o_stride,
+                   .scale = call.exponent_scale,
+                   .row_max = total.row_max + from,
+                   .row_sum = total.row_sum + from,
+                   .o = total.o + from * o_stride,
+                   .chunk_max = chunk.row_max + from,
+                   .chunk_sum = chunk.row_sum + from,
+                   .chunk_o = chunk.o + from * o_stride});
+}
+
+void StoreTotal(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block,
+                const Summary& total) {
+  for (int r = 0; r < block.rows; ++r) {
+    StoreOutputRow(call, sequence, block, r, total.o + r * PaddedDim(call.head_dim()), total.row_sum[r]);
+  }
+}
+
+void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_head, const EfficientScratch& scratch) {
+  const SequenceView sequence = call.Sequence(item.sequence);
+  QueryBlock block;
+  LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
+  ClearTotal(call, block.rows, scratch.total);
+  for (int32_t first = 0; first < block.max_limit; first += kChunkKeys) {
+    const int from = ReduceChunk(call, sequence, block, first, scratch, scratch.chunk);
+    MergeChunk(call, from, block.rows, scratch.chunk, scratch.total);
+  }
+  StoreTotal(call, sequence, block, scratch.total);
+}
+
+// The workspace: the schedule, the workers' scratch, and slots for chunk summaries. A slot holds one chunk of one block
+// and KV head; there are enough for the longest sequence's block, and for several blocks per thread.
+struct EfficientMemory {
+  EfficientMemory(void* workspace, const WorkspaceNeed& need) {
+    Arena arena(workspace);
+    items = arena.Take<ScheduleItem>(kMaxScheduleItems);
+    const EfficientScratch measured(Arena(nullptr), need.kv_dtype, need.head_dim);
+    worker_bytes = measured.bytes;
+    workers = arena.Take<std::byte>(static_cast<int64_t>(worker_bytes) * need.num_threads);
+    slot_rows = std::min<int64_t>(kMaxRows, need.rows);
+    num_slots = std::max(CeilDiv(need.kv_len, kChunkKeys) * need.num_kv_heads, int64_t{8} * need.num_threads);
+    slot_bytes = SlotBytes(need.head_dim);
+    slots = arena.Take<std::byte>(static_cast<int64_t>(slot_bytes) * num_slots);
+    bytes = arena.used();
+  }
+
+  EfficientScratch Worker(const AttentionCall& call, int worker) const {
+    return {Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.layout.dtype, call.head_dim()};
+  }
+  Summary Slot(const AttentionCall& call, int64_t slot) const {
+    Arena arena(slots + slot_bytes * static_cast<size_t>(slot));
+    return {&arena, slot_rows, call.head_dim()};
+  }
+  size_t SlotBytes(int32_t head_dim) const {
+    Arena arena(nullptr);
+    Summary(&arena, slot_rows, head_dim);
+    return arena.used();
+  }
+
+  ScheduleItem* items;
+  std::byte* workers;
+  size_t worker_bytes;
+  int64_t slot_rows;
+  int64_t num_slots;
+  size_t slot_bytes;
+  std::byte* slots;
+  size_t bytes;
+};
+
+void RunWhole(DeviceContext* context, const AttentionCall& call, const EfficientMemory& memory) {
+  ScheduleCursor cursor;
+  while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, memory.items)) {
+    context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
+      RunBlock(call, memory.items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()),
+               memory.Worker(call, worker));
+    });
+  }
+}
+
+// One round: the chunks of items[0..count) for every KV head, then their merges. Chunk c of (item, KV head) has slot
+// (slots of the items before + c) * num_kv_heads + kv_head.
+void RunSplitRound(DeviceContext* context, const AttentionCall& call, const EfficientMemory& memory,
+                   const ScheduleItem* items, int count) {
+  const int64_t kv_heads = call.num_kv_heads();
+  const auto chunks_of = [&](int item) { return CeilDiv(items[item].keys, kChunkKeys); };
+  int64_t num_chunks = 0;
+  for (int item = 0; item < count; ++item) num_chunks += chunks_of(item);
+  context->pool.Run(num_chunks * kv_heads, [&](int64_t task, int worker) {
+    const auto kv_head = static_cast<int32_t>(task % kv_heads);
+    int64_t chunk = task / kv_heads;
+    int item = 0;
+    for (; chunk >= chunks_of(item); ++item) chunk -= chunks_of(item);
+    const SequenceView sequence = call.Sequence(items[item].sequence);
+    const EfficientScratch scratch = memory.Worker(call, worker);
+    QueryBlock block;
+    LoadQueryBlock(call, sequence, kv_head, items[item].first_row, items[item].num_rows, scratch.q, &block);
+    ReduceChunk(call, sequence, block, static_cast<int32_t>(chunk) * kChunkKeys, scratch, memory.Slot(call, task));
+  });
+  context->pool.Run(count * kv_heads, [&](int64_t task, int worker) {
+    const auto kv_head = static_cast<int32_t>(task % kv_heads);
+    const auto item = static_cast<int>(task / kv_heads);
+    int64_t slot = kv_head;
+    for (int before = 0; before < item; ++before) slot += chunks_of(before) * kv_heads;
+    const SequenceView sequence = call.Sequence(items[item].sequence);
+    const EfficientScratch scratch = memory.Worker(call, worker);
+    QueryBlock block;
+    LoadQueryBlock(call, sequence, kv_head, items[item].first_row, items[item].num_rows, scratch.q, &block);
+    ClearTotal(call, block.rows, scratch.total);
+    for (int32_t first = 0; first < block.max_limit; first += kChunkKeys, slot += kv_heads) {
+      const int from = TileLimits(block, first, kChunkKeys, scratch.valid);
+      MergeChunk(call, from, block.rows, memory.Slot(call, slot), scratch.total);
+    }
+    StoreTotal(call, sequence, block, scratch.total);
+  });
+}
+
+void RunSplit(DeviceContext* context, const AttentionCall& call, const EfficientMemory& memory) {
+  ScheduleCursor cursor;
+  while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, memory.items)) {
+    int start = 0;
+    while (start < count) {
+      int64_t slots = 0;
+      int end = start;
+      for (; end < count; ++end) {
+        slots += CeilDiv(memory.items[end].keys, kChunkKeys) * call.num_kv_heads();
+        if (slots > memory.num_slots) break;
+      }
+      RunSplitRound(context, call, memory, memory.items + start, end - start);
+      start = end;
+    }
+  }
+}
+
+}  // namespace
+
+size_t EfficientWorkspace(const WorkspaceNeed& need) { return EfficientMemory(nullptr, need).bytes; }
+
+void RunEfficient(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace) {
+  const EfficientMemory memory(workspace, need);
+  const int64_t enough = int64_t{4} * need.num_threads;
+  if (need.num_threads > 1 && CountTasks(call, kMaxRows, enough) < enough) {
+    RunSplit(context, call, memory);
+  } else {
+    RunWhole(context, call, memory);
+  }
+}
+
+}  // namespace dunlin::kernels::cpu

@@ -1,0 +1,117 @@
+// FLASH on the CPU: tiles of 64 keys at absolute positions, blocks of up to 48 packed rows, running maximum and sum,
+// O rescaled as it is loaded for the next tile. S never leaves a 12 KB buffer. Work is split over sequences, KV heads
+// and row blocks, never over keys.
+// Source: Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/attention/algorithms.h"
+#include "kernels/cpu/attention/arena.h"
+#include "kernels/cpu/attention/query_block.h"
+#include "kernels/cpu/attention/schedule.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+// One worker's buffers, over a piece of the workspace. At head_dim 128: 24 + 12 + 12 + 24 + 3 KB.
+struct FlashScratch {
+  FlashScratch(Arena arena, DType kv_dtype, int32_t head_dim)
+      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(kv_dtype, head_dim))),
+        s(arena.Take<float>(kMaxRows * kTileKeys)),
+        p(arena.Take<float>(kMaxRows * kTileKeys)),
+        o(arena.Take<float>(kMaxRows * PaddedDim(head_dim))),
+        row_max(arena.Take<float>(kMaxRows)),
+        lane_sum(arena.Take<float>(kMaxRows * kLanes)),
+        alpha(arena.Take<float>(kMaxRows)),
+        valid(arena.Take<int32_t>(kMaxRows)),
+        bytes(arena.used()) {}
+
+  std::byte* q;
+  float* s;
+  void* p;
+  float* o;
+  float* row_max;
+  float* lane_sum;
+  float* alpha;
+  int32_t* valid;
+  size_t bytes;
+};
+
+void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& tile, int32_t first,
+             const FlashScratch& scratch) {
+  const int64_t o_stride = PaddedDim(call.head_dim());
+  const int64_t q_stride = QueryRowBytes(call.layout.dtype, call.head_dim());
+  const int from = TileLimits(block, first, kTileKeys, scratch.valid);  // rows that end before this tile skip it
+  const int rows = block.rows - from;
+  float* s = scratch.s + from * kTileKeys;
+  call.ops->scores({.q = block.q + from * q_stride,
+                    .q_stride = q_stride,
+                    .rows = rows,
+                    .head_dim = call.head_dim(),
+                    .tile = &tile,
+                    .s = s,
+                    .s_stride = kTileKeys});
+  call.ops->running_softmax({.s = s,
+                             .s_stride = kTileKeys,
+                             .rows = rows,
+                             .valid = scratch.valid + from,
+                             .scale = call.exponent_scale,
+                             .row_max = scratch.row_max + from,
+                             .lane_sum = scratch.lane_sum + from * kLanes,
+                             .alpha = scratch.alpha + from,
+                             .p = scratch.p,
+                             .p_stride = kTileKeys});
+  call.ops->values({.p = scratch.p,
+                    .p_stride = kTileKeys,
+                    .rows = rows,
+                    .valid = scratch.valid + from,
+                    .alpha = scratch.alpha + from,
+                    .head_dim = call.head_dim(),
+                    .tile = &tile,
+                    .o = scratch.o + from * o_stride,
+                    .o_stride = o_stride});
+}
+
+void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_head, const FlashScratch& scratch) {
+  const SequenceView sequence = call.Sequence(item.sequence);
+  const int64_t o_stride = PaddedDim(call.head_dim());
+  QueryBlock block;
+  LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
+  std::fill_n(scratch.row_max, block.rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(scratch.lane_sum, block.rows * kLanes, 0.0F);
+  std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
+  for (int32_t first = 0; first < block.max_limit; first += kTileKeys) {
+    AddTile(call, block, MakeTile(call, sequence, kv_head, first), first, scratch);
+  }
+  for (int r = 0; r < block.rows; ++r) {
+    float sum = 0.0F;
+    for (int lane = 0; lane < kLanes; ++lane) sum += scratch.lane_sum[r * kLanes + lane];
+    StoreOutputRow(call, sequence, block, r, scratch.o + r * o_stride, sum);
+  }
+}
+
+}  // namespace
+
+size_t FlashWorkspace(const WorkspaceNeed& need) {
+  Arena arena(nullptr);
+  arena.Take<ScheduleItem>(kMaxScheduleItems);
+  const size_t worker = FlashScratch(Arena(nullptr), need.kv_dtype, need.head_dim).bytes;
+  return arena.used() + worker * static_cast<size_t>(need.num_threads);
+}
+
+void RunFlash(DeviceContext* context, const AttentionCall& call, void* workspace) {
+  Arena arena(workspace);
+  auto* items = arena.Take<ScheduleItem>(kMaxScheduleItems);
+  std::byte* workers = static_cast<std::byte*>(workspace) + arena.used();
+  const size_t worker_bytes = FlashScratch(Arena(nullptr), call.layout.dtype, call.head_dim()).bytes;
+  ScheduleCursor cursor;
+  while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, items)) {
+    context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
+      const FlashScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.layout.dtype,
+                                 call.head_dim());
+      RunBlock(call, items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()), scratch);
+    });
+  }
+}
+
+}  // namespace dunlin::kernels::cpu

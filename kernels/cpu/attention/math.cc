@@ -1,0 +1,160 @@
+// MATH on the CPU, the oracle of the other two: S = Q K^T in full rows, softmax over each whole row in FP32, then P V
+// with P in FP32. Paged: one worker holds S of one block of 24 rows of one (sequence, KV head). Dense: S of the whole
+// call in three passes, as PyTorch's MATH, so its memory grows with q_len * kv_len.
+#include <algorithm>
+
+#include "kernels/cpu/attention/algorithms.h"
+#include "kernels/cpu/attention/arena.h"
+#include "kernels/cpu/attention/query_block.h"
+#include "kernels/cpu/attention/schedule.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+// Rows of a paged block: 24 rows x 8192 keys x 4 bytes = 768 KB per worker, within its L2.
+constexpr int kMathRows = 24;
+
+int64_t ScoreStride(int32_t kv_len) { return CeilDiv(kv_len, kTileKeys) * kTileKeys; }
+
+struct MathScratch {
+  MathScratch(Arena arena, DType kv_dtype, int32_t head_dim, int64_t s_floats)
+      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(kv_dtype, head_dim))),
+        o(arena.Take<float>(kMaxRows * PaddedDim(head_dim))),
+        valid(arena.Take<int32_t>(kMaxRows)),
+        s(arena.Take<float>(s_floats)),
+        bytes(arena.used()) {}
+
+  std::byte* q;
+  float* o;
+  int32_t* valid;
+  float* s;
+  size_t bytes;
+};
+
+// The three steps on one block of rows; s: [block.rows][s_stride].
+void ScoreRows(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, float* s,
+               int64_t s_stride) {
+  for (int32_t first = 0; first < block.max_limit; first += kTileKeys) {
+    const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
+    call.ops->scores({.q = block.q,
+                      .q_stride = QueryRowBytes(call.layout.dtype, call.head_dim()),
+                      .rows = block.rows,
+                      .head_dim = call.head_dim(),
+                      .tile = &tile,
+                      .s = s + first,
+                      .s_stride = s_stride});
+  }
+}
+
+void SoftmaxRows(const AttentionCall& call, const int32_t* limits, int rows, float* s, int64_t s_stride) {
+  int from = 0;
+  while (from < rows && limits[from] == 0) ++from;
+  if (from == rows) return;
+  call.ops->full_softmax({.s = s + from * s_stride,
+                          .s_stride = s_stride,
+                          .rows = rows - from,
+                          .valid = limits + from,
+                          .scale = call.exponent_scale});
+}
+
+void ValueRows(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, const float* p,
+               int64_t p_stride, const MathScratch& scratch) {
+  const int64_t o_stride = PaddedDim(call.head_dim());
+  std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
+  for (int32_t first = 0; first < block.max_limit; first += kTileKeys) {
+    const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
+    const int from = TileLimits(block, first, kTileKeys, scratch.valid);
+    call.ops->values_f32({.p = p + from * p_stride + first,
+                          .p_stride = p_stride,
+                          .rows = block.rows - from,
+                          .valid = scratch.valid + from,
+                          .alpha = nullptr,
+                          .head_dim = call.head_dim(),
+                          .tile = &tile,
+                          .o = scratch.o + from * o_stride,
+                          .o_stride = o_stride});
+  }
+  // P is normalised already; the sum says only whether the row saw a key.
+  for (int r = 0; r < block.rows; ++r) {
+    StoreOutputRow(call, sequence, block, r, scratch.o + r * o_stride, block.limits[r] > 0 ? 1.0F : 0.0F);
+  }
+}
+
+// Calls body(item, kv_head, scratch) for every block and KV head on the pool.
+template <typename Body>
+void ForEachBlock(DeviceContext* context, const AttentionCall& call, int block_rows, int64_t s_floats,
+                  std::byte* workspace, const Body& body) {
+  Arena arena(workspace);
+  auto* items = arena.Take<ScheduleItem>(kMaxScheduleItems);
+  std::byte* workers = workspace + arena.used();
+  const size_t worker_bytes = MathScratch(Arena(nullptr), call.layout.dtype, call.head_dim(), s_floats).bytes;
+  ScheduleCursor cursor;
+  while (const int count = FillSchedule(call, block_rows, kMaxScheduleItems, &cursor, items)) {
+    context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
+      const MathScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.layout.dtype,
+                                call.head_dim(), s_floats);
+      body(items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()), scratch);
+    });
+  }
+}
+
+size_t BlocksWorkspace(const WorkspaceNeed& need, int64_t s_floats) {
+  Arena arena(nullptr);
+  arena.Take<ScheduleItem>(kMaxScheduleItems);
+  const size_t worker = MathScratch(Arena(nullptr), need.kv_dtype, need.head_dim, s_floats).bytes;
+  return arena.used() + worker * static_cast<size_t>(need.num_threads);
+}
+
+int64_t PagedScoreFloats(const WorkspaceNeed& need) {
+  return std::min<int64_t>(kMathRows, need.rows) * ScoreStride(need.kv_len);
+}
+
+}  // namespace
+
+size_t MathWorkspace(const WorkspaceNeed& need) { return BlocksWorkspace(need, PagedScoreFloats(need)); }
+
+void RunMath(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace) {
+  const int64_t s_stride = ScoreStride(need.kv_len);
+  ForEachBlock(context, call, kMathRows, PagedScoreFloats(need), static_cast<std::byte*>(workspace),
+               [&](const ScheduleItem& item, int32_t kv_head, const MathScratch& scratch) {
+                 const SequenceView sequence = call.Sequence(item.sequence);
+                 QueryBlock block;
+                 LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
+                 ScoreRows(call, sequence, block, scratch.s, s_stride);
+                 SoftmaxRows(call, block.limits, block.rows, scratch.s, s_stride);
+                 ValueRows(call, sequence, block, scratch.s, s_stride, scratch);
+               });
+}
+
+size_t DenseMathWorkspace(const WorkspaceNeed& need, int32_t batch) {
+  Arena arena(nullptr);
+  arena.Take<float>(int64_t{batch} * need.num_kv_heads * need.rows * ScoreStride(need.kv_len));
+  return arena.used() + BlocksWorkspace(need, 0);
+}
+
+void RunDenseMath(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace) {
+  const int64_t s_stride = ScoreStride(need.kv_len);
+  Arena arena(workspace);
+  auto* all_s = arena.Take<float>(int64_t{call.num_sequences} * need.num_kv_heads * need.rows * s_stride);
+  auto* rest = static_cast<std::byte*>(workspace) + arena.used();
+  const auto rows_of = [&](const ScheduleItem& item, int32_t kv_head) {
+    return all_s + ((int64_t{item.sequence} * need.num_kv_heads + kv_head) * need.rows + item.first_row) * s_stride;
+  };
+  enum class Pass { kScores, kSoftmax, kValues };
+  for (const Pass pass : {Pass::kScores, Pass::kSoftmax, Pass::kValues}) {
+    ForEachBlock(context, call, kMaxRows, 0, rest,
+                 [&](const ScheduleItem& item, int32_t kv_head, const MathScratch& scratch) {
+                   const SequenceView sequence = call.Sequence(item.sequence);
+                   float* s = rows_of(item, kv_head);
+                   QueryBlock block;
+                   LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
+                   switch (pass) {
+                     case Pass::kScores: ScoreRows(call, sequence, block, s, s_stride); break;
+                     case Pass::kSoftmax: SoftmaxRows(call, block.limits, block.rows, s, s_stride); break;
+                     case Pass::kValues: ValueRows(call, sequence, block, s, s_stride, scratch); break;
+                   }
+                 });
+  }
+}
+
+}  // namespace dunlin::kernels::cpu

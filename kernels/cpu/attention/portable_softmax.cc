@@ -1,0 +1,127 @@
+// Softmax and merge of the portable variant: plain C++, one rounding per operation (built with -ffp-contract=off).
+// Instantiations: 2 P types.
+// Source: Milakov & Gimelshein 2018 (running maximum); Rabe & Staats 2021 (chunk summaries).
+#include "kernels/cpu/attention/portable_softmax.h"
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/api/float_formats.h"
+#include "kernels/cpu/attention/exp2.h"
+
+namespace dunlin::kernels::cpu::portable {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+float Exp2(float x) {
+  if (x < kExp2Smallest) return 0.0F;  // a NaN is not below and goes through
+  constexpr float kRound = 0x1.8p23F;   // adding it leaves no bits after the point
+  const float whole = (x + kRound) - kRound;
+  if (!(whole <= 127.0F)) return x * x;  // NaN or +infinity: a softmax exponent is never above 0 otherwise
+  const float part = x - whole;
+  float y = kExp2Coefficients[5];
+  for (int i = 4; i >= 0; --i) y = y * part + kExp2Coefficients[i];
+  return y * std::bit_cast<float>(static_cast<uint32_t>(static_cast<int32_t>(whole) + 127) << 23);
+}
+
+float RowMax(const float* s, int count) {
+  float max = kMinusInfinity;
+  for (int j = 0; j < count; ++j) max = s[j] > max ? s[j] : max;
+  return max;
+}
+
+// The value subtracted in the exponent, already scaled. A row of nothing but -inf takes 0, and its P becomes 0.
+float ScaledMax(float max, float scale) { return max == kMinusInfinity ? 0.0F : max * scale; }
+
+template <typename P>
+P RoundP(float p) {
+  if constexpr (sizeof(P) == 2) {
+    return FloatToBf16(p);
+  } else {
+    return p;
+  }
+}
+
+// p = 2^(s scale - scaled_max), adding lane by lane into sum; zeros up to the next multiple of kLanes.
+template <typename P>
+void ExpRow(const float* s, int count, float scale, float scaled_max, float* lane_sum, P* p) {
+  for (int j = 0; j < count; ++j) {
+    const float e = Exp2(s[j] * scale - scaled_max);
+    lane_sum[j % kLanes] += e;
+    p[j] = RoundP<P>(e);
+  }
+  for (int j = count; j % kLanes != 0; ++j) p[j] = P{0};
+}
+
+float SumLanes(const float* lane_sum) {
+  float sum = 0.0F;
+  for (int lane = 0; lane < kLanes; ++lane) sum += lane_sum[lane];
+  return sum;
+}
+
+template <typename P>
+void RunningSoftmax(const RunningSoftmaxArgs& args) {
+  for (int r = 0; r < args.rows; ++r) {
+    const float* s = args.s + r * args.s_stride;
+    const float old_max = args.row_max[r];
+    const float tile_max = RowMax(s, args.valid[r]);
+    const float max = tile_max > old_max ? tile_max : old_max;
+    const float scaled_max = ScaledMax(max, args.scale);
+    const float alpha = Exp2(old_max * args.scale - scaled_max);
+    float* lane_sum = args.lane_sum + r * kLanes;
+    for (int lane = 0; lane < kLanes; ++lane) lane_sum[lane] *= alpha;
+    ExpRow(s, args.valid[r], args.scale, scaled_max, lane_sum, static_cast<P*>(args.p) + r * args.p_stride);
+    args.row_max[r] = max;
+    args.alpha[r] = alpha;
+  }
+}
+
+template <typename P>
+void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
+  for (int r = 0; r < args.rows; ++r) {
+    const float* s = args.s + r * args.s_stride;
+    const float max = RowMax(s, args.valid[r]);
+    float lane_sum[kLanes] = {};
+    ExpRow(s, args.valid[r], args.scale, ScaledMax(max, args.scale), lane_sum,
+           static_cast<P*>(args.p) + r * args.p_stride);
+    args.row_max[r] = max;
+    args.row_sum[r] = SumLanes(lane_sum);
+  }
+}
+
+}  // namespace
+
+void RunningSoftmaxF32(const RunningSoftmaxArgs& args) { RunningSoftmax<float>(args); }
+void RunningSoftmaxBf16(const RunningSoftmaxArgs& args) { RunningSoftmax<uint16_t>(args); }
+void ChunkSoftmaxF32(const ChunkSoftmaxArgs& args) { ChunkSoftmax<float>(args); }
+void ChunkSoftmaxBf16(const ChunkSoftmaxArgs& args) { ChunkSoftmax<uint16_t>(args); }
+
+void FullSoftmax(const FullSoftmaxArgs& args) {
+  for (int r = 0; r < args.rows; ++r) {
+    float* s = args.s + r * args.s_stride;
+    float lane_sum[kLanes] = {};
+    ExpRow(s, args.valid[r], args.scale, ScaledMax(RowMax(s, args.valid[r]), args.scale), lane_sum, s);
+    const float sum = SumLanes(lane_sum);
+    if (sum == 0.0F) continue;  // every score is -inf: P is 0 already
+    for (int j = 0; j < args.valid[r]; ++j) s[j] /= sum;
+  }
+}
+
+void Merge(const MergeArgs& args) {
+  for (int r = 0; r < args.rows; ++r) {
+    const float old_max = args.row_max[r];
+    const float max = args.chunk_max[r] > old_max ? args.chunk_max[r] : old_max;
+    const float scaled_max = ScaledMax(max, args.scale);
+    const float keep = Exp2(old_max * args.scale - scaled_max);
+    const float take = Exp2(args.chunk_max[r] * args.scale - scaled_max);
+    args.row_max[r] = max;
+    args.row_sum[r] = args.row_sum[r] * keep + args.chunk_sum[r] * take;
+    float* o = args.o + r * args.o_stride;
+    const float* chunk_o = args.chunk_o + r * args.o_stride;
+    for (int64_t d = 0; d < args.o_stride; ++d) o[d] = o[d] * keep + chunk_o[d] * take;
+  }
+}
+
+}  // namespace dunlin::kernels::cpu::portable

@@ -1,0 +1,134 @@
+// Scores and values of the portable variant, plain C++ built with -ffp-contract=off, and its three tables.
+// A K or V row is widened to FP32 once and used for every query row. Instantiations: 3 KV dtypes, 4 of values.
+#include <cstring>
+
+#include "kernels/api/float_formats.h"
+#include "kernels/cpu/attention/portable_softmax.h"
+#include "kernels/cpu/attention/tile_ops.h"
+
+namespace dunlin::kernels::cpu::portable {
+namespace {
+
+constexpr int kDimStep = 64;  // dimensions of V widened at a time
+
+// How a KV dtype's blocks are read (kv_block.h): the keys' element d of all tokens of a page, and a token's value.
+struct F32Blocks {
+  static constexpr int kTokens = 8;
+  static void Keys(const std::byte* block, int d, float* out) {
+    std::memcpy(out, block + static_cast<size_t>(d) * kTokens * sizeof(float), kTokens * sizeof(float));
+  }
+  static void Values(const std::byte* block, int slot, int head_dim, int d, int count, float* out) {
+    const int64_t start = static_cast<int64_t>(slot) * head_dim + d;
+    std::memcpy(out, block + static_cast<size_t>(start) * sizeof(float), static_cast<size_t>(count) * sizeof(float));
+  }
+  static float Query(const std::byte* row, int d) { return reinterpret_cast<const float*>(row)[d]; }
+};
+
+struct F16Blocks {
+  static constexpr int kTokens = 16;
+  static void Keys(const std::byte* block, int d, float* out) {
+    const auto* keys = reinterpret_cast<const uint16_t*>(block) + static_cast<ptrdiff_t>(d) * kTokens;
+    for (int t = 0; t < kTokens; ++t) out[t] = Fp16ToFloat(keys[t]);
+  }
+  static void Values(const std::byte* block, int slot, int head_dim, int d, int count, float* out) {
+    const auto* row = reinterpret_cast<const uint16_t*>(block) + static_cast<ptrdiff_t>(slot) * head_dim + d;
+    for (int i = 0; i < count; ++i) out[i] = Fp16ToFloat(row[i]);
+  }
+  static float Query(const std::byte* row, int d) { return reinterpret_cast<const float*>(row)[d]; }
+};
+
+struct Bf16Blocks {
+  static constexpr int kTokens = 16;
+  static void Keys(const std::byte* block, int d, float* out) {
+    const auto* keys = reinterpret_cast<const uint16_t*>(block) + static_cast<ptrdiff_t>(d / 2) * kTokens * 2 + d % 2;
+    for (int t = 0; t < kTokens; ++t) out[t] = Bf16ToFloat(keys[2 * t]);
+  }
+  static void Values(const std::byte* block, int slot, int head_dim, int d, int count, float* out) {
+    const int64_t padded_dim = (head_dim + 1) / 2 * 2;
+    const auto* row = reinterpret_cast<const uint16_t*>(block) + (slot / 2 * padded_dim + d) * 2 + slot % 2;
+    for (int i = 0; i < count; ++i) out[i] = Bf16ToFloat(row[2 * i]);
+  }
+  static float Query(const std::byte* row, int d) { return Bf16ToFloat(reinterpret_cast<const uint16_t*>(row)[d]); }
+};
+
+template <typename Blocks>
+void Scores(const ScoreArgs& args) {
+  constexpr int kTokens = Blocks::kTokens;
+  float sums[kMaxRows][kTokens];
+  for (int page = 0; page < kTileKeys / kTokens; ++page) {
+    std::memset(sums, 0, sizeof(float) * kTokens * static_cast<size_t>(args.rows));
+    for (int d = 0; d < args.head_dim; ++d) {
+      float keys[kTokens];
+      Blocks::Keys(args.tile->keys[page], d, keys);
+      for (int r = 0; r < args.rows; ++r) {
+        const float q = Blocks::Query(args.q + r * args.q_stride, d);
+        for (int t = 0; t < kTokens; ++t) sums[r][t] += q * keys[t];
+      }
+    }
+    for (int r = 0; r < args.rows; ++r) {
+      std::memcpy(args.s + r * args.s_stride + page * kTokens, sums[r], sizeof(float) * kTokens);
+    }
+  }
+}
+
+float ReadP(const float* p) { return *p; }
+float ReadP(const uint16_t* p) { return Bf16ToFloat(*p); }
+
+template <typename Blocks, typename P>
+void Values(const ValueArgs& args) {
+  const P* p = static_cast<const P*>(args.p);
+  if (args.alpha != nullptr) {
+    for (int r = 0; r < args.rows; ++r) {
+      float* o = args.o + r * args.o_stride;
+      for (int64_t d = 0; d < args.o_stride; ++d) o[d] *= args.alpha[r];
+    }
+  }
+  const int last = args.valid[args.rows - 1];
+  int first_row = 0;
+  for (int j = 0; j < last; ++j) {
+    while (args.valid[first_row] <= j) ++first_row;  // rows end in order
+    const std::byte* block = args.tile->values[j / Blocks::kTokens];
+    for (int d = 0; d < args.head_dim; d += kDimStep) {
+      const int count = args.head_dim - d < kDimStep ? args.head_dim - d : kDimStep;
+      float value[kDimStep];
+      Blocks::Values(block, j % Blocks::kTokens, args.head_dim, d, count, value);
+      for (int r = first_row; r < args.rows; ++r) {
+        const float weight = ReadP(p + r * args.p_stride + j);
+        float* o = args.o + r * args.o_stride + d;
+        for (int i = 0; i < count; ++i) o[i] += weight * value[i];
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cpu::portable
+
+namespace dunlin::kernels::cpu {
+
+const TileOps kPortableF32Tiles = {false,
+                                   portable::Scores<portable::F32Blocks>,
+                                   portable::RunningSoftmaxF32,
+                                   portable::ChunkSoftmaxF32,
+                                   portable::FullSoftmax,
+                                   portable::Values<portable::F32Blocks, float>,
+                                   portable::Values<portable::F32Blocks, float>,
+                                   portable::Merge};
+const TileOps kPortableF16Tiles = {false,
+                                   portable::Scores<portable::F16Blocks>,
+                                   portable::RunningSoftmaxF32,
+                                   portable::ChunkSoftmaxF32,
+                                   portable::FullSoftmax,
+                                   portable::Values<portable::F16Blocks, float>,
+                                   portable::Values<portable::F16Blocks, float>,
+                                   portable::Merge};
+const TileOps kPortableBf16Tiles = {true,
+                                    portable::Scores<portable::Bf16Blocks>,
+                                    portable::RunningSoftmaxBf16,
+                                    portable::ChunkSoftmaxBf16,
+                                    portable::FullSoftmax,
+                                    portable::Values<portable::Bf16Blocks, uint16_t>,
+                                    portable::Values<portable::Bf16Blocks, float>,
+                                    portable::Merge};
+
+}  // namespace dunlin::kernels::cpu

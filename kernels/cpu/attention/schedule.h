@@ -1,0 +1,39 @@
+// The work of a call in pieces: blocks of query rows, longest first, because a causal prefill's last block costs many
+// times its first. The list lives in the workspace and has a fixed capacity; longer calls run in several rounds.
+// Thread rule: filled by the caller's thread, then read by the pool's workers.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/attention/call.h"
+
+namespace dunlin::kernels::cpu {
+
+inline constexpr int kMaxScheduleItems = 1024;
+
+struct ScheduleItem {
+  int32_t sequence;
+  int32_t num_rows;   // of the block
+  int64_t first_row;  // packed
+  int64_t keys;       // that its last row sees: its cost, and its number of tiles
+};
+
+// Where the walk over sequences and blocks stands.
+struct ScheduleCursor {
+  int32_t sequence = 0;
+  int64_t row = 0;
+};
+
+// Packed rows of a sequence, per KV head.
+inline int64_t PackedRows(const AttentionCall& call, const SequenceView& sequence) {
+  return int64_t{sequence.query_len} * call.group;
+}
+
+// Appends the next blocks of at most block_rows rows, at most max_items (<= kMaxScheduleItems), and sorts them by cost,
+// dearest first. Returns how many; 0 at the end. items: [kMaxScheduleItems].
+int FillSchedule(const AttentionCall& call, int block_rows, int max_items, ScheduleCursor* cursor, ScheduleItem* items);
+
+// Blocks of the whole call times KV heads, counted up to `enough`.
+int64_t CountTasks(const AttentionCall& call, int block_rows, int64_t enough);
+
+}  // namespace dunlin::kernels::cpu

@@ -1,0 +1,95 @@
+// Rotation of Q and K and the writing of K and V into pages, one pass over a fused projection.
+// Tasks are (token range, KV head); a range never ends inside a token pair of a page, because the even token of a BF16
+// V pair zeroes its partner and so must come first, on the same thread.
+#include <algorithm>
+
+#include "kernels/cpu/attention/rotary.h"
+#include "kernels/cpu/context.h"
+#include "kernels/cpu/kv_block.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+constexpr int32_t kTokensPerTask = 16;
+constexpr int64_t kFloatsWorthThreads = 32768;  // below this one thread is faster than waking another
+
+// (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) for the halves of the rotated part, each product rounded alone.
+void Rotate(const float* cos_sin, int32_t rotary_dim, float* row) {
+  const int32_t half = rotary_dim / 2;
+  const float* cos_row = cos_sin;
+  const float* sin_row = cos_sin + half;
+  for (int32_t i = 0; i < half; ++i) {
+    const float x1 = row[i];
+    const float x2 = row[i + half];
+    row[i] = x1 * cos_row[i] - x2 * sin_row[i];
+    row[i + half] = x2 * cos_row[i] + x1 * sin_row[i];
+  }
+}
+
+bool Valid(const RotateAndStoreKvParams& params) {
+  const KvShape& shape = params.layout.shape;
+  if (params.num_tokens < 0 || shape.num_kv_heads < 1 || params.num_heads % shape.num_kv_heads != 0) return false;
+  if (params.layer < 0 || params.layer >= shape.num_layers) return false;
+  if (params.cos_sin != nullptr &&
+      (params.rotary_dim < 0 || params.rotary_dim > shape.head_dim || params.rotary_dim % 2 != 0)) {
+    return false;
+  }
+  for (int32_t t = 0; t < params.num_tokens; ++t) {
+    if (params.token_page[t] < 0 || params.token_slot[t] < 0 ||
+        params.token_slot[t] >= params.layout.tokens_per_page) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The first token at or after t that does not complete a pair begun by the token before it.
+int32_t RangeStart(const RotateAndStoreKvParams& params, int32_t t) {
+  if (t > 0 && t < params.num_tokens && params.token_slot[t] % 2 != 0 &&
+      params.token_page[t] == params.token_page[t - 1] && params.token_slot[t] == params.token_slot[t - 1] + 1) {
+    return t + 1;
+  }
+  return std::min(t, params.num_tokens);
+}
+
+void StoreToken(const RotateAndStoreKvParams& params, int32_t token, int32_t kv_head) {
+  const KvShape& shape = params.layout.shape;
+  const int64_t head_dim = shape.head_dim;
+  const int32_t group = params.num_heads / shape.num_kv_heads;
+  float* row = params.qkv + token * (params.num_heads + 2 * int64_t{shape.num_kv_heads}) * head_dim;
+  float* key = row + (params.num_heads + kv_head) * head_dim;
+  const float* value = key + shape.num_kv_heads * head_dim;
+  if (params.cos_sin != nullptr) {
+    const float* cos_sin = params.cos_sin + static_cast<int64_t>(token) * params.rotary_dim;
+    for (int32_t g = 0; g < group; ++g) Rotate(cos_sin, params.rotary_dim, row + (kv_head * group + g) * head_dim);
+    Rotate(cos_sin, params.rotary_dim, key);
+  }
+  std::byte* key_block =
+      KeyBlock(params.kv_pool, params.layout, params.token_page[token], params.layer, kv_head);
+  StoreKey(params.layout, key_block, params.token_slot[token], key);
+  StoreValue(params.layout, key_block + params.layout.block_bytes, params.token_slot[token], value);
+}
+
+}  // namespace
+
+KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params) {
+  if (params.layout.dtype == DType::kF8E4M3) return KernelStatus::kUnsupported;
+  if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  const int32_t kv_heads = params.layout.shape.num_kv_heads;
+  const int64_t floats = int64_t{params.num_tokens} * (params.num_heads + 2 * kv_heads) * params.layout.shape.head_dim;
+  const int32_t step = floats < kFloatsWorthThreads ? std::max(params.num_tokens, 1) : kTokensPerTask;
+  const int64_t heads_per_task = floats < kFloatsWorthThreads ? kv_heads : 1;
+  const int64_t head_tasks = kv_heads / heads_per_task;
+  const int64_t ranges = (params.num_tokens + step - 1) / step;
+  context->pool.Run(ranges * head_tasks, [&](int64_t task, int) {
+    const auto range = static_cast<int32_t>(task / head_tasks);
+    const auto first_head = static_cast<int32_t>(task % head_tasks * heads_per_task);
+    const int32_t end = RangeStart(params, (range + 1) * step);
+    for (int32_t t = RangeStart(params, range * step); t < end; ++t) {
+      for (int32_t h = 0; h < heads_per_task; ++h) StoreToken(params, t, first_head + h);
+    }
+  });
+  return KernelStatus::kOk;
+}
+
+}  // namespace dunlin::kernels::cpu

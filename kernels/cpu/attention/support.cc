@@ -1,0 +1,42 @@
+// Which backend can serve which model on the CPU, in PyTorch's kind of sentences.
+#include <string>
+
+#include "kernels/cpu/attention/attention.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+// FLASH keeps a block's O, 48 rows x head_dim x 4 bytes, in the L1 cache beside a tile; EFFICIENT and MATH take any dim.
+constexpr int32_t kFlashMaxHeadDim = 256;
+
+}  // namespace
+
+bool SupportsAttention(const DeviceContext* /*context*/, AttentionBackend backend, const AttentionTraits& traits,
+                       std::vector<std::string>* reasons) {
+  bool supported = true;
+  const std::string name = std::string(Name(backend)) + " on cpu ";
+  const auto refuse = [&](const std::string& reason) {
+    supported = false;
+    if (reasons != nullptr) reasons->push_back(name + reason);
+  };
+  if (traits.dtype != DType::kF32 && traits.dtype != DType::kF16 && traits.dtype != DType::kBF16) {
+    refuse(std::string("supports the KV dtypes fp32, fp16 and bf16; the KV dtype is ") + Name(traits.dtype));
+  }
+  if (traits.head_dim < 1) {
+    refuse("needs a head_dim of at least 1; head_dim is " + std::to_string(traits.head_dim));
+  }
+  if (backend == AttentionBackend::kFlash && traits.head_dim > kFlashMaxHeadDim) {
+    refuse("supports head_dim up to " + std::to_string(kFlashMaxHeadDim) + "; head_dim is " +
+           std::to_string(traits.head_dim));
+  }
+  if (traits.num_heads < 1 || traits.num_kv_heads < 1) {
+    refuse("needs at least one query head and one KV head; num_heads is " + std::to_string(traits.num_heads) +
+           ", num_kv_heads is " + std::to_string(traits.num_kv_heads));
+  } else if (traits.num_heads % traits.num_kv_heads != 0) {
+    refuse("needs num_heads to be a multiple of num_kv_heads; num_heads is " + std::to_string(traits.num_heads) +
+           ", num_kv_heads is " + std::to_string(traits.num_kv_heads));
+  }
+  return supported;
+}
+
+}  // namespace dunlin::kernels::cpu

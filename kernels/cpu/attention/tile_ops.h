@@ -1,0 +1,120 @@
+// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype (2 x 3 = 6).
+// The algorithms (flash.cc, efficient.cc, math.cc) are written once, over a table; vector code stays in its own files.
+//
+// Bit contract: every result of a row is one fixed chain (scores over d, values over keys, both ascending) that stops at
+// the row's own number of keys, so it depends neither on the other rows of a call nor on keys the row does not see:
+// what lies in a slot at or past that number (NaN, infinity, another row's key) is never part of it.
+// Thread rule: pure functions on the memory they are given.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/dtype.h"
+#include "kernels/cpu/context.h"
+
+namespace dunlin::kernels::cpu {
+
+inline constexpr int kTileKeys = 64;     // keys of a tile; a tile starts at an absolute multiple of it
+inline constexpr int kMaxRows = 48;      // rows of a block: 8 groups of the 6 that a vector kernel holds in registers
+inline constexpr int kLanes = 16;        // partial sums of a row's softmax denominator
+inline constexpr int kMaxTilePages = 8;  // FP32 has 8 tokens a page
+
+// The blocks of a tile, one pair per page. Pages past the sequence's end repeat a valid page: its keys are then masked.
+struct KvTile {
+  const std::byte* keys[kMaxTilePages];
+  const std::byte* values[kMaxTilePages];
+};
+
+// s[r][j] = q[r] . k[j] for all 64 keys of the tile, unscaled. Columns of unseen keys hold anything.
+struct ScoreArgs {
+  const std::byte* q;  // [rows] packed query rows (query_block.h), q_stride bytes apart
+  int64_t q_stride;
+  int rows;            // 1..kMaxRows
+  int head_dim;
+  const KvTile* tile;
+  float* s;            // [rows][64], s_stride floats apart, 64-byte aligned
+  int64_t s_stride;
+};
+
+// FLASH: one tile's step of the running softmax. For a row with n = valid[r] >= 1 keys in the tile:
+// m' = max(m, max s[0..n)), alpha = 2^((m - m') scale), p = 2^((s - m') scale), sum = sum * alpha + p lane by lane.
+struct RunningSoftmaxArgs {
+  const float* s;
+  int64_t s_stride;
+  int rows;
+  const int32_t* valid;  // [rows] 1..64
+  float scale;           // > 0, softmax scale * log2(e)
+  float* row_max;        // [rows] m, unscaled; -inf at first
+  float* lane_sum;       // [rows][kLanes]; 0 at first
+  float* alpha;          // [rows] out
+  void* p;               // [rows][64] out, of the table's P type, zeros after the row's keys up to a multiple of 16
+  int64_t p_stride;      // elements
+};
+
+// EFFICIENT: a chunk's softmax alone. m = max s[0..n), p = 2^((s - m) scale), sum = of p.
+struct ChunkSoftmaxArgs {
+  const float* s;
+  int64_t s_stride;
+  int rows;
+  const int32_t* valid;  // [rows] >= 1, any count
+  float scale;
+  float* row_max;        // [rows] out
+  float* row_sum;        // [rows] out
+  void* p;               // as above
+  int64_t p_stride;
+};
+
+// MATH: the whole row's softmax in place, FP32: s[j] = 2^((s[j] - m) scale) / sum.
+struct FullSoftmaxArgs {
+  float* s;
+  int64_t s_stride;
+  int rows;
+  const int32_t* valid;  // [rows] >= 1
+  float scale;
+};
+
+// o[r] = o[r] * alpha[r] + sum over j < valid[r] of p[r][j] v[j].
+struct ValueArgs {
+  const void* p;         // [rows][64]
+  int64_t p_stride;      // elements
+  int rows;
+  const int32_t* valid;  // [rows] 1..64, not decreasing
+  const float* alpha;    // [rows], or null for 1
+  int head_dim;
+  const KvTile* tile;
+  float* o;              // [rows][head_dim padded to 16], o_stride floats apart, 64-byte aligned
+  int64_t o_stride;
+};
+
+// EFFICIENT: folds a chunk's (max, sum, o) into a row's, always in the same arithmetic.
+struct MergeArgs {
+  int rows;
+  int64_t o_stride;      // floats of a row of o, a multiple of 16; all are merged
+  float scale;
+  float* row_max;
+  float* row_sum;
+  float* o;
+  const float* chunk_max;
+  const float* chunk_sum;
+  const float* chunk_o;
+};
+
+struct TileOps {
+  bool bf16_p;  // P type of running_softmax, chunk_softmax and values: BF16 (for the dot product) or FP32
+  void (*scores)(const ScoreArgs&);
+  void (*running_softmax)(const RunningSoftmaxArgs&);
+  void (*chunk_softmax)(const ChunkSoftmaxArgs&);
+  void (*full_softmax)(const FullSoftmaxArgs&);
+  void (*values)(const ValueArgs&);
+  void (*values_f32)(const ValueArgs&);  // P in FP32 whatever the KV dtype
+  void (*merge)(const MergeArgs&);
+};
+
+extern const TileOps kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles;
+extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16Tiles;
+
+// kv_dtype: kF32, kF16 or kBF16.
+const TileOps& SelectTileOps(CpuVariant variant, DType kv_dtype);
+
+}  // namespace dunlin::kernels::cpu
