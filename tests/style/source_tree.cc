@@ -1,0 +1,30 @@
+#include "tests/style/source_tree.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+namespace dunlin::style {
+
+std::vector<SourceFile> ReadSourceTree() {
+  namespace fs = std::filesystem;
+  static const std::set<std::string> kExtensions = {".h", ".cc", ".cu", ".cuh", ".rs"};
+  const fs::path root = DUNLIN_SOURCE_DIR;
+  std::vector<SourceFile> files;
+  for (const char* folder : {"kernels", "engine", "server", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const std::string path = fs::relative(entry.path(), root).string();
+      if (!entry.is_regular_file() || kExtensions.count(entry.path().extension().string()) == 0) continue;
+      if (path.find("/target/") != std::string::npos) continue;
+      SourceFile file{path, {}};
+      std::ifstream stream(entry.path());
+      for (std::string line; std::getline(stream, line);) file.lines.push_back(line);
+      files.push_back(std::move(file));
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  return files;
+}
+
+}  // namespace dunlin::style
