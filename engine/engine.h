@@ -42,8 +42,8 @@ class StepObserver {
 
 class Engine {
  public:
-  // runtime: the model's. clock: monotonic nanoseconds, called on the engine thread once a step and by Submit.
-  // observer may be null and outlives the engine. Starts the engine thread.
+  // runtime: the model's. clock: monotonic nanoseconds, called on the engine thread around each step and by Submit for
+  // a request whose arrival is 0. observer may be null and outlives the engine. Starts the engine thread.
   using Clock = TimeNs (*)();
   Engine(const EngineOptions& options, const ModelConfig& config, std::unique_ptr<Runtime> runtime, Clock clock,
          StepObserver* observer);
@@ -57,7 +57,8 @@ class Engine {
   absl::Status Validate(const Request& request) const;
 
   // Queues a validated request. RESOURCE_EXHAUSTED when the queue is full (requests or tokens), UNAVAILABLE when
-  // draining or failed; the sink is then never called. Otherwise the sink hears OnFinish exactly once.
+  // draining or failed; the sink is then never called. Otherwise the sink hears OnFinish exactly once; the engine may
+  // hold it until a later Submit or until it goes idle. REQUIRES: Validate(request) is OK.
   absl::StatusOr<RequestId> Submit(Request request, std::shared_ptr<OutputSink> sink);
 
   // Ends a request with `reason` (kCancelled, or kStop when the edge matched a stop string); its pages are free within
@@ -66,7 +67,7 @@ class Engine {
 
   // Refuses new requests from now on; what is queued and running goes on.
   void StartDraining();
-  // Ends everything with kShutdown, joins the thread. Idempotent.
+  // Ends everything with kShutdown, joins the thread. Idempotent; never from a sink.
   void Stop();
 
   EngineStats stats() const;

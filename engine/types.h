@@ -124,7 +124,8 @@ struct FinishInfo {
 class OutputSink {
  public:
   virtual ~OutputSink() = default;
-  // One generated token. False means the sink is full: the engine then ends the sequence with kSlowReader.
+  // One generated token, also the one that stops the sequence. False means the sink is full: the engine then ends the
+  // sequence with kSlowReader.
   [[nodiscard]] virtual bool OnToken(const TokenOutput& token) = 0;
   // Scores of a prompt token at `position` >= 1, ascending; only when prompt_logprobs was asked for.
   virtual void OnPromptToken(int32_t position, const TokenOutput& token) = 0;

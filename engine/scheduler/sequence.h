@@ -6,12 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include "engine/cache/page.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
 
-using PageId = int32_t;
-
+// kWaiting: no pages, nothing computed. kRunning: may have pages and tokens in flight. kRetiring: the sink has heard
+// OnFinish, tokens are still in flight, so the pages are kept. kFinished: nothing of it is left in the scheduler.
 enum class SequenceState : uint8_t { kWaiting, kRunning, kRetiring, kFinished };
 
 struct Sequence {
@@ -25,6 +26,8 @@ struct Sequence {
   int32_t num_in_flight = 0;     // tokens launched and not yet committed
   std::vector<PageId> pages;     // in order of position; capacity for the longest from the start
   int32_t tokens_per_page = 0;   // of its KV dtype
+  PrefixChain chain;             // of its first pages, those that the prefix cache knows
+  int32_t num_planned = 0;       // tokens of the plan being made; 0 outside Scheduler::Plan
 
   SequenceState state = SequenceState::kWaiting;
   int32_t scored_prompt = 1;     // next prompt position to score when prompt_logprobs is on
@@ -32,6 +35,20 @@ struct Sequence {
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
   int32_t num_output() const { return num_tokens() - prompt_len; }
+  // The next position to launch, and how many known tokens there are from there on. None is left while a sample is in
+  // flight: its token is not known yet, so the sequence cannot be planned again before the commit.
+  int32_t next_position() const { return num_computed + num_in_flight; }
+  int32_t num_uncomputed() const { return num_tokens() - next_position(); }
+  // Tokens that ever need K and V: all but the last one drawn.
+  int32_t max_kv_tokens() const { return prompt_len + request.stopping.max_tokens - 1; }
 };
+
+// A sequence with everything it will ever need allocated. REQUIRES: a validated request, tokens_per_page > 0.
+std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSink> sink, int32_t tokens_per_page);
+
+// Pages that `num_tokens` tokens take.
+constexpr int32_t PagesFor(int32_t num_tokens, int32_t tokens_per_page) {
+  return static_cast<int32_t>((int64_t{num_tokens} + tokens_per_page - 1) / tokens_per_page);
+}
 
 }  // namespace dunlin::engine

@@ -1,0 +1,52 @@
+// The KV pages of one model: a fixed number of ids with reference counts, and a list of the free ones in the order in
+// which they were given back. One array, nothing allocated after construction, every operation O(1).
+// What a page holds is no business of the pool: a free page keeps its bytes until somebody takes it.
+// Thread rule: the engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/cache/page.h"
+
+namespace dunlin::engine {
+
+class PagePool {
+ public:
+  // REQUIRES: num_pages >= 1.
+  explicit PagePool(int32_t num_pages);
+
+  // The free page that has been free the longest, with one reference; kNoPage when none is free.
+  PageId Allocate();
+  // One more reference. The page may be free: it is then taken out of the free list with its bytes intact.
+  void Retain(PageId page);
+  // One reference less. The last one frees the page: `reusable` puts it where it will be taken last, because its bytes
+  // may be wanted again; others are taken first. REQUIRES: it has a reference.
+  void Release(PageId page, bool reusable);
+
+  int32_t num_free() const { return num_free_; }
+  int32_t num_pages() const { return num_pages_; }
+  int32_t references(PageId page) const { return nodes_[static_cast<size_t>(page)].references; }
+
+  // Free list and counts agree: INTERNAL with the first contradiction. O(pages); for tests and idle moments.
+  absl::Status CheckIntegrity() const;
+
+ private:
+  // The free list is a ring through `nodes_`; the extra last node is its head and tail.
+  struct Node {
+    int32_t references = 0;
+    PageId previous = kNoPage;
+    PageId next = kNoPage;
+  };
+
+  Node& node(PageId page) { return nodes_[static_cast<size_t>(page)]; }
+  void Unlink(PageId page);
+  void LinkBefore(PageId page, PageId place);
+
+  int32_t num_pages_;
+  int32_t num_free_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,116 @@
+#include "engine/cache/prefix_cache.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+
+namespace dunlin::engine {
+
+PrefixCache::PrefixCache(const PrefixCacheOptions& options)
+    : hash_(options.hash_key),
+      max_tokens_per_page_(static_cast<size_t>(options.max_tokens_per_page)),
+      key_words_(static_cast<size_t>(options.key_words)),
+      slot_mask_(std::bit_ceil(2 * static_cast<uint32_t>(options.num_pages)) - 1),
+      slots_(size_t{slot_mask_} + 1, kNoPage),
+      entries_(static_cast<size_t>(options.num_pages)),
+      tokens_(static_cast<size_t>(options.num_pages) * max_tokens_per_page_) {}
+
+PrefixChain PrefixCache::Root(const ExecutionProfile& profile, std::string_view salt) const {
+  const uint8_t words[] = {static_cast<uint8_t>(profile.device), static_cast<uint8_t>(profile.attention_backend),
+                           static_cast<uint8_t>(profile.precision)};
+  PrefixChain root;
+  root.domain = hash_(words, sizeof(words), salt.data(), salt.size());
+  root.key = root.domain;
+  return root;
+}
+
+Digest PrefixCache::NextKey(const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const {
+  Digest key = hash_(chain.key.data(), sizeof(chain.key), tokens, sizeof(TokenId) * static_cast<size_t>(num_tokens));
+  std::fill(key.begin() + static_cast<std::ptrdiff_t>(key_words_), key.end(), 0U);
+  return key;
+}
+
+PageId PrefixCache::Find(const Digest& key, const PrefixChain& chain, const TokenId* tokens,
+                         int32_t num_tokens) const {
+  for (uint32_t slot = HomeSlot(key); slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
+    const PageId page = slots_[slot];
+    const Entry& entry = entries_[static_cast<size_t>(page)];
+    if (entry.key == key && entry.parent_serial == chain.serial && entry.domain == chain.domain &&
+        entry.num_tokens == num_tokens && std::equal(tokens, tokens + num_tokens, tokens_of(page))) {
+      return page;
+    }
+  }
+  return kNoPage;
+}
+
+void PrefixCache::Advance(const Digest& key, PageId page, PrefixChain* chain) const {
+  chain->key = key;
+  chain->serial = entries_[static_cast<size_t>(page)].serial;
+  ++chain->num_pages;
+}
+
+PageId PrefixCache::Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const {
+  const Digest key = NextKey(*chain, tokens, num_tokens);
+  const PageId page = Find(key, *chain, tokens, num_tokens);
+  if (page != kNoPage) Advance(key, page, chain);
+  return page;
+}
+
+PageId PrefixCache::Publish(const TokenId* tokens, int32_t num_tokens, PageId page, PrefixChain* chain) {
+  DUNLIN_CHECK(!Contains(page), "a page holds one prefix");
+  const Digest key = NextKey(*chain, tokens, num_tokens);
+  const PageId present = Find(key, *chain, tokens, num_tokens);
+  if (present != kNoPage) {
+    Advance(key, present, chain);
+    return present;
+  }
+  entries_[static_cast<size_t>(page)] = {chain->domain, key, ++last_serial_, chain->serial, num_tokens};
+  std::copy(tokens, tokens + num_tokens, tokens_of(page));
+  uint32_t slot = HomeSlot(key);
+  while (slots_[slot] != kNoPage) slot = (slot + 1) & slot_mask_;
+  slots_[slot] = page;
+  ++num_cached_;
+  Advance(key, page, chain);
+  return page;
+}
+
+void PrefixCache::Forget(PageId page) {
+  if (!Contains(page)) return;
+  Entry& entry = entries_[static_cast<size_t>(page)];
+  uint32_t hole = HomeSlot(entry.key);
+  while (slots_[hole] != page) hole = (hole + 1) & slot_mask_;
+  entry.serial = 0;
+  --num_cached_;
+  // Entries behind the hole move into it unless that would put them before their home.
+  for (uint32_t slot = (hole + 1) & slot_mask_; slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
+    const uint32_t home = HomeSlot(entries_[static_cast<size_t>(slots_[slot])].key);
+    if (((slot - home) & slot_mask_) >= ((slot - hole) & slot_mask_)) {
+      slots_[hole] = slots_[slot];
+      hole = slot;
+    }
+  }
+  slots_[hole] = kNoPage;
+}
+
+absl::Status PrefixCache::CheckIntegrity() const {
+  int32_t in_table = 0;
+  for (const PageId page : slots_) {
+    if (page == kNoPage) continue;
+    ++in_table;
+    if (!Contains(page)) return absl::InternalError(absl::StrCat("page ", page, " is in the table without an entry"));
+  }
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].serial == 0) continue;
+    uint32_t slot = HomeSlot(entries_[i].key);
+    while (slots_[slot] != kNoPage && slots_[slot] != static_cast<PageId>(i)) slot = (slot + 1) & slot_mask_;
+    if (slots_[slot] == kNoPage) return absl::InternalError(absl::StrCat("page ", i, " cannot be found"));
+  }
+  if (in_table != num_cached_) {
+    return absl::InternalError(absl::StrCat("cached pages: ", num_cached_, " counted, ", in_table, " in the table"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,78 @@
+// Finds the page that continues a token prefix: a table from 256-bit keyed hash chains to pages. A hit also compares
+// the tokens, the domain and the parent entry, so that even a collision could not give one request another's keys.
+// Nothing is allocated after construction; every operation O(1) (one hash of a page's tokens).
+// Knows no reference counts: whoever overwrites a page calls Forget first.
+// Thread rule: the engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/cache/keyed_hash.h"
+#include "engine/cache/page.h"
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+struct PrefixCacheOptions {
+  int32_t num_pages = 0;            // >= 1
+  int32_t max_tokens_per_page = 0;  // >= 1, over all KV dtypes
+  Digest hash_key{};                // random per process
+  int32_t key_words = 8;            // words of a page's key that are kept; tests keep none, and all keys collide
+};
+
+class PrefixCache {
+ public:
+  explicit PrefixCache(const PrefixCacheOptions& options);
+
+  // The empty prefix of requests with this profile and salt.
+  PrefixChain Root(const ExecutionProfile& profile, std::string_view salt) const;
+
+  // The page that holds `tokens` after `chain`, and *chain advanced past it; kNoPage, *chain unchanged, on a miss.
+  PageId Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const;
+
+  // Makes `page`, which holds `tokens` computed after `chain`, findable, and advances *chain past it. Returns `page`,
+  // or the page that was there already: `page` is then not entered. REQUIRES: `page` is not in the cache.
+  PageId Publish(const TokenId* tokens, int32_t num_tokens, PageId page, PrefixChain* chain);
+
+  // The page's bytes are about to change. No-op when it is not in the cache.
+  void Forget(PageId page);
+
+  bool Contains(PageId page) const { return entries_[static_cast<size_t>(page)].serial != 0; }
+  int32_t num_cached() const { return num_cached_; }
+
+  // Table and entries agree: INTERNAL with the first contradiction. O(pages).
+  absl::Status CheckIntegrity() const;
+
+ private:
+  struct Entry {
+    Digest domain;
+    Digest key;
+    uint64_t serial = 0;  // never used twice; 0: the page is not in the cache
+    uint64_t parent_serial = 0;
+    int32_t num_tokens = 0;
+  };
+
+  Digest NextKey(const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const;
+  PageId Find(const Digest& key, const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const;
+  void Advance(const Digest& key, PageId page, PrefixChain* chain) const;
+  uint32_t HomeSlot(const Digest& key) const { return key[0] & slot_mask_; }
+  TokenId* tokens_of(PageId page) { return tokens_.data() + static_cast<size_t>(page) * max_tokens_per_page_; }
+  const TokenId* tokens_of(PageId page) const {
+    return tokens_.data() + static_cast<size_t>(page) * max_tokens_per_page_;
+  }
+
+  KeyedHash hash_;
+  size_t max_tokens_per_page_;
+  size_t key_words_;
+  uint32_t slot_mask_;           // slots - 1; at least two slots a page keep probes short
+  std::vector<PageId> slots_;    // linear probing, no tombstones; kNoPage is empty
+  std::vector<Entry> entries_;   // [num_pages]
+  std::vector<TokenId> tokens_;  // [num_pages, max_tokens_per_page]
+  uint64_t last_serial_ = 0;
+  int32_t num_cached_ = 0;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,117 @@
+// The engine's public face: checks and hands over; the work is in engine_loop.cc.
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/engine_counters.h"
+#include "engine/engine_loop.h"
+#include "engine/inbox.h"
+#include "engine/scheduler/scheduler.h"
+#include "engine/validate.h"
+#include "spdlog/spdlog.h"
+
+namespace dunlin::engine {
+namespace {
+
+RequestLimits LimitsOf(const EngineOptions& options, const ModelConfig& config, const Runtime& runtime) {
+  RequestLimits limits;
+  limits.vocab_size = config.vocab_size;
+  limits.max_context_tokens = options.max_context_tokens > 0
+                                  ? std::min(options.max_context_tokens, config.max_context)
+                                  : config.max_context;
+  limits.max_queued_tokens = options.max_queued_tokens;
+  limits.num_pages = runtime.num_pages();
+  for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
+    limits.tokens_per_page[static_cast<size_t>(traits.precision)] = runtime.tokens_per_page(traits.precision);
+  }
+  return limits;
+}
+
+// Waiting and running at once: every list of the engine is this long from the start.
+int32_t MaxLive(const EngineOptions& options) { return options.max_queued_requests + options.max_sequences; }
+
+SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelConfig& config,
+                                    const RequestLimits& limits) {
+  SchedulerOptions scheduler;
+  scheduler.max_sequences = options.max_sequences;
+  scheduler.max_tokens_per_step = options.max_tokens_per_step;
+  scheduler.max_live = MaxLive(options);
+  scheduler.prefix_cache = options.prefix_cache;
+  scheduler.eos_token_ids = config.eos_token_ids;
+  scheduler.cache.num_pages = limits.num_pages;
+  scheduler.cache.max_tokens_per_page = *std::max_element(limits.tokens_per_page.begin(), limits.tokens_per_page.end());
+  std::random_device random;
+  for (uint32_t& word : scheduler.cache.hash_key) word = random();
+  return scheduler;
+}
+
+}  // namespace
+
+struct Engine::State {
+  State(const EngineOptions& options, const ModelConfig& config, std::unique_ptr<Runtime> owned_runtime,
+        Clock engine_clock, StepObserver* observer)
+      : clock(engine_clock),
+        runtime(std::move(owned_runtime)),
+        limits(LimitsOf(options, config, *runtime)),
+        inbox({options.max_queued_requests, options.max_queued_tokens, MaxLive(options)}),
+        scheduler(SchedulerOptionsOf(options, config, limits)),
+        loop({&inbox, &scheduler, runtime.get(), &counters, observer, clock}, options, MaxLive(options)) {}
+
+  const Clock clock;
+  const std::unique_ptr<Runtime> runtime;
+  const RequestLimits limits;
+  EngineCounters counters;
+  Inbox inbox;
+  Scheduler scheduler;  // engine thread
+  EngineLoop loop;      // engine thread
+  std::once_flag joined;
+  std::thread thread;
+};
+
+Engine::Engine(const EngineOptions& options, const ModelConfig& config, std::unique_ptr<Runtime> runtime, Clock clock,
+               StepObserver* observer)
+    : state_(std::make_unique<State>(options, config, std::move(runtime), clock, observer)) {
+  state_->thread = std::thread([state = state_.get()] {
+    const absl::Status status = state->loop.Run();
+    if (!status.ok()) spdlog::error("engine stopped, the device failed: {}", status.ToString());
+  });
+}
+
+Engine::~Engine() { Stop(); }
+
+absl::Status Engine::Validate(const Request& request) const { return ValidateRequest(request, state_->limits); }
+
+absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<OutputSink> sink) {
+  const int32_t page_tokens = state_->limits.tokens_per_page[static_cast<size_t>(request.profile.precision)];
+  DUNLIN_CHECK(page_tokens > 0 && !request.prompt.empty(), "Validate comes before Submit");
+  if (request.arrival == 0) request.arrival = state_->clock();
+  return state_->inbox.Submit(MakeSequence(std::move(request), std::move(sink), page_tokens));
+}
+
+void Engine::Cancel(RequestId id, FinishReason reason) { state_->inbox.Cancel(id, reason); }
+
+void Engine::StartDraining() { state_->inbox.StartDraining(); }
+
+void Engine::Stop() {
+  state_->inbox.Stop();
+  std::call_once(state_->joined, [this] { state_->thread.join(); });
+}
+
+EngineStats Engine::stats() const {
+  EngineStats stats;
+  state_->counters.Fill(&stats);
+  const int64_t live = state_->inbox.live();
+  stats.idle = live == 0;
+  stats.waiting = static_cast<int32_t>(std::max<int64_t>(0, live - stats.running));
+  stats.pages_total = state_->limits.num_pages;
+  return stats;
+}
+
+int32_t Engine::max_context_tokens() const { return state_->limits.max_context_tokens; }
+
+}  // namespace dunlin::engine

@@ -1,0 +1,70 @@
+// Life of a sequence in the scheduler: taking in, ending, retiring. Planning and committing have their own files.
+#include "engine/scheduler/scheduler.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+
+namespace dunlin::engine {
+
+Scheduler::Scheduler(const SchedulerOptions& options)
+    : options_(options),
+      pages_(options.cache, options.prefix_cache),
+      waiting_(static_cast<size_t>(options.max_live)),
+      running_(static_cast<size_t>(options.max_sequences)),
+      retiring_(static_cast<size_t>(options.max_live)) {
+  DUNLIN_CHECK(options.max_sequences >= 1 && options.max_tokens_per_step >= 1, "a step computes something");
+  retired_.reserve(static_cast<size_t>(options.max_live));
+}
+
+void Scheduler::Add(Sequence* sequence) {
+  DUNLIN_CHECK(sequence->state == SequenceState::kWaiting && sequence->pages.empty(), "only new sequences are added");
+  DUNLIN_CHECK(PagesFor(sequence->max_kv_tokens(), sequence->tokens_per_page) <= num_pages(),
+               "a sequence that cannot fit is refused by Validate");
+  waiting_.Insert(sequence);
+  nearest_deadline_ = std::min(nearest_deadline_, sequence->request.deadline);
+}
+
+void Scheduler::End(Sequence* sequence, FinishReason reason, TimeNs now) {
+  if (sequence->state == SequenceState::kWaiting || sequence->state == SequenceState::kRunning) {
+    Finish(sequence, reason, now);
+  }
+}
+
+void Scheduler::EndAll(FinishReason reason, TimeNs now, bool in_flight_lost) {
+  while (!running_.empty()) Finish(running_.newest(), reason, now);
+  while (!waiting_.empty()) Finish(waiting_.newest(), reason, now);
+  if (!in_flight_lost) return;
+  while (!retiring_.empty()) {
+    retiring_.newest()->num_in_flight = 0;
+    Retire(retiring_.newest());
+  }
+}
+
+void Scheduler::Finish(Sequence* sequence, FinishReason reason, TimeNs now) {
+  if (sequence->state == SequenceState::kWaiting) {
+    waiting_.Erase(sequence);
+    if (sequence->info.preemptions == 0) {
+      ++counters_.dequeued_requests;
+      counters_.dequeued_tokens += static_cast<uint64_t>(sequence->prompt_len);
+    }
+  } else {
+    running_.Erase(sequence);
+  }
+  sequence->info.reason = reason;
+  sequence->info.completion_tokens = sequence->num_output();
+  sequence->info.finished = now;
+  sequence->state = SequenceState::kRetiring;
+  retiring_.Insert(sequence);
+  sequence->sink->OnFinish(sequence->info);
+  if (sequence->num_in_flight == 0) Retire(sequence);
+}
+
+void Scheduler::Retire(Sequence* sequence) {
+  retiring_.Erase(sequence);
+  pages_.Release(sequence);
+  sequence->state = SequenceState::kFinished;
+  retired_.push_back(sequence);
+}
+
+}  // namespace dunlin::engine

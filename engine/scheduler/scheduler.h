@@ -1,0 +1,127 @@
+// Decides what each step computes. Continuous batching without phases: a sequence has known tokens and computed tokens,
+// and a step closes the gap under one token budget; prefill is a wide gap, decode is a gap of one.
+//
+// Order: higher priority, then earlier arrival ("older"). Decodes get budget first, then prefill chunks, then waiting
+// sequences are admitted, each oldest first. The oldest running sequence gets a share of every plan that it can be in,
+// is never preempted, and may take every page, so it always finishes: there is no livelock.
+// When pages run out the newest sequence gives all of its own back and is computed again later (recompute preemption).
+//
+// Pure: time is an argument, the device is elsewhere, nothing is allocated after construction. At depth 2 Plan is
+// called again before Commit: a sequence whose sample is in flight is left out, prefill chunks may follow one another.
+// Thread rule: the engine thread only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/cache/page.h"
+#include "engine/runtime/step_plan.h"
+#include "engine/scheduler/sequence_list.h"
+#include "engine/scheduler/sequence_pages.h"
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+struct SchedulerOptions {
+  int32_t max_sequences = 64;         // running at once
+  int32_t max_tokens_per_step = 512;
+  int32_t max_live = 320;             // waiting, running and retiring together
+  bool prefix_cache = true;
+  // Whether the device gives a token the same bits in prefill and in decode. When not, decoded pages stay out of the
+  // prefix cache, and what was decoded before a preemption is decoded again, token by token.
+  bool prefill_matches_decode = true;
+  std::vector<TokenId> eos_token_ids;
+  PrefixCacheOptions cache;           // pages of the pool, and the hash
+};
+
+// Counters since construction.
+struct SchedulerCounters {
+  uint64_t preemptions = 0;
+  uint64_t prompt_tokens = 0;          // of admitted requests
+  uint64_t prompt_tokens_cached = 0;
+  uint64_t generation_tokens = 0;
+  uint64_t prefix_queries = 0;         // tokens looked up, at first admissions
+  uint64_t prefix_hits = 0;            // tokens found, at first admissions
+  uint64_t dequeued_requests = 0;      // scheduled for the first time, or ended before that
+  uint64_t dequeued_tokens = 0;        // prompt tokens of those
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const SchedulerOptions& options);
+
+  // Takes in a sequence, which stays where it is until it is in TakeRetired.
+  // REQUIRES: kWaiting, pages for max_kv_tokens() fit the pool, fewer than max_live are live.
+  void Add(Sequence* sequence);
+
+  // Ends a sequence with `reason`: OnFinish now, pages back now or when its tokens in flight are committed.
+  // No-op when it has ended.
+  void End(Sequence* sequence, FinishReason reason, TimeNs now);
+  // Ends all. in_flight_lost: the launched steps will never be committed, because the device failed.
+  void EndAll(FinishReason reason, TimeNs now, bool in_flight_lost);
+
+  // Ends what is past its deadline, then fills *plan, whose vectors have the room. The plan counts as launched.
+  // An empty plan while something is live means that everything left is in flight.
+  void Plan(TimeNs now, StepPlan* plan);
+
+  // Takes in the result of the oldest launched plan: tokens, scores and ends go to the sinks.
+  void Commit(const StepPlan& plan, const StepResult& result, TimeNs now);
+
+  // Sequences that ended and hold nothing any more; the caller clears the vector. Nothing here refers to them.
+  std::vector<Sequence*>& retired() { return retired_; }
+
+  bool empty() const { return waiting_.empty() && running_.empty() && retiring_.empty(); }
+  const SequenceList& waiting() const { return waiting_; }
+  const SequenceList& running() const { return running_; }
+  int32_t num_pages_used() const { return pages_.pool().num_pages() - pages_.pool().num_free(); }
+  int32_t num_pages() const { return pages_.pool().num_pages(); }
+  const SchedulerCounters& counters() const { return counters_; }
+  const SequencePages& pages() const { return pages_; }
+
+  // Every page is free or listed by exactly as many sequences as it has references; shared pages are full; states and
+  // lists agree. INTERNAL with the first contradiction. Allocates, O(pages); for tests and idle moments.
+  absl::Status CheckIntegrity() const;
+
+ private:
+  // Planning (scheduler_plan.cc).
+  void EndExpired(TimeNs now);
+  int32_t ChunkOf(const Sequence& sequence, int32_t budget) const;
+  int32_t ShareOfOldest(int32_t budget) const;
+  int32_t PlanDecodes(int32_t budget);
+  int32_t PlanPrefills(int32_t budget);
+  bool GivePages(int32_t* budget);
+  Sequence* NewestIdleAfter(size_t index) const;
+  void Preempt(Sequence* sequence);
+  int64_t PagesToReserve(const Sequence& sequence) const;
+  bool Start(Sequence* sequence);
+  void Admit(TimeNs now, int32_t budget);
+  void CountAdmission(Sequence* sequence, TimeNs now);
+  void Fill(StepPlan* plan);
+
+  // Committing (scheduler_commit.cc).
+  void CommitStep(const SequenceStep& step, const StepOutput& output, TimeNs now);
+  void DeliverScores(const StepPlan& plan, const StepResult& result, size_t sequence_index, size_t* next_score);
+  void Append(Sequence* sequence, const TokenOutput& token, TimeNs now);
+  bool IsStopToken(const Sequence& sequence, TokenId token) const;
+
+  // Ending (scheduler.cc).
+  void Finish(Sequence* sequence, FinishReason reason, TimeNs now);
+  void Retire(Sequence* sequence);
+
+  SchedulerOptions options_;
+  SequencePages pages_;
+  SequenceList waiting_;
+  SequenceList running_;
+  SequenceList retiring_;
+  std::vector<Sequence*> retired_;
+  TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one
+  // Admission found no room for this sequence with this many pages to spare: not worth hashing its prompt again until
+  // there are more.
+  RequestId blocked_id_ = 0;
+  int64_t blocked_pages_ = 0;
+  SchedulerCounters counters_;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,76 @@
+// Taking in a result: tokens, scores and ends go to the sinks, full pages to the prefix cache.
+#include <algorithm>
+
+#include "engine/base/check.h"
+#include "engine/scheduler/scheduler.h"
+
+namespace dunlin::engine {
+
+void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs now) {
+  DUNLIN_CHECK(result.outputs.size() == plan.sequences.size(), "a runtime answers for every sequence of the plan");
+  size_t next_score = 0;
+  for (size_t i = 0; i < plan.sequences.size(); ++i) {
+    const SequenceStep& step = plan.sequences[i];
+    Sequence* sequence = step.sequence;
+    sequence->num_in_flight -= step.num_tokens;
+    sequence->num_computed += step.num_tokens;
+    // A deadline that has passed comes first: such a request never ends as one that got all its tokens.
+    if (sequence->state == SequenceState::kRunning && sequence->request.deadline <= now) {
+      Finish(sequence, FinishReason::kDeadline, now);
+    } else if (sequence->state == SequenceState::kRunning) {
+      DeliverScores(plan, result, i, &next_score);
+      CommitStep(step, result.outputs[i], now);
+    } else if (sequence->state == SequenceState::kRetiring && sequence->num_in_flight == 0) {
+      Retire(sequence);
+    }
+  }
+}
+
+void Scheduler::CommitStep(const SequenceStep& step, const StepOutput& output, TimeNs now) {
+  Sequence* sequence = step.sequence;
+  if (output.numerical_error) return Finish(sequence, FinishReason::kNumerical, now);
+  if (!step.samples) return;
+  DUNLIN_CHECK(output.sampled, "the last known token of a sequence gives the next one");
+  // A finite row has read every key and value before it, so only now are the pages known to be sound. Pages of a
+  // prompt whose first row is NaN are thus never published, whichever chunk the NaN came from.
+  const int32_t sound = sequence->num_computed;
+  pages_.Publish(sequence, options_.prefill_matches_decode ? sound : std::min(sound, sequence->prompt_len));
+  Append(sequence, output.token, now);
+}
+
+void Scheduler::DeliverScores(const StepPlan& plan, const StepResult& result, size_t sequence_index,
+                              size_t* next_score) {
+  Sequence* sequence = plan.sequences[sequence_index].sequence;
+  const auto index = static_cast<int32_t>(sequence_index);
+  for (; *next_score < result.prompt_scores.size(); ++*next_score) {
+    const PromptScore& score = result.prompt_scores[*next_score];
+    if (score.sequence_index > index) return;
+    // Earlier indices were of sequences that have ended; earlier positions were scored before a preemption.
+    if (score.sequence_index < index || score.position < sequence->scored_prompt) continue;
+    sequence->scored_prompt = score.position + 1;
+    sequence->sink->OnPromptToken(score.position, score.token);
+  }
+}
+
+void Scheduler::Append(Sequence* sequence, const TokenOutput& token, TimeNs now) {
+  sequence->tokens.push_back(token.token_id);
+  if (sequence->num_output() == 1) sequence->info.first_token = now;
+  ++counters_.generation_tokens;
+  if (!sequence->sink->OnToken(token)) return Finish(sequence, FinishReason::kSlowReader, now);
+  if (IsStopToken(*sequence, token.token_id)) {
+    sequence->info.stop_token_id = token.token_id;
+    return Finish(sequence, FinishReason::kStop, now);
+  }
+  if (sequence->num_output() == sequence->request.stopping.max_tokens) Finish(sequence, FinishReason::kLength, now);
+}
+
+bool Scheduler::IsStopToken(const Sequence& sequence, TokenId token) const {
+  const StoppingParams& stopping = sequence.request.stopping;
+  if (sequence.num_output() <= stopping.min_tokens) return false;
+  const auto holds = [token](const std::vector<TokenId>& ids) {
+    return std::find(ids.begin(), ids.end(), token) != ids.end();
+  };
+  return (!stopping.ignore_eos && holds(options_.eos_token_ids)) || holds(stopping.stop_token_ids);
+}
+
+}  // namespace dunlin::engine

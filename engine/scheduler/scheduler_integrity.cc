@@ -1,0 +1,65 @@
+// The scheduler's books, checked from the outside: what the simulation asks after every step.
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/scheduler/scheduler.h"
+
+namespace dunlin::engine {
+namespace {
+
+absl::Status CheckSequence(const Sequence& sequence, SequenceState expected) {
+  const auto wrong = [&sequence](const char* what) {
+    return absl::InternalError(absl::StrCat("sequence ", sequence.id, ": ", what));
+  };
+  if (sequence.state != expected) return wrong("its state is not that of its list");
+  if (sequence.num_planned != 0) return wrong("a plan was left half made");
+  if (sequence.num_in_flight < 0 || sequence.num_uncomputed() < 0) return wrong("more tokens launched than known");
+  const auto paged = static_cast<int64_t>(sequence.pages.size()) * sequence.tokens_per_page;
+  if (paged < sequence.next_position()) return wrong("tokens without pages");
+  if (expected == SequenceState::kWaiting && !sequence.pages.empty()) return wrong("waits with pages");
+  return absl::OkStatus();
+}
+
+// Adds a sequence's references; a page that someone else lists too must be full for this one.
+absl::Status CountPages(const Sequence& sequence, const PagePool& pool, std::vector<int32_t>* references) {
+  for (size_t i = 0; i < sequence.pages.size(); ++i) {
+    const PageId page = sequence.pages[i];
+    if (page < 0 || page >= pool.num_pages()) return absl::InternalError("a page outside the pool");
+    ++(*references)[static_cast<size_t>(page)];
+    const int64_t end = static_cast<int64_t>(i + 1) * sequence.tokens_per_page;
+    if (pool.references(page) > 1 && end > sequence.num_computed) {
+      return absl::InternalError(absl::StrCat("sequence ", sequence.id, " writes the shared page ", page));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Scheduler::CheckIntegrity() const {
+  if (absl::Status status = pages_.pool().CheckIntegrity(); !status.ok()) return status;
+  if (absl::Status status = pages_.cache().CheckIntegrity(); !status.ok()) return status;
+  std::vector<int32_t> references(static_cast<size_t>(num_pages()), 0);
+  const struct {
+    const SequenceList& list;
+    SequenceState state;
+  } lists[] = {{waiting_, SequenceState::kWaiting},
+               {running_, SequenceState::kRunning},
+               {retiring_, SequenceState::kRetiring}};
+  for (const auto& [list, state] : lists) {
+    for (const Sequence* sequence : list) {
+      if (absl::Status status = CheckSequence(*sequence, state); !status.ok()) return status;
+      if (absl::Status status = CountPages(*sequence, pages_.pool(), &references); !status.ok()) return status;
+    }
+  }
+  for (PageId page = 0; page < num_pages(); ++page) {
+    const int32_t counted = references[static_cast<size_t>(page)];
+    if (pages_.pool().references(page) != counted) {
+      return absl::InternalError(absl::StrCat("page ", page, " has ", pages_.pool().references(page),
+                                              " references and ", counted, " owners"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,22 @@
+#include "engine/scheduler/sequence.h"
+
+#include <utility>
+
+namespace dunlin::engine {
+
+std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSink> sink, int32_t tokens_per_page) {
+  auto sequence = std::make_unique<Sequence>();
+  sequence->request = std::move(request);
+  sequence->sink = std::move(sink);
+  sequence->tokens_per_page = tokens_per_page;
+  const std::vector<TokenId>& prompt = sequence->request.prompt;
+  sequence->prompt_len = static_cast<int32_t>(prompt.size());
+  sequence->tokens.reserve(prompt.size() + static_cast<size_t>(sequence->request.stopping.max_tokens));
+  sequence->tokens = prompt;
+  sequence->pages.reserve(static_cast<size_t>(PagesFor(sequence->max_kv_tokens(), tokens_per_page)));
+  sequence->info.prompt_tokens = sequence->prompt_len;
+  sequence->info.arrival = sequence->request.arrival;
+  return sequence;
+}
+
+}  // namespace dunlin::engine
