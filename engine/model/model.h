@@ -54,9 +54,10 @@ struct ModelSource {
 
 class Model {
  public:
-  // Reads, checks and packs. Files are mapped, converted once and unmapped. Errors: NOT_FOUND (no such file),
-  // INVALID_ARGUMENT (a file says something wrong; the message names file, field, value and limit),
-  // RESOURCE_EXHAUSTED (memory), DATA_LOSS (a file changed while it was read). device outlives the model.
+  // Reads, checks and packs. Files are copied out with pread, converted once and closed: afterwards nothing refers to
+  // them. Errors: NOT_FOUND (no such file or tensor), INVALID_ARGUMENT (a file says something wrong; the message names
+  // file, field, value and limit), RESOURCE_EXHAUSTED (memory), DATA_LOSS (a file changed while it was read), INTERNAL
+  // (the device failed). device outlives the model.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const ModelSource& source, kernels::Device* device);
   ~Model();
 
@@ -65,13 +66,17 @@ class Model {
   kernels::Device* device() const { return device_; }
   // REQUIRES: precision is one of precisions().
   const PrecisionWeights& weights(Precision precision) const;
-  // Bytes of packed weights of one resident precision.
+  // Bytes of packed weights of one resident precision, with the FP32 norms and biases that all precisions share.
+  // REQUIRES: precision is one of precisions().
   size_t weight_bytes(Precision precision) const;
-  int64_t num_parameters() const { return num_parameters_; }
+  int64_t num_parameters() const { return num_parameters_; }  // a tied head counts once
+  // What the files say that was not used or not believed: one sentence each, for the log.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   friend class ModelBuilder;
   Model() = default;
+  size_t IndexOf(Precision precision) const;
 
   ModelConfig config_;
   std::vector<Precision> precisions_;
@@ -84,6 +89,7 @@ class Model {
   std::vector<Allocation> allocations_;    // released in the destructor
   kernels::Device* device_ = nullptr;
   int64_t num_parameters_ = 0;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace dunlin::engine

@@ -41,8 +41,10 @@ struct ModelConfig {
   std::vector<float> inv_freq;          // [rotary_dim / 2], the scaling (linear, llama3, yarn) already applied
   float rotary_attention_factor = 1.0F; // multiplies cos and sin (yarn)
   float attention_scale = 0.0F;         // multiplies Q K^T
+  // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1) is folded into the query rows at load, not done later.
+  bool inverse_layer_query_scale = false;
 
-  std::vector<TokenId> eos_token_ids;   // generation_config.json first, then config.json
+  std::vector<TokenId> eos_token_ids;   // generation_config.json's, else config.json's; each < vocab_size
   TokenId bos_token_id = -1;            // -1: none
 
   int32_t qkv_features() const { return (num_heads + 2 * num_kv_heads) * head_dim; }

@@ -1,0 +1,184 @@
+#include "engine/base/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr size_t kMaxNameBytes = 255;       // NAME_MAX
+constexpr size_t kReadBytes = size_t{1} << 30;  // below the 2 GiB that one pread moves at most
+
+int64_t Nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
+FileIdentity Identity(const struct stat& info) {
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .size = static_cast<uint64_t>(info.st_size),
+          .mtime_ns = Nanoseconds(info.st_mtim),
+          .ctime_ns = Nanoseconds(info.st_ctim)};
+}
+
+// The real path, or nothing with errno set.
+std::optional<std::string> RealPath(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> resolved(realpath(path.c_str(), nullptr), &std::free);
+  if (resolved == nullptr) return std::nullopt;
+  return std::string(resolved.get());
+}
+
+// Opens a link-free path under `directory_fd`. A swap of a component for a link after the check still fails to open.
+// Kernels before 5.6 and some container filters lack openat2; there the last component alone is guarded.
+int OpenBeneath(int directory_fd, const char* relative) {
+  constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+  open_how how{};
+  how.flags = kFlags;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+  const auto fd = static_cast<int>(syscall(SYS_openat2, directory_fd, relative, &how, sizeof(how)));
+  if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return fd;
+  return openat(directory_fd, relative, kFlags);
+}
+
+absl::Status OpenError(std::string_view name, int error) {
+  const std::string message = absl::StrCat(AbslView(name), ": ", std::strerror(error));
+  return error == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
+}
+
+}  // namespace
+
+bool IsPlainFileName(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= kMaxNameBytes && name[0] != '.' && std::all_of(name.begin(), name.end(), allowed);
+}
+
+File::File(int fd, std::string name, FileIdentity identity) : fd_(fd), name_(std::move(name)), identity_(identity) {}
+
+File::File(File&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), name_(std::move(other.name_)), identity_(other.identity_) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(name_, other.name_);
+  std::swap(identity_, other.identity_);
+  return *this;
+}
+
+File::~File() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t count = pread(fd_, out.data(), std::min(out.size(), kReadBytes), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::DataLossError(absl::StrCat(name_, ": cannot read: ", std::strerror(errno)));
+    if (count == 0) {
+      return absl::DataLossError(absl::StrCat(name_, ": ends at byte ", offset, ", had ", identity_.size,
+                                              " bytes when it was opened: it was changed while it was read"));
+    }
+    offset += static_cast<uint64_t>(count);
+    out = out.subspan(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status File::CheckUnchanged() const {
+  struct stat info {};
+  if (fstat(fd_, &info) != 0) return absl::DataLossError(absl::StrCat(name_, ": ", std::strerror(errno)));
+  if (Identity(info) == identity_) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(name_, ": changed while it was read (", identity_.size, " bytes then, ",
+                                          info.st_size, " now)"));
+}
+
+Directory::Directory(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+
+Directory::Directory(Directory&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+
+Directory::~Directory() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<Directory> Directory::Open(const std::string& path) {
+  if (path.find('\0') != std::string::npos) return absl::InvalidArgumentError("a path holds a NUL byte");
+  const std::optional<std::string> real_path = RealPath(path);
+  if (!real_path.has_value()) return OpenError(path, errno);
+  const int fd = open(real_path->c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return OpenError(path, errno);
+  return Directory(fd, *real_path);
+}
+
+absl::StatusOr<File> Directory::OpenFile(std::string_view name) const {
+  if (!IsPlainFileName(name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("file name '", AbslView(name.substr(0, kMaxNameBytes)), "' is not one of [A-Za-z0-9._-]{1,255}"));
+  }
+  const std::string base = path_ == "/" ? path_ : path_ + "/";
+  const std::optional<std::string> real_path = RealPath(base + std::string(name));
+  if (!real_path.has_value()) return OpenError(name, errno);
+  if (real_path->compare(0, base.size(), base) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(AbslView(name), ": a symbolic link that leaves the model directory (",
+                                                   "to ", *real_path, "); copy the files instead"));
+  }
+  const int fd = OpenBeneath(fd_, real_path->c_str() + base.size());
+  if (fd < 0) return OpenError(name, errno);
+  File file(fd, std::string(name), FileIdentity{});
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return OpenError(name, errno);
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(AbslView(name), ": not a regular file"));
+  file.identity_ = Identity(info);
+  return file;
+}
+
+absl::StatusOr<std::string> Directory::ReadFile(std::string_view name, uint64_t limit_bytes) const {
+  absl::StatusOr<File> file = OpenFile(name);
+  if (!file.ok()) return file.status();
+  if (file->size() > limit_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(AbslView(name), ": has ", file->size(), " bytes; limit is ", limit_bytes));
+  }
+  std::string text(file->size(), '\0');
+  if (absl::Status status = file->ReadAt(0, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
+  if (absl::Status status = file->CheckUnchanged(); !status.ok()) return status;
+  return text;
+}
+
+absl::StatusOr<std::vector<std::string>> Directory::List(std::string_view suffix, size_t limit) const {
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(path_.c_str()), &closedir);
+  if (stream == nullptr) return OpenError(path_, errno);
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(stream.get())) {
+    const std::string_view name = entry->d_name;
+    if (!name.ends_with(suffix) || !IsPlainFileName(name)) continue;
+    if (names.size() == limit) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(path_, ": more than ", limit, " files named *", AbslView(suffix)));
+    }
+    names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool Directory::Has(std::string_view name) const {
+  struct stat info {};
+  return fstatat(fd_, std::string(name).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,87 @@
+// Reading regular files inside one directory, and nothing else: the door through which model directories are seen.
+//
+// A file is named by one path component, [A-Za-z0-9._-], not starting with '.'. Symbolic links are followed only while
+// they stay inside the directory's real path. Pipes, devices and directories are refused without blocking.
+// Nothing is mapped: data is copied with pread, so that a file cut short gives an error instead of SIGBUS.
+// Thread rule: const functions from any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace dunlin::engine {
+
+// What tells one state of a file from another.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  uint64_t size = 0;      // bytes
+  int64_t mtime_ns = 0;
+  int64_t ctime_ns = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
+// An open regular file, read-only.
+class File {
+ public:
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  const std::string& name() const { return name_; }
+  uint64_t size() const { return identity_.size; }  // at opening
+
+  // Fills `out` from `offset`. DATA_LOSS when the file ends first (it was cut short) or cannot be read.
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
+  // DATA_LOSS when size or times differ from those at opening.
+  absl::Status CheckUnchanged() const;
+
+ private:
+  friend class Directory;
+  File(int fd, std::string name, FileIdentity identity);
+
+  int fd_ = -1;
+  std::string name_;
+  FileIdentity identity_;
+};
+
+class Directory {
+ public:
+  // NOT_FOUND when there is none; INVALID_ARGUMENT when it is something else or unreadable.
+  static absl::StatusOr<Directory> Open(const std::string& path);
+  Directory(Directory&& other) noexcept;
+  ~Directory();
+
+  // Real path, links resolved.
+  const std::string& path() const { return path_; }
+
+  // NOT_FOUND when it does not exist; INVALID_ARGUMENT for a name outside the rule, a link that leaves the directory,
+  // anything but a regular file, or a file without read permission. The message names the file.
+  absl::StatusOr<File> OpenFile(std::string_view name) const;
+  // The whole of a file of at most `limit_bytes`; INVALID_ARGUMENT when it is larger, DATA_LOSS when it changes.
+  absl::StatusOr<std::string> ReadFile(std::string_view name, uint64_t limit_bytes) const;
+  // Entries whose name ends in `suffix`, sorted, at most `limit` (RESOURCE_EXHAUSTED beyond).
+  absl::StatusOr<std::vector<std::string>> List(std::string_view suffix, size_t limit) const;
+  // Whether an entry of that name exists, of whatever kind.
+  bool Has(std::string_view name) const;
+
+ private:
+  Directory(int fd, std::string path);
+
+  int fd_ = -1;
+  std::string path_;
+};
+
+// Whether `name` obeys the rule of this header's head.
+bool IsPlainFileName(std::string_view name);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,21 @@
+// Strict JSON for files that people hand to the server: bounded, no duplicate keys, errors instead of exceptions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/status/statusor.h"
+
+namespace dunlin::engine {
+
+inline constexpr int kMaxJsonDepth = 32;
+
+// Parses one JSON object. `where` starts every message. INVALID_ARGUMENT: not JSON (NaN and Infinity are not), invalid
+// UTF-8, anything after the value, not an object, deeper than kMaxJsonDepth, or a key twice in one object.
+// The caller bounds the size of `text`; memory is about 20 times that in the worst case.
+absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view where);
+
+}  // namespace dunlin::engine

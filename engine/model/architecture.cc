@@ -1,0 +1,29 @@
+#include "engine/model/architecture.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr const Architecture* kArchitectures[] = {&kGpt2, &kNanoGpt, &kLlama};
+
+}  // namespace
+
+std::span<const Architecture* const> Architectures() { return kArchitectures; }
+
+absl::StatusOr<const Architecture*> SelectArchitecture(JsonFields& fields) {
+  const std::string word = fields.TextOr("model_type", fields.Has("block_size") ? "nanogpt" : "");
+  if (!fields.status().ok()) return fields.status();
+  std::string known;
+  for (const Architecture* row : kArchitectures) {
+    for (const char* model_type : row->model_types) {
+      if (word == model_type) return row;
+      absl::StrAppend(&known, known.empty() ? "" : ", ", model_type);
+    }
+  }
+  fields.Fail(word.empty() ? absl::StrCat("model_type is missing; known: ", known)
+                           : absl::StrCat("model_type is '", word.substr(0, 64), "'; known: ", known));
+  return fields.status();
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,66 @@
+#include "engine/model/config_words.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace dunlin::engine {
+namespace {
+
+using kernels::ActivationKind;
+
+// Source: transformers 5.23, activations.py; all the tanh words are the same formula.
+struct ActivationWord {
+  const char* word;
+  ActivationKind kind;
+};
+constexpr ActivationWord kActivationWords[] = {
+    {"gelu_new", ActivationKind::kGeluTanh},         {"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
+    {"gelu_python_tanh", ActivationKind::kGeluTanh}, {"gelu_fast", ActivationKind::kGeluTanh},
+    {"gelu", ActivationKind::kGeluErf},              {"gelu_python", ActivationKind::kGeluErf},
+    {"relu", ActivationKind::kRelu},                 {"silu", ActivationKind::kSilu},
+    {"swish", ActivationKind::kSilu},
+};
+
+}  // namespace
+
+ActivationKind ParseActivation(JsonFields& fields, const char* name, const char* fallback) {
+  const std::string text = fields.TextOr(name, fallback);
+  std::string known;
+  for (const ActivationWord& row : kActivationWords) {
+    if (text == row.word) return row.kind;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", row.word);
+  }
+  fields.Fail(absl::StrCat(name, " is '", text.substr(0, 32), "'; known: ", known));
+  return ActivationKind::kGeluTanh;
+}
+
+void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> names) {
+  if (fields.Has("quantization_config")) {
+    fields.Fail("quantization_config is set: quantised checkpoints are not loaded; give the F32, F16 or BF16 one "
+                "(FP8 is made from it at load)");
+  }
+  for (const char* name : names) {
+    if (fields.BoolOr(name, false)) fields.Fail(absl::StrCat(name, " is true, which is not supported"));
+  }
+}
+
+void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, ModelConfig* config) {
+  if (!fields.status().ok()) return;
+  if (head_dim == 0 && config->hidden_dim % num_heads != 0) {
+    fields.Fail(absl::StrCat("hidden size is ", config->hidden_dim, ", which ", num_heads, " heads do not divide"));
+    return;
+  }
+  if (head_dim == 0) head_dim = config->hidden_dim / num_heads;
+  if (num_heads % num_kv_heads != 0) {
+    fields.Fail(absl::StrCat("num_key_value_heads is ", num_kv_heads, ", which does not divide ", num_heads, " heads"));
+    return;
+  }
+  config->num_heads = static_cast<int32_t>(num_heads);
+  config->num_kv_heads = static_cast<int32_t>(num_kv_heads);
+  config->head_dim = static_cast<int32_t>(head_dim);
+  config->attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+}
+
+}  // namespace dunlin::engine

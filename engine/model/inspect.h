@@ -1,0 +1,35 @@
+// What a model directory would need, from config.json and the safetensors headers alone: no weight is read.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/model.h"
+#include "engine/model/model_config.h"
+#include "kernels/api/device.h"
+#include "kernels/api/dtype.h"
+
+namespace dunlin::engine {
+
+struct ModelSummary {
+  ModelConfig config;          // config.architecture is the row's name
+  int64_t num_parameters = 0;  // a tied head counts once
+  std::array<size_t, kernels::kNumPrecisions> weight_bytes{};  // by Precision, as Model::weight_bytes
+  // By KvDType: bytes of one token's keys and values over all layers.
+  struct KvBytes {
+    kernels::DType dtype;
+    size_t bytes_per_token;
+  };
+  std::vector<KvBytes> kv_bytes_per_token;  // F32, F16, BF16
+  std::vector<std::string> warnings;
+};
+
+// Same checks and errors as Model::Load, but for what only reading the weights would show. `source.precisions` is not
+// looked at. `ops` is a device's table; only packed_weight_bytes is called.
+absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kernels::DeviceOps& ops);
+
+}  // namespace dunlin::engine

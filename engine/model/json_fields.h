@@ -1,0 +1,53 @@
+// Reads ranged fields of one JSON object. The first fault sticks, so that a parser reads all its fields and asks once.
+// Messages say file, field, value and limit: "config.json: n_layer is 0; limit is [1, 1024]".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/status/status.h"
+
+namespace dunlin::engine {
+
+// A field that is absent or null counts as not there. After a fault every reader returns its fallback or minimum.
+class JsonFields {
+ public:
+  // `object` is a JSON object and outlives this. `where` starts every message.
+  JsonFields(const nlohmann::json& object, std::string where);
+
+  bool Has(const char* name) const;
+
+  // An integer in [min, max]; 12.0 is not one. Without a fallback the field is required.
+  int64_t Int(const char* name, int64_t min, int64_t max);
+  int64_t IntOr(const char* name, int64_t min, int64_t max, int64_t fallback);
+  // A finite number in [min, max].
+  double Number(const char* name, double min, double max);
+  double NumberOr(const char* name, double min, double max, double fallback);
+  bool BoolOr(const char* name, bool fallback);
+  std::string TextOr(const char* name, const std::string& fallback);
+  // An integer or a list of at most `max_count` integers, each in [min, max]; empty when the field is not there.
+  std::vector<int64_t> IntListOr(const char* name, int64_t min, int64_t max, size_t max_count);
+  // A nested object, or null when the field is not there. It lives as long as the outer one.
+  const nlohmann::json* Object(const char* name);
+
+  // Records a fault of the caller's own: "<where>: <what>".
+  void Fail(const std::string& what);
+  // Takes over the fault of a nested reader, if it has one.
+  void Adopt(const absl::Status& nested);
+  const absl::Status& status() const { return status_; }
+  const std::string& where() const { return where_; }
+
+ private:
+  const nlohmann::json* Find(const char* name) const;
+  int64_t ToInt(const char* name, const nlohmann::json& value, int64_t min, int64_t max);
+  void Require(const char* name);
+
+  const nlohmann::json& object_;
+  std::string where_;
+  absl::Status status_;
+};
+
+}  // namespace dunlin::engine

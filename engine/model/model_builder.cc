@@ -1,0 +1,168 @@
+#include "engine/model/model_builder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/checked_math.h"
+#include "engine/model/weight_storage.h"
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::engine {
+namespace {
+
+// Rows are staged this many bytes at a time: far above the cost of a read call, far below any model.
+constexpr int64_t kStagingBytes = int64_t{16} << 20;
+constexpr int64_t kRowMultiple = 64;  // chunks end between the panels of every packed layout
+
+absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
+  return absl::InternalError(absl::StrCat(what, " failed on the device: ", kernels::Name(status)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const ModelConfig& config,
+                                                           const std::vector<WeightPart>& parts,
+                                                           const TensorSource& source,
+                                                           const std::vector<Precision>& precisions,
+                                                           kernels::Device* device, std::vector<std::string> warnings) {
+  std::unique_ptr<Model> model(new Model());
+  model->config_ = config;
+  model->precisions_ = precisions;
+  model->device_ = device;
+  model->warnings_ = std::move(warnings);
+  model->num_parameters_ = CountParameters(parts);
+  ModelBuilder builder(source, model.get());
+  if (absl::Status status = builder.Allocate(); !status.ok()) return status;
+  for (const WeightPart& part : parts) {
+    if (absl::Status status = builder.LoadPart(part); !status.ok()) return status;
+  }
+  const kernels::KernelStatus synced = device->ops->synchronize(device->context);
+  if (synced != kernels::KernelStatus::kOk) return DeviceError("loading", synced);
+  if (absl::Status status = source.CheckUnchanged(); !status.ok()) return status;
+  return model;
+}
+
+absl::StatusOr<std::byte*> ModelBuilder::AllocateBlock(size_t bytes, size_t planned_bytes) {
+  if (bytes == 0) return nullptr;
+  void* memory = model_->device_->ops->allocate(model_->device_->context, bytes);
+  if (memory == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of weights (", planned_bytes,
+                                                     " planned for ", model_->precisions_.size(),
+                                                     " precision(s)); list fewer in models[].precisions"));
+  }
+  model_->allocations_.push_back({.memory = memory, .bytes = bytes});
+  return static_cast<std::byte*>(memory);
+}
+
+absl::Status ModelBuilder::Allocate() {
+  const kernels::DeviceOps& ops = *model_->device_->ops;
+  const absl::StatusOr<size_t> vector_bytes = VectorBytes(model_->config_);
+  if (!vector_bytes.ok()) return vector_bytes.status();
+  std::vector<size_t> matrix_bytes;
+  CheckedU64 planned(*vector_bytes);
+  for (const Precision precision : model_->precisions_) {
+    const absl::StatusOr<size_t> bytes = MatrixBytes(model_->config_, precision, ops);
+    if (!bytes.ok()) return bytes.status();
+    matrix_bytes.push_back(*bytes);
+    planned += *bytes;
+  }
+  if (!planned.ok()) return absl::ResourceExhaustedError("the model's weights need more than 2^64 bytes");
+  const absl::StatusOr<std::byte*> vectors = AllocateBlock(*vector_bytes, planned.value());
+  if (!vectors.ok()) return vectors.status();
+  for (size_t i = 0; i < matrix_bytes.size(); ++i) {
+    const absl::StatusOr<std::byte*> matrices = AllocateBlock(matrix_bytes[i], planned.value());
+    if (!matrices.ok()) return matrices.status();
+    PlaceWeights(model_->config_, model_->precisions_[i], ops, *matrices, *vectors, &model_->weights_.emplace_back());
+    model_->weight_bytes_.push_back(matrix_bytes[i] + *vector_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelBuilder::LoadPart(const WeightPart& part) {
+  const TensorInfo& tensor = *source_.Find(part.tensor);
+  if (part.is_vector()) return LoadVector(part, tensor);
+  if (part.transposed) return LoadRows(part, tensor, 0, part.num_rows);  // a row is spread over the whole tensor
+  const int64_t row_bytes = part.shape[1] * int64_t{tensor.dtype->bits} / 8;
+  const int64_t chunk_rows = std::max(kStagingBytes / row_bytes / kRowMultiple, int64_t{1}) * kRowMultiple;
+  for (int64_t row = 0; row < part.num_rows; row += chunk_rows) {
+    const absl::Status status = LoadRows(part, tensor, row, std::min(chunk_rows, part.num_rows - row));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Rows [first_row, first_row + num_rows) of the part, into every precision.
+absl::Status ModelBuilder::LoadRows(const WeightPart& part, const TensorInfo& tensor, int64_t first_row,
+                                    int64_t num_rows) {
+  const int64_t columns = part.transposed ? part.shape[0] : part.shape[1];
+  const auto element_bytes = tensor.dtype->bits / 8;
+  const auto count = static_cast<size_t>(num_rows * columns);
+  staging_.resize(std::max(staging_.size(), count * element_bytes));
+  const uint64_t first_byte = static_cast<uint64_t>(first_row * columns) * element_bytes;
+  const absl::Status read = source_.Read(tensor, first_byte, std::span(staging_).first(count * element_bytes));
+  if (!read.ok()) return read;
+  const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin - first_row, int64_t{0}, num_rows);
+  if (num_scaled == 0) return PackRows(part, *tensor.dtype->loadable, first_row, num_rows);
+
+  Widen(*tensor.dtype->loadable, count);
+  for (int64_t row = 0; row < num_scaled; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      widened_[static_cast<size_t>(part.transposed ? column * num_rows + row : row * columns + column)] *= part.scale;
+    }
+  }
+  staging_.resize(std::max(staging_.size(), count * sizeof(float)));
+  std::memcpy(staging_.data(), widened_.data(), count * sizeof(float));
+  return PackRows(part, kernels::DType::kF32, first_row, num_rows);
+}
+
+// Packs the staged rows.
+absl::Status ModelBuilder::PackRows(const WeightPart& part, kernels::DType dtype, int64_t first_row, int64_t num_rows) {
+  const kernels::Device& device = *model_->device_;
+  for (PrecisionWeights& weights : model_->weights_) {
+    const kernels::PackWeightParams params = {.weight = MatrixOf(&weights, part.slot, part.layer),
+                                              .source = staging_.data(),
+                                              .source_dtype = dtype,
+                                              .row_stride = part.transposed ? 1 : part.shape[1],
+                                              .column_stride = part.transposed ? num_rows : 1,
+                                              .row_begin = part.row_begin + first_row,
+                                              .num_rows = num_rows};
+    const kernels::KernelStatus status = device.ops->pack_weight(device.context, params);
+    if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelBuilder::LoadVector(const WeightPart& part, const TensorInfo& tensor) {
+  const auto count = static_cast<size_t>(part.num_rows);
+  const size_t bytes = count * (tensor.dtype->bits / 8);
+  staging_.resize(std::max(staging_.size(), bytes));
+  if (absl::Status status = source_.Read(tensor, 0, std::span(staging_).first(bytes)); !status.ok()) return status;
+  Widen(*tensor.dtype->loadable, count);
+  const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin, int64_t{0}, part.num_rows);
+  for (int64_t i = 0; i < num_scaled; ++i) widened_[static_cast<size_t>(i)] *= part.scale;
+  // All precisions share the vectors, so that the first one's pointer is every one's.
+  const float* vector = *VectorOf(&model_->weights_.front(), part.slot, part.layer, part.is_bias);
+  const kernels::Device& device = *model_->device_;
+  const kernels::KernelStatus status = device.ops->copy_to_device(
+      device.context, const_cast<float*>(vector) + part.row_begin, widened_.data(), count * sizeof(float));
+  if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  return absl::OkStatus();
+}
+
+// The first `count` staged values, as FP32.
+void ModelBuilder::Widen(kernels::DType dtype, size_t count) {
+  widened_.resize(std::max(widened_.size(), count));
+  if (dtype == kernels::DType::kF32) {
+    std::memcpy(widened_.data(), staging_.data(), count * sizeof(float));
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, staging_.data() + i * sizeof(bits), sizeof(bits));
+    widened_[i] = dtype == kernels::DType::kF16 ? kernels::Fp16ToFloat(bits) : kernels::Bf16ToFloat(bits);
+  }
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,42 @@
+// Seeded random weights in the place of a checkpoint: matrices of mean 0 and standard deviation 0.02, norms 1, biases 0.
+// BF16. Element i of a tensor depends on the seed, the tensor's name and i alone, so that any order of reads, and any
+// machine, gives the same model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/tensor_source.h"
+#include "engine/model/weight_parts.h"
+
+namespace dunlin::engine {
+
+class RandomTensors final : public TensorSource {
+ public:
+  // One tensor per part.
+  RandomTensors(const std::vector<WeightPart>& parts, uint64_t seed);
+
+  const TensorInfo* Find(std::string_view name) const override;
+  // REQUIRES: first_byte and out.size() are even.
+  absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
+  absl::Status CheckUnchanged() const override { return absl::OkStatus(); }
+  std::vector<const TensorInfo*> List() const override;
+
+ private:
+  enum class Fill : uint8_t { kNormal, kOne, kZero };
+  struct Entry {
+    TensorInfo info;
+    Fill fill;
+    uint64_t stream;  // mixes seed and name
+  };
+  static constexpr size_t kNumValues = 4 * 255 + 1;  // sums of four bytes
+
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::array<uint16_t, kNumValues> bf16_values_;      // of each sum
+};
+
+}  // namespace dunlin::engine

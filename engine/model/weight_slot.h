@@ -1,0 +1,66 @@
+// The places of a decoder model where a weight goes, and the shape of each. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/model/model_config.h"
+
+namespace dunlin::engine {
+
+enum class WeightSlot : uint8_t {
+  kEmbedding, kPositions, kAttentionNorm, kQkv, kAttentionOut, kMlpNorm, kMlpUp, kMlpDown, kFinalNorm, kHead,
+};
+
+constexpr bool IsNorm(WeightSlot slot) {
+  return slot == WeightSlot::kAttentionNorm || slot == WeightSlot::kMlpNorm || slot == WeightSlot::kFinalNorm;
+}
+
+// Whether every layer has one.
+constexpr bool IsPerLayer(WeightSlot slot) {
+  return slot >= WeightSlot::kAttentionNorm && slot <= WeightSlot::kMlpDown;
+}
+
+// Whether the slot exists in this model, and whether it has a bias. A tied head does not exist: it is the embedding.
+constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
+  if (slot == WeightSlot::kPositions) return config.learned_positions;
+  if (slot == WeightSlot::kHead) return !config.tied_embeddings;
+  return true;
+}
+constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
+  switch (slot) {
+    case WeightSlot::kAttentionNorm:
+    case WeightSlot::kMlpNorm:
+    case WeightSlot::kFinalNorm: return config.norm_bias;
+    case WeightSlot::kQkv: return config.qkv_bias;
+    case WeightSlot::kAttentionOut: return config.out_bias;
+    case WeightSlot::kMlpUp:
+    case WeightSlot::kMlpDown: return config.mlp_bias;
+    case WeightSlot::kEmbedding:
+    case WeightSlot::kPositions:
+    case WeightSlot::kHead: return false;
+  }
+  return false;
+}
+
+// [out_features, in_features] of a matrix; a norm is [hidden_dim, 1].
+struct SlotShape {
+  int64_t out_features;
+  int64_t in_features;
+};
+constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
+  switch (slot) {
+    case WeightSlot::kEmbedding:
+    case WeightSlot::kHead: return {config.vocab_size, config.hidden_dim};
+    case WeightSlot::kPositions: return {config.max_context, config.hidden_dim};
+    case WeightSlot::kQkv: return {config.qkv_features(), config.hidden_dim};
+    case WeightSlot::kAttentionOut: return {config.hidden_dim, int64_t{config.num_heads} * config.head_dim};
+    case WeightSlot::kMlpUp: return {config.up_features(), config.hidden_dim};
+    case WeightSlot::kMlpDown: return {config.hidden_dim, config.ffn_dim};
+    case WeightSlot::kAttentionNorm:
+    case WeightSlot::kMlpNorm:
+    case WeightSlot::kFinalNorm: return {config.hidden_dim, 1};
+  }
+  return {0, 0};
+}
+
+}  // namespace dunlin::engine
