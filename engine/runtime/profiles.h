@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/model/model_config.h"
 #include "engine/options.h"
@@ -19,6 +20,9 @@ struct ProfileSupport {
   std::vector<std::string> reasons;  // empty when supported
 };
 
+// FAILED_PRECONDITION when all three backends are switched off; asked at start, before anything is loaded.
+absl::Status CheckBackendsEnabled(const EngineOptions& options);
+
 // Which profiles a model offers on its device: every backend x every precision, the refused ones with their reasons.
 // Built once at start; const after.
 class ProfileTable {
@@ -31,10 +35,17 @@ class ProfileTable {
   // is not supported is FAILED_PRECONDITION with every reason, or replaced in AUTO's order when allow_fallback is set.
   absl::StatusOr<ExecutionProfile> Resolve(const ExecutionChoice& choice) const;
 
+  // OK when some resident precision has a backend; otherwise FAILED_PRECONDITION with every reason: start is refused.
+  absl::Status CheckServable() const;
+
+  // Backend-major in the order of kAutoOrder, all precisions each, resident or not.
   const std::vector<ProfileSupport>& rows() const { return rows_; }
   Precision default_precision() const { return default_precision_; }
 
  private:
+  const ProfileSupport& Row(kernels::AttentionBackend backend, Precision precision) const;
+  absl::Status Refusal(Precision precision, const std::vector<kernels::AttentionBackend>& backends) const;
+
   std::vector<ProfileSupport> rows_;
   Precision default_precision_;
   DeviceKind device_;

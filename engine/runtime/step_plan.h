@@ -17,6 +17,8 @@ struct SequenceStep {
   int32_t first_position = 0;
   int32_t num_tokens = 0;   // >= 1
   bool samples = false;
+  // Bit i % 32 of word i / 32: token i may be drawn (a grammar's mask); null allows all. Valid until Collect.
+  const uint32_t* allowed_tokens = nullptr;
 };
 
 // Sequences of one profile, contiguous in StepPlan::sequences. Sub-batches run one after another, in this order.

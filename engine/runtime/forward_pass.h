@@ -1,0 +1,62 @@
+// One sub-batch through the model: embeddings, decoder layers, and the head over the rows that need logits. One layer
+// function for every architecture; ModelConfig says which parts it has.
+// A ForwardPass lives for one sub-batch on the engine thread. It allocates nothing unless an operation fails.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/model/model.h"
+#include "engine/model/model_config.h"
+#include "engine/runtime/step_buffers.h"
+#include "engine/runtime/step_inputs.h"
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+class ForwardPass {
+ public:
+  // Arguments are borrowed for the life of the object. inputs: staged and uploaded. weights: of profile.precision.
+  ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
+              const StepInputs& inputs, const StepBuffers& buffers);
+
+  // Runs the layers: the last residual stream is in kHidden, K and V of every token in their pages.
+  // INTERNAL names the operation and the layer that failed; the device can no longer be trusted.
+  absl::Status RunLayers();
+
+  // Logits of inputs.head_rows()[first, first + count) into kLogits, row i of the block for head row first + i.
+  // REQUIRES: RunLayers has succeeded; count <= kHeadBlockRows.
+  absl::Status RunHead(int32_t first, int32_t count);
+
+ private:
+  bool Embed();
+  bool Layer(int32_t layer);
+  bool StoreKv();
+  bool Attend();
+  // The steps below return false after the first failure, which they have noted.
+  bool Norm(const char* op, const NormWeights& weights, const int32_t* rows, int32_t num_rows);
+  bool Quantize(const char* op, const float* in);
+  bool Activate();
+  bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out, int32_t num_rows);
+  bool Ran(kernels::KernelStatus status, const char* op);
+  absl::Status Failure() const;
+
+  // The activation buffer as the input of a GEMM of K = columns.
+  kernels::Activation* GemmInput(int32_t columns);
+
+  const ModelConfig& config_;
+  const PrecisionWeights& weights_;
+  const ExecutionProfile profile_;
+  const StepInputs& inputs_;
+  const StepBuffers& buffers_;
+  const kernels::DeviceOps& ops_;
+  kernels::DeviceContext* const context_;
+  const kernels::KvLayout layout_;
+  kernels::Activation activation_;
+
+  int32_t layer_ = -1;  // the one that runs; -1 outside of the layers
+  const char* failed_op_ = nullptr;
+  kernels::KernelStatus failed_status_ = kernels::KernelStatus::kOk;
+};
+
+}  // namespace dunlin::engine

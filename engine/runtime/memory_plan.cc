@@ -1,0 +1,144 @@
+#include "engine/runtime/memory_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr const char* kKvKey = "models[].kv_cache.memory_bytes";
+constexpr const char* kStepKey = "scheduler.max_tokens_per_step";
+constexpr const char* kSequencesKey = "scheduler.max_sequences";
+
+constexpr BufferTraits kBufferTable[kNumBuffers] = {
+    {BufferId::kKvPool, "kv pool", kKvKey},
+    {BufferId::kHidden, "hidden", kStepKey},
+    {BufferId::kQkv, "qkv", kStepKey},
+    {BufferId::kAttention, "attention", kStepKey},
+    {BufferId::kMlp, "mlp", kStepKey},
+    {BufferId::kActivation, "activation", kStepKey},
+    {BufferId::kRotary, "rotary", kStepKey},
+    {BufferId::kFrequencies, "rotary frequencies", "models[].path"},
+    {BufferId::kIndices, "indices", kStepKey},
+    {BufferId::kSpans, "spans", kSequencesKey},
+    {BufferId::kPageTable, "page table", kSequencesKey},
+    {BufferId::kLogits, "logits", "models[].path"},
+    {BufferId::kWorkspace, "workspace", kStepKey},
+};
+
+size_t Floats(int32_t rows, int64_t columns) {
+  return static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
+}
+
+size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
+                       int32_t rows) {
+  size_t most = 0;
+  for (Precision precision : resident) {
+    for (int32_t columns : {config.hidden_dim, config.num_heads * config.head_dim, config.ffn_dim}) {
+      most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
+    }
+  }
+  return most;
+}
+
+size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
+                      const EngineOptions& options, int32_t max_context) {
+  size_t most = 0;
+  for (Precision precision : resident) {
+    kernels::PagedAttentionPlan plan{};
+    plan.traits = {.dtype = kernels::Traits(precision).kv_dtype,
+                   .head_dim = config.head_dim,
+                   .num_heads = config.num_heads,
+                   .num_kv_heads = config.num_kv_heads};
+    plan.max_query_tokens = std::min(options.max_tokens_per_step, max_context);
+    plan.max_kv_tokens = max_context;
+    for (kernels::AttentionBackend backend : kernels::kAutoOrder) {
+      if (!options.enabled(backend)) continue;
+      if (!device.ops->supports_attention(device.context, backend, plan.traits, nullptr)) continue;
+      most = std::max(most, device.ops->paged_attention_workspace(device.context, backend, plan));
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
+const BufferTraits& Traits(BufferId id) { return kBufferTable[static_cast<size_t>(id)]; }
+
+size_t MemoryPlan::total() const {
+  size_t sum = 0;
+  for (size_t part : bytes) sum += part;
+  return sum;
+}
+
+kernels::KvShape KvShapeOf(const ModelConfig& config) {
+  return {.num_layers = config.num_layers, .num_kv_heads = config.num_kv_heads, .head_dim = config.head_dim};
+}
+
+kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision) {
+  return kernels::MakeKvLayout(kernels::Traits(precision).kv_dtype, KvShapeOf(config));
+}
+
+int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options) {
+  return options.max_context_tokens > 0 ? std::min(options.max_context_tokens, config.max_context) : config.max_context;
+}
+
+absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vector<Precision>& resident,
+                                      const kernels::Device& device, const EngineOptions& options) {
+  MemoryPlan plan;
+  plan.max_context_tokens = ContextLimit(config, options);
+  plan.max_tokens_per_step = options.max_tokens_per_step;
+  plan.max_sequences = options.max_sequences;
+  const size_t page_bytes = KvLayoutOf(config, resident.front()).page_bytes;
+  const size_t num_pages = options.kv_memory_bytes / page_bytes;
+  if (num_pages == 0 || num_pages > static_cast<size_t>(INT32_MAX)) {
+    return absl::ResourceExhaustedError(absl::StrCat("the KV cache of ", options.kv_memory_bytes, " bytes holds ",
+                                                     num_pages, " pages of ", page_bytes,
+                                                     " bytes; it needs 1 to 2^31 - 1 (", kKvKey, ")"));
+  }
+  plan.num_pages = static_cast<int32_t>(num_pages);
+  for (Precision precision : resident) {
+    const int32_t per_page = KvLayoutOf(config, precision).tokens_per_page;
+    plan.max_pages_per_sequence =
+        std::max(plan.max_pages_per_sequence, (plan.max_context_tokens + per_page - 1) / per_page);
+  }
+  const int32_t tokens = options.max_tokens_per_step;
+  const auto set = [&plan](BufferId id, size_t bytes) { plan.bytes[static_cast<size_t>(id)] = bytes; };
+  set(BufferId::kKvPool, num_pages * page_bytes);
+  set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
+  set(BufferId::kQkv, Floats(tokens, config.qkv_features()));
+  set(BufferId::kAttention, Floats(tokens, int64_t{config.num_heads} * config.head_dim));
+  set(BufferId::kMlp, Floats(tokens, config.up_features()));
+  set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
+  set(BufferId::kRotary, Floats(tokens, config.rotary_dim));
+  set(BufferId::kFrequencies, config.inv_freq.size() * sizeof(float));
+  set(BufferId::kIndices, size_t{5} * static_cast<size_t>(tokens) * sizeof(int32_t));
+  set(BufferId::kSpans, static_cast<size_t>(options.max_sequences) * sizeof(kernels::SequenceSpan));
+  set(BufferId::kPageTable, static_cast<size_t>(options.max_sequences) *
+                                static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
+  set(BufferId::kLogits, Floats(kHeadBlockRows, config.vocab_size));
+  set(BufferId::kWorkspace, WorkspaceBytes(config, resident, device, options, plan.max_context_tokens));
+  return plan;
+}
+
+absl::Status CheckFits(const MemoryPlan& plan, size_t available_bytes) {
+  if (plan.total() <= available_bytes) return absl::OkStatus();
+  const auto largest = std::max_element(plan.bytes.begin(), plan.bytes.end());
+  const BufferTraits& traits = kBufferTable[static_cast<size_t>(largest - plan.bytes.begin())];
+  return absl::ResourceExhaustedError(absl::StrCat("the runtime needs ", plan.total(), " bytes beside the weights; ",
+                                                   available_bytes, " are available. Largest part: ", traits.name,
+                                                   " with ", *largest, " bytes (", traits.key, ")"));
+}
+
+std::string Describe(const MemoryPlan& plan) {
+  std::string text;
+  for (const BufferTraits& traits : kBufferTable) {
+    if (plan[traits.id] == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", traits.name, " ", plan[traits.id]);
+  }
+  absl::StrAppend(&text, "; ", plan.total(), " bytes");
+  return text;
+}
+
+}  // namespace dunlin::engine

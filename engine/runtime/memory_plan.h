@@ -1,0 +1,79 @@
+// What a model's runtime will hold in device memory, computed before anything is allocated, so that start-up can print
+// it, or refuse it with the config key to change. Weights are not part of it (Model::weight_bytes).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/model/model_config.h"
+#include "engine/options.h"
+#include "engine/types.h"
+#include "kernels/api/device.h"
+#include "kernels/api/kv_layout.h"
+
+namespace dunlin::engine {
+
+// Every block of device memory that a runtime owns. T = max_tokens_per_step, S = max_sequences.
+enum class BufferId : uint8_t {
+  kKvPool,      // num_pages * page_bytes
+  kHidden,      // [T, hidden_dim] floats: the residual stream
+  kQkv,         // [T, qkv_features] floats
+  kAttention,   // [T, num_heads * head_dim] floats
+  kMlp,         // [T, up_features] floats
+  kActivation,  // GEMM input: T rows of the widest, in the largest resident precision
+  kRotary,      // [T, rotary_dim] floats: cos and sin of the step's positions
+  kFrequencies, // [rotary_dim / 2] floats: ModelConfig::inv_freq, written once
+  kIndices,     // five arrays [T] of int32: see StepInputs
+  kSpans,       // [S] SequenceSpan
+  kPageTable,   // [S, max_pages_per_sequence] int32
+  kLogits,      // [kHeadBlockRows, vocab_size] floats
+  kWorkspace,   // of the attention backend and precision that need most
+};
+inline constexpr int kNumBuffers = 13;
+
+// Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the block small:
+// 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.
+inline constexpr int32_t kHeadBlockRows = 64;
+
+// One row per buffer; the index is the enumerator. key is what makes it smaller.
+struct BufferTraits {
+  BufferId id;
+  const char* name;
+  const char* key;
+};
+const BufferTraits& Traits(BufferId id);
+
+struct MemoryPlan {
+  std::array<size_t, kNumBuffers> bytes{};  // by BufferId
+  int32_t num_pages = 0;
+  int32_t max_pages_per_sequence = 0;  // of the precision that packs fewest tokens into a page
+  int32_t max_context_tokens = 0;      // prompt + output
+  int32_t max_tokens_per_step = 0;
+  int32_t max_sequences = 0;
+
+  size_t operator[](BufferId id) const { return bytes[static_cast<size_t>(id)]; }
+  size_t total() const;
+};
+
+kernels::KvShape KvShapeOf(const ModelConfig& config);
+kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision);
+// The model's own limit, cut by options.max_context_tokens when that is set.
+int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options);
+
+// resident: precisions whose weights are loaded, >= 1. RESOURCE_EXHAUSTED when the KV memory holds no page, or when a
+// buffer's size overflows; the message names models[].kv_cache.memory_bytes or scheduler.max_tokens_per_step.
+absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vector<Precision>& resident,
+                                      const kernels::Device& device, const EngineOptions& options);
+
+// RESOURCE_EXHAUSTED when the plan needs more than available_bytes: names the largest part and its key.
+absl::Status CheckFits(const MemoryPlan& plan, size_t available_bytes);
+
+// "kv pool 67108864, hidden 393216, ...; 71303168 bytes", for logs.
+std::string Describe(const MemoryPlan& plan);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,105 @@
+#include "engine/runtime/profiles.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace dunlin::engine {
+namespace {
+
+using kernels::AttentionBackend;
+using kernels::kAutoOrder;
+
+// The server's switches first, then residency, then the kernel's own conditions: the order in which PyTorch's filters
+// report theirs (the run-time flag comes first).
+std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const ModelConfig& config,
+                                        const std::vector<Precision>& resident, const kernels::Device& device,
+                                        const EngineOptions& options) {
+  std::vector<std::string> reasons;
+  const char* backend = kernels::Name(profile.attention_backend);
+  if (!options.enabled(profile.attention_backend)) {
+    reasons.push_back(absl::StrCat(backend, " is disabled by the config (attention.enable_", backend, ")"));
+  }
+  if (std::find(resident.begin(), resident.end(), profile.precision) == resident.end()) {
+    const std::string list = absl::StrJoin(
+        resident, ", ", [](std::string* out, Precision precision) { out->append(kernels::Name(precision)); });
+    reasons.push_back(absl::StrCat("precision ", kernels::Name(profile.precision),
+                                   " is not resident (models[].precisions is [", list, "])"));
+  }
+  const kernels::AttentionTraits traits{.dtype = kernels::Traits(profile.precision).kv_dtype,
+                                        .head_dim = config.head_dim,
+                                        .num_heads = config.num_heads,
+                                        .num_kv_heads = config.num_kv_heads};
+  device.ops->supports_attention(device.context, profile.attention_backend, traits, &reasons);
+  return reasons;
+}
+
+}  // namespace
+
+absl::Status CheckBackendsEnabled(const EngineOptions& options) {
+  for (AttentionBackend backend : kAutoOrder) {
+    if (options.enabled(backend)) return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      "no available kernel: math, flash and efficient are all disabled (attention.enable_math, "
+      "attention.enable_flash, attention.enable_efficient); enable at least one");
+}
+
+ProfileTable::ProfileTable(const ModelConfig& config, const std::vector<Precision>& resident,
+                           const kernels::Device& device, const EngineOptions& options)
+    : default_precision_(resident.front()), device_(device.ops->kind) {
+  for (AttentionBackend backend : kAutoOrder) {
+    for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
+      ProfileSupport row;
+      row.profile = {.device = device_, .attention_backend = backend, .precision = traits.precision};
+      row.reasons = ReasonsAgainst(row.profile, config, resident, device, options);
+      row.supported = row.reasons.empty();
+      rows_.push_back(std::move(row));
+    }
+  }
+}
+
+absl::StatusOr<ExecutionProfile> ProfileTable::Resolve(const ExecutionChoice& choice) const {
+  if (choice.device.has_value() && *choice.device != device_) {
+    return absl::FailedPreconditionError(absl::StrCat("device ", kernels::Name(*choice.device),
+                                                      " is not available: this model is served on ",
+                                                      kernels::Name(device_), " (models[].device)"));
+  }
+  const Precision precision = choice.precision.value_or(default_precision_);
+  if (choice.attention_backend.has_value()) {
+    const ProfileSupport& named = Row(*choice.attention_backend, precision);
+    if (named.supported) return named.profile;
+    if (!choice.allow_fallback) return Refusal(precision, {*choice.attention_backend});
+  }
+  for (AttentionBackend backend : kAutoOrder) {
+    const ProfileSupport& row = Row(backend, precision);
+    if (row.supported) return row.profile;
+  }
+  return Refusal(precision, {std::begin(kAutoOrder), std::end(kAutoOrder)});
+}
+
+absl::Status ProfileTable::CheckServable() const {
+  for (const ProfileSupport& row : rows_) {
+    if (row.supported) return absl::OkStatus();
+  }
+  return Refusal(default_precision_, {std::begin(kAutoOrder), std::end(kAutoOrder)});
+}
+
+const ProfileSupport& ProfileTable::Row(AttentionBackend backend, Precision precision) const {
+  return *std::find_if(rows_.begin(), rows_.end(), [&](const ProfileSupport& row) {
+    return row.profile.attention_backend == backend && row.profile.precision == precision;
+  });
+}
+
+absl::Status ProfileTable::Refusal(Precision precision, const std::vector<AttentionBackend>& backends) const {
+  std::string message = absl::StrCat("no available kernel for precision ", kernels::Name(precision), " on ",
+                                     kernels::Name(device_), ".");
+  for (AttentionBackend backend : backends) {
+    absl::StrAppend(&message, " ", kernels::Name(backend), ": ", absl::StrJoin(Row(backend, precision).reasons, "; "),
+                    ".");
+  }
+  return absl::FailedPreconditionError(message);
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,37 @@
+// The device memory of a runtime: every buffer of the plan, allocated once and released together.
+// Thread rule: the engine thread only.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/runtime/memory_plan.h"
+#include "kernels/api/device.h"
+
+namespace dunlin::engine {
+
+class StepBuffers {
+ public:
+  // Allocates every part of the plan; RESOURCE_EXHAUSTED names the part that failed and its config key.
+  // device outlives the buffers.
+  static absl::StatusOr<std::unique_ptr<StepBuffers>> Allocate(const MemoryPlan& plan, kernels::Device* device);
+  ~StepBuffers();
+  StepBuffers(const StepBuffers&) = delete;
+  StepBuffers& operator=(const StepBuffers&) = delete;
+
+  void* at(BufferId id) const { return memory_[static_cast<size_t>(id)]; }
+  float* floats(BufferId id) const { return static_cast<float*>(at(id)); }
+  size_t bytes(BufferId id) const { return plan_[id]; }
+  const MemoryPlan& plan() const { return plan_; }
+  kernels::Device* device() const { return device_; }
+
+ private:
+  StepBuffers(const MemoryPlan& plan, kernels::Device* device) : plan_(plan), device_(device) {}
+
+  MemoryPlan plan_;
+  kernels::Device* device_;
+  std::array<void*, kNumBuffers> memory_{};  // null where the plan has 0 bytes
+};
+
+}  // namespace dunlin::engine

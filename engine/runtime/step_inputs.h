@@ -1,0 +1,67 @@
+// A sub-batch as flat arrays: what the kernels read to gather tokens, find pages and pick the rows of the head.
+// Staged in host memory that is reserved at construction, then copied to the device; Stage and Upload do not allocate.
+// Thread rule: the engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/runtime/step_buffers.h"
+#include "engine/runtime/step_plan.h"
+#include "kernels/api/attention.h"
+#include "kernels/api/status.h"
+
+namespace dunlin::engine {
+
+// A row whose logits are wanted: to draw the next token, or to score a prompt token.
+struct HeadRow {
+  int32_t sequence_index = 0;    // in StepPlan::sequences
+  int32_t scored_position = -1;  // the prompt position this row scores; -1: it draws
+};
+
+class StepInputs {
+ public:
+  explicit StepInputs(const MemoryPlan& plan);
+
+  // Fills the arrays from one sub-batch. REQUIRES: it fits the plan, and its tokens have pages.
+  void Stage(const StepPlan& plan, const SubBatch& batch, int32_t tokens_per_page);
+  // Copies what is staged into kIndices, kSpans and kPageTable.
+  kernels::KernelStatus Upload(StepBuffers* buffers);
+
+  int32_t num_tokens() const { return num_tokens_; }
+  int32_t num_sequences() const { return static_cast<int32_t>(spans_.size()); }
+  int64_t page_table_stride() const { return page_table_stride_; }
+  // In ascending (sequence, position) order.
+  const std::vector<HeadRow>& head_rows() const { return head_rows_; }
+
+  // Device arrays, valid after Upload.
+  const int32_t* token_ids() const { return device_array(0); }    // [num_tokens]
+  const int32_t* positions() const { return device_array(1); }    // [num_tokens] in the sequence
+  const int32_t* token_page() const { return device_array(2); }   // [num_tokens] page id
+  const int32_t* token_slot() const { return device_array(3); }   // [num_tokens] index in the page
+  const int32_t* head_row_index() const { return device_array(4); }  // [head_rows().size()] row of the batch
+  const kernels::SequenceSpan* spans() const { return device_spans_; }  // [num_sequences]
+  const int32_t* page_table() const { return device_page_table_; }      // [num_sequences, page_table_stride]
+
+ private:
+  static constexpr int kNumArrays = 5;
+
+  int32_t* host_array(int array) { return indices_.data() + array * max_tokens_; }
+  const int32_t* device_array(int array) const { return device_indices_ + array * max_tokens_; }
+  void StageTokens(const SequenceStep& step, int32_t tokens_per_page);
+  void StageHeadRows(const SequenceStep& step, int32_t sequence_index);
+  void AddHeadRow(int32_t row, HeadRow head_row);
+
+  int64_t max_tokens_;
+  int32_t num_tokens_ = 0;
+  int64_t page_table_stride_ = 0;
+  std::vector<int32_t> indices_;              // [kNumArrays, max_tokens]
+  std::vector<kernels::SequenceSpan> spans_;
+  std::vector<int32_t> page_table_;           // [max_sequences * max_pages_per_sequence], used densely
+  std::vector<HeadRow> head_rows_;
+  const int32_t* device_indices_ = nullptr;
+  const kernels::SequenceSpan* device_spans_ = nullptr;
+  const int32_t* device_page_table_ = nullptr;
+};
+
+}  // namespace dunlin::engine

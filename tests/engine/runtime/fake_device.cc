@@ -1,0 +1,128 @@
+#include "tests/engine/runtime/fake_device.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace dunlin::kernels {
+
+struct DeviceContext {
+  engine::FakeDeviceLog* log;
+  const engine::FakeSupport* support;
+};
+
+}  // namespace dunlin::kernels
+
+namespace dunlin::engine {
+namespace {
+
+using kernels::DeviceContext;
+using kernels::KernelStatus;
+
+KernelStatus Note(DeviceContext* context, std::string line) {
+  FakeDeviceLog& log = *context->log;
+  log.lines.push_back(std::move(line));
+  return static_cast<int>(log.lines.size()) - 1 == log.fail_at ? KernelStatus::kDeviceError : KernelStatus::kOk;
+}
+
+std::string Shape(const kernels::PackedWeight& weight) {
+  return absl::StrCat("[", weight.out_features, ",", weight.in_features, "]");
+}
+
+void* Allocate(DeviceContext* context, size_t bytes) {
+  FakeDeviceLog& log = *context->log;
+  if (bytes > log.bytes_left) return nullptr;
+  log.bytes_left -= bytes;
+  log.bytes_held += bytes;
+  return std::calloc(1, bytes);
+}
+
+void Release(DeviceContext* context, void* memory, size_t bytes) {
+  context->log->bytes_held -= bytes;
+  std::free(memory);
+}
+
+KernelStatus Copy(DeviceContext*, void* to, const void* from, size_t bytes) {
+  std::memcpy(to, from, bytes);
+  return KernelStatus::kOk;
+}
+
+bool SupportsAttention(const DeviceContext* context, kernels::AttentionBackend backend, const kernels::AttentionTraits&,
+                       std::vector<std::string>* reasons) {
+  const FakeSupport& support = *context->support;
+  const std::string& reason = backend == kernels::AttentionBackend::kFlash       ? support.flash
+                              : backend == kernels::AttentionBackend::kEfficient ? support.efficient
+                                                                                 : support.math;
+  if (reason.empty()) return true;
+  if (reasons != nullptr) reasons->push_back(reason);
+  return false;
+}
+
+KernelStatus Attend(DeviceContext* context, const kernels::PagedAttentionParams& params) {
+  return Note(context, absl::StrCat("attention ", kernels::Name(params.backend), " layer ", params.layer, " sequences ",
+                                    params.num_sequences));
+}
+
+constexpr kernels::DeviceOps kFakeOps = {
+    .kind = kernels::DeviceKind::kCpu,
+    .allocate = Allocate,
+    .release = Release,
+    .copy_to_device = Copy,
+    .copy_to_host = Copy,
+    .synchronize = [](DeviceContext*) { return KernelStatus::kOk; },
+    .packed_weight_bytes = [](kernels::Precision, int64_t rows, int64_t columns) {
+      return static_cast<size_t>(rows * columns) * 4;
+    },
+    .pack_weight = [](DeviceContext*, const kernels::PackWeightParams&) { return KernelStatus::kOk; },
+    .activation_bytes = [](kernels::Precision precision, int32_t rows, int32_t columns) {
+      const size_t element = precision == kernels::Precision::kFp32 ? 4 : 2;
+      return static_cast<size_t>(rows) * static_cast<size_t>(columns) * element;
+    },
+    .gemm = [](DeviceContext* context, const kernels::GemmParams& params) {
+      return Note(context, absl::StrCat("gemm rows ", params.num_rows, " weight ", Shape(*params.weight),
+                                        params.bias != nullptr ? " bias" : "",
+                                        params.residual != nullptr ? " residual" : ""));
+    },
+    .gather_rows = [](DeviceContext* context, const kernels::GatherRowsParams& params) {
+      return Note(context, absl::StrCat("gather rows ", params.num_rows, " of ", Shape(*params.weight),
+                                        params.accumulate ? " accumulate" : ""));
+    },
+    .norm = [](DeviceContext* context, const kernels::NormParams& params) {
+      return Note(context, absl::StrCat("norm rows ", params.num_rows, params.rows != nullptr ? " picked" : ""));
+    },
+    .quantize = [](DeviceContext* context, const kernels::QuantizeParams& params) {
+      return Note(context, absl::StrCat("quantize columns ", params.out->columns));
+    },
+    .activate = [](DeviceContext* context, const kernels::ActivateParams& params) {
+      return Note(context, absl::StrCat("activate columns ", params.out->columns, params.gated ? " gated" : ""));
+    },
+    .rotary_table = [](DeviceContext* context, const kernels::RotaryTableParams& params) {
+      return Note(context, absl::StrCat("rotary table dim ", params.rotary_dim));
+    },
+    .rotate_and_store_kv = [](DeviceContext* context, const kernels::RotateAndStoreKvParams& params) {
+      return Note(context, absl::StrCat("store kv ", kernels::Name(params.layout.dtype), " layer ", params.layer,
+                                        params.cos_sin != nullptr ? " rotated" : ""));
+    },
+    .supports_attention = SupportsAttention,
+    .paged_attention_workspace = [](const DeviceContext*, kernels::AttentionBackend backend,
+                                    const kernels::PagedAttentionPlan& plan) {
+      return static_cast<size_t>(plan.max_query_tokens) * (backend == kernels::AttentionBackend::kMath ? 1000 : 10);
+    },
+    .paged_attention = Attend,
+    .dense_attention_workspace = nullptr,
+    .dense_attention = nullptr,
+};
+
+}  // namespace
+
+std::unique_ptr<kernels::Device> MakeFakeDevice(FakeDeviceLog* log, const FakeSupport* support) {
+  auto device = std::make_unique<kernels::Device>();
+  device->ops = &kFakeOps;
+  device->context = new DeviceContext{log, support};
+  device->description = "fake";
+  device->close = [](DeviceContext* context) { delete context; };
+  return device;
+}
+
+}  // namespace dunlin::engine

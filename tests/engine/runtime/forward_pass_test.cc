@@ -1,0 +1,94 @@
+#include "engine/runtime/forward_pass.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/runtime/fake_device.h"
+#include "tests/engine/runtime/small_models.h"
+#include "tests/engine/runtime/step_fixture.h"
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+
+// Runs a plan of five tokens, one of which samples, over a fake device.
+class ForwardPassTest : public ::testing::Test {
+ protected:
+  absl::Status Run(const ModelConfig& config, const ExecutionProfile& profile) {
+    EngineOptions options;
+    options.max_tokens_per_step = 16;
+    const MemoryPlan plan = *PlanMemory(config, {profile.precision}, *device_, options);
+    const auto buffers = *StepBuffers::Allocate(plan, device_.get());
+    StepInputs inputs(plan);
+    PlanBuilder builder(profile);
+    builder.Add(10, 4, 0, 4, {0}, false);
+    builder.Add(20, 2, 2, 1, {1}, true);
+    inputs.Stage(builder.plan(), builder.batch(), 8);
+    EXPECT_EQ(inputs.Upload(buffers.get()), kernels::KernelStatus::kOk);
+    const float bias = 0.0F;
+    const PrecisionWeights weights = ShapesOf(config, profile.precision, &bias);
+    ForwardPass pass(config, weights, profile, inputs, *buffers);
+    const absl::Status status = pass.RunLayers();
+    return status.ok() ? pass.RunHead(0, 1) : status;
+  }
+
+  FakeDeviceLog log_;
+  FakeSupport support_;
+  std::unique_ptr<kernels::Device> device_ = MakeFakeDevice(&log_, &support_);
+};
+
+TEST_F(ForwardPassTest, RunsAGpt2LayerByItsConfig) {
+  ExecutionProfile profile;
+  profile.attention_backend = AttentionBackend::kEfficient;
+  profile.precision = Precision::kFp8;
+  ASSERT_TRUE(Run(SmallGpt2Config(), profile).ok());
+  std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate"};
+  for (const char* layer : {"0", "1"}) {
+    for (const std::string& line : std::vector<std::string>{
+             "norm rows 5", "gemm rows 5 weight [24,8] bias", std::string("store kv bf16 layer ") + layer,
+             std::string("attention efficient layer ") + layer + " sequences 2", "quantize columns 8",
+             "gemm rows 5 weight [8,8] bias residual", "norm rows 5", "gemm rows 5 weight [32,8] bias",
+             "activate columns 32", "gemm rows 5 weight [8,32] bias residual"}) {
+      expected.push_back(line);
+    }
+  }
+  expected.push_back("norm rows 1 picked");
+  expected.push_back("gemm rows 1 weight [100,8]");
+  EXPECT_THAT(log_.lines, ElementsAreArray(expected));
+}
+
+TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
+  ExecutionProfile profile;
+  profile.precision = Precision::kFp32;
+  ASSERT_TRUE(Run(SmallLlamaConfig(), profile).ok());
+  EXPECT_THAT(log_.lines,
+              ElementsAre("gather rows 5 of [100,8]", "rotary table dim 6", "norm rows 5", "gemm rows 5 weight [48,8]",
+                          "store kv fp32 layer 0 rotated", "attention flash layer 0 sequences 2",
+                          "quantize columns 24", "gemm rows 5 weight [8,24] residual", "norm rows 5",
+                          "gemm rows 5 weight [40,8]", "activate columns 20 gated",
+                          "gemm rows 5 weight [8,20] residual", "norm rows 1 picked", "gemm rows 1 weight [100,8]"));
+}
+
+TEST_F(ForwardPassTest, StopsAtTheFirstFailureAndNamesIt) {
+  log_.fail_at = 12 + 3;  // the attention of the second layer
+  const absl::Status status = Run(SmallGpt2Config(), {});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(std::string(status.message()), "paged attention in layer 1 failed: device error");
+  EXPECT_EQ(log_.lines.size(), 16U);
+}
+
+TEST_F(ForwardPassTest, EveryOperationsFailureIsReported) {
+  ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
+  const int num_ops = static_cast<int>(log_.lines.size());
+  for (int op = 0; op < num_ops; ++op) {
+    log_.lines.clear();
+    log_.fail_at = op;
+    EXPECT_EQ(Run(SmallLlamaConfig(), {}).code(), absl::StatusCode::kInternal) << op;
+    EXPECT_EQ(static_cast<int>(log_.lines.size()), op + 1);
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::engine

@@ -1,0 +1,101 @@
+#include "engine/runtime/memory_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/runtime/step_buffers.h"
+#include "tests/engine/runtime/fake_device.h"
+#include "tests/engine/runtime/small_models.h"
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+class MemoryPlanTest : public ::testing::Test {
+ protected:
+  MemoryPlanTest() {
+    options_.max_sequences = 3;
+    options_.max_tokens_per_step = 10;
+    options_.kv_memory_bytes = 10000;
+  }
+  absl::StatusOr<MemoryPlan> Plan(const ModelConfig& config) {
+    return PlanMemory(config, resident_, *device_, options_);
+  }
+
+  FakeDeviceLog log_;
+  FakeSupport support_;
+  std::unique_ptr<kernels::Device> device_ = MakeFakeDevice(&log_, &support_);
+  std::vector<Precision> resident_ = {Precision::kBf16, Precision::kFp32};
+  EngineOptions options_;
+};
+
+TEST_F(MemoryPlanTest, CountsEveryPart) {
+  const MemoryPlan plan = *Plan(SmallLlamaConfig());
+  // A page: 1 layer, 2 KV heads, K and V, 16 tokens of 6 BF16 values (or 8 of FP32): 2 * 2 * 16 * 6 * 2.
+  EXPECT_EQ(plan.num_pages, 10000 / 768);
+  EXPECT_EQ(plan[BufferId::kKvPool], 13U * 768U);
+  EXPECT_EQ(plan[BufferId::kHidden], 10U * 8 * 4);
+  EXPECT_EQ(plan[BufferId::kQkv], 10U * 48 * 4);
+  EXPECT_EQ(plan[BufferId::kAttention], 10U * 24 * 4);
+  EXPECT_EQ(plan[BufferId::kMlp], 10U * 40 * 4);
+  EXPECT_EQ(plan[BufferId::kActivation], 10U * 24 * 4);  // FP32 rows of the attention output, the widest
+  EXPECT_EQ(plan[BufferId::kRotary], 10U * 6 * 4);
+  EXPECT_EQ(plan[BufferId::kFrequencies], 3U * 4);
+  EXPECT_EQ(plan[BufferId::kIndices], 10U * 5 * 4);
+  EXPECT_EQ(plan[BufferId::kSpans], 3U * 16);
+  EXPECT_EQ(plan[BufferId::kPageTable], 3U * 8 * 4);  // 64 tokens of FP32: 8 pages
+  EXPECT_EQ(plan[BufferId::kLogits], 64U * 100 * 4);
+  EXPECT_EQ(plan[BufferId::kWorkspace], 10000U);  // MATH's, by the fake
+}
+
+TEST_F(MemoryPlanTest, WorkspaceLeavesOutBackendsThatAreOffOrUnsupported) {
+  options_.enable_math = false;
+  EXPECT_EQ((*Plan(SmallLlamaConfig()))[BufferId::kWorkspace], 100U);
+  options_.enable_math = true;
+  support_.math = "no";
+  EXPECT_EQ((*Plan(SmallLlamaConfig()))[BufferId::kWorkspace], 100U);
+}
+
+TEST_F(MemoryPlanTest, ContextIsTheSmallerOfModelAndConfig) {
+  EXPECT_EQ(Plan(SmallLlamaConfig())->max_context_tokens, 64);
+  options_.max_context_tokens = 20;
+  EXPECT_EQ(Plan(SmallLlamaConfig())->max_context_tokens, 20);
+  EXPECT_EQ(Plan(SmallLlamaConfig())->max_pages_per_sequence, 3);
+  options_.max_context_tokens = 1000;
+  EXPECT_EQ(Plan(SmallLlamaConfig())->max_context_tokens, 64);
+}
+
+TEST_F(MemoryPlanTest, RefusesKvMemoryBelowOnePage) {
+  options_.kv_memory_bytes = 767;
+  const absl::Status status = Plan(SmallLlamaConfig()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("models[].kv_cache.memory_bytes"));
+}
+
+TEST_F(MemoryPlanTest, CheckFitsNamesTheLargestPartAndItsKey) {
+  const MemoryPlan plan = *Plan(SmallGpt2Config());
+  EXPECT_TRUE(CheckFits(plan, plan.total()).ok());
+  const absl::Status status = CheckFits(plan, plan.total() - 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("logits with 25600 bytes"));
+}
+
+TEST_F(MemoryPlanTest, DescribeListsThePartsInUse) {
+  const std::string text = Describe(*Plan(SmallGpt2Config()));
+  EXPECT_THAT(text, HasSubstr("logits 25600"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("rotary")));
+}
+
+TEST_F(MemoryPlanTest, AllocationFailureNamesThePartAndReleasesTheRest) {
+  const MemoryPlan plan = *Plan(SmallGpt2Config());
+  log_.bytes_left = plan[BufferId::kKvPool] + 100;
+  const auto buffers = StepBuffers::Allocate(plan, device_.get());
+  EXPECT_EQ(buffers.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(buffers.status().message()), HasSubstr("hidden buffer"));
+  EXPECT_THAT(std::string(buffers.status().message()), HasSubstr("scheduler.max_tokens_per_step"));
+  EXPECT_EQ(log_.bytes_held, 0U);
+}
+
+}  // namespace
+}  // namespace dunlin::engine

@@ -1,0 +1,120 @@
+#include "engine/runtime/profiles.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/runtime/fake_device.h"
+#include "tests/engine/runtime/small_models.h"
+
+namespace dunlin::engine {
+namespace {
+
+using kernels::AttentionBackend;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ProfilesTest : public ::testing::Test {
+ protected:
+  ProfileTable Table() { return {SmallGpt2Config(), resident_, *device_, options_}; }
+  std::string RefusalOf(const ExecutionChoice& choice) {
+    const absl::StatusOr<ExecutionProfile> profile = Table().Resolve(choice);
+    EXPECT_EQ(profile.status().code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(profile.status().message());
+  }
+
+  FakeDeviceLog log_;
+  FakeSupport support_;
+  std::unique_ptr<kernels::Device> device_ = MakeFakeDevice(&log_, &support_);
+  std::vector<Precision> resident_ = {Precision::kBf16, Precision::kFp8};
+  EngineOptions options_;
+};
+
+TEST_F(ProfilesTest, AutoTakesFlashAndTheDefaultPrecision) {
+  const ExecutionProfile profile = *Table().Resolve({});
+  EXPECT_EQ(profile.device, DeviceKind::kCpu);
+  EXPECT_EQ(profile.attention_backend, AttentionBackend::kFlash);
+  EXPECT_EQ(profile.precision, Precision::kBf16);
+}
+
+TEST_F(ProfilesTest, AutoWalksFlashEfficientMath) {
+  support_.flash = "flash says no";
+  EXPECT_EQ(Table().Resolve({})->attention_backend, AttentionBackend::kEfficient);
+  options_.enable_efficient = false;
+  EXPECT_EQ(Table().Resolve({})->attention_backend, AttentionBackend::kMath);
+}
+
+TEST_F(ProfilesTest, NamedChoicesAreHonoured) {
+  ExecutionChoice choice;
+  choice.device = DeviceKind::kCpu;
+  choice.attention_backend = AttentionBackend::kMath;
+  choice.precision = Precision::kFp8;
+  const ExecutionProfile profile = *Table().Resolve(choice);
+  EXPECT_EQ(profile.attention_backend, AttentionBackend::kMath);
+  EXPECT_EQ(profile.precision, Precision::kFp8);
+}
+
+TEST_F(ProfilesTest, ANamedBackendThatDoesNotFitIsRefusedWithEveryReason) {
+  options_.enable_flash = false;
+  support_.flash = "head_dim is 4; flash takes 64 and above";
+  ExecutionChoice choice;
+  choice.attention_backend = AttentionBackend::kFlash;
+  choice.precision = Precision::kFp16;
+  EXPECT_EQ(RefusalOf(choice),
+            "no available kernel for precision fp16 on cpu. flash: flash is disabled by the config "
+            "(attention.enable_flash); precision fp16 is not resident (models[].precisions is [bf16, fp8]); "
+            "head_dim is 4; flash takes 64 and above.");
+}
+
+TEST_F(ProfilesTest, AllowFallbackReplacesTheBackendInAutosOrder) {
+  support_.flash = "flash says no";
+  ExecutionChoice choice;
+  choice.attention_backend = AttentionBackend::kFlash;
+  choice.allow_fallback = true;
+  EXPECT_EQ(Table().Resolve(choice)->attention_backend, AttentionBackend::kEfficient);
+}
+
+TEST_F(ProfilesTest, FallbackNeverReplacesThePrecision) {
+  ExecutionChoice choice;
+  choice.precision = Precision::kFp32;
+  choice.allow_fallback = true;
+  const std::string refusal = RefusalOf(choice);
+  for (const char* part : {"flash: precision fp32", "efficient: precision fp32", "math: precision fp32"}) {
+    EXPECT_THAT(refusal, HasSubstr(part));
+  }
+}
+
+TEST_F(ProfilesTest, AnotherDeviceIsRefused) {
+  ExecutionChoice choice;
+  choice.device = DeviceKind::kCuda;
+  EXPECT_EQ(RefusalOf(choice), "device cuda is not available: this model is served on cpu (models[].device)");
+}
+
+TEST_F(ProfilesTest, RowsCoverEveryBackendAndPrecision) {
+  const ProfileTable table = Table();
+  ASSERT_EQ(table.rows().size(), 12U);
+  int supported = 0;
+  for (const ProfileSupport& row : table.rows()) {
+    EXPECT_EQ(row.supported, row.reasons.empty());
+    supported += row.supported ? 1 : 0;
+  }
+  EXPECT_EQ(supported, 6);
+}
+
+TEST_F(ProfilesTest, StartIsRefusedWithAllBackendsSwitchedOff) {
+  EXPECT_TRUE(CheckBackendsEnabled(options_).ok());
+  options_.enable_flash = options_.enable_efficient = options_.enable_math = false;
+  const absl::Status status = CheckBackendsEnabled(options_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("no available kernel: math, flash and efficient are all disabled"));
+  EXPECT_EQ(Table().CheckServable().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ProfilesTest, StartIsRefusedWhenNoKernelTakesTheModel) {
+  EXPECT_TRUE(Table().CheckServable().ok());
+  support_ = {.flash = "no flash", .efficient = "no efficient", .math = "no math"};
+  EXPECT_THAT(std::string(Table().CheckServable().message()), HasSubstr("efficient: no efficient."));
+}
+
+}  // namespace
+}  // namespace dunlin::engine

@@ -1,0 +1,72 @@
+// Configs of two small models, one of each family, for tests that run no arithmetic.
+#pragma once
+
+#include "engine/model/model.h"
+#include "engine/model/model_config.h"
+
+namespace dunlin::engine {
+
+inline ModelConfig SmallGpt2Config() {
+  ModelConfig config;
+  config.architecture = "gpt2";
+  config.num_layers = 2;
+  config.hidden_dim = 8;
+  config.num_heads = 2;
+  config.num_kv_heads = 2;
+  config.head_dim = 4;
+  config.ffn_dim = 32;
+  config.vocab_size = 100;
+  config.max_context = 64;
+  config.norm_bias = true;
+  config.qkv_bias = config.out_bias = config.mlp_bias = true;
+  config.learned_positions = true;
+  config.attention_scale = 0.5F;
+  config.eos_token_ids = {0};
+  return config;
+}
+
+inline ModelConfig SmallLlamaConfig() {
+  ModelConfig config;
+  config.architecture = "llama";
+  config.num_layers = 1;
+  config.hidden_dim = 8;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 6;
+  config.ffn_dim = 20;
+  config.vocab_size = 100;
+  config.max_context = 64;
+  config.norm_kind = kernels::NormKind::kRmsNorm;
+  config.activation = kernels::ActivationKind::kSilu;
+  config.gated_mlp = true;
+  config.rotary_dim = 6;
+  config.inv_freq = {1.0F, 0.1F, 0.01F};
+  config.attention_scale = 0.5F;
+  config.eos_token_ids = {0};
+  return config;
+}
+
+// Weights that have shapes and no memory.
+inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision, const float* bias) {
+  const auto linear = [&](int64_t rows, int64_t columns, bool has_bias) {
+    LinearWeights weights;
+    weights.weight = {.data = nullptr, .precision = precision, .out_features = rows, .in_features = columns};
+    weights.bias = has_bias ? bias : nullptr;
+    return weights;
+  };
+  PrecisionWeights weights;
+  weights.embedding = linear(config.vocab_size, config.hidden_dim, false).weight;
+  weights.positions = linear(config.max_context, config.hidden_dim, false).weight;
+  weights.head = weights.embedding;
+  const int64_t attention_dim = int64_t{config.num_heads} * config.head_dim;
+  for (int32_t i = 0; i < config.num_layers; ++i) {
+    LayerWeights& layer = weights.layers.emplace_back();
+    layer.qkv = linear(config.qkv_features(), config.hidden_dim, config.qkv_bias);
+    layer.attention_out = linear(config.hidden_dim, attention_dim, config.out_bias);
+    layer.mlp_up = linear(config.up_features(), config.hidden_dim, config.mlp_bias);
+    layer.mlp_down = linear(config.hidden_dim, config.ffn_dim, config.mlp_bias);
+  }
+  return weights;
+}
+
+}  // namespace dunlin::engine

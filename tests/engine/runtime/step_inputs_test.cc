@@ -1,0 +1,115 @@
+#include "engine/runtime/step_inputs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/runtime/fake_device.h"
+#include "tests/engine/runtime/small_models.h"
+#include "tests/engine/runtime/step_fixture.h"
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::ElementsAre;
+
+class StepInputsTest : public ::testing::Test {
+ protected:
+  StepInputsTest() {
+    options_.max_sequences = 4;
+    options_.max_tokens_per_step = 32;
+    plan_ = *PlanMemory(SmallGpt2Config(), {Precision::kFp32}, *device_, options_);
+    buffers_ = *StepBuffers::Allocate(plan_, device_.get());
+    inputs_ = std::make_unique<StepInputs>(plan_);
+  }
+  void Stage(const PlanBuilder& builder) {
+    inputs_->Stage(builder.plan(), builder.batch(), 8);
+    ASSERT_EQ(inputs_->Upload(buffers_.get()), kernels::KernelStatus::kOk);
+  }
+  std::vector<int32_t> Tokens(const int32_t* array) const { return {array, array + inputs_->num_tokens()}; }
+
+  FakeDeviceLog log_;
+  FakeSupport support_;
+  std::unique_ptr<kernels::Device> device_ = MakeFakeDevice(&log_, &support_);
+  EngineOptions options_;
+  MemoryPlan plan_;
+  std::unique_ptr<StepBuffers> buffers_;
+  std::unique_ptr<StepInputs> inputs_;
+};
+
+TEST_F(StepInputsTest, LaysOutPrefillAndDecodeBehindEachOther) {
+  PlanBuilder builder({});
+  builder.Add(100, 10, 7, 3, {5, 9}, true);   // the last chunk of a prompt of 10, over a page border
+  builder.Add(200, 4, 16, 1, {3, 1, 7}, true);  // a decode step
+  Stage(builder);
+  EXPECT_THAT(Tokens(inputs_->token_ids()), ElementsAre(107, 108, 109, 216));
+  EXPECT_THAT(Tokens(inputs_->positions()), ElementsAre(7, 8, 9, 16));
+  EXPECT_THAT(Tokens(inputs_->token_page()), ElementsAre(5, 9, 9, 7));
+  EXPECT_THAT(Tokens(inputs_->token_slot()), ElementsAre(7, 0, 1, 0));
+  ASSERT_EQ(inputs_->num_sequences(), 2);
+  EXPECT_EQ(inputs_->spans()[1].query_start, 3);
+  EXPECT_EQ(inputs_->spans()[1].query_len, 1);
+  EXPECT_EQ(inputs_->spans()[1].first_position, 16);
+  EXPECT_EQ(inputs_->spans()[1].page_table_row, 1);
+  EXPECT_EQ(inputs_->page_table_stride(), 3);
+  EXPECT_EQ(inputs_->page_table()[0], 5);
+  EXPECT_EQ(inputs_->page_table()[1], 9);
+  EXPECT_EQ(inputs_->page_table()[3], 3);
+  EXPECT_EQ(inputs_->page_table()[5], 7);
+}
+
+TEST_F(StepInputsTest, PicksTheLastRowOfSequencesThatSample) {
+  PlanBuilder builder({});
+  builder.Add(0, 20, 0, 5, {0}, false);
+  builder.Add(0, 3, 0, 3, {1}, true);
+  builder.Add(0, 2, 4, 1, {2}, true);
+  Stage(builder);
+  ASSERT_EQ(inputs_->head_rows().size(), 2U);
+  EXPECT_EQ(inputs_->head_rows()[0].sequence_index, 1);
+  EXPECT_EQ(inputs_->head_rows()[0].scored_position, -1);
+  EXPECT_EQ(inputs_->head_row_index()[0], 7);
+  EXPECT_EQ(inputs_->head_rows()[1].sequence_index, 2);
+  EXPECT_EQ(inputs_->head_row_index()[1], 8);
+}
+
+// (position, row) of everything scored by a chunk of tokens first .. first + count - 1.
+std::vector<std::pair<int32_t, int32_t>> Scored(const StepInputs& inputs) {
+  std::vector<std::pair<int32_t, int32_t>> scored;
+  for (size_t i = 0; i < inputs.head_rows().size(); ++i) {
+    if (inputs.head_rows()[i].scored_position < 0) continue;
+    scored.emplace_back(inputs.head_rows()[i].scored_position, inputs.head_row_index()[i]);
+  }
+  return scored;
+}
+
+TEST_F(StepInputsTest, ScoresEachPromptTokenByTheRowBeforeIt) {
+  PlanBuilder first({});
+  first.Add(0, 7, 0, 4, {0}, false)->request.sampling.prompt_logprobs = 0;
+  Stage(first);
+  EXPECT_THAT(Scored(*inputs_), ElementsAre(std::pair(1, 0), std::pair(2, 1), std::pair(3, 2), std::pair(4, 3)));
+
+  PlanBuilder second({});
+  Sequence* sequence = second.Add(0, 7, 4, 3, {0}, true);
+  sequence->request.sampling.prompt_logprobs = 0;
+  sequence->scored_prompt = 5;
+  Stage(second);
+  EXPECT_THAT(Scored(*inputs_), ElementsAre(std::pair(5, 0), std::pair(6, 1)));
+  EXPECT_EQ(inputs_->head_rows().size(), 3U);  // and the row that samples
+}
+
+TEST_F(StepInputsTest, DoesNotScoreAgainAfterAPreemption) {
+  PlanBuilder builder({});
+  Sequence* sequence = builder.Add(0, 6, 0, 6, {0}, true);
+  sequence->request.sampling.prompt_logprobs = 2;
+  sequence->scored_prompt = 4;
+  Stage(builder);
+  EXPECT_THAT(Scored(*inputs_), ElementsAre(std::pair(4, 3), std::pair(5, 4)));
+}
+
+TEST_F(StepInputsTest, DiesOnATokenWithoutAPage) {
+  PlanBuilder builder({});
+  builder.Add(0, 9, 0, 9, {0}, true);
+  EXPECT_DEATH(inputs_->Stage(builder.plan(), builder.batch(), 8), "a planned token has no page");
+}
+
+}  // namespace
+}  // namespace dunlin::engine
