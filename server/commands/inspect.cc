@@ -1,0 +1,134 @@
+// `dunlin inspect DIR`: what would be loaded, from the headers alone, and which profiles this machine offers for it.
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/inspect.h"
+#include "engine/runtime/profiles.h"
+#include "kernels/api/device.h"
+#include "server/commands/command.h"
+#include "server/status_name.h"
+
+namespace dunlin::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct InspectOptions {
+  std::string directory;
+  std::string random_shape;
+  bool json = false;
+};
+
+constexpr engine::Precision kAll[] = {engine::Precision::kFp32, engine::Precision::kBf16, engine::Precision::kFp16,
+                                      engine::Precision::kFp8};
+
+Json ProfileJson(const engine::ProfileSupport& row) {
+  return {{"device", Name(row.profile.device)},
+          {"attention_backend", Name(row.profile.attention_backend)},
+          {"precision", Name(row.profile.precision)},
+          {"supported", row.supported},
+          {"reasons", row.reasons}};
+}
+
+// The CPU's rows, then CUDA's, which say why where no such device opens.
+Json ProfilesJson(const engine::ModelConfig& config, const kernels::Device& cpu) {
+  Json rows = Json::array();
+  const engine::ProfileTable table(config, {std::begin(kAll), std::end(kAll)}, cpu, engine::EngineOptions());
+  for (const engine::ProfileSupport& row : table.rows()) rows.push_back(ProfileJson(row));
+  std::string reason;
+  if (kernels::OpenDevice(kernels::DeviceKind::kCuda, {}, &reason) != nullptr) return rows;
+  for (engine::ProfileSupport row : table.rows()) {
+    row.profile.device = kernels::DeviceKind::kCuda;
+    row.supported = false;
+    row.reasons = {reason};
+    rows.push_back(ProfileJson(row));
+  }
+  return rows;
+}
+
+Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu) {
+  const engine::ModelConfig& config = summary.config;
+  Json json = {{"architecture", config.architecture},   {"parameters", summary.num_parameters},
+               {"layers", config.num_layers},           {"hidden_dim", config.hidden_dim},
+               {"heads", config.num_heads},             {"kv_heads", config.num_kv_heads},
+               {"head_dim", config.head_dim},           {"vocab_size", config.vocab_size},
+               {"max_context_tokens", config.max_context}};
+  for (const engine::Precision precision : kAll) {
+    json["weights_bytes"][Name(precision)] = summary.weight_bytes[static_cast<size_t>(precision)];
+  }
+  for (const auto& kv : summary.kv_bytes_per_token) json["kv_bytes_per_token"][Name(kv.dtype)] = kv.bytes_per_token;
+  json["profiles"] = ProfilesJson(config, cpu);
+  json["warnings"] = summary.warnings;
+  return json;
+}
+
+void PrintTable(const Json& json) {
+  for (const auto& [key, value] : json.items()) {
+    if (key != "profiles" && key != "warnings") std::cout << absl::StreamFormat("%-20s %s\n", key, value.dump());
+  }
+  std::cout << absl::StreamFormat("\n%-7s %-10s %-10s %s\n", "device", "backend", "precision", "supported");
+  for (const Json& row : json["profiles"]) {
+    const bool supported = row["supported"].get<bool>();
+    const auto reasons = row["reasons"].get<std::vector<std::string>>();
+    std::cout << absl::StreamFormat("%-7s %-10s %-10s %s\n", row["device"].get<std::string>(),
+                                    row["attention_backend"].get<std::string>(), row["precision"].get<std::string>(),
+                                    supported ? "yes" : absl::StrCat("no: ", absl::StrJoin(reasons, "; ")));
+  }
+  for (const Json& warning : json["warnings"]) std::cout << "warning: " << warning.get<std::string>() << "\n";
+}
+
+int RunInspect(const InspectOptions& options) {
+  std::string error;
+  const auto cpu = kernels::OpenDevice(kernels::DeviceKind::kCpu, {}, &error);
+  if (cpu == nullptr) {
+    std::cerr << "cpu: " << error << "\n";
+    return kExitFailed;
+  }
+  engine::ModelSource source;
+  source.path = options.directory;
+  source.random_shape = options.random_shape;
+  const absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(source, *cpu->ops);
+  if (!summary.ok()) {
+    const std::string message(summary.status().message());
+    const std::string code = StatusName(summary.status().code());
+    if (options.json) {
+      std::cout << Json{{"error", {{"code", code}, {"message", message}, {"details", Json::array()}}}}.dump() << "\n";
+    } else {
+      std::cerr << code << ": " << message << "\n";
+    }
+    return kExitFailed;
+  }
+  const Json json = SummaryJson(*summary, *cpu);
+  if (options.json) {
+    std::cout << json.dump() << "\n";
+  } else {
+    PrintTable(json);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+std::function<int()> SetUpInspect(CLI::App* subcommand) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::Option* directory = subcommand->add_option("directory", options->directory, "A Hugging Face model directory");
+  CLI::Option* shape = subcommand->add_option("--shape", options->random_shape,
+                                              "Instead: gpt2-124m, gpt2-xl, llama-1b, llama-8b or a config.json");
+  directory->excludes(shape);
+  subcommand->add_flag("--json", options->json, "Print one JSON object");
+  return [options] {
+    if (options->directory.empty() == options->random_shape.empty()) {
+      std::cerr << "give a model directory or --shape\n";
+      return kExitUsage;
+    }
+    return RunInspect(*options);
+  };
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,97 @@
+#include "server/load_models.h"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/sampling_defaults.h"
+#include "engine/runtime/model_runtime.h"
+#include "server/monotonic_clock.h"
+
+namespace dunlin::server {
+namespace {
+
+absl::Status Named(const std::string& model_name, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("model \"", model_name, "\": ", status.message()));
+}
+
+double Seconds(engine::TimeNs from) { return static_cast<double>(MonotonicNs() - from) * 1e-9; }
+
+void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine::TimeNs start) {
+  spdlog::info("model \"{}\": {} with {} parameters on {}, {:.2f} s", settings.name, model.config().architecture,
+               model.num_parameters(), model.device()->description, Seconds(start));
+  for (const engine::Precision precision : model.precisions()) {
+    spdlog::info("model \"{}\": {} weights {} bytes", settings.name, Name(precision), model.weight_bytes(precision));
+  }
+  for (const std::string& warning : model.warnings()) spdlog::warn("model \"{}\": {}", settings.name, warning);
+}
+
+// Random weights have no words; a directory without a tokenizer serves token ids alone.
+absl::StatusOr<std::unique_ptr<engine::Tokenizer>> LoadTokenizer(const ModelSettings& settings, int64_t vocab_size) {
+  const std::string& path = settings.source.path;
+  if (path.empty() || !std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json")) {
+    spdlog::warn("model \"{}\": no tokenizer.json; it takes token ids alone", settings.name);
+    return std::unique_ptr<engine::Tokenizer>();
+  }
+  return engine::Tokenizer::Load(path, vocab_size);
+}
+
+}  // namespace
+
+kernels::DeviceKind DeviceKindOf(const ModelSettings& settings) {
+  return settings.device == "cuda" ? kernels::DeviceKind::kCuda : kernels::DeviceKind::kCpu;
+}
+
+absl::StatusOr<std::unique_ptr<kernels::Device>> OpenModelDevice(const ModelSettings& settings,
+                                                                 const kernels::DeviceOptions& options) {
+  const kernels::DeviceKind kind = DeviceKindOf(settings);
+  std::string error;
+  std::unique_ptr<kernels::Device> device = kernels::OpenDevice(kind, options, &error);
+  if (device == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("model \"", settings.name, "\": device ", Name(kind), " cannot be opened: ", error));
+  }
+  return device;
+}
+
+absl::Status LoadModel(const ModelSettings& settings, kernels::Device* device, ServerMetrics* metrics,
+                       ModelRegistry* registry) {
+  if (absl::Status status = engine::CheckBackendsEnabled(settings.engine); !status.ok()) return status;
+  const engine::TimeNs start = MonotonicNs();
+  auto served = std::make_unique<ServedModel>();
+  served->name = settings.name;
+
+  auto model = engine::Model::Load(settings.source, device);
+  if (!model.ok()) return Named(settings.name, model.status());
+  served->model = *std::move(model);
+  const engine::ModelConfig& config = served->model->config();
+
+  auto tokenizer = LoadTokenizer(settings, config.vocab_size);
+  if (!tokenizer.ok()) return Named(settings.name, tokenizer.status());
+  served->tokenizer = *std::move(tokenizer);
+
+  served->profiles = std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine);
+  if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
+  if (!settings.source.path.empty()) {
+    auto defaults = engine::ReadSamplingDefaults(settings.source.path);
+    if (!defaults.ok()) return Named(settings.name, defaults.status());
+    served->sampling_defaults = *defaults;
+  }
+
+  auto runtime = engine::ModelRuntime::Create(served->model.get(), settings.engine);
+  if (!runtime.ok()) return Named(settings.name, runtime.status());
+  LogLoaded(settings, *served->model, start);
+  spdlog::info("model \"{}\": {} KV pages, memory plan: {}", settings.name, (*runtime)->num_pages(),
+               engine::Describe((*runtime)->memory_plan()));
+
+  served->engine = std::make_unique<engine::Engine>(settings.engine, config, *std::move(runtime), &MonotonicNs,
+                                                    metrics->step_observer(settings.name));
+  metrics->Watch(settings.name, served->engine.get());
+  registry->Add(std::move(served));
+  return absl::OkStatus();
+}
+
+}  // namespace dunlin::server

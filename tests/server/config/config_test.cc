@@ -1,0 +1,158 @@
+// The loader against the key table: defaults, overrides, and each way a config can be wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "server/config/config.h"
+#include "server/config/key_table.h"
+#include "server/config/validate.h"
+
+namespace dunlin::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  ConfigTest() { std::filesystem::create_directories(folder_); }
+  ~ConfigTest() override { std::filesystem::remove_all(folder_); }
+
+  absl::StatusOr<Config> Load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+    std::ofstream(folder_ + "/config.json") << text;
+    return LoadConfig(folder_ + "/config.json", overrides);
+  }
+
+  const std::string folder_ = testing::TempDir() + "dunlin_config_" + std::to_string(getpid());
+};
+
+constexpr char kSmallest[] = R"({"models": [{"name": "m", "path": "here"}]})";
+
+TEST_F(ConfigTest, FillsInDefaultsFromTheTable) {
+  const auto config = Load(kSmallest);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->grpc_address, "127.0.0.1:50051");
+  EXPECT_EQ(config->http_address, "127.0.0.1:8080");
+  ASSERT_EQ(config->models.size(), 1U);
+  EXPECT_EQ(config->models[0].source.precisions, std::vector{engine::Precision::kBf16});
+  EXPECT_EQ(config->models[0].engine.kv_memory_bytes, 268435456U);
+  EXPECT_TRUE(config->models[0].engine.enable_flash);
+  EXPECT_EQ(config->limits.max_unsent_tokens, 1024);
+}
+
+TEST_F(ConfigTest, TakesModelPathsFromTheFilesFolder) {
+  const auto config = Load(kSmallest);
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->models[0].source.path, std::filesystem::absolute(folder_ + "/here").lexically_normal().string());
+}
+
+TEST_F(ConfigTest, TakesOverriddenPathsAsGiven) {
+  const auto config = Load(kSmallest, {"models.0.path=there"});
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->models[0].source.path, "there");
+}
+
+TEST_F(ConfigTest, AllowsComments) {
+  EXPECT_TRUE(Load("// why\n{\"models\": [/* one */ {\"name\": \"m\", \"path\": \"p\"}]}").ok());
+}
+
+TEST_F(ConfigTest, OverridesTakeJsonOrWords) {
+  const auto config = Load(kSmallest, {"listen.grpc=127.0.0.1:0", "scheduler.max_sequences=3",
+                                       "models.0.precisions=[\"fp8\",\"fp32\"]", "attention.enable_math=false"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->grpc_address, "127.0.0.1:0");
+  EXPECT_EQ(config->models[0].engine.max_sequences, 3);
+  EXPECT_FALSE(config->models[0].engine.enable_math);
+  EXPECT_EQ(config->models[0].source.precisions, (std::vector{engine::Precision::kFp8, engine::Precision::kFp32}));
+}
+
+TEST_F(ConfigTest, MissingFileIsNotFound) {
+  EXPECT_EQ(LoadConfig(folder_ + "/none.json", {}).status().code(), absl::StatusCode::kNotFound);
+}
+
+struct BadConfig {
+  const char* text;
+  const char* message;
+};
+
+const BadConfig kBadConfigs[] = {
+    {"{", "parse error"},
+    {"[]", "the config is []; limit is an object"},
+    {"{}", "models must be given"},
+    {R"({"models": []})", "models has 0 entries; limit is [1, 16]"},
+    {R"({"models": {}})", "models is {}; limit is a list"},
+    {R"({"models": [{"path": "p"}]})", "models[0].name must be given"},
+    {R"({"models": [{"name": "m"}]})", "models[0].path must be given"},
+    {R"({"models": [{"name": "", "path": "p"}]})", "models[0].name is \"\"; limit is [1, 128] bytes"},
+    {R"({"models": [{"name": "m", "path": "p", "presicions": []}]})", "models[0].presicions is not a config key"},
+    {R"({"models": [{"name": "m", "path": "p"}], "listen": {"tcp": "x"}})", "listen.tcp is not a config key"},
+    {R"({"models": [{"name": "m", "path": "p"}], "limit": 3})", "limit is not a config key"},
+    {R"({"models": [{"name": "m", "path": "p"}], "listen": 3})", "listen is 3; limit is an object"},
+    {R"({"models": [{"name": "m", "path": "p", "precisions": ["int8"]}]})",
+     "models[0].precisions[0] is \"int8\"; limit is one of fp32, bf16, fp16, fp8"},
+    {R"({"models": [{"name": "m", "path": "p", "precisions": ["fp8", "fp8"]}]})",
+     "models[0].precisions[1] is \"fp8\"; limit is each word once"},
+    {R"({"models": [{"name": "m", "path": "p", "precisions": []}]})", "models[0].precisions is []; limit is [1, 4]"},
+    {R"({"models": [{"name": "m", "path": "p", "fp8": {"recipe": "delayed"}}]})",
+     "models[0].fp8.recipe is \"delayed\"; limit is one of per_token"},
+    {R"({"models": [{"name": "m", "path": "p", "kv_cache": {"memory_bytes": 5}}]})",
+     "models[0].kv_cache.memory_bytes is 5; limit is [1048576, 1099511627776]"},
+    {R"({"models": [{"name": "m", "path": "p"}], "scheduler": {"max_sequences": 0}})",
+     "scheduler.max_sequences is 0; limit is [1, 1024]"},
+    {R"({"models": [{"name": "m", "path": "p"}], "scheduler": {"max_sequences": 1e99}})",
+     "scheduler.max_sequences is 1e+99; limit is an integer"},
+    {R"({"models": [{"name": "m", "path": "p"}], "scheduler": {"max_sequences": 18446744073709551615}})",
+     "limit is [1, 1024]"},
+    {R"({"models": [{"name": "m", "path": "p"}], "attention": {"enable_flash": "yes"}})",
+     "attention.enable_flash is \"yes\"; limit is true or false"},
+    {R"({"models": [{"name": "m", "path": "p"}], "log": {"level": "loud"}})",
+     "log.level is \"loud\"; limit is one of debug, info, warn, error"},
+    {R"({"models": [{"name": "m", "path": "p"}, {"name": "m", "path": "q"}]})", "models[1].name is \"m\""},
+    {R"({"models": [{"name": "m", "weights": "random"}]})", "models[0].shape must be given with random weights"},
+};
+
+TEST_F(ConfigTest, NamesPathValueAndLimitOfEveryFault) {
+  for (const BadConfig& bad : kBadConfigs) {
+    const auto config = Load(bad.text);
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << bad.text;
+    EXPECT_THAT(std::string(config.status().message()), HasSubstr(bad.message)) << bad.text;
+  }
+}
+
+TEST_F(ConfigTest, RefusesOverridesThatPointNowhere) {
+  for (const char* assignment : {"models.7.path=x", "models.x.path=y", "=3", "listen", "models.0.name.deep=1"}) {
+    EXPECT_EQ(Load(kSmallest, {assignment}).status().code(), absl::StatusCode::kInvalidArgument) << assignment;
+  }
+}
+
+TEST(ConfigKeys, EveryDefaultPassesItsOwnCheck) {
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.default_json == nullptr) continue;
+    EXPECT_FALSE(nlohmann::json::parse(key.default_json, nullptr, false).is_discarded()) << key.path;
+    EXPECT_GT(std::string(key.description).size(), 10U) << key.path;
+  }
+  nlohmann::ordered_json document = nlohmann::ordered_json::parse(R"({"models": [{"name": "m"}]})");
+  ASSERT_TRUE(CheckAndComplete(&document).ok());
+  EXPECT_TRUE(CheckAndComplete(&document).ok()) << "a completed document is valid";
+}
+
+TEST(ConfigKeys, SchemaInTheTreeIsTheTables) {
+  std::ifstream file(DUNLIN_SOURCE_DIR "/configs/schema.json");
+  const auto schema = nlohmann::ordered_json::parse(file, nullptr, false);
+  EXPECT_EQ(schema, ConfigSchema()) << "run: dunlin schema > configs/schema.json";
+}
+
+TEST(Configs, EveryConfigInTheTreeLoads) {
+  for (const char* name : {"demo", "cpu"}) {
+    const auto config = LoadConfig(std::string(DUNLIN_SOURCE_DIR "/configs/") + name + ".json", {});
+    EXPECT_TRUE(config.ok()) << config.status();
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::server

@@ -1,0 +1,108 @@
+// The series: their names are a golden file, their values follow the records.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "server/metrics/engine_series.h"
+#include "server/metrics/server_metrics.h"
+
+#include <prometheus/text_serializer.h>
+
+namespace dunlin::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr engine::TimeNs kMs = 1000000;
+
+RequestRecord Served() {
+  RequestRecord record;
+  record.model = "m";
+  record.profile = engine::ExecutionProfile{};
+  record.finish_reason = "length";
+  record.prompt_tokens = 12;
+  record.completion_tokens = 5;
+  record.max_tokens = 5;
+  record.arrival = 100 * kMs;
+  record.first_scheduled = 110 * kMs;
+  record.first_token = 130 * kMs;
+  record.finished = 170 * kMs;
+  return record;
+}
+
+// "name type" of every family, from the text form.
+std::set<std::string> Families(const std::string& text) {
+  std::set<std::string> found;
+  std::istringstream lines(text);
+  const std::regex type_line("^# TYPE (\\S+) (\\S+)$");
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, match, type_line)) found.insert(match[1].str() + " " + match[2].str());
+  }
+  return found;
+}
+
+TEST(ServerMetrics, NamesAreTheGoldenFiles) {
+  ServerMetrics metrics({"m"});
+  metrics.OnFinished(Served());
+  RequestRecord refused;
+  refused.model = "m";
+  refused.status = absl::ResourceExhaustedError("full");
+  refused.refusal_reason = "QUEUE_FULL";
+  metrics.OnFinished(refused);
+  const std::string engines = prometheus::TextSerializer().Serialize(EngineSeries({{"m", engine::EngineStats{}}}));
+  std::ifstream file(DUNLIN_SOURCE_DIR "/tests/server/metrics/metric_names.txt");
+  std::set<std::string> golden;
+  for (std::string line; std::getline(file, line);) golden.insert(line);
+  EXPECT_EQ(Families(metrics.Render() + engines), golden);
+}
+
+TEST(ServerMetrics, CountsByBackendPrecisionAndStatus) {
+  ServerMetrics metrics({"m"});
+  metrics.OnFinished(Served());
+  metrics.OnFinished(Served());
+  RequestRecord refused;
+  refused.model = "unknown";
+  refused.status = absl::NotFoundError("no such model");
+  refused.refusal_reason = "MODEL_NOT_FOUND";
+  metrics.OnFinished(refused);
+  const std::string text = metrics.Render();
+  EXPECT_THAT(text, HasSubstr("dunlin_requests_total{attention_backend=\"flash\",precision=\"bf16\",status=\"OK\"} 2"));
+  EXPECT_THAT(text,
+              HasSubstr("dunlin_requests_total{attention_backend=\"none\",precision=\"none\",status=\"NOT_FOUND\"} 1"));
+  EXPECT_THAT(text, HasSubstr("dunlin_refusals_total{reason=\"MODEL_NOT_FOUND\"} 1"));
+  EXPECT_THAT(text, Not(HasSubstr("unknown"))) << "a client cannot make a time series";
+}
+
+TEST(ServerMetrics, IntervalsAreThoseOfTheRecord) {
+  ServerMetrics metrics({"m"});
+  metrics.OnFinished(Served());
+  metrics.OnTokenInterval("m", 10 * kMs);
+  const std::string text = metrics.Render();
+  EXPECT_THAT(text, HasSubstr("vllm:request_queue_time_seconds_sum{model_name=\"m\"} 0.01\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:time_to_first_token_seconds_sum{model_name=\"m\"} 0.03\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_decode_time_seconds_sum{model_name=\"m\"} 0.04\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_time_per_output_token_seconds_sum{model_name=\"m\"} 0.01\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:inter_token_latency_seconds_count{model_name=\"m\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_success_total{finished_reason=\"length\",model_name=\"m\"} 1\n"));
+}
+
+TEST(EngineSeries, ReadsTheSnapshot) {
+  engine::EngineStats stats;
+  stats.pages_used = 3;
+  stats.pages_total = 12;
+  stats.generation_tokens = 77;
+  const std::string text = prometheus::TextSerializer().Serialize(EngineSeries({{"m", stats}}));
+  EXPECT_THAT(text, HasSubstr("dunlin_kv_pages_used{model_name=\"m\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:kv_cache_usage_perc{model_name=\"m\"} 0.25\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:generation_tokens_total{model_name=\"m\"} 77\n"));
+}
+
+}  // namespace
+}  // namespace dunlin::server
