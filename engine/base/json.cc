@@ -56,6 +56,8 @@ absl::StatusOr<json> ParseJsonObject(std::string_view text, std::string_view whe
   const auto error = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat(AbslView(where), ": ", what));
   };
+  // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
+  if (text.find('\0') != std::string_view::npos) return error("not valid JSON: it holds a NUL byte");
   StrictnessCheck check;
   json value;
   try {

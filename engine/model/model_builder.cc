@@ -14,7 +14,7 @@ namespace {
 
 // Rows are staged this many bytes at a time: far above the cost of a read call, far below any model.
 constexpr int64_t kStagingBytes = int64_t{16} << 20;
-constexpr int64_t kRowMultiple = 64;  // chunks end between the panels of every packed layout
+constexpr int64_t kRowMultiple = 192;  // chunks end between the panels of a packed layout, 48 or 64 rows each
 
 absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
   return absl::InternalError(absl::StrCat(what, " failed on the device: ", kernels::Name(status)));

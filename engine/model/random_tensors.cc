@@ -67,22 +67,31 @@ const TensorInfo* RandomTensors::Find(std::string_view name) const {
 
 absl::Status RandomTensors::Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const {
   const Entry& entry = entries_.find(tensor.name)->second;
-  const uint64_t first = first_byte / sizeof(uint16_t);
-  const uint64_t last = first + out.size() / sizeof(uint16_t);
-  const auto store = [&](uint64_t index, uint16_t value) {
-    if (index < first || index >= last) return;
-    std::memcpy(out.data() + (index - first) * sizeof(value), &value, sizeof(value));
-  };
-  if (entry.fill != Fill::kNormal) {
-    for (uint64_t i = first; i < last; ++i) store(i, entry.fill == Fill::kOne ? kBf16One : uint16_t{0});
+  const size_t count = out.size() / sizeof(uint16_t);
+  if (entry.fill == Fill::kNormal) {
+    FillNormal(entry.stream, first_byte / sizeof(uint16_t), count, out.data());
     return absl::OkStatus();
   }
-  for (uint64_t pair = first / 2; pair < (last + 1) / 2; ++pair) {
-    const ByteSums sums = SumBytes(Mix(entry.stream + pair));
-    store(2 * pair, bf16_values_[sums.low]);
-    store(2 * pair + 1, bf16_values_[sums.high]);
-  }
+  const uint16_t value = entry.fill == Fill::kOne ? kBf16One : uint16_t{0};
+  for (size_t i = 0; i < count; ++i) std::memcpy(out.data() + i * sizeof(value), &value, sizeof(value));
   return absl::OkStatus();
+}
+
+// Elements [first, first + count) of a stream. Two elements share one hash, so that the loop runs over whole pairs.
+void RandomTensors::FillNormal(uint64_t stream, uint64_t first, size_t count, std::byte* out) const {
+  const auto element = [&](uint64_t index) {
+    const ByteSums sums = SumBytes(Mix(stream + index / 2));
+    return bf16_values_[index % 2 == 0 ? sums.low : sums.high];
+  };
+  const auto store = [&](size_t at, uint16_t value) { std::memcpy(out + at * sizeof(value), &value, sizeof(value)); };
+  size_t i = 0;
+  if (first % 2 != 0 && i < count) store(i++, element(first));
+  for (; i + 1 < count; i += 2) {
+    const ByteSums sums = SumBytes(Mix(stream + (first + i) / 2));
+    store(i, bf16_values_[sums.low]);
+    store(i + 1, bf16_values_[sums.high]);
+  }
+  if (i < count) store(i, element(first + i));
 }
 
 std::vector<const TensorInfo*> RandomTensors::List() const {

@@ -33,6 +33,8 @@ class RandomTensors final : public TensorSource {
     Fill fill;
     uint64_t stream;  // mixes seed and name
   };
+  void FillNormal(uint64_t stream, uint64_t first, size_t count, std::byte* out) const;
+
   static constexpr size_t kNumValues = 4 * 255 + 1;  // sums of four bytes
 
   std::map<std::string, Entry, std::less<>> entries_;

@@ -173,6 +173,8 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(std::string_view 
     return Invalid(absl::StrCat("header has ", header.size(), " bytes; limit is ", kMaxHeaderBytes));
   }
   if (!header.starts_with('{')) return Invalid("header does not start with '{'");
+  // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
+  if (header.find('\0') != std::string_view::npos) return Invalid("header holds a NUL byte");
   HeaderHandler handler;
   if (!json::sax_parse(header.begin(), header.end(), &handler)) return Invalid(handler.fault);
 

@@ -1,0 +1,57 @@
+#include "engine/base/json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Nested(size_t depth) {
+  return R"({"a":)" + std::string(depth - 1, '[') + "1" + std::string(depth - 1, ']') + "}";
+}
+
+TEST(ParseJsonObject, TakesAnObject) {
+  const auto value = ParseJsonObject(R"({"a": {"b": [1, 2.5, null]}, "b": "ü"})", "f.json");
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ((*value)["a"]["b"][0], 1);
+}
+
+TEST(ParseJsonObject, RefusesWhatIsNotStrict) {
+  const struct {
+    std::string text;
+    const char* message;
+  } cases[] = {
+      {"", "not valid JSON"},
+      {"{", "not valid JSON"},
+      {"[]", "not a JSON object"},
+      {"1", "not a JSON object"},
+      {"{} {}", "not valid JSON"},
+      {R"({"a": NaN})", "not valid JSON"},
+      {R"({"a": Infinity})", "not valid JSON"},
+      {R"({"a": 1e999})", "not valid JSON"},
+      {"{\"a\": \"\xFF\"}", "not valid JSON"},
+      {std::string("{}\0", 3), "not valid JSON"},
+      {R"({"a": 1, "a": 2})", "key 'a' appears twice"},
+      {R"({"x": [{"a": 1, "b": 2, "a": 3}]})", "key 'a' appears twice"},
+      {R"({"a": 1, "\u0061": 2})", "key 'a' appears twice"},
+      {Nested(kMaxJsonDepth + 1), "nested deeper than 32"},
+      {Nested(100'000), "nested deeper than 32"},
+  };
+  for (const auto& c : cases) {
+    const auto value = ParseJsonObject(c.text, "f.json");
+    ASSERT_FALSE(value.ok()) << c.text.substr(0, 80);
+    EXPECT_EQ(value.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(value.status().message()), HasSubstr(c.message));
+    EXPECT_THAT(std::string(value.status().message()), HasSubstr("f.json: "));
+  }
+  EXPECT_TRUE(ParseJsonObject(Nested(kMaxJsonDepth), "f.json").ok());
+  EXPECT_TRUE(ParseJsonObject(R"({"a": {"k": 1}, "b": {"k": 2}})", "f.json").ok());
+}
+
+}  // namespace
+}  // namespace dunlin::engine
