@@ -6,8 +6,7 @@
 // Owner: the request. Thread rule: one thread at a time.
 // Source: Knuth, Morris & Pratt 1977, one automaton for each stop string.
 
-#ifndef DUNLIN_ENGINE_TEXT_STOP_MATCHER_H_
-#define DUNLIN_ENGINE_TEXT_STOP_MATCHER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -66,5 +65,3 @@ class StopMatcher {
 };
 
 }  // namespace dunlin::engine
-
-#endif  // DUNLIN_ENGINE_TEXT_STOP_MATCHER_H_

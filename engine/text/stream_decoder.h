@@ -5,8 +5,7 @@
 // SentencePiece byte tokens, the run of byte tokens that is still open (see Push).
 // Owner: the request. Thread rule: one thread at a time.
 
-#ifndef DUNLIN_ENGINE_TEXT_STREAM_DECODER_H_
-#define DUNLIN_ENGINE_TEXT_STREAM_DECODER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -31,7 +30,7 @@ class StreamDecoder {
   // skip_special: as in Tokenizer::Decode; also leaves special tokens of the context out of sight.
   // The stream keeps what it needs of `tokenizer` alive itself.
   // Errors: INVALID_ARGUMENT (a negative id, more than kMaxTokenIds).
-  static absl::StatusOr<StreamDecoder> Create(const Tokenizer& tokenizer, std::span<const int32_t> context = {},
+  static absl::StatusOr<StreamDecoder> Create(const Tokenizer& tokenizer, std::span<const TokenId> context = {},
                                               bool skip_special = true);
 
   ~StreamDecoder();
@@ -43,8 +42,8 @@ class StreamDecoder {
   // U+FFFD when any part of it is broken, so nothing of it is certain before.
   // Errors: INVALID_ARGUMENT (a negative id, more than kMaxTokenIds over the stream's life);
   //   FAILED_PRECONDITION (after Finish). The stream's state is unchanged by a refused call.
-  absl::StatusOr<std::string> Push(std::span<const int32_t> ids);
-  absl::StatusOr<std::string> Push(int32_t id) { return Push(std::span<const int32_t>(&id, 1)); }
+  absl::StatusOr<std::string> Push(std::span<const TokenId> ids);
+  absl::StatusOr<std::string> Push(TokenId id) { return Push(std::span<const TokenId>(&id, 1)); }
 
   // The rest: what was held, an unfinished character as U+FFFD. Once.
   // Errors: FAILED_PRECONDITION (called twice).
@@ -60,5 +59,3 @@ class StreamDecoder {
 };
 
 }  // namespace dunlin::engine
-
-#endif  // DUNLIN_ENGINE_TEXT_STREAM_DECODER_H_

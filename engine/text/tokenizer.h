@@ -5,8 +5,7 @@
 // they belong on the text pool, never on a gRPC callback thread or the engine thread.
 // Source: tokenizer.json as written by Hugging Face `tokenizers` 0.23.
 
-#ifndef DUNLIN_ENGINE_TEXT_TOKENIZER_H_
-#define DUNLIN_ENGINE_TEXT_TOKENIZER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/types.h"
 
 struct dunlin_text_tokenizer;  // the C ABI's handle, engine/text/rust/include/dunlin_text.h
 
@@ -61,37 +61,38 @@ class Tokenizer {
 
   // Token ids of `text` (valid UTF-8, NUL allowed, at most kMaxTextBytes). An empty text gives what
   // add_special_tokens adds, else nothing. Each id is in [0, vocab_size()).
-  // Errors: INVALID_ARGUMENT (not UTF-8, too long, or a text that the model's own pre-tokenizer
-  //   pattern cannot split within its step limit). Messages never quote the text.
-  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, const EncodeOptions& options = {}) const;
+  // Errors: INVALID_ARGUMENT (not UTF-8, too long, a letter that the vocabulary cannot spell);
+  //   INTERNAL (the pattern of tokenizer.json backtracks beyond its step limit). Messages never
+  //   quote the text.
+  absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   // Text of `ids` (at most kMaxTokenIds): always valid UTF-8; bytes that form no character become
   // U+FFFD. skip_special drops the special tokens. An id without a token (a padded embedding row)
   // adds nothing. For text that arrives token by token use StreamDecoder.
   // Errors: INVALID_ARGUMENT (a negative id, too many ids).
-  absl::StatusOr<std::string> Decode(std::span<const int32_t> ids, bool skip_special = true) const;
+  absl::StatusOr<std::string> Decode(std::span<const TokenId> ids, bool skip_special = true) const;
 
   // Greatest token id + 1, added tokens included; ids in between may be unused.
   int64_t vocab_size() const { return vocab_size_; }
 
   // Id of the token that is spelled `token` in the vocabulary ("Ġthe", "</s>"), if there is one.
-  std::optional<int32_t> TokenToId(std::string_view token) const;
+  std::optional<TokenId> TokenToId(std::string_view token) const;
 
   // The token as the vocabulary spells it. Errors: OUT_OF_RANGE (no token has this id).
-  absl::StatusOr<std::string> TokenText(int32_t id) const;
+  absl::StatusOr<std::string> TokenText(TokenId id) const;
 
   // The bytes that the token stands for inside a text; single bytes of a character are possible:
   // the caller must not expect UTF-8. Errors: OUT_OF_RANGE (no token has this id).
-  absl::StatusOr<std::string> TokenBytes(int32_t id) const;
+  absl::StatusOr<std::string> TokenBytes(TokenId id) const;
 
   // Ids of the tokens marked `special`, ascending. IsSpecial is false for any other number.
-  const std::vector<int32_t>& special_token_ids() const { return special_token_ids_; }
-  bool IsSpecial(int32_t id) const;
+  const std::vector<TokenId>& special_token_ids() const { return special_token_ids_; }
+  bool IsSpecial(TokenId id) const;
 
   // bos_token and eos_token of tokenizer_config.json, where named. (Which ids end a generation is
   // the model's generation_config.json; this is the tokenizer's own view.)
-  std::optional<int32_t> bos_token_id() const { return bos_token_id_; }
-  std::optional<int32_t> eos_token_id() const { return eos_token_id_; }
+  std::optional<TokenId> bos_token_id() const { return bos_token_id_; }
+  std::optional<TokenId> eos_token_id() const { return eos_token_id_; }
 
  private:
   friend class StreamDecoder;
@@ -101,11 +102,9 @@ class Tokenizer {
 
   dunlin_text_tokenizer* handle_;  // owned, never null
   int64_t vocab_size_;
-  std::vector<int32_t> special_token_ids_;
-  std::optional<int32_t> bos_token_id_;
-  std::optional<int32_t> eos_token_id_;
+  std::vector<TokenId> special_token_ids_;
+  std::optional<TokenId> bos_token_id_;
+  std::optional<TokenId> eos_token_id_;
 };
 
 }  // namespace dunlin::engine
-
-#endif  // DUNLIN_ENGINE_TEXT_TOKENIZER_H_

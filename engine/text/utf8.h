@@ -1,8 +1,7 @@
 // UTF-8 validity, for text that did not come through a checked door. Pure functions.
 // Source: The Unicode Standard 15, table 3-7 (no overlong forms, no surrogates, <= U+10FFFF).
 
-#ifndef DUNLIN_ENGINE_TEXT_UTF8_H_
-#define DUNLIN_ENGINE_TEXT_UTF8_H_
+#pragma once
 
 #include <string_view>
 
@@ -12,5 +11,3 @@ namespace dunlin::engine {
 bool IsValidUtf8(std::string_view text);
 
 }  // namespace dunlin::engine
-
-#endif  // DUNLIN_ENGINE_TEXT_UTF8_H_

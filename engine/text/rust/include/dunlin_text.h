@@ -1,0 +1,108 @@
+// The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h and
+// stream_decoder.h.
+//
+// Rules of every function:
+//  - A status is 0 or a number of absl::StatusCode. Where one is not 0, the outputs are untouched and `error` (may be
+//    null) holds a message, NUL-terminated, cut at a character border to its capacity. No panic and no exception
+//    crosses.
+//  - Inputs belong to the caller and are only read during the call; a null pointer with size 0 is an empty input.
+//  - A dunlin_text_bytes or dunlin_text_ids that was filled belongs to the caller, who gives it back once with its
+//    _free function. A handle belongs to whoever created it, until its _free. Freeing null or an empty buffer is a
+//    no-op.
+//  - A tokenizer may be used by any number of threads at once; a stream by one at a time.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dunlin_text_tokenizer dunlin_text_tokenizer;
+typedef struct dunlin_text_stream dunlin_text_stream;
+
+typedef struct {
+  uint8_t* data;  // [size]
+  size_t size;
+  size_t capacity;  // the allocator's; leave as is
+} dunlin_text_bytes;
+
+typedef struct {
+  int32_t* data;  // [size], each in [0, 2^22)
+  size_t size;
+  size_t capacity;  // the allocator's; leave as is
+} dunlin_text_ids;
+
+typedef struct {
+  char message[512];
+} dunlin_text_error;
+
+typedef struct {
+  int64_t vocab_size;    // greatest id + 1
+  int64_t bos_token_id;  // -1: not named
+  int64_t eos_token_id;  // -1: not named
+} dunlin_text_facts;
+
+// Limits, as compiled into the library.
+typedef struct {
+  size_t text_bytes;
+  size_t token_ids;
+  size_t tokenizer_json_bytes;
+  int64_t vocab_size;
+} dunlin_text_limits;
+
+void dunlin_text_get_limits(dunlin_text_limits* limits);
+void dunlin_text_bytes_free(dunlin_text_bytes* bytes);
+void dunlin_text_ids_free(dunlin_text_ids* ids);
+
+// --- Tokenizer ----------------------------------------------------------------------------------------------------
+
+// Loads a model directory, or the two files from memory (config may be empty). vocab_limit: embedding rows, every id is
+// below; 0: none. Errors: NOT_FOUND, INVALID_ARGUMENT.
+int32_t dunlin_text_tokenizer_load(const uint8_t* dir, size_t dir_size, int64_t vocab_limit,
+                                   dunlin_text_tokenizer** tokenizer, dunlin_text_error* error);
+int32_t dunlin_text_tokenizer_from_json(const uint8_t* json, size_t json_size, const uint8_t* config,
+                                        size_t config_size, int64_t vocab_limit, dunlin_text_tokenizer** tokenizer,
+                                        dunlin_text_error* error);
+void dunlin_text_tokenizer_free(dunlin_text_tokenizer* tokenizer);
+
+void dunlin_text_get_facts(const dunlin_text_tokenizer* tokenizer, dunlin_text_facts* facts);
+int32_t dunlin_text_special_ids(const dunlin_text_tokenizer* tokenizer, dunlin_text_ids* ids, dunlin_text_error* error);
+
+// Flags of encode, decode and stream_new.
+#define DUNLIN_TEXT_ADD_SPECIAL_TOKENS 1u  // encode: what the model expects around a text
+#define DUNLIN_TEXT_PARSE_SPECIAL 2u       // encode: special tokens are read out of the text
+#define DUNLIN_TEXT_SKIP_SPECIAL 4u        // decode: special tokens give no text
+
+// Errors: INVALID_ARGUMENT (not UTF-8, too long, nothing in the vocabulary for a letter).
+int32_t dunlin_text_encode(const dunlin_text_tokenizer* tokenizer, const uint8_t* text, size_t text_size,
+                           uint32_t flags, dunlin_text_ids* ids, dunlin_text_error* error);
+// Errors: INVALID_ARGUMENT (a negative id, too many).
+int32_t dunlin_text_decode(const dunlin_text_tokenizer* tokenizer, const int32_t* ids, size_t num_ids, uint32_t flags,
+                           dunlin_text_bytes* text, dunlin_text_error* error);
+
+// -1: no such token.
+int64_t dunlin_text_token_to_id(const dunlin_text_tokenizer* tokenizer, const uint8_t* token, size_t token_size);
+// The token as the vocabulary spells it, and the bytes it stands for. Errors: OUT_OF_RANGE.
+int32_t dunlin_text_token_text(const dunlin_text_tokenizer* tokenizer, int32_t id, dunlin_text_bytes* text,
+                               dunlin_text_error* error);
+int32_t dunlin_text_token_bytes(const dunlin_text_tokenizer* tokenizer, int32_t id, dunlin_text_bytes* bytes,
+                                dunlin_text_error* error);
+
+// --- Stream: ids in, text out -------------------------------------------------------------------------------------
+
+// Keeps its own share of the tokenizer. Errors: INVALID_ARGUMENT.
+int32_t dunlin_text_stream_new(const dunlin_text_tokenizer* tokenizer, const int32_t* context, size_t num_context,
+                               uint32_t flags, dunlin_text_stream** stream, dunlin_text_error* error);
+void dunlin_text_stream_free(dunlin_text_stream* stream);
+// Errors: INVALID_ARGUMENT (state unchanged), FAILED_PRECONDITION (after finish).
+int32_t dunlin_text_stream_push(dunlin_text_stream* stream, const int32_t* ids, size_t num_ids, dunlin_text_bytes* text,
+                                dunlin_text_error* error);
+int32_t dunlin_text_stream_finish(dunlin_text_stream* stream, dunlin_text_bytes* text, dunlin_text_error* error);
+
+// --- Reserved: dunlin_text_template_* (chat templates), dunlin_text_grammar_* (structured output) -------------------
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,202 @@
+//! Section "Tokenizer" of the header. A handle is an `Arc`: a stream keeps a share of its own.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::buffer::{checked_ids, put, put_ids, slice, Bytes, ErrorMessage, Ids};
+use super::guard;
+use crate::error::{Error, Result};
+use crate::{limits, load, EncodeOptions, TextTokenizer};
+
+pub(super) const ADD_SPECIAL_TOKENS: u32 = 1;
+pub(super) const PARSE_SPECIAL: u32 = 2;
+pub(super) const SKIP_SPECIAL: u32 = 4;
+
+#[repr(C)]
+pub struct Limits {
+    text_bytes: usize,
+    token_ids: usize,
+    tokenizer_json_bytes: usize,
+    vocab_size: i64,
+}
+
+#[repr(C)]
+pub struct Facts {
+    vocab_size: i64,
+    bos_token_id: i64,
+    eos_token_id: i64,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_get_limits(out: *mut Limits) {
+    // SAFETY: the header asks for a writable struct.
+    if let Some(out) = unsafe { out.as_mut() } {
+        *out = Limits {
+            text_bytes: limits::MAX_TEXT_BYTES,
+            token_ids: limits::MAX_TOKEN_IDS,
+            tokenizer_json_bytes: limits::MAX_TOKENIZER_JSON_BYTES,
+            vocab_size: i64::from(limits::MAX_VOCAB_SIZE),
+        };
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_tokenizer_load(
+    dir: *const u8,
+    dir_size: usize,
+    vocab_limit: i64,
+    out: *mut *const TextTokenizer,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: the header's rule for inputs.
+        let dir = Path::new(OsStr::from_bytes(unsafe { slice(dir, dir_size) }));
+        put_tokenizer(out, load::load_dir(dir, checked_limit(vocab_limit)?)?)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_tokenizer_from_json(
+    json: *const u8,
+    json_size: usize,
+    config: *const u8,
+    config_size: usize,
+    vocab_limit: i64,
+    out: *mut *const TextTokenizer,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: the header's rule for inputs.
+        let (json, config) = unsafe { (slice(json, json_size), slice(config, config_size)) };
+        put_tokenizer(out, load::load_json(json, config, checked_limit(vocab_limit)?)?)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_tokenizer_free(tokenizer: *const TextTokenizer) {
+    if !tokenizer.is_null() {
+        // SAFETY: made by put_tokenizer, given back once.
+        drop(unsafe { Arc::from_raw(tokenizer) });
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_get_facts(tokenizer: *const TextTokenizer, out: *mut Facts) {
+    // SAFETY: a live handle and a writable struct, by the header.
+    if let (Some(tokenizer), Some(out)) = unsafe { (tokenizer.as_ref(), out.as_mut()) } {
+        let or_none = |id: Option<u32>| id.map_or(-1, i64::from);
+        *out = Facts {
+            vocab_size: i64::from(tokenizer.vocab_size()),
+            bos_token_id: or_none(tokenizer.bos_id()),
+            eos_token_id: or_none(tokenizer.eos_id()),
+        };
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_special_ids(
+    tokenizer: *const TextTokenizer,
+    out: *mut Ids,
+    error: *mut ErrorMessage,
+) -> i32 {
+    // SAFETY: a live handle, by the header.
+    guard::status(error, || put_ids(out, unsafe { live(tokenizer) }?.special_ids()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_encode(
+    tokenizer: *const TextTokenizer,
+    text: *const u8,
+    text_size: usize,
+    flags: u32,
+    out: *mut Ids,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: a live handle and the header's rule for inputs.
+        let (tokenizer, text) = unsafe { (live(tokenizer)?, slice(text, text_size)) };
+        let options = EncodeOptions {
+            add_special_tokens: flags & ADD_SPECIAL_TOKENS != 0,
+            parse_special: flags & PARSE_SPECIAL != 0,
+        };
+        let text = std::str::from_utf8(text)
+            .map_err(|broken| Error::invalid(format!("text is not UTF-8 at byte {}", broken.valid_up_to())))?;
+        put_ids(out, &tokenizer.encode(text, options)?)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_decode(
+    tokenizer: *const TextTokenizer,
+    ids: *const i32,
+    num_ids: usize,
+    flags: u32,
+    out: *mut Bytes,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: a live handle and the header's rule for inputs.
+        let (tokenizer, ids) = unsafe { (live(tokenizer)?, slice(ids, num_ids)) };
+        let text = tokenizer.decode(&checked_ids(ids)?, flags & SKIP_SPECIAL != 0)?;
+        put(out, text.into_bytes())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_token_to_id(
+    tokenizer: *const TextTokenizer,
+    token: *const u8,
+    token_size: usize,
+) -> i64 {
+    let mut found = -1;
+    guard::status(std::ptr::null_mut(), || {
+        // SAFETY: a live handle and the header's rule for inputs.
+        let (tokenizer, token) = unsafe { (live(tokenizer)?, slice(token, token_size)) };
+        let id = std::str::from_utf8(token).ok().and_then(|token| tokenizer.token_to_id(token));
+        found = id.map_or(-1, i64::from);
+        Ok(())
+    });
+    found
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_token_text(
+    tokenizer: *const TextTokenizer,
+    id: i32,
+    out: *mut Bytes,
+    error: *mut ErrorMessage,
+) -> i32 {
+    // SAFETY: a live handle, by the header. A negative id becomes a number beyond every vocabulary.
+    guard::status(error, || put(out, unsafe { live(tokenizer) }?.token_text(id as u32)?.into_bytes()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_token_bytes(
+    tokenizer: *const TextTokenizer,
+    id: i32,
+    out: *mut Bytes,
+    error: *mut ErrorMessage,
+) -> i32 {
+    // SAFETY: a live handle, by the header. A negative id becomes a number beyond every vocabulary.
+    guard::status(error, || put(out, unsafe { live(tokenizer) }?.token_bytes(id as u32)?))
+}
+
+/// SAFETY: null, or a handle that is not freed during `'a`.
+pub(super) unsafe fn live<'a>(tokenizer: *const TextTokenizer) -> Result<&'a TextTokenizer> {
+    // SAFETY: as above.
+    unsafe { tokenizer.as_ref() }.ok_or_else(|| Error::invalid("the tokenizer handle is null"))
+}
+
+fn put_tokenizer(out: *mut *const TextTokenizer, tokenizer: TextTokenizer) -> Result<()> {
+    // SAFETY: the header asks for a writable pointer.
+    let out = unsafe { out.as_mut() }.ok_or_else(|| Error::invalid("the output pointer is null"))?;
+    *out = Arc::into_raw(Arc::new(tokenizer));
+    Ok(())
+}
+
+fn checked_limit(vocab_limit: i64) -> Result<u32> {
+    let limit = vocab_limit.min(i64::from(limits::MAX_VOCAB_SIZE));
+    u32::try_from(limit).map_err(|_| Error::invalid(format!("vocab_limit is {vocab_limit}; it is 0 or more")))
+}

@@ -1,0 +1,58 @@
+//! The one error type. Codes carry the numbers of `absl::StatusCode`, so that C++ passes them on unchanged.
+
+use std::fmt;
+
+/// Why a call was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Code {
+    /// An argument or a file breaks a rule.
+    InvalidArgument = 3,
+    /// A file is not there.
+    NotFound = 5,
+    /// The object is past the call's time.
+    FailedPrecondition = 9,
+    /// No token has this id.
+    OutOfRange = 11,
+    /// A defect of this library or of one under it.
+    Internal = 13,
+}
+
+/// A code and a message for the operator. Messages never quote the text of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// The kind.
+    pub code: Code,
+    /// What, where, the value and the limit.
+    pub message: String,
+}
+
+/// Result with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A token from a file, quoted for a message: escaped, at most 40 characters.
+pub(crate) fn quote(token: &str) -> String {
+    let mut chars = token.chars();
+    let head: String = chars.by_ref().take(40).collect();
+    let cut = if chars.next().is_some() { "..." } else { "" };
+    format!("{head:?}{cut}")
+}

@@ -1,0 +1,18 @@
+//! What one call may ask for. The C++ headers repeat the first four; text_test.cc compares them.
+
+/// Bytes of text in one encode call.
+pub const MAX_TEXT_BYTES: usize = 4 << 20;
+/// Token ids in one decode call, or in the life of one stream.
+pub const MAX_TOKEN_IDS: usize = 1 << 20;
+/// Bytes of tokenizer.json; the largest in the field are about half of it.
+pub const MAX_TOKENIZER_JSON_BYTES: usize = 64 << 20;
+/// Token ids of any tokenizer; the largest vocabularies in the field have 2^18.
+pub const MAX_VOCAB_SIZE: u32 = 1 << 22;
+/// Bytes of tokenizer_config.json; it holds names and flags.
+pub const MAX_TOKENIZER_CONFIG_BYTES: usize = 16 << 20;
+/// Parts (normalizers, pre-tokenizers, ...) in one component of tokenizer.json; 12 is much.
+pub const MAX_COMPONENT_PARTS: usize = 64;
+/// How much longer than the text the normalizers together may make it. Llama 2's make 3 bytes of a space.
+pub const MAX_NORMALIZER_GROWTH: usize = 64;
+/// Longest word WordPiece may be asked to search, which it does in quadratic time.
+pub const MAX_WORDPIECE_WORD_CHARS: u64 = 1000;

@@ -1,0 +1,122 @@
+//! From the files of a model directory to a [`TextTokenizer`]: size, JSON, our rules, the library, then what the
+//! library made of it. Each stage names the file and the place that it refuses.
+
+mod affixes;
+mod components;
+mod config;
+mod document;
+mod vocabulary;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use tokenizers::models::ModelWrapper;
+use tokenizers::Tokenizer;
+
+use crate::error::{quote, Code, Error, Result};
+use crate::limits;
+use crate::tokenizer::TextTokenizer;
+
+pub(crate) use affixes::Affixes;
+use config::TokenizerConfig;
+use document::Document;
+
+/// Loads `dir`/tokenizer.json and, where it exists, `dir`/tokenizer_config.json.
+/// `vocab_limit`: embedding rows of the model, 0 for none.
+pub fn load_dir(dir: &Path, vocab_limit: u32) -> Result<TextTokenizer> {
+    let json = read_file(dir, "tokenizer.json", limits::MAX_TOKENIZER_JSON_BYTES)?;
+    let config = read_file(dir, "tokenizer_config.json", limits::MAX_TOKENIZER_CONFIG_BYTES);
+    let config = match config {
+        Err(error) if error.code == Code::NotFound => Vec::new(),
+        other => other?,
+    };
+    load_json(&json, &config, vocab_limit)
+}
+
+/// Loads from memory. `config` may be empty.
+pub fn load_json(json: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTokenizer> {
+    if json.len() > limits::MAX_TOKENIZER_JSON_BYTES {
+        return Err(too_large("tokenizer.json", json.len() as u64, limits::MAX_TOKENIZER_JSON_BYTES));
+    }
+    let config = TokenizerConfig::parse(config)?;
+    let document = Document::parse(json)?;
+    let id_limit = match vocab_limit {
+        0 => limits::MAX_VOCAB_SIZE,
+        rows => rows.min(limits::MAX_VOCAB_SIZE),
+    };
+    vocabulary::check(&document, id_limit)?;
+    components::check(&document)?;
+
+    let mut tokenizer =
+        Tokenizer::from_bytes(json).map_err(|error| Error::invalid(format!("tokenizer.json: {error}")))?;
+    check_added_ids(&document, &tokenizer)?;
+    make_predictable(&mut tokenizer)?;
+    let bos_id = config.bos_id(&tokenizer);
+    let eos_id = config.eos_id(&tokenizer);
+    let affixes = Affixes::find(&tokenizer, &config)?;
+    affixes.check(id_limit)?;
+    Ok(TextTokenizer::new(tokenizer, affixes, document.unknown_id(), bos_id, eos_id))
+}
+
+fn read_file(dir: &Path, name: &str, max_bytes: usize) -> Result<Vec<u8>> {
+    let path = dir.join(name);
+    let failed = |error: std::io::Error| {
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => Code::NotFound,
+            _ => Code::InvalidArgument,
+        };
+        Error::new(code, format!("{}: {error}", path.display()))
+    };
+    // Before opening: opening a FIFO would block.
+    if !std::fs::metadata(&path).map_err(failed)?.is_file() {
+        return Err(Error::invalid(format!("{} is not a regular file", path.display())));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(&path).map_err(failed)?;
+    file.take(max_bytes as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() > max_bytes {
+        let size = std::fs::metadata(&path).map_or(bytes.len() as u64, |facts| facts.len());
+        return Err(too_large(name, size, max_bytes));
+    }
+    Ok(bytes)
+}
+
+fn too_large(name: &str, size: u64, limit: usize) -> Error {
+    Error::invalid(format!("{name} has {size} bytes; limit is {limit}"))
+}
+
+/// The library numbers added tokens itself and only warns where the file says otherwise: here it is an error.
+fn check_added_ids(document: &Document, tokenizer: &Tokenizer) -> Result<()> {
+    for (i, added) in document.added_tokens.iter().enumerate() {
+        let id = tokenizer.token_to_id(&added.content);
+        if id.map(u64::from) != added.id.as_u64() {
+            let content = quote(&added.content);
+            let found = id.map_or("no id".to_string(), |id| format!("id {id}"));
+            return Err(Error::invalid(format!(
+                "tokenizer.json: added_tokens[{i}] {content} says id {}, but its place in the vocabulary gives {found}",
+                added.id
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Nothing cut or filled up silently, nothing drawn at random, nothing of a prompt kept: the file's truncation, padding
+/// and dropout are off, and so is the library's cache of words, which is filled per thread and never freed.
+fn make_predictable(tokenizer: &mut Tokenizer) -> Result<()> {
+    let failed = |error| Error::new(Code::Internal, format!("tokenizer.json: {error}"));
+    tokenizer.with_truncation(None).map_err(failed)?;
+    tokenizer.with_padding(None);
+    let mut model = tokenizer.get_model().clone();
+    match &mut model {
+        ModelWrapper::BPE(bpe) => {
+            bpe.dropout = None;
+            bpe.resize_cache(0);
+        }
+        ModelWrapper::Unigram(unigram) => unigram.resize_cache(0),
+        ModelWrapper::WordPiece(_) | ModelWrapper::WordLevel(_) => {}
+    }
+    tokenizer.with_model(model);
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Rules for ids, tokens and merges (reliability table C, row C6): every id inside the embedding table and used once,
+//! every token once, every merge made of tokens that exist.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::document::{Document, Merge};
+use crate::error::{quote, Error, Result};
+
+pub(super) fn check(document: &Document, id_limit: u32) -> Result<()> {
+    let mut tokens = HashMap::with_capacity(document.model.vocab.0.len());
+    let mut owners: HashMap<u32, &str> = HashMap::with_capacity(document.model.vocab.0.len());
+    for (token, id) in &document.model.vocab.0 {
+        let place = || format!("model.vocab[{}]", quote(token));
+        let id = checked_id(id, id_limit, place)?;
+        if tokens.insert(token.as_str(), id).is_some() {
+            return refuse(format!("{} stands there twice", place()));
+        }
+        if let Some(other) = owners.insert(id, token) {
+            return refuse(format!("{} has id {id}, and so has {}", place(), quote(other)));
+        }
+    }
+    check_added_tokens(document, id_limit, &mut owners)?;
+    check_merges(document, &tokens)
+}
+
+fn check_added_tokens<'a>(document: &'a Document, id_limit: u32, owners: &mut HashMap<u32, &'a str>) -> Result<()> {
+    for (i, added) in document.added_tokens.iter().enumerate() {
+        let place = || format!("added_tokens[{i}] {}", quote(&added.content));
+        let id = checked_id(&added.id, id_limit, place)?;
+        if added.content.is_empty() {
+            return refuse(format!("added_tokens[{i}] is empty"));
+        }
+        match owners.insert(id, &added.content) {
+            Some(other) if other != added.content => {
+                return refuse(format!("{} has id {id}, and so has {}", place(), quote(other)));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_merges(document: &Document, tokens: &HashMap<&str, u32>) -> Result<()> {
+    let prefix = document.model.continuing_subword_prefix.as_deref().unwrap_or("");
+    let mut merged = String::new();
+    for (i, merge) in document.model.merges.iter().enumerate() {
+        let (left, right) = match merge {
+            Merge::Pair(left, right) => (left.as_str(), right.as_str()),
+            Merge::Line(line) if line.starts_with("#version") => continue,
+            Merge::Line(line) => match line.split_once(' ') {
+                Some((left, right)) if !right.contains(' ') => (left, right),
+                _ => return refuse(format!("model.merges[{i}] {} is not two tokens", quote(line))),
+            },
+        };
+        for token in [left, right] {
+            if !tokens.contains_key(token) {
+                return refuse(format!("model.merges[{i}] names {}, which is not in model.vocab", quote(token)));
+            }
+        }
+        let Some(tail) = right.get(prefix.len()..) else {
+            return refuse(format!("model.merges[{i}] {} is shorter than the subword prefix", quote(right)));
+        };
+        merged.clear();
+        merged.push_str(left);
+        merged.push_str(tail);
+        if !tokens.contains_key(merged.as_str()) {
+            return refuse(format!("model.merges[{i}] makes {}, which is not in model.vocab", quote(&merged)));
+        }
+    }
+    Ok(())
+}
+
+fn checked_id(id: &Value, id_limit: u32, place: impl Fn() -> String) -> Result<u32> {
+    match id.as_u64() {
+        Some(value) if value < u64::from(id_limit) => Ok(value as u32),
+        Some(value) => {
+            refuse(format!("{} has id {value}; the model has {id_limit} token ids (embedding rows)", place()))
+        }
+        None => refuse(format!("{} has id {}, which is no integer from 0 up", place(), short(id))),
+    }
+}
+
+fn short(value: &Value) -> String {
+    value.to_string().chars().take(40).collect()
+}
+
+fn refuse<T>(problem: String) -> Result<T> {
+    Err(Error::invalid(format!("tokenizer.json: {problem}")))
+}

@@ -1,0 +1,97 @@
+#include "engine/text/tokenizer.h"
+
+#include <algorithm>
+
+#include "engine/text/abi.h"
+
+namespace dunlin::engine {
+namespace {
+
+std::optional<TokenId> IdOrNone(int64_t id) {
+  if (id < 0) return std::nullopt;
+  return static_cast<TokenId>(id);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& model_dir, int64_t vocab_limit) {
+  dunlin_text_tokenizer* handle = nullptr;
+  dunlin_text_error error{};
+  const int32_t code =
+      dunlin_text_tokenizer_load(text_abi::Data(model_dir), model_dir.size(), vocab_limit, &handle, &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  return std::unique_ptr<Tokenizer>(new Tokenizer(handle));
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view tokenizer_json,
+                                                               std::string_view tokenizer_config_json,
+                                                               int64_t vocab_limit) {
+  dunlin_text_tokenizer* handle = nullptr;
+  dunlin_text_error error{};
+  const int32_t code = dunlin_text_tokenizer_from_json(text_abi::Data(tokenizer_json), tokenizer_json.size(),
+                                                       text_abi::Data(tokenizer_config_json),
+                                                       tokenizer_config_json.size(), vocab_limit, &handle, &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  return std::unique_ptr<Tokenizer>(new Tokenizer(handle));
+}
+
+Tokenizer::Tokenizer(dunlin_text_tokenizer* handle) : handle_(handle) {
+  dunlin_text_facts facts{};
+  dunlin_text_get_facts(handle_, &facts);
+  vocab_size_ = facts.vocab_size;
+  bos_token_id_ = IdOrNone(facts.bos_token_id);
+  eos_token_id_ = IdOrNone(facts.eos_token_id);
+  text_abi::Ids special;
+  dunlin_text_special_ids(handle_, special.out(), nullptr);
+  special_token_ids_ = special.Take();
+}
+
+Tokenizer::~Tokenizer() {
+  dunlin_text_tokenizer_free(handle_);
+}
+
+absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, const EncodeOptions& options) const {
+  uint32_t flags = 0;
+  if (options.add_special_tokens) flags |= DUNLIN_TEXT_ADD_SPECIAL_TOKENS;
+  if (options.parse_special) flags |= DUNLIN_TEXT_PARSE_SPECIAL;
+  text_abi::Ids ids;
+  dunlin_text_error error{};
+  const int32_t code = dunlin_text_encode(handle_, text_abi::Data(text), text.size(), flags, ids.out(), &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  return ids.Take();
+}
+
+absl::StatusOr<std::string> Tokenizer::Decode(std::span<const TokenId> ids, bool skip_special) const {
+  text_abi::Bytes text;
+  dunlin_text_error error{};
+  const uint32_t flags = skip_special ? DUNLIN_TEXT_SKIP_SPECIAL : 0;
+  const int32_t code = dunlin_text_decode(handle_, ids.data(), ids.size(), flags, text.out(), &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  return text.Take();
+}
+
+std::optional<TokenId> Tokenizer::TokenToId(std::string_view token) const {
+  return IdOrNone(dunlin_text_token_to_id(handle_, text_abi::Data(token), token.size()));
+}
+
+absl::StatusOr<std::string> Tokenizer::TokenText(TokenId id) const {
+  text_abi::Bytes text;
+  dunlin_text_error error{};
+  const int32_t code = dunlin_text_token_text(handle_, id, text.out(), &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  return text.Take();
+}
+
+absl::StatusOr<std::string> Tokenizer::TokenBytes(TokenId id) const {
+  text_abi::Bytes bytes;
+  dunlin_text_error error{};
+  const int32_t code = dunlin_text_token_bytes(handle_, id, bytes.out(), &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  return bytes.Take();
+}
+
+bool Tokenizer::IsSpecial(TokenId id) const {
+  return std::binary_search(special_token_ids_.begin(), special_token_ids_.end(), id);
+}
+
+}  // namespace dunlin::engine
