@@ -20,11 +20,10 @@ absl::Status CopyStatus(kernels::KernelStatus status, const char* what) {
 absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* model, const EngineOptions& options) {
   absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), model->precisions(), *model->device(), options);
   if (!plan.ok()) return plan.status();
-  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers = StepBuffers::Allocate(*plan, model->device());
+  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
+      StepBuffers::Allocate(*plan, model->config().inv_freq, model->device());
   if (!buffers.ok()) return buffers.status();
-  std::unique_ptr<ModelRuntime> runtime(new ModelRuntime(model, options, *std::move(buffers)));
-  if (absl::Status status = runtime->UploadFrequencies(); !status.ok()) return status;
-  return runtime;
+  return std::unique_ptr<ModelRuntime>(new ModelRuntime(model, options, *std::move(buffers)));
 }
 
 ModelRuntime::ModelRuntime(const Model* model, const EngineOptions& options, std::unique_ptr<StepBuffers> buffers)
@@ -39,17 +38,10 @@ ModelRuntime::ModelRuntime(const Model* model, const EngineOptions& options, std
   result_.prompt_scores.reserve(static_cast<size_t>(options.max_tokens_per_step));
 }
 
-absl::Status ModelRuntime::UploadFrequencies() {
-  const std::vector<float>& inv_freq = model_->config().inv_freq;
-  if (inv_freq.empty()) return absl::OkStatus();
-  kernels::Device* device = model_->device();
-  return CopyStatus(device->ops->copy_to_device(device->context, buffers_->at(BufferId::kFrequencies), inv_freq.data(),
-                                                inv_freq.size() * sizeof(float)),
-                    "rotary frequencies");
-}
-
 int32_t ModelRuntime::tokens_per_page(Precision precision) const {
-  return KvLayoutOf(model_->config(), precision).tokens_per_page;
+  const std::vector<Precision>& resident = model_->precisions();
+  const bool is_resident = std::find(resident.begin(), resident.end(), precision) != resident.end();
+  return is_resident ? KvLayoutOf(model_->config(), precision).tokens_per_page : 0;
 }
 
 absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {

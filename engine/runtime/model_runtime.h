@@ -32,7 +32,6 @@ class ModelRuntime : public Runtime {
   ModelRuntime(const Model* model, const EngineOptions& options, std::unique_ptr<StepBuffers> buffers);
 
   absl::Status RunSubBatch(const StepPlan& plan, const SubBatch& batch);
-  absl::Status UploadFrequencies();
   // Logits rows of the head block in host memory: the block itself on the CPU, a copy elsewhere.
   absl::StatusOr<const float*> HostLogits(int32_t rows);
   void UseRow(const StepPlan& plan, const HeadRow& head_row, const float* logits);

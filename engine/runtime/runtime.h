@@ -22,7 +22,7 @@ class Runtime {
   virtual absl::Status Collect(StepHandle handle, StepResult* result) = 0;
   // Steps that may be in flight at once: 1 on the CPU.
   virtual int32_t depth() const = 0;
-  // Pages of the KV pool, fixed at construction, and the tokens each holds for a precision.
+  // Pages of the KV pool, fixed at construction, and the tokens each holds for a precision; 0 for one not resident.
   virtual int32_t num_pages() const = 0;
   virtual int32_t tokens_per_page(Precision precision) const = 0;
 };

@@ -4,7 +4,9 @@
 
 namespace dunlin::engine {
 
-absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryPlan& plan, kernels::Device* device) {
+absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryPlan& plan,
+                                                                   const std::vector<float>& inv_freq,
+                                                                   kernels::Device* device) {
   std::unique_ptr<StepBuffers> buffers(new StepBuffers(plan, device));
   for (size_t i = 0; i < kNumBuffers; ++i) {
     if (plan.bytes[i] == 0) continue;
@@ -13,6 +15,12 @@ absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryP
     const BufferTraits& traits = Traits(static_cast<BufferId>(i));
     return absl::ResourceExhaustedError(absl::StrCat("device memory has no room for the ", traits.name, " buffer of ",
                                                      plan.bytes[i], " bytes (", traits.key, ")"));
+  }
+  if (inv_freq.empty()) return buffers;
+  const kernels::KernelStatus copied = device->ops->copy_to_device(
+      device->context, buffers->at(BufferId::kFrequencies), inv_freq.data(), plan[BufferId::kFrequencies]);
+  if (copied != kernels::KernelStatus::kOk) {
+    return absl::InternalError(absl::StrCat("copy of rotary frequencies failed: ", kernels::Name(copied)));
   }
   return buffers;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/runtime/memory_plan.h"
@@ -13,9 +14,12 @@ namespace dunlin::engine {
 
 class StepBuffers {
  public:
-  // Allocates every part of the plan; RESOURCE_EXHAUSTED names the part that failed and its config key.
-  // device outlives the buffers.
-  static absl::StatusOr<std::unique_ptr<StepBuffers>> Allocate(const MemoryPlan& plan, kernels::Device* device);
+  // Allocates every part of the plan and writes kFrequencies. RESOURCE_EXHAUSTED names the part that failed and its
+  // config key; INTERNAL when the copy fails. inv_freq: the model's, of the size the plan was made for. device outlives
+  // the buffers.
+  static absl::StatusOr<std::unique_ptr<StepBuffers>> Allocate(const MemoryPlan& plan,
+                                                               const std::vector<float>& inv_freq,
+                                                               kernels::Device* device);
   ~StepBuffers();
   StepBuffers(const StepBuffers&) = delete;
   StepBuffers& operator=(const StepBuffers&) = delete;

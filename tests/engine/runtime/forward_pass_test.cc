@@ -20,7 +20,7 @@ class ForwardPassTest : public ::testing::Test {
     EngineOptions options;
     options.max_tokens_per_step = 16;
     const MemoryPlan plan = *PlanMemory(config, {profile.precision}, *device_, options);
-    const auto buffers = *StepBuffers::Allocate(plan, device_.get());
+    const auto buffers = *StepBuffers::Allocate(plan, config.inv_freq, device_.get());
     StepInputs inputs(plan);
     PlanBuilder builder(profile);
     builder.Add(10, 4, 0, 4, {0}, false);

@@ -90,7 +90,7 @@ TEST_F(MemoryPlanTest, DescribeListsThePartsInUse) {
 TEST_F(MemoryPlanTest, AllocationFailureNamesThePartAndReleasesTheRest) {
   const MemoryPlan plan = *Plan(SmallGpt2Config());
   log_.bytes_left = plan[BufferId::kKvPool] + 100;
-  const auto buffers = StepBuffers::Allocate(plan, device_.get());
+  const auto buffers = StepBuffers::Allocate(plan, {}, device_.get());
   EXPECT_EQ(buffers.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(buffers.status().message()), HasSubstr("hidden buffer"));
   EXPECT_THAT(std::string(buffers.status().message()), HasSubstr("scheduler.max_tokens_per_step"));

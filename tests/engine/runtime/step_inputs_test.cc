@@ -18,7 +18,7 @@ class StepInputsTest : public ::testing::Test {
     options_.max_sequences = 4;
     options_.max_tokens_per_step = 32;
     plan_ = *PlanMemory(SmallGpt2Config(), {Precision::kFp32}, *device_, options_);
-    buffers_ = *StepBuffers::Allocate(plan_, device_.get());
+    buffers_ = *StepBuffers::Allocate(plan_, {}, device_.get());
     inputs_ = std::make_unique<StepInputs>(plan_);
   }
   void Stage(const PlanBuilder& builder) {

@@ -1,0 +1,62 @@
+#include "tests/integration/model/direct_run.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+#include "engine/runtime/forward_pass.h"
+#include "engine/runtime/memory_plan.h"
+
+namespace dunlin::engine {
+
+DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_t max_tokens)
+    : model_(model), profile_(profile) {
+  EngineOptions options;
+  options.max_sequences = 1;
+  options.max_tokens_per_step = max_tokens;
+  const size_t page_bytes = KvLayoutOf(model->config(), profile.precision).page_bytes;
+  options.kv_memory_bytes = page_bytes * (static_cast<size_t>(max_tokens) / 8 + 2);
+  absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), {profile.precision}, *model->device(), options);
+  DUNLIN_CHECK(plan.ok(), "the test's memory plan");
+  buffers_ = *StepBuffers::Allocate(*plan, model->config().inv_freq, model->device());
+  inputs_ = std::make_unique<StepInputs>(*plan);
+}
+
+int32_t DirectRun::tokens_per_page() const { return KvLayoutOf(model_->config(), profile_.precision).tokens_per_page; }
+
+std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& tokens, int32_t chunk_size,
+                                                  int32_t num_cached) {
+  const auto vocab_size = static_cast<size_t>(model_->config().vocab_size);
+  const auto num_tokens = static_cast<int32_t>(tokens.size());
+  Sequence sequence;
+  sequence.tokens = tokens;
+  sequence.prompt_len = num_tokens;
+  sequence.request.sampling.prompt_logprobs = 0;  // makes every prompt row a head row
+  // Neither in order nor from 0, so that a page id is never mistaken for an index.
+  for (int32_t page = buffers_->plan().num_pages; page-- > 1;) sequence.pages.push_back(page);
+
+  std::vector<std::vector<float>> logits;
+  for (int32_t first = num_cached; first < num_tokens; first += chunk_size) {
+    const int32_t count = std::min(chunk_size, num_tokens - first);
+    sequence.scored_prompt = first + 1;
+    StepPlan plan;
+    plan.num_tokens = count;
+    plan.sub_batches.push_back({profile_, 0, 1, count});
+    plan.sequences.push_back({&sequence, first, count, first + count == num_tokens});
+    inputs_->Stage(plan, plan.sub_batches[0], tokens_per_page());
+    DUNLIN_CHECK(inputs_->Upload(buffers_.get()) == kernels::KernelStatus::kOk, "upload");
+    ForwardPass pass(model_->config(), model_->weights(profile_.precision), profile_, *inputs_, *buffers_);
+    DUNLIN_CHECK(pass.RunLayers().ok(), "layers");
+    for (int32_t row = 0; row < count; row += kHeadBlockRows) {
+      const int32_t rows = std::min(kHeadBlockRows, count - row);
+      DUNLIN_CHECK(pass.RunHead(row, rows).ok(), "head");
+      const float* block = buffers_->floats(BufferId::kLogits);
+      for (int32_t i = 0; i < rows; ++i) {
+        const float* values = block + static_cast<size_t>(i) * vocab_size;
+        logits.emplace_back(values, values + vocab_size);
+      }
+    }
+  }
+  return logits;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,31 @@
+// Runs tokens through ForwardPass without scheduler or sampler and shows the logits of every position.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "engine/runtime/step_buffers.h"
+#include "engine/runtime/step_inputs.h"
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+class DirectRun {
+ public:
+  // At most max_tokens positions. Dies when memory or a device operation fails.
+  DirectRun(const Model* model, const ExecutionProfile& profile, int32_t max_tokens);
+
+  // Logits [tokens.size() - num_cached][vocab_size] of positions num_cached and up, computed in chunks of chunk_size
+  // tokens. The first num_cached tokens, whole pages, are taken from the pages that the run before left behind.
+  std::vector<std::vector<float>> Logits(const std::vector<TokenId>& tokens, int32_t chunk_size, int32_t num_cached = 0);
+  int32_t tokens_per_page() const;
+
+ private:
+  const Model* model_;
+  ExecutionProfile profile_;
+  std::unique_ptr<StepBuffers> buffers_;
+  std::unique_ptr<StepInputs> inputs_;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,25 @@
+#include "tests/integration/model/golden_file.h"
+
+#include <fstream>
+
+#include "nlohmann/json.hpp"
+
+namespace dunlin::engine {
+
+std::vector<GoldenPrompt> ReadGoldens(const std::string& model_path) {
+  std::ifstream file(model_path + "/goldens.json");
+  const nlohmann::json json = nlohmann::json::parse(file);
+  std::vector<GoldenPrompt> prompts;
+  for (const nlohmann::json& item : json.at("prompts")) {
+    GoldenPrompt& prompt = prompts.emplace_back();
+    item.at("tokens").get_to(prompt.tokens);
+    item.at("greedy_tokens").get_to(prompt.greedy_tokens);
+    item.at("greedy_gaps").get_to(prompt.greedy_gaps);
+    for (const nlohmann::json& logits : item.at("logits")) {
+      prompt.logits.push_back({logits.at("position").get<int32_t>(), logits.at("values").get<std::vector<float>>()});
+    }
+  }
+  return prompts;
+}
+
+}  // namespace dunlin::engine

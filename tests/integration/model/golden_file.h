@@ -1,0 +1,25 @@
+// Reads goldens.json; its format stands at the head of tests/golden/models/make_goldens.py.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+struct GoldenLogits {
+  int32_t position;
+  std::vector<float> values;  // [vocab_size]
+};
+
+struct GoldenPrompt {
+  std::vector<TokenId> tokens;
+  std::vector<GoldenLogits> logits;
+  std::vector<TokenId> greedy_tokens;  // 64; end-of-sequence is not special
+  std::vector<float> greedy_gaps;      // the reference's top-2 logit gap at each step
+};
+
+std::vector<GoldenPrompt> ReadGoldens(const std::string& model_path);
+
+}  // namespace dunlin::engine

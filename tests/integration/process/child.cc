@@ -1,0 +1,161 @@
+#include "tests/integration/process/child.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+extern char** environ;
+
+namespace dunlin::integration {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string TempPath(const char* what) {
+  static int count = 0;
+  return "/tmp/dunlin_test_" + std::to_string(getpid()) + "_" + std::to_string(count++) + what;
+}
+
+std::string Slurp(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+pid_t Spawn(const std::vector<std::string>& arguments, const std::string& out, const std::string& err) {
+  std::vector<char*> argv = {const_cast<char*>(DUNLIN_BINARY)};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  pid_t pid = -1;
+  if (posix_spawn(&pid, DUNLIN_BINARY, &actions, nullptr, argv.data(), environ) != 0) pid = -1;
+  posix_spawn_file_actions_destroy(&actions);
+  return pid;
+}
+
+// -1 while it runs.
+int TryReap(pid_t pid) {
+  int status = 0;
+  if (waitpid(pid, &status, WNOHANG) != pid) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int WaitFor(pid_t pid, int limit_seconds) {
+  const auto end = Clock::now() + std::chrono::seconds(limit_seconds);
+  while (Clock::now() < end) {
+    if (const int status = TryReap(pid); status >= 0) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return 124;
+}
+
+void KillAndReap(pid_t pid) {
+  kill(pid, SIGKILL);
+  int ignored = 0;
+  waitpid(pid, &ignored, 0);
+}
+
+}  // namespace
+
+CommandResult RunDunlin(const std::vector<std::string>& arguments, int limit_seconds) {
+  const std::string out = TempPath("_out");
+  const std::string err = TempPath("_err");
+  const pid_t pid = Spawn(arguments, out, err);
+  CommandResult result;
+  if (pid > 0) {
+    result.status = WaitFor(pid, limit_seconds);
+    if (result.status == 124) KillAndReap(pid);
+  }
+  result.out = Slurp(out);
+  result.err = Slurp(err);
+  unlink(out.c_str());
+  unlink(err.c_str());
+  return result;
+}
+
+ServerProcess::ServerProcess(const std::string& config, const std::vector<std::string>& arguments)
+    : log_path_(TempPath("_log")) {
+  std::vector<std::string> all = {"serve",  "--config", config, "--set", "listen.grpc=127.0.0.1:0",
+                                  "--set", "listen.http=127.0.0.1:0"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  const std::string ready_path = TempPath("_ready");
+  pid_ = Spawn(all, ready_path, log_path_);
+  const std::regex ready_line("READY grpc=(\\S+) http=(\\S+)\n");
+  const auto end = Clock::now() + std::chrono::seconds(60);
+  while (pid_ > 0 && Clock::now() < end) {
+    std::smatch match;
+    const std::string text = Slurp(ready_path);
+    if (std::regex_match(text, match, ready_line)) {
+      grpc_ = match[1];
+      http_ = match[2];
+      break;
+    }
+    if (TryReap(pid_) >= 0) pid_ = -1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  unlink(ready_path.c_str());
+}
+
+ServerProcess::~ServerProcess() {
+  if (pid_ > 0) KillAndReap(pid_);
+  unlink(log_path_.c_str());
+}
+
+std::string ServerProcess::Log() const { return Slurp(log_path_); }
+
+void ServerProcess::Signal(int signal) const {
+  if (pid_ > 0) kill(pid_, signal);
+}
+
+int ServerProcess::Wait(int limit_seconds) {
+  const int status = WaitFor(pid_, limit_seconds);
+  if (status != 124) pid_ = -1;
+  return status;
+}
+
+std::string HttpGet(const std::string& address, const std::string& path) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in server{};
+  server.sin_family = AF_INET;
+  server.sin_port = htons(static_cast<uint16_t>(std::atoi(address.substr(address.rfind(':') + 1).c_str())));
+  inet_pton(AF_INET, "127.0.0.1", &server.sin_addr);
+  std::string answer;
+  if (connect(descriptor, reinterpret_cast<sockaddr*>(&server), sizeof(server)) == 0) {
+    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    if (write(descriptor, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
+      char buffer[4096];
+      for (ssize_t got = 0; (got = read(descriptor, buffer, sizeof(buffer))) > 0;) {
+        answer.append(buffer, static_cast<size_t>(got));
+      }
+    }
+  }
+  close(descriptor);
+  const size_t body = answer.find("\r\n\r\n");
+  return body == std::string::npos ? "" : answer.substr(body + 4);
+}
+
+double MetricValue(const std::string& metrics, const std::string& series) {
+  std::istringstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(series + " ", 0) == 0) return std::atof(line.c_str() + series.size() + 1);
+  }
+  return -1;
+}
+
+}  // namespace dunlin::integration

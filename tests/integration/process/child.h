@@ -1,0 +1,52 @@
+// Child processes for tests: run one to its end, or keep a server running and stop it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace dunlin::integration {
+
+struct CommandResult {
+  int status = -1;  // exit status; 128 + signal when a signal ended it; 124 when it ran past the limit
+  std::string out;
+  std::string err;
+};
+
+// Runs the binary under test with these arguments. At most `limit_seconds`.
+CommandResult RunDunlin(const std::vector<std::string>& arguments, int limit_seconds = 60);
+
+// A running `dunlin serve`; killed when the test forgets it.
+class ServerProcess {
+ public:
+  // Starts it on free ports with these further arguments, and waits for READY.
+  explicit ServerProcess(const std::string& config, const std::vector<std::string>& arguments = {});
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  bool ready() const { return !grpc_.empty(); }
+  const std::string& grpc() const { return grpc_; }
+  const std::string& http() const { return http_; }
+  pid_t pid() const { return pid_; }
+  std::string Log() const;
+
+  void Signal(int signal) const;
+  // Its exit status as in CommandResult, once it has ended; 124 after the limit.
+  int Wait(int limit_seconds);
+
+ private:
+  pid_t pid_ = -1;
+  std::string log_path_;
+  std::string grpc_;
+  std::string http_;
+};
+
+// The body of `GET path` from "host:port"; empty when it cannot be had.
+std::string HttpGet(const std::string& address, const std::string& path);
+
+// The value of one series line "name{labels} value" of /metrics; -1 when it is not there.
+double MetricValue(const std::string& metrics, const std::string& series);
+
+}  // namespace dunlin::integration

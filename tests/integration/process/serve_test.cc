@@ -1,0 +1,283 @@
+// The binary as a user meets it: the demo server, its client, its ports, its signals and its exit statuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/process/child.h"
+
+namespace dunlin::integration {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
+
+class ServeTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = new ServerProcess(kDemo); }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+  void SetUp() override { ASSERT_TRUE(server_->ready()) << server_->Log(); }
+
+  static CommandResult Generate(std::vector<std::string> arguments) {
+    std::vector<std::string> all = {"generate", "--address", server_->grpc(), "--model", "demo"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return RunDunlin(all);
+  }
+
+  static Json GenerateJson(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "--json");
+    const CommandResult result = Generate(arguments);
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+    return Json::parse(result.out, nullptr, false);
+  }
+
+  static ServerProcess* server_;
+};
+
+ServerProcess* ServeTest::server_ = nullptr;
+
+TEST_F(ServeTest, EveryProfileRunsAndSaysSo) {
+  for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
+    for (const char* backend : {"math", "flash", "efficient"}) {
+      const Json json = GenerateJson({"--precision", precision, "--attention-backend", backend, "--max-tokens", "5",
+                                      "--temperature", "0", "--ignore-eos", "The people"});
+      EXPECT_EQ(json["execution"]["precision"], precision);
+      EXPECT_EQ(json["execution"]["attention_backend"], backend);
+      EXPECT_EQ(json["execution"]["device"], "cpu");
+      EXPECT_EQ(json["execution"]["recipe"], std::string(precision) == "fp8" ? "per_token" : "");
+      EXPECT_EQ(json["token_ids"].size(), 5U);
+      EXPECT_EQ(json["finish"]["reason"], "length");
+      EXPECT_FALSE(json["text"].get<std::string>().empty());
+    }
+  }
+}
+
+TEST_F(ServeTest, AutoTakesFlashAndTheFirstPrecision) {
+  const Json json = GenerateJson({"--max-tokens", "1", "The"});
+  EXPECT_EQ(json["execution"]["attention_backend"], "flash");
+  EXPECT_EQ(json["execution"]["precision"], "bf16");
+  EXPECT_EQ(json["execution"]["kv_dtype"], "bf16");
+}
+
+TEST_F(ServeTest, JsonHasTheFieldsThatScriptsRead) {
+  const Json json = GenerateJson({"--max-tokens", "4", "--seed", "5", "--logprobs", "2", "--prompt-logprobs", "1",
+                                  "--request-id", "mine", "It was a long"});
+  ASSERT_EQ(json["logprobs"].size(), 4U);
+  EXPECT_EQ(json["logprobs"][0]["top"].size(), 2U);
+  EXPECT_EQ(json["logprobs"][0]["token_id"], json["token_ids"][0]);
+  EXPECT_EQ(json["prompt_logprobs"].size(), json["finish"]["prompt_tokens"].get<size_t>() - 1);
+  EXPECT_EQ(json["request_id"], "mine");
+  for (const char* key : {"reason", "prompt_tokens", "cached_tokens", "completion_tokens", "queue_ms", "ttft_ms", "total_ms"}) {
+    EXPECT_TRUE(json["finish"].contains(key)) << key;
+  }
+}
+
+TEST_F(ServeTest, SameRequestSameBitsWhateverRunsBeside) {
+  const std::vector<std::string> arguments = {"--max-tokens", "24", "--seed", "11", "--logprobs", "1", "--ignore-eos",
+                                              "Once there was a king who"};
+  const Json alone = GenerateJson(arguments);
+  std::vector<std::thread> neighbours;
+  for (int i = 0; i < 6; ++i) {
+    neighbours.emplace_back([i] {
+      GenerateJson({"--max-tokens", "60", "--seed", std::to_string(i), "--ignore-eos", "--precision",
+                    i % 2 == 0 ? "bf16" : "fp8", "Neighbour number " + std::to_string(i)});
+    });
+  }
+  const Json crowded = GenerateJson(arguments);
+  for (std::thread& neighbour : neighbours) neighbour.join();
+  EXPECT_EQ(alone["token_ids"], crowded["token_ids"]);
+  EXPECT_EQ(alone["logprobs"], crowded["logprobs"]);
+}
+
+TEST_F(ServeTest, PrefixHitsAreCountedAndChangeNothing) {
+  std::string prompt = "A prefix long enough to fill several pages of the cache:";
+  for (int i = 0; i < 8; ++i) prompt += " and so the story of the sea went on and on";
+  const std::vector<std::string> arguments = {"--max-tokens", "8", "--temperature", "0", "--logprobs", "0", prompt};
+  const Json cold = GenerateJson(arguments);
+  const Json warm = GenerateJson(arguments);
+  EXPECT_EQ(cold["finish"]["cached_tokens"], 0);
+  EXPECT_GT(warm["finish"]["cached_tokens"].get<int>(), 16);
+  EXPECT_EQ(cold["token_ids"], warm["token_ids"]);
+  EXPECT_EQ(cold["logprobs"], warm["logprobs"]);
+  std::vector<std::string> salted = arguments;
+  salted.insert(salted.end(), {"--cache-salt", "other"});
+  EXPECT_EQ(GenerateJson(salted)["finish"]["cached_tokens"], 0) << "salts do not share";
+}
+
+TEST_F(ServeTest, RefusalsExitWithOneAndExplain) {
+  const CommandResult result = Generate({"--json", "--top-p", "1.5", "x"});
+  EXPECT_EQ(result.status, 1);
+  const Json json = Json::parse(result.out, nullptr, false);
+  EXPECT_EQ(json["error"]["code"], "INVALID_ARGUMENT") << result.out;
+  EXPECT_THAT(json["error"]["message"].get<std::string>(), HasSubstr("sampling.top_p is 1.5"));
+  EXPECT_THAT(json["error"]["details"].dump(), HasSubstr("google.rpc.BadRequest"));
+}
+
+TEST_F(ServeTest, UsageErrorsExitWithTwo) {
+  EXPECT_EQ(RunDunlin({}).status, 2);
+  EXPECT_EQ(RunDunlin({"fly"}).status, 2);
+  EXPECT_EQ(RunDunlin({"generate", "x"}).status, 2);
+  EXPECT_EQ(Generate({"--precision", "int4", "x"}).status, 2);
+  EXPECT_EQ(Generate({}).status, 2) << "no prompt";
+}
+
+TEST_F(ServeTest, EveryCommandHasHelpWithAnExample) {
+  for (const char* command : {"serve", "generate", "inspect", "healthcheck", "schema"}) {
+    const CommandResult result = RunDunlin({command, "--help"});
+    EXPECT_EQ(result.status, 0) << command;
+    EXPECT_THAT(result.out, HasSubstr("Example")) << command;
+  }
+}
+
+TEST_F(ServeTest, HealthcheckKnowsEveryService) {
+  EXPECT_EQ(RunDunlin({"healthcheck", "--address", server_->grpc()}).status, 0);
+  EXPECT_EQ(RunDunlin({"healthcheck", "--address", server_->grpc(), "--service", "dunlin.v1.GenerationService"}).status, 0);
+  EXPECT_EQ(RunDunlin({"healthcheck", "--address", server_->grpc(), "--service", "nope"}).status, 1);
+  EXPECT_EQ(RunDunlin({"healthcheck", "--address", "127.0.0.1:1", "--timeout-ms", "500"}).status, 1);
+}
+
+TEST_F(ServeTest, ProbesAndMetricsAnswer) {
+  EXPECT_EQ(HttpGet(server_->http(), "/healthz"), "ok\n");
+  EXPECT_EQ(HttpGet(server_->http(), "/readyz"), "ok\n");
+  const double before = MetricValue(HttpGet(server_->http(), "/metrics"),
+                                    R"(dunlin_requests_total{attention_backend="math",precision="fp16",status="OK"})");
+  GenerateJson({"--attention-backend", "math", "--precision", "fp16", "--max-tokens", "2", "The"});
+  const double after = MetricValue(HttpGet(server_->http(), "/metrics"),
+                                   R"(dunlin_requests_total{attention_backend="math",precision="fp16",status="OK"})");
+  EXPECT_EQ(after, std::max(before, 0.0) + 1);
+}
+
+TEST_F(ServeTest, KilledClientsGiveTheirPagesBack) {
+  for (int i = 0; i < 4; ++i) {
+    const CommandResult result = RunDunlin({"generate", "--address", server_->grpc(), "--model", "demo", "--max-tokens",
+                                            "480", "--ignore-eos", "--timeout-ms", "30", "Never ending"});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("DEADLINE_EXCEEDED"));
+  }
+  double used = -1;
+  for (int i = 0; i < 100 && used != 0; ++i) {
+    used = MetricValue(HttpGet(server_->http(), "/metrics"), R"(dunlin_kv_pages_used{model_name="demo"})");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(used, 0);
+}
+
+TEST_F(ServeTest, PromptsAreNotLogged) {
+  GenerateJson({"--max-tokens", "2", "canarywordneverlogged"});
+  EXPECT_THAT(server_->Log(), testing::Not(HasSubstr("canarywordneverlogged")));
+  EXPECT_THAT(server_->Log(), HasSubstr("profile=cpu/flash/bf16"));
+}
+
+TEST(Serve, SigtermLetsRunningRequestsFinish) {
+  ServerProcess server(kDemo);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  CommandResult result;
+  std::thread client([&] {
+    result = RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--json", "--max-tokens", "300",
+                        "--ignore-eos", "A long tale"});
+  });
+  double running = 0;
+  for (int i = 0; i < 500 && running < 1; ++i) {
+    running = MetricValue(HttpGet(server.http(), "/metrics"), R"(vllm:num_requests_running{model_name="demo"})");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(30), 0);
+  client.join();
+  EXPECT_EQ(result.status, 0) << result.out;
+  EXPECT_EQ(Json::parse(result.out, nullptr, false)["token_ids"].size(), 300U);
+}
+
+TEST(Serve, SecondSigtermEndsAtOnce) {
+  ServerProcess server(kDemo);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&] {
+      RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--max-tokens", "500", "--ignore-eos",
+                 "--precision", "fp32", "--attention-backend", "math", "A long tale"});
+    });
+  }
+  double running = 0;
+  for (int i = 0; i < 500 && running < 8; ++i) {
+    running = MetricValue(HttpGet(server.http(), "/metrics"), R"(vllm:num_requests_running{model_name="demo"})");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  server.Signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  server.Signal(SIGTERM);
+  EXPECT_THAT(server.Wait(5), testing::AnyOf(0, 1)) << "0 only when all had finished in those 50 ms";
+  for (std::thread& client : clients) client.join();
+}
+
+struct BadStart {
+  std::vector<std::string> arguments;
+  const char* message;
+};
+
+TEST(Serve, RefusesToStartWithAReason) {
+  const std::string models = DUNLIN_SOURCE_DIR "/models";
+  const BadStart starts[] = {
+      {{"--set", "listen.grcp=1"}, "listen.grcp is not a config key"},
+      {{"--set", "models.0.path=" + models + "/none"}, "model \"demo\""},
+      {{"--set", "models.0.device=cuda"}, "device cuda cannot be opened"},
+      {{"--set", "compute.cpu_variant=avx10"}, "compute.cpu_variant is \"avx10\""},
+      {{"--set", "listen.grpc=256.0.0.1:x"}, "listen.grpc"},
+      {{"--set", "attention.enable_flash=false", "--set", "attention.enable_math=false", "--set",
+        "attention.enable_efficient=false"},
+       "attention.enable_"},
+  };
+  for (const BadStart& start : starts) {
+    std::vector<std::string> arguments = {"serve", "--config", kDemo, "--set", "listen.http=127.0.0.1:0"};
+    if (start.arguments[1].rfind("listen.grpc=", 0) != 0) arguments.insert(arguments.end(), {"--set", "listen.grpc=127.0.0.1:0"});
+    arguments.insert(arguments.end(), start.arguments.begin(), start.arguments.end());
+    const CommandResult result = RunDunlin(arguments, 20);
+    EXPECT_EQ(result.status, 1) << start.message;
+    EXPECT_THAT(result.err, HasSubstr(start.message));
+    EXPECT_EQ(result.out, "") << "no READY";
+  }
+}
+
+TEST(Serve, ForcedVariantsServe) {
+  ServerProcess server(kDemo, {"--set", "compute.cpu_variant=portable"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_THAT(server.Log(), HasSubstr("portable"));
+  EXPECT_EQ(RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--max-tokens", "3", "The"}).status, 0);
+}
+
+TEST(Inspect, ListsProfilesWithReasons) {
+  const CommandResult result = RunDunlin({"inspect", DUNLIN_SOURCE_DIR "/models/demo", "--json"});
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const Json json = Json::parse(result.out, nullptr, false);
+  EXPECT_EQ(json["architecture"], "gpt2");
+  EXPECT_GT(json["parameters"].get<int64_t>(), 1000000);
+  EXPECT_GT(json["weights_bytes"]["fp32"].get<int64_t>(), json["weights_bytes"]["bf16"].get<int64_t>());
+  EXPECT_EQ(json["kv_bytes_per_token"]["fp32"].get<int64_t>(), 2 * json["kv_bytes_per_token"]["bf16"].get<int64_t>());
+  int supported = 0;
+  for (const Json& row : json["profiles"]) {
+    supported += row["supported"].get<bool>() ? 1 : 0;
+    EXPECT_EQ(row["supported"].get<bool>(), row["reasons"].empty()) << row;
+  }
+  EXPECT_EQ(supported, 12);
+  EXPECT_EQ(RunDunlin({"inspect", "/nowhere", "--json"}).status, 1);
+}
+
+TEST(Schema, IsTheOneInTheTree) {
+  std::ifstream file(DUNLIN_SOURCE_DIR "/configs/schema.json");
+  EXPECT_EQ(Json::parse(RunDunlin({"schema"}).out, nullptr, false), Json::parse(file, nullptr, false));
+}
+
+}  // namespace
+}  // namespace dunlin::integration
