@@ -97,6 +97,15 @@ inline float LoadKvElement(const KvLayout& layout, const std::byte* block, size_
   }
 }
 
+// Writes one element, its pair partner left as it is. For tests and tools.
+inline void StoreKvElement(const KvLayout& layout, std::byte* block, size_t index, float value) {
+  switch (layout.dtype) {
+    case DType::kF32: reinterpret_cast<float*>(block)[index] = value; break;
+    case DType::kF16: reinterpret_cast<uint16_t*>(block)[index] = FloatToFp16(value); break;
+    default: reinterpret_cast<uint16_t*>(block)[index] = FloatToBf16(value); break;
+  }
+}
+
 // Reads one token's key or value back. out: [head_dim].
 inline void LoadKey(const KvLayout& layout, const std::byte* key_block, int32_t slot, float* out) {
   for (int32_t d = 0; d < layout.shape.head_dim; ++d) {

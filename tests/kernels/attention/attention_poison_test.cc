@@ -1,0 +1,76 @@
+// What a kernel must not see, it must not even multiply: NaN and infinity in unused slots, in tokens after a row, and in
+// the sequences beside it leave every bit of the row as it was.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/kernels/attention/paged_batch.h"
+
+namespace dunlin::kernels::testing {
+namespace {
+
+constexpr HeadShape kShapes[] = {{3, 3, 64}, {8, 1, 20}, {6, 2, 9}, {4, 2, 80}};
+
+// Calls check(backend, variant, name) for every combination.
+template <typename Check>
+void ForEachKernel(DType dtype, const Check& check) {
+  for (const std::string& variant : AvailableCpuVariants()) {
+    for (const AttentionBackend backend : kBackends) check(backend, variant, Describe(backend, dtype, variant));
+  }
+}
+
+class AttentionPoisonTest : public ::testing::TestWithParam<std::tuple<DType, HeadShape>> {};
+
+TEST_P(AttentionPoisonTest, UnusedSlotsLeaveNoTrace) {
+  const auto& [dtype, shape] = GetParam();
+  PagedBatch batch(dtype, shape, {{1, 0, 1}, {2, 68, 1}, {3, 0, 35}, {4, 255, 8}, {5, 126, 1}, {6, 0, 67}});
+  ForEachKernel(dtype, [&](AttentionBackend backend, const std::string& variant, const std::string& name) {
+    batch.FillUnusedSlots(0.0F);
+    const std::vector<float> clean = batch.Run(backend, variant, 2);
+    for (const float poison : {NAN, INFINITY, -INFINITY, 3e4F}) {
+      batch.FillUnusedSlots(poison);
+      const std::vector<float> poisoned = batch.Run(backend, variant, 2);
+      EXPECT_EQ(std::memcmp(clean.data(), poisoned.data(), clean.size() * sizeof(float)), 0) << name << " " << poison;
+    }
+  });
+}
+
+TEST_P(AttentionPoisonTest, LaterTokensLeaveNoTraceInEarlierRows) {
+  const auto& [dtype, shape] = GetParam();
+  constexpr int32_t kLength = 330;
+  for (const int32_t poison_from : {1, 64, 97, 257, 329}) {
+    PagedBatch clean_batch(dtype, shape, {{7, 0, kLength}});
+    PagedBatch poisoned_batch(dtype, shape, {{7, 0, kLength, poison_from}});
+    ForEachKernel(dtype, [&](AttentionBackend backend, const std::string& variant, const std::string& name) {
+      const std::vector<float> clean = clean_batch.Run(backend, variant, 2);
+      const std::vector<float> poisoned = poisoned_batch.Run(backend, variant, 2);
+      const size_t seen = static_cast<size_t>(poison_from * shape.num_heads * shape.head_dim);
+      EXPECT_EQ(std::memcmp(clean.data(), poisoned.data(), seen * sizeof(float)), 0) << name << " " << poison_from;
+      EXPECT_TRUE(std::isnan(poisoned[seen])) << name << ": a row's own NaN must show";
+    });
+  }
+}
+
+TEST_P(AttentionPoisonTest, NeighboursFullOfNanLeaveNoTrace) {
+  const auto& [dtype, shape] = GetParam();
+  PagedBatch alone(dtype, shape, {{1, 100, 30}});
+  PagedBatch crowd(dtype, shape, {{8, 0, 77, 0}, {1, 100, 30}, {9, 600, 1, 0}, {10, 50, 5, 0}}, 99);
+  ForEachKernel(dtype, [&](AttentionBackend backend, const std::string& variant, const std::string& name) {
+    const std::vector<float> clean = alone.Run(backend, variant, 2);
+    const std::vector<float> crowded = crowd.Run(backend, variant, 2);
+    EXPECT_EQ(std::memcmp(clean.data(), crowd.Row(crowded, 1, 0, 0), clean.size() * sizeof(float)), 0) << name;
+  });
+}
+
+std::string CaseName(const ::testing::TestParamInfo<std::tuple<DType, HeadShape>>& test) {
+  const auto& [dtype, shape] = test.param;
+  return std::string(Name(dtype)) + "_h" + std::to_string(shape.num_heads) + "_kv" +
+         std::to_string(shape.num_kv_heads) + "_d" + std::to_string(shape.head_dim);
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, AttentionPoisonTest,
+                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::ValuesIn(kShapes)), CaseName);
+
+}  // namespace
+}  // namespace dunlin::kernels::testing

@@ -1,0 +1,85 @@
+// Refusals: what a backend does not do it says in a sentence with the value and the limit, and a launch returns it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/kernels/attention/devices.h"
+
+namespace dunlin::kernels::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::string> Reasons(AttentionBackend backend, const AttentionTraits& traits) {
+  Device& device = CpuDevice("", 1);
+  std::vector<std::string> reasons;
+  const bool supported = device.ops->supports_attention(device.context, backend, traits, &reasons);
+  EXPECT_EQ(supported, reasons.empty());
+  EXPECT_EQ(supported, device.ops->supports_attention(device.context, backend, traits, nullptr));
+  return reasons;
+}
+
+TEST(AttentionSupportTest, EveryBackendTakesTheOrdinaryModels) {
+  for (const AttentionBackend backend : kBackends) {
+    for (const DType dtype : kDTypes) {
+      EXPECT_THAT(Reasons(backend, {dtype, 64, 12, 12}), IsEmpty());
+      EXPECT_THAT(Reasons(backend, {dtype, 128, 32, 8}), IsEmpty());
+      EXPECT_THAT(Reasons(backend, {dtype, 1, 1, 1}), IsEmpty());
+      EXPECT_THAT(Reasons(backend, {dtype, 256, 71, 1}), IsEmpty());
+    }
+  }
+}
+
+TEST(AttentionSupportTest, OnlyFlashLimitsTheHeadDim) {
+  EXPECT_THAT(Reasons(AttentionBackend::kFlash, {DType::kBF16, 320, 8, 8}),
+              ElementsAre("flash on cpu supports head_dim up to 256; head_dim is 320"));
+  EXPECT_THAT(Reasons(AttentionBackend::kEfficient, {DType::kBF16, 320, 8, 8}), IsEmpty());
+  EXPECT_THAT(Reasons(AttentionBackend::kMath, {DType::kBF16, 320, 8, 8}), IsEmpty());
+}
+
+TEST(AttentionSupportTest, EveryUnmetConditionIsNamed) {
+  EXPECT_THAT(Reasons(AttentionBackend::kFlash, {DType::kF8E4M3, 512, 7, 3}),
+              ElementsAre("flash on cpu supports the KV dtypes fp32, fp16 and bf16; the KV dtype is fp8_e4m3",
+                          "flash on cpu supports head_dim up to 256; head_dim is 512",
+                          "flash on cpu needs num_heads to be a multiple of num_kv_heads; num_heads is 7, "
+                          "num_kv_heads is 3"));
+  EXPECT_THAT(Reasons(AttentionBackend::kMath, {DType::kF32, 0, 0, 0}),
+              ElementsAre("math on cpu needs a head_dim of at least 1; head_dim is 0",
+                          "math on cpu needs at least one query head and one KV head; num_heads is 0, "
+                          "num_kv_heads is 0"));
+}
+
+TEST(AttentionSupportTest, LaunchesReturnWhatIsWrong) {
+  Device& device = CpuDevice("", 1);
+  DenseAttentionParams params{};
+  params.backend = AttentionBackend::kFlash;
+  params.dtype = DType::kBF16;
+  params.num_heads = params.num_kv_heads = 1;
+  params.batch = params.q_len = params.kv_len = 1;
+  params.head_dim = 320;
+  EXPECT_EQ(device.ops->dense_attention(device.context, params), KernelStatus::kUnsupported);
+  params.head_dim = 64;
+  EXPECT_EQ(device.ops->dense_attention(device.context, params), KernelStatus::kOutOfMemory);
+  params.q_len = -1;
+  EXPECT_EQ(device.ops->dense_attention(device.context, params), KernelStatus::kInvalidArgument);
+}
+
+TEST(AttentionSupportTest, OnlyDenseMathGrowsWithTheSquare) {
+  Device& device = CpuDevice("", 2);
+  const auto bytes = [&](AttentionBackend backend, int32_t length) {
+    DenseAttentionParams params{};
+    params.backend = backend;
+    params.dtype = DType::kBF16;
+    params.batch = 1;
+    params.num_heads = params.num_kv_heads = 4;
+    params.q_len = params.kv_len = length;
+    params.head_dim = 64;
+    return device.ops->dense_attention_workspace(device.context, params);
+  };
+  EXPECT_GE(bytes(AttentionBackend::kMath, 4096), size_t{4} * 4096 * 4096 * 4);
+  EXPECT_LT(bytes(AttentionBackend::kFlash, 4096), size_t{8} << 20);
+  EXPECT_LT(bytes(AttentionBackend::kEfficient, 4096), size_t{8} << 20);
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::testing

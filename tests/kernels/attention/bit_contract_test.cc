@@ -1,0 +1,115 @@
+// The bit contract: a row has the same bits in a whole prefill, in any chunking, alone in decode, with any neighbours,
+// in any page order, on any number of threads, at any repetition.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "tests/kernels/attention/paged_batch.h"
+
+namespace dunlin::kernels::testing {
+namespace {
+
+// More than two EFFICIENT chunks and ten FLASH tiles, and no multiple of anything.
+constexpr int32_t kLength = 683;
+constexpr uint64_t kSeed = 42;
+
+struct BitsCase {
+  DType dtype;
+  AttentionBackend backend;
+  std::string variant;
+  HeadShape shape;
+};
+
+std::vector<BitsCase> AllCases() {
+  std::vector<BitsCase> cases;
+  for (const std::string& variant : AvailableCpuVariants()) {
+    for (const DType dtype : kDTypes) {
+      for (const AttentionBackend backend : kBackends) {
+        for (const HeadShape& shape : {HeadShape{1, 1, 64}, HeadShape{8, 1, 20}, HeadShape{6, 2, 9}}) {
+          cases.push_back({dtype, backend, variant, shape});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+class BitContractTest : public ::testing::TestWithParam<BitsCase> {
+ protected:
+  std::vector<float> Run(std::vector<BatchSequence> sequences, int threads = 2, uint64_t layout_seed = 1) {
+    PagedBatch batch(GetParam().dtype, GetParam().shape, std::move(sequences), layout_seed);
+    return batch.Run(GetParam().backend, GetParam().variant, threads);
+  }
+  size_t row_floats() const {
+    return static_cast<size_t>(GetParam().shape.num_heads) * static_cast<size_t>(GetParam().shape.head_dim);
+  }
+  // Whether rows [first, first + count) of the whole prefill equal the given ones, bit for bit.
+  bool SameRows(int32_t first, int32_t count, const float* rows) {
+    return std::memcmp(whole_.data() + static_cast<size_t>(first) * row_floats(), rows,
+                       static_cast<size_t>(count) * row_floats() * sizeof(float)) == 0;
+  }
+
+  void SetUp() override { whole_ = Run({{kSeed, 0, kLength}}); }
+  std::vector<float> whole_;
+};
+
+TEST_P(BitContractTest, DecodeGivesThePrefillsBits) {
+  for (int32_t position = 0; position < kLength; position += position < 140 || position > 500 ? 1 : 7) {
+    EXPECT_TRUE(SameRows(position, 1, Run({{kSeed, position, 1}}).data())) << position;
+  }
+}
+
+TEST_P(BitContractTest, AnyChunkingGivesThePrefillsBits) {
+  std::mt19937_64 random(7);
+  for (int trial = 0; trial < 6; ++trial) {
+    const int32_t largest = trial % 2 == 0 ? 9 : 200;
+    for (int32_t first = 0; first < kLength;) {
+      const int32_t count = std::min<int32_t>(kLength - first, 1 + static_cast<int32_t>(random() % static_cast<uint64_t>(largest)));
+      EXPECT_TRUE(SameRows(first, count, Run({{kSeed, first, count}}).data())) << first << " + " << count;
+      first += count;
+    }
+  }
+}
+
+TEST_P(BitContractTest, NeighboursAndPageOrderDoNotMatter) {
+  std::mt19937_64 random(11);
+  for (int trial = 0; trial < 8; ++trial) {
+    std::vector<BatchSequence> sequences;
+    const size_t place = random() % 4;
+    const auto first = static_cast<int32_t>(random() % kLength);
+    const auto count = static_cast<int32_t>(1 + random() % static_cast<uint64_t>(std::min(kLength - first, 70)));
+    for (size_t i = 0; i < 5; ++i) {
+      const auto length = static_cast<int32_t>(random() % 90);
+      const auto before = static_cast<int32_t>(random() % 600);
+      sequences.push_back({100 + i, before, length, i % 2 == 0 ? 0 : INT32_MAX});
+    }
+    sequences[place] = {kSeed, first, count};
+    size_t rows_before = 0;
+    for (size_t i = 0; i < place; ++i) rows_before += static_cast<size_t>(sequences[i].query_len);
+    const std::vector<float> out = Run(sequences, 2, random());
+    EXPECT_TRUE(SameRows(first, count, out.data() + rows_before * row_floats())) << first << " + " << count;
+  }
+}
+
+TEST_P(BitContractTest, TheNumberOfThreadsDoesNotMatter) {
+  for (const int threads : {1, 3, 8}) {
+    EXPECT_TRUE(SameRows(0, kLength, Run({{kSeed, 0, kLength}}, threads).data())) << threads;
+    EXPECT_TRUE(SameRows(600, 1, Run({{kSeed, 600, 1}}, threads).data())) << threads;
+    EXPECT_TRUE(SameRows(640, 43, Run({{kSeed, 640, 43}}, threads).data())) << threads;
+  }
+}
+
+TEST_P(BitContractTest, FiftyRepetitionsAreEqual) {
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(SameRows(500, 60, Run({{kSeed, 500, 60}}, 4).data())) << i;
+}
+
+std::string CaseName(const ::testing::TestParamInfo<BitsCase>& test) {
+  return std::string(Name(test.param.backend)) + "_" + Name(test.param.dtype) + "_" + test.param.variant + "_d" +
+         std::to_string(test.param.shape.head_dim);
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, BitContractTest, ::testing::ValuesIn(AllCases()), CaseName);
+
+}  // namespace
+}  // namespace dunlin::kernels::testing

@@ -1,0 +1,103 @@
+// The KV page block: what is written comes back, nothing else is touched, and the order is the documented one.
+#include "kernels/cpu/kv_block.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/kernels/attention/devices.h"
+#include "tests/kernels/attention/synthetic.h"
+
+namespace dunlin::kernels::testing {
+namespace {
+
+class KvBlockTest : public ::testing::TestWithParam<std::tuple<DType, int32_t>> {
+ protected:
+  KvBlockTest()
+      : layout_(MakeKvLayout(std::get<0>(GetParam()),
+                             {.num_layers = 2, .num_kv_heads = 3, .head_dim = std::get<1>(GetParam())})),
+        pool_(3 * layout_.page_bytes) {}
+
+  std::vector<float> Token(Kind kind, int32_t token) const {
+    std::vector<float> row(static_cast<size_t>(layout_.shape.head_dim));
+    for (int32_t d = 0; d < layout_.shape.head_dim; ++d) {
+      row[static_cast<size_t>(d)] = Synthetic(3, kind, token, 0, d);
+    }
+    return row;
+  }
+  std::vector<float> Rounded(std::vector<float> row) const {
+    for (float& x : row) x = RoundTo(layout_.dtype, x);
+    return row;
+  }
+
+  KvLayout layout_;
+  PoisonedMemory pool_;
+};
+
+TEST_P(KvBlockTest, TokensComeBackRounded) {
+  std::byte* keys = cpu::KeyBlock(pool_.data(), layout_, 2, 1, 2);
+  std::byte* values = keys + layout_.block_bytes;
+  for (int32_t slot = 0; slot < layout_.tokens_per_page; ++slot) {
+    cpu::StoreKey(layout_, keys, slot, Token(Kind::kKey, slot).data());
+    cpu::StoreValue(layout_, values, slot, Token(Kind::kValue, slot).data());
+  }
+  std::vector<float> row(static_cast<size_t>(layout_.shape.head_dim));
+  for (int32_t slot = 0; slot < layout_.tokens_per_page; ++slot) {
+    cpu::LoadKey(layout_, keys, slot, row.data());
+    EXPECT_EQ(row, Rounded(Token(Kind::kKey, slot)));
+    cpu::LoadValue(layout_, values, slot, row.data());
+    EXPECT_EQ(row, Rounded(Token(Kind::kValue, slot)));
+  }
+  EXPECT_TRUE(pool_.Intact());
+  for (const std::byte* p = pool_.data(); p < keys; ++p) ASSERT_EQ(*p, std::byte{0xFF}) << "before the block";
+}
+
+TEST_P(KvBlockTest, OneTokenTouchesItsSlotAndTheOddPartnerOnly) {
+  std::byte* keys = cpu::KeyBlock(pool_.data(), layout_, 1, 0, 1);
+  std::byte* values = keys + layout_.block_bytes;
+  constexpr int32_t kSlot = 4;
+  cpu::StoreKey(layout_, keys, kSlot, Token(Kind::kKey, kSlot).data());
+  cpu::StoreValue(layout_, values, kSlot, Token(Kind::kValue, kSlot).data());
+  std::vector<float> row(static_cast<size_t>(layout_.shape.head_dim));
+  for (int32_t slot = 0; slot < layout_.tokens_per_page; ++slot) {
+    if (slot == kSlot) continue;
+    cpu::LoadKey(layout_, keys, slot, row.data());
+    for (const float x : row) EXPECT_TRUE(std::isnan(x)) << slot;
+    cpu::LoadValue(layout_, values, slot, row.data());
+    const bool partner = layout_.dtype == DType::kBF16 && slot == kSlot + 1;
+    for (const float x : row) EXPECT_TRUE(partner ? x == 0.0F : std::isnan(x)) << slot;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, KvBlockTest,
+                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::Values(1, 2, 9, 64, 80)));
+
+TEST(KvBlockOrderTest, IsTheDocumentedOne) {
+  const KvLayout bf16 = MakeKvLayout(DType::kBF16, {1, 1, 64});
+  EXPECT_EQ(cpu::KeyIndex(bf16, 3, 7), size_t{(3 * 16 + 3) * 2 + 1});
+  EXPECT_EQ(cpu::ValueIndex(bf16, 5, 7), size_t{(2 * 64 + 7) * 2 + 1});
+  const KvLayout fp16 = MakeKvLayout(DType::kF16, {1, 1, 64});
+  EXPECT_EQ(cpu::KeyIndex(fp16, 3, 7), size_t{7 * 16 + 3});
+  EXPECT_EQ(cpu::ValueIndex(fp16, 3, 7), size_t{3 * 64 + 7});
+  const KvLayout fp32 = MakeKvLayout(DType::kF32, {1, 1, 64});
+  EXPECT_EQ(cpu::KeyIndex(fp32, 3, 7), size_t{7 * 8 + 3});
+  EXPECT_EQ(bf16.page_bytes, fp32.page_bytes);
+}
+
+TEST(KvBlockOrderTest, PaddingOfOddHeadDimsIsZero) {
+  for (const int32_t head_dim : {1, 9}) {
+    const KvLayout layout = MakeKvLayout(DType::kBF16, {1, 1, head_dim});
+    PoisonedMemory pool(layout.page_bytes);
+    std::byte* keys = cpu::KeyBlock(pool.data(), layout, 0, 0, 0);
+    std::byte* values = keys + layout.block_bytes;
+    const std::vector<float> token(static_cast<size_t>(head_dim), 1.0F);
+    cpu::StoreKey(layout, keys, 5, token.data());
+    cpu::StoreValue(layout, values, 5, token.data());
+    EXPECT_EQ(cpu::LoadKvElement(layout, keys, cpu::KeyIndex(layout, 5, head_dim)), 0.0F);
+    EXPECT_EQ(cpu::LoadKvElement(layout, values, cpu::ValueIndex(layout, 5, head_dim)), 0.0F);
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::testing

@@ -1,0 +1,79 @@
+// Paged attention against FP64, over ragged causal batches.
+#include <gtest/gtest.h>
+
+#include "tests/kernels/attention/paged_batch.h"
+#include "tests/kernels/attention/reference.h"
+
+namespace dunlin::kernels::testing {
+namespace {
+
+struct PagedCase {
+  HeadShape shape;
+  std::vector<BatchSequence> sequences;
+};
+
+const PagedCase kCases[] = {
+    {{3, 3, 64}, {{1, 0, 1}, {2, 238, 1}, {3, 798, 3}, {4, 90, 113}, {5, 0, 0}, {6, 0, 67}}},
+    {{8, 1, 80}, {{1, 0, 65}, {2, 255, 1}, {3, 256, 1}, {4, 512, 2}, {5, 63, 2}}},
+    {{6, 2, 20}, {{1, 0, 130}, {2, 15, 1}, {3, 16, 1}, {4, 7, 3}}},
+    {{3, 1, 9}, {{1, 0, 40}, {2, 300, 5}}},
+    {{2, 2, 1}, {{1, 0, 30}, {2, 70, 1}}},
+    {{4, 4, 128}, {{1, 1022, 2}, {2, 0, 49}, {3, 511, 1}}},
+    {{2, 1, 256}, {{1, 0, 70}, {2, 300, 1}}},
+    {{16, 2, 64}, {{1, 1000, 24}, {2, 3000, 1}}},
+};
+
+class PagedAttentionTest : public ::testing::TestWithParam<std::tuple<DType, PagedCase>> {};
+
+TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
+  const auto& [dtype, paged] = GetParam();
+  PagedBatch batch(dtype, paged.shape, paged.sequences);
+  const int32_t group = paged.shape.num_heads / paged.shape.num_kv_heads;
+  struct Result {
+    std::string name;
+    std::vector<float> out;
+    ErrorBound bound;
+  };
+  std::vector<Result> results;
+  for (const std::string& variant : AvailableCpuVariants()) {
+    for (const AttentionBackend backend : kBackends) {
+      for (const int threads : {1, 3}) {
+        results.push_back({Describe(backend, dtype, variant), batch.Run(backend, variant, threads), {}});
+      }
+    }
+  }
+  for (size_t i = 0; i < paged.sequences.size(); ++i) {
+    const BatchSequence& sequence = paged.sequences[i];
+    for (int32_t head = 0; head < paged.shape.num_heads; ++head) {
+      const std::vector<float> keys = batch.Tokens(i, Kind::kKey, head / group);
+      const std::vector<float> values = batch.Tokens(i, Kind::kValue, head / group);
+      for (int32_t t = 0; t < sequence.query_len; ++t) {
+        const ReferenceRow row{.q = batch.Query(i, t, head),
+                               .keys = keys.data(),
+                               .values = values.data(),
+                               .limit = sequence.first_position + t + 1,
+                               .head_dim = paged.shape.head_dim,
+                               .scale = batch.scale};
+        const std::vector<double> exact = ExactRow(row);
+        const std::vector<float> unfused = UnfusedRow(row, dtype);
+        for (Result& result : results) result.bound.Add(exact, unfused, batch.Row(result.out, i, t, head));
+      }
+    }
+  }
+  for (const Result& result : results) {
+    EXPECT_TRUE(result.bound.holds()) << result.name << ": error " << result.bound.actual() << ", limit "
+                                      << result.bound.limit();
+  }
+}
+
+std::string CaseName(const ::testing::TestParamInfo<std::tuple<DType, PagedCase>>& test) {
+  const auto& [dtype, paged] = test.param;
+  return std::string(Name(dtype)) + "_h" + std::to_string(paged.shape.num_heads) + "_kv" +
+         std::to_string(paged.shape.num_kv_heads) + "_d" + std::to_string(paged.shape.head_dim);
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, PagedAttentionTest,
+                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::ValuesIn(kCases)), CaseName);
+
+}  // namespace
+}  // namespace dunlin::kernels::testing

@@ -1,0 +1,174 @@
+// Layout and running of paged batches.
+#include "tests/kernels/attention/paged_batch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "kernels/cpu/kv_block.h"
+
+namespace dunlin::kernels::testing {
+namespace {
+
+constexpr int32_t kLayers = 2;
+constexpr int32_t kLayer = 1;
+constexpr int32_t kSparePages = 3;
+constexpr int32_t kTableTail = 2;
+
+KvLayout LayoutOf(DType dtype, const HeadShape& shape) {
+  return MakeKvLayout(dtype,
+                      {.num_layers = kLayers, .num_kv_heads = shape.num_kv_heads, .head_dim = shape.head_dim});
+}
+
+int32_t PagesOf(const BatchSequence& sequence, const KvLayout& layout) {
+  return (sequence.first_position + sequence.query_len + layout.tokens_per_page - 1) / layout.tokens_per_page;
+}
+
+size_t PoolBytes(const std::vector<BatchSequence>& sequences, const KvLayout& layout) {
+  int32_t pages = kSparePages;
+  for (const BatchSequence& sequence : sequences) pages += PagesOf(sequence, layout);
+  return static_cast<size_t>(pages) * layout.page_bytes;
+}
+
+}  // namespace
+
+PagedBatch::PagedBatch(DType dtype, const HeadShape& shape, std::vector<BatchSequence> sequences, uint64_t layout_seed)
+    : dtype_(dtype),
+      shape_(shape),
+      layout_(LayoutOf(dtype, shape)),
+      sequences_(std::move(sequences)),
+      pool_(PoolBytes(sequences_, layout_)) {
+  PlacePages(layout_seed);
+  for (size_t i = 0; i < sequences_.size(); ++i) StoreTokens(i);
+}
+
+void PagedBatch::PlacePages(uint64_t layout_seed) {
+  std::vector<int32_t> free_pages(pool_.size() / layout_.page_bytes);
+  std::iota(free_pages.begin(), free_pages.end(), 0);
+  std::shuffle(free_pages.begin(), free_pages.end(), std::mt19937_64(layout_seed));
+  for (const BatchSequence& sequence : sequences_) {
+    page_table_stride_ = std::max<int64_t>(page_table_stride_, PagesOf(sequence, layout_) + kTableTail);
+  }
+  const size_t rows = sequences_.size();
+  page_table_.assign(rows * static_cast<size_t>(page_table_stride_), kGarbagePage);
+  int32_t query_start = 0;
+  for (size_t i = 0; i < rows; ++i) {
+    const size_t table_row = rows - 1 - i;  // rows of the table in another order than the sequences
+    spans_.push_back({.query_start = query_start,
+                      .query_len = sequences_[i].query_len,
+                      .first_position = sequences_[i].first_position,
+                      .page_table_row = static_cast<int32_t>(table_row)});
+    query_start += sequences_[i].query_len;
+    for (int32_t page = 0; page < PagesOf(sequences_[i], layout_); ++page) {
+      page_table_[table_row * static_cast<size_t>(page_table_stride_) + static_cast<size_t>(page)] = free_pages.back();
+      free_pages.pop_back();
+    }
+  }
+}
+
+void PagedBatch::StoreTokens(size_t index) {
+  const BatchSequence& sequence = sequences_[index];
+  const int32_t* pages = page_table_.data() + spans_[index].page_table_row * page_table_stride_;
+  const int32_t kv_len = sequence.first_position + sequence.query_len;
+  const auto at = [&](Kind kind, int32_t position, int32_t head, int32_t dim) {
+    if (position >= sequence.poison_from) return NAN;
+    return RoundTo(dtype_, Synthetic(sequence.seed, kind, position, head, dim) * (kind == Kind::kValue ? 1.0F : 2.0F));
+  };
+  std::vector<float> row(static_cast<size_t>(shape_.head_dim));
+  for (int32_t position = 0; position < kv_len; ++position) {
+    for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {
+      const int32_t slot = position % layout_.tokens_per_page;
+      std::byte* block =
+          cpu::KeyBlock(pool_.data(), layout_, pages[position / layout_.tokens_per_page], kLayer, head);
+      for (int32_t d = 0; d < shape_.head_dim; ++d) row[static_cast<size_t>(d)] = at(Kind::kKey, position, head, d);
+      cpu::StoreKey(layout_, block, slot, row.data());
+      for (int32_t d = 0; d < shape_.head_dim; ++d) row[static_cast<size_t>(d)] = at(Kind::kValue, position, head, d);
+      cpu::StoreValue(layout_, block + layout_.block_bytes, slot, row.data());
+    }
+  }
+  for (int32_t t = 0; t < sequence.query_len; ++t) {
+    for (int32_t head = 0; head < shape_.num_heads; ++head) {
+      for (int32_t d = 0; d < shape_.head_dim; ++d) {
+        query_.push_back(at(Kind::kQuery, sequence.first_position + t, head, d));
+      }
+    }
+  }
+}
+
+void PagedBatch::FillUnusedSlots(float value) {
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    const int32_t kv_len = sequences_[i].first_position + sequences_[i].query_len;
+    const int32_t* pages = page_table_.data() + spans_[i].page_table_row * page_table_stride_;
+    for (int32_t slot = kv_len; slot % layout_.tokens_per_page != 0; ++slot) {
+      for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {
+        std::byte* block = cpu::KeyBlock(pool_.data(), layout_, pages[slot / layout_.tokens_per_page], kLayer, head);
+        for (int32_t d = 0; d < shape_.head_dim; ++d) {
+          const int32_t s = slot % layout_.tokens_per_page;
+          cpu::StoreKvElement(layout_, block, cpu::KeyIndex(layout_, s, d), value);
+          cpu::StoreKvElement(layout_, block + layout_.block_bytes, cpu::ValueIndex(layout_, s, d), value);
+        }
+      }
+    }
+  }
+}
+
+std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& variant, int num_threads) {
+  Device& device = CpuDevice(variant, num_threads);
+  PagedAttentionPlan plan{.traits = {.dtype = dtype_,
+                                     .head_dim = shape_.head_dim,
+                                     .num_heads = shape_.num_heads,
+                                     .num_kv_heads = shape_.num_kv_heads},
+                          .max_query_tokens = 0,
+                          .max_kv_tokens = 0};
+  for (const SequenceSpan& span : spans_) {
+    plan.max_query_tokens = std::max(plan.max_query_tokens, span.query_len);
+    plan.max_kv_tokens = std::max(plan.max_kv_tokens, span.first_position + span.query_len);
+  }
+  PoisonedMemory workspace(device.ops->paged_attention_workspace(device.context, backend, plan));
+  std::vector<float> out(query_.size(), NAN);
+  const KernelStatus status = device.ops->paged_attention(
+      device.context, {.backend = backend,
+                       .query = query_.data(),
+                       .query_stride = int64_t{shape_.num_heads} * shape_.head_dim,
+                       .out = out.data(),
+                       .kv_pool = pool_.data(),
+                       .layout = layout_,
+                       .layer = kLayer,
+                       .num_heads = shape_.num_heads,
+                       .page_table = page_table_.data(),
+                       .page_table_stride = page_table_stride_,
+                       .sequences = spans_.data(),
+                       .num_sequences = static_cast<int32_t>(spans_.size()),
+                       .scale = scale,
+                       .workspace = workspace.data(),
+                       .workspace_bytes = workspace.size()});
+  EXPECT_EQ(status, KernelStatus::kOk) << Name(status) << " " << Describe(backend, dtype_, variant);
+  EXPECT_TRUE(workspace.Intact()) << "wrote past the workspace: " << Describe(backend, dtype_, variant);
+  return out;
+}
+
+const float* PagedBatch::Row(const std::vector<float>& out, size_t sequence, int32_t token, int32_t head) const {
+  return out.data() +
+         (int64_t{spans_[sequence].query_start + token} * shape_.num_heads + head) * shape_.head_dim;
+}
+
+const float* PagedBatch::Query(size_t sequence, int32_t token, int32_t head) const {
+  return Row(query_, sequence, token, head);
+}
+
+std::vector<float> PagedBatch::Tokens(size_t sequence, Kind kind, int32_t kv_head) const {
+  std::vector<float> rows;
+  const BatchSequence& s = sequences_[sequence];
+  for (int32_t position = 0; position < s.first_position + s.query_len; ++position) {
+    for (int32_t d = 0; d < shape_.head_dim; ++d) {
+      rows.push_back(RoundTo(
+          dtype_, Synthetic(s.seed, kind, position, kv_head, d) * (kind == Kind::kValue ? 1.0F : 2.0F)));
+    }
+  }
+  return rows;
+}
+
+}  // namespace dunlin::kernels::testing

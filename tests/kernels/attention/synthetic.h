@@ -1,0 +1,37 @@
+// Deterministic test data: a number is a function of (seed, kind, position, head, dimension) alone, so that the same
+// sequence can be laid out, chunked and batched in any way.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/api/dtype.h"
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::kernels::testing {
+
+enum class Kind : uint64_t { kQuery, kKey, kValue };
+
+inline uint64_t Mix(uint64_t x) {  // splitmix64
+  x += 0x9E3779B97F4A7C15ULL;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31);
+}
+
+// Uniform in [-1, 1).
+inline float Synthetic(uint64_t seed, Kind kind, int64_t position, int32_t head, int32_t dim) {
+  const uint64_t place = (static_cast<uint64_t>(position) << 24) ^ (static_cast<uint64_t>(head) << 12) ^
+                         static_cast<uint64_t>(dim) ^ (static_cast<uint64_t>(kind) << 60);
+  const uint64_t bits = Mix(Mix(seed) ^ place);
+  return static_cast<float>(static_cast<int64_t>(bits >> 40)) * 0x1p-23F - 1.0F;
+}
+
+inline float RoundTo(DType dtype, float value) {
+  switch (dtype) {
+    case DType::kF16: return Fp16ToFloat(FloatToFp16(value));
+    case DType::kBF16: return Bf16ToFloat(FloatToBf16(value));
+    default: return value;
+  }
+}
+
+}  // namespace dunlin::kernels::testing
