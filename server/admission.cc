@@ -1,0 +1,99 @@
+#include "server/admission.h"
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "server/convert/errors.h"
+
+namespace dunlin::server {
+
+struct Admission::State {
+  enum class Gate : uint8_t { kNotReady, kOpen, kClosed };
+
+  explicit State(const Limits& l) : limits(l) {}
+  const Limits limits;
+  mutable absl::Mutex mutex;
+  Gate gate ABSL_GUARDED_BY(mutex) = Gate::kNotReady;
+  int32_t requests ABSL_GUARDED_BY(mutex) = 0;
+  int64_t queued_bytes ABSL_GUARDED_BY(mutex) = 0;
+
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return requests == 0; }
+};
+
+Admission::Ticket::Ticket(std::shared_ptr<State> state, int64_t bytes) : state_(std::move(state)), bytes_(bytes) {}
+
+Admission::Ticket::Ticket(Ticket&& other) noexcept
+    : state_(std::move(other.state_)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Admission::Ticket::~Ticket() {
+  if (state_ == nullptr) return;
+  absl::MutexLock lock(&state_->mutex);
+  state_->queued_bytes -= bytes_;
+  --state_->requests;
+}
+
+void Admission::Ticket::ReleaseBytes() {
+  if (bytes_ == 0) return;
+  absl::MutexLock lock(&state_->mutex);
+  state_->queued_bytes -= std::exchange(bytes_, 0);
+}
+
+Admission::Admission(const Limits& limits) : state_(std::make_shared<State>(limits)) {}
+
+absl::StatusOr<Admission::Ticket> Admission::Admit(size_t message_bytes) {
+  const Limits& limits = state_->limits;
+  const auto bytes = static_cast<int64_t>(message_bytes);
+  absl::ReleasableMutexLock lock(&state_->mutex);
+  const State::Gate gate = state_->gate;
+  const int32_t requests = state_->requests;
+  const int64_t queued = state_->queued_bytes;
+  if (gate == State::Gate::kOpen && requests < limits.max_concurrent_requests &&
+      queued + bytes <= limits.max_queued_bytes) {
+    ++state_->requests;
+    state_->queued_bytes += bytes;
+    return Ticket(state_, bytes);
+  }
+  lock.Release();
+  if (gate == State::Gate::kNotReady) return MakeError(Reason::kNotReady, "the server is not ready yet");
+  if (gate == State::Gate::kClosed) return MakeError(Reason::kDraining, "the server is draining");
+  if (requests >= limits.max_concurrent_requests) {
+    return Overloaded(Reason::kTooManyRequests,
+                      absl::StrCat(requests, " requests are in flight; limit is ", limits.max_concurrent_requests,
+                                   " (limits.max_concurrent_requests)"),
+                      "limits.max_concurrent_requests", limits.retry_after_ms);
+  }
+  return Overloaded(Reason::kTooManyQueuedBytes,
+                    absl::StrCat(queued, " bytes wait to be tokenised; limit is ", limits.max_queued_bytes,
+                                 " (limits.max_queued_bytes)"),
+                    "limits.max_queued_bytes", limits.retry_after_ms);
+}
+
+void Admission::Open() {
+  absl::MutexLock lock(&state_->mutex);
+  if (state_->gate == State::Gate::kNotReady) state_->gate = State::Gate::kOpen;
+}
+
+void Admission::Close() {
+  absl::MutexLock lock(&state_->mutex);
+  state_->gate = State::Gate::kClosed;
+}
+
+bool Admission::WaitUntilIdle(absl::Time deadline) const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->mutex.AwaitWithDeadline(absl::Condition(state_.get(), &State::Idle), deadline);
+}
+
+AdmissionStats Admission::stats() const {
+  absl::MutexLock lock(&state_->mutex);
+  return {state_->requests, state_->queued_bytes};
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,23 @@
+// What every gRPC service leans on, made and owned by GrpcServer and outliving all calls. Const after start.
+#pragma once
+
+#include "engine/engine.h"
+#include "server/admission.h"
+#include "server/limits.h"
+#include "server/request_record.h"
+#include "server/served_model.h"
+#include "server/text_pool.h"
+
+namespace dunlin::server {
+
+struct Edge {
+  Limits limits;
+  const ModelRegistry* registry = nullptr;
+  RequestObserver* observer = nullptr;   // may be null
+  engine::Engine::Clock clock = nullptr;
+  int stalled_reader_ms = 0;
+  Admission* admission = nullptr;
+  TextPool* text_pool = nullptr;
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,97 @@
+// One Generate call, from its arrival to its one terminal status.
+//
+//   gRPC thread   Start: admission by count and bytes, then the text pool
+//   text pool     Begin: parse, check, tokenise, resolve, Validate, Submit n requests      refused -> Finish(status)
+//                 Continue: first message at once (what runs, request id), then, whenever no write is pending, one
+//                 message of what the next output gathered; the last `finish` goes with StartWriteAndFinish(OK)
+//   engine thread OutputQueue: into the ring, schedule
+//   gRPC thread   OnWriteDone, OnCancel: schedule; OnCancel also cancels in the engine at once
+//
+// A failure of any output, a cancel or a deadline ends the call with that status; tokens not yet sent are dropped then.
+// A refusal sends no initial metadata, so that a client's retry policy may act on it.
+// Ownership: shared. gRPC holds it until OnDone, the engine (as the outputs' sink) until OnFinish, the pool while it is
+// scheduled. Its admission ticket goes with it, so an idle Admission means that no stream is alive.
+#pragma once
+
+#include <grpc/grpc.h>
+#include <grpcpp/alarm.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "dunlin/v1/generation.pb.h"
+#include "server/admission.h"
+#include "server/grpc/edge.h"
+#include "server/grpc/generate_outputs.h"
+#include "server/grpc/submitted_requests.h"
+#include "server/request_record.h"
+#include "server/text_pool.h"
+
+namespace dunlin::server {
+
+class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public TextTask {
+ public:
+  // Takes the call over. edge outlives it. Never null.
+  static GenerateStream* Start(const Edge& edge, grpc::CallbackServerContext* context, const grpc::ByteBuffer& wire);
+
+ private:
+  enum class Phase : uint8_t { kArrived, kStreaming, kEnded };
+
+  GenerateStream(const Edge& edge, grpc::CallbackServerContext* context);
+
+  // gRPC's threads.
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  // The text pool.
+  void Run() override;
+  absl::Status Begin();
+  absl::Status SubmitAll(GeneratePlan plan);
+  void Continue();
+  void Write(const v1::GenerateResponse& response, bool last);
+  // The terminal status of a call that does not end well; also from Start, before anything is scheduled.
+  void End(const absl::Status& status);
+  // Tells the observer, once the status is known and the engine is done.
+  void Report();
+  absl::Status CancelledStatus() const;
+
+  // A client that leaves the end of its stream unread would hold it for ever: after stalled_reader_ms the call is cut.
+  // REQUIRES: before the call's last operation is started, as OnDone cancels the alarm.
+  void ArmStallAlarm();
+  void CutOff();
+
+  const Edge& edge_;
+  std::shared_ptr<GenerateStream> self_;       // gRPC's share: from Start to OnDone
+
+  // Any thread.
+  SubmittedRequests requests_;
+  std::atomic<bool> write_pending_{false};
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> cut_off_{false};
+  absl::Mutex call_mutex_;
+  grpc_call* call_ ABSL_GUARDED_BY(call_mutex_);  // null after OnDone
+
+  // Text pool only (Start's thread before the first Schedule).
+  Phase phase_ = Phase::kArrived;
+  grpc::CallbackServerContext* const context_;  // until the call's last operation is started
+  grpc::ByteBuffer request_;                    // until it is parsed
+  std::unique_ptr<GenerateOutputs> outputs_;    // null before Submit
+  grpc::ByteBuffer write_buffer_;               // of the pending write
+  engine::TimeNs deadline_ = engine::kNoDeadline;
+  bool first_message_sent_ = false;
+  bool stall_alarm_armed_ = false;
+  bool reported_ = false;
+  RequestRecord record_;
+  grpc::Alarm stall_alarm_;
+
+  Admission::Ticket ticket_;
+};
+
+}  // namespace dunlin::server

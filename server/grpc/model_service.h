@@ -1,0 +1,26 @@
+// dunlin.v1.ModelService: what is served, and every profile with the reasons against it. Reads const tables of a few
+// rows, so it answers on gRPC's own thread, also while the server is full, not ready or draining.
+#pragma once
+
+#include "dunlin/v1/model.grpc.pb.h"
+#include "server/served_model.h"
+
+namespace dunlin::server {
+
+class ModelService final
+    : public v1::ModelService::WithRawCallbackMethod_ListModels<
+          v1::ModelService::WithRawCallbackMethod_GetModel<v1::ModelService::Service>> {
+ public:
+  // registry outlives the service.
+  explicit ModelService(const ModelRegistry& registry) : registry_(registry) {}
+
+ private:
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
+
+  const ModelRegistry& registry_;
+};
+
+}  // namespace dunlin::server

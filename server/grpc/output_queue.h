@@ -1,0 +1,64 @@
+// The OutputSink of one output: rings for its tokens and for the scores of its prompt, and how it ended. Each event
+// schedules the stream on the text pool; events that come while it is queued are gathered.
+// Thread rule: the OutputSink functions on the engine thread, the rest on the text pool, one thread at a time.
+#pragma once
+
+#include <atomic>
+
+#include "engine/engine.h"
+#include "engine/types.h"
+#include "server/grpc/token_ring.h"
+#include "server/text_pool.h"
+
+namespace dunlin::server {
+
+class OutputQueue final : public engine::OutputSink {
+ public:
+  struct Sizes {
+    size_t max_unsent_tokens = 0;  // a token beyond them ends the sequence as a slow reader's
+    int32_t num_top = 0;           // of each token
+    size_t prompt_scores = 0;      // prompt tokens 1.. when they are scored, else 0
+    int32_t prompt_num_top = 0;
+  };
+
+  // pool and stream outlive the last call of the engine: the engine holds an owner of the stream.
+  OutputQueue(const Sizes& sizes, TextPool* pool, TextTask* stream, engine::Engine::Clock clock)
+      : tokens_(sizes.max_unsent_tokens, sizes.num_top),
+        prompt_scores_(sizes.prompt_scores, sizes.prompt_num_top),
+        pool_(pool),
+        stream_(stream),
+        clock_(clock) {}
+
+  [[nodiscard]] bool OnToken(const engine::TokenOutput& token) override {
+    const bool taken = tokens_.Push(token, clock_());
+    pool_->Schedule(stream_);
+    return taken;
+  }
+  void OnPromptToken(int32_t, const engine::TokenOutput& token) override {
+    // The ring has room for every position; a score too many would be the engine's mistake and is left out.
+    (void)prompt_scores_.Push(token, 0);
+    pool_->Schedule(stream_);
+  }
+  void OnFinish(const engine::FinishInfo& info) override {
+    info_ = info;
+    finished_.store(true, std::memory_order_release);
+    pool_->Schedule(stream_);
+  }
+
+  TokenRing& tokens() { return tokens_; }
+  TokenRing& prompt_scores() { return prompt_scores_; }
+  // Null until the engine has finished with this output. Asked before a ring is drained, it tells whether what the ring
+  // then holds is all.
+  const engine::FinishInfo* finish() const { return finished_.load(std::memory_order_acquire) ? &info_ : nullptr; }
+
+ private:
+  TokenRing tokens_;
+  TokenRing prompt_scores_;
+  TextPool* const pool_;
+  TextTask* const stream_;
+  const engine::Engine::Clock clock_;
+  engine::FinishInfo info_;  // written once, before finished_
+  std::atomic<bool> finished_{false};
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,68 @@
+// The bounded pool of threads for all text work: parse, tokenise, detokenise, stop strings, responses. gRPC's threads
+// and the engine threads only schedule.
+//
+// A TextTask is anything that has such work from time to time (a stream, a unary call). It stands in the queue at most
+// once and never runs on two threads at a time, so a task's Run needs no lock against itself, and the queue is no
+// longer than there are tasks, which admission bounds. Schedule neither allocates nor waits: one short lock at most.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace dunlin::server {
+
+class TextTask : public std::enable_shared_from_this<TextTask> {
+ public:
+  TextTask() = default;
+  virtual ~TextTask() = default;
+  TextTask(const TextTask&) = delete;
+  TextTask& operator=(const TextTask&) = delete;
+
+ private:
+  friend class TextPool;
+  enum class State : uint8_t { kIdle, kQueued, kRunning, kRunningAgain };
+
+  // On a text pool thread, one call at a time, each seeing what happened before the Schedule that led to it.
+  virtual void Run() = 0;
+
+  std::atomic<State> state_{State::kIdle};
+  std::shared_ptr<TextTask> self_;  // keeps the task alive while kQueued; moved by whoever changed the state
+  TextTask* next_ = nullptr;        // in TextPool's queue, guarded by its mutex
+};
+
+class TextPool {
+ public:
+  // REQUIRES: num_threads >= 1.
+  explicit TextPool(int num_threads);
+  // Runs what is queued, then joins. REQUIRES: nobody schedules any more.
+  ~TextPool();
+  TextPool(const TextPool&) = delete;
+  TextPool& operator=(const TextPool&) = delete;
+
+  // Makes `task` run once more from now on; calls that come before that run has begun are merged into it. Any thread,
+  // also from inside Run. REQUIRES: the task is owned by a shared_ptr, and alive.
+  void Schedule(TextTask* task);
+
+ private:
+  void WorkerLoop();
+  void Push(TextTask* task);
+  // Null when the pool is stopping and nothing is queued.
+  TextTask* Pop();
+  void RunOnce(TextTask* task);
+
+  absl::Mutex mutex_;
+  absl::CondVar work_or_stop_;
+  TextTask* head_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  TextTask* tail_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  int idle_workers_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> workers_;  // const after construction
+};
+
+}  // namespace dunlin::server
