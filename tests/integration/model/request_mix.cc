@@ -1,0 +1,66 @@
+#include "tests/integration/model/request_mix.h"
+
+#include <algorithm>
+
+#include "engine/runtime/memory_plan.h"
+
+namespace dunlin::engine {
+
+std::vector<ExecutionProfile> AllCpuProfiles() {
+  std::vector<ExecutionProfile> profiles;
+  for (AttentionBackend backend : kernels::kAutoOrder) {
+    for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
+      profiles.push_back({DeviceKind::kCpu, backend, traits.precision});
+    }
+  }
+  return profiles;
+}
+
+Request RequestMix::DrawRequest(const ModelConfig& config, const ExecutionProfile& profile) {
+  Request request;
+  request.profile = profile;
+  if (Chance(0.5)) {  // a shared prefix: token i of family f is fixed
+    const int32_t family = Draw(1, 2);
+    const int32_t length = Draw(1, kMaxPrompt - 1);
+    for (int32_t i = 0; i < length; ++i) request.prompt.push_back((i * 7 * family + family) % config.vocab_size);
+  }
+  const int32_t own = Draw(1, std::min(20, kMaxPrompt - static_cast<int32_t>(request.prompt.size())));
+  for (int32_t i = 0; i < own; ++i) request.prompt.push_back(DrawToken(config));
+  request.stopping.max_tokens = Chance(0.5) ? kMaxOutput : Draw(1, 16);
+  request.stopping.ignore_eos = Chance(0.5);
+  request.stopping.min_tokens = Chance(0.3) ? Draw(0, request.stopping.max_tokens) : 0;
+  if (Chance(0.2)) request.stopping.stop_token_ids = {DrawToken(config), DrawToken(config)};
+  request.output_index = Draw(0, 3);
+  if (Chance(0.1)) request.cache_salt = "salt";
+  DrawSampling(config, &request);
+  return request;
+}
+
+void RequestMix::DrawSampling(const ModelConfig& config, Request* request) {
+  SamplingParams& sampling = request->sampling;
+  sampling.seed = static_cast<uint64_t>(Draw(0, 1 << 30));
+  sampling.temperature = Chance(0.3) ? 0.0F : static_cast<float>(Draw(2, 30)) / 10.0F;
+  if (Chance(0.3)) sampling.top_k = Draw(1, 50);
+  if (Chance(0.3)) sampling.top_p = static_cast<float>(Draw(5, 99)) / 100.0F;
+  if (Chance(0.2)) sampling.min_p = static_cast<float>(Draw(1, 30)) / 100.0F;
+  if (Chance(0.2)) sampling.repetition_penalty = static_cast<float>(Draw(5, 20)) / 10.0F;
+  if (Chance(0.2)) sampling.presence_penalty = static_cast<float>(Draw(-20, 20)) / 10.0F;
+  if (Chance(0.2)) sampling.frequency_penalty = static_cast<float>(Draw(-20, 20)) / 10.0F;
+  if (Chance(0.1)) sampling.logit_bias = {{DrawToken(config), 3.0F}, {DrawToken(config), -50.0F}};
+  sampling.logprobs = Draw(0, 5);  // always: their bits are what is compared
+  if (Chance(0.15)) sampling.prompt_logprobs = Draw(0, 3);
+}
+
+EngineOptions RequestMix::DrawOptions(const ModelConfig& config) {
+  constexpr int32_t kBudgets[] = {1, 2, 3, 5, 8, 17, 33, 64, 200};
+  EngineOptions options;
+  options.max_tokens_per_step = kBudgets[static_cast<size_t>(Draw(0, 8))];
+  options.max_sequences = Draw(1, 12);
+  options.prefix_cache = Chance(0.75);
+  // FP32 pages hold 8 tokens: the longest request needs ceil(155 / 8) = 20 of them.
+  const int32_t pages = Chance(0.7) ? Draw(20, 30) : 200;
+  options.kv_memory_bytes = static_cast<size_t>(pages) * KvLayoutOf(config, Precision::kFp32).page_bytes;
+  return options;
+}
+
+}  // namespace dunlin::engine
