@@ -11,13 +11,13 @@ constexpr int32_t kFlashMaxHeadDim = 256;
 
 }  // namespace
 
+// Asked on every launch too: a supported call builds no string.
 bool SupportsAttention(const DeviceContext* /*context*/, AttentionBackend backend, const AttentionTraits& traits,
                        std::vector<std::string>* reasons) {
   bool supported = true;
-  const std::string name = std::string(Name(backend)) + " on cpu ";
   const auto refuse = [&](const std::string& reason) {
     supported = false;
-    if (reasons != nullptr) reasons->push_back(name + reason);
+    if (reasons != nullptr) reasons->push_back(std::string(Name(backend)) + " on cpu " + reason);
   };
   if (traits.dtype != DType::kF32 && traits.dtype != DType::kF16 && traits.dtype != DType::kBF16) {
     refuse(std::string("supports the KV dtypes fp32, fp16 and bf16; the KV dtype is ") + Name(traits.dtype));
