@@ -12,9 +12,8 @@ void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   int32_t budget = options_.max_tokens_per_step;
   budget -= PlanDecodes(budget - ShareOfOldest(budget));
   budget -= PlanPrefills(budget);
-  const bool preempted = GivePages(&budget);
-  // What was preempted waits at least a step: it would only take back the pages that an older one needs.
-  if (!preempted) Admit(now, budget);
+  // After a preemption nobody is admitted in the same step: it would take back the pages that an older one needs.
+  if (GivePages(&budget)) Admit(now, budget);
   Fill(plan);
 }
 
@@ -75,9 +74,11 @@ int32_t Scheduler::PlanPrefills(int32_t budget) {
 }
 
 // Oldest first, so that whoever is preempted has not been given pages in this plan. A chunk shrinks to the pages there
-// are; only when not even one token fits does the newest go. The newest itself then stands still with what it has.
+// are; only when not even one token fits does the newest go. Without anyone to preempt, a sequence stands still with
+// what it has, and so do all newer ones: they are in flight, and can be preempted once that is committed.
+// Returns whether there were pages for everyone; the budget of chunks that shrank goes back to *budget.
 bool Scheduler::GivePages(int32_t* budget) {
-  bool preempted = false;
+  bool enough = true;
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence* sequence = running_[i];
     if (sequence->num_planned == 0) continue;
@@ -85,16 +86,19 @@ bool Scheduler::GivePages(int32_t* budget) {
     const int32_t wanted = sequence->num_planned;
     int32_t covered = pages_.Reserve(sequence, first + wanted);
     while (covered <= first) {
+      enough = false;
       Sequence* newest = NewestIdleAfter(i);
-      if (newest == nullptr) break;
+      if (newest == nullptr) {
+        for (; i < running_.size(); ++i) running_[i]->num_planned = 0;
+        return false;
+      }
       Preempt(newest);
-      preempted = true;
       covered = pages_.Reserve(sequence, first + wanted);
     }
-    sequence->num_planned = std::clamp(covered - first, 0, wanted);
+    sequence->num_planned = std::min(covered - first, wanted);
     *budget += wanted - sequence->num_planned;
   }
-  return preempted;
+  return enough;
 }
 
 // The newest running sequence behind `index` whose pages no launched step uses; null when there is none.

@@ -1,0 +1,147 @@
+#include "engine/cache/prefix_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dunlin::engine {
+namespace {
+
+constexpr ExecutionProfile kFlash{};
+constexpr int32_t kPageTokens = 4;
+using Tokens = std::vector<TokenId>;
+
+PrefixCacheOptions Options(int32_t num_pages) {
+  PrefixCacheOptions options;
+  options.num_pages = num_pages;
+  options.max_tokens_per_page = kPageTokens;
+  options.hash_key = {1, 2, 3, 4, 5, 6, 7, 8};
+  return options;
+}
+
+PageId Publish(PrefixCache* cache, const Tokens& tokens, PageId page, PrefixChain* chain) {
+  return cache->Publish(tokens.data(), static_cast<int32_t>(tokens.size()), page, chain);
+}
+PageId Match(const PrefixCache& cache, const Tokens& tokens, PrefixChain* chain) {
+  return cache.Match(tokens.data(), static_cast<int32_t>(tokens.size()), chain);
+}
+PageId MatchFromRoot(const PrefixCache& cache, const Tokens& tokens, const ExecutionProfile& profile = kFlash,
+                     std::string_view salt = "") {
+  PrefixChain chain = cache.Root(profile, salt);
+  return Match(cache, tokens, &chain);
+}
+
+TEST(PrefixCache, FindsWhatWasPublishedPageByPage) {
+  PrefixCache cache(Options(4));
+  PrefixChain written = cache.Root(kFlash, "");
+  EXPECT_EQ(Publish(&cache, {1, 2, 3, 4}, 2, &written), 2);
+  EXPECT_EQ(Publish(&cache, {5, 6, 7, 8}, 0, &written), 0);
+  PrefixChain read = cache.Root(kFlash, "");
+  EXPECT_EQ(Match(cache, {1, 2, 3, 4}, &read), 2);
+  EXPECT_EQ(Match(cache, {5, 6, 7, 8}, &read), 0);
+  EXPECT_EQ(read.num_pages, 2);
+  EXPECT_EQ(Match(cache, {9, 9, 9, 9}, &read), kNoPage);
+  EXPECT_EQ(read.num_pages, 2);
+}
+
+TEST(PrefixCache, TellsEqualPagesAfterDifferentPrefixesApart) {
+  PrefixCache cache(Options(4));
+  PrefixChain a = cache.Root(kFlash, "");
+  Publish(&cache, {1, 1, 1, 1}, 0, &a);
+  Publish(&cache, {7, 7, 7, 7}, 1, &a);
+  PrefixChain b = cache.Root(kFlash, "");
+  Publish(&cache, {2, 2, 2, 2}, 2, &b);
+  EXPECT_EQ(Match(cache, {7, 7, 7, 7}, &b), kNoPage);
+  EXPECT_EQ(MatchFromRoot(cache, {7, 7, 7, 7}), kNoPage);
+}
+
+TEST(PrefixCache, SharesNothingAcrossSaltPrecisionOrBackend) {
+  PrefixCache cache(Options(4));
+  PrefixChain chain = cache.Root(kFlash, "tenant");
+  Publish(&cache, {1, 2, 3, 4}, 0, &chain);
+  EXPECT_EQ(MatchFromRoot(cache, {1, 2, 3, 4}, kFlash, "tenant"), 0);
+  EXPECT_EQ(MatchFromRoot(cache, {1, 2, 3, 4}, kFlash, ""), kNoPage);
+  EXPECT_EQ(MatchFromRoot(cache, {1, 2, 3, 4}, kFlash, "tenant2"), kNoPage);
+  ExecutionProfile math = kFlash;
+  math.attention_backend = AttentionBackend::kMath;
+  EXPECT_EQ(MatchFromRoot(cache, {1, 2, 3, 4}, math, "tenant"), kNoPage);
+  ExecutionProfile fp16 = kFlash;
+  fp16.precision = Precision::kFp16;
+  EXPECT_EQ(MatchFromRoot(cache, {1, 2, 3, 4}, fp16, "tenant"), kNoPage);
+}
+
+TEST(PrefixCache, KeepsTheFirstOfTwoEqualPages) {
+  PrefixCache cache(Options(4));
+  PrefixChain a = cache.Root(kFlash, "");
+  PrefixChain b = a;
+  EXPECT_EQ(Publish(&cache, {1, 2, 3, 4}, 0, &a), 0);
+  EXPECT_EQ(Publish(&cache, {1, 2, 3, 4}, 1, &b), 0);
+  EXPECT_EQ(a.serial, b.serial);
+  EXPECT_FALSE(cache.Contains(1));
+}
+
+TEST(PrefixCache, ForgetsAPageAndWithItWhatCameAfter) {
+  PrefixCache cache(Options(4));
+  PrefixChain chain = cache.Root(kFlash, "");
+  Publish(&cache, {1, 2, 3, 4}, 0, &chain);
+  Publish(&cache, {5, 6, 7, 8}, 1, &chain);
+  cache.Forget(0);
+  EXPECT_EQ(MatchFromRoot(cache, {1, 2, 3, 4}), kNoPage);
+  // The same beginning in another page is another entry: what followed the old one does not follow it.
+  PrefixChain again = cache.Root(kFlash, "");
+  Publish(&cache, {1, 2, 3, 4}, 2, &again);
+  EXPECT_EQ(Match(cache, {5, 6, 7, 8}, &again), kNoPage);
+  EXPECT_TRUE(cache.CheckIntegrity().ok());
+}
+
+TEST(PrefixCache, AnswersRightWhenEveryKeyCollides) {
+  PrefixCacheOptions options = Options(8);
+  options.key_words = 0;
+  PrefixCache cache(options);
+  PrefixChain a = cache.Root(kFlash, "");
+  Publish(&cache, {1, 1, 1, 1}, 0, &a);
+  Publish(&cache, {7, 7, 7, 7}, 1, &a);
+  PrefixChain b = cache.Root(kFlash, "");
+  Publish(&cache, {2, 2, 2, 2}, 2, &b);
+  EXPECT_EQ(Match(cache, {7, 7, 7, 7}, &b), kNoPage);
+  EXPECT_EQ(MatchFromRoot(cache, {1, 1, 1, 1}), 0);
+  EXPECT_EQ(MatchFromRoot(cache, {2, 2, 2, 2}), 2);
+  EXPECT_EQ(MatchFromRoot(cache, {1, 1, 1, 1}, kFlash, "salt"), kNoPage);
+  cache.Forget(0);
+  EXPECT_EQ(MatchFromRoot(cache, {2, 2, 2, 2}), 2);
+  EXPECT_TRUE(cache.CheckIntegrity().ok());
+}
+
+// Against a map from whole prefixes to pages, with few words of key so that probes run into one another.
+TEST(PrefixCache, AgreesWithAMapUnderRandomUse) {
+  for (const int32_t key_words : {8, 1, 0}) {
+    constexpr int32_t kPages = 24;
+    PrefixCacheOptions options = Options(kPages);
+    options.key_words = key_words;
+    PrefixCache cache(options);
+    std::map<std::pair<std::string, Tokens>, PageId> model;
+    std::mt19937 random(3);
+    for (int i = 0; i < 30000; ++i) {
+      const auto page = static_cast<PageId>(random() % kPages);
+      std::erase_if(model, [page](const auto& entry) { return entry.second == page; });
+      cache.Forget(page);
+      const std::string salt = random() % 2 == 0 ? "a" : "b";
+      PrefixChain chain = cache.Root(kFlash, salt);
+      const Tokens tokens(kPageTokens, static_cast<TokenId>(random() % 40));
+      const auto known = model.find({salt, tokens});
+      ASSERT_EQ(Match(cache, tokens, &chain), known == model.end() ? kNoPage : known->second);
+      if (known != model.end()) continue;
+      ASSERT_EQ(Publish(&cache, tokens, page, &chain), page);
+      model[{salt, tokens}] = page;
+      ASSERT_EQ(cache.num_cached(), static_cast<int32_t>(model.size()));
+    }
+    ASSERT_TRUE(cache.CheckIntegrity().ok()) << cache.CheckIntegrity();
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::engine

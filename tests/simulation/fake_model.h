@@ -1,0 +1,44 @@
+// A model small enough to reason about: the "key and value" of a position is a hash of everything up to it, the next
+// token a hash over all of them. So a wrong page, a stale page or a wrong prefix hit gives a wrong token.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/types.h"
+
+namespace dunlin::simulation {
+
+using Kv = uint64_t;
+inline constexpr Kv kNan = ~uint64_t{0};
+inline constexpr Kv kNothing = 0;  // before position 0
+
+// A request with this bit in its seed writes NaN at the position in the seed's low bits.
+inline constexpr uint64_t kPoison = uint64_t{1} << 63;
+inline bool IsPoisonedAt(const engine::Request& request, int32_t position) {
+  return request.sampling.seed == (kPoison | static_cast<uint64_t>(position));
+}
+
+constexpr uint64_t Mix(uint64_t a, uint64_t b) {  // splitmix64's finaliser
+  uint64_t x = a * 0x9E3779B97F4A7C15U + b + 0xD1B54A32D192ED03U;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31);
+}
+
+// Depends on tokens, position and profile alone: pages may be shared by requests that agree in those.
+inline Kv KvOf(Kv previous, engine::TokenId token, int32_t position, const engine::ExecutionProfile& profile) {
+  if (previous == kNan) return kNan;
+  const auto kind = static_cast<uint64_t>(profile.attention_backend) * 8 + static_cast<uint64_t>(profile.precision);
+  return Mix(Mix(previous, static_cast<uint64_t>(token)), static_cast<uint64_t>(position) * 64 + kind) >> 1;
+}
+
+// What attention reads: every key up to the row's own, in order.
+inline uint64_t Attend(uint64_t so_far, Kv kv) { return so_far == kNan || kv == kNan ? kNan : Mix(so_far, kv) >> 1; }
+
+inline engine::TokenId Draw(uint64_t attended, const engine::SamplingParams& sampling, int32_t vocab_size) {
+  return static_cast<engine::TokenId>(Mix(attended, sampling.seed) % static_cast<uint64_t>(vocab_size));
+}
+
+inline float ScoreOf(Kv kv) { return -static_cast<float>(kv % 1000); }
+
+}  // namespace dunlin::simulation

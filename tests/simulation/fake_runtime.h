@@ -1,0 +1,79 @@
+// Runs plans of the fake model in fake pages, and distrusts the scheduler: every read checks that the page holds that
+// position, every write that the page is this sequence's own. What is wrong is counted in violations().
+// At depth 1 a step runs in Launch; at depth 2 it runs in Collect, from a snapshot of the page lists, as a device
+// would that is late. Does not allocate after construction.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/runtime/runtime.h"
+#include "tests/simulation/fake_model.h"
+
+namespace dunlin::simulation {
+
+struct FakeRuntimeOptions {
+  int32_t num_pages = 16;
+  std::array<int32_t, kernels::kNumPrecisions> tokens_per_page = {2, 4, 4, 4};
+  int32_t depth = 1;
+  int32_t vocab_size = 50;
+  int32_t max_context = 256;
+  int64_t fail_launch_at = -1;   // the step whose Launch returns an error
+  int64_t fail_collect_at = -1;
+  std::function<void(const engine::StepPlan&)> on_launch;  // may block, to hold the engine in a step
+};
+
+class FakeRuntime : public engine::Runtime {
+ public:
+  explicit FakeRuntime(const FakeRuntimeOptions& options);
+
+  absl::StatusOr<engine::StepHandle> Launch(const engine::StepPlan& plan) override;
+  absl::Status Collect(engine::StepHandle handle, engine::StepResult* result) override;
+  int32_t depth() const override { return options_.depth; }
+  int32_t num_pages() const override { return options_.num_pages; }
+  int32_t tokens_per_page(engine::Precision precision) const override {
+    return options_.tokens_per_page[static_cast<size_t>(precision)];
+  }
+
+  // How often the scheduler broke its contract, and the first case in words.
+  int64_t violations() const { return violations_; }
+  const std::string& first_violation() const { return first_violation_; }
+
+ private:
+  struct Slot {
+    int32_t position = -1;
+    Kv kv = 0x5EED;
+  };
+  struct Snapshot {
+    const engine::StepPlan* plan = nullptr;
+    std::vector<engine::PageId> pages;    // of all sequences, one after another
+    std::vector<size_t> first_page;       // by sequence, an index of pages
+    std::vector<engine::TokenId> tokens;  // those of the step, one after another
+  };
+
+  void CheckPlan(const engine::StepPlan& plan);
+  void Snap(const engine::StepPlan& plan, Snapshot* snapshot);
+  void Execute(const Snapshot& snapshot, engine::StepResult* result);
+  void ExecuteSequence(const engine::SequenceStep& step, int32_t index, const engine::PageId* pages,
+                       const engine::TokenId* tokens, engine::StepResult* result);
+  Slot& SlotOf(const engine::Sequence& sequence, const engine::PageId* pages, int32_t position);
+  Kv Read(const engine::Sequence& sequence, const engine::PageId* pages, int32_t position);
+  void Write(const engine::Sequence& sequence, const engine::PageId* pages, int32_t position, Kv kv);
+  void Violate(const char* what, uint64_t sequence_id);
+
+  FakeRuntimeOptions options_;
+  int32_t slots_per_page_;
+  std::vector<Slot> slots_;              // [num_pages, slots_per_page]
+  std::vector<engine::RequestId> writers_;  // [num_pages] who wrote its first slot
+  std::vector<Snapshot> snapshots_;      // [depth]
+  engine::StepResult early_result_;      // of Launch, at depth 1
+  int64_t num_launched_ = 0;
+  int64_t num_collected_ = 0;
+  int64_t violations_ = 0;
+  std::string first_violation_;
+};
+
+}  // namespace dunlin::simulation

@@ -1,0 +1,18 @@
+// What a request must answer: the fake model run alone, without pages, batches or a scheduler. The oracle.
+#pragma once
+
+#include <vector>
+
+#include "engine/types.h"
+
+namespace dunlin::simulation {
+
+struct Answer {
+  std::vector<engine::TokenId> tokens;
+  std::vector<float> prompt_scores;
+  engine::FinishReason reason = engine::FinishReason::kLength;
+};
+
+Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids, int32_t vocab_size);
+
+}  // namespace dunlin::simulation

@@ -1,0 +1,197 @@
+#include "tests/simulation/simulation.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "engine/scheduler/scheduler.h"
+#include "tests/simulation/recording_sink.h"
+#include "tests/simulation/reference.h"
+#include "tests/simulation/workload.h"
+
+namespace dunlin::simulation {
+namespace {
+
+using engine::FinishReason;
+using engine::Scheduler;
+using engine::Sequence;
+using engine::SequenceState;
+using engine::StepPlan;
+using engine::TimeNs;
+
+constexpr int kMaxTurns = 20000;  // a run takes some hundreds; more is a livelock
+
+class Simulation {
+ public:
+  Simulation(uint64_t seed, SimulationStats* stats)
+      : dice_(seed), workload_(MakeWorkload(&dice_)), scheduler_(workload_.scheduler), runtime_(workload_.runtime),
+        stats_(stats) {}
+
+  std::string Run() {
+    for (int turn = 0; turn < kMaxTurns && problem_.empty(); ++turn) {
+      TakeMail();
+      if (scheduler_.empty() && in_flight_.empty()) {
+        if (next_arrival_ == workload_.requests.size()) return Finish();
+        now_ = std::max(now_, workload_.requests[next_arrival_].request.arrival);
+        continue;
+      }
+      Turn();
+      Check();
+    }
+    return problem_.empty() ? "no end: a livelock" : problem_;
+  }
+
+ private:
+  struct Live {
+    const PlannedRequest* planned;
+    std::unique_ptr<Sequence> sequence;
+    std::shared_ptr<RecordingSink> sink;
+  };
+  struct InFlight {
+    std::unique_ptr<StepPlan> plan;
+    engine::StepHandle handle;
+  };
+
+  void Fail(const std::string& what) {
+    if (problem_.empty()) problem_ = what + " at time " + std::to_string(now_);
+  }
+
+  void TakeMail() {
+    for (; next_arrival_ < workload_.requests.size(); ++next_arrival_) {
+      const PlannedRequest& planned = workload_.requests[next_arrival_];
+      if (planned.request.arrival > now_) break;
+      const auto tpp = workload_.runtime.tokens_per_page[static_cast<size_t>(planned.request.profile.precision)];
+      auto sink = std::make_shared<RecordingSink>(64, 64, planned.sink_room);
+      auto sequence = engine::MakeSequence(planned.request, sink, tpp);
+      sequence->id = next_arrival_ + 1;
+      scheduler_.Add(sequence.get());
+      live_.push_back({&planned, std::move(sequence), std::move(sink)});
+    }
+    for (Live& live : live_) {
+      if (live.planned->cancel_at > now_ || live.sequence->state == SequenceState::kFinished) continue;
+      scheduler_.End(live.sequence.get(), FinishReason::kCancelled, now_);
+      if (live.sequence->num_in_flight == 0 && !live.sequence->pages.empty()) Fail("a cancelled sequence keeps pages");
+    }
+  }
+
+  // One turn of the engine loop.
+  void Turn() {
+    auto plan = std::make_unique<StepPlan>();
+    scheduler_.Plan(now_, plan.get());
+    CheckPlan(*plan);
+    now_ += dice_.Between(0, 2);
+    const bool planned = !plan->empty();
+    if (planned) {
+      const engine::StepHandle handle = *runtime_.Launch(*plan);
+      in_flight_.push_back({std::move(plan), handle});
+      if (static_cast<int32_t>(in_flight_.size()) < runtime_.depth()) return;
+    }
+    if (in_flight_.empty()) {
+      if (!scheduler_.empty()) Fail("nothing can be planned and nothing is in flight");
+      return;
+    }
+    engine::StepResult result;
+    if (!runtime_.Collect(in_flight_.front().handle, &result).ok()) Fail("collect failed");
+    scheduler_.Commit(*in_flight_.front().plan, result, now_);
+    in_flight_.pop_front();
+    scheduler_.retired().clear();
+    ++stats_->steps;
+  }
+
+  void CheckPlan(const StepPlan& plan) {
+    if (plan.num_tokens > workload_.scheduler.max_tokens_per_step) Fail("a plan over the token budget");
+    if (static_cast<int32_t>(scheduler_.running().size()) > workload_.scheduler.max_sequences) Fail("too many running");
+    std::set<const Sequence*> seen;
+    for (const engine::SequenceStep& step : plan.sequences) {
+      if (!seen.insert(step.sequence).second) Fail("a sequence stands twice in a plan");
+      if (step.sequence->request.deadline <= now_) Fail("a step is planned after the deadline");
+      if (step.sequence->state != SequenceState::kRunning) Fail("what does not run is planned");
+    }
+    if (scheduler_.running().empty()) return;
+    const Sequence* oldest = scheduler_.running().oldest();
+    // At depth 2 the pages it needs may be those of a launched step; the plan after that commit gets them.
+    stalls_ = oldest->num_in_flight == 0 ? stalls_ + 1 : 0;
+    if (stalls_ >= runtime_.depth()) Fail("the oldest sequence stands still");
+    if (!plan.empty() && seen.count(oldest) > 0 && plan.sub_batches.front().profile != oldest->request.profile) {
+      Fail("the oldest sequence's profile is not first");
+    }
+  }
+
+  void Check() {
+    if (const absl::Status status = scheduler_.CheckIntegrity(); !status.ok()) Fail(status.ToString());
+    if (runtime_.violations() > 0) Fail(runtime_.first_violation());
+    for (const Live& live : live_) {
+      const bool ended = live.sequence->state >= SequenceState::kRetiring;
+      if (live.sink->num_finishes() != (ended ? 1 : 0)) Fail("not exactly one end");
+      if (live.sequence->state == SequenceState::kFinished && !live.sequence->pages.empty()) Fail("ended with pages");
+    }
+  }
+
+  std::string Finish() {
+    if (scheduler_.num_pages_used() != 0) Fail("pages are left over");
+    for (const Live& live : live_) CheckAnswer(live);
+    stats_->requests += static_cast<int64_t>(live_.size());
+    stats_->preemptions += static_cast<int64_t>(scheduler_.counters().preemptions);
+    stats_->prefix_hits += static_cast<int64_t>(scheduler_.counters().prefix_hits);
+    return problem_;
+  }
+
+  void CheckAnswer(const Live& live) {
+    const RecordingSink& sink = *live.sink;
+    const engine::FinishInfo& info = sink.info;
+    const std::string who = "request " + std::to_string(live.sequence->id) + ": ";
+    ++stats_->ended_by[static_cast<size_t>(info.reason)];
+    const Answer expected = RunAlone(live.planned->request, {kEos}, workload_.runtime.vocab_size);
+    const bool complete = info.reason == FinishReason::kStop || info.reason == FinishReason::kLength ||
+                          info.reason == FinishReason::kNumerical;
+    if (sink.late) Fail(who + "sink calls out of order");
+    if (sink.tokens.size() > expected.tokens.size() ||
+        !std::equal(sink.tokens.begin(), sink.tokens.end(), expected.tokens.begin())) {
+      return Fail(who + "the tokens are not those of the request run alone");
+    }
+    if (complete && (sink.tokens.size() != expected.tokens.size() || info.reason != expected.reason)) {
+      Fail(who + "it does not end as it does alone");
+    }
+    if (!sink.tokens.empty() && sink.scores != expected.prompt_scores) Fail(who + "prompt scores differ");
+    CheckReason(live, who);
+  }
+
+  void CheckReason(const Live& live, const std::string& who) {
+    const engine::FinishInfo& info = live.sink->info;
+    const TimeNs deadline = live.planned->request.deadline;
+    const bool by_deadline = info.reason == FinishReason::kDeadline;
+    if (by_deadline ? info.finished < deadline
+                    : info.finished >= deadline && info.reason != FinishReason::kCancelled) {
+      Fail(who + "the deadline was not kept");
+    }
+    if (info.reason == FinishReason::kCancelled && live.planned->cancel_at > info.finished) Fail(who + "cancelled early");
+    if (info.reason == FinishReason::kSlowReader && live.sink->tokens.size() != live.planned->sink_room) {
+      Fail(who + "its reader was not slow");
+    }
+    const size_t refused = info.reason == FinishReason::kSlowReader ? 1 : 0;
+    if (info.completion_tokens != static_cast<int32_t>(live.sink->tokens.size() + refused)) {
+      Fail(who + "completion tokens are miscounted");
+    }
+  }
+
+  Dice dice_;
+  Workload workload_;
+  Scheduler scheduler_;
+  FakeRuntime runtime_;
+  SimulationStats* stats_;
+  TimeNs now_ = 1;
+  size_t next_arrival_ = 0;
+  std::vector<Live> live_;
+  std::deque<InFlight> in_flight_;
+  int32_t stalls_ = 0;  // plans in a row without the oldest sequence
+  std::string problem_;
+};
+
+}  // namespace
+
+std::string RunSimulation(uint64_t seed, SimulationStats* stats) { return Simulation(seed, stats).Run(); }
+
+}  // namespace dunlin::simulation

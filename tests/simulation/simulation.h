@@ -1,0 +1,21 @@
+// One seeded run of the scheduler against the fake runtime, in virtual time, on one thread: random requests, priorities,
+// profiles, deadlines, cancels, slow readers and NaN, in a pool that is too small. Every step is checked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace dunlin::simulation {
+
+struct SimulationStats {
+  int64_t steps = 0;
+  int64_t requests = 0;
+  int64_t preemptions = 0;
+  int64_t prefix_hits = 0;  // tokens
+  int64_t ended_by[16] = {};  // by FinishReason
+};
+
+// "" when every invariant held, else what broke, and when. The same seed gives the same run. Adds to *stats.
+std::string RunSimulation(uint64_t seed, SimulationStats* stats);
+
+}  // namespace dunlin::simulation

@@ -1,0 +1,97 @@
+#include "tests/simulation/workload.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dunlin::simulation {
+namespace {
+
+using engine::AttentionBackend;
+using engine::Precision;
+
+constexpr int32_t kMaxKvTokens = 40;
+constexpr int32_t kHorizon = 300;
+
+engine::ExecutionProfile AnyProfile(Dice* dice) {
+  const engine::ExecutionProfile profiles[] = {
+      {engine::DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kBf16},
+      {engine::DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kBf16},
+      {engine::DeviceKind::kCpu, AttentionBackend::kMath, Precision::kBf16},
+      {engine::DeviceKind::kCpu, AttentionBackend::kEfficient, Precision::kFp32},
+      {engine::DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp8},
+  };
+  return profiles[dice->Between(0, 4)];
+}
+
+// Prompts begin with one of a few stems, so that prefixes are shared, and go their own way somewhere.
+std::vector<engine::TokenId> AnyPrompt(Dice* dice, int32_t vocab_size, int32_t max_tokens) {
+  std::vector<engine::TokenId> prompt(static_cast<size_t>(dice->Between(1, max_tokens)));
+  const int32_t stem = dice->Between(1, 3);
+  const auto shared = static_cast<size_t>(dice->Between(0, max_tokens));
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    prompt[i] = i < shared ? (stem * 7 + static_cast<int32_t>(i)) % vocab_size : dice->Between(0, vocab_size - 1);
+  }
+  return prompt;
+}
+
+PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
+  PlannedRequest planned;
+  engine::Request& request = planned.request;
+  request.profile = AnyProfile(dice);
+  const int32_t page_tokens = workload.runtime.tokens_per_page[static_cast<size_t>(request.profile.precision)];
+  const int32_t max_kv_tokens = std::min(kMaxKvTokens, page_tokens * workload.runtime.num_pages);
+  const int32_t max_prompt = dice->OneIn(2) ? max_kv_tokens * 3 / 4 : max_kv_tokens / 4;  // short ones grow long
+  request.prompt = AnyPrompt(dice, workload.runtime.vocab_size, std::max(1, max_prompt));
+  const auto prompt_len = static_cast<int32_t>(request.prompt.size());
+  const int32_t max_output = max_kv_tokens - prompt_len + 1;
+  request.stopping.max_tokens = dice->OneIn(2) ? max_output : dice->Between(1, max_output);
+  request.stopping.min_tokens = dice->OneIn(4) ? dice->Between(0, request.stopping.max_tokens) : 0;
+  request.stopping.ignore_eos = dice->OneIn(2);
+  if (dice->OneIn(4)) request.stopping.stop_token_ids = {dice->Between(0, workload.runtime.vocab_size - 1)};
+  request.sampling.seed = static_cast<uint64_t>(dice->Between(0, 3));
+  if (dice->OneIn(12)) request.sampling.seed = kPoison | static_cast<uint64_t>(prompt_len - 1 + dice->Between(0, 3));
+  if (dice->OneIn(6)) request.sampling.prompt_logprobs = 0;
+  if (dice->OneIn(4)) request.cache_salt = "tenant";
+  if (dice->OneIn(5)) request.priority = dice->Between(-2, 2);
+  request.arrival = dice->OneIn(2) ? 1 : dice->Between(1, kHorizon);
+  if (dice->OneIn(5)) request.deadline = request.arrival + dice->Between(0, 60);
+  if (dice->OneIn(6)) planned.cancel_at = request.arrival + dice->Between(0, 60);
+  const bool slow = dice->OneIn(12);
+  planned.sink_room = slow ? static_cast<size_t>(dice->Between(0, 5)) : std::numeric_limits<size_t>::max();
+  return planned;
+}
+
+}  // namespace
+
+Workload MakeWorkload(Dice* dice) {
+  Workload workload;
+  FakeRuntimeOptions& runtime = workload.runtime;
+  runtime.num_pages = dice->OneIn(2) ? dice->Between(2, 12) : dice->Between(10, 30);
+  runtime.tokens_per_page = {dice->Between(1, 3), 4, 4, dice->Between(3, 8)};
+  runtime.tokens_per_page[static_cast<size_t>(Precision::kFp16)] = dice->Between(2, 4);
+  runtime.depth = dice->Between(1, 2);
+  runtime.vocab_size = dice->Between(2, 200);
+
+  engine::SchedulerOptions& scheduler = workload.scheduler;
+  scheduler.max_sequences = dice->Between(1, 10);
+  scheduler.max_tokens_per_step = dice->OneIn(2) ? dice->Between(1, 8) : dice->Between(4, 64);
+  scheduler.prefix_cache = !dice->OneIn(5);
+  scheduler.prefill_matches_decode = !dice->OneIn(5);
+  scheduler.eos_token_ids = {kEos};
+  scheduler.cache.num_pages = runtime.num_pages;
+  scheduler.cache.max_tokens_per_page =
+      *std::max_element(runtime.tokens_per_page.begin(), runtime.tokens_per_page.end());
+  for (uint32_t& word : scheduler.cache.hash_key) word = static_cast<uint32_t>(dice->Word());
+  if (dice->OneIn(8)) scheduler.cache.key_words = 0;  // every page of every request collides
+
+  const int32_t num_requests = dice->Between(1, 24);
+  scheduler.max_live = num_requests;
+  for (int32_t i = 0; i < num_requests; ++i) workload.requests.push_back(AnyRequest(dice, workload));
+  std::stable_sort(workload.requests.begin(), workload.requests.end(),
+                   [](const PlannedRequest& a, const PlannedRequest& b) {
+                     return a.request.arrival < b.request.arrival;
+                   });
+  return workload;
+}
+
+}  // namespace dunlin::simulation

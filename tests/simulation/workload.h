@@ -1,0 +1,43 @@
+// What a seed stands for: the sizes of the engine and the requests that come, with the time and the manner of each.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "engine/scheduler/scheduler.h"
+#include "tests/simulation/fake_runtime.h"
+
+namespace dunlin::simulation {
+
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : engine_(seed) {}
+  // In [low, high].
+  int32_t Between(int32_t low, int32_t high) {
+    return low + static_cast<int32_t>(engine_() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool OneIn(int32_t n) { return Between(1, n) == 1; }
+  uint64_t Word() { return engine_(); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+struct PlannedRequest {
+  engine::Request request;
+  size_t sink_room = 0;               // tokens after which its reader is too slow
+  engine::TimeNs cancel_at = engine::kNoDeadline;
+};
+
+struct Workload {
+  engine::SchedulerOptions scheduler;
+  FakeRuntimeOptions runtime;
+  std::vector<PlannedRequest> requests;  // by arrival
+};
+
+inline constexpr engine::TokenId kEos = 0;
+
+Workload MakeWorkload(Dice* dice);
+
+}  // namespace dunlin::simulation
