@@ -25,7 +25,7 @@ class StreamDecoder {
   // context: the ids that stand before the first pushed one, empty when the output stands alone.
   //   Their text is not repeated, but it decides how the output starts: SentencePiece drops the
   //   space in front of a text's first word, and a continuation keeps it. The last 16 ids of a
-  //   prompt suffice for that; the whole prompt is fine too (about a microsecond per id). An
+  //   prompt suffice for that; the whole prompt is fine too (about 0.3 us per id). An
   //   unfinished character at the end of the context is finished by the first pushed ids.
   // skip_special: as in Tokenizer::Decode; also leaves special tokens of the context out of sight.
   // The stream keeps what it needs of `tokenizer` alive itself.

@@ -57,8 +57,8 @@ TEST(BadInput, NegativeIdsAreRefusedAndUnknownOnesAddNothing) {
                 "token_ids[1] is -7");
   EXPECT_EQ(tokenizer.Decode(std::vector<TokenId>{a, kMax, 5000, a}).value(), "aa");
   for (const TokenId id : {-1, std::numeric_limits<TokenId>::min(), kMax, 5000}) {
-    ExpectRefused(tokenizer.TokenText(id), absl::StatusCode::kOutOfRange, "no token has id");
-    ExpectRefused(tokenizer.TokenBytes(id), absl::StatusCode::kOutOfRange, "no token has id");
+    ExpectRefused(tokenizer.TokenText(id), absl::StatusCode::kOutOfRange, "no token has id " + std::to_string(id));
+    ExpectRefused(tokenizer.TokenBytes(id), absl::StatusCode::kOutOfRange, "no token has id " + std::to_string(id));
   }
 }
 

@@ -1,4 +1,4 @@
-//! What one call may ask for. The C++ headers repeat the first four; text_test.cc compares them.
+//! What one call may ask for. The C++ headers repeat the first four; tokenizer_test.cc compares them.
 
 /// Bytes of text in one encode call.
 pub const MAX_TEXT_BYTES: usize = 4 << 20;

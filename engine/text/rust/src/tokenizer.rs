@@ -72,7 +72,7 @@ impl TextTokenizer {
         let added = self.inner.get_added_vocabulary().get_added_tokens_decoder();
         let token = added.get(&id).map(|token| token.content.clone());
         let token = token.or_else(|| self.inner.id_to_token(id));
-        token.ok_or_else(|| Error::new(Code::OutOfRange, format!("no token has id {id}")))
+        token.ok_or_else(|| Error::new(Code::OutOfRange, format!("no token has id {}", id as i32)))
     }
 
     /// The bytes that the token stands for inside a text.
