@@ -1,0 +1,85 @@
+// No allocation after READY: neither by a step of the runtime, nor by the engine's and the device's threads while they
+// serve. Only the submitting thread allocates: a request brings its own memory.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "tests/integration/model/allocation_counter.h"
+#include "tests/integration/model/engine_client.h"
+#include "tests/integration/model/request_mix.h"
+#include "tests/integration/model/test_model.h"
+
+namespace dunlin::engine {
+namespace {
+
+using Threads = AllocationCounter::Threads;
+
+class AllocationTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!AllocationCounterWorks()) GTEST_SKIP() << "a sanitizer owns malloc";
+  }
+  TestModel test_ = LoadTestModel(GoldenModelPath(GetParam()), "", 2, kAllPrecisions);
+};
+
+TEST_P(AllocationTest, TheCounterSeesAllocations) {
+  const AllocationCounter counter(Threads::kAll);
+  const auto memory = std::make_unique<std::vector<int>>(100);
+  EXPECT_EQ(counter.count(), 2);
+}
+
+TEST_P(AllocationTest, LaunchAndCollectAllocateNothing) {
+  EngineOptions options;
+  const auto runtime = *ModelRuntime::Create(test_.model.get(), options);
+  StepResult result;
+  result.outputs.reserve(static_cast<size_t>(options.max_sequences));
+  result.prompt_scores.reserve(static_cast<size_t>(options.max_tokens_per_step));
+  RequestMix mix(5);
+  for (const ExecutionProfile& profile : AllCpuProfiles()) {
+    Sequence sequence;
+    sequence.request = mix.DrawRequest(test_.model->config(), profile);
+    sequence.request.sampling.prompt_logprobs = 5;
+    sequence.request.sampling.frequency_penalty = 1.0F;
+    sequence.request.sampling.top_p = 0.9F;
+    sequence.request.sampling.temperature = 1.0F;
+    sequence.tokens = sequence.request.prompt;
+    sequence.prompt_len = sequence.num_tokens();
+    for (PageId page = 0; page < 20; ++page) sequence.pages.push_back(page);
+    StepPlan plan;
+    plan.sub_batches.push_back({profile, 0, 1, sequence.prompt_len});
+    plan.sequences.push_back({&sequence, 0, sequence.prompt_len, true});
+
+    const AllocationCounter counter(Threads::kAll);
+    const absl::StatusOr<StepHandle> handle = runtime->Launch(plan);
+    ASSERT_TRUE(handle.ok());
+    ASSERT_TRUE(runtime->Collect(*handle, &result).ok());
+    EXPECT_EQ(counter.count(), 0) << kernels::Name(profile.attention_backend) << kernels::Name(profile.precision);
+    EXPECT_TRUE(result.outputs[0].sampled);
+    EXPECT_EQ(static_cast<int32_t>(result.prompt_scores.size()), sequence.prompt_len - 1);
+  }
+}
+
+TEST_P(AllocationTest, ServingAllocatesOnTheSubmittingThreadAlone) {
+  RequestMix mix(6);
+  EngineOptions options;
+  options.max_tokens_per_step = 40;
+  options.max_sequences = 6;
+  options.kv_memory_bytes = 26 * KvLayoutOf(test_.model->config(), Precision::kFp32).page_bytes;
+  EngineClient client(test_.model.get(), options);
+  const AllocationCounter counter(Threads::kAllButThis);
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (int round = 0; round < 8; ++round) {
+    for (const ExecutionProfile& profile : AllCpuProfiles()) {
+      sinks.push_back(client.Submit(mix.DrawRequest(test_.model->config(), profile)));
+    }
+  }
+  for (const auto& sink : sinks) sink->Wait();
+  EXPECT_EQ(counter.count(), 0);
+  EXPECT_GT(client.engine().stats().preemptions, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, AllocationTest, ::testing::Values("gpt2_tiny", "llama_gqa"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace dunlin::engine

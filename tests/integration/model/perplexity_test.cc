@@ -1,0 +1,121 @@
+// What the precisions and the backends cost on real text: perplexity of the demo model on its held-out text, through
+// the engine's prompt_logprobs. The reference number is the training script's own (FP32, PyTorch).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "engine/text/tokenizer.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/model/direct_run.h"
+#include "tests/integration/model/engine_client.h"
+#include "tests/integration/model/request_mix.h"
+#include "tests/integration/model/test_model.h"
+
+namespace dunlin::engine {
+namespace {
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::vector<TokenId> HeldOutTokens() {
+  const auto tokenizer = Tokenizer::Load(SourcePath("models/demo"), 0);
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EncodeOptions options;
+  options.add_special_tokens = false;
+  return *(*tokenizer)->Encode(ReadText(SourcePath("tests/golden/models/demo_heldout.txt")), options);
+}
+
+// The tokens in windows that do not overlap, the last one shorter.
+std::vector<std::vector<TokenId>> Windows(const std::vector<TokenId>& tokens, size_t length) {
+  std::vector<std::vector<TokenId>> windows;
+  for (size_t first = 0; first < tokens.size(); first += length) {
+    windows.emplace_back(tokens.begin() + static_cast<std::ptrdiff_t>(first),
+                         tokens.begin() + static_cast<std::ptrdiff_t>(std::min(tokens.size(), first + length)));
+  }
+  return windows;
+}
+
+double NegativeLogLikelihood(const std::vector<float>& logits, TokenId token) {
+  const auto max = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0.0;
+  for (float x : logits) sum += std::exp(static_cast<double>(x) - max);
+  return max + std::log(sum) - static_cast<double>(logits[static_cast<size_t>(token)]);
+}
+
+TEST(Perplexity, OfTheFp32PathIsTheReferencesInEveryWindow) {
+  const nlohmann::json golden =
+      nlohmann::json::parse(ReadText(SourcePath("tests/golden/models/demo_perplexity.json")));
+  const auto expected = golden.at("window_negative_log_likelihoods").get<std::vector<double>>();
+  const std::vector<TokenId> tokens = HeldOutTokens();
+  ASSERT_EQ(tokens.size(), golden.at("num_tokens").get<size_t>());
+  const auto windows = Windows(tokens, golden.at("window_tokens").get<size_t>());
+  ASSERT_EQ(windows.size(), expected.size());
+
+  const TestModel test = LoadTestModel(SourcePath("models/demo"), "", 2, {Precision::kFp32});
+  DirectRun run(test.model.get(), {DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp32}, 1024);
+  for (size_t w = 0; w < windows.size(); ++w) {
+    const auto logits = run.Logits(windows[w], 512);
+    double sum = 0.0;
+    for (size_t i = 0; i + 1 < windows[w].size(); ++i) sum += NegativeLogLikelihood(logits[i], windows[w][i + 1]);
+    EXPECT_NEAR(sum / expected[w], 1.0, 1e-4) << "window " << w;
+  }
+}
+
+// All windows at once, as a client would send them.
+double EnginePerplexity(EngineClient* client, const std::vector<std::vector<TokenId>>& windows,
+                        const ExecutionProfile& profile) {
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (const std::vector<TokenId>& window : windows) {
+    Request request;
+    request.prompt = window;
+    request.profile = profile;
+    request.sampling.prompt_logprobs = 0;
+    request.stopping.max_tokens = 1;
+    sinks.push_back(client->Submit(request));
+  }
+  double sum = 0.0;
+  size_t count = 0;
+  for (size_t w = 0; w < windows.size(); ++w) {
+    const Response& response = sinks[w]->Wait();
+    EXPECT_EQ(response.prompt.size(), windows[w].size() - 1);
+    for (const auto& [position, token] : response.prompt) sum -= static_cast<double>(token.logprob);
+    count += response.prompt.size();
+  }
+  return std::exp(sum / static_cast<double>(count));
+}
+
+TEST(Perplexity, OfEveryProfileIsCloseToTheExactOne) {
+  const TestModel test = LoadTestModel(SourcePath("models/demo"), "", 2, kAllPrecisions);
+  EngineOptions options;
+  EngineClient client(test.model.get(), options);
+  // One token short of the context: the engine always generates one.
+  const auto windows = Windows(HeldOutTokens(), static_cast<size_t>(test.model->config().max_context - 1));
+  std::map<std::pair<Precision, AttentionBackend>, double> perplexity;
+  for (const ExecutionProfile& profile : AllCpuProfiles()) {
+    double& value = perplexity[{profile.precision, profile.attention_backend}];
+    value = EnginePerplexity(&client, windows, profile);
+    std::printf("%-9s %-4s perplexity %.5f\n", kernels::Name(profile.attention_backend),
+                kernels::Name(profile.precision), value);
+  }
+  const auto ratio = [&](Precision a, AttentionBackend backend_a, Precision b, AttentionBackend backend_b) {
+    return perplexity[{a, backend_a}] / perplexity[{b, backend_b}];
+  };
+  constexpr AttentionBackend kMath = AttentionBackend::kMath;
+  for (AttentionBackend backend : kernels::kAutoOrder) {
+    EXPECT_NEAR(ratio(Precision::kBf16, backend, Precision::kFp32, backend), 1.0, 0.002);
+    EXPECT_NEAR(ratio(Precision::kFp16, backend, Precision::kFp32, backend), 1.0, 0.001);
+    EXPECT_NEAR(ratio(Precision::kFp8, backend, Precision::kBf16, backend), 1.0, 0.01);
+    for (Precision precision : kAllPrecisions) {
+      EXPECT_NEAR(ratio(precision, backend, precision, kMath), 1.0, 0.001);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::engine
