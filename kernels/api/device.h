@@ -59,7 +59,7 @@ struct DeviceOps {
 // How a device is opened.
 struct DeviceOptions {
   int num_threads = 0;       // compute threads, the caller's included; 0 takes what the process may use
-  std::string cpu_variant;   // "", "portable" or "avx512": "" takes the best this processor has
+  std::string cpu_variant;   // "" takes the best that this processor has: AvailableCpuVariants()[0]
 };
 
 struct Device {
@@ -79,7 +79,8 @@ struct Device {
 // Opens a device, or returns null with the reason in *error (no such device, variant the processor lacks, ...).
 std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options, std::string* error);
 
-// The CPU variants this processor can run, best first ("avx512", "portable"); tests iterate over them.
+// The CPU variants this processor can run, best first, of "avx512" (bf16 and fp8 widened to FP32, FMA), "avx512_bf16"
+// (BF16 dot product) and "portable"; tests iterate over them.
 std::vector<std::string> AvailableCpuVariants();
 
 }  // namespace dunlin::kernels

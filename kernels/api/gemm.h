@@ -32,7 +32,8 @@ struct PackWeightParams {
 };
 
 // GEMM input rows in the form that a precision multiplies; layout private to the device.
-// CPU: fp32 and fp16 hold FP32 values, bf16 holds BF16, fp8 holds E4M3 values widened to BF16 and one FP32 scale a row.
+// CPU: fp32 and fp16 hold FP32 values, bf16 holds values rounded to BF16, fp8 holds E4M3 values, widened, and one FP32
+// scale a row.
 struct Activation {
   void* data = nullptr;  // DeviceOps::activation_bytes(precision, capacity_rows, columns), 64-byte aligned
   Precision precision = Precision::kFp32;

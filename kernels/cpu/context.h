@@ -14,9 +14,9 @@ namespace dunlin::kernels {
 enum class CpuVariant : uint8_t { kPortable, kAvx512 };  // kAvx512: F, BW, VL, DQ, VBMI and BF16
 
 struct DeviceContext {
-  DeviceContext(CpuVariant cpu_variant, int num_threads)
+  DeviceContext(CpuVariant cpu_variant, const cpu::KernelTable& kernel_table, int num_threads)
       : variant(cpu_variant),
-        kernels(cpu_variant == CpuVariant::kAvx512 ? cpu::Avx512Kernels() : cpu::PortableKernels()),
+        kernels(kernel_table),
         pool(num_threads),
         scratch_memory(cpu::kScratchBytes * static_cast<size_t>(pool.num_threads())) {}
 

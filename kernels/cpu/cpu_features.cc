@@ -34,4 +34,13 @@ bool HasAvx512Variant() {
   return (eax & bit_AVX512BF16) != 0;
 }
 
+bool HasFastBf16Dot() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (!HasAvx512Variant() || __get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  return !(ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx && edx == signature_INTEL_edx);
+}
+
 }  // namespace dunlin::kernels::cpu

@@ -2,7 +2,7 @@
 #include "kernels/api/device.h"
 
 #include <cstring>
-#include <new>
+#include <utility>
 
 #include "kernels/cpu/activation_layout.h"
 #include "kernels/cpu/attention/attention.h"
@@ -51,27 +51,35 @@ constexpr DeviceOps kCpuOps = {
     .dense_attention = cpu::DenseAttention,
 };
 
-// One row per variant, best first.
+// One row per variant. "avx512" and "avx512_bf16" need the same processor and differ in how bf16 and fp8 multiply.
 struct VariantRow {
   CpuVariant variant;
   const char* name;
+  const cpu::KernelTable& (*kernels)();
   bool (*available)();
 };
 constexpr VariantRow kVariants[] = {
-    {CpuVariant::kAvx512, "avx512", cpu::HasAvx512Variant},
-    {CpuVariant::kPortable, "portable", [] { return true; }},
+    {CpuVariant::kAvx512, "avx512", cpu::Avx512Kernels, cpu::HasAvx512Variant},
+    {CpuVariant::kAvx512, "avx512_bf16", cpu::Avx512Bf16DotKernels, cpu::HasAvx512Variant},
+    {CpuVariant::kPortable, "portable", cpu::PortableKernels, [] { return true; }},
 };
 
-const VariantRow* FindVariant(const std::string& name, std::string* error) {
+std::string Known() {
+  std::string names;
+  for (const VariantRow& row : kVariants) names += (names.empty() ? "\"" : ", \"") + std::string(row.name) + "\"";
+  return names;
+}
+
+const VariantRow* FindVariant(const std::string& asked, std::string* error) {
+  const std::vector<std::string> available = AvailableCpuVariants();
+  const std::string& name = asked.empty() ? available.front() : asked;
   for (const VariantRow& row : kVariants) {
-    if (name.empty() ? row.available() : name == row.name) {
-      if (row.available()) return &row;
-      *error = "this processor cannot run CPU variant \"" + name + "\"; it runs";
-      for (const std::string& other : AvailableCpuVariants()) *error += " \"" + other + "\"";
-      return nullptr;
-    }
+    if (name != row.name) continue;
+    if (row.available()) return &row;
+    *error = "this processor cannot run CPU variant \"" + name + "\"; the best it runs is \"" + available.front() + "\"";
+    return nullptr;
   }
-  *error = "unknown CPU variant \"" + name + "\"; known are \"avx512\" and \"portable\"";
+  *error = "unknown CPU variant \"" + name + "\"; known are " + Known();
   return nullptr;
 }
 
@@ -84,7 +92,7 @@ std::unique_ptr<Device> OpenCpu(const DeviceOptions& options, std::string* error
     return nullptr;
   }
   const int threads = options.num_threads == 0 ? cpu::UsableCpus() : options.num_threads;
-  auto context = std::make_unique<DeviceContext>(row->variant, threads);
+  auto context = std::make_unique<DeviceContext>(row->variant, row->kernels(), threads);
   if (context->scratch_memory.data() == nullptr) {
     *error = "out of memory for the scratch of " + std::to_string(threads) + " compute threads";
     return nullptr;
@@ -105,6 +113,7 @@ std::vector<std::string> AvailableCpuVariants() {
   for (const VariantRow& row : kVariants) {
     if (row.available()) names.emplace_back(row.name);
   }
+  if (cpu::HasFastBf16Dot()) std::swap(names[0], names[1]);
   return names;
 }
 

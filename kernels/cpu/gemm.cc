@@ -46,7 +46,7 @@ GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, int64_t task) {
 
   GemmBlock block{};
   block.activation = ActivationRow(*p.in, row);
-  block.activation_stride = ActivationStride(weight.precision, weight.in_features);
+  block.activation_stride = ActivationStride(weight.in_features);
   block.panel_bytes = PanelBytes(weight.precision, weight.in_features);
   block.panels = data + static_cast<size_t>(panel) * block.panel_bytes;
   if (weight.precision == Precision::kFp8) {

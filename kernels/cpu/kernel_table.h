@@ -13,13 +13,10 @@ namespace dunlin::kernels::cpu {
 
 inline constexpr int64_t kGemmRowsMax = 128;       // rows of one GemmBlock
 inline constexpr int64_t kGemmDepthBlock = 512;    // K that a decoded panel slice holds; a multiple of 4
-inline constexpr int64_t kRowChunk = 8192;         // floats of a row that an operation keeps in scratch
 
-// Scratch of one worker: partial sums [kGemmRowsMax][48], then a panel slice [kGemmDepthBlock][48] of floats; or
-// kRowChunk floats.
+// Scratch of one worker: partial sums [kGemmRowsMax][48], then a panel slice [kGemmDepthBlock][48] of floats.
 inline constexpr size_t kGemmSumBytes = static_cast<size_t>(kGemmRowsMax) * 48 * sizeof(float);
 inline constexpr size_t kScratchBytes = kGemmSumBytes + static_cast<size_t>(kGemmDepthBlock) * 48 * sizeof(float);
-static_assert(kScratchBytes >= kRowChunk * sizeof(float));
 
 // A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
 struct GemmBlock {
@@ -57,11 +54,18 @@ struct KernelTable {
   // Rounding to nearest even, bit for bit as kernels/api/float_formats.h. in may be any alignment.
   void (*to_bf16)(const float* in, int64_t n, uint16_t* out);
   void (*to_fp16)(const float* in, int64_t n, uint16_t* out);
-  void (*to_e4m3)(const float* in, float factor, int64_t n, uint8_t* out);             // of in * factor
-  void (*to_e4m3_in_bf16)(const float* in, float factor, int64_t n, uint16_t* out);    // the same, widened to BF16
+  void (*to_e4m3)(const float* in, float factor, int64_t n, uint8_t* out);  // of in * factor
+
+  // The same roundings into an activation row, in the element type that this table's GEMM multiplies. in may be row.
+  size_t bf16_row_bytes;  // of an element of a bf16 or fp8 row: 2 for BF16, 4 for the same value as a float
+  void (*bf16_row)(const float* in, int64_t n, void* row);
+  void (*fp8_row)(const float* in, float factor, int64_t n, void* row);
 };
 
 const KernelTable& PortableKernels();
-const KernelTable& Avx512Kernels();  // REQUIRES: HasAvx512Variant() before any entry is called
+// REQUIRES: HasAvx512Variant() before any entry of these is called. They differ in how bf16 and fp8 are multiplied:
+// widened to floats by FMA, or in pairs by the BF16 dot product. Which is faster depends on the processor.
+const KernelTable& Avx512Kernels();
+const KernelTable& Avx512Bf16DotKernels();
 
 }  // namespace dunlin::kernels::cpu

@@ -72,25 +72,14 @@ struct Fp8Panel {
   }
 };
 
-struct Fp32Row {
-  static float Load(const std::byte* row, int64_t k) {
-    float value = 0;
-    std::memcpy(&value, row + k * 4, sizeof(value));
-    return value;
-  }
-};
-struct Bf16Row {
-  static float Load(const std::byte* row, int64_t k) { return Bf16ToFloat(Load16(row + k * 2)); }
-};
-
 // sums[rows][48] += activation[rows][first .. first + count) times slice[count][48].
-template <typename Row>
 void MultiplyTile(const GemmBlock& block, int row, int rows, int64_t first, int64_t count, const float* slice, float* sums) {
   const std::byte* in = block.activation + static_cast<size_t>(row) * block.activation_stride;
   for (int64_t k = 0; k < count; ++k) {
     const float* weight = slice + k * kColumns;
     for (int r = 0; r < rows; ++r) {
-      const float value = Row::Load(in + static_cast<size_t>(r) * block.activation_stride, first + k);
+      float value = 0;
+      std::memcpy(&value, in + static_cast<size_t>(r) * block.activation_stride + (first + k) * 4, sizeof(value));
       float* sum = sums + r * kColumns;
       for (int c = 0; c < kColumns; ++c) sum[c] += value * weight[c];
     }
@@ -111,7 +100,7 @@ void StoreRow(const GemmBlock& block, int row, int64_t first_column, const float
   }
 }
 
-template <typename Panel, typename Row>
+template <typename Panel>
 void GemmBlockOf(const GemmBlock& block) {
   float* sums = reinterpret_cast<float*>(block.scratch);
   float* slice = reinterpret_cast<float*>(block.scratch + kGemmSumBytes);
@@ -124,7 +113,7 @@ void GemmBlockOf(const GemmBlock& block) {
       Panel::Decode(panel, first, count, slice);
       for (int row = 0; row < block.rows; row += kTileRows) {
         const int rows = block.rows - row < kTileRows ? block.rows - row : kTileRows;
-        MultiplyTile<Row>(block, row, rows, first, count, slice, sums + row * kColumns);
+        MultiplyTile(block, row, rows, first, count, slice, sums + row * kColumns);
       }
     }
     for (int row = 0; row < block.rows; ++row) StoreRow(block, row, column, sums + row * kColumns);
@@ -133,9 +122,9 @@ void GemmBlockOf(const GemmBlock& block) {
 
 }  // namespace
 
-void GemmFp32(const GemmBlock& block) { GemmBlockOf<Fp32Panel, Fp32Row>(block); }
-void GemmBf16(const GemmBlock& block) { GemmBlockOf<Bf16Panel, Bf16Row>(block); }
-void GemmFp16(const GemmBlock& block) { GemmBlockOf<Fp16Panel, Fp32Row>(block); }
-void GemmFp8(const GemmBlock& block) { GemmBlockOf<Fp8Panel, Bf16Row>(block); }
+void GemmFp32(const GemmBlock& block) { GemmBlockOf<Fp32Panel>(block); }
+void GemmBf16(const GemmBlock& block) { GemmBlockOf<Bf16Panel>(block); }
+void GemmFp16(const GemmBlock& block) { GemmBlockOf<Fp16Panel>(block); }
+void GemmFp8(const GemmBlock& block) { GemmBlockOf<Fp8Panel>(block); }
 
 }  // namespace dunlin::kernels::cpu::portable

@@ -19,6 +19,7 @@ uint32_t MaxMagnitudeBits(const float* in, int64_t n);
 void ToBf16(const float* in, int64_t n, uint16_t* out);
 void ToFp16(const float* in, int64_t n, uint16_t* out);
 void ToE4M3(const float* in, float factor, int64_t n, uint8_t* out);
-void ToE4M3InBf16(const float* in, float factor, int64_t n, uint16_t* out);
+void Bf16Row(const float* in, int64_t n, void* row);
+void Fp8Row(const float* in, float factor, int64_t n, void* row);
 
 }  // namespace dunlin::kernels::cpu::portable

@@ -12,7 +12,9 @@ const KernelTable& PortableKernels() {
       .to_bf16 = portable::ToBf16,
       .to_fp16 = portable::ToFp16,
       .to_e4m3 = portable::ToE4M3,
-      .to_e4m3_in_bf16 = portable::ToE4M3InBf16,
+      .bf16_row_bytes = sizeof(float),
+      .bf16_row = portable::Bf16Row,
+      .fp8_row = portable::Fp8Row,
   };
   return kTable;
 }

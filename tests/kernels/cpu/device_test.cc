@@ -1,0 +1,93 @@
+#include "kernels/api/device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace dunlin::kernels {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(OpenDevice, OpensEveryAvailableVariantAndSaysSo) {
+  for (const std::string& variant : AvailableCpuVariants()) {
+    std::string error;
+    const auto device = OpenDevice(DeviceKind::kCpu, {3, variant}, &error);
+    ASSERT_NE(device, nullptr) << error;
+    EXPECT_EQ(device->description, "cpu (" + variant + ", 3 threads)");
+    EXPECT_EQ(device->ops->kind, DeviceKind::kCpu);
+  }
+}
+
+TEST(OpenDevice, PortableIsAlwaysAvailableAndLast) { EXPECT_EQ(AvailableCpuVariants().back(), "portable"); }
+
+TEST(OpenDevice, DefaultsToTheBestVariantAndAllUsableThreads) {
+  std::string error;
+  const auto device = OpenDevice(DeviceKind::kCpu, {}, &error);
+  ASSERT_NE(device, nullptr) << error;
+  EXPECT_THAT(device->description, HasSubstr("cpu (" + AvailableCpuVariants().front() + ", "));
+}
+
+TEST(OpenDevice, EveryEntryOfTheTableIsFilled) {
+  std::string error;
+  const auto device = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
+  ASSERT_NE(device, nullptr) << error;
+  const DeviceOps& ops = *device->ops;
+  EXPECT_TRUE(ops.allocate && ops.release && ops.copy_to_device && ops.copy_to_host && ops.synchronize);
+  EXPECT_TRUE(ops.packed_weight_bytes && ops.pack_weight && ops.activation_bytes && ops.gemm && ops.gather_rows);
+  EXPECT_TRUE(ops.norm && ops.quantize && ops.activate && ops.rotary_table && ops.rotate_and_store_kv);
+  EXPECT_TRUE(ops.supports_attention && ops.paged_attention_workspace && ops.paged_attention);
+  EXPECT_TRUE(ops.dense_attention_workspace && ops.dense_attention);
+}
+
+TEST(OpenDevice, RefusesWithAReason) {
+  std::string error;
+  EXPECT_EQ(OpenDevice(DeviceKind::kCpu, {1, "sse9"}, &error), nullptr);
+  EXPECT_THAT(error, HasSubstr("unknown CPU variant \"sse9\""));
+  EXPECT_EQ(OpenDevice(DeviceKind::kCpu, {-1, ""}, &error), nullptr);
+  EXPECT_THAT(error, HasSubstr("number of compute threads is -1"));
+  EXPECT_EQ(OpenDevice(DeviceKind::kCuda, {}, &error), nullptr);
+  EXPECT_THAT(error, HasSubstr("CUDA module is not built"));
+  const auto available = AvailableCpuVariants();
+  if (std::find(available.begin(), available.end(), "avx512") == available.end()) {
+    EXPECT_EQ(OpenDevice(DeviceKind::kCpu, {1, "avx512"}, &error), nullptr);
+    EXPECT_THAT(error, HasSubstr("this processor cannot run"));
+  }
+}
+
+TEST(DeviceMemory, IsZeroedAndAligned) {
+  std::string error;
+  const auto device = OpenDevice(DeviceKind::kCpu, {1, ""}, &error);
+  ASSERT_NE(device, nullptr) << error;
+  for (const size_t bytes : {size_t{1}, size_t{63}, size_t{4096}, size_t{5} << 20}) {
+    auto* memory = static_cast<uint8_t*>(device->ops->allocate(device->context, bytes));
+    ASSERT_NE(memory, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0U);
+    EXPECT_TRUE(std::all_of(memory, memory + bytes, [](uint8_t byte) { return byte == 0; }));
+    std::fill_n(memory, bytes, uint8_t{1});
+    device->ops->release(device->context, memory, bytes);
+  }
+  EXPECT_EQ(device->ops->allocate(device->context, 0), nullptr);
+  EXPECT_EQ(device->ops->allocate(device->context, SIZE_MAX), nullptr);
+  device->ops->release(device->context, nullptr, 100);
+}
+
+TEST(DeviceMemory, CopiesBothWays) {
+  std::string error;
+  const auto device = OpenDevice(DeviceKind::kCpu, {1, ""}, &error);
+  ASSERT_NE(device, nullptr) << error;
+  const int source[3] = {1, 2, 3};
+  int target[3] = {};
+  void* memory = device->ops->allocate(device->context, sizeof(source));
+  EXPECT_EQ(device->ops->copy_to_device(device->context, memory, source, sizeof(source)), KernelStatus::kOk);
+  EXPECT_EQ(device->ops->synchronize(device->context), KernelStatus::kOk);
+  EXPECT_EQ(device->ops->copy_to_host(device->context, target, memory, sizeof(target)), KernelStatus::kOk);
+  EXPECT_EQ(target[2], 3);
+  EXPECT_EQ(device->ops->copy_to_host(device->context, nullptr, memory, 4), KernelStatus::kInvalidArgument);
+  device->ops->release(device->context, memory, sizeof(source));
+}
+
+}  // namespace
+}  // namespace dunlin::kernels

@@ -1,0 +1,116 @@
+// GEMM against FP64 of the rounded operands, over shapes that meet every tile, tail and padding.
+#include <gtest/gtest.h>
+
+#include "tests/kernels/cpu/cpu_fixture.h"
+
+namespace dunlin::kernels {
+namespace {
+
+using namespace testing_cpu;  // NOLINT: the fixture of this folder
+
+class Gemm : public CpuVariants {};
+
+struct Shape {
+  int32_t rows;
+  int32_t out_features;
+  int32_t in_features;
+};
+constexpr Shape kShapes[] = {
+    {1, 1, 1},    {1, 48, 2},    {2, 47, 3},    {3, 49, 5},     {4, 96, 64},   {5, 97, 63},   {6, 100, 255}, {7, 144, 257},
+    {8, 33, 512}, {9, 50, 1027}, {17, 200, 31}, {31, 64, 1536}, {64, 16, 130}, {129, 70, 96}, {300, 49, 40}, {1, 1000, 129},
+};
+
+// Rounding of a chain of K multiply-adds, plus the epilogue's few operations.
+double Tolerance(int64_t depth, double magnitude) { return (static_cast<double>(depth) + 4) * 0x1p-23 * magnitude + 1e-30; }
+
+TEST_P(Gemm, MatchesFp64OfTheRoundedOperands) {
+  uint32_t seed = 1;
+  for (const PrecisionTraits& traits : kPrecisionTable) {
+    for (const Shape& shape : kShapes) {
+      const auto [rows, n, k] = shape;
+      SCOPED_TRACE(std::string(traits.name) + " " + std::to_string(rows) + "x" + std::to_string(n) + "x" + std::to_string(k));
+      const auto a = RandomMatrix(rows, k, seed++);
+      const auto w = RandomMatrix(n, k, seed++);
+      const auto bias = RandomMatrix(1, n, seed++);
+      const auto residual = RandomMatrix(rows, n, seed++);
+      const auto weight = Pack(*device_, traits.precision, w, n, k);
+      const auto activation = Quantized(*device_, traits.precision, a, rows, k);
+      const auto out = RunGemm(*device_, activation->activation, weight->weight, rows, bias.data(), residual.data());
+      for (int32_t m = 0; m < rows; ++m) {
+        const auto a_row = RoundedRow(traits.precision, a.data() + m * k, k, false);
+        for (int32_t c = 0; c < n; ++c) {
+          const auto w_row = RoundedRow(traits.precision, w.data() + c * k, k, true);
+          const size_t at = static_cast<size_t>(m) * static_cast<size_t>(n) + static_cast<size_t>(c);
+          double expected = static_cast<double>(bias[static_cast<size_t>(c)]) + residual[at];
+          double magnitude = std::fabs(expected);
+          for (size_t i = 0; i < a_row.size(); ++i) {
+            expected += a_row[i] * w_row[i];
+            magnitude += std::fabs(a_row[i] * w_row[i]);
+          }
+          ASSERT_NEAR(out[at], expected, Tolerance(k, magnitude)) << m << "," << c;
+        }
+        if (rows > 40 && m % 16 == 3) m += 11;  // a sample of the rows of tall shapes
+      }
+    }
+  }
+}
+
+TEST_P(Gemm, NoRowsIsANoOp) {
+  for (const PrecisionTraits& traits : kPrecisionTable) {
+    const auto weight = Pack(*device_, traits.precision, RandomMatrix(50, 20, 1), 50, 20);
+    const ActivationTensor activation(*device_, traits.precision, 1, 20);
+    float out = 7.0F;
+    const GemmParams params{&activation.activation, &weight->weight, nullptr, nullptr, &out, 50, 0};
+    EXPECT_EQ(device_->ops->gemm(device_->context, params), KernelStatus::kOk);
+    EXPECT_EQ(out, 7.0F);
+  }
+}
+
+TEST_P(Gemm, WritesOnlyItsColumnsAndAddsAResidualInPlace) {
+  constexpr int32_t kRows = 11;
+  constexpr int32_t kN = 53;
+  constexpr int64_t kStride = 70;
+  const auto w = RandomMatrix(kN, 40, 3);
+  const auto a = RandomMatrix(kRows, 40, 4);
+  for (const PrecisionTraits& traits : kPrecisionTable) {
+    const auto weight = Pack(*device_, traits.precision, w, kN, 40);
+    const auto activation = Quantized(*device_, traits.precision, a, kRows, 40);
+    const auto plain = RunGemm(*device_, activation->activation, weight->weight, kRows);
+    std::vector<float> out(kRows * kStride, 2.0F);
+    const GemmParams params{&activation->activation, &weight->weight, nullptr, out.data(), out.data(), kStride, kRows};
+    ASSERT_EQ(device_->ops->gemm(device_->context, params), KernelStatus::kOk);
+    for (int64_t m = 0; m < kRows; ++m) {
+      for (int64_t c = 0; c < kStride; ++c) {
+        const float expected = c < kN ? plain[static_cast<size_t>(m * kN + c)] + 2.0F : 2.0F;
+        ASSERT_EQ(out[static_cast<size_t>(m * kStride + c)], expected) << m << "," << c;
+      }
+    }
+  }
+}
+
+TEST_P(Gemm, RefusesBrokenParameters) {
+  const auto weight = Pack(*device_, Precision::kBf16, RandomMatrix(8, 6, 1), 8, 6);
+  const ActivationTensor activation(*device_, Precision::kBf16, 2, 6);
+  const ActivationTensor other_depth(*device_, Precision::kBf16, 2, 7);
+  const ActivationTensor other_precision(*device_, Precision::kFp32, 2, 6);
+  std::vector<float> out(16);
+  const GemmParams good{&activation.activation, &weight->weight, nullptr, nullptr, out.data(), 8, 2};
+  const auto refused = [&](auto&& change) {
+    GemmParams params = good;
+    change(params);
+    return device_->ops->gemm(device_->context, params) == KernelStatus::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused([&](GemmParams& p) { p.in = nullptr; }));
+  EXPECT_TRUE(refused([&](GemmParams& p) { p.weight = nullptr; }));
+  EXPECT_TRUE(refused([&](GemmParams& p) { p.out = nullptr; }));
+  EXPECT_TRUE(refused([&](GemmParams& p) { p.out_stride = 7; }));
+  EXPECT_TRUE(refused([&](GemmParams& p) { p.num_rows = 3; }));
+  EXPECT_TRUE(refused([&](GemmParams& p) { p.num_rows = -1; }));
+  EXPECT_TRUE(refused([&](GemmParams& p) { p.in = &other_depth.activation; }));
+  EXPECT_TRUE(refused([&](GemmParams& p) { p.in = &other_precision.activation; }));
+}
+
+DUNLIN_FOR_EVERY_CPU_VARIANT(Gemm);
+
+}  // namespace
+}  // namespace dunlin::kernels

@@ -1,0 +1,204 @@
+// Norm, quantise and activate against FP64, and their part of the bit contract.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/kernels/cpu/cpu_fixture.h"
+
+namespace dunlin::kernels {
+namespace {
+
+using namespace testing_cpu;  // NOLINT: the fixture of this folder
+
+class LayerOps : public CpuVariants {
+ protected:
+  // The stored row equals `exact` up to float rounding of the operation and the precision's own rounding.
+  void ExpectRow(const Activation& out, int64_t row, const std::vector<double>& exact, double float_error) {
+    double largest = 0;
+    for (const double value : exact) largest = std::fmax(largest, std::fabs(value));
+    const auto stored = StoredRow(*device_, out, row);
+    for (size_t i = 0; i < exact.size(); ++i) {
+      double tolerance = float_error * (std::fabs(exact[i]) + 1e-3 * largest) + 1e-37;
+      if (out.precision == Precision::kBf16) tolerance += std::fabs(exact[i]) * 0x1.01p-8;
+      if (out.precision == Precision::kFp8) tolerance += std::fabs(exact[i]) * 0x1.01p-4 + largest / 448 * 0x1p-9;
+      ASSERT_NEAR(stored[i], exact[i], tolerance) << Name(out.precision) << " row " << row << " column " << i;
+    }
+  }
+};
+
+constexpr int32_t kWidths[] = {1, 2, 3, 15, 16, 17, 64, 255, 768, 1027};
+
+std::vector<double> ExactNorm(const NormParams& p, const float* in, int32_t n) {
+  double mean = 0;
+  double square = 0;
+  if (p.kind == NormKind::kLayerNorm) {
+    for (int32_t i = 0; i < n; ++i) mean += in[i] / static_cast<double>(n);
+  }
+  for (int32_t i = 0; i < n; ++i) square += (in[i] - mean) * (in[i] - mean) / n;
+  std::vector<double> out;
+  for (int32_t i = 0; i < n; ++i) {
+    const double bias = p.bias == nullptr ? 0.0 : static_cast<double>(p.bias[i]);
+    out.push_back((in[i] - mean) / std::sqrt(square + static_cast<double>(p.epsilon)) * p.weight[i] + bias);
+  }
+  return out;
+}
+
+TEST_P(LayerOps, NormMatchesFp64) {
+  for (const PrecisionTraits& traits : kPrecisionTable) {
+    for (const int32_t width : kWidths) {
+      for (const NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
+        const auto in = RandomMatrix(7, width, 21);
+        const auto weight = RandomMatrix(1, width, 22);
+        const auto bias = RandomMatrix(1, width, 23);
+        const std::vector<int32_t> rows = {6, 0, 3};
+        ActivationTensor out(*device_, traits.precision, 4, width);
+        const bool layer_norm = kind == NormKind::kLayerNorm;
+        const NormParams params{kind,    in.data(), rows.data(), weight.data(), layer_norm ? bias.data() : nullptr,
+                                1e-5F, &out.activation, 3};
+        ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
+        for (size_t i = 0; i < rows.size(); ++i) {
+          const auto exact = ExactNorm(params, in.data() + rows[i] * width, width);
+          ExpectRow(out.activation, static_cast<int64_t>(i), exact, 1e-4);
+        }
+      }
+    }
+  }
+}
+
+double Exact(ActivationKind kind, double x) {
+  switch (kind) {
+    case ActivationKind::kGeluTanh:
+      return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case ActivationKind::kGeluErf: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case ActivationKind::kRelu: return x > 0 ? x : 0;
+    case ActivationKind::kSilu: return x / (1 + std::exp(-x));
+  }
+  return 0;
+}
+
+constexpr ActivationKind kKinds[] = {ActivationKind::kGeluTanh, ActivationKind::kGeluErf, ActivationKind::kRelu,
+                                     ActivationKind::kSilu};
+
+TEST_P(LayerOps, ActivateMatchesFp64) {
+  for (const PrecisionTraits& traits : kPrecisionTable) {
+    for (const int32_t width : kWidths) {
+      for (const ActivationKind kind : kKinds) {
+        for (const bool gated : {false, true}) {
+          const int32_t in_width = gated ? 2 * width : width;
+          auto in = RandomMatrix(3, in_width, 31);
+          for (float& value : in) value *= 3.0F;
+          ActivationTensor out(*device_, traits.precision, 3, width);
+          ASSERT_EQ(device_->ops->activate(device_->context, {kind, gated, in.data(), &out.activation, 3}), KernelStatus::kOk);
+          for (int64_t row = 0; row < 3; ++row) {
+            std::vector<double> exact;
+            for (int32_t i = 0; i < width; ++i) {
+              const float* x = in.data() + row * in_width + i;
+              exact.push_back(Exact(kind, *x) * (gated ? static_cast<double>(x[width]) : 1.0));
+            }
+            ExpectRow(out.activation, row, exact, 3e-5);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LayerOps, ActivateIsAccurateOverTheWholeRange) {
+  std::vector<float> in;
+  for (float x = -60.0F; x <= 60.0F; x += 0.01F) in.push_back(x);
+  const auto n = static_cast<int64_t>(in.size());
+  std::vector<float> out(in.size());
+  for (const ActivationKind kind : kKinds) {
+    device_->context->kernels.activate(kind, in.data(), nullptr, n, out.data());
+    for (size_t i = 0; i < in.size(); ++i) {
+      const double exact = Exact(kind, static_cast<double>(in[i]));
+      // exp of a large argument costs its rounding: relative error grows with x * x where the value is tiny anyway.
+      ASSERT_NEAR(out[i], exact, std::fabs(exact) * 1e-5 + 1e-9) << static_cast<int>(kind) << " at " << in[i];
+      if (std::fabs(in[i]) < 4.0F) {
+        ASSERT_NEAR(out[i], exact, std::fabs(exact) * 2e-6 + 1e-12) << static_cast<int>(kind) << " at " << in[i];
+      }
+    }
+  }
+}
+
+TEST_P(LayerOps, ActivateKeepsNanAndTheLimits) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> in = {kNaN, infinity, 1e30F, -200.0F, 0.0F};
+  std::vector<float> out(in.size());
+  for (const ActivationKind kind : kKinds) {
+    device_->context->kernels.activate(kind, in.data(), nullptr, static_cast<int64_t>(in.size()), out.data());
+    EXPECT_TRUE(std::isnan(out[0]));
+    EXPECT_EQ(out[1], infinity);
+    EXPECT_EQ(out[2], 1e30F);
+    EXPECT_EQ(out[3], 0.0F);
+    EXPECT_EQ(out[4], 0.0F);
+  }
+}
+
+TEST_P(LayerOps, QuantizeRoundsAsTheScalarFunctions) {
+  for (const PrecisionTraits& traits : kPrecisionTable) {
+    for (const int32_t width : kWidths) {
+      const int64_t stride = width + 5;
+      auto in = RandomMatrix(4, stride, 41);
+      std::fill_n(in.begin() + stride, width, 0.0F);  // a zero row
+      ActivationTensor out(*device_, traits.precision, 4, width);
+      ASSERT_EQ(device_->ops->quantize(device_->context, {in.data(), stride, &out.activation, 4}), KernelStatus::kOk);
+      for (int64_t row = 0; row < 4; ++row) {
+        const auto expected = RoundedRow(traits.precision, in.data() + row * stride, width, false);
+        ASSERT_EQ(StoredRow(*device_, out.activation, row), expected) << traits.name << " width " << width << " row " << row;
+      }
+    }
+  }
+}
+
+// Runs an operation on `rows` rows and returns each stored row.
+using RowsOf = std::vector<std::vector<double>>;
+TEST_P(LayerOps, ARowIsTheSameForEveryNumberOfRowsAndThreads) {
+  constexpr int32_t kRows = 70;
+  constexpr int32_t kWidth = 515;
+  const auto in = RandomMatrix(kRows, 2 * kWidth, 51);
+  const auto weight = RandomMatrix(1, kWidth, 52);
+  const auto other = Open(GetParam(), 5);
+  for (const PrecisionTraits& traits : kPrecisionTable) {
+    const auto run = [&](Device& device, int operation, int32_t first, int32_t rows) {
+      ActivationTensor out(device, traits.precision, rows, kWidth);
+      const float* norm_in = in.data() + first * kWidth;
+      const float* gated_in = in.data() + first * 2 * kWidth;
+      const NormParams norm{NormKind::kLayerNorm, norm_in, nullptr, weight.data(), nullptr, 1e-5F, &out.activation, rows};
+      const ActivateParams activate{ActivationKind::kSilu, true, gated_in, &out.activation, rows};
+      const KernelStatus status = operation == 0 ? device.ops->norm(device.context, norm)
+                                                 : device.ops->activate(device.context, activate);
+      EXPECT_EQ(status, KernelStatus::kOk);
+      RowsOf stored;
+      for (int32_t row = 0; row < rows; ++row) stored.push_back(StoredRow(device, out.activation, row));
+      return stored;
+    };
+    for (const int operation : {0, 1}) {
+      const RowsOf all = run(*device_, operation, 0, kRows);
+      ASSERT_EQ(run(*other, operation, 0, kRows), all);
+      for (const int32_t row : {0, 1, 33, 69}) {
+        ASSERT_EQ(run(*device_, operation, row, 1).front(), all[static_cast<size_t>(row)]) << traits.name;
+      }
+    }
+  }
+}
+
+TEST_P(LayerOps, RefuseBrokenParametersAndAcceptNoRows) {
+  ActivationTensor out(*device_, Precision::kBf16, 2, 8);
+  const std::vector<float> in(64);
+  const DeviceOps& ops = *device_->ops;
+  DeviceContext* context = device_->context;
+  EXPECT_EQ(ops.quantize(context, {in.data(), 8, &out.activation, 0}), KernelStatus::kOk);
+  EXPECT_EQ(ops.quantize(context, {in.data(), 8, &out.activation, 3}), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ops.quantize(context, {in.data(), 7, &out.activation, 2}), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ops.quantize(context, {nullptr, 8, &out.activation, 2}), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ops.quantize(context, {in.data(), 8, nullptr, 2}), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ops.activate(context, {ActivationKind::kRelu, false, in.data(), &out.activation, -1}), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ops.norm(context, {NormKind::kRmsNorm, in.data(), nullptr, nullptr, nullptr, 1e-5F, &out.activation, 1}),
+            KernelStatus::kInvalidArgument);
+}
+
+DUNLIN_FOR_EVERY_CPU_VARIANT(LayerOps);
+
+}  // namespace
+}  // namespace dunlin::kernels
