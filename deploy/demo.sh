@@ -26,6 +26,7 @@ fail() {
 }
 
 say "Starting $binary serve --config $config"
+: >"$work/ready"
 "$binary" serve --config "$config" --set listen.grpc=127.0.0.1:0 --set listen.http=127.0.0.1:0 \
   >"$work/ready" 2>"$work/server.log" &
 server=$!

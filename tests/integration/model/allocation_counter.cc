@@ -23,10 +23,16 @@ void Note() {
 }  // namespace
 
 #ifdef DUNLIN_COUNTS_ALLOCATIONS
-bool AllocationCounterWorks() { return true; }
-void NoteAllocation() { Note(); }
+bool AllocationCounterWorks() {
+  return true;
+}
+void NoteAllocation() {
+  Note();
+}
 #else
-bool AllocationCounterWorks() { return false; }
+bool AllocationCounterWorks() {
+  return false;
+}
 #endif
 
 AllocationCounter::AllocationCounter(Threads threads) {
@@ -40,7 +46,9 @@ AllocationCounter::~AllocationCounter() {
   excluded = false;
 }
 
-int64_t AllocationCounter::count() const { return allocations.load(); }
+int64_t AllocationCounter::count() const {
+  return allocations.load();
+}
 
 }  // namespace dunlin::engine
 

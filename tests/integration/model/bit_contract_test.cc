@@ -86,9 +86,7 @@ TEST_P(BitContract, AResponseIsTheOneItsRequestGivesAlone) {
 INSTANTIATE_TEST_SUITE_P(Models, BitContract,
                          ::testing::Combine(::testing::Values("gpt2_tiny", "llama_gqa", "llama_tied"),
                                             ::testing::ValuesIn(kernels::AvailableCpuVariants())),
-                         [](const auto& test) {
-                           return std::get<0>(test.param) + "_" + std::get<1>(test.param);
-                         });
+                         [](const auto& test) { return std::get<0>(test.param) + "_" + std::get<1>(test.param); });
 
 // The mixes mean something only if they did preempt and did hit the cache.
 class Exercised : public ::testing::Environment {

@@ -21,7 +21,9 @@ DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_
   inputs_ = std::make_unique<StepInputs>(*plan);
 }
 
-int32_t DirectRun::tokens_per_page() const { return KvLayoutOf(model_->config(), profile_.precision).tokens_per_page; }
+int32_t DirectRun::tokens_per_page() const {
+  return KvLayoutOf(model_->config(), profile_.precision).tokens_per_page;
+}
 
 std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& tokens, int32_t chunk_size,
                                                   int32_t num_cached) {

@@ -18,7 +18,8 @@ class DirectRun {
 
   // Logits [tokens.size() - num_cached][vocab_size] of positions num_cached and up, computed in chunks of chunk_size
   // tokens. The first num_cached tokens, whole pages, are taken from the pages that the run before left behind.
-  std::vector<std::vector<float>> Logits(const std::vector<TokenId>& tokens, int32_t chunk_size, int32_t num_cached = 0);
+  std::vector<std::vector<float>> Logits(const std::vector<TokenId>& tokens, int32_t chunk_size,
+                                         int32_t num_cached = 0);
   int32_t tokens_per_page() const;
 
  private:

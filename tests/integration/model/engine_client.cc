@@ -10,7 +10,9 @@
 namespace dunlin::engine {
 namespace {
 
-TimeNs SteadyClock() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+TimeNs SteadyClock() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
 
 void DieUnlessOk(const absl::Status& status) {
   if (status.ok()) return;

@@ -102,7 +102,8 @@ TEST_P(NumericalFault, AlsoEndsARequestThatOnlyScoresItsPrompt) {
   EngineOptions options;
   options.max_tokens_per_step = 4;
   EngineClient client(test.model.get(), options);
-  Request request = RequestOf({1, 2, 3, kPoisoned, 8, 9, 10, 11, 12, 13}, {DeviceKind::kCpu, GetParam(), Precision::kFp32});
+  Request request =
+      RequestOf({1, 2, 3, kPoisoned, 8, 9, 10, 11, 12, 13}, {DeviceKind::kCpu, GetParam(), Precision::kFp32});
   request.sampling.prompt_logprobs = 0;
   const Response response = client.Run(request);
   EXPECT_EQ(response.finish.reason, FinishReason::kNumerical);

@@ -49,8 +49,7 @@ double NegativeLogLikelihood(const std::vector<float>& logits, TokenId token) {
 }
 
 TEST(Perplexity, OfTheFp32PathIsTheReferencesInEveryWindow) {
-  const nlohmann::json golden =
-      nlohmann::json::parse(ReadText(SourcePath("tests/golden/models/demo_perplexity.json")));
+  const nlohmann::json golden = nlohmann::json::parse(ReadText(SourcePath("tests/golden/models/demo_perplexity.json")));
   const auto expected = golden.at("window_negative_log_likelihoods").get<std::vector<double>>();
   const std::vector<TokenId> tokens = HeldOutTokens();
   ASSERT_EQ(tokens.size(), golden.at("num_tokens").get<size_t>());

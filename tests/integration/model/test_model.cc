@@ -16,9 +16,13 @@ namespace {
 
 }  // namespace
 
-std::string SourcePath(const std::string& path) { return std::string(DUNLIN_SOURCE_DIR) + "/" + path; }
+std::string SourcePath(const std::string& path) {
+  return std::string(DUNLIN_SOURCE_DIR) + "/" + path;
+}
 
-std::string GoldenModelPath(const std::string& name) { return SourcePath("tests/golden/models/" + name); }
+std::string GoldenModelPath(const std::string& name) {
+  return SourcePath("tests/golden/models/" + name);
+}
 
 std::vector<std::string> GoldenModelNames() {
   std::vector<std::string> names;
