@@ -75,12 +75,15 @@ std::vector<float> Periods(const RotaryScaling& scaling, int32_t dim) {
   return powers;
 }
 
+// torch divides a number by a tensor as a product with the reciprocal; the rounding is part of the formula.
+float Divide(double number, float by) { return 1.0F / by * static_cast<float>(number); }
+
 float Llama3Frequency(const RotaryScaling& scaling, float frequency) {
-  const auto wavelength = static_cast<float>(kTwoPi) / frequency;
+  const float wavelength = Divide(kTwoPi, frequency);
   const auto factor = static_cast<float>(scaling.factor);
   if (wavelength > static_cast<float>(scaling.original_max_context / scaling.low_freq_factor)) return frequency / factor;
   if (wavelength < static_cast<float>(scaling.original_max_context / scaling.high_freq_factor)) return frequency;
-  const float turns = static_cast<float>(scaling.original_max_context) / wavelength;
+  const float turns = Divide(scaling.original_max_context, wavelength);
   const float smooth = (turns - static_cast<float>(scaling.low_freq_factor)) /
                        static_cast<float>(scaling.high_freq_factor - scaling.low_freq_factor);
   return (1.0F - smooth) * frequency / factor + smooth * frequency;

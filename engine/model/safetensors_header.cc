@@ -42,8 +42,8 @@ class HeaderHandler final : public json::json_sax_t {
   }
 
   bool string(string_t& value) override {
-    if (in_metadata_) return true;
-    if (depth_ != 2 || field_ != Field::kDtype) return Unexpected("a string");
+    if (in_metadata_ && depth_ == 2) return true;
+    if (in_metadata_ || depth_ != 2 || field_ != Field::kDtype) return Unexpected("a string");
     tensors.back().dtype = FindTensorDType(value);
     return tensors.back().dtype != nullptr || Fail(absl::StrCat("has unknown dtype '", value.substr(0, 32), "'"));
   }

@@ -1,0 +1,147 @@
+// Every field of a config.json is ranged: a table of one bad field each, with the message it must give.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/model/model_directory.h"
+#include "tests/engine/model/small_checkpoints.h"
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct BadField {
+  const char* config;
+  const char* field;
+  const char* value;  // "" removes the field
+  const char* message;
+};
+
+const BadField kBadFields[] = {
+    {kGpt2Config, "model_type", "\"bert\"", "model_type is 'bert'; known: gpt2, nanogpt, llama"},
+    {kGpt2Config, "model_type", "7", "model_type is 7; must be a string"},
+    {kGpt2Config, "model_type", "", "model_type is missing"},
+    {kGpt2Config, "n_layer", "", "n_layer is missing"},
+    {kGpt2Config, "n_layer", "null", "n_layer is missing"},
+    {kGpt2Config, "n_layer", "0", "n_layer is 0; limit is [1, 1024]"},
+    {kGpt2Config, "n_layer", "-1", "n_layer is -1; limit is [1, 1024]"},
+    {kGpt2Config, "n_layer", "1025", "n_layer is 1025; limit is [1, 1024]"},
+    {kGpt2Config, "n_layer", "1099511627776", "n_layer is 1099511627776; limit"},
+    {kGpt2Config, "n_layer", "18446744073709551615", "n_layer is 18446744073709551615; limit"},
+    {kGpt2Config, "n_layer", "99999999999999999999", "must be an integer"},
+    {kGpt2Config, "n_layer", "2.0", "n_layer is 2.0; must be an integer"},
+    {kGpt2Config, "n_layer", "\"2\"", "n_layer is \"2\"; must be an integer"},
+    {kGpt2Config, "n_layer", "true", "n_layer is true; must be an integer"},
+    {kGpt2Config, "n_layer", "[2]", "n_layer is [2]; must be an integer"},
+    {kGpt2Config, "n_layer", "{}", "n_layer is {}; must be an integer"},
+    {kGpt2Config, "n_embd", "0", "n_embd is 0"},
+    {kGpt2Config, "n_embd", "7", "hidden size is 7, which 2 heads do not divide"},
+    {kGpt2Config, "n_embd", "131073", "limit is [1, 131072]"},
+    {kGpt2Config, "n_head", "0", "n_head is 0"},
+    {kGpt2Config, "n_head", "4", "hidden size is 6, which 4 heads do not divide"},
+    {kGpt2Config, "n_head", "7", "hidden size is 6, which 7 heads do not divide"},
+    {kGpt2Config, "n_positions", "0", "n_positions is 0"},
+    {kGpt2Config, "n_positions", "16777217", "n_positions is 16777217; limit is [1, 16777216]"},
+    {kGpt2Config, "vocab_size", "0", "vocab_size is 0"},
+    {kGpt2Config, "vocab_size", "4194305", "limit is [1, 4194304]"},
+    {kGpt2Config, "n_inner", "0", "n_inner is 0"},
+    {kGpt2Config, "n_inner", "1048577", "limit is [1, 1048576]"},
+    {kGpt2Config, "layer_norm_epsilon", "0", "layer_norm_epsilon is 0; limit"},
+    {kGpt2Config, "layer_norm_epsilon", "-1e-5", "layer_norm_epsilon is -1e-05; limit"},
+    {kGpt2Config, "layer_norm_epsilon", "NaN", "not valid JSON"},
+    {kGpt2Config, "layer_norm_epsilon", "\"1e-5\"", "must be a number"},
+    {kGpt2Config, "activation_function", "\"tanh\"", "activation_function is 'tanh'; known: gelu_new"},
+    {kGpt2Config, "tie_word_embeddings", "1", "tie_word_embeddings is 1; must be true or false"},
+    {kGpt2Config, "add_cross_attention", "true", "add_cross_attention is true, which is not supported"},
+    {kGpt2Config, "quantization_config", "{}", "quantization_config is set"},
+    {kGpt2Config, "eos_token_id", "-1", "eos_token_id is -1; limit is [0, 2147483647]"},
+    {kGpt2Config, "eos_token_id", "[1, \"x\"]", "eos_token_id is \"x\"; must be an integer"},
+    {kGpt2Config, "bos_token_id", "1.5", "bos_token_id is 1.5; must be an integer"},
+    {kNanoGptConfig, "block_size", "0", "block_size is 0"},
+    {kNanoGptConfig, "bias", "0", "bias is 0; must be true or false"},
+    {kLlamaConfig, "num_hidden_layers", "0", "num_hidden_layers is 0"},
+    {kLlamaConfig, "hidden_size", "", "hidden_size is missing"},
+    {kLlamaConfig, "intermediate_size", "-3", "intermediate_size is -3"},
+    {kLlamaConfig, "num_attention_heads", "1025", "limit is [1, 1024]"},
+    {kLlamaConfig, "num_key_value_heads", "3", "num_key_value_heads is 3, which does not divide 4 heads"},
+    {kLlamaConfig, "num_key_value_heads", "8", "num_key_value_heads is 8, which does not divide 4 heads"},
+    {kLlamaConfig, "num_key_value_heads", "0", "num_key_value_heads is 0"},
+    {kLlamaConfig, "head_dim", "0", "head_dim is 0; limit is [1, 1024]"},
+    {kLlamaConfig, "head_dim", "3", "head_dim is 3; rotary positions need an even one"},
+    {kLlamaConfig, "head_dim", "1025", "limit is [1, 1024]"},
+    {kLlamaConfig, "head_dim", "", "hidden size is 6, which 4 heads do not divide"},
+    {kLlamaConfig, "max_position_embeddings", "1099511627776", "max_position_embeddings is 1099511627776; limit"},
+    {kLlamaConfig, "rms_norm_eps", "2", "rms_norm_eps is 2; limit"},
+    {kLlamaConfig, "hidden_act", "\"\"", "hidden_act is ''; known"},
+    {kLlamaConfig, "attention_bias", "\"yes\"", "attention_bias is \"yes\"; must be true or false"},
+    {kLlamaConfig, "partial_rotary_factor", "0.5", "partial_rotary_factor is not 1"},
+    {kLlamaConfig, "rope_theta", "0", "rope_theta is 0; limit"},
+    {kLlamaConfig, "rope_theta", "1", "rope_theta is 1; limit"},
+    {kLlamaConfig, "rope_scaling", "7", "rope_scaling is 7; must be an object"},
+    {kLlamaConfig, "rope_parameters", "[]", "rope_parameters is []; must be an object"},
+    {kLlamaConfig, "rope_parameters", R"({"rope_theta": -1})", "config.json: rope_parameters: rope_theta is -1"},
+    {kLlamaConfig, "rope_scaling", R"({"type": "dynamic", "factor": 2})", "'dynamic' is not supported: a cached key's"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "longrope"})", "'longrope' is not supported: a cached key's"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "other"})", "rope_type is 'other'; known: default, linear"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear"})", "config.json: rope_scaling: factor is missing"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear", "factor": 0})", "factor is 0; limit is [1, 1e+06]"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear", "factor": NaN})", "not valid JSON"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear", "factor": "2"})", "factor is \"2\"; must be a number"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "llama3", "factor": 8})", "low_freq_factor is missing"},
+    {kLlamaConfig, "rope_scaling",
+     R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4})",
+     "high_freq_factor is 4; must be above low_freq_factor 4"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 0})",
+     "original_max_position_embeddings is 0"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "yarn", "factor": 4, "beta_fast": -1})", "beta_fast is -1"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "yarn", "factor": 4, "truncate": 1})", "truncate is 1"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "yarn", "factor": 4, "attention_factor": 0})",
+     "attention_factor is 0"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "yarn", "factor": 4, "partial_rotary_factor": 0.5})",
+     "partial_rotary_factor is not 1"},
+};
+
+TEST(ModelConfig, EachBadFieldIsNamedWithValueAndLimit) {
+  for (const BadField& c : kBadFields) {
+    const std::string config = WithField(c.config, c.field, c.value);
+    const absl::StatusOr<ParsedModel> model = ParseModelConfig(config, "");
+    ASSERT_FALSE(model.ok()) << config;
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << config;
+    EXPECT_THAT(std::string(model.status().message()), HasSubstr(c.message)) << config;
+    EXPECT_THAT(std::string(model.status().message()), HasSubstr("config.json: ")) << config;
+  }
+}
+
+TEST(ModelConfig, TooManyEosTokensAreRefused) {
+  std::string list = "[0";
+  for (int i = 1; i <= 64; ++i) list += ", 0";
+  const absl::Status status = ParseModelConfig(WithField(kGpt2Config, "eos_token_id", list + "]"), "").status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("eos_token_id has 65 entries; limit is 64"));
+}
+
+TEST(ModelConfig, TheGenerationConfigsTokensComeFirst) {
+  const std::string config = WithField(WithField(kGpt2Config, "eos_token_id", "1"), "bos_token_id", "2");
+  EXPECT_THAT(ParseModelConfig(config, "")->config.eos_token_ids, ElementsAre(1));
+  EXPECT_THAT(ParseModelConfig(config, "{}")->config.eos_token_ids, ElementsAre(1));
+  EXPECT_EQ(ParseModelConfig(config, "{}")->config.bos_token_id, 2);
+  const auto model = ParseModelConfig(config, R"({"eos_token_id": [3, 4], "bos_token_id": 5})");
+  EXPECT_THAT(model->config.eos_token_ids, ElementsAre(3, 4));
+  EXPECT_EQ(model->config.bos_token_id, 5);
+  const absl::Status bad = ParseModelConfig(config, R"({"eos_token_id": "x"})").status();
+  EXPECT_THAT(std::string(bad.message()), HasSubstr("generation_config.json: eos_token_id is \"x\""));
+  EXPECT_FALSE(ParseModelConfig(config, "[").ok());
+}
+
+TEST(ModelConfig, TokensOutsideTheVocabularyAreIgnoredWithAWarning) {
+  const auto model = ParseModelConfig(WithField(kGpt2Config, "eos_token_id", "[6, 7, 50256]"), "");
+  ASSERT_TRUE(model.ok());
+  EXPECT_THAT(model->config.eos_token_ids, ElementsAre(6));
+  ASSERT_EQ(model->warnings.size(), 2U);
+  EXPECT_THAT(model->warnings[0], HasSubstr("eos_token_id 7 is ignored: the vocabulary has 7 tokens"));
+}
+
+}  // namespace
+}  // namespace dunlin::engine

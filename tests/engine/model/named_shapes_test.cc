@@ -1,0 +1,34 @@
+#include "engine/model/named_shapes.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/model/model_directory.h"
+#include "engine/model/weight_parts.h"
+
+namespace dunlin::engine {
+namespace {
+
+TEST(NamedShapes, HaveThePublishedNumbersOfParameters) {
+  const struct {
+    const char* name;
+    int64_t parameters;
+    int32_t layers;
+  } cases[] = {{"gpt2-124m", 124'439'808, 12},
+               {"gpt2-xl", 1'557'611'200, 48},
+               {"llama-1b", 1'235'814'400, 16},
+               {"llama-8b", 8'030'261'248, 32}};
+  ASSERT_EQ(NamedShapes().size(), std::size(cases));
+  for (const auto& c : cases) {
+    const NamedShape* shape = FindNamedShape(c.name);
+    ASSERT_NE(shape, nullptr) << c.name;
+    const absl::StatusOr<ParsedModel> model = ParseModelConfig(shape->config_json, "");
+    ASSERT_TRUE(model.ok()) << c.name << ": " << model.status();
+    EXPECT_EQ(model->config.num_layers, c.layers);
+    EXPECT_TRUE(model->warnings.empty());
+    EXPECT_EQ(CountParameters(ListWeightParts(*model->architecture, model->config, "")), c.parameters) << c.name;
+  }
+  EXPECT_EQ(FindNamedShape("gpt3"), nullptr);
+}
+
+}  // namespace
+}  // namespace dunlin::engine
