@@ -38,14 +38,11 @@ bool ForwardPass::Layer(int32_t layer) {
   const int32_t num_tokens = inputs_.num_tokens();
   float* hidden = buffers_.floats(BufferId::kHidden);
   return Norm("attention norm", weights.attention_norm, nullptr, num_tokens) &&
-         Linear("qkv", weights.qkv, nullptr, buffers_.floats(BufferId::kQkv), num_tokens) &&
-         StoreKv() &&
-         Attend() &&
+         Linear("qkv", weights.qkv, nullptr, buffers_.floats(BufferId::kQkv), num_tokens) && StoreKv() && Attend() &&
          Quantize("attention quantize", buffers_.floats(BufferId::kAttention)) &&
          Linear("attention out", weights.attention_out, hidden, hidden, num_tokens) &&
          Norm("mlp norm", weights.mlp_norm, nullptr, num_tokens) &&
-         Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp), num_tokens) &&
-         Activate() &&
+         Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp), num_tokens) && Activate() &&
          Linear("mlp down", weights.mlp_down, hidden, hidden, num_tokens);
 }
 

@@ -64,7 +64,9 @@ size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& r
 
 }  // namespace
 
-const BufferTraits& Traits(BufferId id) { return kBufferTable[static_cast<size_t>(id)]; }
+const BufferTraits& Traits(BufferId id) {
+  return kBufferTable[static_cast<size_t>(id)];
+}
 
 size_t MemoryPlan::total() const {
   size_t sum = 0;
@@ -115,8 +117,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kFrequencies, config.inv_freq.size() * sizeof(float));
   set(BufferId::kIndices, size_t{5} * static_cast<size_t>(tokens) * sizeof(int32_t));
   set(BufferId::kSpans, static_cast<size_t>(options.max_sequences) * sizeof(kernels::SequenceSpan));
-  set(BufferId::kPageTable, static_cast<size_t>(options.max_sequences) *
-                                static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
+  set(BufferId::kPageTable,
+      static_cast<size_t>(options.max_sequences) * static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
   set(BufferId::kLogits, Floats(kHeadBlockRows, config.vocab_size));
   set(BufferId::kWorkspace, WorkspaceBytes(config, resident, device, options, plan.max_context_tokens));
   return plan;

@@ -20,19 +20,19 @@ namespace dunlin::engine {
 
 // Every block of device memory that a runtime owns. T = max_tokens_per_step, S = max_sequences.
 enum class BufferId : uint8_t {
-  kKvPool,      // num_pages * page_bytes
-  kHidden,      // [T, hidden_dim] floats: the residual stream
-  kQkv,         // [T, qkv_features] floats
-  kAttention,   // [T, num_heads * head_dim] floats
-  kMlp,         // [T, up_features] floats
-  kActivation,  // GEMM input: T rows of the widest, in the largest resident precision
-  kRotary,      // [T, rotary_dim] floats: cos and sin of the step's positions
-  kFrequencies, // [rotary_dim / 2] floats: ModelConfig::inv_freq, written once
-  kIndices,     // five arrays [T] of int32: see StepInputs
-  kSpans,       // [S] SequenceSpan
-  kPageTable,   // [S, max_pages_per_sequence] int32
-  kLogits,      // [kHeadBlockRows, vocab_size] floats
-  kWorkspace,   // of the attention backend and precision that need most
+  kKvPool,       // num_pages * page_bytes
+  kHidden,       // [T, hidden_dim] floats: the residual stream
+  kQkv,          // [T, qkv_features] floats
+  kAttention,    // [T, num_heads * head_dim] floats
+  kMlp,          // [T, up_features] floats
+  kActivation,   // GEMM input: T rows of the widest, in the largest resident precision
+  kRotary,       // [T, rotary_dim] floats: cos and sin of the step's positions
+  kFrequencies,  // [rotary_dim / 2] floats: ModelConfig::inv_freq, written once
+  kIndices,      // five arrays [T] of int32: see StepInputs
+  kSpans,        // [S] SequenceSpan
+  kPageTable,    // [S, max_pages_per_sequence] int32
+  kLogits,       // [kHeadBlockRows, vocab_size] floats
+  kWorkspace,    // of the attention backend and precision that need most
 };
 inline constexpr int kNumBuffers = 13;
 

@@ -1,4 +1,4 @@
-// The runtime of a loaded model: owns the KV pool and every step buffer, and runs plans through ForwardPass and Sampler.
+// The runtime of a loaded model: owns the KV pool and every step buffer, runs plans through ForwardPass and Sampler.
 // A step runs inside Launch, so one may be in flight; Collect hands its result over. Neither allocates.
 // Thread rule: the engine thread only.
 #pragma once

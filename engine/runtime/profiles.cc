@@ -93,8 +93,8 @@ const ProfileSupport& ProfileTable::Row(AttentionBackend backend, Precision prec
 }
 
 absl::Status ProfileTable::Refusal(Precision precision, const std::vector<AttentionBackend>& backends) const {
-  std::string message = absl::StrCat("no available kernel for precision ", kernels::Name(precision), " on ",
-                                     kernels::Name(device_), ".");
+  std::string message =
+      absl::StrCat("no available kernel for precision ", kernels::Name(precision), " on ", kernels::Name(device_), ".");
   for (AttentionBackend backend : backends) {
     absl::StrAppend(&message, " ", kernels::Name(backend), ": ", absl::StrJoin(Row(backend, precision).reasons, "; "),
                     ".");

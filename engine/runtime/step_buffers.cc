@@ -17,8 +17,8 @@ absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryP
                                                      plan.bytes[i], " bytes (", traits.key, ")"));
   }
   if (inv_freq.empty()) return buffers;
-  const kernels::KernelStatus copied = device->ops->copy_to_device(
-      device->context, buffers->at(BufferId::kFrequencies), inv_freq.data(), plan[BufferId::kFrequencies]);
+  const kernels::KernelStatus copied = device->ops->copy_to_device(device->context, buffers->at(BufferId::kFrequencies),
+                                                                   inv_freq.data(), plan[BufferId::kFrequencies]);
   if (copied != kernels::KernelStatus::kOk) {
     return absl::InternalError(absl::StrCat("copy of rotary frequencies failed: ", kernels::Name(copied)));
   }

@@ -35,11 +35,11 @@ class StepInputs {
   const std::vector<HeadRow>& head_rows() const { return head_rows_; }
 
   // Device arrays, valid after Upload.
-  const int32_t* token_ids() const { return device_array(0); }    // [num_tokens]
-  const int32_t* positions() const { return device_array(1); }    // [num_tokens] in the sequence
-  const int32_t* token_page() const { return device_array(2); }   // [num_tokens] page id
-  const int32_t* token_slot() const { return device_array(3); }   // [num_tokens] index in the page
-  const int32_t* head_row_index() const { return device_array(4); }  // [head_rows().size()] row of the batch
+  const int32_t* token_ids() const { return device_array(0); }          // [num_tokens]
+  const int32_t* positions() const { return device_array(1); }          // [num_tokens] in the sequence
+  const int32_t* token_page() const { return device_array(2); }         // [num_tokens] page id
+  const int32_t* token_slot() const { return device_array(3); }         // [num_tokens] index in the page
+  const int32_t* head_row_index() const { return device_array(4); }     // [head_rows().size()] row of the batch
   const kernels::SequenceSpan* spans() const { return device_spans_; }  // [num_sequences]
   const int32_t* page_table() const { return device_page_table_; }      // [num_sequences, page_table_stride]
 
@@ -55,9 +55,9 @@ class StepInputs {
   int64_t max_tokens_;
   int32_t num_tokens_ = 0;
   int64_t page_table_stride_ = 0;
-  std::vector<int32_t> indices_;              // [kNumArrays, max_tokens]
+  std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]
   std::vector<kernels::SequenceSpan> spans_;
-  std::vector<int32_t> page_table_;           // [max_sequences * max_pages_per_sequence], used densely
+  std::vector<int32_t> page_table_;  // [max_sequences * max_pages_per_sequence], used densely
   std::vector<HeadRow> head_rows_;
   const int32_t* device_indices_ = nullptr;
   const kernels::SequenceSpan* device_spans_ = nullptr;

@@ -15,7 +15,7 @@ namespace dunlin::engine {
 struct SequenceStep {
   Sequence* sequence = nullptr;
   int32_t first_position = 0;
-  int32_t num_tokens = 0;   // >= 1
+  int32_t num_tokens = 0;  // >= 1
   bool samples = false;
   // Bit i % 32 of word i / 32: token i may be drawn (a grammar's mask); null allows all. Valid until Collect.
   const uint32_t* allowed_tokens = nullptr;

@@ -10,11 +10,12 @@ constexpr float kMasked = -std::numeric_limits<float>::infinity();
 constexpr int32_t kInPrompt = 1 << 30;  // above any count: a context is far shorter than 2^30 tokens
 
 bool HasPenalty(const SamplingParams& sampling) {
-  return sampling.repetition_penalty != 1.0F || sampling.presence_penalty != 0.0F ||
-         sampling.frequency_penalty != 0.0F;
+  return sampling.repetition_penalty != 1.0F || sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F;
 }
 
-bool BelowMinimum(const SampleInput& input) { return input.num_output() < input.stopping->min_tokens; }
+bool BelowMinimum(const SampleInput& input) {
+  return input.num_output() < input.stopping->min_tokens;
+}
 
 float Penalize(float x, int32_t count_and_flag, const SamplingParams& sampling) {
   const int32_t count = count_and_flag & (kInPrompt - 1);

@@ -71,44 +71,51 @@ constexpr kernels::DeviceOps kFakeOps = {
     .copy_to_device = Copy,
     .copy_to_host = Copy,
     .synchronize = [](DeviceContext*) { return KernelStatus::kOk; },
-    .packed_weight_bytes = [](kernels::Precision, int64_t rows, int64_t columns) {
-      return static_cast<size_t>(rows * columns) * 4;
-    },
+    .packed_weight_bytes = [](kernels::Precision, int64_t rows,
+                              int64_t columns) { return static_cast<size_t>(rows * columns) * 4; },
     .pack_weight = [](DeviceContext*, const kernels::PackWeightParams&) { return KernelStatus::kOk; },
-    .activation_bytes = [](kernels::Precision precision, int32_t rows, int32_t columns) {
-      const size_t element = precision == kernels::Precision::kFp32 ? 4 : 2;
-      return static_cast<size_t>(rows) * static_cast<size_t>(columns) * element;
-    },
-    .gemm = [](DeviceContext* context, const kernels::GemmParams& params) {
-      return Note(context, absl::StrCat("gemm rows ", params.num_rows, " weight ", Shape(*params.weight),
-                                        params.bias != nullptr ? " bias" : "",
-                                        params.residual != nullptr ? " residual" : ""));
-    },
-    .gather_rows = [](DeviceContext* context, const kernels::GatherRowsParams& params) {
-      return Note(context, absl::StrCat("gather rows ", params.num_rows, " of ", Shape(*params.weight),
-                                        params.accumulate ? " accumulate" : ""));
-    },
-    .norm = [](DeviceContext* context, const kernels::NormParams& params) {
-      return Note(context, absl::StrCat("norm rows ", params.num_rows, params.rows != nullptr ? " picked" : ""));
-    },
-    .quantize = [](DeviceContext* context, const kernels::QuantizeParams& params) {
-      return Note(context, absl::StrCat("quantize columns ", params.out->columns));
-    },
-    .activate = [](DeviceContext* context, const kernels::ActivateParams& params) {
-      return Note(context, absl::StrCat("activate columns ", params.out->columns, params.gated ? " gated" : ""));
-    },
-    .rotary_table = [](DeviceContext* context, const kernels::RotaryTableParams& params) {
-      return Note(context, absl::StrCat("rotary table dim ", params.rotary_dim));
-    },
-    .rotate_and_store_kv = [](DeviceContext* context, const kernels::RotateAndStoreKvParams& params) {
-      return Note(context, absl::StrCat("store kv ", kernels::Name(params.layout.dtype), " layer ", params.layer,
-                                        params.cos_sin != nullptr ? " rotated" : ""));
-    },
+    .activation_bytes =
+        [](kernels::Precision precision, int32_t rows, int32_t columns) {
+          const size_t element = precision == kernels::Precision::kFp32 ? 4 : 2;
+          return static_cast<size_t>(rows) * static_cast<size_t>(columns) * element;
+        },
+    .gemm =
+        [](DeviceContext* context, const kernels::GemmParams& params) {
+          return Note(context, absl::StrCat("gemm rows ", params.num_rows, " weight ", Shape(*params.weight),
+                                            params.bias != nullptr ? " bias" : "",
+                                            params.residual != nullptr ? " residual" : ""));
+        },
+    .gather_rows =
+        [](DeviceContext* context, const kernels::GatherRowsParams& params) {
+          return Note(context, absl::StrCat("gather rows ", params.num_rows, " of ", Shape(*params.weight),
+                                            params.accumulate ? " accumulate" : ""));
+        },
+    .norm =
+        [](DeviceContext* context, const kernels::NormParams& params) {
+          return Note(context, absl::StrCat("norm rows ", params.num_rows, params.rows != nullptr ? " picked" : ""));
+        },
+    .quantize =
+        [](DeviceContext* context, const kernels::QuantizeParams& params) {
+          return Note(context, absl::StrCat("quantize columns ", params.out->columns));
+        },
+    .activate =
+        [](DeviceContext* context, const kernels::ActivateParams& params) {
+          return Note(context, absl::StrCat("activate columns ", params.out->columns, params.gated ? " gated" : ""));
+        },
+    .rotary_table =
+        [](DeviceContext* context, const kernels::RotaryTableParams& params) {
+          return Note(context, absl::StrCat("rotary table dim ", params.rotary_dim));
+        },
+    .rotate_and_store_kv =
+        [](DeviceContext* context, const kernels::RotateAndStoreKvParams& params) {
+          return Note(context, absl::StrCat("store kv ", kernels::Name(params.layout.dtype), " layer ", params.layer,
+                                            params.cos_sin != nullptr ? " rotated" : ""));
+        },
     .supports_attention = SupportsAttention,
-    .paged_attention_workspace = [](const DeviceContext*, kernels::AttentionBackend backend,
-                                    const kernels::PagedAttentionPlan& plan) {
-      return static_cast<size_t>(plan.max_query_tokens) * (backend == kernels::AttentionBackend::kMath ? 1000 : 10);
-    },
+    .paged_attention_workspace =
+        [](const DeviceContext*, kernels::AttentionBackend backend, const kernels::PagedAttentionPlan& plan) {
+          return static_cast<size_t>(plan.max_query_tokens) * (backend == kernels::AttentionBackend::kMath ? 1000 : 10);
+        },
     .paged_attention = Attend,
     .dense_attention_workspace = nullptr,
     .dense_attention = nullptr,

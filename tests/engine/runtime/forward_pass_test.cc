@@ -65,10 +65,10 @@ TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
   ASSERT_TRUE(Run(SmallLlamaConfig(), profile).ok());
   EXPECT_THAT(log_.lines,
               ElementsAre("gather rows 5 of [100,8]", "rotary table dim 6", "norm rows 5", "gemm rows 5 weight [48,8]",
-                          "store kv fp32 layer 0 rotated", "attention flash layer 0 sequences 2",
-                          "quantize columns 24", "gemm rows 5 weight [8,24] residual", "norm rows 5",
-                          "gemm rows 5 weight [40,8]", "activate columns 20 gated",
-                          "gemm rows 5 weight [8,20] residual", "norm rows 1 picked", "gemm rows 1 weight [100,8]"));
+                          "store kv fp32 layer 0 rotated", "attention flash layer 0 sequences 2", "quantize columns 24",
+                          "gemm rows 5 weight [8,24] residual", "norm rows 5", "gemm rows 5 weight [40,8]",
+                          "activate columns 20 gated", "gemm rows 5 weight [8,20] residual", "norm rows 1 picked",
+                          "gemm rows 1 weight [100,8]"));
 }
 
 TEST_F(ForwardPassTest, StopsAtTheFirstFailureAndNamesIt) {

@@ -14,7 +14,8 @@ class PlanBuilder {
   explicit PlanBuilder(ExecutionProfile profile) { plan_.sub_batches.push_back({.profile = profile}); }
 
   // Tokens first .. first + count - 1 of a sequence whose token at position p is base + p, and whose pages are given.
-  Sequence* Add(TokenId base, int32_t prompt_len, int32_t first, int32_t count, std::vector<PageId> pages, bool samples) {
+  Sequence* Add(TokenId base, int32_t prompt_len, int32_t first, int32_t count, std::vector<PageId> pages,
+                bool samples) {
     auto sequence = std::make_unique<Sequence>();
     for (int32_t p = 0; p < first + count; ++p) sequence->tokens.push_back(base + p);
     for (int32_t p = first + count; p < prompt_len; ++p) sequence->tokens.push_back(base + p);

@@ -38,7 +38,7 @@ class StepInputsTest : public ::testing::Test {
 
 TEST_F(StepInputsTest, LaysOutPrefillAndDecodeBehindEachOther) {
   PlanBuilder builder({});
-  builder.Add(100, 10, 7, 3, {5, 9}, true);   // the last chunk of a prompt of 10, over a page border
+  builder.Add(100, 10, 7, 3, {5, 9}, true);     // the last chunk of a prompt of 10, over a page border
   builder.Add(200, 4, 16, 1, {3, 1, 7}, true);  // a decode step
   Stage(builder);
   EXPECT_THAT(Tokens(inputs_->token_ids()), ElementsAre(107, 108, 109, 216));

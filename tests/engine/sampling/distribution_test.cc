@@ -97,16 +97,13 @@ TEST_P(Distribution, MatchesTheReference) {
   EXPECT_LT(statistic, freedom + 4 * std::sqrt(2.0 * freedom) + 3) << freedom;
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, Distribution,
-                         ::testing::Values(Setting{"plain", 50, 1.0F, 0, 1.0F, 0.0F},
-                                           Setting{"across_blocks", 1500, 1.0F, 0, 1.0F, 0.0F},
-                                           Setting{"hot", 50, 3.0F, 0, 1.0F, 0.0F},
-                                           Setting{"cold", 50, 0.4F, 0, 1.0F, 0.0F},
-                                           Setting{"top_k", 300, 1.0F, 12, 1.0F, 0.0F},
-                                           Setting{"top_p", 300, 1.0F, 0, 0.8F, 0.0F},
-                                           Setting{"min_p", 300, 1.0F, 0, 1.0F, 0.1F},
-                                           Setting{"all", 300, 0.8F, 30, 0.9F, 0.05F}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Settings, Distribution,
+    ::testing::Values(Setting{"plain", 50, 1.0F, 0, 1.0F, 0.0F}, Setting{"across_blocks", 1500, 1.0F, 0, 1.0F, 0.0F},
+                      Setting{"hot", 50, 3.0F, 0, 1.0F, 0.0F}, Setting{"cold", 50, 0.4F, 0, 1.0F, 0.0F},
+                      Setting{"top_k", 300, 1.0F, 12, 1.0F, 0.0F}, Setting{"top_p", 300, 1.0F, 0, 0.8F, 0.0F},
+                      Setting{"min_p", 300, 1.0F, 0, 1.0F, 0.1F}, Setting{"all", 300, 0.8F, 30, 0.9F, 0.05F}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 // Consecutive positions of one request must not be correlated: a two-dimensional chi-square on pairs.
 TEST(Distribution, PairsOfConsecutivePositionsAreIndependent) {

@@ -188,10 +188,14 @@ TEST(Sampler, EveryPairOfOptionsGivesATokenInRange) {
       [](SampleCase* c) { c->sampling.repetition_penalty = 1e-6F; },
       [](SampleCase* c) { c->sampling.presence_penalty = -2.0F; },
       [](SampleCase* c) { c->sampling.frequency_penalty = 2.0F; },
-      [](SampleCase* c) { c->sampling.logit_bias = {{0, -100.0F}, {5, 100.0F}}; },
+      [](SampleCase* c) {
+        c->sampling.logit_bias = {{0, -100.0F}, {5, 100.0F}};
+      },
       [](SampleCase* c) { c->sampling.logprobs = 20; },
       [](SampleCase* c) { c->stopping.min_tokens = 9; },
-      [](SampleCase* c) { c->stopping.stop_token_ids = {1, 2, 3}; },
+      [](SampleCase* c) {
+        c->stopping.stop_token_ids = {1, 2, 3};
+      },
       [](SampleCase* c) { c->stopping.ignore_eos = true; },
   };
   const std::vector<float> logits = RandomLogits(11, 3.0F, 2);
