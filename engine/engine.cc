@@ -32,8 +32,9 @@ RequestLimits LimitsOf(const EngineOptions& options, const ModelConfig& config, 
   return limits;
 }
 
-// Waiting and running at once: every list of the engine is this long from the start.
-int32_t MaxLive(const EngineOptions& options) { return options.max_queued_requests + options.max_sequences; }
+// From Submit until handed back: every list of the engine is this long from the start. A full queue and a full batch,
+// and as many again that have ended in the step at hand, so that those never take a place from a new request.
+int32_t MaxLive(const EngineOptions& options) { return 2 * (options.max_queued_requests + options.max_sequences); }
 
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelConfig& config,
                                     const RequestLimits& limits) {

@@ -38,7 +38,7 @@ absl::Status Inbox::CheckRoom(const Sequence& sequence) const {
   if (live_.size() >= static_cast<size_t>(limits_.max_live)) {
     return absl::ResourceExhaustedError(absl::StrCat("model has ", live_.size(), " requests; limit is ",
                                                      limits_.max_live,
-                                                     " (scheduler.max_queued_requests + max_sequences)"));
+                                                     " (follows scheduler.max_queued_requests)"));
   }
   return absl::OkStatus();
 }
