@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include <grpc/support/log.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -38,6 +39,12 @@ std::string Profile(const RequestRecord& record) {
                       Name(record.profile->precision));
 }
 
+// What gRPC's core has to say (peers that break the protocol, sockets that fail) joins our lines, below our warnings.
+void LogGrpcLine(gpr_log_func_args* line) {
+  spdlog::log(line->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::info : spdlog::level::debug, "grpc: {}",
+              LogSafe(line->message, kMaxMessageBytes));
+}
+
 }  // namespace
 
 void SetUpLogging(const std::string& level, const std::string& format) {
@@ -52,6 +59,7 @@ void SetUpLogging(const std::string& level, const std::string& format) {
   }
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
+  gpr_set_log_function(&LogGrpcLine);
 }
 
 std::string LogSafe(const std::string& text, size_t limit) {
@@ -59,7 +67,7 @@ std::string LogSafe(const std::string& text, size_t limit) {
   for (const char character : text) {
     if (safe.size() >= limit) return safe + "...";
     const auto byte = static_cast<unsigned char>(character);
-    if (byte < 0x20 || byte == 0x7F) {
+    if (byte < 0x20 || byte == 0x7F || character == '"' || character == '\\') {
       absl::StrAppendFormat(&safe, "\\x%02x", byte);
     } else {
       safe.push_back(character);

@@ -88,7 +88,7 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const Limits& 
     builder.RegisterService(&state->reflection_v1alpha);
   }
   state->server = builder.BuildAndStart();
-  if (state->server == nullptr) return absl::UnavailableError(absl::StrCat("cannot listen on ", address));
+  if (state->server == nullptr) return absl::UnavailableError(absl::StrCat("listen.grpc: cannot listen on ", address));
   state_ = std::move(state);
   return port;
 }
