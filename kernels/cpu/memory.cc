@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -24,6 +25,11 @@ void* MapHuge(size_t bytes) {
   if (head > 0) munmap(base, head);
   if (head < kHugePage) munmap(base + head + length, kHugePage - head);
   madvise(base + head, length, MADV_HUGEPAGE);  // advice: the memory is good without it
+  // The pages are taken now: a KV pool that grew while serving would meet the memory limit under load, not at start.
+  if (madvise(base + head, length, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM) {
+    munmap(base + head, length);
+    return nullptr;
+  }
   return base + head;
 }
 
