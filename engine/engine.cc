@@ -21,9 +21,8 @@ namespace {
 RequestLimits LimitsOf(const EngineOptions& options, const ModelConfig& config, const Runtime& runtime) {
   RequestLimits limits;
   limits.vocab_size = config.vocab_size;
-  limits.max_context_tokens = options.max_context_tokens > 0
-                                  ? std::min(options.max_context_tokens, config.max_context)
-                                  : config.max_context;
+  limits.max_context_tokens =
+      options.max_context_tokens > 0 ? std::min(options.max_context_tokens, config.max_context) : config.max_context;
   limits.max_queued_tokens = options.max_queued_tokens;
   limits.num_pages = runtime.num_pages();
   for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
@@ -34,7 +33,9 @@ RequestLimits LimitsOf(const EngineOptions& options, const ModelConfig& config, 
 
 // From Submit until handed back: every list of the engine is this long from the start. A full queue and a full batch,
 // and as many again that have ended in the step at hand, so that those never take a place from a new request.
-int32_t MaxLive(const EngineOptions& options) { return 2 * (options.max_queued_requests + options.max_sequences); }
+int32_t MaxLive(const EngineOptions& options) {
+  return 2 * (options.max_queued_requests + options.max_sequences);
+}
 
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelConfig& config,
                                     const RequestLimits& limits) {
@@ -83,9 +84,13 @@ Engine::Engine(const EngineOptions& options, const ModelConfig& config, std::uni
   });
 }
 
-Engine::~Engine() { Stop(); }
+Engine::~Engine() {
+  Stop();
+}
 
-absl::Status Engine::Validate(const Request& request) const { return ValidateRequest(request, state_->limits); }
+absl::Status Engine::Validate(const Request& request) const {
+  return ValidateRequest(request, state_->limits);
+}
 
 absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<OutputSink> sink) {
   const int32_t page_tokens = state_->limits.tokens_per_page[static_cast<size_t>(request.profile.precision)];
@@ -94,9 +99,13 @@ absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<Output
   return state_->inbox.Submit(MakeSequence(std::move(request), std::move(sink), page_tokens));
 }
 
-void Engine::Cancel(RequestId id, FinishReason reason) { state_->inbox.Cancel(id, reason); }
+void Engine::Cancel(RequestId id, FinishReason reason) {
+  state_->inbox.Cancel(id, reason);
+}
 
-void Engine::StartDraining() { state_->inbox.StartDraining(); }
+void Engine::StartDraining() {
+  state_->inbox.StartDraining();
+}
 
 void Engine::Stop() {
   state_->inbox.Stop();
@@ -113,6 +122,8 @@ EngineStats Engine::stats() const {
   return stats;
 }
 
-int32_t Engine::max_context_tokens() const { return state_->limits.max_context_tokens; }
+int32_t Engine::max_context_tokens() const {
+  return state_->limits.max_context_tokens;
+}
 
 }  // namespace dunlin::engine

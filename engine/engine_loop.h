@@ -31,7 +31,8 @@ class EngineLoop {
  public:
   EngineLoop(const EngineLoopParts& parts, const EngineOptions& options, int32_t max_live);
 
-  // Serves until the inbox says stop or the device fails; then every live sequence has ended. OK, or the device's error.
+  // Serves until the inbox says stop or the device fails; then every live sequence has ended. OK, or the device's
+  // error.
   absl::Status Run();
 
  private:

@@ -14,10 +14,14 @@ Inbox::Inbox(const Limits& limits) : limits_(limits) {
 
 absl::Status Inbox::CheckDoor() const {
   switch (door_) {
-    case Door::kOpen: return absl::OkStatus();
-    case Door::kDraining: return absl::UnavailableError("the model is draining; no new requests are taken");
-    case Door::kFailed: return absl::UnavailableError("the device failed; the model serves nothing any more");
-    case Door::kStopped: return absl::UnavailableError("the model has stopped");
+    case Door::kOpen:
+      return absl::OkStatus();
+    case Door::kDraining:
+      return absl::UnavailableError("the model is draining; no new requests are taken");
+    case Door::kFailed:
+      return absl::UnavailableError("the device failed; the model serves nothing any more");
+    case Door::kStopped:
+      return absl::UnavailableError("the model has stopped");
   }
   return absl::OkStatus();
 }
@@ -27,8 +31,7 @@ absl::Status Inbox::CheckRoom(const Sequence& sequence) const {
   const uint64_t queued_tokens = submitted_tokens_ - dequeued_tokens_.load(std::memory_order_relaxed);
   if (queued_requests >= static_cast<uint64_t>(limits_.max_queued_requests)) {
     return absl::ResourceExhaustedError(absl::StrCat("queue has ", queued_requests, " requests; limit is ",
-                                                     limits_.max_queued_requests,
-                                                     " (scheduler.max_queued_requests)"));
+                                                     limits_.max_queued_requests, " (scheduler.max_queued_requests)"));
   }
   if (queued_tokens + static_cast<uint64_t>(sequence.prompt_len) > static_cast<uint64_t>(limits_.max_queued_tokens)) {
     return absl::ResourceExhaustedError(absl::StrCat("queue has ", queued_tokens, " prompt tokens and the request ",
@@ -37,15 +40,14 @@ absl::Status Inbox::CheckRoom(const Sequence& sequence) const {
   }
   if (live_.size() >= static_cast<size_t>(limits_.max_live)) {
     return absl::ResourceExhaustedError(absl::StrCat("model has ", live_.size(), " requests; limit is ",
-                                                     limits_.max_live,
-                                                     " (follows scheduler.max_queued_requests)"));
+                                                     limits_.max_live, " (follows scheduler.max_queued_requests)"));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<RequestId> Inbox::Submit(std::unique_ptr<Sequence> sequence) {
   Reclaimed destroyed_after_unlock;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (absl::Status status = CheckDoor(); !status.ok()) return status;
   if (absl::Status status = CheckRoom(*sequence); !status.ok()) return status;
   TakeReclaimed(&destroyed_after_unlock);
@@ -60,7 +62,7 @@ absl::StatusOr<RequestId> Inbox::Submit(std::unique_ptr<Sequence> sequence) {
 }
 
 void Inbox::Cancel(RequestId id, FinishReason reason) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const auto found = live_.find(id);
   if (found == live_.end() || found->second.end_asked) return;
   found->second.end_asked = true;
@@ -68,12 +70,18 @@ void Inbox::Cancel(RequestId id, FinishReason reason) {
   came_in_.Signal();
 }
 
-void Inbox::StartDraining() { Close(Door::kDraining); }
-void Inbox::Stop() { Close(Door::kStopped); }
-void Inbox::Fail() { Close(Door::kFailed); }
+void Inbox::StartDraining() {
+  Close(Door::kDraining);
+}
+void Inbox::Stop() {
+  Close(Door::kStopped);
+}
+void Inbox::Fail() {
+  Close(Door::kFailed);
+}
 
 void Inbox::Close(Door door) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   door_ = std::max(door_, door);
   came_in_.Signal();
 }
@@ -87,7 +95,9 @@ bool Inbox::TakeReclaimed(Reclaimed* batch) {
   return taken > 0;
 }
 
-bool Inbox::HasMail() const { return !arrivals_.empty() || !endings_.empty() || door_ == Door::kStopped; }
+bool Inbox::HasMail() const {
+  return !arrivals_.empty() || !endings_.empty() || door_ == Door::kStopped;
+}
 
 void Inbox::Exchange(bool may_sleep, std::vector<Sequence*>* retired, Mail* mail) {
   mail->arrivals.clear();

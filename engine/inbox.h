@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "engine/base/mutex.h"
 #include "engine/scheduler/sequence.h"
 #include "engine/types.h"
 
@@ -22,9 +22,9 @@ namespace dunlin::engine {
 class Inbox {
  public:
   struct Limits {
-    int32_t max_queued_requests = 256;       // from Submit until first scheduled
-    int64_t max_queued_tokens = 1 << 20;     // prompt tokens of those
-    int32_t max_live = 320;                  // from Submit until retired
+    int32_t max_queued_requests = 256;    // from Submit until first scheduled
+    int64_t max_queued_tokens = 1 << 20;  // prompt tokens of those
+    int32_t max_live = 320;               // from Submit until retired
   };
 
   struct Ending {
@@ -89,8 +89,8 @@ class Inbox {
 
   // Guards everything below: the hand-over between callers and the engine thread. Held for moves of pointers, never
   // while a sequence is made or destroyed or a sink is called.
-  absl::Mutex mutex_;
-  absl::CondVar came_in_;  // signalled when there is something for the engine thread to take
+  Mutex mutex_;
+  CondVar came_in_;  // signalled when there is something for the engine thread to take
   Door door_ ABSL_GUARDED_BY(mutex_) = Door::kOpen;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t submitted_tokens_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -49,22 +49,22 @@ struct ExecutionChoice {
 };
 
 struct SamplingParams {
-  float temperature = 1.0F;         // [0, 100]; 0 is greedy
-  int32_t top_k = 0;                // >= 0; 0 is off
-  float top_p = 1.0F;               // (0, 1]
-  float min_p = 0.0F;               // [0, 1]; relative to the most likely token
-  float repetition_penalty = 1.0F;  // (0, 10]; over prompt and output
-  float presence_penalty = 0.0F;    // [-2, 2]; over output
-  float frequency_penalty = 0.0F;   // [-2, 2]; over output
+  float temperature = 1.0F;                           // [0, 100]; 0 is greedy
+  int32_t top_k = 0;                                  // >= 0; 0 is off
+  float top_p = 1.0F;                                 // (0, 1]
+  float min_p = 0.0F;                                 // [0, 1]; relative to the most likely token
+  float repetition_penalty = 1.0F;                    // (0, 10]; over prompt and output
+  float presence_penalty = 0.0F;                      // [-2, 2]; over output
+  float frequency_penalty = 0.0F;                     // [-2, 2]; over output
   std::vector<std::pair<TokenId, float>> logit_bias;  // <= kMaxLogitBias, values in [-100, 100]
-  uint64_t seed = 0;                // the edge draws one when the request names none
-  int32_t logprobs = -1;            // -1 none, 0 of the chosen token, N also of the N most likely
-  int32_t prompt_logprobs = -1;     // as logprobs, for prompt tokens 1..; such a request reads no prefix cache
+  uint64_t seed = 0;                                  // the edge draws one when the request names none
+  int32_t logprobs = -1;                              // -1 none, 0 of the chosen token, N also of the N most likely
+  int32_t prompt_logprobs = -1;  // as logprobs, for prompt tokens 1..; such a request reads no prefix cache
 };
 
 struct StoppingParams {
-  int32_t max_tokens = 16;  // >= 1; prompt + max_tokens <= the model's context
-  int32_t min_tokens = 0;   // before which no stop token (eos included) can be drawn
+  int32_t max_tokens = 16;              // >= 1; prompt + max_tokens <= the model's context
+  int32_t min_tokens = 0;               // before which no stop token (eos included) can be drawn
   std::vector<TokenId> stop_token_ids;  // <= kMaxStopTokenIds
   bool ignore_eos = false;
 };
@@ -75,11 +75,11 @@ struct Request {
   SamplingParams sampling;
   StoppingParams stopping;
   ExecutionProfile profile;
-  int32_t output_index = 0;     // which of the n outputs of a client request
-  int32_t priority = 0;         // higher runs first; equal ones in order of arrival
+  int32_t output_index = 0;  // which of the n outputs of a client request
+  int32_t priority = 0;      // higher runs first; equal ones in order of arrival
   TimeNs arrival = 0;
   TimeNs deadline = kNoDeadline;
-  std::string cache_salt;       // prefix pages are shared only between equal salts; <= 128 bytes
+  std::string cache_salt;  // prefix pages are shared only between equal salts; <= 128 bytes
 };
 
 struct TopLogprob {
@@ -110,11 +110,11 @@ struct FinishInfo {
   FinishReason reason = FinishReason::kStop;
   std::optional<TokenId> stop_token_id;  // the token that ended it, for kStop
   int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;      // of the prompt, found in the prefix cache at admission
+  int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache at admission
   int32_t completion_tokens = 0;
   TimeNs arrival = 0;
-  TimeNs first_scheduled = 0;     // 0 when it never was
-  TimeNs first_token = 0;         // 0 when there was none
+  TimeNs first_scheduled = 0;  // 0 when it never was
+  TimeNs first_token = 0;      // 0 when there was none
   TimeNs finished = 0;
   int32_t preemptions = 0;
 };

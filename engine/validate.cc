@@ -51,9 +51,13 @@ absl::Status CheckCount(const char* name, const char* unit, size_t count, size_t
   return absl::InvalidArgumentError(absl::StrCat(name, " has ", count, " ", unit, "; limit is ", limit));
 }
 
-bool IsToken(TokenId token, const RequestLimits& limits) { return token >= 0 && token < limits.vocab_size; }
+bool IsToken(TokenId token, const RequestLimits& limits) {
+  return token >= 0 && token < limits.vocab_size;
+}
 
-std::string TokenRange(const RequestLimits& limits) { return absl::StrCat("[0, ", limits.vocab_size - 1, "]"); }
+std::string TokenRange(const RequestLimits& limits) {
+  return absl::StrCat("[0, ", limits.vocab_size - 1, "]");
+}
 
 absl::Status CheckTokens(const char* name, const std::vector<TokenId>& tokens, const RequestLimits& limits) {
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -81,9 +85,9 @@ absl::Status CheckStopping(const Request& request, const RequestLimits& limits) 
   const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
   const int32_t room = limits.max_context_tokens - prompt_tokens;
   if (stopping.max_tokens >= 1 && stopping.max_tokens > room) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "stopping.max_tokens is ", stopping.max_tokens, " after a prompt of ", prompt_tokens, " tokens; limit is ",
-        room, " (models[].max_context_tokens is ", limits.max_context_tokens, ")"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("stopping.max_tokens is ", stopping.max_tokens, " after a prompt of ", prompt_tokens,
+                     " tokens; limit is ", room, " (models[].max_context_tokens is ", limits.max_context_tokens, ")"));
   }
   const IntRule rules[] = {{"stopping.max_tokens", stopping.max_tokens, 1, kMaxInt},
                            {"stopping.min_tokens", stopping.min_tokens, 0, stopping.max_tokens}};

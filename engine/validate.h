@@ -12,9 +12,9 @@ namespace dunlin::engine {
 // What a request is measured against; const after the engine's construction.
 struct RequestLimits {
   int32_t vocab_size = 0;
-  int32_t max_context_tokens = 0;  // prompt + output
-  int64_t max_queued_tokens = 0;   // a longer prompt could never be queued
-  int32_t num_pages = 0;           // of the KV pool
+  int32_t max_context_tokens = 0;                                  // prompt + output
+  int64_t max_queued_tokens = 0;                                   // a longer prompt could never be queued
+  int32_t num_pages = 0;                                           // of the KV pool
   std::array<int32_t, kernels::kNumPrecisions> tokens_per_page{};  // by precision; 0 where the model lacks it
 };
 

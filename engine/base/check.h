@@ -15,8 +15,8 @@ namespace dunlin::engine::internal {
 }  // namespace dunlin::engine::internal
 
 // `why` is a string literal: what would be wrong if the condition were false.
-#define DUNLIN_CHECK(condition, why)                                                       \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]]                                                         \
-      ::dunlin::engine::internal::CheckFailed(__FILE__, __LINE__, #condition, why);        \
+#define DUNLIN_CHECK(condition, why)                                                \
+  do {                                                                              \
+    if (!(condition)) [[unlikely]]                                                  \
+      ::dunlin::engine::internal::CheckFailed(__FILE__, __LINE__, #condition, why); \
   } while (false)

@@ -32,8 +32,7 @@ Digest PrefixCache::NextKey(const PrefixChain& chain, const TokenId* tokens, int
   return key;
 }
 
-PageId PrefixCache::Find(const Digest& key, const PrefixChain& chain, const TokenId* tokens,
-                         int32_t num_tokens) const {
+PageId PrefixCache::Find(const Digest& key, const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const {
   for (uint32_t slot = HomeSlot(key); slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
     const PageId page = slots_[slot];
     const Entry& entry = entries_[static_cast<size_t>(page)];

@@ -25,27 +25,27 @@
 namespace dunlin::engine {
 
 struct SchedulerOptions {
-  int32_t max_sequences = 64;         // running at once
+  int32_t max_sequences = 64;  // running at once
   int32_t max_tokens_per_step = 512;
-  int32_t max_live = 320;             // waiting, running and retiring together
+  int32_t max_live = 320;  // waiting, running and retiring together
   bool prefix_cache = true;
   // Whether the device gives a token the same bits in prefill and in decode. When not, decoded pages stay out of the
   // prefix cache, and what was decoded before a preemption is decoded again, token by token.
   bool prefill_matches_decode = true;
   std::vector<TokenId> eos_token_ids;
-  PrefixCacheOptions cache;           // pages of the pool, and the hash
+  PrefixCacheOptions cache;  // pages of the pool, and the hash
 };
 
 // Counters since construction.
 struct SchedulerCounters {
   uint64_t preemptions = 0;
-  uint64_t prompt_tokens = 0;          // of admitted requests
+  uint64_t prompt_tokens = 0;  // of admitted requests
   uint64_t prompt_tokens_cached = 0;
   uint64_t generation_tokens = 0;
-  uint64_t prefix_queries = 0;         // tokens looked up, at first admissions
-  uint64_t prefix_hits = 0;            // tokens found, at first admissions
-  uint64_t dequeued_requests = 0;      // scheduled for the first time, or ended before that
-  uint64_t dequeued_tokens = 0;        // prompt tokens of those
+  uint64_t prefix_queries = 0;     // tokens looked up, at first admissions
+  uint64_t prefix_hits = 0;        // tokens found, at first admissions
+  uint64_t dequeued_requests = 0;  // scheduled for the first time, or ended before that
+  uint64_t dequeued_tokens = 0;    // prompt tokens of those
 };
 
 class Scheduler {

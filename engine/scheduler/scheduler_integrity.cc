@@ -43,9 +43,8 @@ absl::Status Scheduler::CheckIntegrity() const {
   const struct {
     const SequenceList& list;
     SequenceState state;
-  } lists[] = {{waiting_, SequenceState::kWaiting},
-               {running_, SequenceState::kRunning},
-               {retiring_, SequenceState::kRetiring}};
+  } lists[] = {
+      {waiting_, SequenceState::kWaiting}, {running_, SequenceState::kRunning}, {retiring_, SequenceState::kRetiring}};
   for (const auto& [list, state] : lists) {
     for (const Sequence* sequence : list) {
       if (absl::Status status = CheckSequence(*sequence, state); !status.ok()) return status;
@@ -55,8 +54,8 @@ absl::Status Scheduler::CheckIntegrity() const {
   for (PageId page = 0; page < num_pages(); ++page) {
     const int32_t counted = references[static_cast<size_t>(page)];
     if (pages_.pool().references(page) != counted) {
-      return absl::InternalError(absl::StrCat("page ", page, " has ", pages_.pool().references(page),
-                                              " references and ", counted, " owners"));
+      return absl::InternalError(
+          absl::StrCat("page ", page, " has ", pages_.pool().references(page), " references and ", counted, " owners"));
     }
   }
   return absl::OkStatus();

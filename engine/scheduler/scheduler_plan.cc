@@ -42,7 +42,8 @@ int32_t Scheduler::ChunkOf(const Sequence& sequence, int32_t budget) const {
 }
 
 // Tokens kept from the decodes for the oldest sequence when it is in prefill: without them, as many decodes as the
-// budget has tokens would stop it. A quarter keeps its prefill moving and costs nothing unless the budget is that tight.
+// budget has tokens would stop it. A quarter keeps its prefill moving and costs nothing unless the budget is that
+// tight.
 int32_t Scheduler::ShareOfOldest(int32_t budget) const {
   for (const Sequence* sequence : running_) {
     if (sequence->num_uncomputed() == 0) continue;
@@ -124,8 +125,8 @@ void Scheduler::Preempt(Sequence* sequence) {
 int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
   const int64_t known_and_headroom = int64_t{sequence.num_tokens()} + sequence.tokens_per_page;
   const auto tokens = static_cast<int32_t>(std::min<int64_t>(known_and_headroom, sequence.max_kv_tokens()));
-  const int64_t missing = int64_t{PagesFor(tokens, sequence.tokens_per_page)} -
-                          static_cast<int64_t>(sequence.pages.size());
+  const int64_t missing =
+      int64_t{PagesFor(tokens, sequence.tokens_per_page)} - static_cast<int64_t>(sequence.pages.size());
   return std::max<int64_t>(missing, 0);
 }
 
@@ -179,9 +180,8 @@ void Scheduler::CountAdmission(Sequence* sequence, TimeNs now) {
 // before prefill chunks, each oldest first.
 void Scheduler::Fill(StepPlan* plan) {
   const auto batch_of = [plan](const Sequence& sequence) {
-    return std::find_if(plan->sub_batches.begin(), plan->sub_batches.end(), [&sequence](const SubBatch& batch) {
-      return batch.profile == sequence.request.profile;
-    });
+    return std::find_if(plan->sub_batches.begin(), plan->sub_batches.end(),
+                        [&sequence](const SubBatch& batch) { return batch.profile == sequence.request.profile; });
   };
   size_t num_sequences = 0;
   for (const Sequence* sequence : running_) {

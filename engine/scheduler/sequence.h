@@ -20,17 +20,17 @@ struct Sequence {
   Request request;
   std::shared_ptr<OutputSink> sink;
 
-  std::vector<TokenId> tokens;   // prompt, then output; capacity prompt + max_tokens from the start
+  std::vector<TokenId> tokens;  // prompt, then output; capacity prompt + max_tokens from the start
   int32_t prompt_len = 0;
-  int32_t num_computed = 0;      // tokens whose K and V are in pages and committed
-  int32_t num_in_flight = 0;     // tokens launched and not yet committed
-  std::vector<PageId> pages;     // in order of position; capacity for the longest from the start
-  int32_t tokens_per_page = 0;   // of its KV dtype
-  PrefixChain chain;             // of its first pages, those that the prefix cache knows
-  int32_t num_planned = 0;       // tokens of the plan being made; 0 outside Scheduler::Plan
+  int32_t num_computed = 0;     // tokens whose K and V are in pages and committed
+  int32_t num_in_flight = 0;    // tokens launched and not yet committed
+  std::vector<PageId> pages;    // in order of position; capacity for the longest from the start
+  int32_t tokens_per_page = 0;  // of its KV dtype
+  PrefixChain chain;            // of its first pages, those that the prefix cache knows
+  int32_t num_planned = 0;      // tokens of the plan being made; 0 outside Scheduler::Plan
 
   SequenceState state = SequenceState::kWaiting;
-  int32_t scored_prompt = 1;     // next prompt position to score when prompt_logprobs is on
+  int32_t scored_prompt = 1;  // next prompt position to score when prompt_logprobs is on
   FinishInfo info;
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }

@@ -17,8 +17,8 @@ void SequencePages::AttachCached(Sequence* sequence) {
   if (sequence->request.sampling.prompt_logprobs >= 0) return;
   const int32_t page_tokens = sequence->tokens_per_page;
   while (sequence->num_computed + page_tokens < sequence->num_tokens()) {
-    const PageId page = cache_.Match(&sequence->tokens[static_cast<size_t>(sequence->num_computed)], page_tokens,
-                                     &sequence->chain);
+    const PageId page =
+        cache_.Match(&sequence->tokens[static_cast<size_t>(sequence->num_computed)], page_tokens, &sequence->chain);
     if (page == kNoPage) return;
     pool_.Retain(page);
     sequence->pages.push_back(page);
@@ -44,8 +44,8 @@ void SequencePages::Publish(Sequence* sequence, int32_t num_tokens) {
   while ((sequence->chain.num_pages + 1) * page_tokens <= num_tokens) {
     const auto index = static_cast<size_t>(sequence->chain.num_pages);
     const PageId own = sequence->pages[index];
-    const PageId present = cache_.Publish(&sequence->tokens[index * static_cast<size_t>(page_tokens)], page_tokens,
-                                          own, &sequence->chain);
+    const PageId present =
+        cache_.Publish(&sequence->tokens[index * static_cast<size_t>(page_tokens)], page_tokens, own, &sequence->chain);
     if (present == own) continue;
     pool_.Retain(present);
     pool_.Release(own, false);

@@ -33,12 +33,16 @@ inline Kv KvOf(Kv previous, engine::TokenId token, int32_t position, const engin
 }
 
 // What attention reads: every key up to the row's own, in order.
-inline uint64_t Attend(uint64_t so_far, Kv kv) { return so_far == kNan || kv == kNan ? kNan : Mix(so_far, kv) >> 1; }
+inline uint64_t Attend(uint64_t so_far, Kv kv) {
+  return so_far == kNan || kv == kNan ? kNan : Mix(so_far, kv) >> 1;
+}
 
 inline engine::TokenId Draw(uint64_t attended, const engine::SamplingParams& sampling, int32_t vocab_size) {
   return static_cast<engine::TokenId>(Mix(attended, sampling.seed) % static_cast<uint64_t>(vocab_size));
 }
 
-inline float ScoreOf(Kv kv) { return -static_cast<float>(kv % 1000); }
+inline float ScoreOf(Kv kv) {
+  return -static_cast<float>(kv % 1000);
+}
 
 }  // namespace dunlin::simulation

@@ -105,8 +105,8 @@ void FakeRuntime::Execute(const Snapshot& snapshot, StepResult* result) {
     const SequenceStep& step = snapshot.plan->sequences[i];
     const PageId* pages = snapshot.pages.data() + snapshot.first_page[i];
     // The list may have grown since the launch, but what was launched must still be the sequence's.
-    const auto used = static_cast<size_t>(
-        engine::PagesFor(step.first_position + step.num_tokens, step.sequence->tokens_per_page));
+    const auto used =
+        static_cast<size_t>(engine::PagesFor(step.first_position + step.num_tokens, step.sequence->tokens_per_page));
     if (step.sequence->pages.size() < used || !std::equal(pages, pages + used, step.sequence->pages.begin())) {
       Violate("pages of a launched step were taken away", step.sequence->id);
     }

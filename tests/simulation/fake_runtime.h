@@ -21,7 +21,7 @@ struct FakeRuntimeOptions {
   int32_t depth = 1;
   int32_t vocab_size = 50;
   int32_t max_context = 256;
-  int64_t fail_launch_at = -1;   // the step whose Launch returns an error
+  int64_t fail_launch_at = -1;  // the step whose Launch returns an error
   int64_t fail_collect_at = -1;
   std::function<void(const engine::StepPlan&)> on_launch;  // may block, to hold the engine in a step
 };
@@ -66,10 +66,10 @@ class FakeRuntime : public engine::Runtime {
 
   FakeRuntimeOptions options_;
   int32_t slots_per_page_;
-  std::vector<Slot> slots_;              // [num_pages, slots_per_page]
+  std::vector<Slot> slots_;                 // [num_pages, slots_per_page]
   std::vector<engine::RequestId> writers_;  // [num_pages] who wrote its first slot
-  std::vector<Snapshot> snapshots_;      // [depth]
-  engine::StepResult early_result_;      // of Launch, at depth 1
+  std::vector<Snapshot> snapshots_;         // [depth]
+  engine::StepResult early_result_;         // of Launch, at depth 1
   int64_t num_launched_ = 0;
   int64_t num_collected_ = 0;
   int64_t violations_ = 0;

@@ -32,8 +32,8 @@ Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenI
     tokens.push_back(token);
     answer.tokens.push_back(token);
     const auto num_output = static_cast<int32_t>(answer.tokens.size());
-    const bool stops = (!request.stopping.ignore_eos && Holds(eos_token_ids, token)) ||
-                       Holds(request.stopping.stop_token_ids, token);
+    const bool stops =
+        (!request.stopping.ignore_eos && Holds(eos_token_ids, token)) || Holds(request.stopping.stop_token_ids, token);
     if (stops && num_output > request.stopping.min_tokens) return answer.reason = engine::FinishReason::kStop, answer;
     if (num_output == request.stopping.max_tokens) return answer;
   }

@@ -27,7 +27,10 @@ constexpr int kMaxTurns = 20000;  // a run takes some hundreds; more is a livelo
 class Simulation {
  public:
   Simulation(uint64_t seed, SimulationStats* stats)
-      : dice_(seed), workload_(MakeWorkload(&dice_)), scheduler_(workload_.scheduler), runtime_(workload_.runtime),
+      : dice_(seed),
+        workload_(MakeWorkload(&dice_)),
+        scheduler_(workload_.scheduler),
+        runtime_(workload_.runtime),
         stats_(stats) {}
 
   std::string Run() {
@@ -163,11 +166,11 @@ class Simulation {
     const engine::FinishInfo& info = live.sink->info;
     const TimeNs deadline = live.planned->request.deadline;
     const bool by_deadline = info.reason == FinishReason::kDeadline;
-    if (by_deadline ? info.finished < deadline
-                    : info.finished >= deadline && info.reason != FinishReason::kCancelled) {
+    if (by_deadline ? info.finished < deadline : info.finished >= deadline && info.reason != FinishReason::kCancelled) {
       Fail(who + "the deadline was not kept");
     }
-    if (info.reason == FinishReason::kCancelled && live.planned->cancel_at > info.finished) Fail(who + "cancelled early");
+    if (info.reason == FinishReason::kCancelled && live.planned->cancel_at > info.finished)
+      Fail(who + "cancelled early");
     if (info.reason == FinishReason::kSlowReader && live.sink->tokens.size() != live.planned->sink_room) {
       Fail(who + "its reader was not slow");
     }
@@ -192,6 +195,8 @@ class Simulation {
 
 }  // namespace
 
-std::string RunSimulation(uint64_t seed, SimulationStats* stats) { return Simulation(seed, stats).Run(); }
+std::string RunSimulation(uint64_t seed, SimulationStats* stats) {
+  return Simulation(seed, stats).Run();
+}
 
 }  // namespace dunlin::simulation

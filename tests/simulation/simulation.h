@@ -1,5 +1,5 @@
-// One seeded run of the scheduler against the fake runtime, in virtual time, on one thread: random requests, priorities,
-// profiles, deadlines, cancels, slow readers and NaN, in a pool that is too small. Every step is checked.
+// One seeded run of the scheduler against the fake runtime, in virtual time, on one thread: random requests,
+// priorities, profiles, deadlines, cancels, slow readers and NaN, in a pool that is too small. Every step is checked.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct SimulationStats {
   int64_t steps = 0;
   int64_t requests = 0;
   int64_t preemptions = 0;
-  int64_t prefix_hits = 0;  // tokens
+  int64_t prefix_hits = 0;    // tokens
   int64_t ended_by[16] = {};  // by FinishReason
 };
 

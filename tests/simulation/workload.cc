@@ -87,10 +87,9 @@ Workload MakeWorkload(Dice* dice) {
   const int32_t num_requests = dice->Between(1, 24);
   scheduler.max_live = num_requests;
   for (int32_t i = 0; i < num_requests; ++i) workload.requests.push_back(AnyRequest(dice, workload));
-  std::stable_sort(workload.requests.begin(), workload.requests.end(),
-                   [](const PlannedRequest& a, const PlannedRequest& b) {
-                     return a.request.arrival < b.request.arrival;
-                   });
+  std::stable_sort(
+      workload.requests.begin(), workload.requests.end(),
+      [](const PlannedRequest& a, const PlannedRequest& b) { return a.request.arrival < b.request.arrival; });
   return workload;
 }
 

@@ -26,7 +26,7 @@ class Dice {
 
 struct PlannedRequest {
   engine::Request request;
-  size_t sink_room = 0;               // tokens after which its reader is too slow
+  size_t sink_room = 0;  // tokens after which its reader is too slow
   engine::TimeNs cancel_at = engine::kNoDeadline;
 };
 

@@ -53,15 +53,32 @@ void free(void* memory) noexcept {
 namespace dunlin::engine {
 namespace {
 
-TimeNs Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+TimeNs Now() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
 
-struct Rig {
-  explicit Rig(int32_t depth) {
+// Counts what the engine thread does with memory while it lives.
+class Count {
+ public:
+  Count() {
+    allocations = frees = 0;
+    armed = true;
+  }
+  ~Count() { armed = false; }
+};
+
+class AllocationTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!DUNLIN_COUNTS_MALLOC) GTEST_SKIP() << "the sanitizers own malloc";
+  }
+
+  void Start(int32_t num_pages, int32_t depth) {
     EngineOptions options;
     options.max_sequences = 8;
     options.max_tokens_per_step = 32;
     simulation::FakeRuntimeOptions fake;
-    fake.num_pages = 12500 + 16;  // the endless request may take 12500; the others squeeze into the rest
+    fake.num_pages = num_pages;
     fake.tokens_per_page = {4, 4, 4, 4};
     fake.depth = depth;
     fake.on_launch = [](const StepPlan&) {
@@ -71,40 +88,54 @@ struct Rig {
     ModelConfig config;
     config.vocab_size = 50;
     config.max_context = 65536;
-    engine = std::make_unique<Engine>(options, config, std::make_unique<simulation::FakeRuntime>(fake), &Now, nullptr);
+    engine_ = std::make_unique<Engine>(options, config, std::make_unique<simulation::FakeRuntime>(fake), &Now, nullptr);
   }
-  std::pair<std::shared_ptr<simulation::RecordingSink>, RequestId> Submit(int32_t prompt_len, int32_t max_tokens) {
+
+  using Pending = std::pair<std::shared_ptr<simulation::RecordingSink>, RequestId>;
+  Pending Submit(int32_t prompt_len, int32_t max_tokens, TokenId first = 1) {
     auto sink = std::make_shared<simulation::RecordingSink>(static_cast<size_t>(max_tokens));
-    const Request request = EngineHarness::Ask(prompt_len, max_tokens);
-    const RequestId id = *engine->Submit(request, sink);
+    const RequestId id = *engine_->Submit(EngineHarness::Ask(prompt_len, max_tokens, first), sink);
     return {sink, id};
   }
-  std::unique_ptr<Engine> engine;
+
+  std::unique_ptr<Engine> engine_;
 };
 
-TEST(Allocation, EngineThreadNeitherAllocatesNorFreesInSteps) {
-  if (!DUNLIN_COUNTS_MALLOC) GTEST_SKIP() << "the sanitizers own malloc";
+TEST_F(AllocationTest, EngineThreadNeitherAllocatesNorFreesInSteps) {
   for (const int32_t depth : {1, 2}) {
-    Rig rig(depth);
-    const auto [endless, endless_id] = rig.Submit(4, 49000);
+    Start(12500, depth);
+    const auto [endless, endless_id] = Submit(4, 49000);  // keeps the engine from going idle, where it may free
     ASSERT_TRUE(endless->WaitForTokens(5));
-    allocations = frees = 0;
-    armed = true;
-    for (int wave = 0; wave < 5; ++wave) {
-      std::vector<std::pair<std::shared_ptr<simulation::RecordingSink>, RequestId>> clients;
-      for (int i = 0; i < 20; ++i) clients.push_back(rig.Submit(1 + 3 * i, 10 + i));
-      rig.engine->Cancel(clients[3].second, FinishReason::kCancelled);
-      rig.engine->Cancel(clients[7].second, FinishReason::kCancelled);
-      for (const auto& [sink, id] : clients) ASSERT_TRUE(sink->WaitForFinish());
+    {
+      const Count count;
+      for (int wave = 0; wave < 5; ++wave) {
+        std::vector<Pending> clients;
+        for (int i = 0; i < 20; ++i) clients.push_back(Submit(1 + 3 * i, 10 + i));
+        engine_->Cancel(clients[3].second, FinishReason::kCancelled);
+        engine_->Cancel(clients[7].second, FinishReason::kCancelled);
+        for (const auto& [sink, id] : clients) ASSERT_TRUE(sink->WaitForFinish());
+      }
     }
-    armed = false;
     ASSERT_EQ(endless->num_finishes(), 0) << "the engine went idle: nothing was shown";
     EXPECT_EQ(allocations, 0);
     EXPECT_EQ(frees, 0);
-    EXPECT_GT(rig.engine->stats().prefix_hits, 0U);
-    rig.engine->Cancel(endless_id, FinishReason::kCancelled);
+    EXPECT_GT(engine_->stats().prefix_hits, 0U);
+    engine_->Cancel(endless_id, FinishReason::kCancelled);
     ASSERT_TRUE(endless->WaitForFinish());
   }
+}
+
+TEST_F(AllocationTest, EngineThreadDoesNotAllocateWhenItPreempts) {
+  Start(24, 1);
+  ASSERT_TRUE(Submit(2, 2).first->WaitForFinish());  // the thread has run
+  {
+    const Count count;
+    std::vector<Pending> clients;
+    for (int i = 0; i < 30; ++i) clients.push_back(Submit(3, 60, i));
+    for (const auto& [sink, id] : clients) ASSERT_TRUE(sink->WaitForFinish());
+  }
+  EXPECT_EQ(allocations, 0);
+  EXPECT_GT(engine_->stats().preemptions, 0U);
 }
 
 }  // namespace

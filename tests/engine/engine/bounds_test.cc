@@ -32,7 +32,8 @@ TEST(Bounds, RefusesARequestBeyondTheQueue) {
   EXPECT_THAT(std::string(third.id.status().message()),
               HasSubstr("queue has 2 requests; limit is 2 (scheduler.max_queued_requests)"));
   harness->gate.Open();
-  for (const Client* client : std::initializer_list<const Client*>{&running, &first, &second}) EngineHarness::ExpectAnswerAsAlone(*client);
+  for (const Client* client : std::initializer_list<const Client*>{&running, &first, &second})
+    EngineHarness::ExpectAnswerAsAlone(*client);
   EXPECT_TRUE(harness->WaitForIdle());
   EXPECT_EQ(third.sink->num_finishes(), 0);
   EngineHarness::ExpectAnswerAsAlone(harness->Submit(EngineHarness::Ask(4, 2)));

@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
-#include <utility>
+#include <mutex>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "engine/engine.h"
 #include "tests/simulation/fake_runtime.h"
 #include "tests/simulation/recording_sink.h"
@@ -22,42 +22,43 @@ inline constexpr TokenId kEos = 0;
 // Holds the engine thread at each launch until a permit is given. Open from the start.
 class StepGate {
  public:
-  void Close() {
-    absl::MutexLock lock(&mutex_);
-    permits_ = 0;
-  }
-  void Open() {
-    absl::MutexLock lock(&mutex_);
-    permits_ = -1;
+  void Close() { SetPermits(0); }
+  void Open() { SetPermits(-1); }
+  void WaitUntilHeld() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_held_; });
   }
   // Waits for a held step, lets it go, and waits until the next one is held.
   void LetOneThrough() {
-    WaitUntilHeld();
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_held_; });
     permits_ = 1;
-    awaited_ = held_ + 1;
-    mutex_.Await(absl::Condition(+[](StepGate* gate) { return gate->held_ >= gate->awaited_; }, this));
-  }
-  void WaitUntilHeld() {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(+[](StepGate* gate) { return gate->is_held_; }, this));
+    changed_.notify_all();
+    changed_.wait(lock, [this, next = held_ + 1] { return held_ >= next; });
   }
   // The engine thread.
   void Pass() {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock lock(mutex_);
     if (permits_ < 0) return;
     ++held_;
     is_held_ = true;
-    mutex_.Await(absl::Condition(+[](StepGate* gate) { return gate->permits_ != 0; }, this));
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return permits_ != 0; });
     is_held_ = false;
     if (permits_ > 0) --permits_;
   }
 
  private:
-  absl::Mutex mutex_;  // guards all below, between a test and the engine thread
-  int permits_ = -1;   // -1: open
-  int64_t held_ = 0;   // times that the engine was held
-  int64_t awaited_ = 0;
+  void SetPermits(int permits) {
+    const std::lock_guard lock(mutex_);
+    permits_ = permits;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;  // guards all below, between a test and the engine thread
+  std::condition_variable changed_;
+  int permits_ = -1;  // -1: open
+  int64_t held_ = 0;  // times that the engine was held
   bool is_held_ = false;
 };
 

@@ -98,12 +98,21 @@ TEST(Validate, NamesBadSampling) {
       {[](Request* r) { r->sampling.logprobs = -2; }, "output.logprobs is -2; limit is [0, 20]"},
       {[](Request* r) { r->sampling.prompt_logprobs = kMax; },
        "output.prompt_logprobs is 2147483647; limit is [0, 20]"},
-      {[](Request* r) { r->sampling.logit_bias = {{100, 1.0F}}; },
+      {[](Request* r) {
+         r->sampling.logit_bias = {{100, 1.0F}};
+       },
        "sampling.logit_bias has token id 100; limit is [0, 99]"},
-      {[](Request* r) { r->sampling.logit_bias = {{7, 100.5F}}; },
+      {[](Request* r) {
+         r->sampling.logit_bias = {{7, 100.5F}};
+       },
        "sampling.logit_bias[7] is 100.5; limit is [-100, 100]"},
-      {[](Request* r) { r->sampling.logit_bias = {{7, kNan}}; }, "sampling.logit_bias[7] is nan; limit is [-100, 100]"},
-      {[](Request* r) { r->sampling.logit_bias.assign(1025, {1, 0.0F}); },
+      {[](Request* r) {
+         r->sampling.logit_bias = {{7, kNan}};
+       },
+       "sampling.logit_bias[7] is nan; limit is [-100, 100]"},
+      {[](Request* r) {
+         r->sampling.logit_bias.assign(1025, {1, 0.0F});
+       },
        "sampling.logit_bias has 1025 entries; limit is 1024"},
   });
 }
@@ -116,7 +125,9 @@ TEST(Validate, NamesBadStopping) {
        "stopping.max_tokens is 2147483647 after a prompt of 4 tokens; limit is 60 (models[].max_context_tokens is 64)"},
       {[](Request* r) { r->stopping.min_tokens = -1; }, "stopping.min_tokens is -1; limit is [0, 16]"},
       {[](Request* r) { r->stopping.min_tokens = 17; }, "stopping.min_tokens is 17; limit is [0, 16]"},
-      {[](Request* r) { r->stopping.stop_token_ids = {1, -1}; },
+      {[](Request* r) {
+         r->stopping.stop_token_ids = {1, -1};
+       },
        "stopping.stop_token_ids[1] is -1; limit is [0, 99]"},
       {[](Request* r) { r->stopping.stop_token_ids = {100}; }, "stopping.stop_token_ids[0] is 100; limit is [0, 99]"},
       {[](Request* r) { r->stopping.stop_token_ids.assign(65, 1); },

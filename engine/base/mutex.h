@@ -1,0 +1,70 @@
+// absl::Mutex that ThreadSanitizer can see. Debian's absl is not built with it, so without these two words of help
+// every hand-over through a mutex looks like a race; elsewhere the wrapper is nothing but absl's.
+#pragma once
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace dunlin::engine {
+
+class ABSL_LOCKABLE Mutex {
+ public:
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
+    mutex_.Lock();
+    Acquired();
+  }
+  void Unlock() ABSL_UNLOCK_FUNCTION() {
+    Releasing();
+    mutex_.Unlock();
+  }
+
+ private:
+  friend class CondVar;
+
+#ifdef __SANITIZE_THREAD__
+  void Acquired() {
+    __tsan_acquire(this);
+  }
+  void Releasing() {
+    __tsan_release(this);
+  }
+#else
+  void Acquired() {}
+  void Releasing() {}
+#endif
+
+  absl::Mutex mutex_;
+};
+
+// Holds a Mutex for its own lifetime.
+class ABSL_SCOPED_LOCKABLE MutexLock {
+ public:
+  explicit MutexLock(Mutex* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) { mutex->Lock(); }
+  ~MutexLock() ABSL_UNLOCK_FUNCTION() { mutex_->Unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex* const mutex_;
+};
+
+class CondVar {
+ public:
+  // Lets go of `mutex` while it waits. May wake for no reason. REQUIRES: the caller holds it.
+  void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    mutex->Releasing();
+    condition_.Wait(&mutex->mutex_);
+    mutex->Acquired();
+  }
+  void Signal() { condition_.Signal(); }
+  void SignalAll() { condition_.SignalAll(); }
+
+ private:
+  absl::CondVar condition_;
+};
+
+}  // namespace dunlin::engine
