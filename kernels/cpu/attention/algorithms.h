@@ -16,7 +16,6 @@ namespace dunlin::kernels::cpu {
 
 // What the size of a workspace depends on; bounds on a call.
 struct WorkspaceNeed {
-  DType kv_dtype;
   int32_t head_dim;
   int32_t num_kv_heads;
   int64_t rows;      // packed query rows of one sequence and KV head

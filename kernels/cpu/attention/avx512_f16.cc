@@ -1,25 +1,24 @@
 // AVX-512 tiles of FP16 pages: K [d][16 tokens], V [16 tokens][d], widened to FP32 on load (exact).
 // Instantiations: 6 score kernels, 24 value kernels.
 #include "kernels/cpu/attention/avx512_f32_step.h"
-#include "kernels/cpu/attention/avx512_softmax.h"
-#include "kernels/cpu/attention/avx512_tiles.h"
+#include "kernels/cpu/attention/avx512_table.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
 
 struct Keys : avx512::F32Step {
   static int64_t Steps(int head_dim) { return head_dim; }
-  DUNLIN_STEP __m512 Load(const std::byte* const* blocks, int vector, int64_t step) {
+  DUNLIN_STEP __m512 Load(const std::byte* const* blocks, int vector, int64_t step, int /*part*/) {
     return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(blocks[vector]) + step));
   }
 };
 
 struct Values : avx512::F32Step {
   static constexpr int kTokens = 16;
-  DUNLIN_STEP const uint16_t* Start(const std::byte* block, int /*head_dim*/, int dim) {
+  DUNLIN_STEP const uint16_t* Start(const std::byte* block, int dim) {
     return reinterpret_cast<const uint16_t*>(block) + dim;
   }
-  DUNLIN_STEP __m512 Load(const uint16_t* start, int slot, int head_dim, int vector, __mmask16 mask) {
+  DUNLIN_STEP __m512 Load(const uint16_t* start, int slot, int /*part*/, int head_dim, int vector, __mmask16 mask) {
     return _mm512_cvtph_ps(
         _mm256_maskz_loadu_epi16(mask, start + static_cast<int64_t>(slot) * head_dim + 16 * vector));
   }
@@ -27,13 +26,6 @@ struct Values : avx512::F32Step {
 
 }  // namespace
 
-const TileOps kAvx512F16Tiles = {false,
-                                 avx512::Scores<Keys>,
-                                 avx512::RunningSoftmax<Values>,
-                                 avx512::ChunkSoftmax<Values>,
-                                 avx512::FullSoftmax<Values>,
-                                 avx512::Values<Values>,
-                                 avx512::Values<Values>,
-                                 avx512::Merge<Values>};
+const TileOps kAvx512F16Tiles = avx512::TilesOf<Keys, Values, Values>();
 
 }  // namespace dunlin::kernels::cpu

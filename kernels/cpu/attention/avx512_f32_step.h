@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#define DUNLIN_STEP static __attribute__((always_inline))
+#define DUNLIN_STEP static inline __attribute__((always_inline))
 
 namespace dunlin::kernels::cpu::avx512 {
 
@@ -14,6 +14,7 @@ struct F32Step {
   using P = float;
   using Vector = __m512;
   static constexpr int kKeys = 1;
+  static constexpr int kParts = 1;
   DUNLIN_STEP __m512 Broadcast(const void* p) { return _mm512_set1_ps(*static_cast<const float*>(p)); }
   DUNLIN_STEP __m512 MultiplyAdd(__m512 sum, __m512 a, __m512 b) { return _mm512_fmadd_ps(a, b, sum); }
   DUNLIN_STEP __m512 FirstKey(__m512 values) { return values; }

@@ -14,6 +14,7 @@ namespace dunlin::kernels::cpu::avx512 {
 
 inline constexpr int kRowsAtOnce = 6;
 inline constexpr int kVectorsAtOnce = 4;
+inline constexpr __mmask16 kAllLanes = 0xFFFF;
 
 // Scores of kRows rows for the tile's 64 keys: 4 vectors of 16 keys, one chain over the loader's steps each.
 template <typename Keys, int kRows>
@@ -28,14 +29,17 @@ void ScoreRows(const ScoreArgs& args, int row) {
     for (int c = 0; c < 4; ++c) sum[r][c] = _mm512_setzero_ps();
   }
   for (int64_t step = 0; step < steps; ++step) {
-    typename Keys::Vector keys[4];
+#pragma GCC unroll 2
+    for (int part = 0; part < Keys::kParts; ++part) {
+      typename Keys::Vector keys[4];
 #pragma GCC unroll 8
-    for (int c = 0; c < 4; ++c) keys[c] = Keys::Load(blocks, c, step);
+      for (int c = 0; c < 4; ++c) keys[c] = Keys::Load(blocks, c, step, part);
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const typename Keys::Vector query = Keys::Broadcast(q + r * args.q_stride + step * 4);
+      for (int r = 0; r < kRows; ++r) {
+        const typename Keys::Vector query = Keys::Broadcast(q + r * args.q_stride + (step * Keys::kParts + part) * 4);
 #pragma GCC unroll 8
-      for (int c = 0; c < 4; ++c) sum[r][c] = Keys::MultiplyAdd(sum[r][c], query, keys[c]);
+        for (int c = 0; c < 4; ++c) sum[r][c] = Keys::MultiplyAdd(sum[r][c], query, keys[c]);
+      }
     }
   }
 #pragma GCC unroll 8
@@ -60,8 +64,8 @@ void Scores(const ScoreArgs& args) {
   }
 }
 
-// O of kRows rows and kVectors vectors of dimensions from dim on. A loader step is kKeys keys (a pair for BF16 P);
-// last is the mask of the last vector's dimensions.
+// O of kRows rows and kVectors vectors of dimensions from dim on; last is the mask of the last vector's dimensions.
+// A loader's step is kKeys keys in kParts products: 1 in 1; a BF16 pair widened, 2 in 2; its dot product, 2 in 1.
 template <typename Loader, int kRows, int kVectors>
 void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last) {
   using P = typename Loader::P;
@@ -79,40 +83,46 @@ void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last) {
   const int whole = valid[0] / kKeys * kKeys;  // keys that every row of the group sees
   int key = 0;
   for (int page = 0; key < whole; ++page) {
-    const auto block = Loader::Start(args.tile->values[page], args.head_dim, dim);
+    const auto* block = Loader::Start(args.tile->values[page], dim);
     const int end = whole < (page + 1) * Loader::kTokens ? whole : (page + 1) * Loader::kTokens;
     for (; key < end; key += kKeys) {
-      typename Loader::Vector values[kVectors];
+#pragma GCC unroll 2
+      for (int part = 0; part < Loader::kParts; ++part) {
+        typename Loader::Vector values[kVectors];
 #pragma GCC unroll 8
-      for (int c = 0; c < kVectors; ++c) {
-        values[c] = Loader::Load(block, key % Loader::kTokens, args.head_dim, c,
-                                 c + 1 == kVectors ? last : static_cast<__mmask16>(0xFFFF));
-      }
+        for (int c = 0; c < kVectors; ++c) {
+          values[c] = Loader::Load(block, key % Loader::kTokens, part, args.head_dim, c,
+                                   c + 1 == kVectors ? last : kAllLanes);
+        }
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const typename Loader::Vector weight = Loader::Broadcast(p + r * args.p_stride + key);
+        for (int r = 0; r < kRows; ++r) {
+          const typename Loader::Vector weight = Loader::Broadcast(p + r * args.p_stride + key + part);
 #pragma GCC unroll 8
-        for (int c = 0; c < kVectors; ++c) sum[r][c] = Loader::MultiplyAdd(sum[r][c], weight, values[c]);
+          for (int c = 0; c < kVectors; ++c) sum[r][c] = Loader::MultiplyAdd(sum[r][c], weight, values[c]);
+        }
       }
     }
   }
   for (; key < valid[kRows - 1]; key += kKeys) {
-    const auto block = Loader::Start(args.tile->values[key / Loader::kTokens], args.head_dim, dim);
-    typename Loader::Vector values[kVectors];
-#pragma GCC unroll 8
-    for (int c = 0; c < kVectors; ++c) {
-      values[c] = Loader::Load(block, key % Loader::kTokens, args.head_dim, c,
-                               c + 1 == kVectors ? last : static_cast<__mmask16>(0xFFFF));
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const int left = valid[r] - key;
-      if (left <= 0) continue;
-      const typename Loader::Vector weight = Loader::Broadcast(p + r * args.p_stride + key);
+    const auto* block = Loader::Start(args.tile->values[key / Loader::kTokens], dim);
+#pragma GCC unroll 2
+    for (int part = 0; part < Loader::kParts; ++part) {
+      typename Loader::Vector values[kVectors];
 #pragma GCC unroll 8
       for (int c = 0; c < kVectors; ++c) {
-        const typename Loader::Vector seen = left >= kKeys ? values[c] : Loader::FirstKey(values[c]);
-        sum[r][c] = Loader::MultiplyAdd(sum[r][c], weight, seen);
+        values[c] = Loader::Load(block, key % Loader::kTokens, part, args.head_dim, c,
+                                 c + 1 == kVectors ? last : kAllLanes);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const int left = valid[r] - key - part;
+        if (left <= 0) continue;
+        const typename Loader::Vector weight = Loader::Broadcast(p + r * args.p_stride + key + part);
+        const bool half = left < kKeys / Loader::kParts;  // the row sees the first key of a product of two
+#pragma GCC unroll 8
+        for (int c = 0; c < kVectors; ++c) {
+          sum[r][c] = Loader::MultiplyAdd(sum[r][c], weight, half ? Loader::FirstKey(values[c]) : values[c]);
+        }
       }
     }
   }
@@ -128,8 +138,7 @@ template <typename Loader, int kRows>
 void ValueRows(const ValueArgs& args, int row) {
   for (int dim = 0; dim < args.head_dim; dim += 16 * kVectorsAtOnce) {
     const int left = args.head_dim - dim;
-    const __mmask16 last = left % 16 == 0 || left > 64 ? static_cast<__mmask16>(0xFFFF)
-                                                       : static_cast<__mmask16>((1U << (left % 16)) - 1U);
+    const __mmask16 last = left % 16 == 0 || left > 64 ? kAllLanes : static_cast<__mmask16>((1U << (left % 16)) - 1U);
     if (left > 48) {
       ValueRows<Loader, kRows, 4>(args, row, dim, last);
     } else if (left > 32) {
@@ -143,7 +152,7 @@ void ValueRows(const ValueArgs& args, int row) {
 }
 
 template <typename Loader>
-void Values(const ValueArgs& args) {
+void AddValues(const ValueArgs& args) {
   int row = 0;
   for (; row + kRowsAtOnce <= args.rows; row += kRowsAtOnce) ValueRows<Loader, kRowsAtOnce>(args, row);
   switch (args.rows - row) {

@@ -66,9 +66,7 @@ struct AttentionCall {
 
 // Multiples: floats of a row of O, and bytes of a packed query row.
 constexpr int64_t PaddedDim(int32_t head_dim) { return (int64_t{head_dim} + 15) / 16 * 16; }
-constexpr int64_t QueryRowBytes(DType kv_dtype, int32_t head_dim) {
-  return PaddedDim(head_dim) * (kv_dtype == DType::kBF16 ? 2 : 4);
-}
+constexpr int64_t QueryRowBytes(int32_t head_dim) { return PaddedDim(head_dim) * 4; }
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The blocks of the tile that starts at key `first`, a multiple of kTileKeys below the sequence's kv_len.

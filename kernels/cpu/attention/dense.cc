@@ -6,6 +6,7 @@
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/pack_pages.h"
+#include "kernels/cpu/context.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -18,8 +19,7 @@ AttentionTraits TraitsOf(const DenseAttentionParams& params) {
 }
 
 WorkspaceNeed NeedOf(const DeviceContext* context, const DenseAttentionParams& params) {
-  return {.kv_dtype = params.dtype,
-          .head_dim = params.head_dim,
+  return {.head_dim = params.head_dim,
           .num_kv_heads = params.num_kv_heads,
           .rows = int64_t{params.q_len} * (params.num_heads / params.num_kv_heads),
           .kv_len = params.kv_len,
@@ -73,7 +73,7 @@ void Pack(DeviceContext* context, const DenseAttentionParams& params, const Dens
 AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages) {
   const int64_t head_stride = int64_t{params.q_len} * params.head_dim;
   AttentionCall call{};
-  call.ops = &SelectTileOps(context->variant, params.dtype);
+  call.ops = &SelectTileOps(*context, params.dtype);
   call.layout = pages.layout;
   call.kv_pool = pages.pool;
   call.num_heads = params.num_heads;

@@ -10,6 +10,7 @@
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/query_block.h"
 #include "kernels/cpu/attention/schedule.h"
+#include "kernels/cpu/context.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -31,8 +32,8 @@ struct Summary {
 
 // One worker's buffers. At head_dim 128: 24 + 48 + 48 + 2 x 24 KB.
 struct EfficientScratch {
-  EfficientScratch(Arena arena, DType kv_dtype, int32_t head_dim)
-      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(kv_dtype, head_dim))),
+  EfficientScratch(Arena arena, int32_t head_dim)
+      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kMaxRows * kChunkKeys)),
         p(arena.Take<float>(kMaxRows * kChunkKeys)),
         valid(arena.Take<int32_t>(kMaxRows)),
@@ -55,7 +56,7 @@ struct EfficientScratch {
 int ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int32_t first,
                 const EfficientScratch& scratch, const Summary& out) {
   const int64_t o_stride = PaddedDim(call.head_dim());
-  const int64_t q_stride = QueryRowBytes(call.layout.dtype, call.head_dim());
+  const int64_t q_stride = QueryRowBytes(call.head_dim());
   const int32_t end = std::min(first + kChunkKeys, block.max_limit);
   const int from = TileLimits(block, first, kChunkKeys, scratch.valid);
   const int rows = block.rows - from;
@@ -79,7 +80,7 @@ int ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const Q
                            .p = scratch.p,
                            .p_stride = kChunkKeys});
   std::fill_n(out.o + from * o_stride, rows * o_stride, 0.0F);
-  const int64_t p_bytes = call.ops->bf16_p ? 2 : 4;
+  const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
   for (int32_t key = first; key < end; key += kTileKeys) {
     const KvTile tile = MakeTile(call, sequence, block.kv_head, key);
     const int tile_from = TileLimits(block, key, kTileKeys, scratch.tile_valid);
@@ -142,7 +143,7 @@ struct EfficientMemory {
   EfficientMemory(void* workspace, const WorkspaceNeed& need) {
     Arena arena(workspace);
     items = arena.Take<ScheduleItem>(kMaxScheduleItems);
-    const EfficientScratch measured(Arena(nullptr), need.kv_dtype, need.head_dim);
+    const EfficientScratch measured(Arena(nullptr), need.head_dim);
     worker_bytes = measured.bytes;
     workers = arena.Take<std::byte>(static_cast<int64_t>(worker_bytes) * need.num_threads);
     slot_rows = std::min<int64_t>(kMaxRows, need.rows);
@@ -153,7 +154,7 @@ struct EfficientMemory {
   }
 
   EfficientScratch Worker(const AttentionCall& call, int worker) const {
-    return {Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.layout.dtype, call.head_dim()};
+    return {Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim()};
   }
   Summary Slot(const AttentionCall& call, int64_t slot) const {
     Arena arena(slots + slot_bytes * static_cast<size_t>(slot));

@@ -9,14 +9,15 @@
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/query_block.h"
 #include "kernels/cpu/attention/schedule.h"
+#include "kernels/cpu/context.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
 
 // One worker's buffers, over a piece of the workspace. At head_dim 128: 24 + 12 + 12 + 24 + 3 KB.
 struct FlashScratch {
-  FlashScratch(Arena arena, DType kv_dtype, int32_t head_dim)
-      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(kv_dtype, head_dim))),
+  FlashScratch(Arena arena, int32_t head_dim)
+      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kMaxRows * kTileKeys)),
         p(arena.Take<float>(kMaxRows * kTileKeys)),
         o(arena.Take<float>(kMaxRows * PaddedDim(head_dim))),
@@ -40,7 +41,7 @@ struct FlashScratch {
 void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& tile, int32_t first,
              const FlashScratch& scratch) {
   const int64_t o_stride = PaddedDim(call.head_dim());
-  const int64_t q_stride = QueryRowBytes(call.layout.dtype, call.head_dim());
+  const int64_t q_stride = QueryRowBytes(call.head_dim());
   const int from = TileLimits(block, first, kTileKeys, scratch.valid);  // rows that end before this tile skip it
   const int rows = block.rows - from;
   float* s = scratch.s + from * kTileKeys;
@@ -95,7 +96,7 @@ void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_he
 size_t FlashWorkspace(const WorkspaceNeed& need) {
   Arena arena(nullptr);
   arena.Take<ScheduleItem>(kMaxScheduleItems);
-  const size_t worker = FlashScratch(Arena(nullptr), need.kv_dtype, need.head_dim).bytes;
+  const size_t worker = FlashScratch(Arena(nullptr), need.head_dim).bytes;
   return arena.used() + worker * static_cast<size_t>(need.num_threads);
 }
 
@@ -103,12 +104,11 @@ void RunFlash(DeviceContext* context, const AttentionCall& call, void* workspace
   Arena arena(workspace);
   auto* items = arena.Take<ScheduleItem>(kMaxScheduleItems);
   std::byte* workers = static_cast<std::byte*>(workspace) + arena.used();
-  const size_t worker_bytes = FlashScratch(Arena(nullptr), call.layout.dtype, call.head_dim()).bytes;
+  const size_t worker_bytes = FlashScratch(Arena(nullptr), call.head_dim()).bytes;
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, items)) {
     context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
-      const FlashScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.layout.dtype,
-                                 call.head_dim());
+      const FlashScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim());
       RunBlock(call, items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()), scratch);
     });
   }

@@ -7,6 +7,7 @@
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/query_block.h"
 #include "kernels/cpu/attention/schedule.h"
+#include "kernels/cpu/context.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -17,8 +18,8 @@ constexpr int kMathRows = 24;
 int64_t ScoreStride(int32_t kv_len) { return CeilDiv(kv_len, kTileKeys) * kTileKeys; }
 
 struct MathScratch {
-  MathScratch(Arena arena, DType kv_dtype, int32_t head_dim, int64_t s_floats)
-      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(kv_dtype, head_dim))),
+  MathScratch(Arena arena, int32_t head_dim, int64_t s_floats)
+      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         o(arena.Take<float>(kMaxRows * PaddedDim(head_dim))),
         valid(arena.Take<int32_t>(kMaxRows)),
         s(arena.Take<float>(s_floats)),
@@ -37,7 +38,7 @@ void ScoreRows(const AttentionCall& call, const SequenceView& sequence, const Qu
   for (int32_t first = 0; first < block.max_limit; first += kTileKeys) {
     const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
     call.ops->scores({.q = block.q,
-                      .q_stride = QueryRowBytes(call.layout.dtype, call.head_dim()),
+                      .q_stride = QueryRowBytes(call.head_dim()),
                       .rows = block.rows,
                       .head_dim = call.head_dim(),
                       .tile = &tile,
@@ -87,12 +88,12 @@ void ForEachBlock(DeviceContext* context, const AttentionCall& call, int block_r
   Arena arena(workspace);
   auto* items = arena.Take<ScheduleItem>(kMaxScheduleItems);
   std::byte* workers = workspace + arena.used();
-  const size_t worker_bytes = MathScratch(Arena(nullptr), call.layout.dtype, call.head_dim(), s_floats).bytes;
+  const size_t worker_bytes = MathScratch(Arena(nullptr), call.head_dim(), s_floats).bytes;
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, block_rows, kMaxScheduleItems, &cursor, items)) {
     context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
-      const MathScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.layout.dtype,
-                                call.head_dim(), s_floats);
+      const MathScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(),
+                                s_floats);
       body(items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()), scratch);
     });
   }
@@ -101,7 +102,7 @@ void ForEachBlock(DeviceContext* context, const AttentionCall& call, int block_r
 size_t BlocksWorkspace(const WorkspaceNeed& need, int64_t s_floats) {
   Arena arena(nullptr);
   arena.Take<ScheduleItem>(kMaxScheduleItems);
-  const size_t worker = MathScratch(Arena(nullptr), need.kv_dtype, need.head_dim, s_floats).bytes;
+  const size_t worker = MathScratch(Arena(nullptr), need.head_dim, s_floats).bytes;
   return arena.used() + worker * static_cast<size_t>(need.num_threads);
 }
 

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/context.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -18,8 +19,7 @@ size_t Workspace(AttentionBackend backend, const WorkspaceNeed& need) {
 
 WorkspaceNeed NeedOf(const DeviceContext* context, const PagedAttentionPlan& plan) {
   const int32_t group = plan.traits.num_heads / plan.traits.num_kv_heads;
-  return {.kv_dtype = plan.traits.dtype,
-          .head_dim = plan.traits.head_dim,
+  return {.head_dim = plan.traits.head_dim,
           .num_kv_heads = plan.traits.num_kv_heads,
           .rows = int64_t{plan.max_query_tokens} * group,
           .kv_len = plan.max_kv_tokens,
@@ -63,7 +63,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   if (params.workspace_bytes < Workspace(params.backend, need)) return KernelStatus::kOutOfMemory;
 
   AttentionCall call{};
-  call.ops = &SelectTileOps(context->variant, params.layout.dtype);
+  call.ops = &SelectTileOps(*context, params.layout.dtype);
   call.layout = params.layout;
   call.kv_pool = static_cast<const std::byte*>(params.kv_pool);
   call.layer = params.layer;

@@ -1,5 +1,4 @@
 // Softmax and merge of the portable variant: plain C++, one rounding per operation (built with -ffp-contract=off).
-// Instantiations: 2 P types.
 // Source: Milakov & Gimelshein 2018 (running maximum); Rabe & Staats 2021 (chunk summaries).
 #include "kernels/cpu/attention/portable_softmax.h"
 
@@ -7,7 +6,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/api/float_formats.h"
 #include "kernels/cpu/attention/exp2.h"
 
 namespace dunlin::kernels::cpu::portable {
@@ -35,24 +33,14 @@ float RowMax(const float* s, int count) {
 // The value subtracted in the exponent, already scaled. A row of nothing but -inf takes 0, and its P becomes 0.
 float ScaledMax(float max, float scale) { return max == kMinusInfinity ? 0.0F : max * scale; }
 
-template <typename P>
-P RoundP(float p) {
-  if constexpr (sizeof(P) == 2) {
-    return FloatToBf16(p);
-  } else {
-    return p;
-  }
-}
-
 // p = 2^(s scale - scaled_max), adding lane by lane into sum; zeros up to the next multiple of kLanes.
-template <typename P>
-void ExpRow(const float* s, int count, float scale, float scaled_max, float* lane_sum, P* p) {
+void ExpRow(const float* s, int count, float scale, float scaled_max, float* lane_sum, float* p) {
   for (int j = 0; j < count; ++j) {
     const float e = Exp2(s[j] * scale - scaled_max);
     lane_sum[j % kLanes] += e;
-    p[j] = RoundP<P>(e);
+    p[j] = e;
   }
-  for (int j = count; j % kLanes != 0; ++j) p[j] = P{0};
+  for (int j = count; j % kLanes != 0; ++j) p[j] = 0.0F;
 }
 
 float SumLanes(const float* lane_sum) {
@@ -61,7 +49,8 @@ float SumLanes(const float* lane_sum) {
   return sum;
 }
 
-template <typename P>
+}  // namespace
+
 void RunningSoftmax(const RunningSoftmaxArgs& args) {
   for (int r = 0; r < args.rows; ++r) {
     const float* s = args.s + r * args.s_stride;
@@ -72,31 +61,23 @@ void RunningSoftmax(const RunningSoftmaxArgs& args) {
     const float alpha = Exp2(old_max * args.scale - scaled_max);
     float* lane_sum = args.lane_sum + r * kLanes;
     for (int lane = 0; lane < kLanes; ++lane) lane_sum[lane] *= alpha;
-    ExpRow(s, args.valid[r], args.scale, scaled_max, lane_sum, static_cast<P*>(args.p) + r * args.p_stride);
+    ExpRow(s, args.valid[r], args.scale, scaled_max, lane_sum, static_cast<float*>(args.p) + r * args.p_stride);
     args.row_max[r] = max;
     args.alpha[r] = alpha;
   }
 }
 
-template <typename P>
 void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
   for (int r = 0; r < args.rows; ++r) {
     const float* s = args.s + r * args.s_stride;
     const float max = RowMax(s, args.valid[r]);
     float lane_sum[kLanes] = {};
     ExpRow(s, args.valid[r], args.scale, ScaledMax(max, args.scale), lane_sum,
-           static_cast<P*>(args.p) + r * args.p_stride);
+           static_cast<float*>(args.p) + r * args.p_stride);
     args.row_max[r] = max;
     args.row_sum[r] = SumLanes(lane_sum);
   }
 }
-
-}  // namespace
-
-void RunningSoftmaxF32(const RunningSoftmaxArgs& args) { RunningSoftmax<float>(args); }
-void RunningSoftmaxBf16(const RunningSoftmaxArgs& args) { RunningSoftmax<uint16_t>(args); }
-void ChunkSoftmaxF32(const ChunkSoftmaxArgs& args) { ChunkSoftmax<float>(args); }
-void ChunkSoftmaxBf16(const ChunkSoftmaxArgs& args) { ChunkSoftmax<uint16_t>(args); }
 
 void FullSoftmax(const FullSoftmaxArgs& args) {
   for (int r = 0; r < args.rows; ++r) {

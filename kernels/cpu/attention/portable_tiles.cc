@@ -1,5 +1,5 @@
 // Scores and values of the portable variant, plain C++ built with -ffp-contract=off, and its three tables.
-// A K or V row is widened to FP32 once and used for every query row. Instantiations: 3 KV dtypes, 4 of values.
+// A K or V row is widened to FP32 once and used for every query row. Instantiations: 3 KV dtypes.
 #include <cstring>
 
 #include "kernels/api/float_formats.h"
@@ -21,7 +21,6 @@ struct F32Blocks {
     const int64_t start = static_cast<int64_t>(slot) * head_dim + d;
     std::memcpy(out, block + static_cast<size_t>(start) * sizeof(float), static_cast<size_t>(count) * sizeof(float));
   }
-  static float Query(const std::byte* row, int d) { return reinterpret_cast<const float*>(row)[d]; }
 };
 
 struct F16Blocks {
@@ -34,7 +33,6 @@ struct F16Blocks {
     const auto* row = reinterpret_cast<const uint16_t*>(block) + static_cast<ptrdiff_t>(slot) * head_dim + d;
     for (int i = 0; i < count; ++i) out[i] = Fp16ToFloat(row[i]);
   }
-  static float Query(const std::byte* row, int d) { return reinterpret_cast<const float*>(row)[d]; }
 };
 
 struct Bf16Blocks {
@@ -48,7 +46,6 @@ struct Bf16Blocks {
     const auto* row = reinterpret_cast<const uint16_t*>(block) + (slot / 2 * padded_dim + d) * 2 + slot % 2;
     for (int i = 0; i < count; ++i) out[i] = Bf16ToFloat(row[2 * i]);
   }
-  static float Query(const std::byte* row, int d) { return Bf16ToFloat(reinterpret_cast<const uint16_t*>(row)[d]); }
 };
 
 template <typename Blocks>
@@ -61,7 +58,7 @@ void Scores(const ScoreArgs& args) {
       float keys[kTokens];
       Blocks::Keys(args.tile->keys[page], d, keys);
       for (int r = 0; r < args.rows; ++r) {
-        const float q = Blocks::Query(args.q + r * args.q_stride, d);
+        const float q = reinterpret_cast<const float*>(args.q + r * args.q_stride)[d];
         for (int t = 0; t < kTokens; ++t) sums[r][t] += q * keys[t];
       }
     }
@@ -71,12 +68,9 @@ void Scores(const ScoreArgs& args) {
   }
 }
 
-float ReadP(const float* p) { return *p; }
-float ReadP(const uint16_t* p) { return Bf16ToFloat(*p); }
-
-template <typename Blocks, typename P>
+template <typename Blocks>
 void Values(const ValueArgs& args) {
-  const P* p = static_cast<const P*>(args.p);
+  const auto* p = static_cast<const float*>(args.p);
   if (args.alpha != nullptr) {
     for (int r = 0; r < args.rows; ++r) {
       float* o = args.o + r * args.o_stride;
@@ -93,7 +87,7 @@ void Values(const ValueArgs& args) {
       float value[kDimStep];
       Blocks::Values(block, j % Blocks::kTokens, args.head_dim, d, count, value);
       for (int r = first_row; r < args.rows; ++r) {
-        const float weight = ReadP(p + r * args.p_stride + j);
+        const float weight = p[r * args.p_stride + j];
         float* o = args.o + r * args.o_stride + d;
         for (int i = 0; i < count; ++i) o[i] += weight * value[i];
       }
@@ -106,29 +100,24 @@ void Values(const ValueArgs& args) {
 
 namespace dunlin::kernels::cpu {
 
-const TileOps kPortableF32Tiles = {false,
-                                   portable::Scores<portable::F32Blocks>,
-                                   portable::RunningSoftmaxF32,
-                                   portable::ChunkSoftmaxF32,
-                                   portable::FullSoftmax,
-                                   portable::Values<portable::F32Blocks, float>,
-                                   portable::Values<portable::F32Blocks, float>,
-                                   portable::Merge};
-const TileOps kPortableF16Tiles = {false,
-                                   portable::Scores<portable::F16Blocks>,
-                                   portable::RunningSoftmaxF32,
-                                   portable::ChunkSoftmaxF32,
-                                   portable::FullSoftmax,
-                                   portable::Values<portable::F16Blocks, float>,
-                                   portable::Values<portable::F16Blocks, float>,
-                                   portable::Merge};
-const TileOps kPortableBf16Tiles = {true,
-                                    portable::Scores<portable::Bf16Blocks>,
-                                    portable::RunningSoftmaxBf16,
-                                    portable::ChunkSoftmaxBf16,
-                                    portable::FullSoftmax,
-                                    portable::Values<portable::Bf16Blocks, uint16_t>,
-                                    portable::Values<portable::Bf16Blocks, float>,
-                                    portable::Merge};
+namespace {
+
+template <typename Blocks>
+constexpr TileOps TilesOf() {
+  return {.bf16_pairs = false,
+          .scores = portable::Scores<Blocks>,
+          .running_softmax = portable::RunningSoftmax,
+          .chunk_softmax = portable::ChunkSoftmax,
+          .full_softmax = portable::FullSoftmax,
+          .values = portable::Values<Blocks>,
+          .values_f32 = portable::Values<Blocks>,
+          .merge = portable::Merge};
+}
+
+}  // namespace
+
+const TileOps kPortableF32Tiles = TilesOf<portable::F32Blocks>();
+const TileOps kPortableF16Tiles = TilesOf<portable::F16Blocks>();
+const TileOps kPortableBf16Tiles = TilesOf<portable::Bf16Blocks>();
 
 }  // namespace dunlin::kernels::cpu

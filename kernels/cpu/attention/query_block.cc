@@ -28,8 +28,8 @@ float ReadElement(const RowTensor<const std::byte>& tensor, int64_t index) {
 void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int64_t first_row,
                     int rows, std::byte* packed_q, QueryBlock* block) {
   *block = {.kv_head = kv_head, .first_row = first_row, .rows = rows, .max_limit = 0, .limits = {}, .q = packed_q};
-  const int64_t row_bytes = QueryRowBytes(call.layout.dtype, call.head_dim());
-  const bool to_bf16 = call.layout.dtype == DType::kBF16;
+  const int64_t row_bytes = QueryRowBytes(call.head_dim());
+  const bool round = call.layout.dtype == DType::kBF16;
   std::memset(packed_q, 0, static_cast<size_t>(rows * row_bytes));
   for (int r = 0; r < rows; ++r) {
     block->limits[r] = sequence.KeyLimit(static_cast<int32_t>((first_row + r) / call.group));
@@ -38,10 +38,10 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
     std::byte* row = packed_q + r * row_bytes;
     for (int32_t d = 0; d < call.head_dim(); ++d) {
       const float value = ReadElement(call.query, start + d) * call.query_sign;
-      if (to_bf16) {
+      if (call.ops->bf16_pairs) {
         reinterpret_cast<uint16_t*>(row)[d] = FloatToBf16(value);
       } else {
-        reinterpret_cast<float*>(row)[d] = value;
+        reinterpret_cast<float*>(row)[d] = round ? Bf16ToFloat(FloatToBf16(value)) : value;
       }
     }
   }

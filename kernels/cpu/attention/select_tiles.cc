@@ -1,14 +1,16 @@
-// The table of a code variant and KV dtype.
+// The table of a context and KV dtype.
 #include "kernels/cpu/attention/tile_ops.h"
+#include "kernels/cpu/context.h"
 
 namespace dunlin::kernels::cpu {
 
-const TileOps& SelectTileOps(CpuVariant variant, DType kv_dtype) {
-  const bool avx512 = variant == CpuVariant::kAvx512;
+const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype) {
+  const bool avx512 = context.variant == CpuVariant::kAvx512;
+  const bool dot = context.kernels.bf16_row_bytes == 2;  // as the variant's GEMM
   switch (kv_dtype) {
     case DType::kF32: return avx512 ? kAvx512F32Tiles : kPortableF32Tiles;
     case DType::kF16: return avx512 ? kAvx512F16Tiles : kPortableF16Tiles;
-    default: return avx512 ? kAvx512Bf16Tiles : kPortableBf16Tiles;
+    default: return !avx512 ? kPortableBf16Tiles : dot ? kAvx512Bf16DotTiles : kAvx512Bf16Tiles;
   }
 }
 

@@ -1,4 +1,4 @@
-// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype (2 x 3 = 6).
+// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 7 in all.
 // The algorithms (flash.cc, efficient.cc, math.cc) are written once, over a table; vector code stays in its own files.
 //
 // Bit contract: every result of a row is one fixed chain (scores over d, values over keys, both ascending) that stops at
@@ -11,7 +11,10 @@
 #include <cstdint>
 
 #include "kernels/api/dtype.h"
-#include "kernels/cpu/context.h"
+
+namespace dunlin::kernels {
+struct DeviceContext;
+}
 
 namespace dunlin::kernels::cpu {
 
@@ -28,7 +31,7 @@ struct KvTile {
 
 // s[r][j] = q[r] . k[j] for all 64 keys of the tile, unscaled. Columns of unseen keys hold anything.
 struct ScoreArgs {
-  const std::byte* q;  // [rows] packed query rows (query_block.h), q_stride bytes apart
+  const std::byte* q;  // [rows] packed query rows (query_block.h), q_stride bytes apart, padded to even with zeros
   int64_t q_stride;
   int rows;            // 1..kMaxRows
   int head_dim;
@@ -101,7 +104,7 @@ struct MergeArgs {
 };
 
 struct TileOps {
-  bool bf16_p;  // P type of running_softmax, chunk_softmax and values: BF16 (for the dot product) or FP32
+  bool bf16_pairs;  // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
   void (*scores)(const ScoreArgs&);
   void (*running_softmax)(const RunningSoftmaxArgs&);
   void (*chunk_softmax)(const ChunkSoftmaxArgs&);
@@ -112,9 +115,11 @@ struct TileOps {
 };
 
 extern const TileOps kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles;
-extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16Tiles;
+extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles;
+extern const TileOps kAvx512Bf16Tiles;     // widened to FP32, FMA: Intel's BF16 dot product does half as much
+extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FMA's rate on AMD
 
-// kv_dtype: kF32, kF16 or kBF16.
-const TileOps& SelectTileOps(CpuVariant variant, DType kv_dtype);
+// The tables of a context's variant. kv_dtype: kF32, kF16 or kBF16.
+const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype);
 
 }  // namespace dunlin::kernels::cpu
