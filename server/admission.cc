@@ -28,8 +28,9 @@ Admission::Ticket::Ticket(Ticket&& other) noexcept
     : state_(std::move(other.state_)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
-  std::swap(state_, other.state_);
-  std::swap(bytes_, other.bytes_);
+  Ticket old(std::move(*this));  // gives its slot back
+  state_ = std::move(other.state_);
+  bytes_ = std::exchange(other.bytes_, 0);
   return *this;
 }
 

@@ -29,6 +29,7 @@ GenerateStream* GenerateStream::Start(const Edge& edge, grpc::CallbackServerCont
     stream->Report();
     return stream.get();
   }
+  stream->admitted_ = true;
   stream->ticket_ = *std::move(ticket);
   stream->request_ = wire;
   edge.text_pool->Schedule(stream.get());
@@ -63,6 +64,9 @@ void GenerateStream::OnDone() {
   }
   stall_alarm_.Cancel();
   const std::shared_ptr<GenerateStream> last = std::move(self_);
+  if (!admitted_) return;
+  done_.store(true, std::memory_order_release);
+  edge_.text_pool->Schedule(this);
 }
 
 void GenerateStream::Run() {
@@ -149,11 +153,14 @@ void GenerateStream::End(const absl::Status& status) {
 }
 
 void GenerateStream::Report() {
-  if (reported_ || (outputs_ != nullptr && !outputs_->all_finished())) return;
-  reported_ = true;
-  record_.finished = edge_.clock();
-  if (outputs_ != nullptr) outputs_->FillRecord(&record_);
-  if (edge_.observer != nullptr) edge_.observer->OnFinished(record_);
+  if (outputs_ != nullptr && !outputs_->all_finished()) return;
+  if (!reported_) {
+    reported_ = true;
+    record_.finished = edge_.clock();
+    if (outputs_ != nullptr) outputs_->FillRecord(&record_);
+    if (edge_.observer != nullptr) edge_.observer->OnFinished(record_);
+  }
+  if (done_.load(std::memory_order_acquire)) ticket_ = Admission::Ticket();
 }
 
 absl::Status GenerateStream::CancelledStatus() const {

@@ -9,8 +9,8 @@
 //
 // A failure of any output, a cancel or a deadline ends the call with that status; tokens not yet sent are dropped then.
 // A refusal sends no initial metadata, so that a client's retry policy may act on it.
-// Ownership: shared. gRPC holds it until OnDone, the engine (as the outputs' sink) until OnFinish, the pool while it is
-// scheduled. Its admission ticket goes with it, so an idle Admission means that no stream is alive.
+// Ownership: shared. gRPC holds it until OnDone, the pool while it is scheduled, the engine (as the outputs' sink) for as
+// long as it likes, but it is quiet after OnFinish. The admission ticket is given back when all three are done with it.
 #pragma once
 
 #include <grpc/grpc.h>
@@ -58,7 +58,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   void Write(const v1::GenerateResponse& response, bool last);
   // The terminal status of a call that does not end well; also from Start, before anything is scheduled.
   void End(const absl::Status& status);
-  // Tells the observer, once the status is known and the engine is done.
+  // Tells the observer, once the status is known and the engine is done; gives the ticket back once gRPC is done too.
   void Report();
   absl::Status CancelledStatus() const;
 
@@ -75,6 +75,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   std::atomic<bool> write_pending_{false};
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> cut_off_{false};
+  std::atomic<bool> done_{false};              // OnDone was called
   absl::Mutex call_mutex_;
   grpc_call* call_ ABSL_GUARDED_BY(call_mutex_);  // null after OnDone
 
@@ -90,7 +91,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   bool reported_ = false;
   RequestRecord record_;
   grpc::Alarm stall_alarm_;
-
+  bool admitted_ = false;                       // const once Start has returned
   Admission::Ticket ticket_;
 };
 

@@ -106,13 +106,13 @@ void GrpcServer::StartDraining() {
 void GrpcServer::Shutdown(absl::Time deadline) {
   if (state_ == nullptr || state_->server == nullptr) return;
   StartDraining();
-  if (!state_->admission.WaitUntilIdle(deadline)) {
-    for (const auto& model : state_->edge.registry->models()) model->engine->Stop();
-  }
+  state_->admission.WaitUntilIdle(deadline);
+  // Also when all is idle: once the engine threads have joined, none of them is inside the text pool any more.
+  for (const auto& model : state_->edge.registry->models()) model->engine->Stop();
   state_->health.Shutdown();
   state_->server->Shutdown(std::chrono::system_clock::now() + kCloseGrace);
   state_->server->Wait();
-  // gRPC is done; a stream's last share may still be with an engine thread or a text thread, for as long as a step.
+  // gRPC and the engines are done; the text pool may still be in the last tasks.
   state_->admission.WaitUntilIdle(absl::InfiniteFuture());
   state_->server.reset();
 }

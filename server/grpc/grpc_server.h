@@ -47,8 +47,8 @@ class GrpcServer {
   // in flight goes on.
   void StartDraining();
 
-  // StartDraining, then waits for the calls in flight, at most until `deadline`; stops every engine of the registry, so
-  // that what is left ends with UNAVAILABLE; closes the port and joins the threads. Idempotent.
+  // StartDraining, then waits for the calls in flight, at most until `deadline`; then stops every engine of the registry,
+  // so that what is left ends with UNAVAILABLE; closes the port and joins the threads. Idempotent.
   void Shutdown(absl::Time deadline);
 
   // Counters of what is accepted now, for metrics. REQUIRES: started.

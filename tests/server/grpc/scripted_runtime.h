@@ -1,0 +1,50 @@
+// A runtime whose tokens a test can say beforehand: output k of a request is its prompt's token (k + output_index) mod
+// length, so text comes out as it went in, over and over. Log-probabilities follow from the ids. A test may slow the
+// steps down, hold them, or ask for a numerical error.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/synchronization/mutex.h"
+#include "engine/runtime/runtime.h"
+
+namespace dunlin::server {
+
+// A request with this seed gets a numerical error instead of its output number `k`.
+constexpr uint64_t NumericalErrorAt(uint64_t k) { return (uint64_t{1} << 63) | k; }
+
+// Shared by the test and the runtime, which the engine owns.
+struct RuntimeControl {
+  std::atomic<int> step_us{0};
+  std::atomic<bool> held{false};       // steps wait while set
+  std::atomic<bool> fail{false};       // the next Launch reports a broken device
+  std::atomic<int64_t> tokens{0};      // drawn so far
+};
+
+class ScriptedRuntime final : public engine::Runtime {
+ public:
+  // control outlives the runtime.
+  ScriptedRuntime(RuntimeControl* control, int32_t num_pages) : control_(control), num_pages_(num_pages) {}
+
+  static engine::TokenId TokenAt(const engine::Request& request, int32_t output) {
+    const size_t at = static_cast<size_t>(output + request.output_index) % request.prompt.size();
+    return request.prompt[at];
+  }
+  static float LogprobOf(engine::TokenId id) { return -static_cast<float>(id) / 128.0F; }
+
+  absl::StatusOr<engine::StepHandle> Launch(const engine::StepPlan& plan) override;
+  absl::Status Collect(engine::StepHandle handle, engine::StepResult* result) override;
+  int32_t depth() const override { return 1; }
+  int32_t num_pages() const override { return num_pages_; }
+  int32_t tokens_per_page(engine::Precision) const override { return 16; }
+
+ private:
+  static engine::TokenOutput OutputOf(engine::TokenId id, int32_t num_top);
+
+  RuntimeControl* const control_;
+  const int32_t num_pages_;
+  const engine::StepPlan* plan_ = nullptr;
+};
+
+}  // namespace dunlin::server
