@@ -91,7 +91,7 @@ class Scheduler {
   int32_t ShareOfOldest(int32_t budget) const;
   int32_t PlanDecodes(int32_t budget);
   int32_t PlanPrefills(int32_t budget);
-  bool GivePages(int32_t* budget);
+  void GivePages();
   Sequence* NewestIdleAfter(size_t index) const;
   void Preempt(Sequence* sequence);
   int64_t PagesToReserve(const Sequence& sequence) const;

@@ -12,8 +12,8 @@ void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   int32_t budget = options_.max_tokens_per_step;
   budget -= PlanDecodes(budget - ShareOfOldest(budget));
   budget -= PlanPrefills(budget);
-  // After a preemption nobody is admitted in the same step: it would take back the pages that an older one needs.
-  if (GivePages(&budget)) Admit(now, budget);
+  GivePages();
+  Admit(now, budget);
   Fill(plan);
 }
 
@@ -77,9 +77,7 @@ int32_t Scheduler::PlanPrefills(int32_t budget) {
 // Oldest first, so that whoever is preempted has not been given pages in this plan. A chunk shrinks to the pages there
 // are; only when not even one token fits does the newest go. Without anyone to preempt, a sequence stands still with
 // what it has, and so do all newer ones: they are in flight, and can be preempted once that is committed.
-// Returns whether there were pages for everyone; the budget of chunks that shrank goes back to *budget.
-bool Scheduler::GivePages(int32_t* budget) {
-  bool enough = true;
+void Scheduler::GivePages() {
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence* sequence = running_[i];
     if (sequence->num_planned == 0) continue;
@@ -87,19 +85,16 @@ bool Scheduler::GivePages(int32_t* budget) {
     const int32_t wanted = sequence->num_planned;
     int32_t covered = pages_.Reserve(sequence, first + wanted);
     while (covered <= first) {
-      enough = false;
       Sequence* newest = NewestIdleAfter(i);
       if (newest == nullptr) {
         for (; i < running_.size(); ++i) running_[i]->num_planned = 0;
-        return false;
+        return;
       }
       Preempt(newest);
       covered = pages_.Reserve(sequence, first + wanted);
     }
     sequence->num_planned = std::min(covered - first, wanted);
-    *budget += wanted - sequence->num_planned;
   }
-  return enough;
 }
 
 // The newest running sequence behind `index` whose pages no launched step uses; null when there is none.

@@ -83,7 +83,9 @@ class Simulation {
   // One turn of the engine loop.
   void Turn() {
     auto plan = std::make_unique<StepPlan>();
+    const std::vector<Sequence*> ran(scheduler_.running().begin(), scheduler_.running().end());
     scheduler_.Plan(now_, plan.get());
+    CheckPreempted(ran);
     CheckPlan(*plan);
     now_ += dice_.Between(0, 2);
     const bool planned = !plan->empty();
@@ -102,6 +104,18 @@ class Simulation {
     in_flight_.pop_front();
     scheduler_.retired().clear();
     ++stats_->steps;
+  }
+
+  // Whoever lost its pages was the newest of those that a launched step did not hold: all of them, at depth 1.
+  void CheckPreempted(const std::vector<Sequence*>& ran) {
+    if (runtime_.depth() > 1) return;
+    for (const Sequence* preempted : ran) {
+      if (preempted->state != SequenceState::kWaiting) continue;
+      for (const Sequence* kept : ran) {
+        const bool newer = engine::IsOlder(preempted, kept);
+        if (newer && kept->state == SequenceState::kRunning) Fail("an older sequence was preempted than need be");
+      }
+    }
   }
 
   void CheckPlan(const StepPlan& plan) {

@@ -50,7 +50,7 @@ TEST(Preemption, GivesBackThePagesAndComputesAgainWithoutRepeatingATokenToTheCli
   SchedulerHarness::ExpectAnswerAsAlone(*newest);
 }
 
-TEST(Preemption, DoesNotAdmitInTheSameStep) {
+TEST(Preemption, DoesNotTakeTheVictimBackInTheSameStep) {
   SchedulerHarness harness(SmallPool(6));
   harness.Add(Ask(Prompt(3), 20));
   harness.Add(Ask(Prompt(3, 10), 20));
