@@ -2,9 +2,10 @@
 
 Warm-up, stable, decay on the wall clock: the learning rate is constant after the warm-up and falls
 linearly to zero over the last DECAY_FRACTION of --max-minutes. The stable phase trains on short
-windows, half of them at random position offsets (attention is the slow part on a CPU), the decay phase on windows
-of the whole context. A file STOP in --work starts the decay early; so does a held-out loss that has
-not fallen for PATIENCE evaluations. Checkpoints and log.txt go to --work; --resume continues.
+windows, half of them at random position offsets (attention is the slow part on a CPU), the decay
+phase on windows of the whole context. A file STOP in --work starts the decay early; so does a held-out
+loss that has not fallen for PATIENCE evaluations. Checkpoints and log.txt go to --work; --resume
+continues.
 
 The machine may be busy with other work: each step runs on one or two threads, whichever has been faster
 lately, because two threads wait for each other at every loop when one core is taken.
