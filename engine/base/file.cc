@@ -21,10 +21,12 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kMaxNameBytes = 255;       // NAME_MAX
+constexpr size_t kMaxNameBytes = 255;           // NAME_MAX
 constexpr size_t kReadBytes = size_t{1} << 30;  // below the 2 GiB that one pread moves at most
 
-int64_t Nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+int64_t Nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
 
 FileIdentity Identity(const struct stat& info) {
   return {.device = info.st_dev,
@@ -65,7 +67,8 @@ bool IsPlainFileName(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
            c == '-';
   };
-  return !name.empty() && name.size() <= kMaxNameBytes && name[0] != '.' && std::all_of(name.begin(), name.end(), allowed);
+  return !name.empty() && name.size() <= kMaxNameBytes && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), allowed);
 }
 
 File::File(int fd, std::string name, FileIdentity identity) : fd_(fd), name_(std::move(name)), identity_(identity) {}
@@ -103,8 +106,8 @@ absl::Status File::CheckUnchanged() const {
   struct stat info {};
   if (fstat(fd_, &info) != 0) return absl::DataLossError(absl::StrCat(name_, ": ", std::strerror(errno)));
   if (Identity(info) == identity_) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(name_, ": changed while it was read (", identity_.size, " bytes then, ",
-                                          info.st_size, " now)"));
+  return absl::DataLossError(
+      absl::StrCat(name_, ": changed while it was read (", identity_.size, " bytes then, ", info.st_size, " now)"));
 }
 
 Directory::Directory(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
@@ -133,8 +136,9 @@ absl::StatusOr<File> Directory::OpenFile(std::string_view name) const {
   const std::optional<std::string> real_path = RealPath(base + std::string(name));
   if (!real_path.has_value()) return OpenError(name, errno);
   if (real_path->compare(0, base.size(), base) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(AbslView(name), ": a symbolic link that leaves the model directory (",
-                                                   "to ", *real_path, "); copy the files instead"));
+    return absl::InvalidArgumentError(absl::StrCat(AbslView(name),
+                                                   ": a symbolic link that leaves the model directory (", "to ",
+                                                   *real_path, "); copy the files instead"));
   }
   const int fd = OpenBeneath(fd_, real_path->c_str() + base.size());
   if (fd < 0) return OpenError(name, errno);

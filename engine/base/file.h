@@ -24,7 +24,7 @@ namespace dunlin::engine {
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
-  uint64_t size = 0;      // bytes
+  uint64_t size = 0;  // bytes
   int64_t mtime_ns = 0;
   int64_t ctime_ns = 0;
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
@@ -42,7 +42,8 @@ class File {
 
   // Fills `out` from `offset`. DATA_LOSS when the file ends first (it was cut short) or cannot be read.
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
-  // DATA_LOSS when size or times differ from those at opening.
+  // DATA_LOSS when size or times differ from those at opening. A write in the clock tick of the opening (4 ms before
+  // Linux 6.13) that keeps the size goes unseen.
   absl::Status CheckUnchanged() const;
 
  private:

@@ -1,10 +1,9 @@
 #include "engine/base/json.h"
 
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
@@ -61,10 +60,9 @@ absl::StatusOr<json> ParseJsonObject(std::string_view text, std::string_view whe
   StrictnessCheck check;
   json value;
   try {
-    value = json::parse(text.begin(), text.end(),
-                        [&check](int depth, json::parse_event_t event, json& parsed) {
-                          return check(depth, event, parsed);
-                        });
+    value = json::parse(text.begin(), text.end(), [&check](int depth, json::parse_event_t event, json& parsed) {
+      return check(depth, event, parsed);
+    });
   } catch (const std::exception& e) {
     return error(absl::StrCat("not valid JSON: ", e.what()));
   }

@@ -8,7 +8,11 @@
 
 namespace dunlin::engine {
 
-inline absl::string_view AbslView(std::string_view text) { return {text.data(), text.size()}; }
-inline std::string_view StdView(absl::string_view text) { return {text.data(), text.size()}; }
+inline absl::string_view AbslView(std::string_view text) {
+  return {text.data(), text.size()};
+}
+inline std::string_view StdView(absl::string_view text) {
+  return {text.data(), text.size()};
+}
 
 }  // namespace dunlin::engine

@@ -9,7 +9,9 @@ constexpr const Architecture* kArchitectures[] = {&kGpt2, &kNanoGpt, &kLlama};
 
 }  // namespace
 
-std::span<const Architecture* const> Architectures() { return kArchitectures; }
+std::span<const Architecture* const> Architectures() {
+  return kArchitectures;
+}
 
 absl::StatusOr<const Architecture*> SelectArchitecture(JsonFields& fields) {
   const std::string word = fields.TextOr("model_type", fields.Has("block_size") ? "nanogpt" : "");

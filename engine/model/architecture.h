@@ -23,10 +23,10 @@ enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp };
 struct WeightName {
   WeightSlot slot;
   FusedPart part;
-  const char* name;       // '#' stands for the layer's index
+  const char* name;  // '#' stands for the layer's index
   ShardAxis axis;
-  bool transposed;        // stored [in_features, out_features] (GPT-2's Conv1D)
-  bool prefixed;          // one of Architecture::prefixes stands before it
+  bool transposed;  // stored [in_features, out_features] (GPT-2's Conv1D)
+  bool prefixed;    // one of Architecture::prefixes stands before it
 };
 
 struct Architecture {
@@ -34,9 +34,9 @@ struct Architecture {
   std::span<const char* const> model_types;  // config.json's model_type
   // Fills everything but architecture and the token ids, and checks every field. Faults go into `fields`.
   void (*parse_config)(JsonFields& fields, ModelConfig* config);
-  std::span<const char* const> prefixes;     // tried in order until the embedding is found
+  std::span<const char* const> prefixes;  // tried in order until the embedding is found
   std::span<const WeightName> weights;
-  std::span<const char* const> ignored;      // endings of tensor names that are buffers, not weights
+  std::span<const char* const> ignored;  // endings of tensor names that are buffers, not weights
 };
 
 // All of them, in a fixed order.

@@ -33,14 +33,13 @@ absl::Status Checkpoint::MergeTensors() {
       tensors_.back().file_index = static_cast<int32_t>(i);
     }
   }
-  std::sort(tensors_.begin(), tensors_.end(),
-            [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+  std::sort(tensors_.begin(), tensors_.end(), [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
   const auto twin = std::adjacent_find(tensors_.begin(), tensors_.end(),
                                        [](const TensorInfo& a, const TensorInfo& b) { return a.name == b.name; });
   if (twin == tensors_.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("tensor '", twin->name, "' is in ", files_[static_cast<size_t>(twin->file_index)].name(), " and in ",
-                   files_[static_cast<size_t>((twin + 1)->file_index)].name()));
+  return absl::InvalidArgumentError(absl::StrCat("tensor '", twin->name, "' is in ",
+                                                 files_[static_cast<size_t>(twin->file_index)].name(), " and in ",
+                                                 files_[static_cast<size_t>((twin + 1)->file_index)].name()));
 }
 
 const TensorInfo* Checkpoint::Find(std::string_view name) const {

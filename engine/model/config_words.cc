@@ -16,10 +16,14 @@ struct ActivationWord {
   ActivationKind kind;
 };
 constexpr ActivationWord kActivationWords[] = {
-    {"gelu_new", ActivationKind::kGeluTanh},         {"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
-    {"gelu_python_tanh", ActivationKind::kGeluTanh}, {"gelu_fast", ActivationKind::kGeluTanh},
-    {"gelu", ActivationKind::kGeluErf},              {"gelu_python", ActivationKind::kGeluErf},
-    {"relu", ActivationKind::kRelu},                 {"silu", ActivationKind::kSilu},
+    {"gelu_new", ActivationKind::kGeluTanh},
+    {"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
+    {"gelu_python_tanh", ActivationKind::kGeluTanh},
+    {"gelu_fast", ActivationKind::kGeluTanh},
+    {"gelu", ActivationKind::kGeluErf},
+    {"gelu_python", ActivationKind::kGeluErf},
+    {"relu", ActivationKind::kRelu},
+    {"silu", ActivationKind::kSilu},
     {"swish", ActivationKind::kSilu},
 };
 
@@ -38,8 +42,9 @@ ActivationKind ParseActivation(JsonFields& fields, const char* name, const char*
 
 void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> names) {
   if (fields.Has("quantization_config")) {
-    fields.Fail("quantization_config is set: quantised checkpoints are not loaded; give the F32, F16 or BF16 one "
-                "(FP8 is made from it at load)");
+    fields.Fail(
+        "quantization_config is set: quantised checkpoints are not loaded; give the F32, F16 or BF16 one "
+        "(FP8 is made from it at load)");
   }
   for (const char* name : names) {
     if (fields.BoolOr(name, false)) fields.Fail(absl::StrCat(name, " is true, which is not supported"));

@@ -16,8 +16,8 @@
 namespace dunlin::engine {
 
 struct ModelSummary {
-  ModelConfig config;          // config.architecture is the row's name
-  int64_t num_parameters = 0;  // a tied head counts once
+  ModelConfig config;                                          // config.architecture is the row's name
+  int64_t num_parameters = 0;                                  // a tied head counts once
   std::array<size_t, kernels::kNumPrecisions> weight_bytes{};  // by Precision, as Model::weight_bytes
   // By KvDType: bytes of one token's keys and values over all layers.
   struct KvBytes {

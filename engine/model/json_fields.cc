@@ -1,9 +1,8 @@
 #include "engine/model/json_fields.h"
 
 #include <cmath>
-#include <utility>
-
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -29,7 +28,9 @@ const json* JsonFields::Find(const char* name) const {
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
 
-bool JsonFields::Has(const char* name) const { return Find(name) != nullptr; }
+bool JsonFields::Has(const char* name) const {
+  return Find(name) != nullptr;
+}
 
 void JsonFields::Fail(const std::string& what) {
   if (status_.ok()) status_ = absl::InvalidArgumentError(absl::StrCat(where_, ": ", what));

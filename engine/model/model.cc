@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/model/model_builder.h"
 #include "engine/model/open_source.h"
 
@@ -15,7 +16,8 @@ absl::Status CheckPrecisions(const std::vector<Precision>& precisions) {
   for (size_t i = 1; i < precisions.size(); ++i) {
     const auto end = precisions.begin() + static_cast<std::ptrdiff_t>(i);
     if (std::find(precisions.begin(), end, precisions[i]) != end) {
-      return absl::InvalidArgumentError(absl::StrCat("models[].precisions has '", kernels::Name(precisions[i]), "' twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("models[].precisions has '", kernels::Name(precisions[i]), "' twice"));
     }
   }
   return absl::OkStatus();
@@ -41,11 +43,16 @@ Model::~Model() {
 
 size_t Model::IndexOf(Precision precision) const {
   const auto found = std::find(precisions_.begin(), precisions_.end(), precision);
+  DUNLIN_CHECK(found != precisions_.end(), "asked for the weights of a precision that is not resident");
   return static_cast<size_t>(found - precisions_.begin());
 }
 
-const PrecisionWeights& Model::weights(Precision precision) const { return weights_.at(IndexOf(precision)); }
+const PrecisionWeights& Model::weights(Precision precision) const {
+  return weights_[IndexOf(precision)];
+}
 
-size_t Model::weight_bytes(Precision precision) const { return weight_bytes_.at(IndexOf(precision)); }
+size_t Model::weight_bytes(Precision precision) const {
+  return weight_bytes_[IndexOf(precision)];
+}
 
 }  // namespace dunlin::engine

@@ -28,11 +28,11 @@ struct NormWeights {
 
 struct LayerWeights {
   NormWeights attention_norm;
-  LinearWeights qkv;         // [qkv_features, hidden_dim]: Q heads, K heads, V heads
+  LinearWeights qkv;            // [qkv_features, hidden_dim]: Q heads, K heads, V heads
   LinearWeights attention_out;  // [hidden_dim, num_heads * head_dim]
   NormWeights mlp_norm;
-  LinearWeights mlp_up;      // [up_features, hidden_dim]
-  LinearWeights mlp_down;    // [hidden_dim, ffn_dim]
+  LinearWeights mlp_up;    // [up_features, hidden_dim]
+  LinearWeights mlp_down;  // [hidden_dim, ffn_dim]
 };
 
 // The whole model in one precision. The position table of FP8 is BF16: it is only ever gathered and added.
@@ -41,13 +41,13 @@ struct PrecisionWeights {
   kernels::PackedWeight positions;  // [max_context, hidden_dim] when learned_positions
   std::vector<LayerWeights> layers;
   NormWeights final_norm;
-  kernels::PackedWeight head;       // [vocab_size, hidden_dim]; the embedding's own memory when tied
+  kernels::PackedWeight head;  // [vocab_size, hidden_dim]; the embedding's own memory when tied
 };
 
 // Where a model comes from.
 struct ModelSource {
-  std::string path;                 // a Hugging Face directory; or empty for random weights:
-  std::string random_shape;         // "gpt2-124m", "gpt2-xl", "llama-1b", "llama-8b", or a path to a config.json
+  std::string path;          // a Hugging Face directory; or empty for random weights:
+  std::string random_shape;  // "gpt2-124m", "gpt2-xl", "llama-1b", "llama-8b", or a path to a config.json
   uint64_t random_seed = 0;
   std::vector<Precision> precisions;  // resident ones, the first is the default; >= 1, no repeats
 };
@@ -86,7 +86,7 @@ class Model {
     void* memory;
     size_t bytes;
   };
-  std::vector<Allocation> allocations_;    // released in the destructor
+  std::vector<Allocation> allocations_;  // released in the destructor
   kernels::Device* device_ = nullptr;
   int64_t num_parameters_ = 0;
   std::vector<std::string> warnings_;

@@ -87,7 +87,7 @@ absl::Status ModelBuilder::LoadPart(const WeightPart& part) {
   const int64_t row_bytes = part.shape[1] * int64_t{tensor.dtype->bits} / 8;
   const int64_t chunk_rows = std::max(kStagingBytes / row_bytes / kRowMultiple, int64_t{1}) * kRowMultiple;
   for (int64_t row = 0; row < part.num_rows; row += chunk_rows) {
-    const absl::Status status = LoadRows(part, tensor, row, std::min(chunk_rows, part.num_rows - row));
+    absl::Status status = LoadRows(part, tensor, row, std::min(chunk_rows, part.num_rows - row));
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -101,7 +101,7 @@ absl::Status ModelBuilder::LoadRows(const WeightPart& part, const TensorInfo& te
   const auto count = static_cast<size_t>(num_rows * columns);
   staging_.resize(std::max(staging_.size(), count * element_bytes));
   const uint64_t first_byte = static_cast<uint64_t>(first_row * columns) * element_bytes;
-  const absl::Status read = source_.Read(tensor, first_byte, std::span(staging_).first(count * element_bytes));
+  absl::Status read = source_.Read(tensor, first_byte, std::span(staging_).first(count * element_bytes));
   if (!read.ok()) return read;
   const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin - first_row, int64_t{0}, num_rows);
   if (num_scaled == 0) return PackRows(part, *tensor.dtype->loadable, first_row, num_rows);

@@ -15,12 +15,12 @@ namespace dunlin::engine {
 class ModelBuilder {
  public:
   // REQUIRES: CheckParts(parts, source) is OK and every precision appears once. Peak memory is the packed weights, and
-  // a staging buffer of 16 MiB, 192 rows or the largest transposed tensor. RESOURCE_EXHAUSTED when the device has not the memory
-  // (the message says how much was planned), DATA_LOSS when a file changes, INTERNAL when the device fails.
+  // a staging buffer of 16 MiB, 192 rows or the largest transposed tensor. RESOURCE_EXHAUSTED when the device has not
+  // the memory (the message says how much was planned), DATA_LOSS when a file changes, INTERNAL when the device fails.
   static absl::StatusOr<std::unique_ptr<Model>> Build(const ModelConfig& config, const std::vector<WeightPart>& parts,
                                                       const TensorSource& source,
-                                                      const std::vector<Precision>& precisions,
-                                                      kernels::Device* device, std::vector<std::string> warnings);
+                                                      const std::vector<Precision>& precisions, kernels::Device* device,
+                                                      std::vector<std::string> warnings);
 
  private:
   ModelBuilder(const TensorSource& source, Model* model) : source_(source), model_(model) {}

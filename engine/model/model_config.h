@@ -21,31 +21,31 @@ struct ModelConfig {
   int32_t num_kv_heads = 0;  // divides num_heads
   int32_t head_dim = 0;      // need not be hidden_dim / num_heads
   int32_t ffn_dim = 0;
-  int32_t vocab_size = 0;    // rows of the embedding
-  int32_t max_context = 0;   // tokens
+  int32_t vocab_size = 0;   // rows of the embedding
+  int32_t max_context = 0;  // tokens
 
   kernels::NormKind norm_kind = kernels::NormKind::kLayerNorm;
   float norm_epsilon = 1e-5F;
   bool norm_bias = false;
 
   kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
-  bool gated_mlp = false;    // Up is [2 * ffn_dim, hidden_dim], gate rows first
+  bool gated_mlp = false;  // Up is [2 * ffn_dim, hidden_dim], gate rows first
 
   bool qkv_bias = false;
   bool out_bias = false;
   bool mlp_bias = false;
   bool tied_embeddings = false;
 
-  bool learned_positions = false;       // a [max_context, hidden_dim] table added to the embedding
-  int32_t rotary_dim = 0;               // 0: no rotary positions
-  std::vector<float> inv_freq;          // [rotary_dim / 2], the scaling (linear, llama3, yarn) already applied
-  float rotary_attention_factor = 1.0F; // multiplies cos and sin (yarn)
-  float attention_scale = 0.0F;         // multiplies Q K^T
+  bool learned_positions = false;        // a [max_context, hidden_dim] table added to the embedding
+  int32_t rotary_dim = 0;                // 0: no rotary positions
+  std::vector<float> inv_freq;           // [rotary_dim / 2], the scaling (linear, llama3, yarn) already applied
+  float rotary_attention_factor = 1.0F;  // multiplies cos and sin (yarn)
+  float attention_scale = 0.0F;          // multiplies Q K^T
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1) is folded into the query rows at load, not done later.
   bool inverse_layer_query_scale = false;
 
-  std::vector<TokenId> eos_token_ids;   // generation_config.json's, else config.json's; each < vocab_size
-  TokenId bos_token_id = -1;            // -1: none
+  std::vector<TokenId> eos_token_ids;  // generation_config.json's, else config.json's; each < vocab_size
+  TokenId bos_token_id = -1;           // -1: none
 
   int32_t qkv_features() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
   int32_t up_features() const { return gated_mlp ? 2 * ffn_dim : ffn_dim; }

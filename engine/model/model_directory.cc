@@ -1,8 +1,7 @@
 #include "engine/model/model_directory.h"
 
-#include <utility>
-
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"

@@ -28,7 +28,9 @@ constexpr NamedShape kNamedShapes[] = {
 
 }  // namespace
 
-std::span<const NamedShape> NamedShapes() { return kNamedShapes; }
+std::span<const NamedShape> NamedShapes() {
+  return kNamedShapes;
+}
 
 const NamedShape* FindNamedShape(std::string_view name) {
   for (const NamedShape& shape : kNamedShapes) {

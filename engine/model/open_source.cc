@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/model/checkpoint.h"
-#include "engine/model/named_shapes.h"
 #include "engine/model/model_limits.h"
+#include "engine/model/named_shapes.h"
 #include "engine/model/random_tensors.h"
 #include "engine/model/weight_tying.h"
 
@@ -40,8 +40,8 @@ absl::StatusOr<std::string> ReadShape(const std::string& shape) {
   const size_t slash = shape.rfind('/');
   if (!shape.ends_with(".json")) {
     const auto name = [](std::string* out, const NamedShape& row) { absl::StrAppend(out, row.name); };
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown shape; known: ", absl::StrJoin(NamedShapes(), ", ", name), ", or a path to a config.json"));
+    return absl::InvalidArgumentError(absl::StrCat("unknown shape; known: ", absl::StrJoin(NamedShapes(), ", ", name),
+                                                   ", or a path to a config.json"));
   }
   const std::string folder = slash == std::string::npos ? "." : shape.substr(0, slash + 1);
   const absl::StatusOr<Directory> directory = Directory::Open(folder);
@@ -65,7 +65,8 @@ absl::StatusOr<OpenedModel> OpenRandom(const std::string& shape, uint64_t seed) 
 
 absl::StatusOr<OpenedModel> OpenModelSource(const ModelSource& source, bool read_weights) {
   const bool random = source.path.empty();
-  if (random && source.random_shape.empty()) return absl::InvalidArgumentError("a model needs a path or a random shape");
+  if (random && source.random_shape.empty())
+    return absl::InvalidArgumentError("a model needs a path or a random shape");
   absl::StatusOr<OpenedModel> model =
       random ? OpenRandom(source.random_shape, source.random_seed) : OpenDirectory(source.path, read_weights);
   if (model.ok()) return model;

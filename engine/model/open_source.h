@@ -1,4 +1,5 @@
-// From a ModelSource to a checked list of weight parts and the tensors that fill them: what loading and inspection share.
+// From a ModelSource to a checked list of weight parts and the tensors that fill them: what loading and inspection
+// share.
 #pragma once
 
 #include <memory>

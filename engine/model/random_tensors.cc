@@ -48,7 +48,9 @@ RandomTensors::RandomTensors(const std::vector<WeightPart>& parts, uint64_t seed
   }
   for (const WeightPart& part : parts) {
     Entry entry{.info = {},
-                .fill = part.is_bias ? Fill::kZero : IsNorm(part.slot) ? Fill::kOne : Fill::kNormal,
+                .fill = part.is_bias        ? Fill::kZero
+                        : IsNorm(part.slot) ? Fill::kOne
+                                            : Fill::kNormal,
                 .stream = Mix(Mix(seed) ^ HashName(part.tensor))};
     uint64_t size = sizeof(uint16_t);
     for (const int64_t dimension : part.shape) size *= static_cast<uint64_t>(dimension);

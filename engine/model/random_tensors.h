@@ -1,6 +1,6 @@
-// Seeded random weights in the place of a checkpoint: matrices of mean 0 and standard deviation 0.02, norms 1, biases 0.
-// BF16. Element i of a tensor depends on the seed, the tensor's name and i alone, so that any order of reads, and any
-// machine, gives the same model.
+// Seeded random weights in the place of a checkpoint: matrices of mean 0 and standard deviation 0.02, norms 1, biases
+// 0. BF16. Element i of a tensor depends on the seed, the tensor's name and i alone, so that any order of reads, and
+// any machine, gives the same model.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ class RandomTensors final : public TensorSource {
   static constexpr size_t kNumValues = 4 * 255 + 1;  // sums of four bytes
 
   std::map<std::string, Entry, std::less<>> entries_;
-  std::array<uint16_t, kNumValues> bf16_values_;      // of each sum
+  std::array<uint16_t, kNumValues> bf16_values_;  // of each sum
 };
 
 }  // namespace dunlin::engine

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numbers>
 #include <string>
-
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/model_limits.h"
@@ -41,7 +40,9 @@ double ParseOriginalContext(JsonFields& fields, JsonFields& rope, int64_t max_co
 }
 
 // transformers reads 0 as "not given" in these.
-double NonZeroOr(double value, double fallback) { return value == 0.0 ? fallback : value; }
+double NonZeroOr(double value, double fallback) {
+  return value == 0.0 ? fallback : value;
+}
 
 void ParseLlama3(JsonFields& rope, RotaryScaling* scaling) {
   scaling->factor = rope.Number("factor", 1.0, kMaxFactor);
@@ -76,12 +77,15 @@ std::vector<float> Periods(const RotaryScaling& scaling, int32_t dim) {
 }
 
 // torch divides a number by a tensor as a product with the reciprocal; the rounding is part of the formula.
-float Divide(double number, float by) { return 1.0F / by * static_cast<float>(number); }
+float Divide(double number, float by) {
+  return 1.0F / by * static_cast<float>(number);
+}
 
 float Llama3Frequency(const RotaryScaling& scaling, float frequency) {
   const float wavelength = Divide(kTwoPi, frequency);
   const auto factor = static_cast<float>(scaling.factor);
-  if (wavelength > static_cast<float>(scaling.original_max_context / scaling.low_freq_factor)) return frequency / factor;
+  if (wavelength > static_cast<float>(scaling.original_max_context / scaling.low_freq_factor))
+    return frequency / factor;
   if (wavelength < static_cast<float>(scaling.original_max_context / scaling.high_freq_factor)) return frequency;
   const float turns = Divide(scaling.original_max_context, wavelength);
   const float smooth = (turns - static_cast<float>(scaling.low_freq_factor)) /

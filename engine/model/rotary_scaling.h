@@ -17,15 +17,15 @@ enum class RotaryScalingKind : uint8_t { kNone, kLinear, kLlama3, kYarn };
 struct RotaryScaling {
   RotaryScalingKind kind = RotaryScalingKind::kNone;
   double theta = 10000.0;
-  double factor = 1.0;               // >= 1
-  double original_max_context = 0;   // llama3 and yarn; tokens
-  double low_freq_factor = 1.0;      // llama3
-  double high_freq_factor = 4.0;     // llama3; > low_freq_factor
-  double beta_fast = 32.0;           // yarn
-  double beta_slow = 1.0;            // yarn
-  double mscale = 0.0;               // yarn; 0 is "not given"
-  double mscale_all_dim = 0.0;       // yarn; 0 is "not given"
-  bool truncate = true;              // yarn
+  double factor = 1.0;                     // >= 1
+  double original_max_context = 0;         // llama3 and yarn; tokens
+  double low_freq_factor = 1.0;            // llama3
+  double high_freq_factor = 4.0;           // llama3; > low_freq_factor
+  double beta_fast = 32.0;                 // yarn
+  double beta_slow = 1.0;                  // yarn
+  double mscale = 0.0;                     // yarn; 0 is "not given"
+  double mscale_all_dim = 0.0;             // yarn; 0 is "not given"
+  bool truncate = true;                    // yarn
   std::optional<double> attention_factor;  // yarn
 };
 

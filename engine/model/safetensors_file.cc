@@ -24,8 +24,8 @@ absl::StatusOr<uint64_t> ReadHeaderLength(const File& file) {
         absl::StrCat(file.name(), ": header length is ", length, " bytes; limit is ", kMaxHeaderBytes));
   }
   if (length > file.size() - kLengthBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(file.name(), ": header length is ", length,
-                                                   " bytes; the file has ", file.size(), ": it is cut short"));
+    return absl::InvalidArgumentError(absl::StrCat(file.name(), ": header length is ", length, " bytes; the file has ",
+                                                   file.size(), ": it is cut short"));
   }
   return length;
 }

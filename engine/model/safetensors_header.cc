@@ -1,10 +1,9 @@
 #include "engine/model/safetensors_header.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
-
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
@@ -121,7 +120,7 @@ class HeaderHandler final : public json::json_sax_t {
     return false;
   }
 
-  int depth_ = 0;               // open objects
+  int depth_ = 0;  // open objects
   bool in_metadata_ = false;
   bool seen_metadata_ = false;
   bool in_array_ = false;
@@ -130,7 +129,9 @@ class HeaderHandler final : public json::json_sax_t {
   int num_offsets_ = 0;
 };
 
-absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
+absl::Status Invalid(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
 
 absl::Status CheckSize(const TensorInfo& tensor) {
   CheckedU64 bits(tensor.dtype->bits);
@@ -149,6 +150,7 @@ absl::Status CheckSize(const TensorInfo& tensor) {
 // The ranges must tile [0, data_bytes).
 absl::Status CheckLayout(const std::vector<TensorInfo>& tensors, uint64_t data_bytes) {
   std::vector<const TensorInfo*> by_offset;
+  by_offset.reserve(tensors.size());
   for (const TensorInfo& tensor : tensors) by_offset.push_back(&tensor);
   std::sort(by_offset.begin(), by_offset.end(), [](const TensorInfo* a, const TensorInfo* b) {
     return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
@@ -183,8 +185,7 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(std::string_view 
     if (absl::Status status = CheckSize(tensor); !status.ok()) return status;
   }
   if (absl::Status status = CheckLayout(tensors, data_bytes); !status.ok()) return status;
-  std::sort(tensors.begin(), tensors.end(),
-            [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+  std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
   const auto twin = std::adjacent_find(tensors.begin(), tensors.end(),
                                        [](const TensorInfo& a, const TensorInfo& b) { return a.name == b.name; });
   if (twin != tensors.end()) return Invalid(absl::StrCat("tensor '", twin->name, "' appears twice"));

@@ -2,11 +2,10 @@
 
 #include <charconv>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string_view>
-
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,7 +17,7 @@ namespace {
 
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
-constexpr uint64_t kMaxIndexBytes = uint64_t{16} << 20;  // a 90,000-tensor index has 9 MB
+constexpr uint64_t kMaxIndexBytes = uint64_t{10} << 20;  // a 90,000-tensor index has 9 MB
 
 using Names = std::vector<std::string>;
 
@@ -70,8 +69,7 @@ absl::StatusOr<Names> ListUnindexedShards(const Directory& directory) {
   const size_t number_at = stem.rfind('-', stem.size() - 2);
   if (number_at == std::string::npos) return names;
   for (uint32_t shard = 1; shard <= *count; ++shard) {
-    const std::string name =
-        absl::StrFormat("%s-%05d-of-%05d.safetensors", stem.substr(0, number_at), shard, *count);
+    const std::string name = absl::StrFormat("%s-%05d-of-%05d.safetensors", stem.substr(0, number_at), shard, *count);
     if (!directory.Has(name)) return absl::NotFoundError(absl::StrCat(name, ": a shard of the checkpoint is missing"));
   }
   return names;

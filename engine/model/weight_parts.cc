@@ -22,12 +22,18 @@ RowRange RowsOf(const ModelConfig& config, WeightSlot slot, FusedPart part) {
   const int64_t query = int64_t{config.num_heads} * config.head_dim;
   const int64_t key = int64_t{config.num_kv_heads} * config.head_dim;
   switch (part) {
-    case FusedPart::kAll: return {0, ShapeOf(config, slot).out_features};
-    case FusedPart::kQuery: return {0, query};
-    case FusedPart::kKey: return {query, key};
-    case FusedPart::kValue: return {query + key, key};
-    case FusedPart::kGate: return {0, config.ffn_dim};
-    case FusedPart::kUp: return {config.ffn_dim, config.ffn_dim};
+    case FusedPart::kAll:
+      return {0, ShapeOf(config, slot).out_features};
+    case FusedPart::kQuery:
+      return {0, query};
+    case FusedPart::kKey:
+      return {query, key};
+    case FusedPart::kValue:
+      return {query + key, key};
+    case FusedPart::kGate:
+      return {0, config.ffn_dim};
+    case FusedPart::kUp:
+      return {config.ffn_dim, config.ffn_dim};
   }
   return {0, 0};
 }
@@ -82,7 +88,9 @@ void AppendParts(const Architecture& architecture, const ModelConfig& config, co
   }
 }
 
-std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
 
 }  // namespace
 

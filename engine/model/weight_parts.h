@@ -15,7 +15,7 @@ namespace dunlin::engine {
 
 struct WeightPart {
   WeightSlot slot;
-  int32_t layer;               // 0 where the slot is not per layer
+  int32_t layer;  // 0 where the slot is not per layer
   bool is_bias;
   ShardAxis axis;
   bool transposed;             // the tensor is [in_features, out_features]
@@ -23,7 +23,7 @@ struct WeightPart {
   std::vector<int64_t> shape;  // that it must have: [rows, columns], or [rows] for norms and biases
   int64_t row_begin;           // in the slot's matrix or vector
   int64_t num_rows;
-  int64_t scaled_rows;         // the first rows are multiplied by `scale`; 0 for none
+  int64_t scaled_rows;  // the first rows are multiplied by `scale`; 0 for none
   float scale;
 
   bool is_vector() const { return is_bias || IsNorm(slot); }

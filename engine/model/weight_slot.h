@@ -8,7 +8,16 @@
 namespace dunlin::engine {
 
 enum class WeightSlot : uint8_t {
-  kEmbedding, kPositions, kAttentionNorm, kQkv, kAttentionOut, kMlpNorm, kMlpUp, kMlpDown, kFinalNorm, kHead,
+  kEmbedding,
+  kPositions,
+  kAttentionNorm,
+  kQkv,
+  kAttentionOut,
+  kMlpNorm,
+  kMlpUp,
+  kMlpDown,
+  kFinalNorm,
+  kHead,
 };
 
 constexpr bool IsNorm(WeightSlot slot) {
@@ -30,14 +39,19 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
   switch (slot) {
     case WeightSlot::kAttentionNorm:
     case WeightSlot::kMlpNorm:
-    case WeightSlot::kFinalNorm: return config.norm_bias;
-    case WeightSlot::kQkv: return config.qkv_bias;
-    case WeightSlot::kAttentionOut: return config.out_bias;
+    case WeightSlot::kFinalNorm:
+      return config.norm_bias;
+    case WeightSlot::kQkv:
+      return config.qkv_bias;
+    case WeightSlot::kAttentionOut:
+      return config.out_bias;
     case WeightSlot::kMlpUp:
-    case WeightSlot::kMlpDown: return config.mlp_bias;
+    case WeightSlot::kMlpDown:
+      return config.mlp_bias;
     case WeightSlot::kEmbedding:
     case WeightSlot::kPositions:
-    case WeightSlot::kHead: return false;
+    case WeightSlot::kHead:
+      return false;
   }
   return false;
 }
@@ -50,15 +64,22 @@ struct SlotShape {
 constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
   switch (slot) {
     case WeightSlot::kEmbedding:
-    case WeightSlot::kHead: return {config.vocab_size, config.hidden_dim};
-    case WeightSlot::kPositions: return {config.max_context, config.hidden_dim};
-    case WeightSlot::kQkv: return {config.qkv_features(), config.hidden_dim};
-    case WeightSlot::kAttentionOut: return {config.hidden_dim, int64_t{config.num_heads} * config.head_dim};
-    case WeightSlot::kMlpUp: return {config.up_features(), config.hidden_dim};
-    case WeightSlot::kMlpDown: return {config.hidden_dim, config.ffn_dim};
+    case WeightSlot::kHead:
+      return {config.vocab_size, config.hidden_dim};
+    case WeightSlot::kPositions:
+      return {config.max_context, config.hidden_dim};
+    case WeightSlot::kQkv:
+      return {config.qkv_features(), config.hidden_dim};
+    case WeightSlot::kAttentionOut:
+      return {config.hidden_dim, int64_t{config.num_heads} * config.head_dim};
+    case WeightSlot::kMlpUp:
+      return {config.up_features(), config.hidden_dim};
+    case WeightSlot::kMlpDown:
+      return {config.hidden_dim, config.ffn_dim};
     case WeightSlot::kAttentionNorm:
     case WeightSlot::kMlpNorm:
-    case WeightSlot::kFinalNorm: return {config.hidden_dim, 1};
+    case WeightSlot::kFinalNorm:
+      return {config.hidden_dim, 1};
   }
   return {0, 0};
 }

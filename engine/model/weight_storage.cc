@@ -8,7 +8,7 @@ namespace {
 using enum WeightSlot;
 
 constexpr uint64_t kAlignment = 64;  // a cache line, and what PackedWeight asks for
-constexpr WeightSlot kSlots[] = {kEmbedding, kPositions, kAttentionNorm, kQkv,  kAttentionOut,
+constexpr WeightSlot kSlots[] = {kEmbedding, kPositions, kAttentionNorm, kQkv,       kAttentionOut,
                                  kMlpNorm,   kMlpUp,     kMlpDown,       kFinalNorm, kHead};
 
 // Calls visit(slot, layer) for every slot that exists, in the order in which they lie in memory.
@@ -36,8 +36,7 @@ void ForEachVector(const ModelConfig& config, Visit visit) {
 uint64_t SlotBytes(const ModelConfig& config, WeightSlot slot, kernels::Precision precision,
                    const kernels::DeviceOps& ops) {
   const SlotShape shape = ShapeOf(config, slot);
-  const size_t bytes =
-      ops.packed_weight_bytes(StoredPrecision(slot, precision), shape.out_features, shape.in_features);
+  const size_t bytes = ops.packed_weight_bytes(StoredPrecision(slot, precision), shape.out_features, shape.in_features);
   return CheckedU64(bytes).AlignedUp(kAlignment).value();
 }
 
@@ -95,16 +94,24 @@ void PlaceWeights(const ModelConfig& config, kernels::Precision precision, const
 kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer) {
   const auto layer_at = [&]() -> LayerWeights& { return weights->layers[static_cast<size_t>(layer)]; };
   switch (slot) {
-    case kEmbedding: return &weights->embedding;
-    case kPositions: return &weights->positions;
-    case kHead: return &weights->head;
-    case kQkv: return &layer_at().qkv.weight;
-    case kAttentionOut: return &layer_at().attention_out.weight;
-    case kMlpUp: return &layer_at().mlp_up.weight;
-    case kMlpDown: return &layer_at().mlp_down.weight;
+    case kEmbedding:
+      return &weights->embedding;
+    case kPositions:
+      return &weights->positions;
+    case kHead:
+      return &weights->head;
+    case kQkv:
+      return &layer_at().qkv.weight;
+    case kAttentionOut:
+      return &layer_at().attention_out.weight;
+    case kMlpUp:
+      return &layer_at().mlp_up.weight;
+    case kMlpDown:
+      return &layer_at().mlp_down.weight;
     case kAttentionNorm:
     case kMlpNorm:
-    case kFinalNorm: break;
+    case kFinalNorm:
+      break;
   }
   return nullptr;
 }
@@ -113,16 +120,24 @@ const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer
   const auto layer_at = [&]() -> LayerWeights& { return weights->layers[static_cast<size_t>(layer)]; };
   const auto part = [&](NormWeights& norm) { return is_bias ? &norm.bias : &norm.weight; };
   switch (slot) {
-    case kAttentionNorm: return part(layer_at().attention_norm);
-    case kMlpNorm: return part(layer_at().mlp_norm);
-    case kFinalNorm: return part(weights->final_norm);
-    case kQkv: return &layer_at().qkv.bias;
-    case kAttentionOut: return &layer_at().attention_out.bias;
-    case kMlpUp: return &layer_at().mlp_up.bias;
-    case kMlpDown: return &layer_at().mlp_down.bias;
+    case kAttentionNorm:
+      return part(layer_at().attention_norm);
+    case kMlpNorm:
+      return part(layer_at().mlp_norm);
+    case kFinalNorm:
+      return part(weights->final_norm);
+    case kQkv:
+      return &layer_at().qkv.bias;
+    case kAttentionOut:
+      return &layer_at().attention_out.bias;
+    case kMlpUp:
+      return &layer_at().mlp_up.bias;
+    case kMlpDown:
+      return &layer_at().mlp_down.bias;
     case kEmbedding:
     case kPositions:
-    case kHead: break;
+    case kHead:
+      break;
   }
   return nullptr;
 }

@@ -41,9 +41,8 @@ absl::Status ResolveTying(const Architecture& architecture, const std::string& p
   if (!config->tied_embeddings) return absl::OkStatus();
   const TensorInfo* head = source.Find(HeadName(architecture));
   if (head == nullptr) return absl::OkStatus();
-  const auto embedding_part = std::find_if(parts->begin(), parts->end(), [](const WeightPart& part) {
-    return part.slot == WeightSlot::kEmbedding;
-  });
+  const auto embedding_part = std::find_if(parts->begin(), parts->end(),
+                                           [](const WeightPart& part) { return part.slot == WeightSlot::kEmbedding; });
   const TensorInfo* embedding = source.Find(embedding_part->tensor);
   if (embedding == nullptr) {
     embedding_part->tensor = head->name;

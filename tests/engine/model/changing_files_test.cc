@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -16,6 +18,7 @@ namespace dunlin::engine {
 namespace {
 
 using ::testing::HasSubstr;
+namespace fs = std::filesystem;
 
 absl::StatusOr<std::unique_ptr<Model>> Load(const TempDirectory& temp, kernels::Device* device) {
   return Model::Load({.path = temp.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device);
@@ -64,6 +67,8 @@ TEST(ChangingFiles, ChangesDuringTheLoadAreDataLossAtEveryStep) {
     for (int pack = 0; pack < 2 + 2 * 7; ++pack) {
       const TempDirectory temp;
       WriteModel(temp, kLlamaConfig, LlamaTensors());
+      // Older than the clock tick in which it will be changed.
+      fs::last_write_time(temp.File("model.safetensors"), fs::file_time_type::clock::now() - std::chrono::hours(1));
       Meddling meddling{.file = temp.File("model.safetensors"), .pack = pack, .size = size};
       PlainDeviceState state{.on_pack = &Meddle, .on_pack_argument = &meddling};
       const auto device = MakePlainDevice(&state);
@@ -86,7 +91,8 @@ TEST(ChangingFiles, NothingRefersToTheFilesAfterTheLoad) {
   EXPECT_EQ(ElementOf((*model)->weights(Precision::kFp32).head, 8, 5), ValueOf("lm_head.weight", 53));
 }
 
-// A writer that cuts and restores the file all the time: every load ends, either way, and a model that did load is whole.
+// A writer that cuts and restores the file all the time: every load ends, either way, and a model that did load is
+// whole.
 TEST(ChangingFiles, ConcurrentTruncationNeverCrashes) {
   const TempDirectory temp;
   WriteModel(temp, kLlamaConfig, LlamaTensors());

@@ -63,7 +63,9 @@ std::vector<BadDirectory> BadDirectories() {
   const auto index_names = [](const std::string& shard) {
     return [shard](const TempDirectory& temp) { temp.Write(kIndex, Index(shard)); };
   };
-  const auto remove = [](const char* name) { return [name](const TempDirectory& temp) { fs::remove(temp.File(name)); }; };
+  const auto remove = [](const char* name) {
+    return [name](const TempDirectory& temp) { fs::remove(temp.File(name)); };
+  };
   const auto write = [](const char* name, const std::string& bytes) {
     return [name, bytes](const TempDirectory& temp) { temp.Write(name, bytes); };
   };
@@ -116,7 +118,8 @@ std::vector<BadDirectory> BadDirectories() {
       {"index empty", write(kIndex, R"({"weight_map": {}})"), kInvalidArgument, "weight_map is missing or empty"},
       {"index list", write(kIndex, R"({"weight_map": []})"), kInvalidArgument, "weight_map is []; must be an object"},
       {"index broken", write(kIndex, R"({"weight_map")"), kInvalidArgument, "index.json: not valid JSON"},
-      {"index twice", write(kIndex, R"({"weight_map": {"a": "b", "a": "c"}})"), kInvalidArgument, "key 'a' appears twice"},
+      {"index twice", write(kIndex, R"({"weight_map": {"a": "b", "a": "c"}})"), kInvalidArgument,
+       "key 'a' appears twice"},
       {"shard links out", [](const TempDirectory& temp) { ReplaceByLink(temp, kShard1, "/etc/passwd"); },
        kInvalidArgument, "model-00001-of-00002.safetensors: a symbolic link that leaves the model directory"},
       {"shard links to a device", [](const TempDirectory& temp) { ReplaceByLink(temp, kShard1, "/dev/zero"); },
@@ -136,11 +139,14 @@ std::vector<BadDirectory> BadDirectories() {
       {"header length 0", write(kShard1, std::string(8, '\0')), kInvalidArgument, "does not start with '{'"},
       {"header length 2^63", write(kShard1, std::string(7, '\0') + "\x80{}"), kInvalidArgument,
        "header length is 9223372036854775808 bytes; limit is 16777216"},
-      {"header length 2^64 - 1", write(kShard1, std::string(8, '\xFF') + "{}"), kInvalidArgument, "header length is 1844"},
+      {"header length 2^64 - 1", write(kShard1, std::string(8, '\xFF') + "{}"), kInvalidArgument,
+       "header length is 1844"},
       {"header longer than the file", write(kShard1, std::string("\x03\0\0\0\0\0\0\0{}", 10)), kInvalidArgument,
        "header length is 3 bytes; the file has 10: it is cut short"},
       {"a tensor in two shards",
-       [](const TempDirectory& temp) { fs::copy_file(temp.File(kShard1), temp.File(kShard2), fs::copy_options::overwrite_existing); },
+       [](const TempDirectory& temp) {
+         fs::copy_file(temp.File(kShard1), temp.File(kShard2), fs::copy_options::overwrite_existing);
+       },
        kInvalidArgument, "is in model-00001-of-00002.safetensors and in model-00002-of-00002.safetensors"},
       {"a missing tensor",
        [](const TempDirectory& temp) {
@@ -165,11 +171,13 @@ std::vector<BadDirectory> BadDirectories() {
          temp.Write("model.safetensors", SafetensorsBytes(tensors));
        },
        kInvalidArgument, "'transformer.h.0.ln_1.weight' has shape [6, 1]; config.json makes it [6]"},
-      {"8-bit weights", [](const TempDirectory& temp) {
+      {"8-bit weights",
+       [](const TempDirectory& temp) {
          temp.Write("model.safetensors", SafetensorsBytes(Gpt2Tensors("transformer.", "F8_E4M3")));
        },
        kInvalidArgument, "has dtype F8_E4M3; weights are loaded from F32, F16 and BF16"},
-      {"double weights", [](const TempDirectory& temp) {
+      {"double weights",
+       [](const TempDirectory& temp) {
          temp.Write("model.safetensors", SafetensorsBytes(Gpt2Tensors("transformer.", "F64")));
        },
        kInvalidArgument, "has dtype F64"},

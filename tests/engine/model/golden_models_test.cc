@@ -32,10 +32,11 @@ TEST(GoldenModels, LoadOnTheCpuInEveryPrecision) {
   const std::vector<std::string> paths = GoldenDirectories();
   if (paths.empty()) GTEST_SKIP() << "tests/golden/models is not there";
   for (const std::string& path : paths) {
-    const auto model = Model::Load({.path = path,
-                                    .random_shape = "",
-                                    .precisions = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8}},
-                                   device.get());
+    const auto model =
+        Model::Load({.path = path,
+                     .random_shape = "",
+                     .precisions = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8}},
+                    device.get());
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_TRUE((*model)->warnings().empty()) << path << ": " << (*model)->warnings().front();
     EXPECT_FALSE((*model)->config().eos_token_ids.empty() && path.find("nanogpt") == std::string::npos) << path;

@@ -20,7 +20,8 @@ using ::testing::IsEmpty;
 class ModelTest : public ::testing::Test {
  protected:
   std::unique_ptr<Model> LoadOrDie(std::vector<Precision> precisions = {Precision::kFp32}) {
-    auto model = Model::Load({.path = temp_.path(), .random_shape = "", .precisions = std::move(precisions)}, device_.get());
+    auto model =
+        Model::Load({.path = temp_.path(), .random_shape = "", .precisions = std::move(precisions)}, device_.get());
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
   }
@@ -33,7 +34,8 @@ class ModelTest : public ::testing::Test {
     for (int64_t n = 0; n < num_rows; ++n) {
       for (int64_t k = 0; k < weight.in_features; ++k) {
         const int64_t index = transposed ? k * num_rows + n : n * weight.in_features + k;
-        ASSERT_EQ(ElementOf(weight, row_begin + n, k), ValueOf(tensor, index)) << tensor << " [" << n << ", " << k << "]";
+        ASSERT_EQ(ElementOf(weight, row_begin + n, k), ValueOf(tensor, index))
+            << tensor << " [" << n << ", " << k << "]";
       }
     }
   }
@@ -137,7 +139,8 @@ TEST_F(ModelTest, ScaleByInverseLayerIsFoldedIntoTheQueries) {
       const float scale = row < 6 ? 0.5F : 1.0F;
       EXPECT_EQ(weights.layers[1].qkv.bias[row], ValueOf("h.1.attn.c_attn.bias", row) * scale);
       for (int64_t k = 0; k < 6; ++k) {
-        EXPECT_EQ(ElementOf(weights.layers[1].qkv.weight, row, k), ValueOf("h.1.attn.c_attn.weight", k * 18 + row) * scale);
+        EXPECT_EQ(ElementOf(weights.layers[1].qkv.weight, row, k),
+                  ValueOf("h.1.attn.c_attn.weight", k * 18 + row) * scale);
       }
     }
   }
@@ -193,7 +196,8 @@ TEST_F(ModelTest, SourcesThatMakeNoSenseAreRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };
   refuse({.path = temp_.path(), .random_shape = "", .precisions = {}}, "precisions is empty");
-  refuse({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kBf16, Precision::kBf16}}, "'bf16' twice");
+  refuse({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kBf16, Precision::kBf16}},
+         "'bf16' twice");
   refuse({.path = "", .random_shape = "", .precisions = {Precision::kBf16}}, "needs a path or a random shape");
   refuse({.path = "", .random_shape = "gpt5", .precisions = {Precision::kBf16}}, "known: gpt2-124m, gpt2-xl, llama-1b");
 }

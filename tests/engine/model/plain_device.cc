@@ -11,7 +11,9 @@ namespace {
 using kernels::DeviceContext;
 using kernels::KernelStatus;
 
-PlainDeviceState* State(DeviceContext* context) { return reinterpret_cast<PlainDeviceState*>(context); }
+PlainDeviceState* State(DeviceContext* context) {
+  return reinterpret_cast<PlainDeviceState*>(context);
+}
 
 void* Allocate(DeviceContext* context, size_t bytes) {
   PlainDeviceState* state = State(context);

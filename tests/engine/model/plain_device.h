@@ -13,7 +13,7 @@ namespace dunlin::engine {
 struct PlainDeviceState {
   size_t bytes_limit = SIZE_MAX;  // allocate returns null beyond
   size_t bytes_held = 0;
-  int packs_until_failure = -1;   // pack_weight fails when it reaches 0
+  int packs_until_failure = -1;  // pack_weight fails when it reaches 0
   int num_packs = 0;
   void (*on_pack)(void*) = nullptr;  // called before each pack
   void* on_pack_argument = nullptr;

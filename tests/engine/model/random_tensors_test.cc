@@ -81,7 +81,7 @@ TEST(RandomTensors, LookNormal) {
     if (std::abs(value) > 2.0) ++beyond_two;
   }
   const auto count = static_cast<double>(values.size());
-  EXPECT_NEAR(sum / count, 0.0, 0.01);          // standard error 0.002
+  EXPECT_NEAR(sum / count, 0.0, 0.01);  // standard error 0.002
   EXPECT_NEAR(squares / count, 1.0, 0.02);
   EXPECT_NEAR(neighbours / count, 0.0, 0.01);
   EXPECT_NEAR(beyond_two / count, 0.0455, 0.006);  // a normal's tail

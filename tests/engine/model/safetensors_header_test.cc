@@ -17,9 +17,9 @@ std::string Entry(const std::string& name, const std::string& dtype, const std::
 }
 
 TEST(SafetensorsHeader, ReadsTensorsSortedByName) {
-  const std::string header = absl::StrCat("{", Entry("b", "F32", "2,3", "0,24"), ",", R"("__metadata__":{"k":"v"},)",
-                                          Entry("a", "BF16", "", "24,26"), ",", Entry("empty", "F16", "0,4", "26,26"),
-                                          "}   ");
+  const std::string header =
+      absl::StrCat("{", Entry("b", "F32", "2,3", "0,24"), ",", R"("__metadata__":{"k":"v"},)",
+                   Entry("a", "BF16", "", "24,26"), ",", Entry("empty", "F16", "0,4", "26,26"), "}   ");
   const auto tensors = ParseSafetensorsHeader(header, 26);
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   ASSERT_EQ(tensors->size(), 3U);

@@ -13,7 +13,9 @@ namespace dunlin::engine {
 namespace {
 
 constexpr int kMutations = 20'000;
-constexpr char kInteresting[] = "{}[]\",:0123456789-.eE\\ \0\xFF" "aF";
+constexpr char kInteresting[] =
+    "{}[]\",:0123456789-.eE\\ \0\xFF"
+    "aF";
 
 void ExpectTiles(std::vector<TensorInfo> tensors, uint64_t data_bytes) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
@@ -31,11 +33,21 @@ void ExpectTiles(std::vector<TensorInfo> tensors, uint64_t data_bytes) {
 void Mutate(std::mt19937_64& random, std::string* text) {
   const size_t at = random() % text->size();
   switch (random() % 5) {
-    case 0: (*text)[at] = static_cast<char>(random()); break;
-    case 1: (*text)[at] = kInteresting[random() % (sizeof(kInteresting) - 1)]; break;
-    case 2: text->erase(at, 1 + random() % 8); break;
-    case 3: text->insert(at, text->substr(random() % text->size(), random() % 40)); break;
-    case 4: text->resize(at); break;
+    case 0:
+      (*text)[at] = static_cast<char>(random());
+      break;
+    case 1:
+      (*text)[at] = kInteresting[random() % (sizeof(kInteresting) - 1)];
+      break;
+    case 2:
+      text->erase(at, 1 + random() % 8);
+      break;
+    case 3:
+      text->insert(at, text->substr(random() % text->size(), random() % 40));
+      break;
+    case 4:
+      text->resize(at);
+      break;
   }
   if (text->empty()) *text = "{";
 }

@@ -17,7 +17,8 @@ class WeightTyingTest : public ::testing::Test {
  protected:
   std::unique_ptr<Model> LoadOrDie(const std::string& config, const std::vector<TestTensor>& tensors) {
     WriteModel(temp_, config, tensors);
-    auto model = Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
+    auto model =
+        Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
   }
