@@ -5,7 +5,7 @@ set -euo pipefail
 
 binary=$1
 config=$2
-prompt=${DUNLIN_DEMO_PROMPT:-"The old man looked at the sea and"}
+prompt=${DUNLIN_DEMO_PROMPT:-"To install the package, you need to"}
 work=$(mktemp -d)
 server=
 

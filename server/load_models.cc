@@ -1,10 +1,10 @@
 #include "server/load_models.h"
 
+#include <spdlog/spdlog.h>
+
 #include <filesystem>
 #include <string>
 #include <utility>
-
-#include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/sampling_defaults.h"
@@ -18,7 +18,9 @@ absl::Status Named(const std::string& model_name, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("model \"", model_name, "\": ", status.message()));
 }
 
-double Seconds(engine::TimeNs from) { return static_cast<double>(MonotonicNs() - from) * 1e-9; }
+double Seconds(engine::TimeNs from) {
+  return static_cast<double>(MonotonicNs() - from) * 1e-9;
+}
 
 void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine::TimeNs start) {
   spdlog::info("model \"{}\": {} with {} parameters on {}, {:.2f} s", settings.name, model.config().architecture,
@@ -73,7 +75,8 @@ absl::Status LoadModel(const ModelSettings& settings, kernels::Device* device, S
   if (!tokenizer.ok()) return Named(settings.name, tokenizer.status());
   served->tokenizer = *std::move(tokenizer);
 
-  served->profiles = std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine);
+  served->profiles =
+      std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine);
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
   if (!settings.source.path.empty()) {
     auto defaults = engine::ReadSamplingDefaults(settings.source.path);

@@ -18,7 +18,8 @@ class RequestLog : public RequestObserver {
   void OnFinished(const RequestRecord& record) override;
 };
 
-// `text` with control characters, quotes and backslashes escaped and cut to `limit` bytes: what clients send must not forge log lines.
+// `text` with control characters, quotes and backslashes escaped and cut to `limit` bytes: what clients send must not
+// forge log lines.
 std::string LogSafe(const std::string& text, size_t limit);
 
 }  // namespace dunlin::server

@@ -1,9 +1,8 @@
 // The one binary: picks a command, runs it, ends with its status.
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <utility>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "server/commands/command.h"
 #include "server/version.h"
@@ -25,7 +24,8 @@ const CommandRow kCommands[] = {
      dunlin::server::SetUpServe},
     {"generate", "Stream a completion from a server",
      "Examples:\n  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
-     "  dunlin generate --address 127.0.0.1:50051 --model demo --attention-backend math --precision fp8 --json \"Hello\"",
+     "  dunlin generate --address 127.0.0.1:50051 --model demo --attention-backend math --precision fp8 --json "
+     "\"Hello\"",
      dunlin::server::SetUpGenerate},
     {"inspect", "Show what a model directory would load: sizes, and which profiles fit and why not",
      "Example:\n  dunlin inspect models/demo --json", dunlin::server::SetUpInspect},

@@ -12,18 +12,18 @@ namespace dunlin::server {
 
 struct RequestRecord {
   std::string request_id;
-  std::string model;                                  // as asked; may be unknown
-  std::optional<engine::ExecutionProfile> profile;    // none when it was refused before one was resolved
-  absl::Status status;                                // the terminal status of the call
-  std::string refusal_reason;                         // ErrorInfo.reason of a refusal ("QUEUE_FULL"), else empty
-  std::string finish_reason;                          // "stop", "length", "cancelled", "deadline", ... of output 0
+  std::string model;                                // as asked; may be unknown
+  std::optional<engine::ExecutionProfile> profile;  // none when it was refused before one was resolved
+  absl::Status status;                              // the terminal status of the call
+  std::string refusal_reason;                       // ErrorInfo.reason of a refusal ("QUEUE_FULL"), else empty
+  std::string finish_reason;                        // "stop", "length", "cancelled", "deadline", ... of output 0
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;
-  int32_t completion_tokens = 0;                      // over all outputs
+  int32_t completion_tokens = 0;  // over all outputs
   int32_t max_tokens = 0;
   int32_t num_outputs = 1;
   int32_t preemptions = 0;
-  engine::TimeNs arrival = 0;                         // monotonic; 0 when unknown
+  engine::TimeNs arrival = 0;  // monotonic; 0 when unknown
   engine::TimeNs first_scheduled = 0;
   engine::TimeNs first_token = 0;
   engine::TimeNs finished = 0;

@@ -19,8 +19,8 @@ struct ServedModel {
   std::unique_ptr<engine::Model> model;
   std::unique_ptr<engine::Tokenizer> tokenizer;  // null for random weights: token ids only
   std::unique_ptr<engine::ProfileTable> profiles;
-  engine::SamplingParams sampling_defaults;      // of generation_config.json
-  std::unique_ptr<engine::Engine> engine;        // declared last: stopped before what it uses goes
+  engine::SamplingParams sampling_defaults;  // of generation_config.json
+  std::unique_ptr<engine::Engine> engine;    // declared last: stopped before what it uses goes
 };
 
 class ModelRegistry {

@@ -8,6 +8,8 @@
 namespace dunlin::server {
 
 // "OK", "INVALID_ARGUMENT", ...; absl and gRPC number the codes alike.
-inline std::string StatusName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
+inline std::string StatusName(absl::StatusCode code) {
+  return absl::StatusCodeToString(code);
+}
 
 }  // namespace dunlin::server

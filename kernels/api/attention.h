@@ -22,9 +22,12 @@ inline constexpr AttentionBackend kAutoOrder[kNumAttentionBackends] = {
 
 constexpr const char* Name(AttentionBackend backend) {
   switch (backend) {
-    case AttentionBackend::kMath: return "math";
-    case AttentionBackend::kFlash: return "flash";
-    case AttentionBackend::kEfficient: return "efficient";
+    case AttentionBackend::kMath:
+      return "math";
+    case AttentionBackend::kFlash:
+      return "flash";
+    case AttentionBackend::kEfficient:
+      return "efficient";
   }
   return "?";
 }
@@ -54,20 +57,20 @@ struct SequenceSpan {
 // Attention of a batch of sequences whose keys and values lie in KV pages (prefill and decode alike).
 struct PagedAttentionParams {
   AttentionBackend backend;
-  const float* query;          // [num_tokens, num_heads, head_dim], rows query_stride floats apart; rotary applied
-  int64_t query_stride;        // floats, >= num_heads * head_dim
-  float* out;                  // [num_tokens, num_heads, head_dim], rows contiguous; must not alias query
-  const void* kv_pool;         // page 0
+  const float* query;    // [num_tokens, num_heads, head_dim], rows query_stride floats apart; rotary applied
+  int64_t query_stride;  // floats, >= num_heads * head_dim
+  float* out;            // [num_tokens, num_heads, head_dim], rows contiguous; must not alias query
+  const void* kv_pool;   // page 0
   KvLayout layout;
-  int32_t layer;               // 0 <= layer < layout.shape.num_layers
-  int32_t num_heads;           // a multiple of layout.shape.num_kv_heads
-  const int32_t* page_table;   // [rows, page_table_stride] page ids; entries past a sequence's last page are not read
-  int64_t page_table_stride;   // entries
+  int32_t layer;              // 0 <= layer < layout.shape.num_layers
+  int32_t num_heads;          // a multiple of layout.shape.num_kv_heads
+  const int32_t* page_table;  // [rows, page_table_stride] page ids; entries past a sequence's last page are not read
+  int64_t page_table_stride;  // entries
   const SequenceSpan* sequences;
-  int32_t num_sequences;       // >= 0
-  float scale;                 // usually 1 / sqrt(head_dim)
-  void* workspace;             // 64-byte aligned
-  size_t workspace_bytes;      // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
+  int32_t num_sequences;   // >= 0
+  float scale;             // usually 1 / sqrt(head_dim)
+  void* workspace;         // 64-byte aligned
+  size_t workspace_bytes;  // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
 };
 
 // The largest call a workspace must serve.
@@ -80,22 +83,22 @@ struct PagedAttentionPlan {
 // Attention on dense tensors, the form of the benches and of the reference tests. K and V are packed on the way in.
 struct DenseAttentionParams {
   AttentionBackend backend;
-  DType dtype;            // of q, k, v, out: kF32, kF16 or kBF16
-  const void* q;          // [batch, num_heads, q_len, head_dim], contiguous
-  const void* k;          // [batch, num_kv_heads, kv_len, head_dim], contiguous
-  const void* v;          // as k
-  void* out;              // as q
-  int32_t batch;          // >= 0
-  int32_t num_heads;      // a multiple of num_kv_heads
+  DType dtype;        // of q, k, v, out: kF32, kF16 or kBF16
+  const void* q;      // [batch, num_heads, q_len, head_dim], contiguous
+  const void* k;      // [batch, num_kv_heads, kv_len, head_dim], contiguous
+  const void* v;      // as k
+  void* out;          // as q
+  int32_t batch;      // >= 0
+  int32_t num_heads;  // a multiple of num_kv_heads
   int32_t num_kv_heads;
-  int32_t q_len;          // >= 0
-  int32_t kv_len;         // >= 0; 0 gives zeros
+  int32_t q_len;   // >= 0
+  int32_t kv_len;  // >= 0; 0 gives zeros
   int32_t head_dim;
   bool causal;
   CausalAlignment alignment;  // read only when causal
   float scale;
-  void* workspace;            // 64-byte aligned
-  size_t workspace_bytes;     // >= DeviceOps::dense_attention_workspace(params); MATH's holds all of S
+  void* workspace;         // 64-byte aligned
+  size_t workspace_bytes;  // >= DeviceOps::dense_attention_workspace(params); MATH's holds all of S
 };
 
 }  // namespace dunlin::kernels

@@ -18,7 +18,9 @@
 namespace dunlin::kernels {
 
 enum class DeviceKind : uint8_t { kCpu, kCuda };
-constexpr const char* Name(DeviceKind kind) { return kind == DeviceKind::kCpu ? "cpu" : "cuda"; }
+constexpr const char* Name(DeviceKind kind) {
+  return kind == DeviceKind::kCpu ? "cpu" : "cuda";
+}
 
 struct DeviceContext;  // private to each device
 
@@ -58,14 +60,14 @@ struct DeviceOps {
 
 // How a device is opened.
 struct DeviceOptions {
-  int num_threads = 0;       // compute threads, the caller's included; 0 takes what the process may use
-  std::string cpu_variant;   // "" takes the best that this processor has: AvailableCpuVariants()[0]
+  int num_threads = 0;      // compute threads, the caller's included; 0 takes what the process may use
+  std::string cpu_variant;  // "" takes the best that this processor has: AvailableCpuVariants()[0]
 };
 
 struct Device {
   const DeviceOps* ops = nullptr;
   DeviceContext* context = nullptr;
-  std::string description;   // "cpu (avx512, 2 threads)", for logs
+  std::string description;  // "cpu (avx512, 2 threads)", for logs
 
   Device() = default;
   Device(const Device&) = delete;

@@ -10,20 +10,27 @@ enum class DType : uint8_t { kF32, kF16, kBF16, kF8E4M3 };
 
 constexpr size_t SizeOf(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return 4;
+    case DType::kF32:
+      return 4;
     case DType::kF16:
-    case DType::kBF16: return 2;
-    case DType::kF8E4M3: return 1;
+    case DType::kBF16:
+      return 2;
+    case DType::kF8E4M3:
+      return 1;
   }
   return 0;
 }
 
 constexpr const char* Name(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "fp32";
-    case DType::kF16: return "fp16";
-    case DType::kBF16: return "bf16";
-    case DType::kF8E4M3: return "fp8_e4m3";
+    case DType::kF32:
+      return "fp32";
+    case DType::kF16:
+      return "fp16";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kF8E4M3:
+      return "fp8_e4m3";
   }
   return "?";
 }
@@ -35,10 +42,10 @@ inline constexpr int kNumPrecisions = 4;
 // One row per precision; the index is the enumerator. recipe is what a response reports ("" where there is no choice).
 struct PrecisionTraits {
   Precision precision;
-  const char* name;     // the word in configs, requests, metrics
-  DType weight_dtype;   // of PackedWeight
-  DType kv_dtype;       // of the KV pages this precision writes
-  const char* recipe;   // FP8 scaling recipe
+  const char* name;    // the word in configs, requests, metrics
+  DType weight_dtype;  // of PackedWeight
+  DType kv_dtype;      // of the KV pages this precision writes
+  const char* recipe;  // FP8 scaling recipe
 };
 inline constexpr PrecisionTraits kPrecisionTable[kNumPrecisions] = {
     {Precision::kFp32, "fp32", DType::kF32, DType::kF32, ""},
@@ -46,7 +53,11 @@ inline constexpr PrecisionTraits kPrecisionTable[kNumPrecisions] = {
     {Precision::kFp16, "fp16", DType::kF16, DType::kF16, ""},
     {Precision::kFp8, "fp8", DType::kF8E4M3, DType::kBF16, "per_token"},
 };
-constexpr const PrecisionTraits& Traits(Precision precision) { return kPrecisionTable[static_cast<int>(precision)]; }
-constexpr const char* Name(Precision precision) { return Traits(precision).name; }
+constexpr const PrecisionTraits& Traits(Precision precision) {
+  return kPrecisionTable[static_cast<int>(precision)];
+}
+constexpr const char* Name(Precision precision) {
+  return Traits(precision).name;
+}
 
 }  // namespace dunlin::kernels

@@ -10,7 +10,9 @@ namespace dunlin::kernels {
 
 inline constexpr float kE4M3Max = 448.0F;
 
-constexpr float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+constexpr float Bf16ToFloat(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 inline uint16_t FloatToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -33,7 +35,7 @@ inline uint16_t FloatToFp16(float value) {
   const uint32_t magnitude = bits & 0x7FFFFFFFU;
   if (magnitude > 0x7F800000U) return static_cast<uint16_t>(sign | 0x7E00U);
   if (magnitude >= 0x477FF000U) return static_cast<uint16_t>(sign | 0x7C00U);  // rounds to 65536 or more
-  if (magnitude < 0x38800000U) {  // below 2^-14: a multiple of 2^-24
+  if (magnitude < 0x38800000U) {                                               // below 2^-14: a multiple of 2^-24
     const float scaled = std::bit_cast<float>(magnitude) * 0x1p24F;
     return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(scaled)));
   }

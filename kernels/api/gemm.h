@@ -13,7 +13,7 @@ namespace dunlin::kernels {
 
 // A weight matrix [out_features, in_features] in device memory. One layout serves M = 1 and M = 2048, and row gather.
 struct PackedWeight {
-  void* data = nullptr;     // device memory of DeviceOps::packed_weight_bytes, 64-byte aligned; includes FP8 row scales
+  void* data = nullptr;  // device memory of DeviceOps::packed_weight_bytes, 64-byte aligned; includes FP8 row scales
   Precision precision = Precision::kFp32;
   int64_t out_features = 0;  // N
   int64_t in_features = 0;   // K
@@ -38,25 +38,25 @@ struct Activation {
   void* data = nullptr;  // DeviceOps::activation_bytes(precision, capacity_rows, columns), 64-byte aligned
   Precision precision = Precision::kFp32;
   int32_t capacity_rows = 0;
-  int32_t columns = 0;   // K
+  int32_t columns = 0;  // K
 };
 
 // out[m, n] = sum_k in[m, k] * weight[n, k] + bias[n] + residual[m, n].
 struct GemmParams {
-  const Activation* in;        // num_rows rows valid; precision and columns equal the weight's
+  const Activation* in;  // num_rows rows valid; precision and columns equal the weight's
   const PackedWeight* weight;
-  const float* bias;           // [N] or null
-  const float* residual;       // [num_rows, N], rows out_stride apart, or null; may be out itself
-  float* out;                  // [num_rows, N]
-  int64_t out_stride;          // floats, >= N
-  int32_t num_rows;            // >= 0
+  const float* bias;      // [N] or null
+  const float* residual;  // [num_rows, N], rows out_stride apart, or null; may be out itself
+  float* out;             // [num_rows, N]
+  int64_t out_stride;     // floats, >= N
+  int32_t num_rows;       // >= 0
 };
 
 // out[i, :] = weight[ids[i], :] in FP32 (FP8: dequantised), added to what is there when accumulate is set.
 struct GatherRowsParams {
   const PackedWeight* weight;
-  const int32_t* ids;     // [num_rows], 0 <= id < weight->out_features
-  float* out;             // [num_rows, K], contiguous
+  const int32_t* ids;  // [num_rows], 0 <= id < weight->out_features
+  float* out;          // [num_rows, K], contiguous
   int32_t num_rows;
   bool accumulate;
 };

@@ -1,9 +1,9 @@
 // Where a token's key and value lie inside a KV page. The scheduler sees page ids and counts; only kernels know bytes.
 //
 // A page holds `tokens_per_page` consecutive tokens of one sequence for every layer and KV head of a model, in
-// `page_bytes` bytes at pool + page_id * page_bytes. Inside a page: layer-major, then KV head, then K block and V block.
-// The order inside a K or V block belongs to the device and dtype (CPU: kernels/cpu/kv_block.h).
-// Unused slots may hold anything, NaN too: whoever writes the first token of a packed pair zeroes its partner.
+// `page_bytes` bytes at pool + page_id * page_bytes. Inside a page: layer-major, then KV head, then K block and V
+// block. The order inside a K or V block belongs to the device and dtype (CPU: kernels/cpu/kv_block.h). Unused slots
+// may hold anything, NaN too: whoever writes the first token of a packed pair zeroes its partner.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct KvShape {
 };
 
 struct KvLayout {
-  DType dtype;              // kF32, kF16 or kBF16
+  DType dtype;  // kF32, kF16 or kBF16
   KvShape shape;
   int32_t tokens_per_page;  // FP32 8, FP16 and BF16 16
   size_t block_bytes;       // one K or V block: one layer, one head, one page
@@ -29,7 +29,9 @@ struct KvLayout {
   size_t page_bytes;        // num_layers * layer_bytes, the same for every dtype
 };
 
-constexpr int32_t TokensPerPage(DType kv_dtype) { return kv_dtype == DType::kF32 ? 8 : 16; }
+constexpr int32_t TokensPerPage(DType kv_dtype) {
+  return kv_dtype == DType::kF32 ? 8 : 16;
+}
 
 constexpr KvLayout MakeKvLayout(DType kv_dtype, KvShape shape) {
   const size_t padded_dim = (static_cast<size_t>(shape.head_dim) + 1) / 2 * 2;

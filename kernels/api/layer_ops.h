@@ -18,19 +18,19 @@ enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu };
 // Source: Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4.
 struct NormParams {
   NormKind kind;
-  const float* in;        // [*, hidden_dim], contiguous rows
-  const int32_t* rows;    // [num_rows] input row of each output row, or null for 0, 1, 2, ...
-  const float* weight;    // [hidden_dim]
-  const float* bias;      // [hidden_dim] or null
-  float epsilon;          // > 0
-  Activation* out;        // columns == hidden_dim
-  int32_t num_rows;       // >= 0
+  const float* in;      // [*, hidden_dim], contiguous rows
+  const int32_t* rows;  // [num_rows] input row of each output row, or null for 0, 1, 2, ...
+  const float* weight;  // [hidden_dim]
+  const float* bias;    // [hidden_dim] or null
+  float epsilon;        // > 0
+  Activation* out;      // columns == hidden_dim
+  int32_t num_rows;     // >= 0
 };
 
 // Turns FP32 rows into a GEMM input: FP32/FP16 copy, BF16 round, FP8 quantise per row (scale = amax / 448).
 struct QuantizeParams {
-  const float* in;      // [num_rows, out->columns], rows in_stride apart
-  int64_t in_stride;    // floats
+  const float* in;    // [num_rows, out->columns], rows in_stride apart
+  int64_t in_stride;  // floats
   Activation* out;
   int32_t num_rows;
 };
@@ -39,7 +39,7 @@ struct QuantizeParams {
 struct ActivateParams {
   ActivationKind kind;
   bool gated;
-  const float* in;      // [num_rows, F] or [num_rows, 2 F] (gate first), contiguous
+  const float* in;  // [num_rows, F] or [num_rows, 2 F] (gate first), contiguous
   Activation* out;
   int32_t num_rows;
 };
@@ -51,16 +51,16 @@ struct RotaryTableParams {
   const int32_t* positions;  // [num_tokens]
   const float* inv_freq;     // [rotary_dim / 2]
   float attention_factor;
-  int32_t rotary_dim;        // even, <= head_dim
-  float* cos_sin;            // [num_tokens, rotary_dim]
+  int32_t rotary_dim;  // even, <= head_dim
+  float* cos_sin;      // [num_tokens, rotary_dim]
   int32_t num_tokens;
 };
 
 // Rotates Q (in place) and K of a fused projection, then writes K and V into the KV pages, rounded to the page dtype.
 // Rotation pairs element i with i + rotary_dim / 2 (the Hugging Face order).
 struct RotateAndStoreKvParams {
-  float* qkv;                 // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads
-  const float* cos_sin;       // [num_tokens, rotary_dim], or null for no rotation
+  float* qkv;            // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads
+  const float* cos_sin;  // [num_tokens, rotary_dim], or null for no rotation
   int32_t rotary_dim;
   int32_t num_heads;
   void* kv_pool;

@@ -1,9 +1,9 @@
 // A refused or failed call, as the client commands show it.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <grpcpp/support/status.h>
+
+#include <nlohmann/json.hpp>
 
 namespace dunlin::server {
 

@@ -1,9 +1,8 @@
 // The commands of the binary, one row each in main.cc. A command declares its options on a CLI11 subcommand and runs.
 #pragma once
 
-#include <functional>
-
 #include <CLI/CLI.hpp>
+#include <functional>
 
 namespace dunlin::server {
 

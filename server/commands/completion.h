@@ -1,10 +1,9 @@
 // A streamed completion put together again, and the object that `dunlin generate --json` prints.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "dunlin/v1/generation.pb.h"
 

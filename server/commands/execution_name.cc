@@ -20,7 +20,9 @@ std::string PrecisionWord(v1::Precision precision) {
   return Word(v1::Precision_Name(precision), sizeof("PRECISION_") - 1);
 }
 
-std::string DeviceWord(v1::Device device) { return Word(v1::Device_Name(device), sizeof("DEVICE_") - 1); }
+std::string DeviceWord(v1::Device device) {
+  return Word(v1::Device_Name(device), sizeof("DEVICE_") - 1);
+}
 
 nlohmann::ordered_json ExecutionJson(const v1::Execution& execution) {
   return {{"device", DeviceWord(execution.device())},

@@ -1,9 +1,8 @@
 // The words of an Execution, as every command prints them: "flash", "bf16", "cpu".
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "dunlin/v1/execution.pb.h"
 

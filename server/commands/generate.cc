@@ -1,10 +1,10 @@
+#include <grpcpp/create_channel.h>
+
 #include <chrono>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
-
-#include <grpcpp/create_channel.h>
 
 #include "absl/strings/str_format.h"
 #include "dunlin/v1/generation.grpc.pb.h"
@@ -46,8 +46,7 @@ int RunGenerate(const GenerateOptions& options) {
   }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  const auto channel =
-      grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+  const auto channel = grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
   const auto stub = v1::GenerationService::NewStub(channel);
   grpc::ClientContext context;
   if (options.timeout_ms > 0) {

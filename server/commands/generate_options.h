@@ -1,12 +1,11 @@
 // The options of `dunlin generate` and the request they make.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "dunlin/v1/generation.pb.h"
 

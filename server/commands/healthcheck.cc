@@ -1,9 +1,9 @@
+#include <grpcpp/create_channel.h>
+
 #include <chrono>
 #include <iostream>
 #include <memory>
 #include <string>
-
-#include <grpcpp/create_channel.h>
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/commands/client_error.h"

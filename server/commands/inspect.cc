@@ -1,14 +1,14 @@
 // `dunlin inspect DIR`: what would be loaded, from the headers alone, and which profiles this machine offers for it.
+#include "engine/model/inspect.h"
+
 #include <iostream>
 #include <memory>
-#include <string>
-
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "engine/model/inspect.h"
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
@@ -54,10 +54,14 @@ Json ProfilesJson(const engine::ModelConfig& config, const kernels::Device& cpu)
 
 Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu) {
   const engine::ModelConfig& config = summary.config;
-  Json json = {{"architecture", config.architecture},   {"parameters", summary.num_parameters},
-               {"layers", config.num_layers},           {"hidden_dim", config.hidden_dim},
-               {"heads", config.num_heads},             {"kv_heads", config.num_kv_heads},
-               {"head_dim", config.head_dim},           {"vocab_size", config.vocab_size},
+  Json json = {{"architecture", config.architecture},
+               {"parameters", summary.num_parameters},
+               {"layers", config.num_layers},
+               {"hidden_dim", config.hidden_dim},
+               {"heads", config.num_heads},
+               {"kv_heads", config.num_kv_heads},
+               {"head_dim", config.head_dim},
+               {"vocab_size", config.vocab_size},
                {"max_context_tokens", config.max_context}};
   for (const engine::Precision precision : kAll) {
     json["weights_bytes"][Name(precision)] = summary.weight_bytes[static_cast<size_t>(precision)];

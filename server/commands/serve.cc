@@ -1,4 +1,6 @@
 // `dunlin serve`: config, devices, models, ports, READY; then waits for a signal and drains.
+#include <spdlog/spdlog.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
@@ -6,8 +8,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <spdlog/spdlog.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

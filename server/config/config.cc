@@ -126,7 +126,8 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
     absl::StatusOr<ModelSettings> settings = ReadModel(document, document["models"][i], at);
     if (!settings.ok()) return settings.status();
     if (!names.insert(settings->name).second) {
-      return absl::InvalidArgumentError(absl::StrCat(at, ".name is \"", settings->name, "\"; limit is one model a name"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at, ".name is \"", settings->name, "\"; limit is one model a name"));
     }
     config.models.push_back(*std::move(settings));
   }

@@ -16,14 +16,14 @@ namespace dunlin::server {
 struct ModelSettings {
   std::string name;
   engine::ModelSource source;
-  std::string device;           // "auto", "cpu" or "cuda"
+  std::string device;  // "auto", "cpu" or "cuda"
   engine::EngineOptions engine;
 };
 
 struct Config {
   std::string grpc_address;
   std::string http_address;
-  std::string reflection;       // "auto", "on" or "off"
+  std::string reflection;  // "auto", "on" or "off"
   std::vector<ModelSettings> models;
   Limits limits;
   int32_t max_http_connections = 0;

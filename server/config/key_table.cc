@@ -77,6 +77,8 @@ constexpr ConfigKey kKeys[] = {
 
 }  // namespace
 
-ConfigKeyTable ConfigKeys() { return {kKeys, std::size(kKeys)}; }
+ConfigKeyTable ConfigKeys() {
+  return {kKeys, std::size(kKeys)};
+}
 
 }  // namespace dunlin::server

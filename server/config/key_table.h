@@ -16,7 +16,7 @@ struct ConfigKey {
   const char* default_json;  // null: the key must be given
   int64_t min;               // kInteger: inclusive; kString and kStringList: length in bytes or entries
   int64_t max;
-  const char* choices;       // allowed words of a string or of each list entry, separated by '|'; null: any
+  const char* choices;  // allowed words of a string or of each list entry, separated by '|'; null: any
   const char* description;
 };
 

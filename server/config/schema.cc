@@ -25,11 +25,20 @@ Json WordSchema(const ConfigKey& key) {
 Json KeySchema(const ConfigKey& key) {
   Json schema;
   switch (key.type) {
-    case KeyType::kString: schema = WordSchema(key); break;
-    case KeyType::kInteger: schema = {{"type", "integer"}, {"minimum", key.min}, {"maximum", key.max}}; break;
-    case KeyType::kBool: schema = {{"type", "boolean"}}; break;
+    case KeyType::kString:
+      schema = WordSchema(key);
+      break;
+    case KeyType::kInteger:
+      schema = {{"type", "integer"}, {"minimum", key.min}, {"maximum", key.max}};
+      break;
+    case KeyType::kBool:
+      schema = {{"type", "boolean"}};
+      break;
     case KeyType::kStringList:
-      schema = {{"type", "array"}, {"items", WordSchema(key)}, {"minItems", key.min}, {"maxItems", key.max},
+      schema = {{"type", "array"},
+                {"items", WordSchema(key)},
+                {"minItems", key.min},
+                {"maxItems", key.max},
                 {"uniqueItems", true}};
       break;
   }

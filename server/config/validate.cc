@@ -78,10 +78,14 @@ absl::Status CheckList(const ConfigKey& key, const std::string& path, const Json
 
 absl::Status CheckValue(const ConfigKey& key, const std::string& path, const Json& value) {
   switch (key.type) {
-    case KeyType::kString: return CheckWord(key, path, value);
-    case KeyType::kInteger: return CheckInteger(key, path, value);
-    case KeyType::kBool: return value.is_boolean() ? absl::OkStatus() : Fault(path, value, "true or false");
-    case KeyType::kStringList: return CheckList(key, path, value);
+    case KeyType::kString:
+      return CheckWord(key, path, value);
+    case KeyType::kInteger:
+      return CheckInteger(key, path, value);
+    case KeyType::kBool:
+      return value.is_boolean() ? absl::OkStatus() : Fault(path, value, "true or false");
+    case KeyType::kStringList:
+      return CheckList(key, path, value);
   }
   return absl::InternalError("key type");
 }
@@ -184,8 +188,8 @@ absl::Status ApplyOverride(const std::string& assignment, Json* document) {
     size_t index = 0;
     if (at->is_array()) {
       if (!absl::SimpleAtoi(name, &index) || index >= at->size()) {
-        return absl::InvalidArgumentError(absl::StrCat("--set ", path, ": ", name, " is not one of the ", at->size(),
-                                                       " entries (counted from 0)"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("--set ", path, ": ", name, " is not one of the ", at->size(), " entries (counted from 0)"));
       }
       at = &(*at)[index];
     } else if (at->is_object() || at->is_null()) {

@@ -1,10 +1,9 @@
 #include "server/http/http_server.h"
 
-#include <thread>
-#include <utility>
-
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -89,6 +88,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 
-const std::string& HttpServer::bound_address() const { return state_->bound_address; }
+const std::string& HttpServer::bound_address() const {
+  return state_->bound_address;
+}
 
 }  // namespace dunlin::server

@@ -20,7 +20,9 @@ int StatusForReadError(error_code error) {
   return error.category() == make_error_code(http::error::bad_method).category() ? 400 : 0;
 }
 
-std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
+std::string_view View(boost::beast::string_view text) {
+  return {text.data(), text.size()};
+}
 
 }  // namespace
 
@@ -29,7 +31,9 @@ HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources&
   ++*open_connections_;
 }
 
-HttpSession::~HttpSession() { --*open_connections_; }
+HttpSession::~HttpSession() {
+  --*open_connections_;
+}
 
 void HttpSession::Read() {
   parser_ = std::make_unique<http::request_parser<http::empty_body>>();
@@ -49,9 +53,10 @@ void HttpSession::OnRead(error_code error) {
   const auto& request = parser_->get();
   // A body would have to be read before the next request: no route takes one.
   const bool has_body = request.chunked() || parser_->content_length().value_or(0) > 0;
-  if (has_body) return Answer({413, "text/plain; charset=utf-8", "no body is taken\n"}, false, false, request.version());
-  Answer(Route(sources_, View(request.method_string()), View(request.target())),
-         request.method() == http::verb::head, request.keep_alive(), request.version());
+  if (has_body)
+    return Answer({413, "text/plain; charset=utf-8", "no body is taken\n"}, false, false, request.version());
+  Answer(Route(sources_, View(request.method_string()), View(request.target())), request.method() == http::verb::head,
+         request.keep_alive(), request.version());
 }
 
 void HttpSession::Answer(HttpReply reply, bool head_only, bool keep_alive, unsigned version) {

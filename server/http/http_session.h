@@ -1,12 +1,11 @@
 // One HTTP connection: reads a request, answers it, goes on while the client keeps the connection alive.
 #pragma once
 
-#include <memory>
-
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <memory>
 
 #include "server/http/routes.h"
 

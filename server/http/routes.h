@@ -15,9 +15,9 @@ struct HttpReply {
 
 // Where the answers come from. Called on the HTTP thread; none blocks.
 struct HttpSources {
-  std::function<std::string()> metrics;        // the Prometheus text format
-  std::function<std::string()> sick_reason;    // empty: every engine moves or is idle
-  std::function<std::string()> unready_reason; // empty: models are loaded and the server is not draining
+  std::function<std::string()> metrics;         // the Prometheus text format
+  std::function<std::string()> sick_reason;     // empty: every engine moves or is idle
+  std::function<std::string()> unready_reason;  // empty: models are loaded and the server is not draining
 };
 
 // The answer to one request. target may carry a query, which is ignored.

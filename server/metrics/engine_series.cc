@@ -5,7 +5,9 @@ namespace {
 
 using engine::EngineStats;
 
-double Count(uint64_t value) { return static_cast<double>(value); }
+double Count(uint64_t value) {
+  return static_cast<double>(value);
+}
 
 struct EngineRow {
   const char* name;
@@ -36,7 +38,8 @@ const EngineRow kRows[] = {
      [](const EngineStats& s) { return Count(s.prefix_hits); }},
     {"dunlin_kv_pages_used", "KV pages owned by sequences", kGauge,
      [](const EngineStats& s) { return double(s.pages_used); }},
-    {"dunlin_kv_pages_total", "KV pages of the pool", kGauge, [](const EngineStats& s) { return double(s.pages_total); }},
+    {"dunlin_kv_pages_total", "KV pages of the pool", kGauge,
+     [](const EngineStats& s) { return double(s.pages_total); }},
     {"dunlin_engine_steps_total", "Engine steps completed", kCounter,
      [](const EngineStats& s) { return Count(s.steps); }},
 };

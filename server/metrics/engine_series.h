@@ -1,10 +1,10 @@
 // The series that an engine counts itself, read at each scrape.
 #pragma once
 
+#include <prometheus/metric_family.h>
+
 #include <string>
 #include <vector>
-
-#include <prometheus/metric_family.h>
 
 #include "engine/engine.h"
 

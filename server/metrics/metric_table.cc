@@ -3,13 +3,15 @@
 namespace dunlin::server {
 namespace {
 
-constexpr double kLongSeconds[] = {0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
-constexpr double kFirstTokenSeconds[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1,
-                                         2.5,   5,     7.5,  10,   20,   40,   80,   160, 640,  2560};
+constexpr double kLongSeconds[] = {0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
+                                   30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
+constexpr double kFirstTokenSeconds[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
+                                         1,     2.5,   5,    7.5,  10,   20,   40,   80,  160,  640, 2560};
 // vLLM's edges start at 10 ms, where a small model's every interval would fall into one bucket: finer ones below.
-constexpr double kTokenSeconds[] = {0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.008, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
-                                    0.2,   0.3,   0.4,   0.5,   0.75,  1,     2.5,   5,    7.5,   10,   20,    40,  80};
-constexpr double kTokenCounts[] = {1,    2,    5,     10,    20,    50,     100,    200,    500,
+constexpr double kTokenSeconds[] = {0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.008, 0.01, 0.025,
+                                    0.05,  0.075, 0.1,   0.15,  0.2,   0.3,   0.4,   0.5,  0.75,
+                                    1,     2.5,   5,     7.5,   10,    20,    40,    80};
+constexpr double kTokenCounts[] = {1,    2,    5,    10,    20,    50,    100,    200,   500,
                                    1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000};
 constexpr double kOutputs[] = {1, 2, 5, 10, 20};
 constexpr double kStepTokens[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};

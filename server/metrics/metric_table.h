@@ -34,8 +34,8 @@ extern const MetricRow kIterationTokens;
 extern const MetricRow kRequestSuccess;  // also label finished_reason
 
 // Over all models.
-extern const MetricRow kRequests;        // labels attention_backend, precision, status
-extern const MetricRow kRefusals;        // label reason
-extern const MetricRow kBuildInfo;       // label version
+extern const MetricRow kRequests;   // labels attention_backend, precision, status
+extern const MetricRow kRefusals;   // label reason
+extern const MetricRow kBuildInfo;  // label version
 
 }  // namespace dunlin::server

@@ -5,7 +5,9 @@
 namespace dunlin::server {
 namespace {
 
-double Seconds(engine::TimeNs duration) { return static_cast<double>(duration) * 1e-9; }
+double Seconds(engine::TimeNs duration) {
+  return static_cast<double>(duration) * 1e-9;
+}
 
 prometheus::Histogram* AddHistogram(const MetricRow& row, const std::string& model_name,
                                     prometheus::Registry* registry) {
@@ -37,7 +39,9 @@ void ModelMetrics::OnStep(int32_t num_tokens, int32_t /*num_sequences*/, engine:
   iteration_tokens_->Observe(num_tokens);
 }
 
-void ModelMetrics::OnTokenInterval(engine::TimeNs interval) { token_interval_->Observe(Seconds(interval)); }
+void ModelMetrics::OnTokenInterval(engine::TimeNs interval) {
+  token_interval_->Observe(Seconds(interval));
+}
 
 void ModelMetrics::OnServed(const RequestRecord& record) {
   success_->Add({{"model_name", model_name_}, {"finished_reason", record.finish_reason}}).Increment();

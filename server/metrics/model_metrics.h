@@ -1,12 +1,12 @@
 // The series of one model that are counted as things happen.
 #pragma once
 
-#include <string>
-
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
+
+#include <string>
 
 #include "engine/engine.h"
 #include "server/request_record.h"

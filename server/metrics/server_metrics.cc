@@ -1,9 +1,9 @@
 #include "server/metrics/server_metrics.h"
 
-#include <iterator>
-
 #include <prometheus/gauge.h>
 #include <prometheus/text_serializer.h>
+
+#include <iterator>
 
 #include "server/metrics/engine_series.h"
 #include "server/metrics/metric_table.h"

@@ -12,16 +12,17 @@ namespace dunlin::style {
 namespace {
 
 struct Rule {
-  const char* files;     // paths it binds
-  const char* except;    // of these, the ones it does not; "" for none
-  const char* forbidden; // a line that matches breaks it
+  const char* files;      // paths it binds
+  const char* except;     // of these, the ones it does not; "" for none
+  const char* forbidden;  // a line that matches breaks it
   const char* why;
 };
 
 const Rule kRules[] = {
     {"^kernels/", "", R"(#include "(engine|server|dunlin/v1|tests)/)", "kernels include nothing above them"},
     {"^kernels/api/", "", R"(#include "kernels/(cpu|cuda)/)", "the contract does not know its implementations"},
-    {"^engine/", "", R"(#include "(server|dunlin/v1|google/rpc|grpc/|tests)/?)", "the engine knows no wire and no edge"},
+    {"^engine/", "", R"(#include "(server|dunlin/v1|google/rpc|grpc/|tests)/?)",
+     "the engine knows no wire and no edge"},
     {"^(engine|server)/", "", R"(#include "kernels/(cpu|cuda)/)", "only kernels/api is visible above kernels"},
     {"^(engine|kernels)/", "", R"(#include <(grpc|google/protobuf))", "gRPC and protobuf stay at the edge"},
     {"^(kernels|engine|server)/", "^kernels/cpu/.*avx", R"(immintrin|_mm(256|512)_|__m(128|256|512))",
@@ -59,7 +60,9 @@ TEST(Layers, SourcesKeepTheRules) {
   for (const Rule& rule : kRules) EXPECT_THAT(Violations(rule), testing::IsEmpty()) << rule.why;
 }
 
-TEST(Layers, ThreadsLiveInTheListedPlaces) { EXPECT_THAT(Violations(kThreadRule), testing::IsEmpty()) << kThreadRule.why; }
+TEST(Layers, ThreadsLiveInTheListedPlaces) {
+  EXPECT_THAT(Violations(kThreadRule), testing::IsEmpty()) << kThreadRule.why;
+}
 
 TEST(Layers, RulesFindWhatTheyForbid) {
   const Rule every_pragma{"^kernels/api/", "", "#pragma once", "each header has one"};

@@ -7,7 +7,7 @@
 namespace dunlin::style {
 
 struct SourceFile {
-  std::string path;                // relative to the repository root
+  std::string path;  // relative to the repository root
   std::vector<std::string> lines;
 };
 

@@ -91,8 +91,8 @@ CommandResult RunDunlin(const std::vector<std::string>& arguments, int limit_sec
 
 ServerProcess::ServerProcess(const std::string& config, const std::vector<std::string>& arguments)
     : log_path_(TempPath("_log")) {
-  std::vector<std::string> all = {"serve",  "--config", config, "--set", "listen.grpc=127.0.0.1:0",
-                                  "--set", "listen.http=127.0.0.1:0"};
+  std::vector<std::string> all = {
+      "serve", "--config", config, "--set", "listen.grpc=127.0.0.1:0", "--set", "listen.http=127.0.0.1:0"};
   all.insert(all.end(), arguments.begin(), arguments.end());
   const std::string ready_path = TempPath("_ready");
   pid_ = Spawn(all, ready_path, log_path_);
@@ -117,7 +117,9 @@ ServerProcess::~ServerProcess() {
   unlink(log_path_.c_str());
 }
 
-std::string ServerProcess::Log() const { return Slurp(log_path_); }
+std::string ServerProcess::Log() const {
+  return Slurp(log_path_);
+}
 
 void ServerProcess::Signal(int signal) const {
   if (pid_ > 0) kill(pid_, signal);

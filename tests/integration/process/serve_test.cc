@@ -5,11 +5,10 @@
 
 #include <chrono>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "tests/integration/process/child.h"
 
@@ -79,14 +78,15 @@ TEST_F(ServeTest, JsonHasTheFieldsThatScriptsRead) {
   EXPECT_EQ(json["logprobs"][0]["token_id"], json["token_ids"][0]);
   EXPECT_EQ(json["prompt_logprobs"].size(), json["finish"]["prompt_tokens"].get<size_t>() - 1);
   EXPECT_EQ(json["request_id"], "mine");
-  for (const char* key : {"reason", "prompt_tokens", "cached_tokens", "completion_tokens", "queue_ms", "ttft_ms", "total_ms"}) {
+  for (const char* key :
+       {"reason", "prompt_tokens", "cached_tokens", "completion_tokens", "queue_ms", "ttft_ms", "total_ms"}) {
     EXPECT_TRUE(json["finish"].contains(key)) << key;
   }
 }
 
 TEST_F(ServeTest, SameRequestSameBitsWhateverRunsBeside) {
-  const std::vector<std::string> arguments = {"--max-tokens", "24", "--seed", "11", "--logprobs", "1", "--ignore-eos",
-                                              "Once there was a king who"};
+  const std::vector<std::string> arguments = {"--max-tokens", "24", "--seed",       "11",
+                                              "--logprobs",   "1",  "--ignore-eos", "Once there was a king who"};
   const Json alone = GenerateJson(arguments);
   std::vector<std::thread> neighbours;
   for (int i = 0; i < 6; ++i) {
@@ -143,7 +143,8 @@ TEST_F(ServeTest, EveryCommandHasHelpWithAnExample) {
 
 TEST_F(ServeTest, HealthcheckKnowsEveryService) {
   EXPECT_EQ(RunDunlin({"healthcheck", "--address", server_->grpc()}).status, 0);
-  EXPECT_EQ(RunDunlin({"healthcheck", "--address", server_->grpc(), "--service", "dunlin.v1.GenerationService"}).status, 0);
+  EXPECT_EQ(RunDunlin({"healthcheck", "--address", server_->grpc(), "--service", "dunlin.v1.GenerationService"}).status,
+            0);
   EXPECT_EQ(RunDunlin({"healthcheck", "--address", server_->grpc(), "--service", "nope"}).status, 1);
   EXPECT_EQ(RunDunlin({"healthcheck", "--address", "127.0.0.1:1", "--timeout-ms", "500"}).status, 1);
 }
@@ -241,7 +242,8 @@ TEST(Serve, RefusesToStartWithAReason) {
   };
   for (const BadStart& start : starts) {
     std::vector<std::string> arguments = {"serve", "--config", kDemo, "--set", "listen.http=127.0.0.1:0"};
-    if (start.arguments[1].rfind("listen.grpc=", 0) != 0) arguments.insert(arguments.end(), {"--set", "listen.grpc=127.0.0.1:0"});
+    if (start.arguments[1].rfind("listen.grpc=", 0) != 0)
+      arguments.insert(arguments.end(), {"--set", "listen.grpc=127.0.0.1:0"});
     arguments.insert(arguments.end(), start.arguments.begin(), start.arguments.end());
     const CommandResult result = RunDunlin(arguments, 20);
     EXPECT_EQ(result.status, 1) << start.message;
@@ -254,7 +256,8 @@ TEST(Serve, ForcedVariantsServe) {
   ServerProcess server(kDemo, {"--set", "compute.cpu_variant=portable"});
   ASSERT_TRUE(server.ready()) << server.Log();
   EXPECT_THAT(server.Log(), HasSubstr("portable"));
-  EXPECT_EQ(RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--max-tokens", "3", "The"}).status, 0);
+  EXPECT_EQ(RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--max-tokens", "3", "The"}).status,
+            0);
 }
 
 TEST(Inspect, ListsProfilesWithReasons) {

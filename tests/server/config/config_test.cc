@@ -1,7 +1,8 @@
 // The loader against the key table: defaults, overrides, and each way a config can be wrong.
+#include "server/config/config.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "server/config/config.h"
 #include "server/config/key_table.h"
 #include "server/config/validate.h"
 

@@ -1,31 +1,31 @@
 // The HTTP port over real sockets: answers, refusals and bounds.
+#include "server/http/http_server.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
-
-#include "server/http/http_server.h"
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace dunlin::server {
 namespace {
 
+using boost::asio::ip::tcp;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using boost::asio::ip::tcp;
 
 class HttpServerTest : public ::testing::Test {
  protected:
   HttpServerTest() {
-    auto server = HttpServer::Start("127.0.0.1:0", 4, {[] { return std::string("metric 1\n"); },
-                                                       [this] { return sick_; }, [this] { return unready_; }});
+    auto server = HttpServer::Start(
+        "127.0.0.1:0", 4,
+        {[] { return std::string("metric 1\n"); }, [this] { return sick_; }, [this] { return unready_; }});
     server_ = *std::move(server);
   }
 
@@ -56,7 +56,7 @@ class HttpServerTest : public ::testing::Test {
     return Send("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   }
 
-  std::string sick_;     // set before a request, read while it runs
+  std::string sick_;  // set before a request, read while it runs
   std::string unready_;
   boost::asio::io_context io_;
   std::unique_ptr<HttpServer> server_;

@@ -1,6 +1,9 @@
 // The series: their names are a golden file, their values follow the records.
+#include "server/metrics/server_metrics.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
 
 #include <fstream>
 #include <regex>
@@ -9,9 +12,6 @@
 #include <string>
 
 #include "server/metrics/engine_series.h"
-#include "server/metrics/server_metrics.h"
-
-#include <prometheus/text_serializer.h>
 
 namespace dunlin::server {
 namespace {
