@@ -1,6 +1,6 @@
 // Where a row lies inside Activation::data. A row has room for floats whatever its element type is (bf16 and fp8 rows
-// are BF16 or floats, as the kernel table says), so an operation can work in place and round at the end. Rows are an odd
-// number of 64-byte lines apart, so that rows of a power-of-two width do not fall into the same cache sets. The gap
+// are BF16 or floats, as the kernel table says), so an operation can work in place and round at the end. Rows are an
+// odd number of 64-byte lines apart, so that rows of a power-of-two width do not fall into the same cache sets. The gap
 // after a row holds zeros up to the next multiple of 4 elements: K is padded to it. FP8: one FP32 scale per row follows
 // the rows.
 #pragma once

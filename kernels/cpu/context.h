@@ -20,7 +20,9 @@ struct DeviceContext {
         pool(num_threads),
         scratch_memory(cpu::kScratchBytes * static_cast<size_t>(pool.num_threads())) {}
 
-  std::byte* scratch(int worker) const { return scratch_memory.data() + cpu::kScratchBytes * static_cast<size_t>(worker); }
+  std::byte* scratch(int worker) const {
+    return scratch_memory.data() + cpu::kScratchBytes * static_cast<size_t>(worker);
+  }
 
   const CpuVariant variant;
   const cpu::KernelTable& kernels;

@@ -34,9 +34,8 @@ constexpr DeviceOps kCpuOps = {
     .synchronize = [](DeviceContext*) { return KernelStatus::kOk; },
     .packed_weight_bytes = cpu::PackedBytes,
     .pack_weight = cpu::PackWeight,
-    .activation_bytes = [](Precision precision, int32_t rows, int32_t columns) {
-      return cpu::ActivationBytes(precision, rows, columns);
-    },
+    .activation_bytes = [](Precision precision, int32_t rows,
+                           int32_t columns) { return cpu::ActivationBytes(precision, rows, columns); },
     .gemm = cpu::Gemm,
     .gather_rows = cpu::GatherRows,
     .norm = cpu::Norm,
@@ -76,7 +75,8 @@ const VariantRow* FindVariant(const std::string& asked, std::string* error) {
   for (const VariantRow& row : kVariants) {
     if (name != row.name) continue;
     if (row.available()) return &row;
-    *error = "this processor cannot run CPU variant \"" + name + "\"; the best it runs is \"" + available.front() + "\"";
+    *error =
+        "this processor cannot run CPU variant \"" + name + "\"; the best it runs is \"" + available.front() + "\"";
     return nullptr;
   }
   *error = "unknown CPU variant \"" + name + "\"; known are " + Known();
@@ -101,8 +101,8 @@ std::unique_ptr<Device> OpenCpu(const DeviceOptions& options, std::string* error
   device->ops = &kCpuOps;
   device->context = context.release();
   device->close = [](DeviceContext* opened) { delete opened; };
-  device->description = std::string("cpu (") + row->name + ", " + std::to_string(threads) +
-                        (threads == 1 ? " thread)" : " threads)");
+  device->description =
+      std::string("cpu (") + row->name + ", " + std::to_string(threads) + (threads == 1 ? " thread)" : " threads)");
   return device;
 }
 

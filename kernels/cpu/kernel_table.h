@@ -11,8 +11,8 @@
 
 namespace dunlin::kernels::cpu {
 
-inline constexpr int64_t kGemmRowsMax = 128;       // rows of one GemmBlock
-inline constexpr int64_t kGemmDepthBlock = 512;    // K that a decoded panel slice holds; a multiple of 4
+inline constexpr int64_t kGemmRowsMax = 128;     // rows of one GemmBlock
+inline constexpr int64_t kGemmDepthBlock = 512;  // K that a decoded panel slice holds; a multiple of 4
 
 // Scratch of one worker: partial sums [kGemmRowsMax][48], then a panel slice [kGemmDepthBlock][48] of floats.
 inline constexpr size_t kGemmSumBytes = static_cast<size_t>(kGemmRowsMax) * 48 * sizeof(float);
@@ -20,20 +20,20 @@ inline constexpr size_t kScratchBytes = kGemmSumBytes + static_cast<size_t>(kGem
 
 // A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
 struct GemmBlock {
-  const std::byte* activation;     // [rows], activation_stride bytes apart
+  const std::byte* activation;  // [rows], activation_stride bytes apart
   size_t activation_stride;
-  const float* activation_scale;   // [rows], FP8 only
-  const std::byte* panels;         // panel_bytes apart
+  const float* activation_scale;  // [rows], FP8 only
+  const std::byte* panels;        // panel_bytes apart
   size_t panel_bytes;
-  const float* weight_scale;       // [columns rounded up to 48], FP8 only
-  int64_t padded_depth;            // K as stored in a panel
-  const float* bias;               // [columns] or null
-  const float* residual;           // [rows], out_stride floats apart, or null; may be out
+  const float* weight_scale;  // [columns rounded up to 48], FP8 only
+  int64_t padded_depth;       // K as stored in a panel
+  const float* bias;          // [columns] or null
+  const float* residual;      // [rows], out_stride floats apart, or null; may be out
   float* out;
   int64_t out_stride;
-  int32_t rows;                    // 1 <= rows <= kGemmRowsMax
-  int32_t columns;                 // > 0; the last panel may be partial
-  std::byte* scratch;              // kScratchBytes, 64-byte aligned
+  int32_t rows;        // 1 <= rows <= kGemmRowsMax
+  int32_t columns;     // > 0; the last panel may be partial
+  std::byte* scratch;  // kScratchBytes, 64-byte aligned
 };
 
 struct NormMoments {

@@ -13,7 +13,9 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMapFrom = 2 * kHugePage;  // below this a huge page would mostly be waste
 
-constexpr size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr size_t RoundUp(size_t value, size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 // Maps one huge page more than asked and cuts both ends, so that the area starts on a huge page.
 void* MapHuge(size_t bytes) {

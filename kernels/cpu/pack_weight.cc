@@ -49,10 +49,14 @@ void ReadSlice(const PanelPart& part, int64_t first, int64_t count, float* float
 
 void ReadSlice(const PanelPart& part, int64_t first, int64_t count, float* floats) {
   switch (part.params->source_dtype) {
-    case DType::kF32: return ReadSlice<DType::kF32>(part, first, count, floats);
-    case DType::kF16: return ReadSlice<DType::kF16>(part, first, count, floats);
-    case DType::kBF16: return ReadSlice<DType::kBF16>(part, first, count, floats);
-    case DType::kF8E4M3: return;  // refused by Valid
+    case DType::kF32:
+      return ReadSlice<DType::kF32>(part, first, count, floats);
+    case DType::kF16:
+      return ReadSlice<DType::kF16>(part, first, count, floats);
+    case DType::kBF16:
+      return ReadSlice<DType::kBF16>(part, first, count, floats);
+    case DType::kF8E4M3:
+      return;  // refused by Valid
   }
 }
 
@@ -73,17 +77,28 @@ void RoundAndScatter(const KernelTable& kernels, const PanelPart& part, const Fp
   for (int64_t c = part.first_column; c < part.end_column; ++c) {
     const float* row = floats + c * kSlice;
     switch (part.params->weight->precision) {
-      case Precision::kFp32: break;
-      case Precision::kBf16: kernels.to_bf16(row, count, codes16 + c * kSlice); break;
-      case Precision::kFp16: kernels.to_fp16(row, count, codes16 + c * kSlice); break;
-      case Precision::kFp8: kernels.to_e4m3(row, scales[c].factor, count, codes8 + c * kSlice); break;
+      case Precision::kFp32:
+        break;
+      case Precision::kBf16:
+        kernels.to_bf16(row, count, codes16 + c * kSlice);
+        break;
+      case Precision::kFp16:
+        kernels.to_fp16(row, count, codes16 + c * kSlice);
+        break;
+      case Precision::kFp8:
+        kernels.to_e4m3(row, scales[c].factor, count, codes8 + c * kSlice);
+        break;
     }
   }
   switch (part.params->weight->precision) {
-    case Precision::kFp32: return Scatter<Precision::kFp32>(part, first, count, floats, panel);
-    case Precision::kBf16: return Scatter<Precision::kBf16>(part, first, count, codes16, panel);
-    case Precision::kFp16: return Scatter<Precision::kFp16>(part, first, count, codes16, panel);
-    case Precision::kFp8: return Scatter<Precision::kFp8>(part, first, count, codes8, panel);
+    case Precision::kFp32:
+      return Scatter<Precision::kFp32>(part, first, count, floats, panel);
+    case Precision::kBf16:
+      return Scatter<Precision::kBf16>(part, first, count, codes16, panel);
+    case Precision::kFp16:
+      return Scatter<Precision::kFp16>(part, first, count, codes16, panel);
+    case Precision::kFp8:
+      return Scatter<Precision::kFp8>(part, first, count, codes8, panel);
   }
 }
 

@@ -17,20 +17,31 @@ namespace dunlin::kernels::cpu {
 
 inline constexpr int64_t kPanelColumns = 48;
 
-constexpr int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr int64_t RoundUp(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 // K elements that are stored together; K is padded to a multiple of it.
 constexpr int64_t DepthUnit(Precision precision) {
   switch (precision) {
-    case Precision::kBf16: return 2;
-    case Precision::kFp8: return 4;
-    default: return 1;
+    case Precision::kBf16:
+      return 2;
+    case Precision::kFp8:
+      return 4;
+    default:
+      return 1;
   }
 }
-constexpr int64_t PaddedDepth(Precision precision, int64_t depth) { return RoundUp(depth, DepthUnit(precision)); }
-constexpr int64_t NumPanels(int64_t out_features) { return (out_features + kPanelColumns - 1) / kPanelColumns; }
+constexpr int64_t PaddedDepth(Precision precision, int64_t depth) {
+  return RoundUp(depth, DepthUnit(precision));
+}
+constexpr int64_t NumPanels(int64_t out_features) {
+  return (out_features + kPanelColumns - 1) / kPanelColumns;
+}
 
-constexpr size_t ElementBytes(Precision precision) { return SizeOf(Traits(precision).weight_dtype); }
+constexpr size_t ElementBytes(Precision precision) {
+  return SizeOf(Traits(precision).weight_dtype);
+}
 constexpr size_t PanelBytes(Precision precision, int64_t depth) {
   return static_cast<size_t>(PaddedDepth(precision, depth) * kPanelColumns) * ElementBytes(precision);
 }
@@ -39,17 +50,21 @@ constexpr size_t ScaleOffset(Precision precision, int64_t out_features, int64_t 
   return static_cast<size_t>(NumPanels(out_features)) * PanelBytes(precision, depth);
 }
 constexpr size_t PackedBytes(Precision precision, int64_t out_features, int64_t depth) {
-  const size_t scales = precision == Precision::kFp8 ? static_cast<size_t>(NumPanels(out_features) * kPanelColumns) * 4 : 0;
+  const size_t scales =
+      precision == Precision::kFp8 ? static_cast<size_t>(NumPanels(out_features) * kPanelColumns) * 4 : 0;
   return ScaleOffset(precision, out_features, depth) + scales;
 }
 
 // Index of element (k, column of the panel), in elements from the panel's start.
 constexpr int64_t ElementIndex(Precision precision, int64_t k, int64_t column) {
   switch (precision) {
-    case Precision::kBf16: return (k / 2 * kPanelColumns + column) * 2 + k % 2;
+    case Precision::kBf16:
+      return (k / 2 * kPanelColumns + column) * 2 + k % 2;
     case Precision::kFp8:
-      return k / 4 * (4 * kPanelColumns) + column / 16 * 64 + column % 16 / 4 * 16 + k % 4 / 2 * 8 + column % 4 * 2 + k % 2;
-    default: return k * kPanelColumns + column;
+      return k / 4 * (4 * kPanelColumns) + column / 16 * 64 + column % 16 / 4 * 16 + k % 4 / 2 * 8 + column % 4 * 2 +
+             k % 2;
+    default:
+      return k * kPanelColumns + column;
   }
 }
 

@@ -116,7 +116,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : state_->workers) worker.join();
 }
 
-int ThreadPool::num_threads() const { return static_cast<int>(state_->workers.size()) + 1; }
+int ThreadPool::num_threads() const {
+  return static_cast<int>(state_->workers.size()) + 1;
+}
 
 void ThreadPool::RunErased(int64_t num_tasks, ErasedBody call, const void* body) {
   if (num_tasks <= 0) return;

@@ -22,8 +22,9 @@ class ThreadPool {
   // use by one thread at a time; returns when all have finished. Does not allocate. body must not throw nor call Run.
   template <typename Body>
   void Run(int64_t num_tasks, const Body& body) {
-    RunErased(num_tasks, [](const void* erased, int64_t task, int worker) { (*static_cast<const Body*>(erased))(task, worker); },
-              &body);
+    RunErased(
+        num_tasks,
+        [](const void* erased, int64_t task, int worker) { (*static_cast<const Body*>(erased))(task, worker); }, &body);
   }
 
  private:

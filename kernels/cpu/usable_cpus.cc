@@ -35,7 +35,9 @@ int ReadV1(const std::string& directory) {
   return QuotaCpus(quota, period);
 }
 
-int Smaller(int a, int b) { return a == 0 ? b : (b == 0 ? a : std::min(a, b)); }
+int Smaller(int a, int b) {
+  return a == 0 ? b : (b == 0 ? a : std::min(a, b));
+}
 
 // Inside a container the group's path often does not exist under the mount: then only the root is found, which is
 // exactly where the container's own limit shows.

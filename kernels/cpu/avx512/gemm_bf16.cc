@@ -28,12 +28,16 @@ struct Bf16Fma {
   using Panel = PairPanel;
   static constexpr bool kDecodes = true;
   static constexpr int64_t kStepDepth = 1;
-  static constexpr int kNarrowRows = 6;
+  static constexpr int kNarrowRows = 8;
 };
 
 }  // namespace
 
-void GemmBf16Dot(const GemmBlock& block) { GemmBlockOf<Bf16Dot>(block); }
-void GemmBf16Fma(const GemmBlock& block) { GemmBlockOf<Bf16Fma>(block); }
+void GemmBf16Dot(const GemmBlock& block) {
+  GemmBlockOf<Bf16Dot>(block);
+}
+void GemmBf16Fma(const GemmBlock& block) {
+  GemmBlockOf<Bf16Fma>(block);
+}
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -22,7 +22,8 @@ void NarrowBlock(const GemmBlock& block, int64_t units) {
     for (; column + kPanelColumns < block.columns; column += 2 * kPanelColumns, panel += 2 * block.panel_bytes) {
       Sums<kRows, 2> sums;
       Clear(sums);
-      Accumulate<Multiply, Panel, true>(block.activation, block.activation_stride, panel, block.panel_bytes, units, sums);
+      Accumulate<Multiply, Panel, true>(block.activation, block.activation_stride, panel, block.panel_bytes, units,
+                                        sums);
       Store(block, 0, column, sums);
     }
   }
@@ -36,9 +37,9 @@ void NarrowBlock(const GemmBlock& block, int64_t units) {
 
 // A slice of one panel against the rows of the block.
 struct Slice {
-  const std::byte* panel;      // dense
+  const std::byte* panel;  // dense
   int64_t steps;
-  size_t activation_offset;    // bytes into a row
+  size_t activation_offset;  // bytes into a row
   int64_t column;
   bool first;
   bool last;
@@ -68,14 +69,22 @@ void SliceRows(const GemmBlock& block, const Slice& slice) {
   int row = 0;
   for (; row + kTileRows <= block.rows; row += kTileRows) SliceTile<Multiply, kTileRows>(block, slice, row);
   switch (block.rows - row) {
-    case 1: return SliceTile<Multiply, 1>(block, slice, row);
-    case 2: return SliceTile<Multiply, 2>(block, slice, row);
-    case 3: return SliceTile<Multiply, 3>(block, slice, row);
-    case 4: return SliceTile<Multiply, 4>(block, slice, row);
-    case 5: return SliceTile<Multiply, 5>(block, slice, row);
-    case 6: return SliceTile<Multiply, 6>(block, slice, row);
-    case 7: return SliceTile<Multiply, 7>(block, slice, row);
-    default: return;
+    case 1:
+      return SliceTile<Multiply, 1>(block, slice, row);
+    case 2:
+      return SliceTile<Multiply, 2>(block, slice, row);
+    case 3:
+      return SliceTile<Multiply, 3>(block, slice, row);
+    case 4:
+      return SliceTile<Multiply, 4>(block, slice, row);
+    case 5:
+      return SliceTile<Multiply, 5>(block, slice, row);
+    case 6:
+      return SliceTile<Multiply, 6>(block, slice, row);
+    case 7:
+      return SliceTile<Multiply, 7>(block, slice, row);
+    default:
+      return;
   }
 }
 
@@ -117,11 +126,16 @@ void GemmBlockOf(const GemmBlock& block) {
   const int64_t units = block.padded_depth / (Precision::kStepDepth * Panel::kSteps);
   if (block.rows > Precision::kNarrowRows) return WideBlock<Precision>(block);
   switch (block.rows) {
-    case 1: return NarrowBlock<Multiply, Panel, 1>(block, units);
-    case 2: return NarrowBlock<Multiply, Panel, 2>(block, units);
-    case 3: return NarrowBlock<Multiply, Panel, 3>(block, units);
-    case 4: return NarrowBlock<Multiply, Panel, 4>(block, units);
-    default: break;
+    case 1:
+      return NarrowBlock<Multiply, Panel, 1>(block, units);
+    case 2:
+      return NarrowBlock<Multiply, Panel, 2>(block, units);
+    case 3:
+      return NarrowBlock<Multiply, Panel, 3>(block, units);
+    case 4:
+      return NarrowBlock<Multiply, Panel, 4>(block, units);
+    default:
+      break;
   }
   if constexpr (Precision::kNarrowRows >= 6) {
     if (block.rows == 5) return NarrowBlock<Multiply, Panel, 5>(block, units);

@@ -26,6 +26,8 @@ struct Fp16 {
 
 }  // namespace
 
-void GemmFp16(const GemmBlock& block) { GemmBlockOf<Fp16>(block); }
+void GemmFp16(const GemmBlock& block) {
+  GemmBlockOf<Fp16>(block);
+}
 
 }  // namespace dunlin::kernels::cpu::avx512

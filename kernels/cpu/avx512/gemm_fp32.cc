@@ -14,6 +14,8 @@ struct Fp32 {
 
 }  // namespace
 
-void GemmFp32(const GemmBlock& block) { GemmBlockOf<Fp32>(block); }
+void GemmFp32(const GemmBlock& block) {
+  GemmBlockOf<Fp32>(block);
+}
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -86,7 +86,11 @@ struct Fp8Fma {
 
 }  // namespace
 
-void GemmFp8Dot(const GemmBlock& block) { GemmBlockOf<Fp8Dot>(block); }
-void GemmFp8Fma(const GemmBlock& block) { GemmBlockOf<Fp8Fma>(block); }
+void GemmFp8Dot(const GemmBlock& block) {
+  GemmBlockOf<Fp8Dot>(block);
+}
+void GemmFp8Fma(const GemmBlock& block) {
+  GemmBlockOf<Fp8Fma>(block);
+}
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -6,7 +6,9 @@
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
 
-DUNLIN_LANE __m512i Constant(int value) { return _mm512_set1_epi32(value); }
+DUNLIN_LANE __m512i Constant(int value) {
+  return _mm512_set1_epi32(value);
+}
 
 // magnitude + half a unit of the kept bits, ties to even: bits below `dropped` are then cut by the caller.
 DUNLIN_LANE __m512i RoundEven(__m512i bits, int dropped) {
@@ -60,7 +62,9 @@ void ToBf16(const float* in, int64_t n, uint16_t* out) {
   });
 }
 
-void Bf16RowOfBf16(const float* in, int64_t n, void* row) { ToBf16(in, n, static_cast<uint16_t*>(row)); }
+void Bf16RowOfBf16(const float* in, int64_t n, void* row) {
+  ToBf16(in, n, static_cast<uint16_t*>(row));
+}
 
 void Bf16RowOfFloats(const float* in, int64_t n, void* row) {
   auto* out = static_cast<float*>(row);

@@ -5,7 +5,9 @@
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
 
-DUNLIN_LANE __m512 All(float value) { return _mm512_set1_ps(value); }
+DUNLIN_LANE __m512 All(float value) {
+  return _mm512_set1_ps(value);
+}
 
 DUNLIN_LANE float AddLanes(__m512 lanes) {
   const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps(lanes, 1));
@@ -88,10 +90,14 @@ void Normalize(const float* in, NormMoments moments, const float* weight, const 
 
 void Activate(ActivationKind kind, const float* in, const float* gated_by, int64_t n, float* out) {
   switch (kind) {
-    case ActivationKind::kGeluTanh: return ApplyRow<GeluTanh>(in, gated_by, n, out);
-    case ActivationKind::kGeluErf: return ApplyRow<GeluErf>(in, gated_by, n, out);
-    case ActivationKind::kRelu: return ApplyRow<Relu>(in, gated_by, n, out);
-    case ActivationKind::kSilu: return ApplyRow<Silu>(in, gated_by, n, out);
+    case ActivationKind::kGeluTanh:
+      return ApplyRow<GeluTanh>(in, gated_by, n, out);
+    case ActivationKind::kGeluErf:
+      return ApplyRow<GeluErf>(in, gated_by, n, out);
+    case ActivationKind::kRelu:
+      return ApplyRow<Relu>(in, gated_by, n, out);
+    case ActivationKind::kSilu:
+      return ApplyRow<Silu>(in, gated_by, n, out);
   }
 }
 

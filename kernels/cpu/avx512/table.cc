@@ -30,7 +30,11 @@ constexpr KernelTable kBf16DotTable = MakeBf16DotTable();
 
 }  // namespace
 
-const KernelTable& Avx512Kernels() { return kFmaTable; }
-const KernelTable& Avx512Bf16DotKernels() { return kBf16DotTable; }
+const KernelTable& Avx512Kernels() {
+  return kFmaTable;
+}
+const KernelTable& Avx512Bf16DotKernels() {
+  return kBf16DotTable;
+}
 
 }  // namespace dunlin::kernels::cpu

@@ -10,10 +10,10 @@
 
 namespace dunlin::kernels::cpu::avx512 {
 
-inline constexpr int kVectors = 3;                 // per panel
-inline constexpr int64_t kStepBytes = 192;         // of a dense panel
-inline constexpr int64_t kPrefetchBytes = 2048;    // ahead in a panel that is read once
-inline constexpr int kTileRows = 8;                // 8 x 3 sums, 3 weights and a broadcast fit 32 registers
+inline constexpr int kVectors = 3;               // per panel
+inline constexpr int64_t kStepBytes = 192;       // of a dense panel
+inline constexpr int64_t kPrefetchBytes = 2048;  // ahead in a panel that is read once
+inline constexpr int kTileRows = 8;              // 8 x 3 sums, 3 weights and a broadcast fit 32 registers
 
 using AliasedFloat = float __attribute__((may_alias));
 

@@ -1,5 +1,5 @@
-// GEMM without vector intrinsics. A slice of K of the panel is decoded to FP32 in scratch (exact for every format), then
-// multiplied by tiles of rows; partial sums wait in scratch between slices, so each sum stays one chain over K.
+// GEMM without vector intrinsics. A slice of K of the panel is decoded to FP32 in scratch (exact for every format),
+// then multiplied by tiles of rows; partial sums wait in scratch between slices, so each sum stays one chain over K.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -20,7 +20,8 @@ uint16_t Load16(const std::byte* at) {
   return value;
 }
 
-// Without a branch per element: the exponent is rebased by an exact product; infinity and NaN keep an all-ones exponent.
+// Without a branch per element: the exponent is rebased by an exact product; infinity and NaN keep an all-ones
+// exponent.
 float Fp16Lane(uint16_t bits) {
   const uint32_t magnitude = bits & 0x7FFFU;
   const float rebased = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
@@ -73,7 +74,8 @@ struct Fp8Panel {
 };
 
 // sums[rows][48] += activation[rows][first .. first + count) times slice[count][48].
-void MultiplyTile(const GemmBlock& block, int row, int rows, int64_t first, int64_t count, const float* slice, float* sums) {
+void MultiplyTile(const GemmBlock& block, int row, int rows, int64_t first, int64_t count, const float* slice,
+                  float* sums) {
   const std::byte* in = block.activation + static_cast<size_t>(row) * block.activation_stride;
   for (int64_t k = 0; k < count; ++k) {
     const float* weight = slice + k * kColumns;
@@ -93,7 +95,8 @@ void StoreRow(const GemmBlock& block, int row, int64_t first_column, const float
   const int64_t offset = row * block.out_stride + first_column;
   for (int64_t c = 0; c < columns; ++c) {
     float value = sums[c];
-    if (block.weight_scale != nullptr) value = value * block.activation_scale[row] * block.weight_scale[first_column + c];
+    if (block.weight_scale != nullptr)
+      value = value * block.activation_scale[row] * block.weight_scale[first_column + c];
     if (block.bias != nullptr) value += block.bias[first_column + c];
     if (block.residual != nullptr) value += block.residual[offset + c];
     block.out[offset + c] = value;
@@ -122,9 +125,17 @@ void GemmBlockOf(const GemmBlock& block) {
 
 }  // namespace
 
-void GemmFp32(const GemmBlock& block) { GemmBlockOf<Fp32Panel>(block); }
-void GemmBf16(const GemmBlock& block) { GemmBlockOf<Bf16Panel>(block); }
-void GemmFp16(const GemmBlock& block) { GemmBlockOf<Fp16Panel>(block); }
-void GemmFp8(const GemmBlock& block) { GemmBlockOf<Fp8Panel>(block); }
+void GemmFp32(const GemmBlock& block) {
+  GemmBlockOf<Fp32Panel>(block);
+}
+void GemmBf16(const GemmBlock& block) {
+  GemmBlockOf<Bf16Panel>(block);
+}
+void GemmFp16(const GemmBlock& block) {
+  GemmBlockOf<Fp16Panel>(block);
+}
+void GemmFp8(const GemmBlock& block) {
+  GemmBlockOf<Fp8Panel>(block);
+}
 
 }  // namespace dunlin::kernels::cpu::portable

@@ -30,10 +30,18 @@ constexpr float kSqrt2OverPi = 0.7978845608F;
 constexpr float kGeluCubic = 0.044715F;
 
 // x * sigmoid(2u) is 0.5 x (1 + tanh(u)) without its cancellation at negative x.
-float GeluTanh(float x) { return x / (1.0F + std::exp(-2.0F * kSqrt2OverPi * (x + kGeluCubic * x * x * x))); }
-float GeluErf(float x) { return 0.5F * x * std::erfc(-x * 0.70710678F); }
-float Relu(float x) { return x < 0.0F ? 0.0F : x; }
-float Silu(float x) { return x / (1.0F + std::exp(-x)); }
+float GeluTanh(float x) {
+  return x / (1.0F + std::exp(-2.0F * kSqrt2OverPi * (x + kGeluCubic * x * x * x)));
+}
+float GeluErf(float x) {
+  return 0.5F * x * std::erfc(-x * 0.70710678F);
+}
+float Relu(float x) {
+  return x < 0.0F ? 0.0F : x;
+}
+float Silu(float x) {
+  return x / (1.0F + std::exp(-x));
+}
 
 template <float (*kFunction)(float)>
 void ApplyRow(const float* in, const float* gated_by, int64_t n, float* out) {
@@ -61,10 +69,14 @@ void Normalize(const float* in, NormMoments moments, const float* weight, const 
 
 void Activate(ActivationKind kind, const float* in, const float* gated_by, int64_t n, float* out) {
   switch (kind) {
-    case ActivationKind::kGeluTanh: return ApplyRow<GeluTanh>(in, gated_by, n, out);
-    case ActivationKind::kGeluErf: return ApplyRow<GeluErf>(in, gated_by, n, out);
-    case ActivationKind::kRelu: return ApplyRow<Relu>(in, gated_by, n, out);
-    case ActivationKind::kSilu: return ApplyRow<Silu>(in, gated_by, n, out);
+    case ActivationKind::kGeluTanh:
+      return ApplyRow<GeluTanh>(in, gated_by, n, out);
+    case ActivationKind::kGeluErf:
+      return ApplyRow<GeluErf>(in, gated_by, n, out);
+    case ActivationKind::kRelu:
+      return ApplyRow<Relu>(in, gated_by, n, out);
+    case ActivationKind::kSilu:
+      return ApplyRow<Silu>(in, gated_by, n, out);
   }
 }
 

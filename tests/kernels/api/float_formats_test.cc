@@ -82,8 +82,8 @@ TEST(FloatFormats, EveryBf16SurvivesTheRoundTrip) {
 }
 
 TEST(FloatFormats, Bf16RoundsToNearestEven) {
-  EXPECT_EQ(FloatToBf16(1.0F + 0x1p-8F), 0x3F80);   // tie, down to even
-  EXPECT_EQ(FloatToBf16(1.0F + 0x3p-8F), 0x3F82);   // tie, up to even
+  EXPECT_EQ(FloatToBf16(1.0F + 0x1p-8F), 0x3F80);  // tie, down to even
+  EXPECT_EQ(FloatToBf16(1.0F + 0x3p-8F), 0x3F82);  // tie, up to even
   EXPECT_EQ(FloatToBf16(1.0F + 0x1.1p-8F), 0x3F81);
   EXPECT_EQ(FloatToBf16(std::numeric_limits<float>::max()), 0x7F80);
 }

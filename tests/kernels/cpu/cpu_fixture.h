@@ -81,15 +81,16 @@ inline std::unique_ptr<WeightTensor> Pack(Device& device, Precision precision, c
   return tensor;
 }
 
-inline std::unique_ptr<ActivationTensor> Quantized(Device& device, Precision precision, const std::vector<float>& values,
-                                                   int32_t rows, int32_t columns) {
+inline std::unique_ptr<ActivationTensor> Quantized(Device& device, Precision precision,
+                                                   const std::vector<float>& values, int32_t rows, int32_t columns) {
   auto tensor = std::make_unique<ActivationTensor>(device, precision, rows, columns);
   const QuantizeParams params{values.data(), columns, &tensor->activation, rows};
   EXPECT_EQ(device.ops->quantize(device.context, params), KernelStatus::kOk);
   return tensor;
 }
 
-// A row as a precision stores it, by the scalar functions: as a weight (FP16 rounds) or as an activation (FP16 does not).
+// A row as a precision stores it, by the scalar functions: as a weight (FP16 rounds) or as an activation (FP16 does
+// not).
 inline std::vector<double> RoundedRow(Precision precision, const float* row, int64_t n, bool is_weight) {
   float largest = 0.0F;
   for (int64_t i = 0; i < n; ++i) largest = std::fmax(largest, std::fabs(row[i]));
@@ -98,10 +99,18 @@ inline std::vector<double> RoundedRow(Precision precision, const float* row, int
   for (int64_t i = 0; i < n; ++i) {
     double& value = rounded[static_cast<size_t>(i)];
     switch (precision) {
-      case Precision::kFp32: value = row[i]; break;
-      case Precision::kBf16: value = Bf16ToFloat(FloatToBf16(row[i])); break;
-      case Precision::kFp16: value = is_weight ? Fp16ToFloat(FloatToFp16(row[i])) : row[i]; break;
-      case Precision::kFp8: value = static_cast<double>(E4M3ToFloat(FloatToE4M3(row[i] * (1.0F / scale)))) * scale; break;
+      case Precision::kFp32:
+        value = row[i];
+        break;
+      case Precision::kBf16:
+        value = Bf16ToFloat(FloatToBf16(row[i]));
+        break;
+      case Precision::kFp16:
+        value = is_weight ? Fp16ToFloat(FloatToFp16(row[i])) : row[i];
+        break;
+      case Precision::kFp8:
+        value = static_cast<double>(E4M3ToFloat(FloatToE4M3(row[i] * (1.0F / scale)))) * scale;
+        break;
     }
   }
   return rounded;
@@ -143,7 +152,9 @@ class CpuVariants : public testing::TestWithParam<std::string> {
   const std::unique_ptr<Device> device_;
 };
 
-inline std::string VariantName(const testing::TestParamInfo<std::string>& variant) { return variant.param; }
+inline std::string VariantName(const testing::TestParamInfo<std::string>& variant) {
+  return variant.param;
+}
 
 #define DUNLIN_FOR_EVERY_CPU_VARIANT(Suite) \
   INSTANTIATE_TEST_SUITE_P(Variants, Suite, testing::ValuesIn(::dunlin::kernels::AvailableCpuVariants()), VariantName)

@@ -21,7 +21,9 @@ TEST(OpenDevice, OpensEveryAvailableVariantAndSaysSo) {
   }
 }
 
-TEST(OpenDevice, PortableIsAlwaysAvailableAndLast) { EXPECT_EQ(AvailableCpuVariants().back(), "portable"); }
+TEST(OpenDevice, PortableIsAlwaysAvailableAndLast) {
+  EXPECT_EQ(AvailableCpuVariants().back(), "portable");
+}
 
 TEST(OpenDevice, DefaultsToTheBestVariantAndAllUsableThreads) {
   std::string error;

@@ -72,7 +72,8 @@ TEST_P(GemmBits, ARowIsTheSameBesideNanAndInfinity) {
       const auto actual = RunGemm(*device_, actual_in->activation, weight->weight, rows);
       for (int32_t row = 0; row < rows; ++row) {
         if (row % 2 == 0) {
-          ASSERT_TRUE(SameBits(RowOf(actual, row), RowOf(expected, row))) << traits.name << " row " << row << " of " << rows;
+          ASSERT_TRUE(SameBits(RowOf(actual, row), RowOf(expected, row)))
+              << traits.name << " row " << row << " of " << rows;
         } else {
           ASSERT_FALSE(std::isfinite(RowOf(actual, row)[0])) << traits.name << " row " << row << " of " << rows;
         }

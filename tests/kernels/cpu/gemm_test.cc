@@ -16,19 +16,23 @@ struct Shape {
   int32_t in_features;
 };
 constexpr Shape kShapes[] = {
-    {1, 1, 1},    {1, 48, 2},    {2, 47, 3},    {3, 49, 5},     {4, 96, 64},   {5, 97, 63},   {6, 100, 255}, {7, 144, 257},
-    {8, 33, 512}, {9, 50, 1027}, {17, 200, 31}, {31, 64, 1536}, {64, 16, 130}, {129, 70, 96}, {300, 49, 40}, {1, 1000, 129},
+    {1, 1, 1},     {1, 48, 2},    {2, 47, 3},    {3, 49, 5},     {4, 96, 64},   {5, 97, 63},
+    {6, 100, 255}, {7, 144, 257}, {8, 33, 512},  {9, 50, 1027},  {17, 200, 31}, {31, 64, 1536},
+    {64, 16, 130}, {129, 70, 96}, {300, 49, 40}, {1, 1000, 129},
 };
 
 // Rounding of a chain of K multiply-adds, plus the epilogue's few operations.
-double Tolerance(int64_t depth, double magnitude) { return (static_cast<double>(depth) + 4) * 0x1p-23 * magnitude + 1e-30; }
+double Tolerance(int64_t depth, double magnitude) {
+  return (static_cast<double>(depth) + 4) * 0x1p-23 * magnitude + 1e-30;
+}
 
 TEST_P(Gemm, MatchesFp64OfTheRoundedOperands) {
   uint32_t seed = 1;
   for (const PrecisionTraits& traits : kPrecisionTable) {
     for (const Shape& shape : kShapes) {
       const auto [rows, n, k] = shape;
-      SCOPED_TRACE(std::string(traits.name) + " " + std::to_string(rows) + "x" + std::to_string(n) + "x" + std::to_string(k));
+      SCOPED_TRACE(std::string(traits.name) + " " + std::to_string(rows) + "x" + std::to_string(n) + "x" +
+                   std::to_string(k));
       const auto a = RandomMatrix(rows, k, seed++);
       const auto w = RandomMatrix(n, k, seed++);
       const auto bias = RandomMatrix(1, n, seed++);

@@ -53,8 +53,8 @@ TEST_P(LayerOps, NormMatchesFp64) {
         const std::vector<int32_t> rows = {6, 0, 3};
         ActivationTensor out(*device_, traits.precision, 4, width);
         const bool layer_norm = kind == NormKind::kLayerNorm;
-        const NormParams params{kind,    in.data(), rows.data(), weight.data(), layer_norm ? bias.data() : nullptr,
-                                1e-5F, &out.activation, 3};
+        const NormParams params{
+            kind, in.data(), rows.data(), weight.data(), layer_norm ? bias.data() : nullptr, 1e-5F, &out.activation, 3};
         ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
         for (size_t i = 0; i < rows.size(); ++i) {
           const auto exact = ExactNorm(params, in.data() + rows[i] * width, width);
@@ -69,9 +69,12 @@ double Exact(ActivationKind kind, double x) {
   switch (kind) {
     case ActivationKind::kGeluTanh:
       return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
-    case ActivationKind::kGeluErf: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-    case ActivationKind::kRelu: return x > 0 ? x : 0;
-    case ActivationKind::kSilu: return x / (1 + std::exp(-x));
+    case ActivationKind::kGeluErf:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case ActivationKind::kRelu:
+      return x > 0 ? x : 0;
+    case ActivationKind::kSilu:
+      return x / (1 + std::exp(-x));
   }
   return 0;
 }
@@ -88,7 +91,8 @@ TEST_P(LayerOps, ActivateMatchesFp64) {
           auto in = RandomMatrix(3, in_width, 31);
           for (float& value : in) value *= 3.0F;
           ActivationTensor out(*device_, traits.precision, 3, width);
-          ASSERT_EQ(device_->ops->activate(device_->context, {kind, gated, in.data(), &out.activation, 3}), KernelStatus::kOk);
+          ASSERT_EQ(device_->ops->activate(device_->context, {kind, gated, in.data(), &out.activation, 3}),
+                    KernelStatus::kOk);
           for (int64_t row = 0; row < 3; ++row) {
             std::vector<double> exact;
             for (int32_t i = 0; i < width; ++i) {
@@ -145,7 +149,8 @@ TEST_P(LayerOps, QuantizeRoundsAsTheScalarFunctions) {
       ASSERT_EQ(device_->ops->quantize(device_->context, {in.data(), stride, &out.activation, 4}), KernelStatus::kOk);
       for (int64_t row = 0; row < 4; ++row) {
         const auto expected = RoundedRow(traits.precision, in.data() + row * stride, width, false);
-        ASSERT_EQ(StoredRow(*device_, out.activation, row), expected) << traits.name << " width " << width << " row " << row;
+        ASSERT_EQ(StoredRow(*device_, out.activation, row), expected)
+            << traits.name << " width " << width << " row " << row;
       }
     }
   }
@@ -164,10 +169,11 @@ TEST_P(LayerOps, ARowIsTheSameForEveryNumberOfRowsAndThreads) {
       ActivationTensor out(device, traits.precision, rows, kWidth);
       const float* norm_in = in.data() + first * kWidth;
       const float* gated_in = in.data() + first * 2 * kWidth;
-      const NormParams norm{NormKind::kLayerNorm, norm_in, nullptr, weight.data(), nullptr, 1e-5F, &out.activation, rows};
+      const NormParams norm{NormKind::kLayerNorm, norm_in, nullptr, weight.data(), nullptr, 1e-5F,
+                            &out.activation,      rows};
       const ActivateParams activate{ActivationKind::kSilu, true, gated_in, &out.activation, rows};
-      const KernelStatus status = operation == 0 ? device.ops->norm(device.context, norm)
-                                                 : device.ops->activate(device.context, activate);
+      const KernelStatus status =
+          operation == 0 ? device.ops->norm(device.context, norm) : device.ops->activate(device.context, activate);
       EXPECT_EQ(status, KernelStatus::kOk);
       RowsOf stored;
       for (int32_t row = 0; row < rows; ++row) stored.push_back(StoredRow(device, out.activation, row));
@@ -193,7 +199,8 @@ TEST_P(LayerOps, RefuseBrokenParametersAndAcceptNoRows) {
   EXPECT_EQ(ops.quantize(context, {in.data(), 7, &out.activation, 2}), KernelStatus::kInvalidArgument);
   EXPECT_EQ(ops.quantize(context, {nullptr, 8, &out.activation, 2}), KernelStatus::kInvalidArgument);
   EXPECT_EQ(ops.quantize(context, {in.data(), 8, nullptr, 2}), KernelStatus::kInvalidArgument);
-  EXPECT_EQ(ops.activate(context, {ActivationKind::kRelu, false, in.data(), &out.activation, -1}), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ops.activate(context, {ActivationKind::kRelu, false, in.data(), &out.activation, -1}),
+            KernelStatus::kInvalidArgument);
   EXPECT_EQ(ops.norm(context, {NormKind::kRmsNorm, in.data(), nullptr, nullptr, nullptr, 1e-5F, &out.activation, 1}),
             KernelStatus::kInvalidArgument);
 }

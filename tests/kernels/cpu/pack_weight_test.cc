@@ -34,7 +34,8 @@ TEST_P(PackWeight, GatherReturnsTheRoundedRows) {
       for (int32_t i = 0; i < n; ++i) {
         const auto expected = RoundedRow(traits.precision, w.data() + ids[static_cast<size_t>(i)] * k, k, true);
         for (int32_t c = 0; c < k; ++c) {
-          ASSERT_EQ(out[static_cast<size_t>(i * k + c)], static_cast<float>(expected[static_cast<size_t>(c)])) << traits.name;
+          ASSERT_EQ(out[static_cast<size_t>(i * k + c)], static_cast<float>(expected[static_cast<size_t>(c)]))
+              << traits.name;
         }
       }
     }
@@ -67,13 +68,15 @@ TEST_P(PackWeight, PartsInAnyOrderAndTransposedSourcesGiveTheSameBytes) {
   const auto w = RandomMatrix(kN, kDepth, 13);
   std::vector<float> transposed(w.size());
   for (int64_t n = 0; n < kN; ++n) {
-    for (int64_t k = 0; k < kDepth; ++k) transposed[static_cast<size_t>(k * kN + n)] = w[static_cast<size_t>(n * kDepth + k)];
+    for (int64_t k = 0; k < kDepth; ++k)
+      transposed[static_cast<size_t>(k * kN + n)] = w[static_cast<size_t>(n * kDepth + k)];
   }
   for (const PrecisionTraits& traits : kPrecisionTable) {
     const auto whole = Pack(*device_, traits.precision, w, kN, kDepth);
     WeightTensor parts(*device_, traits.precision, kN, kDepth);
     for (const auto& [begin, rows] : {std::pair<int64_t, int64_t>{100, 50}, {0, 30}, {70, 0}, {30, 70}}) {
-      ASSERT_EQ(PackPart({&parts.weight, w.data() + begin * kDepth, DType::kF32, kDepth, 1, begin, rows}), KernelStatus::kOk);
+      ASSERT_EQ(PackPart({&parts.weight, w.data() + begin * kDepth, DType::kF32, kDepth, 1, begin, rows}),
+                KernelStatus::kOk);
     }
     EXPECT_TRUE(SameBytes(*whole, parts)) << traits.name;
     WeightTensor conv(*device_, traits.precision, kN, kDepth);
@@ -106,7 +109,8 @@ TEST_P(PackWeight, EveryVariantWritesTheSameBytes) {
   const auto portable = Open("portable");
   const auto w = RandomMatrix(100, 130, 15);
   for (const PrecisionTraits& traits : kPrecisionTable) {
-    EXPECT_TRUE(SameBytes(*Pack(*portable, traits.precision, w, 100, 130), *Pack(*device_, traits.precision, w, 100, 130)));
+    EXPECT_TRUE(
+        SameBytes(*Pack(*portable, traits.precision, w, 100, 130), *Pack(*device_, traits.precision, w, 100, 130)));
   }
 }
 

@@ -1,7 +1,6 @@
 #include "kernels/cpu/usable_cpus.h"
 
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <filesystem>
@@ -25,7 +24,9 @@ class CgroupTree : public testing::Test {
   const std::string root_;
 };
 
-TEST_F(CgroupTree, NoFilesMeanNoQuota) { EXPECT_EQ(CgroupCpuQuota(root_), 0); }
+TEST_F(CgroupTree, NoFilesMeanNoQuota) {
+  EXPECT_EQ(CgroupCpuQuota(root_), 0);
+}
 
 TEST_F(CgroupTree, V2QuotaIsRoundedUp) {
   Write("/proc/self/cgroup", "0::/pod/box\n");
@@ -66,7 +67,9 @@ TEST_F(CgroupTree, V1MinusOneIsNoQuota) {
   EXPECT_EQ(CgroupCpuQuota(root_), 0);
 }
 
-TEST(UsableCpus, IsAtLeastOne) { EXPECT_GE(UsableCpus(), 1); }
+TEST(UsableCpus, IsAtLeastOne) {
+  EXPECT_GE(UsableCpus(), 1);
+}
 
 }  // namespace
 }  // namespace dunlin::kernels::cpu
