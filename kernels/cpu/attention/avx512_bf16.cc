@@ -8,14 +8,18 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-constexpr int kPageTokens = 16;
+// Where the value pairs lie, for both ways of multiplying them.
+struct PairBlock {
+  static constexpr int kTokens = 16;
+  static constexpr int64_t kDimBytes = 4;
+  DUNLIN_STEP int64_t StepBytes(int head_dim) { return (head_dim + 1) / 2 * int64_t{8}; }
+};
 
 DUNLIN_STEP __m512i LoadKeyPairs(const std::byte* const* blocks, int vector, int64_t step) {
   return _mm512_load_si512(blocks[vector] + step * 64);
 }
-DUNLIN_STEP __m512i LoadValuePairs(const uint32_t* start, int slot, int head_dim, int vector, __mmask16 mask) {
-  const int64_t padded_dim = (head_dim + 1) / 2 * 2;
-  return _mm512_maskz_loadu_epi32(mask, start + slot / 2 * padded_dim + 16 * vector);
+DUNLIN_STEP __m512i LoadValuePairs(const std::byte* step, int vector, __mmask16 mask) {
+  return _mm512_maskz_loadu_epi32(mask, step + 64 * vector);
 }
 
 // The first of a pair is its low half.
@@ -32,15 +36,11 @@ struct WideKeys : avx512::F32Step {
   }
 };
 
-struct WideValues : avx512::F32Step {
+struct WideValues : avx512::F32Step, PairBlock {
   static constexpr int kKeys = 2;
   static constexpr int kParts = 2;
-  static constexpr int kTokens = kPageTokens;
-  DUNLIN_STEP const uint32_t* Start(const std::byte* block, int dim) {
-    return reinterpret_cast<const uint32_t*>(block) + dim;
-  }
-  DUNLIN_STEP __m512 Load(const uint32_t* start, int slot, int part, int head_dim, int vector, __mmask16 mask) {
-    return Widen(LoadValuePairs(start, slot, head_dim, vector, mask), part);
+  DUNLIN_STEP __m512 Load(const std::byte* step, int part, int vector, __mmask16 mask) {
+    return Widen(LoadValuePairs(step, vector, mask), part);
   }
 };
 
@@ -62,13 +62,9 @@ struct DotKeys : DotStep {
   }
 };
 
-struct DotValues : DotStep {
-  static constexpr int kTokens = kPageTokens;
-  DUNLIN_STEP const uint32_t* Start(const std::byte* block, int dim) {
-    return reinterpret_cast<const uint32_t*>(block) + dim;
-  }
-  DUNLIN_STEP __m512bh Load(const uint32_t* start, int slot, int /*part*/, int head_dim, int vector, __mmask16 mask) {
-    return (__m512bh)LoadValuePairs(start, slot, head_dim, vector, mask);
+struct DotValues : DotStep, PairBlock {
+  DUNLIN_STEP __m512bh Load(const std::byte* step, int /*part*/, int vector, __mmask16 mask) {
+    return (__m512bh)LoadValuePairs(step, vector, mask);
   }
   DUNLIN_STEP __m512bh FirstKey(__m512bh pairs) {
     return (__m512bh)_mm512_and_si512((__m512i)pairs, _mm512_set1_epi32(0xFFFF));

@@ -15,12 +15,10 @@ struct Keys : avx512::F32Step {
 
 struct Values : avx512::F32Step {
   static constexpr int kTokens = 16;
-  DUNLIN_STEP const uint16_t* Start(const std::byte* block, int dim) {
-    return reinterpret_cast<const uint16_t*>(block) + dim;
-  }
-  DUNLIN_STEP __m512 Load(const uint16_t* start, int slot, int /*part*/, int head_dim, int vector, __mmask16 mask) {
-    return _mm512_cvtph_ps(
-        _mm256_maskz_loadu_epi16(mask, start + static_cast<int64_t>(slot) * head_dim + 16 * vector));
+  static constexpr int64_t kDimBytes = 2;
+  DUNLIN_STEP int64_t StepBytes(int head_dim) { return head_dim * int64_t{2}; }
+  DUNLIN_STEP __m512 Load(const std::byte* step, int /*part*/, int vector, __mmask16 mask) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, step + 32 * vector));
   }
 };
 

@@ -17,11 +17,10 @@ struct Keys : avx512::F32Step {
 
 struct Values : avx512::F32Step {
   static constexpr int kTokens = 8;
-  DUNLIN_STEP const float* Start(const std::byte* block, int dim) {
-    return reinterpret_cast<const float*>(block) + dim;
-  }
-  DUNLIN_STEP __m512 Load(const float* start, int slot, int /*part*/, int head_dim, int vector, __mmask16 mask) {
-    return _mm512_maskz_loadu_ps(mask, start + static_cast<int64_t>(slot) * head_dim + 16 * vector);
+  static constexpr int64_t kDimBytes = 4;
+  DUNLIN_STEP int64_t StepBytes(int head_dim) { return head_dim * int64_t{4}; }
+  DUNLIN_STEP __m512 Load(const std::byte* step, int /*part*/, int vector, __mmask16 mask) {
+    return _mm512_maskz_loadu_ps(mask, step + 64 * vector);
   }
 };
 

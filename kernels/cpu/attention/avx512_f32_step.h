@@ -16,7 +16,12 @@ struct F32Step {
   static constexpr int kKeys = 1;
   static constexpr int kParts = 1;
   DUNLIN_STEP __m512 Broadcast(const void* p) { return _mm512_set1_ps(*static_cast<const float*>(p)); }
-  DUNLIN_STEP __m512 MultiplyAdd(__m512 sum, __m512 a, __m512 b) { return _mm512_fmadd_ps(a, b, sum); }
+  // sum + a * b, fused. As assembly, because GCC 12 takes the forms of the instruction that overwrite a or b, and then
+  // spills accumulators in kernels that hold 24 of them.
+  DUNLIN_STEP __m512 MultiplyAdd(__m512 sum, __m512 a, __m512 b) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+  }
   DUNLIN_STEP __m512 FirstKey(__m512 values) { return values; }
   DUNLIN_STEP void Store(float* p, __m512 e) { _mm512_storeu_ps(p, e); }
 };

@@ -34,16 +34,24 @@ DUNLIN_INLINE __mmask16 Below(int count, int first) {
   return left >= 16 ? static_cast<__mmask16>(0xFFFF) : static_cast<__mmask16>((1U << left) - 1U);
 }
 
+// What is subtracted in the exponent. A row of nothing but -inf takes 0, and its P becomes 0.
+DUNLIN_INLINE __m512 ScaledMax(__m512 max, __m512 scale) {
+  const __mmask16 some = _mm512_cmp_ps_mask(max, _mm512_set1_ps(kMinusInfinity), _CMP_NEQ_UQ);
+  return _mm512_maskz_mul_ps(some, max, scale);
+}
 DUNLIN_INLINE float ScaledMax(float max, float scale) { return max == kMinusInfinity ? 0.0F : max * scale; }
 
-// 2^(value scale - scaled_max) of one number, as the vector code computes it.
-DUNLIN_INLINE __m512 Exp2Of(float value, float scale, float scaled_max) {
-  return Exp2(_mm512_fmsub_ps(_mm512_set1_ps(value), _mm512_set1_ps(scale), _mm512_set1_ps(scaled_max)));
+// 2^((part_max - max) scale): what a sum taken against part_max is multiplied by. Exactly 1 when they are equal.
+DUNLIN_INLINE __m512 RescaleOf(__m512 part_max, __m512 max, __m512 scale) {
+  const __mmask16 equal = _mm512_cmp_ps_mask(part_max, max, _CMP_EQ_OQ);  // also of two -inf
+  return _mm512_mask_mov_ps(Exp2(_mm512_mul_ps(_mm512_sub_ps(part_max, max), scale)), equal, _mm512_set1_ps(1.0F));
 }
 
 DUNLIN_INLINE float RowMax(const float* s, int count) {
   __m512 max = _mm512_set1_ps(kMinusInfinity);
-  for (int j = 0; j < count; j += 16) max = _mm512_mask_max_ps(max, Below(count, j), max, _mm512_loadu_ps(s + j));
+  int j = 0;
+  for (; j + 16 <= count; j += 16) max = _mm512_max_ps(max, _mm512_loadu_ps(s + j));
+  if (j < count) max = _mm512_mask_max_ps(max, Below(count, j), max, _mm512_loadu_ps(s + j));
   return _mm512_reduce_max_ps(max);
 }
 
@@ -52,7 +60,14 @@ template <typename Writer>
 __m512 ExpRow(const float* s, int count, float scale, float scaled_max, __m512 sum, typename Writer::P* p) {
   const __m512 scales = _mm512_set1_ps(scale);
   const __m512 shift = _mm512_set1_ps(scaled_max);
-  for (int j = 0; j < count; j += 16) {
+  int j = 0;
+#pragma GCC unroll 4
+  for (; j + 16 <= count; j += 16) {
+    const __m512 e = Exp2(_mm512_fmsub_ps(_mm512_loadu_ps(s + j), scales, shift));
+    sum = _mm512_add_ps(sum, e);
+    Writer::Store(p + j, e);
+  }
+  if (j < count) {
     const __m512 x = _mm512_fmsub_ps(_mm512_loadu_ps(s + j), scales, shift);
     const __m512 e = _mm512_maskz_mov_ps(Below(count, j), Exp2(x));
     sum = _mm512_add_ps(sum, e);
@@ -61,22 +76,26 @@ __m512 ExpRow(const float* s, int count, float scale, float scaled_max, __m512 s
   return sum;
 }
 
+// Three passes: the tile's maximum of each row; the new maxima and factors, 16 rows a vector; the exponentials.
 template <typename Writer>
 void RunningSoftmax(const RunningSoftmaxArgs& args) {
+  alignas(64) float tile_max[kMaxRows];
+  alignas(64) float scaled_max[kMaxRows];
+  for (int r = 0; r < args.rows; ++r) tile_max[r] = RowMax(args.s + r * args.s_stride, args.valid[r]);
+  for (int r = 0; r < args.rows; r += 16) {
+    const __mmask16 rows = Below(args.rows, r);
+    const __m512 old_max = _mm512_maskz_loadu_ps(rows, args.row_max + r);
+    const __m512 max = _mm512_max_ps(_mm512_maskz_loadu_ps(rows, tile_max + r), old_max);
+    const __m512 alpha = RescaleOf(old_max, max, _mm512_set1_ps(args.scale));
+    _mm512_mask_storeu_ps(args.row_max + r, rows, max);
+    _mm512_mask_storeu_ps(args.alpha + r, rows, alpha);
+    _mm512_store_ps(scaled_max + r, ScaledMax(max, _mm512_set1_ps(args.scale)));
+  }
   for (int r = 0; r < args.rows; ++r) {
-    const float* s = args.s + r * args.s_stride;
-    const float old_max = args.row_max[r];
-    const float tile_max = RowMax(s, args.valid[r]);
-    const float max = tile_max > old_max ? tile_max : old_max;
-    const float scaled_max = ScaledMax(max, args.scale);
-    const __m512 alpha = Exp2Of(old_max, args.scale, scaled_max);
     float* lane_sum = args.lane_sum + r * kLanes;
-    const __m512 sum = ExpRow<Writer>(s, args.valid[r], args.scale, scaled_max,
-                                      _mm512_mul_ps(_mm512_load_ps(lane_sum), alpha),
-                                      static_cast<typename Writer::P*>(args.p) + r * args.p_stride);
-    _mm512_store_ps(lane_sum, sum);
-    args.row_max[r] = max;
-    args.alpha[r] = _mm512_cvtss_f32(alpha);
+    const __m512 sum = _mm512_mul_ps(_mm512_load_ps(lane_sum), _mm512_set1_ps(args.alpha[r]));
+    _mm512_store_ps(lane_sum, ExpRow<Writer>(args.s + r * args.s_stride, args.valid[r], args.scale, scaled_max[r], sum,
+                                             static_cast<typename Writer::P*>(args.p) + r * args.p_stride));
   }
 }
 
@@ -112,9 +131,9 @@ void Merge(const MergeArgs& args) {
     const float old_max = args.row_max[r];
     const float chunk_max = args.chunk_max[r];
     const float max = chunk_max > old_max ? chunk_max : old_max;
-    const float scaled_max = ScaledMax(max, args.scale);
-    const __m512 keep = Exp2Of(old_max, args.scale, scaled_max);
-    const __m512 take = Exp2Of(chunk_max, args.scale, scaled_max);
+    const __m512 maxes = _mm512_set1_ps(max);
+    const __m512 keep = RescaleOf(_mm512_set1_ps(old_max), maxes, _mm512_set1_ps(args.scale));
+    const __m512 take = RescaleOf(_mm512_set1_ps(chunk_max), maxes, _mm512_set1_ps(args.scale));
     args.row_max[r] = max;
     args.row_sum[r] = args.row_sum[r] * _mm512_cvtss_f32(keep) + args.chunk_sum[r] * _mm512_cvtss_f32(take);
     float* o = args.o + r * args.o_stride;

@@ -1,6 +1,7 @@
 // Puts an AVX-512 table together from a file's loaders. Included by the avx512_*.cc only.
 #pragma once
 
+#include "kernels/cpu/attention/avx512_rows.h"
 #include "kernels/cpu/attention/avx512_softmax.h"
 #include "kernels/cpu/attention/avx512_tiles.h"
 
@@ -10,6 +11,8 @@ namespace dunlin::kernels::cpu::avx512 {
 template <typename Keys, typename Values, typename WideValues>
 constexpr TileOps TilesOf() {
   return {.bf16_pairs = sizeof(typename Values::P) == 2,
+          .load_query = LoadQuery<Values>,
+          .store_output = StoreOutput<Values>,
           .scores = Scores<Keys>,
           .running_softmax = RunningSoftmax<Values>,
           .chunk_softmax = ChunkSoftmax<Values>,

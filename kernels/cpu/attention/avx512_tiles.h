@@ -19,12 +19,13 @@ inline constexpr __mmask16 kAllLanes = 0xFFFF;
 // Scores of kRows rows for the tile's 64 keys: 4 vectors of 16 keys, one chain over the loader's steps each.
 template <typename Keys, int kRows>
 void ScoreRows(const ScoreArgs& args, int row) {
-  const std::byte* q = args.q + row * args.q_stride;
   const std::byte* const* blocks = args.tile->keys;
   const int64_t steps = Keys::Steps(args.head_dim);
+  const std::byte* q[kRows];
   __m512 sum[kRows][4];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+    q[r] = args.q + (row + r) * args.q_stride;
 #pragma GCC unroll 8
     for (int c = 0; c < 4; ++c) sum[r][c] = _mm512_setzero_ps();
   }
@@ -36,7 +37,7 @@ void ScoreRows(const ScoreArgs& args, int row) {
       for (int c = 0; c < 4; ++c) keys[c] = Keys::Load(blocks, c, step, part);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        const typename Keys::Vector query = Keys::Broadcast(q + r * args.q_stride + (step * Keys::kParts + part) * 4);
+        const typename Keys::Vector query = Keys::Broadcast(q[r] + (step * Keys::kParts + part) * 4);
 #pragma GCC unroll 8
         for (int c = 0; c < 4; ++c) sum[r][c] = Keys::MultiplyAdd(sum[r][c], query, keys[c]);
       }
@@ -68,35 +69,37 @@ void Scores(const ScoreArgs& args) {
 // A loader's step is kKeys keys in kParts products: 1 in 1; a BF16 pair widened, 2 in 2; its dot product, 2 in 1.
 template <typename Loader, int kRows, int kVectors>
 void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last) {
-  using P = typename Loader::P;
   constexpr int kKeys = Loader::kKeys;
-  const P* p = static_cast<const P*>(args.p) + row * args.p_stride;
+  constexpr int kTokens = Loader::kTokens;
   const int32_t* valid = args.valid + row;
+  const int64_t step_bytes = Loader::StepBytes(args.head_dim);
+  const int64_t start = dim * Loader::kDimBytes;
+  const typename Loader::P* p[kRows];
   __m512 sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+    p[r] = static_cast<const typename Loader::P*>(args.p) + (row + r) * args.p_stride;
     const float* o = args.o + (row + r) * args.o_stride + dim;
     const __m512 alpha = _mm512_set1_ps(args.alpha == nullptr ? 1.0F : args.alpha[row + r]);
 #pragma GCC unroll 8
     for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_mul_ps(_mm512_load_ps(o + 16 * c), alpha);
   }
-  const int whole = valid[0] / kKeys * kKeys;  // keys that every row of the group sees
-  int key = 0;
+  const int64_t whole = valid[0] / kKeys * kKeys;  // keys that every row of the group sees
+  int64_t key = 0;
   for (int page = 0; key < whole; ++page) {
-    const auto* block = Loader::Start(args.tile->values[page], dim);
-    const int end = whole < (page + 1) * Loader::kTokens ? whole : (page + 1) * Loader::kTokens;
-    for (; key < end; key += kKeys) {
+    const std::byte* block = args.tile->values[page] + start;
+    const int64_t end = whole < (page + 1) * kTokens ? whole : (page + 1) * kTokens;
+    for (; key < end; key += kKeys, block += step_bytes) {
 #pragma GCC unroll 2
       for (int part = 0; part < Loader::kParts; ++part) {
         typename Loader::Vector values[kVectors];
 #pragma GCC unroll 8
         for (int c = 0; c < kVectors; ++c) {
-          values[c] = Loader::Load(block, key % Loader::kTokens, part, args.head_dim, c,
-                                   c + 1 == kVectors ? last : kAllLanes);
+          values[c] = Loader::Load(block, part, c, c + 1 == kVectors ? last : kAllLanes);
         }
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-          const typename Loader::Vector weight = Loader::Broadcast(p + r * args.p_stride + key + part);
+          const typename Loader::Vector weight = Loader::Broadcast(p[r] + key + part);
 #pragma GCC unroll 8
           for (int c = 0; c < kVectors; ++c) sum[r][c] = Loader::MultiplyAdd(sum[r][c], weight, values[c]);
         }
@@ -104,20 +107,19 @@ void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last) {
     }
   }
   for (; key < valid[kRows - 1]; key += kKeys) {
-    const auto* block = Loader::Start(args.tile->values[key / Loader::kTokens], dim);
+    const std::byte* block = args.tile->values[key / kTokens] + start + key % kTokens / kKeys * step_bytes;
 #pragma GCC unroll 2
     for (int part = 0; part < Loader::kParts; ++part) {
       typename Loader::Vector values[kVectors];
 #pragma GCC unroll 8
       for (int c = 0; c < kVectors; ++c) {
-        values[c] = Loader::Load(block, key % Loader::kTokens, part, args.head_dim, c,
-                                 c + 1 == kVectors ? last : kAllLanes);
+        values[c] = Loader::Load(block, part, c, c + 1 == kVectors ? last : kAllLanes);
       }
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        const int left = valid[r] - key - part;
+        const int64_t left = valid[r] - key - part;
         if (left <= 0) continue;
-        const typename Loader::Vector weight = Loader::Broadcast(p + r * args.p_stride + key + part);
+        const typename Loader::Vector weight = Loader::Broadcast(p[r] + key + part);
         const bool half = left < kKeys / Loader::kParts;  // the row sees the first key of a product of two
 #pragma GCC unroll 8
         for (int c = 0; c < kVectors; ++c) {

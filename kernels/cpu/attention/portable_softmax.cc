@@ -24,6 +24,11 @@ float Exp2(float x) {
   return y * std::bit_cast<float>(static_cast<uint32_t>(static_cast<int32_t>(whole) + 127) << 23);
 }
 
+// 2^((part_max - max) scale): what a sum taken against part_max is multiplied by. Exactly 1 when they are equal.
+float Rescale(float part_max, float max, float scale) {
+  return part_max == max ? 1.0F : Exp2((part_max - max) * scale);  // equal also when both are -inf
+}
+
 float RowMax(const float* s, int count) {
   float max = kMinusInfinity;
   for (int j = 0; j < count; ++j) max = s[j] > max ? s[j] : max;
@@ -58,7 +63,7 @@ void RunningSoftmax(const RunningSoftmaxArgs& args) {
     const float tile_max = RowMax(s, args.valid[r]);
     const float max = tile_max > old_max ? tile_max : old_max;
     const float scaled_max = ScaledMax(max, args.scale);
-    const float alpha = Exp2(old_max * args.scale - scaled_max);
+    const float alpha = Rescale(old_max, max, args.scale);
     float* lane_sum = args.lane_sum + r * kLanes;
     for (int lane = 0; lane < kLanes; ++lane) lane_sum[lane] *= alpha;
     ExpRow(s, args.valid[r], args.scale, scaled_max, lane_sum, static_cast<float*>(args.p) + r * args.p_stride);
@@ -94,9 +99,8 @@ void Merge(const MergeArgs& args) {
   for (int r = 0; r < args.rows; ++r) {
     const float old_max = args.row_max[r];
     const float max = args.chunk_max[r] > old_max ? args.chunk_max[r] : old_max;
-    const float scaled_max = ScaledMax(max, args.scale);
-    const float keep = Exp2(old_max * args.scale - scaled_max);
-    const float take = Exp2(args.chunk_max[r] * args.scale - scaled_max);
+    const float keep = Rescale(old_max, max, args.scale);
+    const float take = Rescale(args.chunk_max[r], max, args.scale);
     args.row_max[r] = max;
     args.row_sum[r] = args.row_sum[r] * keep + args.chunk_sum[r] * take;
     float* o = args.o + r * args.o_stride;

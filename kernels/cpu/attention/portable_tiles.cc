@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/api/float_formats.h"
+#include "kernels/cpu/attention/portable_rows.h"
 #include "kernels/cpu/attention/portable_softmax.h"
 #include "kernels/cpu/attention/tile_ops.h"
 
@@ -105,6 +106,8 @@ namespace {
 template <typename Blocks>
 constexpr TileOps TilesOf() {
   return {.bf16_pairs = false,
+          .load_query = portable::LoadQuery,
+          .store_output = portable::StoreOutput,
           .scores = portable::Scores<Blocks>,
           .running_softmax = portable::RunningSoftmax,
           .chunk_softmax = portable::ChunkSoftmax,

@@ -29,6 +29,25 @@ struct KvTile {
   const std::byte* values[kMaxTilePages];
 };
 
+// Packs one query row, multiplied by sign: as FP32, rounded to BF16 or not, or as BF16 pairs where the table reads them.
+struct QueryRowArgs {
+  const void* in;        // [head_dim]
+  DType in_dtype;        // kF32, kF16 or kBF16
+  int head_dim;
+  float sign;            // -1, 0 or 1; 0 gives zeros
+  bool round_to_bf16;
+  std::byte* packed;     // out, 4 * head_dim padded to 16 bytes, all written (zeros in the padding)
+};
+
+// Writes one output row: o / sum, rounded to its dtype; zeros when sum is 0.
+struct OutputRowArgs {
+  const float* o;        // [head_dim padded to 16], 64-byte aligned
+  float sum;
+  int head_dim;
+  DType out_dtype;       // kF32, kF16 or kBF16
+  void* out;             // [head_dim]
+};
+
 // s[r][j] = q[r] . k[j] for all 64 keys of the tile, unscaled. Columns of unseen keys hold anything.
 struct ScoreArgs {
   const std::byte* q;  // [rows] packed query rows (query_block.h), q_stride bytes apart, padded to even with zeros
@@ -105,6 +124,8 @@ struct MergeArgs {
 
 struct TileOps {
   bool bf16_pairs;  // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
+  void (*load_query)(const QueryRowArgs&);
+  void (*store_output)(const OutputRowArgs&);
   void (*scores)(const ScoreArgs&);
   void (*running_softmax)(const RunningSoftmaxArgs&);
   void (*chunk_softmax)(const ChunkSoftmaxArgs&);
