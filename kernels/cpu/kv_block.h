@@ -34,6 +34,9 @@ inline const std::byte* KeyBlock(const void* kv_pool, const KvLayout& layout, in
   return static_cast<const std::byte*>(kv_pool) + KvBlockOffset(layout, page, layer, kv_head);
 }
 
+// A BF16 pair written as one word; readers see two 16-bit elements.
+using PairWord [[gnu::may_alias]] = uint32_t;
+
 // Element index of (token slot, dimension) inside a block.
 constexpr size_t KeyIndex(const KvLayout& layout, int32_t slot, int32_t dim) {
   const size_t tokens = static_cast<size_t>(layout.tokens_per_page);
@@ -48,43 +51,64 @@ constexpr size_t ValueIndex(const KvLayout& layout, int32_t slot, int32_t dim) {
   return layout.dtype == DType::kBF16 ? (s / 2 * ((head_dim + 1) / 2 * 2) + d) * 2 + s % 2 : s * head_dim + d;
 }
 
-// Writes one token's key, rounded to the page dtype. key: [head_dim].
-inline void StoreKey(const KvLayout& layout, std::byte* key_block, int32_t slot, const float* key) {
-  const int32_t head_dim = layout.shape.head_dim;
+// Writes dimensions [first, first + count) of one token's key, already in the page's format: floats, or FP16 or BF16
+// bits. first is even; the call that writes the last dimension also writes the padding.
+inline void StoreKeyPart(const KvLayout& layout, std::byte* key_block, int32_t slot, int32_t first, int32_t count,
+                         const void* key) {
   if (layout.dtype == DType::kF32) {
-    auto* block = reinterpret_cast<float*>(key_block);
-    for (int32_t d = 0; d < head_dim; ++d) block[d * 8 + slot] = key[d];
+    auto* block = reinterpret_cast<float*>(key_block) + first * 8 + slot;
+    for (int32_t d = 0; d < count; ++d) block[d * 8] = static_cast<const float*>(key)[d];
   } else if (layout.dtype == DType::kF16) {
-    auto* block = reinterpret_cast<uint16_t*>(key_block);
-    for (int32_t d = 0; d < head_dim; ++d) block[d * 16 + slot] = FloatToFp16(key[d]);
+    auto* block = reinterpret_cast<uint16_t*>(key_block) + first * 16 + slot;
+    for (int32_t d = 0; d < count; ++d) block[d * 16] = static_cast<const uint16_t*>(key)[d];
   } else {
-    auto* block = reinterpret_cast<uint16_t*>(key_block) + slot * 2;
-    for (int32_t d = 0; d < head_dim; ++d) block[d / 2 * 32 + d % 2] = FloatToBf16(key[d]);
-    if (head_dim % 2 != 0) block[head_dim / 2 * 32 + 1] = 0;
+    auto* block = reinterpret_cast<PairWord*>(key_block) + first / 2 * 16 + slot;
+    const auto* bits = static_cast<const uint16_t*>(key);
+    for (int32_t d = 0; d < count; d += 2) {
+      const uint32_t second = d + 1 < count ? bits[d + 1] : 0U;
+      block[d / 2 * 16] = bits[d] | second << 16;
+    }
   }
 }
 
-// Writes one token's value. value: [head_dim]. The even token of a BF16 pair zeroes the odd one.
-inline void StoreValue(const KvLayout& layout, std::byte* value_block, int32_t slot, const float* value) {
-  const int32_t head_dim = layout.shape.head_dim;
-  if (layout.dtype == DType::kF32) {
-    std::memcpy(value_block + static_cast<size_t>(slot) * static_cast<size_t>(head_dim) * sizeof(float), value,
-                static_cast<size_t>(head_dim) * sizeof(float));
-  } else if (layout.dtype == DType::kF16) {
-    auto* row = reinterpret_cast<uint16_t*>(value_block) + static_cast<ptrdiff_t>(slot) * head_dim;
-    for (int32_t d = 0; d < head_dim; ++d) row[d] = FloatToFp16(value[d]);
+// The same for a value. The even token of a BF16 pair zeroes the odd one.
+inline void StoreValuePart(const KvLayout& layout, std::byte* value_block, int32_t slot, int32_t first, int32_t count,
+                           const void* value) {
+  const int64_t head_dim = layout.shape.head_dim;
+  if (layout.dtype != DType::kBF16) {
+    const size_t element = SizeOf(layout.dtype);
+    std::memcpy(value_block + static_cast<size_t>(slot * head_dim + first) * element, value,
+                static_cast<size_t>(count) * element);
+    return;
+  }
+  auto* pairs = reinterpret_cast<PairWord*>(value_block) + slot / 2 * ((head_dim + 1) / 2 * 2) + first;
+  const auto* bits = static_cast<const uint16_t*>(value);
+  if (slot % 2 == 0) {
+    for (int32_t d = 0; d < count; ++d) pairs[d] = bits[d];
   } else {
-    const int32_t padded_dim = (head_dim + 1) / 2 * 2;
-    auto* row = reinterpret_cast<uint16_t*>(value_block) + static_cast<ptrdiff_t>(slot / 2) * padded_dim * 2;
-    for (int32_t d = 0; d < padded_dim; ++d) {
-      const uint16_t bits = d < head_dim ? FloatToBf16(value[d]) : uint16_t{0};
-      if (slot % 2 == 0) {
-        row[2 * d] = bits;
-        row[2 * d + 1] = 0;
-      } else {
-        row[2 * d + 1] = bits;
-      }
-    }
+    for (int32_t d = 0; d < count; ++d) pairs[d] = (pairs[d] & 0xFFFFU) | static_cast<uint32_t>(bits[d]) << 16;
+  }
+  if (first + count == head_dim && head_dim % 2 != 0) pairs[count] = 0;
+}
+
+// Writes one token's key and value, rounded to the page dtype. key, value: [head_dim].
+inline void StoreToken(const KvLayout& layout, std::byte* key_block, int32_t slot, const float* key,
+                       const float* value) {
+  std::byte* value_block = key_block + layout.block_bytes;
+  if (layout.dtype == DType::kF32) {
+    StoreKeyPart(layout, key_block, slot, 0, layout.shape.head_dim, key);
+    StoreValuePart(layout, value_block, slot, 0, layout.shape.head_dim, value);
+    return;
+  }
+  constexpr int32_t kPart = 64;
+  const auto round = layout.dtype == DType::kF16 ? FloatToFp16 : FloatToBf16;
+  for (int32_t first = 0; first < layout.shape.head_dim; first += kPart) {
+    const int32_t count = layout.shape.head_dim - first < kPart ? layout.shape.head_dim - first : kPart;
+    uint16_t bits[kPart] = {};
+    for (int32_t d = 0; d < count; ++d) bits[d] = round(key[first + d]);
+    StoreKeyPart(layout, key_block, slot, first, count, bits);
+    for (int32_t d = 0; d < count; ++d) bits[d] = round(value[first + d]);
+    StoreValuePart(layout, value_block, slot, first, count, bits);
   }
 }
 

@@ -5,8 +5,8 @@
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/attention.h"
-#include "kernels/cpu/attention/pack_pages.h"
 #include "kernels/cpu/context.h"
+#include "kernels/cpu/kv_block.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -51,22 +51,28 @@ struct DensePages {
   std::byte* pool;
 };
 
+// Packs the rows of one page and KV head; they have the page's dtype already.
+void PackPage(const DenseAttentionParams& params, const DensePages& pages, int64_t page, int32_t kv_head) {
+  const KvLayout& layout = pages.layout;
+  const int64_t sequence = page / pages.per_sequence;
+  const auto first = static_cast<int32_t>(page % pages.per_sequence) * layout.tokens_per_page;
+  const int32_t tokens = std::min(layout.tokens_per_page, params.kv_len - first);
+  const int64_t first_row = (sequence * params.num_kv_heads + kv_head) * params.kv_len + first;
+  const size_t row_bytes = static_cast<size_t>(params.head_dim) * SizeOf(params.dtype);
+  const auto* keys = static_cast<const std::byte*>(params.k) + static_cast<size_t>(first_row) * row_bytes;
+  const auto* values = static_cast<const std::byte*>(params.v) + static_cast<size_t>(first_row) * row_bytes;
+  std::byte* key_block = KeyBlock(pages.pool, layout, static_cast<int32_t>(page), 0, kv_head);
+  for (int32_t t = 0; t < tokens; ++t, keys += row_bytes, values += row_bytes) {
+    StoreKeyPart(layout, key_block, t, 0, params.head_dim, keys);
+    StoreValuePart(layout, key_block + layout.block_bytes, t, 0, params.head_dim, values);
+  }
+}
+
 void Pack(DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages) {
   const int64_t num_pages = int64_t{params.batch} * pages.per_sequence;
   for (int64_t i = 0; i < num_pages; ++i) pages.table[i] = static_cast<int32_t>(i);
-  const int32_t tokens_per_page = pages.layout.tokens_per_page;
   context->pool.Run(num_pages, [&](int64_t page, int) {
-    const int64_t sequence = page / pages.per_sequence;
-    const auto first = static_cast<int32_t>(page % pages.per_sequence) * tokens_per_page;
-    const int32_t tokens = std::min(tokens_per_page, params.kv_len - first);
-    for (int32_t head = 0; head < params.num_kv_heads; ++head) {
-      const int64_t row = (sequence * params.num_kv_heads + head) * params.kv_len + first;
-      const size_t start = static_cast<size_t>(row * params.head_dim) * SizeOf(params.dtype);
-      PackPage(pages.layout, static_cast<const std::byte*>(params.k) + start,
-               static_cast<const std::byte*>(params.v) + start, tokens,
-               pages.pool + static_cast<size_t>(page) * pages.layout.page_bytes +
-                   static_cast<size_t>(head) * pages.layout.head_bytes);
-    }
+    for (int32_t kv_head = 0; kv_head < params.num_kv_heads; ++kv_head) PackPage(params, pages, page, kv_head);
   });
 }
 

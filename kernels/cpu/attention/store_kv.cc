@@ -11,6 +11,7 @@ namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr int32_t kTokensPerTask = 16;
+constexpr int32_t kPartDims = 128;              // rounded at a time; even
 constexpr int64_t kFloatsWorthThreads = 32768;  // below this one thread is faster than waking another
 
 // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) for the halves of the rotated part, each product rounded alone.
@@ -52,7 +53,22 @@ int32_t RangeStart(const RotateAndStoreKvParams& params, int32_t t) {
   return std::min(t, params.num_tokens);
 }
 
-void StoreToken(const RotateAndStoreKvParams& params, int32_t token, int32_t kv_head) {
+// Rounds a row to the page dtype with the variant's kernels and stores it with store_part, by parts of kPartDims.
+template <typename StorePart>
+void StoreRounded(const KernelTable& kernels, const KvLayout& layout, std::byte* block, int32_t slot, const float* row,
+                  const StorePart& store_part) {
+  const int32_t head_dim = layout.shape.head_dim;
+  if (layout.dtype == DType::kF32) return store_part(layout, block, slot, 0, head_dim, row);
+  const auto round = layout.dtype == DType::kF16 ? kernels.to_fp16 : kernels.to_bf16;
+  uint16_t bits[kPartDims];
+  for (int32_t first = 0; first < head_dim; first += kPartDims) {
+    const int32_t count = std::min(kPartDims, head_dim - first);
+    round(row + first, count, bits);
+    store_part(layout, block, slot, first, count, bits);
+  }
+}
+
+void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t kv_head) {
   const KvShape& shape = params.layout.shape;
   const int64_t head_dim = shape.head_dim;
   const int32_t group = params.num_heads / shape.num_kv_heads;
@@ -66,8 +82,9 @@ void StoreToken(const RotateAndStoreKvParams& params, int32_t token, int32_t kv_
   }
   std::byte* key_block =
       KeyBlock(params.kv_pool, params.layout, params.token_page[token], params.layer, kv_head);
-  StoreKey(params.layout, key_block, params.token_slot[token], key);
-  StoreValue(params.layout, key_block + params.layout.block_bytes, params.token_slot[token], value);
+  const int32_t slot = params.token_slot[token];
+  StoreRounded(kernels, params.layout, key_block, slot, key, StoreKeyPart);
+  StoreRounded(kernels, params.layout, key_block + params.layout.block_bytes, slot, value, StoreValuePart);
 }
 
 }  // namespace
@@ -86,7 +103,7 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
     const auto first_head = static_cast<int32_t>(task % head_tasks * heads_per_task);
     const int32_t end = RangeStart(params, (range + 1) * step);
     for (int32_t t = RangeStart(params, range * step); t < end; ++t) {
-      for (int32_t h = 0; h < heads_per_task; ++h) StoreToken(params, t, first_head + h);
+      for (int32_t h = 0; h < heads_per_task; ++h) RotateAndStore(context->kernels, params, t, first_head + h);
     }
   });
   return KernelStatus::kOk;

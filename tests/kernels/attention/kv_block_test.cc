@@ -39,8 +39,7 @@ TEST_P(KvBlockTest, TokensComeBackRounded) {
   std::byte* keys = cpu::KeyBlock(pool_.data(), layout_, 2, 1, 2);
   std::byte* values = keys + layout_.block_bytes;
   for (int32_t slot = 0; slot < layout_.tokens_per_page; ++slot) {
-    cpu::StoreKey(layout_, keys, slot, Token(Kind::kKey, slot).data());
-    cpu::StoreValue(layout_, values, slot, Token(Kind::kValue, slot).data());
+    cpu::StoreToken(layout_, keys, slot, Token(Kind::kKey, slot).data(), Token(Kind::kValue, slot).data());
   }
   std::vector<float> row(static_cast<size_t>(layout_.shape.head_dim));
   for (int32_t slot = 0; slot < layout_.tokens_per_page; ++slot) {
@@ -57,8 +56,7 @@ TEST_P(KvBlockTest, OneTokenTouchesItsSlotAndTheOddPartnerOnly) {
   std::byte* keys = cpu::KeyBlock(pool_.data(), layout_, 1, 0, 1);
   std::byte* values = keys + layout_.block_bytes;
   constexpr int32_t kSlot = 4;
-  cpu::StoreKey(layout_, keys, kSlot, Token(Kind::kKey, kSlot).data());
-  cpu::StoreValue(layout_, values, kSlot, Token(Kind::kValue, kSlot).data());
+  cpu::StoreToken(layout_, keys, kSlot, Token(Kind::kKey, kSlot).data(), Token(Kind::kValue, kSlot).data());
   std::vector<float> row(static_cast<size_t>(layout_.shape.head_dim));
   for (int32_t slot = 0; slot < layout_.tokens_per_page; ++slot) {
     if (slot == kSlot) continue;
@@ -92,8 +90,7 @@ TEST(KvBlockOrderTest, PaddingOfOddHeadDimsIsZero) {
     std::byte* keys = cpu::KeyBlock(pool.data(), layout, 0, 0, 0);
     std::byte* values = keys + layout.block_bytes;
     const std::vector<float> token(static_cast<size_t>(head_dim), 1.0F);
-    cpu::StoreKey(layout, keys, 5, token.data());
-    cpu::StoreValue(layout, values, 5, token.data());
+    cpu::StoreToken(layout, keys, 5, token.data(), token.data());
     EXPECT_EQ(cpu::LoadKvElement(layout, keys, cpu::KeyIndex(layout, 5, head_dim)), 0.0F);
     EXPECT_EQ(cpu::LoadKvElement(layout, values, cpu::ValueIndex(layout, 5, head_dim)), 0.0F);
   }

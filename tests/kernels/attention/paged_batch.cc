@@ -77,16 +77,17 @@ void PagedBatch::StoreTokens(size_t index) {
     if (position >= sequence.poison_from) return NAN;
     return RoundTo(dtype_, Synthetic(sequence.seed, kind, position, head, dim) * (kind == Kind::kValue ? 1.0F : 2.0F));
   };
-  std::vector<float> row(static_cast<size_t>(shape_.head_dim));
+  std::vector<float> key(static_cast<size_t>(shape_.head_dim));
+  std::vector<float> value(key.size());
   for (int32_t position = 0; position < kv_len; ++position) {
     for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {
-      const int32_t slot = position % layout_.tokens_per_page;
-      std::byte* block =
-          cpu::KeyBlock(pool_.data(), layout_, pages[position / layout_.tokens_per_page], kLayer, head);
-      for (int32_t d = 0; d < shape_.head_dim; ++d) row[static_cast<size_t>(d)] = at(Kind::kKey, position, head, d);
-      cpu::StoreKey(layout_, block, slot, row.data());
-      for (int32_t d = 0; d < shape_.head_dim; ++d) row[static_cast<size_t>(d)] = at(Kind::kValue, position, head, d);
-      cpu::StoreValue(layout_, block + layout_.block_bytes, slot, row.data());
+      for (int32_t d = 0; d < shape_.head_dim; ++d) {
+        key[static_cast<size_t>(d)] = at(Kind::kKey, position, head, d);
+        value[static_cast<size_t>(d)] = at(Kind::kValue, position, head, d);
+      }
+      const int32_t page = pages[position / layout_.tokens_per_page];
+      cpu::StoreToken(layout_, cpu::KeyBlock(pool_.data(), layout_, page, kLayer, head),
+                      position % layout_.tokens_per_page, key.data(), value.data());
     }
   }
   for (int32_t t = 0; t < sequence.query_len; ++t) {

@@ -124,8 +124,7 @@ TEST_P(StoreKvTest, KeepsThePartnerWrittenBefore) {
   PoisonedMemory pool(static_cast<size_t>(num_pages_) * layout_.page_bytes);
   const std::vector<float> before(static_cast<size_t>(store_.head_dim), 0.5F);
   std::byte* block = cpu::KeyBlock(pool.data(), layout_, page_[0], 1, 0);
-  cpu::StoreKey(layout_, block, kFirstPosition - 1, before.data());
-  cpu::StoreValue(layout_, block + layout_.block_bytes, kFirstPosition - 1, before.data());
+  cpu::StoreToken(layout_, block, kFirstPosition - 1, before.data(), before.data());
   Run("", 2, &pool);
   std::vector<float> row(before.size());
   cpu::LoadKey(layout_, block, kFirstPosition - 1, row.data());
