@@ -145,7 +145,9 @@ void GenerateOutputs::FillRecord(RequestRecord* record) const {
     record->preemptions += info.preemptions;
     record->finished = std::max(record->finished, info.finished);
     if (i != 0) continue;
-    record->finish_reason = output.text.stopped() ? "stop" : FinishReasonName(info.reason);
+    if (record->finish_reason.empty()) {
+      record->finish_reason = output.text.stopped() ? "stop" : FinishReasonName(info.reason);
+    }
     record->prompt_tokens = info.prompt_tokens;
     record->cached_tokens = info.cached_tokens;
     record->first_scheduled = info.first_scheduled;

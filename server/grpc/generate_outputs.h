@@ -43,7 +43,7 @@ class GenerateOutputs {
   std::optional<engine::FinishReason> failure() const;
   // The engine is done with every submitted output: no sink call comes any more.
   bool all_finished() const;
-  // Counts, times and the finish reason. REQUIRES: all_finished().
+  // Counts, times and, unless it is set, the finish reason of output 0. REQUIRES: all_finished().
   void FillRecord(RequestRecord* record) const;
 
  private:

@@ -110,7 +110,10 @@ absl::Status GenerateStream::SubmitAll(GeneratePlan plan) {
 
 void GenerateStream::Continue() {
   if (cancelled_.load(std::memory_order_acquire)) return End(CancelledStatus());
-  if (const auto failure = outputs_->failure()) return End(StatusOf(*failure));
+  if (const auto failure = outputs_->failure()) {
+    record_.finish_reason = FinishReasonName(*failure);  // of whichever output it was; the others are only cancelled
+    return End(StatusOf(*failure));
+  }
   if (write_pending_.load(std::memory_order_acquire)) {
     if (outputs_->all_finished()) ArmStallAlarm();
     return;

@@ -13,6 +13,7 @@
 #include "server/grpc/edge.h"
 #include "server/grpc/generation_service.h"
 #include "server/grpc/health_service.h"
+#include "server/grpc/idle_ticker.h"
 #include "server/grpc/listen_options.h"
 #include "server/grpc/model_service.h"
 #include "server/grpc/reflection_service.h"
@@ -58,7 +59,8 @@ struct GrpcServer::State {
   TokenizerService tokenizer;
   ReflectionService<ReflectionV1> reflection_v1;
   ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
-  std::unique_ptr<grpc::Server> server;  // null once shut down
+  std::unique_ptr<grpc::Server> server;    // null once shut down
+  std::unique_ptr<IdleTicker> idle_ticker;  // while the server is up
 };
 
 GrpcServer::GrpcServer() = default;
@@ -89,6 +91,7 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const Limits& 
   }
   state->server = builder.BuildAndStart();
   if (state->server == nullptr) return absl::UnavailableError(absl::StrCat("listen.grpc: cannot listen on ", address));
+  state->idle_ticker = std::make_unique<IdleTicker>(state->server->InProcessChannel(grpc::ChannelArguments()));
   state_ = std::move(state);
   return port;
 }
@@ -109,6 +112,7 @@ void GrpcServer::Shutdown(absl::Time deadline) {
   state_->admission.WaitUntilIdle(deadline);
   // Also when all is idle: once the engine threads have joined, none of them is inside the text pool any more.
   for (const auto& model : state_->edge.registry->models()) model->engine->Stop();
+  state_->idle_ticker.reset();
   state_->health.Shutdown();
   state_->server->Shutdown(std::chrono::system_clock::now() + kCloseGrace);
   state_->server->Wait();
