@@ -14,8 +14,8 @@
 namespace dunlin::server {
 
 struct AdmissionStats {
-  int32_t requests = 0;       // tickets out
-  int64_t queued_bytes = 0;   // of tickets whose bytes were not released
+  int32_t requests = 0;      // tickets out
+  int64_t queued_bytes = 0;  // of tickets whose bytes were not released
 };
 
 class Admission {

@@ -25,7 +25,8 @@ inline size_t KvBlockOffset(const KvLayout& layout, int32_t page, int32_t layer,
          static_cast<size_t>(kv_head) * layout.head_bytes;
 }
 
-// The K block of (page, layer, KV head); its V block follows at + layout.block_bytes. 64-byte aligned where the pool is.
+// The K block of (page, layer, KV head); its V block follows at + layout.block_bytes. 64-byte aligned where the pool
+// is.
 inline std::byte* KeyBlock(void* kv_pool, const KvLayout& layout, int32_t page, int32_t layer, int32_t kv_head) {
   return static_cast<std::byte*>(kv_pool) + KvBlockOffset(layout, page, layer, kv_head);
 }
@@ -115,18 +116,27 @@ inline void StoreToken(const KvLayout& layout, std::byte* key_block, int32_t slo
 // One element of a block as FP32; index from KeyIndex or ValueIndex. For tests and tools.
 inline float LoadKvElement(const KvLayout& layout, const std::byte* block, size_t index) {
   switch (layout.dtype) {
-    case DType::kF32: return reinterpret_cast<const float*>(block)[index];
-    case DType::kF16: return Fp16ToFloat(reinterpret_cast<const uint16_t*>(block)[index]);
-    default: return Bf16ToFloat(reinterpret_cast<const uint16_t*>(block)[index]);
+    case DType::kF32:
+      return reinterpret_cast<const float*>(block)[index];
+    case DType::kF16:
+      return Fp16ToFloat(reinterpret_cast<const uint16_t*>(block)[index]);
+    default:
+      return Bf16ToFloat(reinterpret_cast<const uint16_t*>(block)[index]);
   }
 }
 
 // Writes one element, its pair partner left as it is. For tests and tools.
 inline void StoreKvElement(const KvLayout& layout, std::byte* block, size_t index, float value) {
   switch (layout.dtype) {
-    case DType::kF32: reinterpret_cast<float*>(block)[index] = value; break;
-    case DType::kF16: reinterpret_cast<uint16_t*>(block)[index] = FloatToFp16(value); break;
-    default: reinterpret_cast<uint16_t*>(block)[index] = FloatToBf16(value); break;
+    case DType::kF32:
+      reinterpret_cast<float*>(block)[index] = value;
+      break;
+    case DType::kF16:
+      reinterpret_cast<uint16_t*>(block)[index] = FloatToFp16(value);
+      break;
+    default:
+      reinterpret_cast<uint16_t*>(block)[index] = FloatToBf16(value);
+      break;
   }
 }
 

@@ -70,11 +70,15 @@ std::string Quoted(std::string_view text) {
 }
 
 // The first word of an engine's message: "prompt", "sampling.top_p", "stop_token_ids[3]".
-std::string FirstWord(std::string_view message) { return std::string(message.substr(0, message.find(' '))); }
+std::string FirstWord(std::string_view message) {
+  return std::string(message.substr(0, message.find(' ')));
+}
 
 }  // namespace
 
-const ReasonTraits& Traits(Reason reason) { return kReasonTable[static_cast<size_t>(reason)]; }
+const ReasonTraits& Traits(Reason reason) {
+  return kReasonTable[static_cast<size_t>(reason)];
+}
 
 absl::Status MakeError(Reason reason, std::string_view message) {
   absl::Status status(Traits(reason).code, engine::AbslView(message));
@@ -138,16 +142,20 @@ absl::Status Overloaded(Reason reason, std::string_view message, std::string_vie
 absl::Status FromEngine(const absl::Status& status, int32_t retry_after_ms) {
   const std::string_view message = engine::StdView(status.message());
   switch (status.code()) {
-    case StatusCode::kOk: return status;
+    case StatusCode::kOk:
+      return status;
     case StatusCode::kInvalidArgument: {
       const std::string field = FirstWord(message);
       return InvalidField(field, message.substr(std::min(message.size(), field.size() + 1)), "");
     }
     case StatusCode::kResourceExhausted:
       return Overloaded(Reason::kQueueFull, message, "scheduler.max_queued_requests", retry_after_ms);
-    case StatusCode::kUnavailable: return MakeError(Reason::kDraining, message);
-    case StatusCode::kFailedPrecondition: return ProfileRefused(message, {std::string(message)});
-    default: return MakeError(Reason::kInternal, "the engine refused the request");
+    case StatusCode::kUnavailable:
+      return MakeError(Reason::kDraining, message);
+    case StatusCode::kFailedPrecondition:
+      return ProfileRefused(message, {std::string(message)});
+    default:
+      return MakeError(Reason::kInternal, "the engine refused the request");
   }
 }
 

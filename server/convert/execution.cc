@@ -54,8 +54,7 @@ Wire Lookup(const Row<Engine, Wire> (&table)[kRows], Engine value) {
 
 absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOptions& wire) {
   if (absl::Status s = CheckInt("execution.device", wire.device(), 0, v1::Device_MAX); !s.ok()) return s;
-  if (absl::Status s =
-          CheckInt("execution.attention_backend", wire.attention_backend(), 0, v1::AttentionBackend_MAX);
+  if (absl::Status s = CheckInt("execution.attention_backend", wire.attention_backend(), 0, v1::AttentionBackend_MAX);
       !s.ok()) {
     return s;
   }
@@ -68,9 +67,15 @@ absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOption
   return choice;
 }
 
-v1::Device ToWire(DeviceKind device) { return Lookup(kDevices, device); }
-v1::AttentionBackend ToWire(AttentionBackend backend) { return Lookup(kBackends, backend); }
-v1::Precision ToWire(Precision precision) { return Lookup(kPrecisions, precision); }
+v1::Device ToWire(DeviceKind device) {
+  return Lookup(kDevices, device);
+}
+v1::AttentionBackend ToWire(AttentionBackend backend) {
+  return Lookup(kBackends, backend);
+}
+v1::Precision ToWire(Precision precision) {
+  return Lookup(kPrecisions, precision);
+}
 
 v1::Execution ToWire(const engine::ExecutionProfile& profile) {
   const kernels::PrecisionTraits& traits = kernels::Traits(profile.precision);

@@ -26,14 +26,22 @@ v1::Finish UsageAndTimings(const engine::FinishInfo& info, int32_t completion_to
 
 const char* FinishReasonName(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kCancelled: return "cancelled";
-    case FinishReason::kDeadline: return "deadline";
-    case FinishReason::kSlowReader: return "slow_reader";
-    case FinishReason::kNumerical: return "numerical";
-    case FinishReason::kShutdown: return "shutdown";
-    case FinishReason::kInternal: return "internal";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kDeadline:
+      return "deadline";
+    case FinishReason::kSlowReader:
+      return "slow_reader";
+    case FinishReason::kNumerical:
+      return "numerical";
+    case FinishReason::kShutdown:
+      return "shutdown";
+    case FinishReason::kInternal:
+      return "internal";
   }
   return "?";
 }
@@ -41,14 +49,20 @@ const char* FinishReasonName(FinishReason reason) {
 absl::Status StatusOf(FinishReason reason) {
   switch (reason) {
     case FinishReason::kStop:
-    case FinishReason::kLength: return absl::OkStatus();
-    case FinishReason::kCancelled: return MakeError(Reason::kCancelled, "the request was cancelled");
-    case FinishReason::kDeadline: return MakeError(Reason::kDeadline, "the deadline passed before the output was done");
+    case FinishReason::kLength:
+      return absl::OkStatus();
+    case FinishReason::kCancelled:
+      return MakeError(Reason::kCancelled, "the request was cancelled");
+    case FinishReason::kDeadline:
+      return MakeError(Reason::kDeadline, "the deadline passed before the output was done");
     case FinishReason::kSlowReader:
       return MakeError(Reason::kSlowReader, "the client reads too slowly (limits.max_unsent_tokens)");
-    case FinishReason::kNumerical: return MakeError(Reason::kNumerical, "the model produced no finite value");
-    case FinishReason::kShutdown: return MakeError(Reason::kShutdown, "the server is shutting down");
-    case FinishReason::kInternal: return MakeError(Reason::kDeviceFailed, "the device failed");
+    case FinishReason::kNumerical:
+      return MakeError(Reason::kNumerical, "the model produced no finite value");
+    case FinishReason::kShutdown:
+      return MakeError(Reason::kShutdown, "the server is shutting down");
+    case FinishReason::kInternal:
+      return MakeError(Reason::kDeviceFailed, "the device failed");
   }
   return MakeError(Reason::kInternal, "unknown end of a sequence");
 }

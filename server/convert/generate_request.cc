@@ -20,9 +20,9 @@ absl::Status CheckText(const v1::GenerateRequest& wire, const ModelFacts& facts)
 }
 
 absl::Status PromptTooLong(const char* field, int64_t tokens, const ModelFacts& facts) {
-  return InvalidField(field, absl::StrCat("has ", tokens, " tokens"),
-                      absl::StrCat(facts.max_context_tokens - 1,
-                                   ", one less than the context (models[].max_context_tokens)"));
+  return InvalidField(
+      field, absl::StrCat("has ", tokens, " tokens"),
+      absl::StrCat(facts.max_context_tokens - 1, ", one less than the context (models[].max_context_tokens)"));
 }
 
 absl::Status TokenIdsFromWire(const v1::TokenIds& wire, const ModelFacts& facts, std::vector<engine::TokenId>* out) {
@@ -39,12 +39,16 @@ absl::Status TokenIdsFromWire(const v1::TokenIds& wire, const ModelFacts& facts,
 
 absl::Status CheckInput(const v1::GenerateRequest& wire, const ModelFacts& facts, CheckedRequest* out) {
   switch (wire.input_case()) {
-    case v1::GenerateRequest::kText: out->prompt_is_text = true; return CheckText(wire, facts);
-    case v1::GenerateRequest::kTokenIds: return TokenIdsFromWire(wire.token_ids(), facts, &out->engine.prompt);
+    case v1::GenerateRequest::kText:
+      out->prompt_is_text = true;
+      return CheckText(wire, facts);
+    case v1::GenerateRequest::kTokenIds:
+      return TokenIdsFromWire(wire.token_ids(), facts, &out->engine.prompt);
     case v1::GenerateRequest::kChat:
       return MakeError(Reason::kChatUnsupported,
                        "chat is not supported by this version; render the template on the client and send text");
-    case v1::GenerateRequest::INPUT_NOT_SET: break;
+    case v1::GenerateRequest::INPUT_NOT_SET:
+      break;
   }
   return InvalidField("input", "is empty", "one of text, token_ids");
 }
@@ -70,8 +74,8 @@ absl::StatusOr<CheckedRequest> CheckGenerateRequest(const v1::GenerateRequest& w
   if (absl::Status s = CheckInt("priority", wire.priority(), -kMaxPriority, kMaxPriority); !s.ok()) return s;
   if (absl::Status s = CheckOutputs(wire.sampling(), &out.num_outputs); !s.ok()) return s;
   if (absl::Status s = SamplingFromWire(wire.sampling(), facts.vocab_size, &out.engine.sampling); !s.ok()) return s;
-  if (absl::Status s = StoppingFromWire(wire.stopping(), facts.vocab_size, facts.max_context_tokens,
-                                        &out.engine.stopping);
+  if (absl::Status s =
+          StoppingFromWire(wire.stopping(), facts.vocab_size, facts.max_context_tokens, &out.engine.stopping);
       !s.ok()) {
     return s;
   }

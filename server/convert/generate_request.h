@@ -28,14 +28,14 @@ struct ModelFacts {
 };
 
 struct CheckedRequest {
-  engine::Request engine;           // prompt (unless `text` is to be tokenised), sampling, stopping, priority, salt
+  engine::Request engine;  // prompt (unless `text` is to be tokenised), sampling, stopping, priority, salt
   engine::ExecutionChoice choice;
   bool prompt_is_text = false;
   int32_t num_outputs = 1;
   std::vector<std::string> stop_strings;
   bool include_stop = false;
   bool keep_special_tokens = false;
-  bool omit_text = false;           // also when the model has no tokenizer
+  bool omit_text = false;  // also when the model has no tokenizer
 };
 
 // Errors: INVALID_ARGUMENT (a field), UNIMPLEMENTED (chat), FAILED_PRECONDITION (text without a tokenizer).

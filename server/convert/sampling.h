@@ -13,7 +13,7 @@ namespace dunlin::server {
 
 inline constexpr float kMaxTemperature = 100.0F;
 inline constexpr float kMaxRepetitionPenalty = 10.0F;
-inline constexpr float kMaxPenalty = 2.0F;       // presence, frequency: [-2, 2]
+inline constexpr float kMaxPenalty = 2.0F;  // presence, frequency: [-2, 2]
 inline constexpr float kMaxLogitBiasValue = 100.0F;
 
 // Checks every field and overwrites those of *out that the wire sets; *out comes in as the model's defaults. An unset

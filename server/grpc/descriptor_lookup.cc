@@ -14,7 +14,9 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::FileDescriptor;
 
-const DescriptorPool& Pool() { return *DescriptorPool::generated_pool(); }
+const DescriptorPool& Pool() {
+  return *DescriptorPool::generated_pool();
+}
 
 void AddWithImports(const FileDescriptor& file, std::set<std::string>* seen, DescriptorFiles* files) {
   if (!seen->insert(file.name()).second) return;

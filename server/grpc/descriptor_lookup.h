@@ -1,5 +1,5 @@
-// What reflection can be asked, answered from protobuf's generated descriptor pool: no gRPC, no version of the protocol.
-// Thread rule: any thread (the pool is const once the program runs).
+// What reflection can be asked, answered from protobuf's generated descriptor pool: no gRPC, no version of the
+// protocol. Thread rule: any thread (the pool is const once the program runs).
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace dunlin::server {
 struct Edge {
   Limits limits;
   const ModelRegistry* registry = nullptr;
-  RequestObserver* observer = nullptr;   // may be null
+  RequestObserver* observer = nullptr;  // may be null
   engine::Engine::Clock clock = nullptr;
   int stalled_reader_ms = 0;
   Admission* admission = nullptr;

@@ -13,8 +13,8 @@ constexpr int64_t kMaxTokensPerMessage = 1024;
 // How many tokens fit a message: 64 bytes each for id, log-probability and text, 20 for each of the most likely ones.
 int32_t MaxTokensPerMessage(const engine::SamplingParams& sampling, const Limits& limits) {
   const int64_t num_top = std::max({sampling.logprobs, sampling.prompt_logprobs, 0});
-  return static_cast<int32_t>(std::clamp(limits.max_message_bytes / (64 + 20 * num_top), int64_t{1},
-                                         kMaxTokensPerMessage));
+  return static_cast<int32_t>(
+      std::clamp(limits.max_message_bytes / (64 + 20 * num_top), int64_t{1}, kMaxTokensPerMessage));
 }
 
 OutputQueue::Sizes QueueSizes(const engine::Request& request, size_t index, const Limits& limits) {
@@ -111,13 +111,14 @@ absl::Status GenerateOutputs::FillFinish(const engine::FinishInfo& info, Output*
                                          v1::GenerateResponse* response) const {
   if (absl::Status s = output->text.Finish(response); !s.ok()) return s;
   const int32_t sent = output->text.num_tokens();
-  *response->mutable_finish() = output->text.stopped() ? FinishOfStopString(info, sent, output->text.matched_stop())
-                                                       : FinishToWire(info, sent);
+  *response->mutable_finish() =
+      output->text.stopped() ? FinishOfStopString(info, sent, output->text.matched_stop()) : FinishToWire(info, sent);
   return absl::OkStatus();
 }
 
 void GenerateOutputs::ObserveInterval(Output* output, engine::TimeNs now) const {
-  if (output->last_token != 0 && observer_ != nullptr) observer_->OnTokenInterval(model_name_, now - output->last_token);
+  if (output->last_token != 0 && observer_ != nullptr)
+    observer_->OnTokenInterval(model_name_, now - output->last_token);
   output->last_token = now;
 }
 

@@ -34,9 +34,9 @@ class GenerateOutputs {
   void MarkSubmitted() { ++num_submitted_; }
   size_t num_submitted() const { return num_submitted_; }
 
-  // What the next output, in turn, has to say since its last message: tokens, text, its end. An output whose stop string
-  // matches is cancelled in the engine, and what the engine made of it after that is dropped.
-  // kLastMessage: with it every output has sent its `finish`. Errors: INTERNAL.
+  // What the next output, in turn, has to say since its last message: tokens, text, its end. An output whose stop
+  // string matches is cancelled in the engine, and what the engine made of it after that is dropped. kLastMessage: with
+  // it every output has sent its `finish`. Errors: INTERNAL.
   absl::StatusOr<Next> Fill(v1::GenerateResponse* response);
 
   // Why the engine gave up on an output, if on any: that ends the call.
@@ -52,8 +52,8 @@ class GenerateOutputs {
         : queue(sizes, edge.text_pool, stream, edge.clock), text(std::move(t)) {}
     OutputQueue queue;
     OutputText text;
-    bool closed = false;             // its `finish` is in a message
-    engine::TimeNs last_token = 0;   // 0 before the first
+    bool closed = false;            // its `finish` is in a message
+    engine::TimeNs last_token = 0;  // 0 before the first
   };
 
   GenerateOutputs(const GeneratePlan& plan, const Edge& edge, SubmittedRequests* requests);
@@ -71,7 +71,7 @@ class GenerateOutputs {
   std::vector<std::unique_ptr<Output>> outputs_;  // [n]
   size_t num_submitted_ = 0;
   size_t num_closed_ = 0;
-  size_t turn_ = 0;                               // whose message is next
+  size_t turn_ = 0;  // whose message is next
 };
 
 }  // namespace dunlin::server

@@ -41,8 +41,8 @@ OutputText::Options TextOptions(const ServedModel& model, const CheckedRequest& 
   return options;
 }
 
-absl::Status FillIn(const v1::GenerateRequest& message, const ModelFacts& facts, const Edge& edge,
-                    GeneratePlan* plan, RequestRecord* record) {
+absl::Status FillIn(const v1::GenerateRequest& message, const ModelFacts& facts, const Edge& edge, GeneratePlan* plan,
+                    RequestRecord* record) {
   CheckedRequest& request = plan->request;
   if (request.prompt_is_text) {
     if (absl::Status s = Tokenise(*plan->model->tokenizer, message.text(), &request); !s.ok()) return s;

@@ -19,8 +19,8 @@ namespace dunlin::server {
 
 struct GeneratePlan {
   const ServedModel* model = nullptr;
-  CheckedRequest request;             // prompt, profile and max_tokens final; arrival and deadline not set
-  OutputText::Options output_text;    // of each output; prompt_tail points into request.engine.prompt
+  CheckedRequest request;           // prompt, profile and max_tokens final; arrival and deadline not set
+  OutputText::Options output_text;  // of each output; prompt_tail points into request.engine.prompt
 };
 
 // Parses, checks, tokenises, resolves the profile and asks Engine::Validate. Fills what it learns into *record

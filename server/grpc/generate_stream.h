@@ -9,8 +9,9 @@
 //
 // A failure of any output, a cancel or a deadline ends the call with that status; tokens not yet sent are dropped then.
 // A refusal sends no initial metadata, so that a client's retry policy may act on it.
-// Ownership: shared. gRPC holds it until OnDone, the pool while it is scheduled, the engine (as the outputs' sink) for as
-// long as it likes, but it is quiet after OnFinish. The admission ticket is given back when all three are done with it.
+// Ownership: shared. gRPC holds it until OnDone, the pool while it is scheduled, the engine (as the outputs' sink) for
+// as long as it likes, but it is quiet after OnFinish. The admission ticket is given back when all three are done with
+// it.
 #pragma once
 
 #include <grpc/grpc.h>
@@ -68,14 +69,14 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   void CutOff();
 
   const Edge& edge_;
-  std::shared_ptr<GenerateStream> self_;       // gRPC's share: from Start to OnDone
+  std::shared_ptr<GenerateStream> self_;  // gRPC's share: from Start to OnDone
 
   // Any thread.
   SubmittedRequests requests_;
   std::atomic<bool> write_pending_{false};
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> cut_off_{false};
-  std::atomic<bool> done_{false};              // OnDone was called
+  std::atomic<bool> done_{false};  // OnDone was called
   absl::Mutex call_mutex_;
   grpc_call* call_ ABSL_GUARDED_BY(call_mutex_);  // null after OnDone
 
@@ -91,7 +92,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   bool reported_ = false;
   RequestRecord record_;
   grpc::Alarm stall_alarm_;
-  bool admitted_ = false;                       // const once Start has returned
+  bool admitted_ = false;  // const once Start has returned
   Admission::Ticket ticket_;
 };
 

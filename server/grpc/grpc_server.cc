@@ -59,12 +59,14 @@ struct GrpcServer::State {
   TokenizerService tokenizer;
   ReflectionService<ReflectionV1> reflection_v1;
   ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
-  std::unique_ptr<grpc::Server> server;    // null once shut down
+  std::unique_ptr<grpc::Server> server;     // null once shut down
   std::unique_ptr<IdleTicker> idle_ticker;  // while the server is up
 };
 
 GrpcServer::GrpcServer() = default;
-GrpcServer::~GrpcServer() { Shutdown(absl::InfinitePast()); }
+GrpcServer::~GrpcServer() {
+  Shutdown(absl::InfinitePast());
+}
 
 absl::StatusOr<int> GrpcServer::Start(const std::string& address, const Limits& limits, const ModelRegistry& registry,
                                       RequestObserver* observer, const GrpcServerOptions& options) {
@@ -121,6 +123,8 @@ void GrpcServer::Shutdown(absl::Time deadline) {
   state_->server.reset();
 }
 
-AdmissionStats GrpcServer::admission_stats() const { return state_->admission.stats(); }
+AdmissionStats GrpcServer::admission_stats() const {
+  return state_->admission.stats();
+}
 
 }  // namespace dunlin::server

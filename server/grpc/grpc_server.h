@@ -18,9 +18,9 @@
 namespace dunlin::server {
 
 struct GrpcServerOptions {
-  int text_threads = 2;               // of the text pool: tokenise, detokenise, stop strings, responses; [1, 64]
-  std::optional<bool> reflection;     // unset: on when the address is a loopback one
-  int stalled_reader_ms = 30000;      // a client that leaves the end of its stream unread is cut off after this
+  int text_threads = 2;            // of the text pool: tokenise, detokenise, stop strings, responses; [1, 64]
+  std::optional<bool> reflection;  // unset: on when the address is a loopback one
+  int stalled_reader_ms = 30000;   // a client that leaves the end of its stream unread is cut off after this
   engine::Engine::Clock clock = &MonotonicNs;  // the clock the engines were given
 };
 
@@ -47,8 +47,8 @@ class GrpcServer {
   // in flight goes on.
   void StartDraining();
 
-  // StartDraining, then waits for the calls in flight, at most until `deadline`; then stops every engine of the registry,
-  // so that what is left ends with UNAVAILABLE; closes the port and joins the threads. Idempotent.
+  // StartDraining, then waits for the calls in flight, at most until `deadline`; then stops every engine of the
+  // registry, so that what is left ends with UNAVAILABLE; closes the port and joins the threads. Idempotent.
   void Shutdown(absl::Time deadline);
 
   // Counters of what is accepted now, for metrics. REQUIRES: started.

@@ -26,9 +26,9 @@ struct IdleTicker::State {
 
   const std::unique_ptr<Health::Stub> stub;
   const grpc::health::v1::HealthCheckRequest request;
-  grpc::health::v1::HealthCheckResponse response;    // of the call under way
-  std::unique_ptr<grpc::ClientContext> context;      // of the call under way
-  absl::Mutex mutex;                                 // guards what follows, between the chain and the destructor
+  grpc::health::v1::HealthCheckResponse response;  // of the call under way
+  std::unique_ptr<grpc::ClientContext> context;    // of the call under way
+  absl::Mutex mutex;                               // guards what follows, between the chain and the destructor
   std::unique_ptr<grpc::Alarm> alarm ABSL_GUARDED_BY(mutex);
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   bool ended ABSL_GUARDED_BY(mutex) = false;

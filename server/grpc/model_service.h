@@ -7,9 +7,8 @@
 
 namespace dunlin::server {
 
-class ModelService final
-    : public v1::ModelService::WithRawCallbackMethod_ListModels<
-          v1::ModelService::WithRawCallbackMethod_GetModel<v1::ModelService::Service>> {
+class ModelService final : public v1::ModelService::WithRawCallbackMethod_ListModels<
+                               v1::ModelService::WithRawCallbackMethod_GetModel<v1::ModelService::Service>> {
  public:
   // registry outlives the service.
   explicit ModelService(const ModelRegistry& registry) : registry_(registry) {}

@@ -16,8 +16,7 @@ absl::StatusOr<OutputText> OutputText::Create(const Options& options) {
   absl::StatusOr<engine::StreamDecoder> decoder =
       engine::StreamDecoder::Create(*options.tokenizer, options.prompt_tail, !options.keep_special_tokens);
   if (!decoder.ok()) return decoder.status();
-  absl::StatusOr<engine::StopMatcher> matcher =
-      engine::StopMatcher::Create(options.stop_strings, options.include_stop);
+  absl::StatusOr<engine::StopMatcher> matcher = engine::StopMatcher::Create(options.stop_strings, options.include_stop);
   if (!matcher.ok()) return matcher.status();
   out.decoder_.emplace(*std::move(decoder));
   out.matcher_.emplace(*std::move(matcher));

@@ -1,7 +1,7 @@
 // Turns the tokens of one output into response fields: ids, log-probabilities, text, stop strings.
-// token_ids and logprobs go out as the engine made them, up to and with the token that completed a stop string; the text
-// is held back where it could still become a stop string. A stop token (end of sequence included) adds no text unless
-// include_stop. Thread rule: one thread at a time (the stream's text pool task).
+// token_ids and logprobs go out as the engine made them, up to and with the token that completed a stop string; the
+// text is held back where it could still become a stop string. A stop token (end of sequence included) adds no text
+// unless include_stop. Thread rule: one thread at a time (the stream's text pool task).
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ namespace dunlin::server {
 class OutputText {
  public:
   struct Options {
-    const engine::Tokenizer* tokenizer = nullptr;    // null: no text
-    std::span<const engine::TokenId> prompt_tail;    // the last tokens of the prompt; read by Create only
+    const engine::Tokenizer* tokenizer = nullptr;  // null: no text
+    std::span<const engine::TokenId> prompt_tail;  // the last tokens of the prompt; read by Create only
     std::vector<std::string> stop_strings;
     bool include_stop = false;
     bool keep_special_tokens = false;
     bool logprobs = false;
-    std::vector<engine::TokenId> stop_token_ids;     // that end the sequence; end-of-sequence ones too
+    std::vector<engine::TokenId> stop_token_ids;  // that end the sequence; end-of-sequence ones too
   };
   static absl::StatusOr<OutputText> Create(const Options& options);
 
@@ -53,7 +53,7 @@ class OutputText {
   std::optional<engine::StreamDecoder> decoder_;  // none: no text
   std::optional<engine::StopMatcher> matcher_;    // with decoder_
   std::vector<std::string> stop_strings_;
-  std::vector<engine::TokenId> stop_token_ids_;   // sorted
+  std::vector<engine::TokenId> stop_token_ids_;  // sorted
   bool include_stop_ = false;
   bool logprobs_ = false;
   std::optional<int> matched_stop_;

@@ -42,17 +42,22 @@ class ReflectionService final : public Version::Service::CallbackService {
     response->set_valid_host(request.host());
     *response->mutable_original_request() = request;
     switch (request.message_request_case()) {
-      case Request::kFileByFilename: return Files(FilesByName(request.file_by_filename()), response);
-      case Request::kFileContainingSymbol: return Files(FilesOfSymbol(request.file_containing_symbol()), response);
+      case Request::kFileByFilename:
+        return Files(FilesByName(request.file_by_filename()), response);
+      case Request::kFileContainingSymbol:
+        return Files(FilesOfSymbol(request.file_containing_symbol()), response);
       case Request::kFileContainingExtension: {
         const auto& extension = request.file_containing_extension();
         return Files(FilesOfExtension(extension.containing_type(), extension.extension_number()), response);
       }
-      case Request::kAllExtensionNumbersOfType: return Extensions(request.all_extension_numbers_of_type(), response);
+      case Request::kAllExtensionNumbersOfType:
+        return Extensions(request.all_extension_numbers_of_type(), response);
       case Request::kListServices:
-        for (const std::string& name : names_) response->mutable_list_services_response()->add_service()->set_name(name);
+        for (const std::string& name : names_)
+          response->mutable_list_services_response()->add_service()->set_name(name);
         return;
-      case Request::MESSAGE_REQUEST_NOT_SET: break;
+      case Request::MESSAGE_REQUEST_NOT_SET:
+        break;
     }
     Error(absl::InvalidArgumentError("message_request is not set"), response);
   }

@@ -1,5 +1,5 @@
-// The engine requests behind one call, so that a cancel from gRPC's thread reaches the engine at once, whatever the text
-// pool is doing. Thread rule: any thread.
+// The engine requests behind one call, so that a cancel from gRPC's thread reaches the engine at once, whatever the
+// text pool is doing. Thread rule: any thread.
 #pragma once
 
 #include <memory>

@@ -29,6 +29,8 @@ std::span<const engine::TopLogprob> TokenRing::FrontTop() const {
   return {tops_.data() + slot * static_cast<size_t>(num_top_), static_cast<size_t>(tokens_[slot].num_top)};
 }
 
-void TokenRing::PopFront() { popped_.store(popped_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+void TokenRing::PopFront() {
+  popped_.store(popped_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
 
 }  // namespace dunlin::server

@@ -68,7 +68,7 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
   grpc::ByteBuffer* const response_;            // gRPC's, until OnDone
   const Work work_;
   grpc::ByteBuffer request_;
-  std::shared_ptr<UnaryTextCall> self_;         // gRPC's share
+  std::shared_ptr<UnaryTextCall> self_;  // gRPC's share
   Admission::Ticket ticket_;
 };
 

@@ -18,8 +18,8 @@ namespace dunlin::kernels::cpu {
 struct WorkspaceNeed {
   int32_t head_dim;
   int32_t num_kv_heads;
-  int64_t rows;      // packed query rows of one sequence and KV head
-  int32_t kv_len;    // keys of one sequence
+  int64_t rows;    // packed query rows of one sequence and KV head
+  int32_t kv_len;  // keys of one sequence
   int num_threads;
 };
 

@@ -1,5 +1,5 @@
-// One FP32 key or dimension a step: what the AVX-512 loaders share wherever P and Q are FP32. Included by the avx512_*.cc
-// only; always inlined, so none of it leaves those files.
+// One FP32 key or dimension a step: what the AVX-512 loaders share wherever P and Q are FP32. Included by the
+// avx512_*.cc only; always inlined, so none of it leaves those files.
 #pragma once
 
 #include <immintrin.h>

@@ -1,5 +1,5 @@
-// Query and output rows by AVX-512 (tile_ops.h gives their meaning). Included by the avx512_*.cc only, always inlined or
-// templates over their types, so none of it leaves those files.
+// Query and output rows by AVX-512 (tile_ops.h gives their meaning). Included by the avx512_*.cc only, always inlined
+// or templates over their types, so none of it leaves those files.
 #pragma once
 
 #include <immintrin.h>
@@ -55,8 +55,7 @@ void StoreOutput(const OutputRowArgs& args) {
   const __m512 sum = _mm512_set1_ps(args.sum);
   for (int d = 0; d < args.head_dim; d += 16) {
     const __mmask16 mask = RowMask(args.head_dim - d);
-    const __m512 value =
-        args.sum == 0.0F ? _mm512_setzero_ps() : _mm512_div_ps(_mm512_load_ps(args.o + d), sum);
+    const __m512 value = args.sum == 0.0F ? _mm512_setzero_ps() : _mm512_div_ps(_mm512_load_ps(args.o + d), sum);
     if (args.out_dtype == DType::kF32) {
       _mm512_mask_storeu_ps(static_cast<float*>(args.out) + d, mask, value);
     } else {

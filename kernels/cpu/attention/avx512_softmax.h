@@ -39,7 +39,9 @@ DUNLIN_INLINE __m512 ScaledMax(__m512 max, __m512 scale) {
   const __mmask16 some = _mm512_cmp_ps_mask(max, _mm512_set1_ps(kMinusInfinity), _CMP_NEQ_UQ);
   return _mm512_maskz_mul_ps(some, max, scale);
 }
-DUNLIN_INLINE float ScaledMax(float max, float scale) { return max == kMinusInfinity ? 0.0F : max * scale; }
+DUNLIN_INLINE float ScaledMax(float max, float scale) {
+  return max == kMinusInfinity ? 0.0F : max * scale;
+}
 
 // 2^((part_max - max) scale): what a sum taken against part_max is multiplied by. Exactly 1 when they are equal.
 DUNLIN_INLINE __m512 RescaleOf(__m512 part_max, __m512 max, __m512 scale) {
@@ -116,8 +118,8 @@ void FullSoftmax(const FullSoftmaxArgs& args) {
   for (int r = 0; r < args.rows; ++r) {
     float* s = args.s + r * args.s_stride;
     const int count = args.valid[r];
-    const __m512 lanes = ExpRow<Writer>(s, count, args.scale, ScaledMax(RowMax(s, count), args.scale),
-                                        _mm512_setzero_ps(), s);
+    const __m512 lanes =
+        ExpRow<Writer>(s, count, args.scale, ScaledMax(RowMax(s, count), args.scale), _mm512_setzero_ps(), s);
     const float sum = _mm512_reduce_add_ps(lanes);
     if (sum == 0.0F) continue;  // every score is -inf: P is 0 already
     const __m512 sums = _mm512_set1_ps(sum);

@@ -56,12 +56,18 @@ void Scores(const ScoreArgs& args) {
   int row = 0;
   for (; row + kRowsAtOnce <= args.rows; row += kRowsAtOnce) ScoreRows<Keys, kRowsAtOnce>(args, row);
   switch (args.rows - row) {
-    case 1: return ScoreRows<Keys, 1>(args, row);
-    case 2: return ScoreRows<Keys, 2>(args, row);
-    case 3: return ScoreRows<Keys, 3>(args, row);
-    case 4: return ScoreRows<Keys, 4>(args, row);
-    case 5: return ScoreRows<Keys, 5>(args, row);
-    default: return;
+    case 1:
+      return ScoreRows<Keys, 1>(args, row);
+    case 2:
+      return ScoreRows<Keys, 2>(args, row);
+    case 3:
+      return ScoreRows<Keys, 3>(args, row);
+    case 4:
+      return ScoreRows<Keys, 4>(args, row);
+    case 5:
+      return ScoreRows<Keys, 5>(args, row);
+    default:
+      return;
   }
 }
 
@@ -158,12 +164,18 @@ void AddValues(const ValueArgs& args) {
   int row = 0;
   for (; row + kRowsAtOnce <= args.rows; row += kRowsAtOnce) ValueRows<Loader, kRowsAtOnce>(args, row);
   switch (args.rows - row) {
-    case 1: return ValueRows<Loader, 1>(args, row);
-    case 2: return ValueRows<Loader, 2>(args, row);
-    case 3: return ValueRows<Loader, 3>(args, row);
-    case 4: return ValueRows<Loader, 4>(args, row);
-    case 5: return ValueRows<Loader, 5>(args, row);
-    default: return;
+    case 1:
+      return ValueRows<Loader, 1>(args, row);
+    case 2:
+      return ValueRows<Loader, 2>(args, row);
+    case 3:
+      return ValueRows<Loader, 3>(args, row);
+    case 4:
+      return ValueRows<Loader, 4>(args, row);
+    case 5:
+      return ValueRows<Loader, 5>(args, row);
+    default:
+      return;
   }
 }
 

@@ -32,9 +32,7 @@ struct SequenceView {
   int32_t limit_step;    // 1 causal, 0 not
   const int32_t* pages;  // page ids, in order
 
-  int32_t KeyLimit(int32_t token) const {
-    return std::clamp(first_limit + limit_step * token, 0, kv_len);
-  }
+  int32_t KeyLimit(int32_t token) const { return std::clamp(first_limit + limit_step * token, 0, kv_len); }
 };
 
 struct AttentionCall {
@@ -65,9 +63,15 @@ struct AttentionCall {
 };
 
 // Multiples: floats of a row of O, and bytes of a packed query row.
-constexpr int64_t PaddedDim(int32_t head_dim) { return (int64_t{head_dim} + 15) / 16 * 16; }
-constexpr int64_t QueryRowBytes(int32_t head_dim) { return PaddedDim(head_dim) * 4; }
-constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t PaddedDim(int32_t head_dim) {
+  return (int64_t{head_dim} + 15) / 16 * 16;
+}
+constexpr int64_t QueryRowBytes(int32_t head_dim) {
+  return PaddedDim(head_dim) * 4;
+}
+constexpr int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // The blocks of the tile that starts at key `first`, a multiple of kTileKeys below the sequence's kv_len.
 KvTile MakeTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first);

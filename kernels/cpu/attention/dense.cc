@@ -28,9 +28,12 @@ WorkspaceNeed NeedOf(const DeviceContext* context, const DenseAttentionParams& p
 
 size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNeed& need) {
   switch (params.backend) {
-    case AttentionBackend::kMath: return DenseMathWorkspace(need, params.batch);
-    case AttentionBackend::kFlash: return FlashWorkspace(need);
-    case AttentionBackend::kEfficient: return EfficientWorkspace(need);
+    case AttentionBackend::kMath:
+      return DenseMathWorkspace(need, params.batch);
+    case AttentionBackend::kFlash:
+      return FlashWorkspace(need);
+    case AttentionBackend::kEfficient:
+      return EfficientWorkspace(need);
   }
   return 0;
 }
@@ -38,9 +41,8 @@ size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNee
 // The packed K and V of the call.
 struct DensePages {
   DensePages(Arena* arena, const DenseAttentionParams& params)
-      : layout(MakeKvLayout(params.dtype, {.num_layers = 1,
-                                           .num_kv_heads = params.num_kv_heads,
-                                           .head_dim = params.head_dim})),
+      : layout(MakeKvLayout(params.dtype,
+                            {.num_layers = 1, .num_kv_heads = params.num_kv_heads, .head_dim = params.head_dim})),
         per_sequence(static_cast<int32_t>(CeilDiv(params.kv_len, layout.tokens_per_page))),
         table(arena->Take<int32_t>(int64_t{params.batch} * per_sequence)),
         pool(arena->Take<std::byte>(int64_t{params.batch} * per_sequence * static_cast<int64_t>(layout.page_bytes))) {}
@@ -102,8 +104,7 @@ AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams&
     call.dense_first_limit = params.kv_len;
   } else {
     call.dense_limit_step = 1;
-    call.dense_first_limit =
-        params.alignment == CausalAlignment::kTopLeft ? 1 : params.kv_len - params.q_len + 1;
+    call.dense_first_limit = params.alignment == CausalAlignment::kTopLeft ? 1 : params.kv_len - params.q_len + 1;
   }
   return call;
 }
@@ -129,9 +130,15 @@ KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& 
   Pack(context, params, pages);
   const AttentionCall call = MakeCall(context, params, pages);
   switch (params.backend) {
-    case AttentionBackend::kMath: RunDenseMath(context, call, need, rest); break;
-    case AttentionBackend::kFlash: RunFlash(context, call, rest); break;
-    case AttentionBackend::kEfficient: RunEfficient(context, call, need, rest); break;
+    case AttentionBackend::kMath:
+      RunDenseMath(context, call, need, rest);
+      break;
+    case AttentionBackend::kFlash:
+      RunFlash(context, call, rest);
+      break;
+    case AttentionBackend::kEfficient:
+      RunEfficient(context, call, need, rest);
+      break;
   }
   return KernelStatus::kOk;
 }

@@ -242,7 +242,9 @@ void RunSplit(DeviceContext* context, const AttentionCall& call, const Efficient
 
 }  // namespace
 
-size_t EfficientWorkspace(const WorkspaceNeed& need) { return EfficientMemory(nullptr, need).bytes; }
+size_t EfficientWorkspace(const WorkspaceNeed& need) {
+  return EfficientMemory(nullptr, need).bytes;
+}
 
 void RunEfficient(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace) {
   const EfficientMemory memory(workspace, need);

@@ -4,7 +4,7 @@
 
 namespace dunlin::kernels::cpu {
 
-inline constexpr float kExp2Coefficients[6] = {1.0F,           0.693146944F,   0.240221202F,
+inline constexpr float kExp2Coefficients[6] = {1.0F,          0.693146944F,   0.240221202F,
                                                0.0555071309F, 0.00967554096F, 0.00132764725F};
 inline constexpr float kExp2Smallest = -126.0F;
 

@@ -15,7 +15,9 @@ namespace {
 // Rows of a paged block: 24 rows x 8192 keys x 4 bytes = 768 KB per worker, within its L2.
 constexpr int kMathRows = 24;
 
-int64_t ScoreStride(int32_t kv_len) { return CeilDiv(kv_len, kTileKeys) * kTileKeys; }
+int64_t ScoreStride(int32_t kv_len) {
+  return CeilDiv(kv_len, kTileKeys) * kTileKeys;
+}
 
 struct MathScratch {
   MathScratch(Arena arena, int32_t head_dim, int64_t s_floats)
@@ -92,8 +94,7 @@ void ForEachBlock(DeviceContext* context, const AttentionCall& call, int block_r
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, block_rows, kMaxScheduleItems, &cursor, items)) {
     context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
-      const MathScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(),
-                                s_floats);
+      const MathScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(), s_floats);
       body(items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()), scratch);
     });
   }
@@ -112,7 +113,9 @@ int64_t PagedScoreFloats(const WorkspaceNeed& need) {
 
 }  // namespace
 
-size_t MathWorkspace(const WorkspaceNeed& need) { return BlocksWorkspace(need, PagedScoreFloats(need)); }
+size_t MathWorkspace(const WorkspaceNeed& need) {
+  return BlocksWorkspace(need, PagedScoreFloats(need));
+}
 
 void RunMath(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace) {
   const int64_t s_stride = ScoreStride(need.kv_len);
@@ -150,9 +153,15 @@ void RunDenseMath(DeviceContext* context, const AttentionCall& call, const Works
                    QueryBlock block;
                    LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
                    switch (pass) {
-                     case Pass::kScores: ScoreRows(call, sequence, block, s, s_stride); break;
-                     case Pass::kSoftmax: SoftmaxRows(call, block.limits, block.rows, s, s_stride); break;
-                     case Pass::kValues: ValueRows(call, sequence, block, s, s_stride, scratch); break;
+                     case Pass::kScores:
+                       ScoreRows(call, sequence, block, s, s_stride);
+                       break;
+                     case Pass::kSoftmax:
+                       SoftmaxRows(call, block.limits, block.rows, s, s_stride);
+                       break;
+                     case Pass::kValues:
+                       ValueRows(call, sequence, block, s, s_stride, scratch);
+                       break;
                    }
                  });
   }

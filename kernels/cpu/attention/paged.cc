@@ -10,9 +10,12 @@ namespace {
 
 size_t Workspace(AttentionBackend backend, const WorkspaceNeed& need) {
   switch (backend) {
-    case AttentionBackend::kMath: return MathWorkspace(need);
-    case AttentionBackend::kFlash: return FlashWorkspace(need);
-    case AttentionBackend::kEfficient: return EfficientWorkspace(need);
+    case AttentionBackend::kMath:
+      return MathWorkspace(need);
+    case AttentionBackend::kFlash:
+      return FlashWorkspace(need);
+    case AttentionBackend::kEfficient:
+      return EfficientWorkspace(need);
   }
   return 0;
 }
@@ -83,9 +86,15 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   call.page_table = params.page_table;
   call.page_table_stride = params.page_table_stride;
   switch (params.backend) {
-    case AttentionBackend::kMath: RunMath(context, call, need, params.workspace); break;
-    case AttentionBackend::kFlash: RunFlash(context, call, params.workspace); break;
-    case AttentionBackend::kEfficient: RunEfficient(context, call, need, params.workspace); break;
+    case AttentionBackend::kMath:
+      RunMath(context, call, need, params.workspace);
+      break;
+    case AttentionBackend::kFlash:
+      RunFlash(context, call, params.workspace);
+      break;
+    case AttentionBackend::kEfficient:
+      RunEfficient(context, call, need, params.workspace);
+      break;
   }
   return KernelStatus::kOk;
 }

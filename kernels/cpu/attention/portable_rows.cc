@@ -25,9 +25,15 @@ void StoreOutput(const OutputRowArgs& args) {
   for (int d = 0; d < args.head_dim; ++d) {
     const float value = args.sum == 0.0F ? 0.0F : args.o[d] / args.sum;
     switch (args.out_dtype) {
-      case DType::kF32: static_cast<float*>(args.out)[d] = value; break;
-      case DType::kF16: static_cast<uint16_t*>(args.out)[d] = FloatToFp16(value); break;
-      default: static_cast<uint16_t*>(args.out)[d] = FloatToBf16(value); break;
+      case DType::kF32:
+        static_cast<float*>(args.out)[d] = value;
+        break;
+      case DType::kF16:
+        static_cast<uint16_t*>(args.out)[d] = FloatToFp16(value);
+        break;
+      default:
+        static_cast<uint16_t*>(args.out)[d] = FloatToBf16(value);
+        break;
     }
   }
 }

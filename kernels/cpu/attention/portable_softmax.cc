@@ -15,7 +15,7 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 float Exp2(float x) {
   if (x < kExp2Smallest) return 0.0F;  // a NaN is not below and goes through
-  constexpr float kRound = 0x1.8p23F;   // adding it leaves no bits after the point
+  constexpr float kRound = 0x1.8p23F;  // adding it leaves no bits after the point
   const float whole = (x + kRound) - kRound;
   if (!(whole <= 127.0F)) return x * x;  // NaN or +infinity: a softmax exponent is never above 0 otherwise
   const float part = x - whole;
@@ -36,7 +36,9 @@ float RowMax(const float* s, int count) {
 }
 
 // The value subtracted in the exponent, already scaled. A row of nothing but -inf takes 0, and its P becomes 0.
-float ScaledMax(float max, float scale) { return max == kMinusInfinity ? 0.0F : max * scale; }
+float ScaledMax(float max, float scale) {
+  return max == kMinusInfinity ? 0.0F : max * scale;
+}
 
 // p = 2^(s scale - scaled_max), adding lane by lane into sum; zeros up to the next multiple of kLanes.
 void ExpRow(const float* s, int count, float scale, float scaled_max, float* lane_sum, float* p) {

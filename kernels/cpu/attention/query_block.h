@@ -2,8 +2,8 @@
 // kernels read, and the number of keys each row sees. Thread rule: belongs to one worker.
 //
 // Queries stay unscaled; the exponent's scale is applied to the FP32 score (folding it before rounding to BF16 would
-// add an error). For BF16 pages a query is rounded to BF16, and kept as FP32 or, for the BF16 dot product, two dimensions
-// to a word; for FP16 and FP32 pages it stays what it is.
+// add an error). For BF16 pages a query is rounded to BF16, and kept as FP32 or, for the BF16 dot product, two
+// dimensions to a word; for FP16 and FP32 pages it stays what it is.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace dunlin::kernels::cpu {
 
 struct QueryBlock {
   int32_t kv_head;
-  int64_t first_row;          // packed row of the sequence
-  int rows;                   // 1..kMaxRows
-  int32_t max_limit;          // most keys that a row sees, the last row's
-  int32_t limits[kMaxRows];   // keys each row sees, not decreasing
-  const std::byte* q;         // [rows] packed, QueryRowBytes apart
+  int64_t first_row;         // packed row of the sequence
+  int rows;                  // 1..kMaxRows
+  int32_t max_limit;         // most keys that a row sees, the last row's
+  int32_t limits[kMaxRows];  // keys each row sees, not decreasing
+  const std::byte* q;        // [rows] packed, QueryRowBytes apart
 };
 
 // The rows first_row .. of the sequence; packed_q: [kMaxRows * QueryRowBytes], 64-byte aligned.

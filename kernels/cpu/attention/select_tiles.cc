@@ -8,9 +8,12 @@ const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype) {
   const bool avx512 = context.variant == CpuVariant::kAvx512;
   const bool dot = context.kernels.bf16_row_bytes == 2;  // as the variant's GEMM
   switch (kv_dtype) {
-    case DType::kF32: return avx512 ? kAvx512F32Tiles : kPortableF32Tiles;
-    case DType::kF16: return avx512 ? kAvx512F16Tiles : kPortableF16Tiles;
-    default: return !avx512 ? kPortableBf16Tiles : dot ? kAvx512Bf16DotTiles : kAvx512Bf16Tiles;
+    case DType::kF32:
+      return avx512 ? kAvx512F32Tiles : kPortableF32Tiles;
+    case DType::kF16:
+      return avx512 ? kAvx512F16Tiles : kPortableF16Tiles;
+    default:
+      return !avx512 ? kPortableBf16Tiles : dot ? kAvx512Bf16DotTiles : kAvx512Bf16Tiles;
   }
 }
 

@@ -36,8 +36,7 @@ bool Valid(const RotateAndStoreKvParams& params) {
     return false;
   }
   for (int32_t t = 0; t < params.num_tokens; ++t) {
-    if (params.token_page[t] < 0 || params.token_slot[t] < 0 ||
-        params.token_slot[t] >= params.layout.tokens_per_page) {
+    if (params.token_page[t] < 0 || params.token_slot[t] < 0 || params.token_slot[t] >= params.layout.tokens_per_page) {
       return false;
     }
   }
@@ -80,8 +79,7 @@ void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& pa
     for (int32_t g = 0; g < group; ++g) Rotate(cos_sin, params.rotary_dim, row + (kv_head * group + g) * head_dim);
     Rotate(cos_sin, params.rotary_dim, key);
   }
-  std::byte* key_block =
-      KeyBlock(params.kv_pool, params.layout, params.token_page[token], params.layer, kv_head);
+  std::byte* key_block = KeyBlock(params.kv_pool, params.layout, params.token_page[token], params.layer, kv_head);
   const int32_t slot = params.token_slot[token];
   StoreRounded(kernels, params.layout, key_block, slot, key, StoreKeyPart);
   StoreRounded(kernels, params.layout, key_block + params.layout.block_bytes, slot, value, StoreValuePart);

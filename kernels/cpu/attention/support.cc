@@ -6,7 +6,8 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-// FLASH keeps a block's O, 48 rows x head_dim x 4 bytes, in the L1 cache beside a tile; EFFICIENT and MATH take any dim.
+// FLASH keeps a block's O, 48 rows x head_dim x 4 bytes, in the L1 cache beside a tile; EFFICIENT and MATH take any
+// dim.
 constexpr int32_t kFlashMaxHeadDim = 256;
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 7 in all.
 // The algorithms (flash.cc, efficient.cc, math.cc) are written once, over a table; vector code stays in its own files.
 //
-// Bit contract: every result of a row is one fixed chain (scores over d, values over keys, both ascending) that stops at
-// the row's own number of keys, so it depends neither on the other rows of a call nor on keys the row does not see:
+// Bit contract: every result of a row is one fixed chain (scores over d, values over keys, both ascending) that stops
+// at the row's own number of keys, so it depends neither on the other rows of a call nor on keys the row does not see:
 // what lies in a slot at or past that number (NaN, infinity, another row's key) is never part of it.
 // Thread rule: pure functions on the memory they are given.
 #pragma once
@@ -29,33 +29,34 @@ struct KvTile {
   const std::byte* values[kMaxTilePages];
 };
 
-// Packs one query row, multiplied by sign: as FP32, rounded to BF16 or not, or as BF16 pairs where the table reads them.
+// Packs one query row, multiplied by sign: as FP32, rounded to BF16 or not, or as BF16 pairs where the table reads
+// them.
 struct QueryRowArgs {
-  const void* in;        // [head_dim]
-  DType in_dtype;        // kF32, kF16 or kBF16
+  const void* in;  // [head_dim]
+  DType in_dtype;  // kF32, kF16 or kBF16
   int head_dim;
-  float sign;            // -1, 0 or 1; 0 gives zeros
+  float sign;  // -1, 0 or 1; 0 gives zeros
   bool round_to_bf16;
-  std::byte* packed;     // out, 4 * head_dim padded to 16 bytes, all written (zeros in the padding)
+  std::byte* packed;  // out, 4 * head_dim padded to 16 bytes, all written (zeros in the padding)
 };
 
 // Writes one output row: o / sum, rounded to its dtype; zeros when sum is 0.
 struct OutputRowArgs {
-  const float* o;        // [head_dim padded to 16], 64-byte aligned
+  const float* o;  // [head_dim padded to 16], 64-byte aligned
   float sum;
   int head_dim;
-  DType out_dtype;       // kF32, kF16 or kBF16
-  void* out;             // [head_dim]
+  DType out_dtype;  // kF32, kF16 or kBF16
+  void* out;        // [head_dim]
 };
 
 // s[r][j] = q[r] . k[j] for all 64 keys of the tile, unscaled. Columns of unseen keys hold anything.
 struct ScoreArgs {
   const std::byte* q;  // [rows] packed query rows (query_block.h), q_stride bytes apart, padded to even with zeros
   int64_t q_stride;
-  int rows;            // 1..kMaxRows
+  int rows;  // 1..kMaxRows
   int head_dim;
   const KvTile* tile;
-  float* s;            // [rows][64], s_stride floats apart, 64-byte aligned
+  float* s;  // [rows][64], s_stride floats apart, 64-byte aligned
   int64_t s_stride;
 };
 
@@ -81,9 +82,9 @@ struct ChunkSoftmaxArgs {
   int rows;
   const int32_t* valid;  // [rows] >= 1, any count
   float scale;
-  float* row_max;        // [rows] out
-  float* row_sum;        // [rows] out
-  void* p;               // as above
+  float* row_max;  // [rows] out
+  float* row_sum;  // [rows] out
+  void* p;         // as above
   int64_t p_stride;
 };
 
@@ -98,21 +99,21 @@ struct FullSoftmaxArgs {
 
 // o[r] = o[r] * alpha[r] + sum over j < valid[r] of p[r][j] v[j].
 struct ValueArgs {
-  const void* p;         // [rows][64]
-  int64_t p_stride;      // elements
+  const void* p;     // [rows][64]
+  int64_t p_stride;  // elements
   int rows;
   const int32_t* valid;  // [rows] 1..64, not decreasing
   const float* alpha;    // [rows], or null for 1
   int head_dim;
   const KvTile* tile;
-  float* o;              // [rows][head_dim padded to 16], o_stride floats apart, 64-byte aligned
+  float* o;  // [rows][head_dim padded to 16], o_stride floats apart, 64-byte aligned
   int64_t o_stride;
 };
 
 // EFFICIENT: folds a chunk's (max, sum, o) into a row's, always in the same arithmetic.
 struct MergeArgs {
   int rows;
-  int64_t o_stride;      // floats of a row of o, a multiple of 16; all are merged
+  int64_t o_stride;  // floats of a row of o, a multiple of 16; all are merged
   float scale;
   float* row_max;
   float* row_sum;

@@ -1,5 +1,5 @@
-// What a kernel must not see, it must not even multiply: NaN and infinity in unused slots, in tokens after a row, and in
-// the sequences beside it leave every bit of the row as it was.
+// What a kernel must not see, it must not even multiply: NaN and infinity in unused slots, in tokens after a row, and
+// in the sequences beside it leave every bit of the row as it was.
 #include <gtest/gtest.h>
 
 #include <cmath>

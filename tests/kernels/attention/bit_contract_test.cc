@@ -65,7 +65,8 @@ TEST_P(BitContractTest, AnyChunkingGivesThePrefillsBits) {
   for (int trial = 0; trial < 6; ++trial) {
     const int32_t largest = trial % 2 == 0 ? 9 : 200;
     for (int32_t first = 0; first < kLength;) {
-      const int32_t count = std::min<int32_t>(kLength - first, 1 + static_cast<int32_t>(random() % static_cast<uint64_t>(largest)));
+      const int32_t count =
+          std::min<int32_t>(kLength - first, 1 + static_cast<int32_t>(random() % static_cast<uint64_t>(largest)));
       EXPECT_TRUE(SameRows(first, count, Run({{kSeed, first, count}}).data())) << first << " + " << count;
       first += count;
     }

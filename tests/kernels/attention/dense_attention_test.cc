@@ -25,10 +25,10 @@ struct DenseCase {
 };
 
 constexpr DenseCase kCases[] = {
-    {3, 3, 3, 1, 1, 64},     {2, 3, 1, 239, 1, 20},   {1, 3, 3, 799, 3, 64},  {2, 8, 1, 113, 203, 80},
-    {1, 1, 1, 1023, 1024, 128}, {2, 2, 2, 3, 799, 64}, {1, 8, 8, 64, 64, 96}, {1, 6, 2, 65, 257, 9},
-    {1, 2, 2, 50, 40, 1},    {1, 2, 1, 70, 90, 256},  {2, 3, 3, 5, 0, 64},    {2, 3, 3, 0, 5, 64},
-    {0, 3, 3, 5, 5, 64},     {2, 4, 4, 256, 256, 32}, {1, 1, 1, 30, 300, 320},
+    {3, 3, 3, 1, 1, 64},        {2, 3, 1, 239, 1, 20},   {1, 3, 3, 799, 3, 64},   {2, 8, 1, 113, 203, 80},
+    {1, 1, 1, 1023, 1024, 128}, {2, 2, 2, 3, 799, 64},   {1, 8, 8, 64, 64, 96},   {1, 6, 2, 65, 257, 9},
+    {1, 2, 2, 50, 40, 1},       {1, 2, 1, 70, 90, 256},  {2, 3, 3, 5, 0, 64},     {2, 3, 3, 0, 5, 64},
+    {0, 3, 3, 5, 5, 64},        {2, 4, 4, 256, 256, 32}, {1, 1, 1, 30, 300, 320},
 };
 
 // Tensors of one dtype, kept as numbers and as the bytes a kernel reads.
@@ -46,7 +46,9 @@ class Tensor {
     }
   }
   const float* At(int64_t row, int32_t head_dim) const { return numbers_.data() + row * head_dim; }
-  const void* data() const { return dtype_ == DType::kF32 ? static_cast<const void*>(numbers_.data()) : halves_.data(); }
+  const void* data() const {
+    return dtype_ == DType::kF32 ? static_cast<const void*>(numbers_.data()) : halves_.data();
+  }
   size_t size() const { return numbers_.size(); }
 
  private:
@@ -89,24 +91,24 @@ class DenseAttentionTest : public ::testing::TestWithParam<std::tuple<DType, Den
   std::vector<float> Run(AttentionBackend backend, const std::string& variant, int threads) {
     Device& device = CpuDevice(variant, threads);
     PoisonedMemory out(q_.size() * SizeOf(dtype_));
-    DenseAttentionParams params{.backend = backend,
-                                .dtype = dtype_,
-                                .q = q_.data(),
-                                .k = k_.data(),
-                                .v = v_.data(),
-                                .out = out.data(),
-                                .batch = dense_.batch,
-                                .num_heads = dense_.num_heads,
-                                .num_kv_heads = dense_.num_kv_heads,
-                                .q_len = dense_.q_len,
-                                .kv_len = dense_.kv_len,
-                                .head_dim = dense_.head_dim,
-                                .causal = mask_ != Mask::kNone,
-                                .alignment = mask_ == Mask::kTopLeft ? CausalAlignment::kTopLeft
-                                                                     : CausalAlignment::kBottomRight,
-                                .scale = kScale,
-                                .workspace = nullptr,
-                                .workspace_bytes = 0};
+    DenseAttentionParams params{
+        .backend = backend,
+        .dtype = dtype_,
+        .q = q_.data(),
+        .k = k_.data(),
+        .v = v_.data(),
+        .out = out.data(),
+        .batch = dense_.batch,
+        .num_heads = dense_.num_heads,
+        .num_kv_heads = dense_.num_kv_heads,
+        .q_len = dense_.q_len,
+        .kv_len = dense_.kv_len,
+        .head_dim = dense_.head_dim,
+        .causal = mask_ != Mask::kNone,
+        .alignment = mask_ == Mask::kTopLeft ? CausalAlignment::kTopLeft : CausalAlignment::kBottomRight,
+        .scale = kScale,
+        .workspace = nullptr,
+        .workspace_bytes = 0};
     PoisonedMemory workspace(device.ops->dense_attention_workspace(device.context, params));
     params.workspace = workspace.data();
     params.workspace_bytes = workspace.size();

@@ -28,8 +28,7 @@ Device& CpuDevice(const std::string& variant, int num_threads) {
   return *device;
 }
 
-PoisonedMemory::PoisonedMemory(size_t bytes)
-    : size_(bytes), memory_(new std::byte[bytes + kGuardBytes + 64]) {
+PoisonedMemory::PoisonedMemory(size_t bytes) : size_(bytes), memory_(new std::byte[bytes + kGuardBytes + 64]) {
   const auto address = reinterpret_cast<uintptr_t>(memory_.get());
   data_ = memory_.get() + (64 - address % 64) % 64;
   std::fill_n(data_, bytes, std::byte{0xFF});

@@ -19,8 +19,7 @@ constexpr int32_t kSparePages = 3;
 constexpr int32_t kTableTail = 2;
 
 KvLayout LayoutOf(DType dtype, const HeadShape& shape) {
-  return MakeKvLayout(dtype,
-                      {.num_layers = kLayers, .num_kv_heads = shape.num_kv_heads, .head_dim = shape.head_dim});
+  return MakeKvLayout(dtype, {.num_layers = kLayers, .num_kv_heads = shape.num_kv_heads, .head_dim = shape.head_dim});
 }
 
 int32_t PagesOf(const BatchSequence& sequence, const KvLayout& layout) {
@@ -130,30 +129,29 @@ std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& 
   }
   PoisonedMemory workspace(device.ops->paged_attention_workspace(device.context, backend, plan));
   std::vector<float> out(query_.size(), NAN);
-  const KernelStatus status = device.ops->paged_attention(
-      device.context, {.backend = backend,
-                       .query = query_.data(),
-                       .query_stride = int64_t{shape_.num_heads} * shape_.head_dim,
-                       .out = out.data(),
-                       .kv_pool = pool_.data(),
-                       .layout = layout_,
-                       .layer = kLayer,
-                       .num_heads = shape_.num_heads,
-                       .page_table = page_table_.data(),
-                       .page_table_stride = page_table_stride_,
-                       .sequences = spans_.data(),
-                       .num_sequences = static_cast<int32_t>(spans_.size()),
-                       .scale = scale,
-                       .workspace = workspace.data(),
-                       .workspace_bytes = workspace.size()});
+  const KernelStatus status =
+      device.ops->paged_attention(device.context, {.backend = backend,
+                                                   .query = query_.data(),
+                                                   .query_stride = int64_t{shape_.num_heads} * shape_.head_dim,
+                                                   .out = out.data(),
+                                                   .kv_pool = pool_.data(),
+                                                   .layout = layout_,
+                                                   .layer = kLayer,
+                                                   .num_heads = shape_.num_heads,
+                                                   .page_table = page_table_.data(),
+                                                   .page_table_stride = page_table_stride_,
+                                                   .sequences = spans_.data(),
+                                                   .num_sequences = static_cast<int32_t>(spans_.size()),
+                                                   .scale = scale,
+                                                   .workspace = workspace.data(),
+                                                   .workspace_bytes = workspace.size()});
   EXPECT_EQ(status, KernelStatus::kOk) << Name(status) << " " << Describe(backend, dtype_, variant);
   EXPECT_TRUE(workspace.Intact()) << "wrote past the workspace: " << Describe(backend, dtype_, variant);
   return out;
 }
 
 const float* PagedBatch::Row(const std::vector<float>& out, size_t sequence, int32_t token, int32_t head) const {
-  return out.data() +
-         (int64_t{spans_[sequence].query_start + token} * shape_.num_heads + head) * shape_.head_dim;
+  return out.data() + (int64_t{spans_[sequence].query_start + token} * shape_.num_heads + head) * shape_.head_dim;
 }
 
 const float* PagedBatch::Query(size_t sequence, int32_t token, int32_t head) const {
@@ -165,8 +163,8 @@ std::vector<float> PagedBatch::Tokens(size_t sequence, Kind kind, int32_t kv_hea
   const BatchSequence& s = sequences_[sequence];
   for (int32_t position = 0; position < s.first_position + s.query_len; ++position) {
     for (int32_t d = 0; d < shape_.head_dim; ++d) {
-      rows.push_back(RoundTo(
-          dtype_, Synthetic(s.seed, kind, position, kv_head, d) * (kind == Kind::kValue ? 1.0F : 2.0F)));
+      rows.push_back(
+          RoundTo(dtype_, Synthetic(s.seed, kind, position, kv_head, d) * (kind == Kind::kValue ? 1.0F : 2.0F)));
     }
   }
   return rows;

@@ -20,7 +20,8 @@ struct HeadShape {
   int32_t head_dim;
 };
 
-// The rows [first_position, first_position + query_len) of the sequence `seed`; its pages hold the keys before them too.
+// The rows [first_position, first_position + query_len) of the sequence `seed`; its pages hold the keys before them
+// too.
 struct BatchSequence {
   uint64_t seed;
   int32_t first_position;

@@ -41,7 +41,9 @@ std::vector<Real> Weighted(const ReferenceRow& row, const std::vector<Real>& p) 
 
 }  // namespace
 
-std::vector<double> ExactRow(const ReferenceRow& row) { return Weighted(row, SoftmaxOfScores<double>(row)); }
+std::vector<double> ExactRow(const ReferenceRow& row) {
+  return Weighted(row, SoftmaxOfScores<double>(row));
+}
 
 std::vector<float> UnfusedRow(const ReferenceRow& row, DType dtype) {
   std::vector<float> p = SoftmaxOfScores<float>(row);

@@ -1,4 +1,5 @@
-// Rotation and storing of a step's keys and values: against double arithmetic, with any slots, on any number of threads.
+// Rotation and storing of a step's keys and values: against double arithmetic, with any slots, on any number of
+// threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,17 +45,18 @@ class StoreKvTest : public ::testing::TestWithParam<StoreCase> {
   std::vector<float> Run(const std::string& variant, int threads, PoisonedMemory* pool) {
     std::vector<float> qkv = qkv_;
     Device& device = CpuDevice(variant, threads);
-    EXPECT_EQ(device.ops->rotate_and_store_kv(device.context, {.qkv = qkv.data(),
-                                                               .cos_sin = store_.rotary_dim > 0 ? cos_sin_.data() : nullptr,
-                                                               .rotary_dim = store_.rotary_dim,
-                                                               .num_heads = kHeads,
-                                                               .kv_pool = pool->data(),
-                                                               .layout = layout_,
-                                                               .layer = 1,
-                                                               .token_page = page_.data(),
-                                                               .token_slot = slot_.data(),
-                                                               .num_tokens = store_.num_tokens}),
-              KernelStatus::kOk);
+    EXPECT_EQ(
+        device.ops->rotate_and_store_kv(device.context, {.qkv = qkv.data(),
+                                                         .cos_sin = store_.rotary_dim > 0 ? cos_sin_.data() : nullptr,
+                                                         .rotary_dim = store_.rotary_dim,
+                                                         .num_heads = kHeads,
+                                                         .kv_pool = pool->data(),
+                                                         .layout = layout_,
+                                                         .layer = 1,
+                                                         .token_page = page_.data(),
+                                                         .token_slot = slot_.data(),
+                                                         .num_tokens = store_.num_tokens}),
+        KernelStatus::kOk);
     EXPECT_TRUE(pool->Intact());
     return qkv;
   }
@@ -91,8 +93,7 @@ TEST_P(StoreKvTest, RotatesAndStoresEveryToken) {
         }
       }
       for (int32_t head = 0; head < kKvHeads; ++head) {
-        const std::byte* block =
-            cpu::KeyBlock(pool.data(), layout_, page_[static_cast<size_t>(t)], 1, head);
+        const std::byte* block = cpu::KeyBlock(pool.data(), layout_, page_[static_cast<size_t>(t)], 1, head);
         cpu::LoadKey(layout_, block, slot_[static_cast<size_t>(t)], stored.data());
         for (int32_t d = 0; d < store_.head_dim; ++d) {
           EXPECT_NEAR(stored[static_cast<size_t>(d)], Rotated(t, kHeads + head, d), tolerance) << variant;

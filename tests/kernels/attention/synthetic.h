@@ -28,9 +28,12 @@ inline float Synthetic(uint64_t seed, Kind kind, int64_t position, int32_t head,
 
 inline float RoundTo(DType dtype, float value) {
   switch (dtype) {
-    case DType::kF16: return Fp16ToFloat(FloatToFp16(value));
-    case DType::kBF16: return Bf16ToFloat(FloatToBf16(value));
-    default: return value;
+    case DType::kF16:
+      return Fp16ToFloat(FloatToFp16(value));
+    case DType::kBF16:
+      return Bf16ToFloat(FloatToBf16(value));
+    default:
+      return value;
   }
 }
 

@@ -1,4 +1,5 @@
-// Wire -> engine, by tables: what arrives where, what defaults apply, and that every float field refuses what is no number.
+// Wire -> engine, by tables: what arrives where, what defaults apply, and that every float field refuses what is no
+// number.
 #include "server/convert/generate_request.h"
 
 #include <gmock/gmock.h>
@@ -108,11 +109,18 @@ TEST(GenerateRequest, SetFieldsArriveWhereTheyBelong) {
 
 TEST(GenerateRequest, EveryFloatFieldRefusesWhatIsNoUsableNumber) {
   using Set = void (v1::Sampling::*)(float);
-  constexpr Set kSetters[] = {&v1::Sampling::set_temperature,       &v1::Sampling::set_top_p,
-                              &v1::Sampling::set_min_p,             &v1::Sampling::set_repetition_penalty,
-                              &v1::Sampling::set_presence_penalty,  &v1::Sampling::set_frequency_penalty};
-  const float bad[] = {std::nanf(""), INFINITY, -INFINITY, std::numeric_limits<float>::denorm_min(),
-                       -std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max(),
+  constexpr Set kSetters[] = {&v1::Sampling::set_temperature,
+                              &v1::Sampling::set_top_p,
+                              &v1::Sampling::set_min_p,
+                              &v1::Sampling::set_repetition_penalty,
+                              &v1::Sampling::set_presence_penalty,
+                              &v1::Sampling::set_frequency_penalty};
+  const float bad[] = {std::nanf(""),
+                       INFINITY,
+                       -INFINITY,
+                       std::numeric_limits<float>::denorm_min(),
+                       -std::numeric_limits<float>::denorm_min(),
+                       std::numeric_limits<float>::max(),
                        std::numeric_limits<float>::lowest()};
   for (const Set set : kSetters) {
     for (const float value : bad) {
@@ -169,8 +177,15 @@ TEST(GenerateRequest, FitsToTheContext) {
   struct Case {
     int prompt, named, expected;  // expected 0: refused
   };
-  for (const Case& c : {Case{3, 0, 30}, {40, 0, 24}, {63, 0, 1}, {64, 0, 0}, {65, 0, 0}, {0, 0, 0}, {3, 61, 61},
-                        {3, 62, 0}, {60, 4, 4}}) {
+  for (const Case& c : {Case{3, 0, 30},
+                        {40, 0, 24},
+                        {63, 0, 1},
+                        {64, 0, 0},
+                        {65, 0, 0},
+                        {0, 0, 0},
+                        {3, 61, 61},
+                        {3, 62, 0},
+                        {60, 4, 4}}) {
     CheckedRequest request;
     request.engine.prompt.assign(static_cast<size_t>(c.prompt), 1);
     request.engine.stopping.max_tokens = c.named;

@@ -19,10 +19,12 @@ struct Kind {
   const char* name;
   bool ok;  // must end well; the others may be overtaken by their own end
 };
-constexpr Kind kKinds[] = {{"plain", true}, {"three outputs", true}, {"stop string", true}, {"cancelled", false},
-                           {"hurried", false}};
+constexpr Kind kKinds[] = {
+    {"plain", true}, {"three outputs", true}, {"stop string", true}, {"cancelled", false}, {"hurried", false}};
 
-std::string Prompt(int stream) { return "stream " + std::to_string(stream) + " says so. "; }
+std::string Prompt(int stream) {
+  return "stream " + std::to_string(stream) + " says so. ";
+}
 
 std::string Repeated(const std::string& prompt, size_t bytes) {
   std::string text;
@@ -74,7 +76,10 @@ TEST(Concurrency, TwoHundredStreamsEndOnceEach) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      for (int i = 0; i < kStreamsPerThread; ++i) RunOne(edge, t * kStreamsPerThread + i, &replies[static_cast<size_t>(t * kStreamsPerThread + i)]);
+      for (int i = 0; i < kStreamsPerThread; ++i) {
+        const int stream = t * kStreamsPerThread + i;
+        RunOne(edge, stream, &replies[static_cast<size_t>(stream)]);
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();

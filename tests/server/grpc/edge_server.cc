@@ -1,7 +1,7 @@
 #include "tests/server/grpc/edge_server.h"
 
-#include <gtest/gtest.h>
 #include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -22,8 +22,9 @@ constexpr char kTokenizerDir[] = DUNLIN_SOURCE_DIR "/tests/golden/text/byte_leve
 
 std::string WriteConfig() {
   static std::atomic<int> count{0};
-  const std::filesystem::path path = std::filesystem::temp_directory_path() /
-                                     ("dunlin_edge_" + std::to_string(getpid()) + "_" + std::to_string(count++) + ".json");
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() /
+      ("dunlin_edge_" + std::to_string(getpid()) + "_" + std::to_string(count++) + ".json");
   std::ofstream(path) << kConfig;
   return path.string();
 }
@@ -60,8 +61,7 @@ EdgeServer::EdgeServer(EdgeServerOptions options) {
   EXPECT_NE(device_, nullptr) << error;
   registry_.Add(MakeModel("tiny", true, options.engine));
   registry_.Add(MakeModel("bare", false, options.engine));
-  const absl::StatusOr<int> port =
-      server_.Start("127.0.0.1:0", options.limits, registry_, &observer_, options.server);
+  const absl::StatusOr<int> port = server_.Start("127.0.0.1:0", options.limits, registry_, &observer_, options.server);
   EXPECT_TRUE(port.ok()) << port.status();
   port_ = port.value_or(0);
   if (options.serving) server_.SetServing(true);
@@ -90,11 +90,11 @@ std::unique_ptr<ServedModel> EdgeServer::MakeModel(const std::string& name, bool
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     served->tokenizer = *std::move(loaded);
   }
-  served->profiles = std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
+  served->profiles =
+      std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
   served->sampling_defaults.temperature = 0.0F;
-  served->engine = std::make_unique<engine::Engine>(options, served->model->config(),
-                                                    std::make_unique<ScriptedRuntime>(&control_, 4096), &MonotonicNs,
-                                                    nullptr);
+  served->engine = std::make_unique<engine::Engine>(
+      options, served->model->config(), std::make_unique<ScriptedRuntime>(&control_, 4096), &MonotonicNs, nullptr);
   return served;
 }
 

@@ -49,11 +49,11 @@ struct Reply {
     int num_finishes = 0;
     v1::Finish finish;
   };
-  std::map<int, Output> outputs;           // by index
+  std::map<int, Output> outputs;  // by index
   std::vector<v1::TokenLogprob> prompt_logprobs;
   std::vector<v1::GenerateResponse> messages;
   grpc::Status status;
-  google::rpc::Status details;             // parsed from grpc-status-details-bin
+  google::rpc::Status details;  // parsed from grpc-status-details-bin
   std::multimap<std::string, std::string> initial_metadata;
   std::multimap<std::string, std::string> trailing_metadata;
 

@@ -1,8 +1,8 @@
-// Every way a Generate call ends badly: cancel, deadlines, slow readers, full queues, numerical errors, a broken device,
-// drain and shutdown. Each gives one status, and frees what it held.
+// Every way a Generate call ends badly: cancel, deadlines, slow readers, full queues, numerical errors, a broken
+// device, drain and shutdown. Each gives one status, and frees what it held.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>

@@ -12,14 +12,16 @@
 namespace dunlin::server {
 
 // A request with this seed gets a numerical error instead of its output number `k`.
-constexpr uint64_t NumericalErrorAt(uint64_t k) { return (uint64_t{1} << 63) | k; }
+constexpr uint64_t NumericalErrorAt(uint64_t k) {
+  return (uint64_t{1} << 63) | k;
+}
 
 // Shared by the test and the runtime, which the engine owns.
 struct RuntimeControl {
   std::atomic<int> step_us{0};
-  std::atomic<bool> held{false};       // steps wait while set
-  std::atomic<bool> fail{false};       // the next Launch reports a broken device
-  std::atomic<int64_t> tokens{0};      // drawn so far
+  std::atomic<bool> held{false};   // steps wait while set
+  std::atomic<bool> fail{false};   // the next Launch reports a broken device
+  std::atomic<int64_t> tokens{0};  // drawn so far
 };
 
 class ScriptedRuntime final : public engine::Runtime {

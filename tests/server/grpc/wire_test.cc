@@ -1,9 +1,8 @@
 // What gRPC and protobuf themselves make of bad bytes, pinned: malformed messages, bad UTF-8, sizes, compression,
 // metadata, unknown methods. The server lives on after each.
-#include <gtest/gtest.h>
-
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <gtest/gtest.h>
 
 #include <string>
 
@@ -46,13 +45,15 @@ grpc::Status Send(const EdgeServer& edge, const std::string& method, const std::
 TEST(Wire, MalformedMessagesAndBadUtf8AreInvalidArgument) {
   EdgeServer edge;
   const std::string cases[] = {
-      std::string("\x12\x03\xff\xfe\xfd", 5),              // text = three bytes that are not UTF-8
-      std::string("\x12\x02\xc0\x80", 4),                  // overlong NUL
-      std::string("\x12\x03\xed\xa0\x80", 5),              // a surrogate
-      std::string("\x12\x7f" "ab", 4),                     // a length that lies
-      std::string("\x12\xff\xff\xff\xff\x0f", 6),          // a length of 4 GiB
+      std::string("\x12\x03\xff\xfe\xfd", 5),  // text = three bytes that are not UTF-8
+      std::string("\x12\x02\xc0\x80", 4),      // overlong NUL
+      std::string("\x12\x03\xed\xa0\x80", 5),  // a surrogate
+      std::string("\x12\x7f"
+                  "ab",
+                  4),                                                   // a length that lies
+      std::string("\x12\xff\xff\xff\xff\x0f", 6),                       // a length of 4 GiB
       std::string("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 11),  // a tag without end
-      std::string(20000, '\x0b'),                          // 20,000 nested groups
+      std::string(20000, '\x0b'),                                       // 20,000 nested groups
   };
   for (const std::string& bytes : cases) {
     const grpc::Status status = Send(edge, kGenerate, bytes);
