@@ -36,7 +36,8 @@ void ForEachVector(const ModelConfig& config, Visit visit) {
 uint64_t SlotBytes(const ModelConfig& config, WeightSlot slot, kernels::Precision precision,
                    const kernels::DeviceOps& ops) {
   const SlotShape shape = ShapeOf(config, slot);
-  const size_t bytes = ops.packed_weight_bytes(StoredPrecision(slot, precision), shape.out_features, shape.in_features);
+  const size_t bytes =
+      ops.packed_weight_bytes(StoredPrecision(slot, precision), shape.out_features, shape.in_features, 0);
   return CheckedU64(bytes).AlignedUp(kAlignment).value();
 }
 

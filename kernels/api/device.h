@@ -35,7 +35,8 @@ struct DeviceOps {
   KernelStatus (*synchronize)(DeviceContext*);
 
   // Weights and GEMM.
-  size_t (*packed_weight_bytes)(Precision, int64_t out_features, int64_t in_features);
+  // scale_block: PackedWeight's. activation_bytes covers every scale_block.
+  size_t (*packed_weight_bytes)(Precision, int64_t out_features, int64_t in_features, int32_t scale_block);
   KernelStatus (*pack_weight)(DeviceContext*, const PackWeightParams&);
   size_t (*activation_bytes)(Precision, int32_t rows, int32_t columns);
   KernelStatus (*gemm)(DeviceContext*, const GemmParams&);

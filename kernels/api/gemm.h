@@ -6,44 +6,63 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/api/dtype.h"
 
 namespace dunlin::kernels {
 
+// FP8: the K elements that share a scale within a row where a whole row does not share one (block-scaled weights).
+// Source: DeepSeek-V3 report, section 3.3.2: weights in 128 x 128 blocks, activations in 1 x 128 groups.
+inline constexpr int32_t kScaleBlock = 128;
+
+// Scales of one FP8 row. scale_block: 0 (one for the row) or kScaleBlock; the last block of a row may be partial.
+constexpr int64_t ScalesPerRow(int32_t scale_block, int64_t in_features) {
+  return scale_block == 0 ? 1 : (in_features + scale_block - 1) / scale_block;
+}
+
 // A weight matrix [out_features, in_features] in device memory. One layout serves M = 1 and M = 2048, and row gather.
 struct PackedWeight {
-  void* data = nullptr;  // device memory of DeviceOps::packed_weight_bytes, 64-byte aligned; includes FP8 row scales
+  void* data = nullptr;  // device memory of DeviceOps::packed_weight_bytes, 64-byte aligned; includes FP8 scales
   Precision precision = Precision::kFp32;
   int64_t out_features = 0;  // N
   int64_t in_features = 0;   // K
+  int32_t scale_block = 0;   // FP8: 0 or kScaleBlock; 0 otherwise
 };
 
 // Writes rows [row_begin, row_begin + num_rows) of a packed weight from a plain matrix in host memory.
-// FP8: each row is scaled by amax / 448 (1 for a zero row), rounded to nearest even, saturating.
+// FP8 from wider dtypes: each row is scaled by amax / 448 (1 for a zero row), rounded to nearest even, saturating;
+// the weight's scale_block must be 0.
+// FP8 from FP8: codes and scales are kept as they are, and the scale blocks must be equal.
+// Other precisions from FP8: code * scale in FP32, then rounded.
 struct PackWeightParams {
   PackedWeight* weight;
   const void* source;     // element (n, k) of the part at source[n * row_stride + k * column_stride]
-  DType source_dtype;     // kF32, kF16, kBF16
+  DType source_dtype;     // any
   int64_t row_stride;     // elements
   int64_t column_stride;  // elements; row_stride and column_stride swap for a transposed (Conv1D) source
   int64_t row_begin;      // first output feature written: fused QKV is packed part by part
   int64_t num_rows;
+  const float* source_scales = nullptr;  // kF8E4M3: [num_rows, ScalesPerRow(source_scale_block, in_features)]
+  int32_t source_scale_block = 0;        // kF8E4M3: 0 or kScaleBlock
 };
 
 // GEMM input rows in the form that a precision multiplies; layout private to the device.
-// CPU: fp32 and fp16 hold FP32 values, bf16 holds values rounded to BF16, fp8 holds E4M3 values, widened, and one FP32
-// scale a row.
+// CPU: fp32 and fp16 hold FP32 values, bf16 holds values rounded to BF16, fp8 holds E4M3 values, widened, and FP32
+// scales: one a row, or one for each kScaleBlock columns of a row.
 struct Activation {
   void* data = nullptr;  // DeviceOps::activation_bytes(precision, capacity_rows, columns), 64-byte aligned
   Precision precision = Precision::kFp32;
   int32_t capacity_rows = 0;
-  int32_t columns = 0;  // K
+  int32_t columns = 0;      // K
+  int32_t scale_block = 0;  // FP8: the weight's
+  // FP8: magnitudes above this do not widen a scale; they saturate (activation_scale_ub of fbgemm checkpoints). > 0.
+  float amax_limit = std::numeric_limits<float>::infinity();
 };
 
 // out[m, n] = sum_k in[m, k] * weight[n, k] + bias[n] + residual[m, n].
 struct GemmParams {
-  const Activation* in;  // num_rows rows valid; precision and columns equal the weight's
+  const Activation* in;  // num_rows rows valid; precision, columns and scale_block equal the weight's
   const PackedWeight* weight;
   const float* bias;      // [N] or null
   const float* residual;  // [num_rows, N], rows out_stride apart, or null; may be out itself

@@ -27,7 +27,7 @@ struct NormParams {
   int32_t num_rows;     // >= 0
 };
 
-// Turns FP32 rows into a GEMM input: FP32/FP16 copy, BF16 round, FP8 quantise per row (scale = amax / 448).
+// Turns FP32 rows into a GEMM input: FP32/FP16 copy, BF16 round, FP8 quantise per row or block (scale = amax / 448).
 struct QuantizeParams {
   const float* in;    // [num_rows, out->columns], rows in_stride apart
   int64_t in_stride;  // floats

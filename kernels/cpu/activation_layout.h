@@ -1,8 +1,8 @@
 // Where a row lies inside Activation::data. A row has room for floats whatever its element type is (bf16 and fp8 rows
 // are BF16 or floats, as the kernel table says), so an operation can work in place and round at the end. Rows are an
 // odd number of 64-byte lines apart, so that rows of a power-of-two width do not fall into the same cache sets. The gap
-// after a row holds zeros up to the next multiple of 4 elements: K is padded to it. FP8: one FP32 scale per row follows
-// the rows.
+// after a row holds zeros up to the next multiple of 4 elements: K is padded to it. FP8: the FP32 scales of all rows
+// follow the rows, [capacity_rows, ScalesPerRow].
 #pragma once
 
 #include <cstddef>
@@ -20,17 +20,18 @@ constexpr size_t ActivationStride(int64_t columns) {
 }
 
 constexpr size_t ActivationBytes(Precision precision, int64_t rows, int64_t columns) {
-  const size_t scales = precision == Precision::kFp8 ? static_cast<size_t>((rows + 15) / 16) * 64 : 0;
-  return static_cast<size_t>(rows) * ActivationStride(columns) + scales;
+  const int64_t scales = precision == Precision::kFp8 ? rows * ScalesPerRow(kScaleBlock, columns) : 0;
+  return static_cast<size_t>(rows) * ActivationStride(columns) + static_cast<size_t>((scales + 15) / 16) * 64;
 }
 
 inline std::byte* ActivationRow(const Activation& activation, int64_t row) {
   return static_cast<std::byte*>(activation.data) + static_cast<size_t>(row) * ActivationStride(activation.columns);
 }
 
-// FP8 only: the row scales, [capacity_rows].
-inline float* ActivationScales(const Activation& activation) {
-  return reinterpret_cast<float*>(ActivationRow(activation, activation.capacity_rows));
+// FP8 only: the scales of a row, [ScalesPerRow].
+inline float* ActivationScales(const Activation& activation, int64_t row) {
+  auto* scales = reinterpret_cast<float*>(ActivationRow(activation, activation.capacity_rows));
+  return scales + row * ScalesPerRow(activation.scale_block, activation.columns);
 }
 
 }  // namespace dunlin::kernels::cpu

@@ -23,4 +23,11 @@ inline Fp8Scale ScaleOfRow(uint32_t max_magnitude_bits) {
   return {scale, 1.0F / scale};
 }
 
+// The smaller of a magnitude and Activation::amax_limit; infinity and NaN stay, so that they are not hidden.
+inline uint32_t LimitMagnitude(uint32_t max_magnitude_bits, float limit) {
+  constexpr uint32_t kInfinity = 0x7F800000U;
+  const auto limit_bits = std::bit_cast<uint32_t>(limit);
+  return max_magnitude_bits < kInfinity && max_magnitude_bits > limit_bits ? limit_bits : max_magnitude_bits;
+}
+
 }  // namespace dunlin::kernels::cpu

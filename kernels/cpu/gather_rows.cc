@@ -32,13 +32,13 @@ template <Precision kPrecision>
 void GatherRow(const PackedWeight& weight, int64_t id, bool accumulate, float* out) {
   const auto* data = static_cast<const std::byte*>(weight.data);
   const std::byte* panel = data + static_cast<size_t>(id / kPanelColumns) * PanelBytes(kPrecision, weight.in_features);
-  float scale = 1.0F;
-  if constexpr (kPrecision == Precision::kFp8) {
-    const size_t scales = ScaleOffset(kPrecision, weight.out_features, weight.in_features);
-    std::memcpy(&scale, data + scales + static_cast<size_t>(id) * sizeof(float), sizeof(scale));
-  }
+  const int64_t column = id % kPanelColumns;
   for (int64_t k = 0; k < weight.in_features; ++k) {
-    const float value = LoadElement<kPrecision>(panel, k, id % kPanelColumns) * scale;
+    float value = LoadElement<kPrecision>(panel, k, column);
+    if constexpr (kPrecision == Precision::kFp8) {
+      const int64_t block = weight.scale_block == 0 ? 0 : k / weight.scale_block;
+      value *= PanelScales(weight, id / kPanelColumns)[block * kPanelColumns + column];
+    }
     out[k] = accumulate ? out[k] + value : value;
   }
 }

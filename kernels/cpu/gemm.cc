@@ -15,7 +15,8 @@ bool Valid(const GemmParams& p) {
   const PackedWeight& weight = *p.weight;
   return weight.data != nullptr && weight.out_features > 0 && weight.in_features > 0 && p.in->data != nullptr &&
          p.in->precision == weight.precision && p.in->columns == weight.in_features &&
-         p.num_rows <= p.in->capacity_rows && p.out_stride >= weight.out_features;
+         p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows &&
+         p.out_stride >= weight.out_features;
 }
 
 // How rows and panels are grouped into tasks. Any grouping gives the same bits.
@@ -50,9 +51,9 @@ GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, int64_t task) {
   block.panel_bytes = PanelBytes(weight.precision, weight.in_features);
   block.panels = data + static_cast<size_t>(panel) * block.panel_bytes;
   if (weight.precision == Precision::kFp8) {
-    block.activation_scale = ActivationScales(*p.in) + row;
-    const size_t scales = ScaleOffset(weight.precision, weight.out_features, weight.in_features);
-    block.weight_scale = reinterpret_cast<const float*>(data + scales) + column;
+    block.activation_scale = ActivationScales(*p.in, row);
+    block.weight_scale = PanelScales(weight, panel);
+    block.scales_per_row = ScalesPerRow(weight.scale_block, weight.in_features);
   }
   block.padded_depth = PaddedDepth(weight.precision, weight.in_features);
   block.bias = p.bias == nullptr ? nullptr : p.bias + column;

@@ -19,13 +19,15 @@ inline constexpr size_t kGemmSumBytes = static_cast<size_t>(kGemmRowsMax) * 48 *
 inline constexpr size_t kScratchBytes = kGemmSumBytes + static_cast<size_t>(kGemmDepthBlock) * 48 * sizeof(float);
 
 // A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
+// Block scales: out = sum over blocks, ascending, of (sum of the block) * (activation scale * weight scale).
 struct GemmBlock {
   const std::byte* activation;  // [rows], activation_stride bytes apart
   size_t activation_stride;
-  const float* activation_scale;  // [rows], FP8 only
+  const float* activation_scale;  // [rows, scales_per_row], FP8 only
   const std::byte* panels;        // panel_bytes apart
   size_t panel_bytes;
-  const float* weight_scale;  // [columns rounded up to 48], FP8 only
+  const float* weight_scale;  // [panels, scales_per_row, 48], FP8 only
+  int64_t scales_per_row;     // 1: applied to the whole sum; more: to the sum of each kScaleBlock elements of K
   int64_t padded_depth;       // K as stored in a panel
   const float* bias;          // [columns] or null
   const float* residual;      // [rows], out_stride floats apart, or null; may be out

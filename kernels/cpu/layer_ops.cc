@@ -23,6 +23,21 @@ void ForEachRow(DeviceContext* context, int64_t num_rows, int64_t columns, const
   });
 }
 
+// Quantises a row, one scale for each block of columns. `values` may be the row itself: a block's codes end before the
+// next block's values begin.
+void QuantizeRow(const KernelTable& kernels, const Activation& out, int64_t row, const float* values) {
+  const int64_t block = out.scale_block == 0 ? out.columns : out.scale_block;
+  std::byte* codes = ActivationRow(out, row);
+  float* scales = ActivationScales(out, row);
+  for (int64_t first = 0; first < out.columns; first += block) {
+    const int64_t count = std::min<int64_t>(block, out.columns - first);
+    const uint32_t largest = kernels.max_magnitude_bits(values + first, count);
+    const Fp8Scale scale = ScaleOfRow(LimitMagnitude(largest, out.amax_limit));
+    *scales++ = scale.scale;
+    kernels.fp8_row(values + first, scale.factor, count, codes + static_cast<size_t>(first) * kernels.bf16_row_bytes);
+  }
+}
+
 // Fills row `row` of an activation and the zeros after it. produce(buffer) returns the row as floats, in `buffer` or
 // where it already is.
 template <typename Produce>
@@ -33,9 +48,7 @@ void FillRow(const KernelTable& kernels, const Activation& out, int64_t row, con
   const float* values = produce(floats);
   size_t element = sizeof(float);
   if (out.precision == Precision::kFp8) {
-    const Fp8Scale scale = ScaleOfRow(kernels.max_magnitude_bits(values, columns));
-    ActivationScales(out)[row] = scale.scale;
-    kernels.fp8_row(values, scale.factor, columns, target);
+    QuantizeRow(kernels, out, row, values);
     element = kernels.bf16_row_bytes;
   } else if (out.precision == Precision::kBf16) {
     kernels.bf16_row(values, columns, target);

@@ -1,5 +1,6 @@
 // Packs rows of a plain matrix into panels, one panel to a task. A slice of K of the panel's rows is read as floats
-// through the source's strides, rounded by the variant's vector code, and scattered into the panel's order.
+// through the source's strides, rounded by the variant's vector code, and scattered into the panel's order. FP8 codes
+// that go to an FP8 weight are scattered as they are.
 #include <algorithm>
 #include <cstring>
 
@@ -17,6 +18,7 @@ static_assert(kSlice % 4 == 0 && kPanelColumns * kSlice * 6 <= static_cast<int64
 template <DType kDType>
 float LoadSource(const void* source, int64_t index) {
   if constexpr (kDType == DType::kF32) return static_cast<const float*>(source)[index];
+  if constexpr (kDType == DType::kF8E4M3) return E4M3ToFloat(static_cast<const uint8_t*>(source)[index]);
   const uint16_t bits = static_cast<const uint16_t*>(source)[index];
   return kDType == DType::kBF16 ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
 }
@@ -47,6 +49,23 @@ void ReadSlice(const PanelPart& part, int64_t first, int64_t count, float* float
   }
 }
 
+// The scales of the row that panel column `column` is filled from.
+const float* SourceScales(const PanelPart& part, int64_t column) {
+  const PackWeightParams& p = *part.params;
+  const int64_t row = part.panel * kPanelColumns + column - p.row_begin;
+  return p.source_scales + row * ScalesPerRow(p.source_scale_block, p.weight->in_features);
+}
+
+// floats[c][k] = the code's value * its scale.
+void ApplySourceScales(const PanelPart& part, int64_t first, int64_t count, float* floats) {
+  const int64_t block = part.params->source_scale_block;
+  for (int64_t c = part.first_column; c < part.end_column; ++c) {
+    const float* scales = SourceScales(part, c);
+    float* row = floats + c * kSlice;
+    for (int64_t k = 0; k < count; ++k) row[k] *= scales[block == 0 ? 0 : (first + k) / block];
+  }
+}
+
 void ReadSlice(const PanelPart& part, int64_t first, int64_t count, float* floats) {
   switch (part.params->source_dtype) {
     case DType::kF32:
@@ -56,7 +75,8 @@ void ReadSlice(const PanelPart& part, int64_t first, int64_t count, float* float
     case DType::kBF16:
       return ReadSlice<DType::kBF16>(part, first, count, floats);
     case DType::kF8E4M3:
-      return;  // refused by Valid
+      ReadSlice<DType::kF8E4M3>(part, first, count, floats);
+      return ApplySourceScales(part, first, count, floats);
   }
 }
 
@@ -113,17 +133,37 @@ void FindScales(const KernelTable& kernels, const PanelPart& part, float* floats
       largest[c] = std::max(largest[c], kernels.max_magnitude_bits(floats + c * kSlice, count));
     }
   }
-  std::byte* stored = static_cast<std::byte*>(weight.data) +
-                      ScaleOffset(weight.precision, weight.out_features, weight.in_features) +
-                      static_cast<size_t>(part.panel * kPanelColumns) * sizeof(float);
+  float* stored = PanelScales(weight, part.panel);
   for (int64_t c = part.first_column; c < part.end_column; ++c) {
     scales[c] = ScaleOfRow(largest[c]);
-    reinterpret_cast<float*>(stored)[c] = scales[c].scale;
+    stored[c] = scales[c].scale;
+  }
+}
+
+// FP8 from FP8: the part's codes and scales as they are.
+void CopyPanel(const PanelPart& part) {
+  const PackWeightParams& p = *part.params;
+  const PackedWeight& weight = *p.weight;
+  const auto* codes = static_cast<const uint8_t*>(p.source);
+  auto* panel = static_cast<uint8_t*>(weight.data) +
+                static_cast<size_t>(part.panel) * PanelBytes(Precision::kFp8, weight.in_features);
+  float* stored = PanelScales(weight, part.panel);
+  const int64_t row = part.panel * kPanelColumns - p.row_begin;
+  for (int64_t c = part.first_column; c < part.end_column; ++c) {
+    for (int64_t k = 0; k < PaddedDepth(Precision::kFp8, weight.in_features); ++k) {
+      const bool real = k < weight.in_features;
+      panel[ElementIndex(Precision::kFp8, k, c)] =
+          real ? codes[(row + c) * p.row_stride + k * p.column_stride] : uint8_t{0};
+    }
+    for (int64_t i = 0; i < ScalesPerRow(weight.scale_block, weight.in_features); ++i) {
+      stored[i * kPanelColumns + c] = SourceScales(part, c)[i];
+    }
   }
 }
 
 void PackPanel(const KernelTable& kernels, const PanelPart& part, std::byte* scratch) {
   const PackedWeight& weight = *part.params->weight;
+  if (weight.precision == Precision::kFp8 && part.params->source_dtype == DType::kF8E4M3) return CopyPanel(part);
   auto* floats = reinterpret_cast<float*>(scratch);
   std::byte* codes = scratch + kPanelColumns * kSlice * static_cast<int64_t>(sizeof(float));
   std::byte* panel = static_cast<std::byte*>(weight.data) +
@@ -155,17 +195,26 @@ void ClearPadding(const PackedWeight& weight) {
       std::memset(start + static_cast<size_t>(ElementIndex(weight.precision, k, c)) * element, 0, element);
     }
   }
-  if (weight.precision == Precision::kFp8) {
-    std::byte* scales = data + ScaleOffset(weight.precision, weight.out_features, weight.in_features);
-    std::memset(scales + weight.out_features * 4, 0, static_cast<size_t>(kPanelColumns - used) * 4);
+  if (weight.precision != Precision::kFp8) return;
+  float* scales = PanelScales(weight, panel);
+  for (int64_t i = 0; i < ScalesPerRow(weight.scale_block, weight.in_features); ++i) {
+    std::fill(scales + i * kPanelColumns + used, scales + (i + 1) * kPanelColumns, 0.0F);
   }
+}
+
+bool ValidScales(const PackWeightParams& p) {
+  const bool from_fp8 = p.source_dtype == DType::kF8E4M3;
+  const bool to_fp8 = p.weight->precision == Precision::kFp8;
+  if (from_fp8 != (p.source_scales != nullptr)) return false;
+  if (p.source_scale_block != 0 && !(from_fp8 && p.source_scale_block == kScaleBlock)) return false;
+  return p.weight->scale_block == (to_fp8 ? p.source_scale_block : 0);
 }
 
 bool Valid(const PackWeightParams& p) {
   if (p.weight == nullptr || p.weight->data == nullptr || p.source == nullptr) return false;
   const PackedWeight& weight = *p.weight;
-  return weight.out_features > 0 && weight.in_features > 0 && p.source_dtype != DType::kF8E4M3 && p.row_begin >= 0 &&
-         p.num_rows >= 0 && p.row_begin <= weight.out_features - p.num_rows;
+  return weight.out_features > 0 && weight.in_features > 0 && p.row_begin >= 0 && p.num_rows >= 0 &&
+         p.row_begin <= weight.out_features - p.num_rows && ValidScales(p);
 }
 
 }  // namespace

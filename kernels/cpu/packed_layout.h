@@ -5,13 +5,14 @@
 //   bf16        [K / 2][48][2]             pairs for the BF16 dot product; an odd K is padded with zeros
 //   fp8         [K / 4][3][4][2][4][2]     a group of 4 K x 48 columns: vector, quarter, pair, column, K of the pair;
 //               a lookup of the bytes followed by an unpack of low and high halves gives two steps of the bf16 panel
-// N is padded to a multiple of 48 with zeros. FP8 ends with one FP32 scale per (padded) output feature.
+// N is padded to a multiple of 48 with zeros. FP8 ends with its FP32 scales: [panel][scale of the row][48].
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/api/dtype.h"
+#include "kernels/api/gemm.h"
 
 namespace dunlin::kernels::cpu {
 
@@ -45,14 +46,21 @@ constexpr size_t ElementBytes(Precision precision) {
 constexpr size_t PanelBytes(Precision precision, int64_t depth) {
   return static_cast<size_t>(PaddedDepth(precision, depth) * kPanelColumns) * ElementBytes(precision);
 }
-// Byte offset of the FP8 row scales.
+// Byte offset of the FP8 scales.
 constexpr size_t ScaleOffset(Precision precision, int64_t out_features, int64_t depth) {
   return static_cast<size_t>(NumPanels(out_features)) * PanelBytes(precision, depth);
 }
-constexpr size_t PackedBytes(Precision precision, int64_t out_features, int64_t depth) {
-  const size_t scales =
-      precision == Precision::kFp8 ? static_cast<size_t>(NumPanels(out_features) * kPanelColumns) * 4 : 0;
-  return ScaleOffset(precision, out_features, depth) + scales;
+constexpr size_t PackedBytes(Precision precision, int64_t out_features, int64_t depth, int32_t scale_block) {
+  const int64_t scales = NumPanels(out_features) * kPanelColumns * ScalesPerRow(scale_block, depth);
+  return ScaleOffset(precision, out_features, depth) +
+         (precision == Precision::kFp8 ? static_cast<size_t>(scales) * sizeof(float) : 0);
+}
+
+// The FP8 scales of a panel: [ScalesPerRow][48].
+inline float* PanelScales(const PackedWeight& weight, int64_t panel) {
+  auto* scales = reinterpret_cast<float*>(static_cast<std::byte*>(weight.data) +
+                                          ScaleOffset(weight.precision, weight.out_features, weight.in_features));
+  return scales + panel * ScalesPerRow(weight.scale_block, weight.in_features) * kPanelColumns;
 }
 
 // Index of element (k, column of the panel), in elements from the panel's start.

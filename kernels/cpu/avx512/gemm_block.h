@@ -2,8 +2,10 @@
 //
 // Few rows (decode): the panel is read once and decoded in registers, two panels at a time for independent chains.
 // Many rows: a slice of K of one panel, decoded into scratch when it is not dense, meets all rows of the block; sums
-// are parked between slices. Both walk the same chain per sum, so they give the same bits.
-// Instantiations: per arithmetic 4 to 8 narrow tiles (some also two panels wide), and 8 dense ones.
+// are parked between slices. Both walk the same chain per sum, so they give the same bits. With block scales a slice is
+// a block: its sums start at +0, are scaled and added to the totals, in ascending order in both.
+// Instantiations: per arithmetic 4 to 8 narrow tiles (some also two panels wide; FP8 also with block scales), and 8
+// dense ones.
 #pragma once
 
 #include "kernels/cpu/avx512/tile.h"
@@ -15,7 +17,30 @@ inline constexpr int64_t kSliceSteps = 128;  // 24 KiB of dense panel: half of a
 static_assert(static_cast<size_t>(kSliceSteps * kStepBytes) + kGemmSumBytes <= kScratchBytes);
 
 template <typename Multiply, typename Panel, int kRows>
+void NarrowScaledBlock(const GemmBlock& block, int64_t units) {
+  constexpr int64_t kUnits = kScaleBlock / Panel::kDepth;
+  const std::byte* panel = block.panels;
+  const float* scales = block.weight_scale;
+  for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
+    Sums<kRows, 1> totals;
+    Clear(totals);
+    for (int64_t index = 0; index < block.scales_per_row; ++index, scales += kPanelColumns) {
+      const int64_t left = units - index * kUnits;
+      Sums<kRows, 1> sums;
+      Clear(sums);
+      Accumulate<Multiply, Panel, true>(block.activation + index * kUnits * Panel::kSteps * 4, block.activation_stride,
+                                        panel + index * kUnits * Panel::kBytes, 0, left < kUnits ? left : kUnits, sums);
+      AddScaled(block, 0, index, scales, sums, totals);
+    }
+    Store(block, 0, column, totals);
+  }
+}
+
+template <typename Multiply, typename Panel, int kRows>
 void NarrowBlock(const GemmBlock& block, int64_t units) {
+  if constexpr (requires { Panel::kDepth; }) {  // K elements per Decode, said by panels that may have block scales
+    if (block.scales_per_row > 1) return NarrowScaledBlock<Multiply, Panel, kRows>(block, units);
+  }
   const std::byte* panel = block.panels;
   int64_t column = 0;
   if constexpr (kRows * Panel::kSteps <= 4) {  // more would not fit the registers
@@ -43,13 +68,15 @@ struct Slice {
   int64_t column;
   bool first;
   bool last;
+  const float* weight_scale;  // [48] when the slice is a block with its own scale, or null
+  int64_t scale_index;
 };
 
 template <typename Multiply, int kRows>
 void SliceTile(const GemmBlock& block, const Slice& slice, int row) {
   float* parked = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
   Sums<kRows, 1> sums;
-  if (slice.first) {
+  if (slice.first || slice.weight_scale != nullptr) {
     Clear(sums);
   } else {
     Load(parked, sums);
@@ -57,6 +84,16 @@ void SliceTile(const GemmBlock& block, const Slice& slice, int row) {
   const std::byte* activation = block.activation + static_cast<size_t>(row) * block.activation_stride;
   Accumulate<Multiply, DensePanel, false>(activation + slice.activation_offset, block.activation_stride, slice.panel, 0,
                                           slice.steps, sums);
+  if (slice.weight_scale != nullptr) {
+    Sums<kRows, 1> totals;
+    if (slice.first) {
+      Clear(totals);
+    } else {
+      Load(parked, totals);
+    }
+    AddScaled(block, row, slice.scale_index, slice.weight_scale, sums, totals);
+    sums = totals;
+  }
   if (slice.last) {
     Store(block, row, slice.column, sums);
   } else {
@@ -93,12 +130,15 @@ void SliceRows(const GemmBlock& block, const Slice& slice) {
 template <typename Precision>
 void WideBlock(const GemmBlock& block) {
   using Panel = typename Precision::Panel;
+  static_assert(kScaleBlock / Precision::kStepDepth <= kSliceSteps);
   std::byte* decoded = block.scratch + kGemmSumBytes;
+  const bool scaled = block.scales_per_row > 1;
   const int64_t steps = block.padded_depth / Precision::kStepDepth;
+  const int64_t slice_steps = scaled ? kScaleBlock / Precision::kStepDepth : kSliceSteps;
   const std::byte* panel = block.panels;
   for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
-    for (int64_t step = 0; step < steps; step += kSliceSteps) {
-      const int64_t count = steps - step < kSliceSteps ? steps - step : kSliceSteps;
+    for (int64_t step = 0; step < steps; step += slice_steps) {
+      const int64_t count = steps - step < slice_steps ? steps - step : slice_steps;
       const std::byte* at = panel + step / Panel::kSteps * Panel::kBytes;
       if constexpr (Precision::kDecodes) {
         for (int64_t unit = 0; unit < count / Panel::kSteps; ++unit) {
@@ -113,7 +153,11 @@ void WideBlock(const GemmBlock& block) {
         }
         at = decoded;
       }
-      const Slice slice{at, count, static_cast<size_t>(step) * 4, column, step == 0, step + count == steps};
+      const int64_t index = step / slice_steps;
+      const float* scales =
+          scaled ? block.weight_scale + column * block.scales_per_row + index * kPanelColumns : nullptr;
+      const Slice slice{at,     count, static_cast<size_t>(step) * 4, column, step == 0, step + count == steps,
+                        scales, index};
       SliceRows<typename Precision::Multiply>(block, slice);
     }
   }

@@ -41,6 +41,7 @@ DUNLIN_LANE void WidenCodes(const std::byte* at, __m512i& first, __m512i& second
 struct CodesToPairs {
   static constexpr int kSteps = 2;
   static constexpr int64_t kBytes = 192;
+  static constexpr int64_t kDepth = 4;
   DUNLIN_LANE void Decode(const std::byte* at, __m512 (&weights)[2][kVectors]) {
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
@@ -56,6 +57,7 @@ struct CodesToPairs {
 struct CodesToFloats {
   static constexpr int kSteps = 4;
   static constexpr int64_t kBytes = 192;
+  static constexpr int64_t kDepth = 4;
   DUNLIN_LANE void Decode(const std::byte* at, __m512 (&weights)[4][kVectors]) {
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {

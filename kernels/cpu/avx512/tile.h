@@ -86,6 +86,22 @@ DUNLIN_LANE void Clear(Sums<kRows, kPanels>& sums) {
   }
 }
 
+// totals += sums * (activation scale * weight scale), for scale `index` of each row. weight_scale: of that scale, [48].
+template <int kRows>
+DUNLIN_LANE void AddScaled(const GemmBlock& block, int row, int64_t index, const float* weight_scale,
+                           const Sums<kRows, 1>& sums, Sums<kRows, 1>& totals) {
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    const __m512 by_column = _mm512_loadu_ps(weight_scale + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const float by_row = block.activation_scale[(row + r) * block.scales_per_row + index];
+      const __m512 scale = _mm512_mul_ps(_mm512_set1_ps(by_row), by_column);
+      totals.at[r][v] = _mm512_fmadd_ps(sums.at[r][v], scale, totals.at[r][v]);
+    }
+  }
+}
+
 // Parked sums: [rows][48] floats.
 template <int kRows>
 DUNLIN_LANE void Load(const float* parked, Sums<kRows, 1>& sums) {
@@ -116,7 +132,7 @@ DUNLIN_LANE void Store(const GemmBlock& block, int row, int64_t first_column, co
     for (int r = 0; r < kRows; ++r) {
       const int64_t offset = (row + r) * block.out_stride + column;
       __m512 value = sums.at[r][v];
-      if (block.weight_scale != nullptr) {
+      if (block.weight_scale != nullptr && block.scales_per_row == 1) {
         value = _mm512_mul_ps(value, _mm512_set1_ps(block.activation_scale[row + r]));
         value = _mm512_mul_ps(value, _mm512_maskz_loadu_ps(mask, block.weight_scale + column));
       }

@@ -1,5 +1,6 @@
 // GEMM without vector intrinsics. A slice of K of the panel is decoded to FP32 in scratch (exact for every format),
 // then multiplied by tiles of rows; partial sums wait in scratch between slices, so each sum stays one chain over K.
+// With block scales a slice is a block: its sums are scaled and added to totals, in ascending order.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -95,11 +96,54 @@ void StoreRow(const GemmBlock& block, int row, int64_t first_column, const float
   const int64_t offset = row * block.out_stride + first_column;
   for (int64_t c = 0; c < columns; ++c) {
     float value = sums[c];
-    if (block.weight_scale != nullptr)
+    if (block.weight_scale != nullptr && block.scales_per_row == 1) {
       value = value * block.activation_scale[row] * block.weight_scale[first_column + c];
+    }
     if (block.bias != nullptr) value += block.bias[first_column + c];
     if (block.residual != nullptr) value += block.residual[offset + c];
     block.out[offset + c] = value;
+  }
+}
+
+// totals[rows][48] += sums * (activation scale * weight scale), for scale `index` of each row.
+void AddScaled(const GemmBlock& block, const float* weight_scales, int64_t index, const float* sums, float* totals) {
+  const float* weight_scale = weight_scales + index * kColumns;
+  for (int row = 0; row < block.rows; ++row, sums += kColumns, totals += kColumns) {
+    const float activation_scale = block.activation_scale[row * block.scales_per_row + index];
+    for (int c = 0; c < kColumns; ++c) totals[c] += sums[c] * (activation_scale * weight_scale[c]);
+  }
+}
+
+template <typename Panel>
+void MultiplySlice(const GemmBlock& block, const std::byte* panel, int64_t first, int64_t count, float* sums,
+                   float* slice) {
+  Panel::Decode(panel, first, count, slice);
+  for (int row = 0; row < block.rows; row += kTileRows) {
+    const int rows = block.rows - row < kTileRows ? block.rows - row : kTileRows;
+    MultiplyTile(block, row, rows, first, count, slice, sums + row * kColumns);
+  }
+}
+
+template <typename Panel>
+void BlockScaledGemm(const GemmBlock& block) {
+  static_assert(kScaleBlock * kColumns * sizeof(float) + 2 * kGemmSumBytes <= kScratchBytes);
+  const size_t sum_bytes = static_cast<size_t>(block.rows) * kColumns * sizeof(float);
+  float* sums = reinterpret_cast<float*>(block.scratch);
+  float* totals = reinterpret_cast<float*>(block.scratch + kGemmSumBytes);
+  float* slice = reinterpret_cast<float*>(block.scratch + 2 * kGemmSumBytes);
+  const std::byte* panel = block.panels;
+  const float* scales = block.weight_scale;
+  for (int64_t column = 0; column < block.columns; column += kColumns, panel += block.panel_bytes) {
+    std::memset(totals, 0, sum_bytes);
+    for (int64_t index = 0; index < block.scales_per_row; ++index) {
+      const int64_t first = index * kScaleBlock;
+      const int64_t left = block.padded_depth - first;
+      std::memset(sums, 0, sum_bytes);
+      MultiplySlice<Panel>(block, panel, first, left < kScaleBlock ? left : kScaleBlock, sums, slice);
+      AddScaled(block, scales, index, sums, totals);
+    }
+    for (int row = 0; row < block.rows; ++row) StoreRow(block, row, column, totals + row * kColumns);
+    scales += block.scales_per_row * kColumns;
   }
 }
 
@@ -112,12 +156,7 @@ void GemmBlockOf(const GemmBlock& block) {
     std::memset(sums, 0, static_cast<size_t>(block.rows) * kColumns * sizeof(float));
     for (int64_t first = 0; first < block.padded_depth; first += kGemmDepthBlock) {
       const int64_t left = block.padded_depth - first;
-      const int64_t count = left < kGemmDepthBlock ? left : kGemmDepthBlock;
-      Panel::Decode(panel, first, count, slice);
-      for (int row = 0; row < block.rows; row += kTileRows) {
-        const int rows = block.rows - row < kTileRows ? block.rows - row : kTileRows;
-        MultiplyTile(block, row, rows, first, count, slice, sums + row * kColumns);
-      }
+      MultiplySlice<Panel>(block, panel, first, left < kGemmDepthBlock ? left : kGemmDepthBlock, sums, slice);
     }
     for (int row = 0; row < block.rows; ++row) StoreRow(block, row, column, sums + row * kColumns);
   }
@@ -135,6 +174,7 @@ void GemmFp16(const GemmBlock& block) {
   GemmBlockOf<Fp16Panel>(block);
 }
 void GemmFp8(const GemmBlock& block) {
+  if (block.scales_per_row > 1) return BlockScaledGemm<Fp8Panel>(block);
   GemmBlockOf<Fp8Panel>(block);
 }
 

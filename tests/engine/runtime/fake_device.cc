@@ -71,8 +71,8 @@ constexpr kernels::DeviceOps kFakeOps = {
     .copy_to_device = Copy,
     .copy_to_host = Copy,
     .synchronize = [](DeviceContext*) { return KernelStatus::kOk; },
-    .packed_weight_bytes = [](kernels::Precision, int64_t rows,
-                              int64_t columns) { return static_cast<size_t>(rows * columns) * 4; },
+    .packed_weight_bytes = [](kernels::Precision, int64_t rows, int64_t columns,
+                              int32_t) { return static_cast<size_t>(rows * columns) * 4; },
     .pack_weight = [](DeviceContext*, const kernels::PackWeightParams&) { return KernelStatus::kOk; },
     .activation_bytes =
         [](kernels::Precision precision, int32_t rows, int32_t columns) {

@@ -57,17 +57,17 @@ class PoisonedMemory {
 };
 
 struct WeightTensor {
-  WeightTensor(Device& device, Precision precision, int64_t out_features, int64_t in_features)
-      : memory(device, device.ops->packed_weight_bytes(precision, out_features, in_features)),
-        weight{memory.data(), precision, out_features, in_features} {}
+  WeightTensor(Device& device, Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block = 0)
+      : memory(device, device.ops->packed_weight_bytes(precision, out_features, in_features, scale_block)),
+        weight{memory.data(), precision, out_features, in_features, scale_block} {}
   PoisonedMemory memory;
   PackedWeight weight;
 };
 
 struct ActivationTensor {
-  ActivationTensor(Device& device, Precision precision, int32_t rows, int32_t columns)
+  ActivationTensor(Device& device, Precision precision, int32_t rows, int32_t columns, int32_t scale_block = 0)
       : memory(device, device.ops->activation_bytes(precision, rows, columns)),
-        activation{memory.data(), precision, rows, columns} {}
+        activation{memory.data(), precision, rows, columns, scale_block} {}
   PoisonedMemory memory;
   Activation activation;
 };
@@ -82,8 +82,9 @@ inline std::unique_ptr<WeightTensor> Pack(Device& device, Precision precision, c
 }
 
 inline std::unique_ptr<ActivationTensor> Quantized(Device& device, Precision precision,
-                                                   const std::vector<float>& values, int32_t rows, int32_t columns) {
-  auto tensor = std::make_unique<ActivationTensor>(device, precision, rows, columns);
+                                                   const std::vector<float>& values, int32_t rows, int32_t columns,
+                                                   int32_t scale_block = 0) {
+  auto tensor = std::make_unique<ActivationTensor>(device, precision, rows, columns, scale_block);
   const QuantizeParams params{values.data(), columns, &tensor->activation, rows};
   EXPECT_EQ(device.ops->quantize(device.context, params), KernelStatus::kOk);
   return tensor;
@@ -121,7 +122,7 @@ inline std::vector<double> StoredRow(const Device& device, const Activation& act
   const std::byte* data = cpu::ActivationRow(activation, row);
   const bool reduced = activation.precision == Precision::kBf16 || activation.precision == Precision::kFp8;
   const bool halves = reduced && device.context->kernels.bf16_row_bytes == 2;
-  const double scale = activation.precision == Precision::kFp8 ? cpu::ActivationScales(activation)[row] : 1.0;
+  const bool scaled = activation.precision == Precision::kFp8;
   std::vector<double> values;
   for (int64_t i = 0; i < activation.columns; ++i) {
     float value = 0;
@@ -132,7 +133,8 @@ inline std::vector<double> StoredRow(const Device& device, const Activation& act
     } else {
       std::memcpy(&value, data + i * 4, sizeof(value));
     }
-    values.push_back(value * scale);
+    const int64_t block = activation.scale_block == 0 ? 0 : i / activation.scale_block;
+    values.push_back(scaled ? static_cast<double>(value) * cpu::ActivationScales(activation, row)[block] : value);
   }
   return values;
 }
