@@ -46,6 +46,7 @@ struct DeviceOps {
   KernelStatus (*norm)(DeviceContext*, const NormParams&);
   KernelStatus (*quantize)(DeviceContext*, const QuantizeParams&);
   KernelStatus (*activate)(DeviceContext*, const ActivateParams&);
+  KernelStatus (*add)(DeviceContext*, const AddParams&);
   KernelStatus (*rotary_table)(DeviceContext*, const RotaryTableParams&);
   KernelStatus (*rotate_and_store_kv)(DeviceContext*, const RotateAndStoreKvParams&);
 

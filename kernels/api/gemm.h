@@ -47,17 +47,34 @@ struct PackWeightParams {
   int32_t source_scale_block = 0;        // kF8E4M3: 0 or kScaleBlock
 };
 
+// Where an FP8 input takes its scale from; value = code * scale, code = round(value / scale), saturated.
+enum class InputScaling : uint8_t {
+  kPerRow,   // amax / 448 of each row (or of each kScaleBlock of it): independent of the other rows
+  kGiven,    // *shared_scale, of all rows
+  kCurrent,  // amax / 448 over all rows of the call, written to *shared_scale
+};
+
 // GEMM input rows in the form that a precision multiplies; layout private to the device.
 // CPU: fp32 and fp16 hold FP32 values, bf16 holds values rounded to BF16, fp8 holds E4M3 values, widened, and FP32
 // scales: one a row, or one for each kScaleBlock columns of a row.
+// The fields from amax_limit on are read by the operations that fill it, not by the GEMM: that takes the scale that the
+// rows were quantised with.
 struct Activation {
   void* data = nullptr;  // DeviceOps::activation_bytes(precision, capacity_rows, columns), 64-byte aligned
   Precision precision = Precision::kFp32;
   int32_t capacity_rows = 0;
   int32_t columns = 0;      // K
   int32_t scale_block = 0;  // FP8: the weight's
-  // FP8: magnitudes above this do not widen a scale; they saturate (activation_scale_ub of fbgemm checkpoints). > 0.
+  // FP8, kPerRow: magnitudes above this do not widen a scale; they saturate (activation_scale_ub of fbgemm
+  // checkpoints). > 0.
   float amax_limit = std::numeric_limits<float>::infinity();
+  InputScaling scaling = InputScaling::kPerRow;  // FP8; another than kPerRow needs scale_block 0
+  // One FP32 in device memory; FP8 with kGiven or kCurrent. kGiven: finite, > 0. kCurrent: 1 / FactorFromAmax
+  // (fp8_scale.h).
+  float* shared_scale = nullptr;
+  // One FP32 in device memory, >= 0, or null: becomes the maximum of itself and of |x| over the rows before rounding,
+  // in any precision. NaN counts above infinity, and infinity above numbers.
+  float* amax = nullptr;
 };
 
 // out[m, n] = sum_k in[m, k] * weight[n, k] + bias[n] + residual[m, n].

@@ -14,20 +14,22 @@ enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu };
 
 // LayerNorm: (x - mean) / sqrt(var + epsilon) * weight + bias, variance over N.
 // RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight. Accumulates in FP32, one fixed order per row.
-// Writes the rows as the input of the next GEMM (rounding or quantising them in the same pass).
-// Source: Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4.
+// Writes the rows as the input of the next GEMM (rounding or quantising them in the same pass), and, where rows_out is
+// given, as they are. With rows_out, out->data may be null: then only rows_out is written, and of out only columns
+// counts. Source: Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4.
 struct NormParams {
   NormKind kind;
-  const float* in;      // [*, hidden_dim], contiguous rows
-  const int32_t* rows;  // [num_rows] input row of each output row, or null for 0, 1, 2, ...
-  const float* weight;  // [hidden_dim]
-  const float* bias;    // [hidden_dim] or null
-  float epsilon;        // > 0
-  Activation* out;      // columns == hidden_dim
-  int32_t num_rows;     // >= 0
+  const float* in;            // [*, hidden_dim], contiguous rows
+  const int32_t* rows;        // [num_rows] input row of each output row, or null for 0, 1, 2, ...
+  const float* weight;        // [hidden_dim]
+  const float* bias;          // [hidden_dim] or null
+  float epsilon;              // > 0
+  Activation* out;            // columns == hidden_dim
+  int32_t num_rows;           // >= 0
+  float* rows_out = nullptr;  // [num_rows, hidden_dim], contiguous, or null; may be `in` when `rows` is null
 };
 
-// Turns FP32 rows into a GEMM input: FP32/FP16 copy, BF16 round, FP8 quantise per row or block (scale = amax / 448).
+// Turns FP32 rows into a GEMM input: FP32/FP16 copy, BF16 round, FP8 quantise as out->scaling says.
 struct QuantizeParams {
   const float* in;    // [num_rows, out->columns], rows in_stride apart
   int64_t in_stride;  // floats
@@ -42,6 +44,16 @@ struct ActivateParams {
   const float* in;  // [num_rows, F] or [num_rows, 2 F] (gate first), contiguous
   Activation* out;
   int32_t num_rows;
+  float* rows_out = nullptr;  // [num_rows, F]: as NormParams::rows_out; may be `in` when not gated
+};
+
+// rows += bias + residual, each where it is given, in this order: what a GEMM that was given neither left to do.
+struct AddParams {
+  float* rows;            // [num_rows, columns], contiguous
+  const float* bias;      // [columns] or null
+  const float* residual;  // [num_rows, columns] or null; may be rows itself
+  int32_t num_rows;       // >= 0
+  int32_t columns;        // > 0
 };
 
 // cos and sin of every rotation of a step, shared by all layers.

@@ -41,6 +41,7 @@ constexpr DeviceOps kCpuOps = {
     .norm = cpu::Norm,
     .quantize = cpu::Quantize,
     .activate = cpu::Activate,
+    .add = cpu::Add,
     .rotary_table = cpu::RotaryTable,
     .rotate_and_store_kv = cpu::RotateAndStoreKv,
     .supports_attention = cpu::SupportsAttention,

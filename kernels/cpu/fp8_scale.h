@@ -1,8 +1,10 @@
 // The scale of one FP8 row: its largest magnitude lands on 448. Shared by weights and activations.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/api/float_formats.h"
 
@@ -21,6 +23,11 @@ inline Fp8Scale ScaleOfRow(uint32_t max_magnitude_bits) {
   if (largest < kSmallest) return {1.0F, 1.0F};
   const float scale = largest / kE4M3Max;
   return {scale, 1.0F / scale};
+}
+
+// Of a scale > 0 that is given. The factor of a subnormal scale would overflow, and then make NaN of 0.
+inline Fp8Scale GivenScale(float scale) {
+  return {scale, std::min(1.0F / scale, std::numeric_limits<float>::max())};
 }
 
 // The smaller of a magnitude and Activation::amax_limit; infinity and NaN stay, so that they are not hidden.

@@ -14,5 +14,6 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
 KernelStatus Norm(DeviceContext* context, const NormParams& params);
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
+KernelStatus Add(DeviceContext* context, const AddParams& params);
 
 }  // namespace dunlin::kernels::cpu

@@ -1,8 +1,11 @@
 // Norm, quantise and activate: one pass per row from FP32 to the form that the next GEMM multiplies. An operation
-// produces its row as floats in the activation itself; FillRow then rounds it there.
+// produces its row as floats in the activation itself, where it is then rounded.
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstring>
 
+#include "kernels/api/fp8_scale.h"
 #include "kernels/cpu/activation_layout.h"
 #include "kernels/cpu/fp8_scale.h"
 #include "kernels/cpu/launchers.h"
@@ -38,70 +41,146 @@ void QuantizeRow(const KernelTable& kernels, const Activation& out, int64_t row,
   }
 }
 
-// Fills row `row` of an activation and the zeros after it. produce(buffer) returns the row as floats, in `buffer` or
-// where it already is.
-template <typename Produce>
-void FillRow(const KernelTable& kernels, const Activation& out, int64_t row, const Produce& produce) {
+// Rounds `values` into row `row` of an activation, with the zeros after it. shared: the scale of all rows, or null.
+void RoundRow(const KernelTable& kernels, const Activation& out, int64_t row, const float* values,
+              const Fp8Scale* shared) {
   const int64_t columns = out.columns;
   std::byte* target = ActivationRow(out, row);
-  auto* floats = reinterpret_cast<float*>(target);
-  const float* values = produce(floats);
   size_t element = sizeof(float);
   if (out.precision == Precision::kFp8) {
-    QuantizeRow(kernels, out, row, values);
+    if (shared != nullptr) {
+      *ActivationScales(out, row) = shared->scale;
+      kernels.fp8_row(values, shared->factor, columns, target);
+    } else {
+      QuantizeRow(kernels, out, row, values);
+    }
     element = kernels.bf16_row_bytes;
   } else if (out.precision == Precision::kBf16) {
     kernels.bf16_row(values, columns, target);
     element = kernels.bf16_row_bytes;
-  } else if (values != floats) {
-    std::memcpy(floats, values, static_cast<size_t>(columns) * sizeof(float));
+  } else if (values != reinterpret_cast<float*>(target)) {
+    std::memcpy(target, values, static_cast<size_t>(columns) * sizeof(float));
   }
   const auto pad = static_cast<size_t>(RoundUp(columns, kActivationPad) - columns);
   std::memset(target + static_cast<size_t>(columns) * element, 0, pad * element);
 }
 
-bool Valid(const Activation* out, const float* in, int32_t num_rows) {
-  return out != nullptr && out->data != nullptr && out->columns > 0 && in != nullptr && num_rows >= 0 &&
-         num_rows <= out->capacity_rows;
+// *amax = max(*amax, the magnitude of these bits), by any number of threads: a maximum has no order.
+void RaiseAmax(float* amax, uint32_t magnitude_bits) {
+  std::atomic_ref<float> shared(*amax);
+  float seen = shared.load(std::memory_order_relaxed);
+  while (std::bit_cast<uint32_t>(seen) < magnitude_bits &&
+         !shared.compare_exchange_weak(seen, std::bit_cast<float>(magnitude_bits), std::memory_order_relaxed)) {
+  }
+}
+
+// Two passes: the rows stay floats until the largest magnitude of all of them is known.
+template <typename Produce, typename Locate>
+void FillAtCurrentScale(DeviceContext* context, const Activation& out, int32_t num_rows, const Produce& produce,
+                        const Locate& locate) {
+  const KernelTable& kernels = context->kernels;
+  float amax = 0.0F;
+  ForEachRow(context, num_rows, out.columns, [&](int64_t row) {
+    const float* values = produce(row, reinterpret_cast<float*>(ActivationRow(out, row)));
+    RaiseAmax(&amax, kernels.max_magnitude_bits(values, out.columns));
+  });
+  if (out.amax != nullptr) RaiseAmax(out.amax, std::bit_cast<uint32_t>(amax));
+  const float factor = FactorFromAmax(amax);
+  const Fp8Scale scale{1.0F / factor, factor};
+  *out.shared_scale = scale.scale;
+  ForEachRow(context, num_rows, out.columns, [&](int64_t row) {
+    RoundRow(kernels, out, row, locate(row, reinterpret_cast<float*>(ActivationRow(out, row))), &scale);
+  });
+}
+
+// Fills rows of an activation. produce(row, buffer) computes a row as floats, in `buffer` or where it returns;
+// locate(row, buffer) says where it is afterwards.
+template <typename Produce, typename Locate>
+void FillRows(DeviceContext* context, const Activation& out, int32_t num_rows, const Produce& produce,
+              const Locate& locate) {
+  const InputScaling scaling = out.precision == Precision::kFp8 ? out.scaling : InputScaling::kPerRow;
+  if (scaling == InputScaling::kCurrent) return FillAtCurrentScale(context, out, num_rows, produce, locate);
+  const KernelTable& kernels = context->kernels;
+  const bool given = scaling == InputScaling::kGiven;
+  const Fp8Scale scale = given ? GivenScale(*out.shared_scale) : Fp8Scale{};
+  ForEachRow(context, num_rows, out.columns, [&](int64_t row) {
+    const float* values = produce(row, reinterpret_cast<float*>(ActivationRow(out, row)));
+    if (out.amax != nullptr) RaiseAmax(out.amax, kernels.max_magnitude_bits(values, out.columns));
+    RoundRow(kernels, out, row, values, given ? &scale : nullptr);
+  });
+}
+
+// Computes rows with compute(row, buffer) into rows_out, or the activation, or both.
+template <typename Compute>
+void ComputeRows(DeviceContext* context, const Activation& out, float* rows_out, int32_t num_rows,
+                 const Compute& compute) {
+  const int64_t columns = out.columns;
+  if (out.data == nullptr) {
+    ForEachRow(context, num_rows, columns, [&](int64_t row) { compute(row, rows_out + row * columns); });
+    return;
+  }
+  const auto produce = [&](int64_t row, float* buffer) {
+    compute(row, buffer);
+    if (rows_out != nullptr) {
+      std::memcpy(rows_out + row * columns, buffer, static_cast<size_t>(columns) * sizeof(float));
+    }
+    return buffer;
+  };
+  FillRows(context, out, num_rows, produce, [](int64_t, float* buffer) { return buffer; });
+}
+
+bool Valid(const Activation* out, const float* in, int32_t num_rows, const float* rows_out) {
+  if (out == nullptr || out->columns <= 0 || in == nullptr || num_rows < 0) return false;
+  if (out->data == nullptr) return rows_out != nullptr;
+  const bool shares = out->precision == Precision::kFp8 && out->scaling != InputScaling::kPerRow;
+  if (shares && (out->shared_scale == nullptr || out->scale_block != 0)) return false;
+  return num_rows <= out->capacity_rows;
 }
 
 }  // namespace
 
 KernelStatus Norm(DeviceContext* context, const NormParams& params) {
-  if (!Valid(params.out, params.in, params.num_rows) || params.weight == nullptr) return KernelStatus::kInvalidArgument;
+  if (!Valid(params.out, params.in, params.num_rows, params.rows_out)) return KernelStatus::kInvalidArgument;
+  if (params.weight == nullptr) return KernelStatus::kInvalidArgument;
+  if (params.rows_out == params.in && params.rows != nullptr) return KernelStatus::kInvalidArgument;
   const KernelTable& kernels = context->kernels;
   const int64_t columns = params.out->columns;
-  ForEachRow(context, params.num_rows, columns, [&](int64_t row) {
+  ComputeRows(context, *params.out, params.rows_out, params.num_rows, [&](int64_t row, float* buffer) {
     const float* in = params.in + (params.rows == nullptr ? row : params.rows[row]) * columns;
     const NormMoments moments = kernels.norm_moments(params.kind, in, columns, params.epsilon);
-    FillRow(kernels, *params.out, row, [&](float* buffer) {
-      kernels.normalize(in, moments, params.weight, params.bias, columns, buffer);
-      return buffer;
-    });
+    kernels.normalize(in, moments, params.weight, params.bias, columns, buffer);
   });
   return KernelStatus::kOk;
 }
 
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params) {
-  if (!Valid(params.out, params.in, params.num_rows)) return KernelStatus::kInvalidArgument;
+  if (!Valid(params.out, params.in, params.num_rows, nullptr)) return KernelStatus::kInvalidArgument;
   if (params.in_stride < params.out->columns) return KernelStatus::kInvalidArgument;
-  ForEachRow(context, params.num_rows, params.out->columns, [&](int64_t row) {
-    const float* in = params.in + row * params.in_stride;
-    FillRow(context->kernels, *params.out, row, [&](float*) { return in; });
-  });
+  const auto row_in = [&](int64_t row, float*) { return params.in + row * params.in_stride; };
+  FillRows(context, *params.out, params.num_rows, row_in, row_in);
   return KernelStatus::kOk;
 }
 
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params) {
-  if (!Valid(params.out, params.in, params.num_rows)) return KernelStatus::kInvalidArgument;
+  if (!Valid(params.out, params.in, params.num_rows, params.rows_out)) return KernelStatus::kInvalidArgument;
+  if (params.rows_out == params.in && params.gated) return KernelStatus::kInvalidArgument;
   const int64_t columns = params.out->columns;
   const int64_t in_stride = params.gated ? 2 * columns : columns;
-  ForEachRow(context, params.num_rows, columns, [&](int64_t row) {
+  ComputeRows(context, *params.out, params.rows_out, params.num_rows, [&](int64_t row, float* buffer) {
     const float* in = params.in + row * in_stride;
-    FillRow(context->kernels, *params.out, row, [&](float* buffer) {
-      context->kernels.activate(params.kind, in, params.gated ? in + columns : nullptr, columns, buffer);
-      return buffer;
-    });
+    context->kernels.activate(params.kind, in, params.gated ? in + columns : nullptr, columns, buffer);
+  });
+  return KernelStatus::kOk;
+}
+
+KernelStatus Add(DeviceContext* context, const AddParams& params) {
+  if (params.rows == nullptr || params.num_rows < 0 || params.columns <= 0) return KernelStatus::kInvalidArgument;
+  const int64_t columns = params.columns;
+  ForEachRow(context, params.num_rows, columns, [&](int64_t row) {
+    float* values = params.rows + row * columns;
+    const float* residual = params.residual == nullptr ? nullptr : params.residual + row * columns;
+    for (int64_t i = 0; params.bias != nullptr && i < columns; ++i) values[i] += params.bias[i];
+    for (int64_t i = 0; residual != nullptr && i < columns; ++i) values[i] += residual[i];
   });
   return KernelStatus::kOk;
 }

@@ -102,6 +102,11 @@ constexpr kernels::DeviceOps kFakeOps = {
         [](DeviceContext* context, const kernels::ActivateParams& params) {
           return Note(context, absl::StrCat("activate columns ", params.out->columns, params.gated ? " gated" : ""));
         },
+    .add =
+        [](DeviceContext* context, const kernels::AddParams& params) {
+          return Note(context, absl::StrCat("add columns ", params.columns, params.bias != nullptr ? " bias" : "",
+                                            params.residual != nullptr ? " residual" : ""));
+        },
     .rotary_table =
         [](DeviceContext* context, const kernels::RotaryTableParams& params) {
           return Note(context, absl::StrCat("rotary table dim ", params.rotary_dim));
