@@ -11,7 +11,9 @@
 
 namespace dunlin::kernels {
 
-enum class CpuVariant : uint8_t { kPortable, kAvx512 };  // kAvx512: F, BW, VL, DQ, VBMI and BF16
+// kAvx512: F, BW, VL, DQ, VBMI and BF16, with FMA; kAvx512Bf16: the same, with the BF16 dot product; kAmxBf16: the same
+// and AMX's tile registers.
+enum class CpuVariant : uint8_t { kPortable, kAvx512, kAvx512Bf16, kAmxBf16 };
 
 struct DeviceContext {
   DeviceContext(CpuVariant cpu_variant, const cpu::KernelTable& kernel_table, int num_threads)

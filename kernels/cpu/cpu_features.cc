@@ -1,7 +1,10 @@
-// Source: Intel SDM volume 2A, CPUID leaves 1 and 7; volume 1, section 15.2 (detection of AVX-512).
+// Source: Intel SDM volume 2A, CPUID leaves 1 and 7; volume 1, sections 15.2 (AVX-512) and 18.2 (AMX); Linux,
+// Documentation/arch/x86/xstate.rst.
 #include "kernels/cpu/cpu_features.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -12,6 +15,12 @@ unsigned SavedRegisterSets() {
   unsigned high = 0;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
+}
+
+bool AskForTileRegisters() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // the XSAVE component
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 }  // namespace
@@ -41,6 +50,21 @@ bool HasFastBf16Dot() {
   unsigned edx = 0;
   if (!HasAvx512Variant() || __get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return false;
   return !(ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx && edx == signature_INTEL_edx);
+}
+
+bool HasAmxVariant() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (!HasAvx512Variant() || __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  constexpr unsigned kAmxBf16 = 1U << 22;
+  constexpr unsigned kAmxTile = 1U << 24;
+  constexpr unsigned kTileSets = 0x60000;  // configuration and data
+  if ((edx & (kAmxBf16 | kAmxTile)) != (kAmxBf16 | kAmxTile)) return false;
+  if ((SavedRegisterSets() & kTileSets) != kTileSets) return false;
+  static const bool permitted = AskForTileRegisters();
+  return permitted;
 }
 
 }  // namespace dunlin::kernels::cpu

@@ -12,4 +12,8 @@ bool HasAvx512Variant();
 // against 146 GFLOP/s a core).
 bool HasFastBf16Dot();
 
+// Whether the "amx_bf16" variant may run: what "avx512" needs, AMX-TILE and AMX-BF16. The first call asks Linux to let
+// this process use the tile registers; Linux refuses when a thread's alternate signal stack is too small for them.
+bool HasAmxVariant();
+
 }  // namespace dunlin::kernels::cpu

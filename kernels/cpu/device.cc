@@ -1,6 +1,7 @@
 // The CPU row of the device table, and the opening of devices.
 #include "kernels/api/device.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -51,7 +52,7 @@ constexpr DeviceOps kCpuOps = {
     .dense_attention = cpu::DenseAttention,
 };
 
-// One row per variant. "avx512" and "avx512_bf16" need the same processor and differ in how bf16 and fp8 multiply.
+// One row per variant. The first three differ in how bf16 and fp8 multiply; the second and third need the same processor.
 struct VariantRow {
   CpuVariant variant;
   const char* name;
@@ -59,8 +60,9 @@ struct VariantRow {
   bool (*available)();
 };
 constexpr VariantRow kVariants[] = {
+    {CpuVariant::kAmxBf16, "amx_bf16", cpu::AmxKernels, cpu::HasAmxVariant},
     {CpuVariant::kAvx512, "avx512", cpu::Avx512Kernels, cpu::HasAvx512Variant},
-    {CpuVariant::kAvx512, "avx512_bf16", cpu::Avx512Bf16DotKernels, cpu::HasAvx512Variant},
+    {CpuVariant::kAvx512Bf16, "avx512_bf16", cpu::Avx512Bf16DotKernels, cpu::HasAvx512Variant},
     {CpuVariant::kPortable, "portable", cpu::PortableKernels, [] { return true; }},
 };
 
@@ -114,7 +116,10 @@ std::vector<std::string> AvailableCpuVariants() {
   for (const VariantRow& row : kVariants) {
     if (row.available()) names.emplace_back(row.name);
   }
-  if (cpu::HasFastBf16Dot()) std::swap(names[0], names[1]);
+  if (cpu::HasFastBf16Dot()) {
+    std::iter_swap(std::find(names.begin(), names.end(), "avx512"),
+                   std::find(names.begin(), names.end(), "avx512_bf16"));
+  }
   return names;
 }
 

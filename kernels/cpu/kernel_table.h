@@ -69,5 +69,7 @@ const KernelTable& PortableKernels();
 // widened to floats by FMA, or in pairs by the BF16 dot product. Which is faster depends on the processor.
 const KernelTable& Avx512Kernels();
 const KernelTable& Avx512Bf16DotKernels();
+// REQUIRES: HasAmxVariant(). bf16 and fp8 go through the tile registers.
+const KernelTable& AmxKernels();
 
 }  // namespace dunlin::kernels::cpu

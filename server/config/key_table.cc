@@ -68,7 +68,7 @@ constexpr ConfigKey kKeys[] = {
      "After SIGTERM: time for what runs to finish before it is ended"},
 
     {"compute.threads", kInt, "0", 0, 1024, nullptr, "Compute threads of the CPU; 0 takes what the process may use"},
-    {"compute.cpu_variant", kStr, "\"auto\"", 1, 16, "auto|portable|avx512|avx512_bf16",
+    {"compute.cpu_variant", kStr, "\"auto\"", 1, 16, "auto|portable|avx512|avx512_bf16|amx_bf16",
      "Force one build of the CPU kernels"},
     {"compute.text_threads", kInt, "2", 1, 64, nullptr, "Threads that tokenise and detokenise"},
 

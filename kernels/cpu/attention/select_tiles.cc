@@ -5,8 +5,8 @@
 namespace dunlin::kernels::cpu {
 
 const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype) {
-  const bool avx512 = context.variant == CpuVariant::kAvx512;
-  const bool dot = context.kernels.bf16_row_bytes == 2;  // as the variant's GEMM
+  const bool avx512 = context.variant != CpuVariant::kPortable;
+  const bool dot = context.variant == CpuVariant::kAvx512Bf16;
   switch (kv_dtype) {
     case DType::kF32:
       return avx512 ? kAvx512F32Tiles : kPortableF32Tiles;

@@ -1,0 +1,174 @@
+// A block of rows by panels through the tile registers, for BF16 and FP8 weights.
+//
+// Panel by panel, K in slices that a decoded panel fits; a slice meets the block's rows in groups of 32 (the last ones
+// of up to 16). Sums are parked in scratch between slices. A sum is one chain over the steps of 32 K, ascending, for any
+// number of rows; the last step is padded with zeros.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/amx/tiles.h"
+#include "kernels/cpu/avx512/tile.h"
+#include "kernels/cpu/kernel_table.h"
+
+namespace dunlin::kernels::cpu::amx {
+
+inline constexpr int64_t kSliceDepth = 992;  // 31 steps; with the tail's buffers it fits the scratch
+inline constexpr size_t kDecodedBytes = kSliceDepth / kTileDepth * kStepBytes;
+inline constexpr size_t kTailBytes = kStepBytes;  // of either buffer at most
+static_assert(kGemmSumBytes + kDecodedBytes + kTailBytes <= kScratchBytes);
+static_assert(kGroupRows * kTileRowBytes <= kTailBytes);
+
+template <bool kBoth>
+DUNLIN_LANE void ClearSums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  if constexpr (kBoth) {
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+  }
+}
+
+// sums: [rows][48] floats.
+template <bool kBoth>
+DUNLIN_LANE void LoadSums(const float* sums) {
+  _tile_loadd(0, sums, kSumRowBytes);
+  _tile_loadd(1, sums + 16, kSumRowBytes);
+  _tile_loadd(2, sums + 32, kSumRowBytes);
+  if constexpr (kBoth) {
+    const float* high = sums + kTileRows * kPanelColumns;
+    _tile_loadd(3, high, kSumRowBytes);
+    _tile_loadd(4, high + 16, kSumRowBytes);
+    _tile_loadd(5, high + 32, kSumRowBytes);
+  }
+}
+
+template <bool kBoth>
+DUNLIN_LANE void StoreSums(float* sums) {
+  _tile_stored(0, sums, kSumRowBytes);
+  _tile_stored(1, sums + 16, kSumRowBytes);
+  _tile_stored(2, sums + 32, kSumRowBytes);
+  if constexpr (kBoth) {
+    float* high = sums + kTileRows * kPanelColumns;
+    _tile_stored(3, high, kSumRowBytes);
+    _tile_stored(4, high + 16, kSumRowBytes);
+    _tile_stored(5, high + 32, kSumRowBytes);
+  }
+}
+
+// One step of 32 K. rows: the group's first, at this K, `stride` bytes apart; panel: dense, at this K.
+template <bool kBoth>
+DUNLIN_LANE void MultiplyStep(const std::byte* rows, size_t stride, const std::byte* panel) {
+  _tile_loadd(6, rows, stride);
+  _tile_loadd(7, panel, kPairRowBytes);
+  _tile_dpbf16ps(0, 6, 7);
+  _tile_loadd(7, panel + 64, kPairRowBytes);
+  _tile_dpbf16ps(1, 6, 7);
+  _tile_loadd(7, panel + 128, kPairRowBytes);
+  _tile_dpbf16ps(2, 6, 7);
+  if constexpr (kBoth) {
+    _tile_loadd(6, rows + kTileRows * stride, stride);
+    _tile_dpbf16ps(5, 6, 7);
+    _tile_loadd(7, panel, kPairRowBytes);
+    _tile_dpbf16ps(3, 6, 7);
+    _tile_loadd(7, panel + 64, kPairRowBytes);
+    _tile_dpbf16ps(4, 6, 7);
+  }
+}
+
+// A slice of one panel.
+struct Slice {
+  const std::byte* panel;  // dense, BF16 pairs
+  int64_t depth;           // even
+  size_t activation_offset;
+  bool first;
+};
+
+// The last step of a slice that is no multiple of 32, with zeros after its K.
+template <bool kBoth>
+void MultiplyTail(const std::byte* rows, size_t stride, int num_rows, const std::byte* panel, int64_t depth,
+                  std::byte* scratch) {
+  const auto row_bytes = static_cast<size_t>(depth) * sizeof(uint16_t);
+  alignas(64) std::byte padded[kGroupRows * kTileRowBytes];
+  std::memset(padded, 0, static_cast<size_t>(num_rows) * kTileRowBytes);
+  for (int r = 0; r < num_rows; ++r) {
+    std::memcpy(padded + static_cast<size_t>(r) * kTileRowBytes, rows + static_cast<size_t>(r) * stride, row_bytes);
+  }
+  const size_t panel_bytes = static_cast<size_t>(depth) / 2 * kPairRowBytes;
+  std::memcpy(scratch, panel, panel_bytes);
+  std::memset(scratch + panel_bytes, 0, kStepBytes - panel_bytes);
+  TileFence();
+  MultiplyStep<kBoth>(padded, kTileRowBytes, scratch);
+}
+
+// Rows [row, row + num_rows) of the block; kBoth: 32 of them, otherwise 1..16.
+template <bool kBoth>
+void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_rows) {
+  float* sums = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
+  std::byte* tail = block.scratch + kGemmSumBytes + kDecodedBytes;
+  const std::byte* rows =
+      block.activation + static_cast<size_t>(row) * block.activation_stride + slice.activation_offset;
+  if (slice.first) {
+    ClearSums<kBoth>();
+  } else {
+    LoadSums<kBoth>(sums);
+  }
+  const int64_t steps = slice.depth / kTileDepth;
+  for (int64_t step = 0; step < steps; ++step) {
+    MultiplyStep<kBoth>(rows + static_cast<size_t>(step) * kTileRowBytes, block.activation_stride,
+                        slice.panel + static_cast<size_t>(step) * kStepBytes);
+  }
+  if (slice.depth % kTileDepth != 0) {
+    MultiplyTail<kBoth>(rows + static_cast<size_t>(steps) * kTileRowBytes, block.activation_stride, num_rows,
+                        slice.panel + static_cast<size_t>(steps) * kStepBytes, slice.depth % kTileDepth, tail);
+  }
+  StoreSums<kBoth>(sums);
+}
+
+// The block's output from the panel's sums.
+inline void StorePanel(const GemmBlock& block, int64_t column) {
+  const float* sums = reinterpret_cast<const float*>(block.scratch);
+  for (int row = 0; row < block.rows; ++row) {
+    avx512::Sums<1, 1> one;
+    avx512::Load(sums + row * kPanelColumns, one);
+    avx512::Store(block, row, column, one);
+  }
+}
+
+inline void SliceBlock(const GemmBlock& block, const Slice& slice) {
+  int row = 0;
+  if (block.rows >= kGroupRows) {
+    ConfigureTiles(kGroupRows);
+    for (; row + kGroupRows <= block.rows; row += kGroupRows) SliceGroup<true>(block, slice, row, kGroupRows);
+  }
+  while (row < block.rows) {
+    const int rows = std::min(kTileRows, block.rows - row);
+    ConfigureTiles(rows);
+    SliceGroup<false>(block, slice, row, rows);
+    row += rows;
+  }
+  TileFence();
+}
+
+// Weights say how a slice of a panel becomes dense: const std::byte* Dense(panel, first_k, depth, scratch).
+template <typename Weights>
+void GemmBlockOf(const GemmBlock& block) {
+  const std::byte* panel = block.panels;
+  for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
+    for (int64_t k = 0; k < block.padded_depth; k += kSliceDepth) {
+      const int64_t depth = std::min(kSliceDepth, block.padded_depth - k);
+      const std::byte* dense = Weights::Dense(panel, k, depth, block.scratch + kGemmSumBytes);
+      SliceBlock(block, {.panel = dense,
+                                  .depth = depth,
+                                  .activation_offset = static_cast<size_t>(k) * sizeof(uint16_t),
+                                  .first = k == 0});
+    }
+    StorePanel(block, column);
+  }
+  _tile_release();
+}
+
+}  // namespace dunlin::kernels::cpu::amx
