@@ -52,7 +52,8 @@ constexpr DeviceOps kCpuOps = {
     .dense_attention = cpu::DenseAttention,
 };
 
-// One row per variant. The first three differ in how bf16 and fp8 multiply; the second and third need the same processor.
+// One row per variant. The first three differ in how bf16 and fp8 multiply; the second and third need the same
+// processor.
 struct VariantRow {
   CpuVariant variant;
   const char* name;

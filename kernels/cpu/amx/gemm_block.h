@@ -1,8 +1,8 @@
 // A block of rows by panels through the tile registers, for BF16 and FP8 weights.
 //
 // Panel by panel, K in slices that a decoded panel fits; a slice meets the block's rows in groups of 32 (the last ones
-// of up to 16). Sums are parked in scratch between slices. A sum is one chain over the steps of 32 K, ascending, for any
-// number of rows; the last step is padded with zeros.
+// of up to 16). Sums are parked in scratch between slices. A sum is one chain over the steps of 32 K, ascending, for
+// any number of rows; the last step is padded with zeros.
 #pragma once
 
 #include <algorithm>
@@ -63,20 +63,36 @@ DUNLIN_LANE void StoreSums(float* sums) {
 template <bool kBoth>
 DUNLIN_LANE void MultiplyStep(const std::byte* rows, size_t stride, const std::byte* panel) {
   _tile_loadd(6, rows, stride);
-  _tile_loadd(7, panel, kPairRowBytes);
-  _tile_dpbf16ps(0, 6, 7);
-  _tile_loadd(7, panel + 64, kPairRowBytes);
-  _tile_dpbf16ps(1, 6, 7);
-  _tile_loadd(7, panel + 128, kPairRowBytes);
-  _tile_dpbf16ps(2, 6, 7);
   if constexpr (kBoth) {
+    _tile_loadd(7, panel, kPairRowBytes);
+    _tile_dpbf16ps(0, 6, 7);
+    _tile_loadd(7, panel + 64, kPairRowBytes);
+    _tile_dpbf16ps(1, 6, 7);
+    _tile_loadd(7, panel + 128, kPairRowBytes);
+    _tile_dpbf16ps(2, 6, 7);
     _tile_loadd(6, rows + kTileRows * stride, stride);
     _tile_dpbf16ps(5, 6, 7);
     _tile_loadd(7, panel, kPairRowBytes);
     _tile_dpbf16ps(3, 6, 7);
     _tile_loadd(7, panel + 64, kPairRowBytes);
     _tile_dpbf16ps(4, 6, 7);
+  } else {
+    _tile_loadd(3, panel, kPairRowBytes);
+    _tile_dpbf16ps(0, 6, 3);
+    _tile_loadd(4, panel + 64, kPairRowBytes);
+    _tile_dpbf16ps(1, 6, 4);
+    _tile_loadd(5, panel + 128, kPairRowBytes);
+    _tile_dpbf16ps(2, 6, 5);
   }
+}
+
+inline constexpr size_t kPrefetchBytes = 2 * kStepBytes;
+
+// A panel that few rows meet comes from DRAM; sixteen lines at a time, as a tile load asks for them, would not keep it
+// busy.
+DUNLIN_LANE void PrefetchStep(const std::byte* panel) {
+#pragma GCC unroll 4
+  for (size_t line = 0; line < kStepBytes; line += 64) _mm_prefetch(panel + line, _MM_HINT_T0);
 }
 
 // A slice of one panel.
@@ -118,6 +134,7 @@ void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_row
   }
   const int64_t steps = slice.depth / kTileDepth;
   for (int64_t step = 0; step < steps; ++step) {
+    if constexpr (!kBoth) PrefetchStep(slice.panel + static_cast<size_t>(step) * kStepBytes + kPrefetchBytes);
     MultiplyStep<kBoth>(rows + static_cast<size_t>(step) * kTileRowBytes, block.activation_stride,
                         slice.panel + static_cast<size_t>(step) * kStepBytes);
   }
@@ -162,9 +179,9 @@ void GemmBlockOf(const GemmBlock& block) {
       const int64_t depth = std::min(kSliceDepth, block.padded_depth - k);
       const std::byte* dense = Weights::Dense(panel, k, depth, block.scratch + kGemmSumBytes);
       SliceBlock(block, {.panel = dense,
-                                  .depth = depth,
-                                  .activation_offset = static_cast<size_t>(k) * sizeof(uint16_t),
-                                  .first = k == 0});
+                         .depth = depth,
+                         .activation_offset = static_cast<size_t>(k) * sizeof(uint16_t),
+                         .first = k == 0});
     }
     StorePanel(block, column);
   }

@@ -19,10 +19,10 @@ namespace dunlin::kernels::cpu::amx {
 
 inline constexpr int kTileRows = 16;
 inline constexpr int kGroupRows = 2 * kTileRows;
-inline constexpr int64_t kTileDepth = 32;                                 // K of one multiply
-inline constexpr size_t kTileRowBytes = 64;                               // 32 BF16 or 16 floats
-inline constexpr size_t kPairRowBytes = kPanelColumns * 2 * 2;            // a pair of K of a dense panel
-inline constexpr size_t kStepBytes = kTileDepth / 2 * kPairRowBytes;      // of a dense panel
+inline constexpr int64_t kTileDepth = 32;                             // K of one multiply
+inline constexpr size_t kTileRowBytes = 64;                           // 32 BF16 or 16 floats
+inline constexpr size_t kPairRowBytes = kPanelColumns * 2 * 2;        // a pair of K of a dense panel
+inline constexpr size_t kStepBytes = kTileDepth / 2 * kPairRowBytes;  // of a dense panel
 inline constexpr size_t kSumRowBytes = kPanelColumns * sizeof(float);
 
 // Palette 1 of LDTILECFG.
@@ -47,9 +47,9 @@ DUNLIN_LANE void ConfigureTiles(int rows) {
   TileConfig config;
   for (int tile = 0; tile < 8; ++tile) {
     config.row_bytes[tile] = kTileRowBytes;
-    config.rows[tile] = static_cast<uint8_t>(rows < kTileRows ? rows : kTileRows);
+    const bool rows_of_group = tile < 3 || tile == 6;
+    config.rows[tile] = static_cast<uint8_t>(rows_of_group && rows < kTileRows ? rows : kTileRows);
   }
-  config.rows[7] = kTileRows;
   TileFence();
   _tile_loadconfig(&config);
 }
