@@ -16,7 +16,10 @@ namespace dunlin::kernels::cpu::amx {
 
 inline constexpr int64_t kSliceDepth = 992;  // 31 steps; with the tail's buffers it fits the scratch
 inline constexpr size_t kDecodedBytes = kSliceDepth / kTileDepth * kStepBytes;
-inline constexpr size_t kTailBytes = kStepBytes;  // of either buffer at most
+inline constexpr size_t kTailBytes = kStepBytes;
+// With block scales a slice is kScaleBlock deep: the sums of the group's block stand behind its decoded panel.
+inline constexpr size_t kBlockSumOffset = kScaleBlock / kTileDepth * kStepBytes;
+static_assert(kBlockSumOffset + kGroupRows * kSumRowBytes <= kDecodedBytes);
 static_assert(kGemmSumBytes + kDecodedBytes + kTailBytes <= kScratchBytes);
 static_assert(kGroupRows * kTileRowBytes <= kTailBytes);
 
@@ -101,6 +104,8 @@ struct Slice {
   int64_t depth;           // even
   size_t activation_offset;
   bool first;
+  const float* weight_scale;  // [48] when the slice is a block with its own scale, or null
+  int64_t scale_index;
 };
 
 // The last step of a slice that is no multiple of 32, with zeros after its K.
@@ -120,14 +125,35 @@ void MultiplyTail(const std::byte* rows, size_t stride, int num_rows, const std:
   MultiplyStep<kBoth>(padded, kTileRowBytes, scratch);
 }
 
+// Scales the sums of a block of K and adds them to the parked totals.
+inline void AddBlock(const GemmBlock& block, const Slice& slice, int row, int num_rows, const float* sums) {
+  TileFence();
+  float* parked = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
+  for (int r = 0; r < num_rows; ++r) {
+    avx512::Sums<1, 1> one;
+    avx512::Sums<1, 1> total;
+    avx512::Load(sums + r * kPanelColumns, one);
+    if (slice.first) {
+      avx512::Clear(total);
+    } else {
+      avx512::Load(parked + r * kPanelColumns, total);
+    }
+    avx512::AddScaled(block, row + r, slice.scale_index, slice.weight_scale, one, total);
+    avx512::Park(total, parked + r * kPanelColumns);
+  }
+  TileFence();
+}
+
 // Rows [row, row + num_rows) of the block; kBoth: 32 of them, otherwise 1..16.
 template <bool kBoth>
 void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_rows) {
-  float* sums = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
+  const bool scaled = slice.weight_scale != nullptr;
+  float* parked = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
+  float* sums = scaled ? reinterpret_cast<float*>(block.scratch + kGemmSumBytes + kBlockSumOffset) : parked;
   std::byte* tail = block.scratch + kGemmSumBytes + kDecodedBytes;
   const std::byte* rows =
       block.activation + static_cast<size_t>(row) * block.activation_stride + slice.activation_offset;
-  if (slice.first) {
+  if (slice.first || scaled) {
     ClearSums<kBoth>();
   } else {
     LoadSums<kBoth>(sums);
@@ -143,6 +169,7 @@ void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_row
                         slice.panel + static_cast<size_t>(steps) * kStepBytes, slice.depth % kTileDepth, tail);
   }
   StoreSums<kBoth>(sums);
+  if (scaled) AddBlock(block, slice, row, num_rows, sums);
 }
 
 // The block's output from the panel's sums.
@@ -173,15 +200,22 @@ inline void SliceBlock(const GemmBlock& block, const Slice& slice) {
 // Weights say how a slice of a panel becomes dense: const std::byte* Dense(panel, first_k, depth, scratch).
 template <typename Weights>
 void GemmBlockOf(const GemmBlock& block) {
+  const bool scaled = block.scales_per_row > 1;
+  const int64_t slice_depth = scaled ? kScaleBlock : kSliceDepth;
   const std::byte* panel = block.panels;
   for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
-    for (int64_t k = 0; k < block.padded_depth; k += kSliceDepth) {
-      const int64_t depth = std::min(kSliceDepth, block.padded_depth - k);
+    for (int64_t k = 0; k < block.padded_depth; k += slice_depth) {
+      const int64_t depth = std::min(slice_depth, block.padded_depth - k);
+      const int64_t index = k / slice_depth;
       const std::byte* dense = Weights::Dense(panel, k, depth, block.scratch + kGemmSumBytes);
+      const float* scales =
+          scaled ? block.weight_scale + column * block.scales_per_row + index * kPanelColumns : nullptr;
       SliceBlock(block, {.panel = dense,
                          .depth = depth,
                          .activation_offset = static_cast<size_t>(k) * sizeof(uint16_t),
-                         .first = k == 0});
+                         .first = k == 0,
+                         .weight_scale = scales,
+                         .scale_index = index});
     }
     StorePanel(block, column);
   }
