@@ -42,11 +42,14 @@ struct AttentionTraits {
   int32_t head_dim;      // > 0
   int32_t num_heads;     // > 0
   int32_t num_kv_heads;  // > 0, divides num_heads
+  int32_t window = 0;    // keys that a row sees at most, its own the last; 0 sees all. Needs causal
+  float softcap = 0.0F;  // >= 0, finite; 0 is none
+  bool causal = true;
 };
 
 // One sequence of a paged call. Its last `query_len` tokens are the rows; row i stands at absolute position
-// first_position + i and sees keys 0..first_position + i (causal is implied). Keys 0..kv_len-1 are in its pages,
-// those of this very call included; kv_len == first_position + query_len.
+// p = first_position + i. Keys 0..kv_len-1 are in its pages, those of this very call included;
+// kv_len == first_position + query_len. Causal, the row sees keys max(0, p - window + 1)..p; else it sees every key.
 struct SequenceSpan {
   int32_t query_start;     // row of its first query in `query`
   int32_t query_len;       // >= 0; 0 is skipped
@@ -69,6 +72,9 @@ struct PagedAttentionParams {
   const SequenceSpan* sequences;
   int32_t num_sequences;   // >= 0
   float scale;             // usually 1 / sqrt(head_dim)
+  int32_t window = 0;      // >= 0; keys that a row sees at most, its own the last (Mistral); 0 sees all. Needs causal
+  float softcap = 0.0F;    // >= 0; a scaled score s becomes softcap * tanh(s / softcap) (Gemma 2); 0 is none
+  bool causal = true;      // false: the bidirectional attention of an encoder
   void* workspace;         // 64-byte aligned
   size_t workspace_bytes;  // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
 };

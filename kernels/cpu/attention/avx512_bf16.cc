@@ -69,6 +69,9 @@ struct DotValues : DotStep, PairBlock {
   DUNLIN_STEP __m512bh FirstKey(__m512bh pairs) {
     return (__m512bh)_mm512_and_si512((__m512i)pairs, _mm512_set1_epi32(0xFFFF));
   }
+  DUNLIN_STEP __m512bh LastKey(__m512bh pairs) {
+    return (__m512bh)_mm512_and_si512((__m512i)pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U)));
+  }
   DUNLIN_STEP void Store(uint16_t* p, __m512 e) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(e));
   }

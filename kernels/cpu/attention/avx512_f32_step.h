@@ -23,6 +23,7 @@ struct F32Step {
     return sum;
   }
   DUNLIN_STEP __m512 FirstKey(__m512 values) { return values; }
+  DUNLIN_STEP __m512 LastKey(__m512 values) { return values; }
   DUNLIN_STEP void Store(float* p, __m512 e) { _mm512_storeu_ps(p, e); }
 };
 

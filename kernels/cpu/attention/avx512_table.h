@@ -1,6 +1,7 @@
 // Puts an AVX-512 table together from a file's loaders. Included by the avx512_*.cc only.
 #pragma once
 
+#include "kernels/cpu/attention/avx512_adjust.h"
 #include "kernels/cpu/attention/avx512_rows.h"
 #include "kernels/cpu/attention/avx512_softmax.h"
 #include "kernels/cpu/attention/avx512_tiles.h"
@@ -14,6 +15,7 @@ constexpr TileOps TilesOf() {
           .load_query = LoadQuery<Values>,
           .store_output = StoreOutput<Values>,
           .scores = Scores<Keys>,
+          .adjust_row = AdjustRow<Values>,
           .running_softmax = RunningSoftmax<Values>,
           .chunk_softmax = ChunkSoftmax<Values>,
           .full_softmax = FullSoftmax<WideValues>,

@@ -10,30 +10,42 @@ namespace dunlin::kernels::cpu {
 SequenceView AttentionCall::Sequence(int32_t index) const {
   const int32_t* pages = page_table + index * page_table_stride;
   if (spans == nullptr) {
-    return {.query_offset = index * int64_t{num_heads} * query.head_stride,
+    return {.index = index,
+            .query_offset = index * int64_t{num_heads} * query.head_stride,
             .out_offset = index * int64_t{num_heads} * out.head_stride,
             .query_len = dense_query_len,
             .kv_len = dense_kv_len,
             .first_limit = dense_first_limit,
             .limit_step = dense_limit_step,
+            .window = window,
             .pages = pages};
   }
   const SequenceSpan& span = spans[index];
-  return {.query_offset = span.query_start * query.token_stride,
+  const int32_t kv_len = span.first_position + span.query_len;
+  return {.index = index,
+          .query_offset = span.query_start * query.token_stride,
           .out_offset = span.query_start * out.token_stride,
           .query_len = span.query_len,
-          .kv_len = span.first_position + span.query_len,
-          .first_limit = span.first_position + 1,
-          .limit_step = 1,
+          .kv_len = kv_len,
+          .first_limit = causal ? span.first_position + 1 : kv_len,
+          .limit_step = causal ? 1 : 0,
+          .window = window,
           .pages = page_table + span.page_table_row * page_table_stride};
 }
+
+constexpr float kLog2E = 1.44269504F;
 
 // A negative scale moves its sign into the query and a zero one makes every score 0, both exactly, so that the maximum
 // of the unscaled scores is the maximum of the scaled ones.
 void AttentionCall::SetScale(float softmax_scale) {
-  constexpr float kLog2E = 1.44269504F;
   query_sign = softmax_scale > 0.0F ? 1.0F : (softmax_scale < 0.0F ? -1.0F : 0.0F);
   exponent_scale = softmax_scale == 0.0F ? 1.0F : std::fabs(softmax_scale) * kLog2E;
+}
+
+void AttentionCall::SetRule(float softmax_scale, float softcap) {
+  adjusts = true;
+  rule = {.scale = std::fabs(softmax_scale), .softcap = softcap};
+  exponent_scale = kLog2E;
 }
 
 KvTile MakeTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first) {

@@ -22,17 +22,28 @@ struct RowTensor {
   int64_t head_stride;   // elements
 };
 
-// One sequence. Query token t sees the keys 0 .. KeyLimit(t) - 1.
+// One sequence. Query token t sees the keys KeyStart(t) .. KeyLimit(t) - 1.
 struct SequenceView {
+  int32_t index;         // in the call
   int64_t query_offset;  // elements of RowTensor before its first token
   int64_t out_offset;
   int32_t query_len;
   int32_t kv_len;
   int32_t first_limit;   // keys that token 0 sees; may be negative
   int32_t limit_step;    // 1 causal, 0 not
+  int32_t window;        // 0: none
   const int32_t* pages;  // page ids, in order
 
   int32_t KeyLimit(int32_t token) const { return std::clamp(first_limit + limit_step * token, 0, kv_len); }
+  int32_t KeyStart(int32_t token) const {
+    return window == 0 ? 0 : std::clamp(first_limit + limit_step * token - window, 0, KeyLimit(token));
+  }
+};
+
+// What is done to scaled scores before the softmax, beyond the range of keys a row sees.
+struct ScoreRule {
+  float scale;    // >= 0, of the softmax
+  float softcap;  // 0: none
 };
 
 struct AttentionCall {
@@ -43,11 +54,15 @@ struct AttentionCall {
   int32_t num_heads;
   int32_t group;         // query heads per KV head
   float query_sign;      // sign of the softmax scale, -1, 0 or 1: multiplies the query exactly
-  float exponent_scale;  // |scale| * log2(e), > 0
+  float exponent_scale;  // what a score is multiplied by in the exponent of 2, > 0: |scale| * log2(e), or log2(e)
+  bool adjusts;          // the scores follow `rule`, which scales them too
+  ScoreRule rule;        // read only when adjusts
+  int32_t window;        // 0: none
   RowTensor<const std::byte> query;
   RowTensor<std::byte> out;
   int32_t num_sequences;
   const SequenceSpan* spans;  // paged; null for dense
+  bool causal;                // paged
   const int32_t* page_table;
   int64_t page_table_stride;
   // Dense only: all sequences alike.
@@ -60,6 +75,8 @@ struct AttentionCall {
   int32_t num_kv_heads() const { return layout.shape.num_kv_heads; }
   SequenceView Sequence(int32_t index) const;
   void SetScale(float softmax_scale);
+  // After SetScale: scores are adjusted by a rule.
+  void SetRule(float softmax_scale, float softcap);
 };
 
 // Multiples: floats of a row of O, and bytes of a packed query row.

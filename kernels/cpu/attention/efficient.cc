@@ -36,7 +36,9 @@ struct EfficientScratch {
       : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kMaxRows * kChunkKeys)),
         p(arena.Take<float>(kMaxRows * kChunkKeys)),
+        begin(arena.Take<int32_t>(kMaxRows)),
         valid(arena.Take<int32_t>(kMaxRows)),
+        tile_begin(arena.Take<int32_t>(kMaxRows)),
         tile_valid(arena.Take<int32_t>(kMaxRows)),
         chunk(&arena, kMaxRows, head_dim),
         total(&arena, kMaxRows, head_dim),
@@ -45,22 +47,27 @@ struct EfficientScratch {
   std::byte* q;
   float* s;
   void* p;
+  int32_t* begin;
   int32_t* valid;
+  int32_t* tile_begin;
   int32_t* tile_valid;
   Summary chunk;
   Summary total;
   size_t bytes;
 };
 
-// Reduces the chunk that starts at key `first` for the rows that see a key of it; returns the first such row.
-int ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int32_t first,
-                const EfficientScratch& scratch, const Summary& out) {
+// Reduces the chunk that starts at key `first` for the rows that see a key of it; returns those.
+TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int32_t first,
+                     const EfficientScratch& scratch, const Summary& out) {
   const int64_t o_stride = PaddedDim(call.head_dim());
   const int64_t q_stride = QueryRowBytes(call.head_dim());
   const int32_t end = std::min(first + kChunkKeys, block.max_limit);
-  const int from = TileLimits(block, first, kChunkKeys, scratch.valid);
-  const int rows = block.rows - from;
-  for (int32_t key = first; key < end; key += kTileKeys) {
+  const TileRows chunk_rows = RowsOfTile(block, first, kChunkKeys, scratch.begin, scratch.valid);
+  const int from = chunk_rows.from;
+  const int rows = chunk_rows.count();
+  if (rows == 0) return chunk_rows;
+  const int32_t first_tile = std::max(first, FirstTile(block, kTileKeys));
+  for (int32_t key = first_tile; key < end; key += kTileKeys) {
     const KvTile tile = MakeTile(call, sequence, block.kv_head, key);
     call.ops->scores({.q = block.q + from * q_stride,
                       .q_stride = q_stride,
@@ -70,6 +77,8 @@ int ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const Q
                       .s = scratch.s + from * kChunkKeys + (key - first),
                       .s_stride = kChunkKeys});
   }
+  AdjustScores(call, block, first, chunk_rows, scratch.begin + from, scratch.valid + from,
+               scratch.s + from * kChunkKeys, kChunkKeys);
   call.ops->chunk_softmax({.s = scratch.s + from * kChunkKeys,
                            .s_stride = kChunkKeys,
                            .rows = rows,
@@ -81,21 +90,22 @@ int ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const Q
                            .p_stride = kChunkKeys});
   std::fill_n(out.o + from * o_stride, rows * o_stride, 0.0F);
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
-  for (int32_t key = first; key < end; key += kTileKeys) {
+  for (int32_t key = first_tile; key < end; key += kTileKeys) {
     const KvTile tile = MakeTile(call, sequence, block.kv_head, key);
-    const int tile_from = TileLimits(block, key, kTileKeys, scratch.tile_valid);
-    const int64_t p_start = (tile_from - from) * int64_t{kChunkKeys} + (key - first);
+    const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
+    const int64_t p_start = (tile_rows.from - from) * int64_t{kChunkKeys} + (key - first);
     call.ops->values({.p = static_cast<const std::byte*>(scratch.p) + p_start * p_bytes,
                       .p_stride = kChunkKeys,
-                      .rows = block.rows - tile_from,
-                      .valid = scratch.tile_valid + tile_from,
+                      .rows = tile_rows.count(),
+                      .valid = scratch.tile_valid + tile_rows.from,
+                      .begin = tile_rows.cut ? scratch.tile_begin + tile_rows.from : nullptr,
                       .alpha = nullptr,
                       .head_dim = call.head_dim(),
                       .tile = &tile,
-                      .o = out.o + tile_from * o_stride,
+                      .o = out.o + tile_rows.from * o_stride,
                       .o_stride = o_stride});
   }
-  return from;
+  return chunk_rows;
 }
 
 // Starts the rows' totals, so that a row's first chunk merges like any other.
@@ -105,9 +115,10 @@ void ClearTotal(const AttentionCall& call, int rows, const Summary& total) {
   std::fill_n(total.o, rows * PaddedDim(call.head_dim()), 0.0F);
 }
 
-void MergeChunk(const AttentionCall& call, int from, int rows, const Summary& chunk, const Summary& total) {
+void MergeChunk(const AttentionCall& call, const TileRows& rows, const Summary& chunk, const Summary& total) {
   const int64_t o_stride = PaddedDim(call.head_dim());
-  call.ops->merge({.rows = rows - from,
+  const int from = rows.from;
+  call.ops->merge({.rows = rows.count(),
                    .o_stride = o_stride,
                    .scale = call.exponent_scale,
                    .row_max = total.row_max + from,
@@ -130,9 +141,9 @@ void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_he
   QueryBlock block;
   LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
   ClearTotal(call, block.rows, scratch.total);
-  for (int32_t first = 0; first < block.max_limit; first += kChunkKeys) {
-    const int from = ReduceChunk(call, sequence, block, first, scratch, scratch.chunk);
-    MergeChunk(call, from, block.rows, scratch.chunk, scratch.total);
+  for (int32_t first = FirstTile(block, kChunkKeys); first < block.max_limit; first += kChunkKeys) {
+    const TileRows rows = ReduceChunk(call, sequence, block, first, scratch, scratch.chunk);
+    MergeChunk(call, rows, scratch.chunk, scratch.total);
   }
   StoreTotal(call, sequence, block, scratch.total);
 }
@@ -186,12 +197,20 @@ void RunWhole(DeviceContext* context, const AttentionCall& call, const Efficient
   }
 }
 
+// Chunks that hold a key of the item's rows, from FirstChunk on.
+int64_t FirstChunk(const ScheduleItem& item) {
+  return item.first_key / kChunkKeys;
+}
+int64_t NumChunks(const ScheduleItem& item) {
+  return CeilDiv(item.end_key, kChunkKeys) - FirstChunk(item);
+}
+
 // One round: the chunks of items[0..count) for every KV head, then their merges. Chunk c of (item, KV head) has slot
 // (slots of the items before + c) * num_kv_heads + kv_head.
 void RunSplitRound(DeviceContext* context, const AttentionCall& call, const EfficientMemory& memory,
                    const ScheduleItem* items, int count) {
   const int64_t kv_heads = call.num_kv_heads();
-  const auto chunks_of = [&](int item) { return CeilDiv(items[item].keys, kChunkKeys); };
+  const auto chunks_of = [&](int item) { return NumChunks(items[item]); };
   int64_t num_chunks = 0;
   for (int item = 0; item < count; ++item) num_chunks += chunks_of(item);
   context->pool.Run(num_chunks * kv_heads, [&](int64_t task, int worker) {
@@ -203,7 +222,8 @@ void RunSplitRound(DeviceContext* context, const AttentionCall& call, const Effi
     const EfficientScratch scratch = memory.Worker(call, worker);
     QueryBlock block;
     LoadQueryBlock(call, sequence, kv_head, items[item].first_row, items[item].num_rows, scratch.q, &block);
-    ReduceChunk(call, sequence, block, static_cast<int32_t>(chunk) * kChunkKeys, scratch, memory.Slot(call, task));
+    const auto first = static_cast<int32_t>((FirstChunk(items[item]) + chunk) * kChunkKeys);
+    ReduceChunk(call, sequence, block, first, scratch, memory.Slot(call, task));
   });
   context->pool.Run(count * kv_heads, [&](int64_t task, int worker) {
     const auto kv_head = static_cast<int32_t>(task % kv_heads);
@@ -215,9 +235,9 @@ void RunSplitRound(DeviceContext* context, const AttentionCall& call, const Effi
     QueryBlock block;
     LoadQueryBlock(call, sequence, kv_head, items[item].first_row, items[item].num_rows, scratch.q, &block);
     ClearTotal(call, block.rows, scratch.total);
-    for (int32_t first = 0; first < block.max_limit; first += kChunkKeys, slot += kv_heads) {
-      const int from = TileLimits(block, first, kChunkKeys, scratch.valid);
-      MergeChunk(call, from, block.rows, memory.Slot(call, slot), scratch.total);
+    for (int32_t first = FirstTile(block, kChunkKeys); first < block.max_limit; first += kChunkKeys, slot += kv_heads) {
+      const TileRows rows = RowsOfTile(block, first, kChunkKeys, scratch.begin, scratch.valid);
+      MergeChunk(call, rows, memory.Slot(call, slot), scratch.total);
     }
     StoreTotal(call, sequence, block, scratch.total);
   });
@@ -231,7 +251,7 @@ void RunSplit(DeviceContext* context, const AttentionCall& call, const Efficient
       int64_t slots = 0;
       int end = start;
       for (; end < count; ++end) {
-        slots += CeilDiv(memory.items[end].keys, kChunkKeys) * call.num_kv_heads();
+        slots += NumChunks(memory.items[end]) * call.num_kv_heads();
         if (slots > memory.num_slots) break;
       }
       RunSplitRound(context, call, memory, memory.items + start, end - start);

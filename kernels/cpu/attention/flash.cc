@@ -24,6 +24,7 @@ struct FlashScratch {
         row_max(arena.Take<float>(kMaxRows)),
         lane_sum(arena.Take<float>(kMaxRows * kLanes)),
         alpha(arena.Take<float>(kMaxRows)),
+        begin(arena.Take<int32_t>(kMaxRows)),
         valid(arena.Take<int32_t>(kMaxRows)),
         bytes(arena.used()) {}
 
@@ -34,6 +35,7 @@ struct FlashScratch {
   float* row_max;
   float* lane_sum;
   float* alpha;
+  int32_t* begin;
   int32_t* valid;
   size_t bytes;
 };
@@ -42,8 +44,11 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
              const FlashScratch& scratch) {
   const int64_t o_stride = PaddedDim(call.head_dim());
   const int64_t q_stride = QueryRowBytes(call.head_dim());
-  const int from = TileLimits(block, first, kTileKeys, scratch.valid);  // rows that end before this tile skip it
-  const int rows = block.rows - from;
+  // Rows that end before this tile, or whose window starts after it, skip it.
+  const TileRows tile_rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
+  const int from = tile_rows.from;
+  const int rows = tile_rows.count();
+  if (rows == 0) return;
   float* s = scratch.s + from * kTileKeys;
   call.ops->scores({.q = block.q + from * q_stride,
                     .q_stride = q_stride,
@@ -52,6 +57,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                     .tile = &tile,
                     .s = s,
                     .s_stride = kTileKeys});
+  AdjustScores(call, block, first, tile_rows, scratch.begin + from, scratch.valid + from, s, kTileKeys);
   call.ops->running_softmax({.s = s,
                              .s_stride = kTileKeys,
                              .rows = rows,
@@ -66,6 +72,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                     .p_stride = kTileKeys,
                     .rows = rows,
                     .valid = scratch.valid + from,
+                    .begin = tile_rows.cut ? scratch.begin + from : nullptr,
                     .alpha = scratch.alpha + from,
                     .head_dim = call.head_dim(),
                     .tile = &tile,
@@ -81,7 +88,7 @@ void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_he
   std::fill_n(scratch.row_max, block.rows, -std::numeric_limits<float>::infinity());
   std::fill_n(scratch.lane_sum, block.rows * kLanes, 0.0F);
   std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
-  for (int32_t first = 0; first < block.max_limit; first += kTileKeys) {
+  for (int32_t first = FirstTile(block, kTileKeys); first < block.max_limit; first += kTileKeys) {
     AddTile(call, block, MakeTile(call, sequence, kv_head, first), first, scratch);
   }
   for (int r = 0; r < block.rows; ++r) {

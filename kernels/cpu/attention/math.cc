@@ -23,12 +23,14 @@ struct MathScratch {
   MathScratch(Arena arena, int32_t head_dim, int64_t s_floats)
       : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         o(arena.Take<float>(kMaxRows * PaddedDim(head_dim))),
+        begin(arena.Take<int32_t>(kMaxRows)),
         valid(arena.Take<int32_t>(kMaxRows)),
         s(arena.Take<float>(s_floats)),
         bytes(arena.used()) {}
 
   std::byte* q;
   float* o;
+  int32_t* begin;
   int32_t* valid;
   float* s;
   size_t bytes;
@@ -37,7 +39,7 @@ struct MathScratch {
 // The three steps on one block of rows; s: [block.rows][s_stride].
 void ScoreRows(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, float* s,
                int64_t s_stride) {
-  for (int32_t first = 0; first < block.max_limit; first += kTileKeys) {
+  for (int32_t first = FirstTile(block, kTileKeys); first < block.max_limit; first += kTileKeys) {
     const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
     call.ops->scores({.q = block.q,
                       .q_stride = QueryRowBytes(call.head_dim()),
@@ -49,28 +51,33 @@ void ScoreRows(const AttentionCall& call, const SequenceView& sequence, const Qu
   }
 }
 
-void SoftmaxRows(const AttentionCall& call, const int32_t* limits, int rows, float* s, int64_t s_stride) {
-  int from = 0;
-  while (from < rows && limits[from] == 0) ++from;
-  if (from == rows) return;
-  call.ops->full_softmax({.s = s + from * s_stride,
-                          .s_stride = s_stride,
-                          .rows = rows - from,
-                          .valid = limits + from,
-                          .scale = call.exponent_scale});
+// A row's softmax starts at the tile of its first key, wherever the block starts: its bits are its own.
+void SoftmaxRows(const AttentionCall& call, const QueryBlock& block, float* s, int64_t s_stride) {
+  for (int r = 0; r < block.rows; ++r, s += s_stride) {
+    if (block.limits[r] == block.starts[r]) continue;
+    const int32_t first = block.starts[r] / kTileKeys * kTileKeys;
+    const int32_t begin = block.starts[r] - first;
+    const int32_t count = block.limits[r] - first;
+    AdjustScores(call, block, first, {.from = r, .to = r + 1, .cut = begin > 0}, &begin, &count, s + first, s_stride);
+    call.ops->full_softmax(
+        {.s = s + first, .s_stride = s_stride, .rows = 1, .valid = &count, .scale = call.exponent_scale});
+  }
 }
 
 void ValueRows(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, const float* p,
                int64_t p_stride, const MathScratch& scratch) {
   const int64_t o_stride = PaddedDim(call.head_dim());
   std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
-  for (int32_t first = 0; first < block.max_limit; first += kTileKeys) {
+  for (int32_t first = FirstTile(block, kTileKeys); first < block.max_limit; first += kTileKeys) {
     const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
-    const int from = TileLimits(block, first, kTileKeys, scratch.valid);
+    const TileRows rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
+    const int from = rows.from;
+    if (rows.count() == 0) continue;
     call.ops->values_f32({.p = p + from * p_stride + first,
                           .p_stride = p_stride,
-                          .rows = block.rows - from,
+                          .rows = rows.count(),
                           .valid = scratch.valid + from,
+                          .begin = rows.cut ? scratch.begin + from : nullptr,
                           .alpha = nullptr,
                           .head_dim = call.head_dim(),
                           .tile = &tile,
@@ -79,7 +86,7 @@ void ValueRows(const AttentionCall& call, const SequenceView& sequence, const Qu
   }
   // P is normalised already; the sum says only whether the row saw a key.
   for (int r = 0; r < block.rows; ++r) {
-    StoreOutputRow(call, sequence, block, r, scratch.o + r * o_stride, block.limits[r] > 0 ? 1.0F : 0.0F);
+    StoreOutputRow(call, sequence, block, r, scratch.o + r * o_stride, block.limits[r] > block.starts[r] ? 1.0F : 0.0F);
   }
 }
 
@@ -125,7 +132,7 @@ void RunMath(DeviceContext* context, const AttentionCall& call, const WorkspaceN
                  QueryBlock block;
                  LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
                  ScoreRows(call, sequence, block, scratch.s, s_stride);
-                 SoftmaxRows(call, block.limits, block.rows, scratch.s, s_stride);
+                 SoftmaxRows(call, block, scratch.s, s_stride);
                  ValueRows(call, sequence, block, scratch.s, s_stride, scratch);
                });
 }
@@ -157,7 +164,7 @@ void RunDenseMath(DeviceContext* context, const AttentionCall& call, const Works
                        ScoreRows(call, sequence, block, s, s_stride);
                        break;
                      case Pass::kSoftmax:
-                       SoftmaxRows(call, block.limits, block.rows, s, s_stride);
+                       SoftmaxRows(call, block, s, s_stride);
                        break;
                      case Pass::kValues:
                        ValueRows(call, sequence, block, s, s_stride, scratch);

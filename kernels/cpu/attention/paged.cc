@@ -51,7 +51,10 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   PagedAttentionPlan plan{.traits = {.dtype = params.layout.dtype,
                                      .head_dim = shape.head_dim,
                                      .num_heads = params.num_heads,
-                                     .num_kv_heads = shape.num_kv_heads},
+                                     .num_kv_heads = shape.num_kv_heads,
+                                     .window = params.window,
+                                     .softcap = params.softcap,
+                                     .causal = params.causal},
                           .max_query_tokens = 0,
                           .max_kv_tokens = 0};
   if (!SupportsAttention(context, params.backend, plan.traits, nullptr)) return KernelStatus::kUnsupported;
@@ -73,6 +76,9 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   call.num_heads = params.num_heads;
   call.group = params.num_heads / shape.num_kv_heads;
   call.SetScale(params.scale);
+  if (params.softcap > 0.0F) call.SetRule(params.scale, params.softcap);
+  call.window = params.window;
+  call.causal = params.causal;
   call.query = {.data = reinterpret_cast<const std::byte*>(params.query),
                 .dtype = DType::kF32,
                 .token_stride = params.query_stride,

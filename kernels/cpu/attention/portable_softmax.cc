@@ -1,12 +1,15 @@
-// Softmax and merge of the portable variant: plain C++, one rounding per operation (built with -ffp-contract=off).
-// Source: Milakov & Gimelshein 2018 (running maximum); Rabe & Staats 2021 (chunk summaries).
+// Score adjustment, softmax and merge of the portable variant: plain C++, one rounding per operation (built with
+// -ffp-contract=off). Source: Milakov & Gimelshein 2018 (running maximum); Rabe & Staats 2021 (chunk summaries).
 #include "kernels/cpu/attention/portable_softmax.h"
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
+#include "kernels/api/float_formats.h"
 #include "kernels/cpu/attention/exp2.h"
+#include "kernels/cpu/attention/tanh.h"
 
 namespace dunlin::kernels::cpu::portable {
 namespace {
@@ -27,6 +30,28 @@ float Exp2(float x) {
 // 2^((part_max - max) scale): what a sum taken against part_max is multiplied by. Exactly 1 when they are equal.
 float Rescale(float part_max, float max, float scale) {
   return part_max == max ? 1.0F : Exp2((part_max - max) * scale);  // equal also when both are -inf
+}
+
+// Source: tanh.h. Both forms are computed, so that a loop over scores has no branch.
+float Tanh(float x) {
+  const float size = std::fabs(x);
+  const float square = x * x;
+  float y = kTanhCoefficients[5];
+  for (int i = 4; i >= 0; --i) y = y * square + kTanhCoefficients[i];
+  const float small = y * square * x + x;
+  const float large = 1.0F - 2.0F / (Exp2((size < kTanhLargest ? size : kTanhLargest) * kTanhExponent) + 1.0F);
+  return size < kTanhSmall ? small : (x != x ? x : std::copysign(large, x));
+}
+
+float LoadBias(const AdjustRowArgs& args, int j) {
+  switch (args.bias_dtype) {
+    case DType::kF32:
+      return static_cast<const float*>(args.bias)[j];
+    case DType::kF16:
+      return Fp16ToFloat(static_cast<const uint16_t*>(args.bias)[j]);
+    default:
+      return Bf16ToFloat(static_cast<const uint16_t*>(args.bias)[j]);
+  }
 }
 
 float RowMax(const float* s, int count) {
@@ -57,6 +82,24 @@ float SumLanes(const float* lane_sum) {
 }
 
 }  // namespace
+
+void AdjustRow(const AdjustRowArgs& args) {
+  float* s = args.s;
+  const float inner = args.softcap == 0.0F ? args.scale : args.scale / args.softcap;
+  for (int j = 0; j < args.count; ++j) s[j] *= inner;
+  if (args.softcap != 0.0F) {
+    for (int j = 0; j < args.count; ++j) s[j] = Tanh(s[j]) * args.softcap;
+  }
+  if (args.slope != 0.0F) {
+    for (int j = 0; j < args.count; ++j) s[j] += args.slope * static_cast<float>(args.distance + j);
+  }
+  if (args.bias != nullptr) {
+    for (int j = 0; j < args.count; ++j) s[j] += LoadBias(args, j);
+  }
+  if (args.mask != nullptr) {
+    for (int j = 0; j < args.count; ++j) s[j] = args.mask[j] != 0 ? s[j] : kMinusInfinity;
+  }
+}
 
 void RunningSoftmax(const RunningSoftmaxArgs& args) {
   for (int r = 0; r < args.rows; ++r) {

@@ -80,14 +80,16 @@ void Values(const ValueArgs& args) {
   }
   const int last = args.valid[args.rows - 1];
   int first_row = 0;
-  for (int j = 0; j < last; ++j) {
-    while (args.valid[first_row] <= j) ++first_row;  // rows end in order
+  int end_row = args.begin == nullptr ? args.rows : 0;
+  for (int j = args.begin == nullptr ? 0 : args.begin[0]; j < last; ++j) {
+    while (args.valid[first_row] <= j) ++first_row;  // rows end in order, and begin in order
+    while (end_row < args.rows && args.begin[end_row] <= j) ++end_row;
     const std::byte* block = args.tile->values[j / Blocks::kTokens];
     for (int d = 0; d < args.head_dim; d += kDimStep) {
       const int count = args.head_dim - d < kDimStep ? args.head_dim - d : kDimStep;
       float value[kDimStep];
       Blocks::Values(block, j % Blocks::kTokens, args.head_dim, d, count, value);
-      for (int r = first_row; r < args.rows; ++r) {
+      for (int r = first_row; r < end_row; ++r) {
         const float weight = p[r * args.p_stride + j];
         float* o = args.o + r * args.o_stride + d;
         for (int i = 0; i < count; ++i) o[i] += weight * value[i];
@@ -109,6 +111,7 @@ constexpr TileOps TilesOf() {
           .load_query = portable::LoadQuery,
           .store_output = portable::StoreOutput,
           .scores = portable::Scores<Blocks>,
+          .adjust_row = portable::AdjustRow,
           .running_softmax = portable::RunningSoftmax,
           .chunk_softmax = portable::ChunkSoftmax,
           .full_softmax = portable::FullSoftmax,

@@ -1,5 +1,7 @@
-// Loading of packed query rows and storing of output rows.
+// Loading of packed query rows, the keys they see, and storing of output rows.
 #include "kernels/cpu/attention/query_block.h"
+
+#include <limits>
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -15,10 +17,15 @@ int64_t RowOffset(const AttentionCall& call, const QueryBlock& block, const RowT
 
 void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int64_t first_row,
                     int rows, std::byte* packed_q, QueryBlock* block) {
-  *block = {.kv_head = kv_head, .first_row = first_row, .rows = rows, .max_limit = 0, .limits = {}, .q = packed_q};
+  block->kv_head = kv_head;
+  block->first_row = first_row;
+  block->rows = rows;
+  block->q = packed_q;
   const int64_t row_bytes = QueryRowBytes(call.head_dim());
   for (int r = 0; r < rows; ++r) {
-    block->limits[r] = sequence.KeyLimit(static_cast<int32_t>((first_row + r) / call.group));
+    const auto token = static_cast<int32_t>((first_row + r) / call.group);
+    block->starts[r] = sequence.KeyStart(token);
+    block->limits[r] = sequence.KeyLimit(token);
     const int64_t start = sequence.query_offset + RowOffset(call, *block, call.query, r);
     call.ops->load_query({.in = call.query.data + start * static_cast<int64_t>(SizeOf(call.query.dtype)),
                           .in_dtype = call.query.dtype,
@@ -27,16 +34,41 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
                           .round_to_bf16 = call.layout.dtype == DType::kBF16,
                           .packed = packed_q + r * row_bytes});
   }
+  block->min_start = block->starts[0];
   block->max_limit = block->limits[rows - 1];
 }
 
-int TileLimits(const QueryBlock& block, int32_t first, int32_t width, int32_t* valid) {
-  int first_row = block.rows;
-  for (int r = block.rows - 1; r >= 0; --r) {
-    valid[r] = std::clamp(block.limits[r] - first, 0, width);
-    if (valid[r] > 0) first_row = r;
+// Rows that see nothing stand at the ends: before the first key of a causal mask, or after the last of a window.
+TileRows RowsOfTile(const QueryBlock& block, int32_t first, int32_t width, int32_t* begin, int32_t* valid) {
+  TileRows rows{.from = block.rows, .to = block.rows, .cut = false};
+  while (rows.to > 0 && block.starts[rows.to - 1] >= std::min(first + width, block.limits[rows.to - 1])) --rows.to;
+  rows.from = rows.to;
+  for (int r = rows.to - 1; r >= 0 && block.limits[r] > first; --r) {
+    begin[r] = std::max(block.starts[r] - first, 0);
+    valid[r] = std::min(block.limits[r] - first, width);
+    rows.from = r;
   }
-  return first_row;
+  rows.cut = rows.count() > 0 && begin[rows.to - 1] > 0;
+  return rows;
+}
+
+void AdjustScores(const AttentionCall& call, const QueryBlock& /*block*/, int32_t /*first*/, const TileRows& rows,
+                  const int32_t* begin, const int32_t* valid, float* s, int64_t s_stride) {
+  if (!call.adjusts && !rows.cut) return;
+  for (int r = 0; r < rows.count(); ++r, s += s_stride) {
+    if (call.adjusts) {
+      call.ops->adjust_row({.s = s,
+                            .count = valid[r],
+                            .scale = call.rule.scale,
+                            .softcap = call.rule.softcap,
+                            .slope = 0.0F,
+                            .distance = 0,
+                            .bias = nullptr,
+                            .bias_dtype = DType::kF32,
+                            .mask = nullptr});
+    }
+    std::fill_n(s, begin[r], -std::numeric_limits<float>::infinity());
+  }
 }
 
 void StoreOutputRow(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int r,

@@ -1,5 +1,5 @@
 // A block of up to kMaxRows packed query rows of one (sequence, KV head): their queries in the form that the score
-// kernels read, and the number of keys each row sees. Thread rule: belongs to one worker.
+// kernels read, and the keys each row sees. Thread rule: belongs to one worker.
 //
 // Queries stay unscaled; the exponent's scale is applied to the FP32 score (folding it before rounding to BF16 would
 // add an error). For BF16 pages a query is rounded to BF16, and kept as FP32 or, for the BF16 dot product, two
@@ -16,17 +16,38 @@ struct QueryBlock {
   int32_t kv_head;
   int64_t first_row;         // packed row of the sequence
   int rows;                  // 1..kMaxRows
-  int32_t max_limit;         // most keys that a row sees, the last row's
-  int32_t limits[kMaxRows];  // keys each row sees, not decreasing
+  int32_t min_start;         // the first row's
+  int32_t max_limit;         // the last row's
+  int32_t starts[kMaxRows];  // first key that a row sees, not decreasing; the limit when it sees none
+  int32_t limits[kMaxRows];  // one past the last, not decreasing
   const std::byte* q;        // [rows] packed, QueryRowBytes apart
 };
+
+// The rows from..to - 1 of a block: those that see a key of a tile or chunk. `cut`: not every one sees its first key.
+struct TileRows {
+  int from;
+  int to;
+  bool cut;
+
+  int count() const { return to - from; }
+};
+
+// The first key of the tile or chunk where a walk over the block's keys starts.
+constexpr int32_t FirstTile(const QueryBlock& block, int32_t width) {
+  return block.min_start / width * width;
+}
 
 // The rows first_row .. of the sequence; packed_q: [kMaxRows * QueryRowBytes], 64-byte aligned.
 void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int64_t first_row,
                     int rows, std::byte* packed_q, QueryBlock* block);
 
-// valid[r] = how many of the keys [first, first + width) row r sees. Returns the first row that sees one (or rows).
-int TileLimits(const QueryBlock& block, int32_t first, int32_t width, int32_t* valid);
+// Of the keys [first, first + width) row r of the rows returned sees first + begin[r] .. first + valid[r] - 1.
+TileRows RowsOfTile(const QueryBlock& block, int32_t first, int32_t width, int32_t* begin, int32_t* valid);
+
+// Turns the scores of these rows for the keys [first, first + valid[r]) into what the softmax takes: the call's rule,
+// and -inf before begin[r]. s, begin, valid: of row rows.from. Does nothing in the ordinary case.
+void AdjustScores(const AttentionCall& call, const QueryBlock& block, int32_t first, const TileRows& rows,
+                  const int32_t* begin, const int32_t* valid, float* s, int64_t s_stride);
 
 // Writes row r of the block as o / sum, rounded to the output dtype; a row with sum 0 saw nothing and gives zeros.
 void StoreOutputRow(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int r,

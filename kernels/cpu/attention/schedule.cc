@@ -17,13 +17,14 @@ int FillSchedule(const AttentionCall& call, int block_rows, int max_items, Sched
       items[count++] = {.sequence = cursor->sequence,
                         .num_rows = num_rows,
                         .first_row = cursor->row,
-                        .keys = sequence.KeyLimit(last_token)};
+                        .first_key = sequence.KeyStart(static_cast<int32_t>(cursor->row / call.group)),
+                        .end_key = sequence.KeyLimit(last_token)};
     }
     if (cursor->row >= rows) *cursor = {.sequence = cursor->sequence + 1, .row = 0};
   }
   std::sort(items, items + count, [](const ScheduleItem& a, const ScheduleItem& b) {
-    const int64_t cost_a = a.keys * a.num_rows;
-    const int64_t cost_b = b.keys * b.num_rows;
+    const int64_t cost_a = int64_t{a.end_key - a.first_key} * a.num_rows;
+    const int64_t cost_b = int64_t{b.end_key - b.first_key} * b.num_rows;
     if (cost_a != cost_b) return cost_a > cost_b;
     return a.sequence != b.sequence ? a.sequence < b.sequence : a.first_row < b.first_row;
   });

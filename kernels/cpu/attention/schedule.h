@@ -15,7 +15,8 @@ struct ScheduleItem {
   int32_t sequence;
   int32_t num_rows;   // of the block
   int64_t first_row;  // packed
-  int64_t keys;       // that its last row sees: its cost, and its number of tiles
+  int32_t first_key;  // that its first row sees
+  int32_t end_key;    // one past the last that its last row sees
 };
 
 // Where the walk over sequences and blocks stands.

@@ -1,4 +1,5 @@
 // Which backend can serve which model on the CPU, in PyTorch's kind of sentences.
+#include <limits>
 #include <string>
 
 #include "kernels/cpu/attention/attention.h"
@@ -36,6 +37,15 @@ bool SupportsAttention(const DeviceContext* /*context*/, AttentionBackend backen
   } else if (traits.num_heads % traits.num_kv_heads != 0) {
     refuse("needs num_heads to be a multiple of num_kv_heads; num_heads is " + std::to_string(traits.num_heads) +
            ", num_kv_heads is " + std::to_string(traits.num_kv_heads));
+  }
+  if (traits.window < 0) {
+    refuse("needs a window of at least 0 keys (0 is none); window is " + std::to_string(traits.window));
+  } else if (traits.window > 0 && !traits.causal) {
+    refuse("supports a window only with a causal mask; window is " + std::to_string(traits.window) +
+           ", causal is false");
+  }
+  if (!(traits.softcap >= 0.0F && traits.softcap <= std::numeric_limits<float>::max())) {
+    refuse("needs a finite softcap of at least 0 (0 is none); softcap is " + std::to_string(traits.softcap));
   }
   return supported;
 }

@@ -60,6 +60,20 @@ struct ScoreArgs {
   int64_t s_stride;
 };
 
+// What a model does to a row's scores before the softmax (Gemma 2's softcap, ALiBi, a bias, a mask), in this order:
+// s = s scale, s = softcap tanh(s / softcap), s += slope (j + distance), s += bias[j], s = -inf where mask[j] is 0.
+struct AdjustRowArgs {
+  float* s;             // [count], in and out
+  int count;            // >= 0
+  float scale;          // of the softmax
+  float softcap;        // 0: none
+  float slope;          // 0: none
+  int32_t distance;     // position of column 0 less the query's
+  const void* bias;     // [count], or null
+  DType bias_dtype;     // kF32, kF16 or kBF16
+  const uint8_t* mask;  // [count] 0: not seen; or null
+};
+
 // FLASH: one tile's step of the running softmax. For a row with n = valid[r] >= 1 keys in the tile:
 // m' = max(m, max s[0..n)), alpha = 2^((m - m') scale), p = 2^((s - m') scale), sum = sum * alpha + p lane by lane.
 struct RunningSoftmaxArgs {
@@ -97,12 +111,13 @@ struct FullSoftmaxArgs {
   float scale;
 };
 
-// o[r] = o[r] * alpha[r] + sum over j < valid[r] of p[r][j] v[j].
+// o[r] = o[r] * alpha[r] + sum over begin[r] <= j < valid[r] of p[r][j] v[j]. P of the keys before begin[r] is 0.
 struct ValueArgs {
   const void* p;     // [rows][64]
   int64_t p_stride;  // elements
   int rows;
   const int32_t* valid;  // [rows] 1..64, not decreasing
+  const int32_t* begin;  // [rows] < valid, not decreasing; or null for 0
   const float* alpha;    // [rows], or null for 1
   int head_dim;
   const KvTile* tile;
@@ -128,6 +143,7 @@ struct TileOps {
   void (*load_query)(const QueryRowArgs&);
   void (*store_output)(const OutputRowArgs&);
   void (*scores)(const ScoreArgs&);
+  void (*adjust_row)(const AdjustRowArgs&);
   void (*running_softmax)(const RunningSoftmaxArgs&);
   void (*chunk_softmax)(const ChunkSoftmaxArgs&);
   void (*full_softmax)(const FullSoftmaxArgs&);

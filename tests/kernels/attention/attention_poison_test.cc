@@ -52,6 +52,25 @@ TEST_P(AttentionPoisonTest, LaterTokensLeaveNoTraceInEarlierRows) {
   }
 }
 
+// What stands before every row's window may hold anything: a cache may have given it away.
+TEST_P(AttentionPoisonTest, TokensBeforeTheWindowLeaveNoTrace) {
+  const auto& [dtype, shape] = GetParam();
+  for (const int32_t window : {1, 30, 64, 101}) {
+    for (const int32_t first : {130, 191, 257}) {
+      PagedBatch clean_batch(dtype, shape, {{7, first, 9}});
+      PagedBatch poisoned_batch(
+          dtype, shape, {{.seed = 7, .first_position = first, .query_len = 9, .poison_before = first - window + 1}});
+      clean_batch.window = poisoned_batch.window = window;
+      ForEachKernel(dtype, [&](AttentionBackend backend, const std::string& variant, const std::string& name) {
+        const std::vector<float> clean = clean_batch.Run(backend, variant, 2);
+        const std::vector<float> poisoned = poisoned_batch.Run(backend, variant, 2);
+        EXPECT_EQ(std::memcmp(clean.data(), poisoned.data(), clean.size() * sizeof(float)), 0)
+            << name << " " << window << " " << first;
+      });
+    }
+  }
+}
+
 TEST_P(AttentionPoisonTest, NeighboursFullOfNanLeaveNoTrace) {
   const auto& [dtype, shape] = GetParam();
   PagedBatch alone(dtype, shape, {{1, 100, 30}});

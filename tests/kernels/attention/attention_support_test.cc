@@ -49,6 +49,24 @@ TEST(AttentionSupportTest, EveryUnmetConditionIsNamed) {
                           "num_kv_heads is 0"));
 }
 
+TEST(AttentionSupportTest, AWindowNeedsACausalMask) {
+  for (const AttentionBackend backend : kBackends) {
+    const std::string name = std::string(Name(backend)) + " on cpu ";
+    AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 64, .num_heads = 8, .num_kv_heads = 8};
+    traits.window = 4096;
+    traits.softcap = 50.0F;
+    EXPECT_THAT(Reasons(backend, traits), IsEmpty());
+    traits.causal = false;
+    EXPECT_THAT(Reasons(backend, traits),
+                ElementsAre(name + "supports a window only with a causal mask; window is 4096, causal is false"));
+    traits.window = -1;
+    traits.softcap = -2.0F;
+    EXPECT_THAT(Reasons(backend, traits),
+                ElementsAre(name + "needs a window of at least 0 keys (0 is none); window is -1",
+                            name + "needs a finite softcap of at least 0 (0 is none); softcap is -2.000000"));
+  }
+}
+
 TEST(AttentionSupportTest, LaunchesReturnWhatIsWrong) {
   Device& device = CpuDevice("", 1);
   DenseAttentionParams params{};

@@ -19,6 +19,8 @@ struct BitsCase {
   AttentionBackend backend;
   std::string variant;
   HeadShape shape;
+  int32_t window;  // 0: none
+  float softcap;   // 0: none
 };
 
 std::vector<BitsCase> AllCases() {
@@ -27,8 +29,10 @@ std::vector<BitsCase> AllCases() {
     for (const DType dtype : kDTypes) {
       for (const AttentionBackend backend : kBackends) {
         for (const HeadShape& shape : {HeadShape{1, 1, 64}, HeadShape{8, 1, 20}, HeadShape{6, 2, 9}}) {
-          cases.push_back({dtype, backend, variant, shape});
+          cases.push_back({dtype, backend, variant, shape, 0, 0.0F});
         }
+        cases.push_back({dtype, backend, variant, {6, 2, 9}, 37, 0.0F});
+        cases.push_back({dtype, backend, variant, {2, 1, 64}, 200, 1.5F});
       }
     }
   }
@@ -39,6 +43,8 @@ class BitContractTest : public ::testing::TestWithParam<BitsCase> {
  protected:
   std::vector<float> Run(std::vector<BatchSequence> sequences, int threads = 2, uint64_t layout_seed = 1) {
     PagedBatch batch(GetParam().dtype, GetParam().shape, std::move(sequences), layout_seed);
+    batch.window = GetParam().window;
+    batch.softcap = GetParam().softcap;
     return batch.Run(GetParam().backend, GetParam().variant, threads);
   }
   size_t row_floats() const {
@@ -107,7 +113,7 @@ TEST_P(BitContractTest, FiftyRepetitionsAreEqual) {
 
 std::string CaseName(const ::testing::TestParamInfo<BitsCase>& test) {
   return std::string(Name(test.param.backend)) + "_" + Name(test.param.dtype) + "_" + test.param.variant + "_d" +
-         std::to_string(test.param.shape.head_dim);
+         std::to_string(test.param.shape.head_dim) + "_w" + std::to_string(test.param.window);
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, BitContractTest, ::testing::ValuesIn(AllCases()), CaseName);

@@ -1,4 +1,4 @@
-// Paged attention against FP64, over ragged causal batches.
+// Paged attention against FP64, over ragged batches: causal, windowed, soft-capped, bidirectional.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/attention/paged_batch.h"
@@ -23,11 +23,33 @@ const PagedCase kCases[] = {
     {{16, 2, 64}, {{1, 1000, 24}, {2, 3000, 1}}},
 };
 
-class PagedAttentionTest : public ::testing::TestWithParam<std::tuple<DType, PagedCase>> {};
+const PagedCase kMaskCases[] = {
+    {{4, 2, 33}, {{1, 0, 1}, {2, 0, 0}, {3, 280, 90}, {4, 63, 3}}},
+    {{3, 3, 64}, {{1, 0, 130}, {2, 600, 1}}},
+};
+
+struct ScoreCase {
+  const char* name;
+  int32_t window;
+  float softcap;
+  bool causal;
+};
+constexpr ScoreCase kPlain = {"plain", 0, 0.0F, true};
+// Windows within a tile, at its edge, across an EFFICIENT chunk, longer than any sequence.
+constexpr ScoreCase kScoreCases[] = {
+    {"window1", 1, 0.0F, true},           {"window5", 5, 0.0F, true},        {"window64", 64, 0.0F, true},
+    {"window300", 300, 0.0F, true},       {"window9999", 9999, 0.0F, true},  {"softcap", 0, 1.5F, true},
+    {"window65_softcap", 65, 1.5F, true}, {"bidirectional", 0, 0.0F, false}, {"bidirectional_softcap", 0, 3.0F, false},
+};
+
+class PagedAttentionTest : public ::testing::TestWithParam<std::tuple<DType, PagedCase, ScoreCase>> {};
 
 TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
-  const auto& [dtype, paged] = GetParam();
+  const auto& [dtype, paged, scores] = GetParam();
   PagedBatch batch(dtype, paged.shape, paged.sequences);
+  batch.window = scores.window;
+  batch.softcap = scores.softcap;
+  batch.causal = scores.causal;
   const int32_t group = paged.shape.num_heads / paged.shape.num_kv_heads;
   struct Result {
     std::string name;
@@ -48,12 +70,15 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
       const std::vector<float> keys = batch.Tokens(i, Kind::kKey, head / group);
       const std::vector<float> values = batch.Tokens(i, Kind::kValue, head / group);
       for (int32_t t = 0; t < sequence.query_len; ++t) {
+        const int32_t position = sequence.first_position + t;
         const ReferenceRow row{.q = batch.Query(i, t, head),
                                .keys = keys.data(),
                                .values = values.data(),
-                               .limit = sequence.first_position + t + 1,
+                               .limit = scores.causal ? position + 1 : sequence.first_position + sequence.query_len,
                                .head_dim = paged.shape.head_dim,
-                               .scale = batch.scale};
+                               .scale = batch.scale,
+                               .begin = scores.window > 0 ? std::max(0, position - scores.window + 1) : 0,
+                               .softcap = scores.softcap};
         const std::vector<double> exact = ExactRow(row);
         const std::vector<float> unfused = UnfusedRow(row, dtype);
         for (Result& result : results) result.bound.Add(exact, unfused, batch.Row(result.out, i, t, head));
@@ -66,14 +91,20 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
   }
 }
 
-std::string CaseName(const ::testing::TestParamInfo<std::tuple<DType, PagedCase>>& test) {
-  const auto& [dtype, paged] = test.param;
+std::string CaseName(const ::testing::TestParamInfo<std::tuple<DType, PagedCase, ScoreCase>>& test) {
+  const auto& [dtype, paged, scores] = test.param;
   return std::string(Name(dtype)) + "_h" + std::to_string(paged.shape.num_heads) + "_kv" +
-         std::to_string(paged.shape.num_kv_heads) + "_d" + std::to_string(paged.shape.head_dim);
+         std::to_string(paged.shape.num_kv_heads) + "_d" + std::to_string(paged.shape.head_dim) + "_" + scores.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, PagedAttentionTest,
-                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::ValuesIn(kCases)), CaseName);
+                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::ValuesIn(kCases),
+                                            ::testing::Values(kPlain)),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Scores, PagedAttentionTest,
+                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::ValuesIn(kMaskCases),
+                                            ::testing::ValuesIn(kScoreCases)),
+                         CaseName);
 
 }  // namespace
 }  // namespace dunlin::kernels::testing

@@ -73,7 +73,7 @@ void PagedBatch::StoreTokens(size_t index) {
   const int32_t* pages = page_table_.data() + spans_[index].page_table_row * page_table_stride_;
   const int32_t kv_len = sequence.first_position + sequence.query_len;
   const auto at = [&](Kind kind, int32_t position, int32_t head, int32_t dim) {
-    if (position >= sequence.poison_from) return NAN;
+    if (position >= sequence.poison_from || position < sequence.poison_before) return NAN;
     return RoundTo(dtype_, Synthetic(sequence.seed, kind, position, head, dim) * (kind == Kind::kValue ? 1.0F : 2.0F));
   };
   std::vector<float> key(static_cast<size_t>(shape_.head_dim));
@@ -120,7 +120,10 @@ std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& 
   PagedAttentionPlan plan{.traits = {.dtype = dtype_,
                                      .head_dim = shape_.head_dim,
                                      .num_heads = shape_.num_heads,
-                                     .num_kv_heads = shape_.num_kv_heads},
+                                     .num_kv_heads = shape_.num_kv_heads,
+                                     .window = window,
+                                     .softcap = softcap,
+                                     .causal = causal},
                           .max_query_tokens = 0,
                           .max_kv_tokens = 0};
   for (const SequenceSpan& span : spans_) {
@@ -143,6 +146,9 @@ std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& 
                                                    .sequences = spans_.data(),
                                                    .num_sequences = static_cast<int32_t>(spans_.size()),
                                                    .scale = scale,
+                                                   .window = window,
+                                                   .softcap = softcap,
+                                                   .causal = causal,
                                                    .workspace = workspace.data(),
                                                    .workspace_bytes = workspace.size()});
   EXPECT_EQ(status, KernelStatus::kOk) << Name(status) << " " << Describe(backend, dtype_, variant);

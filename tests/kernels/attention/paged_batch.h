@@ -27,6 +27,7 @@ struct BatchSequence {
   int32_t first_position;
   int32_t query_len;
   int32_t poison_from = INT32_MAX;  // tokens at this position and later have NaN for query, key and value
+  int32_t poison_before = 0;        // tokens before this position too
 };
 
 class PagedBatch {
@@ -48,6 +49,9 @@ class PagedBatch {
 
   const std::vector<SequenceSpan>& spans() const { return spans_; }
   float scale = 0.5F;
+  int32_t window = 0;
+  float softcap = 0.0F;
+  bool causal = true;
 
  private:
   void PlacePages(uint64_t layout_seed);

@@ -11,18 +11,21 @@ namespace {
 
 template <typename Real>
 std::vector<Real> SoftmaxOfScores(const ReferenceRow& row) {
-  std::vector<Real> p(static_cast<size_t>(row.limit));
+  std::vector<Real> p(static_cast<size_t>(row.limit), -INFINITY);
   Real max = -INFINITY;
-  for (int32_t j = 0; j < row.limit; ++j) {
+  for (int32_t j = row.begin; j < row.limit; ++j) {
     Real dot = 0;
     for (int32_t d = 0; d < row.head_dim; ++d) {
       dot += static_cast<Real>(row.q[d]) * static_cast<Real>(row.keys[int64_t{j} * row.head_dim + d]);
     }
-    p[static_cast<size_t>(j)] = dot * static_cast<Real>(row.scale);
+    Real score = dot * static_cast<Real>(row.scale);
+    if (row.softcap > 0.0F) score = std::tanh(score / static_cast<Real>(row.softcap)) * static_cast<Real>(row.softcap);
+    p[static_cast<size_t>(j)] = score;
     max = std::max(max, p[static_cast<size_t>(j)]);
   }
   Real sum = 0;
-  for (Real& x : p) sum += x = std::exp(x - max);
+  for (Real& x : p) sum += x = x == -INFINITY ? Real{0} : std::exp(x - max);
+  if (sum == 0) return p;
   for (Real& x : p) x /= sum;
   return p;
 }
@@ -30,7 +33,7 @@ std::vector<Real> SoftmaxOfScores(const ReferenceRow& row) {
 template <typename Real>
 std::vector<Real> Weighted(const ReferenceRow& row, const std::vector<Real>& p) {
   std::vector<Real> out(static_cast<size_t>(row.head_dim), Real{0});
-  for (int32_t j = 0; j < row.limit; ++j) {
+  for (int32_t j = row.begin; j < row.limit; ++j) {
     for (int32_t d = 0; d < row.head_dim; ++d) {
       out[static_cast<size_t>(d)] +=
           p[static_cast<size_t>(j)] * static_cast<Real>(row.values[int64_t{j} * row.head_dim + d]);

@@ -9,7 +9,7 @@
 
 namespace dunlin::kernels::testing {
 
-// One row's problem; pointers to numbers representable in the dtype. limit keys are seen; 0 gives zeros.
+// One row's problem; pointers to numbers representable in the dtype. Keys begin..limit-1 are seen; none gives zeros.
 struct ReferenceRow {
   const float* q;     // [head_dim]
   const float* keys;  // [limit, head_dim]
@@ -17,6 +17,8 @@ struct ReferenceRow {
   int32_t limit;
   int32_t head_dim;
   float scale;
+  int32_t begin = 0;
+  float softcap = 0.0F;  // 0: none
 };
 
 std::vector<double> ExactRow(const ReferenceRow& row);
