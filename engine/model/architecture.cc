@@ -5,7 +5,7 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr const Architecture* kArchitectures[] = {&kGpt2, &kNanoGpt, &kLlama};
+constexpr const Architecture* kArchitectures[] = {&kGpt2, &kNanoGpt, &kLlama, &kBert, &kRoberta};
 
 }  // namespace
 

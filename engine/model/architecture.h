@@ -49,5 +49,7 @@ absl::StatusOr<const Architecture*> SelectArchitecture(JsonFields& fields);
 extern const Architecture kGpt2;
 extern const Architecture kNanoGpt;
 extern const Architecture kLlama;
+extern const Architecture kBert;
+extern const Architecture kRoberta;
 
 }  // namespace dunlin::engine

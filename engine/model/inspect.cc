@@ -22,6 +22,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
     if (!bytes.ok()) return bytes.status();
     summary.weight_bytes[static_cast<size_t>(row.precision)] = *bytes + *vector_bytes;
   }
+  if (summary.config.is_encoder()) return summary;
   const kernels::KvShape shape = {.num_layers = summary.config.num_layers,
                                   .num_kv_heads = summary.config.num_kv_heads,
                                   .head_dim = summary.config.head_dim};

@@ -27,21 +27,24 @@ struct NormWeights {
 };
 
 struct LayerWeights {
-  NormWeights attention_norm;
+  NormWeights attention_norm;   // before the attention; in an encoder after it
   LinearWeights qkv;            // [qkv_features, hidden_dim]: Q heads, K heads, V heads
   LinearWeights attention_out;  // [hidden_dim, num_heads * head_dim]
-  NormWeights mlp_norm;
-  LinearWeights mlp_up;    // [up_features, hidden_dim]
-  LinearWeights mlp_down;  // [hidden_dim, ffn_dim]
+  NormWeights mlp_norm;         // before the MLP; in an encoder after it
+  LinearWeights mlp_up;         // [up_features, hidden_dim]
+  LinearWeights mlp_down;       // [hidden_dim, ffn_dim]
 };
 
-// The whole model in one precision. The position table of FP8 is BF16: it is only ever gathered and added.
+// The whole model in one precision. Tables of FP8 that are only ever gathered and added are BF16: positions, token
+// types, and the embedding of an encoder.
 struct PrecisionWeights {
-  kernels::PackedWeight embedding;  // [vocab_size, hidden_dim]
-  kernels::PackedWeight positions;  // [max_context, hidden_dim] when learned_positions
+  kernels::PackedWeight embedding;    // [vocab_size, hidden_dim]
+  kernels::PackedWeight positions;    // [position_rows, hidden_dim] when learned_positions
+  kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
+  NormWeights embedding_norm;         // encoders
   std::vector<LayerWeights> layers;
-  NormWeights final_norm;
-  kernels::PackedWeight head;  // [vocab_size, hidden_dim]; the embedding's own memory when tied
+  NormWeights final_norm;      // decoders
+  kernels::PackedWeight head;  // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
 };
 
 // Where a model comes from.

@@ -1,4 +1,4 @@
-// A decoder-only transformer as data: what the layer is made of, so that an architecture is one file and one row.
+// A transformer as data: what the layer is made of, so that an architecture is one file and one row.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,16 @@
 
 namespace dunlin::engine {
 
+// Decoders see the tokens before them and generate; encoders see both ways and give hidden states.
+enum class ModelKind : uint8_t { kDecoder, kEncoder };
+
 // Every field is filled and cross-checked by an architecture's ParseConfig; the forward pass trusts it.
-// One layer: x += OutProjection(Attention(Norm1(x))); x += Down(Activation(Up(Norm2(x)))).
+// One decoder layer: x += OutProjection(Attention(Norm1(x))); x += Down(Activation(Up(Norm2(x)))).
+// One encoder layer: x = Norm1(x + OutProjection(Attention(x))); x = Norm2(x + Down(Activation(Up(x)))); the embedding
+// has a norm of its own, and neither a final norm nor a head exists.
 struct ModelConfig {
   std::string architecture;  // the row's name: "gpt2", "llama", ...
+  ModelKind kind = ModelKind::kDecoder;
 
   int32_t num_layers = 0;
   int32_t hidden_dim = 0;
@@ -36,7 +42,10 @@ struct ModelConfig {
   bool mlp_bias = false;
   bool tied_embeddings = false;
 
-  bool learned_positions = false;        // a [max_context, hidden_dim] table added to the embedding
+  bool learned_positions = false;        // a [position_rows, hidden_dim] table added to the embedding
+  int32_t position_offset = 0;           // row of a sequence's first position (RoBERTa: padding_idx + 1)
+  TokenId position_pad_id = -1;          // such a token takes row position_offset - 1 and no position; -1: none does
+  int32_t num_token_types = 0;           // rows of a table whose row 0 is added to every embedding; 0: no table
   int32_t rotary_dim = 0;                // 0: no rotary positions
   std::vector<float> inv_freq;           // [rotary_dim / 2], the scaling (linear, llama3, yarn) already applied
   float rotary_attention_factor = 1.0F;  // multiplies cos and sin (yarn)
@@ -47,6 +56,8 @@ struct ModelConfig {
   std::vector<TokenId> eos_token_ids;  // generation_config.json's, else config.json's; each < vocab_size
   TokenId bos_token_id = -1;           // -1: none
 
+  bool is_encoder() const { return kind == ModelKind::kEncoder; }
+  int32_t position_rows() const { return max_context + position_offset; }
   int32_t qkv_features() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
   int32_t up_features() const { return gated_mlp ? 2 * ffn_dim : ffn_dim; }
 };

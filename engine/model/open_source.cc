@@ -28,6 +28,7 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
   const absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,
                                           &model.parts, &model.parsed.warnings);
   if (!tying.ok()) return tying;
+  AcceptOldNormNames(*model.tensors, &model.parts);
   if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;
   for (std::string& warning : UnusedTensorWarnings(architecture, model.parts, *model.tensors)) {
     model.parsed.warnings.push_back(std::move(warning));

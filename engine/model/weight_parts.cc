@@ -114,6 +114,15 @@ std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const 
   return parts;
 }
 
+void AcceptOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts) {
+  for (WeightPart& part : *parts) {
+    if (!IsNorm(part.slot) || source.Find(part.tensor) != nullptr) continue;
+    const std::string stem = part.tensor.substr(0, part.tensor.rfind('.'));
+    const std::string old_name = absl::StrCat(stem, part.is_bias ? ".beta" : ".gamma");
+    if (source.Find(old_name) != nullptr) part.tensor = old_name;
+  }
+}
+
 absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource& source) {
   std::vector<std::string> missing;
   for (const WeightPart& part : parts) {

@@ -36,6 +36,9 @@ std::string FindPrefix(const Architecture& architecture, const TensorSource& sou
 std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const ModelConfig& config,
                                         const std::string& prefix);
 
+// Points the norms of checkpoints that were converted from TensorFlow at the names those keep: gamma and beta.
+void AcceptOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts);
+
 // Every part is there, has its shape and can be loaded. NOT_FOUND names up to 4 missing tensors and counts the rest;
 // INVALID_ARGUMENT names tensor, shape or dtype, and what was expected.
 absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource& source);

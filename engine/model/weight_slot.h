@@ -1,4 +1,4 @@
-// The places of a decoder model where a weight goes, and the shape of each. Pure.
+// The places of a model where a weight goes, and the shape of each. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@ namespace dunlin::engine {
 enum class WeightSlot : uint8_t {
   kEmbedding,
   kPositions,
+  kTokenTypes,
+  kEmbeddingNorm,
   kAttentionNorm,
   kQkv,
   kAttentionOut,
@@ -21,7 +23,8 @@ enum class WeightSlot : uint8_t {
 };
 
 constexpr bool IsNorm(WeightSlot slot) {
-  return slot == WeightSlot::kAttentionNorm || slot == WeightSlot::kMlpNorm || slot == WeightSlot::kFinalNorm;
+  return slot == WeightSlot::kEmbeddingNorm || slot == WeightSlot::kAttentionNorm || slot == WeightSlot::kMlpNorm ||
+         slot == WeightSlot::kFinalNorm;
 }
 
 // Whether every layer has one.
@@ -31,12 +34,24 @@ constexpr bool IsPerLayer(WeightSlot slot) {
 
 // Whether the slot exists in this model, and whether it has a bias. A tied head does not exist: it is the embedding.
 constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
-  if (slot == WeightSlot::kPositions) return config.learned_positions;
-  if (slot == WeightSlot::kHead) return !config.tied_embeddings;
-  return true;
+  switch (slot) {
+    case WeightSlot::kPositions:
+      return config.learned_positions;
+    case WeightSlot::kTokenTypes:
+      return config.num_token_types > 0;
+    case WeightSlot::kEmbeddingNorm:
+      return config.is_encoder();
+    case WeightSlot::kFinalNorm:
+      return !config.is_encoder();
+    case WeightSlot::kHead:
+      return !config.is_encoder() && !config.tied_embeddings;
+    default:
+      return true;
+  }
 }
 constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
   switch (slot) {
+    case WeightSlot::kEmbeddingNorm:
     case WeightSlot::kAttentionNorm:
     case WeightSlot::kMlpNorm:
     case WeightSlot::kFinalNorm:
@@ -50,6 +65,7 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
       return config.mlp_bias;
     case WeightSlot::kEmbedding:
     case WeightSlot::kPositions:
+    case WeightSlot::kTokenTypes:
     case WeightSlot::kHead:
       return false;
   }
@@ -67,7 +83,9 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kHead:
       return {config.vocab_size, config.hidden_dim};
     case WeightSlot::kPositions:
-      return {config.max_context, config.hidden_dim};
+      return {config.position_rows(), config.hidden_dim};
+    case WeightSlot::kTokenTypes:
+      return {config.num_token_types, config.hidden_dim};
     case WeightSlot::kQkv:
       return {config.qkv_features(), config.hidden_dim};
     case WeightSlot::kAttentionOut:
@@ -76,6 +94,7 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
       return {config.up_features(), config.hidden_dim};
     case WeightSlot::kMlpDown:
       return {config.hidden_dim, config.ffn_dim};
+    case WeightSlot::kEmbeddingNorm:
     case WeightSlot::kAttentionNorm:
     case WeightSlot::kMlpNorm:
     case WeightSlot::kFinalNorm:

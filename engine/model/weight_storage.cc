@@ -8,8 +8,8 @@ namespace {
 using enum WeightSlot;
 
 constexpr uint64_t kAlignment = 64;  // a cache line, and what PackedWeight asks for
-constexpr WeightSlot kSlots[] = {kEmbedding, kPositions, kAttentionNorm, kQkv,       kAttentionOut,
-                                 kMlpNorm,   kMlpUp,     kMlpDown,       kFinalNorm, kHead};
+constexpr WeightSlot kSlots[] = {kEmbedding,    kPositions, kTokenTypes, kEmbeddingNorm, kAttentionNorm, kQkv,
+                                 kAttentionOut, kMlpNorm,   kMlpUp,      kMlpDown,       kFinalNorm,     kHead};
 
 // Calls visit(slot, layer) for every slot that exists, in the order in which they lie in memory.
 template <typename Visit>
@@ -37,7 +37,7 @@ uint64_t SlotBytes(const ModelConfig& config, WeightSlot slot, kernels::Precisio
                    const kernels::DeviceOps& ops) {
   const SlotShape shape = ShapeOf(config, slot);
   const size_t bytes =
-      ops.packed_weight_bytes(StoredPrecision(slot, precision), shape.out_features, shape.in_features, 0);
+      ops.packed_weight_bytes(StoredPrecision(config, slot, precision), shape.out_features, shape.in_features, 0);
   return CheckedU64(bytes).AlignedUp(kAlignment).value();
 }
 
@@ -53,8 +53,8 @@ absl::StatusOr<size_t> ToSize(CheckedU64 total) {
 
 }  // namespace
 
-kernels::Precision StoredPrecision(WeightSlot slot, kernels::Precision precision) {
-  const bool gathered_only = slot == kPositions;
+kernels::Precision StoredPrecision(const ModelConfig& config, WeightSlot slot, kernels::Precision precision) {
+  const bool gathered_only = slot == kPositions || slot == kTokenTypes || (slot == kEmbedding && config.is_encoder());
   return gathered_only && precision == kernels::Precision::kFp8 ? kernels::Precision::kBf16 : precision;
 }
 
@@ -80,7 +80,7 @@ void PlaceWeights(const ModelConfig& config, kernels::Precision precision, const
     if (IsNorm(slot)) return;
     const SlotShape shape = ShapeOf(config, slot);
     *MatrixOf(weights, slot, layer) = {.data = matrices,
-                                       .precision = StoredPrecision(slot, precision),
+                                       .precision = StoredPrecision(config, slot, precision),
                                        .out_features = shape.out_features,
                                        .in_features = shape.in_features};
     matrices += SlotBytes(config, slot, precision, ops);
@@ -99,6 +99,8 @@ kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, WeightSlot slot, int3
       return &weights->embedding;
     case kPositions:
       return &weights->positions;
+    case kTokenTypes:
+      return &weights->token_types;
     case kHead:
       return &weights->head;
     case kQkv:
@@ -109,6 +111,7 @@ kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, WeightSlot slot, int3
       return &layer_at().mlp_up.weight;
     case kMlpDown:
       return &layer_at().mlp_down.weight;
+    case kEmbeddingNorm:
     case kAttentionNorm:
     case kMlpNorm:
     case kFinalNorm:
@@ -121,6 +124,8 @@ const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer
   const auto layer_at = [&]() -> LayerWeights& { return weights->layers[static_cast<size_t>(layer)]; };
   const auto part = [&](NormWeights& norm) { return is_bias ? &norm.bias : &norm.weight; };
   switch (slot) {
+    case kEmbeddingNorm:
+      return part(weights->embedding_norm);
     case kAttentionNorm:
       return part(layer_at().attention_norm);
     case kMlpNorm:
@@ -137,6 +142,7 @@ const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer
       return &layer_at().mlp_down.bias;
     case kEmbedding:
     case kPositions:
+    case kTokenTypes:
     case kHead:
       break;
   }

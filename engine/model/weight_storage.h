@@ -14,7 +14,7 @@
 namespace dunlin::engine {
 
 // The precision in which a slot is kept when the model runs in `precision`.
-kernels::Precision StoredPrecision(WeightSlot slot, kernels::Precision precision);
+kernels::Precision StoredPrecision(const ModelConfig& config, WeightSlot slot, kernels::Precision precision);
 
 // Bytes of all matrices in one precision; of all norms and biases. RESOURCE_EXHAUSTED when they overflow 63 bits.
 absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, kernels::Precision precision,

@@ -18,6 +18,10 @@ absl::Status CopyStatus(kernels::KernelStatus status, const char* what) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* model, const EngineOptions& options) {
+  if (model->config().is_encoder()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(model->config().architecture, " is an encoder: it cannot generate"));
+  }
   absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), model->precisions(), *model->device(), options);
   if (!plan.ok()) return plan.status();
   absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =

@@ -18,7 +18,8 @@ namespace dunlin::engine {
 
 class ModelRuntime : public Runtime {
  public:
-  // Plans and allocates all memory (PlanMemory and StepBuffers::Allocate say which errors). model outlives the runtime.
+  // Plans and allocates all memory (PlanMemory and StepBuffers::Allocate say which errors). FAILED_PRECONDITION for an
+  // encoder. model outlives the runtime.
   static absl::StatusOr<std::unique_ptr<ModelRuntime>> Create(const Model* model, const EngineOptions& options);
 
   absl::StatusOr<StepHandle> Launch(const StepPlan& plan) override;

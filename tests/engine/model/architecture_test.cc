@@ -99,5 +99,51 @@ TEST(Llama, ReadsItsConfig) {
   EXPECT_EQ(Parse(WithField(WithField(kLlamaConfig, "head_dim", "null"), "hidden_size", "24")).head_dim, 6);
 }
 
+TEST(Bert, ReadsItsConfig) {
+  const ModelConfig config = Parse(kBertConfig);
+  EXPECT_TRUE(config.is_encoder());
+  EXPECT_EQ(config.max_context, 8);
+  EXPECT_EQ(config.position_rows(), 8);
+  EXPECT_EQ(config.position_pad_id, -1);
+  EXPECT_EQ(config.num_token_types, 2);
+  EXPECT_EQ(config.head_dim, 3);
+  EXPECT_EQ(config.activation, ActivationKind::kGeluErf);
+  EXPECT_FLOAT_EQ(config.norm_epsilon, 1e-12F);
+  EXPECT_TRUE(config.norm_bias && config.qkv_bias && config.out_bias && config.mlp_bias && config.learned_positions);
+  EXPECT_FALSE(HasSlot(config, WeightSlot::kHead) || HasSlot(config, WeightSlot::kFinalNorm));
+}
+
+TEST(Roberta, PositionsBeginBehindThePaddingRow) {
+  for (const char* word : {"\"roberta\"", "\"xlm-roberta\"", "\"camembert\""}) {
+    const ModelConfig config = Parse(WithField(kBertConfig, "model_type", word));
+    EXPECT_EQ(config.architecture, "roberta");
+    EXPECT_EQ(config.position_offset, 2);
+    EXPECT_EQ(config.position_pad_id, 1);
+    EXPECT_EQ(config.max_context, 6);
+    EXPECT_EQ(config.position_rows(), 8);
+  }
+}
+
+TEST(Bert, RefusesWhatItDoesNotCompute) {
+  const struct {
+    const char* field;
+    const char* value;
+    const char* message;
+  } cases[] = {{"is_decoder", "true", "is_decoder is true"},
+               {"add_cross_attention", "true", "add_cross_attention is true"},
+               {"position_embedding_type", "\"relative_key\"", "position_embedding_type is not 'absolute'"},
+               {"num_attention_heads", "4", "hidden size is 6, which 4 heads do not divide"},
+               {"type_vocab_size", "0", "type_vocab_size is 0; limit is [1, 1024]"},
+               {"max_position_embeddings", "", "max_position_embeddings"}};
+  for (const auto& c : cases) {
+    const absl::Status status = ParseModelConfig(WithField(kBertConfig, c.field, c.value), "").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.field;
+    EXPECT_NE(std::string(status.message()).find(c.message), std::string::npos) << status;
+  }
+  const std::string roberta = WithField(kBertConfig, "model_type", "\"roberta\"");
+  const absl::Status status = ParseModelConfig(WithField(roberta, "pad_token_id", "7"), "").status();
+  EXPECT_NE(std::string(status.message()).find("positions begin at row 8"), std::string::npos) << status;
+}
+
 }  // namespace
 }  // namespace dunlin::engine

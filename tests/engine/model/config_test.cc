@@ -21,7 +21,7 @@ struct BadField {
 };
 
 const BadField kBadFields[] = {
-    {kGpt2Config, "model_type", "\"bert\"", "model_type is 'bert'; known: gpt2, nanogpt, llama"},
+    {kGpt2Config, "model_type", "\"t5\"", "model_type is 't5'; known: gpt2, nanogpt, llama"},
     {kGpt2Config, "model_type", "7", "model_type is 7; must be a string"},
     {kGpt2Config, "model_type", "", "model_type is missing"},
     {kGpt2Config, "n_layer", "", "n_layer is missing"},

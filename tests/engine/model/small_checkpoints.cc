@@ -68,6 +68,33 @@ std::vector<TestTensor> LlamaTensors() {
   return tensors;
 }
 
+std::vector<TestTensor> BertTensors(const std::string& prefix, const std::string& norm_weight,
+                                    const std::string& norm_bias) {
+  std::vector<TestTensor> tensors = {{.name = prefix + "embeddings.word_embeddings.weight", .shape = {9, 6}},
+                                     {.name = prefix + "embeddings.position_embeddings.weight", .shape = {8, 6}},
+                                     {.name = prefix + "embeddings.token_type_embeddings.weight", .shape = {2, 6}},
+                                     {.name = prefix + "embeddings.position_ids", .shape = {1, 8}, .dtype = "I64"}};
+  const auto linear = [&](const std::string& name, int64_t rows, int64_t columns) {
+    tensors.push_back({.name = prefix + name + ".weight", .shape = {rows, columns}});
+    tensors.push_back({.name = prefix + name + ".bias", .shape = {rows}});
+  };
+  const auto norm = [&](const std::string& name) {
+    tensors.push_back({.name = prefix + name + ".LayerNorm." + norm_weight, .shape = {6}});
+    tensors.push_back({.name = prefix + name + ".LayerNorm." + norm_bias, .shape = {6}});
+  };
+  norm("embeddings");
+  for (const std::string layer : {"encoder.layer.0.", "encoder.layer.1."}) {
+    for (const std::string name : {"query", "key", "value"}) linear(layer + "attention.self." + name, 6, 6);
+    linear(layer + "attention.output.dense", 6, 6);
+    norm(layer + "attention.output");
+    linear(layer + "intermediate.dense", 10, 6);
+    linear(layer + "output.dense", 6, 10);
+    norm(layer + "output");
+  }
+  linear("pooler.dense", 6, 6);
+  return tensors;
+}
+
 void WriteModel(const TempDirectory& directory, const std::string& config, const std::vector<TestTensor>& tensors) {
   directory.Write("config.json", config);
   directory.Write("model.safetensors", SafetensorsBytes(tensors));

@@ -26,6 +26,14 @@ inline constexpr const char* kLlamaConfig =
         "max_position_embeddings": 32, "attention_bias": true, "mlp_bias": true})";
 std::vector<TestTensor> LlamaTensors();
 
+// 2 layers, hidden 6, 2 heads of 3, ffn 10, vocabulary 9, 8 positions, 2 token types; with a pooler.
+inline constexpr const char* kBertConfig =
+    R"({"model_type": "bert", "num_hidden_layers": 2, "hidden_size": 6, "intermediate_size": 10,
+        "num_attention_heads": 2, "vocab_size": 9, "max_position_embeddings": 8})";
+// norm_weight and norm_bias: "weight" and "bias", or "gamma" and "beta" as converted TensorFlow checkpoints have them.
+std::vector<TestTensor> BertTensors(const std::string& prefix, const std::string& norm_weight = "weight",
+                                    const std::string& norm_bias = "bias");
+
 // Writes config.json and model.safetensors.
 void WriteModel(const TempDirectory& directory, const std::string& config, const std::vector<TestTensor>& tensors);
 

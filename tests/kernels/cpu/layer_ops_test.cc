@@ -65,6 +65,51 @@ TEST_P(LayerOps, NormMatchesFp64) {
   }
 }
 
+// The rows that a norm keeps are its FP32 result whatever the precision, in place too, and the GEMM input is not
+// changed by keeping them.
+TEST_P(LayerOps, NormKeepsItsRows) {
+  for (const PrecisionTraits& traits : kPrecisionTable) {
+    for (const int32_t width : kWidths) {
+      const auto in = RandomMatrix(5, width, 24);
+      const auto weight = RandomMatrix(1, width, 25);
+      const auto bias = RandomMatrix(1, width, 26);
+      NormParams params{NormKind::kLayerNorm, in.data(), nullptr, weight.data(), bias.data(), 1e-12F, nullptr, 5};
+      ActivationTensor plain(*device_, traits.precision, 5, width);
+      params.out = &plain.activation;
+      ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
+
+      std::vector<float> kept(in.begin(), in.end());
+      ActivationTensor out(*device_, traits.precision, 5, width);
+      params.in = params.rows_out = kept.data();
+      params.out = &out.activation;
+      ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
+      ActivationTensor fp32(*device_, Precision::kFp32, 5, width);
+      params.in = in.data();
+      params.rows_out = nullptr;
+      params.out = &fp32.activation;
+      ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
+      for (int64_t row = 0; row < 5; ++row) {
+        const auto same = StoredRow(*device_, plain.activation, row);
+        EXPECT_EQ(StoredRow(*device_, out.activation, row), same) << traits.name << " " << width;
+        const auto exact = StoredRow(*device_, fp32.activation, row);
+        for (int32_t i = 0; i < width; ++i) {
+          ASSERT_EQ(static_cast<double>(kept[static_cast<size_t>(row * width + i)]), exact[static_cast<size_t>(i)]);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LayerOps, NormRefusesToKeepGatheredRowsInPlace) {
+  std::vector<float> rows(8, 1.0F);
+  const std::vector<float> weight(4, 1.0F);
+  const std::vector<int32_t> ids = {1, 0};
+  ActivationTensor out(*device_, Precision::kFp32, 2, 4);
+  NormParams params{NormKind::kRmsNorm, rows.data(), ids.data(), weight.data(), nullptr, 1e-5F, &out.activation, 2};
+  params.rows_out = rows.data();
+  EXPECT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kInvalidArgument);
+}
+
 double Exact(ActivationKind kind, double x) {
   switch (kind) {
     case ActivationKind::kGeluTanh:
