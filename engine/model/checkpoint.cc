@@ -52,6 +52,10 @@ absl::Status Checkpoint::Read(const TensorInfo& tensor, uint64_t first_byte, std
   return files_[static_cast<size_t>(tensor.file_index)].Read(tensor, first_byte, out);
 }
 
+std::string Checkpoint::FileOf(const TensorInfo& tensor) const {
+  return files_[static_cast<size_t>(tensor.file_index)].name();
+}
+
 absl::Status Checkpoint::CheckUnchanged() const {
   for (const SafetensorsFile& file : files_) {
     if (absl::Status status = file.CheckUnchanged(); !status.ok()) return status;

@@ -41,11 +41,6 @@ ActivationKind ParseActivation(JsonFields& fields, const char* name, const char*
 }
 
 void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> names) {
-  if (fields.Has("quantization_config")) {
-    fields.Fail(
-        "quantization_config is set: quantised checkpoints are not loaded; give the F32, F16 or BF16 one "
-        "(FP8 is made from it at load)");
-  }
   for (const char* name : names) {
     if (fields.BoolOr(name, false)) fields.Fail(absl::StrCat(name, " is true, which is not supported"));
   }

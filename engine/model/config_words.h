@@ -11,8 +11,7 @@ namespace dunlin::engine {
 // The activation that Hugging Face's word in `name` means; faults list the known words.
 kernels::ActivationKind ParseActivation(JsonFields& fields, const char* name, const char* fallback);
 
-// Faults for options that change the result and that no row supports: quantization_config, and any boolean in `names`
-// that is true.
+// Faults for options that change the result and that no row supports: any boolean in `names` that is true.
 void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> names);
 
 // Head counts, dimensions and attention_scale = head_dim^-1/2; `head_dim` 0 derives it from hidden_dim.

@@ -18,7 +18,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   const absl::StatusOr<size_t> vector_bytes = VectorBytes(summary.config);
   if (!vector_bytes.ok()) return vector_bytes.status();
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
-    const absl::StatusOr<size_t> bytes = MatrixBytes(summary.config, row.precision, ops);
+    const absl::StatusOr<size_t> bytes = MatrixBytes(summary.config, model->forms, row.precision, ops);
     if (!bytes.ok()) return bytes.status();
     summary.weight_bytes[static_cast<size_t>(row.precision)] = *bytes + *vector_bytes;
   }

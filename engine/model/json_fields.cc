@@ -112,6 +112,21 @@ std::vector<int64_t> JsonFields::IntListOr(const char* name, int64_t min, int64_
   return numbers;
 }
 
+std::vector<std::string> JsonFields::TextListOr(const char* name, size_t max_count) {
+  const json* value = Find(name);
+  if (value == nullptr) return {};
+  std::vector<std::string> texts;
+  const bool is_list = value->is_array() && value->size() <= max_count;
+  if (is_list) {
+    for (const json& entry : *value) {
+      if (entry.is_string()) texts.push_back(entry.get<std::string>());
+    }
+  }
+  if (is_list && texts.size() == value->size()) return texts;
+  Fail(absl::StrCat(name, " is ", Shown(*value), "; must be a list of at most ", max_count, " strings"));
+  return {};
+}
+
 const json* JsonFields::Object(const char* name) {
   const json* value = Find(name);
   if (value == nullptr || value->is_object()) return value;

@@ -4,12 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/model_config.h"
+#include "engine/model/weight_slot.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {
@@ -35,8 +39,7 @@ struct LayerWeights {
   LinearWeights mlp_down;       // [hidden_dim, ffn_dim]
 };
 
-// The whole model in one precision. Tables of FP8 that are only ever gathered and added are BF16: positions, token
-// types, and the embedding of an encoder.
+// The whole model in one precision. FP8 may keep some matrices wider (slot_forms.h): each says its own precision.
 struct PrecisionWeights {
   kernels::PackedWeight embedding;    // [vocab_size, hidden_dim]
   kernels::PackedWeight positions;    // [position_rows, hidden_dim] when learned_positions
@@ -45,7 +48,12 @@ struct PrecisionWeights {
   std::vector<LayerWeights> layers;
   NormWeights final_norm;      // decoders
   kernels::PackedWeight head;  // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
+  // Activation::amax_limit of every FP8 input.
+  float input_amax_limit = std::numeric_limits<float>::infinity();
 };
+
+// The scales of linear inputs that a checkpoint or a calibration gives, by the slot that takes the input.
+using InputScales = std::map<std::pair<WeightSlot, int32_t>, float>;
 
 // Where a model comes from.
 struct ModelSource {
@@ -72,6 +80,8 @@ class Model {
   // Bytes of packed weights of one resident precision, with the FP32 norms and biases that all precisions share.
   // REQUIRES: precision is one of precisions().
   size_t weight_bytes(Precision precision) const;
+  // Empty unless the checkpoint has them; then finite and above 0.
+  const InputScales& input_scales() const { return input_scales_; }
   int64_t num_parameters() const { return num_parameters_; }  // a tied head counts once
   // What the files say that was not used or not believed: one sentence each, for the log.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -92,6 +102,7 @@ class Model {
   std::vector<Allocation> allocations_;  // released in the destructor
   kernels::Device* device_ = nullptr;
   int64_t num_parameters_ = 0;
+  InputScales input_scales_;
   std::vector<std::string> warnings_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
+#include "engine/model/weight_scales.h"
 #include "engine/model/weight_storage.h"
 #include "kernels/api/float_formats.h"
 
@@ -22,25 +23,23 @@ absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const ModelConfig& config,
-                                                           const std::vector<WeightPart>& parts,
-                                                           const TensorSource& source,
+absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened,
                                                            const std::vector<Precision>& precisions,
-                                                           kernels::Device* device, std::vector<std::string> warnings) {
+                                                           kernels::Device* device) {
   std::unique_ptr<Model> model(new Model());
-  model->config_ = config;
+  model->config_ = opened.parsed.config;
   model->precisions_ = precisions;
   model->device_ = device;
-  model->warnings_ = std::move(warnings);
-  model->num_parameters_ = CountParameters(parts);
-  ModelBuilder builder(source, model.get());
+  model->warnings_ = opened.parsed.warnings;
+  model->num_parameters_ = CountParameters(opened.parts);
+  ModelBuilder builder(opened, model.get());
   if (absl::Status status = builder.Allocate(); !status.ok()) return status;
-  for (const WeightPart& part : parts) {
+  for (const WeightPart& part : opened.parts) {
     if (absl::Status status = builder.LoadPart(part); !status.ok()) return status;
   }
   const kernels::KernelStatus synced = device->ops->synchronize(device->context);
   if (synced != kernels::KernelStatus::kOk) return DeviceError("loading", synced);
-  if (absl::Status status = source.CheckUnchanged(); !status.ok()) return status;
+  if (absl::Status status = opened.tensors->CheckUnchanged(); !status.ok()) return status;
   return model;
 }
 
@@ -63,7 +62,7 @@ absl::Status ModelBuilder::Allocate() {
   std::vector<size_t> matrix_bytes;
   CheckedU64 planned(*vector_bytes);
   for (const Precision precision : model_->precisions_) {
-    const absl::StatusOr<size_t> bytes = MatrixBytes(model_->config_, precision, ops);
+    const absl::StatusOr<size_t> bytes = MatrixBytes(model_->config_, opened_.forms, precision, ops);
     if (!bytes.ok()) return bytes.status();
     matrix_bytes.push_back(*bytes);
     planned += *bytes;
@@ -74,7 +73,9 @@ absl::Status ModelBuilder::Allocate() {
   for (size_t i = 0; i < matrix_bytes.size(); ++i) {
     const absl::StatusOr<std::byte*> matrices = AllocateBlock(matrix_bytes[i], planned.value());
     if (!matrices.ok()) return matrices.status();
-    PlaceWeights(model_->config_, model_->precisions_[i], ops, *matrices, *vectors, &model_->weights_.emplace_back());
+    PrecisionWeights& weights = model_->weights_.emplace_back();
+    PlaceWeights(model_->config_, opened_.forms, model_->precisions_[i], ops, *matrices, *vectors, &weights);
+    weights.input_amax_limit = opened_.parsed.quantization.input_amax_limit;
     model_->weight_bytes_.push_back(matrix_bytes[i] + *vector_bytes);
   }
   return absl::OkStatus();
@@ -83,6 +84,12 @@ absl::Status ModelBuilder::Allocate() {
 absl::Status ModelBuilder::LoadPart(const WeightPart& part) {
   const TensorInfo& tensor = *source_.Find(part.tensor);
   if (part.is_vector()) return LoadVector(part, tensor);
+  if (part.scales.weight != nullptr) {
+    absl::StatusOr<std::vector<float>> scales = ReadScales(source_, *part.scales.weight);
+    if (!scales.ok()) return scales.status();
+    scales_ = *std::move(scales);
+    if (absl::Status status = LoadInputScale(part); !status.ok()) return status;
+  }
   if (part.transposed) return LoadRows(part, tensor, 0, part.num_rows);  // a row is spread over the whole tensor
   const int64_t row_bytes = part.shape[1] * int64_t{tensor.dtype->bits} / 8;
   const int64_t chunk_rows = std::max(kStagingBytes / row_bytes / kRowMultiple, int64_t{1}) * kRowMultiple;
@@ -103,8 +110,10 @@ absl::Status ModelBuilder::LoadRows(const WeightPart& part, const TensorInfo& te
   const uint64_t first_byte = static_cast<uint64_t>(first_row * columns) * element_bytes;
   absl::Status read = source_.Read(tensor, first_byte, std::span(staging_).first(count * element_bytes));
   if (!read.ok()) return read;
+  if (part.scales.weight != nullptr) SpreadScales(part, first_row, num_rows);
   const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin - first_row, int64_t{0}, num_rows);
-  if (num_scaled == 0) return PackRows(part, *tensor.dtype->loadable, first_row, num_rows);
+  if (num_scaled == 0 || part.scales.weight != nullptr)
+    return PackRows(part, *tensor.dtype->loadable, first_row, num_rows);
 
   Widen(*tensor.dtype->loadable, count);
   for (int64_t row = 0; row < num_scaled; ++row) {
@@ -117,9 +126,34 @@ absl::Status ModelBuilder::LoadRows(const WeightPart& part, const TensorInfo& te
   return PackRows(part, kernels::DType::kF32, first_row, num_rows);
 }
 
+// The scales of the staged FP8 rows, one line a row; the factor of scaled rows goes into them.
+void ModelBuilder::SpreadScales(const WeightPart& part, int64_t first_row, int64_t num_rows) {
+  const int64_t per_row = kernels::ScalesPerRow(part.scales.block, part.shape[1]);
+  row_scales_.resize(static_cast<size_t>(num_rows * per_row));
+  for (int64_t row = 0; row < num_rows; ++row) {
+    const int64_t scale_row = (first_row + row) / part.scales.rows_per_scale;
+    const float factor = part.row_begin + first_row + row < part.scaled_rows ? part.scale : 1.0F;
+    for (int64_t i = 0; i < per_row; ++i) {
+      row_scales_[static_cast<size_t>(row * per_row + i)] =
+          scales_[static_cast<size_t>(scale_row * per_row + i)] * factor;
+    }
+  }
+}
+
+// A fused matrix has one input: the largest of its parts' scales covers them all.
+absl::Status ModelBuilder::LoadInputScale(const WeightPart& part) {
+  if (part.scales.input == nullptr) return absl::OkStatus();
+  const absl::StatusOr<std::vector<float>> scale = ReadScales(source_, *part.scales.input);
+  if (!scale.ok()) return scale.status();
+  float& stored = model_->input_scales_[{part.slot, part.layer}];
+  stored = std::max(stored, scale->front());
+  return absl::OkStatus();
+}
+
 // Packs the staged rows.
 absl::Status ModelBuilder::PackRows(const WeightPart& part, kernels::DType dtype, int64_t first_row, int64_t num_rows) {
   const kernels::Device& device = *model_->device_;
+  const bool quantized = dtype == kernels::DType::kF8E4M3;
   for (PrecisionWeights& weights : model_->weights_) {
     const kernels::PackWeightParams params = {.weight = MatrixOf(&weights, part.slot, part.layer),
                                               .source = staging_.data(),
@@ -127,7 +161,9 @@ absl::Status ModelBuilder::PackRows(const WeightPart& part, kernels::DType dtype
                                               .row_stride = part.transposed ? 1 : part.shape[1],
                                               .column_stride = part.transposed ? num_rows : 1,
                                               .row_begin = part.row_begin + first_row,
-                                              .num_rows = num_rows};
+                                              .num_rows = num_rows,
+                                              .source_scales = quantized ? row_scales_.data() : nullptr,
+                                              .source_scale_block = quantized ? part.scales.block : 0};
     const kernels::KernelStatus status = device.ops->pack_weight(device.context, params);
     if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
   }

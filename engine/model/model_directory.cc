@@ -13,6 +13,15 @@ namespace {
 
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kGenerationFile = "generation_config.json";
+constexpr const char* kHfQuantFile = "hf_quant_config.json";
+
+// A file's text; "" where there is no such file. One that is there and empty is a fault.
+absl::StatusOr<std::string> ReadOptional(const Directory& directory, const char* name) {
+  if (!directory.Has(name)) return std::string();
+  absl::StatusOr<std::string> text = directory.ReadFile(name, kMaxConfigBytes);
+  if (text.ok() && text->empty()) return absl::InvalidArgumentError(absl::StrCat(name, ": is empty"));
+  return text;
+}
 
 // Ids at or above the vocabulary can never be generated: they are dropped with a warning (small test models keep the
 // defaults of the large ones).
@@ -34,7 +43,8 @@ void ReadTokenIds(JsonFields& fields, ParsedModel* model) {
 
 }  // namespace
 
-absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::string_view generation_text) {
+absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::string_view generation_text,
+                                             std::string_view hf_quant_text) {
   const absl::StatusOr<nlohmann::json> object = ParseJsonObject(config_text, kConfigFile);
   if (!object.ok()) return object.status();
   JsonFields fields(*object, kConfigFile);
@@ -48,6 +58,11 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
   ReadTokenIds(fields, &model);
   if (!fields.status().ok()) return fields.status();
 
+  absl::StatusOr<Quantization> quantization = ParseQuantization(fields, hf_quant_text);
+  if (!quantization.ok()) return quantization.status();
+  model.quantization = *std::move(quantization);
+  model.warnings.insert(model.warnings.end(), model.quantization.warnings.begin(), model.quantization.warnings.end());
+
   if (generation_text.empty()) return model;
   const absl::StatusOr<nlohmann::json> generation = ParseJsonObject(generation_text, kGenerationFile);
   if (!generation.ok()) return generation.status();
@@ -60,14 +75,11 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
 absl::StatusOr<ParsedModel> ReadModelConfig(const Directory& directory) {
   const absl::StatusOr<std::string> config_text = directory.ReadFile(kConfigFile, kMaxConfigBytes);
   if (!config_text.ok()) return config_text.status();
-  std::string generation_text;
-  if (directory.Has(kGenerationFile)) {
-    absl::StatusOr<std::string> text = directory.ReadFile(kGenerationFile, kMaxConfigBytes);
-    if (!text.ok()) return text.status();
-    generation_text = *std::move(text);
-    if (generation_text.empty()) return absl::InvalidArgumentError(absl::StrCat(kGenerationFile, ": is empty"));
-  }
-  return ParseModelConfig(*config_text, generation_text);
+  const absl::StatusOr<std::string> generation_text = ReadOptional(directory, kGenerationFile);
+  if (!generation_text.ok()) return generation_text.status();
+  const absl::StatusOr<std::string> hf_quant_text = ReadOptional(directory, kHfQuantFile);
+  if (!hf_quant_text.ok()) return hf_quant_text.status();
+  return ParseModelConfig(*config_text, *generation_text, *hf_quant_text);
 }
 
 }  // namespace dunlin::engine

@@ -1,4 +1,4 @@
-// config.json and generation_config.json, read into a ModelConfig.
+// config.json, generation_config.json and hf_quant_config.json, read into a ModelConfig and a Quantization.
 #pragma once
 
 #include <string>
@@ -9,19 +9,22 @@
 #include "engine/base/file.h"
 #include "engine/model/architecture.h"
 #include "engine/model/model_config.h"
+#include "engine/model/quantization.h"
 
 namespace dunlin::engine {
 
 struct ParsedModel {
   const Architecture* architecture = nullptr;
   ModelConfig config;
+  Quantization quantization;
   std::vector<std::string> warnings;  // worth a log line each; the model loads all the same
 };
 
-// Parses the two texts; `generation_text` may be empty. INVALID_ARGUMENT names file, field, value and limit.
-absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::string_view generation_text);
+// Parses the texts; all but the first may be empty. INVALID_ARGUMENT names file, field, value and limit.
+absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::string_view generation_text,
+                                             std::string_view hf_quant_text = "");
 
-// Reads <directory>/config.json and, when it exists, generation_config.json (each <= kMaxConfigBytes).
+// Reads <directory>/config.json and, where they exist, the other two (each <= kMaxConfigBytes).
 absl::StatusOr<ParsedModel> ReadModelConfig(const Directory& directory);
 
 }  // namespace dunlin::engine

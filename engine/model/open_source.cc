@@ -9,6 +9,7 @@
 #include "engine/model/model_limits.h"
 #include "engine/model/named_shapes.h"
 #include "engine/model/random_tensors.h"
+#include "engine/model/weight_scales.h"
 #include "engine/model/weight_tying.h"
 
 namespace dunlin::engine {
@@ -21,7 +22,7 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
   if (!parsed.ok()) return parsed.status();
   absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint.ok()) return checkpoint.status();
-  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .tensors = *std::move(checkpoint)};
+  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .forms = {}, .tensors = *std::move(checkpoint)};
   const Architecture& architecture = *model.parsed.architecture;
   const std::string prefix = FindPrefix(architecture, *model.tensors);
   model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
@@ -29,10 +30,16 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
                                           &model.parts, &model.parsed.warnings);
   if (!tying.ok()) return tying;
   AcceptOldNormNames(*model.tensors, &model.parts);
+  const absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
+  if (!scales.ok()) return scales;
   if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;
+  model.forms = SlotForms(model.parts, *model.tensors);
   for (std::string& warning : UnusedTensorWarnings(architecture, model.parts, *model.tensors)) {
     model.parsed.warnings.push_back(std::move(warning));
   }
+  absl::StatusOr<std::string> kv_scales = CheckKvScales(*model.tensors, read_weights);
+  if (!kv_scales.ok()) return kv_scales.status();
+  if (!kv_scales->empty()) model.parsed.warnings.push_back(*std::move(kv_scales));
   return model;
 }
 
@@ -55,7 +62,7 @@ absl::StatusOr<OpenedModel> OpenRandom(const std::string& shape, uint64_t seed) 
   if (!text.ok()) return text.status();
   absl::StatusOr<ParsedModel> parsed = ParseModelConfig(*text, "");
   if (!parsed.ok()) return parsed.status();
-  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .tensors = nullptr};
+  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .forms = {}, .tensors = nullptr};
   const Architecture& architecture = *model.parsed.architecture;
   model.parts = ListWeightParts(architecture, model.parsed.config, architecture.prefixes.front());
   model.tensors = std::make_unique<RandomTensors>(model.parts, seed);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
 #include "engine/model/model_directory.h"
+#include "engine/model/slot_forms.h"
 #include "engine/model/tensor_source.h"
 #include "engine/model/weight_parts.h"
 
@@ -16,11 +17,12 @@ namespace dunlin::engine {
 struct OpenedModel {
   ParsedModel parsed;
   std::vector<WeightPart> parts;  // checked against `tensors`
+  SlotForms forms;
   std::unique_ptr<TensorSource> tensors;
 };
 
-// Errors as Model::Load's, with the path or shape in front. `read_weights`: whether two tensors that the config ties
-// may be read and compared.
+// Errors as Model::Load's, with the path or shape in front. `read_weights`: whether tensors may be read: two that the
+// config ties are then compared, and KV scales checked.
 absl::StatusOr<OpenedModel> OpenModelSource(const ModelSource& source, bool read_weights);
 
 }  // namespace dunlin::engine

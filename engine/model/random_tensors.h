@@ -23,6 +23,7 @@ class RandomTensors final : public TensorSource {
   const TensorInfo* Find(std::string_view name) const override;
   // REQUIRES: first_byte and out.size() are even.
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
+  std::string FileOf(const TensorInfo&) const override { return "random"; }
   absl::Status CheckUnchanged() const override { return absl::OkStatus(); }
   std::vector<const TensorInfo*> List() const override;
 

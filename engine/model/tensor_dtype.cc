@@ -10,7 +10,7 @@ constexpr TensorDType kTensorDTypes[] = {
     {"F16", 16, DType::kF16},
     {"BF16", 16, DType::kBF16},
     {"F64", 64, {}},
-    {"F8_E4M3", 8, {}},
+    {"F8_E4M3", 8, DType::kF8E4M3},
     {"F8_E5M2", 8, {}},
     {"F8_E8M0", 8, {}},
     {"F8_E4M3FNUZ", 8, {}},

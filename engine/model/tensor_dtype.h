@@ -1,4 +1,4 @@
-// Element types that a safetensors file may name. All are known, so that their sizes can be checked; three are loaded.
+// Element types that a safetensors file may name. All are known, so that their sizes can be checked; four are loaded.
 // Source: safetensors 0.8, Dtype (the wire words and widths).
 #pragma once
 

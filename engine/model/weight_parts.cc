@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/model/weight_scales.h"
 
 namespace dunlin::engine {
 namespace {
@@ -137,7 +138,11 @@ absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource
     }
     if (!tensor->dtype->loadable.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat("tensor '", part.tensor, "' has dtype ", tensor->dtype->name,
-                                                     "; weights are loaded from F32, F16 and BF16"));
+                                                     "; weights are loaded from F32, F16, BF16 and F8_E4M3"));
+    }
+    if (*tensor->dtype->loadable == kernels::DType::kF8E4M3 && part.scales.weight == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor '", part.tensor, "' has dtype F8_E4M3; norms and biases are loaded from F32, F16 and BF16"));
     }
   }
   if (missing.empty()) return absl::OkStatus();
@@ -150,11 +155,16 @@ absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource
 std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, const std::vector<WeightPart>& parts,
                                               const TensorSource& source) {
   std::set<std::string_view> used;
-  for (const WeightPart& part : parts) used.insert(part.tensor);
+  for (const WeightPart& part : parts) {
+    used.insert(part.tensor);
+    for (const TensorInfo* scale : {part.scales.weight, part.scales.input}) {
+      if (scale != nullptr) used.insert(scale->name);
+    }
+  }
   std::vector<std::string> unused;
   for (const TensorInfo* tensor : source.List()) {
     const auto is_buffer = [&](const char* ending) { return tensor->name.ends_with(ending); };
-    if (used.contains(tensor->name)) continue;
+    if (used.contains(tensor->name) || IsKvScale(tensor->name)) continue;
     if (std::any_of(architecture.ignored.begin(), architecture.ignored.end(), is_buffer)) continue;
     unused.push_back(tensor->name);
   }

@@ -13,6 +13,14 @@
 
 namespace dunlin::engine {
 
+// The scales of an FP8 part, from FindScales. Row n of the tensor, element k: weight[n / rows_per_scale][k / block].
+struct PartScales {
+  const TensorInfo* weight = nullptr;  // null: the part is not FP8
+  const TensorInfo* input = nullptr;   // the scale of the layer's input, or null
+  int64_t rows_per_scale = 0;
+  int32_t block = 0;  // 0: one scale for all k
+};
+
 struct WeightPart {
   WeightSlot slot;
   int32_t layer;  // 0 where the slot is not per layer
@@ -25,6 +33,7 @@ struct WeightPart {
   int64_t num_rows;
   int64_t scaled_rows;  // the first rows are multiplied by `scale`; 0 for none
   float scale;
+  PartScales scales = {};
 
   bool is_vector() const { return is_bias || IsNorm(slot); }
 };

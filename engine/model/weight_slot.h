@@ -1,6 +1,7 @@
 // The places of a model where a weight goes, and the shape of each. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/model/model_config.h"
@@ -21,6 +22,7 @@ enum class WeightSlot : uint8_t {
   kFinalNorm,
   kHead,
 };
+inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kHead) + 1;
 
 constexpr bool IsNorm(WeightSlot slot) {
   return slot == WeightSlot::kEmbeddingNorm || slot == WeightSlot::kAttentionNorm || slot == WeightSlot::kMlpNorm ||

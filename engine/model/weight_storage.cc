@@ -33,11 +33,9 @@ void ForEachVector(const ModelConfig& config, Visit visit) {
   });
 }
 
-uint64_t SlotBytes(const ModelConfig& config, WeightSlot slot, kernels::Precision precision,
-                   const kernels::DeviceOps& ops) {
+uint64_t SlotBytes(const ModelConfig& config, WeightSlot slot, SlotForm form, const kernels::DeviceOps& ops) {
   const SlotShape shape = ShapeOf(config, slot);
-  const size_t bytes =
-      ops.packed_weight_bytes(StoredPrecision(config, slot, precision), shape.out_features, shape.in_features, 0);
+  const size_t bytes = ops.packed_weight_bytes(form.precision, shape.out_features, shape.in_features, form.scale_block);
   return CheckedU64(bytes).AlignedUp(kAlignment).value();
 }
 
@@ -53,16 +51,11 @@ absl::StatusOr<size_t> ToSize(CheckedU64 total) {
 
 }  // namespace
 
-kernels::Precision StoredPrecision(const ModelConfig& config, WeightSlot slot, kernels::Precision precision) {
-  const bool gathered_only = slot == kPositions || slot == kTokenTypes || (slot == kEmbedding && config.is_encoder());
-  return gathered_only && precision == kernels::Precision::kFp8 ? kernels::Precision::kBf16 : precision;
-}
-
-absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, kernels::Precision precision,
+absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, const SlotForms& forms, kernels::Precision precision,
                                    const kernels::DeviceOps& ops) {
   CheckedU64 total(0);
-  ForEachSlot(config, [&](WeightSlot slot, int32_t) {
-    if (!IsNorm(slot)) total += SlotBytes(config, slot, precision, ops);
+  ForEachSlot(config, [&](WeightSlot slot, int32_t layer) {
+    if (!IsNorm(slot)) total += SlotBytes(config, slot, forms.Of(config, slot, layer, precision), ops);
   });
   return ToSize(total);
 }
@@ -73,17 +66,19 @@ absl::StatusOr<size_t> VectorBytes(const ModelConfig& config) {
   return ToSize(total);
 }
 
-void PlaceWeights(const ModelConfig& config, kernels::Precision precision, const kernels::DeviceOps& ops,
-                  std::byte* matrices, std::byte* vectors, PrecisionWeights* weights) {
+void PlaceWeights(const ModelConfig& config, const SlotForms& forms, kernels::Precision precision,
+                  const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors, PrecisionWeights* weights) {
   weights->layers.resize(static_cast<size_t>(config.num_layers));
   ForEachSlot(config, [&](WeightSlot slot, int32_t layer) {
     if (IsNorm(slot)) return;
     const SlotShape shape = ShapeOf(config, slot);
+    const SlotForm form = forms.Of(config, slot, layer, precision);
     *MatrixOf(weights, slot, layer) = {.data = matrices,
-                                       .precision = StoredPrecision(config, slot, precision),
+                                       .precision = form.precision,
                                        .out_features = shape.out_features,
-                                       .in_features = shape.in_features};
-    matrices += SlotBytes(config, slot, precision, ops);
+                                       .in_features = shape.in_features,
+                                       .scale_block = form.scale_block};
+    matrices += SlotBytes(config, slot, form, ops);
   });
   if (config.tied_embeddings) weights->head = weights->embedding;
   ForEachVector(config, [&](WeightSlot slot, int32_t layer, bool is_bias) {

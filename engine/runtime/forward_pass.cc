@@ -28,7 +28,7 @@ absl::Status ForwardPass::RunLayers() {
 
 absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
   const LinearWeights head{.weight = weights_.head, .bias = nullptr};
-  const bool ran = Norm("final norm", weights_.final_norm, inputs_.head_row_index() + first, count) &&
+  const bool ran = Norm("final norm", weights_.final_norm, head, inputs_.head_row_index() + first, count) &&
                    Linear("head", head, nullptr, buffers_.floats(BufferId::kLogits), count);
   return ran ? absl::OkStatus() : Failure();
 }
@@ -37,13 +37,13 @@ bool ForwardPass::Layer(int32_t layer) {
   const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
   const int32_t num_tokens = inputs_.num_tokens();
   float* hidden = buffers_.floats(BufferId::kHidden);
-  return Norm("attention norm", weights.attention_norm, nullptr, num_tokens) &&
+  return Norm("attention norm", weights.attention_norm, weights.qkv, nullptr, num_tokens) &&
          Linear("qkv", weights.qkv, nullptr, buffers_.floats(BufferId::kQkv), num_tokens) && StoreKv() && Attend() &&
-         Quantize("attention quantize", buffers_.floats(BufferId::kAttention)) &&
+         Quantize("attention quantize", buffers_.floats(BufferId::kAttention), weights.attention_out) &&
          Linear("attention out", weights.attention_out, hidden, hidden, num_tokens) &&
-         Norm("mlp norm", weights.mlp_norm, nullptr, num_tokens) &&
-         Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp), num_tokens) && Activate() &&
-         Linear("mlp down", weights.mlp_down, hidden, hidden, num_tokens);
+         Norm("mlp norm", weights.mlp_norm, weights.mlp_up, nullptr, num_tokens) &&
+         Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp), num_tokens) &&
+         Activate(weights.mlp_down) && Linear("mlp down", weights.mlp_down, hidden, hidden, num_tokens);
 }
 
 bool ForwardPass::Embed() {
@@ -106,7 +106,8 @@ bool ForwardPass::Attend() {
   return Ran(ops_.paged_attention(context_, params), "paged attention");
 }
 
-bool ForwardPass::Norm(const char* op, const NormWeights& weights, const int32_t* rows, int32_t num_rows) {
+bool ForwardPass::Norm(const char* op, const NormWeights& weights, const LinearWeights& next, const int32_t* rows,
+                       int32_t num_rows) {
   kernels::NormParams params{};
   params.kind = config_.norm_kind;
   params.in = buffers_.floats(BufferId::kHidden);
@@ -114,24 +115,23 @@ bool ForwardPass::Norm(const char* op, const NormWeights& weights, const int32_t
   params.weight = weights.weight;
   params.bias = weights.bias;
   params.epsilon = config_.norm_epsilon;
-  params.out = GemmInput(config_.hidden_dim);
+  params.out = GemmInput(next);
   params.num_rows = num_rows;
   return Ran(ops_.norm(context_, params), op);
 }
 
-bool ForwardPass::Quantize(const char* op, const float* in) {
-  const int32_t columns = config_.num_heads * config_.head_dim;
+bool ForwardPass::Quantize(const char* op, const float* in, const LinearWeights& next) {
   const kernels::QuantizeParams params{
-      .in = in, .in_stride = columns, .out = GemmInput(columns), .num_rows = inputs_.num_tokens()};
+      .in = in, .in_stride = next.weight.in_features, .out = GemmInput(next), .num_rows = inputs_.num_tokens()};
   return Ran(ops_.quantize(context_, params), op);
 }
 
-bool ForwardPass::Activate() {
+bool ForwardPass::Activate(const LinearWeights& next) {
   kernels::ActivateParams params{};
   params.kind = config_.activation;
   params.gated = config_.gated_mlp;
   params.in = buffers_.floats(BufferId::kMlp);
-  params.out = GemmInput(config_.ffn_dim);
+  params.out = GemmInput(next);
   params.num_rows = inputs_.num_tokens();
   return Ran(ops_.activate(context_, params), "activate");
 }
@@ -149,11 +149,13 @@ bool ForwardPass::Linear(const char* op, const LinearWeights& linear, const floa
   return Ran(ops_.gemm(context_, params), op);
 }
 
-kernels::Activation* ForwardPass::GemmInput(int32_t columns) {
+kernels::Activation* ForwardPass::GemmInput(const LinearWeights& next) {
   activation_ = {.data = buffers_.at(BufferId::kActivation),
-                 .precision = profile_.precision,
+                 .precision = next.weight.precision,
                  .capacity_rows = buffers_.plan().max_tokens_per_step,
-                 .columns = columns};
+                 .columns = static_cast<int32_t>(next.weight.in_features),
+                 .scale_block = next.weight.scale_block,
+                 .amax_limit = weights_.input_amax_limit};
   return &activation_;
 }
 

@@ -34,15 +34,17 @@ class ForwardPass {
   bool StoreKv();
   bool Attend();
   // The steps below return false after the first failure, which they have noted.
-  bool Norm(const char* op, const NormWeights& weights, const int32_t* rows, int32_t num_rows);
-  bool Quantize(const char* op, const float* in);
-  bool Activate();
+  // Each of the three makes the input of `next`.
+  bool Norm(const char* op, const NormWeights& weights, const LinearWeights& next, const int32_t* rows,
+            int32_t num_rows);
+  bool Quantize(const char* op, const float* in, const LinearWeights& next);
+  bool Activate(const LinearWeights& next);
   bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out, int32_t num_rows);
   bool Ran(kernels::KernelStatus status, const char* op);
   absl::Status Failure() const;
 
-  // The activation buffer as the input of a GEMM of K = columns.
-  kernels::Activation* GemmInput(int32_t columns);
+  // The activation buffer in the form that `next` multiplies.
+  kernels::Activation* GemmInput(const LinearWeights& next);
 
   const ModelConfig& config_;
   const PrecisionWeights& weights_;

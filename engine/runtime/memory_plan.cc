@@ -34,7 +34,10 @@ size_t Floats(int32_t rows, int64_t columns) {
 size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                        int32_t rows) {
   size_t most = 0;
-  for (Precision precision : resident) {
+  std::vector<Precision> stored = resident;
+  const bool has_fp8 = std::find(resident.begin(), resident.end(), Precision::kFp8) != resident.end();
+  if (has_fp8) stored.insert(stored.end(), {Precision::kBf16, Precision::kFp16});  // what a checkpoint keeps wider
+  for (Precision precision : stored) {
     for (int32_t columns : {config.hidden_dim, config.num_heads * config.head_dim, config.ffn_dim}) {
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }

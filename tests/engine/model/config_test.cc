@@ -56,7 +56,7 @@ const BadField kBadFields[] = {
     {kGpt2Config, "activation_function", "\"tanh\"", "activation_function is 'tanh'; known: gelu_new"},
     {kGpt2Config, "tie_word_embeddings", "1", "tie_word_embeddings is 1; must be true or false"},
     {kGpt2Config, "add_cross_attention", "true", "add_cross_attention is true, which is not supported"},
-    {kGpt2Config, "quantization_config", "{}", "quantization_config is set"},
+    {kGpt2Config, "quantization_config", "{}", "quant_method is ''; known: compressed-tensors, modelopt"},
     {kGpt2Config, "eos_token_id", "-1", "eos_token_id is -1; limit is [0, 2147483647]"},
     {kGpt2Config, "eos_token_id", "[1, \"x\"]", "eos_token_id is \"x\"; must be an integer"},
     {kGpt2Config, "bos_token_id", "1.5", "bos_token_id is 1.5; must be an integer"},

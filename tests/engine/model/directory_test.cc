@@ -175,7 +175,7 @@ std::vector<BadDirectory> BadDirectories() {
        [](const TempDirectory& temp) {
          temp.Write("model.safetensors", SafetensorsBytes(Gpt2Tensors("transformer.", "F8_E4M3")));
        },
-       kInvalidArgument, "has dtype F8_E4M3; weights are loaded from F32, F16 and BF16"},
+       kInvalidArgument, "is F8_E4M3, but config.json has no quantization_config"},
       {"double weights",
        [](const TempDirectory& temp) {
          temp.Write("model.safetensors", SafetensorsBytes(Gpt2Tensors("transformer.", "F64")));

@@ -40,8 +40,18 @@ size_t PackedBytes(kernels::Precision, int64_t out_features, int64_t in_features
 
 float Load(const kernels::PackWeightParams& params, int64_t index) {
   if (params.source_dtype == kernels::DType::kF32) return static_cast<const float*>(params.source)[index];
+  if (params.source_dtype == kernels::DType::kF8E4M3) {
+    return kernels::E4M3ToFloat(static_cast<const uint8_t*>(params.source)[index]);
+  }
   const uint16_t bits = static_cast<const uint16_t*>(params.source)[index];
   return params.source_dtype == kernels::DType::kF16 ? kernels::Fp16ToFloat(bits) : kernels::Bf16ToFloat(bits);
+}
+
+float ScaleOf(const kernels::PackWeightParams& params, int64_t row, int64_t k) {
+  if (params.source_scales == nullptr) return 1.0F;
+  const int64_t block = params.source_scale_block == 0 ? 0 : k / params.source_scale_block;
+  return params
+      .source_scales[row * kernels::ScalesPerRow(params.source_scale_block, params.weight->in_features) + block];
 }
 
 KernelStatus Pack(DeviceContext* context, const kernels::PackWeightParams& params) {
@@ -56,7 +66,7 @@ KernelStatus Pack(DeviceContext* context, const kernels::PackWeightParams& param
   for (int64_t n = 0; n < params.num_rows; ++n) {
     for (int64_t k = 0; k < weight.in_features; ++k) {
       static_cast<float*>(weight.data)[(params.row_begin + n) * weight.in_features + k] =
-          Load(params, n * params.row_stride + k * params.column_stride);
+          Load(params, n * params.row_stride + k * params.column_stride) * ScaleOf(params, n, k);
     }
   }
   return KernelStatus::kOk;

@@ -22,11 +22,14 @@ void AppendTensor(const TestTensor& tensor, std::string* data) {
   int64_t size = 1;
   for (const int64_t dimension : tensor.shape) size *= dimension;
   for (int64_t i = 0; i < size; ++i) {
-    const float value = ValueOf(tensor.name, i);
+    const size_t at = static_cast<size_t>(i);
+    const float value = tensor.values.empty() ? ValueOf(tensor.name, i) : tensor.values[at % tensor.values.size()];
     if (tensor.dtype == "F32") {
       AppendBytes(value, data);
     } else if (tensor.dtype == "F16") {
       AppendBytes(kernels::FloatToFp16(value), data);
+    } else if (tensor.dtype == "F8_E4M3") {
+      AppendBytes(kernels::FloatToE4M3(value), data);
     } else if (tensor.dtype == "BF16") {
       AppendBytes(kernels::FloatToBf16(value), data);
     } else {

@@ -1,5 +1,5 @@
 // Writes safetensors bytes for tests. Values are a function of the tensor's name and the element's index, and exact in
-// FP32, FP16 and BF16, so that a test can say what any element must be without keeping it.
+// FP32, FP16 and BF16 (rounded in F8_E4M3), so that a test can say what any element must be without keeping it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace dunlin::engine {
 struct TestTensor {
   std::string name;
   std::vector<int64_t> shape;
-  std::string dtype = "F32";  // F32, F16, BF16: filled with ValueOf; anything else: zeros of its size
+  std::string dtype = "F32";       // F32, F16, BF16, F8_E4M3: filled with ValueOf; anything else: zeros of its size
+  std::vector<float> values = {};  // instead of ValueOf, repeated; empty for ValueOf
 };
 
 float ValueOf(std::string_view tensor, int64_t index);

@@ -1,0 +1,150 @@
+// The words of every FP8 format, and every refusal with its file, field and value.
+#include "engine/model/quantization.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<Quantization> Parse(const std::string& quantization_config, const std::string& hf_quant = "") {
+  const std::string text =
+      quantization_config.empty() ? "{}" : "{\"quantization_config\": " + quantization_config + "}";
+  const nlohmann::json object = nlohmann::json::parse(text);
+  JsonFields fields(object, "config.json");
+  return ParseQuantization(fields, hf_quant);
+}
+
+// A compressed-tensors config with one group of these arguments.
+std::string CompressedTensors(const std::string& weights, const std::string& inputs, const std::string& more = "") {
+  return R"({"quant_method": "compressed-tensors", "format": "float-quantized", "ignore": ["lm_head", "re:.*gate$"],)"
+         R"("config_groups": {"group_0": {"targets": ["Linear"], "weights": )" +
+         weights + R"(, "input_activations": )" + inputs + "}}" + more + "}";
+}
+constexpr const char* kTensor = R"({"num_bits": 8, "type": "float", "strategy": "tensor", "dynamic": false})";
+constexpr const char* kChannel = R"({"num_bits": 8, "type": "float", "strategy": "channel"})";
+constexpr const char* kBlock =
+    R"({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]})";
+constexpr const char* kToken = R"({"num_bits": 8, "type": "float", "strategy": "token", "dynamic": true})";
+constexpr const char* kGroup =
+    R"({"num_bits": 8, "type": "float", "strategy": "group", "group_size": 128, "dynamic": true})";
+
+struct Accepted {
+  const char* name;
+  std::string config;
+  std::string hf_quant;
+  const char* format;
+  WeightScaling weights;
+  bool static_inputs;
+  size_t num_warnings;
+};
+
+TEST(Quantization, ReadsTheWordsOfEveryFormat) {
+  const Accepted cases[] = {
+      {"tensor", CompressedTensors(kTensor, kTensor), "", "compressed-tensors", WeightScaling::kTensor, true, 0},
+      {"channel", CompressedTensors(kChannel, kToken), "", "compressed-tensors", WeightScaling::kChannel, false, 0},
+      {"block", CompressedTensors(kBlock, kGroup), "", "compressed-tensors", WeightScaling::kBlock, false, 0},
+      {"weights alone", CompressedTensors(kChannel, "null"), "", "compressed-tensors", WeightScaling::kChannel, false,
+       1},
+      {"token on blocks", CompressedTensors(kBlock, kToken), "", "compressed-tensors", WeightScaling::kBlock, false, 1},
+      {"modelopt", R"({"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["lm_head"]})", "", "ModelOpt",
+       WeightScaling::kTensor, true, 0},
+      {"modelopt file", "", R"({"quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}})", "ModelOpt",
+       WeightScaling::kTensor, true, 0},
+      {"modelopt per token", "", R"({"quantization": {"quant_algo": "FP8_PER_CHANNEL_PER_TOKEN"}})", "ModelOpt",
+       WeightScaling::kChannel, false, 0},
+      {"fbgemm", R"({"quant_method": "fbgemm_fp8", "activation_scale_ub": 900.0})", "", "fbgemm_fp8",
+       WeightScaling::kChannel, false, 0},
+      {"deepseek", R"({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]})", "", "fp8 in blocks",
+       WeightScaling::kBlock, false, 0},
+      {"autofp8", R"({"quant_method": "fp8", "activation_scheme": "static"})", "", "fp8 per tensor",
+       WeightScaling::kTensor, true, 0},
+      {"autofp8 dynamic", R"({"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": null})", "",
+       "fp8 per tensor", WeightScaling::kTensor, false, 0},
+  };
+  for (const Accepted& row : cases) {
+    const absl::StatusOr<Quantization> parsed = Parse(row.config, row.hf_quant);
+    ASSERT_TRUE(parsed.ok()) << row.name << ": " << parsed.status();
+    EXPECT_STREQ(parsed->format->name, row.format) << row.name;
+    EXPECT_EQ(parsed->weights, row.weights) << row.name;
+    EXPECT_EQ(parsed->static_inputs, row.static_inputs) << row.name;
+    EXPECT_EQ(parsed->warnings.size(), row.num_warnings) << row.name;
+  }
+  EXPECT_EQ(Parse("")->format, nullptr);
+  EXPECT_EQ(Parse(cases[8].config)->input_amax_limit, 900.0F);
+  EXPECT_EQ(Parse(cases[9].config)->block_rows, 128);
+}
+
+TEST(Quantization, IgnoredModulesAreNamesOrEndings) {
+  const absl::StatusOr<Quantization> parsed = Parse(CompressedTensors(kTensor, kTensor));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_TRUE(IsIgnored(*parsed, "lm_head"));
+  EXPECT_TRUE(IsIgnored(*parsed, "model.lm_head"));
+  EXPECT_FALSE(IsIgnored(*parsed, "model.layers.0.mlp.up_proj"));
+  EXPECT_FALSE(IsIgnored(*parsed, "other_lm_head"));
+}
+
+struct Refused {
+  std::string config;
+  const char* message;
+};
+
+TEST(Quantization, RefusesEverythingElseByFieldAndValue) {
+  const Refused cases[] = {
+      {R"({"quant_method": "gptq", "bits": 4})", "quantization_config: quant_method is 'gptq'; known: compressed-ten"},
+      {R"({"quant_method": "mxfp4"})", "quant_method is 'mxfp4'"},
+      {R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})", "quant_algo is 'NVFP4'; known: FP8"},
+      {R"({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ"})", "quant_algo is 'W4A16_AWQ'"},
+      {R"({"quant_method": "modelopt"})", "quant_algo is ''"},
+      {R"({"quant_method": "compressed-tensors", "format": "pack-quantized"})", "format is 'pack-quantized'"},
+      {R"({"quant_method": "compressed-tensors"})", "config_groups is missing"},
+      {CompressedTensors(R"({"num_bits": 4, "type": "float"})", kToken), "num_bits is 4; limit is [8, 8]"},
+      {CompressedTensors(R"({"num_bits": 8, "type": "int"})", kToken), "group_0.weights: type is 'int'; known: float"},
+      {CompressedTensors(R"({"num_bits": 8, "type": "float", "symmetric": false})", kToken), "symmetric is false"},
+      {CompressedTensors(R"({"num_bits": 8, "type": "float", "strategy": "group"})", kToken), "strategy is 'group'"},
+      {CompressedTensors(R"({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 64]})",
+                         kToken),
+       "block_structure is [128, 64]; must be [rows, 128]"},
+      {CompressedTensors(kBlock, kTensor), "block-scaled weights need dynamic inputs"},
+      {CompressedTensors(kChannel, R"({"num_bits": 8, "type": "float", "strategy": "group", "dynamic": true})"),
+       "group_size is missing"},
+      {CompressedTensors(kChannel, R"({"num_bits": 8, "type": "float", "strategy": "token", "dynamic": "local"})"),
+       "dynamic is \"local\"; must be true or false"},
+      {CompressedTensors(kTensor, kTensor, R"(, "transform_config": {"config_groups": {"R1": {}}})"),
+       "transform_config is set"},
+      {CompressedTensors(kTensor, kTensor, R"(, "sparsity_config": {"format": "sparse-24-bitmask"})"),
+       "sparsity_config is set"},
+      {R"({"quant_method": "fbgemm_fp8", "activation_scale_ub": 0})", "activation_scale_ub is 0"},
+      {R"({"quant_method": "fp8", "fmt": "e5m2"})", "fmt is 'e5m2'"},
+      {R"({"quant_method": "fp8", "activation_scheme": "maybe"})", "activation_scheme is 'maybe'"},
+      {R"({"quant_method": "fp8", "weight_block_size": [128]})", "weight_block_size is [128]"},
+      {R"({"quant_method": "fp8", "weight_block_size": [0, 128]})", "weight_block_size is 0; limit is [1, "},
+      {R"({"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "static"})",
+       "activation_scheme is 'static'"},
+      {R"({"quant_method": "fp8", "modules_to_not_convert": "lm_head"})", "modules_to_not_convert is \"lm_head\""},
+  };
+  for (const Refused& row : cases) {
+    const absl::Status status = Parse(row.config).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << row.config;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("config.json: quantization_config")) << row.config;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(row.message)) << row.config;
+  }
+  EXPECT_THAT(std::string(Parse("", R"({"quantization": {"quant_algo": "INT4_AWQ"}})").status().message()),
+              HasSubstr("hf_quant_config.json: quantization: quant_algo is 'INT4_AWQ'"));
+  EXPECT_THAT(std::string(Parse("", "[]").status().message()), HasSubstr("hf_quant_config.json"));
+}
+
+TEST(Quantization, GroupsOfDifferentStrategiesAreRefused) {
+  const std::string groups =
+      std::string(R"({"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": )") + kTensor +
+      R"(, "input_activations": )" + kToken + R"(}, "b": {"weights": )" + kChannel + R"(, "input_activations": )" +
+      kToken + "}}}";
+  EXPECT_THAT(std::string(Parse(groups).status().message()), HasSubstr("groups of different strategies"));
+}
+
+}  // namespace
+}  // namespace dunlin::engine
