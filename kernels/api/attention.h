@@ -36,6 +36,26 @@ constexpr const char* Name(AttentionBackend backend) {
 // (PyTorch's is_causal). kBottomRight: the last row sees every key (a sequence continued from a cache; FlashAttention).
 enum class CausalAlignment : uint8_t { kTopLeft, kBottomRight };
 
+// An additive bias on the scaled scores, PyTorch's floating-point attn_mask. Element (batch, head, query, key) stands
+// at data + batch * batch_stride + head * head_stride + query * query_stride + key; a stride of 0 broadcasts. -inf
+// masks.
+struct AttentionBias {
+  const void* data = nullptr;  // null: none
+  DType dtype = DType::kF32;   // kF32, kF16 or kBF16
+  int64_t batch_stride = 0;    // elements
+  int64_t head_stride = 0;
+  int64_t query_stride = 0;
+};
+
+// PyTorch's boolean attn_mask, laid out as the bias: the query sees the key where the byte is not 0. A masked key's
+// value is multiplied by 0, so that a NaN in it shows.
+struct AttentionMask {
+  const uint8_t* data = nullptr;  // null: none
+  int64_t batch_stride = 0;       // bytes
+  int64_t head_stride = 0;
+  int64_t query_stride = 0;
+};
+
 // What a call will ask of a backend; the question put to DeviceOps::supports_attention.
 struct AttentionTraits {
   DType dtype;           // of K and V (and of the rounded Q and P where the backend rounds)
@@ -45,6 +65,11 @@ struct AttentionTraits {
   int32_t window = 0;    // keys that a row sees at most, its own the last; 0 sees all. Needs causal
   float softcap = 0.0F;  // >= 0, finite; 0 is none
   bool causal = true;
+  int32_t v_head_dim = 0;  // of values and outputs; 0: head_dim
+  bool bias = false;       // the dense op's, as what follows
+  bool mask = false;       // not together with causal
+  bool alibi = false;
+  float dropout_probability = 0.0F;  // 0: this is inference
 };
 
 // One sequence of a paged call. Its last `query_len` tokens are the rows; row i stands at absolute position
@@ -92,8 +117,8 @@ struct DenseAttentionParams {
   DType dtype;        // of q, k, v, out: kF32, kF16 or kBF16
   const void* q;      // [batch, num_heads, q_len, head_dim], contiguous
   const void* k;      // [batch, num_kv_heads, kv_len, head_dim], contiguous
-  const void* v;      // as k
-  void* out;          // as q
+  const void* v;      // [batch, num_kv_heads, kv_len, v_head_dim], contiguous
+  void* out;          // [batch, num_heads, q_len, v_head_dim], contiguous
   int32_t batch;      // >= 0
   int32_t num_heads;  // a multiple of num_kv_heads
   int32_t num_kv_heads;
@@ -101,10 +126,18 @@ struct DenseAttentionParams {
   int32_t kv_len;  // >= 0; 0 gives zeros
   int32_t head_dim;
   bool causal;
-  CausalAlignment alignment;  // read only when causal
+  CausalAlignment alignment;  // where the queries stand among the keys: read by causal, window and ALiBi
   float scale;
-  void* workspace;         // 64-byte aligned
-  size_t workspace_bytes;  // >= DeviceOps::dense_attention_workspace(params); MATH's holds all of S
+  // Scores, in this order: scale, softcap, ALiBi, bias, mask.
+  int32_t v_head_dim = 0;               // 0: head_dim
+  int32_t window = 0;                   // as PagedAttentionParams
+  float softcap = 0.0F;                 // as PagedAttentionParams
+  const float* alibi_slopes = nullptr;  // [num_heads], or null; bias slope * (key - query position) (Press et al. 2021)
+  AttentionBias bias = {};
+  AttentionMask mask = {};
+  float dropout_probability = 0.0F;  // only 0 is supported
+  void* workspace;                   // 64-byte aligned
+  size_t workspace_bytes;            // >= DeviceOps::dense_attention_workspace(params); MATH's holds all of S
 };
 
 }  // namespace dunlin::kernels

@@ -14,19 +14,21 @@
 namespace dunlin::kernels {
 
 struct KvShape {
-  int32_t num_layers;    // > 0
-  int32_t num_kv_heads;  // > 0
-  int32_t head_dim;      // > 0, any; odd dims are padded to even inside a block
+  int32_t num_layers;      // > 0
+  int32_t num_kv_heads;    // > 0
+  int32_t head_dim;        // > 0, any; odd dims are padded to even inside a block
+  int32_t v_head_dim = 0;  // of a value; 0: head_dim. Set by MakeKvLayout
 };
 
 struct KvLayout {
   DType dtype;  // kF32, kF16 or kBF16
   KvShape shape;
   int32_t tokens_per_page;  // FP32 8, FP16 and BF16 16
-  size_t block_bytes;       // one K or V block: one layer, one head, one page
-  size_t head_bytes;        // K block + V block
-  size_t layer_bytes;       // num_kv_heads * head_bytes
-  size_t page_bytes;        // num_layers * layer_bytes, the same for every dtype
+  size_t key_block_bytes;   // one layer, one head, one page
+  size_t value_block_bytes;
+  size_t head_bytes;   // K block + V block
+  size_t layer_bytes;  // num_kv_heads * head_bytes
+  size_t page_bytes;   // num_layers * layer_bytes, the same for every dtype
 };
 
 constexpr int32_t TokensPerPage(DType kv_dtype) {
@@ -34,13 +36,18 @@ constexpr int32_t TokensPerPage(DType kv_dtype) {
 }
 
 constexpr KvLayout MakeKvLayout(DType kv_dtype, KvShape shape) {
-  const size_t padded_dim = (static_cast<size_t>(shape.head_dim) + 1) / 2 * 2;
   KvLayout layout{};
   layout.dtype = kv_dtype;
   layout.shape = shape;
+  if (shape.v_head_dim == 0) layout.shape.v_head_dim = shape.head_dim;
   layout.tokens_per_page = TokensPerPage(kv_dtype);
-  layout.block_bytes = padded_dim * static_cast<size_t>(layout.tokens_per_page) * SizeOf(kv_dtype);
-  layout.head_bytes = 2 * layout.block_bytes;
+  const auto block_bytes = [&layout](int32_t dim) {
+    const size_t padded_dim = (static_cast<size_t>(dim) + 1) / 2 * 2;
+    return padded_dim * static_cast<size_t>(layout.tokens_per_page) * SizeOf(layout.dtype);
+  };
+  layout.key_block_bytes = block_bytes(layout.shape.head_dim);
+  layout.value_block_bytes = block_bytes(layout.shape.v_head_dim);
+  layout.head_bytes = layout.key_block_bytes + layout.value_block_bytes;
   layout.layer_bytes = static_cast<size_t>(shape.num_kv_heads) * layout.head_bytes;
   layout.page_bytes = static_cast<size_t>(shape.num_layers) * layout.layer_bytes;
   return layout;

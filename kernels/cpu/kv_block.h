@@ -25,8 +25,8 @@ inline size_t KvBlockOffset(const KvLayout& layout, int32_t page, int32_t layer,
          static_cast<size_t>(kv_head) * layout.head_bytes;
 }
 
-// The K block of (page, layer, KV head); its V block follows at + layout.block_bytes. 64-byte aligned where the pool
-// is.
+// The K block of (page, layer, KV head); its V block follows at + layout.key_block_bytes. 64-byte aligned where the
+// pool is.
 inline std::byte* KeyBlock(void* kv_pool, const KvLayout& layout, int32_t page, int32_t layer, int32_t kv_head) {
   return static_cast<std::byte*>(kv_pool) + KvBlockOffset(layout, page, layer, kv_head);
 }
@@ -46,7 +46,7 @@ constexpr size_t KeyIndex(const KvLayout& layout, int32_t slot, int32_t dim) {
   return layout.dtype == DType::kBF16 ? (d / 2 * tokens + s) * 2 + d % 2 : d * tokens + s;
 }
 constexpr size_t ValueIndex(const KvLayout& layout, int32_t slot, int32_t dim) {
-  const size_t head_dim = static_cast<size_t>(layout.shape.head_dim);
+  const size_t head_dim = static_cast<size_t>(layout.shape.v_head_dim);
   const size_t s = static_cast<size_t>(slot);
   const size_t d = static_cast<size_t>(dim);
   return layout.dtype == DType::kBF16 ? (s / 2 * ((head_dim + 1) / 2 * 2) + d) * 2 + s % 2 : s * head_dim + d;
@@ -75,7 +75,7 @@ inline void StoreKeyPart(const KvLayout& layout, std::byte* key_block, int32_t s
 // The same for a value. The even token of a BF16 pair zeroes the odd one.
 inline void StoreValuePart(const KvLayout& layout, std::byte* value_block, int32_t slot, int32_t first, int32_t count,
                            const void* value) {
-  const int64_t head_dim = layout.shape.head_dim;
+  const int64_t head_dim = layout.shape.v_head_dim;
   if (layout.dtype != DType::kBF16) {
     const size_t element = SizeOf(layout.dtype);
     std::memcpy(value_block + static_cast<size_t>(slot * head_dim + first) * element, value,
@@ -95,7 +95,7 @@ inline void StoreValuePart(const KvLayout& layout, std::byte* value_block, int32
 // Writes one token's key and value, rounded to the page dtype. key, value: [head_dim].
 inline void StoreToken(const KvLayout& layout, std::byte* key_block, int32_t slot, const float* key,
                        const float* value) {
-  std::byte* value_block = key_block + layout.block_bytes;
+  std::byte* value_block = key_block + layout.key_block_bytes;
   if (layout.dtype == DType::kF32) {
     StoreKeyPart(layout, key_block, slot, 0, layout.shape.head_dim, key);
     StoreValuePart(layout, value_block, slot, 0, layout.shape.head_dim, value);
@@ -147,7 +147,7 @@ inline void LoadKey(const KvLayout& layout, const std::byte* key_block, int32_t 
   }
 }
 inline void LoadValue(const KvLayout& layout, const std::byte* value_block, int32_t slot, float* out) {
-  for (int32_t d = 0; d < layout.shape.head_dim; ++d) {
+  for (int32_t d = 0; d < layout.shape.v_head_dim; ++d) {
     out[d] = LoadKvElement(layout, value_block, ValueIndex(layout, slot, d));
   }
 }

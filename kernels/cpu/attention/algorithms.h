@@ -17,6 +17,7 @@ namespace dunlin::kernels::cpu {
 // What the size of a workspace depends on; bounds on a call.
 struct WorkspaceNeed {
   int32_t head_dim;
+  int32_t v_head_dim;
   int32_t num_kv_heads;
   int64_t rows;    // packed query rows of one sequence and KV head
   int32_t kv_len;  // keys of one sequence

@@ -42,9 +42,10 @@ void AttentionCall::SetScale(float softmax_scale) {
   exponent_scale = softmax_scale == 0.0F ? 1.0F : std::fabs(softmax_scale) * kLog2E;
 }
 
-void AttentionCall::SetRule(float softmax_scale, float softcap) {
+void AttentionCall::SetRule(float softmax_scale, const ScoreRule& score_rule) {
   adjusts = true;
-  rule = {.scale = std::fabs(softmax_scale), .softcap = softcap};
+  rule = score_rule;
+  rule.scale = std::fabs(softmax_scale);
   exponent_scale = kLog2E;
 }
 
@@ -57,7 +58,7 @@ KvTile MakeTile(const AttentionCall& call, const SequenceView& sequence, int32_t
   for (int32_t i = 0; i < tile_pages; ++i) {
     const int32_t page = first_page + i <= last_page ? first_page + i : first_page;
     tile.keys[i] = KeyBlock(call.kv_pool, call.layout, sequence.pages[page], call.layer, kv_head);
-    tile.values[i] = tile.keys[i] + call.layout.block_bytes;
+    tile.values[i] = tile.keys[i] + call.layout.key_block_bytes;
   }
   return tile;
 }

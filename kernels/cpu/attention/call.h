@@ -42,8 +42,13 @@ struct SequenceView {
 
 // What is done to scaled scores before the softmax, beyond the range of keys a row sees.
 struct ScoreRule {
-  float scale;    // >= 0, of the softmax
-  float softcap;  // 0: none
+  float scale = 1.0F;    // >= 0, of the softmax
+  float softcap = 0.0F;  // 0: none
+  // Dense only; null: none.
+  const float* alibi_slopes = nullptr;  // [num_heads]
+  int32_t first_position = 0;           // of query token 0 among the keys, for ALiBi
+  AttentionBias bias = {};
+  AttentionMask mask = {};
 };
 
 struct AttentionCall {
@@ -72,11 +77,12 @@ struct AttentionCall {
   int32_t dense_limit_step;
 
   int32_t head_dim() const { return layout.shape.head_dim; }
+  int32_t v_head_dim() const { return layout.shape.v_head_dim; }
   int32_t num_kv_heads() const { return layout.shape.num_kv_heads; }
   SequenceView Sequence(int32_t index) const;
   void SetScale(float softmax_scale);
-  // After SetScale: scores are adjusted by a rule.
-  void SetRule(float softmax_scale, float softcap);
+  // After SetScale: scores are adjusted by a rule; its scale is set here.
+  void SetRule(float softmax_scale, const ScoreRule& score_rule);
 };
 
 // Multiples: floats of a row of O, and bytes of a packed query row.

@@ -15,11 +15,29 @@ AttentionTraits TraitsOf(const DenseAttentionParams& params) {
   return {.dtype = params.dtype,
           .head_dim = params.head_dim,
           .num_heads = params.num_heads,
-          .num_kv_heads = params.num_kv_heads};
+          .num_kv_heads = params.num_kv_heads,
+          .window = params.window,
+          .softcap = params.softcap,
+          .causal = params.causal,
+          .v_head_dim = params.v_head_dim,
+          .bias = params.bias.data != nullptr,
+          .mask = params.mask.data != nullptr,
+          .alibi = params.alibi_slopes != nullptr,
+          .dropout_probability = params.dropout_probability};
+}
+
+bool Supported(const DeviceContext* context, const DenseAttentionParams& params) {
+  if (params.dtype == DType::kF8E4M3 || params.bias.dtype == DType::kF8E4M3) return false;
+  return SupportsAttention(context, params.backend, TraitsOf(params), nullptr);
+}
+
+int32_t ValueDim(const DenseAttentionParams& params) {
+  return params.v_head_dim == 0 ? params.head_dim : params.v_head_dim;
 }
 
 WorkspaceNeed NeedOf(const DeviceContext* context, const DenseAttentionParams& params) {
   return {.head_dim = params.head_dim,
+          .v_head_dim = ValueDim(params),
           .num_kv_heads = params.num_kv_heads,
           .rows = int64_t{params.q_len} * (params.num_heads / params.num_kv_heads),
           .kv_len = params.kv_len,
@@ -41,8 +59,10 @@ size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNee
 // The packed K and V of the call.
 struct DensePages {
   DensePages(Arena* arena, const DenseAttentionParams& params)
-      : layout(MakeKvLayout(params.dtype,
-                            {.num_layers = 1, .num_kv_heads = params.num_kv_heads, .head_dim = params.head_dim})),
+      : layout(MakeKvLayout(params.dtype, {.num_layers = 1,
+                                           .num_kv_heads = params.num_kv_heads,
+                                           .head_dim = params.head_dim,
+                                           .v_head_dim = params.v_head_dim})),
         per_sequence(static_cast<int32_t>(CeilDiv(params.kv_len, layout.tokens_per_page))),
         table(arena->Take<int32_t>(int64_t{params.batch} * per_sequence)),
         pool(arena->Take<std::byte>(int64_t{params.batch} * per_sequence * static_cast<int64_t>(layout.page_bytes))) {}
@@ -60,13 +80,14 @@ void PackPage(const DenseAttentionParams& params, const DensePages& pages, int64
   const auto first = static_cast<int32_t>(page % pages.per_sequence) * layout.tokens_per_page;
   const int32_t tokens = std::min(layout.tokens_per_page, params.kv_len - first);
   const int64_t first_row = (sequence * params.num_kv_heads + kv_head) * params.kv_len + first;
-  const size_t row_bytes = static_cast<size_t>(params.head_dim) * SizeOf(params.dtype);
-  const auto* keys = static_cast<const std::byte*>(params.k) + static_cast<size_t>(first_row) * row_bytes;
-  const auto* values = static_cast<const std::byte*>(params.v) + static_cast<size_t>(first_row) * row_bytes;
+  const size_t key_bytes = static_cast<size_t>(params.head_dim) * SizeOf(params.dtype);
+  const size_t value_bytes = static_cast<size_t>(layout.shape.v_head_dim) * SizeOf(params.dtype);
+  const auto* keys = static_cast<const std::byte*>(params.k) + static_cast<size_t>(first_row) * key_bytes;
+  const auto* values = static_cast<const std::byte*>(params.v) + static_cast<size_t>(first_row) * value_bytes;
   std::byte* key_block = KeyBlock(pages.pool, layout, static_cast<int32_t>(page), 0, kv_head);
-  for (int32_t t = 0; t < tokens; ++t, keys += row_bytes, values += row_bytes) {
+  for (int32_t t = 0; t < tokens; ++t, keys += key_bytes, values += value_bytes) {
     StoreKeyPart(layout, key_block, t, 0, params.head_dim, keys);
-    StoreValuePart(layout, key_block + layout.block_bytes, t, 0, params.head_dim, values);
+    StoreValuePart(layout, key_block + layout.key_block_bytes, t, 0, layout.shape.v_head_dim, values);
   }
 }
 
@@ -79,7 +100,6 @@ void Pack(DeviceContext* context, const DenseAttentionParams& params, const Dens
 }
 
 AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages) {
-  const int64_t head_stride = int64_t{params.q_len} * params.head_dim;
   AttentionCall call{};
   call.ops = &SelectTileOps(*context, params.dtype);
   call.layout = pages.layout;
@@ -87,14 +107,24 @@ AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams&
   call.num_heads = params.num_heads;
   call.group = params.num_heads / params.num_kv_heads;
   call.SetScale(params.scale);
+  const int32_t first_position = params.alignment == CausalAlignment::kTopLeft ? 0 : params.kv_len - params.q_len;
+  if (params.softcap > 0.0F || params.alibi_slopes != nullptr || params.bias.data != nullptr ||
+      params.mask.data != nullptr) {
+    call.SetRule(params.scale, {.softcap = params.softcap,
+                                .alibi_slopes = params.alibi_slopes,
+                                .first_position = first_position,
+                                .bias = params.bias,
+                                .mask = params.mask});
+  }
+  call.window = params.window;
   call.query = {.data = static_cast<const std::byte*>(params.q),
                 .dtype = params.dtype,
                 .token_stride = params.head_dim,
-                .head_stride = head_stride};
+                .head_stride = int64_t{params.q_len} * params.head_dim};
   call.out = {.data = static_cast<std::byte*>(params.out),
               .dtype = params.dtype,
-              .token_stride = params.head_dim,
-              .head_stride = head_stride};
+              .token_stride = ValueDim(params),
+              .head_stride = int64_t{params.q_len} * ValueDim(params)};
   call.num_sequences = params.batch;
   call.page_table = pages.table;
   call.page_table_stride = pages.per_sequence;
@@ -104,7 +134,7 @@ AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams&
     call.dense_first_limit = params.kv_len;
   } else {
     call.dense_limit_step = 1;
-    call.dense_first_limit = params.alignment == CausalAlignment::kTopLeft ? 1 : params.kv_len - params.q_len + 1;
+    call.dense_first_limit = first_position + 1;
   }
   return call;
 }
@@ -112,14 +142,14 @@ AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams&
 }  // namespace
 
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params) {
-  if (!SupportsAttention(context, params.backend, TraitsOf(params), nullptr)) return 0;
+  if (!Supported(context, params)) return 0;
   Arena arena(nullptr);
   DensePages(&arena, params);
   return arena.used() + AlgorithmWorkspace(params, NeedOf(context, params));
 }
 
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params) {
-  if (!SupportsAttention(context, params.backend, TraitsOf(params), nullptr)) return KernelStatus::kUnsupported;
+  if (!Supported(context, params)) return KernelStatus::kUnsupported;
   if (params.batch < 0 || params.q_len < 0 || params.kv_len < 0) return KernelStatus::kInvalidArgument;
   if (params.batch == 0 || params.q_len == 0) return KernelStatus::kOk;
   if (params.workspace_bytes < DenseAttentionWorkspace(context, params)) return KernelStatus::kOutOfMemory;

@@ -20,10 +20,10 @@ constexpr int kChunkKeys = 256;
 // Summaries of up to `rows` rows: of one chunk, or of all chunks so far.
 struct Summary {
   Summary() = default;
-  Summary(Arena* arena, int64_t rows, int32_t head_dim)
+  Summary(Arena* arena, int64_t rows, int32_t v_head_dim)
       : row_max(arena->Take<float>(rows)),
         row_sum(arena->Take<float>(rows)),
-        o(arena->Take<float>(rows * PaddedDim(head_dim))) {}
+        o(arena->Take<float>(rows * PaddedDim(v_head_dim))) {}
 
   float* row_max;
   float* row_sum;
@@ -32,7 +32,7 @@ struct Summary {
 
 // One worker's buffers. At head_dim 128: 24 + 48 + 48 + 2 x 24 KB.
 struct EfficientScratch {
-  EfficientScratch(Arena arena, int32_t head_dim)
+  EfficientScratch(Arena arena, int32_t head_dim, int32_t v_head_dim)
       : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kMaxRows * kChunkKeys)),
         p(arena.Take<float>(kMaxRows * kChunkKeys)),
@@ -40,8 +40,8 @@ struct EfficientScratch {
         valid(arena.Take<int32_t>(kMaxRows)),
         tile_begin(arena.Take<int32_t>(kMaxRows)),
         tile_valid(arena.Take<int32_t>(kMaxRows)),
-        chunk(&arena, kMaxRows, head_dim),
-        total(&arena, kMaxRows, head_dim),
+        chunk(&arena, kMaxRows, v_head_dim),
+        total(&arena, kMaxRows, v_head_dim),
         bytes(arena.used()) {}
 
   std::byte* q;
@@ -59,7 +59,7 @@ struct EfficientScratch {
 // Reduces the chunk that starts at key `first` for the rows that see a key of it; returns those.
 TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int32_t first,
                      const EfficientScratch& scratch, const Summary& out) {
-  const int64_t o_stride = PaddedDim(call.head_dim());
+  const int64_t o_stride = PaddedDim(call.v_head_dim());
   const int64_t q_stride = QueryRowBytes(call.head_dim());
   const int32_t end = std::min(first + kChunkKeys, block.max_limit);
   const TileRows chunk_rows = RowsOfTile(block, first, kChunkKeys, scratch.begin, scratch.valid);
@@ -100,7 +100,7 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                       .valid = scratch.tile_valid + tile_rows.from,
                       .begin = tile_rows.cut ? scratch.tile_begin + tile_rows.from : nullptr,
                       .alpha = nullptr,
-                      .head_dim = call.head_dim(),
+                      .head_dim = call.v_head_dim(),
                       .tile = &tile,
                       .o = out.o + tile_rows.from * o_stride,
                       .o_stride = o_stride});
@@ -112,11 +112,11 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
 void ClearTotal(const AttentionCall& call, int rows, const Summary& total) {
   std::fill_n(total.row_max, rows, -std::numeric_limits<float>::infinity());
   std::fill_n(total.row_sum, rows, 0.0F);
-  std::fill_n(total.o, rows * PaddedDim(call.head_dim()), 0.0F);
+  std::fill_n(total.o, rows * PaddedDim(call.v_head_dim()), 0.0F);
 }
 
 void MergeChunk(const AttentionCall& call, const TileRows& rows, const Summary& chunk, const Summary& total) {
-  const int64_t o_stride = PaddedDim(call.head_dim());
+  const int64_t o_stride = PaddedDim(call.v_head_dim());
   const int from = rows.from;
   call.ops->merge({.rows = rows.count(),
                    .o_stride = o_stride,
@@ -132,7 +132,7 @@ void MergeChunk(const AttentionCall& call, const TileRows& rows, const Summary& 
 void StoreTotal(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block,
                 const Summary& total) {
   for (int r = 0; r < block.rows; ++r) {
-    StoreOutputRow(call, sequence, block, r, total.o + r * PaddedDim(call.head_dim()), total.row_sum[r]);
+    StoreOutputRow(call, sequence, block, r, total.o + r * PaddedDim(call.v_head_dim()), total.row_sum[r]);
   }
 }
 
@@ -154,26 +154,26 @@ struct EfficientMemory {
   EfficientMemory(void* workspace, const WorkspaceNeed& need) {
     Arena arena(workspace);
     items = arena.Take<ScheduleItem>(kMaxScheduleItems);
-    const EfficientScratch measured(Arena(nullptr), need.head_dim);
+    const EfficientScratch measured(Arena(nullptr), need.head_dim, need.v_head_dim);
     worker_bytes = measured.bytes;
     workers = arena.Take<std::byte>(static_cast<int64_t>(worker_bytes) * need.num_threads);
     slot_rows = std::min<int64_t>(kMaxRows, need.rows);
     num_slots = std::max(CeilDiv(need.kv_len, kChunkKeys) * need.num_kv_heads, int64_t{8} * need.num_threads);
-    slot_bytes = SlotBytes(need.head_dim);
+    slot_bytes = SlotBytes(need.v_head_dim);
     slots = arena.Take<std::byte>(static_cast<int64_t>(slot_bytes) * num_slots);
     bytes = arena.used();
   }
 
   EfficientScratch Worker(const AttentionCall& call, int worker) const {
-    return {Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim()};
+    return {Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(), call.v_head_dim()};
   }
   Summary Slot(const AttentionCall& call, int64_t slot) const {
     Arena arena(slots + slot_bytes * static_cast<size_t>(slot));
-    return {&arena, slot_rows, call.head_dim()};
+    return {&arena, slot_rows, call.v_head_dim()};
   }
-  size_t SlotBytes(int32_t head_dim) const {
+  size_t SlotBytes(int32_t v_head_dim) const {
     Arena arena(nullptr);
-    Summary(&arena, slot_rows, head_dim);
+    Summary(&arena, slot_rows, v_head_dim);
     return arena.used();
   }
 

@@ -16,11 +16,11 @@ namespace {
 
 // One worker's buffers, over a piece of the workspace. At head_dim 128: 24 + 12 + 12 + 24 + 3 KB.
 struct FlashScratch {
-  FlashScratch(Arena arena, int32_t head_dim)
+  FlashScratch(Arena arena, int32_t head_dim, int32_t v_head_dim)
       : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kMaxRows * kTileKeys)),
         p(arena.Take<float>(kMaxRows * kTileKeys)),
-        o(arena.Take<float>(kMaxRows * PaddedDim(head_dim))),
+        o(arena.Take<float>(kMaxRows * PaddedDim(v_head_dim))),
         row_max(arena.Take<float>(kMaxRows)),
         lane_sum(arena.Take<float>(kMaxRows * kLanes)),
         alpha(arena.Take<float>(kMaxRows)),
@@ -42,7 +42,7 @@ struct FlashScratch {
 
 void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& tile, int32_t first,
              const FlashScratch& scratch) {
-  const int64_t o_stride = PaddedDim(call.head_dim());
+  const int64_t o_stride = PaddedDim(call.v_head_dim());
   const int64_t q_stride = QueryRowBytes(call.head_dim());
   // Rows that end before this tile, or whose window starts after it, skip it.
   const TileRows tile_rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
@@ -74,7 +74,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                     .valid = scratch.valid + from,
                     .begin = tile_rows.cut ? scratch.begin + from : nullptr,
                     .alpha = scratch.alpha + from,
-                    .head_dim = call.head_dim(),
+                    .head_dim = call.v_head_dim(),
                     .tile = &tile,
                     .o = scratch.o + from * o_stride,
                     .o_stride = o_stride});
@@ -82,7 +82,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
 
 void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_head, const FlashScratch& scratch) {
   const SequenceView sequence = call.Sequence(item.sequence);
-  const int64_t o_stride = PaddedDim(call.head_dim());
+  const int64_t o_stride = PaddedDim(call.v_head_dim());
   QueryBlock block;
   LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
   std::fill_n(scratch.row_max, block.rows, -std::numeric_limits<float>::infinity());
@@ -103,7 +103,7 @@ void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_he
 size_t FlashWorkspace(const WorkspaceNeed& need) {
   Arena arena(nullptr);
   arena.Take<ScheduleItem>(kMaxScheduleItems);
-  const size_t worker = FlashScratch(Arena(nullptr), need.head_dim).bytes;
+  const size_t worker = FlashScratch(Arena(nullptr), need.head_dim, need.v_head_dim).bytes;
   return arena.used() + worker * static_cast<size_t>(need.num_threads);
 }
 
@@ -111,11 +111,12 @@ void RunFlash(DeviceContext* context, const AttentionCall& call, void* workspace
   Arena arena(workspace);
   auto* items = arena.Take<ScheduleItem>(kMaxScheduleItems);
   std::byte* workers = static_cast<std::byte*>(workspace) + arena.used();
-  const size_t worker_bytes = FlashScratch(Arena(nullptr), call.head_dim()).bytes;
+  const size_t worker_bytes = FlashScratch(Arena(nullptr), call.head_dim(), call.v_head_dim()).bytes;
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, items)) {
     context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
-      const FlashScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim());
+      const FlashScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(),
+                                 call.v_head_dim());
       RunBlock(call, items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()), scratch);
     });
   }

@@ -20,9 +20,9 @@ int64_t ScoreStride(int32_t kv_len) {
 }
 
 struct MathScratch {
-  MathScratch(Arena arena, int32_t head_dim, int64_t s_floats)
+  MathScratch(Arena arena, int32_t head_dim, int32_t v_head_dim, int64_t s_floats)
       : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
-        o(arena.Take<float>(kMaxRows * PaddedDim(head_dim))),
+        o(arena.Take<float>(kMaxRows * PaddedDim(v_head_dim))),
         begin(arena.Take<int32_t>(kMaxRows)),
         valid(arena.Take<int32_t>(kMaxRows)),
         s(arena.Take<float>(s_floats)),
@@ -66,7 +66,7 @@ void SoftmaxRows(const AttentionCall& call, const QueryBlock& block, float* s, i
 
 void ValueRows(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, const float* p,
                int64_t p_stride, const MathScratch& scratch) {
-  const int64_t o_stride = PaddedDim(call.head_dim());
+  const int64_t o_stride = PaddedDim(call.v_head_dim());
   std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
   for (int32_t first = FirstTile(block, kTileKeys); first < block.max_limit; first += kTileKeys) {
     const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
@@ -79,7 +79,7 @@ void ValueRows(const AttentionCall& call, const SequenceView& sequence, const Qu
                           .valid = scratch.valid + from,
                           .begin = rows.cut ? scratch.begin + from : nullptr,
                           .alpha = nullptr,
-                          .head_dim = call.head_dim(),
+                          .head_dim = call.v_head_dim(),
                           .tile = &tile,
                           .o = scratch.o + from * o_stride,
                           .o_stride = o_stride});
@@ -97,11 +97,12 @@ void ForEachBlock(DeviceContext* context, const AttentionCall& call, int block_r
   Arena arena(workspace);
   auto* items = arena.Take<ScheduleItem>(kMaxScheduleItems);
   std::byte* workers = workspace + arena.used();
-  const size_t worker_bytes = MathScratch(Arena(nullptr), call.head_dim(), s_floats).bytes;
+  const size_t worker_bytes = MathScratch(Arena(nullptr), call.head_dim(), call.v_head_dim(), s_floats).bytes;
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, block_rows, kMaxScheduleItems, &cursor, items)) {
     context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
-      const MathScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(), s_floats);
+      const MathScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(),
+                                call.v_head_dim(), s_floats);
       body(items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()), scratch);
     });
   }
@@ -110,7 +111,7 @@ void ForEachBlock(DeviceContext* context, const AttentionCall& call, int block_r
 size_t BlocksWorkspace(const WorkspaceNeed& need, int64_t s_floats) {
   Arena arena(nullptr);
   arena.Take<ScheduleItem>(kMaxScheduleItems);
-  const size_t worker = MathScratch(Arena(nullptr), need.head_dim, s_floats).bytes;
+  const size_t worker = MathScratch(Arena(nullptr), need.head_dim, need.v_head_dim, s_floats).bytes;
   return arena.used() + worker * static_cast<size_t>(need.num_threads);
 }
 

@@ -23,6 +23,7 @@ size_t Workspace(AttentionBackend backend, const WorkspaceNeed& need) {
 WorkspaceNeed NeedOf(const DeviceContext* context, const PagedAttentionPlan& plan) {
   const int32_t group = plan.traits.num_heads / plan.traits.num_kv_heads;
   return {.head_dim = plan.traits.head_dim,
+          .v_head_dim = plan.traits.head_dim,
           .num_kv_heads = plan.traits.num_kv_heads,
           .rows = int64_t{plan.max_query_tokens} * group,
           .kv_len = plan.max_kv_tokens,
@@ -31,6 +32,7 @@ WorkspaceNeed NeedOf(const DeviceContext* context, const PagedAttentionPlan& pla
 
 bool Valid(const PagedAttentionParams& params) {
   if (params.num_sequences < 0 || params.layer < 0 || params.layer >= params.layout.shape.num_layers) return false;
+  if (params.layout.shape.v_head_dim != params.layout.shape.head_dim) return false;
   if (params.query_stride < int64_t{params.num_heads} * params.layout.shape.head_dim) return false;
   for (int32_t i = 0; i < params.num_sequences; ++i) {
     const SequenceSpan& span = params.sequences[i];
@@ -76,7 +78,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   call.num_heads = params.num_heads;
   call.group = params.num_heads / shape.num_kv_heads;
   call.SetScale(params.scale);
-  if (params.softcap > 0.0F) call.SetRule(params.scale, params.softcap);
+  if (params.softcap > 0.0F) call.SetRule(params.scale, {.softcap = params.softcap});
   call.window = params.window;
   call.causal = params.causal;
   call.query = {.data = reinterpret_cast<const std::byte*>(params.query),

@@ -13,10 +13,37 @@ int64_t RowOffset(const AttentionCall& call, const QueryBlock& block, const RowT
   return row / call.group * tensor.token_stride + head * tensor.head_stride;
 }
 
+// The call's rule on the scores of block row r for the keys from `first` on.
+void AdjustRow(const AttentionCall& call, const QueryBlock& block, int r, int32_t first, int32_t count, float* s) {
+  const ScoreRule& rule = call.rule;
+  const int64_t token = (block.first_row + r) / call.group;
+  const int64_t head = block.kv_head * int64_t{call.group} + (block.first_row + r) % call.group;
+  AdjustRowArgs args{.s = s,
+                     .count = count,
+                     .scale = rule.scale,
+                     .softcap = rule.softcap,
+                     .slope = rule.alibi_slopes == nullptr ? 0.0F : rule.alibi_slopes[head],
+                     .distance = first - (rule.first_position + static_cast<int32_t>(token)),
+                     .bias = nullptr,
+                     .bias_dtype = rule.bias.dtype,
+                     .mask = nullptr};
+  if (rule.bias.data != nullptr) {
+    const int64_t element =
+        block.sequence * rule.bias.batch_stride + head * rule.bias.head_stride + token * rule.bias.query_stride + first;
+    args.bias = static_cast<const std::byte*>(rule.bias.data) + element * static_cast<int64_t>(SizeOf(rule.bias.dtype));
+  }
+  if (rule.mask.data != nullptr) {
+    args.mask = rule.mask.data + block.sequence * rule.mask.batch_stride + head * rule.mask.head_stride +
+                token * rule.mask.query_stride + first;
+  }
+  call.ops->adjust_row(args);
+}
+
 }  // namespace
 
 void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int64_t first_row,
                     int rows, std::byte* packed_q, QueryBlock* block) {
+  block->sequence = sequence.index;
   block->kv_head = kv_head;
   block->first_row = first_row;
   block->rows = rows;
@@ -52,21 +79,11 @@ TileRows RowsOfTile(const QueryBlock& block, int32_t first, int32_t width, int32
   return rows;
 }
 
-void AdjustScores(const AttentionCall& call, const QueryBlock& /*block*/, int32_t /*first*/, const TileRows& rows,
+void AdjustScores(const AttentionCall& call, const QueryBlock& block, int32_t first, const TileRows& rows,
                   const int32_t* begin, const int32_t* valid, float* s, int64_t s_stride) {
   if (!call.adjusts && !rows.cut) return;
   for (int r = 0; r < rows.count(); ++r, s += s_stride) {
-    if (call.adjusts) {
-      call.ops->adjust_row({.s = s,
-                            .count = valid[r],
-                            .scale = call.rule.scale,
-                            .softcap = call.rule.softcap,
-                            .slope = 0.0F,
-                            .distance = 0,
-                            .bias = nullptr,
-                            .bias_dtype = DType::kF32,
-                            .mask = nullptr});
-    }
+    if (call.adjusts) AdjustRow(call, block, rows.from + r, first, valid[r], s);
     std::fill_n(s, begin[r], -std::numeric_limits<float>::infinity());
   }
 }
@@ -76,7 +93,7 @@ void StoreOutputRow(const AttentionCall& call, const SequenceView& sequence, con
   const int64_t start = sequence.out_offset + RowOffset(call, block, call.out, r);
   call.ops->store_output({.o = o,
                           .sum = sum,
-                          .head_dim = call.head_dim(),
+                          .head_dim = call.v_head_dim(),
                           .out_dtype = call.out.dtype,
                           .out = call.out.data + start * static_cast<int64_t>(SizeOf(call.out.dtype))});
 }

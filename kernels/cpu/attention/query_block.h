@@ -13,6 +13,7 @@
 namespace dunlin::kernels::cpu {
 
 struct QueryBlock {
+  int32_t sequence;  // of the call
   int32_t kv_head;
   int64_t first_row;         // packed row of the sequence
   int rows;                  // 1..kMaxRows

@@ -30,6 +30,7 @@ void Rotate(const float* cos_sin, int32_t rotary_dim, float* row) {
 bool Valid(const RotateAndStoreKvParams& params) {
   const KvShape& shape = params.layout.shape;
   if (params.num_tokens < 0 || shape.num_kv_heads < 1 || params.num_heads % shape.num_kv_heads != 0) return false;
+  if (shape.v_head_dim != shape.head_dim) return false;
   if (params.layer < 0 || params.layer >= shape.num_layers) return false;
   if (params.cos_sin != nullptr &&
       (params.rotary_dim < 0 || params.rotary_dim > shape.head_dim || params.rotary_dim % 2 != 0)) {
@@ -82,7 +83,7 @@ void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& pa
   std::byte* key_block = KeyBlock(params.kv_pool, params.layout, params.token_page[token], params.layer, kv_head);
   const int32_t slot = params.token_slot[token];
   StoreRounded(kernels, params.layout, key_block, slot, key, StoreKeyPart);
-  StoreRounded(kernels, params.layout, key_block + params.layout.block_bytes, slot, value, StoreValuePart);
+  StoreRounded(kernels, params.layout, key_block + params.layout.key_block_bytes, slot, value, StoreValuePart);
 }
 
 }  // namespace

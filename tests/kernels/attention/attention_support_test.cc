@@ -40,9 +40,9 @@ TEST(AttentionSupportTest, OnlyFlashLimitsTheHeadDim) {
 TEST(AttentionSupportTest, EveryUnmetConditionIsNamed) {
   EXPECT_THAT(Reasons(AttentionBackend::kFlash, {DType::kF8E4M3, 512, 7, 3}),
               ElementsAre("flash on cpu supports the KV dtypes fp32, fp16 and bf16; the KV dtype is fp8_e4m3",
-                          "flash on cpu supports head_dim up to 256; head_dim is 512",
                           "flash on cpu needs num_heads to be a multiple of num_kv_heads; num_heads is 7, "
-                          "num_kv_heads is 3"));
+                          "num_kv_heads is 3",
+                          "flash on cpu supports head_dim up to 256; head_dim is 512"));
   EXPECT_THAT(Reasons(AttentionBackend::kMath, {DType::kF32, 0, 0, 0}),
               ElementsAre("math on cpu needs a head_dim of at least 1; head_dim is 0",
                           "math on cpu needs at least one query head and one KV head; num_heads is 0, "
@@ -65,6 +65,48 @@ TEST(AttentionSupportTest, AWindowNeedsACausalMask) {
                 ElementsAre(name + "needs a window of at least 0 keys (0 is none); window is -1",
                             name + "needs a finite softcap of at least 0 (0 is none); softcap is -2.000000"));
   }
+}
+
+// Every feature of the dense op against every backend: what it says is what the table says.
+TEST(AttentionSupportTest, EveryFeatureIsTakenOrRefusedByName) {
+  struct Feature {
+    void (*set)(AttentionTraits*);
+    const char* math;
+    const char* flash;
+    const char* efficient;
+  };
+  constexpr const char* kBias = "does not support a bias (a non-null floating-point attn_mask); math and efficient do";
+  constexpr const char* kMask = "does not support a mask (a non-null boolean attn_mask); math and efficient do";
+  constexpr const char* kBoth = "does not support an explicit mask together with causal; set one of them";
+  constexpr const char* kDropout =
+      "does not support dropout, which is for training; dropout_probability is 0.100000, it must be 0";
+  constexpr const char* kDim = "supports v_head_dim up to 256; v_head_dim is 300";
+  const Feature features[] = {
+      {[](AttentionTraits* t) { t->v_head_dim = 96; }, nullptr, nullptr, nullptr},
+      {[](AttentionTraits* t) { t->v_head_dim = 300; }, nullptr, kDim, nullptr},
+      {[](AttentionTraits* t) { t->alibi = true; }, nullptr, nullptr, nullptr},
+      {[](AttentionTraits* t) { t->softcap = 30.0F; }, nullptr, nullptr, nullptr},
+      {[](AttentionTraits* t) { t->window = 128; }, nullptr, nullptr, nullptr},
+      {[](AttentionTraits* t) { t->causal = false; }, nullptr, nullptr, nullptr},
+      {[](AttentionTraits* t) { t->bias = true; }, nullptr, kBias, nullptr},
+      {[](AttentionTraits* t) { t->mask = true, t->causal = false; }, nullptr, kMask, nullptr},
+      {[](AttentionTraits* t) { t->dropout_probability = 0.1F; }, kDropout, kDropout, kDropout},
+  };
+  for (const Feature& feature : features) {
+    AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 64, .num_heads = 8, .num_kv_heads = 2};
+    feature.set(&traits);
+    const char* expected[] = {feature.math, feature.flash, feature.efficient};
+    for (const AttentionBackend backend : kBackends) {
+      std::vector<std::string> sentences;
+      const char* reason = expected[static_cast<int>(backend)];
+      if (reason != nullptr) sentences.push_back(std::string(Name(backend)) + " on cpu " + reason);
+      EXPECT_EQ(Reasons(backend, traits), sentences);
+    }
+  }
+  AttentionTraits both{.dtype = DType::kBF16, .head_dim = 64, .num_heads = 8, .num_kv_heads = 2};
+  both.mask = true;
+  EXPECT_THAT(Reasons(AttentionBackend::kMath, both), ElementsAre(std::string("math on cpu ") + kBoth));
+  EXPECT_THAT(Reasons(AttentionBackend::kEfficient, both), ElementsAre(std::string("efficient on cpu ") + kBoth));
 }
 
 TEST(AttentionSupportTest, LaunchesReturnWhatIsWrong) {

@@ -37,7 +37,7 @@ class KvBlockTest : public ::testing::TestWithParam<std::tuple<DType, int32_t>> 
 
 TEST_P(KvBlockTest, TokensComeBackRounded) {
   std::byte* keys = cpu::KeyBlock(pool_.data(), layout_, 2, 1, 2);
-  std::byte* values = keys + layout_.block_bytes;
+  std::byte* values = keys + layout_.key_block_bytes;
   for (int32_t slot = 0; slot < layout_.tokens_per_page; ++slot) {
     cpu::StoreToken(layout_, keys, slot, Token(Kind::kKey, slot).data(), Token(Kind::kValue, slot).data());
   }
@@ -54,7 +54,7 @@ TEST_P(KvBlockTest, TokensComeBackRounded) {
 
 TEST_P(KvBlockTest, OneTokenTouchesItsSlotAndTheOddPartnerOnly) {
   std::byte* keys = cpu::KeyBlock(pool_.data(), layout_, 1, 0, 1);
-  std::byte* values = keys + layout_.block_bytes;
+  std::byte* values = keys + layout_.key_block_bytes;
   constexpr int32_t kSlot = 4;
   cpu::StoreToken(layout_, keys, kSlot, Token(Kind::kKey, kSlot).data(), Token(Kind::kValue, kSlot).data());
   std::vector<float> row(static_cast<size_t>(layout_.shape.head_dim));
@@ -88,7 +88,7 @@ TEST(KvBlockOrderTest, PaddingOfOddHeadDimsIsZero) {
     const KvLayout layout = MakeKvLayout(DType::kBF16, {1, 1, head_dim});
     PoisonedMemory pool(layout.page_bytes);
     std::byte* keys = cpu::KeyBlock(pool.data(), layout, 0, 0, 0);
-    std::byte* values = keys + layout.block_bytes;
+    std::byte* values = keys + layout.key_block_bytes;
     const std::vector<float> token(static_cast<size_t>(head_dim), 1.0F);
     cpu::StoreToken(layout, keys, 5, token.data(), token.data());
     EXPECT_EQ(cpu::LoadKvElement(layout, keys, cpu::KeyIndex(layout, 5, head_dim)), 0.0F);

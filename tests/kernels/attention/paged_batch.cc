@@ -108,7 +108,7 @@ void PagedBatch::FillUnusedSlots(float value) {
         for (int32_t d = 0; d < shape_.head_dim; ++d) {
           const int32_t s = slot % layout_.tokens_per_page;
           cpu::StoreKvElement(layout_, block, cpu::KeyIndex(layout_, s, d), value);
-          cpu::StoreKvElement(layout_, block + layout_.block_bytes, cpu::ValueIndex(layout_, s, d), value);
+          cpu::StoreKvElement(layout_, block + layout_.key_block_bytes, cpu::ValueIndex(layout_, s, d), value);
         }
       }
     }

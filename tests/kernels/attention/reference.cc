@@ -20,8 +20,11 @@ std::vector<Real> SoftmaxOfScores(const ReferenceRow& row) {
     }
     Real score = dot * static_cast<Real>(row.scale);
     if (row.softcap > 0.0F) score = std::tanh(score / static_cast<Real>(row.softcap)) * static_cast<Real>(row.softcap);
+    score += static_cast<Real>(row.slope) * static_cast<Real>(j - row.position);
+    if (row.bias != nullptr) score += static_cast<Real>(row.bias[j]);
+    if (row.mask != nullptr && row.mask[j] == 0) score = -INFINITY;
     p[static_cast<size_t>(j)] = score;
-    max = std::max(max, p[static_cast<size_t>(j)]);
+    max = std::max(max, score);
   }
   Real sum = 0;
   for (Real& x : p) sum += x = x == -INFINITY ? Real{0} : std::exp(x - max);
@@ -32,11 +35,12 @@ std::vector<Real> SoftmaxOfScores(const ReferenceRow& row) {
 
 template <typename Real>
 std::vector<Real> Weighted(const ReferenceRow& row, const std::vector<Real>& p) {
-  std::vector<Real> out(static_cast<size_t>(row.head_dim), Real{0});
+  std::vector<Real> out(static_cast<size_t>(row.value_dim()), Real{0});
   for (int32_t j = row.begin; j < row.limit; ++j) {
-    for (int32_t d = 0; d < row.head_dim; ++d) {
+    if (p[static_cast<size_t>(j)] == 0) continue;
+    for (int32_t d = 0; d < row.value_dim(); ++d) {
       out[static_cast<size_t>(d)] +=
-          p[static_cast<size_t>(j)] * static_cast<Real>(row.values[int64_t{j} * row.head_dim + d]);
+          p[static_cast<size_t>(j)] * static_cast<Real>(row.values[int64_t{j} * row.value_dim() + d]);
     }
   }
   return out;

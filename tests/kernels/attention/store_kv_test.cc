@@ -98,7 +98,7 @@ TEST_P(StoreKvTest, RotatesAndStoresEveryToken) {
         for (int32_t d = 0; d < store_.head_dim; ++d) {
           EXPECT_NEAR(stored[static_cast<size_t>(d)], Rotated(t, kHeads + head, d), tolerance) << variant;
         }
-        cpu::LoadValue(layout_, block + layout_.block_bytes, slot_[static_cast<size_t>(t)], stored.data());
+        cpu::LoadValue(layout_, block + layout_.key_block_bytes, slot_[static_cast<size_t>(t)], stored.data());
         for (int32_t d = 0; d < store_.head_dim; ++d) {
           EXPECT_EQ(stored[static_cast<size_t>(d)],
                     RoundTo(store_.dtype, static_cast<float>(Rotated(t, kHeads + kKvHeads + head, d))));
@@ -130,7 +130,7 @@ TEST_P(StoreKvTest, KeepsThePartnerWrittenBefore) {
   std::vector<float> row(before.size());
   cpu::LoadKey(layout_, block, kFirstPosition - 1, row.data());
   EXPECT_EQ(row, before);
-  cpu::LoadValue(layout_, block + layout_.block_bytes, kFirstPosition - 1, row.data());
+  cpu::LoadValue(layout_, block + layout_.key_block_bytes, kFirstPosition - 1, row.data());
   EXPECT_EQ(row, before);
 }
 
