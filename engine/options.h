@@ -5,10 +5,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/fp8_recipe.h"
 #include "kernels/api/attention.h"
 #include "kernels/api/dtype.h"
 
 namespace dunlin::engine {
+
+// Fused: an operation does all it can in one pass over its rows. Eager: each step of a module is an operation of its
+// own, the oracle and the baseline of the fused ones; slower, the same bits on the CPU.
+enum class ExecutionMode : uint8_t { kFused, kEager };
 
 struct EngineOptions {
   // Scheduler. A step computes at most max_tokens_per_step tokens over all sub-batches.
@@ -22,6 +27,11 @@ struct EngineOptions {
   size_t kv_memory_bytes = size_t{64} << 20;
 
   int32_t max_context_tokens = 0;  // prompt + output; 0 takes the model's own limit
+
+  Fp8Options fp8;
+  ExecutionMode execution = ExecutionMode::kFused;
+  // A response must not depend on its batch neighbours: refuses recipes that would make it so.
+  bool deterministic = true;
 
   // Attention backends a server may switch off, as PyTorch's enable_*_sdp do.
   bool enable_flash = true;

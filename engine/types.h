@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/fp8_recipe.h"
 #include "kernels/api/attention.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
@@ -37,6 +38,9 @@ struct ExecutionProfile {
   DeviceKind device = DeviceKind::kCpu;
   AttentionBackend attention_backend = AttentionBackend::kFlash;
   Precision precision = Precision::kBf16;
+  Fp8Recipe fp8_recipe = Fp8Recipe::kPerToken;  // of kFp8; the model's, the same in all its profiles
+  // Whether K and V depend on the sequence's tokens alone: only then may its pages be found by another one.
+  bool shares_pages() const { return precision != Precision::kFp8 || Traits(fp8_recipe).deterministic; }
   friend bool operator==(const ExecutionProfile&, const ExecutionProfile&) = default;
 };
 

@@ -62,6 +62,9 @@ absl::StatusOr<std::unique_ptr<kernels::Device>> OpenModelDevice(const ModelSett
 absl::Status LoadModel(const ModelSettings& settings, kernels::Device* device, ServerMetrics* metrics,
                        ModelRegistry* registry) {
   if (absl::Status status = engine::CheckBackendsEnabled(settings.engine); !status.ok()) return status;
+  if (absl::Status status = engine::CheckFp8Recipe(settings.engine.fp8, settings.engine.deterministic); !status.ok()) {
+    return Named(settings.name, status);
+  }
   const engine::TimeNs start = MonotonicNs();
   auto served = std::make_unique<ServedModel>();
   served->name = settings.name;

@@ -7,12 +7,13 @@ namespace dunlin::engine {
 using kernels::KernelStatus;
 
 ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
-                         const StepInputs& inputs, const StepBuffers& buffers)
+                         const StepInputs& inputs, const StepBuffers& buffers, const Fp8Scaling* scaling)
     : config_(config),
       weights_(weights),
       profile_(profile),
       inputs_(inputs),
       buffers_(buffers),
+      scaling_(scaling),
       ops_(*buffers.device()->ops),
       context_(buffers.device()->context),
       layout_(KvLayoutOf(config, profile.precision)) {}
@@ -20,7 +21,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
 absl::Status ForwardPass::RunLayers() {
   if (!Embed()) return Failure();
   for (layer_ = 0; layer_ < config_.num_layers; ++layer_) {
-    if (!Layer(layer_)) return Failure();
+    if (!TransformerLayer(layer_)) return Failure();
   }
   layer_ = -1;
   return absl::OkStatus();
@@ -28,22 +29,37 @@ absl::Status ForwardPass::RunLayers() {
 
 absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
   const LinearWeights head{.weight = weights_.head, .bias = nullptr};
-  const bool ran = Norm("final norm", weights_.final_norm, head, inputs_.head_row_index() + first, count) &&
-                   Linear("head", head, nullptr, buffers_.floats(BufferId::kLogits), count);
+  const bool ran = LayerNormLinear("final norm", "head", weights_.final_norm, {head, HeadInputIndex(config_)},
+                                   inputs_.head_row_index() + first, count, buffers_.floats(BufferId::kLogits));
   return ran ? absl::OkStatus() : Failure();
 }
 
-bool ForwardPass::Layer(int32_t layer) {
+bool ForwardPass::TransformerLayer(int32_t layer) {
   const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
   const int32_t num_tokens = inputs_.num_tokens();
+  const Target qkv{weights.qkv, InputIndex(layer, LayerInput::kQkv)};
+  const Target out{weights.attention_out, InputIndex(layer, LayerInput::kAttentionOut)};
   float* hidden = buffers_.floats(BufferId::kHidden);
-  return Norm("attention norm", weights.attention_norm, weights.qkv, nullptr, num_tokens) &&
-         Linear("qkv", weights.qkv, nullptr, buffers_.floats(BufferId::kQkv), num_tokens) && StoreKv() && Attend() &&
-         Quantize("attention quantize", buffers_.floats(BufferId::kAttention), weights.attention_out) &&
-         Linear("attention out", weights.attention_out, hidden, hidden, num_tokens) &&
-         Norm("mlp norm", weights.mlp_norm, weights.mlp_up, nullptr, num_tokens) &&
-         Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp), num_tokens) &&
-         Activate(weights.mlp_down) && Linear("mlp down", weights.mlp_down, hidden, hidden, num_tokens);
+  return LayerNormLinear("attention norm", "qkv", weights.attention_norm, qkv, nullptr, num_tokens,
+                         buffers_.floats(BufferId::kQkv)) &&
+         StoreKv() && Attend() &&
+         Quantize("attention quantize", buffers_.floats(BufferId::kAttention), out, num_tokens) &&
+         Linear("attention out", out.linear, hidden, hidden, num_tokens) && LayerNormMlp(weights);
+}
+
+bool ForwardPass::LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
+                                  const int32_t* rows, int32_t num_rows, float* out) {
+  return Norm(norm_op, norm, linear, rows, num_rows) && Linear(op, linear.linear, nullptr, out, num_rows);
+}
+
+bool ForwardPass::LayerNormMlp(const LayerWeights& weights) {
+  const int32_t num_tokens = inputs_.num_tokens();
+  const Target up{weights.mlp_up, InputIndex(layer_, LayerInput::kMlpUp)};
+  const Target down{weights.mlp_down, InputIndex(layer_, LayerInput::kMlpDown)};
+  float* hidden = buffers_.floats(BufferId::kHidden);
+  return LayerNormLinear("mlp norm", "mlp up", weights.mlp_norm, up, nullptr, num_tokens,
+                         buffers_.floats(BufferId::kMlp)) &&
+         Activate(down) && Linear("mlp down", down.linear, hidden, hidden, num_tokens);
 }
 
 bool ForwardPass::Embed() {
@@ -106,7 +122,7 @@ bool ForwardPass::Attend() {
   return Ran(ops_.paged_attention(context_, params), "paged attention");
 }
 
-bool ForwardPass::Norm(const char* op, const NormWeights& weights, const LinearWeights& next, const int32_t* rows,
+bool ForwardPass::Norm(const char* op, const NormWeights& weights, const Target& next, const int32_t* rows,
                        int32_t num_rows) {
   kernels::NormParams params{};
   params.kind = config_.norm_kind;
@@ -115,33 +131,64 @@ bool ForwardPass::Norm(const char* op, const NormWeights& weights, const LinearW
   params.weight = weights.weight;
   params.bias = weights.bias;
   params.epsilon = config_.norm_epsilon;
-  params.out = GemmInput(next);
   params.num_rows = num_rows;
-  return Ran(ops_.norm(context_, params), op);
+  if (!eager()) {
+    params.out = GemmInput(next);
+    return Ran(ops_.norm(context_, params), op);
+  }
+  kernels::Activation width{.columns = config_.hidden_dim};
+  params.out = &width;
+  params.rows_out = buffers_.floats(BufferId::kUnfused);
+  return Ran(ops_.norm(context_, params), op) && Quantize(op, params.rows_out, next, num_rows);
 }
 
-bool ForwardPass::Quantize(const char* op, const float* in, const LinearWeights& next) {
+bool ForwardPass::Quantize(const char* op, const float* in, const Target& next, int32_t num_rows) {
   const kernels::QuantizeParams params{
-      .in = in, .in_stride = next.weight.in_features, .out = GemmInput(next), .num_rows = inputs_.num_tokens()};
+      .in = in, .in_stride = next.columns(), .out = GemmInput(next), .num_rows = num_rows};
   return Ran(ops_.quantize(context_, params), op);
 }
 
-bool ForwardPass::Activate(const LinearWeights& next) {
+bool ForwardPass::Activate(const Target& next) {
   kernels::ActivateParams params{};
   params.kind = config_.activation;
   params.gated = config_.gated_mlp;
   params.in = buffers_.floats(BufferId::kMlp);
-  params.out = GemmInput(next);
   params.num_rows = inputs_.num_tokens();
-  return Ran(ops_.activate(context_, params), "activate");
+  if (!eager()) {
+    params.out = GemmInput(next);
+    return Ran(ops_.activate(context_, params), "activate");
+  }
+  kernels::Activation width{.columns = config_.ffn_dim};
+  params.out = &width;
+  params.rows_out = buffers_.floats(BufferId::kUnfused);
+  return Ran(ops_.activate(context_, params), "activate") &&
+         Quantize("mlp quantize", params.rows_out, next, params.num_rows);
 }
 
 bool ForwardPass::Linear(const char* op, const LinearWeights& linear, const float* residual, float* out,
                          int32_t num_rows) {
+  if (!eager()) return Gemm(op, linear, linear.bias, residual, out, num_rows);
+  float* product = residual == nullptr ? out : buffers_.floats(BufferId::kUnfused);
+  kernels::AddParams add{};
+  add.num_rows = num_rows;
+  add.columns = static_cast<int32_t>(linear.weight.out_features);
+  add.rows = product;
+  add.bias = linear.bias;
+  if (!Gemm(op, linear, nullptr, nullptr, product, num_rows)) return false;
+  if (add.bias != nullptr && !Ran(ops_.add(context_, add), op)) return false;
+  if (residual == nullptr) return true;
+  add.rows = out;
+  add.bias = nullptr;
+  add.residual = product;
+  return Ran(ops_.add(context_, add), op);
+}
+
+bool ForwardPass::Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual,
+                       float* out, int32_t num_rows) {
   kernels::GemmParams params{};
   params.in = &activation_;
   params.weight = &linear.weight;
-  params.bias = linear.bias;
+  params.bias = bias;
   params.residual = residual;
   params.out = out;
   params.out_stride = linear.weight.out_features;
@@ -149,13 +196,14 @@ bool ForwardPass::Linear(const char* op, const LinearWeights& linear, const floa
   return Ran(ops_.gemm(context_, params), op);
 }
 
-kernels::Activation* ForwardPass::GemmInput(const LinearWeights& next) {
+kernels::Activation* ForwardPass::GemmInput(const Target& next) {
   activation_ = {.data = buffers_.at(BufferId::kActivation),
-                 .precision = next.weight.precision,
+                 .precision = next.linear.weight.precision,
                  .capacity_rows = buffers_.plan().max_tokens_per_step,
-                 .columns = static_cast<int32_t>(next.weight.in_features),
-                 .scale_block = next.weight.scale_block,
+                 .columns = next.columns(),
+                 .scale_block = next.linear.weight.scale_block,
                  .amax_limit = weights_.input_amax_limit};
+  if (scaling_ != nullptr) scaling_->Apply(next.input, &activation_);
   return &activation_;
 }
 

@@ -1,5 +1,7 @@
 // One sub-batch through the model: embeddings, decoder layers, and the head over the rows that need logits. One layer
-// function for every architecture; ModelConfig says which parts it has.
+// function for every architecture; ModelConfig says which parts it has. It is built from the modules that Transformer
+// Engine's users know: Linear, LayerNormLinear, LayerNormMlp, TransformerLayer. Each has two executions of one
+// description, fused and eager (ExecutionMode); a plan with the buffer kUnfused chooses eager.
 // A ForwardPass lives for one sub-batch on the engine thread. It allocates nothing unless an operation fails.
 #pragma once
 
@@ -8,6 +10,7 @@
 #include "absl/status/status.h"
 #include "engine/model/model.h"
 #include "engine/model/model_config.h"
+#include "engine/runtime/fp8_scaling.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_inputs.h"
 #include "engine/types.h"
@@ -17,8 +20,9 @@ namespace dunlin::engine {
 class ForwardPass {
  public:
   // Arguments are borrowed for the life of the object. inputs: staged and uploaded. weights: of profile.precision.
+  // scaling: of the runtime, or null for a scale per row.
   ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
-              const StepInputs& inputs, const StepBuffers& buffers);
+              const StepInputs& inputs, const StepBuffers& buffers, const Fp8Scaling* scaling = nullptr);
 
   // Runs the layers: the last residual stream is in kHidden, K and V of every token in their pages.
   // INTERNAL names the operation and the layer that failed; the device can no longer be trusted.
@@ -29,28 +33,45 @@ class ForwardPass {
   absl::Status RunHead(int32_t first, int32_t count);
 
  private:
+  // A linear operation and the index of its input (InputIndex, HeadInputIndex).
+  struct Target {
+    const LinearWeights& linear;
+    int32_t input;
+    int32_t columns() const { return static_cast<int32_t>(linear.weight.in_features); }
+  };
+
   bool Embed();
-  bool Layer(int32_t layer);
+  bool TransformerLayer(int32_t layer);
+  // out = norm(hidden rows) W^T + bias.
+  bool LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
+                       const int32_t* rows, int32_t num_rows, float* out);
+  // hidden += Down(f(Up(norm(hidden)))).
+  bool LayerNormMlp(const LayerWeights& weights);
   bool StoreKv();
   bool Attend();
   // The steps below return false after the first failure, which they have noted.
   // Each of the three makes the input of `next`.
-  bool Norm(const char* op, const NormWeights& weights, const LinearWeights& next, const int32_t* rows,
-            int32_t num_rows);
-  bool Quantize(const char* op, const float* in, const LinearWeights& next);
-  bool Activate(const LinearWeights& next);
+  bool Norm(const char* op, const NormWeights& weights, const Target& next, const int32_t* rows, int32_t num_rows);
+  bool Quantize(const char* op, const float* in, const Target& next, int32_t num_rows);
+  bool Activate(const Target& next);
+  // out = activation W^T + bias + residual; residual is null or out.
   bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out, int32_t num_rows);
+  bool Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual, float* out,
+            int32_t num_rows);
   bool Ran(kernels::KernelStatus status, const char* op);
   absl::Status Failure() const;
 
+  bool eager() const { return buffers_.bytes(BufferId::kUnfused) > 0; }
+
   // The activation buffer in the form that `next` multiplies.
-  kernels::Activation* GemmInput(const LinearWeights& next);
+  kernels::Activation* GemmInput(const Target& next);
 
   const ModelConfig& config_;
   const PrecisionWeights& weights_;
   const ExecutionProfile profile_;
   const StepInputs& inputs_;
   const StepBuffers& buffers_;
+  const Fp8Scaling* const scaling_;
   const kernels::DeviceOps& ops_;
   kernels::DeviceContext* const context_;
   const kernels::KvLayout layout_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/runtime/fp8_scaling.h"
 
 namespace dunlin::engine {
 namespace {
@@ -18,6 +19,8 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kAttention, "attention", kStepKey},
     {BufferId::kMlp, "mlp", kStepKey},
     {BufferId::kActivation, "activation", kStepKey},
+    {BufferId::kUnfused, "unfused rows", "models[].execution"},
+    {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
     {BufferId::kRotary, "rotary", kStepKey},
     {BufferId::kFrequencies, "rotary frequencies", "models[].path"},
     {BufferId::kIndices, "indices", kStepKey},
@@ -43,6 +46,12 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
     }
   }
   return most;
+}
+
+size_t Fp8ScaleBytes(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options) {
+  const bool has_fp8 = std::find(resident.begin(), resident.end(), Precision::kFp8) != resident.end();
+  if (!has_fp8 || options.fp8.recipe == Fp8Recipe::kPerToken) return 0;
+  return size_t{2} * static_cast<size_t>(NumInputs(config)) * sizeof(float);
 }
 
 size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
@@ -116,6 +125,9 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kAttention, Floats(tokens, int64_t{config.num_heads} * config.head_dim));
   set(BufferId::kMlp, Floats(tokens, config.up_features()));
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
+  const bool eager = options.execution == ExecutionMode::kEager;
+  set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.ffn_dim)) : 0);
+  set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, config.rotary_dim));
   set(BufferId::kFrequencies, config.inv_freq.size() * sizeof(float));
   set(BufferId::kIndices, size_t{5} * static_cast<size_t>(tokens) * sizeof(int32_t));

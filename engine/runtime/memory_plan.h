@@ -26,6 +26,8 @@ enum class BufferId : uint8_t {
   kAttention,    // [T, num_heads * head_dim] floats
   kMlp,          // [T, up_features] floats
   kActivation,   // GEMM input: T rows of the widest, in the largest resident precision
+  kUnfused,      // [T, max(hidden_dim, ffn_dim)] floats, eager only: rows between two steps of a module
+  kFp8Scales,    // [2, NumInputs] floats: scales and amaxes, when the recipe shares them
   kRotary,       // [T, rotary_dim] floats: cos and sin of the step's positions
   kFrequencies,  // [rotary_dim / 2] floats: ModelConfig::inv_freq, written once
   kIndices,      // five arrays [T] of int32: see StepInputs
@@ -34,7 +36,7 @@ enum class BufferId : uint8_t {
   kLogits,       // [kHeadBlockRows, vocab_size] floats
   kWorkspace,    // of the attention backend and precision that need most
 };
-inline constexpr int kNumBuffers = 13;
+inline constexpr int kNumBuffers = 15;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the block small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.

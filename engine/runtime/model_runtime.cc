@@ -27,12 +27,19 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
   absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
       StepBuffers::Allocate(*plan, model->config().inv_freq, model->device());
   if (!buffers.ok()) return buffers.status();
-  return std::unique_ptr<ModelRuntime>(new ModelRuntime(model, options, *std::move(buffers)));
+  const Fp8Options fp8 = (*buffers)->bytes(BufferId::kFp8Scales) > 0 ? options.fp8 : Fp8Options{};
+  absl::StatusOr<std::vector<float>> constants = InputConstants(fp8, *model);
+  if (!constants.ok()) return constants.status();
+  absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), *constants, buffers->get());
+  if (!scaling.ok()) return scaling.status();
+  return std::unique_ptr<ModelRuntime>(new ModelRuntime(model, options, *std::move(buffers), *std::move(scaling)));
 }
 
-ModelRuntime::ModelRuntime(const Model* model, const EngineOptions& options, std::unique_ptr<StepBuffers> buffers)
+ModelRuntime::ModelRuntime(const Model* model, const EngineOptions& options, std::unique_ptr<StepBuffers> buffers,
+                           Fp8Scaling scaling)
     : model_(model),
       buffers_(std::move(buffers)),
+      scaling_(std::move(scaling)),
       inputs_(buffers_->plan()),
       sampler_(model->config().vocab_size, model->config().eos_token_ids) {
   if (model->device()->ops->kind != kernels::DeviceKind::kCpu) {
@@ -73,7 +80,8 @@ absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& bat
   absl::Status status = CopyStatus(inputs_.Upload(buffers_.get()), "step inputs");
   if (!status.ok()) return status;
 
-  ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, inputs_, *buffers_);
+  ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, inputs_, *buffers_,
+                   &scaling_);
   if (status = pass.RunLayers(); !status.ok()) return status;
   const auto num_head_rows = static_cast<int32_t>(inputs_.head_rows().size());
   for (int32_t first = 0; first < num_head_rows; first += kHeadBlockRows) {
@@ -86,7 +94,7 @@ absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& bat
              *logits + static_cast<int64_t>(i) * model_->config().vocab_size);
     }
   }
-  return absl::OkStatus();
+  return batch.profile.precision == Precision::kFp8 ? scaling_.EndSubBatch() : absl::OkStatus();
 }
 
 absl::StatusOr<const float*> ModelRuntime::HostLogits(int32_t rows) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model/model.h"
 #include "engine/options.h"
+#include "engine/runtime/fp8_scaling.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/runtime.h"
 #include "engine/runtime/step_buffers.h"
@@ -30,7 +31,8 @@ class ModelRuntime : public Runtime {
   const MemoryPlan& memory_plan() const { return buffers_->plan(); }
 
  private:
-  ModelRuntime(const Model* model, const EngineOptions& options, std::unique_ptr<StepBuffers> buffers);
+  ModelRuntime(const Model* model, const EngineOptions& options, std::unique_ptr<StepBuffers> buffers,
+               Fp8Scaling scaling);
 
   absl::Status RunSubBatch(const StepPlan& plan, const SubBatch& batch);
   // Logits rows of the head block in host memory: the block itself on the CPU, a copy elsewhere.
@@ -40,6 +42,7 @@ class ModelRuntime : public Runtime {
 
   const Model* model_;
   std::unique_ptr<StepBuffers> buffers_;
+  Fp8Scaling scaling_;
   StepInputs inputs_;
   Sampler sampler_;
   std::vector<float> host_logits_;  // empty on the CPU

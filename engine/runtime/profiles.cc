@@ -53,6 +53,7 @@ ProfileTable::ProfileTable(const ModelConfig& config, const std::vector<Precisio
     for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
       ProfileSupport row;
       row.profile = {.device = device_, .attention_backend = backend, .precision = traits.precision};
+      if (traits.precision == Precision::kFp8) row.profile.fp8_recipe = options.fp8.recipe;
       row.reasons = ReasonsAgainst(row.profile, config, resident, device, options);
       row.supported = row.reasons.empty();
       rows_.push_back(std::move(row));

@@ -165,7 +165,8 @@ void Scheduler::CountAdmission(Sequence* sequence, TimeNs now) {
   counters_.dequeued_tokens += prompt_tokens;
   counters_.prompt_tokens += prompt_tokens;
   counters_.prompt_tokens_cached += cached_tokens;
-  if (options_.prefix_cache && sequence->request.sampling.prompt_logprobs < 0) {
+  if (options_.prefix_cache && sequence->request.profile.shares_pages() &&
+      sequence->request.sampling.prompt_logprobs < 0) {
     counters_.prefix_queries += prompt_tokens;
     counters_.prefix_hits += cached_tokens;
   }

@@ -12,7 +12,7 @@ SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cach
 void SequencePages::AttachCached(Sequence* sequence) {
   DUNLIN_CHECK(sequence->pages.empty() && sequence->num_in_flight == 0, "only an empty sequence starts from the cache");
   sequence->num_computed = 0;
-  if (!prefix_cache_) return;
+  if (!prefix_cache_ || !sequence->request.profile.shares_pages()) return;
   sequence->chain = cache_.Root(sequence->request.profile, sequence->request.cache_salt);
   if (sequence->request.sampling.prompt_logprobs >= 0) return;
   const int32_t page_tokens = sequence->tokens_per_page;
@@ -39,7 +39,7 @@ int32_t SequencePages::Reserve(Sequence* sequence, int32_t num_tokens) {
 
 void SequencePages::Publish(Sequence* sequence, int32_t num_tokens) {
   DUNLIN_CHECK(sequence->num_in_flight == 0, "pages of a launched step are not exchanged");
-  if (!prefix_cache_) return;
+  if (!prefix_cache_ || !sequence->request.profile.shares_pages()) return;
   const int32_t page_tokens = sequence->tokens_per_page;
   while ((sequence->chain.num_pages + 1) * page_tokens <= num_tokens) {
     const auto index = static_cast<size_t>(sequence->chain.num_pages);

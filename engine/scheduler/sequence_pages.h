@@ -17,8 +17,8 @@ class SequencePages {
   SequencePages(const PrefixCacheOptions& options, bool prefix_cache);
 
   // Starts an empty sequence with the pages that already hold its first tokens. The last known token is always left
-  // to compute, because its logits are wanted; a request that scores its prompt gets nothing.
-  // REQUIRES: no pages. Sets num_computed.
+  // to compute, because its logits are wanted; a request that scores its prompt gets nothing, nor does one whose
+  // profile does not share pages (and its own are never published). REQUIRES: no pages. Sets num_computed.
   void AttachCached(Sequence* sequence);
 
   // Gives pages for the first `num_tokens` tokens, as far as free ones go. Returns how many tokens now have pages;

@@ -39,19 +39,18 @@ constexpr const char* Name(DType dtype) {
 enum class Precision : uint8_t { kFp32, kBf16, kFp16, kFp8 };
 inline constexpr int kNumPrecisions = 4;
 
-// One row per precision; the index is the enumerator. recipe is what a response reports ("" where there is no choice).
+// One row per precision; the index is the enumerator.
 struct PrecisionTraits {
   Precision precision;
   const char* name;    // the word in configs, requests, metrics
   DType weight_dtype;  // of PackedWeight
   DType kv_dtype;      // of the KV pages this precision writes
-  const char* recipe;  // FP8 scaling recipe
 };
 inline constexpr PrecisionTraits kPrecisionTable[kNumPrecisions] = {
-    {Precision::kFp32, "fp32", DType::kF32, DType::kF32, ""},
-    {Precision::kBf16, "bf16", DType::kBF16, DType::kBF16, ""},
-    {Precision::kFp16, "fp16", DType::kF16, DType::kF16, ""},
-    {Precision::kFp8, "fp8", DType::kF8E4M3, DType::kBF16, "per_token"},
+    {Precision::kFp32, "fp32", DType::kF32, DType::kF32},
+    {Precision::kBf16, "bf16", DType::kBF16, DType::kBF16},
+    {Precision::kFp16, "fp16", DType::kF16, DType::kF16},
+    {Precision::kFp8, "fp8", DType::kF8E4M3, DType::kBF16},
 };
 constexpr const PrecisionTraits& Traits(Precision precision) {
   return kPrecisionTable[static_cast<int>(precision)];

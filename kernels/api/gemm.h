@@ -47,7 +47,7 @@ struct PackWeightParams {
   int32_t source_scale_block = 0;        // kF8E4M3: 0 or kScaleBlock
 };
 
-// Where an FP8 input takes its scale from; value = code * scale, code = round(value / scale), saturated.
+// Where an FP8 input takes its scale from; value = code * scale, code = round(value * (1 / scale)), saturated.
 enum class InputScaling : uint8_t {
   kPerRow,   // amax / 448 of each row (or of each kScaleBlock of it): independent of the other rows
   kGiven,    // *shared_scale, of all rows

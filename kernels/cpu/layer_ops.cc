@@ -85,8 +85,7 @@ void FillAtCurrentScale(DeviceContext* context, const Activation& out, int32_t n
     RaiseAmax(&amax, kernels.max_magnitude_bits(values, out.columns));
   });
   if (out.amax != nullptr) RaiseAmax(out.amax, std::bit_cast<uint32_t>(amax));
-  const float factor = FactorFromAmax(amax);
-  const Fp8Scale scale{1.0F / factor, factor};
+  const Fp8Scale scale = GivenScale(1.0F / FactorFromAmax(amax));  // the bits that giving this scale would make
   *out.shared_scale = scale.scale;
   ForEachRow(context, num_rows, out.columns, [&](int64_t row) {
     RoundRow(kernels, out, row, locate(row, reinterpret_cast<float*>(ActivationRow(out, row))), &scale);

@@ -55,6 +55,21 @@ engine::Precision PrecisionNamed(const std::string& name) {
   return engine::Precision::kFp32;  // not reached: the key table lists the names
 }
 
+engine::Fp8Options ReadFp8(const Json& model) {
+  engine::Fp8Options fp8;
+  const auto name = Get<std::string>(model, "/fp8/recipe");
+  for (const engine::Fp8RecipeTraits& row : engine::kFp8RecipeTable) {
+    if (name == row.name) fp8.recipe = row.recipe;
+  }
+  if (Get<std::string>(model, "/fp8/format") == "e4m3") fp8.format = engine::Fp8Format::kE4M3;
+  fp8.amax_history_len = Get<int32_t>(model, "/fp8/amax_history_len");
+  if (Get<std::string>(model, "/fp8/amax_compute_algo") == "most_recent") {
+    fp8.amax_compute_algo = engine::AmaxComputeAlgo::kMostRecent;
+  }
+  fp8.margin = Get<int32_t>(model, "/fp8/margin");
+  return fp8;
+}
+
 engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model) {
   engine::EngineOptions options;
   options.max_sequences = Get<int32_t>(document, "/scheduler/max_sequences");
@@ -64,6 +79,9 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   options.prefix_cache = Get<bool>(document, "/scheduler/prefix_cache");
   options.kv_memory_bytes = Get<size_t>(model, "/kv_cache/memory_bytes");
   options.max_context_tokens = Get<int32_t>(model, "/max_context_tokens");
+  options.fp8 = ReadFp8(model);
+  options.deterministic = Get<bool>(model, "/deterministic");
+  if (Get<std::string>(model, "/execution") == "eager") options.execution = engine::ExecutionMode::kEager;
   options.enable_flash = Get<bool>(document, "/attention/enable_flash");
   options.enable_efficient = Get<bool>(document, "/attention/enable_efficient");
   options.enable_math = Get<bool>(document, "/attention/enable_math");

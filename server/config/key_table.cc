@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "engine/fp8_recipe.h"
+
 namespace dunlin::server {
 namespace {
 
@@ -30,14 +32,25 @@ constexpr ConfigKey kKeys[] = {
     {"models[].device", kStr, "\"auto\"", 1, 8, "auto|cpu|cuda", "Where the model runs"},
     {"models[].precisions", kList, "[\"bf16\"]", 1, 4, "fp32|bf16|fp16|fp8",
      "Precisions whose weights are resident; the first is the default of a request"},
-    {"models[].fp8.recipe", kStr, "\"per_token\"", 1, 16, "per_token",
-     "FP8 scaling: one scale per token and per output channel, independent of neighbours"},
+    {"models[].fp8.recipe", kStr, "\"per_token\"", 1, 16, "per_token|static|current|delayed",
+     "Where an FP8 input's scale comes from: its own row, the model's constants, all rows computed together, or the "
+     "steps before; the last two need deterministic false"},
+    {"models[].fp8.format", kStr, "\"hybrid\"", 1, 8, "hybrid|e4m3",
+     "Transformer Engine's Format; both are E4M3 in a forward pass, hybrid differs in gradients alone"},
+    {"models[].fp8.amax_history_len", kInt, "16", 1, engine::kMaxAmaxHistory, nullptr,
+     "delayed: steps whose largest magnitudes make a scale"},
+    {"models[].fp8.amax_compute_algo", kStr, "\"max\"", 1, 16, "max|most_recent",
+     "delayed: the largest of the history, or that of the last step"},
+    {"models[].fp8.margin", kInt, "0", 0, engine::kMaxMargin, nullptr,
+     "delayed: scales leave room for values 2^margin times larger"},
     {"models[].kv_cache.memory_bytes", kInt, "268435456", kMiB, kTiB, nullptr,
      "Memory of the KV page pool, fixed at start"},
     {"models[].max_context_tokens", kInt, "0", 0, 1 << 24, nullptr,
      "Prompt and output together; 0 takes the model's own limit"},
     {"models[].deterministic", kBool, "true", 0, 0, nullptr,
-     "A response never depends on its batch neighbours; on the CPU this holds in either case"},
+     "A response never depends on its batch neighbours; false allows the FP8 recipes current and delayed"},
+    {"models[].execution", kStr, "\"fused\"", 1, 8, "fused|eager",
+     "eager runs every step of a module on its own: the oracle and the baseline of fused"},
 
     {"attention.enable_flash", kBool, "true", 0, 0, nullptr, "Offer the FLASH backend"},
     {"attention.enable_efficient", kBool, "true", 0, 0, nullptr, "Offer the EFFICIENT backend"},

@@ -83,7 +83,7 @@ v1::Execution ToWire(const engine::ExecutionProfile& profile) {
   wire.set_device(ToWire(profile.device));
   wire.set_attention_backend(ToWire(profile.attention_backend));
   wire.set_precision(ToWire(profile.precision));
-  wire.set_recipe(traits.recipe);
+  if (profile.precision == Precision::kFp8) wire.set_recipe(engine::Traits(profile.fp8_recipe).name);
   wire.set_kv_dtype(kernels::Name(traits.kv_dtype));
   return wire;
 }

@@ -92,7 +92,8 @@ constexpr kernels::DeviceOps kFakeOps = {
         },
     .norm =
         [](DeviceContext* context, const kernels::NormParams& params) {
-          return Note(context, absl::StrCat("norm rows ", params.num_rows, params.rows != nullptr ? " picked" : ""));
+          return Note(context, absl::StrCat("norm rows ", params.num_rows, params.rows != nullptr ? " picked" : "",
+                                            params.out->data == nullptr ? " plain" : ""));
         },
     .quantize =
         [](DeviceContext* context, const kernels::QuantizeParams& params) {
@@ -100,7 +101,8 @@ constexpr kernels::DeviceOps kFakeOps = {
         },
     .activate =
         [](DeviceContext* context, const kernels::ActivateParams& params) {
-          return Note(context, absl::StrCat("activate columns ", params.out->columns, params.gated ? " gated" : ""));
+          return Note(context, absl::StrCat("activate columns ", params.out->columns, params.gated ? " gated" : "",
+                                            params.out->data == nullptr ? " plain" : ""));
         },
     .add =
         [](DeviceContext* context, const kernels::AddParams& params) {

@@ -19,6 +19,7 @@ class ForwardPassTest : public ::testing::Test {
   absl::Status Run(const ModelConfig& config, const ExecutionProfile& profile) {
     EngineOptions options;
     options.max_tokens_per_step = 16;
+    options.execution = execution_;
     const MemoryPlan plan = *PlanMemory(config, {profile.precision}, *device_, options);
     const auto buffers = *StepBuffers::Allocate(plan, config.inv_freq, device_.get());
     StepInputs inputs(plan);
@@ -34,6 +35,7 @@ class ForwardPassTest : public ::testing::Test {
     return status.ok() ? pass.RunHead(0, 1) : status;
   }
 
+  ExecutionMode execution_ = ExecutionMode::kFused;
   FakeDeviceLog log_;
   FakeSupport support_;
   std::unique_ptr<kernels::Device> device_ = MakeFakeDevice(&log_, &support_);
@@ -71,6 +73,28 @@ TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
                           "gemm rows 1 weight [100,8]"));
 }
 
+// One operation a step: norm, round, multiply, bias, residual and activation apart.
+TEST_F(ForwardPassTest, EagerRunsTheSameLayerStepByStep) {
+  execution_ = ExecutionMode::kEager;
+  ExecutionProfile profile;
+  profile.precision = Precision::kFp8;
+  ASSERT_TRUE(Run(SmallGpt2Config(), profile).ok());
+  std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate"};
+  for (const char* layer : {"0", "1"}) {
+    for (const std::string& line : std::vector<std::string>{
+             "norm rows 5 plain", "quantize columns 8", "gemm rows 5 weight [24,8]", "add columns 24 bias",
+             std::string("store kv bf16 layer ") + layer,
+             std::string("attention flash layer ") + layer + " sequences 2", "quantize columns 8",
+             "gemm rows 5 weight [8,8]", "add columns 8 bias", "add columns 8 residual", "norm rows 5 plain",
+             "quantize columns 8", "gemm rows 5 weight [32,8]", "add columns 32 bias", "activate columns 32 plain",
+             "quantize columns 32", "gemm rows 5 weight [8,32]", "add columns 8 bias", "add columns 8 residual"}) {
+      expected.push_back(line);
+    }
+  }
+  expected.insert(expected.end(), {"norm rows 1 picked plain", "quantize columns 8", "gemm rows 1 weight [100,8]"});
+  EXPECT_THAT(log_.lines, ElementsAreArray(expected));
+}
+
 TEST_F(ForwardPassTest, StopsAtTheFirstFailureAndNamesIt) {
   log_.fail_at = 12 + 3;  // the attention of the second layer
   const absl::Status status = Run(SmallGpt2Config(), {});
@@ -80,13 +104,18 @@ TEST_F(ForwardPassTest, StopsAtTheFirstFailureAndNamesIt) {
 }
 
 TEST_F(ForwardPassTest, EveryOperationsFailureIsReported) {
-  ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
-  const int num_ops = static_cast<int>(log_.lines.size());
-  for (int op = 0; op < num_ops; ++op) {
+  for (const ExecutionMode execution : {ExecutionMode::kFused, ExecutionMode::kEager}) {
+    execution_ = execution;
     log_.lines.clear();
-    log_.fail_at = op;
-    EXPECT_EQ(Run(SmallLlamaConfig(), {}).code(), absl::StatusCode::kInternal) << op;
-    EXPECT_EQ(static_cast<int>(log_.lines.size()), op + 1);
+    log_.fail_at = -1;
+    ASSERT_TRUE(Run(SmallGpt2Config(), {}).ok());
+    const int num_ops = static_cast<int>(log_.lines.size());
+    for (int op = 0; op < num_ops; ++op) {
+      log_.lines.clear();
+      log_.fail_at = op;
+      EXPECT_EQ(Run(SmallGpt2Config(), {}).code(), absl::StatusCode::kInternal) << op;
+      EXPECT_EQ(static_cast<int>(log_.lines.size()), op + 1);
+    }
   }
 }
 

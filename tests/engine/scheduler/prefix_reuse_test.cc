@@ -17,6 +17,23 @@ TEST(PrefixReuse, StartsFromThePagesOfAnEarlierPrompt) {
   EXPECT_EQ(harness.scheduler.counters().prefix_hits, 12U);
 }
 
+// Pages written under a scale that neighbours set must not look like those of the request alone.
+TEST(PrefixReuse, PagesOfNeighbourDependentRecipesAreNotShared) {
+  for (const Fp8RecipeTraits& recipe : kFp8RecipeTable) {
+    SchedulerHarness harness;
+    Request request = Ask(Prompt(12), 1);
+    request.profile = kFlashFp8;
+    request.profile.fp8_recipe = recipe.recipe;
+    harness.Add(request);
+    harness.StepUntilIdle();
+    Client* second = harness.Add(request);
+    harness.StepUntilIdle();
+    EXPECT_EQ(second->info().cached_tokens, recipe.deterministic ? 8 : 0) << recipe.name;
+    EXPECT_EQ(harness.scheduler.counters().prefix_queries, recipe.deterministic ? 24U : 0U) << recipe.name;
+    SchedulerHarness::ExpectAnswerAsAlone(*second);
+  }
+}
+
 TEST(PrefixReuse, AlwaysComputesTheLastTokenOfThePrompt) {
   SchedulerHarness harness;
   harness.Add(Ask(Prompt(12), 1));

@@ -8,21 +8,35 @@
 
 namespace dunlin::engine {
 
-DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_t max_tokens)
+DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_t max_tokens,
+                     const DirectRunOptions& run_options)
     : model_(model), profile_(profile) {
   EngineOptions options;
   options.max_sequences = 1;
   options.max_tokens_per_step = max_tokens;
+  options.execution = run_options.execution;
+  options.fp8 = run_options.fp8;
   const size_t page_bytes = KvLayoutOf(model->config(), profile.precision).page_bytes;
   options.kv_memory_bytes = page_bytes * (static_cast<size_t>(max_tokens) / 8 + 2);
   absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), {profile.precision}, *model->device(), options);
   DUNLIN_CHECK(plan.ok(), "the test's memory plan");
   buffers_ = *StepBuffers::Allocate(*plan, model->config().inv_freq, model->device());
   inputs_ = std::make_unique<StepInputs>(*plan);
+  const Fp8Options fp8 = profile.precision == Precision::kFp8 ? options.fp8 : Fp8Options{};
+  absl::StatusOr<Fp8Scaling> scaling =
+      Fp8Scaling::Create(fp8, NumInputs(model->config()), run_options.input_scales, buffers_.get());
+  DUNLIN_CHECK(scaling.ok(), "the test's FP8 recipe");
+  scaling_ = std::make_unique<Fp8Scaling>(*std::move(scaling));
 }
 
 int32_t DirectRun::tokens_per_page() const {
   return KvLayoutOf(model_->config(), profile_.precision).tokens_per_page;
+}
+
+std::vector<float> DirectRun::InputScales() const {
+  const float* scales = buffers_->floats(BufferId::kFp8Scales);
+  if (scales == nullptr) return {};
+  return {scales, scales + NumInputs(model_->config())};
 }
 
 std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& tokens, int32_t chunk_size,
@@ -46,7 +60,8 @@ std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& to
     plan.sequences.push_back({&sequence, first, count, first + count == num_tokens});
     inputs_->Stage(plan, plan.sub_batches[0], tokens_per_page());
     DUNLIN_CHECK(inputs_->Upload(buffers_.get()) == kernels::KernelStatus::kOk, "upload");
-    ForwardPass pass(model_->config(), model_->weights(profile_.precision), profile_, *inputs_, *buffers_);
+    ForwardPass pass(model_->config(), model_->weights(profile_.precision), profile_, *inputs_, *buffers_,
+                     scaling_.get());
     DUNLIN_CHECK(pass.RunLayers().ok(), "layers");
     for (int32_t row = 0; row < count; row += kHeadBlockRows) {
       const int32_t rows = std::min(kHeadBlockRows, count - row);
@@ -57,6 +72,7 @@ std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& to
         logits.emplace_back(values, values + vocab_size);
       }
     }
+    DUNLIN_CHECK(scaling_->EndSubBatch().ok(), "end of the sub-batch");
   }
   return logits;
 }

@@ -5,28 +5,41 @@
 #include <vector>
 
 #include "engine/model/model.h"
+#include "engine/options.h"
+#include "engine/runtime/fp8_scaling.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_inputs.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
 
+// What a model's config would say.
+struct DirectRunOptions {
+  ExecutionMode execution = ExecutionMode::kFused;
+  Fp8Options fp8;
+  std::vector<float> input_scales;  // of the recipe static
+};
+
 class DirectRun {
  public:
   // At most max_tokens positions. Dies when memory or a device operation fails.
-  DirectRun(const Model* model, const ExecutionProfile& profile, int32_t max_tokens);
+  DirectRun(const Model* model, const ExecutionProfile& profile, int32_t max_tokens,
+            const DirectRunOptions& options = {});
 
   // Logits [tokens.size() - num_cached][vocab_size] of positions num_cached and up, computed in chunks of chunk_size
   // tokens. The first num_cached tokens, whole pages, are taken from the pages that the run before left behind.
   std::vector<std::vector<float>> Logits(const std::vector<TokenId>& tokens, int32_t chunk_size,
                                          int32_t num_cached = 0);
   int32_t tokens_per_page() const;
+  // The scale that each linear input has now; empty for the recipe per_token.
+  std::vector<float> InputScales() const;
 
  private:
   const Model* model_;
   ExecutionProfile profile_;
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<StepInputs> inputs_;
+  std::unique_ptr<Fp8Scaling> scaling_;
 };
 
 }  // namespace dunlin::engine

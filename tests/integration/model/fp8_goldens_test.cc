@@ -26,8 +26,8 @@ constexpr double kFp32Bound = 1e-4;
 // A scale of the wrong part, row or block gives 10% and more.
 constexpr double kFp8Bound = 0.005;
 // The BF16 dot product takes the probabilities in BF16, which the simulation does not: about one input code in ten then
-// falls to the other side. Measured: 5% at most; the recipe itself costs 7% to 18%.
-constexpr double kRoundedBound = 0.08;
+// falls to the other side. Measured: 5% at most per token, 11% static; the recipe itself costs 7% to 18%.
+constexpr double kRoundedBound = 0.13;
 
 double BoundOf(const std::string& variant, AttentionBackend backend) {
   const bool rounds = variant.ends_with("_bf16") && backend != AttentionBackend::kMath;
@@ -45,7 +45,13 @@ class Fp8Goldens : public ::testing::TestWithParam<std::string> {
   const Fp8Golden golden_ = ReadFp8Golden(path_);
 
   Difference Compare(const Model& model, AttentionBackend backend, Precision precision, const char* recipe) const {
-    DirectRun run(&model, {kernels::DeviceKind::kCpu, backend, precision}, static_cast<int32_t>(golden_.tokens.size()));
+    DirectRunOptions options;
+    if (std::string(recipe) == "static") {
+      options.fp8.recipe = Fp8Recipe::kStatic;
+      options.input_scales = *InputConstants(options.fp8, model);
+    }
+    DirectRun run(&model, {kernels::DeviceKind::kCpu, backend, precision, options.fp8.recipe},
+                  static_cast<int32_t>(golden_.tokens.size()), options);
     const auto logits = run.Logits(golden_.tokens, 16);
     Difference difference;
     double square = 0;
@@ -71,11 +77,26 @@ TEST_P(Fp8Goldens, LogitsAreThoseOfTheRecipe) {
     for (const AttentionBackend backend : kernels::kAutoOrder) {
       SCOPED_TRACE(variant + " " + kernels::Name(backend));
       EXPECT_LE(Compare(*test.model, backend, Precision::kFp32, "fp32").largest, kFp32Bound);
-      const double relative = Compare(*test.model, backend, Precision::kFp8, "per_token").relative_rms;
-      EXPECT_LE(relative, BoundOf(variant, backend));
-      std::printf("%s %s: relative RMS difference %.5f\n", variant.c_str(), kernels::Name(backend), relative);
+      for (const char* recipe : {"per_token", "static"}) {
+        if (!golden_.logits.contains(recipe)) continue;
+        const double relative = Compare(*test.model, backend, Precision::kFp8, recipe).relative_rms;
+        EXPECT_LE(relative, BoundOf(variant, backend)) << recipe;
+        std::printf("%s %s %s: relative RMS difference %.5f\n", variant.c_str(), kernels::Name(backend), recipe,
+                    relative);
+      }
     }
   }
+}
+
+TEST_P(Fp8Goldens, StaticNeedsTheScalesOfTheCheckpoint) {
+  const TestModel test = LoadTestModel(path_, "portable", 1, {Precision::kFp8});
+  Fp8Options options;
+  options.recipe = Fp8Recipe::kStatic;
+  const absl::Status status = InputConstants(options, *test.model).status();
+  EXPECT_EQ(status.ok(), golden_.logits.contains("static")) << status;
+  if (status.ok()) return;
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(std::string(status.message()).starts_with("models[].fp8.recipe is static, but ")) << status;
 }
 
 TEST_P(Fp8Goldens, CodesAndScalesAreTheFilesOwn) {

@@ -14,6 +14,17 @@ namespace {
   std::abort();
 }
 
+TestModel Load(const ModelSource& source, const kernels::DeviceOptions& options) {
+  TestModel test;
+  std::string error;
+  test.device = kernels::OpenDevice(kernels::DeviceKind::kCpu, options, &error);
+  if (test.device == nullptr) Die(error);
+  absl::StatusOr<std::unique_ptr<Model>> model = Model::Load(source, test.device.get());
+  if (!model.ok()) Die(model.status().ToString());
+  test.model = *std::move(model);
+  return test;
+}
+
 }  // namespace
 
 std::string SourcePath(const std::string& path) {
@@ -35,17 +46,17 @@ std::vector<std::string> GoldenModelNames() {
 
 TestModel LoadTestModel(const std::string& path, const std::string& cpu_variant, int num_threads,
                         const std::vector<Precision>& precisions) {
-  TestModel test;
-  std::string error;
-  test.device = kernels::OpenDevice(kernels::DeviceKind::kCpu, {num_threads, cpu_variant}, &error);
-  if (test.device == nullptr) Die(error);
   ModelSource source;
   source.path = path;
   source.precisions = precisions;
-  absl::StatusOr<std::unique_ptr<Model>> model = Model::Load(source, test.device.get());
-  if (!model.ok()) Die(model.status().ToString());
-  test.model = *std::move(model);
-  return test;
+  return Load(source, {num_threads, cpu_variant});
+}
+
+TestModel LoadRandomModel(const std::string& shape, int num_threads, const std::vector<Precision>& precisions) {
+  ModelSource source;
+  source.random_shape = shape;
+  source.precisions = precisions;
+  return Load(source, {num_threads, ""});
 }
 
 }  // namespace dunlin::engine

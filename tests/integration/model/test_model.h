@@ -30,4 +30,7 @@ struct TestModel {
 TestModel LoadTestModel(const std::string& path, const std::string& cpu_variant, int num_threads,
                         const std::vector<Precision>& precisions);
 
+// The same for random weights of a named shape, in the best variant.
+TestModel LoadRandomModel(const std::string& shape, int num_threads, const std::vector<Precision>& precisions);
+
 }  // namespace dunlin::engine

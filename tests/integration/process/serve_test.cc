@@ -239,6 +239,9 @@ TEST(Serve, RefusesToStartWithAReason) {
       {{"--set", "attention.enable_flash=false", "--set", "attention.enable_math=false", "--set",
         "attention.enable_efficient=false"},
        "attention.enable_"},
+      {{"--set", "models.0.fp8.recipe=delayed"}, "models[].fp8.recipe is delayed"},
+      {{"--set", "models.0.fp8.recipe=current"}, "models[].deterministic is true"},
+      {{"--set", "models.0.fp8.recipe=static"}, "models[].fp8.recipe is static"},
   };
   for (const BadStart& start : starts) {
     std::vector<std::string> arguments = {"serve", "--config", kDemo, "--set", "listen.http=127.0.0.1:0"};
@@ -250,6 +253,37 @@ TEST(Serve, RefusesToStartWithAReason) {
     EXPECT_THAT(result.err, HasSubstr(start.message));
     EXPECT_EQ(result.out, "") << "no READY";
   }
+}
+
+TEST(Serve, RecipesOfNeighboursServeWhenAskedForAndSaySo) {
+  for (const std::string recipe : {"current", "delayed"}) {
+    ServerProcess server(kDemo, {"--set", "models.0.fp8.recipe=" + recipe, "--set", "models.0.deterministic=false"});
+    ASSERT_TRUE(server.ready()) << server.Log();
+    for (int i = 0; i < 2; ++i) {
+      const CommandResult result = RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--precision",
+                                              "fp8", "--max-tokens", "3", "--json", "The history of the world as"});
+      ASSERT_EQ(result.status, 0) << result.out << result.err;
+      const Json json = Json::parse(result.out, nullptr, false);
+      EXPECT_EQ(json["execution"]["recipe"], recipe);
+      EXPECT_EQ(json["finish"]["cached_tokens"], 0);
+    }
+  }
+}
+
+TEST(Serve, EagerExecutionGivesTheBitsOfFused) {
+  Json logprobs[2];
+  for (const bool eager : {false, true}) {
+    ServerProcess server(kDemo, {"--set", std::string("models.0.execution=") + (eager ? "eager" : "fused")});
+    ASSERT_TRUE(server.ready()) << server.Log();
+    for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
+      const CommandResult result =
+          RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--precision", precision,
+                     "--max-tokens", "12", "--seed", "3", "--logprobs", "2", "--json", "Once there was a king"});
+      ASSERT_EQ(result.status, 0) << result.out << result.err;
+      logprobs[eager ? 1 : 0].push_back(Json::parse(result.out, nullptr, false)["logprobs"]);
+    }
+  }
+  EXPECT_EQ(logprobs[0], logprobs[1]);
 }
 
 TEST(Serve, ForcedVariantsServe) {

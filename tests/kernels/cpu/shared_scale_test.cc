@@ -102,10 +102,9 @@ TEST_P(SharedScale, CurrentScalingTakesTheLargestOfAllRows) {
   out.activation.shared_scale = &scale;
   out.activation.amax = &amax;
   Quantize(in, out.activation, kRows);
-  const float factor = kE4M3Max / 19.25F;
-  EXPECT_EQ(scale, 1.0F / factor);
+  EXPECT_EQ(scale, 1.0F / (kE4M3Max / 19.25F));
   EXPECT_EQ(amax, 19.25F);
-  ExpectRows(in, out.activation, kRows, scale, factor);
+  ExpectRows(in, out.activation, kRows, scale, 1.0F / scale);
 }
 
 TEST(Fp8Scale, FactorFromAmaxKeepsToOneAndTheLargestFloat) {

@@ -1,0 +1,70 @@
+// The scales of a runtime's FP8 GEMM inputs under the model's recipe: puts them into Activations, and takes in what the
+// kernels measured. Thread rule: the engine thread only. Nothing is allocated after Create.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/fp8_recipe.h"
+#include "engine/model/model.h"
+#include "engine/model/model_config.h"
+#include "engine/runtime/delayed_scaling.h"
+#include "engine/runtime/step_buffers.h"
+
+namespace dunlin::engine {
+
+// The inputs of a layer's GEMMs, in the order of the pass.
+enum class LayerInput : uint8_t { kQkv, kAttentionOut, kMlpUp, kMlpDown };
+inline constexpr int32_t kInputsPerLayer = 4;
+
+// Every GEMM input of a model has an index: those of each layer, then the head's.
+constexpr int32_t InputIndex(int32_t layer, LayerInput input) {
+  return layer * kInputsPerLayer + static_cast<int32_t>(input);
+}
+inline int32_t HeadInputIndex(const ModelConfig& config) {
+  return config.num_layers * kInputsPerLayer;
+}
+inline int32_t NumInputs(const ModelConfig& config) {
+  return HeadInputIndex(config) + 1;
+}
+
+// FAILED_PRECONDITION when the recipe would let neighbours into a response that must not depend on them: names both
+// keys. Asked at start, before anything is loaded.
+absl::Status CheckFp8Recipe(const Fp8Options& options, bool deterministic);
+
+// What a recipe needs of the model: the constants [NumInputs] of static (1 for an input that no FP8 weight reads),
+// empty for the others. FAILED_PRECONDITION when static lacks one, and when weights with a scale per kScaleBlock inputs
+// meet a recipe whose rows share one.
+absl::StatusOr<std::vector<float>> InputConstants(const Fp8Options& options, const Model& model);
+
+class Fp8Scaling {
+ public:
+  // constants: [num_inputs] for the recipe static, finite and > 0; else not read. Writes kFp8Scales, which the plan has
+  // made for num_inputs.
+  static absl::StatusOr<Fp8Scaling> Create(const Fp8Options& options, int32_t num_inputs,
+                                           const std::vector<float>& constants, StepBuffers* buffers);
+
+  // Sets the scaling fields of an input that is about to be filled.
+  void Apply(int32_t input_index, kernels::Activation* activation) const;
+
+  // After a sub-batch in FP8: the state moves on. INTERNAL when a copy fails.
+  absl::Status EndSubBatch();
+
+ private:
+  Fp8Scaling(const Fp8Options& options, int32_t num_inputs, StepBuffers* buffers);
+  absl::Status WriteScales();
+  absl::Status ClearAmaxes();
+  // kFp8Scales: [num_inputs] scales (value = code * scale), then [num_inputs] amaxes of the running sub-batch.
+  float* scales() const { return buffers_->floats(BufferId::kFp8Scales); }
+  float* amaxes() const { return scales() + num_inputs_; }
+
+  Fp8Options options_;
+  int32_t num_inputs_;
+  StepBuffers* buffers_;
+  DelayedScalingState delayed_;     // of kDelayed
+  std::vector<float> host_scales_;  // [num_inputs]: what is copied to the device
+};
+
+}  // namespace dunlin::engine

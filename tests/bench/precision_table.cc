@@ -1,0 +1,207 @@
+// The accuracy table of docs/precision.md: every precision, FP8 recipe and KV dtype of a model against its FP32.
+//   precision_table demo               perplexity of models/demo on its held-out text
+//   precision_table SHAPE [TOKENS]     logits of a random model ("llama-1b") over random token ids
+// The recipe static has the scales that delayed scaling has after the first windows (max of their amaxes), frozen.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+
+#include "engine/base/check.h"
+#include "engine/text/tokenizer.h"
+#include "tests/integration/model/direct_run.h"
+#include "tests/integration/model/test_model.h"
+
+namespace dunlin::engine {
+namespace {
+
+using Rows = std::vector<std::vector<float>>;
+using Windows = std::vector<std::vector<TokenId>>;
+
+constexpr size_t kCalibrationWindows = 4;
+
+struct Variant {
+  ExecutionProfile profile;
+  DirectRunOptions options;
+};
+
+class Subject {
+ public:
+  Subject(TestModel model, Windows windows) : model_(std::move(model)), windows_(std::move(windows)) {
+    for (const auto& window : windows_) longest_ = std::max(longest_, static_cast<int32_t>(window.size()));
+  }
+
+  // Runs the windows, each in one step, and gives the logits of each to `take`. Recipes with a state see the first
+  // windows beforehand.
+  template <typename Take>
+  void Score(const Variant& variant, const Take& take) const {
+    DirectRun run(model_.model.get(), variant.profile, longest_, variant.options);
+    if (variant.options.fp8.recipe == Fp8Recipe::kDelayed) Warm(&run);
+    for (const auto& window : windows_) take(window, run.Logits(window, longest_));
+  }
+
+  std::vector<float> Calibrate() const {
+    Variant variant;
+    variant.profile.precision = Precision::kFp8;
+    variant.profile.fp8_recipe = variant.options.fp8.recipe = Fp8Recipe::kDelayed;
+    variant.options.fp8.amax_history_len = static_cast<int32_t>(std::min(kCalibrationWindows, windows_.size()));
+    DirectRun run(model_.model.get(), variant.profile, longest_, variant.options);
+    Warm(&run);  // the amaxes of steps that still ran with a scale of 1 drop out in the second round
+    Warm(&run);
+    return run.InputScales();
+  }
+
+ private:
+  void Warm(DirectRun* run) const {
+    for (size_t i = 0; i < std::min(kCalibrationWindows, windows_.size()); ++i) run->Logits(windows_[i], longest_);
+  }
+
+  TestModel model_;
+  Windows windows_;
+  int32_t longest_ = 0;
+};
+
+std::vector<Variant> Variants(const Subject& subject) {
+  std::vector<Variant> variants;
+  for (const Precision precision : {Precision::kFp32, Precision::kFp16, Precision::kBf16}) {
+    variants.emplace_back().profile.precision = precision;
+  }
+  for (const Fp8RecipeTraits& recipe : kFp8RecipeTable) {
+    Variant& variant = variants.emplace_back();
+    variant.profile.precision = Precision::kFp8;
+    variant.profile.fp8_recipe = variant.options.fp8.recipe = recipe.recipe;
+    if (recipe.recipe == Fp8Recipe::kStatic) variant.options.input_scales = subject.Calibrate();
+  }
+  return variants;
+}
+
+std::string NameOf(const Variant& variant) {
+  const kernels::PrecisionTraits& traits = kernels::Traits(variant.profile.precision);
+  const bool fp8 = traits.precision == Precision::kFp8;
+  return std::string("| ") + traits.name + " | " + (fp8 ? Traits(variant.profile.fp8_recipe).name : "") + " | " +
+         Name(traits.kv_dtype);
+}
+
+double NegativeLogLikelihood(const std::vector<float>& logits, TokenId token) {
+  const auto largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0.0;
+  for (const float x : logits) sum += std::exp(static_cast<double>(x) - largest);
+  return largest + std::log(sum) - static_cast<double>(logits[static_cast<size_t>(token)]);
+}
+
+double Perplexity(const Subject& subject, const Variant& variant) {
+  double sum = 0.0;
+  size_t count = 0;
+  subject.Score(variant, [&](const std::vector<TokenId>& window, const Rows& logits) {
+    for (size_t i = 0; i + 1 < window.size(); ++i) sum += NegativeLogLikelihood(logits[i], window[i + 1]);
+    count += window.size() - 1;
+  });
+  return std::exp(sum / static_cast<double>(count));
+}
+
+void PrintPerplexities(const Subject& subject) {
+  std::printf("| precision | recipe | KV | perplexity | against fp32 |\n|---|---|---|---|---|\n");
+  double exact = 0.0;
+  for (const Variant& variant : Variants(subject)) {
+    const double value = Perplexity(subject, variant);
+    if (exact == 0.0) exact = value;
+    std::printf("%s | %.3f | %+.2f%% |\n", NameOf(variant).c_str(), value, 100.0 * (value / exact - 1.0));
+    std::fflush(stdout);
+  }
+}
+
+// Sums over all logits: error, the exact values, and rows whose most likely token is the same.
+struct Errors {
+  double error_squares = 0;
+  double squares = 0;
+  double dot = 0;
+  double other_squares = 0;
+  int64_t rows = 0;
+  int64_t same_top = 0;
+
+  void Add(const std::vector<float>& exact, const std::vector<float>& other) {
+    for (size_t i = 0; i < exact.size(); ++i) {
+      const double x = exact[i];
+      const double y = other[i];
+      error_squares += (x - y) * (x - y);
+      squares += x * x;
+      other_squares += y * y;
+      dot += x * y;
+    }
+    const auto top = [](const std::vector<float>& row) {
+      return std::max_element(row.begin(), row.end()) - row.begin();
+    };
+    same_top += top(exact) == top(other) ? 1 : 0;
+    ++rows;
+  }
+};
+
+void PrintLogitErrors(const Subject& subject) {
+  std::printf(
+      "| precision | recipe | KV | RMS error of logits | cosine | same top token |\n|---|---|---|---|---|---|\n");
+  std::vector<Rows> exact;
+  for (const Variant& variant : Variants(subject)) {
+    Errors errors;
+    size_t window_index = 0;
+    subject.Score(variant, [&](const std::vector<TokenId>&, const Rows& logits) {
+      if (variant.profile.precision == Precision::kFp32) exact.push_back(logits);
+      for (size_t i = 0; i < logits.size(); ++i) errors.Add(exact[window_index][i], logits[i]);
+      ++window_index;
+    });
+    std::printf("%s | %.3f%% | %.6f | %.1f%% |\n", NameOf(variant).c_str(),
+                100.0 * std::sqrt(errors.error_squares / errors.squares),
+                errors.dot / std::sqrt(errors.squares * errors.other_squares),
+                100.0 * static_cast<double>(errors.same_top) / static_cast<double>(errors.rows));
+    std::fflush(stdout);
+  }
+}
+
+Windows HeldOutWindows(size_t length) {
+  std::ifstream file(SourcePath("tests/golden/models/demo_heldout.txt"), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const auto tokenizer = Tokenizer::Load(SourcePath("models/demo"), 0);
+  DUNLIN_CHECK(tokenizer.ok(), "the demo model's tokenizer");
+  EncodeOptions options;
+  options.add_special_tokens = false;
+  const std::vector<TokenId> tokens = *(*tokenizer)->Encode(text, options);
+  Windows windows;
+  for (size_t first = 0; first < tokens.size(); first += length) {
+    windows.emplace_back(tokens.begin() + static_cast<std::ptrdiff_t>(first),
+                         tokens.begin() + static_cast<std::ptrdiff_t>(std::min(tokens.size(), first + length)));
+  }
+  return windows;
+}
+
+int RunDemo() {
+  TestModel model = LoadTestModel(SourcePath("models/demo"), "", 2, kAllPrecisions);
+  const auto length = static_cast<size_t>(model.model->config().max_context - 1);
+  PrintPerplexities(Subject(std::move(model), HeldOutWindows(length)));
+  return EXIT_SUCCESS;
+}
+
+int RunRandom(const std::string& shape, size_t num_tokens) {
+  TestModel model = LoadRandomModel(shape, 2, kAllPrecisions);
+  std::mt19937 generator(1);
+  std::uniform_int_distribution<TokenId> any(0, model.model->config().vocab_size - 1);
+  Windows windows(1, std::vector<TokenId>(num_tokens));
+  for (TokenId& token : windows[0]) token = any(generator);
+  PrintLogitErrors(Subject(std::move(model), std::move(windows)));
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace dunlin::engine
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "demo") return dunlin::engine::RunDemo();
+  if (argc == 2 || argc == 3) {
+    const long tokens = argc == 3 ? std::strtol(argv[2], nullptr, 10) : 64;
+    if (tokens >= 1 && tokens <= 4096) return dunlin::engine::RunRandom(argv[1], static_cast<size_t>(tokens));
+  }
+  std::fprintf(stderr, "usage: precision_table demo | precision_table SHAPE [TOKENS, 1 to 4096]\n");
+  return 2;
+}
