@@ -214,6 +214,7 @@ def unpack(package, version, work):
         subprocess.run(["apt-get", "download", f"{package}={version}"], cwd=debs, check=True)
     deb = next(debs.glob(package + "_*.deb"))
     if not root.exists():
+        root.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["dpkg-deb", "-x", deb, root], check=True)
     return root
 

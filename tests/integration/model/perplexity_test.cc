@@ -109,15 +109,11 @@ TEST(Perplexity, OfEveryProfileIsCloseToTheExactOne) {
   for (AttentionBackend backend : kernels::kAutoOrder) {
     EXPECT_NEAR(ratio(Precision::kBf16, backend, Precision::kFp32, backend), 1.0, 0.002);
     EXPECT_NEAR(ratio(Precision::kFp16, backend, Precision::kFp32, backend), 1.0, 0.001);
-    // The recipe itself costs a model this small 3.6%, as its simulation in PyTorch shows; ours must cost what that
-    // does.
-    EXPECT_NEAR(ratio(Precision::kFp8, backend, Precision::kBf16, backend), 1.0, 0.05);
-    EXPECT_NEAR((perplexity[{Precision::kFp8, backend}]) / fp8_golden.at("fp8_perplexity").get<double>(), 1.0, 0.005);
+    EXPECT_NEAR(ratio(Precision::kFp8, backend, Precision::kBf16, backend), 1.0, 0.01);
+    EXPECT_NEAR((perplexity[{Precision::kFp8, backend}]) / fp8_golden.at("fp8_perplexity").get<double>(), 1.0, 0.003);
     EXPECT_NEAR((perplexity[{Precision::kFp32, backend}]) / fp8_golden.at("fp32_perplexity").get<double>(), 1.0, 1e-4);
     for (Precision precision : kAllPrecisions) {
-      // In FP8 a difference in the last bit of a backend's output can move a code of three mantissa bits.
-      const double tolerance = precision == Precision::kFp8 ? 0.004 : 0.001;
-      EXPECT_NEAR(ratio(precision, backend, precision, AttentionBackend::kMath), 1.0, tolerance);
+      EXPECT_NEAR(ratio(precision, backend, precision, AttentionBackend::kMath), 1.0, 0.001);
     }
   }
 }
