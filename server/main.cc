@@ -29,6 +29,13 @@ const CommandRow kCommands[] = {
      dunlin::server::SetUpGenerate},
     {"inspect", "Show what a model directory would load: sizes, and which profiles fit and why not",
      "Example:\n  dunlin inspect models/demo --json", dunlin::server::SetUpInspect},
+    {"calibrate", "Measure a model's linear inputs over a text: the constants of the FP8 recipe static",
+     "Examples:\n  dunlin calibrate models/demo --text corpus.txt --out models/demo-static\n"
+     "  dunlin serve --config configs/demo.json --set models.0.path=models/demo-static \\\n"
+     "    --set models.0.fp8.recipe=static\n"
+     "Writes dunlin_input_scales.json into --out, beside links to (or copies of) the model's files.\n"
+     "Exit status: 0 written, 1 refused or failed, 2 wrong usage.",
+     dunlin::server::SetUpCalibrate},
     {"healthcheck", "Ask a server for its health; exit status 0 when it serves",
      "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::server::SetUpHealthcheck},
     {"schema", "Print the JSON Schema of the config (configs/schema.json)",

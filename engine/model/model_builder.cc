@@ -37,6 +37,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   for (const WeightPart& part : opened.parts) {
     if (absl::Status status = builder.LoadPart(part); !status.ok()) return status;
   }
+  if (!opened.calibrated.empty()) model->input_scales_ = opened.calibrated;
   const kernels::KernelStatus synced = device->ops->synchronize(device->context);
   if (synced != kernels::KernelStatus::kOk) return DeviceError("loading", synced);
   if (absl::Status status = opened.tensors->CheckUnchanged(); !status.ok()) return status;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/model/checkpoint.h"
+#include "engine/model/input_scales.h"
 #include "engine/model/model_limits.h"
 #include "engine/model/named_shapes.h"
 #include "engine/model/random_tensors.h"
@@ -15,6 +16,13 @@
 namespace dunlin::engine {
 namespace {
 
+absl::StatusOr<InputScales> ReadCalibration(const Directory& directory, const ModelConfig& config) {
+  if (!directory.Has(kInputScalesFile)) return InputScales();
+  const absl::StatusOr<std::string> text = directory.ReadFile(kInputScalesFile, kMaxConfigBytes);
+  if (!text.ok()) return text.status();
+  return ParseInputScales(*text, config);
+}
+
 absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_weights) {
   const absl::StatusOr<Directory> directory = Directory::Open(path);
   if (!directory.ok()) return directory.status();
@@ -22,7 +30,8 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
   if (!parsed.ok()) return parsed.status();
   absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint.ok()) return checkpoint.status();
-  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .forms = {}, .tensors = *std::move(checkpoint)};
+  OpenedModel model{
+      .parsed = *std::move(parsed), .parts = {}, .forms = {}, .calibrated = {}, .tensors = *std::move(checkpoint)};
   const Architecture& architecture = *model.parsed.architecture;
   const std::string prefix = FindPrefix(architecture, *model.tensors);
   model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
@@ -37,6 +46,9 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
   for (std::string& warning : UnusedTensorWarnings(architecture, model.parts, *model.tensors)) {
     model.parsed.warnings.push_back(std::move(warning));
   }
+  absl::StatusOr<InputScales> calibrated = ReadCalibration(*directory, model.parsed.config);
+  if (!calibrated.ok()) return calibrated.status();
+  model.calibrated = *std::move(calibrated);
   absl::StatusOr<std::string> kv_scales = CheckKvScales(*model.tensors, read_weights);
   if (!kv_scales.ok()) return kv_scales.status();
   if (!kv_scales->empty()) model.parsed.warnings.push_back(*std::move(kv_scales));
@@ -62,7 +74,7 @@ absl::StatusOr<OpenedModel> OpenRandom(const std::string& shape, uint64_t seed) 
   if (!text.ok()) return text.status();
   absl::StatusOr<ParsedModel> parsed = ParseModelConfig(*text, "");
   if (!parsed.ok()) return parsed.status();
-  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .forms = {}, .tensors = nullptr};
+  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .forms = {}, .calibrated = {}, .tensors = nullptr};
   const Architecture& architecture = *model.parsed.architecture;
   model.parts = ListWeightParts(architecture, model.parsed.config, architecture.prefixes.front());
   model.tensors = std::make_unique<RandomTensors>(model.parts, seed);

@@ -18,6 +18,7 @@ struct OpenedModel {
   ParsedModel parsed;
   std::vector<WeightPart> parts;  // checked against `tensors`
   SlotForms forms;
+  InputScales calibrated;  // of kInputScalesFile; empty when the model has none
   std::unique_ptr<TensorSource> tensors;
 };
 

@@ -99,7 +99,17 @@ absl::StatusOr<Fp8Scaling> Fp8Scaling::Create(const Fp8Options& options, int32_t
   return scaling;
 }
 
+Fp8Scaling Fp8Scaling::Observe(float* amaxes) {
+  Fp8Scaling scaling({}, 0, nullptr);
+  scaling.observed_ = amaxes;
+  return scaling;
+}
+
 void Fp8Scaling::Apply(int32_t input_index, kernels::Activation* activation) const {
+  if (observed_ != nullptr) {
+    activation->amax = observed_ + input_index;
+    return;
+  }
   if (activation->precision != Precision::kFp8 || options_.recipe == Fp8Recipe::kPerToken) return;
   activation->scaling = Traits(options_.recipe).scaling;
   activation->shared_scale = scales() + input_index;

@@ -46,6 +46,10 @@ class Fp8Scaling {
   static absl::StatusOr<Fp8Scaling> Create(const Fp8Options& options, int32_t num_inputs,
                                            const std::vector<float>& constants, StepBuffers* buffers);
 
+  // Measures and scales nothing by it: each input, in any precision, adds its amax to amaxes[input index], in device
+  // memory, >= 0 at the start. For calibration; EndSubBatch is not called.
+  static Fp8Scaling Observe(float* amaxes);
+
   // Sets the scaling fields of an input that is about to be filled.
   void Apply(int32_t input_index, kernels::Activation* activation) const;
 
@@ -65,6 +69,7 @@ class Fp8Scaling {
   StepBuffers* buffers_;
   DelayedScalingState delayed_;     // of kDelayed
   std::vector<float> host_scales_;  // [num_inputs]: what is copied to the device
+  float* observed_ = nullptr;       // Observe's
 };
 
 }  // namespace dunlin::engine

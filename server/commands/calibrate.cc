@@ -1,0 +1,124 @@
+// `dunlin calibrate DIR --text FILE --out DIR`: measures the inputs of a model's linear layers over a text and writes
+// the constants of the FP8 recipe static beside the model's files.
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/input_scales.h"
+#include "engine/runtime/calibration.h"
+#include "engine/text/tokenizer.h"
+#include "kernels/api/device.h"
+#include "server/commands/command.h"
+#include "server/status_name.h"
+
+namespace dunlin::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CalibrateOptions {
+  std::string directory;
+  std::string text;
+  std::string out;
+  std::string precision = "fp32";
+  int64_t max_tokens = 65536;
+  int threads = 0;
+};
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return absl::NotFoundError(absl::StrCat("--text ", path, " cannot be read"));
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+absl::StatusOr<engine::InputScales> Measure(const CalibrateOptions& options) {
+  std::string error;
+  const auto device = kernels::OpenDevice(kernels::DeviceKind::kCpu, {options.threads, ""}, &error);
+  if (device == nullptr) return absl::FailedPreconditionError(error);
+  engine::ModelSource source;
+  source.path = options.directory;
+  for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
+    if (options.precision == row.name) source.precisions = {row.precision};
+  }
+  const auto model = engine::Model::Load(source, device.get());
+  if (!model.ok()) return model.status();
+  const auto tokenizer = engine::Tokenizer::Load(options.directory, (*model)->config().vocab_size);
+  if (!tokenizer.ok()) return tokenizer.status();
+  const absl::StatusOr<std::string> text = ReadText(options.text);
+  if (!text.ok()) return text.status();
+  auto tokens = (*tokenizer)->Encode(*text);
+  if (!tokens.ok()) return tokens.status();
+  if (tokens->size() > static_cast<size_t>(options.max_tokens)) tokens->resize(static_cast<size_t>(options.max_tokens));
+  std::cerr << "calibrating over " << tokens->size() << " tokens in " << options.precision << "\n";
+  return engine::CalibrateInputs(**model, *tokens);
+}
+
+// Gives `out` the model's files: hard links, or copies where the file systems differ. What is there already stays.
+std::error_code LinkFiles(const fs::path& from, const fs::path& out) {
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error || fs::equivalent(from, out, error)) return error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(from, error)) {
+    const fs::path target = out / entry.path().filename();
+    const bool wanted = entry.is_regular_file() && entry.path().filename() != engine::kInputScalesFile;
+    if (!wanted || fs::exists(target)) continue;
+    const fs::path real = fs::canonical(entry.path(), error);  // snapshots hold links to other folders
+    if (!error) fs::create_hard_link(real, target, error);
+    if (error) fs::copy_file(entry.path(), target, error);
+    if (error) return error;
+  }
+  return error;
+}
+
+// Written aside and renamed, so that a server that starts meanwhile sees the old file or the new one.
+absl::Status WriteScales(const CalibrateOptions& options, const engine::InputScales& scales) {
+  const fs::path out = options.out;
+  std::error_code error = LinkFiles(options.directory, out);
+  const fs::path part = out / absl::StrCat(engine::kInputScalesFile, ".part");
+  if (!error) {
+    std::ofstream stream(part, std::ios::binary | std::ios::trunc);
+    stream << engine::InputScalesText(scales);
+    stream.close();
+    if (!stream) error = std::make_error_code(std::errc::io_error);
+  }
+  if (!error) fs::rename(part, out / engine::kInputScalesFile, error);
+  if (!error) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("--out ", options.out, " cannot be written: ", error.message()));
+}
+
+int RunCalibrate(const CalibrateOptions& options) {
+  const absl::StatusOr<engine::InputScales> scales = Measure(options);
+  const absl::Status status = scales.ok() ? WriteScales(options, *scales) : scales.status();
+  if (!status.ok()) {
+    std::cerr << StatusName(status.code()) << ": " << std::string(status.message()) << "\n";
+    return kExitFailed;
+  }
+  std::cout << options.out << "/" << engine::kInputScalesFile << ": " << scales->size() << " input scales\n";
+  return kExitOk;
+}
+
+}  // namespace
+
+std::function<int()> SetUpCalibrate(CLI::App* subcommand) {
+  auto options = std::make_shared<CalibrateOptions>();
+  subcommand->add_option("directory", options->directory, "A Hugging Face model directory with a tokenizer.json")
+      ->required();
+  subcommand->add_option("--text", options->text, "UTF-8 text like what the model will be asked")->required();
+  subcommand->add_option("--out", options->out, "The directory to write; DIR itself is allowed")->required();
+  subcommand->add_option("--precision", options->precision, "The precision that is observed")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}))
+      ->capture_default_str();
+  subcommand->add_option("--max-tokens", options->max_tokens, "Tokens of the text that are used")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->capture_default_str();
+  subcommand->add_option("--threads", options->threads, "Compute threads; 0: all that the process may use")
+      ->check(CLI::Range(0, 1024));
+  return [options] { return RunCalibrate(*options); };
+}
+
+}  // namespace dunlin::server
