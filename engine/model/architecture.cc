@@ -5,7 +5,8 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr const Architecture* kArchitectures[] = {&kGpt2, &kNanoGpt, &kLlama, &kBert, &kRoberta};
+constexpr const Architecture* kArchitectures[] = {&kGpt2,  &kNanoGpt, &kLlama,  &kGptNeoX, &kPhi,    &kQwen2,
+                                                  &kQwen3, &kMistral, &kGemma2, &kBert,    &kRoberta};
 
 }  // namespace
 

@@ -16,8 +16,9 @@ namespace dunlin::engine {
 // How a matrix is split over devices: by output features, by input features, or not at all.
 enum class ShardAxis : uint8_t { kReplicated, kColumn, kRow };
 
-// Which rows of a fused matrix a tensor holds.
-enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp };
+// Which rows of a fused matrix a tensor holds. kQkvByHead: all of them, but in the order Q, K, V of the first head,
+// then of the next (GPT-NeoX; as many K and V heads as Q heads).
+enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp, kQkvByHead };
 
 // A tensor's name and place. The weight is `name` + ".weight", the bias (where the config has one) `name` + ".bias".
 struct WeightName {
@@ -29,6 +30,12 @@ struct WeightName {
   bool prefixed;    // one of Architecture::prefixes stands before it
 };
 
+// A name that some checkpoints write otherwise: where no tensor has a name with `usual` in it, `other` is tried.
+struct OtherName {
+  const char* usual;
+  const char* other;
+};
+
 struct Architecture {
   const char* name;
   std::span<const char* const> model_types;  // config.json's model_type
@@ -37,6 +44,7 @@ struct Architecture {
   std::span<const char* const> prefixes;  // tried in order until the embedding is found
   std::span<const WeightName> weights;
   std::span<const char* const> ignored;  // endings of tensor names that are buffers, not weights
+  std::span<const OtherName> other_names = {};
 };
 
 // All of them, in a fixed order.
@@ -51,5 +59,11 @@ extern const Architecture kNanoGpt;
 extern const Architecture kLlama;
 extern const Architecture kBert;
 extern const Architecture kRoberta;
+extern const Architecture kGptNeoX;
+extern const Architecture kPhi;
+extern const Architecture kQwen2;
+extern const Architecture kQwen3;
+extern const Architecture kMistral;
+extern const Architecture kGemma2;
 
 }  // namespace dunlin::engine

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/model_limits.h"
 
 namespace dunlin::engine {
 namespace {
@@ -46,6 +47,15 @@ void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> na
   }
 }
 
+void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config) {
+  config->num_layers = static_cast<int32_t>(fields.Int("num_hidden_layers", 1, kMaxLayers));
+  config->hidden_dim = static_cast<int32_t>(fields.Int("hidden_size", 1, kMaxHiddenDim));
+  config->ffn_dim = static_cast<int32_t>(fields.Int("intermediate_size", 1, kMaxFfnDim));
+  config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
+  config->max_context =
+      static_cast<int32_t>(fields.IntOr("max_position_embeddings", 1, kMaxContextTokens, default_context));
+}
+
 void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, ModelConfig* config) {
   if (!fields.status().ok()) return;
   if (head_dim == 0 && config->hidden_dim % num_heads != 0) {
@@ -61,6 +71,23 @@ void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64
   config->num_kv_heads = static_cast<int32_t>(num_kv_heads);
   config->head_dim = static_cast<int32_t>(head_dim);
   config->attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+}
+
+void SetRotary(JsonFields& fields, const RotaryWords& words, ModelConfig* config) {
+  const RotaryScaling scaling = ParseRotaryScaling(fields, words, config->max_context);
+  if (!fields.status().ok()) return;
+  // Cut off as transformers' int() does.
+  const auto rotary_dim = static_cast<int32_t>(config->head_dim * scaling.partial_factor);
+  if (rotary_dim % 2 != 0 || rotary_dim == 0) {
+    fields.Fail(rotary_dim == config->head_dim
+                    ? absl::StrCat("head_dim is ", config->head_dim, "; rotary positions need an even one")
+                    : absl::StrCat(words.partial_factor, " is ", scaling.partial_factor, ", which rotates ", rotary_dim,
+                                   " of ", config->head_dim, " dimensions; it must be an even number of them"));
+    return;
+  }
+  config->rotary_dim = rotary_dim;
+  config->inv_freq = InverseFrequencies(scaling, rotary_dim);
+  config->rotary_attention_factor = RotaryAttentionFactor(scaling);
 }
 
 }  // namespace dunlin::engine

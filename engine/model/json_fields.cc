@@ -32,6 +32,10 @@ bool JsonFields::Has(const char* name) const {
   return Find(name) != nullptr;
 }
 
+bool JsonFields::Mentions(const char* name) const {
+  return object_.contains(name);
+}
+
 void JsonFields::Fail(const std::string& what) {
   if (status_.ok()) status_ = absl::InvalidArgumentError(absl::StrCat(where_, ": ", what));
 }

@@ -18,6 +18,8 @@ class JsonFields {
   JsonFields(const nlohmann::json& object, std::string where);
 
   bool Has(const char* name) const;
+  // Whether the field is there, null or not: a null may switch off what a missing field leaves at its default.
+  bool Mentions(const char* name) const;
 
   // An integer in [min, max]; 12.0 is not one. Without a fallback the field is required.
   int64_t Int(const char* name, int64_t min, int64_t max);

@@ -24,19 +24,23 @@ struct LinearWeights {
   const float* bias = nullptr;
 };
 
-// FP32 [hidden_dim] in device memory; bias is null where the norm has none.
+// FP32 [hidden_dim], or [head_dim] for Q and K, in device memory; bias is null where the norm has none.
 struct NormWeights {
   const float* weight = nullptr;
   const float* bias = nullptr;
 };
 
 struct LayerWeights {
-  NormWeights attention_norm;   // before the attention; in an encoder after it
-  LinearWeights qkv;            // [qkv_features, hidden_dim]: Q heads, K heads, V heads
-  LinearWeights attention_out;  // [hidden_dim, num_heads * head_dim]
-  NormWeights mlp_norm;         // before the MLP; in an encoder after it
-  LinearWeights mlp_up;         // [up_features, hidden_dim]
-  LinearWeights mlp_down;       // [hidden_dim, ffn_dim]
+  NormWeights attention_norm;       // before the attention; in an encoder after it
+  LinearWeights qkv;                // [qkv_features, hidden_dim]: Q heads, K heads, V heads
+  NormWeights query_norm;           // with qk_norm
+  NormWeights key_norm;             // with qk_norm
+  LinearWeights attention_out;      // [hidden_dim, num_heads * head_dim]
+  NormWeights post_attention_norm;  // with post_norms
+  NormWeights mlp_norm;             // before the MLP; in an encoder after it; not with shared_norm
+  LinearWeights mlp_up;             // [up_features, hidden_dim]
+  LinearWeights mlp_down;           // [hidden_dim, ffn_dim]
+  NormWeights post_mlp_norm;        // with post_norms
 };
 
 // The whole model in one precision. FP8 may keep some matrices wider (slot_forms.h): each says its own precision.
@@ -46,8 +50,8 @@ struct PrecisionWeights {
   kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
   NormWeights embedding_norm;         // encoders
   std::vector<LayerWeights> layers;
-  NormWeights final_norm;      // decoders
-  kernels::PackedWeight head;  // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
+  NormWeights final_norm;  // decoders
+  LinearWeights head;      // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
   // Activation::amax_limit of every FP8 input.
   float input_amax_limit = std::numeric_limits<float>::infinity();
 };
@@ -58,7 +62,7 @@ using InputScales = std::map<std::pair<WeightSlot, int32_t>, float>;
 // Where a model comes from.
 struct ModelSource {
   std::string path;          // a Hugging Face directory; or empty for random weights:
-  std::string random_shape;  // "gpt2-124m", "gpt2-xl", "llama-1b", "llama-8b", or a path to a config.json
+  std::string random_shape;  // a row of named_shapes.cc, or a path to a config.json
   uint64_t random_seed = 0;
   std::vector<Precision> precisions;  // resident ones, the first is the default; >= 1, no repeats
 };

@@ -108,7 +108,7 @@ absl::Status ModelBuilder::LoadRows(const WeightPart& part, const TensorInfo& te
   const auto element_bytes = tensor.dtype->bits / 8;
   const auto count = static_cast<size_t>(num_rows * columns);
   staging_.resize(std::max(staging_.size(), count * element_bytes));
-  const uint64_t first_byte = static_cast<uint64_t>(first_row * columns) * element_bytes;
+  const uint64_t first_byte = static_cast<uint64_t>((part.source_row + first_row) * columns) * element_bytes;
   absl::Status read = source_.Read(tensor, first_byte, std::span(staging_).first(count * element_bytes));
   if (!read.ok()) return read;
   if (part.scales.weight != nullptr) SpreadScales(part, first_row, num_rows);
@@ -132,7 +132,7 @@ void ModelBuilder::SpreadScales(const WeightPart& part, int64_t first_row, int64
   const int64_t per_row = kernels::ScalesPerRow(part.scales.block, part.shape[1]);
   row_scales_.resize(static_cast<size_t>(num_rows * per_row));
   for (int64_t row = 0; row < num_rows; ++row) {
-    const int64_t scale_row = (first_row + row) / part.scales.rows_per_scale;
+    const int64_t scale_row = (part.source_row + first_row + row) / part.scales.rows_per_scale;
     const float factor = part.row_begin + first_row + row < part.scaled_rows ? part.scale : 1.0F;
     for (int64_t i = 0; i < per_row; ++i) {
       row_scales_[static_cast<size_t>(row * per_row + i)] =
@@ -175,10 +175,15 @@ absl::Status ModelBuilder::LoadVector(const WeightPart& part, const TensorInfo& 
   const auto count = static_cast<size_t>(part.num_rows);
   const size_t bytes = count * (tensor.dtype->bits / 8);
   staging_.resize(std::max(staging_.size(), bytes));
-  if (absl::Status status = source_.Read(tensor, 0, std::span(staging_).first(bytes)); !status.ok()) return status;
+  const uint64_t first_byte = static_cast<uint64_t>(part.source_row) * (tensor.dtype->bits / 8);
+  absl::Status read = source_.Read(tensor, first_byte, std::span(staging_).first(bytes));
+  if (!read.ok()) return read;
   Widen(*tensor.dtype->loadable, count);
   const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin, int64_t{0}, part.num_rows);
   for (int64_t i = 0; i < num_scaled; ++i) widened_[static_cast<size_t>(i)] *= part.scale;
+  if (IsNorm(part.slot) && !part.is_bias) {
+    for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm_weight_offset;
+  }
   // All precisions share the vectors, so that the first one's pointer is every one's.
   const float* vector = *VectorOf(&model_->weights_.front(), part.slot, part.layer, part.is_bias);
   const kernels::Device& device = *model_->device_;

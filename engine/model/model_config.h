@@ -15,6 +15,7 @@ enum class ModelKind : uint8_t { kDecoder, kEncoder };
 
 // Every field is filled and cross-checked by an architecture's ParseConfig; the forward pass trusts it.
 // One decoder layer: x += OutProjection(Attention(Norm1(x))); x += Down(Activation(Up(Norm2(x)))).
+// parallel_residual: both terms are computed from the x before the layer. post_norms: x += PostNorm(...) of each term.
 // One encoder layer: x = Norm1(x + OutProjection(Attention(x))); x = Norm2(x + Down(Activation(Up(x)))); the embedding
 // has a norm of its own, and neither a final norm nor a head exists.
 struct ModelConfig {
@@ -33,6 +34,12 @@ struct ModelConfig {
   kernels::NormKind norm_kind = kernels::NormKind::kLayerNorm;
   float norm_epsilon = 1e-5F;
   bool norm_bias = false;
+  float norm_weight_offset = 0.0F;  // added to every norm weight at load (Gemma stores w and means 1 + w)
+
+  bool parallel_residual = false;
+  bool shared_norm = false;  // the MLP reads Norm1's output and there is no Norm2; with parallel_residual only
+  bool post_norms = false;
+  bool qk_norm = false;  // RMSNorm over each head of Q and K, before the rotation
 
   kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
   bool gated_mlp = false;  // Up is [2 * ffn_dim, hidden_dim], gate rows first
@@ -40,7 +47,10 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool out_bias = false;
   bool mlp_bias = false;
+  bool head_bias = false;
   bool tied_embeddings = false;
+  float embedding_scale = 1.0F;  // multiplies the embedding, rounded to the dtype that the model runs in
+  float logit_softcap = 0.0F;    // logits become cap * tanh(logits / cap); 0: they stay
 
   bool learned_positions = false;        // a [position_rows, hidden_dim] table added to the embedding
   int32_t position_offset = 0;           // row of a sequence's first position (RoBERTa: padding_idx + 1)
@@ -50,6 +60,8 @@ struct ModelConfig {
   std::vector<float> inv_freq;           // [rotary_dim / 2], the scaling (linear, llama3, yarn) already applied
   float rotary_attention_factor = 1.0F;  // multiplies cos and sin (yarn)
   float attention_scale = 0.0F;          // multiplies Q K^T
+  float attention_softcap = 0.0F;        // scaled scores become cap * tanh(score / cap); 0: they stay
+  std::vector<int32_t> layer_windows;    // [num_layers] keys that a row sees, its own the last, 0: all; empty: all 0
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1) is folded into the query rows at load, not done later.
   bool inverse_layer_query_scale = false;
 
@@ -58,6 +70,7 @@ struct ModelConfig {
 
   bool is_encoder() const { return kind == ModelKind::kEncoder; }
   int32_t position_rows() const { return max_context + position_offset; }
+  int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
   int32_t qkv_features() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
   int32_t up_features() const { return gated_mlp ? 2 * ffn_dim : ffn_dim; }
 };

@@ -24,6 +24,17 @@ constexpr NamedShape kNamedShapes[] = {
                      "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                                       "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
                      "eos_token_id": 128001, "bos_token_id": 128000})"},
+    // Qwen3-0.6B
+    {"qwen3-0.6b", R"({"model_type": "qwen3", "num_hidden_layers": 28, "hidden_size": 1024, "intermediate_size": 3072,
+                       "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
+                       "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "tie_word_embeddings": true,
+                       "rope_theta": 1000000.0, "eos_token_id": 151645, "bos_token_id": 151643})"},
+    // Mistral-7B-v0.1, whose layers slide
+    {"mistral-7b", R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096,
+                       "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8,
+                       "vocab_size": 32000, "max_position_embeddings": 32768, "rms_norm_eps": 1e-5,
+                       "tie_word_embeddings": false, "sliding_window": 4096, "rope_theta": 10000.0,
+                       "eos_token_id": 2, "bos_token_id": 1})"},
 };
 
 }  // namespace

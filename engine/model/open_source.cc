@@ -38,6 +38,7 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
   const absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,
                                           &model.parts, &model.parsed.warnings);
   if (!tying.ok()) return tying;
+  AcceptOtherNames(architecture, *model.tensors, &model.parts);
   AcceptOldNormNames(*model.tensors, &model.parts);
   const absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
   if (!scales.ok()) return scales;

@@ -127,7 +127,7 @@ double YarnMscale(double factor, double mscale) {
 
 }  // namespace
 
-RotaryScaling ParseRotaryScaling(JsonFields& fields, int64_t max_context) {
+RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryWords& words, int64_t max_context) {
   const nlohmann::json nothing = nlohmann::json::object();
   const nlohmann::json* scaling_object = fields.Object("rope_scaling");
   const nlohmann::json* parameters = fields.Object("rope_parameters");
@@ -137,10 +137,14 @@ RotaryScaling ParseRotaryScaling(JsonFields& fields, int64_t max_context) {
                   absl::StrCat(fields.where(), old_style ? ": rope_scaling" : ": rope_parameters"));
 
   RotaryScaling scaling;
-  const double outer_theta = fields.NumberOr("rope_theta", kMinTheta, kMaxTheta, 10000.0);
+  const double outer_theta = fields.NumberOr(words.theta, kMinTheta, kMaxTheta, 10000.0);
   scaling.theta = rope.NumberOr("rope_theta", kMinTheta, kMaxTheta, outer_theta);
   scaling.kind = ParseKind(rope);
-  if (rope.NumberOr("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0) rope.Fail("partial_rotary_factor is not 1");
+  const double outer_factor = fields.NumberOr(words.partial_factor, 0.0, 1.0, words.default_partial_factor);
+  scaling.partial_factor = rope.NumberOr("partial_rotary_factor", 0.0, 1.0, outer_factor);
+  if (scaling.partial_factor != 1.0 && !words.partial) {
+    (outer_factor != 1.0 ? fields : rope).Fail("partial_rotary_factor is not 1, which is not supported here");
+  }
   if (scaling.kind == RotaryScalingKind::kLinear) scaling.factor = rope.Number("factor", 1.0, kMaxFactor);
   if (scaling.kind == RotaryScalingKind::kLlama3 || scaling.kind == RotaryScalingKind::kYarn) {
     scaling.original_max_context = ParseOriginalContext(fields, rope, max_context);

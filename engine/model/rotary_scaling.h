@@ -14,9 +14,18 @@ namespace dunlin::engine {
 
 enum class RotaryScalingKind : uint8_t { kNone, kLinear, kLlama3, kYarn };
 
+// What a row calls the fields that stand beside the scaling, and which part of a head it rotates by default.
+struct RotaryWords {
+  const char* theta = "rope_theta";
+  const char* partial_factor = "partial_rotary_factor";
+  double default_partial_factor = 1.0;
+  bool partial = false;  // whether a part of 1 may be asked for; otherwise anything but 1 is refused
+};
+
 struct RotaryScaling {
   RotaryScalingKind kind = RotaryScalingKind::kNone;
   double theta = 10000.0;
+  double partial_factor = 1.0;             // of the head's dimensions that rotate, in [0, 1]
   double factor = 1.0;                     // >= 1
   double original_max_context = 0;         // llama3 and yarn; tokens
   double low_freq_factor = 1.0;            // llama3
@@ -29,8 +38,8 @@ struct RotaryScaling {
   std::optional<double> attention_factor;  // yarn
 };
 
-// Reads rope_theta and rope_scaling (transformers 4) or rope_parameters (5) of a config.json. Faults go into `fields`.
-RotaryScaling ParseRotaryScaling(JsonFields& fields, int64_t max_context);
+// Reads the words and rope_scaling (transformers 4) or rope_parameters (5) of a config.json. Faults go into `fields`.
+RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryWords& words, int64_t max_context);
 
 // [rotary_dim / 2], computed in FP32 step by step as transformers does. REQUIRES: rotary_dim even and > 0.
 std::vector<float> InverseFrequencies(const RotaryScaling& scaling, int32_t rotary_dim);

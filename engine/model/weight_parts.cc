@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -15,28 +16,43 @@ constexpr size_t kMaxNamedMissing = 4;
 constexpr size_t kMaxNamedUnused = 8;
 
 struct RowRange {
-  int64_t begin;
+  int64_t begin;  // in the slot's matrix
   int64_t count;
+  int64_t source = 0;  // in the tensor
 };
 
-RowRange RowsOf(const ModelConfig& config, WeightSlot slot, FusedPart part) {
+// Head h of Q, K and V stands in rows [3 h, 3 h + 3) * head_dim of the tensor.
+std::vector<RowRange> RowsByHead(const ModelConfig& config) {
+  std::vector<RowRange> ranges;
+  const int64_t head_dim = config.head_dim;
+  for (int64_t head = 0; head < config.num_heads; ++head) {
+    for (int64_t part = 0; part < 3; ++part) {
+      ranges.push_back({(part * config.num_heads + head) * head_dim, head_dim, (3 * head + part) * head_dim});
+    }
+  }
+  return ranges;
+}
+
+std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, FusedPart part) {
   const int64_t query = int64_t{config.num_heads} * config.head_dim;
   const int64_t key = int64_t{config.num_kv_heads} * config.head_dim;
   switch (part) {
     case FusedPart::kAll:
-      return {0, ShapeOf(config, slot).out_features};
+      return {{0, ShapeOf(config, slot).out_features}};
     case FusedPart::kQuery:
-      return {0, query};
+      return {{0, query}};
     case FusedPart::kKey:
-      return {query, key};
+      return {{query, key}};
     case FusedPart::kValue:
-      return {query + key, key};
+      return {{query + key, key}};
     case FusedPart::kGate:
-      return {0, config.ffn_dim};
+      return {{0, config.ffn_dim}};
     case FusedPart::kUp:
-      return {config.ffn_dim, config.ffn_dim};
+      return {{config.ffn_dim, config.ffn_dim}};
+    case FusedPart::kQkvByHead:
+      return RowsByHead(config);
   }
-  return {0, 0};
+  return {};
 }
 
 std::string FullName(const WeightName& name, const std::string& prefix, int32_t layer) {
@@ -51,9 +67,11 @@ std::string FullName(const WeightName& name, const std::string& prefix, int32_t 
   return full;
 }
 
-WeightPart MakePart(const ModelConfig& config, const WeightName& name, const std::string& prefix, int32_t layer,
-                    bool is_bias) {
-  const RowRange rows = RowsOf(config, name.slot, name.part);
+void AppendTensor(const ModelConfig& config, const WeightName& name, const std::string& prefix, int32_t layer,
+                  bool is_bias, std::vector<WeightPart>* parts) {
+  const std::vector<RowRange> ranges = RowsOf(config, name.slot, name.part);
+  int64_t tensor_rows = 0;
+  for (const RowRange& range : ranges) tensor_rows += range.count;
   const int64_t columns = ShapeOf(config, name.slot).in_features;
   WeightPart part{.slot = name.slot,
                   .layer = layer,
@@ -62,30 +80,36 @@ WeightPart MakePart(const ModelConfig& config, const WeightName& name, const std
                   .transposed = name.transposed && !is_bias,
                   .tensor = absl::StrCat(FullName(name, prefix, layer), is_bias ? ".bias" : ".weight"),
                   .shape = {},
-                  .row_begin = rows.begin,
-                  .num_rows = rows.count,
+                  .row_begin = 0,
+                  .num_rows = 0,
+                  .source_row = 0,
                   .scaled_rows = 0,
                   .scale = 1.0F};
   if (part.is_vector()) {
-    part.shape = {rows.count};
+    part.shape = {tensor_rows};
   } else if (part.transposed) {
-    part.shape = {columns, rows.count};
+    part.shape = {columns, tensor_rows};
   } else {
-    part.shape = {rows.count, columns};
+    part.shape = {tensor_rows, columns};
   }
   if (config.inverse_layer_query_scale && name.slot == WeightSlot::kQkv && layer > 0) {
     part.scaled_rows = int64_t{config.num_heads} * config.head_dim;
     part.scale = 1.0F / static_cast<float>(layer + 1);
   }
-  return part;
+  for (const RowRange& range : ranges) {
+    part.row_begin = range.begin;
+    part.num_rows = range.count;
+    part.source_row = range.source;
+    parts->push_back(part);
+  }
 }
 
 void AppendParts(const Architecture& architecture, const ModelConfig& config, const std::string& prefix, int32_t layer,
                  bool per_layer, std::vector<WeightPart>* parts) {
   for (const WeightName& name : architecture.weights) {
     if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot)) continue;
-    parts->push_back(MakePart(config, name, prefix, layer, false));
-    if (HasBias(config, name.slot)) parts->push_back(MakePart(config, name, prefix, layer, true));
+    AppendTensor(config, name, prefix, layer, false, parts);
+    if (HasBias(config, name.slot)) AppendTensor(config, name, prefix, layer, true, parts);
   }
 }
 
@@ -124,12 +148,25 @@ void AcceptOldNormNames(const TensorSource& source, std::vector<WeightPart>* par
   }
 }
 
+void AcceptOtherNames(const Architecture& architecture, const TensorSource& source, std::vector<WeightPart>* parts) {
+  for (WeightPart& part : *parts) {
+    if (source.Find(part.tensor) != nullptr) continue;
+    for (const OtherName& name : architecture.other_names) {
+      const size_t at = part.tensor.find(name.usual);
+      if (at == std::string::npos) continue;
+      std::string other = part.tensor;
+      other.replace(at, std::string_view(name.usual).size(), name.other);
+      if (source.Find(other) != nullptr) part.tensor = std::move(other);
+    }
+  }
+}
+
 absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource& source) {
   std::vector<std::string> missing;
   for (const WeightPart& part : parts) {
     const TensorInfo* tensor = source.Find(part.tensor);
     if (tensor == nullptr) {
-      missing.push_back(part.tensor);
+      if (missing.empty() || missing.back() != part.tensor) missing.push_back(part.tensor);
       continue;
     }
     if (tensor->shape != part.shape) {
@@ -178,9 +215,7 @@ std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, 
 int64_t CountParameters(const std::vector<WeightPart>& parts) {
   int64_t count = 0;
   for (const WeightPart& part : parts) {
-    int64_t size = 1;
-    for (const int64_t dimension : part.shape) size *= dimension;
-    count += size;
+    count += part.num_rows * (part.is_vector() ? 1 : part.shape[part.transposed ? 0 : 1]);
   }
   return count;
 }

@@ -31,6 +31,7 @@ struct WeightPart {
   std::vector<int64_t> shape;  // that it must have: [rows, columns], or [rows] for norms and biases
   int64_t row_begin;           // in the slot's matrix or vector
   int64_t num_rows;
+  int64_t source_row;   // first of these rows in the tensor; not 0 only where several parts share one tensor
   int64_t scaled_rows;  // the first rows are multiplied by `scale`; 0 for none
   float scale;
   PartScales scales = {};
@@ -47,6 +48,9 @@ std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const 
 
 // Points the norms of checkpoints that were converted from TensorFlow at the names those keep: gamma and beta.
 void AcceptOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts);
+
+// Points parts at the architecture's other names where those are what `source` has.
+void AcceptOtherNames(const Architecture& architecture, const TensorSource& source, std::vector<WeightPart>* parts);
 
 // Every part is there, has its shape and can be loaded. NOT_FOUND names up to 4 missing tensors and counts the rest;
 // INVALID_ARGUMENT names tensor, shape or dtype, and what was expected.

@@ -84,7 +84,7 @@ absl::Status FindPartScales(const Quantization& quantization, const TensorSource
   part->scales.block = blocks ? kernels::kScaleBlock : 0;
   part->scales.rows_per_scale = blocks                                            ? quantization.block_rows
                                 : quantization.weights == WeightScaling::kChannel ? 1
-                                                                                  : part->num_rows;
+                                                                                  : part->shape[0];
   if (!quantization.static_inputs) return absl::OkStatus();
   const auto input = FindScale(source, part->tensor, quantization.format->input_scales, {{}, {1}, {1, 1}});
   if (!input.ok()) return input.status();

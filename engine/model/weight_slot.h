@@ -15,8 +15,12 @@ enum class WeightSlot : uint8_t {
   kEmbeddingNorm,
   kAttentionNorm,
   kQkv,
+  kQueryNorm,
+  kKeyNorm,
   kAttentionOut,
+  kPostAttentionNorm,
   kMlpNorm,
+  kPostMlpNorm,
   kMlpUp,
   kMlpDown,
   kFinalNorm,
@@ -25,8 +29,19 @@ enum class WeightSlot : uint8_t {
 inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kHead) + 1;
 
 constexpr bool IsNorm(WeightSlot slot) {
-  return slot == WeightSlot::kEmbeddingNorm || slot == WeightSlot::kAttentionNorm || slot == WeightSlot::kMlpNorm ||
-         slot == WeightSlot::kFinalNorm;
+  switch (slot) {
+    case WeightSlot::kEmbeddingNorm:
+    case WeightSlot::kAttentionNorm:
+    case WeightSlot::kQueryNorm:
+    case WeightSlot::kKeyNorm:
+    case WeightSlot::kPostAttentionNorm:
+    case WeightSlot::kMlpNorm:
+    case WeightSlot::kPostMlpNorm:
+    case WeightSlot::kFinalNorm:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Whether every layer has one.
@@ -39,14 +54,22 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
   switch (slot) {
     case WeightSlot::kPositions:
       return config.learned_positions;
+    case WeightSlot::kQueryNorm:
+    case WeightSlot::kKeyNorm:
+      return config.qk_norm;
+    case WeightSlot::kMlpNorm:
+      return !config.shared_norm;
+    case WeightSlot::kPostAttentionNorm:
+    case WeightSlot::kPostMlpNorm:
+      return config.post_norms;
+    case WeightSlot::kHead:
+      return !config.is_encoder() && !config.tied_embeddings;
     case WeightSlot::kTokenTypes:
       return config.num_token_types > 0;
     case WeightSlot::kEmbeddingNorm:
       return config.is_encoder();
     case WeightSlot::kFinalNorm:
       return !config.is_encoder();
-    case WeightSlot::kHead:
-      return !config.is_encoder() && !config.tied_embeddings;
     default:
       return true;
   }
@@ -55,7 +78,9 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
   switch (slot) {
     case WeightSlot::kEmbeddingNorm:
     case WeightSlot::kAttentionNorm:
+    case WeightSlot::kPostAttentionNorm:
     case WeightSlot::kMlpNorm:
+    case WeightSlot::kPostMlpNorm:
     case WeightSlot::kFinalNorm:
       return config.norm_bias;
     case WeightSlot::kQkv:
@@ -65,16 +90,19 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kMlpUp:
     case WeightSlot::kMlpDown:
       return config.mlp_bias;
+    case WeightSlot::kHead:
+      return config.head_bias;
     case WeightSlot::kEmbedding:
     case WeightSlot::kPositions:
     case WeightSlot::kTokenTypes:
-    case WeightSlot::kHead:
+    case WeightSlot::kQueryNorm:
+    case WeightSlot::kKeyNorm:
       return false;
   }
   return false;
 }
 
-// [out_features, in_features] of a matrix; a norm is [hidden_dim, 1].
+// [out_features, in_features] of a matrix; a norm is [its width, 1].
 struct SlotShape {
   int64_t out_features;
   int64_t in_features;
@@ -96,9 +124,14 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
       return {config.up_features(), config.hidden_dim};
     case WeightSlot::kMlpDown:
       return {config.hidden_dim, config.ffn_dim};
+    case WeightSlot::kQueryNorm:
+    case WeightSlot::kKeyNorm:
+      return {config.head_dim, 1};
     case WeightSlot::kEmbeddingNorm:
     case WeightSlot::kAttentionNorm:
+    case WeightSlot::kPostAttentionNorm:
     case WeightSlot::kMlpNorm:
+    case WeightSlot::kPostMlpNorm:
     case WeightSlot::kFinalNorm:
       return {config.hidden_dim, 1};
   }

@@ -8,8 +8,10 @@ namespace {
 using enum WeightSlot;
 
 constexpr uint64_t kAlignment = 64;  // a cache line, and what PackedWeight asks for
-constexpr WeightSlot kSlots[] = {kEmbedding,    kPositions, kTokenTypes, kEmbeddingNorm, kAttentionNorm, kQkv,
-                                 kAttentionOut, kMlpNorm,   kMlpUp,      kMlpDown,       kFinalNorm,     kHead};
+constexpr WeightSlot kSlots[] = {
+    kEmbedding,    kPositions,         kTokenTypes, kEmbeddingNorm, kAttentionNorm, kQkv,     kQueryNorm, kKeyNorm,
+    kAttentionOut, kPostAttentionNorm, kMlpNorm,    kPostMlpNorm,   kMlpUp,         kMlpDown, kFinalNorm, kHead};
+static_assert(std::size(kSlots) == kNumWeightSlots);
 
 // Calls visit(slot, layer) for every slot that exists, in the order in which they lie in memory.
 template <typename Visit>
@@ -19,7 +21,7 @@ void ForEachSlot(const ModelConfig& config, Visit visit) {
   }
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     for (const WeightSlot slot : kSlots) {
-      if (IsPerLayer(slot)) visit(slot, layer);
+      if (IsPerLayer(slot) && HasSlot(config, slot)) visit(slot, layer);
     }
   }
 }
@@ -80,7 +82,7 @@ void PlaceWeights(const ModelConfig& config, const SlotForms& forms, kernels::Pr
                                        .scale_block = form.scale_block};
     matrices += SlotBytes(config, slot, form, ops);
   });
-  if (config.tied_embeddings) weights->head = weights->embedding;
+  if (config.tied_embeddings) weights->head.weight = weights->embedding;
   ForEachVector(config, [&](WeightSlot slot, int32_t layer, bool is_bias) {
     *VectorOf(weights, slot, layer, is_bias) = reinterpret_cast<const float*>(vectors);
     vectors += VectorSize(config, slot);
@@ -97,7 +99,7 @@ kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, WeightSlot slot, int3
     case kTokenTypes:
       return &weights->token_types;
     case kHead:
-      return &weights->head;
+      return &weights->head.weight;
     case kQkv:
       return &layer_at().qkv.weight;
     case kAttentionOut:
@@ -106,10 +108,7 @@ kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, WeightSlot slot, int3
       return &layer_at().mlp_up.weight;
     case kMlpDown:
       return &layer_at().mlp_down.weight;
-    case kEmbeddingNorm:
-    case kAttentionNorm:
-    case kMlpNorm:
-    case kFinalNorm:
+    default:  // norms
       break;
   }
   return nullptr;
@@ -123,8 +122,16 @@ const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer
       return part(weights->embedding_norm);
     case kAttentionNorm:
       return part(layer_at().attention_norm);
+    case kQueryNorm:
+      return part(layer_at().query_norm);
+    case kKeyNorm:
+      return part(layer_at().key_norm);
+    case kPostAttentionNorm:
+      return part(layer_at().post_attention_norm);
     case kMlpNorm:
       return part(layer_at().mlp_norm);
+    case kPostMlpNorm:
+      return part(layer_at().post_mlp_norm);
     case kFinalNorm:
       return part(weights->final_norm);
     case kQkv:
@@ -135,10 +142,11 @@ const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer
       return &layer_at().mlp_up.bias;
     case kMlpDown:
       return &layer_at().mlp_down.bias;
+    case kHead:
+      return &weights->head.bias;
     case kEmbedding:
     case kPositions:
     case kTokenTypes:
-    case kHead:
       break;
   }
   return nullptr;

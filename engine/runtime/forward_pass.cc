@@ -1,10 +1,22 @@
 #include "engine/runtime/forward_pass.h"
 
 #include "absl/strings/str_cat.h"
+#include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
 
 using kernels::KernelStatus;
+
+namespace {
+
+// As transformers rounds it: to the dtype of the weights it runs with, BF16 for FP8.
+float EmbeddingScale(const ModelConfig& config, Precision precision) {
+  if (precision == Precision::kFp32) return config.embedding_scale;
+  if (precision == Precision::kFp16) return kernels::Fp16ToFloat(kernels::FloatToFp16(config.embedding_scale));
+  return kernels::Bf16ToFloat(kernels::FloatToBf16(config.embedding_scale));
+}
+
+}  // namespace
 
 ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
                          const StepInputs& inputs, const StepBuffers& buffers, const Fp8Scaling* scaling)
@@ -28,23 +40,27 @@ absl::Status ForwardPass::RunLayers() {
 }
 
 absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
-  const LinearWeights head{.weight = weights_.head, .bias = nullptr};
-  const bool ran = LayerNormLinear("final norm", "head", weights_.final_norm, {head, HeadInputIndex(config_)},
-                                   inputs_.head_row_index() + first, count, buffers_.floats(BufferId::kLogits));
+  const Target head{weights_.head, HeadInputIndex(config_)};
+  const bool ran = LayerNormLinear("final norm", "head", weights_.final_norm, head, inputs_.head_row_index() + first,
+                                   count, buffers_.floats(BufferId::kLogits)) &&
+                   CapLogits(count);
   return ran ? absl::OkStatus() : Failure();
 }
 
+// With a parallel residual the MLP's first half runs before the attention's term is added: so both read the same hidden
+// rows, and no copy of them is needed.
 bool ForwardPass::TransformerLayer(int32_t layer) {
   const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
   const int32_t num_tokens = inputs_.num_tokens();
   const Target qkv{weights.qkv, InputIndex(layer, LayerInput::kQkv)};
   const Target out{weights.attention_out, InputIndex(layer, LayerInput::kAttentionOut)};
-  float* hidden = buffers_.floats(BufferId::kHidden);
+  const bool parallel = config_.parallel_residual;
   return LayerNormLinear("attention norm", "qkv", weights.attention_norm, qkv, nullptr, num_tokens,
                          buffers_.floats(BufferId::kQkv)) &&
-         StoreKv() && Attend() &&
+         (!parallel || MlpUp(weights)) && StoreKv(weights) && Attend() &&
          Quantize("attention quantize", buffers_.floats(BufferId::kAttention), out, num_tokens) &&
-         Linear("attention out", out.linear, hidden, hidden, num_tokens) && LayerNormMlp(weights);
+         AddTerm("attention out", out.linear, weights.post_attention_norm) &&
+         (parallel ? MlpDown(weights) : LayerNormMlp(weights));
 }
 
 bool ForwardPass::LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
@@ -52,14 +68,17 @@ bool ForwardPass::LayerNormLinear(const char* norm_op, const char* op, const Nor
   return Norm(norm_op, norm, linear, rows, num_rows) && Linear(op, linear.linear, nullptr, out, num_rows);
 }
 
-bool ForwardPass::LayerNormMlp(const LayerWeights& weights) {
-  const int32_t num_tokens = inputs_.num_tokens();
+// A shared norm runs again: the two matrices may take inputs of different forms and scales.
+bool ForwardPass::MlpUp(const LayerWeights& weights) {
   const Target up{weights.mlp_up, InputIndex(layer_, LayerInput::kMlpUp)};
+  const NormWeights& norm = config_.shared_norm ? weights.attention_norm : weights.mlp_norm;
+  return LayerNormLinear("mlp norm", "mlp up", norm, up, nullptr, inputs_.num_tokens(),
+                         buffers_.floats(BufferId::kMlp));
+}
+
+bool ForwardPass::MlpDown(const LayerWeights& weights) {
   const Target down{weights.mlp_down, InputIndex(layer_, LayerInput::kMlpDown)};
-  float* hidden = buffers_.floats(BufferId::kHidden);
-  return LayerNormLinear("mlp norm", "mlp up", weights.mlp_norm, up, nullptr, num_tokens,
-                         buffers_.floats(BufferId::kMlp)) &&
-         Activate(down) && Linear("mlp down", down.linear, hidden, hidden, num_tokens);
+  return Activate(down) && AddTerm("mlp down", down.linear, weights.post_mlp_norm);
 }
 
 bool ForwardPass::Embed() {
@@ -69,11 +88,13 @@ bool ForwardPass::Embed() {
   gather.out = buffers_.floats(BufferId::kHidden);
   gather.num_rows = inputs_.num_tokens();
   gather.accumulate = false;
+  gather.scale = EmbeddingScale(config_, profile_.precision);
   if (!Ran(ops_.gather_rows(context_, gather), "embedding")) return false;
   if (config_.learned_positions) {
     gather.weight = &weights_.positions;
     gather.ids = inputs_.positions();
     gather.accumulate = true;
+    gather.scale = 1.0F;
     if (!Ran(ops_.gather_rows(context_, gather), "position embedding")) return false;
   }
   if (config_.rotary_dim == 0) return true;
@@ -87,7 +108,7 @@ bool ForwardPass::Embed() {
   return Ran(ops_.rotary_table(context_, rotary), "rotary table");
 }
 
-bool ForwardPass::StoreKv() {
+bool ForwardPass::StoreKv(const LayerWeights& weights) {
   kernels::RotateAndStoreKvParams params{};
   params.qkv = buffers_.floats(BufferId::kQkv);
   params.cos_sin = config_.rotary_dim > 0 ? buffers_.floats(BufferId::kRotary) : nullptr;
@@ -99,6 +120,9 @@ bool ForwardPass::StoreKv() {
   params.token_page = inputs_.token_page();
   params.token_slot = inputs_.token_slot();
   params.num_tokens = inputs_.num_tokens();
+  params.query_norm = weights.query_norm.weight;
+  params.key_norm = weights.key_norm.weight;
+  params.norm_epsilon = config_.norm_epsilon;
   return Ran(ops_.rotate_and_store_kv(context_, params), "rotate and store kv");
 }
 
@@ -117,6 +141,8 @@ bool ForwardPass::Attend() {
   params.sequences = inputs_.spans();
   params.num_sequences = inputs_.num_sequences();
   params.scale = config_.attention_scale;
+  params.window = config_.window(layer_);
+  params.softcap = config_.attention_softcap;
   params.workspace = buffers_.at(BufferId::kWorkspace);
   params.workspace_bytes = buffers_.bytes(BufferId::kWorkspace);
   return Ran(ops_.paged_attention(context_, params), "paged attention");
@@ -124,14 +150,9 @@ bool ForwardPass::Attend() {
 
 bool ForwardPass::Norm(const char* op, const NormWeights& weights, const Target& next, const int32_t* rows,
                        int32_t num_rows) {
-  kernels::NormParams params{};
-  params.kind = config_.norm_kind;
+  kernels::NormParams params = NormParamsOf(weights, num_rows);
   params.in = buffers_.floats(BufferId::kHidden);
   params.rows = rows;
-  params.weight = weights.weight;
-  params.bias = weights.bias;
-  params.epsilon = config_.norm_epsilon;
-  params.num_rows = num_rows;
   if (!eager()) {
     params.out = GemmInput(next);
     return Ran(ops_.norm(context_, params), op);
@@ -140,6 +161,17 @@ bool ForwardPass::Norm(const char* op, const NormWeights& weights, const Target&
   params.out = &width;
   params.rows_out = buffers_.floats(BufferId::kUnfused);
   return Ran(ops_.norm(context_, params), op) && Quantize(op, params.rows_out, next, num_rows);
+}
+
+// Without input and output.
+kernels::NormParams ForwardPass::NormParamsOf(const NormWeights& weights, int32_t num_rows) const {
+  kernels::NormParams params{};
+  params.kind = config_.norm_kind;
+  params.weight = weights.weight;
+  params.bias = weights.bias;
+  params.epsilon = config_.norm_epsilon;
+  params.num_rows = num_rows;
+  return params;
 }
 
 bool ForwardPass::Quantize(const char* op, const float* in, const Target& next, int32_t num_rows) {
@@ -163,6 +195,34 @@ bool ForwardPass::Activate(const Target& next) {
   params.rows_out = buffers_.floats(BufferId::kUnfused);
   return Ran(ops_.activate(context_, params), "activate") &&
          Quantize("mlp quantize", params.rows_out, next, params.num_rows);
+}
+
+// hidden += linear(activation), through its norm where the model has one.
+bool ForwardPass::AddTerm(const char* op, const LinearWeights& linear, const NormWeights& post_norm) {
+  const int32_t num_tokens = inputs_.num_tokens();
+  float* hidden = buffers_.floats(BufferId::kHidden);
+  if (!config_.post_norms) return Linear(op, linear, hidden, hidden, num_tokens);
+  float* term = buffers_.floats(BufferId::kTerm);
+  kernels::Activation width{.columns = config_.hidden_dim};
+  kernels::NormParams norm = NormParamsOf(post_norm, num_tokens);
+  norm.in = norm.rows_out = term;
+  norm.out = &width;
+  kernels::AddParams add{};
+  add.rows = hidden;
+  add.residual = term;
+  add.num_rows = num_tokens;
+  add.columns = config_.hidden_dim;
+  return Linear(op, linear, nullptr, term, num_tokens) && Ran(ops_.norm(context_, norm), "post norm") &&
+         Ran(ops_.add(context_, add), "post norm residual");
+}
+
+bool ForwardPass::CapLogits(int32_t num_rows) {
+  if (config_.logit_softcap == 0.0F) return true;
+  const kernels::SoftcapParams params{.values = buffers_.floats(BufferId::kLogits),
+                                      .cap = config_.logit_softcap,
+                                      .num_rows = num_rows,
+                                      .columns = config_.vocab_size};
+  return Ran(ops_.softcap(context_, params), "logit softcap");
 }
 
 bool ForwardPass::Linear(const char* op, const LinearWeights& linear, const float* residual, float* out,

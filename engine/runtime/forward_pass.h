@@ -45,15 +45,20 @@ class ForwardPass {
   // out = norm(hidden rows) W^T + bias.
   bool LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
                        const int32_t* rows, int32_t num_rows, float* out);
-  // hidden += Down(f(Up(norm(hidden)))).
-  bool LayerNormMlp(const LayerWeights& weights);
-  bool StoreKv();
+  // hidden += Down(f(Up(norm(hidden)))), in two halves.
+  bool LayerNormMlp(const LayerWeights& weights) { return MlpUp(weights) && MlpDown(weights); }
+  bool MlpUp(const LayerWeights& weights);
+  bool MlpDown(const LayerWeights& weights);
+  bool StoreKv(const LayerWeights& weights);
   bool Attend();
   // The steps below return false after the first failure, which they have noted.
   // Each of the three makes the input of `next`.
   bool Norm(const char* op, const NormWeights& weights, const Target& next, const int32_t* rows, int32_t num_rows);
   bool Quantize(const char* op, const float* in, const Target& next, int32_t num_rows);
   bool Activate(const Target& next);
+  kernels::NormParams NormParamsOf(const NormWeights& weights, int32_t num_rows) const;
+  bool AddTerm(const char* op, const LinearWeights& linear, const NormWeights& post_norm);
+  bool CapLogits(int32_t num_rows);
   // out = activation W^T + bias + residual; residual is null or out.
   bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out, int32_t num_rows);
   bool Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual, float* out,

@@ -31,7 +31,7 @@ std::vector<InputRow> InputsOf(const Model& model) {
     rows.push_back({WeightSlot::kMlpUp, i, &layer.mlp_up.weight});
     rows.push_back({WeightSlot::kMlpDown, i, &layer.mlp_down.weight});
   }
-  rows.push_back({WeightSlot::kHead, 0, &weights.head});
+  rows.push_back({WeightSlot::kHead, 0, &weights.head.weight});
   return rows;
 }
 

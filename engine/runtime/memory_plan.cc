@@ -18,6 +18,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kQkv, "qkv", kStepKey},
     {BufferId::kAttention, "attention", kStepKey},
     {BufferId::kMlp, "mlp", kStepKey},
+    {BufferId::kTerm, "layer term", kStepKey},
     {BufferId::kActivation, "activation", kStepKey},
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
     {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
@@ -59,10 +60,7 @@ size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& r
   size_t most = 0;
   for (Precision precision : resident) {
     kernels::PagedAttentionPlan plan{};
-    plan.traits = {.dtype = kernels::Traits(precision).kv_dtype,
-                   .head_dim = config.head_dim,
-                   .num_heads = config.num_heads,
-                   .num_kv_heads = config.num_kv_heads};
+    plan.traits = AttentionTraitsOf(config, precision);
     plan.max_query_tokens = std::min(options.max_tokens_per_step, max_context);
     plan.max_kv_tokens = max_context;
     for (kernels::AttentionBackend backend : kernels::kAutoOrder) {
@@ -92,6 +90,16 @@ kernels::KvShape KvShapeOf(const ModelConfig& config) {
 
 kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision) {
   return kernels::MakeKvLayout(kernels::Traits(precision).kv_dtype, KvShapeOf(config));
+}
+
+kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, Precision precision) {
+  const std::vector<int32_t>& windows = config.layer_windows;
+  return {.dtype = kernels::Traits(precision).kv_dtype,
+          .head_dim = config.head_dim,
+          .num_heads = config.num_heads,
+          .num_kv_heads = config.num_kv_heads,
+          .window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end()),
+          .softcap = config.attention_softcap};
 }
 
 int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options) {
@@ -124,6 +132,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kQkv, Floats(tokens, config.qkv_features()));
   set(BufferId::kAttention, Floats(tokens, int64_t{config.num_heads} * config.head_dim));
   set(BufferId::kMlp, Floats(tokens, config.up_features()));
+  set(BufferId::kTerm, config.post_norms ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
   const bool eager = options.execution == ExecutionMode::kEager;
   set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.ffn_dim)) : 0);

@@ -25,6 +25,7 @@ enum class BufferId : uint8_t {
   kQkv,          // [T, qkv_features] floats
   kAttention,    // [T, num_heads * head_dim] floats
   kMlp,          // [T, up_features] floats
+  kTerm,         // [T, hidden_dim] floats with post_norms: a term before its norm
   kActivation,   // GEMM input: T rows of the widest, in the largest resident precision
   kUnfused,      // [T, max(hidden_dim, ffn_dim)] floats, eager only: rows between two steps of a module
   kFp8Scales,    // [2, NumInputs] floats: scales and amaxes, when the recipe shares them
@@ -36,7 +37,7 @@ enum class BufferId : uint8_t {
   kLogits,       // [kHeadBlockRows, vocab_size] floats
   kWorkspace,    // of the attention backend and precision that need most
 };
-inline constexpr int kNumBuffers = 15;
+inline constexpr int kNumBuffers = 16;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the block small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.
@@ -64,6 +65,8 @@ struct MemoryPlan {
 
 kernels::KvShape KvShapeOf(const ModelConfig& config);
 kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision);
+// What the model asks of an attention backend; the window is its widest one, 0 when no layer has one.
+kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, Precision precision);
 // The model's own limit, cut by options.max_context_tokens when that is set.
 int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/runtime/memory_plan.h"
 
 namespace dunlin::engine {
 namespace {
@@ -27,11 +28,8 @@ std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const M
     reasons.push_back(absl::StrCat("precision ", kernels::Name(profile.precision),
                                    " is not resident (models[].precisions is [", list, "])"));
   }
-  const kernels::AttentionTraits traits{.dtype = kernels::Traits(profile.precision).kv_dtype,
-                                        .head_dim = config.head_dim,
-                                        .num_heads = config.num_heads,
-                                        .num_kv_heads = config.num_kv_heads};
-  device.ops->supports_attention(device.context, profile.attention_backend, traits, &reasons);
+  device.ops->supports_attention(device.context, profile.attention_backend,
+                                 AttentionTraitsOf(config, profile.precision), &reasons);
   return reasons;
 }
 

@@ -88,13 +88,14 @@ struct GemmParams {
   int32_t num_rows;       // >= 0
 };
 
-// out[i, :] = weight[ids[i], :] in FP32 (FP8: dequantised), added to what is there when accumulate is set.
+// out[i, :] = weight[ids[i], :] * scale in FP32 (FP8: dequantised), added to what is there when accumulate is set.
 struct GatherRowsParams {
   const PackedWeight* weight;
   const int32_t* ids;  // [num_rows], 0 <= id < weight->out_features
   float* out;          // [num_rows, K], contiguous
   int32_t num_rows;
   bool accumulate;
+  float scale = 1.0F;
 };
 
 }  // namespace dunlin::kernels

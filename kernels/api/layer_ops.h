@@ -29,6 +29,14 @@ struct NormParams {
   float* rows_out = nullptr;  // [num_rows, hidden_dim], contiguous, or null; may be `in` when `rows` is null
 };
 
+// values = cap * tanh(values / cap), in place: Gemma 2's bound on logits. NaN stays NaN.
+struct SoftcapParams {
+  float* values;     // [num_rows, columns], contiguous rows
+  float cap;         // > 0
+  int32_t num_rows;  // >= 0
+  int32_t columns;   // > 0
+};
+
 // Turns FP32 rows into a GEMM input: FP32/FP16 copy, BF16 round, FP8 quantise as out->scaling says.
 struct QuantizeParams {
   const float* in;    // [num_rows, out->columns], rows in_stride apart
@@ -69,7 +77,8 @@ struct RotaryTableParams {
 };
 
 // Rotates Q (in place) and K of a fused projection, then writes K and V into the KV pages, rounded to the page dtype.
-// Rotation pairs element i with i + rotary_dim / 2 (the Hugging Face order).
+// Rotation pairs element i with i + rotary_dim / 2 (the Hugging Face order). Where a norm is given, every head of Q or
+// K goes through RMSNorm first (as NormParams says, over head_dim): Qwen 3's QK-norm.
 struct RotateAndStoreKvParams {
   float* qkv;            // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads
   const float* cos_sin;  // [num_tokens, rotary_dim], or null for no rotation
@@ -81,6 +90,9 @@ struct RotateAndStoreKvParams {
   const int32_t* token_page;  // [num_tokens] page id
   const int32_t* token_slot;  // [num_tokens] index inside the page, 0 <= slot < tokens_per_page
   int32_t num_tokens;
+  const float* query_norm = nullptr;  // [head_dim] or null
+  const float* key_norm = nullptr;    // [head_dim] or null
+  float norm_epsilon = 0.0F;          // > 0 where a norm is given
 };
 
 }  // namespace dunlin::kernels

@@ -40,6 +40,7 @@ constexpr DeviceOps kCpuOps = {
     .gemm = cpu::Gemm,
     .gather_rows = cpu::GatherRows,
     .norm = cpu::Norm,
+    .softcap = cpu::Softcap,
     .quantize = cpu::Quantize,
     .activate = cpu::Activate,
     .add = cpu::Add,

@@ -29,7 +29,7 @@ float LoadElement(const std::byte* panel, int64_t k, int64_t column) {
 }
 
 template <Precision kPrecision>
-void GatherRow(const PackedWeight& weight, int64_t id, bool accumulate, float* out) {
+void GatherRow(const PackedWeight& weight, int64_t id, float scale, bool accumulate, float* out) {
   const auto* data = static_cast<const std::byte*>(weight.data);
   const std::byte* panel = data + static_cast<size_t>(id / kPanelColumns) * PanelBytes(kPrecision, weight.in_features);
   const int64_t column = id % kPanelColumns;
@@ -39,11 +39,12 @@ void GatherRow(const PackedWeight& weight, int64_t id, bool accumulate, float* o
       const int64_t block = weight.scale_block == 0 ? 0 : k / weight.scale_block;
       value *= PanelScales(weight, id / kPanelColumns)[block * kPanelColumns + column];
     }
+    value *= scale;
     out[k] = accumulate ? out[k] + value : value;
   }
 }
 
-using RowGatherer = void (*)(const PackedWeight&, int64_t, bool, float*);
+using RowGatherer = void (*)(const PackedWeight&, int64_t, float, bool, float*);
 constexpr RowGatherer kGatherers[kNumPrecisions] = {GatherRow<Precision::kFp32>, GatherRow<Precision::kBf16>,
                                                     GatherRow<Precision::kFp16>, GatherRow<Precision::kFp8>};
 
@@ -64,7 +65,7 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) 
   context->pool.Run((params.num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
     const int64_t end = std::min<int64_t>(params.num_rows, (task + 1) * rows_per_task);
     for (int64_t row = task * rows_per_task; row < end; ++row) {
-      gather(weight, params.ids[row], params.accumulate, params.out + row * columns);
+      gather(weight, params.ids[row], params.scale, params.accumulate, params.out + row * columns);
     }
   });
   return KernelStatus::kOk;

@@ -12,6 +12,7 @@ KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
 KernelStatus Norm(DeviceContext* context, const NormParams& params);
+KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params);
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
 KernelStatus Add(DeviceContext* context, const AddParams& params);

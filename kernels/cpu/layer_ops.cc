@@ -152,6 +152,19 @@ KernelStatus Norm(DeviceContext* context, const NormParams& params) {
   return KernelStatus::kOk;
 }
 
+KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params) {
+  if (params.values == nullptr || !(params.cap > 0.0F) || params.num_rows < 0 || params.columns < 1) {
+    return KernelStatus::kInvalidArgument;
+  }
+  // Cut by elements, not rows: a decode step's one row may be a vocabulary of 256k.
+  const int64_t count = int64_t{params.num_rows} * params.columns;
+  context->pool.Run((count + kTaskElements - 1) / kTaskElements, [&](int64_t task, int) {
+    const int64_t first = task * kTaskElements;
+    context->kernels.softcap(params.cap, std::min(kTaskElements, count - first), params.values + first);
+  });
+  return KernelStatus::kOk;
+}
+
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params) {
   if (!Valid(params.out, params.in, params.num_rows, nullptr)) return KernelStatus::kInvalidArgument;
   if (params.in_stride < params.out->columns) return KernelStatus::kInvalidArgument;

@@ -122,8 +122,9 @@ int RunInspect(const InspectOptions& options) {
 std::function<int()> SetUpInspect(CLI::App* subcommand) {
   auto options = std::make_shared<InspectOptions>();
   CLI::Option* directory = subcommand->add_option("directory", options->directory, "A Hugging Face model directory");
-  CLI::Option* shape = subcommand->add_option("--shape", options->random_shape,
-                                              "Instead: gpt2-124m, gpt2-xl, llama-1b, llama-8b or a config.json");
+  CLI::Option* shape = subcommand->add_option(
+      "--shape", options->random_shape,
+      "Instead: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b or a config.json");
   directory->excludes(shape);
   subcommand->add_flag("--json", options->json, "Print one JSON object");
   return [options] {

@@ -27,7 +27,8 @@ constexpr ConfigKey kKeys[] = {
      "Hugging Face model directory; relative to the config file's folder"},
     {"models[].weights", kStr, "\"files\"", 1, 8, "files|random", "Read path, or draw random weights for benchmarks"},
     {"models[].shape", kStr, "\"\"", 0, 4096, nullptr,
-     "With random weights: gpt2-124m, gpt2-xl, llama-1b, llama-8b, or the path of a config.json"},
+     "With random weights: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b, or the path of a "
+     "config.json"},
     {"models[].seed", kInt, "0", 0, INT64_MAX, nullptr, "Seed of random weights"},
     {"models[].device", kStr, "\"auto\"", 1, 8, "auto|cpu|cuda", "Where the model runs"},
     {"models[].precisions", kList, "[\"bf16\"]", 1, 4, "fp32|bf16|fp16|fp8",

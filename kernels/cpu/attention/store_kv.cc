@@ -1,4 +1,4 @@
-// Rotation of Q and K and the writing of K and V into pages, one pass over a fused projection.
+// QK-norm and rotation of Q and K, and the writing of K and V into pages, one pass over a fused projection.
 // Tasks are (token range, KV head); a range never ends inside a token pair of a page, because the even token of a BF16
 // V pair zeroes its partner and so must come first, on the same thread.
 #include <algorithm>
@@ -25,6 +25,13 @@ void Rotate(const float* cos_sin, int32_t rotary_dim, float* row) {
     row[i] = x1 * cos_row[i] - x2 * sin_row[i];
     row[i + half] = x2 * cos_row[i] + x1 * sin_row[i];
   }
+}
+
+// RMSNorm of one head in place, where there is one.
+void NormHead(const KernelTable& kernels, const float* weight, float epsilon, int64_t head_dim, float* row) {
+  if (weight == nullptr) return;
+  const NormMoments moments = kernels.norm_moments(NormKind::kRmsNorm, row, head_dim, epsilon);
+  kernels.normalize(row, moments, weight, nullptr, head_dim, row);
 }
 
 bool Valid(const RotateAndStoreKvParams& params) {
@@ -75,11 +82,13 @@ void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& pa
   float* row = params.qkv + token * (params.num_heads + 2 * int64_t{shape.num_kv_heads}) * head_dim;
   float* key = row + (params.num_heads + kv_head) * head_dim;
   const float* value = key + shape.num_kv_heads * head_dim;
-  if (params.cos_sin != nullptr) {
-    const float* cos_sin = params.cos_sin + static_cast<int64_t>(token) * params.rotary_dim;
-    for (int32_t g = 0; g < group; ++g) Rotate(cos_sin, params.rotary_dim, row + (kv_head * group + g) * head_dim);
-    Rotate(cos_sin, params.rotary_dim, key);
-  }
+  const auto prepare = [&](const float* norm, float* head) {
+    NormHead(kernels, norm, params.norm_epsilon, head_dim, head);
+    if (params.cos_sin == nullptr) return;
+    Rotate(params.cos_sin + static_cast<int64_t>(token) * params.rotary_dim, params.rotary_dim, head);
+  };
+  for (int32_t g = 0; g < group; ++g) prepare(params.query_norm, row + (kv_head * group + g) * head_dim);
+  prepare(params.key_norm, key);
   std::byte* key_block = KeyBlock(params.kv_pool, params.layout, params.token_page[token], params.layer, kv_head);
   const int32_t slot = params.token_slot[token];
   StoreRounded(kernels, params.layout, key_block, slot, key, StoreKeyPart);

@@ -16,6 +16,7 @@ void GemmFp8Dot(const GemmBlock& block);
 NormMoments Moments(NormKind kind, const float* in, int64_t n, float epsilon);
 void Normalize(const float* in, NormMoments moments, const float* weight, const float* bias, int64_t n, float* out);
 void Activate(ActivationKind kind, const float* in, const float* gated_by, int64_t n, float* out);
+void Softcap(float cap, int64_t n, float* values);
 uint32_t MaxMagnitudeBits(const float* in, int64_t n);
 
 void ToBf16(const float* in, int64_t n, uint16_t* out);

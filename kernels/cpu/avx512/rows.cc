@@ -101,6 +101,16 @@ void Activate(ActivationKind kind, const float* in, const float* gated_by, int64
   }
 }
 
+// tanh(u) = 1 - 2 / (exp(2u) + 1).
+void Softcap(float cap, int64_t n, float* values) {
+  ForEachVector(n, [&](int64_t i, __mmask16 mask) {
+    const __m512 u = _mm512_div_ps(_mm512_maskz_loadu_ps(mask, values + i), All(cap));
+    const __m512 exp_plus_1 = _mm512_add_ps(Exp(_mm512_add_ps(u, u)), All(1.0F));
+    const __m512 tanh = _mm512_sub_ps(All(1.0F), _mm512_div_ps(All(2.0F), exp_plus_1));
+    _mm512_mask_storeu_ps(values + i, mask, _mm512_mul_ps(All(cap), tanh));
+  });
+}
+
 uint32_t MaxMagnitudeBits(const float* in, int64_t n) {
   __m512i largest = _mm512_setzero_si512();
   ForEachVector(n, [&](int64_t i, __mmask16 mask) {

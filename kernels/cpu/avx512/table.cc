@@ -8,6 +8,7 @@ constexpr KernelTable kFmaTable = {
     .norm_moments = avx512::Moments,
     .normalize = avx512::Normalize,
     .activate = avx512::Activate,
+    .softcap = avx512::Softcap,
     .max_magnitude_bits = avx512::MaxMagnitudeBits,
     .to_bf16 = avx512::ToBf16,
     .to_fp16 = avx512::ToFp16,

@@ -80,6 +80,10 @@ void Activate(ActivationKind kind, const float* in, const float* gated_by, int64
   }
 }
 
+void Softcap(float cap, int64_t n, float* values) {
+  for (int64_t i = 0; i < n; ++i) values[i] = cap * std::tanh(values[i] / cap);
+}
+
 uint32_t MaxMagnitudeBits(const float* in, int64_t n) {
   int32_t largest = 0;  // signed: without the sign bit both orders agree, and SSE2 compares signed only
   for (int64_t i = 0; i < n; ++i) {

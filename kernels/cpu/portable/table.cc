@@ -8,6 +8,7 @@ const KernelTable& PortableKernels() {
       .norm_moments = portable::Moments,
       .normalize = portable::Normalize,
       .activate = portable::Activate,
+      .softcap = portable::Softcap,
       .max_magnitude_bits = portable::MaxMagnitudeBits,
       .to_bf16 = portable::ToBf16,
       .to_fp16 = portable::ToFp16,

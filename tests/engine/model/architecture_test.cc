@@ -1,6 +1,7 @@
 // What each architecture's config means, and that the table's rows are complete.
 #include "engine/model/architecture.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -32,7 +33,13 @@ TEST(Architectures, RowsAreCompleteAndWordsAreUnique) {
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
       EXPECT_TRUE(!IsNorm(weight.slot) || weight.axis == ShardAxis::kReplicated) << weight.name;
     }
-    EXPECT_GE(slots.size(), 9U) << row->name;  // all but the positions
+    for (const WeightSlot slot : {WeightSlot::kEmbedding, WeightSlot::kAttentionNorm, WeightSlot::kQkv,
+                                  WeightSlot::kAttentionOut, WeightSlot::kMlpUp, WeightSlot::kMlpDown}) {
+      EXPECT_TRUE(slots.contains(slot)) << row->name << " " << static_cast<int>(slot);
+    }
+    const bool encoder = slots.contains(WeightSlot::kEmbeddingNorm);
+    EXPECT_EQ(slots.contains(WeightSlot::kFinalNorm), !encoder) << row->name;
+    EXPECT_EQ(slots.contains(WeightSlot::kHead), !encoder) << row->name;
     EXPECT_FALSE(row->prefixes.empty());
   }
 }
@@ -143,6 +150,81 @@ TEST(Bert, RefusesWhatItDoesNotCompute) {
   const std::string roberta = WithField(kBertConfig, "model_type", "\"roberta\"");
   const absl::Status status = ParseModelConfig(WithField(roberta, "pad_token_id", "7"), "").status();
   EXPECT_NE(std::string(status.message()).find("positions begin at row 8"), std::string::npos) << status;
+}
+
+TEST(GptNeoX, ReadsItsConfig) {
+  const ModelConfig config = Parse(kGptNeoXConfig);
+  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_EQ(config.head_dim, 12);
+  EXPECT_EQ(config.rotary_dim, 6);
+  EXPECT_TRUE(config.parallel_residual && config.norm_bias && config.qkv_bias && config.out_bias && config.mlp_bias);
+  EXPECT_FALSE(config.shared_norm || config.head_bias || config.tied_embeddings || config.gated_mlp);
+  EXPECT_EQ(config.activation, ActivationKind::kGeluErf);
+  EXPECT_FALSE(Parse(WithField(kGptNeoXConfig, "use_parallel_residual", "false")).parallel_residual);
+  EXPECT_FALSE(Parse(WithField(kGptNeoXConfig, "attention_bias", "false")).qkv_bias);
+  EXPECT_NE(Parse(WithField(kGptNeoXConfig, "rotary_emb_base", "500")).inv_freq, config.inv_freq);
+  // transformers 5 moves both words into rope_parameters.
+  const std::string moved = R"({"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5})";
+  EXPECT_EQ(Parse(WithField(WithField(kGptNeoXConfig, "rotary_pct", ""), "rope_parameters", moved)).inv_freq,
+            Parse(WithField(kGptNeoXConfig, "rotary_emb_base", "500")).inv_freq);
+  const std::string even = WithField(WithField(kGptNeoXConfig, "hidden_size", "64"), "rotary_pct", "");
+  EXPECT_EQ(Parse(even).rotary_dim, 8) << "a quarter by default";
+}
+
+TEST(Phi, ReadsItsConfig) {
+  const ModelConfig config = Parse(kPhiConfig);
+  EXPECT_EQ(config.rotary_dim, 6);
+  EXPECT_TRUE(config.parallel_residual && config.shared_norm && config.head_bias && config.norm_bias);
+  EXPECT_TRUE(config.qkv_bias && config.out_bias && config.mlp_bias);
+  EXPECT_EQ(config.activation, ActivationKind::kGeluTanh);
+  EXPECT_EQ(Parse(WithField(kPhiConfig, "partial_rotary_factor", "1.0")).rotary_dim, 12);
+  EXPECT_EQ(Parse(WithField(kPhiConfig, "num_key_value_heads", "1")).num_kv_heads, 1);
+}
+
+TEST(Qwen, BiasesAndHeadNormsAreTheDifference) {
+  const ModelConfig second = Parse(kQwen2Config);
+  EXPECT_TRUE(second.qkv_bias && !second.out_bias && !second.mlp_bias && !second.qk_norm);
+  const ModelConfig third = Parse(WithField(kQwen2Config, "model_type", "\"qwen3\""));
+  EXPECT_TRUE(third.qk_norm && !third.qkv_bias && !third.out_bias);
+  const std::string biased = WithField(WithField(kQwen2Config, "attention_bias", "true"), "model_type", "\"qwen3\"");
+  EXPECT_TRUE(Parse(biased).qkv_bias && Parse(biased).out_bias);
+  EXPECT_EQ(Parse(WithField(WithField(kQwen2Config, "head_dim", ""), "model_type", "\"qwen3\"")).head_dim, 128);
+}
+
+TEST(SlidingWindows, FollowTheConfigsWords) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  EXPECT_THAT(Parse(kMistralConfig).layer_windows, ElementsAre(20, 20, 20));
+  EXPECT_THAT(Parse(WithField(kMistralConfig, "sliding_window", "null")).layer_windows, IsEmpty());
+  EXPECT_THAT(Parse(WithField(kMistralConfig, "sliding_window", "32")).layer_windows, IsEmpty()) << "the whole context";
+  const std::string wide = WithField(kMistralConfig, "max_position_embeddings", "8192");
+  EXPECT_THAT(Parse(WithField(wide, "sliding_window", "")).layer_windows, ElementsAre(4096, 4096, 4096));
+  EXPECT_THAT(Parse(kGemma2Config).layer_windows, ElementsAre(20, 0, 20));
+
+  const std::string qwen = WithField(kQwen2Config, "sliding_window", "20");
+  EXPECT_THAT(Parse(qwen).layer_windows, IsEmpty()) << "use_sliding_window is false by default";
+  const std::string slides = WithField(qwen, "use_sliding_window", "true");
+  EXPECT_THAT(Parse(slides).layer_windows, IsEmpty()) << "max_window_layers is 28 by default";
+  EXPECT_THAT(Parse(WithField(slides, "max_window_layers", "1")).layer_windows, ElementsAre(0, 20, 20));
+  const std::string types = R"(["sliding_attention", "full_attention", "sliding_attention"])";
+  EXPECT_THAT(Parse(WithField(slides, "layer_types", types)).layer_windows, ElementsAre(20, 0, 20));
+  EXPECT_EQ(Parse(WithField(slides, "layer_types", types)).window(1), 0);
+  EXPECT_EQ(Parse(qwen).window(2), 0);
+}
+
+TEST(Gemma2, ReadsItsConfig) {
+  const ModelConfig config = Parse(kGemma2Config);
+  EXPECT_TRUE(config.post_norms && config.gated_mlp && config.tied_embeddings);
+  EXPECT_EQ(config.norm_weight_offset, 1.0F);
+  EXPECT_EQ(config.activation, ActivationKind::kGeluTanh);
+  EXPECT_FLOAT_EQ(config.embedding_scale, 2.4494898F);
+  EXPECT_EQ(config.attention_scale, 0.25F);
+  EXPECT_EQ(config.attention_softcap, 50.0F);
+  EXPECT_EQ(config.logit_softcap, 30.0F);
+  const std::string uncapped = WithField(kGemma2Config, "attn_logit_softcapping", "null");
+  EXPECT_EQ(Parse(WithField(uncapped, "final_logit_softcapping", "null")).attention_softcap, 0.0F);
+  EXPECT_EQ(Parse(WithField(uncapped, "final_logit_softcapping", "null")).logit_softcap, 0.0F);
+  EXPECT_EQ(Parse(WithField(kGemma2Config, "head_dim", "")).head_dim, 256);
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST(ChangingFiles, NothingRefersToTheFilesAfterTheLoad) {
   const auto model = Load(temp, device.get());
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_EQ(truncate(temp.File("model.safetensors").c_str(), 0), 0);
-  EXPECT_EQ(ElementOf((*model)->weights(Precision::kFp32).head, 8, 5), ValueOf("lm_head.weight", 53));
+  EXPECT_EQ(ElementOf((*model)->weights(Precision::kFp32).head.weight, 8, 5), ValueOf("lm_head.weight", 53));
 }
 
 // A writer that cuts and restores the file all the time: every load ends, either way, and a model that did load is
@@ -116,7 +116,7 @@ TEST(ChangingFiles, ConcurrentTruncationNeverCrashes) {
       continue;
     }
     ++num_loaded;
-    EXPECT_EQ(ElementOf((*model)->weights(Precision::kFp32).head, 8, 5), ValueOf("lm_head.weight", 53));
+    EXPECT_EQ(ElementOf((*model)->weights(Precision::kFp32).head.weight, 8, 5), ValueOf("lm_head.weight", 53));
   }
   stop = true;
   writer.join();

@@ -37,7 +37,7 @@ TEST(EncoderCheckpoint, LoadsUnderEveryNaming) {
               ValueOf(prefix + "encoder.layer.1.output.LayerNorm." + naming.norm_bias, 5));
     EXPECT_EQ(weights.layers[0].qkv.bias[6], ValueOf(prefix + "encoder.layer.0.attention.self.key.bias", 0));
     EXPECT_EQ(weights.token_types.out_features, 2);
-    EXPECT_EQ(weights.head.data, nullptr);
+    EXPECT_EQ(weights.head.weight.data, nullptr);
     EXPECT_EQ(weights.final_norm.weight, nullptr);
   }
 }

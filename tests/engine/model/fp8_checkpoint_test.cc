@@ -133,8 +133,8 @@ TEST_F(Fp8Checkpoint, WhatIsNotQuantisedStaysWide) {
   const auto model = Load(kPerChannel, tensors, {Precision::kFp8, Precision::kBf16});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->weights(Precision::kFp8).embedding.precision, Precision::kBf16);
-  EXPECT_EQ((*model)->weights(Precision::kFp8).head.precision, Precision::kFp16);
-  EXPECT_EQ((*model)->weights(Precision::kBf16).head.precision, Precision::kBf16);
+  EXPECT_EQ((*model)->weights(Precision::kFp8).head.weight.precision, Precision::kFp16);
+  EXPECT_EQ((*model)->weights(Precision::kBf16).head.weight.precision, Precision::kBf16);
 }
 
 TEST_F(Fp8Checkpoint, KvScalesAreReportedAndChecked) {

@@ -77,8 +77,8 @@ TEST_F(ModelTest, Gpt2ComesBackWithEitherPrefixAndEveryDtype) {
       const PrecisionWeights& weights = model->weights(Precision::kFp32);
       ExpectAll(weights.embedding, prefix + "wte.weight");
       ExpectAll(weights.positions, prefix + "wpe.weight");
-      EXPECT_EQ(weights.head.data, weights.embedding.data);
-      EXPECT_EQ(weights.head.out_features, 7);
+      EXPECT_EQ(weights.head.weight.data, weights.embedding.data);
+      EXPECT_EQ(weights.head.weight.out_features, 7);
       ASSERT_EQ(weights.layers.size(), 2U);
       for (size_t i = 0; i < 2; ++i) {
         ExpectGpt2Layer(
@@ -108,7 +108,7 @@ TEST_F(ModelTest, LlamaFusesItsParts) {
   const auto model = LoadOrDie();
   const PrecisionWeights& weights = model->weights(Precision::kFp32);
   ExpectAll(weights.embedding, "model.embed_tokens.weight");
-  ExpectAll(weights.head, "lm_head.weight");
+  ExpectAll(weights.head.weight, "lm_head.weight");
   EXPECT_EQ(weights.positions.data, nullptr);
   const LayerWeights& layer = weights.layers[1];
   const std::string name = "model.layers.1.";
@@ -153,7 +153,7 @@ TEST_F(ModelTest, PrecisionsKeepTheirOrderAndShareTheVectors) {
   const PrecisionWeights& fp8 = model->weights(Precision::kFp8);
   const PrecisionWeights& bf16 = model->weights(Precision::kBf16);
   EXPECT_EQ(fp8.embedding.precision, Precision::kFp8);
-  EXPECT_EQ(fp8.head.precision, Precision::kFp8);
+  EXPECT_EQ(fp8.head.weight.precision, Precision::kFp8);
   EXPECT_EQ(fp8.positions.precision, Precision::kBf16);
   EXPECT_EQ(bf16.layers[0].qkv.weight.precision, Precision::kBf16);
   EXPECT_EQ(fp8.layers[0].qkv.bias, bf16.layers[0].qkv.bias);

@@ -34,6 +34,28 @@ inline constexpr const char* kBertConfig =
 std::vector<TestTensor> BertTensors(const std::string& prefix, const std::string& norm_weight = "weight",
                                     const std::string& norm_bias = "bias");
 
+// 2 layers, hidden 24, 2 heads of 12 of which 6 dimensions rotate, ffn 10, vocabulary 9.
+inline constexpr const char* kGptNeoXConfig =
+    R"({"model_type": "gpt_neox", "num_hidden_layers": 2, "hidden_size": 24, "intermediate_size": 10,
+        "num_attention_heads": 2, "vocab_size": 9, "max_position_embeddings": 32, "rotary_pct": 0.5})";
+inline constexpr const char* kPhiConfig =
+    R"({"model_type": "phi", "num_hidden_layers": 2, "hidden_size": 24, "intermediate_size": 10,
+        "num_attention_heads": 2, "vocab_size": 9, "max_position_embeddings": 32})";
+// 3 layers, hidden 6, 4 heads of 4 on 2 KV heads, ffn 10, vocabulary 9; another model_type makes it another family.
+inline constexpr const char* kQwen2Config =
+    R"({"model_type": "qwen2", "num_hidden_layers": 3, "hidden_size": 6, "intermediate_size": 10,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 9,
+        "max_position_embeddings": 32})";
+
+inline constexpr const char* kMistralConfig =
+    R"({"model_type": "mistral", "num_hidden_layers": 3, "hidden_size": 6, "intermediate_size": 10,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 9,
+        "max_position_embeddings": 32, "sliding_window": 20})";
+inline constexpr const char* kGemma2Config =
+    R"({"model_type": "gemma2", "num_hidden_layers": 3, "hidden_size": 6, "intermediate_size": 10,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 9,
+        "max_position_embeddings": 32, "sliding_window": 20, "query_pre_attn_scalar": 16})";
+
 // Writes config.json and model.safetensors.
 void WriteModel(const TempDirectory& directory, const std::string& config, const std::vector<TestTensor>& tensors);
 

@@ -33,8 +33,8 @@ TEST_F(WeightTyingTest, DifferentHeadsAreNotTiedWhateverTheConfigSays) {
   tensors.push_back({.name = "lm_head.weight", .shape = {7, 6}});
   const auto model = LoadOrDie(kGpt2Config, tensors);
   const PrecisionWeights& weights = model->weights(Precision::kFp32);
-  EXPECT_NE(weights.head.data, weights.embedding.data);
-  EXPECT_EQ(ElementOf(weights.head, 3, 2), ValueOf("lm_head.weight", 20));
+  EXPECT_NE(weights.head.weight.data, weights.embedding.data);
+  EXPECT_EQ(ElementOf(weights.head.weight, 3, 2), ValueOf("lm_head.weight", 20));
   EXPECT_FALSE(model->config().tied_embeddings);
   ASSERT_EQ(model->warnings().size(), 1U);
   EXPECT_THAT(model->warnings()[0], HasSubstr("has both with different values: they are not tied"));
@@ -51,7 +51,7 @@ TEST_F(WeightTyingTest, EqualHeadsShareMemory) {
   const auto model =
       Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->weights(Precision::kFp32).head.data, (*model)->weights(Precision::kFp32).embedding.data);
+  EXPECT_EQ((*model)->weights(Precision::kFp32).head.weight.data, (*model)->weights(Precision::kFp32).embedding.data);
   EXPECT_THAT((*model)->warnings(), testing::ElementsAre(HasSubstr("lm_head.weight")));
 }
 
@@ -60,7 +60,7 @@ TEST_F(WeightTyingTest, AHeadAloneStandsForTheEmbedding) {
   tensors[0].name = "lm_head.weight";
   const auto model = LoadOrDie(kGpt2Config, tensors);
   const PrecisionWeights& weights = model->weights(Precision::kFp32);
-  EXPECT_EQ(weights.head.data, weights.embedding.data);
+  EXPECT_EQ(weights.head.weight.data, weights.embedding.data);
   EXPECT_EQ(ElementOf(weights.embedding, 3, 2), ValueOf("lm_head.weight", 20));
   EXPECT_THAT(model->warnings(), IsEmpty());
 }

@@ -60,8 +60,10 @@ bool SupportsAttention(const DeviceContext* context, kernels::AttentionBackend b
 }
 
 KernelStatus Attend(DeviceContext* context, const kernels::PagedAttentionParams& params) {
-  return Note(context, absl::StrCat("attention ", kernels::Name(params.backend), " layer ", params.layer, " sequences ",
-                                    params.num_sequences));
+  return Note(context,
+              absl::StrCat("attention ", kernels::Name(params.backend), " layer ", params.layer, " sequences ",
+                           params.num_sequences, params.window > 0 ? absl::StrCat(" window ", params.window) : "",
+                           params.softcap > 0.0F ? absl::StrCat(" softcap ", params.softcap) : ""));
 }
 
 constexpr kernels::DeviceOps kFakeOps = {
@@ -88,12 +90,17 @@ constexpr kernels::DeviceOps kFakeOps = {
     .gather_rows =
         [](DeviceContext* context, const kernels::GatherRowsParams& params) {
           return Note(context, absl::StrCat("gather rows ", params.num_rows, " of ", Shape(*params.weight),
-                                            params.accumulate ? " accumulate" : ""));
+                                            params.accumulate ? " accumulate" : "",
+                                            params.scale != 1.0F ? absl::StrCat(" times ", params.scale) : ""));
         },
     .norm =
         [](DeviceContext* context, const kernels::NormParams& params) {
           return Note(context, absl::StrCat("norm rows ", params.num_rows, params.rows != nullptr ? " picked" : "",
                                             params.out->data == nullptr ? " plain" : ""));
+        },
+    .softcap =
+        [](DeviceContext* context, const kernels::SoftcapParams& params) {
+          return Note(context, absl::StrCat("softcap rows ", params.num_rows, " columns ", params.columns));
         },
     .quantize =
         [](DeviceContext* context, const kernels::QuantizeParams& params) {
@@ -116,6 +123,7 @@ constexpr kernels::DeviceOps kFakeOps = {
     .rotate_and_store_kv =
         [](DeviceContext* context, const kernels::RotateAndStoreKvParams& params) {
           return Note(context, absl::StrCat("store kv ", kernels::Name(params.layout.dtype), " layer ", params.layer,
+                                            params.query_norm != nullptr && params.key_norm != nullptr ? " normed" : "",
                                             params.cos_sin != nullptr ? " rotated" : ""));
         },
     .supports_attention = SupportsAttention,

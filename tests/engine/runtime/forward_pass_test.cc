@@ -95,6 +95,48 @@ TEST_F(ForwardPassTest, EagerRunsTheSameLayerStepByStep) {
   EXPECT_THAT(log_.lines, ElementsAreArray(expected));
 }
 
+// The MLP's first half comes before the attention's term is added.
+TEST_F(ForwardPassTest, RunsAParallelLayerByItsConfig) {
+  ModelConfig config = SmallGpt2Config();
+  config.num_layers = 1;
+  config.parallel_residual = config.head_bias = true;
+  for (const bool shared : {false, true}) {
+    log_.lines.clear();
+    config.shared_norm = shared;
+    ASSERT_TRUE(Run(config, {}).ok());
+    std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate",
+                                         "norm rows 5", "gemm rows 5 weight [24,8] bias"};
+    for (const char* line :
+         {"norm rows 5", "gemm rows 5 weight [32,8] bias", "store kv bf16 layer 0",
+          "attention flash layer 0 sequences 2", "quantize columns 8", "gemm rows 5 weight [8,8] bias residual",
+          "activate columns 32", "gemm rows 5 weight [8,32] bias residual", "norm rows 1 picked",
+          "gemm rows 1 weight [100,8] bias"}) {
+      expected.push_back(line);
+    }
+    EXPECT_THAT(log_.lines, ElementsAreArray(expected));
+  }
+}
+
+TEST_F(ForwardPassTest, NormsCapsAndScalesByItsConfig) {
+  ModelConfig config = SmallLlamaConfig();
+  config.qk_norm = config.post_norms = true;
+  config.embedding_scale = 3.01F;
+  config.attention_softcap = 50.0F;
+  config.layer_windows = {7};
+  config.logit_softcap = 30.0F;
+  ExecutionProfile profile;
+  profile.precision = Precision::kBf16;
+  ASSERT_TRUE(Run(config, profile).ok());
+  EXPECT_THAT(log_.lines,
+              ElementsAre("gather rows 5 of [100,8] times 3.01562", "rotary table dim 6", "norm rows 5",
+                          "gemm rows 5 weight [48,8]", "store kv bf16 layer 0 normed rotated",
+                          "attention flash layer 0 sequences 2 window 7 softcap 50", "quantize columns 24",
+                          "gemm rows 5 weight [8,24]", "norm rows 5 plain", "add columns 8 residual", "norm rows 5",
+                          "gemm rows 5 weight [40,8]", "activate columns 20 gated", "gemm rows 5 weight [8,20]",
+                          "norm rows 5 plain", "add columns 8 residual", "norm rows 1 picked",
+                          "gemm rows 1 weight [100,8]", "softcap rows 1 columns 100"));
+}
+
 TEST_F(ForwardPassTest, StopsAtTheFirstFailureAndNamesIt) {
   log_.fail_at = 12 + 3;  // the attention of the second layer
   const absl::Status status = Run(SmallGpt2Config(), {});

@@ -49,6 +49,13 @@ TEST_F(MemoryPlanTest, CountsEveryPart) {
   EXPECT_EQ(plan[BufferId::kWorkspace], 10000U);  // MATH's, by the fake
 }
 
+TEST_F(MemoryPlanTest, PostNormsNeedATermOfTheirOwn) {
+  ModelConfig config = SmallLlamaConfig();
+  EXPECT_EQ((*Plan(config))[BufferId::kTerm], 0U);
+  config.post_norms = true;
+  EXPECT_EQ((*Plan(config))[BufferId::kTerm], 10U * 8 * 4);
+}
+
 TEST_F(MemoryPlanTest, WorkspaceLeavesOutBackendsThatAreOffOrUnsupported) {
   options_.enable_math = false;
   EXPECT_EQ((*Plan(SmallLlamaConfig()))[BufferId::kWorkspace], 100U);

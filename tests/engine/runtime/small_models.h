@@ -57,7 +57,7 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
   PrecisionWeights weights;
   weights.embedding = linear(config.vocab_size, config.hidden_dim, false).weight;
   weights.positions = linear(config.max_context, config.hidden_dim, false).weight;
-  weights.head = weights.embedding;
+  weights.head = linear(config.vocab_size, config.hidden_dim, config.head_bias);
   const int64_t attention_dim = int64_t{config.num_heads} * config.head_dim;
   for (int32_t i = 0; i < config.num_layers; ++i) {
     LayerWeights& layer = weights.layers.emplace_back();
@@ -65,6 +65,7 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
     layer.attention_out = linear(config.hidden_dim, attention_dim, config.out_bias);
     layer.mlp_up = linear(config.up_features(), config.hidden_dim, config.mlp_bias);
     layer.mlp_down = linear(config.hidden_dim, config.ffn_dim, config.mlp_bias);
+    if (config.qk_norm) layer.query_norm.weight = layer.key_norm.weight = bias;
   }
   return weights;
 }

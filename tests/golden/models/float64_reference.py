@@ -1,4 +1,4 @@
-"""Plain GPT-2, nanoGPT and Llama forward passes, written from the papers, in any torch float type.
+"""Plain forward passes of every family, written from the papers, in any torch float type.
 
 An oracle independent of `transformers`: it reads a checkpoint folder's own files, shares no code with
 it, and does everything, norms and rotary angles included, in the requested type.
@@ -11,12 +11,20 @@ import torch
 from safetensors.torch import load_file
 
 
-def attend(q, k, v):
-    """q [n, heads, d], k and v [n, kv_heads, d] -> [n, heads * d]; causal, scale 1 / sqrt(d)."""
+def attend(q, k, v, scale=None, window=None, softcap=None):
+    """q [n, heads, d], k and v [n, kv_heads, d] -> [n, heads * d]; causal, scale 1 / sqrt(d) unless given.
+
+    window: a row sees that many keys, its own the last. softcap: scores become cap * tanh(score / cap).
+    """
     n, heads, d = q.shape
     k, v = (t.repeat_interleave(heads // t.shape[1], dim=1) for t in (k, v))
-    scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(d)
-    scores = scores.masked_fill(torch.ones(n, n).triu(1).bool(), -math.inf)
+    scores = torch.einsum("ihd,jhd->hij", q, k) * (d ** -0.5 if scale is None else scale)
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    hidden = torch.ones(n, n).triu(1).bool()
+    if window:
+        hidden |= torch.ones(n, n).tril(-window).bool()
+    scores = scores.masked_fill(hidden, -math.inf)
     return torch.einsum("hij,jhd->ihd", scores.softmax(-1), v).reshape(n, heads * d)
 
 
@@ -91,31 +99,121 @@ def rope_frequencies(rope, head_dim, dtype):
 
 
 def rotate(x, frequencies, factor):
-    """x [n, heads, d]: pairs (i, i + d / 2), as Hugging Face stores Llama."""
+    """x [n, heads, d]: pairs (i, i + r / 2) of the first r = 2 * len(frequencies) elements, as Hugging Face stores them."""
     angles = torch.arange(x.shape[0], dtype=x.dtype)[:, None] * frequencies
     cos, sin = (factor * f(angles)[:, None, :] for f in (torch.cos, torch.sin))
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+    a, b, rest = x.split([len(frequencies), len(frequencies), x.shape[-1] - 2 * len(frequencies)], dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], dim=-1)
+
+
+def rope_of(config):
+    """Either way of writing it, as one dictionary."""
+    theta = config.get("rope_theta") or config.get("rotary_emb_base") or 10000.0
+    part = config.get("rotary_pct") or config.get("partial_rotary_factor") or 1.0
+    rope = {"rope_theta": theta, "partial_rotary_factor": part}
+    return rope | (config.get("rope_parameters") or config.get("rope_scaling") or {})
+
+
+def windows_of(config):
+    """The window of every layer, None where it sees all."""
+    layers, kind = config["num_hidden_layers"], config["model_type"]
+    window = config.get("sliding_window")
+    if kind == "mistral":
+        return [window] * layers
+    if kind not in ("qwen2", "qwen3", "gemma2") or (kind != "gemma2" and not config.get("use_sliding_window")):
+        return [None] * layers
+    slides = [i % 2 == 0 if kind == "gemma2" else i >= config["max_window_layers"] for i in range(layers)]
+    if config.get("layer_types"):
+        slides = [t == "sliding_attention" for t in config["layer_types"]]
+    return [window if s else None for s in slides]
 
 
 def llama_logits(config, w, tokens):
-    rope = config.get("rope_parameters") or {"rope_theta": config["rope_theta"], **(config["rope_scaling"] or {})}
+    """Llama and the families in its words: Mistral, Qwen 2 and 3, Gemma 2."""
+    gemma = config["model_type"] == "gemma2"
     head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     epsilon, n = config["rms_norm_eps"], len(tokens)
-    frequencies, factor = rope_frequencies(rope, head_dim, w["model.norm.weight"].dtype)
+    frequencies, factor = rope_frequencies(rope_of(config), head_dim, w["model.norm.weight"].dtype)
+    windows = windows_of(config)
+    scale = config["query_pre_attn_scalar"] ** -0.5 if gemma else None
+
+    def norm(x, name):
+        return rms_norm(x, w[name + ".weight"] + (1 if gemma else 0), epsilon)
+
+    def linear(x, name):
+        return x @ w[name + ".weight"].t() + w.get(name + ".bias", 0)
+
+    def head_norm(x, name):
+        return norm(x, name) if name + ".weight" in w else x
+
     x = w["model.embed_tokens.weight"][tokens]
+    if gemma:
+        x = x * math.sqrt(config["hidden_size"])
     for i in range(config["num_hidden_layers"]):
         layer = f"model.layers.{i}."
-        y = rms_norm(x, w[layer + "input_layernorm.weight"], epsilon)
-        q, k, v = ((y @ w[f"{layer}self_attn.{p}_proj.weight"].t()).view(n, -1, head_dim) for p in "qkv")
-        attended = attend(rotate(q, frequencies, factor), rotate(k, frequencies, factor), v)
-        x = x + attended @ w[layer + "self_attn.o_proj.weight"].t()
-        y = rms_norm(x, w[layer + "post_attention_layernorm.weight"], epsilon)
-        gate = y @ w[layer + "mlp.gate_proj.weight"].t()
-        up = y @ w[layer + "mlp.up_proj.weight"].t()
-        x = x + (gate * torch.sigmoid(gate) * up) @ w[layer + "mlp.down_proj.weight"].t()
-    x = rms_norm(x, w["model.norm.weight"], epsilon)
-    return x @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).t()
+        attention = layer + "self_attn."
+        y = norm(x, layer + "input_layernorm")
+        q, k, v = (linear(y, f"{attention}{p}_proj").view(n, -1, head_dim) for p in "qkv")
+        q, k = head_norm(q, attention + "q_norm"), head_norm(k, attention + "k_norm")
+        y = attend(rotate(q, frequencies, factor), rotate(k, frequencies, factor), v, scale, windows[i],
+                   config.get("attn_logit_softcapping"))
+        y = linear(y, attention + "o_proj")
+        x = x + (norm(y, layer + "post_attention_layernorm") if gemma else y)
+        y = norm(x, layer + ("pre_feedforward_layernorm" if gemma else "post_attention_layernorm"))
+        gate = linear(y, layer + "mlp.gate_proj")
+        gate = gelu_tanh(gate) if gemma else gate * torch.sigmoid(gate)
+        y = linear(gate * linear(y, layer + "mlp.up_proj"), layer + "mlp.down_proj")
+        x = x + (norm(y, layer + "post_feedforward_layernorm") if gemma else y)
+    logits = norm(x, "model.norm") @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).t()
+    cap = config.get("final_logit_softcapping")
+    return cap * torch.tanh(logits / cap) if cap else logits
+
+
+# Where the two families of the same layer keep their parts.
+NEOX = {"prefix": "gpt_neox.", "embed": "embed_in", "attention": "attention.", "up": "mlp.dense_h_to_4h",
+        "down": "mlp.dense_4h_to_h", "norm": "final_layer_norm", "gelu": gelu_exact}
+PHI = {"prefix": "model.", "embed": "embed_tokens", "attention": "self_attn.", "up": "mlp.fc1", "down": "mlp.fc2",
+       "norm": "final_layernorm", "gelu": gelu_tanh}
+
+
+def neox_logits(config, w, tokens):
+    """GPT-NeoX and Phi: LayerNorm, partly rotated heads, one residual for both terms."""
+    neox = config["model_type"] == "gpt_neox"
+    names = NEOX if neox else PHI
+    heads, epsilon, n = config["num_attention_heads"], config["layer_norm_eps"], len(tokens)
+    head_dim = config["hidden_size"] // heads
+    rope = rope_of(config)
+    rotary_dim = int(head_dim * rope["partial_rotary_factor"])
+    prefix = names["prefix"]
+    frequencies, factor = rope_frequencies(rope, rotary_dim, w[f"{prefix}{names['embed']}.weight"].dtype)
+
+    def linear(x, name):
+        return x @ w[name + ".weight"].t() + w.get(name + ".bias", 0)
+
+    def norm(x, name):
+        return layer_norm(x, w[name + ".weight"], w.get(name + ".bias"), epsilon)
+
+    x = w[f"{prefix}{names['embed']}.weight"][tokens]
+    for i in range(config["num_hidden_layers"]):
+        layer = f"{prefix}layers.{i}."
+        attention = layer + names["attention"]
+        first = norm(x, layer + "input_layernorm")
+        if neox:  # Q, K and V of one head stand together
+            q, k, v = linear(first, attention + "query_key_value").view(n, heads, 3, head_dim).unbind(2)
+        else:
+            q, k, v = (linear(first, f"{attention}{p}_proj").view(n, -1, head_dim) for p in "qkv")
+        term = linear(attend(rotate(q, frequencies, factor), rotate(k, frequencies, factor), v), attention + "dense")
+        parallel = config.get("use_parallel_residual", True)
+        second = norm(x if parallel else x + term, layer + "post_attention_layernorm") if neox else first
+        x = x + term + linear(names["gelu"](linear(second, layer + names["up"])), layer + names["down"])
+    x = norm(x, prefix + names["norm"])
+    head = next(h for h in ("embed_out", "lm_head", prefix + names["embed"]) if h + ".weight" in w)
+    return linear(x, head)
+
+
+LOGITS = {"gpt2": gpt2_logits, "nanogpt": gpt2_logits, "gpt_neox": neox_logits, "phi": neox_logits,
+          "llama": llama_logits, "mistral": llama_logits, "qwen2": llama_logits, "qwen3": llama_logits,
+          "gemma2": llama_logits}
 
 
 def load(folder, dtype):
@@ -124,5 +222,4 @@ def load(folder, dtype):
     w = {}
     for file in sorted(folder.glob("*.safetensors")):
         w |= {n.removeprefix("transformer."): t.to(dtype) for n, t in load_file(file).items()}
-    logits = llama_logits if config["model_type"] == "llama" else gpt2_logits
-    return lambda tokens: logits(config, w, tokens)
+    return lambda tokens: LOGITS[config["model_type"]](config, w, tokens)

@@ -10,13 +10,14 @@ goldens.json: source, weights_dtype, vocab_size, prompts[]: tokens; logits[] = {
 special; greedy_gaps, the reference's top-2 logit gap at each of those steps. A comparison of greedy
 tokens ends at the first step with a gap < 1e-3.
 
-Usage: make_goldens.py     (package versions: models/training/requirements.txt)
+Usage: make_goldens.py [NAME...]     (all by default; package versions: models/training/requirements.txt)
 """
 
 import json
 import math
 import pathlib
 import shutil
+import sys
 
 import torch
 import transformers
@@ -49,8 +50,45 @@ def llama(vocab, hidden, heads, kv_heads, head_dim, ffn, tied, **more):
             "attention_dropout": 0.0, "tie_word_embeddings": tied, "bos_token_id": 1, "eos_token_id": 2, **more}
 
 
-def without(config, key):
-    return {k: v for k, v in config.items() if k != key}
+def neox(vocab, heads, head_dim, ffn, parallel, **more):
+    return {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "vocab_size": vocab,
+            "hidden_size": heads * head_dim, "num_attention_heads": heads, "intermediate_size": ffn,
+            "num_hidden_layers": 2, "max_position_embeddings": 160, "hidden_act": "gelu", "layer_norm_eps": 1e-05,
+            "use_parallel_residual": parallel, "tie_word_embeddings": False, "bos_token_id": 0, "eos_token_id": 0, **more}
+
+
+def phi(vocab, heads, kv_heads, head_dim, ffn, **more):
+    return {"architectures": ["PhiForCausalLM"], "model_type": "phi", "vocab_size": vocab, "hidden_size": heads * head_dim,
+            "intermediate_size": ffn, "num_hidden_layers": 2, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
+            "max_position_embeddings": 160, "hidden_act": "gelu_new", "layer_norm_eps": 1e-05, "qk_layernorm": False,
+            "tie_word_embeddings": False, "bos_token_id": 0, "eos_token_id": 0, **more}
+
+
+def qwen(kind, vocab, hidden, heads, kv_heads, ffn, tied, **more):
+    base = {"architectures": [f"Qwen{kind[-1]}ForCausalLM"], "model_type": kind, "vocab_size": vocab,
+            "hidden_size": hidden, "intermediate_size": ffn, "num_hidden_layers": 2, "num_attention_heads": heads,
+            "num_key_value_heads": kv_heads, "max_position_embeddings": 256, "hidden_act": "silu",
+            "rms_norm_eps": 1e-06, "use_sliding_window": False, "sliding_window": 64, "max_window_layers": 2,
+            "tie_word_embeddings": tied, "bos_token_id": 1, "eos_token_id": [2, 3]}
+    return base | more
+
+
+def mistral(vocab, hidden, heads, kv_heads, head_dim, ffn, window, **more):
+    return without(qwen("mistral", vocab, hidden, heads, kv_heads, ffn, False), "use_sliding_window",
+                   "max_window_layers") | {"architectures": ["MistralForCausalLM"], "head_dim": head_dim,
+                                           "sliding_window": window, **more}
+
+
+def gemma2(vocab, hidden, heads, kv_heads, head_dim, ffn, layers, **more):
+    return {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "vocab_size": vocab, "hidden_size": hidden,
+            "intermediate_size": ffn, "num_hidden_layers": layers, "num_attention_heads": heads,
+            "num_key_value_heads": kv_heads, "head_dim": head_dim, "max_position_embeddings": 256,
+            "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-06,
+            "attention_bias": False, "tie_word_embeddings": True, "bos_token_id": 2, "eos_token_id": 1, **more}
+
+
+def without(config, *keys):
+    return {k: v for k, v in config.items() if k not in keys}
 
 
 # Name -> (config, first seed, shards). The llama rows with rope_theta are written as transformers 4
@@ -73,12 +111,42 @@ MODELS = {
         "original_max_position_embeddings": 64}), 700, 1),
     "nanogpt_tiny": ({"model_type": "nanogpt", "block_size": 160, "vocab_size": 131, "n_layer": 2, "n_head": 3,
                       "n_embd": 24, "bias": False, "dropout": 0.0}, 800, 1),
+    "neox_parallel": (neox(515, 3, 20, 50, True, rotary_pct=0.4, rotary_emb_base=20000, torch_dtype="float16"), 900, 1),
+    "neox_sequential": (neox(131, 1, 80, 64, False, attention_bias=False, dtype="bfloat16", rope_parameters={
+        "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25}), 1000, 1),
+    "phi_tiny": (phi(131, 3, 1, 20, 40, partial_rotary_factor=0.5, rope_theta=10000.0, rope_scaling=None,
+                     torch_dtype="float16"), 1100, 1),
+    "qwen2_gqa": (qwen("qwen2", 515, 60, 3, 1, 40, False, rope_theta=1000000.0, torch_dtype="bfloat16"), 1200, 1),
+    "qwen3_qk_norm": (qwen("qwen3", 131, 27, 9, 3, 40, False, head_dim=20, attention_bias=False, dtype="bfloat16",
+                           rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}), 1300, 2),
+    # Windows shorter than the prompts, and on no boundary of a page or a key tile.
+    "mistral_window": (mistral(131, 24, 4, 2, 20, 36, 21, rope_theta=10000.0, torch_dtype="bfloat16"), 1400, 1),
+    "qwen2_window": (qwen("qwen2", 97, 40, 2, 1, 40, False, use_sliding_window=True, sliding_window=19,
+                          max_window_layers=1, dtype="float16", layer_types=["full_attention", "sliding_attention"],
+                          rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), 1500, 1),
+    "gemma2_tiny": (gemma2(131, 30, 6, 2, 20, 40, 3, sliding_window=13, query_pre_attn_scalar=24, dtype="bfloat16",
+                           attn_logit_softcapping=2.5, final_logit_softcapping=9.0,
+                           rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), 1600, 1),
 }
+
+
+def published_shapes(config):
+    """tensor_shapes of a family whose names need no second thought: those of transformers' own model."""
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**config))
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    if config["tie_word_embeddings"]:
+        del shapes["lm_head.weight"]
+    if "rotary_pct" in config:  # the published GPT-NeoX files, from before transformers 5
+        shapes["embed_out.weight"] = shapes.pop("lm_head.weight")
+    return shapes
 
 
 def tensor_shapes(config):
     """Name -> shape of every stored tensor, in the names and orientations of the format."""
     shapes = {}
+    if config["model_type"] not in ("gpt2", "nanogpt", "llama"):
+        return published_shapes(config)
     if config["model_type"] == "llama":
         hidden, ffn, heads = config["hidden_size"], config["intermediate_size"], config["num_attention_heads"]
         head_dim = config.get("head_dim") or hidden // heads
@@ -123,16 +191,19 @@ def draw_tensors(config, seed):
     """Normal weights, wide enough (std about 0.2 to 0.6) that attention is peaked and logits far apart."""
     generator = torch.Generator().manual_seed(seed)
     dtype = getattr(torch, config.get("dtype") or config.get("torch_dtype") or "float32")
-    tensors = {}
+    tensors, gemma = {}, config["model_type"] == "gemma2"
     for name, shape in tensor_shapes(config).items():
         noise = torch.randn(shape, generator=generator)
         is_norm = "norm" in name or ".ln_" in name or name.startswith("ln_")
         if is_norm and name.endswith("weight"):
             value = 1.0 + 0.2 * noise
+            if gemma:  # adds 1 itself; its logits get back what the narrow embedding takes
+                value += 9.0 if name == "model.norm.weight" else -1.0
         elif len(shape) == 1 or "wpe" in name:
             value = 0.2 * noise
-        elif "wte" in name or "embed_tokens" in name or "lm_head" in name:
-            value = 2.7 / math.sqrt(shape[1]) * noise
+        elif "wte" in name or "embed_" in name or "lm_head" in name:
+            # Gemma scales a tied embedding up: as wide as the others', every token would be followed by itself.
+            value = (0.3 if gemma else 2.7) / math.sqrt(shape[1]) * noise
         else:
             value = 1.6 / math.sqrt(min(shape)) * noise
         tensors[name] = value.to(dtype).contiguous()
@@ -239,7 +310,8 @@ def main():
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    for name, (config, seed, shards) in MODELS.items():
+    for name in sys.argv[1:] or MODELS:
+        config, seed, shards = MODELS[name]
         make_model(name, config, seed, shards)
 
 

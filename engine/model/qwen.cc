@@ -1,0 +1,46 @@
+// Qwen 2 and 2.5: Llama with biases on Q, K and V. Qwen 3: Llama with a norm over each head of Q and K.
+// Source: transformers 5.23, models/qwen2, models/qwen3.
+#include "engine/model/attention_windows.h"
+#include "engine/model/llama_words.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int64_t kDefaultContext = 32768;
+
+// The layers from max_window_layers on slide, where use_sliding_window says so.
+void ParseQwenWindows(JsonFields& fields, ModelConfig* config) {
+  const bool slides = fields.BoolOr("use_sliding_window", false);
+  const int64_t first = fields.IntOr("max_window_layers", 0, kMaxLayers, 28);
+  SetWindows(fields, slides ? ParseWindow(fields) : 0, {.first = first}, config);
+}
+
+void ParseQwen2(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaWords(fields, {.max_context = kDefaultContext}, config);
+  ParseQwenWindows(fields, config);
+  config->qkv_bias = true;
+}
+
+void ParseQwen3(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaWords(fields, {.max_context = kDefaultContext, .head_dim = 128}, config);
+  ParseQwenWindows(fields, config);
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->qk_norm = true;
+}
+
+constexpr WeightName kQwen3Norms[] = {
+    {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm", ShardAxis::kReplicated, false, true},
+    {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm", ShardAxis::kReplicated, false, true},
+    {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm", ShardAxis::kReplicated, false, true},
+};
+constexpr auto kQwen3Weights = WithNorms(kQwen3Norms);
+constexpr const char* kQwen2Words[] = {"qwen2"};
+constexpr const char* kQwen3Words[] = {"qwen3"};
+
+}  // namespace
+
+const Architecture kQwen2 = {"qwen2", kQwen2Words, &ParseQwen2, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+const Architecture kQwen3 = {"qwen3", kQwen3Words, &ParseQwen3, kLlamaPrefixes, kQwen3Weights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

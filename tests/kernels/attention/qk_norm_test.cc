@@ -1,0 +1,133 @@
+// The norm over each head of Q and K before the rotation: against double arithmetic, and the same bits for a token
+// alone, among others and on any number of threads.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cpu/kv_block.h"
+#include "tests/kernels/attention/devices.h"
+#include "tests/kernels/attention/synthetic.h"
+
+namespace dunlin::kernels::testing {
+namespace {
+
+constexpr int32_t kHeads = 6;
+constexpr int32_t kKvHeads = 2;
+constexpr int32_t kHeadDim = 20;
+constexpr int32_t kRotaryDim = 12;
+constexpr int32_t kTokens = 90;
+constexpr int32_t kColumns = (kHeads + 2 * kKvHeads) * kHeadDim;
+constexpr float kEpsilon = 1e-6F;
+
+class QkNormTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  QkNormTest() : layout_(MakeKvLayout(DType::kF32, {.num_layers = 1, .num_kv_heads = kKvHeads, .head_dim = kHeadDim})) {
+    for (int32_t t = 0; t < kTokens; ++t) {
+      page_.push_back(t / layout_.tokens_per_page);
+      slot_.push_back(t % layout_.tokens_per_page);
+      for (int32_t i = 0; i < kColumns; ++i) qkv_.push_back(3.0F * Synthetic(7, Kind::kQuery, t, 0, i));
+      for (int32_t i = 0; i < kRotaryDim; ++i) {
+        cos_sin_.push_back(static_cast<float>(i < kRotaryDim / 2 ? std::cos(t + i) : std::sin(t + i - kRotaryDim / 2)));
+      }
+    }
+    for (int32_t i = 0; i < kHeadDim; ++i) {
+      query_norm_.push_back(1.0F + 0.1F * static_cast<float>(i));
+      key_norm_.push_back(2.0F - 0.05F * static_cast<float>(i));
+    }
+  }
+
+  // Tokens [first, first + count); returns their rows and fills the pool.
+  std::vector<float> Run(int threads, int32_t first, int32_t count, PoisonedMemory* pool) {
+    std::vector<float> qkv(qkv_.begin() + first * kColumns, qkv_.begin() + (first + count) * kColumns);
+    Device& device = CpuDevice(GetParam(), threads);
+    RotateAndStoreKvParams params{};
+    params.qkv = qkv.data();
+    params.cos_sin = cos_sin_.data() + first * kRotaryDim;
+    params.rotary_dim = kRotaryDim;
+    params.num_heads = kHeads;
+    params.kv_pool = pool->data();
+    params.layout = layout_;
+    params.token_page = page_.data() + first;
+    params.token_slot = slot_.data() + first;
+    params.num_tokens = count;
+    params.query_norm = query_norm_.data();
+    params.key_norm = key_norm_.data();
+    params.norm_epsilon = kEpsilon;
+    EXPECT_EQ(device.ops->rotate_and_store_kv(device.context, params), KernelStatus::kOk);
+    EXPECT_TRUE(pool->Intact());
+    return qkv;
+  }
+
+  size_t PoolBytes() const { return static_cast<size_t>(page_.back() + 1) * layout_.page_bytes; }
+
+  // A head of a token, normed and rotated in double.
+  std::vector<double> Exact(int32_t t, int32_t head) const {
+    const float* row = qkv_.data() + t * kColumns + head * kHeadDim;
+    const std::vector<float>& weight = head < kHeads ? query_norm_ : key_norm_;
+    double square = 0;
+    for (int32_t d = 0; d < kHeadDim; ++d) square += static_cast<double>(row[d]) * static_cast<double>(row[d]);
+    std::vector<double> normed;
+    for (int32_t d = 0; d < kHeadDim; ++d) {
+      normed.push_back(row[d] / std::sqrt(square / kHeadDim + static_cast<double>(kEpsilon)) *
+                       static_cast<double>(weight[static_cast<size_t>(d)]));
+    }
+    std::vector<double> out = normed;
+    for (size_t i = 0; i < kRotaryDim / 2; ++i) {
+      const double cosine = cos_sin_[static_cast<size_t>(t * kRotaryDim) + i];
+      const double sine = cos_sin_[static_cast<size_t>(t * kRotaryDim + kRotaryDim / 2) + i];
+      out[i] = normed[i] * cosine - normed[i + kRotaryDim / 2] * sine;
+      out[i + kRotaryDim / 2] = normed[i + kRotaryDim / 2] * cosine + normed[i] * sine;
+    }
+    return out;
+  }
+
+  KvLayout layout_;
+  std::vector<int32_t> page_, slot_;
+  std::vector<float> qkv_, cos_sin_, query_norm_, key_norm_;
+};
+
+TEST_P(QkNormTest, MatchesDoubleAndLeavesValuesAlone) {
+  PoisonedMemory pool(PoolBytes());
+  const std::vector<float> qkv = Run(2, 0, kTokens, &pool);
+  std::vector<float> stored(kHeadDim);
+  for (int32_t t = 0; t < kTokens; ++t) {
+    for (int32_t head = 0; head < kHeads + kKvHeads; ++head) {
+      const std::vector<double> exact = Exact(t, head);
+      const float* row = qkv.data() + t * kColumns + head * kHeadDim;
+      if (head >= kHeads) {
+        const std::byte* block = cpu::KeyBlock(pool.data(), layout_, page_[static_cast<size_t>(t)], 0, head - kHeads);
+        cpu::LoadKey(layout_, block, slot_[static_cast<size_t>(t)], stored.data());
+        row = stored.data();
+      }
+      for (size_t d = 0; d < kHeadDim; ++d) ASSERT_NEAR(row[d], exact[d], 4e-6) << t << " " << head << " " << d;
+    }
+    for (int32_t head = 0; head < kKvHeads; ++head) {
+      const std::byte* block = cpu::KeyBlock(pool.data(), layout_, page_[static_cast<size_t>(t)], 0, head);
+      cpu::LoadValue(layout_, block + layout_.block_bytes, slot_[static_cast<size_t>(t)], stored.data());
+      const float* value = qkv_.data() + t * kColumns + (kHeads + kKvHeads + head) * kHeadDim;
+      ASSERT_EQ(std::memcmp(stored.data(), value, kHeadDim * sizeof(float)), 0);
+    }
+  }
+}
+
+TEST_P(QkNormTest, ATokenHasTheSameBitsAloneAndOnAnyNumberOfThreads) {
+  PoisonedMemory together(PoolBytes());
+  const std::vector<float> all = Run(1, 0, kTokens, &together);
+  PoisonedMemory threaded(PoolBytes());
+  EXPECT_EQ(Run(4, 0, kTokens, &threaded), all);
+  EXPECT_EQ(std::memcmp(together.data(), threaded.data(), together.size()), 0);
+  PoisonedMemory alone(PoolBytes());
+  for (int32_t t = 0; t < kTokens; ++t) {
+    const std::vector<float> row = Run(2, t, 1, &alone);
+    EXPECT_TRUE(std::equal(row.begin(), row.end(), all.begin() + t * kColumns)) << t;
+  }
+  EXPECT_EQ(std::memcmp(together.data(), alone.data(), together.size()), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, QkNormTest, ::testing::ValuesIn(AvailableCpuVariants()),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace dunlin::kernels::testing
