@@ -21,21 +21,23 @@ struct KvShape {
 };
 
 struct KvLayout {
-  DType dtype;  // kF32, kF16 or kBF16
+  DType dtype;  // any; kF8E4M3 carries an FP32 scale per token in each block, behind the codes
   KvShape shape;
-  int32_t tokens_per_page;  // FP32 8, FP16 and BF16 16
+  int32_t tokens_per_page;  // FP32 8, FP16 and BF16 16, E4M3 32
   size_t key_block_bytes;   // one layer, one head, one page
   size_t value_block_bytes;
   size_t head_bytes;   // K block + V block
   size_t layer_bytes;  // num_kv_heads * head_bytes
-  size_t page_bytes;   // num_layers * layer_bytes, the same for every dtype
+  size_t page_bytes;   // num_layers * layer_bytes, or more: all layouts of a pool have one page size
 };
 
 constexpr int32_t TokensPerPage(DType kv_dtype) {
-  return kv_dtype == DType::kF32 ? 8 : 16;
+  return kv_dtype == DType::kF32 ? 8 : kv_dtype == DType::kF8E4M3 ? 32 : 16;
 }
 
-constexpr KvLayout MakeKvLayout(DType kv_dtype, KvShape shape) {
+// Without page_bytes a page is as large as its blocks: the same for FP32, FP16 and BF16, larger by 4 bytes a token and
+// block for E4M3. Where one pool holds several, page_bytes is the largest of theirs.
+constexpr KvLayout MakeKvLayout(DType kv_dtype, KvShape shape, size_t page_bytes = 0) {
   KvLayout layout{};
   layout.dtype = kv_dtype;
   layout.shape = shape;
@@ -43,13 +45,15 @@ constexpr KvLayout MakeKvLayout(DType kv_dtype, KvShape shape) {
   layout.tokens_per_page = TokensPerPage(kv_dtype);
   const auto block_bytes = [&layout](int32_t dim) {
     const size_t padded_dim = (static_cast<size_t>(dim) + 1) / 2 * 2;
-    return padded_dim * static_cast<size_t>(layout.tokens_per_page) * SizeOf(layout.dtype);
+    const size_t scale = layout.dtype == DType::kF8E4M3 ? sizeof(float) : 0;
+    return (padded_dim * SizeOf(layout.dtype) + scale) * static_cast<size_t>(layout.tokens_per_page);
   };
   layout.key_block_bytes = block_bytes(layout.shape.head_dim);
   layout.value_block_bytes = block_bytes(layout.shape.v_head_dim);
   layout.head_bytes = layout.key_block_bytes + layout.value_block_bytes;
   layout.layer_bytes = static_cast<size_t>(shape.num_kv_heads) * layout.head_bytes;
   layout.page_bytes = static_cast<size_t>(shape.num_layers) * layout.layer_bytes;
+  if (page_bytes > layout.page_bytes) layout.page_bytes = page_bytes;
   return layout;
 }
 

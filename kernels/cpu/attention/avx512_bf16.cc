@@ -52,6 +52,13 @@ struct DotStep {
   DUNLIN_STEP __m512bh Broadcast(const void* pair) {
     return (__m512bh)_mm512_set1_epi32(*static_cast<const int32_t*>(pair));
   }
+  // A sum of products and a vector of values as they are: no scale per token.
+  DUNLIN_STEP __m512 ScaleSum(const std::byte* const* /*blocks*/, int /*vector*/, int /*head_dim*/, __m512 sum) {
+    return sum;
+  }
+  DUNLIN_STEP Vector ScaleValue(const std::byte* /*block*/, int64_t /*slot*/, int /*head_dim*/, Vector value) {
+    return value;
+  }
   DUNLIN_STEP __m512 MultiplyAdd(__m512 sum, __m512bh a, __m512bh b) { return _mm512_dpbf16_ps(sum, a, b); }
 };
 

@@ -23,6 +23,13 @@ struct F32Step {
     return sum;
   }
   DUNLIN_STEP __m512 FirstKey(__m512 values) { return values; }
+  // A sum of products and a vector of values as they are: no scale per token.
+  DUNLIN_STEP __m512 ScaleSum(const std::byte* const* /*blocks*/, int /*vector*/, int /*head_dim*/, __m512 sum) {
+    return sum;
+  }
+  DUNLIN_STEP Vector ScaleValue(const std::byte* /*block*/, int64_t /*slot*/, int /*head_dim*/, Vector value) {
+    return value;
+  }
   DUNLIN_STEP __m512 LastKey(__m512 values) { return values; }
   DUNLIN_STEP void Store(float* p, __m512 e) { _mm512_storeu_ps(p, e); }
 };

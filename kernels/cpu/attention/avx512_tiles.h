@@ -47,7 +47,7 @@ void ScoreRows(const ScoreArgs& args, int row) {
   for (int r = 0; r < kRows; ++r) {
     float* s = args.s + (row + r) * args.s_stride;
 #pragma GCC unroll 8
-    for (int c = 0; c < 4; ++c) _mm512_store_ps(s + 16 * c, sum[r][c]);
+    for (int c = 0; c < 4; ++c) _mm512_store_ps(s + 16 * c, Keys::ScaleSum(blocks, c, args.head_dim, sum[r][c]));
   }
 }
 
@@ -102,7 +102,8 @@ void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last, int64_t 
         typename Loader::Vector values[kVectors];
 #pragma GCC unroll 8
         for (int c = 0; c < kVectors; ++c) {
-          values[c] = Loader::Load(block, part, c, c + 1 == kVectors ? last : kAllLanes);
+          values[c] = Loader::ScaleValue(args.tile->values[page], key % kTokens, args.head_dim,
+                                         Loader::Load(block, part, c, c + 1 == kVectors ? last : kAllLanes));
         }
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
@@ -120,7 +121,8 @@ void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last, int64_t 
       typename Loader::Vector values[kVectors];
 #pragma GCC unroll 8
       for (int c = 0; c < kVectors; ++c) {
-        values[c] = Loader::Load(block, part, c, c + 1 == kVectors ? last : kAllLanes);
+        values[c] = Loader::ScaleValue(args.tile->values[key / kTokens], key % kTokens, args.head_dim,
+                                       Loader::Load(block, part, c, c + 1 == kVectors ? last : kAllLanes));
       }
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {

@@ -1,11 +1,14 @@
-// Scores and values of the portable variant, plain C++ built with -ffp-contract=off, and its three tables.
-// A K or V row is widened to FP32 once and used for every query row. Instantiations: 3 KV dtypes.
+// Scores and values of the portable variant, plain C++ built with -ffp-contract=off, and its four tables.
+// A K or V row is widened to FP32 once and used for every query row. Instantiations: 4 KV dtypes.
+#include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/api/float_formats.h"
 #include "kernels/cpu/attention/portable_rows.h"
 #include "kernels/cpu/attention/portable_softmax.h"
 #include "kernels/cpu/attention/tile_ops.h"
+#include "kernels/cpu/kv_block.h"
 
 namespace dunlin::kernels::cpu::portable {
 namespace {
@@ -49,6 +52,33 @@ struct Bf16Blocks {
   }
 };
 
+constexpr std::array<float, 256> kE4M3Values = [] {
+  std::array<float, 256> values{};
+  for (size_t code = 0; code < values.size(); ++code) values[code] = E4M3ToFloat(static_cast<uint8_t>(code));
+  return values;
+}();
+
+struct F8Blocks {
+  static constexpr int kTokens = 32;
+  static void Keys(const std::byte* block, int d, float* out) {
+    const std::byte* codes = block + static_cast<ptrdiff_t>(d) * kTokens;
+    for (int t = 0; t < kTokens; ++t) out[t] = kE4M3Values[static_cast<uint8_t>(codes[t])];
+  }
+  static void Values(const std::byte* block, int slot, int head_dim, int d, int count, float* out) {
+    const std::byte* row = block + static_cast<ptrdiff_t>(slot) * head_dim + d;
+    const float scale = LoadFp8Scale(block, head_dim, slot);
+    for (int i = 0; i < count; ++i) out[i] = kE4M3Values[static_cast<uint8_t>(row[i])] * scale;
+  }
+};
+
+// The scales of a page's keys, on their scores.
+template <typename Blocks>
+void ScaleScores(const std::byte* block, int head_dim, float* sums) {
+  if constexpr (std::is_same_v<Blocks, F8Blocks>) {
+    for (int t = 0; t < Blocks::kTokens; ++t) sums[t] *= LoadFp8Scale(block, head_dim, t);
+  }
+}
+
 template <typename Blocks>
 void Scores(const ScoreArgs& args) {
   constexpr int kTokens = Blocks::kTokens;
@@ -64,6 +94,7 @@ void Scores(const ScoreArgs& args) {
       }
     }
     for (int r = 0; r < args.rows; ++r) {
+      ScaleScores<Blocks>(args.tile->keys[page], args.head_dim, sums[r]);
       std::memcpy(args.s + r * args.s_stride + page * kTokens, sums[r], sizeof(float) * kTokens);
     }
   }
@@ -125,5 +156,6 @@ constexpr TileOps TilesOf() {
 const TileOps kPortableF32Tiles = TilesOf<portable::F32Blocks>();
 const TileOps kPortableF16Tiles = TilesOf<portable::F16Blocks>();
 const TileOps kPortableBf16Tiles = TilesOf<portable::Bf16Blocks>();
+const TileOps kPortableF8Tiles = TilesOf<portable::F8Blocks>();
 
 }  // namespace dunlin::kernels::cpu

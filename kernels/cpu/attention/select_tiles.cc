@@ -12,6 +12,8 @@ const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype) {
       return avx512 ? kAvx512F32Tiles : kPortableF32Tiles;
     case DType::kF16:
       return avx512 ? kAvx512F16Tiles : kPortableF16Tiles;
+    case DType::kF8E4M3:
+      return avx512 ? kAvx512F8Tiles : kPortableF8Tiles;
     default:
       return !avx512 ? kPortableBf16Tiles : dot ? kAvx512Bf16DotTiles : kAvx512Bf16Tiles;
   }

@@ -66,6 +66,16 @@ void StoreRounded(const KernelTable& kernels, const KvLayout& layout, std::byte*
                   const StorePart& store_part) {
   const int32_t head_dim = layout.shape.head_dim;
   if (layout.dtype == DType::kF32) return store_part(layout, block, slot, 0, head_dim, row);
+  if (layout.dtype == DType::kF8E4M3) {
+    const Fp8Scale scale = ScaleOfRow(kernels.max_magnitude_bits(row, head_dim));
+    uint8_t codes[kPartDims];
+    for (int32_t first = 0; first < head_dim; first += kPartDims) {
+      const int32_t count = std::min(kPartDims, head_dim - first);
+      kernels.to_e4m3(row + first, scale.factor, count, codes);
+      store_part(layout, block, slot, first, count, codes);
+    }
+    return StoreFp8Scale(block, head_dim, slot, scale.scale);
+  }
   const auto round = layout.dtype == DType::kF16 ? kernels.to_fp16 : kernels.to_bf16;
   uint16_t bits[kPartDims];
   for (int32_t first = 0; first < head_dim; first += kPartDims) {
@@ -98,7 +108,6 @@ void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& pa
 }  // namespace
 
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params) {
-  if (params.layout.dtype == DType::kF8E4M3) return KernelStatus::kUnsupported;
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   const int32_t kv_heads = params.layout.shape.num_kv_heads;
   const int64_t floats = int64_t{params.num_tokens} * (params.num_heads + 2 * kv_heads) * params.layout.shape.head_dim;

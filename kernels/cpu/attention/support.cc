@@ -60,9 +60,6 @@ void AddLimits(const Capability& capability, const AttentionTraits& traits, Refu
 
 // What no backend takes: refused alike by all three.
 void AddShapeRules(const AttentionTraits& traits, Refusals* refuse) {
-  refuse->If(traits.dtype != DType::kF32 && traits.dtype != DType::kF16 && traits.dtype != DType::kBF16, [&] {
-    return std::string("supports the KV dtypes fp32, fp16 and bf16; the KV dtype is ") + Name(traits.dtype);
-  });
   refuse->If(traits.head_dim < 1,
              [&] { return "needs a head_dim of at least 1; head_dim is " + std::to_string(traits.head_dim); });
   refuse->If(traits.v_head_dim < 0, [&] {

@@ -1,4 +1,4 @@
-// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 7 in all.
+// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 9 in all.
 // The algorithms (flash.cc, efficient.cc, math.cc) are written once, over a table; vector code stays in its own files.
 //
 // Bit contract: every result of a row is one fixed chain (scores over d, values over keys, both ascending) that stops
@@ -152,12 +152,12 @@ struct TileOps {
   void (*merge)(const MergeArgs&);
 };
 
-extern const TileOps kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles;
-extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles;
+extern const TileOps kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles, kPortableF8Tiles;
+extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512F8Tiles;
 extern const TileOps kAvx512Bf16Tiles;     // widened to FP32, FMA: Intel's BF16 dot product does half as much
 extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FMA's rate on AMD
 
-// The tables of a context's variant. kv_dtype: kF32, kF16 or kBF16.
+// The tables of a context's variant.
 const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype);
 
 }  // namespace dunlin::kernels::cpu

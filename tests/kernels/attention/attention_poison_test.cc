@@ -89,7 +89,7 @@ std::string CaseName(const ::testing::TestParamInfo<std::tuple<DType, HeadShape>
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, AttentionPoisonTest,
-                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::ValuesIn(kShapes)), CaseName);
+                         ::testing::Combine(::testing::ValuesIn(kKvDTypes), ::testing::ValuesIn(kShapes)), CaseName);
 
 }  // namespace
 }  // namespace dunlin::kernels::testing

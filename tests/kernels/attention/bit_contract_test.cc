@@ -26,7 +26,7 @@ struct BitsCase {
 std::vector<BitsCase> AllCases() {
   std::vector<BitsCase> cases;
   for (const std::string& variant : AvailableCpuVariants()) {
-    for (const DType dtype : kDTypes) {
+    for (const DType dtype : kKvDTypes) {
       for (const AttentionBackend backend : kBackends) {
         for (const HeadShape& shape : {HeadShape{1, 1, 64}, HeadShape{8, 1, 20}, HeadShape{6, 2, 9}}) {
           cases.push_back({dtype, backend, variant, shape, 0, 0.0F});

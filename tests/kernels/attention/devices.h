@@ -11,6 +11,7 @@
 namespace dunlin::kernels::testing {
 
 inline constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+inline constexpr DType kKvDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};  // of KV pages
 inline constexpr AttentionBackend kBackends[] = {AttentionBackend::kMath, AttentionBackend::kFlash,
                                                  AttentionBackend::kEfficient};
 

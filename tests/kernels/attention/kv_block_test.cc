@@ -26,10 +26,7 @@ class KvBlockTest : public ::testing::TestWithParam<std::tuple<DType, int32_t>> 
     }
     return row;
   }
-  std::vector<float> Rounded(std::vector<float> row) const {
-    for (float& x : row) x = RoundTo(layout_.dtype, x);
-    return row;
-  }
+  std::vector<float> Rounded(std::vector<float> row) const { return RoundRow(layout_.dtype, std::move(row)); }
 
   KvLayout layout_;
   PoisonedMemory pool_;
@@ -69,7 +66,7 @@ TEST_P(KvBlockTest, OneTokenTouchesItsSlotAndTheOddPartnerOnly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, KvBlockTest,
-                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::Values(1, 2, 9, 64, 80)));
+                         ::testing::Combine(::testing::ValuesIn(kKvDTypes), ::testing::Values(1, 2, 9, 64, 80)));
 
 TEST(KvBlockOrderTest, IsTheDocumentedOne) {
   const KvLayout bf16 = MakeKvLayout(DType::kBF16, {1, 1, 64});
@@ -81,6 +78,43 @@ TEST(KvBlockOrderTest, IsTheDocumentedOne) {
   const KvLayout fp32 = MakeKvLayout(DType::kF32, {1, 1, 64});
   EXPECT_EQ(cpu::KeyIndex(fp32, 3, 7), size_t{7 * 8 + 3});
   EXPECT_EQ(bf16.page_bytes, fp32.page_bytes);
+}
+
+TEST(KvBlockOrderTest, E4M3PagesHoldTwiceTheTokensAndAScaleEach) {
+  const KvShape shape = {.num_layers = 3, .num_kv_heads = 2, .head_dim = 9};
+  const KvLayout fp8 = MakeKvLayout(DType::kF8E4M3, shape);
+  const KvLayout bf16 = MakeKvLayout(DType::kBF16, shape, fp8.page_bytes);
+  EXPECT_EQ(fp8.tokens_per_page, 32);
+  EXPECT_EQ(fp8.key_block_bytes, size_t{10 * 32 + 32 * 4});
+  EXPECT_EQ(cpu::KeyIndex(fp8, 3, 7), size_t{7 * 32 + 3});
+  EXPECT_EQ(cpu::ValueIndex(fp8, 3, 7), size_t{3 * 9 + 7});
+  EXPECT_EQ(cpu::Fp8ScaleOffset(9, 3), size_t{10 * 32 + 12});
+  EXPECT_EQ(fp8.page_bytes, MakeKvLayout(DType::kBF16, shape).page_bytes + size_t{3 * 2 * 2 * 32 * 4});
+  EXPECT_EQ(bf16.page_bytes, fp8.page_bytes);
+  EXPECT_EQ(bf16.layer_bytes, MakeKvLayout(DType::kBF16, shape).layer_bytes);
+}
+
+// The largest magnitude of a row is kept to its last bit but one, and a row of zeros stays one.
+TEST(KvBlockOrderTest, E4M3ScalesFollowTheTokenAlone) {
+  const KvLayout layout = MakeKvLayout(DType::kF8E4M3, {1, 1, 3});
+  PoisonedMemory pool(layout.page_bytes);
+  std::byte* keys = cpu::KeyBlock(pool.data(), layout, 0, 0, 0);
+  const float tiny[] = {1e-6F, -3e-6F, 0.0F};
+  const float huge[] = {1e6F, -3e6F, 5.0F};
+  const float zero[] = {0.0F, 0.0F, 0.0F};
+  const float broken[] = {1.0F, NAN, 2.0F};
+  cpu::StoreToken(layout, keys, 0, tiny, huge);
+  cpu::StoreToken(layout, keys, 1, huge, tiny);
+  cpu::StoreToken(layout, keys, 2, zero, broken);
+  float row[3];
+  cpu::LoadKey(layout, keys, 0, row);
+  EXPECT_FLOAT_EQ(row[1], -3e-6F);
+  cpu::LoadKey(layout, keys, 1, row);
+  EXPECT_FLOAT_EQ(row[1], -3e6F);
+  cpu::LoadKey(layout, keys, 2, row);
+  for (const float x : row) EXPECT_EQ(x, 0.0F);
+  cpu::LoadValue(layout, keys + layout.key_block_bytes, 2, row);
+  for (const float x : row) EXPECT_TRUE(std::isnan(x));
 }
 
 TEST(KvBlockOrderTest, PaddingOfOddHeadDimsIsZero) {

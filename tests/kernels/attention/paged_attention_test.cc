@@ -98,11 +98,11 @@ std::string CaseName(const ::testing::TestParamInfo<std::tuple<DType, PagedCase,
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, PagedAttentionTest,
-                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::ValuesIn(kCases),
+                         ::testing::Combine(::testing::ValuesIn(kKvDTypes), ::testing::ValuesIn(kCases),
                                             ::testing::Values(kPlain)),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Scores, PagedAttentionTest,
-                         ::testing::Combine(::testing::ValuesIn(kDTypes), ::testing::ValuesIn(kMaskCases),
+                         ::testing::Combine(::testing::ValuesIn(kKvDTypes), ::testing::ValuesIn(kMaskCases),
                                             ::testing::ValuesIn(kScoreCases)),
                          CaseName);
 

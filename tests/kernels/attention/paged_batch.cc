@@ -105,8 +105,12 @@ void PagedBatch::FillUnusedSlots(float value) {
     for (int32_t slot = kv_len; slot % layout_.tokens_per_page != 0; ++slot) {
       for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {
         std::byte* block = cpu::KeyBlock(pool_.data(), layout_, pages[slot / layout_.tokens_per_page], kLayer, head);
+        const int32_t s = slot % layout_.tokens_per_page;
+        if (dtype_ == DType::kF8E4M3) {
+          cpu::StoreFp8Scale(block, shape_.head_dim, s, value);
+          cpu::StoreFp8Scale(block + layout_.key_block_bytes, shape_.head_dim, s, value);
+        }
         for (int32_t d = 0; d < shape_.head_dim; ++d) {
-          const int32_t s = slot % layout_.tokens_per_page;
           cpu::StoreKvElement(layout_, block, cpu::KeyIndex(layout_, s, d), value);
           cpu::StoreKvElement(layout_, block + layout_.key_block_bytes, cpu::ValueIndex(layout_, s, d), value);
         }
@@ -168,10 +172,12 @@ std::vector<float> PagedBatch::Tokens(size_t sequence, Kind kind, int32_t kv_hea
   std::vector<float> rows;
   const BatchSequence& s = sequences_[sequence];
   for (int32_t position = 0; position < s.first_position + s.query_len; ++position) {
+    std::vector<float> row;
     for (int32_t d = 0; d < shape_.head_dim; ++d) {
-      rows.push_back(
-          RoundTo(dtype_, Synthetic(s.seed, kind, position, kv_head, d) * (kind == Kind::kValue ? 1.0F : 2.0F)));
+      row.push_back(Synthetic(s.seed, kind, position, kv_head, d) * (kind == Kind::kValue ? 1.0F : 2.0F));
     }
+    row = RoundRow(dtype_, std::move(row));
+    rows.insert(rows.end(), row.begin(), row.end());
   }
   return rows;
 }

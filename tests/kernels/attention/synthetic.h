@@ -2,7 +2,10 @@
 // sequence can be laid out, chunked and batched in any way.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/api/dtype.h"
 #include "kernels/api/float_formats.h"
@@ -35,6 +38,20 @@ inline float RoundTo(DType dtype, float value) {
     default:
       return value;
   }
+}
+
+// One token's key or value as a KV page gives it back: E4M3 has one scale for the row, its largest magnitude on 448.
+inline std::vector<float> RoundRow(DType dtype, std::vector<float> row) {
+  if (dtype != DType::kF8E4M3) {
+    for (float& x : row) x = RoundTo(dtype, x);
+    return row;
+  }
+  float largest = 0.0F;
+  for (const float x : row) largest = std::max(largest, std::fabs(x));
+  if (largest == 0.0F) return row;
+  const float scale = largest / 448.0F;
+  for (float& x : row) x = E4M3ToFloat(FloatToE4M3(x * (1.0F / scale))) * scale;
+  return row;
 }
 
 }  // namespace dunlin::kernels::testing
