@@ -105,7 +105,7 @@ TEST_P(QkNormTest, MatchesDoubleAndLeavesValuesAlone) {
     }
     for (int32_t head = 0; head < kKvHeads; ++head) {
       const std::byte* block = cpu::KeyBlock(pool.data(), layout_, page_[static_cast<size_t>(t)], 0, head);
-      cpu::LoadValue(layout_, block + layout_.block_bytes, slot_[static_cast<size_t>(t)], stored.data());
+      cpu::LoadValue(layout_, block + layout_.key_block_bytes, slot_[static_cast<size_t>(t)], stored.data());
       const float* value = qkv_.data() + t * kColumns + (kHeads + kKvHeads + head) * kHeadDim;
       ASSERT_EQ(std::memcmp(stored.data(), value, kHeadDim * sizeof(float)), 0);
     }
