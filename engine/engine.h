@@ -10,45 +10,21 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/model/model_config.h"
+#include "engine/model_engine.h"
 #include "engine/options.h"
 #include "engine/runtime/runtime.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
 
-// A snapshot for metrics and health; counters since start.
-struct EngineStats {
-  int32_t running = 0;
-  int32_t waiting = 0;
-  int32_t pages_used = 0;  // owned by sequences (cached pages that can be evicted are free)
-  int32_t pages_total = 0;
-  uint64_t steps = 0;   // completed; the liveness counter
-  bool idle = true;     // nothing queued, running or in flight
-  bool failed = false;  // the device failed; nothing is served any more
-  uint64_t preemptions = 0;
-  uint64_t prompt_tokens = 0;  // of admitted requests
-  uint64_t prompt_tokens_cached = 0;
-  uint64_t generation_tokens = 0;
-  uint64_t prefix_queries = 0;  // tokens looked up
-  uint64_t prefix_hits = 0;     // tokens found
-};
-
-// What happened in one step, for histograms. Called on the engine thread; neither blocks nor allocates.
-class StepObserver {
- public:
-  virtual ~StepObserver() = default;
-  virtual void OnStep(int32_t num_tokens, int32_t num_sequences, TimeNs duration) = 0;
-};
-
-class Engine {
+class Engine final : public ModelEngine {
  public:
   // runtime: the model's. clock: monotonic nanoseconds, called on the engine thread around each step and by Submit for
   // a request whose arrival is 0. observer may be null and outlives the engine. Starts the engine thread.
-  using Clock = TimeNs (*)();
   Engine(const EngineOptions& options, const ModelConfig& config, std::unique_ptr<Runtime> runtime, Clock clock,
          StepObserver* observer);
   // Stop(now) if still running.
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -66,12 +42,12 @@ class Engine {
   void Cancel(RequestId id, FinishReason reason);
 
   // Refuses new requests from now on; what is queued and running goes on.
-  void StartDraining();
+  void StartDraining() override;
   // Ends everything with kShutdown, joins the thread. Idempotent; never from a sink.
-  void Stop();
+  void Stop() override;
 
-  EngineStats stats() const;
-  int32_t max_context_tokens() const;  // prompt + output
+  EngineStats stats() const override;
+  int32_t max_context_tokens() const override;  // prompt + output
 
  private:
   struct State;

@@ -12,20 +12,6 @@ Inbox::Inbox(const Limits& limits) : limits_(limits) {
   reclaimed_.reserve(static_cast<size_t>(limits.max_live) + 1);
 }
 
-absl::Status Inbox::CheckDoor() const {
-  switch (door_) {
-    case Door::kOpen:
-      return absl::OkStatus();
-    case Door::kDraining:
-      return absl::UnavailableError("the model is draining; no new requests are taken");
-    case Door::kFailed:
-      return absl::UnavailableError("the device failed; the model serves nothing any more");
-    case Door::kStopped:
-      return absl::UnavailableError("the model has stopped");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Inbox::CheckRoom(const Sequence& sequence) const {
   const uint64_t queued_requests = last_id_ - dequeued_requests_.load(std::memory_order_relaxed);
   const uint64_t queued_tokens = submitted_tokens_ - dequeued_tokens_.load(std::memory_order_relaxed);
@@ -48,7 +34,7 @@ absl::Status Inbox::CheckRoom(const Sequence& sequence) const {
 absl::StatusOr<RequestId> Inbox::Submit(std::unique_ptr<Sequence> sequence) {
   Reclaimed destroyed_after_unlock;
   MutexLock lock(&mutex_);
-  if (absl::Status status = CheckDoor(); !status.ok()) return status;
+  if (absl::Status status = CheckDoor(door_); !status.ok()) return status;
   if (absl::Status status = CheckRoom(*sequence); !status.ok()) return status;
   TakeReclaimed(&destroyed_after_unlock);
   const RequestId id = ++last_id_;

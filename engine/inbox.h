@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
+#include "engine/door.h"
 #include "engine/scheduler/sequence.h"
 #include "engine/types.h"
 
@@ -63,8 +64,6 @@ class Inbox {
   void SubtractLive(int64_t retired) { num_live_.fetch_sub(retired, std::memory_order_release); }
 
  private:
-  enum class Door : uint8_t { kOpen, kDraining, kFailed, kStopped };
-
   struct Live {
     std::unique_ptr<Sequence> sequence;
     bool end_asked = false;  // so that endings_ holds a sequence once
@@ -75,7 +74,6 @@ class Inbox {
   };
   using Reclaimed = std::array<std::unique_ptr<Sequence>, 8>;
 
-  absl::Status CheckDoor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckRoom(const Sequence& sequence) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes some of the retired sequences, to be destroyed without the lock: their sinks may do anything.
   bool TakeReclaimed(Reclaimed* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -99,7 +99,8 @@ kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, Precision 
           .num_heads = config.num_heads,
           .num_kv_heads = config.num_kv_heads,
           .window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end()),
-          .softcap = config.attention_softcap};
+          .softcap = config.attention_softcap,
+          .causal = !config.is_encoder()};
 }
 
 int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options) {

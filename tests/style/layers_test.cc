@@ -35,7 +35,7 @@ const Rule kRules[] = {
 
 const Rule kThreadRule = {
     "^(kernels|engine|server)/",
-    "^(kernels/cpu/thread_pool|engine/engine|server/(text_pool|heartbeat)|server/http/http_server|"
+    "^(kernels/cpu/thread_pool|engine/(encoder/encoder_)?engine|server/(text_pool|heartbeat)|server/http/http_server|"
     "server/grpc/grpc_server|server/commands/serve)",
     R"(std::(jthread|thread\b|async\())", "threads live in the places that docs/architecture.md lists"};
 

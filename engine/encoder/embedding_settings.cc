@@ -1,0 +1,120 @@
+#include "engine/encoder/embedding_settings.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/model/json_fields.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr const char* kModulesFile = "modules.json";
+constexpr const char* kSentenceFile = "sentence_bert_config.json";
+constexpr size_t kMaxNamedBytes = 64;
+
+struct PoolingWord {
+  const char* flag;  // in configs that have one boolean per pooling
+  const char* word;  // in those that name it
+  Pooling pooling;
+};
+constexpr PoolingWord kPoolingWords[] = {
+    {"pooling_mode_mean_tokens", "mean", Pooling::kMean},
+    {"pooling_mode_cls_token", "cls", Pooling::kCls},
+    {"pooling_mode_lasttoken", "lasttoken", Pooling::kLast},
+};
+constexpr const char* kOtherFlags[] = {"pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
+                                       "pooling_mode_weightedmean_tokens"};
+
+void ParsePooling(JsonFields& fields, EmbeddingSettings* settings) {
+  int num_set = 0;
+  const std::string named = fields.TextOr("pooling_mode", "");
+  for (const PoolingWord& row : kPoolingWords) {
+    if (!fields.BoolOr(row.flag, false) && named != row.word) continue;
+    settings->pooling = row.pooling;
+    ++num_set;
+  }
+  for (const char* flag : kOtherFlags) {
+    if (fields.BoolOr(flag, false)) fields.Fail(absl::StrCat(flag, " is true; known are mean, cls and last token"));
+  }
+  if (num_set != 1)
+    fields.Fail(absl::StrCat("names ", num_set, " of the poolings mean, cls and last token; limit is 1"));
+}
+
+absl::Status ReadPooling(const Directory& directory, const std::string& folder, EmbeddingSettings* settings) {
+  if (!IsPlainFileName(folder)) {
+    return absl::InvalidArgumentError(absl::StrCat(kModulesFile, ": path is '", folder.substr(0, kMaxNamedBytes),
+                                                   "'; it must be a plain folder name"));
+  }
+  const std::string name = absl::StrCat(folder, "/config.json");
+  const absl::StatusOr<Directory> pooling = Directory::Open(absl::StrCat(directory.path(), "/", folder));
+  if (!pooling.ok()) return pooling.status();
+  const absl::StatusOr<std::string> text = pooling->ReadFile("config.json", kMaxConfigBytes);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, name);
+  if (!object.ok()) return object.status();
+  JsonFields fields(*object, name);
+  ParsePooling(fields, settings);
+  return fields.status();
+}
+
+// A module is known by the last word of its Python name: "sentence_transformers.models.Pooling".
+absl::Status ReadModule(const Directory& directory, const nlohmann::json& module, EmbeddingSettings* settings) {
+  if (!module.is_object()) return absl::InvalidArgumentError(absl::StrCat(kModulesFile, ": a module is no object"));
+  JsonFields fields(module, kModulesFile);
+  const std::string type = fields.TextOr("type", "");
+  const std::string path = fields.TextOr("path", "");
+  if (!fields.status().ok()) return fields.status();
+  const std::string kind = type.substr(type.rfind('.') + 1);
+  if (kind == "Transformer") return absl::OkStatus();
+  if (kind == "Pooling") return ReadPooling(directory, path, settings);
+  if (kind == "Normalize") {
+    settings->normalize = true;
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(kModulesFile, ": type is '", type.substr(0, kMaxNamedBytes),
+                                                 "'; known are Transformer, Pooling and Normalize"));
+}
+
+absl::Status ReadModules(const Directory& directory, EmbeddingSettings* settings) {
+  const absl::StatusOr<std::string> text = directory.ReadFile(kModulesFile, kMaxConfigBytes);
+  if (!text.ok()) return text.status();
+  // The strict reader takes objects.
+  const absl::StatusOr<nlohmann::json> file = ParseJsonObject(absl::StrCat("{\"modules\":", *text, "}"), kModulesFile);
+  if (!file.ok()) return file.status();
+  const nlohmann::json& list = file->at("modules");
+  if (!list.is_array()) return absl::InvalidArgumentError(absl::StrCat(kModulesFile, ": is not a list"));
+  for (const nlohmann::json& module : list) {
+    if (absl::Status status = ReadModule(directory, module, settings); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMaxLength(const Directory& directory, EmbeddingSettings* settings) {
+  const absl::StatusOr<std::string> text = directory.ReadFile(kSentenceFile, kMaxConfigBytes);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, kSentenceFile);
+  if (!object.ok()) return object.status();
+  JsonFields fields(*object, kSentenceFile);
+  settings->max_input_tokens = static_cast<int32_t>(fields.IntOr("max_seq_length", 1, kMaxContextTokens, 0));
+  return fields.status();
+}
+
+}  // namespace
+
+absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const std::string& path) {
+  const absl::StatusOr<Directory> directory = Directory::Open(path);
+  if (!directory.ok()) return directory.status();
+  EmbeddingSettings settings;
+  if (directory->Has(kModulesFile)) {
+    if (absl::Status status = ReadModules(*directory, &settings); !status.ok()) return status;
+  }
+  if (directory->Has(kSentenceFile)) {
+    if (absl::Status status = ReadMaxLength(*directory, &settings); !status.ok()) return status;
+  }
+  return settings;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,24 @@
+// How an encoder's directory wants its vectors made: the files that sentence-transformers writes beside a model.
+// Source: sentence-transformers 5, modules.json, 1_Pooling/config.json and sentence_bert_config.json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/encoder/encode_call.h"
+
+namespace dunlin::engine {
+
+// What a request that names nothing gets. Without the files: the mean, not normalised, as sentence-transformers does.
+struct EmbeddingSettings {
+  Pooling pooling = Pooling::kMean;
+  bool normalize = false;
+  int32_t max_input_tokens = 0;  // max_seq_length of sentence_bert_config.json; 0: the model's own limit
+};
+
+// INVALID_ARGUMENT names file, field and value: also for a module or a pooling that this server does not run, because
+// vectors without it would be wrong.
+absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const std::string& directory);
+
+}  // namespace dunlin::engine

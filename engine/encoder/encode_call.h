@@ -1,0 +1,64 @@
+// One call to an encoder: many inputs in, one vector each out. Plain data that travels: the edge makes it, with the
+// room for its vectors, the engine fills it, the sink takes it back. So the engine thread allocates nothing for a call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+// How the hidden states of an input become one vector.
+enum class Pooling : uint8_t {
+  kMean,  // of all its tokens, special ones included
+  kCls,   // the first token's
+  kLast,  // the last token's
+};
+inline constexpr Pooling kPoolings[] = {Pooling::kMean, Pooling::kCls, Pooling::kLast};
+
+constexpr const char* Name(Pooling pooling) {
+  switch (pooling) {
+    case Pooling::kMean:
+      return "mean";
+    case Pooling::kCls:
+      return "cls";
+    case Pooling::kLast:
+      return "last";
+  }
+  return "?";
+}
+
+struct EncodeRequest {
+  std::vector<TokenId> tokens;   // of all inputs, one after another; each in [0, vocab_size)
+  std::vector<int32_t> lengths;  // tokens of each input, >= 1; their sum is tokens.size()
+  Pooling pooling = Pooling::kMean;
+  int32_t dimensions = 0;  // [1, hidden_dim]: the first of the pooled vector are kept
+  bool normalize = false;  // to length 1, after the cut; a zero vector stays zero
+  ExecutionProfile profile;
+  TimeNs arrival = 0;
+  TimeNs deadline = kNoDeadline;
+};
+
+struct EncodeCall {
+  EncodeRequest request;
+  std::vector<float> vectors;  // [lengths.size(), dimensions]; what is in it counts only with kStop
+
+  // Set by the engine before OnFinish.
+  FinishReason reason = FinishReason::kStop;  // kStop: every vector is there
+  TimeNs first_scheduled = 0;                 // 0 when it never was
+  TimeNs finished = 0;
+};
+
+// Where a call goes when it ends. Called on the engine thread; neither blocks, nor calls the engine.
+class EncodeSink {
+ public:
+  virtual ~EncodeSink() = default;
+  // Exactly once for every submitted call.
+  virtual void OnFinish(std::unique_ptr<EncodeCall> call) = 0;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,157 @@
+#include "engine/encoder/encoder_pass.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/encoder/encoder_memory.h"
+
+namespace dunlin::engine {
+
+using kernels::KernelStatus;
+
+EncoderPass::EncoderPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
+                         const RaggedBatch& batch, const StepBuffers& buffers)
+    : config_(config),
+      weights_(weights),
+      profile_(profile),
+      batch_(batch),
+      buffers_(buffers),
+      ops_(*buffers.device()->ops),
+      context_(buffers.device()->context),
+      layout_(LayerKvLayoutOf(config, profile.precision)),
+      hidden_(buffers.floats(BufferId::kHidden)) {}
+
+absl::Status EncoderPass::Run() {
+  if (!Embed()) return Failure();
+  for (layer_ = 0; layer_ < config_.num_layers; ++layer_) {
+    const LayerWeights* layer = &weights_.layers[static_cast<size_t>(layer_)];
+    if (!Layer(*layer, layer_ + 1 < config_.num_layers ? &layer[1].qkv : nullptr)) return Failure();
+  }
+  layer_ = -1;
+  return absl::OkStatus();
+}
+
+// The sums are in the order of transformers: word, type, position.
+bool EncoderPass::Embed() {
+  return Gather("embedding", weights_.embedding, batch_.token_ids(), false) &&
+         (config_.num_token_types == 0 ||
+          Gather("token type embedding", weights_.token_types, batch_.token_types(), true)) &&
+         Gather("position embedding", weights_.positions, batch_.positions(), true) &&
+         Norm("embedding norm", weights_.embedding_norm, &weights_.layers.front().qkv);
+}
+
+bool EncoderPass::Layer(const LayerWeights& weights, const LinearWeights* next) {
+  return Linear("qkv", weights.qkv, nullptr, buffers_.floats(BufferId::kQkv)) && StoreKv() && Attend() &&
+         Quantize(weights.attention_out) && Linear("attention out", weights.attention_out, hidden_, hidden_) &&
+         Norm("attention norm", weights.attention_norm, &weights.mlp_up) &&
+         Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp)) && Activate(weights.mlp_down) &&
+         Linear("mlp down", weights.mlp_down, hidden_, hidden_) && Norm("mlp norm", weights.mlp_norm, next);
+}
+
+bool EncoderPass::Gather(const char* op, const kernels::PackedWeight& table, const int32_t* rows, bool accumulate) {
+  const kernels::GatherRowsParams params{
+      .weight = &table, .ids = rows, .out = hidden_, .num_rows = batch_.num_tokens(), .accumulate = accumulate};
+  return Ran(ops_.gather_rows(context_, params), op);
+}
+
+bool EncoderPass::StoreKv() {
+  kernels::RotateAndStoreKvParams params{};
+  params.qkv = buffers_.floats(BufferId::kQkv);
+  params.num_heads = config_.num_heads;
+  params.kv_pool = buffers_.at(BufferId::kKvPool);
+  params.layout = layout_;
+  params.layer = 0;
+  params.token_page = batch_.token_page();
+  params.token_slot = batch_.token_slot();
+  params.num_tokens = batch_.num_tokens();
+  return Ran(ops_.rotate_and_store_kv(context_, params), "store kv");
+}
+
+bool EncoderPass::Attend() {
+  kernels::PagedAttentionParams params{};
+  params.backend = profile_.attention_backend;
+  params.query = buffers_.floats(BufferId::kQkv);
+  params.query_stride = config_.qkv_features();
+  params.out = buffers_.floats(BufferId::kAttention);
+  params.kv_pool = buffers_.at(BufferId::kKvPool);
+  params.layout = layout_;
+  params.layer = 0;
+  params.num_heads = config_.num_heads;
+  params.page_table = batch_.page_table();
+  params.page_table_stride = batch_.page_table_stride();
+  params.sequences = batch_.spans();
+  params.num_sequences = batch_.num_inputs();
+  params.scale = config_.attention_scale;
+  params.causal = false;
+  params.workspace = buffers_.at(BufferId::kWorkspace);
+  params.workspace_bytes = buffers_.bytes(BufferId::kWorkspace);
+  return Ran(ops_.paged_attention(context_, params), "paged attention");
+}
+
+bool EncoderPass::Norm(const char* op, const NormWeights& weights, const LinearWeights* next) {
+  // Behind the last norm nothing is multiplied: then the rows alone are written.
+  kernels::Activation none{};
+  none.columns = config_.hidden_dim;
+  kernels::NormParams params{};
+  params.kind = config_.norm_kind;
+  params.in = hidden_;
+  params.weight = weights.weight;
+  params.bias = weights.bias;
+  params.epsilon = config_.norm_epsilon;
+  params.out = next != nullptr ? GemmInput(*next) : &none;
+  params.num_rows = batch_.num_tokens();
+  params.rows_out = hidden_;
+  return Ran(ops_.norm(context_, params), op);
+}
+
+bool EncoderPass::Quantize(const LinearWeights& next) {
+  const kernels::QuantizeParams params{.in = buffers_.floats(BufferId::kAttention),
+                                       .in_stride = next.weight.in_features,
+                                       .out = GemmInput(next),
+                                       .num_rows = batch_.num_tokens()};
+  return Ran(ops_.quantize(context_, params), "attention quantize");
+}
+
+bool EncoderPass::Activate(const LinearWeights& next) {
+  kernels::ActivateParams params{};
+  params.kind = config_.activation;
+  params.gated = config_.gated_mlp;
+  params.in = buffers_.floats(BufferId::kMlp);
+  params.out = GemmInput(next);
+  params.num_rows = batch_.num_tokens();
+  return Ran(ops_.activate(context_, params), "activate");
+}
+
+bool EncoderPass::Linear(const char* op, const LinearWeights& linear, const float* residual, float* out) {
+  kernels::GemmParams params{};
+  params.in = &activation_;
+  params.weight = &linear.weight;
+  params.bias = linear.bias;
+  params.residual = residual;
+  params.out = out;
+  params.out_stride = linear.weight.out_features;
+  params.num_rows = batch_.num_tokens();
+  return Ran(ops_.gemm(context_, params), op);
+}
+
+kernels::Activation* EncoderPass::GemmInput(const LinearWeights& next) {
+  activation_ = {.data = buffers_.at(BufferId::kActivation),
+                 .precision = next.weight.precision,
+                 .capacity_rows = buffers_.plan().max_tokens_per_step,
+                 .columns = static_cast<int32_t>(next.weight.in_features),
+                 .scale_block = next.weight.scale_block,
+                 .amax_limit = weights_.input_amax_limit};
+  return &activation_;
+}
+
+bool EncoderPass::Ran(KernelStatus status, const char* op) {
+  if (status == KernelStatus::kOk) return true;
+  failed_op_ = op;
+  failed_status_ = status;
+  return false;
+}
+
+absl::Status EncoderPass::Failure() const {
+  const std::string where = layer_ >= 0 ? absl::StrCat(" in layer ", layer_) : "";
+  return absl::InternalError(absl::StrCat(failed_op_, where, " failed: ", kernels::Name(failed_status_)));
+}
+
+}  // namespace dunlin::engine

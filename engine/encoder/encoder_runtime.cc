@@ -1,0 +1,76 @@
+#include "engine/encoder/encoder_runtime.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/encoder/encoder_memory.h"
+#include "engine/encoder/encoder_pass.h"
+#include "engine/encoder/pooling.h"
+
+namespace dunlin::engine {
+namespace {
+
+absl::Status CopyStatus(kernels::KernelStatus status, const char* what) {
+  if (status == kernels::KernelStatus::kOk) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("copy of ", what, " failed: ", kernels::Name(status)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> ModelEncoderRuntime::Create(const Model* model,
+                                                                                 const EngineOptions& options) {
+  if (!model->config().is_encoder()) {
+    return absl::FailedPreconditionError(absl::StrCat(model->config().architecture, " is a decoder: it cannot embed"));
+  }
+  // Scales shared by tokens, the file's or earlier batches', are a decoder's; what is reported must be what ran.
+  if (options.fp8.recipe != Fp8Recipe::kPerToken) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("models[].fp8.recipe is ", Traits(options.fp8.recipe).name, "; an encoder runs per_token"));
+  }
+  absl::StatusOr<MemoryPlan> plan = PlanEncoderMemory(model->config(), model->precisions(), *model->device(), options);
+  if (!plan.ok()) return plan.status();
+  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers = StepBuffers::Allocate(*plan, {}, model->device());
+  if (!buffers.ok()) return buffers.status();
+  return std::unique_ptr<ModelEncoderRuntime>(new ModelEncoderRuntime(model, *std::move(buffers)));
+}
+
+ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers)
+    : model_(model),
+      buffers_(std::move(buffers)),
+      rows_(model->config(), buffers_->plan()),
+      sums_(static_cast<size_t>(model->config().hidden_dim)) {
+  if (model->device()->ops->kind != kernels::DeviceKind::kCpu) {
+    host_hidden_.resize(buffers_->bytes(BufferId::kHidden) / sizeof(float));
+  }
+}
+
+absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
+  const ModelConfig& config = model_->config();
+  rows_.Stage(*batch, LayerKvLayoutOf(config, batch->profile.precision).tokens_per_page);
+  absl::Status status = CopyStatus(rows_.Upload(buffers_.get()), "batch inputs");
+  if (!status.ok()) return status;
+  EncoderPass pass(config, model_->weights(batch->profile.precision), batch->profile, rows_, *buffers_);
+  if (status = pass.Run(); !status.ok()) return status;
+  const absl::StatusOr<const float*> hidden = HostHidden();
+  if (!hidden.ok()) return hidden.status();
+  for (size_t i = 0; i < batch->inputs.size(); ++i) {
+    const float* rows = *hidden + static_cast<int64_t>(rows_.first_row(i)) * config.hidden_dim;
+    PoolRows(rows, config.hidden_dim, &batch->inputs[i], &sums_);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const float*> ModelEncoderRuntime::HostHidden() {
+  kernels::Device* device = model_->device();
+  const float* hidden = buffers_->floats(BufferId::kHidden);
+  if (host_hidden_.empty()) return hidden;  // CPU: device memory is host memory, and a call has finished on return
+  const size_t bytes =
+      static_cast<size_t>(rows_.num_tokens()) * static_cast<size_t>(model_->config().hidden_dim) * sizeof(float);
+  absl::Status status =
+      CopyStatus(device->ops->copy_to_host(device->context, host_hidden_.data(), hidden, bytes), "hidden states");
+  if (status.ok()) status = CopyStatus(device->ops->synchronize(device->context), "hidden states");
+  if (!status.ok()) return status;
+  return host_hidden_.data();
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,47 @@
+// Runs batches of an encoder: stages them, runs EncoderPass on the device, pools. The interface is what the engine
+// sees, so that tests can stand in for the device. Thread rule: the engine thread only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/encoder/ragged_batch.h"
+#include "engine/model/model.h"
+#include "engine/options.h"
+#include "engine/runtime/memory_plan.h"
+#include "engine/runtime/step_buffers.h"
+
+namespace dunlin::engine {
+
+class EncoderRuntime {
+ public:
+  virtual ~EncoderRuntime() = default;
+  // Fills the vector and `finite` of every input. An error means the device can no longer be trusted; the engine stops.
+  virtual absl::Status Run(EncodeBatch* batch) = 0;
+};
+
+class ModelEncoderRuntime : public EncoderRuntime {
+ public:
+  // Plans and allocates all memory (PlanEncoderMemory and StepBuffers::Allocate say which errors); Run allocates
+  // nothing. FAILED_PRECONDITION for a decoder, and for an FP8 recipe but per_token. model outlives the runtime.
+  static absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> Create(const Model* model, const EngineOptions& options);
+
+  absl::Status Run(EncodeBatch* batch) override;
+  // [num_tokens, hidden_dim] of the last batch, in host memory; input i's rows begin at first_row(i).
+  absl::StatusOr<const float*> HostHidden();
+  int32_t first_row(size_t input) const { return rows_.first_row(input); }
+  const MemoryPlan& memory_plan() const { return buffers_->plan(); }
+
+ private:
+  ModelEncoderRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers);
+
+  const Model* model_;
+  std::unique_ptr<StepBuffers> buffers_;
+  RaggedBatch rows_;
+  std::vector<float> host_hidden_;  // empty on the CPU
+  std::vector<double> sums_;        // [hidden_dim]
+};
+
+}  // namespace dunlin::engine

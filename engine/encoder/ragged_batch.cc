@@ -1,0 +1,82 @@
+#include "engine/encoder/ragged_batch.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+
+namespace dunlin::engine {
+namespace {
+
+int32_t PagesOf(const BatchInput& input, int32_t tokens_per_page) {
+  return (input.num_tokens + tokens_per_page - 1) / tokens_per_page;
+}
+
+}  // namespace
+
+RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
+    : position_offset_(config.position_offset),
+      position_pad_id_(config.position_pad_id),
+      max_tokens_(plan.max_tokens_per_step),
+      indices_(static_cast<size_t>(kNumArrays) * static_cast<size_t>(plan.max_tokens_per_step)),
+      page_table_(plan[BufferId::kPageTable] / sizeof(int32_t)) {
+  DUNLIN_CHECK(plan[BufferId::kIndices] >= indices_.size() * sizeof(int32_t), "the plan has no room for the arrays");
+  spans_.reserve(static_cast<size_t>(plan.max_sequences));
+}
+
+void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
+  DUNLIN_CHECK(batch.num_tokens <= max_tokens_ && batch.inputs.size() <= spans_.capacity(), "a batch exceeds its plan");
+  num_tokens_ = 0;
+  spans_.clear();
+  int32_t most_pages = 0;
+  for (const BatchInput& input : batch.inputs) most_pages = std::max(most_pages, PagesOf(input, tokens_per_page));
+  page_table_stride_ = most_pages;
+  int32_t next_page = 0;
+  for (const BatchInput& input : batch.inputs) {
+    const int32_t row = num_inputs();
+    spans_.push_back(
+        {.query_start = num_tokens_, .query_len = input.num_tokens, .first_position = 0, .page_table_row = row});
+    const int32_t num_pages = PagesOf(input, tokens_per_page);
+    for (int32_t page = 0; page < num_pages; ++page) {
+      page_table_[static_cast<size_t>(row * page_table_stride_ + page)] = next_page + page;
+    }
+    StageInput(input, next_page, tokens_per_page);
+    next_page += num_pages;
+  }
+  DUNLIN_CHECK(num_tokens_ == batch.num_tokens, "a batch miscounts its tokens");
+}
+
+void RaggedBatch::StageInput(const BatchInput& input, int32_t first_page, int32_t tokens_per_page) {
+  int32_t position = position_offset_;
+  for (int32_t i = 0; i < input.num_tokens; ++i) {
+    const bool is_pad = input.tokens[i] == position_pad_id_;
+    host_array(kTokenIds)[num_tokens_] = input.tokens[i];
+    host_array(kPositions)[num_tokens_] = is_pad ? position_offset_ - 1 : position++;
+    host_array(kPages)[num_tokens_] = first_page + i / tokens_per_page;
+    host_array(kSlots)[num_tokens_] = i % tokens_per_page;
+    ++num_tokens_;
+  }
+}
+
+kernels::KernelStatus RaggedBatch::Upload(StepBuffers* buffers) {
+  const kernels::Device& device = *buffers->device();
+  auto* indices = static_cast<int32_t*>(buffers->at(BufferId::kIndices));
+  auto* spans = static_cast<kernels::SequenceSpan*>(buffers->at(BufferId::kSpans));
+  auto* page_table = static_cast<int32_t*>(buffers->at(BufferId::kPageTable));
+  const auto copy = [&device](void* to, const void* from, size_t bytes) {
+    return bytes == 0 ? kernels::KernelStatus::kOk : device.ops->copy_to_device(device.context, to, from, bytes);
+  };
+  for (int array = 0; array < kNumArrays; ++array) {
+    const auto status =
+        copy(indices + array * max_tokens_, host_array(array), static_cast<size_t>(num_tokens_) * sizeof(int32_t));
+    if (status != kernels::KernelStatus::kOk) return status;
+  }
+  const auto status = copy(spans, spans_.data(), spans_.size() * sizeof(kernels::SequenceSpan));
+  if (status != kernels::KernelStatus::kOk) return status;
+  device_indices_ = indices;
+  device_spans_ = spans;
+  device_page_table_ = page_table;
+  return copy(page_table, page_table_.data(),
+              spans_.size() * static_cast<size_t>(page_table_stride_) * sizeof(int32_t));
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,80 @@
+// A batch of inputs as flat arrays: the tokens of all of them one after another, no row for padding. Keys and values of
+// a layer lie in pages that every layer writes anew; each input has pages of its own, in order.
+// Staged in host memory that is reserved at construction, then copied to the device; neither step allocates.
+// Thread rule: the engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/encoder/encode_call.h"
+#include "engine/model/model_config.h"
+#include "engine/runtime/step_buffers.h"
+#include "kernels/api/attention.h"
+#include "kernels/api/status.h"
+
+namespace dunlin::engine {
+
+// One input of a batch and where its vector goes.
+struct BatchInput {
+  const TokenId* tokens = nullptr;  // [num_tokens]
+  int32_t num_tokens = 0;           // >= 1
+  float* vector = nullptr;          // [dimensions]
+  int32_t dimensions = 0;
+  Pooling pooling = Pooling::kMean;
+  bool normalize = false;
+  bool finite = true;  // set by the runtime: false when a hidden state it pooled was not
+};
+
+// Inputs of one profile. Vectors are reserved at start and reused.
+struct EncodeBatch {
+  ExecutionProfile profile;
+  std::vector<BatchInput> inputs;
+  int32_t num_tokens = 0;
+};
+
+class RaggedBatch {
+ public:
+  // plan: of PlanEncoderMemory, for this config.
+  RaggedBatch(const ModelConfig& config, const MemoryPlan& plan);
+
+  // REQUIRES: the batch fits the plan.
+  void Stage(const EncodeBatch& batch, int32_t tokens_per_page);
+  // Copies what is staged into kIndices, kSpans and kPageTable.
+  kernels::KernelStatus Upload(StepBuffers* buffers);
+
+  int32_t num_tokens() const { return num_tokens_; }
+  int32_t num_inputs() const { return static_cast<int32_t>(spans_.size()); }
+  int32_t first_row(size_t input) const { return spans_[input].query_start; }
+  int64_t page_table_stride() const { return page_table_stride_; }
+
+  // Device arrays, valid after Upload.
+  const int32_t* token_ids() const { return device_array(kTokenIds); }      // [num_tokens]
+  const int32_t* positions() const { return device_array(kPositions); }     // [num_tokens] rows of the position table
+  const int32_t* token_types() const { return device_array(kTokenTypes); }  // [num_tokens] zeros
+  const int32_t* token_page() const { return device_array(kPages); }        // [num_tokens] page id
+  const int32_t* token_slot() const { return device_array(kSlots); }        // [num_tokens] index in the page
+  const kernels::SequenceSpan* spans() const { return device_spans_; }      // [num_inputs]
+  const int32_t* page_table() const { return device_page_table_; }          // [num_inputs, page_table_stride]
+
+ private:
+  enum Array : uint8_t { kTokenIds, kPositions, kTokenTypes, kPages, kSlots, kNumArrays };
+
+  int32_t* host_array(int array) { return indices_.data() + array * max_tokens_; }
+  const int32_t* device_array(int array) const { return device_indices_ + array * max_tokens_; }
+  void StageInput(const BatchInput& input, int32_t first_page, int32_t tokens_per_page);
+
+  const int32_t position_offset_;
+  const TokenId position_pad_id_;
+  const int64_t max_tokens_;
+  int32_t num_tokens_ = 0;
+  int64_t page_table_stride_ = 0;
+  std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]
+  std::vector<kernels::SequenceSpan> spans_;
+  std::vector<int32_t> page_table_;
+  const int32_t* device_indices_ = nullptr;
+  const kernels::SequenceSpan* device_spans_ = nullptr;
+  const int32_t* device_page_table_ = nullptr;
+};
+
+}  // namespace dunlin::engine

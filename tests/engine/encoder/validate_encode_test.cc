@@ -1,0 +1,58 @@
+// Calls that an encoder refuses: each names its field, its value and the limit.
+#include "engine/encoder/validate_encode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "tests/engine/encoder/calls.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr EncodeLimits kLimits{.vocab_size = 50, .hidden_dim = 8, .max_input_tokens = 16, .max_queued_tokens = 40};
+
+TEST(ValidateEncode, TakesWhatFits) {
+  EXPECT_TRUE(ValidateEncode(TestCall({1, 16, 16, 7})->request, kLimits).ok());
+}
+
+TEST(ValidateEncode, NamesFieldValueAndLimit) {
+  const struct {
+    std::function<void(EncodeRequest*)> bend;
+    const char* message;
+  } cases[] = {
+      {[](EncodeRequest* r) { *r = EncodeRequest(); }, "inputs has 0 entries; limit is 1 or more"},
+      {[](EncodeRequest* r) {
+         *r = TestCall({3, 17})->request;
+       },
+       "inputs[1] has 17 tokens; limit is 1 to 16 (models[].max_context_tokens)"},
+      {[](EncodeRequest* r) {
+         r->lengths = {3, 0};
+       },
+       "inputs[1] has 0 tokens; limit is 1 to 16"},
+      {[](EncodeRequest* r) {
+         *r = TestCall({16, 16, 9})->request;
+       },
+       "inputs has 41 tokens; limit is 40 (scheduler.max_queued_tokens)"},
+      {[](EncodeRequest* r) { r->dimensions = 9; }, "dimensions is 9; limit is [1, 8]"},
+      {[](EncodeRequest* r) { r->dimensions = 0; }, "dimensions is 0; limit is [1, 8]"},
+      {[](EncodeRequest* r) { r->tokens[2] = 50; }, "inputs[0].token_ids.ids[2] is 50; limit is [0, 50)"},
+      {[](EncodeRequest* r) {
+         *r = TestCall({2, 3})->request;
+         r->tokens[3] = -1;
+       },
+       "inputs[1].token_ids.ids[1] is -1; limit is [0, 50)"},
+  };
+  for (const auto& c : cases) {
+    EncodeRequest request = TestCall({3})->request;
+    c.bend(&request);
+    const absl::Status status = ValidateEncode(request, kLimits);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(c.message));
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::engine

@@ -1,0 +1,36 @@
+// Reads the goldens.json of an encoder; its format stands at the head of tests/golden/encoders/make_encoder_goldens.py.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+struct GoldenInput {
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> positions;
+  std::vector<std::vector<float>> rows;  // hidden states of those positions
+  std::vector<float> mean;
+  std::vector<float> cls;
+  std::vector<float> last;
+  std::vector<float> mean_normalized;
+};
+
+struct GoldenText {
+  std::string text;
+  std::vector<TokenId> token_ids;
+};
+
+struct EncoderGoldens {
+  std::vector<GoldenInput> inputs;  // ascending by length
+  std::vector<GoldenText> texts;
+};
+
+// Every encoder of tests/golden/encoders, in order of name, and its directory.
+std::vector<std::string> GoldenEncoderNames();
+std::string GoldenEncoderPath(const std::string& name);
+EncoderGoldens ReadEncoderGoldens(const std::string& name);
+
+}  // namespace dunlin::engine
