@@ -15,7 +15,7 @@ constexpr absl::Duration kPeriod = absl::Milliseconds(200);
 
 struct Pulse {
   std::string model_name;
-  const engine::Engine* engine = nullptr;
+  const engine::ModelEngine* engine = nullptr;
   uint64_t steps = 0;
   engine::TimeNs moved = 0;  // when the counter last moved, or the engine was last seen idle
 };
@@ -23,7 +23,7 @@ struct Pulse {
 }  // namespace
 
 struct Heartbeat::State {
-  State(engine::Engine::Clock time, engine::TimeNs limit) : clock(time), stall_limit(limit) {}
+  State(engine::ModelEngine::Clock time, engine::TimeNs limit) : clock(time), stall_limit(limit) {}
 
   void Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const engine::TimeNs now = clock();
@@ -47,7 +47,7 @@ struct Heartbeat::State {
     while (!mutex.AwaitWithTimeout(absl::Condition(&stopping), kPeriod)) Look();
   }
 
-  const engine::Engine::Clock clock;
+  const engine::ModelEngine::Clock clock;
   const engine::TimeNs stall_limit;
   mutable absl::Mutex mutex;  // guards what the watchdog finds and the probes read
   std::vector<Pulse> pulses ABSL_GUARDED_BY(mutex);
@@ -57,7 +57,7 @@ struct Heartbeat::State {
   std::thread thread;
 };
 
-Heartbeat::Heartbeat(engine::Engine::Clock clock, engine::TimeNs stall_limit)
+Heartbeat::Heartbeat(engine::ModelEngine::Clock clock, engine::TimeNs stall_limit)
     : state_(std::make_unique<State>(clock, stall_limit)) {}
 
 Heartbeat::~Heartbeat() {
@@ -68,7 +68,7 @@ Heartbeat::~Heartbeat() {
   if (state_->thread.joinable()) state_->thread.join();
 }
 
-void Heartbeat::Watch(const std::string& model_name, const engine::Engine* engine) {
+void Heartbeat::Watch(const std::string& model_name, const engine::ModelEngine* engine) {
   absl::MutexLock lock(&state_->mutex);
   state_->pulses.push_back({model_name, engine, 0, state_->clock()});
 }

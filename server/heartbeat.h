@@ -6,20 +6,20 @@
 #include <memory>
 #include <string>
 
-#include "engine/engine.h"
+#include "engine/model_engine.h"
 
 namespace dunlin::server {
 
 class Heartbeat {
  public:
   // stall_limit: an engine with work whose counter stands still for longer is sick.
-  Heartbeat(engine::Engine::Clock clock, engine::TimeNs stall_limit);
+  Heartbeat(engine::ModelEngine::Clock clock, engine::TimeNs stall_limit);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
   // The engine outlives this object.
-  void Watch(const std::string& model_name, const engine::Engine* engine);
+  void Watch(const std::string& model_name, const engine::ModelEngine* engine);
   void Start();
 
   // Empty when every engine is well; else what is wrong with the first that is not.

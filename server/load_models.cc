@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/encoder/encoder_runtime.h"
 #include "engine/model/sampling_defaults.h"
 #include "engine/runtime/model_runtime.h"
 #include "server/monotonic_clock.h"
@@ -39,6 +40,44 @@ absl::StatusOr<std::unique_ptr<engine::Tokenizer>> LoadTokenizer(const ModelSett
     return std::unique_ptr<engine::Tokenizer>();
   }
   return engine::Tokenizer::Load(path, vocab_size);
+}
+
+void LogMemory(const ModelSettings& settings, const engine::MemoryPlan& plan) {
+  spdlog::info("model \"{}\": {} KV pages, memory plan: {}", settings.name, plan.num_pages, engine::Describe(plan));
+}
+
+absl::Status StartDecoder(const ModelSettings& settings, engine::StepObserver* observer, ServedModel* served) {
+  if (!settings.source.path.empty()) {
+    auto defaults = engine::ReadSamplingDefaults(settings.source.path);
+    if (!defaults.ok()) return defaults.status();
+    served->sampling_defaults = *defaults;
+  }
+  auto runtime = engine::ModelRuntime::Create(served->model.get(), settings.engine);
+  if (!runtime.ok()) return runtime.status();
+  LogMemory(settings, (*runtime)->memory_plan());
+  served->engine = std::make_unique<engine::Engine>(settings.engine, served->model->config(), *std::move(runtime),
+                                                    &MonotonicNs, observer);
+  return absl::OkStatus();
+}
+
+absl::Status StartEncoder(const ModelSettings& settings, engine::StepObserver* observer, ServedModel* served) {
+  engine::EngineOptions options = settings.engine;
+  if (!settings.source.path.empty()) {
+    auto embedding = engine::ReadEmbeddingSettings(settings.source.path);
+    if (!embedding.ok()) return embedding.status();
+    served->embedding = *embedding;
+  }
+  // The shorter of what the operator and what the directory allows.
+  const int32_t own_limit = served->embedding.max_input_tokens;
+  if (own_limit > 0 && (options.max_context_tokens == 0 || own_limit < options.max_context_tokens)) {
+    options.max_context_tokens = own_limit;
+  }
+  auto runtime = engine::ModelEncoderRuntime::Create(served->model.get(), options);
+  if (!runtime.ok()) return runtime.status();
+  LogMemory(settings, (*runtime)->memory_plan());
+  served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(), *std::move(runtime),
+                                                            &MonotonicNs, observer);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -81,21 +120,11 @@ absl::Status LoadModel(const ModelSettings& settings, kernels::Device* device, S
   served->profiles =
       std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine);
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
-  if (!settings.source.path.empty()) {
-    auto defaults = engine::ReadSamplingDefaults(settings.source.path);
-    if (!defaults.ok()) return Named(settings.name, defaults.status());
-    served->sampling_defaults = *defaults;
-  }
-
-  auto runtime = engine::ModelRuntime::Create(served->model.get(), settings.engine);
-  if (!runtime.ok()) return Named(settings.name, runtime.status());
+  const auto start_engine = config.is_encoder() ? &StartEncoder : &StartDecoder;
+  absl::Status started = start_engine(settings, metrics->step_observer(settings.name), served.get());
+  if (!started.ok()) return Named(settings.name, started);
   LogLoaded(settings, *served->model, start);
-  spdlog::info("model \"{}\": {} KV pages, memory plan: {}", settings.name, (*runtime)->num_pages(),
-               engine::Describe((*runtime)->memory_plan()));
-
-  served->engine = std::make_unique<engine::Engine>(settings.engine, config, *std::move(runtime), &MonotonicNs,
-                                                    metrics->step_observer(settings.name));
-  metrics->Watch(settings.name, served->engine.get());
+  metrics->Watch(settings.name, served->any_engine());
   registry->Add(std::move(served));
   return absl::OkStatus();
 }

@@ -27,6 +27,11 @@ const CommandRow kCommands[] = {
      "  dunlin generate --address 127.0.0.1:50051 --model demo --attention-backend math --precision fp8 --json "
      "\"Hello\"",
      dunlin::server::SetUpGenerate},
+    {"embed", "Get the vectors of texts from a server",
+     "Examples:\n  dunlin embed --address 127.0.0.1:50051 --model encoder \"A dunlin flies\" \"A knot too\"\n"
+     "  dunlin embed --address 127.0.0.1:50051 --model encoder --pooling cls --normalize --precision bf16 --json "
+     "\"Hello\"",
+     dunlin::server::SetUpEmbed},
     {"inspect", "Show what a model directory would load: sizes, and which profiles fit and why not",
      "Example:\n  dunlin inspect models/demo --json", dunlin::server::SetUpInspect},
     {"calibrate", "Measure a model's linear inputs over a text: the constants of the FP8 recipe static",

@@ -1,4 +1,5 @@
-// What is known of a Generate call when it ends: the one source of its log line and of its metrics. Never the prompt.
+// What is known of a Generate or Embed call when it ends: the one source of its log line and of its metrics. Never the
+// prompt.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct RequestRecord {
   int32_t completion_tokens = 0;  // over all outputs
   int32_t max_tokens = 0;
   int32_t num_outputs = 1;
+  int32_t num_inputs = 0;  // of an Embed call; 0: it is a Generate call
   int32_t preemptions = 0;
   engine::TimeNs arrival = 0;  // monotonic; 0 when unknown
   engine::TimeNs first_scheduled = 0;
@@ -35,7 +37,7 @@ class RequestObserver {
   virtual ~RequestObserver() = default;
   // A time between two consecutive tokens of one output, in nanoseconds.
   virtual void OnTokenInterval(const std::string& model, engine::TimeNs interval) = 0;
-  // Exactly once for every Generate call that reached the service, refused ones too.
+  // Exactly once for every Generate or Embed call that reached its service, refused ones too.
   virtual void OnFinished(const RequestRecord& record) = 0;
 };
 

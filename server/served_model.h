@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/encoder/embedding_settings.h"
+#include "engine/encoder/encoder_engine.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "engine/runtime/profiles.h"
@@ -20,7 +22,14 @@ struct ServedModel {
   std::unique_ptr<engine::Tokenizer> tokenizer;  // null for random weights: token ids only
   std::unique_ptr<engine::ProfileTable> profiles;
   engine::SamplingParams sampling_defaults;  // of generation_config.json
-  std::unique_ptr<engine::Engine> engine;    // declared last: stopped before what it uses goes
+  engine::EmbeddingSettings embedding;       // of an encoder's directory
+  // One of the two, by the model's kind. Declared last: stopped before what they use goes.
+  std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<engine::EncoderEngine> encoder;
+
+  engine::ModelEngine* any_engine() const {
+    return engine != nullptr ? static_cast<engine::ModelEngine*>(engine.get()) : encoder.get();
+  }
 };
 
 class ModelRegistry {

@@ -1,29 +1,7 @@
 #include "server/commands/generate_options.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-
 namespace dunlin::server {
 namespace {
-
-// "fp8" -> PRECISION_FP8. REQUIRES: the word is one of the option's choices.
-v1::Device DeviceNamed(const std::string& word) {
-  v1::Device value = v1::DEVICE_UNSPECIFIED;
-  v1::Device_Parse(absl::StrCat("DEVICE_", absl::AsciiStrToUpper(word)), &value);
-  return value;
-}
-
-v1::AttentionBackend BackendNamed(const std::string& word) {
-  v1::AttentionBackend value = v1::ATTENTION_BACKEND_UNSPECIFIED;
-  v1::AttentionBackend_Parse(absl::StrCat("ATTENTION_BACKEND_", absl::AsciiStrToUpper(word)), &value);
-  return value;
-}
-
-v1::Precision PrecisionNamed(const std::string& word) {
-  v1::Precision value = v1::PRECISION_UNSPECIFIED;
-  v1::Precision_Parse(absl::StrCat("PRECISION_", absl::AsciiStrToUpper(word)), &value);
-  return value;
-}
 
 void AddSamplingOptions(CLI::App* subcommand, GenerateOptions* options) {
   subcommand->add_option("--temperature", options->temperature, "0 is greedy");
@@ -49,16 +27,7 @@ void AddStoppingOptions(CLI::App* subcommand, GenerateOptions* options) {
 void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options) {
   subcommand->add_option("--address", options->address, "The server's gRPC address")->capture_default_str();
   subcommand->add_option("--model", options->model, "Name of a served model")->required();
-  subcommand->add_option("--attention-backend", options->attention_backend, "Attention implementation")
-      ->check(CLI::IsMember({"auto", "flash", "efficient", "math"}))
-      ->capture_default_str();
-  subcommand->add_option("--precision", options->precision, "Precision of weights and GEMMs")
-      ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16", "fp8"}))
-      ->capture_default_str();
-  subcommand->add_option("--device", options->device, "Where it runs")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  subcommand->add_flag("--allow-fallback", options->allow_fallback, "Replace a backend that does not fit");
+  AddExecutionOptions(subcommand, &options->execution);
   AddSamplingOptions(subcommand, options);
   AddStoppingOptions(subcommand, options);
   subcommand->add_option("--logprobs", options->logprobs, "Log-probabilities, also of the N most likely tokens");
@@ -99,11 +68,7 @@ v1::GenerateRequest MakeRequest(const GenerateOptions& options) {
   if (options.min_tokens) stopping.set_min_tokens(*options.min_tokens);
   for (const std::string& stop : options.stop) stopping.add_stop(stop);
   stopping.set_ignore_eos(options.ignore_eos);
-  v1::ExecutionOptions& execution = *request.mutable_execution();
-  execution.set_device(DeviceNamed(options.device));
-  execution.set_attention_backend(BackendNamed(options.attention_backend));
-  execution.set_precision(PrecisionNamed(options.precision));
-  execution.set_allow_fallback(options.allow_fallback);
+  *request.mutable_execution() = ExecutionNamed(options.execution);
   if (options.logprobs) request.mutable_output()->set_logprobs(*options.logprobs);
   if (options.prompt_logprobs) request.mutable_output()->set_prompt_logprobs(*options.prompt_logprobs);
   request.set_request_id(options.request_id);

@@ -8,16 +8,14 @@
 #include <vector>
 
 #include "dunlin/v1/generation.pb.h"
+#include "server/commands/execution_options.h"
 
 namespace dunlin::server {
 
 struct GenerateOptions {
   std::string address = "127.0.0.1:50051";
   std::string model;
-  std::string attention_backend = "auto";
-  std::string precision = "auto";
-  std::string device = "auto";
-  bool allow_fallback = false;
+  ExecutionWords execution;
   std::optional<int32_t> max_tokens;
   std::optional<int32_t> min_tokens;
   std::optional<float> temperature;

@@ -1,6 +1,7 @@
 // `dunlin inspect DIR`: what would be loaded, from the headers alone, and which profiles this machine offers for it.
 #include "engine/model/inspect.h"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/encoder/embedding_settings.h"
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
@@ -52,17 +54,26 @@ Json ProfilesJson(const engine::ModelConfig& config, const kernels::Device& cpu)
   return rows;
 }
 
+// What an encoder's directory wants of its vectors; random weights want nothing.
+absl::StatusOr<Json> EmbeddingJson(const engine::ModelSummary& summary, const std::string& directory) {
+  absl::StatusOr<engine::EmbeddingSettings> settings = engine::EmbeddingSettings();
+  if (!directory.empty()) settings = engine::ReadEmbeddingSettings(directory);
+  if (!settings.ok()) return settings.status();
+  return Json{{"dimensions", summary.config.hidden_dim},
+              {"pooling", Name(settings->pooling)},
+              {"normalize", settings->normalize},
+              {"max_input_tokens", settings->max_input_tokens == 0
+                                       ? summary.config.max_context
+                                       : std::min(settings->max_input_tokens, summary.config.max_context)}};
+}
+
 Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu) {
   const engine::ModelConfig& config = summary.config;
-  Json json = {{"architecture", config.architecture},
-               {"parameters", summary.num_parameters},
-               {"layers", config.num_layers},
-               {"hidden_dim", config.hidden_dim},
-               {"heads", config.num_heads},
-               {"kv_heads", config.num_kv_heads},
-               {"head_dim", config.head_dim},
-               {"vocab_size", config.vocab_size},
-               {"max_context_tokens", config.max_context}};
+  Json json = {{"architecture", config.architecture},  {"kind", config.is_encoder() ? "encoder" : "decoder"},
+               {"parameters", summary.num_parameters}, {"layers", config.num_layers},
+               {"hidden_dim", config.hidden_dim},      {"heads", config.num_heads},
+               {"kv_heads", config.num_kv_heads},      {"head_dim", config.head_dim},
+               {"vocab_size", config.vocab_size},      {"max_context_tokens", config.max_context}};
   for (const engine::Precision precision : kAll) {
     json["weights_bytes"][Name(precision)] = summary.weight_bytes[static_cast<size_t>(precision)];
   }
@@ -87,6 +98,20 @@ void PrintTable(const Json& json) {
   for (const Json& warning : json["warnings"]) std::cout << "warning: " << warning.get<std::string>() << "\n";
 }
 
+absl::StatusOr<Json> Inspect(const InspectOptions& options, const kernels::Device& cpu) {
+  engine::ModelSource source;
+  source.path = options.directory;
+  source.random_shape = options.random_shape;
+  const absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(source, *cpu.ops);
+  if (!summary.ok()) return summary.status();
+  Json json = SummaryJson(*summary, cpu);
+  if (!summary->config.is_encoder()) return json;
+  absl::StatusOr<Json> embedding = EmbeddingJson(*summary, options.directory);
+  if (!embedding.ok()) return embedding.status();
+  json["embedding"] = *std::move(embedding);
+  return json;
+}
+
 int RunInspect(const InspectOptions& options) {
   std::string error;
   const auto cpu = kernels::OpenDevice(kernels::DeviceKind::kCpu, {}, &error);
@@ -94,13 +119,10 @@ int RunInspect(const InspectOptions& options) {
     std::cerr << "cpu: " << error << "\n";
     return kExitFailed;
   }
-  engine::ModelSource source;
-  source.path = options.directory;
-  source.random_shape = options.random_shape;
-  const absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(source, *cpu->ops);
-  if (!summary.ok()) {
-    const std::string message(summary.status().message());
-    const std::string code = StatusName(summary.status().code());
+  const absl::StatusOr<Json> json = Inspect(options, *cpu);
+  if (!json.ok()) {
+    const std::string message(json.status().message());
+    const std::string code = StatusName(json.status().code());
     if (options.json) {
       std::cout << Json{{"error", {{"code", code}, {"message", message}, {"details", Json::array()}}}}.dump() << "\n";
     } else {
@@ -108,11 +130,10 @@ int RunInspect(const InspectOptions& options) {
     }
     return kExitFailed;
   }
-  const Json json = SummaryJson(*summary, *cpu);
   if (options.json) {
-    std::cout << json.dump() << "\n";
+    std::cout << json->dump() << "\n";
   } else {
-    PrintTable(json);
+    PrintTable(*json);
   }
   return kExitOk;
 }

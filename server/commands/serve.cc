@@ -71,7 +71,7 @@ absl::Status LoadModels(const Config& config, Server* server) {
     if (absl::Status status = LoadModel(settings, *device, &server->metrics, &server->registry); !status.ok()) {
       return status;
     }
-    server->heartbeat.Watch(settings.name, server->registry.models().back()->engine.get());
+    server->heartbeat.Watch(settings.name, server->registry.models().back()->any_engine());
   }
   return absl::OkStatus();
 }

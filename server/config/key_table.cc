@@ -74,6 +74,7 @@ constexpr ConfigKey kKeys[] = {
     {"limits.max_metadata_bytes", kInt, "8192", kKiB, kMiB, nullptr, "Metadata of one call"},
     {"limits.max_unsent_tokens", kInt, "1024", 1, 1 << 20, nullptr,
      "Tokens an output may be ahead of its client before it ends as a slow reader"},
+    {"limits.max_embedding_inputs", kInt, "256", 1, 1 << 16, nullptr, "Inputs of one Embed call"},
     {"limits.default_max_tokens", kInt, "512", 1, 1 << 24, nullptr, "stopping.max_tokens of a request without one"},
     {"limits.retry_after_ms", kInt, "1000", 1, 3600000, nullptr, "RetryInfo of a full queue"},
     {"limits.keepalive_time_ms", kInt, "30000", 1000, 86400000, nullptr, "Ping a silent connection after this time"},

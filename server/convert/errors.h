@@ -22,6 +22,7 @@ enum class Reason : uint8_t {
   kUnknownModel,
   kUnknownService,
   kNoTokenizer,
+  kWrongModelKind,
   kChatUnsupported,
   kProfileUnsupported,
   kTooManyRequests,

@@ -6,12 +6,14 @@
 
 #include "absl/strings/str_format.h"
 #include "server/convert/field_checks.h"
+#include "server/convert/finish.h"
 #include "server/convert/generate_request.h"
 
 namespace dunlin::server {
 namespace {
 
 constexpr engine::TimeNs kNsPerSecond = 1'000'000'000;
+constexpr engine::TimeNs kDeadlineSlackNs = 20'000'000;             // a cancel this close to the deadline is one
 constexpr int64_t kFarAwaySeconds = int64_t{10} * 365 * 24 * 3600;  // beyond it a deadline is none
 
 std::string DrawRequestId() {
@@ -27,6 +29,11 @@ engine::TimeNs DeadlineNs(const grpc::CallbackServerContext& context, engine::Ti
   const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
   if (left.tv_sec > kFarAwaySeconds) return engine::kNoDeadline;
   return now + left.tv_sec * kNsPerSecond + left.tv_nsec;
+}
+
+absl::Status CancelledStatus(engine::TimeNs deadline, engine::TimeNs now) {
+  const bool too_late = deadline != engine::kNoDeadline && now >= deadline - kDeadlineSlackNs;
+  return StatusOf(too_late ? engine::FinishReason::kDeadline : engine::FinishReason::kCancelled);
 }
 
 absl::StatusOr<std::string> ChooseRequestId(const grpc::CallbackServerContext& context, std::string_view from_message) {

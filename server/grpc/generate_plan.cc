@@ -7,6 +7,7 @@
 #include "engine/base/string_view.h"
 #include "server/convert/errors.h"
 #include "server/grpc/call_metadata.h"
+#include "server/grpc/model_kind.h"
 #include "server/grpc/wire_buffer.h"
 
 namespace dunlin::server {
@@ -67,12 +68,11 @@ absl::StatusOr<GeneratePlan> PlanGenerate(const grpc::ByteBuffer& wire, const gr
   absl::StatusOr<std::string> request_id = ChooseRequestId(context, message.request_id());
   if (!request_id.ok()) return request_id.status();
   record->request_id = *std::move(request_id);
-  record->model = message.model().substr(0, kMaxRecordedModelBytes);
-  if (message.model().empty()) return InvalidField("model", "is empty", "the name of a served model");
-
   GeneratePlan plan;
-  plan.model = edge.registry->Find(message.model());
-  if (plan.model == nullptr) return UnknownModel(message.model());
+  const absl::StatusOr<const ServedModel*> model = FindModel(message.model(), edge, record);
+  if (!model.ok()) return model.status();
+  plan.model = *model;
+  if (absl::Status s = CheckGenerates(*plan.model); !s.ok()) return s;
   const ModelFacts facts = FactsOf(*plan.model);
   absl::StatusOr<CheckedRequest> request = CheckGenerateRequest(message, facts);
   if (!request.ok()) return request.status();
@@ -81,6 +81,14 @@ absl::StatusOr<GeneratePlan> PlanGenerate(const grpc::ByteBuffer& wire, const gr
   if (absl::Status s = FillIn(message, facts, edge, &plan, record); !s.ok()) return s;
   plan.output_text = TextOptions(*plan.model, plan.request);
   return plan;
+}
+
+absl::StatusOr<const ServedModel*> FindModel(const std::string& name, const Edge& edge, RequestRecord* record) {
+  record->model = name.substr(0, kMaxRecordedModelBytes);
+  if (name.empty()) return InvalidField("model", "is empty", "the name of a served model");
+  const ServedModel* model = edge.registry->Find(name);
+  if (model == nullptr) return UnknownModel(name);
+  return model;
 }
 
 ModelFacts FactsOf(const ServedModel& model) {

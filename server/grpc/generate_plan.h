@@ -28,6 +28,9 @@ struct GeneratePlan {
 absl::StatusOr<GeneratePlan> PlanGenerate(const grpc::ByteBuffer& wire, const grpc::CallbackServerContext& context,
                                           const Edge& edge, RequestRecord* record);
 
+// The model of that name, which goes into the record. INVALID_ARGUMENT (none is named), NOT_FOUND.
+absl::StatusOr<const ServedModel*> FindModel(const std::string& name, const Edge& edge, RequestRecord* record);
+
 ModelFacts FactsOf(const ServedModel& model);
 
 // FAILED_PRECONDITION with every reason that the profile table gives against the choice.

@@ -12,13 +12,6 @@
 #include "server/grpc/wire_buffer.h"
 
 namespace dunlin::server {
-namespace {
-
-// gRPC cancels a call at its deadline by its own clock; a cancel this close to ours is that one.
-constexpr engine::TimeNs kDeadlineSlackNs = 20'000'000;
-
-}  // namespace
-
 GenerateStream* GenerateStream::Start(const Edge& edge, grpc::CallbackServerContext* context,
                                       const grpc::ByteBuffer& wire) {
   std::shared_ptr<GenerateStream> stream(new GenerateStream(edge, context));
@@ -168,8 +161,7 @@ void GenerateStream::Report() {
 
 absl::Status GenerateStream::CancelledStatus() const {
   if (cut_off_.load(std::memory_order_acquire)) return StatusOf(engine::FinishReason::kSlowReader);
-  const bool too_late = deadline_ != engine::kNoDeadline && edge_.clock() >= deadline_ - kDeadlineSlackNs;
-  return StatusOf(too_late ? engine::FinishReason::kDeadline : engine::FinishReason::kCancelled);
+  return server::CancelledStatus(deadline_, edge_.clock());
 }
 
 void GenerateStream::ArmStallAlarm() {

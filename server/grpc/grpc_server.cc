@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/grpc/edge.h"
+#include "server/grpc/embedding_service.h"
 #include "server/grpc/generation_service.h"
 #include "server/grpc/health_service.h"
 #include "server/grpc/idle_ticker.h"
@@ -25,7 +26,8 @@ namespace {
 constexpr auto kCloseGrace = std::chrono::seconds(1);  // for statuses on their way, once every engine has stopped
 
 std::vector<std::string> ServiceNames(bool reflection) {
-  std::vector<std::string> names = {v1::GenerationService::service_full_name(), v1::ModelService::service_full_name(),
+  std::vector<std::string> names = {v1::GenerationService::service_full_name(),
+                                    v1::EmbeddingService::service_full_name(), v1::ModelService::service_full_name(),
                                     v1::TokenizerService::service_full_name(),
                                     grpc::health::v1::Health::service_full_name()};
   if (reflection) {
@@ -45,6 +47,7 @@ struct GrpcServer::State {
         edge{limits, &registry, observer, options.clock, options.stalled_reader_ms, &admission, &text_pool},
         health(ServiceNames(with_reflection)),
         generation(edge),
+        embedding(edge),
         models(registry),
         tokenizer(edge),
         reflection_v1(ServiceNames(with_reflection)),
@@ -55,6 +58,7 @@ struct GrpcServer::State {
   Edge edge;
   HealthService health;
   GenerationService generation;
+  EmbeddingService embedding;
   ModelService models;
   TokenizerService tokenizer;
   ReflectionService<ReflectionV1> reflection_v1;
@@ -85,6 +89,7 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const Limits& 
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&state->health);
   builder.RegisterService(&state->generation);
+  builder.RegisterService(&state->embedding);
   builder.RegisterService(&state->models);
   builder.RegisterService(&state->tokenizer);
   if (reflection) {
@@ -113,7 +118,7 @@ void GrpcServer::Shutdown(absl::Time deadline) {
   StartDraining();
   state_->admission.WaitUntilIdle(deadline);
   // Also when all is idle: once the engine threads have joined, none of them is inside the text pool any more.
-  for (const auto& model : state_->edge.registry->models()) model->engine->Stop();
+  for (const auto& model : state_->edge.registry->models()) model->any_engine()->Stop();
   state_->idle_ticker.reset();
   state_->health.Shutdown();
   state_->server->Shutdown(std::chrono::system_clock::now() + kCloseGrace);

@@ -1,6 +1,7 @@
 #include "server/grpc/model_service.h"
 
 #include "absl/status/status.h"
+#include "server/convert/embed_request.h"
 #include "server/convert/errors.h"
 #include "server/convert/execution.h"
 #include "server/grpc/grpc_status.h"
@@ -14,11 +15,16 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
   wire->set_name(model.name);
   wire->set_architecture(config.architecture);
   wire->set_parameters(model.model->num_parameters());
-  wire->set_max_context_tokens(model.engine->max_context_tokens());
+  wire->set_max_context_tokens(model.any_engine()->max_context_tokens());
   wire->set_vocab_size(config.vocab_size);
   for (const engine::Precision precision : model.model->precisions()) wire->add_precisions(ToWire(precision));
   wire->set_device(ToWire(model.profiles->rows().front().profile.device));
   wire->mutable_eos_token_ids()->Assign(config.eos_token_ids.begin(), config.eos_token_ids.end());
+  wire->set_kind(config.is_encoder() ? v1::MODEL_KIND_ENCODER : v1::MODEL_KIND_DECODER);
+  if (!config.is_encoder()) return;
+  wire->mutable_embedding()->set_dimensions(config.hidden_dim);
+  wire->mutable_embedding()->set_pooling(ToWire(model.embedding.pooling));
+  wire->mutable_embedding()->set_normalize(model.embedding.normalize);
 }
 
 void DescribeProfile(const engine::ProfileSupport& row, v1::Profile* wire) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/model_engine.h"
 
 namespace dunlin::server {
 

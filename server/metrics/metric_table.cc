@@ -13,6 +13,7 @@ constexpr double kTokenSeconds[] = {0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.
                                     1,     2.5,   5,     7.5,   10,    20,    40,    80};
 constexpr double kTokenCounts[] = {1,    2,    5,    10,    20,    50,    100,    200,   500,
                                    1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000};
+constexpr double kInputs[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
 constexpr double kOutputs[] = {1, 2, 5, 10, 20};
 constexpr double kStepTokens[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 constexpr auto kHistogram = MetricKind::kHistogram;
@@ -41,11 +42,13 @@ const MetricRow kGenerationTokensPerRequest{"vllm:request_generation_tokens", "G
 const MetricRow kRequestParamsN{"vllm:request_params_n", "Outputs asked for (n)", kHistogram, kOutputs};
 const MetricRow kRequestParamsMaxTokens{"vllm:request_params_max_tokens", "max_tokens of a request", kHistogram,
                                         kTokenCounts};
+const MetricRow kEmbeddingInputs{"dunlin_embedding_inputs", "Inputs of an Embed call", kHistogram, kInputs};
 const MetricRow kIterationTokens{"vllm:iteration_tokens_total", "Tokens computed by one engine step", kHistogram,
                                  kStepTokens};
 const MetricRow kRequestSuccess{"vllm:request_success_total", "Finished requests by reason", kCounter, {}};
-const MetricRow kRequests{"dunlin_requests_total", "Generate calls by what ran and their gRPC status", kCounter, {}};
-const MetricRow kRefusals{"dunlin_refusals_total", "Refused Generate calls by reason", kCounter, {}};
+const MetricRow kRequests{
+    "dunlin_requests_total", "Generate and Embed calls by what ran and their gRPC status", kCounter, {}};
+const MetricRow kRefusals{"dunlin_refusals_total", "Refused Generate and Embed calls by reason", kCounter, {}};
 const MetricRow kBuildInfo{"dunlin_build_info", "Version of this server", MetricKind::kGauge, {}};
 
 }  // namespace dunlin::server

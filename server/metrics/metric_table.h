@@ -17,7 +17,8 @@ struct MetricRow {
   std::span<const double> buckets;  // kHistogram: upper edges
 };
 
-// Per model, label model_name: filled when a request ends, or per token interval, or per step.
+// Per model, label model_name: filled when a request ends (those of generation alone by Generate calls alone), or per
+// token interval, or per step.
 extern const MetricRow kTimeToFirstToken;
 extern const MetricRow kInterTokenLatency;
 extern const MetricRow kTimePerOutputToken;
@@ -30,6 +31,7 @@ extern const MetricRow kPromptTokensPerRequest;
 extern const MetricRow kGenerationTokensPerRequest;
 extern const MetricRow kRequestParamsN;
 extern const MetricRow kRequestParamsMaxTokens;
+extern const MetricRow kEmbeddingInputs;
 extern const MetricRow kIterationTokens;
 extern const MetricRow kRequestSuccess;  // also label finished_reason
 

@@ -33,6 +33,7 @@ ModelMetrics::ModelMetrics(const std::string& model_name, prometheus::Registry* 
       generation_tokens_(AddHistogram(kGenerationTokensPerRequest, model_name, registry)),
       params_n_(AddHistogram(kRequestParamsN, model_name, registry)),
       params_max_tokens_(AddHistogram(kRequestParamsMaxTokens, model_name, registry)),
+      embedding_inputs_(AddHistogram(kEmbeddingInputs, model_name, registry)),
       iteration_tokens_(AddHistogram(kIterationTokens, model_name, registry)) {}
 
 void ModelMetrics::OnStep(int32_t num_tokens, int32_t /*num_sequences*/, engine::TimeNs /*duration*/) {
@@ -48,6 +49,11 @@ void ModelMetrics::OnServed(const RequestRecord& record) {
   end_to_end_->Observe(Seconds(record.finished - record.arrival));
   queue_->Observe(Seconds(record.first_scheduled - record.arrival));
   inference_->Observe(Seconds(record.finished - record.first_scheduled));
+  prompt_tokens_->Observe(record.prompt_tokens);
+  if (record.num_inputs > 0) {
+    embedding_inputs_->Observe(record.num_inputs);
+    return;
+  }
   if (record.first_token != 0) {
     first_token_->Observe(Seconds(record.first_token - record.arrival));
     prefill_->Observe(Seconds(record.first_token - record.first_scheduled));
@@ -57,7 +63,6 @@ void ModelMetrics::OnServed(const RequestRecord& record) {
   if (tokens_per_output > 1) {
     per_output_token_->Observe(Seconds(record.finished - record.first_token) / (tokens_per_output - 1));
   }
-  prompt_tokens_->Observe(record.prompt_tokens);
   generation_tokens_->Observe(record.completion_tokens);
   params_n_->Observe(record.num_outputs);
   params_max_tokens_->Observe(record.max_tokens);

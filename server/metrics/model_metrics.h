@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "engine/engine.h"
+#include "engine/model_engine.h"
 #include "server/request_record.h"
 
 namespace dunlin::server {
@@ -37,6 +37,7 @@ class ModelMetrics : public engine::StepObserver {
   prometheus::Histogram* const generation_tokens_;
   prometheus::Histogram* const params_n_;
   prometheus::Histogram* const params_max_tokens_;
+  prometheus::Histogram* const embedding_inputs_;
   prometheus::Histogram* const iteration_tokens_;
 };
 

@@ -27,7 +27,7 @@ engine::StepObserver* ServerMetrics::step_observer(const std::string& model_name
   return models_.find(model_name)->second.get();
 }
 
-void ServerMetrics::Watch(const std::string& model_name, const engine::Engine* engine) {
+void ServerMetrics::Watch(const std::string& model_name, const engine::ModelEngine* engine) {
   watched_.push_back({model_name, engine});
 }
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/model_engine.h"
 #include "server/request_record.h"
 
 namespace dunlin::server {
@@ -30,7 +30,7 @@ class ServerMetrics : public RequestObserver {
   engine::StepObserver* step_observer(const std::string& model_name);
   // Starts reading an engine at each scrape; it must outlive the last Render.
   // REQUIRES: before the first Render.
-  void Watch(const std::string& model_name, const engine::Engine* engine);
+  void Watch(const std::string& model_name, const engine::ModelEngine* engine);
 
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
@@ -45,7 +45,7 @@ class ServerMetrics : public RequestObserver {
   prometheus::Family<prometheus::Counter>* refusals_;
   struct Watched {
     std::string model_name;
-    const engine::Engine* engine;
+    const engine::ModelEngine* engine;
   };
   std::vector<Watched> watched_;  // const after start-up
 };

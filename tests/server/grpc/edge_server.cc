@@ -18,6 +18,7 @@ namespace {
 
 constexpr char kConfig[] = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 512,
                                "vocab_size": 902, "eos_token_id": 0, "bos_token_id": 0})";
+constexpr char kEncoderDir[] = DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_sentence";
 constexpr char kTokenizerDir[] = DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2";
 
 std::string WriteConfig() {
@@ -28,6 +29,22 @@ std::string WriteConfig() {
   std::ofstream(path) << kConfig;
   return path.string();
 }
+
+// A real runtime that a test can hold and break.
+class HeldEncoder final : public engine::EncoderRuntime {
+ public:
+  HeldEncoder(RuntimeControl* control, std::unique_ptr<engine::EncoderRuntime> real)
+      : control_(control), real_(std::move(real)) {}
+  absl::Status Run(engine::EncodeBatch* batch) override {
+    while (control_->held.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (control_->fail.load()) return absl::InternalError("broken, as asked");
+    return real_->Run(batch);
+  }
+
+ private:
+  RuntimeControl* const control_;
+  const std::unique_ptr<engine::EncoderRuntime> real_;
+};
 
 }  // namespace
 
@@ -61,6 +78,7 @@ EdgeServer::EdgeServer(EdgeServerOptions options) {
   EXPECT_NE(device_, nullptr) << error;
   registry_.Add(MakeModel("tiny", true, options.engine));
   registry_.Add(MakeModel("bare", false, options.engine));
+  registry_.Add(MakeEncoder(options.engine));
   const absl::StatusOr<int> port = server_.Start("127.0.0.1:0", options.limits, registry_, &observer_, options.server);
   EXPECT_TRUE(port.ok()) << port.status();
   port_ = port.value_or(0);
@@ -95,6 +113,26 @@ std::unique_ptr<ServedModel> EdgeServer::MakeModel(const std::string& name, bool
   served->sampling_defaults.temperature = 0.0F;
   served->engine = std::make_unique<engine::Engine>(
       options, served->model->config(), std::make_unique<ScriptedRuntime>(&control_, 4096), &MonotonicNs, nullptr);
+  return served;
+}
+
+std::unique_ptr<ServedModel> EdgeServer::MakeEncoder(const engine::EngineOptions& options) {
+  auto served = std::make_unique<ServedModel>();
+  served->name = "encoder";
+  engine::ModelSource source;
+  source.path = kEncoderDir;
+  source.precisions = {engine::Precision::kFp32, engine::Precision::kBf16};
+  absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::Model::Load(source, device_.get());
+  EXPECT_TRUE(model.ok()) << model.status();
+  served->model = *std::move(model);
+  served->tokenizer = *engine::Tokenizer::Load(kEncoderDir, served->model->config().vocab_size);
+  served->profiles =
+      std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
+  served->embedding = *engine::ReadEmbeddingSettings(kEncoderDir);
+  auto real = *engine::ModelEncoderRuntime::Create(served->model.get(), options);
+  served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(),
+                                                            std::make_unique<HeldEncoder>(&control_, std::move(real)),
+                                                            &MonotonicNs, nullptr);
   return served;
 }
 

@@ -1,5 +1,6 @@
 // A GrpcServer on a free loopback port over real engines with scripted runtimes, and a client for it. Models: "tiny"
-// (byte-level tokenizer of tests/golden/text, vocabulary 902, end of sequence 0) and "bare" (the same, no tokenizer).
+// (byte-level tokenizer of tests/golden/text, vocabulary 902, end of sequence 0), "bare" (the same, no tokenizer) and
+// "encoder" (tests/golden/encoders/bert_sentence, really computed; control().held holds it too).
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -95,6 +96,7 @@ class EdgeServer {
   Reply Generate(const v1::GenerateRequest& request, const Setup& setup = nullptr) const;
 
  private:
+  std::unique_ptr<ServedModel> MakeEncoder(const engine::EngineOptions& options);
   std::unique_ptr<ServedModel> MakeModel(const std::string& name, bool tokenizer, const engine::EngineOptions& options);
 
   RuntimeControl control_;

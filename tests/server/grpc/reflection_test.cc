@@ -54,8 +54,9 @@ TYPED_TEST(Reflection, AStrangerCanBuildTheSchemaFromWhatItIsTold) {
              TestFixture::Make([](Question* r) { r->set_file_containing_symbol("dunlin.v1.GenerationService"); })});
   std::vector<std::string> names;
   for (const auto& service : answers[0].list_services_response().service()) names.push_back(service.name());
-  for (const char* name : {"dunlin.v1.GenerationService", "dunlin.v1.ModelService", "dunlin.v1.TokenizerService",
-                           "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"}) {
+  for (const char* name :
+       {"dunlin.v1.GenerationService", "dunlin.v1.EmbeddingService", "dunlin.v1.ModelService",
+        "dunlin.v1.TokenizerService", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"}) {
     EXPECT_THAT(names, Contains(name));
   }
 
@@ -84,7 +85,7 @@ TYPED_TEST(Reflection, AnswersByFileNameAndSaysWhatIsUnknown) {
                r->mutable_file_containing_extension()->set_extension_number(1);
              }),
              Question()});
-  EXPECT_EQ(answers[0].file_descriptor_response().file_descriptor_proto_size(), 2);  // with execution.proto
+  EXPECT_EQ(answers[0].file_descriptor_response().file_descriptor_proto_size(), 4);  // with those it imports
   constexpr int kNotFound = 5;
   EXPECT_EQ(answers[1].error_response().error_code(), kNotFound);
   EXPECT_EQ(answers[2].error_response().error_code(), kNotFound);

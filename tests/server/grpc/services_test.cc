@@ -37,7 +37,7 @@ TEST(ModelService, ListsModelsEvenBeforeServing) {
   EdgeServer edge(options);
   v1::ListModelsResponse response;
   ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::ListModels, v1::ListModelsRequest(), &response).ok());
-  ASSERT_EQ(response.models_size(), 2);
+  ASSERT_EQ(response.models_size(), 3);
   const v1::Model& model = response.models(0);
   EXPECT_EQ(model.name(), "tiny");
   EXPECT_EQ(model.architecture(), "gpt2");
@@ -47,6 +47,8 @@ TEST(ModelService, ListsModelsEvenBeforeServing) {
   EXPECT_THAT(model.precisions(), ElementsAre(v1::PRECISION_FP32, v1::PRECISION_BF16));
   EXPECT_EQ(model.device(), v1::DEVICE_CPU);
   EXPECT_THAT(model.eos_token_ids(), ElementsAre(0));
+  EXPECT_EQ(model.kind(), v1::MODEL_KIND_DECODER);
+  EXPECT_FALSE(model.has_embedding());
 }
 
 TEST(ModelService, DescribesEveryProfileWithReasons) {

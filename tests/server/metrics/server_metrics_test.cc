@@ -93,6 +93,22 @@ TEST(ServerMetrics, IntervalsAreThoseOfTheRecord) {
   EXPECT_THAT(text, HasSubstr("vllm:request_success_total{finished_reason=\"length\",model_name=\"m\"} 1\n"));
 }
 
+TEST(ServerMetrics, AnEmbedCallCountsInputsAndNothingOfGeneration) {
+  ServerMetrics metrics({"m"});
+  RequestRecord record = Served();
+  record.num_inputs = 7;
+  record.first_token = 0;
+  record.completion_tokens = 0;
+  record.finish_reason = "stop";
+  metrics.OnFinished(record);
+  const std::string text = metrics.Render();
+  EXPECT_THAT(text, HasSubstr("dunlin_embedding_inputs_sum{model_name=\"m\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_prompt_tokens_sum{model_name=\"m\"} 12\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_queue_time_seconds_sum{model_name=\"m\"} 0.01\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_generation_tokens_count{model_name=\"m\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_params_n_count{model_name=\"m\"} 0\n"));
+}
+
 TEST(EngineSeries, ReadsTheSnapshot) {
   engine::EngineStats stats;
   stats.pages_used = 3;

@@ -1,0 +1,24 @@
+// The options of a client command that choose what runs its request.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "dunlin/v1/execution.pb.h"
+
+namespace dunlin::server {
+
+struct ExecutionWords {
+  std::string attention_backend = "auto";
+  std::string precision = "auto";
+  std::string device = "auto";
+  bool allow_fallback = false;
+};
+
+// --attention-backend, --precision, --device, --allow-fallback.
+void AddExecutionOptions(CLI::App* subcommand, ExecutionWords* words);
+
+// REQUIRES: the words are among the options' choices.
+v1::ExecutionOptions ExecutionNamed(const ExecutionWords& words);
+
+}  // namespace dunlin::server
