@@ -23,7 +23,8 @@ constexpr ByteTables MakeByteTables() {
   }
   return tables;
 }
-inline constexpr ByteTables kTables = MakeByteTables();  // made by the compiler: no shared inline function is called here
+inline constexpr ByteTables kTables =
+    MakeByteTables();  // made by the compiler: no shared inline function is called here
 
 // 64 codes of one vector to its pairs of the group's first and second step.
 DUNLIN_LANE void WidenCodes(const std::byte* at, __m512i& first, __m512i& second) {
