@@ -5,9 +5,17 @@
 namespace dunlin::kernels::cpu::amx {
 namespace {
 
+constexpr int64_t kBytesAhead = 4 * static_cast<int64_t>(kStepBytes);
+
 struct Bf16Panels {
-  DUNLIN_LANE const std::byte* Dense(const std::byte* panel, int64_t first_k, int64_t /*depth*/, std::byte*) {
-    return panel + static_cast<size_t>(first_k) / 2 * kPairRowBytes;
+  DUNLIN_LANE const std::byte* Dense(const std::byte* panel, int64_t first_k, int64_t depth, std::byte*) {
+    const std::byte* dense = panel + static_cast<size_t>(first_k) / 2 * kPairRowBytes;
+    if (depth ==
+        kTileDepth) {  // step by step, for few rows: the panel comes from DRAM, faster than tile loads ask for it
+#pragma GCC unroll 4
+      for (size_t line = 0; line < kStepBytes; line += 64) _mm_prefetch(dense + line + kBytesAhead, _MM_HINT_T0);
+    }
+    return dense;
   }
 };
 

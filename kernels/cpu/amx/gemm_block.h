@@ -89,15 +89,6 @@ DUNLIN_LANE void MultiplyStep(const std::byte* rows, size_t stride, const std::b
   }
 }
 
-inline constexpr size_t kPrefetchBytes = 2 * kStepBytes;
-
-// A panel that few rows meet comes from DRAM; sixteen lines at a time, as a tile load asks for them, would not keep it
-// busy.
-DUNLIN_LANE void PrefetchStep(const std::byte* panel) {
-#pragma GCC unroll 4
-  for (size_t line = 0; line < kStepBytes; line += 64) _mm_prefetch(panel + line, _MM_HINT_T0);
-}
-
 // A slice of one panel.
 struct Slice {
   const std::byte* panel;  // dense, BF16 pairs
@@ -160,7 +151,6 @@ void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_row
   }
   const int64_t steps = slice.depth / kTileDepth;
   for (int64_t step = 0; step < steps; ++step) {
-    if constexpr (!kBoth) PrefetchStep(slice.panel + static_cast<size_t>(step) * kStepBytes + kPrefetchBytes);
     MultiplyStep<kBoth>(rows + static_cast<size_t>(step) * kTileRowBytes, block.activation_stride,
                         slice.panel + static_cast<size_t>(step) * kStepBytes);
   }
@@ -197,9 +187,38 @@ inline void SliceBlock(const GemmBlock& block, const Slice& slice) {
   TileFence();
 }
 
+// Up to 16 rows: the sums stay in the tiles over the whole of K, and a panel becomes dense step by step, because a
+// whole decoded slice would leave the L1 cache on its way to the few multiplies that read it.
+template <typename Weights>
+void NarrowBlock(const GemmBlock& block) {
+  float* sums = reinterpret_cast<float*>(block.scratch);
+  std::byte* decoded = block.scratch + kGemmSumBytes;
+  const int64_t whole = block.padded_depth / kTileDepth * kTileDepth;
+  const std::byte* panel = block.panels;
+  ConfigureTiles(block.rows);
+  for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
+    ClearSums<false>();
+    for (int64_t k = 0; k < whole; k += kTileDepth) {
+      const std::byte* dense = Weights::Dense(panel, k, kTileDepth, decoded + k / kTileDepth % 4 * kStepBytes);
+      TileFence();
+      MultiplyStep<false>(block.activation + k * 2, block.activation_stride, dense);
+    }
+    if (whole != block.padded_depth) {
+      const int64_t depth = block.padded_depth - whole;
+      MultiplyTail<false>(block.activation + whole * 2, block.activation_stride, block.rows,
+                          Weights::Dense(panel, whole, depth, decoded), depth, decoded + kDecodedBytes);
+    }
+    StoreSums<false>(sums);
+    TileFence();
+    StorePanel(block, column);
+  }
+  _tile_release();
+}
+
 // Weights say how a slice of a panel becomes dense: const std::byte* Dense(panel, first_k, depth, scratch).
 template <typename Weights>
 void GemmBlockOf(const GemmBlock& block) {
+  if (block.rows <= kTileRows && block.scales_per_row <= 1) return NarrowBlock<Weights>(block);
   const bool scaled = block.scales_per_row > 1;
   const int64_t slice_depth = scaled ? kScaleBlock : kSliceDepth;
   const std::byte* panel = block.panels;

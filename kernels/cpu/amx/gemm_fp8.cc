@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kCodesAhead = 4096;
 
 struct Fp8Panels {
-  static const std::byte* Dense(const std::byte* panel, int64_t first_k, int64_t depth, std::byte* scratch) {
+  DUNLIN_LANE const std::byte* Dense(const std::byte* panel, int64_t first_k, int64_t depth, std::byte* scratch) {
     const std::byte* codes = panel + first_k * kPanelColumns;
     for (int64_t group = 0; group < depth / 4; ++group) {  // 4 K: two rows of pairs
       std::byte* pairs = scratch + static_cast<size_t>(group) * 2 * kPairRowBytes;
