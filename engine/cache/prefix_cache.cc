@@ -19,7 +19,7 @@ PrefixCache::PrefixCache(const PrefixCacheOptions& options)
 
 PrefixChain PrefixCache::Root(const ExecutionProfile& profile, std::string_view salt) const {
   const uint8_t words[] = {static_cast<uint8_t>(profile.device), static_cast<uint8_t>(profile.attention_backend),
-                           static_cast<uint8_t>(profile.precision)};
+                           static_cast<uint8_t>(profile.precision), static_cast<uint8_t>(profile.kv_dtype())};
   PrefixChain root;
   root.domain = hash_(words, sizeof(words), salt.data(), salt.size());
   root.key = root.domain;

@@ -26,6 +26,7 @@ absl::StatusOr<MemoryPlan> PlanEncoderMemory(const ModelConfig& config, const st
   EngineOptions batch = options;
   batch.max_tokens_per_step = BatchTokens(config, options);
   batch.kv_memory_bytes = 0;
+  batch.kv_fp8 = false;
   for (const Precision precision : resident) {
     // Each input may leave its last page partly empty.
     const kernels::KvLayout layout = LayerKvLayoutOf(config, precision);

@@ -26,7 +26,8 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   const kernels::KvShape shape = {.num_layers = summary.config.num_layers,
                                   .num_kv_heads = summary.config.num_kv_heads,
                                   .head_dim = summary.config.head_dim};
-  for (const kernels::DType dtype : {kernels::DType::kF32, kernels::DType::kF16, kernels::DType::kBF16}) {
+  for (const kernels::DType dtype :
+       {kernels::DType::kF32, kernels::DType::kF16, kernels::DType::kBF16, kernels::DType::kF8E4M3}) {
     summary.kv_bytes_per_token.push_back(
         {.dtype = dtype, .bytes_per_token = kernels::KvBytesPerToken(kernels::MakeKvLayout(dtype, shape))});
   }

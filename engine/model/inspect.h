@@ -24,7 +24,7 @@ struct ModelSummary {
     kernels::DType dtype;
     size_t bytes_per_token;
   };
-  std::vector<KvBytes> kv_bytes_per_token;  // F32, F16, BF16; empty for an encoder, which keeps none
+  std::vector<KvBytes> kv_bytes_per_token;  // F32, F16, BF16, E4M3; empty for an encoder, which keeps none
   std::vector<std::string> warnings;
 };
 

@@ -28,7 +28,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
       scaling_(scaling),
       ops_(*buffers.device()->ops),
       context_(buffers.device()->context),
-      layout_(KvLayoutOf(config, profile.precision)) {}
+      layout_(KvLayoutOf(config, profile.precision, buffers.plan().kv_fp8)) {}
 
 absl::Status ForwardPass::RunLayers() {
   if (!Embed()) return Failure();

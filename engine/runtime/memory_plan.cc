@@ -35,12 +35,16 @@ size_t Floats(int32_t rows, int64_t columns) {
   return static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
 }
 
+bool HasFp8(const std::vector<Precision>& resident) {
+  return std::find(resident.begin(), resident.end(), Precision::kFp8) != resident.end();
+}
+
 size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                        int32_t rows) {
   size_t most = 0;
   std::vector<Precision> stored = resident;
-  const bool has_fp8 = std::find(resident.begin(), resident.end(), Precision::kFp8) != resident.end();
-  if (has_fp8) stored.insert(stored.end(), {Precision::kBf16, Precision::kFp16});  // what a checkpoint keeps wider
+  // What an FP8 checkpoint keeps wider.
+  if (HasFp8(resident)) stored.insert(stored.end(), {Precision::kBf16, Precision::kFp16});
   for (Precision precision : stored) {
     for (int32_t columns : {config.hidden_dim, config.num_heads * config.head_dim, config.ffn_dim}) {
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
@@ -50,19 +54,18 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
 }
 
 size_t Fp8ScaleBytes(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options) {
-  const bool has_fp8 = std::find(resident.begin(), resident.end(), Precision::kFp8) != resident.end();
-  if (!has_fp8 || options.fp8.recipe == Fp8Recipe::kPerToken) return 0;
+  if (!HasFp8(resident) || options.fp8.recipe == Fp8Recipe::kPerToken) return 0;
   return size_t{2} * static_cast<size_t>(NumInputs(config)) * sizeof(float);
 }
 
 size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
-                      const EngineOptions& options, int32_t max_context) {
+                      const EngineOptions& options, const MemoryPlan& memory) {
   size_t most = 0;
   for (Precision precision : resident) {
     kernels::PagedAttentionPlan plan{};
-    plan.traits = AttentionTraitsOf(config, precision);
-    plan.max_query_tokens = std::min(options.max_tokens_per_step, max_context);
-    plan.max_kv_tokens = max_context;
+    plan.traits = AttentionTraitsOf(config, KvLayoutOf(config, precision, memory.kv_fp8).dtype);
+    plan.max_query_tokens = std::min(options.max_tokens_per_step, memory.max_context_tokens);
+    plan.max_kv_tokens = memory.max_context_tokens;
     for (kernels::AttentionBackend backend : kernels::kAutoOrder) {
       if (!options.enabled(backend)) continue;
       if (!device.ops->supports_attention(device.context, backend, plan.traits, nullptr)) continue;
@@ -88,13 +91,17 @@ kernels::KvShape KvShapeOf(const ModelConfig& config) {
   return {.num_layers = config.num_layers, .num_kv_heads = config.num_kv_heads, .head_dim = config.head_dim};
 }
 
-kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision) {
-  return kernels::MakeKvLayout(kernels::Traits(precision).kv_dtype, KvShapeOf(config));
+kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, bool kv_fp8) {
+  const kernels::KvShape shape = KvShapeOf(config);
+  const kernels::DType own = kernels::Traits(precision).kv_dtype;
+  if (!kv_fp8) return kernels::MakeKvLayout(own, shape);
+  const kernels::KvLayout fp8 = kernels::MakeKvLayout(kernels::DType::kF8E4M3, shape);
+  return precision == Precision::kFp8 ? fp8 : kernels::MakeKvLayout(own, shape, fp8.page_bytes);
 }
 
-kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, Precision precision) {
+kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, kernels::DType kv_dtype) {
   const std::vector<int32_t>& windows = config.layer_windows;
-  return {.dtype = kernels::Traits(precision).kv_dtype,
+  return {.dtype = kv_dtype,
           .head_dim = config.head_dim,
           .num_heads = config.num_heads,
           .num_kv_heads = config.num_kv_heads,
@@ -113,7 +120,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   plan.max_context_tokens = ContextLimit(config, options);
   plan.max_tokens_per_step = options.max_tokens_per_step;
   plan.max_sequences = options.max_sequences;
-  const size_t page_bytes = KvLayoutOf(config, resident.front()).page_bytes;
+  plan.kv_fp8 = options.kv_fp8 && HasFp8(resident);
+  const size_t page_bytes = KvLayoutOf(config, resident.front(), plan.kv_fp8).page_bytes;
   const size_t num_pages = options.kv_memory_bytes / page_bytes;
   if (num_pages == 0 || num_pages > static_cast<size_t>(INT32_MAX)) {
     return absl::ResourceExhaustedError(absl::StrCat("the KV cache of ", options.kv_memory_bytes, " bytes holds ",
@@ -122,7 +130,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   }
   plan.num_pages = static_cast<int32_t>(num_pages);
   for (Precision precision : resident) {
-    const int32_t per_page = KvLayoutOf(config, precision).tokens_per_page;
+    const int32_t per_page = KvLayoutOf(config, precision, plan.kv_fp8).tokens_per_page;
     plan.max_pages_per_sequence =
         std::max(plan.max_pages_per_sequence, (plan.max_context_tokens + per_page - 1) / per_page);
   }
@@ -145,7 +153,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kPageTable,
       static_cast<size_t>(options.max_sequences) * static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
   set(BufferId::kLogits, Floats(kHeadBlockRows, config.vocab_size));
-  set(BufferId::kWorkspace, WorkspaceBytes(config, resident, device, options, plan.max_context_tokens));
+  set(BufferId::kWorkspace, WorkspaceBytes(config, resident, device, options, plan));
   return plan;
 }
 

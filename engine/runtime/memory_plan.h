@@ -58,15 +58,18 @@ struct MemoryPlan {
   int32_t max_context_tokens = 0;      // prompt + output
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;
+  bool kv_fp8 = false;  // the pool holds E4M3 pages, FP8's: asked for, and FP8 is resident
 
   size_t operator[](BufferId id) const { return bytes[static_cast<size_t>(id)]; }
   size_t total() const;
 };
 
 kernels::KvShape KvShapeOf(const ModelConfig& config);
-kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision);
+// The pages of a precision's requests. kv_fp8: MemoryPlan's; then FP8's are E4M3, and every page of the pool has the
+// size of an E4M3 page, the largest.
+kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, bool kv_fp8 = false);
 // What the model asks of an attention backend; the window is its widest one, 0 when no layer has one.
-kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, Precision precision);
+kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, kernels::DType kv_dtype);
 // The model's own limit, cut by options.max_context_tokens when that is set.
 int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options);
 

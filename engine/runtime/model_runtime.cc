@@ -52,7 +52,7 @@ ModelRuntime::ModelRuntime(const Model* model, const EngineOptions& options, std
 int32_t ModelRuntime::tokens_per_page(Precision precision) const {
   const std::vector<Precision>& resident = model_->precisions();
   const bool is_resident = std::find(resident.begin(), resident.end(), precision) != resident.end();
-  return is_resident ? KvLayoutOf(model_->config(), precision).tokens_per_page : 0;
+  return is_resident ? KvLayoutOf(model_->config(), precision, memory_plan().kv_fp8).tokens_per_page : 0;
 }
 
 absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {

@@ -29,7 +29,7 @@ std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const M
                                    " is not resident (models[].precisions is [", list, "])"));
   }
   device.ops->supports_attention(device.context, profile.attention_backend,
-                                 AttentionTraitsOf(config, profile.precision), &reasons);
+                                 AttentionTraitsOf(config, profile.kv_dtype()), &reasons);
   return reasons;
 }
 
@@ -51,7 +51,10 @@ ProfileTable::ProfileTable(const ModelConfig& config, const std::vector<Precisio
     for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
       ProfileSupport row;
       row.profile = {.device = device_, .attention_backend = backend, .precision = traits.precision};
-      if (traits.precision == Precision::kFp8) row.profile.fp8_recipe = options.fp8.recipe;
+      if (traits.precision == Precision::kFp8) {
+        row.profile.fp8_recipe = options.fp8.recipe;
+        row.profile.kv_fp8 = options.kv_fp8 && !config.is_encoder();  // an encoder keeps no KV
+      }
       row.reasons = ReasonsAgainst(row.profile, config, resident, device, options);
       row.supported = row.reasons.empty();
       rows_.push_back(std::move(row));

@@ -78,6 +78,7 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   options.max_queued_tokens = Get<int64_t>(document, "/scheduler/max_queued_tokens");
   options.prefix_cache = Get<bool>(document, "/scheduler/prefix_cache");
   options.kv_memory_bytes = Get<size_t>(model, "/kv_cache/memory_bytes");
+  options.kv_fp8 = Get<bool>(model, "/kv_cache/fp8");
   options.max_context_tokens = Get<int32_t>(model, "/max_context_tokens");
   options.fp8 = ReadFp8(model);
   options.deterministic = Get<bool>(model, "/deterministic");

@@ -46,6 +46,8 @@ constexpr ConfigKey kKeys[] = {
      "delayed: scales leave room for values 2^margin times larger"},
     {"models[].kv_cache.memory_bytes", kInt, "268435456", kMiB, kTiB, nullptr,
      "Memory of the KV page pool, fixed at start"},
+    {"models[].kv_cache.fp8", kBool, "false", 0, 0, nullptr,
+     "FP8 requests keep keys and values in E4M3 with one scale per token and KV head, instead of BF16"},
     {"models[].max_context_tokens", kInt, "0", 0, 1 << 24, nullptr,
      "Prompt and output together; 0 takes the model's own limit"},
     {"models[].deterministic", kBool, "true", 0, 0, nullptr,

@@ -78,13 +78,12 @@ v1::Precision ToWire(Precision precision) {
 }
 
 v1::Execution ToWire(const engine::ExecutionProfile& profile) {
-  const kernels::PrecisionTraits& traits = kernels::Traits(profile.precision);
   v1::Execution wire;
   wire.set_device(ToWire(profile.device));
   wire.set_attention_backend(ToWire(profile.attention_backend));
   wire.set_precision(ToWire(profile.precision));
   if (profile.precision == Precision::kFp8) wire.set_recipe(engine::Traits(profile.fp8_recipe).name);
-  wire.set_kv_dtype(kernels::Name(traits.kv_dtype));
+  wire.set_kv_dtype(kernels::Name(profile.kv_dtype()));
   return wire;
 }
 

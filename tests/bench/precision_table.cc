@@ -71,10 +71,13 @@ std::vector<Variant> Variants(const Subject& subject) {
     variants.emplace_back().profile.precision = precision;
   }
   for (const Fp8RecipeTraits& recipe : kFp8RecipeTable) {
-    Variant& variant = variants.emplace_back();
+    Variant variant;
     variant.profile.precision = Precision::kFp8;
     variant.profile.fp8_recipe = variant.options.fp8.recipe = recipe.recipe;
     if (recipe.recipe == Fp8Recipe::kStatic) variant.options.input_scales = subject.Calibrate();
+    variants.push_back(variant);
+    variant.profile.kv_fp8 = true;
+    variants.push_back(variant);
   }
   return variants;
 }
@@ -83,7 +86,7 @@ std::string NameOf(const Variant& variant) {
   const kernels::PrecisionTraits& traits = kernels::Traits(variant.profile.precision);
   const bool fp8 = traits.precision == Precision::kFp8;
   return std::string("| ") + traits.name + " | " + (fp8 ? Traits(variant.profile.fp8_recipe).name : "") + " | " +
-         Name(traits.kv_dtype);
+         Name(variant.profile.kv_dtype());
 }
 
 double NegativeLogLikelihood(const std::vector<float>& logits, TokenId token) {

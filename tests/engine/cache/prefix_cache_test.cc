@@ -59,7 +59,7 @@ TEST(PrefixCache, TellsEqualPagesAfterDifferentPrefixesApart) {
   EXPECT_EQ(MatchFromRoot(cache, {7, 7, 7, 7}), kNoPage);
 }
 
-TEST(PrefixCache, SharesNothingAcrossSaltPrecisionOrBackend) {
+TEST(PrefixCache, SharesNothingAcrossSaltPrecisionKvDtypeOrBackend) {
   PrefixCache cache(Options(4));
   PrefixChain chain = cache.Root(kFlash, "tenant");
   Publish(&cache, {1, 2, 3, 4}, 0, &chain);
@@ -72,6 +72,9 @@ TEST(PrefixCache, SharesNothingAcrossSaltPrecisionOrBackend) {
   ExecutionProfile fp16 = kFlash;
   fp16.precision = Precision::kFp16;
   EXPECT_EQ(MatchFromRoot(cache, {1, 2, 3, 4}, fp16, "tenant"), kNoPage);
+  ExecutionProfile fp8_kv = kFlash;
+  fp8_kv.kv_fp8 = true;
+  EXPECT_EQ(MatchFromRoot(cache, {1, 2, 3, 4}, fp8_kv, "tenant"), kNoPage);
 }
 
 TEST(PrefixCache, KeepsTheFirstOfTwoEqualPages) {

@@ -39,10 +39,12 @@ TEST(InspectModel, CountsKvBytes) {
   const ModelSource source{.path = "", .random_shape = "llama-8b", .precisions = {}};
   const absl::StatusOr<ModelSummary> summary = InspectModel(source, *device->ops);
   ASSERT_TRUE(summary.ok()) << summary.status();
-  ASSERT_EQ(summary->kv_bytes_per_token.size(), 3U);
+  ASSERT_EQ(summary->kv_bytes_per_token.size(), 4U);
   EXPECT_EQ(summary->kv_bytes_per_token[0].bytes_per_token, 2U * 32 * 8 * 128 * 4);
   EXPECT_EQ(summary->kv_bytes_per_token[2].dtype, kernels::DType::kBF16);
   EXPECT_EQ(summary->kv_bytes_per_token[2].bytes_per_token, 131072U);
+  EXPECT_EQ(summary->kv_bytes_per_token[3].dtype, kernels::DType::kF8E4M3);
+  EXPECT_EQ(summary->kv_bytes_per_token[3].bytes_per_token, 2U * 32 * 8 * (128 + 4));  // codes and a scale
   EXPECT_EQ(summary->num_parameters, 8'030'261'248);
 }
 

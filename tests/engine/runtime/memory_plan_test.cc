@@ -12,6 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr Precision kEveryPrecision[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8};
+
 class MemoryPlanTest : public ::testing::Test {
  protected:
   MemoryPlanTest() {
@@ -47,6 +49,26 @@ TEST_F(MemoryPlanTest, CountsEveryPart) {
   EXPECT_EQ(plan[BufferId::kPageTable], 3U * 8 * 4);  // 64 tokens of FP32: 8 pages
   EXPECT_EQ(plan[BufferId::kLogits], 64U * 100 * 4);
   EXPECT_EQ(plan[BufferId::kWorkspace], 10000U);  // MATH's, by the fake
+}
+
+TEST_F(MemoryPlanTest, Fp8KvGivesEveryPageOfThePoolTheSizeOfAnE4M3Page) {
+  const ModelConfig config = SmallLlamaConfig();
+  options_.kv_fp8 = true;
+  EXPECT_EQ((*Plan(config))[BufferId::kKvPool], 13U * 768U) << "FP8 is not resident";
+  resident_ = {Precision::kBf16, Precision::kFp8};
+  const MemoryPlan plan = *Plan(config);
+  // 1 layer, 2 KV heads, K and V, 32 tokens of 6 codes and a scale: 2 * 2 * 32 * (6 + 4).
+  EXPECT_EQ(plan.num_pages, 10000 / 1280);
+  EXPECT_EQ(plan[BufferId::kKvPool], 7U * 1280U);
+  EXPECT_EQ(plan.max_pages_per_sequence, 4) << "64 tokens of BF16, 16 a page";
+  for (const Precision precision : kEveryPrecision) {
+    const kernels::KvLayout layout = KvLayoutOf(config, precision, plan.kv_fp8);
+    EXPECT_EQ(layout.page_bytes, 1280U) << kernels::Name(precision);
+    EXPECT_EQ(layout.tokens_per_page,
+              KvLayoutOf(config, precision).tokens_per_page * (precision == Precision::kFp8 ? 2 : 1));
+  }
+  resident_ = {Precision::kFp8};
+  EXPECT_EQ(Plan(config)->max_pages_per_sequence, 2) << "64 tokens of E4M3, 32 a page";
 }
 
 TEST_F(MemoryPlanTest, PostNormsNeedATermOfTheirOwn) {

@@ -36,6 +36,18 @@ TEST_F(ProfilesTest, AutoTakesFlashAndTheDefaultPrecision) {
   EXPECT_EQ(profile.precision, Precision::kBf16);
 }
 
+TEST_F(ProfilesTest, Fp8KvIsOfFp8ProfilesAlone) {
+  options_.kv_fp8 = true;
+  ExecutionChoice choice;
+  choice.precision = Precision::kFp8;
+  EXPECT_EQ(Table().Resolve(choice)->kv_dtype(), kernels::DType::kF8E4M3);
+  choice.precision = Precision::kBf16;
+  EXPECT_EQ(Table().Resolve(choice)->kv_dtype(), kernels::DType::kBF16);
+  options_.kv_fp8 = false;
+  choice.precision = Precision::kFp8;
+  EXPECT_EQ(Table().Resolve(choice)->kv_dtype(), kernels::DType::kBF16);
+}
+
 TEST_F(ProfilesTest, AutoWalksFlashEfficientMath) {
   support_.flash = "flash says no";
   EXPECT_EQ(Table().Resolve({})->attention_backend, AttentionBackend::kEfficient);

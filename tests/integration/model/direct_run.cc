@@ -16,7 +16,8 @@ DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_
   options.max_tokens_per_step = max_tokens;
   options.execution = run_options.execution;
   options.fp8 = run_options.fp8;
-  const size_t page_bytes = KvLayoutOf(model->config(), profile.precision).page_bytes;
+  options.kv_fp8 = profile.kv_fp8;
+  const size_t page_bytes = KvLayoutOf(model->config(), profile.precision, profile.kv_fp8).page_bytes;
   options.kv_memory_bytes = page_bytes * (static_cast<size_t>(max_tokens) / 8 + 2);
   absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), {profile.precision}, *model->device(), options);
   DUNLIN_CHECK(plan.ok(), "the test's memory plan");
@@ -30,7 +31,7 @@ DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_
 }
 
 int32_t DirectRun::tokens_per_page() const {
-  return KvLayoutOf(model_->config(), profile_.precision).tokens_per_page;
+  return KvLayoutOf(model_->config(), profile_.precision, profile_.kv_fp8).tokens_per_page;
 }
 
 std::vector<float> DirectRun::InputScales() const {

@@ -118,5 +118,23 @@ TEST(Perplexity, OfEveryProfileIsCloseToTheExactOne) {
   }
 }
 
+TEST(Perplexity, OfFp8KeysAndValuesIsWithinOnePercentOfBf16s) {
+  const TestModel test = LoadTestModel(SourcePath("models/demo"), "", 2, {Precision::kFp8});
+  EngineOptions options;
+  EngineClient wide(test.model.get(), options);
+  options.kv_fp8 = true;
+  EngineClient narrow(test.model.get(), options);
+  const auto windows = Windows(HeldOutTokens(), static_cast<size_t>(test.model->config().max_context - 1));
+  for (AttentionBackend backend : kernels::kAutoOrder) {
+    ExecutionProfile profile{DeviceKind::kCpu, backend, Precision::kFp8};
+    const double of_wide = EnginePerplexity(&wide, windows, profile);
+    profile.kv_fp8 = true;
+    const double of_narrow = EnginePerplexity(&narrow, windows, profile);
+    std::printf("%-9s fp8 perplexity %.5f, with fp8 KV %.5f\n", kernels::Name(backend), of_wide, of_narrow);
+    EXPECT_NEAR(of_narrow / of_wide, 1.0, 0.01) << kernels::Name(backend);
+    EXPECT_NE(of_narrow, of_wide) << "the keys were not kept in FP8";
+  }
+}
+
 }  // namespace
 }  // namespace dunlin::engine

@@ -6,11 +6,12 @@
 
 namespace dunlin::engine {
 
-std::vector<ExecutionProfile> AllCpuProfiles() {
+std::vector<ExecutionProfile> AllCpuProfiles(bool kv_fp8) {
   std::vector<ExecutionProfile> profiles;
   for (AttentionBackend backend : kernels::kAutoOrder) {
     for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
       profiles.push_back({DeviceKind::kCpu, backend, traits.precision});
+      profiles.back().kv_fp8 = kv_fp8 && traits.precision == Precision::kFp8;
     }
   }
   return profiles;
@@ -51,7 +52,7 @@ void RequestMix::DrawSampling(const ModelConfig& config, Request* request) {
   if (Chance(0.15)) sampling.prompt_logprobs = Draw(0, 3);
 }
 
-EngineOptions RequestMix::DrawOptions(const ModelConfig& config) {
+EngineOptions RequestMix::DrawOptions(const ModelConfig& config, bool kv_fp8) {
   constexpr int32_t kBudgets[] = {1, 2, 3, 5, 8, 17, 33, 64, 200};
   EngineOptions options;
   options.max_tokens_per_step = kBudgets[static_cast<size_t>(Draw(0, 8))];
@@ -59,7 +60,8 @@ EngineOptions RequestMix::DrawOptions(const ModelConfig& config) {
   options.prefix_cache = Chance(0.75);
   // FP32 pages hold 8 tokens: the longest request needs ceil(155 / 8) = 20 of them.
   const int32_t pages = Chance(0.7) ? Draw(20, 30) : 200;
-  options.kv_memory_bytes = static_cast<size_t>(pages) * KvLayoutOf(config, Precision::kFp32).page_bytes;
+  options.kv_fp8 = kv_fp8;
+  options.kv_memory_bytes = static_cast<size_t>(pages) * KvLayoutOf(config, Precision::kFp32, kv_fp8).page_bytes;
   return options;
 }
 

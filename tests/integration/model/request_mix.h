@@ -19,7 +19,7 @@ class RequestMix {
   // A request of at most max_prompt + max_output tokens. Half of all prompts begin with one of a few shared prefixes.
   Request DrawRequest(const ModelConfig& config, const ExecutionProfile& profile);
   // An engine in which any one of these requests fits, and often not two.
-  EngineOptions DrawOptions(const ModelConfig& config);
+  EngineOptions DrawOptions(const ModelConfig& config, bool kv_fp8);
   // Uniform in [low, high].
   int32_t Draw(int32_t low, int32_t high) { return std::uniform_int_distribution<int32_t>(low, high)(random_); }
   bool Chance(double probability) { return std::bernoulli_distribution(probability)(random_); }
@@ -34,7 +34,7 @@ class RequestMix {
   std::mt19937 random_;
 };
 
-// Every backend with every precision.
-std::vector<ExecutionProfile> AllCpuProfiles();
+// Every backend with every precision. kv_fp8: EngineOptions'.
+std::vector<ExecutionProfile> AllCpuProfiles(bool kv_fp8 = false);
 
 }  // namespace dunlin::engine

@@ -270,6 +270,22 @@ TEST(Serve, RecipesOfNeighboursServeWhenAskedForAndSaySo) {
   }
 }
 
+TEST(Serve, Fp8KvIsOfFp8RequestsAndSaysSo) {
+  ServerProcess server(kDemo, {"--set", "models.0.kv_cache.fp8=true"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const std::pair<const char*, const char*> kv_dtypes[] = {
+      {"fp8", "fp8_e4m3"}, {"bf16", "bf16"}, {"fp16", "fp16"}, {"fp32", "fp32"}};
+  for (const auto& [precision, kv_dtype] : kv_dtypes) {
+    const CommandResult result =
+        RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--precision", precision, "--max-tokens",
+                   "4", "--ignore-eos", "--json", "The history of the world as"});
+    ASSERT_EQ(result.status, 0) << result.out << result.err;
+    const Json json = Json::parse(result.out, nullptr, false);
+    EXPECT_EQ(json["execution"]["kv_dtype"], kv_dtype);
+    EXPECT_EQ(json["token_ids"].size(), 4U);
+  }
+}
+
 TEST(Serve, EagerExecutionGivesTheBitsOfFused) {
   Json logprobs[2];
   for (const bool eager : {false, true}) {
@@ -302,6 +318,7 @@ TEST(Inspect, ListsProfilesWithReasons) {
   EXPECT_GT(json["parameters"].get<int64_t>(), 1000000);
   EXPECT_GT(json["weights_bytes"]["fp32"].get<int64_t>(), json["weights_bytes"]["bf16"].get<int64_t>());
   EXPECT_EQ(json["kv_bytes_per_token"]["fp32"].get<int64_t>(), 2 * json["kv_bytes_per_token"]["bf16"].get<int64_t>());
+  EXPECT_LT(json["kv_bytes_per_token"]["fp8_e4m3"].get<int64_t>(), json["kv_bytes_per_token"]["bf16"].get<int64_t>());
   int supported = 0;
   for (const Json& row : json["profiles"]) {
     supported += row["supported"].get<bool>() ? 1 : 0;

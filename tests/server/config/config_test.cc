@@ -41,8 +41,15 @@ TEST_F(ConfigTest, FillsInDefaultsFromTheTable) {
   ASSERT_EQ(config->models.size(), 1U);
   EXPECT_EQ(config->models[0].source.precisions, std::vector{engine::Precision::kBf16});
   EXPECT_EQ(config->models[0].engine.kv_memory_bytes, 268435456U);
+  EXPECT_FALSE(config->models[0].engine.kv_fp8);
   EXPECT_TRUE(config->models[0].engine.enable_flash);
   EXPECT_EQ(config->limits.max_unsent_tokens, 1024);
+}
+
+TEST_F(ConfigTest, ReadsFp8Kv) {
+  const auto config = Load(kSmallest, {"models.0.kv_cache.fp8=true"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->models[0].engine.kv_fp8);
 }
 
 TEST_F(ConfigTest, TakesModelPathsFromTheFilesFolder) {
