@@ -87,7 +87,8 @@ fn text_over_the_limit_is_refused() {
     assert!(tokenizer.encode(&text, PLAIN).unwrap_err().message.contains("4194305 bytes; limit is 4194304"));
 }
 
-/// Twice the text in at most 3 times the time; the best of 3 runs each, because other work shares the machine.
+/// Four times the text in at most 9 times the time: quadratic work would take 16. Other work shares the machine, so the
+/// best of 3 runs counts, and one of 4 attempts must hold.
 #[test]
 fn time_is_linear_in_the_text() {
     let lstrip = json!({"id": 902, "content": "<m>", "single_word": true, "lstrip": true, "rstrip": true,
@@ -109,9 +110,8 @@ fn time_is_linear_in_the_text() {
                 };
                 (0..3).map(|_| run()).min().unwrap()
             };
-            let (half, whole) = (best(128 << 10), best(256 << 10));
-            let limit = 3 * half + Duration::from_millis(20);
-            assert!(whole <= limit, "{style} {unit:?}: {half:?} for 128 KiB, {whole:?} for 256 KiB");
+            let is_linear = (0..4).any(|_| best(256 << 10) <= 9 * best(64 << 10) + Duration::from_millis(20));
+            assert!(is_linear, "{style} {unit:?}: 256 KiB take more than 9 times what 64 KiB take");
         }
     }
 }
