@@ -1,27 +1,19 @@
-// Packs rows of a plain matrix into panels, one panel to a task. A slice of K of the panel's rows is read as floats
-// through the source's strides, rounded by the variant's vector code, and scattered into the panel's order. FP8 codes
-// that go to an FP8 weight are scattered as they are.
+// Packs rows of a plain matrix into panels, one panel to a task. A slice of K of the panel's rows is staged as floats,
+// rounded by the variant's vector code, and scattered into the panel's order. Elements that have the weight's dtype
+// already are staged as they are.
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/api/float_formats.h"
 #include "kernels/cpu/fp8_scale.h"
 #include "kernels/cpu/launchers.h"
+#include "kernels/cpu/pack_slice.h"
 #include "kernels/cpu/packed_layout.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
 
-constexpr int64_t kSlice = 256;  // K elements read at once: 48 rows of floats are 48 KiB, and their codes half of it
-static_assert(kSlice % 4 == 0 && kPanelColumns * kSlice * 6 <= static_cast<int64_t>(kScratchBytes));
-
-template <DType kDType>
-float LoadSource(const void* source, int64_t index) {
-  if constexpr (kDType == DType::kF32) return static_cast<const float*>(source)[index];
-  if constexpr (kDType == DType::kF8E4M3) return E4M3ToFloat(static_cast<const uint8_t*>(source)[index]);
-  const uint16_t bits = static_cast<const uint16_t*>(source)[index];
-  return kDType == DType::kBF16 ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
-}
+constexpr int64_t kStagedElements = kPanelColumns * kStagedStride;
+static_assert(kStagedElements * 6 <= static_cast<int64_t>(kScratchBytes));  // floats, and their codes behind them
 
 // The rows of one panel that this call writes, and where they come from.
 struct PanelPart {
@@ -29,157 +21,120 @@ struct PanelPart {
   int64_t panel;
   int64_t first_column;  // inside the panel
   int64_t end_column;
+
+  int64_t columns() const { return end_column - first_column; }
+  // The row of the source that fills panel column `column`.
+  int64_t SourceRow(int64_t column) const { return panel * kPanelColumns + column - params->row_begin; }
+  std::byte* PanelStart() const {
+    const PackedWeight& weight = *params->weight;
+    return static_cast<std::byte*>(weight.data) +
+           static_cast<size_t>(panel) * PanelBytes(weight.precision, weight.in_features);
+  }
 };
 
-// floats[c][k] = source, for the part's columns and K in [first, first + count). Walks the closer stride innermost.
-template <DType kDType>
-void ReadSlice(const PanelPart& part, int64_t first, int64_t count, float* floats) {
+SliceSource SourceAt(const PanelPart& part, int64_t first) {
   const PackWeightParams& p = *part.params;
-  const int64_t row = part.panel * kPanelColumns - p.row_begin;
-  const int64_t columns = part.end_column - part.first_column;
-  const bool k_inner = p.column_stride <= p.row_stride;
-  const int64_t outer = k_inner ? columns : count;
-  const int64_t inner = k_inner ? count : columns;
-  for (int64_t i = 0; i < outer; ++i) {
-    for (int64_t j = 0; j < inner; ++j) {
-      const int64_t c = part.first_column + (k_inner ? i : j);
-      const int64_t k = k_inner ? j : i;
-      floats[c * kSlice + k] = LoadSource<kDType>(p.source, (row + c) * p.row_stride + (first + k) * p.column_stride);
-    }
-  }
+  const int64_t element = part.SourceRow(part.first_column) * p.row_stride + first * p.column_stride;
+  return {.data = static_cast<const std::byte*>(p.source) + element * static_cast<int64_t>(SizeOf(p.source_dtype)),
+          .dtype = p.source_dtype,
+          .row_stride = p.row_stride,
+          .column_stride = p.column_stride};
 }
 
 // The scales of the row that panel column `column` is filled from.
 const float* SourceScales(const PanelPart& part, int64_t column) {
   const PackWeightParams& p = *part.params;
-  const int64_t row = part.panel * kPanelColumns + column - p.row_begin;
-  return p.source_scales + row * ScalesPerRow(p.source_scale_block, p.weight->in_features);
+  return p.source_scales + part.SourceRow(column) * ScalesPerRow(p.source_scale_block, p.weight->in_features);
 }
 
-// floats[c][k] = the code's value * its scale.
-void ApplySourceScales(const PanelPart& part, int64_t first, int64_t count, float* floats) {
+// The source's values as floats; those of FP8 codes times their scale.
+void ReadFloats(const PanelPart& part, int64_t first, int64_t count, float* floats) {
+  StageFloats(SourceAt(part, first), part.columns(), count, floats);
+  if (part.params->source_dtype != DType::kF8E4M3) return;
   const int64_t block = part.params->source_scale_block;
-  for (int64_t c = part.first_column; c < part.end_column; ++c) {
-    const float* scales = SourceScales(part, c);
-    float* row = floats + c * kSlice;
+  for (int64_t c = 0; c < part.columns(); ++c) {
+    const float* scales = SourceScales(part, part.first_column + c);
+    float* row = floats + c * kStagedStride;
     for (int64_t k = 0; k < count; ++k) row[k] *= scales[block == 0 ? 0 : (first + k) / block];
   }
 }
 
-void ReadSlice(const PanelPart& part, int64_t first, int64_t count, float* floats) {
-  switch (part.params->source_dtype) {
-    case DType::kF32:
-      return ReadSlice<DType::kF32>(part, first, count, floats);
-    case DType::kF16:
-      return ReadSlice<DType::kF16>(part, first, count, floats);
-    case DType::kBF16:
-      return ReadSlice<DType::kBF16>(part, first, count, floats);
-    case DType::kF8E4M3:
-      ReadSlice<DType::kF8E4M3>(part, first, count, floats);
-      return ApplySourceScales(part, first, count, floats);
-  }
-}
-
-template <Precision kPrecision, typename Element>
-void Scatter(const PanelPart& part, int64_t first, int64_t count, const Element* elements, std::byte* panel) {
-  auto* out = reinterpret_cast<Element*>(panel);
-  for (int64_t k = 0; k < count; ++k) {
-    for (int64_t c = part.first_column; c < part.end_column; ++c) {
-      out[ElementIndex(kPrecision, first + k, c)] = elements[c * kSlice + k];
+// Rounds staged floats to staged elements of the weight's dtype; returns where these are.
+const std::byte* RoundStaged(const KernelTable& kernels, const PanelPart& part, const Fp8Scale* scales, int64_t count,
+                             const std::byte* floats, std::byte* codes) {
+  const Precision precision = part.params->weight->precision;
+  if (precision == Precision::kFp32) return floats;
+  for (int64_t c = 0; c < part.columns(); ++c) {
+    const float* row = reinterpret_cast<const float*>(floats) + c * kStagedStride;
+    std::byte* out = codes + c * kStagedStride * static_cast<int64_t>(ElementBytes(precision));
+    if (precision == Precision::kBf16) {
+      kernels.to_bf16(row, count, reinterpret_cast<uint16_t*>(out));
+    } else if (precision == Precision::kFp16) {
+      kernels.to_fp16(row, count, reinterpret_cast<uint16_t*>(out));
+    } else {
+      kernels.to_e4m3(row, scales[c].factor, count, reinterpret_cast<uint8_t*>(out));
     }
   }
+  return codes;
 }
 
-void RoundAndScatter(const KernelTable& kernels, const PanelPart& part, const Fp8Scale* scales, int64_t first,
-                     int64_t count, const float* floats, std::byte* codes, std::byte* panel) {
-  auto* codes16 = reinterpret_cast<uint16_t*>(codes);
-  auto* codes8 = reinterpret_cast<uint8_t*>(codes);
-  for (int64_t c = part.first_column; c < part.end_column; ++c) {
-    const float* row = floats + c * kSlice;
-    switch (part.params->weight->precision) {
-      case Precision::kFp32:
-        break;
-      case Precision::kBf16:
-        kernels.to_bf16(row, count, codes16 + c * kSlice);
-        break;
-      case Precision::kFp16:
-        kernels.to_fp16(row, count, codes16 + c * kSlice);
-        break;
-      case Precision::kFp8:
-        kernels.to_e4m3(row, scales[c].factor, count, codes8 + c * kSlice);
-        break;
-    }
-  }
-  switch (part.params->weight->precision) {
-    case Precision::kFp32:
-      return Scatter<Precision::kFp32>(part, first, count, floats, panel);
-    case Precision::kBf16:
-      return Scatter<Precision::kBf16>(part, first, count, codes16, panel);
-    case Precision::kFp16:
-      return Scatter<Precision::kFp16>(part, first, count, codes16, panel);
-    case Precision::kFp8:
-      return Scatter<Precision::kFp8>(part, first, count, codes8, panel);
-  }
-}
-
-// FP8: the scales of the part's rows, from a first pass over the source; stored behind the panels.
+// FP8 from wider dtypes: the scales of the part's rows, from a first pass over the source; stored behind the panels.
 void FindScales(const KernelTable& kernels, const PanelPart& part, float* floats, Fp8Scale* scales) {
   const PackedWeight& weight = *part.params->weight;
   uint32_t largest[kPanelColumns] = {};
-  for (int64_t first = 0; first < weight.in_features; first += kSlice) {
-    const int64_t count = std::min(kSlice, weight.in_features - first);
-    ReadSlice(part, first, count, floats);
-    for (int64_t c = part.first_column; c < part.end_column; ++c) {
-      largest[c] = std::max(largest[c], kernels.max_magnitude_bits(floats + c * kSlice, count));
+  for (int64_t first = 0; first < weight.in_features; first += kSliceDepth) {
+    const int64_t count = std::min(kSliceDepth, weight.in_features - first);
+    ReadFloats(part, first, count, floats);
+    for (int64_t c = 0; c < part.columns(); ++c) {
+      largest[c] = std::max(largest[c], kernels.max_magnitude_bits(floats + c * kStagedStride, count));
     }
   }
-  float* stored = PanelScales(weight, part.panel);
-  for (int64_t c = part.first_column; c < part.end_column; ++c) {
+  float* stored = PanelScales(weight, part.panel) + part.first_column;
+  for (int64_t c = 0; c < part.columns(); ++c) {
     scales[c] = ScaleOfRow(largest[c]);
     stored[c] = scales[c].scale;
   }
 }
 
-// FP8 from FP8: the part's codes and scales as they are.
-void CopyPanel(const PanelPart& part) {
-  const PackWeightParams& p = *part.params;
-  const PackedWeight& weight = *p.weight;
-  const auto* codes = static_cast<const uint8_t*>(p.source);
-  auto* panel = static_cast<uint8_t*>(weight.data) +
-                static_cast<size_t>(part.panel) * PanelBytes(Precision::kFp8, weight.in_features);
+// FP8 from FP8: the scales as they are.
+void CopyScales(const PanelPart& part) {
+  const PackedWeight& weight = *part.params->weight;
   float* stored = PanelScales(weight, part.panel);
-  const int64_t row = part.panel * kPanelColumns - p.row_begin;
   for (int64_t c = part.first_column; c < part.end_column; ++c) {
-    for (int64_t k = 0; k < PaddedDepth(Precision::kFp8, weight.in_features); ++k) {
-      const bool real = k < weight.in_features;
-      panel[ElementIndex(Precision::kFp8, k, c)] =
-          real ? codes[(row + c) * p.row_stride + k * p.column_stride] : uint8_t{0};
-    }
     for (int64_t i = 0; i < ScalesPerRow(weight.scale_block, weight.in_features); ++i) {
       stored[i * kPanelColumns + c] = SourceScales(part, c)[i];
     }
   }
 }
 
+// Zeros the staged elements [real, count) of every column.
+void PadStaged(std::byte* staged, size_t element_bytes, int64_t columns, int64_t real, int64_t count) {
+  for (int64_t c = 0; c < columns && real < count; ++c) {
+    std::byte* row = staged + static_cast<size_t>(c * kStagedStride) * element_bytes;
+    std::memset(row + static_cast<size_t>(real) * element_bytes, 0, static_cast<size_t>(count - real) * element_bytes);
+  }
+}
+
 void PackPanel(const KernelTable& kernels, const PanelPart& part, std::byte* scratch) {
   const PackedWeight& weight = *part.params->weight;
-  if (weight.precision == Precision::kFp8 && part.params->source_dtype == DType::kF8E4M3) return CopyPanel(part);
+  const bool as_it_is = part.params->source_dtype == Traits(weight.precision).weight_dtype;
   auto* floats = reinterpret_cast<float*>(scratch);
-  std::byte* codes = scratch + kPanelColumns * kSlice * static_cast<int64_t>(sizeof(float));
-  std::byte* panel = static_cast<std::byte*>(weight.data) +
-                     static_cast<size_t>(part.panel) * PanelBytes(weight.precision, weight.in_features);
+  std::byte* codes = scratch + kStagedElements * static_cast<int64_t>(sizeof(float));
   Fp8Scale scales[kPanelColumns] = {};
-  if (weight.precision == Precision::kFp8) FindScales(kernels, part, floats, scales);
+  if (weight.precision == Precision::kFp8) as_it_is ? CopyScales(part) : FindScales(kernels, part, floats, scales);
 
   const int64_t padded_depth = PaddedDepth(weight.precision, weight.in_features);
-  for (int64_t first = 0; first < padded_depth; first += kSlice) {
-    const int64_t count = std::min(kSlice, padded_depth - first);
+  for (int64_t first = 0; first < padded_depth; first += kSliceDepth) {
+    const int64_t count = std::min(kSliceDepth, padded_depth - first);
     const int64_t real = std::min(count, weight.in_features - first);
-    ReadSlice(part, first, real, floats);
-    for (int64_t c = part.first_column; c < part.end_column; ++c) {
-      std::fill(floats + c * kSlice + real, floats + c * kSlice + count, 0.0F);
+    if (as_it_is) {
+      StageElements(SourceAt(part, first), part.columns(), real, scratch);
+    } else {
+      ReadFloats(part, first, real, floats);
     }
-    RoundAndScatter(kernels, part, scales, first, count, floats, codes, panel);
+    PadStaged(scratch, as_it_is ? ElementBytes(weight.precision) : sizeof(float), part.columns(), real, count);
+    const std::byte* staged = as_it_is ? scratch : RoundStaged(kernels, part, scales, count, scratch, codes);
+    ScatterStaged(weight.precision, staged, part.first_column, part.columns(), first, count, part.PanelStart());
   }
 }
 

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "tests/kernels/cpu/cpu_fixture.h"
@@ -101,6 +103,32 @@ TEST_P(PackWeight, HalfWidthSourcesPackAsTheirFloats) {
       WeightTensor actual(*device_, traits.precision, kN, kDepth);
       ASSERT_EQ(PackPart({&actual.weight, codes.data(), source, kDepth, 1, 0, kN}), KernelStatus::kOk);
       EXPECT_TRUE(SameBytes(*expected, actual)) << traits.name << " from " << Name(source);
+      WeightTensor conv(*device_, traits.precision, kN, kDepth);
+      std::vector<uint16_t> transposed(codes.size());
+      for (size_t i = 0; i < codes.size(); ++i) transposed[i % kDepth * kN + i / kDepth] = codes[i];
+      ASSERT_EQ(PackPart({&conv.weight, transposed.data(), source, 1, kN, 0, kN}), KernelStatus::kOk);
+      EXPECT_TRUE(SameBytes(*expected, conv)) << traits.name << " from transposed " << Name(source);
+    }
+  }
+}
+
+TEST_P(PackWeight, EveryHalfPacksAsItsFloat) {
+  constexpr int64_t kN = 256;
+  std::vector<uint16_t> codes(kN * kN);
+  std::iota(codes.begin(), codes.end(), uint16_t{0});
+  for (const DType source : {DType::kF16, DType::kBF16}) {
+    WeightTensor weight(*device_, Precision::kFp32, kN, kN);
+    ASSERT_EQ(PackPart({&weight.weight, codes.data(), source, kN, 1, 0, kN}), KernelStatus::kOk);
+    std::vector<int32_t> ids(kN);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::vector<float> out(codes.size());
+    const GatherRowsParams params{&weight.weight, ids.data(), out.data(), kN, false};
+    ASSERT_EQ(device_->ops->gather_rows(device_->context, params), KernelStatus::kOk);
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const float expected = source == DType::kF16 ? Fp16ToFloat(codes[i]) : Bf16ToFloat(codes[i]);
+      ASSERT_TRUE(std::bit_cast<uint32_t>(out[i]) == std::bit_cast<uint32_t>(expected) ||
+                  (std::isnan(out[i]) && std::isnan(expected)))
+          << Name(source) << " code " << codes[i];
     }
   }
 }
