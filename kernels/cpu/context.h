@@ -11,9 +11,9 @@
 
 namespace dunlin::kernels {
 
-// kAvx512: F, BW, VL, DQ, VBMI and BF16, with FMA; kAvx512Bf16: the same, with the BF16 dot product; kAmxBf16: the same
-// and AMX's tile registers.
-enum class CpuVariant : uint8_t { kPortable, kAvx512, kAvx512Bf16, kAmxBf16 };
+// kAvx2: AVX2, FMA and F16C; kAvx512: besides, AVX-512 F, BW, VL and DQ; kAvx512Bf16: besides, VBMI and the BF16 dot
+// product; kAmxBf16: besides, AMX's tile registers.
+enum class CpuVariant : uint8_t { kPortable, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16 };
 
 struct DeviceContext {
   DeviceContext(CpuVariant cpu_variant, const cpu::KernelTable& kernel_table, int num_threads)

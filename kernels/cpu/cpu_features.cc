@@ -38,7 +38,16 @@ bool HasAvx512Variant() {
 
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   constexpr unsigned kLeaf7Ebx = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
-  if ((ebx & kLeaf7Ebx) != kLeaf7Ebx || (ecx & bit_AVX512VBMI) == 0) return false;
+  return (ebx & kLeaf7Ebx) == kLeaf7Ebx;
+}
+
+bool HasAvx512Bf16Variant() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (!HasAvx512Variant()) return false;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_AVX512VBMI) == 0) return false;
   if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0) return false;
   return (eax & bit_AVX512BF16) != 0;
 }
@@ -48,7 +57,7 @@ bool HasFastBf16Dot() {
   unsigned ebx = 0;
   unsigned ecx = 0;
   unsigned edx = 0;
-  if (!HasAvx512Variant() || __get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if (!HasAvx512Bf16Variant() || __get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return false;
   return !(ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx && edx == signature_INTEL_edx);
 }
 
@@ -57,7 +66,7 @@ bool HasAmxVariant() {
   unsigned ebx = 0;
   unsigned ecx = 0;
   unsigned edx = 0;
-  if (!HasAvx512Variant() || __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if (!HasAvx512Bf16Variant() || __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   constexpr unsigned kAmxBf16 = 1U << 22;
   constexpr unsigned kAmxTile = 1U << 24;
   constexpr unsigned kTileSets = 0x60000;  // configuration and data

@@ -3,17 +3,20 @@
 
 namespace dunlin::kernels::cpu {
 
-// Whether the "avx512" variant may run: AVX-512 F, BW, VL, DQ, VBMI and BF16, FMA and F16C, with the 512-bit
-// registers saved by the operating system.
+// Whether the "avx512" variant may run: AVX-512 F, BW, VL and DQ (Skylake-X and later servers, Zen 4 and later), FMA
+// and F16C, with the 512-bit registers saved by the operating system.
 bool HasAvx512Variant();
 
-// Whether the BF16 dot product does twice the multiply-adds of FMA in the same time, as on Zen 4 and later. Intel's
-// cores issue it at a quarter of the rate of FMA instructions: half the arithmetic (Sapphire Rapids, measured: 70
-// against 146 GFLOP/s a core).
+// Whether the "avx512_bf16" variant may run: what "avx512" needs, AVX-512 VBMI and BF16.
+bool HasAvx512Bf16Variant();
+
+// Whether that variant's BF16 dot product does twice the multiply-adds of FMA in the same time, as on Zen 4 and later.
+// Intel's cores issue it at a quarter of the rate of FMA instructions: half the arithmetic (Sapphire Rapids, measured:
+// 70 against 146 GFLOP/s a core).
 bool HasFastBf16Dot();
 
-// Whether the "amx_bf16" variant may run: what "avx512" needs, AMX-TILE and AMX-BF16. The first call asks Linux to let
-// this process use the tile registers; Linux refuses when a thread's alternate signal stack is too small for them.
+// Whether the "amx_bf16" variant may run: what "avx512_bf16" needs, AMX-TILE and AMX-BF16. The first call asks Linux to
+// let this process use the tile registers; Linux refuses when a thread's alternate signal stack is too small for them.
 bool HasAmxVariant();
 
 }  // namespace dunlin::kernels::cpu

@@ -53,8 +53,7 @@ constexpr DeviceOps kCpuOps = {
     .dense_attention = cpu::DenseAttention,
 };
 
-// One row per variant. The first three differ in how bf16 and fp8 multiply; the second and third need the same
-// processor.
+// One row per variant, best first on Intel's processors (AvailableCpuVariants).
 struct VariantRow {
   CpuVariant variant;
   const char* name;
@@ -64,7 +63,7 @@ struct VariantRow {
 constexpr VariantRow kVariants[] = {
     {CpuVariant::kAmxBf16, "amx_bf16", cpu::AmxKernels, cpu::HasAmxVariant},
     {CpuVariant::kAvx512, "avx512", cpu::Avx512Kernels, cpu::HasAvx512Variant},
-    {CpuVariant::kAvx512Bf16, "avx512_bf16", cpu::Avx512Bf16DotKernels, cpu::HasAvx512Variant},
+    {CpuVariant::kAvx512Bf16, "avx512_bf16", cpu::Avx512Bf16DotKernels, cpu::HasAvx512Bf16Variant},
     {CpuVariant::kPortable, "portable", cpu::PortableKernels, [] { return true; }},
 };
 

@@ -66,9 +66,10 @@ struct KernelTable {
 };
 
 const KernelTable& PortableKernels();
-// REQUIRES: HasAvx512Variant() before any entry of these is called. They differ in how bf16 and fp8 are multiplied:
-// widened to floats by FMA, or in pairs by the BF16 dot product. Which is faster depends on the processor.
+// REQUIRES: HasAvx512Variant() before any entry is called. bf16 and fp8 are widened to floats and multiplied by FMA.
 const KernelTable& Avx512Kernels();
+// REQUIRES: HasAvx512Bf16Variant(). bf16 and fp8 are multiplied in pairs by the BF16 dot product. Which of the two is
+// faster depends on the processor.
 const KernelTable& Avx512Bf16DotKernels();
 // REQUIRES: HasAmxVariant(). bf16 and fp8 go through the tile registers.
 const KernelTable& AmxKernels();

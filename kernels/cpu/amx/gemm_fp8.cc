@@ -1,7 +1,7 @@
 // FP8 weights: each slice of a panel is widened to BF16 pairs in scratch, exactly, once for all rows of the block.
 #include "kernels/cpu/amx/gemm_block.h"
 #include "kernels/cpu/amx/kernels.h"
-#include "kernels/cpu/avx512/e4m3_codes.h"
+#include "kernels/cpu/avx512/e4m3_lookup.h"
 
 namespace dunlin::kernels::cpu::amx {
 namespace {
@@ -17,7 +17,7 @@ struct Fp8Panels {
         _mm_prefetch(codes + group * 4 * kPanelColumns + v * 64 + kCodesAhead, _MM_HINT_T0);
         __m512i first;
         __m512i second;
-        avx512::WidenCodes(codes + group * 4 * kPanelColumns + v * 64, first, second);
+        avx512::LookUpCodes(codes + group * 4 * kPanelColumns + v * 64, first, second);
         _mm512_store_si512(pairs + v * 64, first);
         _mm512_store_si512(pairs + kPairRowBytes + v * 64, second);
       }

@@ -5,7 +5,7 @@
 namespace dunlin::kernels::cpu {
 
 const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype) {
-  const bool avx512 = context.variant != CpuVariant::kPortable;
+  const bool avx512 = context.variant != CpuVariant::kPortable && context.variant != CpuVariant::kAvx2;
   const bool dot = context.variant == CpuVariant::kAvx512Bf16;
   switch (kv_dtype) {
     case DType::kF32:

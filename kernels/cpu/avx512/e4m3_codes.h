@@ -1,41 +1,57 @@
-// E4M3 weights widen to BF16 exactly by table: two 128-entry lookups give the high and low byte of each magnitude, the
-// code's sign bit joins the high byte, and an unpack of both gives two steps of the BF16 panel (packed_layout.h).
-// Shifting the exponent instead would make BF16 subnormals, which the BF16 dot product takes for zero.
-// AVX-512 translation units only.
+// E4M3 weights widen to BF16 exactly, a byte at a time: the high byte of a normal code is its exponent on BF16's bias
+// (60 and the upper three bits of the magnitude), the low byte its lower four bits. Codes below 2^-6 take both bytes
+// from tables, NaN an all-ones exponent. An unpack of both bytes gives two steps of the BF16 panel (packed_layout.h).
+// Without VBMI, which e4m3_lookup.h needs. AVX-512 translation units only.
 #pragma once
+
+#include <bit>
 
 #include "kernels/api/float_formats.h"
 #include "kernels/cpu/avx512/lanes.h"
 
 namespace dunlin::kernels::cpu::avx512 {
 
-struct ByteTables {
-  alignas(64) uint8_t high[128];
-  alignas(64) uint8_t low[128];
+// For each of four 128-bit lanes the same 16 entries, as an in-lane shuffle reads them.
+struct NibbleTables {
+  alignas(64) uint8_t exponent[64];        // by magnitude / 16
+  alignas(64) uint8_t subnormal_high[64];  // by magnitude below 8
+  alignas(64) uint8_t subnormal_low[64];
 };
 
-constexpr ByteTables MakeByteTables() {
-  ByteTables tables{};
-  for (int code = 0; code < 128; ++code) {
-    const uint32_t bits = std::bit_cast<uint32_t>(E4M3ToFloat(static_cast<uint8_t>(code))) >> 16;
-    tables.high[code] = static_cast<uint8_t>(bits >> 8);
-    tables.low[code] = static_cast<uint8_t>(bits & 0xFFU);
+constexpr NibbleTables MakeNibbleTables() {
+  NibbleTables tables{};
+  for (int i = 0; i < 64; ++i) {
+    const int nibble = i % 16;
+    tables.exponent[i] = static_cast<uint8_t>(60 + nibble % 8);
+    if (nibble >= 8) continue;
+    const uint32_t bits = std::bit_cast<uint32_t>(E4M3ToFloat(static_cast<uint8_t>(nibble))) >> 16;
+    tables.subnormal_high[i] = static_cast<uint8_t>(bits >> 8);
+    tables.subnormal_low[i] = static_cast<uint8_t>(bits & 0xFFU);
   }
   return tables;
 }
-inline constexpr ByteTables kTables =
-    MakeByteTables();  // made by the compiler: no shared inline function is called here
+inline constexpr NibbleTables kNibbleTables = MakeNibbleTables();
+
+DUNLIN_LANE __m512i Bytes(int value) {
+  return _mm512_set1_epi8(static_cast<char>(value));
+}
 
 // 64 codes of one vector to its pairs of the group's first and second step.
 DUNLIN_LANE void WidenCodes(const std::byte* at, __m512i& first, __m512i& second) {
   const __m512i codes = _mm512_loadu_si512(at);
-  const __m512i magnitude =
-      _mm512_permutex2var_epi8(_mm512_load_si512(kTables.high), codes, _mm512_load_si512(kTables.high + 64));
+  const __m512i magnitude = _mm512_and_si512(codes, Bytes(0x7F));
+  const __mmask64 subnormal = _mm512_testn_epi8_mask(codes, Bytes(0x78));
+  const __mmask64 nan = _mm512_cmpeq_epi8_mask(magnitude, Bytes(0x7F));
+
+  const __m512i upper = _mm512_and_si512(_mm512_srli_epi16(codes, 4), Bytes(0x0F));
+  __m512i high = _mm512_shuffle_epi8(_mm512_load_si512(kNibbleTables.exponent), upper);
+  high = _mm512_mask_shuffle_epi8(high, subnormal, _mm512_load_si512(kNibbleTables.subnormal_high), magnitude);
+  high = _mm512_mask_mov_epi8(high, nan, Bytes(0x7F));
   constexpr int kOrOfAnd = 0xF0 | (0xCC & 0xAA);  // a | (b & c)
-  const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
-  const __m512i high = _mm512_ternarylogic_epi32(magnitude, codes, sign, kOrOfAnd);
-  const __m512i low =
-      _mm512_permutex2var_epi8(_mm512_load_si512(kTables.low), codes, _mm512_load_si512(kTables.low + 64));
+  high = _mm512_ternarylogic_epi32(high, codes, Bytes(0x80), kOrOfAnd);
+
+  __m512i low = _mm512_and_si512(_mm512_slli_epi16(codes, 4), Bytes(0xF0));
+  low = _mm512_mask_shuffle_epi8(low, subnormal, _mm512_load_si512(kNibbleTables.subnormal_low), magnitude);
   first = _mm512_unpacklo_epi8(low, high);
   second = _mm512_unpackhi_epi8(low, high);
 }

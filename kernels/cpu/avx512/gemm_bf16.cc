@@ -1,18 +1,10 @@
-// BF16 weights in two arithmetics: pairs through the BF16 dot product, or widened to floats (a shift and a mask, exact)
-// and FMA. On processors with a half-rate dot product the second is twice as fast for many rows.
+// BF16 weights widen to floats (a shift and a mask, exact) for FMA. On processors with a half-rate BF16 dot product
+// this is twice as fast for many rows.
 #include "kernels/cpu/avx512/gemm_block.h"
 #include "kernels/cpu/avx512/kernels.h"
 
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
-
-struct Bf16Dot {
-  using Multiply = MultiplyBf16Pair;
-  using Panel = DensePanel;
-  static constexpr bool kDecodes = false;
-  static constexpr int64_t kStepDepth = 2;
-  static constexpr int kNarrowRows = 8;
-};
 
 struct PairPanel {
   static constexpr int kSteps = 2;
@@ -33,9 +25,6 @@ struct Bf16Fma {
 
 }  // namespace
 
-void GemmBf16Dot(const GemmBlock& block) {
-  GemmBlockOf<Bf16Dot>(block);
-}
 void GemmBf16Fma(const GemmBlock& block) {
   GemmBlockOf<Bf16Fma>(block);
 }

@@ -21,11 +21,6 @@ using AliasedFloat = float __attribute__((may_alias));
 struct MultiplyFloat {
   DUNLIN_LANE __m512 Add(__m512 sum, __m512 a, __m512 w) { return _mm512_fmadd_ps(a, w, sum); }
 };
-struct MultiplyBf16Pair {
-  DUNLIN_LANE __m512 Add(__m512 sum, __m512 a, __m512 w) {
-    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(w));
-  }
-};
 
 // A panel whose bytes are the step's vectors themselves: fp32, bf16, or a decoded slice.
 struct DensePanel {
