@@ -102,6 +102,10 @@ absl::Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   return absl::OkStatus();
 }
 
+void File::WillRead(uint64_t offset, uint64_t bytes) const {
+  posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+}
+
 absl::Status File::CheckUnchanged() const {
   struct stat info {};
   if (fstat(fd_, &info) != 0) return absl::DataLossError(absl::StrCat(name_, ": ", std::strerror(errno)));

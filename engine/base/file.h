@@ -42,6 +42,8 @@ class File {
 
   // Fills `out` from `offset`. DATA_LOSS when the file ends first (it was cut short) or cannot be read.
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
+  // Tells the system that these bytes are read soon, so that it fetches them meanwhile. Advice: errors do not show.
+  void WillRead(uint64_t offset, uint64_t bytes) const;
   // DATA_LOSS when size or times differ from those at opening. A write in the clock tick of the opening (4 ms before
   // Linux 6.13) that keeps the size goes unseen.
   absl::Status CheckUnchanged() const;

@@ -52,6 +52,10 @@ absl::Status Checkpoint::Read(const TensorInfo& tensor, uint64_t first_byte, std
   return files_[static_cast<size_t>(tensor.file_index)].Read(tensor, first_byte, out);
 }
 
+void Checkpoint::WillRead(const TensorInfo& tensor) const {
+  files_[static_cast<size_t>(tensor.file_index)].WillRead(tensor);
+}
+
 std::string Checkpoint::FileOf(const TensorInfo& tensor) const {
   return files_[static_cast<size_t>(tensor.file_index)].name();
 }

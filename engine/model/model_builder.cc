@@ -15,7 +15,13 @@ namespace {
 
 // Rows are staged this many bytes at a time: far above the cost of a read call, far below any model.
 constexpr int64_t kStagingBytes = int64_t{16} << 20;
+// What the disk fetches while parts are packed: some hundred milliseconds of a fast one.
+constexpr uint64_t kAheadBytes = uint64_t{256} << 20;
 constexpr int64_t kRowMultiple = 192;  // chunks end between the panels of a packed layout, 48 or 64 rows each
+
+uint64_t SizeOf(const TensorInfo& tensor) {
+  return tensor.end - tensor.begin;
+}
 
 absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
   return absl::InternalError(absl::StrCat(what, " failed on the device: ", kernels::Name(status)));
@@ -33,15 +39,26 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   model->warnings_ = opened.parsed.warnings;
   model->num_parameters_ = CountParameters(opened.parts);
   ModelBuilder builder(opened, model.get());
+  builder.ReadAhead();
   if (absl::Status status = builder.Allocate(); !status.ok()) return status;
   for (const WeightPart& part : opened.parts) {
     if (absl::Status status = builder.LoadPart(part); !status.ok()) return status;
+    builder.bytes_ahead_ -= SizeOf(*builder.source_.Find(part.tensor));
+    builder.ReadAhead();
   }
   if (!opened.calibrated.empty()) model->input_scales_ = opened.calibrated;
   const kernels::KernelStatus synced = device->ops->synchronize(device->context);
   if (synced != kernels::KernelStatus::kOk) return DeviceError("loading", synced);
   if (absl::Status status = opened.tensors->CheckUnchanged(); !status.ok()) return status;
   return model;
+}
+
+void ModelBuilder::ReadAhead() {
+  for (; next_ahead_ < opened_.parts.size() && bytes_ahead_ < kAheadBytes; ++next_ahead_) {
+    const TensorInfo& tensor = *source_.Find(opened_.parts[next_ahead_].tensor);
+    source_.WillRead(tensor);
+    bytes_ahead_ += SizeOf(tensor);
+  }
 }
 
 absl::StatusOr<std::byte*> ModelBuilder::AllocateBlock(size_t bytes, size_t planned_bytes) {

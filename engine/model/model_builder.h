@@ -26,6 +26,7 @@ class ModelBuilder {
  private:
   ModelBuilder(const OpenedModel& opened, Model* model) : opened_(opened), source_(*opened.tensors), model_(model) {}
 
+  void ReadAhead();
   absl::Status Allocate();
   absl::StatusOr<std::byte*> AllocateBlock(size_t bytes, size_t planned_bytes);
   absl::Status LoadPart(const WeightPart& part);
@@ -39,6 +40,8 @@ class ModelBuilder {
   const OpenedModel& opened_;
   const TensorSource& source_;
   Model* model_;
+  size_t next_ahead_ = 0;           // the first part that the source was not told of yet
+  uint64_t bytes_ahead_ = 0;        // of parts that it was told of and that are not loaded
   std::vector<std::byte> staging_;  // as the file has it
   std::vector<float> widened_;      // where values are converted or scaled
   std::vector<float> scales_;       // of the FP8 part that is loaded, as the file has them

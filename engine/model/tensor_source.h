@@ -30,6 +30,8 @@ class TensorSource {
   virtual const TensorInfo* Find(std::string_view name) const = 0;
   // Copies bytes [first_byte, first_byte + out.size()) of a tensor of this source. DATA_LOSS when they cannot be read.
   virtual absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const = 0;
+  // The tensor is read soon: a source on disk may fetch it meanwhile.
+  virtual void WillRead(const TensorInfo& /*tensor*/) const {}
   // The name of the file that holds a tensor of this source, for messages.
   virtual std::string FileOf(const TensorInfo& tensor) const = 0;
   // DATA_LOSS when what was read may be a mixture of two states. Asked once, after the last Read.

@@ -2,23 +2,46 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+
+#include "kernels/cpu/thread_pool.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kMapFrom = 2 * kHugePage;  // below this a huge page would mostly be waste
+constexpr size_t kMapFrom = 2 * kHugePage;     // below this a huge page would mostly be waste
+constexpr size_t kTouchBytes = 8 * kHugePage;  // of one task: some milliseconds
 
 constexpr size_t RoundUp(size_t value, size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+// Takes the pages now: a KV pool that grew while serving would meet the memory limit under load, not at start. By all
+// workers: clearing is what a start spends most of its memory time on, and on a machine with several memory nodes the
+// area spreads over those that the workers run on. False when memory ran out.
+bool TouchPages(char* area, size_t length, ThreadPool* pool) {
+  std::atomic<bool> out_of_memory{false};
+  const auto touch = [&](size_t first) {
+    const int result = madvise(area + first, std::min(kTouchBytes, length - first), MADV_POPULATE_WRITE);
+    if (result != 0 && errno == ENOMEM) out_of_memory.store(true, std::memory_order_relaxed);
+  };
+  const auto num_tasks = static_cast<int64_t>((length + kTouchBytes - 1) / kTouchBytes);
+  if (pool != nullptr) {
+    pool->Run(num_tasks, [&](int64_t task, int) { touch(static_cast<size_t>(task) * kTouchBytes); });
+  } else {
+    for (int64_t task = 0; task < num_tasks; ++task) touch(static_cast<size_t>(task) * kTouchBytes);
+  }
+  return !out_of_memory.load(std::memory_order_relaxed);
+}
+
 // Maps one huge page more than asked and cuts both ends, so that the area starts on a huge page.
-void* MapHuge(size_t bytes) {
+void* MapHuge(size_t bytes, ThreadPool* pool) {
   const size_t length = RoundUp(bytes, kHugePage);
   void* mapped = mmap(nullptr, length + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -27,19 +50,16 @@ void* MapHuge(size_t bytes) {
   if (head > 0) munmap(base, head);
   if (head < kHugePage) munmap(base + head + length, kHugePage - head);
   madvise(base + head, length, MADV_HUGEPAGE);  // advice: the memory is good without it
-  // The pages are taken now: a KV pool that grew while serving would meet the memory limit under load, not at start.
-  if (madvise(base + head, length, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM) {
-    munmap(base + head, length);
-    return nullptr;
-  }
-  return base + head;
+  if (TouchPages(base + head, length, pool)) return base + head;
+  munmap(base + head, length);
+  return nullptr;
 }
 
 }  // namespace
 
-void* AllocateZeroed(size_t bytes) {
+void* AllocateZeroed(size_t bytes, ThreadPool* pool) {
   if (bytes == 0 || bytes > SIZE_MAX / 2) return nullptr;
-  if (bytes >= kMapFrom) return MapHuge(bytes);
+  if (bytes >= kMapFrom) return MapHuge(bytes, pool);
   void* memory = std::aligned_alloc(kAlignment, RoundUp(bytes, kAlignment));
   if (memory != nullptr) std::memset(memory, 0, RoundUp(bytes, kAlignment));
   return memory;

@@ -7,8 +7,10 @@
 
 namespace dunlin::kernels::cpu {
 
-// Null when the system has none left, or for 0 bytes.
-void* AllocateZeroed(size_t bytes);
+class ThreadPool;
+
+// Null when the system has none left, or for 0 bytes. pool: its workers take a large area's pages; null: the caller.
+void* AllocateZeroed(size_t bytes, ThreadPool* pool = nullptr);
 
 // `bytes` as given to AllocateZeroed; null memory is allowed.
 void ReleaseMemory(void* memory, size_t bytes);
