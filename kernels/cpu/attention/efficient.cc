@@ -30,12 +30,12 @@ struct Summary {
   float* o;
 };
 
-// One worker's buffers. At head_dim 128: 24 + 48 + 48 + 2 x 24 KB.
+// One worker's buffers. At head_dim 128: 48 + 96 + 32 + 2 x 48 KB.
 struct EfficientScratch {
   EfficientScratch(Arena arena, int32_t head_dim, int32_t v_head_dim)
       : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kMaxRows * kChunkKeys)),
-        p(arena.Take<float>(kMaxRows * kChunkKeys)),
+        wide(arena.Take<float>(WideTileFloats(std::max(head_dim, v_head_dim)))),
         begin(arena.Take<int32_t>(kMaxRows)),
         valid(arena.Take<int32_t>(kMaxRows)),
         tile_begin(arena.Take<int32_t>(kMaxRows)),
@@ -45,8 +45,8 @@ struct EfficientScratch {
         bytes(arena.used()) {}
 
   std::byte* q;
-  float* s;
-  void* p;
+  float* s;  // then P
+  float* wide;
   int32_t* begin;
   int32_t* valid;
   int32_t* tile_begin;
@@ -67,14 +67,22 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
   const int rows = chunk_rows.count();
   if (rows == 0) return chunk_rows;
   const int32_t first_tile = std::max(first, FirstTile(block, kTileKeys));
+  const auto tile_at = [&](int32_t key) { return MakeTile(call, sequence, block.kv_head, key); };
+  KvTile next = tile_at(first_tile);
   for (int32_t key = first_tile; key < end; key += kTileKeys) {
-    const KvTile tile = MakeTile(call, sequence, block.kv_head, key);
-    call.ops->scores({.q = block.q + from * q_stride,
+    const KvTile tile = next;
+    if (key + kTileKeys < end) next = tile_at(key + kTileKeys);
+    const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
+    if (tile_rows.count() == 0) continue;
+    call.ops->scores({.q = block.q + tile_rows.from * q_stride,
                       .q_stride = q_stride,
-                      .rows = rows,
+                      .rows = tile_rows.count(),
                       .head_dim = call.head_dim(),
+                      .valid = scratch.tile_valid + tile_rows.from,
                       .tile = &tile,
-                      .s = scratch.s + from * kChunkKeys + (key - first),
+                      .next = &next,
+                      .wide = scratch.wide,
+                      .s = scratch.s + tile_rows.from * kChunkKeys + (key - first),
                       .s_stride = kChunkKeys});
   }
   AdjustScores(call, block, first, chunk_rows, scratch.begin + from, scratch.valid + from,
@@ -86,15 +94,18 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                            .scale = call.exponent_scale,
                            .row_max = out.row_max + from,
                            .row_sum = out.row_sum + from,
-                           .p = scratch.p,
+                           .p = scratch.s,
                            .p_stride = kChunkKeys});
   std::fill_n(out.o + from * o_stride, rows * o_stride, 0.0F);
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
+  next = tile_at(first_tile);
   for (int32_t key = first_tile; key < end; key += kTileKeys) {
-    const KvTile tile = MakeTile(call, sequence, block.kv_head, key);
+    const KvTile tile = next;
+    if (key + kTileKeys < end) next = tile_at(key + kTileKeys);
     const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
+    if (tile_rows.count() == 0) continue;
     const int64_t p_start = (tile_rows.from - from) * int64_t{kChunkKeys} + (key - first);
-    call.ops->values({.p = static_cast<const std::byte*>(scratch.p) + p_start * p_bytes,
+    call.ops->values({.p = reinterpret_cast<const std::byte*>(scratch.s) + p_start * p_bytes,
                       .p_stride = kChunkKeys,
                       .rows = tile_rows.count(),
                       .valid = scratch.tile_valid + tile_rows.from,
@@ -102,6 +113,8 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                       .alpha = nullptr,
                       .head_dim = call.v_head_dim(),
                       .tile = &tile,
+                      .next = &next,
+                      .wide = scratch.wide,
                       .o = out.o + tile_rows.from * o_stride,
                       .o_stride = o_stride});
   }

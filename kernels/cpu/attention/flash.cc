@@ -1,5 +1,5 @@
-// FLASH on the CPU: tiles of 64 keys at absolute positions, blocks of up to 48 packed rows, running maximum and sum,
-// O rescaled as it is loaded for the next tile. S never leaves a 12 KB buffer. Work is split over sequences, KV heads
+// FLASH on the CPU: tiles of 64 keys at absolute positions, blocks of up to 96 packed rows, running maximum and sum,
+// O rescaled as it is loaded for the next tile. S never leaves a 24 KB buffer. Work is split over sequences, KV heads
 // and row blocks, never over keys.
 // Source: Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018.
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-// One worker's buffers, over a piece of the workspace. At head_dim 128: 24 + 12 + 12 + 24 + 3 KB.
+// One worker's buffers, over a piece of the workspace. At head_dim 128: 48 + 24 + 32 + 48 + 7 KB.
 struct FlashScratch {
   FlashScratch(Arena arena, int32_t head_dim, int32_t v_head_dim)
       : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kMaxRows * kTileKeys)),
-        p(arena.Take<float>(kMaxRows * kTileKeys)),
+        wide(arena.Take<float>(WideTileFloats(std::max(head_dim, v_head_dim)))),
         o(arena.Take<float>(kMaxRows * PaddedDim(v_head_dim))),
         row_max(arena.Take<float>(kMaxRows)),
         lane_sum(arena.Take<float>(kMaxRows * kLanes)),
@@ -29,8 +29,8 @@ struct FlashScratch {
         bytes(arena.used()) {}
 
   std::byte* q;
-  float* s;
-  void* p;
+  float* s;  // then P
+  float* wide;
   float* o;
   float* row_max;
   float* lane_sum;
@@ -40,7 +40,7 @@ struct FlashScratch {
   size_t bytes;
 };
 
-void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& tile, int32_t first,
+void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& tile, const KvTile& next, int32_t first,
              const FlashScratch& scratch) {
   const int64_t o_stride = PaddedDim(call.v_head_dim());
   const int64_t q_stride = QueryRowBytes(call.head_dim());
@@ -54,7 +54,10 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                     .q_stride = q_stride,
                     .rows = rows,
                     .head_dim = call.head_dim(),
+                    .valid = scratch.valid + from,
                     .tile = &tile,
+                    .next = &next,
+                    .wide = scratch.wide,
                     .s = s,
                     .s_stride = kTileKeys});
   AdjustScores(call, block, first, tile_rows, scratch.begin + from, scratch.valid + from, s, kTileKeys);
@@ -66,9 +69,9 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                              .row_max = scratch.row_max + from,
                              .lane_sum = scratch.lane_sum + from * kLanes,
                              .alpha = scratch.alpha + from,
-                             .p = scratch.p,
+                             .p = s,
                              .p_stride = kTileKeys});
-  call.ops->values({.p = scratch.p,
+  call.ops->values({.p = s,
                     .p_stride = kTileKeys,
                     .rows = rows,
                     .valid = scratch.valid + from,
@@ -76,6 +79,8 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                     .alpha = scratch.alpha + from,
                     .head_dim = call.v_head_dim(),
                     .tile = &tile,
+                    .next = &next,
+                    .wide = scratch.wide,
                     .o = scratch.o + from * o_stride,
                     .o_stride = o_stride});
 }
@@ -88,8 +93,13 @@ void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_he
   std::fill_n(scratch.row_max, block.rows, -std::numeric_limits<float>::infinity());
   std::fill_n(scratch.lane_sum, block.rows * kLanes, 0.0F);
   std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
-  for (int32_t first = FirstTile(block, kTileKeys); first < block.max_limit; first += kTileKeys) {
-    AddTile(call, block, MakeTile(call, sequence, kv_head, first), first, scratch);
+  const int32_t first_tile = FirstTile(block, kTileKeys);
+  KvTile next;
+  if (first_tile < block.max_limit) next = MakeTile(call, sequence, kv_head, first_tile);
+  for (int32_t first = first_tile; first < block.max_limit; first += kTileKeys) {
+    const KvTile tile = next;
+    if (first + kTileKeys < block.max_limit) next = MakeTile(call, sequence, kv_head, first + kTileKeys);
+    AddTile(call, block, tile, next, first, scratch);
   }
   for (int r = 0; r < block.rows; ++r) {
     float sum = 0.0F;

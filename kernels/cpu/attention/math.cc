@@ -25,6 +25,7 @@ struct MathScratch {
         o(arena.Take<float>(kMaxRows * PaddedDim(v_head_dim))),
         begin(arena.Take<int32_t>(kMaxRows)),
         valid(arena.Take<int32_t>(kMaxRows)),
+        wide(arena.Take<float>(WideTileFloats(std::max(head_dim, v_head_dim)))),
         s(arena.Take<float>(s_floats)),
         bytes(arena.used()) {}
 
@@ -32,21 +33,28 @@ struct MathScratch {
   float* o;
   int32_t* begin;
   int32_t* valid;
+  float* wide;
   float* s;
   size_t bytes;
 };
 
 // The three steps on one block of rows; s: [block.rows][s_stride].
 void ScoreRows(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, float* s,
-               int64_t s_stride) {
+               int64_t s_stride, const MathScratch& scratch) {
+  const int64_t q_stride = QueryRowBytes(call.head_dim());
   for (int32_t first = FirstTile(block, kTileKeys); first < block.max_limit; first += kTileKeys) {
     const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
-    call.ops->scores({.q = block.q,
-                      .q_stride = QueryRowBytes(call.head_dim()),
-                      .rows = block.rows,
+    const TileRows rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
+    if (rows.count() == 0) continue;
+    call.ops->scores({.q = block.q + rows.from * q_stride,
+                      .q_stride = q_stride,
+                      .rows = rows.count(),
                       .head_dim = call.head_dim(),
+                      .valid = scratch.valid + rows.from,
                       .tile = &tile,
-                      .s = s + first,
+                      .next = &tile,
+                      .wide = scratch.wide,
+                      .s = s + rows.from * s_stride + first,
                       .s_stride = s_stride});
   }
 }
@@ -81,6 +89,8 @@ void ValueRows(const AttentionCall& call, const SequenceView& sequence, const Qu
                           .alpha = nullptr,
                           .head_dim = call.v_head_dim(),
                           .tile = &tile,
+                          .next = &tile,
+                          .wide = scratch.wide,
                           .o = scratch.o + from * o_stride,
                           .o_stride = o_stride});
   }
@@ -132,7 +142,7 @@ void RunMath(DeviceContext* context, const AttentionCall& call, const WorkspaceN
                  const SequenceView sequence = call.Sequence(item.sequence);
                  QueryBlock block;
                  LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
-                 ScoreRows(call, sequence, block, scratch.s, s_stride);
+                 ScoreRows(call, sequence, block, scratch.s, s_stride, scratch);
                  SoftmaxRows(call, block, scratch.s, s_stride);
                  ValueRows(call, sequence, block, scratch.s, s_stride, scratch);
                });
@@ -162,7 +172,7 @@ void RunDenseMath(DeviceContext* context, const AttentionCall& call, const Works
                    LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
                    switch (pass) {
                      case Pass::kScores:
-                       ScoreRows(call, sequence, block, s, s_stride);
+                       ScoreRows(call, sequence, block, s, s_stride, scratch);
                        break;
                      case Pass::kSoftmax:
                        SoftmaxRows(call, block, s, s_stride);

@@ -3,19 +3,40 @@
 #include "kernels/cpu/context.h"
 
 namespace dunlin::kernels::cpu {
+namespace {
 
-const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype) {
-  const bool avx512 = context.variant != CpuVariant::kPortable && context.variant != CpuVariant::kAvx2;
-  const bool dot = context.variant == CpuVariant::kAvx512Bf16;
+struct VariantTiles {
+  const TileOps& f32;
+  const TileOps& f16;
+  const TileOps& bf16;
+  const TileOps& f8;
+};
+
+const TileOps& Select(const VariantTiles& tiles, DType kv_dtype) {
   switch (kv_dtype) {
     case DType::kF32:
-      return avx512 ? kAvx512F32Tiles : kPortableF32Tiles;
+      return tiles.f32;
     case DType::kF16:
-      return avx512 ? kAvx512F16Tiles : kPortableF16Tiles;
+      return tiles.f16;
     case DType::kF8E4M3:
-      return avx512 ? kAvx512F8Tiles : kPortableF8Tiles;
+      return tiles.f8;
     default:
-      return !avx512 ? kPortableBf16Tiles : dot ? kAvx512Bf16DotTiles : kAvx512Bf16Tiles;
+      return tiles.bf16;
+  }
+}
+
+}  // namespace
+
+const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype) {
+  switch (context.variant) {
+    case CpuVariant::kPortable:
+      return Select({kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles, kPortableF8Tiles}, kv_dtype);
+    case CpuVariant::kAvx2:
+      return Select({kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles}, kv_dtype);
+    case CpuVariant::kAvx512Bf16:
+      return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles, kAvx512F8Tiles}, kv_dtype);
+    default:
+      return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16Tiles, kAvx512F8Tiles}, kv_dtype);
   }
 }
 

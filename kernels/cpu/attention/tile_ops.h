@@ -1,4 +1,4 @@
-// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 9 in all.
+// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 13 in all.
 // The algorithms (flash.cc, efficient.cc, math.cc) are written once, over a table; vector code stays in its own files.
 //
 // Bit contract: every result of a row is one fixed chain (scores over d, values over keys, both ascending) that stops
@@ -19,7 +19,7 @@ struct DeviceContext;
 namespace dunlin::kernels::cpu {
 
 inline constexpr int kTileKeys = 64;     // keys of a tile; a tile starts at an absolute multiple of it
-inline constexpr int kMaxRows = 48;      // rows of a block: 8 groups of the 6 that a vector kernel holds in registers
+inline constexpr int kMaxRows = 96;      // rows of a block: 8 groups of the 12 that a vector kernel holds in registers
 inline constexpr int kLanes = 16;        // partial sums of a row's softmax denominator
 inline constexpr int kMaxTilePages = 8;  // FP32 has 8 tokens a page
 
@@ -28,6 +28,11 @@ struct KvTile {
   const std::byte* keys[kMaxTilePages];
   const std::byte* values[kMaxTilePages];
 };
+
+// A tile's keys or values as floats, for kernels that widen them once for many rows; head_dim: that of either.
+constexpr int64_t WideTileFloats(int32_t head_dim) {
+  return (int64_t{head_dim} + 31) / 32 * 32 * kTileKeys;
+}
 
 // Packs one query row, multiplied by sign: as FP32, rounded to BF16 or not, or as BF16 pairs where the table reads
 // them.
@@ -49,14 +54,17 @@ struct OutputRowArgs {
   void* out;        // [head_dim]
 };
 
-// s[r][j] = q[r] . k[j] for all 64 keys of the tile, unscaled. Columns of unseen keys hold anything.
+// s[r][j] = q[r] . k[j] for the keys of the tile, unscaled. Columns of unseen keys hold anything.
 struct ScoreArgs {
   const std::byte* q;  // [rows] packed query rows (query_block.h), q_stride bytes apart, padded to even with zeros
   int64_t q_stride;
   int rows;  // 1..kMaxRows
   int head_dim;
+  const int32_t* valid;  // [rows] 1..64, not decreasing: keys of the tile that a row sees; or null for 64
   const KvTile* tile;
-  float* s;  // [rows][64], s_stride floats apart, 64-byte aligned
+  const KvTile* next;  // whose keys are asked for next: prefetched. `tile` itself where there is none
+  float* wide;         // scratch of WideTileFloats, 64-byte aligned, or null
+  float* s;            // [rows][64], s_stride floats apart, 64-byte aligned
   int64_t s_stride;
 };
 
@@ -85,7 +93,8 @@ struct RunningSoftmaxArgs {
   float* row_max;        // [rows] m, unscaled; -inf at first
   float* lane_sum;       // [rows][kLanes]; 0 at first
   float* alpha;          // [rows] out
-  void* p;               // [rows][64] out, of the table's P type, zeros after the row's keys up to a multiple of 16
+  void* p;               // [rows][64] out, of the table's P type, zeros after the row's keys up to a multiple of 16;
+                         // may be s
   int64_t p_stride;      // elements
 };
 
@@ -121,7 +130,9 @@ struct ValueArgs {
   const float* alpha;    // [rows], or null for 1
   int head_dim;
   const KvTile* tile;
-  float* o;  // [rows][head_dim padded to 16], o_stride floats apart, 64-byte aligned
+  const KvTile* next;  // as ScoreArgs
+  float* wide;         // as ScoreArgs
+  float* o;            // [rows][head_dim padded to 16], o_stride floats apart, 64-byte aligned
   int64_t o_stride;
 };
 
@@ -153,6 +164,7 @@ struct TileOps {
 };
 
 extern const TileOps kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles, kPortableF8Tiles;
+extern const TileOps kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles;
 extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512F8Tiles;
 extern const TileOps kAvx512Bf16Tiles;     // widened to FP32, FMA: Intel's BF16 dot product does half as much
 extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FMA's rate on AMD

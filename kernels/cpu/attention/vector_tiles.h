@@ -1,58 +1,82 @@
-// AVX-512 kernels for the scores and values of a tile, over a dtype's loader. Included by the avx512_*.cc only; every
-// function is a template over a type of an anonymous namespace or always inlined, so none of it leaves those files.
+// Scores and values of a tile out of its pages, over a dtype's loader, by vectors of 16. Included by the vector files
+// only; every function is a template over a type of an anonymous namespace or always inlined, so none of it leaves
+// those files.
 //
-// Up to 6 rows x 4 vectors of accumulators stay in registers: 24 of 32. Rows end in order (valid does not decrease), so
-// a group of rows runs unmasked up to its first row's end and then, for the few keys left, row by row: no row's chain
-// ever holds a term of a key it does not see. Instantiations per loader: 6 score kernels; 6 x 4 value kernels.
+// Sums stay in registers: kVectorsOfRows x rows of them. Rows end in order (valid does not decrease), so a group of
+// rows runs unmasked up to its first row's end and then, for the few keys left, row by row: no row's chain ever holds a
+// term of a key it does not see. Many rows take the tile widened once instead (vector_wide.h): the same chains.
+// Instantiations per loader: 6 score kernels; 6 x 4 value kernels, of AVX2 8.
 #pragma once
 
-#include <immintrin.h>
+#include "kernels/cpu/attention/vector_wide.h"
 
-#include "kernels/cpu/attention/tile_ops.h"
-
-namespace dunlin::kernels::cpu::avx512 {
+namespace dunlin::kernels::cpu::vectors {
 
 inline constexpr int kRowsAtOnce = 6;
-inline constexpr int kVectorsAtOnce = 4;
-inline constexpr __mmask16 kAllLanes = 0xFFFF;
 
-// Scores of kRows rows for the tile's 64 keys: 4 vectors of 16 keys, one chain over the loader's steps each.
-template <typename Keys, int kRows>
-void ScoreRows(const ScoreArgs& args, int row) {
+// A whole call ahead: the pages of a tile are far from those of the one before, where no hardware prefetcher goes.
+DUNLIN_INLINE void PrefetchLines(const std::byte* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
+}
+
+// Scores of kRows rows for kVectors * 16 keys from vector `first` on, one chain over the loader's steps each.
+template <typename Keys, int kRows, int kVectors>
+void ScoreVectors(const ScoreArgs& args, int row, int first) {
+  using Lanes = typename Keys::Lanes;
   const std::byte* const* blocks = args.tile->keys;
   const int64_t steps = Keys::Steps(args.head_dim);
+  constexpr int kPages = Keys::kPages * kVectors / 4 > 0 ? Keys::kPages * kVectors / 4 : 1;
+  const std::byte* const* next = args.next->keys + Keys::kPages * first / 4;
   const std::byte* q[kRows];
-  __m512 sum[kRows][4];
+  typename Lanes::Floats sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     q[r] = args.q + (row + r) * args.q_stride;
 #pragma GCC unroll 8
-    for (int c = 0; c < 4; ++c) sum[r][c] = _mm512_setzero_ps();
+    for (int c = 0; c < kVectors; ++c) sum[r][c] = Lanes::Zero();
   }
   for (int64_t step = 0; step < steps; ++step) {
+#pragma GCC unroll 8
+    for (int page = 0; page < kPages; ++page) PrefetchLines(next[page] + step * Keys::kStepBytes, 1);
 #pragma GCC unroll 2
     for (int part = 0; part < Keys::kParts; ++part) {
-      typename Keys::Vector keys[4];
+      typename Keys::Vector keys[kVectors];
 #pragma GCC unroll 8
-      for (int c = 0; c < 4; ++c) keys[c] = Keys::Load(blocks, c, step, part);
+      for (int c = 0; c < kVectors; ++c) keys[c] = Keys::Load(blocks, first + c, step, part);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const typename Keys::Vector query = Keys::Broadcast(q[r] + (step * Keys::kParts + part) * 4);
 #pragma GCC unroll 8
-        for (int c = 0; c < 4; ++c) sum[r][c] = Keys::MultiplyAdd(sum[r][c], query, keys[c]);
+        for (int c = 0; c < kVectors; ++c) sum[r][c] = Keys::MultiplyAdd(sum[r][c], query, keys[c]);
       }
     }
   }
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-    float* s = args.s + (row + r) * args.s_stride;
+  for (int c = 0; c < kVectors; ++c) {
+    if constexpr (Keys::kScalesKeys) {
+      const auto scale = Keys::Scale(blocks, first + c, args.head_dim);
 #pragma GCC unroll 8
-    for (int c = 0; c < 4; ++c) _mm512_store_ps(s + 16 * c, Keys::ScaleSum(blocks, c, args.head_dim, sum[r][c]));
+      for (int r = 0; r < kRows; ++r) sum[r][c] = Lanes::Multiply(sum[r][c], scale);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      Lanes::Store(args.s + (row + r) * args.s_stride + 16 * (first + c), sum[r][c]);
+    }
   }
+}
+
+template <typename Keys, int kRows>
+void ScoreRows(const ScoreArgs& args, int row) {
+  constexpr int kVectors = Keys::Lanes::kVectorsOfRows[kRows - 1];
+  const int seen = args.valid == nullptr ? kTileKeys : args.valid[row + kRows - 1];
+  for (int first = 0; 16 * first < seen; first += kVectors) ScoreVectors<Keys, kRows, kVectors>(args, row, first);
 }
 
 template <typename Keys>
 void Scores(const ScoreArgs& args) {
+  if constexpr (Keys::kWidens) {
+    if (args.wide != nullptr && args.rows >= Keys::Lanes::kWideRows) return ScoreWidened<Keys>(args);
+  }
   int row = 0;
   for (; row + kRowsAtOnce <= args.rows; row += kRowsAtOnce) ScoreRows<Keys, kRowsAtOnce>(args, row);
   switch (args.rows - row) {
@@ -72,38 +96,42 @@ void Scores(const ScoreArgs& args) {
 }
 
 // O of kRows rows and kVectors vectors of dimensions from dim on, keys from `from`, a multiple of the step, on; last is
-// the mask of the last vector's dimensions. A loader's step is kKeys keys in kParts products: 1 in 1; a BF16 pair
-// widened, 2 in 2; its dot product, 2 in 1.
+// the tail of the last vector's dimensions.
 template <typename Loader, int kRows, int kVectors>
-void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last, int64_t from) {
+void ValueVectors(const ValueArgs& args, int row, int dim, typename Loader::Lanes::Tail last, int64_t from) {
+  using Lanes = typename Loader::Lanes;
   constexpr int kKeys = Loader::kKeys;
   constexpr int kTokens = Loader::kTokens;
+  const auto all = Lanes::TailOf(16);
   const int32_t* valid = args.valid + row;
   const int64_t step_bytes = Loader::StepBytes(args.head_dim);
   const int64_t start = dim * Loader::kDimBytes;
   const typename Loader::P* p[kRows];
-  __m512 sum[kRows][kVectors];
+  typename Lanes::Floats sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     p[r] = static_cast<const typename Loader::P*>(args.p) + (row + r) * args.p_stride;
     const float* o = args.o + (row + r) * args.o_stride + dim;
-    const __m512 alpha = _mm512_set1_ps(args.alpha == nullptr ? 1.0F : args.alpha[row + r]);
+    const auto alpha = Lanes::Set(args.alpha == nullptr ? 1.0F : args.alpha[row + r]);
 #pragma GCC unroll 8
-    for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_mul_ps(_mm512_load_ps(o + 16 * c), alpha);
+    for (int c = 0; c < kVectors; ++c) sum[r][c] = Lanes::Multiply(Lanes::Load(o + 16 * c), alpha);
   }
   const int64_t whole = valid[0] / kKeys * kKeys;  // keys that every row of the group sees
   int64_t key = from;
   for (int64_t page = from / kTokens; key < whole; ++page) {
-    const std::byte* block = args.tile->values[page] + start + key % kTokens / kKeys * step_bytes;
+    const int64_t offset = start + key % kTokens / kKeys * step_bytes;
+    const std::byte* block = args.tile->values[page] + offset;
+    const std::byte* next = args.next->values[page] + offset;
     const int64_t end = whole < (page + 1) * kTokens ? whole : (page + 1) * kTokens;
-    for (; key < end; key += kKeys, block += step_bytes) {
+    for (; key < end; key += kKeys, block += step_bytes, next += step_bytes) {
+      PrefetchLines(next, kVectors * 16 * Loader::kDimBytes);
 #pragma GCC unroll 2
       for (int part = 0; part < Loader::kParts; ++part) {
         typename Loader::Vector values[kVectors];
 #pragma GCC unroll 8
         for (int c = 0; c < kVectors; ++c) {
           values[c] = Loader::ScaleValue(args.tile->values[page], key % kTokens, args.head_dim,
-                                         Loader::Load(block, part, c, c + 1 == kVectors ? last : kAllLanes));
+                                         Loader::Load(block, part, c, c + 1 == kVectors ? last : all));
         }
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
@@ -122,7 +150,7 @@ void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last, int64_t 
 #pragma GCC unroll 8
       for (int c = 0; c < kVectors; ++c) {
         values[c] = Loader::ScaleValue(args.tile->values[key / kTokens], key % kTokens, args.head_dim,
-                                       Loader::Load(block, part, c, c + 1 == kVectors ? last : kAllLanes));
+                                       Loader::Load(block, part, c, c + 1 == kVectors ? last : all));
       }
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
@@ -141,50 +169,50 @@ void ValueRows(const ValueArgs& args, int row, int dim, __mmask16 last, int64_t 
   for (int r = 0; r < kRows; ++r) {
     float* o = args.o + (row + r) * args.o_stride + dim;
 #pragma GCC unroll 8
-    for (int c = 0; c < kVectors; ++c) _mm512_store_ps(o + 16 * c, sum[r][c]);
+    for (int c = 0; c < kVectors; ++c) Lanes::Store(o + 16 * c, sum[r][c]);
+  }
+}
+
+// Dimensions from `dim` on by kVectors vectors while there are as many, then by fewer.
+template <typename Loader, int kRows, int kVectors>
+DUNLIN_INLINE void ValueRowsBy(const ValueArgs& args, int row, int dim, int64_t from) {
+  using Lanes = typename Loader::Lanes;
+  for (; args.head_dim - dim > 16 * (kVectors - 1); dim += 16 * kVectors) {
+    const int left = args.head_dim - dim - 16 * (kVectors - 1);
+    ValueVectors<Loader, kRows, kVectors>(args, row, dim, Lanes::TailOf(left), from);
+  }
+  if constexpr (kVectors > 1) {
+    if (dim < args.head_dim) ValueRowsBy<Loader, kRows, kVectors - 1>(args, row, dim, from);
   }
 }
 
 template <typename Loader, int kRows>
 void ValueRows(const ValueArgs& args, int row, int64_t from) {
-  for (int dim = 0; dim < args.head_dim; dim += 16 * kVectorsAtOnce) {
-    const int left = args.head_dim - dim;
-    const __mmask16 last = left % 16 == 0 || left > 64 ? kAllLanes : static_cast<__mmask16>((1U << (left % 16)) - 1U);
-    if (left > 48) {
-      ValueRows<Loader, kRows, 4>(args, row, dim, last, from);
-    } else if (left > 32) {
-      ValueRows<Loader, kRows, 3>(args, row, dim, last, from);
-    } else if (left > 16) {
-      ValueRows<Loader, kRows, 2>(args, row, dim, last, from);
-    } else {
-      ValueRows<Loader, kRows, 1>(args, row, dim, last, from);
-    }
-  }
+  ValueRowsBy<Loader, kRows, Loader::Lanes::kVectorsOfRows[kRows - 1]>(args, row, 0, from);
 }
 
 // A row whose first key is not the tile's: O times alpha, and the key that has no partner in front of it.
 template <typename Loader>
 void StartRow(const ValueArgs& args, int row) {
+  using Lanes = typename Loader::Lanes;
   const int begin = args.begin[row];
   const bool lone = begin % Loader::kKeys != 0;
   const std::byte* block = args.tile->values[begin / Loader::kTokens] +
                            begin % Loader::kTokens / Loader::kKeys * Loader::StepBytes(args.head_dim);
   const auto* p = static_cast<const typename Loader::P*>(args.p) + row * args.p_stride;
-  const __m512 alpha = _mm512_set1_ps(args.alpha == nullptr ? 1.0F : args.alpha[row]);
+  const auto alpha = Lanes::Set(args.alpha == nullptr ? 1.0F : args.alpha[row]);
   for (int dim = 0; dim < args.head_dim; dim += 16) {
-    const int left = args.head_dim - dim;
-    const __mmask16 mask = left >= 16 ? kAllLanes : static_cast<__mmask16>((1U << left) - 1U);
     float* o = args.o + row * args.o_stride + dim;
-    __m512 sum = _mm512_mul_ps(_mm512_load_ps(o), alpha);
+    auto sum = Lanes::Multiply(Lanes::Load(o), alpha);
     if (lone) {
       // In one product of two keys the first one's P is 0; in two products the first is left out.
       const int part = Loader::kParts - 1;
       const typename Loader::Vector weight = Loader::Broadcast(p + begin / Loader::kKeys * Loader::kKeys + part);
       const typename Loader::Vector value =
-          Loader::LastKey(Loader::Load(block + dim * Loader::kDimBytes, part, 0, mask));
+          Loader::LastKey(Loader::Load(block + dim * Loader::kDimBytes, part, 0, Lanes::TailOf(args.head_dim - dim)));
       sum = Loader::MultiplyAdd(sum, weight, value);
     }
-    _mm512_store_ps(o, sum);
+    Lanes::Store(o, sum);
   }
 }
 
@@ -218,6 +246,11 @@ void AddValuesOf(const ValueArgs& args, int row) {
 
 template <typename Loader>
 void AddValues(const ValueArgs& args) {
+  if constexpr (Loader::kWidens) {
+    if (args.wide != nullptr && args.begin == nullptr && args.rows >= Loader::Lanes::kWideRows) {
+      return AddWidenedValues<Loader>(args);
+    }
+  }
   int row = 0;
   for (; row + kRowsAtOnce <= args.rows; row += kRowsAtOnce) AddValuesOf<Loader, kRowsAtOnce>(args, row);
   switch (args.rows - row) {
@@ -236,4 +269,4 @@ void AddValues(const ValueArgs& args) {
   }
 }
 
-}  // namespace dunlin::kernels::cpu::avx512
+}  // namespace dunlin::kernels::cpu::vectors

@@ -1,0 +1,20 @@
+// AVX2 kernels over widened tiles, for every KV dtype (vector_wide.h).
+// Instantiations: 6 score kernels, 6 value kernels.
+#include "kernels/cpu/attention/lanes_avx2.h"
+#include "kernels/cpu/attention/vector_wide.h"
+
+namespace dunlin::kernels::cpu::avx2 {
+namespace {
+
+struct FileLanes : Lanes {};
+
+}  // namespace
+
+void WideScores(const ScoreArgs& args, int depth, const float* scales) {
+  vectors::WideScores<FileLanes>(args, depth, scales);
+}
+void WideValues(const ValueArgs& args) {
+  vectors::WideValues<FileLanes>(args);
+}
+
+}  // namespace dunlin::kernels::cpu::avx2

@@ -1,0 +1,20 @@
+// AVX-512 kernels over widened tiles, for every KV dtype (vector_wide.h).
+// Instantiations: 12 score kernels, 12 x 2 value kernels.
+#include "kernels/cpu/attention/lanes_avx512.h"
+#include "kernels/cpu/attention/vector_wide.h"
+
+namespace dunlin::kernels::cpu::avx512 {
+namespace {
+
+struct FileLanes : Lanes {};
+
+}  // namespace
+
+void WideScores(const ScoreArgs& args, int depth, const float* scales) {
+  vectors::WideScores<FileLanes>(args, depth, scales);
+}
+void WideValues(const ValueArgs& args) {
+  vectors::WideValues<FileLanes>(args);
+}
+
+}  // namespace dunlin::kernels::cpu::avx512
