@@ -1,0 +1,59 @@
+"""Dunlin's side of the comparison: commands of `dunlin bench`, and its JSON lines as measurements.
+
+Standard library only.
+"""
+
+import attention_cases
+import engines
+import report
+
+MODEL_PRECISIONS = ("bf16", "fp8", "fp16", "fp32")
+
+
+def attention_command(options, case):
+    command = [str(options.binary), "bench", "attention", "--json", "--threads", str(options.threads),
+               "--precision", "bf16,fp32", "--max-seconds", str(options.seconds), "--backend", ",".join(case["ours"]),
+               "--case", case["kind"]]
+    if case["kind"] != "sdpa":
+        shape = (case["batch"], case["heads"], case["keys"], case["dim"])
+        command += ["--shape", ",".join(map(str, shape)), "--kv-heads", str(case["kv_heads"])]
+    return tuple(command)
+
+
+def model_command(options, shape, precision):
+    return (str(options.binary), "bench", "model", "--json", "--model", str(options.work / shape / "hf"),
+            "--threads", str(options.threads), "--precision", precision, "--max-seconds", str(options.decode_seconds),
+            "--batch", ",".join(map(str, engines.BATCHES)), "--prompt-tokens", str(engines.PROMPT_TOKENS),
+            "--new-tokens", str(options.new_tokens))
+
+
+def jobs(options, part, shape):
+    if part == "attention":
+        for case in attention_cases.CASES:
+            yield engines.Job(report.OURS, part, "-", "bf16", case["name"], attention_command(options, case), (case["name"],))
+    else:
+        for precision in MODEL_PRECISIONS:
+            yield engines.Job(report.OURS, part, shape, precision, "flash", model_command(options, shape, precision),
+                              engines.METRICS)
+
+
+def measurements(line, job):
+    """Of one line of a process. A worker's is one already; of ours, prefill counts at batch 1 alone."""
+    if job.engine != report.OURS:
+        return [line]
+    if "error" in line:
+        return [{"metric": "process", "error": line["error"]["message"]}]
+    proof = {name: line[name] for name in ("variant", "iterations", "output_sha256", "max_abs_error_fp64", "roof",
+                                           "roofline_ratio") if name in line}
+    if job.part == "attention":
+        return [{"metric": job.metrics[0], "precision": line["precision"], "setting": line["backend"], "unit": "ms",
+                 "value": line["median_us"] / 1e3, "best": line["min_us"] / 1e3, **proof}]
+    batch, tokens = line["batch"], engines.PROMPT_TOKENS if line["phase"] == "prefill" else line["batch"]
+    if line["phase"] == "prefill" and batch != 1:
+        return []
+    metric = "prefill" if line["phase"] == "prefill" else f"decode_b{batch}"
+    rows = [{"metric": metric, "unit": "tokens/s", "value": tokens / line["median_us"] * 1e6,
+             "best": tokens / line["min_us"] * 1e6, **proof}]
+    if "memory" in line:
+        rows.append({"metric": "rss", "unit": "bytes", "value": line["memory"]["rss_bytes"]})
+    return rows

@@ -1,0 +1,36 @@
+"""What a figure was measured on, and how fast a file comes off the disk. Standard library only."""
+
+import datetime
+import os
+import re
+import subprocess
+import time
+
+
+def facts(binary):
+    info = open("/proc/cpuinfo", encoding="utf-8").read()
+    name = re.search(r"model name\s*: (.*)", info)
+    flags = re.search(r"^flags\s*: (.*)", info, re.MULTILINE)
+    known = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
+    version = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=20, check=False)
+    return {"processor": name.group(1) if name else "unknown", "cpus": len(os.sched_getaffinity(0)),
+            "instructions": [flag for flag in known if flags and flag in flags.group(1).split()],
+            "dunlin": version.stdout.strip(), "date": datetime.date.today().isoformat()}
+
+
+def evict(path):
+    """Takes a file out of the page cache, as far as the kernel agrees."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def dd_seconds(path):
+    """Of `dd` reading the file once from where it lies, evicted first."""
+    evict(path)
+    start = time.perf_counter()
+    subprocess.run(["dd", f"if={path}", "of=/dev/null", "bs=4M"], check=True, capture_output=True, timeout=300)
+    return time.perf_counter() - start

@@ -1,0 +1,170 @@
+"""Makes the random weights that every engine of a comparison loads: one checkpoint, written once.
+
+  DIR/SHAPE/hf/            config.json, model.safetensors (BF16): Dunlin, transformers
+  DIR/SHAPE/DTYPE.gguf     the same tensors for llama.cpp: BF16, F16, F32, Q8_0; no vocabulary
+  DIR/SHAPE/ct2/           the same for CTranslate2 (made by ctranslate2_worker.py)
+
+Each tensor depends on the seed and its name alone. Runs inside the peers' environment (numpy, gguf).
+Usage: weights.py DIR SHAPE [BF16|F16|F32|Q8_0]...
+"""
+
+import json
+import os
+import pathlib
+import sys
+import zlib
+
+import numpy as np
+
+import shapes
+
+SEED = 20
+
+
+def draw(name, shape, kind):
+    """One tensor as BF16 bits, uint16."""
+    generator = np.random.Generator(np.random.SFC64([SEED, zlib.crc32(name.encode())]))
+    values = generator.standard_normal(shape, dtype=np.float32)
+    values *= np.float32(0.1 if kind == shapes.NORM else 0.02)
+    if kind == shapes.NORM:
+        values += np.float32(1)
+    bits = values.view(np.uint32)
+    bits += np.uint32(0x7FFF) + ((bits >> 16) & 1)  # to nearest even
+    return (bits >> 16).astype(np.uint16)
+
+
+def write_atomically(path, write):
+    """write(stream) fills a file that appears under its name only when it is whole."""
+    temporary = path.with_suffix(path.suffix + ".part")
+    with open(temporary, "wb") as stream:
+        write(stream)
+    os.replace(temporary, path)
+
+
+def make_checkpoint(directory, config):
+    """config.json and model.safetensors."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    file = directory / "model.safetensors"
+    if file.exists():
+        return file
+    listed = shapes.tensors(config)
+    header = json.dumps(shapes.safetensors_header([(name, shape) for name, shape, _ in listed])).encode()
+    header += b" " * (-len(header) % 8)
+
+    def write(stream):
+        stream.write(len(header).to_bytes(8, "little") + header)
+        for name, shape, kind in listed:
+            stream.write(draw(name, shape, kind).tobytes())
+
+    write_atomically(file, write)
+    return file
+
+
+class Checkpoint:
+    """Tensors of a BF16 safetensors file as FP32 arrays, read through a map."""
+
+    def __init__(self, file):
+        raw = np.memmap(file, dtype=np.uint8, mode="r")
+        size = int.from_bytes(bytes(raw[:8]), "little")
+        self.header = json.loads(bytes(raw[8:8 + size]))
+        self.header.pop("__metadata__")
+        self.data = raw[8 + size:]
+
+    def read(self, name):
+        row = self.header[name]
+        begin, end = row["data_offsets"]
+        bits = self.data[begin:end].view(np.uint16).astype(np.uint32) << 16
+        return bits.view(np.float32).reshape(row["shape"])
+
+
+def gpt2_words(config):
+    """Yields (GGUF name, [safetensors names], change of the FP32 array)."""
+    yield "token_embd.weight", "wte.weight", None
+    yield "position_embd.weight", "wpe.weight", None
+    for i in range(config["n_layer"]):
+        for ours, theirs in (("attn_norm", "ln_1"), ("attn_qkv", "attn.c_attn"), ("attn_output", "attn.c_proj"),
+                             ("ffn_norm", "ln_2"), ("ffn_up", "mlp.c_fc"), ("ffn_down", "mlp.c_proj")):
+            yield f"blk.{i}.{ours}.weight", f"h.{i}.{theirs}.weight", np.transpose
+            yield f"blk.{i}.{ours}.bias", f"h.{i}.{theirs}.bias", None
+    yield "output_norm.weight", "ln_f.weight", None
+    yield "output_norm.bias", "ln_f.bias", None
+
+
+def pairs_interleaved(heads):
+    """Rows of Q or K as llama.cpp rotates them: neighbours are a pair, not halves of a head."""
+    def change(rows):
+        dim = rows.shape[0] // heads
+        return rows.reshape(heads, 2, dim // 2, -1).swapaxes(1, 2).reshape(rows.shape)
+    return change
+
+
+def llama_words(config):
+    yield "token_embd.weight", "model.embed_tokens.weight", None
+    changes = {"attn_q": pairs_interleaved(config["num_attention_heads"]),
+               "attn_k": pairs_interleaved(config["num_key_value_heads"])}
+    for i in range(config["num_hidden_layers"]):
+        for ours, theirs in (("attn_norm", "input_layernorm"), ("attn_q", "self_attn.q_proj"),
+                             ("attn_k", "self_attn.k_proj"), ("attn_v", "self_attn.v_proj"),
+                             ("attn_output", "self_attn.o_proj"), ("ffn_norm", "post_attention_layernorm"),
+                             ("ffn_gate", "mlp.gate_proj"), ("ffn_up", "mlp.up_proj"), ("ffn_down", "mlp.down_proj")):
+            yield f"blk.{i}.{ours}.weight", f"model.layers.{i}.{theirs}.weight", changes.get(ours)
+    yield "output_norm.weight", "model.norm.weight", None
+
+
+def add_gpt2_keys(writer, config):
+    writer.add_context_length(config["n_positions"])
+    writer.add_embedding_length(config["n_embd"])
+    writer.add_feed_forward_length(4 * config["n_embd"])
+    writer.add_block_count(config["n_layer"])
+    writer.add_head_count(config["n_head"])
+    writer.add_layer_norm_eps(config["layer_norm_epsilon"])
+
+
+def add_llama_keys(writer, config):
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_dimension_count(config["head_dim"])
+    writer.add_rope_freq_base(config["rope_theta"])
+
+
+def make_gguf(file, config, checkpoint, dtype):
+    """Vectors stay FP32, as llama.cpp's own converter keeps them."""
+    import gguf
+
+    words, add_keys = {"gpt2": (gpt2_words, add_gpt2_keys), "llama": (llama_words, add_llama_keys)}[config["model_type"]]
+    temporary = file.with_suffix(".part")
+    writer = gguf.GGUFWriter(temporary, config["model_type"])
+    add_keys(writer, config)
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_tokenizer_model("no_vocab")
+    if config["model_type"] == "llama":
+        writer.add_tensor("rope_freqs.weight", np.array(shapes.llama3_frequency_factors(config), dtype=np.float32))
+    for name, source, change in words(config):
+        values = checkpoint.read(source)
+        values = np.ascontiguousarray(change(values)) if change else values
+        kind = gguf.GGMLQuantizationType[dtype if values.ndim > 1 else "F32"]
+        writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    os.replace(temporary, file)
+
+
+def main():
+    directory, shape = pathlib.Path(sys.argv[1]) / sys.argv[2], sys.argv[2]
+    config = shapes.CONFIGS[shape]
+    checkpoint = Checkpoint(make_checkpoint(directory / "hf", config))
+    for dtype in sys.argv[3:]:
+        if not (directory / f"{dtype}.gguf").exists():
+            make_gguf(directory / f"{dtype}.gguf", config, checkpoint, dtype)
+
+
+if __name__ == "__main__":
+    main()
