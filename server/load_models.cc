@@ -82,22 +82,6 @@ absl::Status StartEncoder(const ModelSettings& settings, engine::StepObserver* o
 
 }  // namespace
 
-kernels::DeviceKind DeviceKindOf(const ModelSettings& settings) {
-  return settings.device == "cuda" ? kernels::DeviceKind::kCuda : kernels::DeviceKind::kCpu;
-}
-
-absl::StatusOr<std::unique_ptr<kernels::Device>> OpenModelDevice(const ModelSettings& settings,
-                                                                 const kernels::DeviceOptions& options) {
-  const kernels::DeviceKind kind = DeviceKindOf(settings);
-  std::string error;
-  std::unique_ptr<kernels::Device> device = kernels::OpenDevice(kind, options, &error);
-  if (device == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("model \"", settings.name, "\": device ", Name(kind), " cannot be opened: ", error));
-  }
-  return device;
-}
-
 absl::Status LoadModel(const ModelSettings& settings, kernels::Device* device, ServerMetrics* metrics,
                        ModelRegistry* registry) {
   if (absl::Status status = engine::CheckBackendsEnabled(settings.engine); !status.ok()) return status;

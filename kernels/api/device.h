@@ -65,6 +65,10 @@ struct DeviceOps {
 struct DeviceOptions {
   int num_threads = 0;      // compute threads, the caller's included; 0 takes what the process may use
   std::string cpu_variant;  // "" takes the best that this processor has: AvailableCpuVariants()[0]
+  // CUDA: the shared library that holds the device (device_module.h); "" has none.
+  std::string cuda_module = {};
+  // CUDA: path or name of the cuBLASLt library; "" looks for it where the system does.
+  std::string cublas_library = {};
 };
 
 struct Device {

@@ -13,6 +13,7 @@
 #include "kernels/cpu/launchers.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/packed_layout.h"
+#include "kernels/module/load_module.h"
 
 namespace dunlin::kernels {
 namespace {
@@ -125,9 +126,7 @@ std::vector<std::string> AvailableCpuVariants() {
 }
 
 std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options, std::string* error) {
-  if (kind == DeviceKind::kCpu) return OpenCpu(options, error);
-  *error = "no CUDA device: the CUDA module is not built into this binary";
-  return nullptr;
+  return kind == DeviceKind::kCpu ? OpenCpu(options, error) : OpenDeviceModule(options, error);
 }
 
 }  // namespace dunlin::kernels

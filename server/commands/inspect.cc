@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +15,7 @@
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
+#include "server/devices.h"
 #include "server/status_name.h"
 
 namespace dunlin::server {
@@ -38,17 +40,23 @@ Json ProfileJson(const engine::ProfileSupport& row) {
           {"reasons", row.reasons}};
 }
 
-// The CPU's rows, then CUDA's, which say why where no such device opens.
+// The CPU's rows, then CUDA's, which all say why where no such device opens.
 Json ProfilesJson(const engine::ModelConfig& config, const kernels::Device& cpu) {
   Json rows = Json::array();
-  const engine::ProfileTable table(config, {std::begin(kAll), std::end(kAll)}, cpu, engine::EngineOptions());
+  const std::vector<engine::Precision> all = {std::begin(kAll), std::end(kAll)};
+  const engine::ProfileTable table(config, all, cpu, engine::EngineOptions());
   for (const engine::ProfileSupport& row : table.rows()) rows.push_back(ProfileJson(row));
+  kernels::DeviceOptions options;
+  options.cuda_module = options.cublas_library = "auto";
   std::string reason;
-  if (kernels::OpenDevice(kernels::DeviceKind::kCuda, {}, &reason) != nullptr) return rows;
-  for (engine::ProfileSupport row : table.rows()) {
+  const auto cuda = kernels::OpenDevice(kernels::DeviceKind::kCuda, ResolveDeviceOptions(options), &reason);
+  const engine::ProfileTable cuda_table(config, all, cuda == nullptr ? cpu : *cuda, engine::EngineOptions());
+  for (engine::ProfileSupport row : cuda_table.rows()) {
     row.profile.device = kernels::DeviceKind::kCuda;
-    row.supported = false;
-    row.reasons = {reason};
+    if (cuda == nullptr) {
+      row.supported = false;
+      row.reasons = {reason};
+    }
     rows.push_back(ProfileJson(row));
   }
   return rows;

@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "server/commands/command.h"
 #include "server/config/config.h"
+#include "server/devices.h"
 #include "server/grpc/grpc_server.h"
 #include "server/heartbeat.h"
 #include "server/http/http_server.h"
@@ -29,11 +30,16 @@ namespace {
 
 constexpr engine::TimeNs kStallLimit = engine::TimeNs{10} * 1000000000;
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
+// After a device failed: time for streams to hear of it. With the watchdog's period and the poll, within a second.
+constexpr absl::Duration kFailedGrace = absl::Milliseconds(500);
 
 // Everything a running server owns, in the order it is built; taken down in the opposite one.
 struct Server {
   explicit Server(const Config& config)
-      : metrics(ModelNames(config)), observer(&log, &metrics), heartbeat(&MonotonicNs, kStallLimit) {}
+      : metrics(ModelNames(config)),
+        observer(&log, &metrics),
+        devices(config.device),
+        heartbeat(&MonotonicNs, kStallLimit) {}
 
   static std::vector<std::string> ModelNames(const Config& config) {
     std::vector<std::string> names;
@@ -44,7 +50,7 @@ struct Server {
   RequestLog log;
   ServerMetrics metrics;
   ObserverPair observer;
-  std::vector<std::unique_ptr<kernels::Device>> devices;  // one of a kind, shared by all models
+  Devices devices;  // shared by all models
   ModelRegistry registry;
   Heartbeat heartbeat;
   std::atomic<bool> ready{false};
@@ -52,21 +58,9 @@ struct Server {
   GrpcServer grpc;
 };
 
-absl::StatusOr<kernels::Device*> DeviceFor(const ModelSettings& settings, const Config& config, Server* server) {
-  const kernels::DeviceKind kind = DeviceKindOf(settings);
-  for (const auto& device : server->devices) {
-    if (device->ops->kind == kind) return device.get();
-  }
-  auto device = OpenModelDevice(settings, config.device);
-  if (!device.ok()) return device.status();
-  spdlog::info("device {}", (*device)->description);
-  server->devices.push_back(*std::move(device));
-  return server->devices.back().get();
-}
-
 absl::Status LoadModels(const Config& config, Server* server) {
   for (const ModelSettings& settings : config.models) {
-    const absl::StatusOr<kernels::Device*> device = DeviceFor(settings, config, server);
+    const absl::StatusOr<kernels::Device*> device = server->devices.For(settings);
     if (!device.ok()) return device.status();
     if (absl::Status status = LoadModel(settings, *device, &server->metrics, &server->registry); !status.ok()) {
       return status;
@@ -126,13 +120,23 @@ int Drain(int64_t timeout_ms, Server* server) {
   return kExitOk;
 }
 
+// The context of a failed device cannot be used again: end, and let a supervisor start afresh. The engine has ended its
+// requests with UNAVAILABLE; their streams get to say so, unless another engine's device hangs.
+[[noreturn]] void EndFailed(Server* server) {
+  spdlog::error("{}; ending", server->heartbeat.sick_reason());
+  server->ready = false;
+  server->grpc.StartDraining();
+  std::thread([server] {
+    server->grpc.Shutdown(absl::Now() + kFailedGrace);
+    std::_Exit(kExitDeviceFailed);
+  }).detach();
+  absl::SleepFor(kFailedGrace);
+  std::_Exit(kExitDeviceFailed);
+}
+
 int WaitAndStop(const Config& config, Server* server) {
   while (!WaitForStopSignal(kPollPeriod)) {
-    if (!server->heartbeat.failed()) continue;
-    // The context of a failed device cannot be used again: end, and let a supervisor start afresh.
-    spdlog::error("{}; ending", server->heartbeat.sick_reason());
-    server->grpc.StartDraining();
-    std::_Exit(kExitDeviceFailed);
+    if (server->heartbeat.failed()) EndFailed(server);
   }
   return Drain(config.drain_timeout_ms, server);
 }

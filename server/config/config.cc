@@ -137,6 +137,8 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.device.num_threads = Get<int>(document, "/compute/threads");
   config.device.cpu_variant = Get<std::string>(document, "/compute/cpu_variant");
   if (config.device.cpu_variant == "auto") config.device.cpu_variant.clear();
+  config.device.cuda_module = Get<std::string>(document, "/compute/cuda_module");
+  config.device.cublas_library = Get<std::string>(document, "/compute/cublas_library");
   config.text_threads = Get<int32_t>(document, "/compute/text_threads");
   config.log_level = Get<std::string>(document, "/log/level");
   config.log_format = Get<std::string>(document, "/log/format");

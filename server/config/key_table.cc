@@ -30,7 +30,8 @@ constexpr ConfigKey kKeys[] = {
      "With random weights: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b, or the path of a "
      "config.json"},
     {"models[].seed", kInt, "0", 0, INT64_MAX, nullptr, "Seed of random weights"},
-    {"models[].device", kStr, "\"auto\"", 1, 8, "auto|cpu|cuda", "Where the model runs"},
+    {"models[].device", kStr, "\"auto\"", 1, 8, "auto|cpu|cuda",
+     "Where the model runs; auto: on a CUDA device where one opens, else on the CPU"},
     {"models[].precisions", kList, "[\"bf16\"]", 1, 4, "fp32|bf16|fp16|fp8",
      "Precisions whose weights are resident; the first is the default of a request"},
     {"models[].fp8.recipe", kStr, "\"per_token\"", 1, 16, "per_token|static|current|delayed",
@@ -87,6 +88,10 @@ constexpr ConfigKey kKeys[] = {
     {"compute.threads", kInt, "0", 0, 1024, nullptr, "Compute threads of the CPU; 0 takes what the process may use"},
     {"compute.cpu_variant", kStr, "\"auto\"", 1, 16, "auto|portable|avx512|avx512_bf16|amx_bf16",
      "Force one build of the CPU kernels"},
+    {"compute.cuda_module", kStr, "\"auto\"", 1, 4096, nullptr,
+     "The shared library that holds the CUDA device; auto: libdunlin_cuda.so beside the binary"},
+    {"compute.cublas_library", kStr, "\"auto\"", 1, 4096, nullptr,
+     "Path of the cuBLASLt library that the CUDA device multiplies with; auto: where the system finds it"},
     {"compute.text_threads", kInt, "2", 1, 64, nullptr, "Threads that tokenise and detokenise"},
 
     {"log.level", kStr, "\"info\"", 1, 8, "debug|info|warn|error", "Least severe line that is written"},

@@ -20,10 +20,11 @@ struct Rule {
 
 const Rule kRules[] = {
     {"^kernels/", "", R"(#include "(engine|server|dunlin/v1|tests)/)", "kernels include nothing above them"},
-    {"^kernels/api/", "", R"(#include "kernels/(cpu|cuda)/)", "the contract does not know its implementations"},
+    {"^kernels/api/", "", R"(#include "kernels/(cpu|cuda|module)/)", "the contract does not know its implementations"},
+    {"^kernels/cuda/", "", R"(#include "kernels/cpu/)", "devices share the contract alone"},
     {"^engine/", "", R"(#include "(server|dunlin/v1|google/rpc|grpc/|tests)/?)",
      "the engine knows no wire and no edge"},
-    {"^(engine|server)/", "", R"(#include "kernels/(cpu|cuda)/)", "only kernels/api is visible above kernels"},
+    {"^(engine|server)/", "", R"(#include "kernels/(cpu|cuda|module)/)", "only kernels/api is visible above kernels"},
     {"^(engine|kernels)/", "", R"(#include <(grpc|google/protobuf))", "gRPC and protobuf stay at the edge"},
     {"^(kernels|engine|server)/", "^kernels/cpu/(.*avx|amx/)", R"(immintrin|_mm(256|512)_|__m(128|256|512))",
      "vector intrinsics live in the variant folders of kernels/cpu"},

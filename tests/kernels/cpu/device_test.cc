@@ -51,7 +51,7 @@ TEST(OpenDevice, RefusesWithAReason) {
   EXPECT_EQ(OpenDevice(DeviceKind::kCpu, {-1, ""}, &error), nullptr);
   EXPECT_THAT(error, HasSubstr("number of compute threads is -1"));
   EXPECT_EQ(OpenDevice(DeviceKind::kCuda, {}, &error), nullptr);
-  EXPECT_THAT(error, HasSubstr("CUDA module is not built"));
+  EXPECT_THAT(error, HasSubstr("no CUDA module is given"));
   const auto available = AvailableCpuVariants();
   if (std::find(available.begin(), available.end(), "avx512") == available.end()) {
     EXPECT_EQ(OpenDevice(DeviceKind::kCpu, {1, "avx512"}, &error), nullptr);

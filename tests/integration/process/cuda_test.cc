@@ -1,0 +1,200 @@
+// `"device": "cuda"` end to end, on the fake module: its device memory faults when the host touches it, its results are
+// the CPU's, so that what the engine and the edge make of a device of its own can be seen without one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/process/child.h"
+#include "tests/kernels/module/fake_cuda.h"
+
+namespace dunlin::integration {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
+
+std::string Module(const std::string& name) {
+  return "compute.cuda_module=" + std::string(DUNLIN_MODULE_DIR) + "/lib" + name + ".so";
+}
+
+std::vector<std::string> OnDevice(const std::string& device, const std::string& module = "fake_cuda") {
+  return {"--set", "models.0.device=" + device, "--set", Module(module)};
+}
+
+CommandResult Generate(const ServerProcess& server, std::vector<std::string> arguments) {
+  std::vector<std::string> all = {"generate", "--address", server.grpc(), "--model", "demo", "--json"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return RunDunlin(all);
+}
+
+Json GenerateJson(const ServerProcess& server, const std::vector<std::string>& arguments) {
+  const CommandResult result = Generate(server, arguments);
+  EXPECT_EQ(result.status, 0) << result.out << result.err << server.Log();
+  return Json::parse(result.out, nullptr, false);
+}
+
+// Every profile that the fake offers, with everything that comes back from a device: logits, scores, sampled tokens.
+Json Answers(const ServerProcess& server) {
+  Json answers;
+  for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
+    for (const char* backend : {"math", "flash", "efficient"}) {
+      if (std::string(precision) == "fp32" && std::string(backend) == "flash") continue;
+      const Json json = GenerateJson(
+          server, {"--precision", precision, "--attention-backend", backend, "--max-tokens", "6", "--seed", "3",
+                   "--logprobs", "2", "--prompt-logprobs", "1", "--ignore-eos", "Once there was a king"});
+      answers.push_back({json["token_ids"], json["logprobs"], json["prompt_logprobs"]});
+    }
+  }
+  return answers;
+}
+
+TEST(Cuda, ServesEveryProfileWithTheBitsOfTheDeviceInside) {
+  Json answers[2];
+  for (const bool cuda : {false, true}) {
+    ServerProcess server(kDemo, OnDevice(cuda ? "cuda" : "cpu"));
+    ASSERT_TRUE(server.ready()) << server.Log();
+    EXPECT_EQ(server.Log().find("device cuda (fake, cublas \"\")") != std::string::npos, cuda) << server.Log();
+    answers[cuda ? 1 : 0] = Answers(server);
+    const Json json = GenerateJson(server, {"--max-tokens", "1", "The"});
+    EXPECT_EQ(json["execution"]["device"], cuda ? "cuda" : "cpu");
+  }
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
+TEST(Cuda, EagerRecipesAndFp8PagesServeToo) {
+  for (const char* setting :
+       {"models.0.execution=eager", "models.0.fp8.recipe=delayed", "models.0.kv_cache.fp8=true"}) {
+    std::vector<std::string> arguments = OnDevice("cuda");
+    arguments.insert(arguments.end(), {"--set", setting, "--set", "models.0.deterministic=false"});
+    ServerProcess server(kDemo, arguments);
+    ASSERT_TRUE(server.ready()) << server.Log();
+    for (int i = 0; i < 2; ++i) {
+      const Json json = GenerateJson(server, {"--precision", "fp8", "--max-tokens", "4", "--ignore-eos", "The people"});
+      EXPECT_EQ(json["token_ids"].size(), 4U) << setting;
+    }
+  }
+}
+
+TEST(Cuda, WhatTheDeviceDoesNotTakeIsRefusedWithItsReasonOrFallsBack) {
+  ServerProcess server(kDemo, OnDevice("cuda"));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const std::vector<std::string> flash = {"--precision", "fp32", "--attention-backend", "flash", "--max-tokens", "2"};
+  std::vector<std::string> arguments = flash;
+  arguments.emplace_back("The");
+  const CommandResult refused = Generate(server, arguments);
+  EXPECT_EQ(refused.status, 1);
+  const Json error = Json::parse(refused.out, nullptr, false);
+  EXPECT_EQ(error["error"]["code"], "FAILED_PRECONDITION") << refused.out;
+  EXPECT_THAT(error["error"]["message"].get<std::string>(), HasSubstr("flash on cuda supports keys in fp16"));
+  arguments.insert(arguments.begin(), "--allow-fallback");
+  EXPECT_EQ(GenerateJson(server, arguments)["execution"]["attention_backend"], "efficient");
+  const CommandResult on_cpu = Generate(server, {"--device", "cpu", "--max-tokens", "2", "The"});
+  EXPECT_EQ(on_cpu.status, 1);
+  EXPECT_THAT(on_cpu.out, HasSubstr("this model is served on cuda"));
+}
+
+TEST(Cuda, AutoTakesTheDeviceWhereOneOpensAndElseTheCpuWithOneLine) {
+  const struct {
+    const char* module;
+    const char* device;
+    const char* line;
+  } rows[] = {
+      {"fake_cuda", "cuda", "device cuda (fake"},
+      {"nowhere", "cpu", "no CUDA device, the CPU serves: the CUDA module cannot be loaded"},
+      {"broken_abi", "cpu", "no CUDA device, the CPU serves: "},
+      {"broken_table", "cpu", "is not complete: it lacks"},
+  };
+  for (const auto& row : rows) {
+    ServerProcess server(kDemo, OnDevice("auto", row.module));
+    ASSERT_TRUE(server.ready()) << server.Log();
+    EXPECT_EQ(GenerateJson(server, {"--max-tokens", "1", "The"})["execution"]["device"], row.device);
+    const std::string log = server.Log();
+    const size_t first = log.find(row.line);
+    ASSERT_NE(first, std::string::npos) << row.module << "\n" << log;
+    EXPECT_EQ(log.find(row.line, first + 1), std::string::npos) << "said once";
+  }
+}
+
+TEST(Cuda, RefusesToStartWithTheReason) {
+  setenv(kernels::kFakeOpenError, "the driver is too old", 1);
+  const struct {
+    const char* module;
+    const char* reason;
+  } rows[] = {
+      {"fake_cuda", "device cuda cannot be opened: the driver is too old"},
+      {"nowhere", "device cuda cannot be opened: the CUDA module cannot be loaded"},
+      {"broken_abi", "has module ABI 2; this binary has 1"},
+      {"broken_digest", "belongs to another build of dunlin"},
+      {"broken_table", "is not complete: it lacks allocate"},
+      {"broken_entry", "exports no dunlin_device_module"},
+  };
+  for (const auto& row : rows) {
+    std::vector<std::string> arguments = {
+        "serve", "--config", kDemo, "--set", "listen.http=127.0.0.1:0", "--set", "listen.grpc=127.0.0.1:0"};
+    for (const std::string& argument : OnDevice("cuda", row.module)) arguments.push_back(argument);
+    const CommandResult result = RunDunlin(arguments, 20);
+    EXPECT_EQ(result.status, 1) << row.module;
+    EXPECT_THAT(result.err, HasSubstr(row.reason));
+    EXPECT_EQ(result.out, "") << "no READY";
+  }
+  unsetenv(kernels::kFakeOpenError);
+}
+
+TEST(Cuda, AFailedDeviceEndsRequestsWithUnavailableAndTheProcessWithin1s) {
+  const std::string file = "/tmp/dunlin_cuda_fails_" + std::to_string(getpid());
+  setenv(kernels::kFakeFailFile, file.c_str(), 1);
+  ServerProcess server(kDemo, OnDevice("cuda"));
+  unsetenv(kernels::kFakeFailFile);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_EQ(RunDunlin({"healthcheck", "--address", server.grpc()}).status, 0);
+  CommandResult result;
+  std::thread client([&] {
+    result = Generate(server, {"--max-tokens", "480", "--ignore-eos", "--precision", "fp32", "--attention-backend",
+                               "math", "A long tale"});
+  });
+  double running = 0;
+  for (int i = 0; i < 2000 && running < 1; ++i) {
+    running = MetricValue(HttpGet(server.http(), "/metrics"), R"(vllm:num_requests_running{model_name="demo"})");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(running, 1) << "the request was in flight";
+  std::ofstream(file) << "now";
+  const auto failed = Clock::now();
+  EXPECT_EQ(server.Wait(10), 70);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - failed);
+  EXPECT_LT(took.count(), 1000);
+  client.join();
+  std::remove(file.c_str());
+  EXPECT_EQ(result.status, 1);
+  const Json error = Json::parse(result.out, nullptr, false);
+  EXPECT_EQ(error["error"]["code"], "UNAVAILABLE") << result.out;
+  EXPECT_THAT(error["error"]["message"].get<std::string>(), HasSubstr("the device failed"));
+  EXPECT_THAT(server.Log(), HasSubstr("model demo: the device failed; ending"));
+}
+
+TEST(Cuda, InspectSaysWhyThereIsNoDevice) {
+  const CommandResult result = RunDunlin({"inspect", DUNLIN_SOURCE_DIR "/models/demo", "--json"});
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const Json json = Json::parse(result.out, nullptr, false);
+  int cuda_rows = 0;
+  for (const Json& row : json["profiles"]) {
+    if (row["device"] != "cuda") continue;
+    ++cuda_rows;
+    EXPECT_EQ(row["supported"].get<bool>(), row["reasons"].empty()) << row;
+  }
+  EXPECT_EQ(cuda_rows, 12);
+}
+
+}  // namespace
+}  // namespace dunlin::integration

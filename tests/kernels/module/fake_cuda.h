@@ -1,0 +1,18 @@
+// The fake CUDA module: the module ABI with the CPU device inside. Its device memory has addresses that no processor
+// can dereference, so that whatever treats device memory as host memory faults; every operation translates what it is
+// given, and refuses host addresses where device memory belongs.
+#pragma once
+
+#include <cstdint>
+
+namespace dunlin::kernels {
+
+// Set in device addresses. Not canonical on x86-64: reading through one is a fault.
+inline constexpr uintptr_t kFakeDeviceTag = uintptr_t{1} << 60;
+
+// Environment: the device fails, for good, once this file exists.
+inline constexpr char kFakeFailFile[] = "DUNLIN_FAKE_CUDA_FAIL_FILE";
+// Environment: open refuses with this text.
+inline constexpr char kFakeOpenError[] = "DUNLIN_FAKE_CUDA_OPEN_ERROR";
+
+}  // namespace dunlin::kernels
