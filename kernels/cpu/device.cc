@@ -13,6 +13,7 @@
 #include "kernels/cpu/launchers.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/packed_layout.h"
+#include "kernels/cpu/roofs/roofs.h"
 #include "kernels/module/load_module.h"
 
 namespace dunlin::kernels {
@@ -127,6 +128,11 @@ std::vector<std::string> AvailableCpuVariants() {
 
 std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options, std::string* error) {
   return kind == DeviceKind::kCpu ? OpenCpu(options, error) : OpenDeviceModule(options, error);
+}
+
+KernelStatus MeasureRoofs(Device* device, const RoofParams& params) {
+  if (device->ops != &kCpuOps) return KernelStatus::kUnsupported;
+  return cpu::MeasureRoofs(device->context, params);
 }
 
 }  // namespace dunlin::kernels

@@ -1,0 +1,166 @@
+// Runs the loops on every thread of the pool and keeps the best of several runs.
+#include "kernels/cpu/roofs/roofs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/roofs/loops.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+struct UnitRow {
+  const char* name;
+  bool fp32;  // multiplies FP32 values; the others BF16 ones alone
+  PeakLoop run;
+  double round_flops;
+  bool (*available)();
+};
+constexpr UnitRow kUnits[] = {
+    {"sse2", true, Sse2Rounds, kSse2RoundFlops, [] { return true; }},
+    {"avx2_fma", true, Avx2FmaRounds, kAvx2FmaRoundFlops,
+     [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; }},
+    {"avx512_fma", true, Avx512FmaRounds, kAvx512FmaRoundFlops, [] { return __builtin_cpu_supports("avx512f") != 0; }},
+    {"avx512_bf16_dot", false, Avx512Bf16DotRounds, kAvx512Bf16DotRoundFlops,
+     [] { return __builtin_cpu_supports("avx512bf16") != 0; }},
+    {"amx_bf16", false, AmxBf16Rounds, kAmxBf16RoundFlops, HasAmxVariant},
+};
+enum UnitIndex : uint8_t { kSse2, kAvx2Fma, kAvx512Fma, kAvx512Bf16Dot, kAmx, kNumUnits };
+static_assert(std::size(kUnits) == kNumUnits);
+
+// What a variant's GEMM multiplies with.
+struct VariantUnits {
+  UnitIndex fp32;
+  UnitIndex bf16;
+};
+VariantUnits UnitsOf(CpuVariant variant) {
+  switch (variant) {
+    case CpuVariant::kPortable:
+      return {kSse2, kSse2};
+    case CpuVariant::kAvx2:
+      return {kAvx2Fma, kAvx2Fma};
+    case CpuVariant::kAvx512:
+      return {kAvx512Fma, kAvx512Fma};
+    case CpuVariant::kAvx512Bf16:
+      return {kAvx512Fma, kAvx512Bf16Dot};
+    case CpuVariant::kAmxBf16:
+      return {kAvx512Fma, kAmx};
+  }
+  return {kSse2, kSse2};
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Tasks of about 100 us, many more than threads: a thread that loses its core for a while takes fewer of them.
+double MeasurePeak(DeviceContext* context, const UnitRow& unit, int32_t runs) {
+  constexpr double kTaskSeconds = 100e-6;
+  constexpr int64_t kTasksPerThread = 150;
+  constexpr int64_t kTrialRounds = 4096;
+  constexpr int kTrials = 8;
+  // Trials find the number of rounds; the fastest one counts, because a thread may lose its core in any of them.
+  double round_seconds = 1.0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const auto start = std::chrono::steady_clock::now();
+    unit.run(kTrialRounds);
+    round_seconds = std::min(round_seconds, SecondsSince(start) / static_cast<double>(kTrialRounds));
+  }
+  round_seconds = std::max(round_seconds, 1e-10);
+  const auto rounds = std::max<int64_t>(1, static_cast<int64_t>(kTaskSeconds / round_seconds));
+  const int64_t tasks = kTasksPerThread * context->pool.num_threads();
+  double best = 0.0;
+  for (int32_t run = 0; run < runs; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    context->pool.Run(tasks, [&](int64_t, int) { unit.run(rounds); });
+    best = std::max(best, static_cast<double>(tasks * rounds) * unit.round_flops / SecondsSince(start));
+  }
+  return best;
+}
+
+struct ReadPattern {
+  size_t task_bytes;
+  size_t prefetch_ahead;
+};
+// How GEMV and attention read, and what is best on one processor or another.
+constexpr ReadPattern kReadPatterns[] = {
+    {size_t{256} << 10, 0},  {size_t{256} << 10, 2048}, {size_t{1} << 20, 512},
+    {size_t{1} << 20, 4096}, {size_t{8} << 20, 0},      {size_t{8} << 20, 2048},
+};
+
+ReadLoop BestReadLoop() {
+  if (kUnits[kAvx512Fma].available()) return Avx512Read;
+  return kUnits[kAvx2Fma].available() ? Avx2Read : Sse2Read;
+}
+
+double MeasureRead(DeviceContext* context, const RoofParams& params, ReadLoop read, const ReadPattern& pattern) {
+  const auto* memory = static_cast<const std::byte*>(params.memory);
+  const size_t bytes = params.memory_bytes / kReadUnit * kReadUnit;
+  const auto tasks = static_cast<int64_t>((bytes + pattern.task_bytes - 1) / pattern.task_bytes);
+  const auto start = std::chrono::steady_clock::now();
+  context->pool.Run(tasks, [&](int64_t task, int) {
+    const size_t first = static_cast<size_t>(task) * pattern.task_bytes;
+    const size_t count = std::min(pattern.task_bytes, bytes - first);
+    read(memory + first, count, pattern.prefetch_ahead);
+  });
+  return static_cast<double>(bytes) / SecondsSince(start);
+}
+
+// Every pattern once, then the best two again.
+double MeasureBestRead(DeviceContext* context, const RoofParams& params) {
+  const ReadLoop read = BestReadLoop();
+  struct Trial {
+    double rate;
+    const ReadPattern* pattern;
+  };
+  Trial trials[std::size(kReadPatterns)];
+  MeasureRead(context, params, read, kReadPatterns[0]);  // page tables and clocks
+  for (size_t i = 0; i < std::size(trials); ++i) {
+    trials[i] = {MeasureRead(context, params, read, kReadPatterns[i]), &kReadPatterns[i]};
+  }
+  std::partial_sort(std::begin(trials), std::begin(trials) + 2, std::end(trials),
+                    [](const Trial& a, const Trial& b) { return a.rate > b.rate; });
+  double best = trials[0].rate;
+  for (int32_t run = 1; run < params.runs; ++run) {
+    best = std::max(best, MeasureRead(context, params, read, *trials[run % 2].pattern));
+  }
+  return best;
+}
+
+}  // namespace
+
+KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
+  const auto address = reinterpret_cast<uintptr_t>(params.memory);
+  if (params.out == nullptr || address == 0 || address % 64 != 0 || params.memory_bytes < kReadUnit ||
+      params.runs < 1) {
+    return KernelStatus::kInvalidArgument;
+  }
+  Roofs roofs;
+  double peaks[kNumUnits] = {};
+  UnitIndex fp32 = kSse2;
+  UnitIndex bf16 = kSse2;
+  for (int i = 0; i < kNumUnits; ++i) {
+    if (!kUnits[i].available()) continue;
+    const auto index = static_cast<UnitIndex>(i);
+    peaks[i] = MeasurePeak(context, kUnits[i], params.runs);
+    if (kUnits[i].fp32 && peaks[i] > peaks[fp32]) fp32 = index;
+    if (peaks[i] > peaks[bf16]) bf16 = index;
+  }
+  const VariantUnits own = UnitsOf(context->variant);
+  roofs.fp32_flops = peaks[fp32];
+  roofs.bf16_flops = peaks[bf16];
+  roofs.variant_fp32_flops = peaks[own.fp32];
+  roofs.variant_bf16_flops = peaks[own.bf16];
+  roofs.fp32_unit = kUnits[fp32].name;
+  roofs.bf16_unit = kUnits[bf16].name;
+  roofs.variant_fp32_unit = kUnits[own.fp32].name;
+  roofs.variant_bf16_unit = kUnits[own.bf16].name;
+  roofs.dram_read_bytes = MeasureBestRead(context, params);
+  roofs.num_threads = context->pool.num_threads();
+  *params.out = roofs;
+  return KernelStatus::kOk;
+}
+
+}  // namespace dunlin::kernels::cpu

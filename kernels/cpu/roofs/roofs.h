@@ -1,0 +1,12 @@
+// The CPU's part of MeasureRoofs, on the context's pool. Contract: kernels/api/roofs.h.
+#pragma once
+
+#include "kernels/api/roofs.h"
+#include "kernels/api/status.h"
+#include "kernels/cpu/context.h"
+
+namespace dunlin::kernels::cpu {
+
+KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params);
+
+}  // namespace dunlin::kernels::cpu
