@@ -62,7 +62,7 @@ using InputScales = std::map<std::pair<WeightSlot, int32_t>, float>;
 // Where a model comes from.
 struct ModelSource {
   std::string path;          // a Hugging Face directory; or empty for random weights:
-  std::string random_shape;  // a row of named_shapes.cc, or a path to a config.json
+  std::string random_shape;  // a row of named_shapes.cc, a path to a config.json, or the text of one ("{...")
   uint64_t random_seed = 0;
   std::vector<Precision> precisions;  // resident ones, the first is the default; >= 1, no repeats
 };

@@ -58,6 +58,7 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
 
 absl::StatusOr<std::string> ReadShape(const std::string& shape) {
   if (const NamedShape* named = FindNamedShape(shape)) return std::string(named->config_json);
+  if (shape.starts_with('{')) return shape;
   const size_t slash = shape.rfind('/');
   if (!shape.ends_with(".json")) {
     const auto name = [](std::string* out, const NamedShape& row) { absl::StrAppend(out, row.name); };

@@ -39,6 +39,42 @@ absl::Status ForwardPass::RunLayers() {
   return absl::OkStatus();
 }
 
+absl::Status ForwardPass::RunModule(Module module, int32_t layer) {
+  layer_ = layer;
+  const absl::Status status = RunsModule(module) ? absl::OkStatus() : Failure();
+  layer_ = -1;
+  return status;
+}
+
+bool ForwardPass::RunsModule(Module module) {
+  const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer_)];
+  const Target qkv{weights.qkv, InputIndex(layer_, LayerInput::kQkv)};
+  const int32_t num_tokens = inputs_.num_tokens();
+  switch (module) {
+    case Module::kLinear:
+      return Quantize("quantize", buffers_.floats(BufferId::kHidden), qkv, num_tokens) &&
+             Linear("linear", qkv.linear, nullptr, buffers_.floats(BufferId::kQkv), num_tokens);
+    case Module::kLayerNormLinear:
+      return LayerNormLinear("norm", "linear", weights.attention_norm, qkv, nullptr, num_tokens,
+                             buffers_.floats(BufferId::kQkv));
+    case Module::kLayerNormMlp:
+      return LayerNormMlp(weights);
+    case Module::kAttentionBlock:
+      return AttentionBlock(weights);
+    case Module::kTransformerLayer:
+      return TransformerLayer(layer_);
+  }
+  return false;
+}
+
+bool ForwardPass::AttentionBlock(const LayerWeights& weights) {
+  const Target out{weights.attention_out, InputIndex(layer_, LayerInput::kAttentionOut)};
+  const int32_t num_tokens = inputs_.num_tokens();
+  return RunsModule(Module::kLinear) && StoreKv(weights) && Attend() &&
+         Quantize("attention quantize", buffers_.floats(BufferId::kAttention), out, num_tokens) &&
+         Linear("attention out", out.linear, nullptr, buffers_.floats(BufferId::kHidden), num_tokens);
+}
+
 absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
   const Target head{weights_.head, HeadInputIndex(config_)};
   const bool ran = LayerNormLinear("final norm", "head", weights_.final_norm, head, inputs_.head_row_index() + first,

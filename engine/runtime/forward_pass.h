@@ -17,6 +17,15 @@
 
 namespace dunlin::engine {
 
+// A part of a layer that can run alone, on the rows in kHidden: what a bench times, and users of modules know by name.
+enum class Module : uint8_t {
+  kLinear,            // kQkv = hidden W^T + bias, of the fused QKV matrix
+  kLayerNormLinear,   // kQkv = norm(hidden) W^T + bias
+  kLayerNormMlp,      // hidden += Down(f(Up(norm(hidden))))
+  kAttentionBlock,    // hidden = Out(attention(hidden W_qkv^T)): without norm and residual, as nanoGPT's module
+  kTransformerLayer,  // the whole layer, in place
+};
+
 class ForwardPass {
  public:
   // Arguments are borrowed for the life of the object. inputs: staged and uploaded. weights: of profile.precision.
@@ -27,6 +36,10 @@ class ForwardPass {
   // Runs the layers: the last residual stream is in kHidden, K and V of every token in their pages.
   // INTERNAL names the operation and the layer that failed; the device can no longer be trusted.
   absl::Status RunLayers();
+
+  // Runs one module of one layer. REQUIRES: 0 <= layer < num_layers, and a model without rotary positions, whose table
+  // RunLayers makes. INTERNAL as RunLayers.
+  absl::Status RunModule(Module module, int32_t layer);
 
   // Logits of inputs.head_rows()[first, first + count) into kLogits, row i of the block for head row first + i.
   // REQUIRES: RunLayers has succeeded; count <= kHeadBlockRows.
@@ -41,7 +54,9 @@ class ForwardPass {
   };
 
   bool Embed();
+  bool RunsModule(Module module);
   bool TransformerLayer(int32_t layer);
+  bool AttentionBlock(const LayerWeights& weights);
   // out = norm(hidden rows) W^T + bias.
   bool LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
                        const int32_t* rows, int32_t num_rows, float* out);
