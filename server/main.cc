@@ -41,6 +41,12 @@ const CommandRow kCommands[] = {
      "Writes dunlin_input_scales.json into --out, beside links to (or copies of) the model's files.\n"
      "Exit status: 0 written, 1 refused or failed, 2 wrong usage.",
      dunlin::server::SetUpCalibrate},
+    {"bench", "Measure kernels and models against this machine's own roofs",
+     "Examples:\n  dunlin bench gemm --case gemv --precision bf16 --threads 1\n"
+     "  dunlin bench attention --case sdpa --json\n"
+     "  dunlin bench model --case gpt2-124m --batch 1,8\n"
+     "Exit status: 0 measured, 1 refused, failed or a result out of its error bound, 2 wrong usage.",
+     dunlin::server::SetUpBench},
     {"healthcheck", "Ask a server for its health; exit status 0 when it serves",
      "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::server::SetUpHealthcheck},
     {"schema", "Print the JSON Schema of the config (configs/schema.json)",

@@ -20,6 +20,7 @@ std::function<int()> SetUpGenerate(CLI::App* subcommand);
 std::function<int()> SetUpEmbed(CLI::App* subcommand);
 std::function<int()> SetUpInspect(CLI::App* subcommand);
 std::function<int()> SetUpCalibrate(CLI::App* subcommand);
+std::function<int()> SetUpBench(CLI::App* subcommand);
 std::function<int()> SetUpHealthcheck(CLI::App* subcommand);
 std::function<int()> SetUpSchema(CLI::App* subcommand);
 

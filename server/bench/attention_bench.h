@@ -1,0 +1,42 @@
+// The two kinds of cases of `dunlin bench attention`: dense tensors, and queries against KV pages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "kernels/api/attention.h"
+#include "server/bench/session.h"
+
+namespace dunlin::server::bench {
+
+// Self-attention over [batch, heads, tokens, head_dim]; the dtype is not kF8E4M3.
+struct DenseProblem {
+  std::string case_name;
+  kernels::AttentionBackend backend;
+  kernels::DType dtype;
+  int32_t batch;
+  int32_t num_heads;
+  int32_t num_kv_heads;  // divides num_heads
+  int32_t tokens;
+  int32_t head_dim;
+  bool causal;
+};
+// INVALID_ARGUMENT with every reason when the backend does not take the problem.
+absl::Status RunDense(Session* session, const DenseProblem& problem);
+
+// Causal attention of `queries` rows of each of `sequences` sequences, the last of `context` tokens, out of KV pages.
+struct PagedProblem {
+  std::string case_name;
+  kernels::AttentionBackend backend;
+  kernels::DType dtype;  // of the pages
+  int32_t sequences;
+  int32_t num_heads;
+  int32_t num_kv_heads;  // divides num_heads
+  int32_t queries;       // 1: decode; context: prefill
+  int32_t context;
+  int32_t head_dim;
+};
+absl::Status RunPaged(Session* session, const PagedProblem& problem);
+
+}  // namespace dunlin::server::bench

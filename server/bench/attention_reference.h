@@ -1,0 +1,38 @@
+// Attention of one query row in FP64: what the attention benches hold their outputs against.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/api/attention.h"
+#include "server/bench/proof.h"
+
+namespace dunlin::server::bench {
+
+// Values in FP32, exact in the dtype that the device reads.
+struct AttentionRow {
+  const float* query;   // [head_dim]
+  const float* keys;    // [num_keys, head_dim], rows stride floats apart
+  const float* values;  // as keys
+  int64_t stride;       // floats
+  int32_t num_keys;     // that the row sees, > 0
+  int32_t head_dim;
+  double scale;
+};
+
+// Appends one sample for each of the row's outputs. A sample's magnitude is the sum of p |v|, widened by how far an
+// error of the scores moves p: 1 + 2 * the largest sum of |q k| * scale.
+void AppendSamples(const AttentionRow& row, std::span<const float> actual, std::vector<Sample>* samples);
+
+// The bound of an error against a sample's magnitude, for operands of a dtype: one rounding of P, of Q times the scale
+// and of the output. FP32: a few roundings of sums.
+double RelativeBound(kernels::DType dtype);
+
+// The peak that bounds attention over K and V of a dtype: BF16 and E4M3 are multiplied as BF16, the others in FP32.
+Peak PeakOf(kernels::DType dtype);
+
+// (query, key) pairs that `num_queries` rows see that end at the last of `num_keys` keys.
+double SeenPairs(int64_t num_queries, int64_t num_keys, bool causal);
+
+}  // namespace dunlin::server::bench

@@ -1,0 +1,271 @@
+// out = A W^T alone: the input rows are rounded or quantised beforehand, the output is FP32 without bias or residual.
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/api/float_formats.h"
+#include "server/bench/benches.h"
+#include "server/bench/proof.h"
+#include "server/bench/random_values.h"
+
+namespace dunlin::server::bench {
+namespace {
+
+using kernels::Precision;
+
+struct Matrix {
+  const char* layer;  // of a transformer layer
+  int64_t out_features;
+  int64_t in_features;
+};
+constexpr Matrix kGpt2[] = {{"qkv", 2304, 768}, {"out", 768, 768}, {"up", 3072, 768}, {"down", 768, 3072}};
+constexpr Matrix kLlama1b[] = {{"qkv", 3072, 2048}, {"out", 2048, 2048}, {"up", 16384, 2048}, {"down", 2048, 8192}};
+constexpr Matrix kLlama8b[] = {{"qkv", 6144, 4096}, {"out", 4096, 4096}, {"up", 28672, 4096}, {"down", 4096, 14336}};
+constexpr Matrix kOfEach[] = {
+    {"gpt2 up", 3072, 768}, {"llama-1b up", 16384, 2048}, {"llama-8b out", 4096, 4096}, {"llama-8b down", 4096, 14336}};
+constexpr int64_t kPrefillRows[] = {256, 2048};
+constexpr int64_t kDecodeRows[] = {1, 4};
+constexpr int64_t kSmallBatchRows[] = {8, 16, 32};
+
+struct CaseRow {
+  const char* name;
+  std::span<const int64_t> rows;
+  std::span<const Matrix> matrices;
+};
+const CaseRow kCases[] = {
+    {"gpt2", kPrefillRows, kGpt2},  {"llama-1b", kPrefillRows, kLlama1b},      {"llama-8b", kPrefillRows, kLlama8b},
+    {"gemv", kDecodeRows, kOfEach}, {"small-batch", kSmallBatchRows, kOfEach},
+};
+
+constexpr int64_t kDimensionMax = int64_t{1} << 18;
+constexpr int64_t kRowsMax = int64_t{1} << 16;
+// Up to here a GEMM is bound by its weights, so that they must come from memory as they do in a model.
+constexpr int64_t kRowsFromMemory = 64;
+constexpr int64_t kSamples = 512;
+
+struct Problem {
+  std::string case_name;
+  std::string layer;
+  Precision precision;
+  int64_t rows;
+  int64_t out_features;
+  int64_t in_features;
+};
+
+// The matrices of a problem: codes and scales from which every precision packs the same numbers.
+class GemmRun {
+ public:
+  GemmRun(Session* session, const Problem& problem)
+      : session_(*session), device_(session->device()), problem_(problem) {}
+
+  absl::Status Run();
+
+ private:
+  absl::Status Prepare();
+  absl::Status PackWeights();
+  absl::Status QuantizeInput();
+  absl::Status Multiply(int64_t call);
+  Proof Check() const;
+  float Scale(int64_t row) const { return row % 2 == 0 ? 0x1p-12F : 0x1p-11F; }
+
+  Session& session_;
+  kernels::Device* const device_;
+  const Problem problem_;
+  std::vector<uint8_t> codes_;  // [out_features, in_features]
+  std::vector<float> input_;    // [rows, in_features]
+  std::vector<DeviceMemory> weights_;
+  DeviceMemory activation_memory_;
+  kernels::Activation activation_;
+  DeviceMemory out_;
+  std::string first_digest_;
+};
+
+double WeightBytes(const Problem& p) {
+  const double codes = static_cast<double>(p.out_features) * static_cast<double>(p.in_features) *
+                       static_cast<double>(SizeOf(Traits(p.precision).weight_dtype));
+  return codes + (p.precision == Precision::kFp8 ? 4.0 * static_cast<double>(p.out_features) : 0.0);
+}
+
+int64_t Copies(const Problem& p) {
+  if (p.rows > kRowsFromMemory) return 1;
+  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(BytesBeyondCaches()) / WeightBytes(p)) + 1);
+}
+
+absl::Status GemmRun::PackWeights() {
+  codes_.resize(static_cast<size_t>(problem_.out_features * problem_.in_features));
+  FillCodes(StreamOf(session_.options().seed, 0), codes_);
+  std::vector<float> scales(static_cast<size_t>(problem_.out_features));
+  for (size_t n = 0; n < scales.size(); ++n) scales[n] = Scale(static_cast<int64_t>(n));
+  const size_t bytes = device_->ops->packed_weight_bytes(problem_.precision, problem_.out_features,
+                                                         problem_.in_features, /*scale_block=*/0);
+  for (int64_t copy = 0; copy < Copies(problem_); ++copy) {
+    auto memory = DeviceMemory::Allocate(device_, bytes, "the weights");
+    if (!memory.ok()) return memory.status();
+    weights_.push_back(*std::move(memory));
+  }
+  kernels::PackedWeight weight{weights_[0].data(), problem_.precision, problem_.out_features, problem_.in_features, 0};
+  const kernels::PackWeightParams params{.weight = &weight,
+                                         .source = codes_.data(),
+                                         .source_dtype = kernels::DType::kF8E4M3,
+                                         .row_stride = problem_.in_features,
+                                         .column_stride = 1,
+                                         .row_begin = 0,
+                                         .num_rows = problem_.out_features,
+                                         .source_scales = scales.data()};
+  absl::Status status = StatusOf(device_->ops->pack_weight(device_->context, params), "pack weight");
+  if (!status.ok()) return status;
+  std::vector<std::byte> packed(bytes);
+  status = StatusOf(device_->ops->copy_to_host(device_->context, packed.data(), weights_[0].data(), bytes), "copy");
+  for (size_t copy = 1; status.ok() && copy < weights_.size(); ++copy) {
+    status =
+        StatusOf(device_->ops->copy_to_device(device_->context, weights_[copy].data(), packed.data(), bytes), "copy");
+  }
+  return status;
+}
+
+absl::Status GemmRun::QuantizeInput() {
+  const auto rows = static_cast<int32_t>(problem_.rows);
+  const auto columns = static_cast<int32_t>(problem_.in_features);
+  input_.resize(static_cast<size_t>(problem_.rows * problem_.in_features));
+  FillRows(StreamOf(session_.options().seed, 1), static_cast<size_t>(columns), input_);
+  auto memory = DeviceMemory::Allocate(device_, device_->ops->activation_bytes(problem_.precision, rows, columns),
+                                       "the input rows");
+  if (!memory.ok()) return memory.status();
+  activation_memory_ = *std::move(memory);
+  activation_ = {
+      .data = activation_memory_.data(), .precision = problem_.precision, .capacity_rows = rows, .columns = columns};
+  auto staged = DeviceMemory::Allocate(device_, input_.size() * sizeof(float), "the input");
+  if (!staged.ok()) return staged.status();
+  const absl::Status status =
+      StatusOf(device_->ops->copy_to_device(device_->context, staged->data(), input_.data(), staged->bytes()), "copy");
+  if (!status.ok()) return status;
+  return StatusOf(
+      device_->ops->quantize(
+          device_->context,
+          {.in = staged->floats(), .in_stride = problem_.in_features, .out = &activation_, .num_rows = rows}),
+      "quantize");
+}
+
+absl::Status GemmRun::Prepare() {
+  const double floats = static_cast<double>(problem_.rows) *
+                        (3.0 * static_cast<double>(problem_.in_features) + static_cast<double>(problem_.out_features));
+  const double codes = static_cast<double>(problem_.out_features) * static_cast<double>(problem_.in_features);
+  absl::Status status =
+      CheckMemory("--shape", WeightBytes(problem_) * static_cast<double>(Copies(problem_) + 1) + 4.0 * floats + codes);
+  if (status.ok()) status = PackWeights();
+  if (status.ok()) status = QuantizeInput();
+  if (!status.ok()) return status;
+  auto out = DeviceMemory::Allocate(device_, static_cast<size_t>(problem_.rows * problem_.out_features) * sizeof(float),
+                                    "the output");
+  if (!out.ok()) return out.status();
+  out_ = *std::move(out);
+  return absl::OkStatus();
+}
+
+absl::Status GemmRun::Multiply(int64_t call) {
+  const kernels::PackedWeight weight{weights_[static_cast<size_t>(call) % weights_.size()].data(), problem_.precision,
+                                     problem_.out_features, problem_.in_features, 0};
+  return StatusOf(device_->ops->gemm(device_->context, {.in = &activation_,
+                                                        .weight = &weight,
+                                                        .bias = nullptr,
+                                                        .residual = nullptr,
+                                                        .out = out_.floats(),
+                                                        .out_stride = problem_.out_features,
+                                                        .num_rows = static_cast<int32_t>(problem_.rows)}),
+                  "gemm");
+}
+
+// The worst case of one chain of K rounded sums: K * 2^-24 times the sum of magnitudes (Higham 2002, section 3.1).
+Proof GemmRun::Check() const {
+  std::vector<float> out(static_cast<size_t>(problem_.rows * problem_.out_features));
+  if (device_->ops->copy_to_host(device_->context, out.data(), out_.data(), out.size() * sizeof(float)) !=
+      kernels::KernelStatus::kOk) {
+    return {};
+  }
+  std::vector<Sample> samples;
+  for (const int64_t index : SampleIndices(problem_.rows * problem_.out_features, kSamples)) {
+    const int64_t m = index / problem_.out_features;
+    const int64_t n = index % problem_.out_features;
+    const float* in = input_.data() + m * problem_.in_features;
+    const uint8_t* codes = codes_.data() + n * problem_.in_features;
+    Sample sample{out[static_cast<size_t>(index)], 0.0, 0.0};
+    for (int64_t k = 0; k < problem_.in_features; ++k) {
+      const double product =
+          static_cast<double>(in[k]) * static_cast<double>(kernels::E4M3ToFloat(codes[k]) * Scale(n));
+      sample.exact += product;
+      sample.magnitude += std::abs(product);
+    }
+    samples.push_back(sample);
+  }
+  return CheckSamples(Sha256(std::as_bytes(std::span(out))), samples,
+                      static_cast<double>(problem_.in_features) * 0x1p-24);
+}
+
+absl::Status GemmRun::Run() {
+  absl::Status status = Prepare();
+  if (!status.ok()) return status;
+  const absl::StatusOr<Timing> timing =
+      Measure(session_.options().max_seconds, [this](int64_t call) { return Multiply(call); });
+  if (!timing.ok()) return timing.status();
+  Record record;
+  record.op = "gemm";
+  record.case_name = problem_.case_name;
+  record.precision = Name(problem_.precision);
+  record.shape = {problem_.rows, problem_.out_features, problem_.in_features};
+  record.work = {.flops = 2.0 * static_cast<double>(problem_.rows) * static_cast<double>(problem_.out_features) *
+                          static_cast<double>(problem_.in_features),
+                 .bytes = WeightBytes(problem_),
+                 .peak = PeakOf(problem_.precision)};
+  record.timing = *timing;
+  record.resident_bytes = weights_[0].bytes() + activation_memory_.bytes() + out_.bytes();
+  record.proof = Check();
+  record.extra["layer"] = problem_.layer;
+  record.extra["weight_copies"] = weights_.size();
+  session_.Add(std::move(record));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Problem>> Problems(const BenchOptions& options) {
+  const auto precisions =
+      ParsePrecisions(options.precision, {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8});
+  if (!precisions.ok()) return precisions.status();
+  const auto shape = ParseNumbers("--shape", options.shape, 3, kDimensionMax);
+  if (!shape.ok()) return shape.status();
+  if (!shape->empty() && (*shape)[0] > kRowsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("--shape has M ", (*shape)[0], "; limit is ", kRowsMax));
+  }
+  std::vector<Problem> problems;
+  std::vector<std::string> known;
+  for (const CaseRow& row : kCases) {
+    known.emplace_back(row.name);
+    const bool wanted = shape->empty() && (options.case_name.empty() || options.case_name == row.name);
+    for (const Matrix& matrix : wanted ? row.matrices : std::span<const Matrix>()) {
+      for (const int64_t rows : row.rows) {
+        for (const Precision precision : *precisions) {
+          problems.push_back({row.name, matrix.layer, precision, rows, matrix.out_features, matrix.in_features});
+        }
+      }
+    }
+  }
+  for (const Precision precision : shape->empty() ? std::vector<Precision>() : *precisions) {
+    problems.push_back({"shape", "", precision, (*shape)[0], (*shape)[1], (*shape)[2]});
+  }
+  if (problems.empty()) return UnknownCase(options.case_name, known);
+  return problems;
+}
+
+}  // namespace
+
+absl::Status BenchGemm(Session* session) {
+  const auto problems = Problems(session->options());
+  if (!problems.ok()) return problems.status();
+  if (absl::Status status = session->Start(); !status.ok()) return status;
+  for (const Problem& problem : *problems) {
+    if (absl::Status status = GemmRun(session, problem).Run(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dunlin::server::bench

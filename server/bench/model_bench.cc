@@ -1,0 +1,354 @@
+// Whole models through the runtime that serves them: step plans as the scheduler makes them, prompt by prompt, then
+// one token of every sequence a step, drawn greedily.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/model.h"
+#include "engine/model/named_shapes.h"
+#include "engine/runtime/model_runtime.h"
+#include "engine/runtime/profiles.h"
+#include "server/bench/benches.h"
+#include "server/bench/model_work.h"
+#include "server/bench/proof.h"
+#include "server/bench/random_values.h"
+#include "server/bench/timed_device.h"
+
+namespace dunlin::server::bench {
+namespace {
+
+using engine::ExecutionProfile;
+using engine::ModelConfig;
+using engine::Precision;
+
+constexpr int32_t kStepTokens = 512;  // scheduler.max_tokens_per_step's default
+constexpr int64_t kBatchMax = 1024;
+// What a process holds beside the planned memory: the binary, its libraries, threads' stacks (the memory goal's 150
+// MB).
+constexpr double kProcessBytes = 150e6;
+
+size_t ResidentSetBytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t total = 0;
+  size_t resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Seconds of a step and how the operations divided them.
+struct Step {
+  double seconds = 0.0;
+  OpSeconds ops{};
+};
+
+class ModelRun {
+ public:
+  ModelRun(Session* session, std::string name, const engine::Model* model, TimedDevice* device,
+           const ExecutionProfile& profile, int32_t batch)
+      : session_(*session),
+        name_(std::move(name)),
+        model_(*model),
+        device_(*device),
+        profile_(profile),
+        batch_(batch),
+        prompt_tokens_(session->options().prompt_tokens),
+        new_tokens_(session->options().new_tokens) {}
+
+  absl::Status Run();
+
+ private:
+  absl::Status Prepare();
+  // Launches and collects `plan_`, and appends what was drawn.
+  absl::StatusOr<Step> RunStep();
+  absl::StatusOr<Step> Prefill(engine::Sequence* sequence);
+  absl::StatusOr<Step> DecodeStep();
+  absl::Status PrefillAll();
+  absl::Status DecodeAll();
+  Record RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work) const;
+  Json Memory() const;
+
+  Session& session_;
+  const std::string name_;
+  const engine::Model& model_;
+  TimedDevice& device_;
+  const ExecutionProfile profile_;
+  const int32_t batch_;
+  const int32_t prompt_tokens_;
+  const int32_t new_tokens_;
+  std::unique_ptr<engine::ModelRuntime> runtime_;
+  std::vector<std::unique_ptr<engine::Sequence>> sequences_;
+  engine::StepPlan plan_;
+  engine::StepResult result_;
+};
+
+absl::Status ModelRun::Prepare() {
+  const ModelConfig& config = model_.config();
+  const auto layout = engine::KvLayoutOf(config, profile_.precision);
+  const int32_t pages = engine::PagesFor(prompt_tokens_ + new_tokens_, layout.tokens_per_page);
+  engine::EngineOptions options;
+  options.max_sequences = std::max(batch_, 1);
+  options.max_tokens_per_step = std::max(kStepTokens, batch_);
+  options.max_context_tokens = prompt_tokens_ + new_tokens_;
+  options.kv_memory_bytes = static_cast<size_t>(batch_) * static_cast<size_t>(pages) * layout.page_bytes;
+  options.enable_flash = profile_.attention_backend == engine::AttentionBackend::kFlash;
+  options.enable_efficient = profile_.attention_backend == engine::AttentionBackend::kEfficient;
+  options.enable_math = profile_.attention_backend == engine::AttentionBackend::kMath;
+  auto runtime = engine::ModelRuntime::Create(&model_, options);
+  if (!runtime.ok()) return runtime.status();
+  runtime_ = *std::move(runtime);
+  for (int32_t i = 0; i < batch_; ++i) {
+    engine::Request request;
+    request.prompt.resize(static_cast<size_t>(prompt_tokens_));
+    FillIds(StreamOf(session_.options().seed, static_cast<uint64_t>(i)), config.vocab_size, request.prompt);
+    request.sampling.temperature = 0.0F;
+    request.stopping.max_tokens = new_tokens_;
+    request.stopping.ignore_eos = true;
+    request.profile = profile_;
+    sequences_.push_back(engine::MakeSequence(std::move(request), nullptr, layout.tokens_per_page));
+    for (int32_t page = 0; page < pages; ++page) sequences_.back()->pages.push_back(i * pages + page);
+  }
+  plan_.sequences.reserve(static_cast<size_t>(batch_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Step> ModelRun::RunStep() {
+  plan_.num_tokens = 0;
+  for (const engine::SequenceStep& step : plan_.sequences) plan_.num_tokens += step.num_tokens;
+  plan_.sub_batches.assign(1, {profile_, 0, static_cast<int32_t>(plan_.sequences.size()), plan_.num_tokens});
+  const OpSeconds before = device_.seconds();
+  const double begin = Now();
+  const absl::StatusOr<engine::StepHandle> handle = runtime_->Launch(plan_);
+  if (!handle.ok()) return handle.status();
+  if (absl::Status status = runtime_->Collect(*handle, &result_); !status.ok()) return status;
+  Step taken{.seconds = Now() - begin};
+  for (size_t i = 0; i < before.size(); ++i) taken.ops[i] = device_.seconds()[i] - before[i];
+  for (size_t i = 0; i < plan_.sequences.size(); ++i) {
+    if (!plan_.sequences[i].samples) continue;
+    if (!result_.outputs[i].sampled) return absl::DataLossError("logits were not finite");
+    plan_.sequences[i].sequence->tokens.push_back(result_.outputs[i].token.token_id);
+  }
+  return taken;
+}
+
+// The whole prompt, in chunks, as one step: what a request waits for before its first token.
+absl::StatusOr<Step> ModelRun::Prefill(engine::Sequence* sequence) {
+  Step total;
+  for (int32_t first = 0; first < prompt_tokens_; first += kStepTokens) {
+    const int32_t count = std::min(kStepTokens, prompt_tokens_ - first);
+    plan_.Clear();
+    plan_.sequences.push_back({sequence, first, count, first + count == prompt_tokens_});
+    const absl::StatusOr<Step> chunk = RunStep();
+    if (!chunk.ok()) return chunk.status();
+    total.seconds += chunk->seconds;
+    for (size_t i = 0; i < total.ops.size(); ++i) total.ops[i] += chunk->ops[i];
+  }
+  return total;
+}
+
+absl::StatusOr<Step> ModelRun::DecodeStep() {
+  plan_.Clear();
+  for (const auto& sequence : sequences_) {
+    plan_.sequences.push_back({sequence.get(), sequence->num_tokens() - 1, 1, true});
+  }
+  return RunStep();
+}
+
+Record ModelRun::RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work) const {
+  std::vector<double> seconds;
+  double total = 0.0;
+  OpSeconds ops{};
+  for (const Step& step : steps) {
+    seconds.push_back(step.seconds);
+    total += step.seconds;
+    for (size_t i = 0; i < ops.size(); ++i) ops[i] += step.ops[i];
+  }
+  Record record;
+  record.op = "model";
+  record.case_name = name_;
+  record.backend = Name(profile_.attention_backend);
+  record.precision = Name(profile_.precision);
+  record.shape = {batch_, prompt_tokens_, new_tokens_};
+  record.work = work;
+  record.timing = TimingOf(std::move(seconds));
+  record.workspace_bytes = runtime_->memory_plan()[engine::BufferId::kWorkspace];
+  record.resident_bytes = model_.weight_bytes(profile_.precision) + runtime_->memory_plan().total();
+  record.extra["phase"] = phase;
+  record.extra["batch"] = batch_;
+  double known = 0.0;
+  Json shares;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    shares[Name(static_cast<OpKind>(i))] = ops[i] / total;
+    known += ops[i];
+  }
+  shares["sampling_and_host"] = (total - known) / total;
+  const double inside = ops[static_cast<size_t>(OpKind::kGemm)] + ops[static_cast<size_t>(OpKind::kAttention)];
+  record.extra["outside_gemm_and_attention"] = (total - inside) / total;
+  record.extra["shares"] = shares;
+  return record;
+}
+
+Json ModelRun::Memory() const {
+  const double planned = static_cast<double>(model_.weight_bytes(profile_.precision)) +
+                         static_cast<double>(runtime_->memory_plan().total());
+  const auto rss = static_cast<double>(ResidentSetBytes());
+  return {{"weight_bytes", model_.weight_bytes(profile_.precision)},
+          {"kv_pool_bytes", runtime_->memory_plan()[engine::BufferId::kKvPool]},
+          {"planned_bytes", planned},
+          {"rss_bytes", rss},
+          {"rss_over_plan_ratio", rss / (planned + kProcessBytes)}};
+}
+
+absl::Status ModelRun::PrefillAll() {
+  std::vector<Step> steps;
+  absl::StatusOr<Step> step;
+  for (const auto& sequence : sequences_) {
+    step = Prefill(sequence.get());
+    if (!step.ok()) return step.status();
+    steps.push_back(*step);
+  }
+  if (batch_ > 1) steps.erase(steps.begin());  // the warm-up
+  // A single prompt is computed again and again; the token that it draws is the same.
+  const double begin = Now();
+  while (batch_ == 1 && steps.size() < kMinIterations + 1 && Now() - begin < session_.options().max_seconds) {
+    sequences_[0]->tokens.pop_back();
+    step = Prefill(sequences_[0].get());
+    if (!step.ok()) return step.status();
+    steps.push_back(*step);
+  }
+  if (batch_ == 1 && steps.size() > 1) steps.erase(steps.begin());
+  Work work{.flops = 0.0, .bytes = 0.0, .peak = PeakOf(profile_.precision)};
+  for (int32_t first = 0; first < prompt_tokens_; first += kStepTokens) {
+    const int32_t count = std::min(kStepTokens, prompt_tokens_ - first);
+    const Work chunk = PrefillWork(model_.config(), profile_, first, count, first + count == prompt_tokens_ ? 1 : 0);
+    work.flops += chunk.flops;
+    work.bytes += chunk.bytes;
+  }
+  Record record = RecordOf("prefill", steps, work);
+  std::vector<engine::TokenId> first_tokens;
+  for (const auto& sequence : sequences_) first_tokens.push_back(sequence->tokens.back());
+  record.proof.sha256 = Sha256(std::as_bytes(std::span(first_tokens)));
+  record.extra["tokens_per_s"] = prompt_tokens_ / record.timing.median_us * 1e6;
+  record.extra["ms_per_prompt"] = record.timing.median_us / 1e3;
+  session_.Add(std::move(record));
+  return absl::OkStatus();
+}
+
+absl::Status ModelRun::DecodeAll() {
+  std::vector<Step> steps;
+  for (int32_t i = 1; i < new_tokens_; ++i) {
+    const absl::StatusOr<Step> step = DecodeStep();
+    if (!step.ok()) return step.status();
+    steps.push_back(*step);
+  }
+  const double context = prompt_tokens_ + new_tokens_ / 2.0;  // of the median step
+  Record record = RecordOf("decode", steps, DecodeWork(model_.config(), profile_, batch_, context));
+  std::vector<engine::TokenId> drawn;
+  for (const auto& sequence : sequences_) {
+    drawn.insert(drawn.end(), sequence->tokens.begin() + sequence->prompt_len, sequence->tokens.end());
+  }
+  record.proof.sha256 = Sha256(std::as_bytes(std::span(drawn)));
+  record.extra["tokens_per_s"] = batch_ / record.timing.median_us * 1e6;
+  record.extra["ms_per_token"] = record.timing.median_us / 1e3;
+  record.extra["memory"] = Memory();
+  session_.Add(std::move(record));
+  return absl::OkStatus();
+}
+
+absl::Status ModelRun::Run() {
+  absl::Status status = Prepare();
+  if (status.ok()) status = PrefillAll();
+  if (status.ok()) status = DecodeAll();
+  return status;
+}
+
+struct Plan {
+  std::vector<std::string> shapes;  // empty with --model
+  std::vector<Precision> precisions;
+  std::vector<engine::AttentionBackend> backends;
+  std::vector<int64_t> batches;
+};
+
+absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
+  Plan plan;
+  const auto precisions = ParsePrecisions(options.precision, {Precision::kBf16});
+  if (!precisions.ok()) return precisions.status();
+  plan.precisions = *precisions;
+  const auto backends = ParseBackends(options.backend.empty() ? "flash" : options.backend);
+  if (!backends.ok()) return backends.status();
+  plan.backends = *backends;
+  const auto batches = ParseNumbers("--batch", options.batch, 0, kBatchMax);
+  if (!batches.ok()) return batches.status();
+  plan.batches = batches->empty() ? std::vector<int64_t>{1, 8, 32} : *batches;
+  if (!options.model.empty()) {
+    if (!options.case_name.empty())
+      return absl::InvalidArgumentError("--case and --model are both given; one is taken");
+    return plan;
+  }
+  plan.shapes = {options.case_name};
+  if (options.case_name.empty()) plan.shapes = {"gpt2-124m", "llama-1b"};
+  std::vector<std::string> known;
+  for (const engine::NamedShape& shape : engine::NamedShapes()) known.emplace_back(shape.name);
+  for (const std::string& shape : plan.shapes) {
+    if (engine::FindNamedShape(shape) == nullptr) return UnknownCase(shape, known);
+  }
+  return plan;
+}
+
+absl::Status RunModel(Session* session, const Plan& plan, const std::string& shape, Precision precision) {
+  const BenchOptions& options = session->options();
+  TimedDevice device(session->device());
+  engine::ModelSource source;
+  source.path = options.model;
+  source.random_shape = shape;
+  source.random_seed = options.seed;
+  source.precisions = {precision};
+  const auto model = engine::Model::Load(source, device.device());
+  if (!model.ok()) return model.status();
+  const int32_t context = (*model)->config().max_context;
+  if (options.prompt_tokens + options.new_tokens > context) {
+    return absl::InvalidArgumentError(absl::StrCat("--prompt-tokens and --new-tokens are ", options.prompt_tokens,
+                                                   " and ", options.new_tokens, "; the model's limit is ", context,
+                                                   " together"));
+  }
+  for (const int64_t batch : plan.batches) {
+    for (const engine::AttentionBackend backend : plan.backends) {
+      ExecutionProfile profile;
+      profile.precision = precision;
+      profile.attention_backend = backend;
+      const engine::ProfileTable table((*model)->config(), {precision}, *device.device(), engine::EngineOptions());
+      for (const engine::ProfileSupport& row : table.rows()) {
+        if (row.profile == profile && !row.supported) {
+          return absl::FailedPreconditionError(absl::StrJoin(row.reasons, "; "));
+        }
+      }
+      const std::string name = shape.empty() ? options.model : shape;
+      ModelRun run(session, name, model->get(), &device, profile, static_cast<int32_t>(batch));
+      if (absl::Status status = run.Run(); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BenchModel(Session* session) {
+  const absl::StatusOr<Plan> plan = PlanOf(session->options());
+  if (!plan.ok()) return plan.status();
+  if (absl::Status status = session->Start(); !status.ok()) return status;
+  const std::vector<std::string> shapes = plan->shapes.empty() ? std::vector<std::string>{""} : plan->shapes;
+  for (const std::string& shape : shapes) {
+    for (const Precision precision : plan->precisions) {
+      if (absl::Status status = RunModel(session, *plan, shape, precision); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dunlin::server::bench

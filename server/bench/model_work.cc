@@ -1,0 +1,55 @@
+#include "server/bench/model_work.h"
+
+#include <algorithm>
+
+#include "engine/runtime/memory_plan.h"
+#include "server/bench/attention_reference.h"
+
+namespace dunlin::server::bench {
+namespace {
+
+using engine::ModelConfig;
+
+double WeightElementBytes(const engine::ExecutionProfile& profile) {
+  return static_cast<double>(SizeOf(Traits(profile.precision).weight_dtype));
+}
+
+double HeadParameters(const ModelConfig& config) {
+  return config.is_encoder() ? 0.0 : static_cast<double>(config.vocab_size) * config.hidden_dim;
+}
+
+// Operations of attention over all layers, for (query, key) pairs of one head. Windows are not counted: none of the
+// benched models has one within its context.
+double AttentionFlops(const ModelConfig& config, double pairs) {
+  return 4.0 * pairs * config.head_dim * config.num_heads * config.num_layers;
+}
+
+}  // namespace
+
+double LayerParameters(const ModelConfig& config) {
+  const double hidden = config.hidden_dim;
+  const double attention = hidden * config.qkv_features() + hidden * config.num_heads * config.head_dim;
+  const double mlp = hidden * config.up_features() + hidden * config.ffn_dim;
+  return config.num_layers * (attention + mlp);
+}
+
+Work PrefillWork(const ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first, int32_t count,
+                 int32_t sampled) {
+  const double head = HeadParameters(config);
+  const double pairs = SeenPairs(count, first + count, !config.is_encoder());
+  const double read = LayerParameters(config) + (sampled > 0 ? head : 0.0);
+  return {.flops = 2.0 * (LayerParameters(config) * count + head * sampled) + AttentionFlops(config, pairs),
+          .bytes = read * WeightElementBytes(profile),
+          .peak = PeakOf(profile.precision)};
+}
+
+Work DecodeWork(const ModelConfig& config, const engine::ExecutionProfile& profile, int32_t sequences, double context) {
+  const double parameters = LayerParameters(config) + HeadParameters(config);
+  const auto layout = engine::KvLayoutOf(config, profile.precision, profile.kv_fp8);
+  const auto token_bytes = static_cast<double>(kernels::KvBytesPerToken(layout));
+  return {.flops = sequences * (2.0 * parameters + AttentionFlops(config, context)),
+          .bytes = parameters * WeightElementBytes(profile) + sequences * context * token_bytes,
+          .peak = PeakOf(profile.precision)};
+}
+
+}  // namespace dunlin::server::bench

@@ -1,0 +1,24 @@
+// What a decoder's steps must do at least: operations and bytes, from its config alone.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/model/model_config.h"
+#include "engine/types.h"
+#include "server/bench/record.h"
+
+namespace dunlin::server::bench {
+
+// Parameters of the matrices that every token goes through, without the head.
+double LayerParameters(const engine::ModelConfig& config);
+
+// One sequence's tokens [first, first + count), of which `sampled` go through the head. Bytes: the weights once; keys
+// and values of the sequence are written by this very call and not counted.
+Work PrefillWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first,
+                 int32_t count, int32_t sampled);
+
+// One token of each of `sequences` sequences of `context` tokens. Bytes: the weights once, and the keys and values.
+Work DecodeWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t sequences,
+                double context);
+
+}  // namespace dunlin::server::bench

@@ -1,0 +1,124 @@
+#include "server/bench/record.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace dunlin::server::bench {
+namespace {
+
+// Three digits are noise; whole numbers keep JSON lines short.
+double Rounded(double value) {
+  return std::stod(absl::StrFormat("%.5g", value));
+}
+
+Json RoofsJson(const kernels::Roofs& roofs) {
+  return {{"fp32_gflops", Rounded(roofs.fp32_flops / 1e9)},
+          {"fp32_unit", roofs.fp32_unit},
+          {"bf16_gflops", Rounded(roofs.bf16_flops / 1e9)},
+          {"bf16_unit", roofs.bf16_unit},
+          {"dram_read_gbytes_per_s", Rounded(roofs.dram_read_bytes / 1e9)},
+          {"variant_fp32_gflops", Rounded(roofs.variant_fp32_flops / 1e9)},
+          {"variant_bf16_gflops", Rounded(roofs.variant_bf16_flops / 1e9)}};
+}
+
+std::string RoofsLine(const kernels::Roofs& roofs) {
+  return absl::StrFormat("FP32 %.1f GFLOP/s (%s), BF16 %.1f GFLOP/s (%s), DRAM read %.2f GB/s", roofs.fp32_flops / 1e9,
+                         roofs.fp32_unit, roofs.bf16_flops / 1e9, roofs.bf16_unit, roofs.dram_read_bytes / 1e9);
+}
+
+// Of the case: its name and what the op adds to tell cases apart.
+std::string Label(const Record& record) {
+  std::string label = record.case_name;
+  for (const char* key : {"layer", "execution", "group", "batch", "phase"}) {
+    if (record.extra.contains(key)) {
+      const Json& value = record.extra[key];
+      absl::StrAppend(&label, " ", value.is_string() ? value.get<std::string>() : absl::StrCat(key, "=", value.dump()));
+    }
+  }
+  return label;
+}
+
+}  // namespace
+
+kernels::Roofs Machine::Best() const {
+  kernels::Roofs best = before;
+  best.fp32_flops = std::max(before.fp32_flops, after.fp32_flops);
+  best.bf16_flops = std::max(before.bf16_flops, after.bf16_flops);
+  best.dram_read_bytes = std::max(before.dram_read_bytes, after.dram_read_bytes);
+  best.variant_fp32_flops = std::max(before.variant_fp32_flops, after.variant_fp32_flops);
+  best.variant_bf16_flops = std::max(before.variant_bf16_flops, after.variant_bf16_flops);
+  return best;
+}
+
+Bound BoundOf(const Work& work, const kernels::Roofs& roofs) {
+  const bool fp32 = work.peak == Peak::kFp32;
+  const double compute_us = work.flops / (fp32 ? roofs.fp32_flops : roofs.bf16_flops) * 1e6;
+  const double variant_us = work.flops / (fp32 ? roofs.variant_fp32_flops : roofs.variant_bf16_flops) * 1e6;
+  const double memory_us = work.bytes / roofs.dram_read_bytes * 1e6;
+  const char* roof = memory_us > compute_us ? "dram_read" : fp32 ? "fp32_flops" : "bf16_flops";
+  return {.roof = roof, .us = std::max(compute_us, memory_us), .variant_us = std::max(variant_us, memory_us)};
+}
+
+Json ToJson(const Record& record, const Machine& machine) {
+  const kernels::Roofs best = machine.Best();
+  const Bound bound = BoundOf(record.work, best);
+  const double us = record.timing.median_us;
+  Json json = {{"op", record.op},
+               {"case", record.case_name},
+               {"device", machine.device},
+               {"backend", record.backend.empty() ? Json() : Json(record.backend)},
+               {"precision", record.precision},
+               {"shape", record.shape},
+               {"threads", best.num_threads},
+               {"median_us", Rounded(us)},
+               {"min_us", Rounded(record.timing.min_us)},
+               {"iterations", record.timing.iterations},
+               {"gflops", Rounded(record.work.flops / us / 1e3)},
+               {"gbytes_per_s", Rounded(record.work.bytes / us / 1e3)},
+               {"roof", bound.roof},
+               {"roof_us", Rounded(bound.us)},
+               {"roofline_ratio", Rounded(bound.us / us)},
+               {"variant_peak_ratio", Rounded(bound.variant_us / us)},
+               {"workspace_bytes", record.workspace_bytes},
+               {"resident_bytes", record.resident_bytes},
+               {"output_sha256", record.proof.sha256},
+               {"max_abs_error_fp64", record.proof.samples == 0 ? Json() : Json(record.proof.max_abs_error)},
+               {"error_bound", record.proof.bound},
+               {"error_samples", record.proof.samples}};
+  json.update(record.extra);
+  json["variant"] = machine.variant;
+  json["machine"] = machine.processor;
+  json["roofs"] = {{"before", RoofsJson(machine.before)}, {"after", RoofsJson(machine.after)}};
+  return json;
+}
+
+void PrintJson(const std::vector<Record>& records, const Machine& machine) {
+  for (const Record& record : records) std::cout << ToJson(record, machine).dump() << "\n";
+}
+
+void PrintTable(const std::vector<Record>& records, const Machine& machine) {
+  const kernels::Roofs best = machine.Best();
+  std::cout << machine.processor << "; " << machine.device << ", variant " << machine.variant << ", "
+            << best.num_threads << (best.num_threads == 1 ? " thread" : " threads") << "\n"
+            << "roofs before: " << RoofsLine(machine.before) << "\n"
+            << "roofs after:  " << RoofsLine(machine.after) << "\n\n"
+            << absl::StreamFormat("%-28s %-9s %-6s %-18s %4s %12s %9s %8s %-10s %6s %7s %10s %10s  %s\n", "case",
+                                  "backend", "prec", "shape", "n", "median us", "GFLOP/s", "GB/s", "roof", "ratio",
+                                  "of own", "workspace", "max error", "sha256");
+  for (const Record& record : records) {
+    const Bound bound = BoundOf(record.work, best);
+    const double us = record.timing.median_us;
+    std::cout << absl::StreamFormat(
+        "%-28s %-9s %-6s %-18s %4d %12.1f %9.1f %8.2f %-10s %6.3f %7.3f %10d %10.2g  %.8s%s\n", Label(record),
+        record.backend, record.precision, absl::StrJoin(record.shape, "x"), record.timing.iterations, us,
+        record.work.flops / us / 1e3, record.work.bytes / us / 1e3, bound.roof, bound.us / us, bound.variant_us / us,
+        record.workspace_bytes, record.proof.max_abs_error, record.proof.sha256,
+        record.proof.ok() ? "" : "  ERROR OUT OF BOUND");
+  }
+}
+
+}  // namespace dunlin::server::bench

@@ -1,0 +1,141 @@
+// `dunlin bench WHAT`: cases measured against the roofs of the machine that they run on.
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "server/bench/benches.h"
+#include "server/bench/options.h"
+#include "server/bench/session.h"
+#include "server/commands/command.h"
+#include "server/status_name.h"
+
+namespace dunlin::server {
+namespace {
+
+using bench::BenchOptions;
+
+constexpr char kFields[] =
+    "Every run measures the roofs of the threads it uses first, and again at its end; the higher of both counts:\n"
+    "multiply-adds a second in FP32 and BF16 (the processor's fastest unit for each) and bytes a second read from\n"
+    "memory far larger than its caches. Fields of a case:\n"
+    "  median_us, min_us   of at least 5 timed calls, unless --max-seconds ends them earlier (iterations)\n"
+    "  gflops              operations a second; a multiply-add is two. Causal attention counts the (query, key) pairs\n"
+    "                      that are seen\n"
+    "  gbytes_per_s        bytes that must come from memory: the weights of a GEMM, Q, K, V and the output of dense\n"
+    "                      attention, the KV pages of paged attention, weights and KV pages of a model's step\n"
+    "  roof, roof_us       the roof that allows least, and the time it allows\n"
+    "  roofline_ratio      roof_us / median_us: 1 is the roof\n"
+    "  variant_peak_ratio  the same with the multiply-add rate of the instructions that this CPU variant uses\n"
+    "  workspace_bytes     memory of the call alone; resident_bytes: memory that stays (inputs, weights, output)\n"
+    "  output_sha256       of the whole output of the last timed call; the same seed and variant give the same\n"
+    "  max_abs_error_fp64  over error_samples outputs, against FP64 on the same inputs\n"
+    "Exit status: 0 measured, 1 refused, failed or a result out of its error bound, 2 wrong usage.";
+
+struct BenchRow {
+  const char* name;
+  const char* description;
+  const char* examples;
+  absl::Status (*run)(bench::Session*);
+  bool shape;  // has --shape
+  bool backend;
+  bool attention;  // has --kv-heads, --causal
+  bool model;      // has --model, --batch, --prompt-tokens, --new-tokens
+  bool scale;
+};
+constexpr BenchRow kBenches[] = {
+    {"gemm", "out = A W^T: --case gpt2, llama-1b, llama-8b, gemv, small-batch, or --shape M,N,K",
+     "  dunlin bench gemm --case gemv --precision bf16 --threads 1\n  dunlin bench gemm --shape 256,3072,768 --json\n",
+     bench::BenchGemm, true, false, false, false, false},
+    {"attention",
+     "softmax(Q K^T) V: --case sdpa, xformers (dense), prefill, decode (out of KV pages), or --shape B,H,S,D",
+     "  dunlin bench attention --case sdpa --precision fp16,bf16\n"
+     "  dunlin bench attention --case decode --shape 8,32,2048,64 --kv-heads 8 --precision fp8 --json\n",
+     bench::BenchAttention, true, true, true, false, false},
+    {"model", "A model through its runtime: --case gpt2-124m, llama-1b (random weights) or --model DIR",
+     "  dunlin bench model --case gpt2-124m --batch 1,8 --precision bf16,fp8\n"
+     "  dunlin bench model --model models/demo --prompt-tokens 64 --new-tokens 64 --json\n",
+     bench::BenchModel, false, true, false, true, false},
+    {"layer",
+     "Modules of a layer, eager and fused: --case te (Linear to TransformerLayer), nanogpt (an attention block)",
+     "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8\n"
+     "  dunlin bench layer --case nanogpt --precision fp16 --json\n",
+     bench::BenchLayer, false, true, false, false, true},
+    {"encoder", "Texts to vectors: --case bert-base, minilm-l6 (random weights) or --model DIR",
+     "  dunlin bench encoder --case bert-base --batch 32 --prompt-tokens 128 --precision bf16\n", bench::BenchEncoder,
+     false, true, false, true, false},
+};
+
+absl::Status Run(const BenchRow& row, const BenchOptions& options) {
+  absl::StatusOr<std::unique_ptr<bench::Session>> session = bench::Session::Open(options);
+  if (!session.ok()) return session.status();
+  if (absl::Status status = row.run(session->get()); !status.ok()) return status;
+  return (*session)->Finish();
+}
+
+void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options) {
+  subcommand->add_option("--case", options->case_name, "A built-in case; without it and --shape, all of them");
+  subcommand->add_option("--precision,--dtype", options->precision,
+                         "fp32, bf16, fp16, fp8: some, comma-separated, or all");
+  subcommand->add_option("--threads", options->threads, "Compute threads; 0: what the process may use")
+      ->check(CLI::Range(0, 1024));
+  subcommand->add_option("--cpu-variant", options->cpu_variant, "A CPU variant in place of the best one");
+  subcommand->add_option("--seed", options->seed, "Of the random inputs");
+  subcommand
+      ->add_option("--max-seconds", options->max_seconds,
+                   "Bound of the timed part of a case; under 0.1 the roofs are rough too")
+      ->check(CLI::Range(0.001, 600.0));
+  subcommand->add_flag("--json", options->json, "One JSON object a line in place of a table");
+  if (row.shape) {
+    subcommand->add_option("--shape", options->shape, "Whole numbers, comma-separated, in place of the case's");
+  }
+  if (row.backend) {
+    subcommand->add_option("--backend", options->backend,
+                           "math, flash, efficient: some, comma-separated, or all; none: the case's own");
+  }
+  if (row.attention) {
+    subcommand->add_option("--kv-heads", options->kv_heads, "KV heads; 0: as many as heads")
+        ->check(CLI::Range(0, 4096));
+    subcommand->add_flag("--causal", options->causal, "A query sees the keys up to its own position");
+  }
+  if (row.model) {
+    subcommand->add_option("--model", options->model, "A model directory in place of a named shape");
+    subcommand->add_option("--batch", options->batch, "Sequences at once: some, comma-separated");
+    subcommand->add_option("--prompt-tokens", options->prompt_tokens, "Of each sequence")->check(CLI::Range(1, 65536));
+    subcommand->add_option("--new-tokens", options->new_tokens, "Of each sequence")->check(CLI::Range(2, 65536));
+  }
+  if (row.scale) {
+    subcommand->add_option("--scale", options->scale, "Shrinks the case: 1 is the published size")
+        ->check(CLI::Range(0.001, 1.0));
+  }
+}
+
+int Report(const absl::Status& status, bool json) {
+  if (status.ok()) return kExitOk;
+  const std::string code = StatusName(status.code());
+  const std::string message(status.message());
+  if (json) {
+    std::cout
+        << bench::Json{{"error", {{"code", code}, {"message", message}, {"details", bench::Json::array()}}}}.dump()
+        << "\n";
+  }
+  std::cerr << code << ": " << message << "\n";
+  return kExitFailed;
+}
+
+}  // namespace
+
+std::function<int()> SetUpBench(CLI::App* subcommand) {
+  subcommand->require_subcommand(1);
+  auto chosen = std::make_shared<std::function<int()>>();
+  for (const BenchRow& row : kBenches) {
+    CLI::App* what = subcommand->add_subcommand(row.name, row.description);
+    what->footer(std::string("Examples:\n") + row.examples + kFields);
+    auto options = std::make_shared<BenchOptions>();
+    AddOptions(row, what, options.get());
+    what->final_callback(
+        [chosen, options, &row] { *chosen = [options, &row] { return Report(Run(row, *options), options->json); }; });
+  }
+  return [chosen] { return (*chosen)(); };
+}
+
+}  // namespace dunlin::server

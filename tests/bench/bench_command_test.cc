@@ -1,0 +1,215 @@
+// `dunlin bench` as a script meets it, on tiny shapes: fields, proofs, repeatability, refusals. No speed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "kernels/api/device.h"
+#include "tests/integration/process/child.h"
+
+namespace dunlin::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+using Arguments = std::vector<std::string>;
+
+constexpr int kLimitSeconds = 120;
+
+CommandResult RunBench(Arguments arguments) {
+  arguments.insert(arguments.begin(), "bench");
+  return RunDunlin(arguments, kLimitSeconds);
+}
+
+// The records of a bench in JSON, each with the pinned fields and a proof that holds.
+std::vector<Json> Records(Arguments arguments) {
+  arguments.insert(arguments.end(), {"--json", "--max-seconds", "0.01"});
+  const CommandResult result = RunBench(arguments);
+  EXPECT_EQ(result.status, 0) << result.err;
+  std::vector<Json> records;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) records.push_back(Json::parse(line));
+  EXPECT_FALSE(records.empty());
+  for (const Json& record : records) {
+    for (const char* field :
+         {"op", "device", "backend", "precision", "shape", "threads", "median_us", "min_us", "gflops", "gbytes_per_s",
+          "roof", "roofline_ratio", "workspace_bytes", "resident_bytes", "output_sha256", "max_abs_error_fp64"}) {
+      EXPECT_TRUE(record.contains(field)) << field << " of " << record.dump();
+    }
+    EXPECT_EQ(record["device"], "cpu");
+    EXPECT_GT(record["median_us"], 0.0);
+    EXPECT_LE(record["min_us"], record["median_us"]);
+    EXPECT_GT(record["roofline_ratio"], 0.0);
+    EXPECT_GT(record["resident_bytes"], 0);
+    EXPECT_EQ(record["output_sha256"].get<std::string>().size(), 64U);
+    const std::string roof = record["roof"];
+    EXPECT_TRUE(roof == "fp32_flops" || roof == "bf16_flops" || roof == "dram_read") << roof;
+    for (const char* when : {"before", "after"}) {
+      EXPECT_GT(record["roofs"][when]["fp32_gflops"], 0.0);
+      EXPECT_GE(record["roofs"][when]["bf16_gflops"], record["roofs"][when]["fp32_gflops"]);
+      EXPECT_GT(record["roofs"][when]["dram_read_gbytes_per_s"], 0.0);
+    }
+    if (record["error_samples"] > 0) {
+      EXPECT_LE(record["max_abs_error_fp64"], record["error_bound"]) << record.dump();
+    }
+  }
+  return records;
+}
+
+TEST(BenchCommand, GemmOfEveryPrecisionAndVariantIsProvedAndRepeats) {
+  for (const std::string& variant : kernels::AvailableCpuVariants()) {
+    const Arguments arguments = {"gemm",  "--shape",   "3,50,70", "--precision", "all", "--cpu-variant",
+                                 variant, "--threads", "2"};
+    const auto records = Records(arguments);
+    ASSERT_EQ(records.size(), 4U);
+    for (const Json& record : records) {
+      EXPECT_EQ(record["variant"], variant);
+      EXPECT_EQ(record["threads"], 2);
+      EXPECT_EQ(record["error_samples"], 150);
+      EXPECT_GT(record["weight_copies"], 1);
+    }
+    const auto again = Records(arguments);
+    for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i]["output_sha256"], again[i]["output_sha256"]);
+  }
+}
+
+TEST(BenchCommand, ASeedChangesTheOutput) {
+  const Arguments arguments = {"gemm", "--shape", "2,48,64", "--precision", "bf16"};
+  Arguments other = arguments;
+  other.insert(other.end(), {"--seed", "2"});
+  EXPECT_NE(Records(arguments)[0]["output_sha256"], Records(other)[0]["output_sha256"]);
+}
+
+TEST(BenchCommand, DenseAttentionOfEveryBackend) {
+  const auto records = Records({"attention", "--shape", "2,4,33,16", "--kv-heads", "2", "--causal", "--backend", "all",
+                                "--precision", "fp32,bf16,fp16"});
+  ASSERT_EQ(records.size(), 9U);
+  size_t math_workspace = 0;
+  for (const Json& record : records) {
+    EXPECT_EQ(record["op"], "attention");
+    EXPECT_EQ(record["causal"], true);
+    EXPECT_GT(record["error_samples"], 0);
+    if (record["backend"] == "math") math_workspace = record["workspace_bytes"];
+  }
+  EXPECT_GT(math_workspace, 0U);
+}
+
+TEST(BenchCommand, PagedAttentionOfEveryKvDtype) {
+  for (const char* name : {"prefill", "decode"}) {
+    const auto records = Records({"attention", "--case", name, "--shape", "2,4,40,32", "--kv-heads", "2", "--precision",
+                                  "all", "--backend", "all"});
+    ASSERT_EQ(records.size(), 12U);
+    for (const Json& record : records) {
+      EXPECT_EQ(record["op"], "paged_attention");
+      EXPECT_EQ(record["group"], 2);
+      EXPECT_EQ(record["queries"], std::string(name) == "decode" ? 1 : 40);
+      EXPECT_GT(record["error_samples"], 0);
+    }
+  }
+}
+
+TEST(BenchCommand, LayersFusedAndEagerGiveTheSameBits) {
+  for (const char* name : {"te", "nanogpt"}) {
+    const auto records = Records({"layer", "--case", name, "--scale", "0.01", "--precision", "all"});
+    ASSERT_EQ(records.size(), std::string(name) == "te" ? 32U : 8U);
+    for (size_t i = 0; i < records.size(); i += 2) {
+      EXPECT_EQ(records[i]["execution"], "eager");
+      EXPECT_EQ(records[i + 1]["execution"], "fused");
+      EXPECT_EQ(records[i]["output_sha256"], records[i + 1]["output_sha256"]) << records[i].dump();
+      EXPECT_GT(records[i]["error_samples"], 0);
+      EXPECT_TRUE(records[i + 1].contains("saved_against_eager"));
+    }
+  }
+}
+
+TEST(BenchCommand, AModelGivesTheSameTokensOnEveryBackendAndEveryTime) {
+  const Arguments arguments = {"model",
+                               "--model",
+                               DUNLIN_SOURCE_DIR "/models/demo",
+                               "--prompt-tokens",
+                               "20",
+                               "--new-tokens",
+                               "4",
+                               "--batch",
+                               "1,3",
+                               "--precision",
+                               "fp32",
+                               "--backend",
+                               "all"};
+  const auto records = Records(arguments);
+  ASSERT_EQ(records.size(), 12U);
+  for (const Json& record : records) {
+    EXPECT_GT(record["tokens_per_s"], 0.0);
+    double shares = 0.0;
+    for (const auto& [kind, share] : record["shares"].items()) shares += share.get<double>();
+    EXPECT_NEAR(shares, 1.0, 1e-9);
+    const Json& same =
+        record["phase"] == "prefill" ? records[record["batch"] == 1 ? 0 : 6] : records[record["batch"] == 1 ? 1 : 7];
+    EXPECT_EQ(record["output_sha256"], same["output_sha256"]);
+  }
+  EXPECT_GT(records[1]["memory"]["rss_bytes"], records[1]["memory"]["weight_bytes"]);
+}
+
+TEST(BenchCommand, AnEncoderGivesTheSameVectorsEveryTime) {
+  const Arguments arguments = {"encoder", "--model",     DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_tiny",
+                               "--batch", "3",           "--prompt-tokens",
+                               "12",      "--precision", "bf16"};
+  const auto records = Records(arguments);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_GT(records[0]["texts_per_s"], 0.0);
+  EXPECT_EQ(records[0]["output_sha256"], Records(arguments)[0]["output_sha256"]);
+}
+
+TEST(BenchCommand, WithoutJsonItPrintsATable) {
+  const CommandResult result = RunBench({"gemm", "--shape", "2,48,64", "--precision", "fp32", "--max-seconds", "0.01"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("roofs before: FP32"));
+  EXPECT_THAT(result.out, HasSubstr("2x48x64"));
+}
+
+TEST(BenchCommand, RefusalsNameTheOption) {
+  const struct {
+    Arguments arguments;
+    const char* message;
+  } kRefused[] = {
+      {{"gemm", "--case", "bert"}, "--case is \"bert\"; known are gpt2"},
+      {{"gemm", "--shape", "1,2"}, "--shape has 2 numbers; it takes 3"},
+      {{"gemm", "--shape", "0,2,3"}, "--shape has \"0\"; limit is 1 to"},
+      {{"gemm", "--shape", "100000,2,3"}, "--shape has M 100000; limit is 65536"},
+      {{"gemm", "--shape", "65536,262144,262144"}, "--shape needs"},
+      {{"gemm", "--precision", "int4"}, "--precision is \"int4\"; known are fp32"},
+      {{"gemm", "--shape", "1,2,3", "--cpu-variant", "sse9"}, "unknown CPU variant \"sse9\""},
+      {{"attention", "--shape", "1,4,8,8", "--kv-heads", "3"}, "--kv-heads is 3; it must divide the 4 heads"},
+      {{"attention", "--case", "sdpa", "--precision", "fp8"}, "dense attention takes fp32, bf16 and fp16"},
+      {{"attention", "--shape", "1,1,8,512", "--backend", "flash"}, "supports head_dim up to 256"},
+      {{"model", "--case", "gpt5"}, "known are gpt2-124m"},
+      {{"model", "--model", "/nonexistent"}, "/nonexistent"},
+      {{"model", "--model", DUNLIN_SOURCE_DIR "/models/demo", "--prompt-tokens", "60000"}, "the model's limit is"},
+      {{"layer", "--case", "mamba"}, "known are te, nanogpt"},
+      {{"encoder", "--model", DUNLIN_SOURCE_DIR "/models/demo"}, "is a decoder"},
+  };
+  for (const auto& refused : kRefused) {
+    Arguments arguments = refused.arguments;
+    arguments.insert(arguments.end(), {"--json", "--max-seconds", "0.01"});
+    const CommandResult result = RunBench(arguments);
+    EXPECT_EQ(result.status, 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(refused.message));
+    EXPECT_THAT(Json::parse(result.out)["error"]["message"].get<std::string>(), HasSubstr(refused.message));
+  }
+}
+
+TEST(BenchCommand, WrongUsageHasItsStatus) {
+  EXPECT_EQ(RunBench({}).status, 2);
+  EXPECT_EQ(RunBench({"conv"}).status, 2);
+  EXPECT_EQ(RunBench({"gemm", "--threads", "-1"}).status, 2);
+  EXPECT_EQ(RunBench({"gemm", "--causal"}).status, 2);
+  const CommandResult help = RunBench({"gemm", "--help"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.out, HasSubstr("roofline_ratio"));
+}
+
+}  // namespace
+}  // namespace dunlin::integration

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Runs the benches of goals.py, keeps their JSON lines, and prints each goal with what was measured.
+
+    tests/bench/run_goals.py build/release/dunlin                      # prints the tables
+    tests/bench/run_goals.py build/release/dunlin --name cascade-lake-2c   # keeps results/<name>.jsonl too
+    tests/bench/run_goals.py --read tests/bench/results/cascade-lake-2c.jsonl
+
+Exit status: 0 when everything ran, whatever the verdicts; 1 when a bench failed or a result was out of its bound.
+Standard library only.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import goals
+
+RUN_LIMIT_SECONDS = 300
+
+
+def parse_lines(text):
+    """The records of JSON lines; raises ValueError for a line that is none."""
+    records = []
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        record = json.loads(line)
+        if "error" in record:
+            raise ValueError(record["error"].get("message", "error without a message"))
+        for field in ("op", "median_us", "roofline_ratio", "threads"):
+            if field not in record:
+                raise ValueError(f"a record has no field {field}")
+        records.append(record)
+    return records
+
+
+def field(record, name):
+    """A field by its dotted name, or None."""
+    for part in name.split("."):
+        if not isinstance(record, dict) or part not in record:
+            return None
+        record = record[part]
+    return record
+
+
+def matches(record, where):
+    for name, wanted in where.items():
+        value = field(record, name)
+        allowed = list(wanted) if isinstance(wanted, tuple) else [wanted]
+        if value not in allowed:
+            return False
+    return True
+
+
+def identity(record, without=()):
+    """What makes a case the same case in another run."""
+    names = ("op", "case", "backend", "precision", "shape", "layer", "execution", "phase", "batch", "kv_heads")
+    return tuple(json.dumps(record.get(name)) for name in names if name not in without)
+
+
+def metric_of(goal, record, records):
+    """The goal's number for a record, or None where what it needs was not measured."""
+    kind = goal["metric"]
+    if kind == "scaling":
+        ones = [r for r in records if r["threads"] == 1 and identity(r) == identity(record)]
+        return ones[0]["median_us"] / record["median_us"] if ones and record["threads"] > 1 else None
+    if kind == "against":
+        changed = tuple(goal["other"])
+        others = [r for r in records if r["threads"] == record["threads"] and matches(r, goal["other"])
+                  and identity(r, changed) == identity(record, changed)]
+        return field(record, goal["field"]) / field(others[0], goal["field"]) if others else None
+    return field(record, kind)
+
+
+def judge(goal, records):
+    """A row: number of cases, the worst and the median value, the worst case, and the verdict."""
+    threads = [r["threads"] for r in records]
+    wanted = 1 if goal["threads"] == "one" else max(threads, default=1)
+    values = []
+    for record in records:
+        if record["threads"] != wanted or not matches(record, goal["where"]):
+            continue
+        value = metric_of(goal, record, records)
+        if value is not None:
+            values.append((value, label(record)))
+    row = {"name": goal["name"], "cases": len(values), "threads": wanted}
+    if not values:
+        return {**row, "verdict": "not measured"}
+    at_most = "most" in goal
+    worst = (max if at_most else min)(values)
+    limit = goal["most"] if at_most else goal["least"]
+    passed = worst[0] <= limit if at_most else worst[0] >= limit
+    met = sum(1 for value, _ in values if (value <= limit if at_most else value >= limit))
+    return {**row, "worst": worst[0], "median": statistics.median(v for v, _ in values), "worst_case": worst[1],
+            "met": met, "goal": ("<= " if at_most else ">= ") + f"{limit:g}", "verdict": "pass" if passed else "short"}
+
+
+def label(record):
+    parts = [record["case"], record.get("layer"), record.get("phase"), record.get("backend"), record["precision"],
+             "x".join(str(n) for n in record["shape"])]
+    if record.get("group", 1) != 1:
+        parts.append(f"group {record['group']}")
+    return " ".join(str(part) for part in parts if part)
+
+
+def print_goals(records, out=sys.stdout):
+    out.write("| goal | threads | cases | met | worst | median | goal | verdict | the worst case |\n")
+    out.write("|---|---|---|---|---|---|---|---|---|\n")
+    for goal in goals.GOALS:
+        row = judge(goal, records)
+        if row["verdict"] == "not measured":
+            out.write(f"| {row['name']} | | 0 | | | | | not measured | |\n")
+            continue
+        out.write(f"| {row['name']} | {row['threads']} | {row['cases']} | {row['met']} | {row['worst']:.3f} | "
+                  f"{row['median']:.3f} | {row['goal']} | {row['verdict']} | {row['worst_case']} |\n")
+
+
+def print_cases(records, out=sys.stdout):
+    out.write("| op | case | threads | median ms | GFLOP/s | GB/s | roof | ratio |\n|---|---|---|---|---|---|---|---|\n")
+    for r in records:
+        out.write(f"| {r['op']} | {label(r)} {r.get('execution', '')} | {r['threads']} | {r['median_us'] / 1e3:.3f} | "
+                  f"{r['gflops']:.1f} | {r['gbytes_per_s']:.2f} | {r['roof']} | {r['roofline_ratio']:.3f} |\n")
+
+
+def run_all(binary, only, variant):
+    """Every run of goals.RUNS; (records, failures)."""
+    records, failures = [], []
+    for run in goals.RUNS:
+        if only and run["args"][0] not in only:
+            continue
+        for threads in run["threads"]:
+            command = [binary, "bench", *run["args"], "--threads", "1" if threads == "one" else "0", "--json"]
+            if variant:
+                command += ["--cpu-variant", variant]
+            begin = time.monotonic()
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_SECONDS, check=False)
+                records += parse_lines(done.stdout)
+                if done.returncode != 0:
+                    failures.append((command, done.stderr.strip().splitlines()[-1:]))
+            except (ValueError, subprocess.TimeoutExpired) as error:
+                failures.append((command, [str(error)]))
+            print(f"{time.monotonic() - begin:6.1f} s  {' '.join(command[1:])}", file=sys.stderr, flush=True)
+    return records, failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary", nargs="?", help="dunlin")
+    parser.add_argument("--name", help="keep the JSON lines as results/<name>.jsonl")
+    parser.add_argument("--read", help="judge these JSON lines instead of running anything")
+    parser.add_argument("--only", action="append", help="gemm, attention, layer, encoder or model; may be repeated")
+    parser.add_argument("--cpu-variant", help="passed on")
+    options = parser.parse_args()
+    if (options.binary is None) == (options.read is None):
+        parser.error("give a binary or --read")
+    failures = []
+    if options.read:
+        with open(options.read, encoding="utf-8") as file:
+            records = parse_lines(file.read())
+    else:
+        records, failures = run_all(options.binary, options.only, options.cpu_variant)
+    if options.name:
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, options.name + ".jsonl"), "w", encoding="utf-8") as file:
+            for record in records:
+                file.write(json.dumps(record) + "\n")
+    print_cases(records)
+    print()
+    print_goals(records)
+    for command, reason in failures:
+        print("FAILED:", " ".join(command), *reason)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

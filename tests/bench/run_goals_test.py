@@ -1,0 +1,84 @@
+"""The verdicts of run_goals.py over made-up records; nothing is timed."""
+
+import io
+import json
+import unittest
+
+import goals
+import run_goals
+
+
+def record(**fields):
+    base = {"op": "gemm", "case": "gpt2", "backend": None, "precision": "bf16", "shape": [256, 768, 768],
+            "threads": 1, "median_us": 100.0, "roofline_ratio": 0.95, "gflops": 1.0, "gbytes_per_s": 1.0,
+            "roof": "bf16_flops", "layer": "out"}
+    return {**base, **fields}
+
+
+GOAL = {"name": "g", "where": {"op": "gemm", "precision": "bf16"}, "metric": "roofline_ratio", "least": 0.9,
+        "threads": "one"}
+
+
+class ParseTest(unittest.TestCase):
+    def test_lines_become_records(self):
+        text = json.dumps(record()) + "\n\n" + json.dumps(record(precision="fp8")) + "\n"
+        self.assertEqual([r["precision"] for r in run_goals.parse_lines(text)], ["bf16", "fp8"])
+
+    def test_an_error_object_is_not_a_record(self):
+        with self.assertRaisesRegex(ValueError, "no memory"):
+            run_goals.parse_lines('{"error": {"code": "X", "message": "no memory"}}')
+
+    def test_a_line_without_the_pinned_fields_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "roofline_ratio"):
+            run_goals.parse_lines('{"op": "gemm", "median_us": 1}')
+        with self.assertRaises(ValueError):
+            run_goals.parse_lines("not json")
+
+
+class JudgeTest(unittest.TestCase):
+    def test_the_worst_case_decides(self):
+        records = [record(), record(shape=[2048, 768, 768], roofline_ratio=0.89)]
+        row = run_goals.judge(GOAL, records)
+        self.assertEqual((row["verdict"], row["cases"], row["met"]), ("short", 2, 1))
+        self.assertIn("2048x768x768", row["worst_case"])
+        self.assertEqual(run_goals.judge(GOAL, records[:1])["verdict"], "pass")
+
+    def test_other_threads_and_fields_do_not_count(self):
+        records = [record(), record(threads=2, roofline_ratio=0.1), record(precision="fp8", roofline_ratio=0.1)]
+        self.assertEqual(run_goals.judge(GOAL, records)["verdict"], "pass")
+
+    def test_nothing_measured_is_said_so(self):
+        self.assertEqual(run_goals.judge(GOAL, [])["verdict"], "not measured")
+
+    def test_scaling_pairs_the_same_case(self):
+        goal = {**GOAL, "metric": "scaling", "least": 1.85, "threads": "all"}
+        records = [record(), record(layer="up", median_us=400.0), record(threads=2, median_us=50.0)]
+        self.assertAlmostEqual(run_goals.judge(goal, records)["worst"], 2.0)
+        self.assertEqual(run_goals.judge(goal, records[1:])["verdict"], "not measured")
+
+    def test_against_divides_by_the_other_record(self):
+        goal = {"name": "g", "where": {"backend": "flash"}, "metric": "against", "field": "workspace_bytes",
+                "other": {"backend": "math"}, "most": 0.02, "threads": "all"}
+        records = [record(backend="flash", workspace_bytes=1), record(backend="math", workspace_bytes=100)]
+        self.assertEqual(run_goals.judge(goal, records)["verdict"], "pass")
+        records[1]["workspace_bytes"] = 10
+        self.assertEqual(run_goals.judge(goal, records)["verdict"], "short")
+
+    def test_nested_fields_and_upper_limits(self):
+        goal = {"name": "g", "where": {"op": "model"}, "metric": "memory.rss_over_plan_ratio", "most": 1.0,
+                "threads": "all"}
+        records = [record(op="model", memory={"rss_over_plan_ratio": 1.2})]
+        self.assertEqual(run_goals.judge(goal, records)["verdict"], "short")
+
+    def test_every_goal_can_be_printed(self):
+        out = io.StringIO()
+        run_goals.print_goals([record()], out)
+        run_goals.print_cases([record()], out)
+        self.assertEqual(out.getvalue().count("not measured"),
+                         sum(run_goals.judge(goal, [record()])["verdict"] == "not measured" for goal in goals.GOALS))
+        for goal in goals.GOALS:
+            self.assertEqual(("least" in goal) + ("most" in goal), 1, goal["name"])
+
+
+if __name__ == "__main__":
+    unittest.main()

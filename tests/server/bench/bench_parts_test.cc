@@ -1,0 +1,163 @@
+// What the benches are made of: options, inputs that are exact in every format, samples, bounds, timing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/api/float_formats.h"
+#include "server/bench/attention_reference.h"
+#include "server/bench/options.h"
+#include "server/bench/proof.h"
+#include "server/bench/random_values.h"
+#include "server/bench/record.h"
+#include "server/bench/timing.h"
+
+namespace dunlin::server::bench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(BenchOptions, NumbersAreCheckedAndRefusedByName) {
+  EXPECT_THAT(*ParseNumbers("--shape", "4,32,64", 3, 100), ElementsAre(4, 32, 64));
+  EXPECT_TRUE(ParseNumbers("--shape", "", 3, 100)->empty());
+  for (const char* text : {"4,32", "4,32,64,1", "4,32,101", "4,0,1", "4,-1,1", "a,1,1", "4,,1", "1.5,1,1"}) {
+    const auto numbers = ParseNumbers("--shape", text, 3, 100);
+    ASSERT_FALSE(numbers.ok()) << text;
+    EXPECT_THAT(std::string(numbers.status().message()), HasSubstr("--shape"));
+  }
+}
+
+TEST(BenchOptions, WordsAreCheckedAndRefusedByName) {
+  EXPECT_EQ(ParsePrecisions("all", {})->size(), 4U);
+  EXPECT_THAT(*ParsePrecisions("fp8,bf16", {}), ElementsAre(kernels::Precision::kFp8, kernels::Precision::kBf16));
+  EXPECT_THAT(*ParsePrecisions("", {kernels::Precision::kFp16}), ElementsAre(kernels::Precision::kFp16));
+  EXPECT_THAT(std::string(ParsePrecisions("int4", {}).status().message()), HasSubstr("\"int4\"; known are fp32"));
+  EXPECT_EQ(ParseBackends("all")->size(), 3U);
+  EXPECT_THAT(std::string(ParseBackends("triton").status().message()), HasSubstr("--backend is \"triton\""));
+}
+
+TEST(BenchInputs, RowsAreExactInEveryFormat) {
+  constexpr size_t kRow = 96;
+  std::vector<float> rows(20 * kRow);
+  FillRows(StreamOf(7, 0), kRow, rows);
+  std::set<float> distinct(rows.begin(), rows.end());
+  EXPECT_GT(distinct.size(), 60U);
+  for (const float value : rows) {
+    EXPECT_EQ(kernels::Bf16ToFloat(kernels::FloatToBf16(value)), value);
+    EXPECT_EQ(kernels::Fp16ToFloat(kernels::FloatToFp16(value)), value);
+    EXPECT_EQ(kernels::E4M3ToFloat(kernels::FloatToE4M3(value / kCodeUnit)) * kCodeUnit, value);
+    EXPECT_LE(std::abs(value), kernels::kE4M3Max * kCodeUnit);
+  }
+  for (size_t i = 0; i < rows.size(); i += kRow) EXPECT_EQ(std::abs(rows[i]), kernels::kE4M3Max * kCodeUnit);
+}
+
+TEST(BenchInputs, AStreamIsTheSameEveryTimeAndUnlikeOthers) {
+  std::vector<float> a(64);
+  std::vector<float> b(64);
+  std::vector<float> c(64);
+  FillUniform(StreamOf(1, 0), a);
+  FillUniform(StreamOf(1, 0), b);
+  FillUniform(StreamOf(1, 1), c);
+  EXPECT_EQ(a, b);
+  EXPECT_NE(a, c);
+  for (const float value : a) {
+    EXPECT_GE(value, 0.0F);
+    EXPECT_LT(value, 1.0F);
+  }
+}
+
+TEST(BenchProof, Sha256IsTheStandardOne) {
+  const std::string text = "abc";  // FIPS 180-4's first example
+  EXPECT_EQ(Sha256(std::as_bytes(std::span(text))), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(BenchProof, AnErrorBeyondItsBoundOrNotFiniteIsNotOk) {
+  const Sample good{1.001, 1.0, 1.0};
+  EXPECT_TRUE(CheckSamples("", std::vector<Sample>{good}, 0.01).ok());
+  EXPECT_FALSE(CheckSamples("", std::vector<Sample>{good}, 0.0001).ok());
+  EXPECT_FALSE(CheckSamples("", std::vector<Sample>{good, {std::nan(""), 0.0, 1.0}}, 0.01).ok());
+  EXPECT_NEAR(CheckSamples("", std::vector<Sample>{good}, 0.01).max_abs_error, 0.001, 1e-12);
+}
+
+TEST(BenchProof, SamplesAreSpreadAndDistinct) {
+  const auto few = SampleIndices(1000, 7);
+  EXPECT_EQ(few.front(), 0);
+  EXPECT_EQ(few.back(), 999);
+  EXPECT_EQ(std::set<int64_t>(few.begin(), few.end()).size(), 7U);
+  EXPECT_THAT(SampleIndices(3, 7), ElementsAre(0, 1, 2));
+}
+
+TEST(BenchAttentionReference, IsTheMeanOfValuesOverEqualKeys) {
+  const std::vector<float> query = {1.0F, 2.0F};
+  const std::vector<float> keys = {1.0F, 1.0F, 1.0F, 1.0F};
+  const std::vector<float> values = {1.0F, 0.0F, 3.0F, -4.0F};
+  std::vector<Sample> samples;
+  AppendSamples({query.data(), keys.data(), values.data(), 2, 2, 2, 1.0}, std::vector<float>{2.0F, -2.0F}, &samples);
+  EXPECT_NEAR(samples[0].exact, 2.0, 1e-12);
+  EXPECT_NEAR(samples[1].exact, -2.0, 1e-12);
+  EXPECT_EQ(samples[1].actual, -2.0);
+}
+
+TEST(BenchAttentionReference, CausalCountsThePairsThatAreSeen) {
+  EXPECT_EQ(SeenPairs(4, 4, true), 10.0);
+  EXPECT_EQ(SeenPairs(4, 4, false), 16.0);
+  EXPECT_EQ(SeenPairs(1, 512, true), 512.0);
+}
+
+TEST(BenchRecord, TheSlowerRoofBoundsACase) {
+  kernels::Roofs roofs;
+  roofs.fp32_flops = 100e9;
+  roofs.bf16_flops = 200e9;
+  roofs.variant_fp32_flops = roofs.variant_bf16_flops = 50e9;
+  roofs.dram_read_bytes = 10e9;
+  const Bound compute = BoundOf({.flops = 1e9, .bytes = 1e6, .peak = Peak::kBf16}, roofs);
+  EXPECT_STREQ(compute.roof, "bf16_flops");
+  EXPECT_NEAR(compute.us, 5000.0, 1e-6);
+  EXPECT_NEAR(compute.variant_us, 20000.0, 1e-6);
+  EXPECT_STREQ(BoundOf({.flops = 1e9, .bytes = 1e6, .peak = Peak::kFp32}, roofs).roof, "fp32_flops");
+  EXPECT_STREQ(BoundOf({.flops = 1e6, .bytes = 1e9, .peak = Peak::kFp32}, roofs).roof, "dram_read");
+}
+
+TEST(BenchRecord, TheHigherRoofOfBeforeAndAfterCounts) {
+  Machine machine;
+  machine.before.fp32_flops = 1.0;
+  machine.after.fp32_flops = 2.0;
+  machine.before.dram_read_bytes = 3.0;
+  EXPECT_EQ(machine.Best().fp32_flops, 2.0);
+  EXPECT_EQ(machine.Best().dram_read_bytes, 3.0);
+}
+
+TEST(BenchTiming, MedianAndMinimum) {
+  const Timing odd = TimingOf({3e-6, 1e-6, 2e-6});
+  EXPECT_NEAR(odd.median_us, 2.0, 1e-9);
+  EXPECT_NEAR(odd.min_us, 1.0, 1e-9);
+  EXPECT_NEAR(TimingOf({4e-6, 1e-6}).median_us, 2.5, 1e-9);
+}
+
+TEST(BenchTiming, PreparesBeforeEveryCallAndStopsAtAnError) {
+  int64_t prepared = 0;
+  int64_t called = 0;
+  const auto timing = Measure(
+      0.01,
+      [&](int64_t call) {
+        EXPECT_EQ(call, called++);
+        EXPECT_EQ(prepared, called);
+        return absl::OkStatus();
+      },
+      [&] {
+        ++prepared;
+        return absl::OkStatus();
+      });
+  ASSERT_TRUE(timing.ok());
+  EXPECT_GE(timing->iterations, 1);
+  const auto failed =
+      Measure(0.01, [](int64_t call) { return call < 2 ? absl::OkStatus() : absl::InternalError("broke"); });
+  EXPECT_EQ(failed.status().message(), "broke");
+}
+
+}  // namespace
+}  // namespace dunlin::server::bench
