@@ -10,6 +10,7 @@ help:
 	@echo "make serve  the demo server in the foreground"
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
 	@echo "make build  the binary build/$(PRESET)/dunlin"
+	@echo "make bench  the cases with goals against this machine's roofs, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make fmt | fmt-check | tidy | clean"
 
 deps:
@@ -31,6 +32,10 @@ serve: build
 test: configure
 	cmake --build --preset $(PRESET) -j $(JOBS)
 	ctest --preset $(PRESET) -j $(JOBS)
+
+# PYTHONDONTWRITEBYTECODE: nothing is left in the tree but the results that NAME asks for.
+bench: build
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/run_goals.py $(BUILD)/dunlin $(if $(NAME),--name $(NAME))
 
 fmt:
 	@git ls-files '*.h' '*.cc' | xargs clang-format-14 -i
