@@ -20,10 +20,14 @@ def attention_command(options, case):
     return tuple(command)
 
 
-def model_command(options, shape, precision):
+ROUGH_SECONDS = 0.05  # the roofs beside a batch are no part of the comparison; the batch itself has no such bound
+
+
+def model_command(options, shape, precision, batch):
+    seconds = options.decode_seconds if batch == 1 else ROUGH_SECONDS
     return (str(options.binary), "bench", "model", "--json", "--model", str(options.work / shape / "hf"),
-            "--threads", str(options.threads), "--precision", precision, "--max-seconds", str(options.decode_seconds),
-            "--batch", ",".join(map(str, engines.BATCHES)), "--prompt-tokens", str(engines.PROMPT_TOKENS),
+            "--threads", str(options.threads), "--precision", precision, "--max-seconds", str(seconds),
+            "--batch", str(batch), "--prompt-tokens", str(engines.PROMPT_TOKENS),
             "--new-tokens", str(options.new_tokens))
 
 
@@ -33,8 +37,10 @@ def jobs(options, part, shape):
             yield engines.Job(report.OURS, part, "-", "bf16", case["name"], attention_command(options, case), (case["name"],))
     else:
         for precision in MODEL_PRECISIONS:
-            yield engines.Job(report.OURS, part, shape, precision, "flash", model_command(options, shape, precision),
-                              engines.METRICS)
+            for batch in engines.BATCHES:
+                yield engines.Job(report.OURS, part, shape, precision, "flash",
+                                  model_command(options, shape, precision, batch),
+                                  (*["prefill"] * (batch == 1), f"decode_b{batch}"))
 
 
 def measurements(line, job):

@@ -12,6 +12,8 @@ import statistics
 OURS = "dunlin"
 LOWER_IS_BETTER = {"ms", "s", "bytes"}
 WIDE = ("bf16", "fp16", "fp32")  # a peer may run BF16 weights in any of these: the best counts
+GOAL_PEERS = ("torch", "llama_cpp")  # whom the goals name; the others have rows of their own
+OTHER_PEERS = ("ctranslate2", "onnxruntime")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Comparison:
     goal: float = 0.0  # the least ratio; 0 is none
     setting: str = ""
     peer_settings: tuple = ()  # of the peers, when not empty
-    peers: tuple = ()          # engines, when not empty
+    peers: tuple = GOAL_PEERS  # engines
 
 
 def model_comparisons():
@@ -37,6 +39,7 @@ def model_comparisons():
         for metric in ("prefill", "decode_b1", "decode_b8", "decode_b32"):
             rows.append(Comparison("model", shape, metric, "bf16", WIDE, of_shape.get(metric, 0.0)))
             rows.append(Comparison("model", shape, metric, "fp8", ("q8_0",), fp8_goals.get(metric, 0.0)))
+            rows.append(Comparison("model", shape, metric, "bf16", WIDE, peers=OTHER_PEERS))
             rows.append(Comparison("model", shape, metric, "fp16", ("fp16",)))
             rows.append(Comparison("model", shape, metric, "fp32", ("fp32",)))
     return rows
@@ -91,7 +94,7 @@ def resolve(comparison, found):
             if precision == comparison.precision and comparison.setting in ("", setting):
                 ours[key] = value
         elif (precision in comparison.against and (not comparison.peer_settings or setting in comparison.peer_settings)
-              and (not comparison.peers or engine in comparison.peers)):
+              and engine in comparison.peers):
             theirs[key] = value
     return best(ours), best(theirs)
 
@@ -126,7 +129,7 @@ def rows_of(comparisons, measurements):
     rows = []
     for comparison in comparisons:
         ours, theirs = resolve(comparison, found)
-        if ours is None and theirs is None:
+        if ours is None and theirs is None or theirs is None and comparison.peers == OTHER_PEERS:
             continue
         ratio = ratio_of(comparison, found)
         work = " ".join(word for word in (comparison.shape, comparison.metric, comparison.precision, comparison.setting)

@@ -24,7 +24,8 @@ def measured(engine, metric, value, precision, setting="", unit="tokens/s", part
 
 
 def decode_b8(measurements):
-    goal = [c for c in report.model_comparisons() if (c.shape, c.metric, c.precision) == ("gpt2-124m", "decode_b8", "bf16")]
+    goal = [c for c in report.model_comparisons()
+            if (c.shape, c.metric, c.precision) == ("gpt2-124m", "decode_b8", "bf16")]
     return report.rows_of(goal, measurements)
 
 
@@ -39,6 +40,12 @@ class Ratios(unittest.TestCase):
     def test_just_under_the_goal_is_short(self):
         row, = decode_b8([measured("dunlin", "decode_b8", 319.0, "bf16"), measured("torch", "decode_b8", 200.0, "fp32")])
         self.assertEqual(row.verdict, "short")
+
+    def test_peers_that_no_goal_names_have_a_row_of_their_own(self):
+        named, other = decode_b8([measured("dunlin", "decode_b8", 300.0, "bf16"), measured("torch", "decode_b8", 100.0, "fp32"),
+                                  measured("onnxruntime", "decode_b8", 200.0, "fp32")])
+        self.assertEqual((named.ratio, named.verdict), ("3.00x", "pass"))
+        self.assertEqual((other.ratio, other.goal, other.verdict), ("1.50x", "-", "-"))
 
     def test_rounds_count_by_their_median(self):
         rows = [measured("dunlin", "decode_b8", value, "bf16", round_=i) for i, value in enumerate((100.0, 400.0, 300.0))]

@@ -14,6 +14,10 @@ import time
 HOLD = ("sh", "-c", "echo go; read -r line")  # what runs inside the gate
 
 
+class GateClosed(Exception):
+    """While a measurement went on."""
+
+
 class Gate:
     """Opened before a turn, closed when its answer has come."""
 
@@ -30,6 +34,7 @@ class Gate:
         if self.process:
             self.process.stdin.close()  # HOLD has read to its end
             self.process.wait(60)
+            self.process.stdout.close()
             self.process = None
 
     def held(self):
@@ -40,6 +45,8 @@ def end(process):
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)  # its own session: nothing else is in it
     process.wait()
+    process.stdin.close()
+    process.stdout.close()
 
 
 def run(command, gate_command, seconds, variables, log, whole=False):
@@ -50,13 +57,10 @@ def run(command, gate_command, seconds, variables, log, whole=False):
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=variables,
                                start_new_session=True)
     try:
-        for line in lines_of(process, seconds):
+        for line in lines_of(process, seconds, gate):
             answer = json.loads(line)
             if not whole:
-                cut = not gate.held()
                 gate.close()
-                if cut:
-                    return answers, "the gate closed during a measurement"
             if answer.get("metric") == "ready":
                 gate.open()
                 process.stdin.write(b"\n")
@@ -67,20 +71,27 @@ def run(command, gate_command, seconds, variables, log, whole=False):
         return answers, f"exit code {process.returncode}, see workers.log" if process.returncode else None
     except TimeoutError:
         return answers, f"ended after {seconds:.0f} s"
+    except GateClosed:
+        return answers, "the gate closed during a measurement"
     finally:
         end(process)
         gate.close()
 
 
-def lines_of(process, seconds):
+def lines_of(process, seconds, gate):
     """JSON lines of its output as they come; TimeoutError when the time is up. Waiting for a gate counts."""
     limit, rest = time.monotonic() + seconds, b""
     descriptor = process.stdout.fileno()
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
         while True:
-            if not selector.select(max(0.0, limit - time.monotonic())):
-                raise TimeoutError
+            ready = selector.select(min(0.5, max(0.0, limit - time.monotonic())))
+            if not gate.held():
+                raise GateClosed
+            if not ready:
+                if time.monotonic() >= limit:
+                    raise TimeoutError
+                continue
             read = os.read(descriptor, 1 << 16)
             *whole, rest = (rest + read).split(b"\n")
             yield from (line for line in whole if line.startswith(b"{"))
