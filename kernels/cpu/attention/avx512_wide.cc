@@ -10,11 +10,11 @@ struct FileLanes : Lanes {};
 
 }  // namespace
 
-void WideScores(const ScoreArgs& args, int depth, const float* scales) {
-  vectors::WideScores<FileLanes>(args, depth, scales);
+void WideScores(const ScoreArgs& args, int panel, int depth, const float* scales) {
+  vectors::WideScores<FileLanes>(args, panel, depth, scales);
 }
-void WideValues(const ValueArgs& args) {
-  vectors::WideValues<FileLanes>(args);
+void WideValues(const ValueArgs& args, int panel) {
+  vectors::WideValues<FileLanes>(args, panel);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -1,5 +1,6 @@
 // The dense entries: K and V are packed into pages of the workspace, with an identity page table, and the paged
-// algorithms run on them; MATH runs its own form, which holds all of S.
+// algorithms run on them, a few sequences at a time, so that the pages stay small and near; MATH runs its own form,
+// which holds all of S and all pages.
 #include <algorithm>
 
 #include "kernels/cpu/attention/algorithms.h"
@@ -56,27 +57,36 @@ size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNee
   return 0;
 }
 
-// The packed K and V of the call.
+// Sequences of a round: enough for eight blocks of query rows a thread, so that the last blocks cost little waiting.
+int32_t SequencesPerRound(const DenseAttentionParams& params, const WorkspaceNeed& need) {
+  if (params.backend == AttentionBackend::kMath) return params.batch;
+  const int64_t blocks = CeilDiv(need.rows, kMaxRows) * need.num_kv_heads;
+  return static_cast<int32_t>(
+      std::min<int64_t>(CeilDiv(int64_t{8} * need.num_threads, std::max<int64_t>(blocks, 1)), params.batch));
+}
+
+// The packed K and V of a round's sequences.
 struct DensePages {
-  DensePages(Arena* arena, const DenseAttentionParams& params)
+  DensePages(Arena* arena, const DenseAttentionParams& params, int32_t sequences)
       : layout(MakeKvLayout(params.dtype, {.num_layers = 1,
                                            .num_kv_heads = params.num_kv_heads,
                                            .head_dim = params.head_dim,
                                            .v_head_dim = params.v_head_dim})),
         per_sequence(static_cast<int32_t>(CeilDiv(params.kv_len, layout.tokens_per_page))),
-        table(arena->Take<int32_t>(int64_t{params.batch} * per_sequence)),
-        pool(arena->Take<std::byte>(int64_t{params.batch} * per_sequence * static_cast<int64_t>(layout.page_bytes))) {}
+        table(arena->Take<int32_t>(int64_t{sequences} * per_sequence)),
+        pool(arena->Take<std::byte>(int64_t{sequences} * per_sequence * static_cast<int64_t>(layout.page_bytes))) {}
 
   KvLayout layout;
   int32_t per_sequence;  // pages
-  int32_t* table;        // [batch, per_sequence]
+  int32_t* table;        // [sequences, per_sequence]
   std::byte* pool;
 };
 
-// Packs the rows of one page and KV head; they have the page's dtype already.
-void PackPage(const DenseAttentionParams& params, const DensePages& pages, int64_t page, int32_t kv_head) {
+// Packs the rows of one page and KV head of a round; they have the page's dtype already.
+void PackPage(const DenseAttentionParams& params, const DensePages& pages, int32_t first_sequence, int64_t page,
+              int32_t kv_head) {
   const KvLayout& layout = pages.layout;
-  const int64_t sequence = page / pages.per_sequence;
+  const int64_t sequence = first_sequence + page / pages.per_sequence;
   const auto first = static_cast<int32_t>(page % pages.per_sequence) * layout.tokens_per_page;
   const int32_t tokens = std::min(layout.tokens_per_page, params.kv_len - first);
   const int64_t first_row = (sequence * params.num_kv_heads + kv_head) * params.kv_len + first;
@@ -91,11 +101,14 @@ void PackPage(const DenseAttentionParams& params, const DensePages& pages, int64
   }
 }
 
-void Pack(DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages) {
-  const int64_t num_pages = int64_t{params.batch} * pages.per_sequence;
+void Pack(DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages, int32_t first_sequence,
+          int32_t sequences) {
+  const int64_t num_pages = int64_t{sequences} * pages.per_sequence;
   for (int64_t i = 0; i < num_pages; ++i) pages.table[i] = static_cast<int32_t>(i);
   context->pool.Run(num_pages, [&](int64_t page, int) {
-    for (int32_t kv_head = 0; kv_head < params.num_kv_heads; ++kv_head) PackPage(params, pages, page, kv_head);
+    for (int32_t kv_head = 0; kv_head < params.num_kv_heads; ++kv_head) {
+      PackPage(params, pages, first_sequence, page, kv_head);
+    }
   });
 }
 
@@ -139,13 +152,31 @@ AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams&
   return call;
 }
 
+// What a call reads and writes, `first` sequences further on.
+AttentionCall FromSequence(const AttentionCall& call, int32_t first, int32_t sequences) {
+  const auto bytes = [first](int64_t stride, DType dtype) {
+    return first * stride * static_cast<int64_t>(SizeOf(dtype));
+  };
+  AttentionCall later = call;
+  later.query.data += bytes(call.num_heads * call.query.head_stride, call.query.dtype);
+  later.out.data += bytes(call.num_heads * call.out.head_stride, call.out.dtype);
+  if (call.rule.bias.data != nullptr) {
+    later.rule.bias.data =
+        static_cast<const std::byte*>(call.rule.bias.data) + bytes(call.rule.bias.batch_stride, call.rule.bias.dtype);
+  }
+  if (call.rule.mask.data != nullptr) later.rule.mask.data += first * call.rule.mask.batch_stride;
+  later.num_sequences = sequences;
+  return later;
+}
+
 }  // namespace
 
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params) {
   if (!Supported(context, params)) return 0;
+  const WorkspaceNeed need = NeedOf(context, params);
   Arena arena(nullptr);
-  DensePages(&arena, params);
-  return arena.used() + AlgorithmWorkspace(params, NeedOf(context, params));
+  DensePages(&arena, params, SequencesPerRound(params, need));
+  return arena.used() + AlgorithmWorkspace(params, need);
 }
 
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params) {
@@ -155,20 +186,25 @@ KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& 
   if (params.workspace_bytes < DenseAttentionWorkspace(context, params)) return KernelStatus::kOutOfMemory;
   const WorkspaceNeed need = NeedOf(context, params);
   Arena arena(params.workspace);
-  const DensePages pages(&arena, params);
+  const int32_t per_round = SequencesPerRound(params, need);
+  const DensePages pages(&arena, params, per_round);
   void* rest = static_cast<std::byte*>(params.workspace) + arena.used();
-  Pack(context, params, pages);
-  const AttentionCall call = MakeCall(context, params, pages);
-  switch (params.backend) {
-    case AttentionBackend::kMath:
-      RunDenseMath(context, call, need, rest);
-      break;
-    case AttentionBackend::kFlash:
-      RunFlash(context, call, rest);
-      break;
-    case AttentionBackend::kEfficient:
-      RunEfficient(context, call, need, rest);
-      break;
+  const AttentionCall whole = MakeCall(context, params, pages);
+  for (int32_t first = 0; first < params.batch; first += per_round) {
+    const int32_t sequences = std::min(per_round, params.batch - first);
+    Pack(context, params, pages, first, sequences);
+    const AttentionCall call = FromSequence(whole, first, sequences);
+    switch (params.backend) {
+      case AttentionBackend::kMath:
+        RunDenseMath(context, call, need, rest);
+        break;
+      case AttentionBackend::kFlash:
+        RunFlash(context, call, rest);
+        break;
+      case AttentionBackend::kEfficient:
+        RunEfficient(context, call, need, rest);
+        break;
+    }
   }
   return KernelStatus::kOk;
 }

@@ -30,12 +30,12 @@ struct Summary {
   float* o;
 };
 
-// One worker's buffers. At head_dim 128: 48 + 96 + 32 + 2 x 48 KB.
+// One worker's buffers. At head_dim 128: 72 + 144 + 16 + 2 x 72 KB.
 struct EfficientScratch {
   EfficientScratch(Arena arena, int32_t head_dim, int32_t v_head_dim)
       : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kMaxRows * kChunkKeys)),
-        wide(arena.Take<float>(WideTileFloats(std::max(head_dim, v_head_dim)))),
+        wide(arena.Take<float>(WidePanelFloats(head_dim))),
         begin(arena.Take<int32_t>(kMaxRows)),
         valid(arena.Take<int32_t>(kMaxRows)),
         tile_begin(arena.Take<int32_t>(kMaxRows)),

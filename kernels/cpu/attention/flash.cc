@@ -1,5 +1,5 @@
-// FLASH on the CPU: tiles of 64 keys at absolute positions, blocks of up to 96 packed rows, running maximum and sum,
-// O rescaled as it is loaded for the next tile. S never leaves a 24 KB buffer. Work is split over sequences, KV heads
+// FLASH on the CPU: tiles of 128 keys at absolute positions, blocks of up to 144 packed rows, running maximum and sum,
+// O rescaled as it is loaded for the next tile. S never leaves a 72 KB buffer. Work is split over sequences, KV heads
 // and row blocks, never over keys.
 // Source: Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018.
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-// One worker's buffers, over a piece of the workspace. At head_dim 128: 48 + 24 + 32 + 48 + 7 KB.
+// One worker's buffers, over a piece of the workspace. At head_dim 128: 72 + 72 + 16 + 72 + 12 KB.
 struct FlashScratch {
   FlashScratch(Arena arena, int32_t head_dim, int32_t v_head_dim)
       : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kMaxRows * kTileKeys)),
-        wide(arena.Take<float>(WideTileFloats(std::max(head_dim, v_head_dim)))),
+        wide(arena.Take<float>(WidePanelFloats(head_dim))),
         o(arena.Take<float>(kMaxRows * PaddedDim(v_head_dim))),
         row_max(arena.Take<float>(kMaxRows)),
         lane_sum(arena.Take<float>(kMaxRows * kLanes)),

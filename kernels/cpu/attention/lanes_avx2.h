@@ -28,13 +28,14 @@ struct Lanes {
   static constexpr int kVectorsOfRows[6] = {2, 2, 1, 1, 1, 1};
   static constexpr int kWideRows = 6;
   static constexpr int kWideVectors = 1;
+  static constexpr bool kBroadcastsInside = false;
 
   // The kernels over widened tiles.
   struct Wide {
-    DUNLIN_INLINE void Scores(const ScoreArgs& args, int depth, const float* scales) {
-      WideScores(args, depth, scales);
+    DUNLIN_INLINE void Scores(const ScoreArgs& args, int panel, int depth, const float* scales) {
+      WideScores(args, panel, depth, scales);
     }
-    DUNLIN_INLINE void Values(const ValueArgs& args) { WideValues(args); }
+    DUNLIN_INLINE void Values(const ValueArgs& args, int panel) { WideValues(args, panel); }
   };
 
   DUNLIN_INLINE Mask First(int count) {

@@ -23,13 +23,14 @@ struct Lanes {
   static constexpr int kVectorsOfRows[6] = {4, 4, 4, 4, 4, 4};
   static constexpr int kWideRows = 12;
   static constexpr int kWideVectors = 2;
+  static constexpr bool kBroadcastsInside = true;
 
   // The kernels over widened tiles.
   struct Wide {
-    DUNLIN_INLINE void Scores(const ScoreArgs& args, int depth, const float* scales) {
-      WideScores(args, depth, scales);
+    DUNLIN_INLINE void Scores(const ScoreArgs& args, int panel, int depth, const float* scales) {
+      WideScores(args, panel, depth, scales);
     }
-    DUNLIN_INLINE void Values(const ValueArgs& args) { WideValues(args); }
+    DUNLIN_INLINE void Values(const ValueArgs& args, int panel) { WideValues(args, panel); }
   };
 
   // The first `count` > 0 lanes, all for 16 and more.
@@ -66,6 +67,11 @@ struct Lanes {
   // spills accumulators in kernels that hold 24 of them.
   DUNLIN_INLINE Floats MultiplyAdd(Floats sum, Floats a, Floats b) {
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+  }
+  // sum + *a * b with the broadcast inside the instruction: one slot of the front end for two.
+  DUNLIN_INLINE Floats MultiplyAddOf(Floats sum, const float* a, Floats b) {
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(b), "m"(*a));
     return sum;
   }
   DUNLIN_INLINE Floats Magnitude(Floats a) { return _mm512_abs_ps(a); }

@@ -25,7 +25,7 @@ struct MathScratch {
         o(arena.Take<float>(kMaxRows * PaddedDim(v_head_dim))),
         begin(arena.Take<int32_t>(kMaxRows)),
         valid(arena.Take<int32_t>(kMaxRows)),
-        wide(arena.Take<float>(WideTileFloats(std::max(head_dim, v_head_dim)))),
+        wide(arena.Take<float>(WidePanelFloats(head_dim))),
         s(arena.Take<float>(s_floats)),
         bytes(arena.used()) {}
 

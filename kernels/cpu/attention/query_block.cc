@@ -8,16 +8,15 @@ namespace {
 
 template <typename Byte>
 int64_t RowOffset(const AttentionCall& call, const QueryBlock& block, const RowTensor<Byte>& tensor, int r) {
-  const int64_t row = block.first_row + r;
-  const int64_t head = block.kv_head * int64_t{call.group} + row % call.group;
-  return row / call.group * tensor.token_stride + head * tensor.head_stride;
+  const int64_t head = block.kv_head * int64_t{call.group} + block.heads[r];
+  return block.tokens[r] * tensor.token_stride + head * tensor.head_stride;
 }
 
 // The call's rule on the scores of block row r for the keys from `first` on.
 void AdjustRow(const AttentionCall& call, const QueryBlock& block, int r, int32_t first, int32_t count, float* s) {
   const ScoreRule& rule = call.rule;
-  const int64_t token = (block.first_row + r) / call.group;
-  const int64_t head = block.kv_head * int64_t{call.group} + (block.first_row + r) % call.group;
+  const int64_t token = block.tokens[r];
+  const int64_t head = block.kv_head * int64_t{call.group} + block.heads[r];
   AdjustRowArgs args{.s = s,
                      .count = count,
                      .scale = rule.scale,
@@ -45,12 +44,15 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
                     int rows, std::byte* packed_q, QueryBlock* block) {
   block->sequence = sequence.index;
   block->kv_head = kv_head;
-  block->first_row = first_row;
   block->rows = rows;
   block->q = packed_q;
   const int64_t row_bytes = QueryRowBytes(call.head_dim());
+  // Counted on, because a division costs as much as a row's load.
+  auto token = static_cast<int32_t>(first_row / call.group);
+  auto head = static_cast<int32_t>(first_row % call.group);
   for (int r = 0; r < rows; ++r) {
-    const auto token = static_cast<int32_t>((first_row + r) / call.group);
+    block->tokens[r] = token;
+    block->heads[r] = head;
     block->starts[r] = sequence.KeyStart(token);
     block->limits[r] = sequence.KeyLimit(token);
     const int64_t start = sequence.query_offset + RowOffset(call, *block, call.query, r);
@@ -60,6 +62,10 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
                           .sign = call.query_sign,
                           .round_to_bf16 = call.layout.dtype == DType::kBF16,
                           .packed = packed_q + r * row_bytes});
+    if (++head == call.group) {
+      head = 0;
+      ++token;
+    }
   }
   block->min_start = block->starts[0];
   block->max_limit = block->limits[rows - 1];

@@ -15,10 +15,11 @@ namespace dunlin::kernels::cpu {
 struct QueryBlock {
   int32_t sequence;  // of the call
   int32_t kv_head;
-  int64_t first_row;         // packed row of the sequence
   int rows;                  // 1..kMaxRows
   int32_t min_start;         // the first row's
   int32_t max_limit;         // the last row's
+  int32_t tokens[kMaxRows];  // of the sequence
+  int32_t heads[kMaxRows];   // of the KV head's group
   int32_t starts[kMaxRows];  // first key that a row sees, not decreasing; the limit when it sees none
   int32_t limits[kMaxRows];  // one past the last, not decreasing
   const std::byte* q;        // [rows] packed, QueryRowBytes apart

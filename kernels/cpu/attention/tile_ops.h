@@ -18,10 +18,10 @@ struct DeviceContext;
 
 namespace dunlin::kernels::cpu {
 
-inline constexpr int kTileKeys = 64;     // keys of a tile; a tile starts at an absolute multiple of it
-inline constexpr int kMaxRows = 96;      // rows of a block: 8 groups of the 12 that a vector kernel holds in registers
-inline constexpr int kLanes = 16;        // partial sums of a row's softmax denominator
-inline constexpr int kMaxTilePages = 8;  // FP32 has 8 tokens a page
+inline constexpr int kTileKeys = 128;  // keys of a tile; a tile starts at an absolute multiple of it
+inline constexpr int kMaxRows = 144;   // rows of a block: 12 groups of the 12 that a vector kernel holds in registers
+inline constexpr int kLanes = 16;      // partial sums of a row's softmax denominator
+inline constexpr int kMaxTilePages = 16;  // FP32 has 8 tokens a page
 
 // The blocks of a tile, one pair per page. Pages past the sequence's end repeat a valid page: its keys are then masked.
 struct KvTile {
@@ -29,9 +29,10 @@ struct KvTile {
   const std::byte* values[kMaxTilePages];
 };
 
-// A tile's keys or values as floats, for kernels that widen them once for many rows; head_dim: that of either.
-constexpr int64_t WideTileFloats(int32_t head_dim) {
-  return (int64_t{head_dim} + 31) / 32 * 32 * kTileKeys;
+// Scratch for a part of a tile's keys or values as floats; dim: that of the keys.
+constexpr int64_t WidePanelFloats(int32_t dim) {
+  const int64_t padded = (int64_t{dim} + 1) / 2 * 2;
+  return 32 * (padded > kTileKeys ? padded : kTileKeys);
 }
 
 // Packs one query row, multiplied by sign: as FP32, rounded to BF16 or not, or as BF16 pairs where the table reads
@@ -60,11 +61,11 @@ struct ScoreArgs {
   int64_t q_stride;
   int rows;  // 1..kMaxRows
   int head_dim;
-  const int32_t* valid;  // [rows] 1..64, not decreasing: keys of the tile that a row sees; or null for 64
+  const int32_t* valid;  // [rows] 1..kTileKeys, not decreasing: keys that a row sees; or null for all
   const KvTile* tile;
   const KvTile* next;  // whose keys are asked for next: prefetched. `tile` itself where there is none
-  float* wide;         // scratch of WideTileFloats, 64-byte aligned, or null
-  float* s;            // [rows][64], s_stride floats apart, 64-byte aligned
+  float* wide;         // scratch of WidePanelFloats, 64-byte aligned, or null
+  float* s;            // [rows][kTileKeys], s_stride floats apart, 64-byte aligned
   int64_t s_stride;
 };
 
@@ -88,14 +89,14 @@ struct RunningSoftmaxArgs {
   const float* s;
   int64_t s_stride;
   int rows;
-  const int32_t* valid;  // [rows] 1..64
+  const int32_t* valid;  // [rows] 1..kTileKeys
   float scale;           // > 0, softmax scale * log2(e)
   float* row_max;        // [rows] m, unscaled; -inf at first
   float* lane_sum;       // [rows][kLanes]; 0 at first
   float* alpha;          // [rows] out
-  void* p;               // [rows][64] out, of the table's P type, zeros after the row's keys up to a multiple of 16;
-                         // may be s
-  int64_t p_stride;      // elements
+  void* p;           // [rows][kTileKeys] out, of the table's P type, zeros after the row's keys up to a multiple of 16;
+                     // may be s
+  int64_t p_stride;  // elements
 };
 
 // EFFICIENT: a chunk's softmax alone. m = max s[0..n), p = 2^((s - m) scale), sum = of p.
@@ -122,10 +123,10 @@ struct FullSoftmaxArgs {
 
 // o[r] = o[r] * alpha[r] + sum over begin[r] <= j < valid[r] of p[r][j] v[j]. P of the keys before begin[r] is 0.
 struct ValueArgs {
-  const void* p;     // [rows][64]
+  const void* p;     // [rows][kTileKeys]
   int64_t p_stride;  // elements
   int rows;
-  const int32_t* valid;  // [rows] 1..64, not decreasing
+  const int32_t* valid;  // [rows] 1..kTileKeys, not decreasing
   const int32_t* begin;  // [rows] < valid, not decreasing; or null for 0
   const float* alpha;    // [rows], or null for 1
   int head_dim;

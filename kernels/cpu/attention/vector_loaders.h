@@ -36,7 +36,7 @@ struct FloatStep {
 template <typename Lanes>
 struct F32Keys : FloatStep<Lanes> {
   static constexpr int kStepBytes = 32;  // of a page
-  static constexpr int kPages = 8;       // of a tile
+  static constexpr int kPages = 8;       // of 64 keys
   DUNLIN_INLINE int64_t Steps(int head_dim) { return head_dim; }
   DUNLIN_INLINE typename Lanes::Floats Load(const std::byte* const* blocks, int vector, int64_t step, int /*part*/) {
     return Lanes::LoadTwoHalves(reinterpret_cast<const float*>(blocks[2 * vector]) + step * 8,

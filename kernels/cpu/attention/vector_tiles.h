@@ -14,11 +14,6 @@ namespace dunlin::kernels::cpu::vectors {
 
 inline constexpr int kRowsAtOnce = 6;
 
-// A whole call ahead: the pages of a tile are far from those of the one before, where no hardware prefetcher goes.
-DUNLIN_INLINE void PrefetchLines(const std::byte* from, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
-}
-
 // Scores of kRows rows for kVectors * 16 keys from vector `first` on, one chain over the loader's steps each.
 template <typename Keys, int kRows, int kVectors>
 void ScoreVectors(const ScoreArgs& args, int row, int first) {

@@ -1,10 +1,10 @@
-// A tile for many rows: its keys or values are widened to floats once, into panels that stay in L1, and every group of
-// rows reads them there. The chains are those of vector_tiles.h, so that a row has the same bits in both.
+// A tile for many rows: panel by panel its keys or values are widened to floats, into 16 KB that stay in L1, and every
+// group of rows reads them there. The chains are those of vector_tiles.h, so that a row has the same bits in both.
 // Included by the vector files only; templates over their types or always inlined.
 //
-// Panels: keys [64 / columns][depth][columns], values [head_dim / columns][64][columns], columns = 16 * kWideVectors;
-// the last panel of values has zeros past head_dim. Of AVX-512 a step is 14 loads for 24 multiply-adds, of AVX2 8
-// for 12. The kernels are the same for every KV dtype, so that a file of their own holds them (wide.h).
+// A panel: keys [depth][columns], values [kTileKeys][columns], columns = 16 * kWideVectors; values have zeros past
+// head_dim. Of AVX-512 a step is 10 loads, 8 multiply-adds that load and 16 that do not, of AVX2 8 loads for 12.
+// The kernels are the same for every KV dtype, so that a file of their own holds them (wide.h).
 #pragma once
 
 #include "kernels/cpu/attention/tile_ops.h"
@@ -12,71 +12,142 @@
 
 namespace dunlin::kernels::cpu::vectors {
 
-// The table's part: widening.
+// The table's part: widening. What the next tile needs at the same place is fetched meanwhile: its pages lie elsewhere,
+// where no hardware prefetcher goes.
+DUNLIN_INLINE void PrefetchLines(const std::byte* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
+}
+
 template <typename Keys>
 void ScoreWidened(const ScoreArgs& args) {
   using Lanes = typename Keys::Lanes;
-  constexpr int kColumns = 16 * Lanes::kWideVectors;
+  constexpr int kVectors = Lanes::kWideVectors;
+  constexpr int kPages = Keys::kPages * kVectors / 4 > 0 ? Keys::kPages * kVectors / 4 : 1;
   const int seen = args.valid == nullptr ? kTileKeys : args.valid[args.rows - 1];
   const int64_t steps = Keys::Steps(args.head_dim);
-  float* out = args.wide;
-  alignas(64) float scales[kTileKeys];
-  for (int panel = 0; panel * kColumns < seen; ++panel) {
-    const int first = panel * Lanes::kWideVectors;
+  alignas(64) float scales[16 * kVectors];
+  for (int panel = 0; panel * 16 * kVectors < seen; ++panel) {
+    const int first = panel * kVectors;
+    const std::byte* const* next = args.next->keys + Keys::kPages * first / 4;
+    float* out = args.wide;
     for (int64_t step = 0; step < steps; ++step) {
+#pragma GCC unroll 8
+      for (int page = 0; page < kPages; ++page) PrefetchLines(next[page] + step * Keys::kStepBytes, 1);
 #pragma GCC unroll 2
-      for (int part = 0; part < Keys::kParts; ++part, out += kColumns) {
+      for (int part = 0; part < Keys::kParts; ++part, out += 16 * kVectors) {
 #pragma GCC unroll 2
-        for (int c = 0; c < Lanes::kWideVectors; ++c) {
+        for (int c = 0; c < kVectors; ++c) {
           Lanes::Store(out + 16 * c, Keys::Load(args.tile->keys, first + c, step, part));
         }
       }
     }
     if constexpr (Keys::kScalesKeys) {
-      for (int c = 0; c < Lanes::kWideVectors; ++c) {
-        Lanes::Store(scales + 16 * (first + c), Keys::Scale(args.tile->keys, first + c, args.head_dim));
+      for (int c = 0; c < kVectors; ++c) {
+        Lanes::Store(scales + 16 * c, Keys::Scale(args.tile->keys, first + c, args.head_dim));
+      }
+    }
+    Lanes::Wide::Scores(args, panel, static_cast<int>(steps) * Keys::kParts, Keys::kScalesKeys ? scales : nullptr);
+  }
+}
+
+// Vectors first..first + kVectors - 1 of the dimensions of all keys that a row sees.
+template <typename Values, int kVectors>
+DUNLIN_INLINE void WidenValues(const ValueArgs& args, int first) {
+  using Lanes = typename Values::Lanes;
+  const int64_t step_bytes = Values::StepBytes(args.head_dim);
+  const int64_t start = 16 * first * Values::kDimBytes;
+  const int seen = args.valid[args.rows - 1];
+  const auto all = Lanes::TailOf(16);
+  const auto last = Lanes::TailOf(args.head_dim - 16 * (first + kVectors - 1));
+  float* out = args.wide;
+  for (int page = 0; page * Values::kTokens < seen; ++page) {
+    const std::byte* block = args.tile->values[page];
+    const std::byte* next = args.next->values[page] + start;
+    for (int slot = 0; slot < Values::kTokens; slot += Values::kKeys) {
+      const int64_t offset = slot / Values::kKeys * step_bytes;
+      PrefetchLines(next + offset, kVectors * 16 * Values::kDimBytes);
+#pragma GCC unroll 2
+      for (int part = 0; part < Values::kParts; ++part, out += 16 * Lanes::kWideVectors) {
+#pragma GCC unroll 2
+        for (int c = 0; c < kVectors; ++c) {
+          const auto value = Values::Load(block + start + offset, part, c, c + 1 == kVectors ? last : all);
+          Lanes::Store(out + 16 * c, Values::ScaleValue(block, slot, args.head_dim, value));
+        }
       }
     }
   }
-  Lanes::Wide::Scores(args, static_cast<int>(steps) * Keys::kParts, Keys::kScalesKeys ? scales : nullptr);
 }
 
 template <typename Values>
 void AddWidenedValues(const ValueArgs& args) {
-  using Lanes = typename Values::Lanes;
-  constexpr int kColumns = 16 * Lanes::kWideVectors;
-  const int64_t step_bytes = Values::StepBytes(args.head_dim);
-  const int seen = args.valid[args.rows - 1];
-  for (int key = 0; key < seen; key += Values::kKeys) {
-    const std::byte* page = args.tile->values[key / Values::kTokens];
-    const std::byte* step = page + key % Values::kTokens / Values::kKeys * step_bytes;
-    for (int dim = 0; dim < args.head_dim; dim += 16) {
-      float* out = args.wide + (dim / kColumns * kTileKeys + key) * kColumns + dim % kColumns;
-      const auto tail = Lanes::TailOf(args.head_dim - dim);
-#pragma GCC unroll 2
-      for (int part = 0; part < Values::kParts; ++part) {
-        Lanes::Store(out + part * kColumns,
-                     Values::ScaleValue(page, key % Values::kTokens, args.head_dim,
-                                        Values::Load(step + dim * Values::kDimBytes, part, 0, tail)));
-      }
+  constexpr int kVectors = Values::Lanes::kWideVectors;
+  for (int panel = 0; panel * 16 * kVectors < args.head_dim; ++panel) {
+    if (args.head_dim - panel * 16 * kVectors > 16 * (kVectors - 1)) {
+      WidenValues<Values, kVectors>(args, panel * kVectors);
+    } else {
+      WidenValues<Values, 1>(args, panel * kVectors);
     }
+    Values::Lanes::Wide::Values(args, panel);
   }
-  Lanes::Wide::Values(args);
 }
 
-// The kernels' part. Pointers to rows r and r + 1 of three by stride, so that 12 rows need 5 registers for addresses.
-template <typename T, int kRows>
+// The kernels' part. Rows r and r + 1 of three are reached by stride, so that 12 rows need 5 registers for addresses.
+template <int kRows>
 struct RowPointers {
-  __attribute__((always_inline)) RowPointers(const T* first, int64_t row_stride) : stride(row_stride) {
+  __attribute__((always_inline)) RowPointers(const float* first, int64_t row_stride) : stride(row_stride) {
 #pragma GCC unroll 4
-    for (int i = 0; i < (kRows + 2) / 3; ++i) third[i] = first + 3 * i * row_stride;
+    for (int i = 0; i < kThirds; ++i) third[i] = first + 3 * i * row_stride;
   }
-  __attribute__((always_inline)) const T* Row(int r) const {
+  __attribute__((always_inline)) const float* Row(int r) const {
     return third[r / 3] + r % 3 * stride;
   }
-  const T* third[(kRows + 2) / 3];
+  __attribute__((always_inline)) void Advance(int n) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kThirds; ++i) third[i] += n;
+  }
+  static constexpr int kThirds = (kRows + 2) / 3;
+  const float* third[kThirds];
   int64_t stride;
 };
+
+// One step of the chains of rows kFirst.. of a group: sum[r] += rows[r][step] * panel[step].
+template <typename Lanes, int kRows, int kVectors, int kFirst>
+DUNLIN_INLINE void AddStep(const RowPointers<kRows>& rows, int step, const float* panel,
+                           typename Lanes::Floats (&sum)[kRows][kVectors]) {
+  typename Lanes::Floats column[kVectors];
+#pragma GCC unroll 2
+  for (int c = 0; c < kVectors; ++c) column[c] = Lanes::Load(panel + step * 16 * Lanes::kWideVectors + 16 * c);
+#pragma GCC unroll 12
+  for (int r = kFirst; r < kRows; ++r) {
+    if constexpr (Lanes::kBroadcastsInside) {
+      if (r % 3 == 0) {
+#pragma GCC unroll 2
+        for (int c = 0; c < kVectors; ++c) sum[r][c] = Lanes::MultiplyAddOf(sum[r][c], rows.Row(r) + step, column[c]);
+        continue;
+      }
+    }
+    const auto factor = Lanes::Set(rows.Row(r)[step]);
+#pragma GCC unroll 2
+    for (int c = 0; c < kVectors; ++c) sum[r][c] = Lanes::MultiplyAdd(sum[r][c], factor, column[c]);
+  }
+}
+
+// `count` steps of all rows; moves rows and panel on.
+template <typename Lanes, int kRows, int kVectors>
+DUNLIN_INLINE void AddSteps(RowPointers<kRows>* rows, const float** panel, int count,
+                            typename Lanes::Floats (&sum)[kRows][kVectors]) {
+  for (; count >= 4; count -= 4) {
+#pragma GCC unroll 4
+    for (int step = 0; step < 4; ++step) AddStep<Lanes, kRows, kVectors, 0>(*rows, step, *panel, sum);
+    rows->Advance(4);
+    *panel += 4 * 16 * Lanes::kWideVectors;
+  }
+  for (; count > 0; --count) {
+    AddStep<Lanes, kRows, kVectors, 0>(*rows, 0, *panel, sum);
+    rows->Advance(1);
+    *panel += 16 * Lanes::kWideVectors;
+  }
+}
 
 // Scores of kRows rows for one panel of keys.
 template <typename Lanes, int kRows>
@@ -84,23 +155,13 @@ DUNLIN_INLINE void ScorePanel(const float* q, int64_t q_stride, const float* pan
                               float* s, int64_t s_stride) {
   constexpr int kVectors = Lanes::kWideVectors;
   typename Lanes::Floats sum[kRows][kVectors];
-  const RowPointers<float, kRows> rows(q, q_stride);
+  RowPointers<kRows> rows(q, q_stride);
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (int c = 0; c < kVectors; ++c) sum[r][c] = Lanes::Zero();
   }
-  for (int64_t d = 0; d < depth; ++d, panel += 16 * kVectors) {
-    typename Lanes::Floats keys[kVectors];
-#pragma GCC unroll 2
-    for (int c = 0; c < kVectors; ++c) keys[c] = Lanes::Load(panel + 16 * c);
-#pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r) {
-      const auto query = Lanes::Set(rows.Row(r)[d]);
-#pragma GCC unroll 2
-      for (int c = 0; c < kVectors; ++c) sum[r][c] = Lanes::MultiplyAdd(sum[r][c], query, keys[c]);
-    }
-  }
+  AddSteps<Lanes, kRows, kVectors>(&rows, &panel, depth, sum);
 #pragma GCC unroll 2
   for (int c = 0; c < kVectors; ++c) {
     const auto scale = scales == nullptr ? Lanes::Set(1.0F) : Lanes::Load(scales + 16 * c);
@@ -114,21 +175,15 @@ DUNLIN_INLINE void ScorePanel(const float* q, int64_t q_stride, const float* pan
 
 // The keys from `key` on that row kFirst - 1 of the group no longer sees, but row kFirst does.
 template <typename Lanes, int kRows, int kVectors, int kFirst>
-DUNLIN_INLINE void AddTails(const RowPointers<float, kRows>& p, const int32_t* valid, const float* panel, int64_t key,
+DUNLIN_INLINE void AddTails(RowPointers<kRows>* rows, const float* panel, const int32_t* valid, int32_t key,
                             typename Lanes::Floats (&sum)[kRows][kVectors]) {
   if constexpr (kFirst < kRows) {
     for (; key < valid[kFirst]; ++key) {
-      typename Lanes::Floats values[kVectors];
-#pragma GCC unroll 2
-      for (int c = 0; c < kVectors; ++c) values[c] = Lanes::Load(panel + key * 16 * Lanes::kWideVectors + 16 * c);
-#pragma GCC unroll 12
-      for (int r = kFirst; r < kRows; ++r) {
-        const auto weight = Lanes::Set(p.Row(r)[key]);
-#pragma GCC unroll 2
-        for (int c = 0; c < kVectors; ++c) sum[r][c] = Lanes::MultiplyAdd(sum[r][c], weight, values[c]);
-      }
+      AddStep<Lanes, kRows, kVectors, kFirst>(*rows, 0, panel, sum);
+      rows->Advance(1);
+      panel += 16 * Lanes::kWideVectors;
     }
-    AddTails<Lanes, kRows, kVectors, kFirst + 1>(p, valid, panel, key, sum);
+    AddTails<Lanes, kRows, kVectors, kFirst + 1>(rows, panel, valid, key, sum);
   }
 }
 
@@ -137,14 +192,15 @@ template <typename Lanes, int kRows, int kVectors>
 DUNLIN_INLINE void ValuePanel(const float* p, int64_t p_stride, const int32_t* valid, const float* alpha,
                               const float* panel, float* o, int64_t o_stride) {
   typename Lanes::Floats sum[kRows][kVectors];
-  const RowPointers<float, kRows> rows(p, p_stride);
+  RowPointers<kRows> rows(p, p_stride);
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
     const auto rescale = Lanes::Set(alpha == nullptr ? 1.0F : alpha[r]);
 #pragma GCC unroll 2
     for (int c = 0; c < kVectors; ++c) sum[r][c] = Lanes::Multiply(Lanes::Load(o + r * o_stride + 16 * c), rescale);
   }
-  AddTails<Lanes, kRows, kVectors, 0>(rows, valid, panel, 0, sum);
+  AddSteps<Lanes, kRows, kVectors>(&rows, &panel, valid[0], sum);
+  if (valid[kRows - 1] > valid[0]) AddTails<Lanes, kRows, kVectors, 1>(&rows, panel, valid, valid[0], sum);
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -154,26 +210,25 @@ DUNLIN_INLINE void ValuePanel(const float* p, int64_t p_stride, const int32_t* v
 
 template <typename Lanes, int kRows>
 void ScorePanels(const ScoreArgs& args, int row, int panel, int depth, const float* scales) {
-  constexpr int kColumns = 16 * Lanes::kWideVectors;
+  if (args.valid != nullptr && args.valid[row + kRows - 1] <= panel * 16 * Lanes::kWideVectors) return;
   const auto* q = reinterpret_cast<const float*>(args.q + row * args.q_stride);
-  ScorePanel<Lanes, kRows>(q, args.q_stride / 4, args.wide + int64_t{panel} * depth * kColumns, depth,
-                           scales == nullptr ? nullptr : scales + panel * kColumns,
-                           args.s + row * args.s_stride + panel * kColumns, args.s_stride);
+  ScorePanel<Lanes, kRows>(q, args.q_stride / 4, args.wide, depth, scales,
+                           args.s + row * args.s_stride + panel * 16 * Lanes::kWideVectors, args.s_stride);
 }
 
 template <typename Lanes, int kRows>
 void ValuePanels(const ValueArgs& args, int row, int panel) {
-  constexpr int kColumns = 16 * Lanes::kWideVectors;
+  const int dim = panel * 16 * Lanes::kWideVectors;
   const float* p = static_cast<const float*>(args.p) + row * args.p_stride;
   const float* alpha = args.alpha == nullptr ? nullptr : args.alpha + row;
-  const float* values = args.wide + int64_t{panel} * kTileKeys * kColumns;
-  float* o = args.o + row * args.o_stride + panel * kColumns;
+  float* o = args.o + row * args.o_stride + dim;
+  const int32_t* valid = args.valid + row;
   if constexpr (Lanes::kWideVectors == 2) {
-    if (args.head_dim - panel * kColumns <= 16) {
-      return ValuePanel<Lanes, kRows, 1>(p, args.p_stride, args.valid + row, alpha, values, o, args.o_stride);
+    if (args.head_dim - dim <= 16) {
+      return ValuePanel<Lanes, kRows, 1>(p, args.p_stride, valid, alpha, args.wide, o, args.o_stride);
     }
   }
-  ValuePanel<Lanes, kRows, Lanes::kWideVectors>(p, args.p_stride, args.valid + row, alpha, values, o, args.o_stride);
+  ValuePanel<Lanes, kRows, Lanes::kWideVectors>(p, args.p_stride, valid, alpha, args.wide, o, args.o_stride);
 }
 
 // Calls body.operator()<kRows>(row) for groups of kWideRows rows and for the rest.
@@ -193,26 +248,17 @@ DUNLIN_INLINE void ForRowGroups(int rows, const Body& body) {
 }
 
 template <typename Lanes>
-DUNLIN_INLINE void WideScores(const ScoreArgs& args, int depth, const float* scales) {
-  constexpr int kColumns = 16 * Lanes::kWideVectors;
-  const int seen = args.valid == nullptr ? kTileKeys : args.valid[args.rows - 1];
-  for (int panel = 0; panel * kColumns < seen; ++panel) {
-    ForRowGroups<Lanes>(
-        args.rows, [&]<int kRows>(int row) __attribute__((always_inline)) {
-          if (args.valid != nullptr && args.valid[row + kRows - 1] <= panel * kColumns) return;
-          ScorePanels<Lanes, kRows>(args, row, panel, depth, scales);
-        });
-  }
+DUNLIN_INLINE void WideScores(const ScoreArgs& args, int panel, int depth, const float* scales) {
+  ForRowGroups<Lanes>(
+      args.rows, [&]<int kRows>(int row)
+                     __attribute__((always_inline)) { ScorePanels<Lanes, kRows>(args, row, panel, depth, scales); });
 }
 
 template <typename Lanes>
-DUNLIN_INLINE void WideValues(const ValueArgs& args) {
-  constexpr int kColumns = 16 * Lanes::kWideVectors;
-  for (int panel = 0; panel * kColumns < args.head_dim; ++panel) {
-    ForRowGroups<Lanes>(
-        args.rows, [&]<int kRows>(int row)
-                       __attribute__((always_inline)) { ValuePanels<Lanes, kRows>(args, row, panel); });
-  }
+DUNLIN_INLINE void WideValues(const ValueArgs& args, int panel) {
+  ForRowGroups<Lanes>(
+      args.rows, [&]<int kRows>(int row)
+                     __attribute__((always_inline)) { ValuePanels<Lanes, kRows>(args, row, panel); });
 }
 
 }  // namespace dunlin::kernels::cpu::vectors
