@@ -2,6 +2,7 @@
 // algorithms run on them, a few sequences at a time, so that the pages stay small and near; MATH runs its own form,
 // which holds all of S and all pages.
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/arena.h"
@@ -95,9 +96,14 @@ void PackPage(const DenseAttentionParams& params, const DensePages& pages, int32
   const auto* keys = static_cast<const std::byte*>(params.k) + static_cast<size_t>(first_row) * key_bytes;
   const auto* values = static_cast<const std::byte*>(params.v) + static_cast<size_t>(first_row) * value_bytes;
   std::byte* key_block = KeyBlock(pages.pool, layout, static_cast<int32_t>(page), 0, kv_head);
-  for (int32_t t = 0; t < tokens; ++t, keys += key_bytes, values += value_bytes) {
-    StoreKeyPart(layout, key_block, t, 0, params.head_dim, keys);
-    StoreValuePart(layout, key_block + layout.key_block_bytes, t, 0, layout.shape.v_head_dim, values);
+  for (int32_t t = 0; t < tokens; ++t, keys += key_bytes) StoreKeyPart(layout, key_block, t, 0, params.head_dim, keys);
+  std::byte* value_block = key_block + layout.key_block_bytes;
+  if (params.dtype != DType::kBF16) {  // a page's rows stand one behind the other, as in the tensor
+    std::memcpy(value_block, values, static_cast<size_t>(tokens) * value_bytes);
+    return;
+  }
+  for (int32_t t = 0; t < tokens; ++t, values += value_bytes) {
+    StoreValuePart(layout, value_block, t, 0, layout.shape.v_head_dim, values);
   }
 }
 

@@ -102,8 +102,11 @@ void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_he
     AddTile(call, block, tile, next, first, scratch);
   }
   for (int r = 0; r < block.rows; ++r) {
-    float sum = 0.0F;
-    for (int lane = 0; lane < kLanes; ++lane) sum += scratch.lane_sum[r * kLanes + lane];
+    // Four chains of four: one of sixteen would wait for its own additions.
+    const float* lanes = scratch.lane_sum + r * kLanes;
+    float part[4] = {};
+    for (int lane = 0; lane < kLanes; ++lane) part[lane % 4] += lanes[lane];
+    const float sum = (part[0] + part[1]) + (part[2] + part[3]);
     StoreOutputRow(call, sequence, block, r, scratch.o + r * o_stride, sum);
   }
 }
