@@ -43,6 +43,7 @@ constexpr int64_t kDimensionMax = int64_t{1} << 18;
 constexpr int64_t kRowsMax = int64_t{1} << 16;
 // Up to here a GEMM is bound by its weights, so that they must come from memory as they do in a model.
 constexpr int64_t kRowsFromMemory = 64;
+constexpr int64_t kCopiesMax = 1024;  // a weight below 256 KiB is a test's
 constexpr int64_t kSamples = 512;
 
 struct Problem {
@@ -90,7 +91,7 @@ double WeightBytes(const Problem& p) {
 
 int64_t Copies(const Problem& p) {
   if (p.rows > kRowsFromMemory) return 1;
-  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(BytesBeyondCaches()) / WeightBytes(p)) + 1);
+  return std::min(kCopiesMax, static_cast<int64_t>(static_cast<double>(BytesBeyondCaches()) / WeightBytes(p)) + 1);
 }
 
 absl::Status GemmRun::PackWeights() {

@@ -10,7 +10,7 @@ import run_goals
 
 def record(**fields):
     base = {"op": "gemm", "case": "gpt2", "backend": None, "precision": "bf16", "shape": [256, 768, 768],
-            "threads": 1, "median_us": 100.0, "roofline_ratio": 0.95, "gflops": 1.0, "gbytes_per_s": 1.0,
+            "threads": 1, "median_us": 100.0, "min_us": 80.0, "roofline_ratio": 0.95, "gflops": 1.0, "gbytes_per_s": 1.0,
             "roof": "bf16_flops", "layer": "out"}
     return {**base, **fields}
 
@@ -41,6 +41,7 @@ class JudgeTest(unittest.TestCase):
         row = run_goals.judge(GOAL, records)
         self.assertEqual((row["verdict"], row["cases"], row["met"]), ("short", 2, 1))
         self.assertIn("2048x768x768", row["worst_case"])
+        self.assertAlmostEqual(row["best_call"], 0.89 / 0.8)
         self.assertEqual(run_goals.judge(GOAL, records[:1])["verdict"], "pass")
 
     def test_other_threads_and_fields_do_not_count(self):
