@@ -3,7 +3,8 @@ PRESET ?= release
 JOBS ?= $(shell nproc)
 BUILD = build/$(PRESET)
 
-.PHONY: help deps configure build demo serve test fmt fmt-check tidy bench clean
+.NOTPARALLEL:
+.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench clean
 
 help:
 	@echo "make demo   install what is missing, build, serve models/demo, stream completions, show metrics"
@@ -11,10 +12,15 @@ help:
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
 	@echo "make build  the binary build/$(PRESET)/dunlin"
 	@echo "make bench  the cases with goals against this machine's roofs, <= 10 minutes (NAME=x keeps the results)"
+	@echo "make cuda   its CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
 	@echo "make fmt | fmt-check | tidy | clean"
 
 deps:
 	@deploy/bootstrap.sh
+
+# Tests cover the CUDA module where a toolkit is there or can be had; without one the build is what it is without.
+toolkit:
+	@deploy/cuda_toolkit.sh || true
 
 configure: deps
 	@cmake --preset $(PRESET) > $(PRESET).configure.log 2>&1 || (cat $(PRESET).configure.log; rm -f $(PRESET).configure.log; exit 1)
@@ -23,13 +29,18 @@ configure: deps
 build: configure
 	cmake --build --preset $(PRESET) --target dunlin -j $(JOBS)
 
+cuda:
+	@deploy/cuda_toolkit.sh
+	@$(MAKE) --no-print-directory configure
+	cmake --build --preset $(PRESET) --target dunlin_cuda -j $(JOBS)
+
 demo: build
 	@deploy/demo.sh $(BUILD)/dunlin configs/demo.json
 
 serve: build
 	$(BUILD)/dunlin serve --config configs/demo.json
 
-test: configure
+test: toolkit configure
 	cmake --build --preset $(PRESET) -j $(JOBS)
 	ctest --preset $(PRESET) -j $(JOBS)
 
@@ -38,16 +49,16 @@ bench: build
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/run_goals.py $(BUILD)/dunlin $(if $(NAME),--name $(NAME))
 
 fmt:
-	@git ls-files '*.h' '*.cc' | xargs clang-format-14 -i
+	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 -i
 	@cargo fmt --manifest-path engine/text/rust/Cargo.toml
 
 fmt-check:
-	@git ls-files '*.h' '*.cc' | xargs clang-format-14 --dry-run --Werror
+	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 --dry-run --Werror
 	@cargo fmt --manifest-path engine/text/rust/Cargo.toml --check
 
 tidy: configure
 	cmake --build --preset $(PRESET) --target dunlin -j $(JOBS)
-	@git ls-files 'engine/*.cc' 'server/*.cc' 'kernels/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy-14 --quiet -p $(BUILD)
+	@git ls-files 'engine/*.cc' 'server/*.cc' 'kernels/*.cc' ':!kernels/cuda/m*.cc' | xargs -P $(JOBS) -n 4 clang-tidy-14 --quiet -p $(BUILD)
 
 clean:
 	rm -rf build

@@ -1,0 +1,66 @@
+# The CUDA toolkit, and device code built with it. nvcc is called by its own rules and not as a CMake language: the
+# toolkit may be a folder of wheels, whose layout CMake's detection does not know. Sets DUNLIN_CUDA_FOUND.
+#
+# The toolkit is the one at DUNLIN_CUDA_ROOT, that of the nvcc on PATH, or the one that deploy/cuda_toolkit.sh installed.
+set(DUNLIN_CUDA_ROOT "" CACHE PATH "Folder of a CUDA toolkit; empty looks on PATH and in build/cuda-toolkit")
+set(DUNLIN_CUDA_VERSION_MIN 12.8)
+
+foreach(found DUNLIN_NVCC DUNLIN_CUDART_STATIC DUNLIN_CUOBJDUMP)
+  if(${found} AND NOT EXISTS "${${found}}")
+    unset(${found} CACHE)  # the toolkit that was found is gone
+  endif()
+endforeach()
+find_program(DUNLIN_NVCC nvcc HINTS ${DUNLIN_CUDA_ROOT}/bin
+             PATHS ${CMAKE_SOURCE_DIR}/build/cuda-toolkit/nvidia/cu13/bin)
+set(DUNLIN_CUDA_FOUND FALSE)
+if(DUNLIN_NVCC)
+  execute_process(COMMAND ${DUNLIN_NVCC} --version OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
+  string(REGEX MATCH "release ([0-9.]+)" nvcc_release "${nvcc_version}")
+  set(nvcc_release ${CMAKE_MATCH_1})
+  get_filename_component(nvcc_real ${DUNLIN_NVCC} REALPATH)
+  get_filename_component(cuda_bin ${nvcc_real} DIRECTORY)
+  get_filename_component(DUNLIN_CUDA_TOOLKIT ${cuda_bin} DIRECTORY)
+  find_library(DUNLIN_CUDART_STATIC cudart_static NO_DEFAULT_PATH
+               PATHS ${DUNLIN_CUDA_TOOLKIT} PATH_SUFFIXES lib lib64 targets/x86_64-linux/lib)
+  find_path(DUNLIN_CUDA_INCLUDE cuda_runtime_api.h NO_DEFAULT_PATH
+            PATHS ${DUNLIN_CUDA_TOOLKIT} PATH_SUFFIXES include targets/x86_64-linux/include)
+  find_program(DUNLIN_CUOBJDUMP cuobjdump HINTS ${cuda_bin})
+  if("${nvcc_release}" VERSION_LESS DUNLIN_CUDA_VERSION_MIN)
+    message(STATUS "CUDA module: not built, nvcc ${nvcc_release} is older than ${DUNLIN_CUDA_VERSION_MIN}")
+  elseif(NOT DUNLIN_CUDART_STATIC OR NOT DUNLIN_CUDA_INCLUDE)
+    message(STATUS "CUDA module: not built, ${DUNLIN_CUDA_TOOLKIT} has no libcudart_static.a or no headers")
+  else()
+    set(DUNLIN_CUDA_FOUND TRUE)
+    message(STATUS "CUDA module: built with nvcc ${nvcc_release}")
+  endif()
+else()
+  message(STATUS "CUDA module: not built, there is no nvcc (deploy/cuda_toolkit.sh installs one)")
+endif()
+
+# Machine code for the A100's generation and for Hopper, and PTX for what comes after.
+set(DUNLIN_CUDA_TARGETS
+  -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90a,code=sm_90a -gencode=arch=compute_90,code=compute_90)
+
+# dunlin_cuda_objects(OUT SOURCES a.cu ...): appends the object files to the list OUT.
+function(dunlin_cuda_objects out)
+  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  set(objects ${${out}})
+  foreach(source ${ARG_SOURCES})
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
+    get_filename_component(folder ${object} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${DUNLIN_NVCC} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object} -MD -MF ${object}.d
+              -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 ${DUNLIN_CUDA_TARGETS} --expt-relaxed-constexpr
+              -Werror=all-warnings -Xptxas=-warn-spills,-warn-lmem-usage
+              -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror
+              -I${CMAKE_SOURCE_DIR} -isystem ${DUNLIN_CUDA_INCLUDE} -isystem ${DUNLIN_CUDA_INCLUDE}/cccl
+      DEPENDS ${source}
+      DEPFILE ${object}.d
+      COMMENT "Building CUDA object kernels/cuda/${source}"
+      VERBATIM)
+    list(APPEND objects ${object})
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()

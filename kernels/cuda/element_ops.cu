@@ -1,0 +1,123 @@
+// Softcap, add, rotary table, row gather, rotation and KV store: what has no GEMM input to fill. No templates over
+// dtypes: these read and write little, and a branch on the dtype is the same for a whole launch.
+#include "kernels/cuda/element_ops.h"
+#include "kernels/cuda/kv_store.h"
+#include "kernels/cuda/lanes.cuh"
+#include "kernels/cuda/launchers.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr unsigned kMaxBlocks = 1U << 20;  // of the flat kernels, which stride over what is left
+
+__device__ int64_t FlatIndex() {
+  return int64_t{blockIdx.x} * kRowThreads + threadIdx.x;
+}
+__device__ int64_t FlatStride() {
+  return int64_t{gridDim.x} * kRowThreads;
+}
+unsigned BlocksFor(int64_t elements) {
+  const int64_t blocks = (elements + kRowThreads - 1) / kRowThreads;
+  return blocks < kMaxBlocks ? static_cast<unsigned>(blocks) : kMaxBlocks;
+}
+
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) SoftcapValues(float* values, float cap, int64_t count) {
+  for (int64_t i = FlatIndex(); i < count; i += FlatStride()) values[i] = Softcapped(cap, values[i]);
+}
+
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) AddRows(AddParams params) {
+  const int64_t count = int64_t{params.num_rows} * params.columns;
+  for (int64_t i = FlatIndex(); i < count; i += FlatStride()) AddAt(params, i / params.columns, i % params.columns);
+}
+
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) FillRotaryTable(RotaryTableParams params) {
+  const int32_t half = params.rotary_dim / 2;
+  const int64_t count = int64_t{params.num_tokens} * half;
+  for (int64_t i = FlatIndex(); i < count; i += FlatStride()) {
+    RotaryAt(params, static_cast<int32_t>(i / half), static_cast<int32_t>(i % half));
+  }
+}
+
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) GatherPackedRows(GatherCall call) {
+  GatherRow(BlockLanes(), call, blockIdx.x);
+}
+
+// A warp a head: blockIdx.x is the token.
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) RotateAndStoreHeads(RotateAndStoreKvParams params) {
+  constexpr int kWarps = kRowThreads / kWarp;
+  const int32_t heads = params.num_heads + 2 * params.layout.shape.num_kv_heads;
+  const int32_t head = static_cast<int32_t>(blockIdx.y) * kWarps + static_cast<int32_t>(threadIdx.x) / kWarp;
+  if (head < heads) RotateAndStoreHead(WarpLanes(), params, static_cast<int32_t>(blockIdx.x), head);
+}
+
+bool Valid(const RotateAndStoreKvParams& params) {
+  const KvShape& shape = params.layout.shape;
+  if (params.num_tokens < 0 || shape.num_kv_heads < 1 || params.num_heads % shape.num_kv_heads != 0) return false;
+  if (shape.v_head_dim != shape.head_dim) return false;
+  if (params.layer < 0 || params.layer >= shape.num_layers) return false;
+  if (params.cos_sin == nullptr) return true;
+  return params.rotary_dim >= 0 && params.rotary_dim <= shape.head_dim && params.rotary_dim % 2 == 0;
+}
+
+}  // namespace
+
+KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params) {
+  if (params.values == nullptr || !(params.cap > 0.0F) || params.num_rows < 0 || params.columns < 1) {
+    return KernelStatus::kInvalidArgument;
+  }
+  if (context->failed) return KernelStatus::kDeviceError;
+  const int64_t count = int64_t{params.num_rows} * params.columns;
+  if (count == 0) return KernelStatus::kOk;
+  SoftcapValues<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params.values, params.cap, count);
+  return Launched(context);
+}
+
+KernelStatus Add(DeviceContext* context, const AddParams& params) {
+  if (params.rows == nullptr || params.num_rows < 0 || params.columns <= 0) return KernelStatus::kInvalidArgument;
+  if (context->failed) return KernelStatus::kDeviceError;
+  const int64_t count = int64_t{params.num_rows} * params.columns;
+  if (count == 0) return KernelStatus::kOk;
+  AddRows<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  return Launched(context);
+}
+
+KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params) {
+  if (params.num_tokens < 0 || params.rotary_dim < 0 || params.rotary_dim % 2 != 0) {
+    return KernelStatus::kInvalidArgument;
+  }
+  if (context->failed) return KernelStatus::kDeviceError;
+  const int64_t count = int64_t{params.num_tokens} * (params.rotary_dim / 2);
+  if (count == 0) return KernelStatus::kOk;
+  FillRotaryTable<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  return Launched(context);
+}
+
+KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) {
+  if (params.weight == nullptr || params.weight->data == nullptr || params.num_rows < 0) {
+    return KernelStatus::kInvalidArgument;
+  }
+  if (params.weight->scale_block != 0) return KernelStatus::kUnsupported;
+  if (context->failed) return KernelStatus::kDeviceError;
+  if (params.num_rows == 0) return KernelStatus::kOk;
+  if (params.ids == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
+  const GatherCall call{.weight = ViewOf(*params.weight),
+                        .ids = params.ids,
+                        .out = params.out,
+                        .accumulate = params.accumulate,
+                        .scale = params.scale};
+  GatherPackedRows<<<static_cast<unsigned>(params.num_rows), kRowThreads, 0, context->stream>>>(call);
+  return Launched(context);
+}
+
+KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params) {
+  if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (context->failed) return KernelStatus::kDeviceError;
+  if (params.num_tokens == 0) return KernelStatus::kOk;
+  constexpr int32_t kWarps = kRowThreads / kWarp;
+  const int32_t heads = params.num_heads + 2 * params.layout.shape.num_kv_heads;
+  const dim3 grid(static_cast<unsigned>(params.num_tokens), static_cast<unsigned>((heads + kWarps - 1) / kWarps));
+  RotateAndStoreHeads<<<grid, kRowThreads, 0, context->stream>>>(params);
+  return Launched(context);
+}
+
+}  // namespace dunlin::kernels::cuda

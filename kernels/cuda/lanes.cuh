@@ -1,0 +1,97 @@
+// Lanes of the device: the threads of a block, or of a warp. Sums run in one order for a number of lanes, and every
+// lane gets the same bits.
+#pragma once
+
+#include "kernels/cuda/host_device.h"
+
+namespace dunlin::kernels::cuda {
+
+inline constexpr int kWarp = 32;
+// A row is the work of one block: 256 threads of four floats each take a row of 1,024 in one pass. Four blocks an SM
+// leave a thread 64 registers; without that number the compiler aims at eight, 32 registers, and spills.
+inline constexpr int kRowThreads = 256;
+inline constexpr int kRowBlocks = 4;
+
+// All lanes of the warp take part.
+struct WarpLanes {
+  DUNLIN_HD int32_t index() const {
+#ifdef __CUDA_ARCH__
+    return static_cast<int32_t>(threadIdx.x) % kWarp;
+#else
+    return 0;
+#endif
+  }
+  DUNLIN_HD int32_t count() const {
+    return kWarp;
+  }
+  DUNLIN_HD float Sum(float value) const {
+#ifdef __CUDA_ARCH__
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(~0U, value, distance);
+#endif
+    return value;
+  }
+  DUNLIN_HD uint32_t Max(uint32_t value) const {
+#ifdef __CUDA_ARCH__
+    return __reduce_max_sync(~0U, value);
+#else
+    return value;
+#endif
+  }
+  DUNLIN_HD float Largest(float value) const {
+#ifdef __CUDA_ARCH__
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+      value = fmaxf(value, __shfl_xor_sync(~0U, value, distance));
+    }
+#endif
+    return value;
+  }
+  DUNLIN_HD void Sync() const {
+#ifdef __CUDA_ARCH__
+    __syncwarp();
+#endif
+  }
+};
+
+// All threads of a block of kRowThreads take part.
+struct BlockLanes {
+  DUNLIN_HD int32_t index() const {
+#ifdef __CUDA_ARCH__
+    return static_cast<int32_t>(threadIdx.x);
+#else
+    return 0;
+#endif
+  }
+  DUNLIN_HD int32_t count() const {
+    return kRowThreads;
+  }
+  DUNLIN_HD float Sum(float value) const {
+    return Combine(WarpLanes().Sum(value), [](float a, float b) { return a + b; });
+  }
+  DUNLIN_HD uint32_t Max(uint32_t value) const {
+    return Combine(WarpLanes().Max(value), [](uint32_t a, uint32_t b) { return a > b ? a : b; });
+  }
+  DUNLIN_HD void Sync() const {
+#ifdef __CUDA_ARCH__
+    __syncthreads();
+#endif
+  }
+
+ private:
+  // Of one value a warp, in the order of the warps.
+  template <typename T, typename Merge>
+  DUNLIN_HD T Combine(T value, const Merge& merge) const {
+#ifdef __CUDA_ARCH__
+    __shared__ T warps[kRowThreads / kWarp];
+    __syncthreads();  // the values of a combination before this one have been read
+    if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    value = warps[0];
+    for (int warp = 1; warp < kRowThreads / kWarp; ++warp) value = merge(value, warps[warp]);
+#else
+    (void)merge;
+#endif
+    return value;
+  }
+};
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,35 @@
+// The entries of the CUDA device's table. Contracts: kernels/api/. Each checks what the host can see of its parameters
+// and enqueues its kernels; indices that lie in device memory are the caller's promise.
+#pragma once
+
+#include "kernels/api/device.h"
+#include "kernels/cuda/context.h"
+
+namespace dunlin::kernels::cuda {
+
+void* Allocate(DeviceContext* context, size_t bytes);
+void Release(DeviceContext* context, void* memory, size_t bytes);
+KernelStatus CopyToDevice(DeviceContext* context, void* device, const void* host, size_t bytes);
+KernelStatus CopyToHost(DeviceContext* context, void* host, const void* device, size_t bytes);
+KernelStatus Synchronize(DeviceContext* context);
+
+size_t PackedWeightBytes(Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block);
+// Block-scaled FP8 weights and strides of which neither is 1: kUnsupported.
+KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
+size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns);
+// FP8 needs sm_90: kUnsupported before it.
+KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
+KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
+
+KernelStatus Norm(DeviceContext* context, const NormParams& params);
+KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params);
+KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
+KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
+KernelStatus Add(DeviceContext* context, const AddParams& params);
+KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params);
+KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params);
+
+// EFFICIENT with head_dim up to 256; the other backends: kUnsupported.
+KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params);
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,87 @@
+// Where things lie in the memory of a CUDA device: packed weights, GEMM inputs, KV pages. The only place that knows.
+//
+// Rows of K elements in the precision's dtype, K padded with zeros to a multiple of 16, and zero rows up to a multiple
+// of 16, so that every row starts on 16 bytes and an FP8 matrix is one that cuBLASLt takes. Weights [N, K] are its
+// matrix A (transposed), GEMM inputs [M, K] its matrix B: rows of inputs are its free dimension, any number of them
+// will do. Source: cuBLAS documentation, cublasLtMatmul, "to use FP8 kernels".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/gemm.h"
+#include "kernels/api/kv_layout.h"
+#include "kernels/cuda/host_device.h"
+
+namespace dunlin::kernels::cuda {
+
+inline constexpr int64_t kMatrixMultiple = 16;  // elements of a row, and rows
+inline constexpr int64_t kScaleAlignment = 256;
+
+DUNLIN_HD constexpr int64_t PaddedDepth(int64_t in_features) {
+  return RoundUpTo(in_features, kMatrixMultiple);
+}
+DUNLIN_HD constexpr int64_t PaddedRows(int64_t rows) {
+  return RoundUpTo(rows, kMatrixMultiple);
+}
+
+// Elements of a matrix: FP32, BF16, FP16 and E4M3 by precision, for weights and inputs alike. An FP16 product has FP16
+// inputs here, FP32 ones on the CPU.
+DUNLIN_HD constexpr int64_t ElementBytes(Precision precision) {
+  return precision == Precision::kFp32 ? 4 : precision == Precision::kFp8 ? 1 : 2;
+}
+
+DUNLIN_HD constexpr int64_t RowBytes(Precision precision, int64_t columns) {
+  return PaddedDepth(columns) * ElementBytes(precision);
+}
+
+// Rows, then, in FP8, one FP32 scale a row, the padding's too.
+DUNLIN_HD constexpr int64_t ScalesOffset(Precision precision, int64_t rows, int64_t columns) {
+  return RoundUpTo(PaddedRows(rows) * RowBytes(precision, columns), kScaleAlignment);
+}
+DUNLIN_HD constexpr int64_t MatrixBytes(Precision precision, int64_t rows, int64_t columns) {
+  const int64_t scales = precision == Precision::kFp8 ? PaddedRows(rows) * 4 : 0;
+  return ScalesOffset(precision, rows, columns) + RoundUpTo(scales, kScaleAlignment);
+}
+
+// A packed weight or a GEMM input as it lies in memory.
+struct MatrixView {
+  unsigned char* data;
+  Precision precision;
+  int64_t rows;     // out_features, or capacity_rows
+  int64_t columns;  // in_features
+
+  DUNLIN_HD unsigned char* row(int64_t index) const { return data + index * RowBytes(precision, columns); }
+  // FP8 only: [PaddedRows(rows)].
+  DUNLIN_HD float* scales() const { return reinterpret_cast<float*>(data + ScalesOffset(precision, rows, columns)); }
+};
+inline MatrixView ViewOf(const PackedWeight& weight) {
+  return {static_cast<unsigned char*>(weight.data), weight.precision, weight.out_features, weight.in_features};
+}
+inline MatrixView ViewOf(const Activation& activation) {
+  return {static_cast<unsigned char*>(activation.data), activation.precision, activation.capacity_rows,
+          activation.columns};
+}
+
+// K and V blocks of a page: [tokens_per_page][dim padded to even], token-major, so that a key is one run of bytes for
+// 16-byte copies; E4M3: then [tokens_per_page] FP32 scales. Every slot stands alone: none has a partner to zero.
+DUNLIN_HD constexpr int64_t PaddedHeadDim(int32_t dim) {
+  return (int64_t{dim} + 1) / 2 * 2;
+}
+DUNLIN_HD inline int64_t KeyBlockOffset(const KvLayout& layout, int32_t page, int32_t layer, int32_t kv_head) {
+  return static_cast<int64_t>(page) * static_cast<int64_t>(layout.page_bytes) +
+         layer * static_cast<int64_t>(layout.layer_bytes) + kv_head * static_cast<int64_t>(layout.head_bytes);
+}
+DUNLIN_HD inline int64_t ValueBlockOffset(const KvLayout& layout, int32_t page, int32_t layer, int32_t kv_head) {
+  return KeyBlockOffset(layout, page, layer, kv_head) + static_cast<int64_t>(layout.key_block_bytes);
+}
+// Element of (slot, d) inside a block whose rows have `dim` elements.
+DUNLIN_HD constexpr int64_t KvElement(int32_t dim, int32_t slot, int32_t d) {
+  return slot * PaddedHeadDim(dim) + d;
+}
+// Byte of a slot's scale inside a block of E4M3 codes.
+DUNLIN_HD constexpr int64_t KvScaleOffset(int32_t dim, int32_t tokens_per_page, int32_t slot) {
+  return tokens_per_page * PaddedHeadDim(dim) + slot * 4;
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,125 @@
+// The CUDA device's row of the device table, and the one symbol of its shared library.
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "kernels/api/device_module.h"
+#include "kernels/cuda/cublaslt_library.h"
+#include "kernels/cuda/launchers.h"
+
+namespace dunlin::kernels {
+namespace {
+
+constexpr int kSmVersionMin = 80;
+
+// Attention is not complete: the loader refuses the table for what it lacks, so nobody is offered half a device.
+constexpr DeviceOps kCudaOps = {
+    .kind = DeviceKind::kCuda,
+    .allocate = cuda::Allocate,
+    .release = cuda::Release,
+    .copy_to_device = cuda::CopyToDevice,
+    .copy_to_host = cuda::CopyToHost,
+    .synchronize = cuda::Synchronize,
+    .packed_weight_bytes = cuda::PackedWeightBytes,
+    .pack_weight = cuda::PackWeight,
+    .activation_bytes = cuda::ActivationBytes,
+    .gemm = cuda::Gemm,
+    .gather_rows = cuda::GatherRows,
+    .norm = cuda::Norm,
+    .softcap = cuda::Softcap,
+    .quantize = cuda::Quantize,
+    .activate = cuda::Activate,
+    .add = cuda::Add,
+    .rotary_table = cuda::RotaryTable,
+    .rotate_and_store_kv = cuda::RotateAndStoreKv,
+    .supports_attention = nullptr,
+    .paged_attention_workspace = nullptr,
+    .paged_attention = cuda::PagedAttention,
+    .dense_attention_workspace = nullptr,
+    .dense_attention = nullptr,
+};
+
+void Close(DeviceContext* context) {
+  if (context->stream != nullptr) (void)cudaStreamSynchronize(context->stream);
+  context->plans.reset();
+  if (context->cublas_handle != nullptr) (void)context->cublas.Destroy(context->cublas_handle);
+  for (void* memory : {context->gemm_workspace, context->staging, static_cast<void*>(context->current)}) {
+    if (memory != nullptr) (void)cudaFree(memory);
+  }
+  if (context->stream != nullptr) (void)cudaStreamDestroy(context->stream);
+  delete context;
+}
+
+struct Closer {
+  void operator()(DeviceContext* context) const { Close(context); }
+};
+
+std::string Reason(const char* what, cudaError_t error) {
+  return std::string(what) + ": " + cudaGetErrorString(error);
+}
+
+// Empty when device 0 is one that the kernels run on.
+std::string CheckDevice(cudaDeviceProp* properties) {
+  int driver = 0;
+  if (const cudaError_t error = cudaDriverGetVersion(&driver); error != cudaSuccess) {
+    return Reason("the CUDA driver does not answer", error);
+  }
+  if (driver == 0) return "there is no CUDA driver";
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    return Reason("no CUDA device", error);
+  }
+  if (count == 0) return "there is no CUDA device";
+  if (const cudaError_t error = cudaGetDeviceProperties(properties, 0); error != cudaSuccess) {
+    return Reason("the CUDA device does not answer", error);
+  }
+  if (properties->major * 10 + properties->minor >= kSmVersionMin) return "";
+  return std::string(properties->name) + " has compute capability " + std::to_string(properties->major) + "." +
+         std::to_string(properties->minor) + "; the kernels need 8.0 or later";
+}
+
+// Empty when the context has its stream and its memory.
+std::string FillContext(DeviceContext* context, const std::string& cublas_library) {
+  std::string error;
+  if (!cuda::LoadCublasLt(cublas_library, &context->cublas, &error)) return error;
+  cudaError_t result = cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking);
+  if (result == cudaSuccess) result = cudaMalloc(&context->gemm_workspace, cuda::kGemmWorkspaceBytes);
+  if (result == cudaSuccess) result = cudaMalloc(&context->staging, cuda::kStagingBytes);
+  if (result == cudaSuccess) result = cudaMalloc(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
+  if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
+  if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
+  context->plans = std::make_unique<cuda::GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);
+  return "";
+}
+
+DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply) {
+  cudaDeviceProp properties{};
+  std::string error = CheckDevice(&properties);
+  std::unique_ptr<DeviceContext, Closer> context(new DeviceContext());
+  if (error.empty()) {
+    context->sm_version = properties.major * 10 + properties.minor;
+    error = FillContext(context.get(), options->cublas_library);
+  }
+  if (!error.empty()) {
+    std::snprintf(reply->error, sizeof(reply->error), "%s", error.c_str());
+    return nullptr;
+  }
+  std::snprintf(reply->description, sizeof(reply->description), "cuda (%s, sm_%d, cuBLASLt %zu)", properties.name,
+                context->sm_version, context->cublas.GetVersion());
+  return context.release();
+}
+
+constexpr DeviceModule kModule = {
+    .abi_version = kDeviceModuleAbi,
+    .api_digest = DUNLIN_API_DIGEST,
+    .ops = &kCudaOps,
+    .open = Open,
+    .close = Close,
+};
+
+}  // namespace
+}  // namespace dunlin::kernels
+
+extern "C" [[gnu::visibility("default")]] const dunlin::kernels::DeviceModule* dunlin_device_module() {
+  return &dunlin::kernels::kModule;
+}

@@ -1,0 +1,148 @@
+// What the row operations read: a source begins a row, a row gives its values. Values are computed anew each time they
+// are asked for: a row is read from the caches again rather than kept in registers, so that any width fits.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/api/layer_ops.h"
+#include "kernels/cuda/host_device.h"
+
+namespace dunlin::kernels::cuda {
+
+DUNLIN_HD inline Float4 LoadFour(const float* at) {
+  return *reinterpret_cast<const Float4*>(at);
+}
+
+// visit(first, count, values) over a row's columns, each visited by one lane: four at a time where `vector` says that
+// every pointer behind the row and its width allow it, else one (count 1, values.values[0]). Unrolled, the loops spill.
+template <typename Lanes, typename Row, typename Visit>
+DUNLIN_HD void ForEachValue(const Lanes& lanes, const Row& row, int64_t columns, bool vector, const Visit& visit) {
+  if (vector) {
+    DUNLIN_NO_UNROLL
+    for (int64_t i = int64_t{lanes.index()} * 4; i < columns; i += int64_t{lanes.count()} * 4) visit(i, 4, row.Four(i));
+    return;
+  }
+  DUNLIN_NO_UNROLL
+  for (int64_t i = lanes.index(); i < columns; i += lanes.count()) visit(i, 1, Float4{{row.One(i)}});
+}
+
+// The rows of QuantizeParams.
+struct CopySource {
+  const float* in;
+  int64_t in_stride;
+  int64_t columns;
+  bool vector;
+
+  struct Row {
+    const float* in;
+    DUNLIN_HD float One(int64_t i) const { return in[i]; }
+    DUNLIN_HD Float4 Four(int64_t i) const { return LoadFour(in + i); }
+  };
+  template <typename Lanes>
+  DUNLIN_HD Row Begin(const Lanes& /*lanes*/, int64_t index) const {
+    return {in + index * in_stride};
+  }
+};
+
+// The rows of NormParams.
+struct NormSource {
+  NormKind kind;
+  const float* in;
+  const int32_t* rows;
+  const float* weight;
+  const float* bias;
+  float epsilon;
+  int64_t columns;
+  bool vector;
+
+  struct Row {
+    const float* in;
+    const float* weight;
+    const float* bias;
+    float mean;
+    float inv_std;
+
+    DUNLIN_HD float Normed(float value, float scale, float shift) const {
+      return (value - mean) * inv_std * scale + shift;
+    }
+    DUNLIN_HD float One(int64_t i) const { return Normed(in[i], weight[i], bias == nullptr ? 0.0F : bias[i]); }
+    DUNLIN_HD Float4 Four(int64_t i) const {
+      Float4 values = LoadFour(in + i);
+      const Float4 scales = LoadFour(weight + i);
+      const Float4 shifts = bias == nullptr ? Float4{} : LoadFour(bias + i);
+      for (int k = 0; k < 4; ++k) values.values[k] = Normed(values.values[k], scales.values[k], shifts.values[k]);
+      return values;
+    }
+  };
+
+  // Mean, then the mean of the squared distances from it: two sums, each in one order per width and number of lanes.
+  template <typename Lanes>
+  DUNLIN_HD Row Begin(const Lanes& lanes, int64_t index) const {
+    const CopySource::Row values{in + (rows == nullptr ? index : rows[index]) * columns};
+    const float count = static_cast<float>(columns);
+    float mean = 0.0F;
+    if (kind == NormKind::kLayerNorm) {
+      float sum = 0.0F;
+      ForEachValue(lanes, values, columns, vector, [&](int64_t, int n, const Float4& four) {
+        for (int k = 0; k < n; ++k) sum += four.values[k];
+      });
+      mean = lanes.Sum(sum) / count;
+    }
+    float squares = 0.0F;
+    ForEachValue(lanes, values, columns, vector, [&](int64_t, int n, const Float4& four) {
+      for (int k = 0; k < n; ++k) squares += (four.values[k] - mean) * (four.values[k] - mean);
+    });
+    return {values.in, weight, bias, mean, 1.0F / sqrtf(lanes.Sum(squares) / count + epsilon)};
+  }
+};
+
+// Functions of ActivationKind. x * sigmoid(2u) is 0.5 x (1 + tanh(u)) without its cancellation at negative x.
+// Source: Hendrycks & Gimpel 2016 (GELU); Elfwing et al. 2017 (SiLU).
+DUNLIN_HD inline float ApplyActivation(ActivationKind kind, float x) {
+  constexpr float kTwoSqrt2OverPi = 1.5957691216F;
+  switch (kind) {
+    case ActivationKind::kGeluTanh:
+      return x / (1.0F + expf(-kTwoSqrt2OverPi * (x + 0.044715F * x * x * x)));
+    case ActivationKind::kGeluErf:
+      return 0.5F * x * erfcf(-x * 0.70710678F);
+    case ActivationKind::kRelu:
+      return x < 0.0F ? 0.0F : x;
+    case ActivationKind::kSilu:
+      return x / (1.0F + expf(-x));
+  }
+  return x;
+}
+
+// The rows of ActivateParams.
+struct ActivateSource {
+  ActivationKind kind;
+  bool gated;
+  const float* in;
+  int64_t columns;
+  bool vector;
+
+  struct Row {
+    ActivationKind kind;
+    const float* in;
+    const float* factors;  // null: not gated
+    DUNLIN_HD float One(int64_t i) const {
+      const float value = ApplyActivation(kind, in[i]);
+      return factors == nullptr ? value : value * factors[i];
+    }
+    DUNLIN_HD Float4 Four(int64_t i) const {
+      Float4 values = LoadFour(in + i);
+      for (float& value : values.values) value = ApplyActivation(kind, value);
+      if (factors == nullptr) return values;
+      const Float4 gate = LoadFour(factors + i);
+      for (int k = 0; k < 4; ++k) values.values[k] *= gate.values[k];
+      return values;
+    }
+  };
+  template <typename Lanes>
+  DUNLIN_HD Row Begin(const Lanes& /*lanes*/, int64_t index) const {
+    const float* row = in + index * (gated ? 2 * columns : columns);
+    return {kind, row, gated ? row + columns : nullptr};
+  }
+};
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,141 @@
+// What the row operations write: the rows of a GEMM input, rounded or quantised, and the rows as they are.
+#pragma once
+
+#include "kernels/cuda/fp8_scale.h"
+#include "kernels/cuda/layout.h"
+#include "kernels/cuda/row_sources.h"
+
+namespace dunlin::kernels::cuda {
+
+struct RowTarget {
+  MatrixView out;    // data null: rows_out alone
+  float* rows_out;   // [*, out.columns] or null
+  float amax_limit;  // these four: as Activation
+  InputScaling scaling;
+  float* shared_scale;
+  float* amax;
+  uint32_t* current;  // kCurrent: magnitude bits over all rows of the call, from MeasureRow
+};
+
+// *amax = max(*amax, the magnitude of these bits), by any number of lanes: a maximum has no order.
+DUNLIN_HD inline void RaiseMagnitude(uint32_t* amax, uint32_t magnitude_bits) {
+#ifdef __CUDA_ARCH__
+  atomicMax(amax, magnitude_bits);
+#else
+  if (*amax < magnitude_bits) *amax = magnitude_bits;
+#endif
+}
+DUNLIN_HD inline void RaiseAmax(float* amax, uint32_t magnitude_bits) {
+  RaiseMagnitude(reinterpret_cast<uint32_t*>(amax), magnitude_bits);
+}
+
+template <typename Lanes, typename Row>
+DUNLIN_HD uint32_t LargestMagnitude(const Lanes& lanes, const Row& row, int64_t columns, bool vector) {
+  uint32_t largest = 0;
+  ForEachValue(lanes, row, columns, vector, [&](int64_t, int n, const Float4& four) {
+    for (int k = 0; k < n; ++k) {
+      const uint32_t magnitude = MagnitudeBits(four.values[k]);
+      if (magnitude > largest) largest = magnitude;
+    }
+  });
+  return lanes.Max(largest);
+}
+
+template <Precision kPrecision>
+DUNLIN_HD void StoreValues(unsigned char* row, int64_t first, int count, const Float4& four, float factor) {
+  if constexpr (kPrecision == Precision::kFp32) {
+    float* at = reinterpret_cast<float*>(row) + first;
+    if (count == 4) {
+      *reinterpret_cast<Float4*>(at) = four;
+    } else {
+      *at = four.values[0];
+    }
+  } else if constexpr (kPrecision == Precision::kFp8) {
+    struct alignas(4) Codes {
+      uint8_t codes[4];
+    } codes;
+    for (int k = 0; k < count; ++k) codes.codes[k] = ToE4M3(four.values[k] * factor);
+    if (count == 4) {
+      *reinterpret_cast<Codes*>(row + first) = codes;
+    } else {
+      row[first] = codes.codes[0];
+    }
+  } else {
+    struct alignas(8) Halves {
+      uint16_t bits[4];
+    } halves;
+    for (int k = 0; k < count; ++k) {
+      halves.bits[k] = kPrecision == Precision::kBf16 ? ToBf16(four.values[k]) : ToFp16(four.values[k]);
+    }
+    uint16_t* at = reinterpret_cast<uint16_t*>(row) + first;
+    if (count == 4) {
+      *reinterpret_cast<Halves*>(at) = halves;
+    } else {
+      *at = halves.bits[0];
+    }
+  }
+}
+
+// The scale of an FP8 row, as its scaling says; also tells what others want to know of the row's magnitude.
+template <typename Lanes, typename Row>
+DUNLIN_HD Fp8Scale ScaleFor(const Lanes& lanes, const Row& row, const RowTarget& target, int64_t index, bool vector) {
+  if (target.scaling == InputScaling::kCurrent) {
+    const Fp8Scale scale = CurrentScale(*target.current);
+    if (index == 0 && lanes.index() == 0) {
+      *target.shared_scale = scale.scale;
+      if (target.amax != nullptr) RaiseAmax(target.amax, *target.current);
+    }
+    return scale;
+  }
+  const bool per_row = target.scaling == InputScaling::kPerRow;
+  if (!per_row && target.amax == nullptr) return GivenScale(*target.shared_scale);
+  const uint32_t largest = LargestMagnitude(lanes, row, target.out.columns, vector);
+  if (target.amax != nullptr && lanes.index() == 0) RaiseAmax(target.amax, largest);
+  return per_row ? ScaleOfRow(LimitMagnitude(largest, target.amax_limit)) : GivenScale(*target.shared_scale);
+}
+
+// Computes row `index` of the source into the target. rows_out may be what the source reads, element by element.
+template <Precision kPrecision, typename Lanes, typename Source>
+DUNLIN_HD void WriteRow(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
+  const int64_t columns = target.out.columns;
+  const auto row = source.Begin(lanes, index);
+  float factor = 1.0F;
+  if constexpr (kPrecision == Precision::kFp8) {
+    const Fp8Scale scale = ScaleFor(lanes, row, target, index, source.vector);
+    factor = scale.factor;
+    if (lanes.index() == 0) target.out.scales()[index] = scale.scale;
+  } else if (target.amax != nullptr) {
+    const uint32_t largest = LargestMagnitude(lanes, row, columns, source.vector);
+    if (lanes.index() == 0) RaiseAmax(target.amax, largest);
+  }
+  unsigned char* out = target.out.row(index);
+  float* plain = target.rows_out == nullptr ? nullptr : target.rows_out + index * columns;
+  ForEachValue(lanes, row, columns, source.vector, [&](int64_t first, int n, const Float4& four) {
+    StoreValues<kPrecision>(out, first, n, four, factor);
+    if (plain != nullptr) StoreValues<Precision::kFp32>(reinterpret_cast<unsigned char*>(plain), first, n, four, 1.0F);
+  });
+  for (int64_t i = columns + lanes.index(); i < PaddedDepth(columns); i += lanes.count()) {
+    StoreValues<kPrecision>(out, i, 1, Float4{}, 1.0F);
+  }
+}
+
+// The same without a GEMM input.
+template <typename Lanes, typename Source>
+DUNLIN_HD void WritePlainRow(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
+  const int64_t columns = target.out.columns;
+  const auto row = source.Begin(lanes, index);
+  auto* out = reinterpret_cast<unsigned char*>(target.rows_out + index * columns);
+  ForEachValue(lanes, row, columns, source.vector, [&](int64_t first, int n, const Float4& four) {
+    StoreValues<Precision::kFp32>(out, first, n, four, 1.0F);
+  });
+}
+
+// kCurrent's first pass: raises *current by the row's largest magnitude.
+template <typename Lanes, typename Source>
+DUNLIN_HD void MeasureRow(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
+  const auto row = source.Begin(lanes, index);
+  const uint32_t largest = LargestMagnitude(lanes, row, target.out.columns, source.vector);
+  if (lanes.index() == 0) RaiseMagnitude(target.current, largest);
+}
+
+}  // namespace dunlin::kernels::cuda

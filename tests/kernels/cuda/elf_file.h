@@ -1,0 +1,13 @@
+// The dynamic section of an ELF file, as far as tests ask.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace dunlin::kernels::cuda {
+
+// The libraries that a program or shared library is linked with (DT_NEEDED), in its own order; empty when it is no
+// 64-bit ELF file with a dynamic section.
+std::vector<std::string> NeededLibraries(const std::string& path);
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,211 @@
+#include "tests/kernels/cuda/fake_cublaslt.h"
+
+#include <cstring>
+#include <map>
+
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::kernels::cuda {
+
+struct MatmulDesc {
+  int32_t compute_type;
+  int32_t scale_type;
+  std::map<int32_t, std::vector<unsigned char>> attributes;
+
+  template <typename T>
+  T Get(int32_t attribute, T otherwise) const {
+    const auto found = attributes.find(attribute);
+    if (found == attributes.end() || found->second.size() != sizeof(T)) return otherwise;
+    std::memcpy(&otherwise, found->second.data(), sizeof(T));
+    return otherwise;
+  }
+};
+struct MatrixLayout {
+  int32_t type;
+  uint64_t rows;
+  uint64_t cols;
+  int64_t ld;
+};
+struct MatmulPreference {
+  uint64_t workspace_bytes;
+  uint32_t reduction_mask;
+};
+
+namespace {
+
+constexpr CublasStatus kSuccess = 0;
+constexpr CublasStatus kInvalid = 7;
+constexpr CublasStatus kNotSupported = 15;
+
+FakeCublasLt* State() {
+  static FakeCublasLt state;
+  return &state;
+}
+
+template <typename T>
+CublasStatus New(T** object, T value) {
+  *object = new T(std::move(value));
+  ++State()->objects;
+  return kSuccess;
+}
+template <typename T>
+CublasStatus Delete(T* object) {
+  delete object;
+  --State()->objects;
+  return kSuccess;
+}
+
+bool Aligned(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
+
+double Element(const void* data, int32_t type, uint64_t at) {
+  switch (type) {
+    case kCudaR32F:
+      return static_cast<const float*>(data)[at];
+    case kCudaR16F:
+      return Fp16ToFloat(static_cast<const uint16_t*>(data)[at]);
+    case kCudaR16BF:
+      return Bf16ToFloat(static_cast<const uint16_t*>(data)[at]);
+    default:
+      return E4M3ToFloat(static_cast<const uint8_t*>(data)[at]);
+  }
+}
+
+// What cuBLASLt documents of FP8 products and of shapes; empty when it takes the product.
+std::string ReasonAgainst(const MatmulDesc& desc, const MatrixLayout& a, const MatrixLayout& b, const MatrixLayout& d) {
+  if (desc.compute_type != kCublasCompute32F || desc.scale_type != kCudaR32F) return "compute type";
+  if (desc.Get<int32_t>(kDescTransA, 0) != kCublasOpT) return "A is not transposed";
+  if (a.type != b.type || d.type != kCudaR32F) return "types";
+  if (a.rows != b.rows || a.cols != d.rows || b.cols != d.cols) return "shapes";
+  if (a.ld < static_cast<int64_t>(a.rows) || b.ld < static_cast<int64_t>(b.rows) || d.ld < static_cast<int64_t>(d.rows))
+    return "leading dimensions";
+  const auto epilogue = desc.Get<int32_t>(kDescEpilogue, kEpilogueDefault);
+  const bool bias = epilogue == kEpilogueBias;
+  if (bias && desc.Get<int32_t>(kDescBiasDataType, -1) != kCudaR32F) return "bias type";
+  if (a.type != kCudaR8FE4M3) return "";
+  if (bias) return "FP8 into FP32 has no FP32 bias";
+  if (a.rows % 16 != 0 || a.cols % 16 != 0 || a.ld % 16 != 0 || b.ld % 16 != 0) return "FP8 shapes";
+  if (d.rows * 4 % 16 != 0 || d.ld * 4 % 16 != 0) return "FP8 output alignment";
+  const auto outer = kScaleOuterVec32F;
+  if (desc.Get<int32_t>(kDescAScaleMode, 0) != outer || desc.Get<int32_t>(kDescBScaleMode, 0) != outer) return "scales";
+  if (desc.Get<const float*>(kDescAScalePointer, nullptr) == nullptr) return "scale pointers";
+  return "";
+}
+
+CublasStatus Heuristic(CublasLtContext*, MatmulDesc* desc, MatrixLayout* a, MatrixLayout* b, MatrixLayout* c,
+                       MatrixLayout* d, MatmulPreference* preference, int32_t requested, MatmulHeuristicResult* results,
+                       int32_t* returned) {
+  ++State()->heuristics;
+  State()->refusal = ReasonAgainst(*desc, *a, *b, *d);
+  if (c != d) State()->refusal = "C and D differ";
+  if (preference->reduction_mask != 0) State()->refusal = "split-K is not excluded";
+  if (preference->workspace_bytes == 0) State()->refusal = "no workspace";
+  if (!State()->refusal.empty()) return kNotSupported;
+  *returned = State()->candidates < requested ? State()->candidates : requested;
+  for (int32_t i = 0; i < *returned; ++i) {
+    results[i] = {};
+    results[i].algo.data[0] = static_cast<uint64_t>(100 + i);
+  }
+  return kSuccess;
+}
+
+CublasStatus Check(CublasLtContext*, MatmulDesc*, MatrixLayout*, MatrixLayout* b, MatrixLayout*, MatrixLayout*,
+                   const MatmulAlgo* algo, MatmulHeuristicResult*) {
+  const bool bad = algo->data[0] < static_cast<uint64_t>(100 + State()->bad_candidates);
+  return bad && b->cols == 1 ? kNotSupported : kSuccess;
+}
+
+CublasStatus Matmul(CublasLtContext*, MatmulDesc* desc, const void* alpha, const void* a, MatrixLayout* a_layout,
+                    const void* b, MatrixLayout* b_layout, const void* beta, const void* c, MatrixLayout* c_layout,
+                    void* d, MatrixLayout* d_layout, const MatmulAlgo* algo, void* workspace, size_t workspace_bytes,
+                    void*) {
+  FakeCublasLt& state = *State();
+  if (state.matmul_fails) return kInvalid;
+  state.refusal = ReasonAgainst(*desc, *a_layout, *b_layout, *d_layout);
+  const bool fp8 = a_layout->type == kCudaR8FE4M3;
+  if (fp8 && (!Aligned(a) || !Aligned(b) || !Aligned(d) || !Aligned(c))) state.refusal = "FP8 pointers";
+  if (workspace == nullptr || workspace_bytes == 0) state.refusal = "no workspace";
+  if (!state.refusal.empty()) return kInvalid;
+  state.algorithms.push_back(algo->data[0]);
+  const auto* bias = desc->Get<int32_t>(kDescEpilogue, 0) == kEpilogueBias
+                         ? desc->Get<const float*>(kDescBiasPointer, nullptr)
+                         : nullptr;
+  const auto* a_scales = fp8 ? desc->Get<const float*>(kDescAScalePointer, nullptr) : nullptr;
+  const auto* b_scales = fp8 ? desc->Get<const float*>(kDescBScalePointer, nullptr) : nullptr;
+  for (uint64_t j = 0; j < d_layout->cols; ++j) {
+    for (uint64_t i = 0; i < d_layout->rows; ++i) {
+      double sum = 0.0;
+      for (uint64_t k = 0; k < a_layout->rows; ++k) {
+        sum += Element(a, a_layout->type, i * static_cast<uint64_t>(a_layout->ld) + k) *
+               Element(b, b_layout->type, j * static_cast<uint64_t>(b_layout->ld) + k);
+      }
+      if (fp8) sum *= static_cast<double>(a_scales[i]) * b_scales[j];
+      sum *= *static_cast<const float*>(alpha);
+      const float scale_c = *static_cast<const float*>(beta);
+      const uint64_t at = j * static_cast<uint64_t>(d_layout->ld) + i;
+      if (scale_c != 0.0F) sum += scale_c * Element(c, c_layout->type, at);
+      if (bias != nullptr) sum += bias[i];
+      static_cast<float*>(d)[at] = static_cast<float>(sum);
+    }
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+FakeCublasLt& FakeCublasLtState() {
+  return *State();
+}
+
+const CublasLt& FakeCublasLtTable() {
+  static const CublasLt table = {
+      .GetVersion = [] { return kCublasVersionMin; },
+      .Create = [](CublasLtContext**) { return kSuccess; },
+      .Destroy = [](CublasLtContext*) { return kSuccess; },
+      .MatmulDescCreate =
+          [](MatmulDesc** desc, int32_t compute_type, int32_t scale_type) {
+            return New(desc, MatmulDesc{compute_type, scale_type, {}});
+          },
+      .MatmulDescDestroy = [](MatmulDesc* desc) { return Delete(desc); },
+      .MatmulDescSetAttribute =
+          [](MatmulDesc* desc, int32_t attribute, const void* value, size_t bytes) {
+            const auto* from = static_cast<const unsigned char*>(value);
+            desc->attributes[attribute].assign(from, from + bytes);
+            return kSuccess;
+          },
+      .MatrixLayoutCreate =
+          [](MatrixLayout** layout, int32_t type, uint64_t rows, uint64_t cols, int64_t ld) {
+            return New(layout, MatrixLayout{type, rows, cols, ld});
+          },
+      .MatrixLayoutDestroy = [](MatrixLayout* layout) { return Delete(layout); },
+      .MatrixLayoutSetAttribute =
+          [](MatrixLayout* layout, int32_t attribute, const void* value, size_t bytes) {
+            if (attribute != kLayoutCols || bytes != sizeof(layout->cols)) return kInvalid;
+            std::memcpy(&layout->cols, value, bytes);
+            return kSuccess;
+          },
+      .MatmulPreferenceCreate =
+          [](MatmulPreference** preference) {
+            return New(preference, MatmulPreference{0, 7});
+          },
+      .MatmulPreferenceDestroy = [](MatmulPreference* preference) { return Delete(preference); },
+      .MatmulPreferenceSetAttribute =
+          [](MatmulPreference* preference, int32_t attribute, const void* value, size_t bytes) {
+            if (attribute == kPrefMaxWorkspaceBytes && bytes == sizeof(preference->workspace_bytes)) {
+              std::memcpy(&preference->workspace_bytes, value, bytes);
+            } else if (attribute == kPrefReductionSchemeMask && bytes == sizeof(preference->reduction_mask)) {
+              std::memcpy(&preference->reduction_mask, value, bytes);
+            } else {
+              return kInvalid;
+            }
+            return kSuccess;
+          },
+      .MatmulAlgoGetHeuristic = Heuristic,
+      .MatmulAlgoCheck = Check,
+      .Matmul = Matmul,
+  };
+  return table;
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,147 @@
+// libdunlin_cuda.so as it was built: what it needs and shows, what its table holds, what it says where there is no
+// device, and the machine code inside.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "kernels/api/device_module.h"
+#include "kernels/module/load_module.h"
+#include "tests/kernels/cuda/elf_file.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+const DeviceModule* Module() {
+  static void* library = dlopen(DUNLIN_CUDA_MODULE, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return nullptr;
+  return reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry))();
+}
+
+TEST(CudaModule, NeedsNoCudaLibraryToBeOpened) {
+  for (const std::string& library : NeededLibraries(DUNLIN_CUDA_MODULE)) {
+    EXPECT_THAT(library, testing::MatchesRegex("(libstdc\\+\\+|libgcc_s|libm|libc|libpthread|libdl|librt|ld-linux).*|"
+                                               "libasan.*|libubsan.*|libtsan.*"));
+  }
+}
+
+TEST(CudaModule, BelongsToThisBuild) {
+  ASSERT_NE(Module(), nullptr) << dlerror();
+  EXPECT_EQ(Module()->abi_version, kDeviceModuleAbi);
+  EXPECT_STREQ(Module()->api_digest, DUNLIN_API_DIGEST);
+  EXPECT_EQ(Module()->ops->kind, DeviceKind::kCuda);
+}
+
+// What docs/architecture.md says is not there yet. A device that lacks an entry is refused.
+TEST(CudaModule, LacksPartsOfAttentionAndIsRefusedForThem) {
+  ASSERT_NE(Module(), nullptr);
+  EXPECT_THAT(MissingEntries(*Module()->ops), testing::ElementsAre("supports_attention", "paged_attention_workspace",
+                                                                   "dense_attention_workspace", "dense_attention"));
+  DeviceOptions options;
+  options.cuda_module = DUNLIN_CUDA_MODULE;
+  std::string error;
+  EXPECT_EQ(OpenDevice(DeviceKind::kCuda, options, &error), nullptr);
+  EXPECT_THAT(error, HasSubstr("is not complete: it lacks supports_attention"));
+}
+
+TEST(CudaModule, SaysWhyItHasNoDevice) {
+  ASSERT_NE(Module(), nullptr);
+  const DeviceModuleOptions options{.cublas_library = "/nowhere/libcublasLt.so.13"};
+  DeviceModuleReply reply{};
+  EXPECT_EQ(Module()->open(&options, &reply), nullptr);
+  EXPECT_THAT(reply.error, testing::AnyOf(HasSubstr("CUDA driver"), HasSubstr("CUDA device"),
+                                          HasSubstr("cuBLASLt cannot be loaded: /nowhere")));
+}
+
+std::string OutputOf(const std::string& command) {
+  std::string output;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  char part[4096];
+  while (pipe != nullptr && std::fgets(part, sizeof(part), pipe) != nullptr) output += part;
+  if (pipe != nullptr) pclose(pipe);
+  return output;
+}
+
+// One kernel of one target, by the name of its function.
+struct Kernel {
+  std::string target;
+  std::string name;
+  int registers = -1;
+  int stack = -1;
+  int local = -1;
+};
+
+std::vector<Kernel> Kernels() {
+  std::istringstream lines(OutputOf(DUNLIN_CUOBJDUMP " -res-usage " DUNLIN_CUDA_MODULE));
+  std::vector<Kernel> kernels;
+  std::string target;
+  std::smatch match;
+  const std::regex arch("arch = (sm_\\w+)");
+  const std::regex function("Function (\\w+):");
+  const std::regex usage("REG:(\\d+) STACK:(\\d+) .*LOCAL:(\\d+)");
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, match, arch)) target = match[1];
+    if (std::regex_search(line, match, function)) kernels.push_back({target, match[1]});
+    if (std::regex_search(line, match, usage) && !kernels.empty() && kernels.back().registers < 0) {
+      kernels.back().registers = std::stoi(match[1]);
+      kernels.back().stack = std::stoi(match[2]);
+      kernels.back().local = std::stoi(match[3]);
+    }
+  }
+  return kernels;
+}
+
+// An SM has 65,536: four blocks of 256 threads, two of attention's.
+int RegisterBudget(const std::string& kernel) {
+  return kernel.find("EfficientRows") != std::string::npos ? 128 : 64;
+}
+
+TEST(CudaCode, EveryKernelOfBothTargetsFitsItsRegistersAndSpillsNothing) {
+  std::map<std::string, int> per_target;
+  for (const Kernel& kernel : Kernels()) {
+    SCOPED_TRACE(kernel.target + " " + kernel.name);
+    ++per_target[kernel.target];
+    EXPECT_GE(kernel.registers, 1);
+    EXPECT_LE(kernel.registers, RegisterBudget(kernel.name));
+    EXPECT_EQ(kernel.stack, 0);
+    EXPECT_EQ(kernel.local, 0);
+  }
+  EXPECT_THAT(per_target, testing::ElementsAre(testing::Key("sm_80"), testing::Key("sm_90a")));
+  EXPECT_EQ(per_target["sm_80"], per_target["sm_90a"]);
+  // 18 of row_ops, 5 of element_ops, 3 of efficient, one each of gemm and pack_weight.
+  EXPECT_EQ(per_target["sm_80"], 28);
+}
+
+TEST(CudaCode, RowKernelsReadAndWriteFourFloatsAtOnce) {
+  std::istringstream lines(OutputOf(DUNLIN_CUOBJDUMP " -sass -arch sm_90a " DUNLIN_CUDA_MODULE));
+  std::map<std::string, int> wide_loads;
+  std::string function;
+  const std::string mark = "Function : ";
+  for (std::string line; std::getline(lines, line);) {
+    if (const size_t at = line.find(mark); at != std::string::npos) function = line.substr(at + mark.size());
+    if (line.find("LDG.E.128") != std::string::npos) ++wide_loads[function];
+  }
+  int row_kernels = 0;
+  for (const Kernel& kernel : Kernels()) {
+    const bool is_row = kernel.name.find("WriteRows") != std::string::npos ||
+                        kernel.name.find("WritePlainRows") != std::string::npos ||
+                        kernel.name.find("MeasureRows") != std::string::npos;
+    if (kernel.target != "sm_90a" || !is_row) continue;
+    ++row_kernels;
+    EXPECT_GT(wide_loads[kernel.name], 0) << kernel.name;
+  }
+  EXPECT_EQ(row_kernels, 18);
+}
+
+TEST(CudaCode, PtxOfHopperIsThereForLaterDevices) {
+  EXPECT_THAT(OutputOf(DUNLIN_CUOBJDUMP " -lptx " DUNLIN_CUDA_MODULE), HasSubstr("sm_90"));
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,267 @@
+// The device's row algorithms on the host: one lane, and several that run beside each other, against the CPU device.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/api/device.h"
+#include "kernels/cuda/row_target.h"
+#include "tests/kernels/cuda/host_matrix.h"
+#include "tests/kernels/cuda/thread_lanes.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int32_t kRows = 3;
+
+const Device& Cpu() {
+  static std::string error;
+  static const auto device = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
+  return *device;
+}
+
+template <typename Source, typename Lanes>
+void Write(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t row) {
+  switch (target.out.precision) {
+    case Precision::kFp32:
+      return WriteRow<Precision::kFp32>(lanes, source, target, row);
+    case Precision::kBf16:
+      return WriteRow<Precision::kBf16>(lanes, source, target, row);
+    case Precision::kFp16:
+      return WriteRow<Precision::kFp16>(lanes, source, target, row);
+    case Precision::kFp8:
+      return WriteRow<Precision::kFp8>(lanes, source, target, row);
+  }
+}
+
+// Row by row, as the kernels' blocks do. lanes 0 is the single lane.
+template <typename Source>
+void RunRows(const Source& source, const RowTarget& target, int32_t lanes, int32_t rows = kRows) {
+  for (int32_t row = 0; row < rows; ++row) {
+    if (lanes == 0) {
+      Write(SingleLane(), source, target, row);
+    } else {
+      RunLanes(lanes, [&](const ThreadLanes& each) { Write(each, source, target, row); });
+    }
+  }
+}
+
+RowTarget TargetOf(const HostMatrix& out, float* rows_out = nullptr) {
+  RowTarget target{};
+  target.out = out.view();
+  target.rows_out = rows_out;
+  target.amax_limit = kInfinity;
+  target.scaling = InputScaling::kPerRow;
+  return target;
+}
+
+// What a precision keeps of the values, by the scalar conversions.
+float Rounded(Precision precision, float value, float scale) {
+  switch (precision) {
+    case Precision::kFp32:
+      return value;
+    case Precision::kBf16:
+      return Bf16ToFloat(FloatToBf16(value));
+    case Precision::kFp16:
+      return Fp16ToFloat(FloatToFp16(value));
+    case Precision::kFp8:
+      return E4M3ToFloat(FloatToE4M3(value * (1.0F / scale))) * scale;
+  }
+  return 0.0F;
+}
+
+float LargestOf(const float* values, int64_t count) {
+  float largest = 0.0F;
+  for (int64_t i = 0; i < count; ++i) largest = std::fmax(largest, std::fabs(values[i]));
+  return largest;
+}
+
+// `out` holds `expected` rounded, one scale a row in FP8, and zeros behind.
+void ExpectRows(const HostMatrix& out, const std::vector<float>& expected, float tolerance) {
+  const MatrixView& view = out.view();
+  for (int64_t row = 0; row < kRows; ++row) {
+    const float* values = expected.data() + row * view.columns;
+    const float scale = LargestOf(values, view.columns) / kE4M3Max;
+    for (int64_t k = 0; k < view.columns; ++k) {
+      // One step of the format where the value lies within the tolerance of a tie.
+      const float step = view.precision == Precision::kFp8    ? std::fmax(std::fabs(values[k]) / 8, scale / 64)
+                         : view.precision == Precision::kBf16 ? std::fabs(values[k]) / 128
+                         : view.precision == Precision::kFp16 ? std::fmax(std::fabs(values[k]) / 1024, 0x1p-24F)
+                                                              : 0.0F;
+      const float exact = Rounded(view.precision, values[k], scale);
+      ASSERT_NEAR(out.At(row, k), exact, (tolerance > 0 ? step : 0.0F) + tolerance * (1 + std::fabs(values[k])))
+          << Name(view.precision) << " row " << row << " column " << k;
+    }
+    for (int64_t k = view.columns; k < PaddedDepth(view.columns); ++k) ASSERT_EQ(out.At(row, k), 0.0F);
+  }
+}
+
+TEST(RowOps, QuantizeRoundsEveryPrecisionExactly) {
+  for (const Precision precision : kAllPrecisions) {
+    for (const int64_t columns : {1, 7, 16, 100, 1028}) {
+      for (const int32_t lanes : {0, 3}) {
+        const std::vector<float> in = RandomValues(kRows * columns, 1);
+        HostMatrix out(precision, kRows, columns);
+        const CopySource source{in.data(), columns, columns, columns % 4 == 0};
+        RunRows(source, TargetOf(out), lanes);
+        ExpectRows(out, in, 0.0F);
+      }
+    }
+  }
+}
+
+TEST(RowOps, NormsAreTheCpus) {
+  for (const NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
+    for (const int32_t columns : {5, 64, 772}) {
+      for (const int32_t lanes : {0, 4}) {
+        const std::vector<float> in = RandomValues(5 * columns, 2);
+        const std::vector<float> weight = RandomValues(columns, 3);
+        const std::vector<float> bias = RandomValues(columns, 4);
+        const int32_t rows[kRows] = {4, 0, 2};
+        std::vector<float> expected(static_cast<size_t>(kRows * columns));
+        Activation width{.columns = columns};
+        ASSERT_EQ(Cpu().ops->norm(Cpu().context, {kind, in.data(), rows, weight.data(), bias.data(), 1e-5F, &width,
+                                                  kRows, expected.data()}),
+                  KernelStatus::kOk);
+        const NormSource source{kind, in.data(), rows, weight.data(), bias.data(), 1e-5F, columns, columns % 4 == 0};
+        for (const Precision precision : kAllPrecisions) {
+          HostMatrix out(precision, kRows, columns);
+          std::vector<float> plain(expected.size());
+          RunRows(source, TargetOf(out, plain.data()), lanes);
+          ExpectRows(out, expected, 2e-6F);
+          for (size_t i = 0; i < plain.size(); ++i) ASSERT_NEAR(plain[i], expected[i], 2e-5F);
+        }
+      }
+    }
+  }
+}
+
+TEST(RowOps, NormMayWriteItsOwnInput) {
+  constexpr int32_t kColumns = 36;
+  const std::vector<float> in = RandomValues(kRows * kColumns, 5);
+  const std::vector<float> weight(kColumns, 1.0F);
+  std::vector<float> apart(in.size());
+  std::vector<float> in_place = in;
+  HostMatrix out(Precision::kFp8, kRows, kColumns);
+  const auto source = [&](const float* rows) {
+    return NormSource{NormKind::kLayerNorm, rows, nullptr, weight.data(), nullptr, 1e-5F, kColumns, true};
+  };
+  RunRows(source(in.data()), TargetOf(out, apart.data()), 4);
+  RunRows(source(in_place.data()), TargetOf(out, in_place.data()), 4);
+  EXPECT_EQ(apart, in_place);
+  in_place = in;
+  RowTarget plain = TargetOf(out, in_place.data());
+  for (int32_t row = 0; row < kRows; ++row) {
+    RunLanes(4, [&](const ThreadLanes& lanes) { WritePlainRow(lanes, source(in_place.data()), plain, row); });
+  }
+  EXPECT_EQ(apart, in_place);
+}
+
+TEST(RowOps, ActivationsAreTheCpus) {
+  for (const ActivationKind kind :
+       {ActivationKind::kGeluTanh, ActivationKind::kGeluErf, ActivationKind::kRelu, ActivationKind::kSilu}) {
+    for (const bool gated : {false, true}) {
+      for (const int32_t columns : {9, 128}) {
+        const std::vector<float> in = RandomValues(kRows * columns * (gated ? 2 : 1), 6);
+        std::vector<float> expected(static_cast<size_t>(kRows * columns));
+        Activation width{.columns = columns};
+        ASSERT_EQ(Cpu().ops->activate(Cpu().context, {kind, gated, in.data(), &width, kRows, expected.data()}),
+                  KernelStatus::kOk);
+        for (const Precision precision : kAllPrecisions) {
+          HostMatrix out(precision, kRows, columns);
+          RunRows(ActivateSource{kind, gated, in.data(), columns, columns % 4 == 0}, TargetOf(out), 3);
+          ExpectRows(out, expected, 1e-6F);
+        }
+      }
+    }
+  }
+}
+
+// Scales of the CPU device under the same recipe, of the values that its activation was filled with.
+TEST(RowOps, SharedScalesAndAmaxesAreTheCpus) {
+  constexpr int32_t kColumns = 40;
+  std::vector<float> in = RandomValues(kRows * kColumns, 7);
+  for (const float extra : {0.0F, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+    if (extra != 0.0F) in[50] = extra;
+    for (const InputScaling scaling : {InputScaling::kPerRow, InputScaling::kGiven, InputScaling::kCurrent}) {
+      std::vector<unsigned char> memory(Cpu().ops->activation_bytes(Precision::kFp8, kRows, kColumns) + 64);
+      const auto at = (reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64;
+      float cpu_scale = 0.25F;
+      float cpu_amax = 0.125F;
+      Activation activation{reinterpret_cast<void*>(at), Precision::kFp8, kRows, kColumns};
+      activation.scaling = scaling;
+      activation.shared_scale = &cpu_scale;
+      activation.amax = &cpu_amax;
+      ASSERT_EQ(Cpu().ops->quantize(Cpu().context, {in.data(), kColumns, &activation, kRows}), KernelStatus::kOk);
+
+      HostMatrix out(Precision::kFp8, kRows, kColumns);
+      float scale = 0.25F;
+      float amax = 0.125F;
+      uint32_t current = 0;
+      RowTarget target = TargetOf(out);
+      target.scaling = scaling;
+      target.shared_scale = &scale;
+      target.amax = &amax;
+      target.current = &current;
+      const CopySource source{in.data(), kColumns, kColumns, true};
+      if (scaling == InputScaling::kCurrent) {
+        for (int32_t row = 0; row < kRows; ++row) {
+          RunLanes(4, [&](const ThreadLanes& lanes) { MeasureRow(lanes, source, target, row); });
+        }
+      }
+      RunRows(source, target, 4);
+      EXPECT_EQ(scale, cpu_scale) << static_cast<int>(scaling) << " extra " << extra;
+      EXPECT_EQ(FloatBits(amax) & 0x7FC00000U, FloatBits(cpu_amax) & 0x7FC00000U) << static_cast<int>(scaling);
+      if (scaling == InputScaling::kPerRow) continue;
+      for (int32_t row = 0; row < kRows; ++row) EXPECT_EQ(out.view().scales()[row], cpu_scale);
+    }
+  }
+}
+
+TEST(RowOps, AmaxLimitCutsAScaleAndTheCodesSaturate) {
+  constexpr int32_t kColumns = 32;
+  std::vector<float> in(kRows * kColumns, 1.0F);
+  in[3] = 1000.0F;
+  HostMatrix out(Precision::kFp8, kRows, kColumns);
+  RowTarget target = TargetOf(out);
+  target.amax_limit = 2.0F;
+  RunRows(CopySource{in.data(), kColumns, kColumns, true}, target, 2);
+  EXPECT_EQ(out.view().scales()[0], 2.0F / kE4M3Max);
+  EXPECT_EQ(out.At(0, 3), 2.0F);
+  EXPECT_EQ(out.view().scales()[1], 1.0F / kE4M3Max);
+}
+
+TEST(ElementOps, SoftcapAddAndRotaryTableAreTheCpus) {
+  constexpr int32_t kColumns = 24;
+  const std::vector<float> in = RandomValues(kRows * kColumns, 8);
+  const std::vector<float> bias = RandomValues(kColumns, 9);
+  std::vector<float> expected = in;
+  std::vector<float> values = in;
+  ASSERT_EQ(Cpu().ops->softcap(Cpu().context, {expected.data(), 2.5F, kRows, kColumns}), KernelStatus::kOk);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(Softcapped(2.5F, values[i]), expected[i], 1e-6F);
+
+  expected = in;
+  ASSERT_EQ(Cpu().ops->add(Cpu().context, {expected.data(), bias.data(), in.data(), kRows, kColumns}),
+            KernelStatus::kOk);
+  const AddParams add{values.data(), bias.data(), in.data(), kRows, kColumns};
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t column = 0; column < kColumns; ++column) AddAt(add, row, column);
+  }
+  EXPECT_EQ(values, expected);
+
+  const int32_t positions[kRows] = {0, 77, 131071};
+  const std::vector<float> inv_freq = {1.0F, 0.31F, 1e-4F};
+  std::vector<float> table(kRows * 6);
+  std::vector<float> cpu_table(table.size());
+  RotaryTableParams rotary{positions, inv_freq.data(), 1.25F, 6, cpu_table.data(), kRows};
+  ASSERT_EQ(Cpu().ops->rotary_table(Cpu().context, rotary), KernelStatus::kOk);
+  rotary.cos_sin = table.data();
+  for (int32_t token = 0; token < kRows; ++token) {
+    for (int32_t i = 0; i < 3; ++i) RotaryAt(rotary, token, i);
+  }
+  EXPECT_EQ(table, cpu_table);
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,70 @@
+// Lanes that really run beside each other: one thread each, with a barrier, so that the device's row algorithms are
+// tested as a block runs them, and a missing Sync is a race that ThreadSanitizer sees.
+#pragma once
+
+#include <barrier>
+#include <cmath>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace dunlin::kernels::cuda {
+
+class ThreadLanes {
+ public:
+  struct Shared {
+    explicit Shared(int32_t lanes)
+        : count(lanes), barrier(lanes), sums(static_cast<size_t>(lanes)), maxima(sums.size()) {}
+    const int32_t count;
+    std::barrier<> barrier;
+    std::vector<float> sums;
+    std::vector<uint32_t> maxima;
+  };
+
+  ThreadLanes(Shared* shared, int32_t index) : shared_(shared), index_(index) {}
+  int32_t index() const { return index_; }
+  int32_t count() const { return shared_->count; }
+  float Sum(float value) const {
+    shared_->sums[static_cast<size_t>(index_)] = value;
+    Sync();
+    float sum = 0.0F;
+    for (const float part : shared_->sums) sum += part;
+    Sync();
+    return sum;
+  }
+  float Largest(float value) const {
+    shared_->sums[static_cast<size_t>(index_)] = value;
+    Sync();
+    float largest = shared_->sums[0];
+    for (const float part : shared_->sums) largest = std::fmax(largest, part);
+    Sync();
+    return largest;
+  }
+  uint32_t Max(uint32_t value) const {
+    shared_->maxima[static_cast<size_t>(index_)] = value;
+    Sync();
+    uint32_t largest = 0;
+    for (const uint32_t part : shared_->maxima) largest = part > largest ? part : largest;
+    Sync();
+    return largest;
+  }
+  void Sync() const { shared_->barrier.arrive_and_wait(); }
+
+ private:
+  Shared* shared_;
+  int32_t index_;
+};
+
+// body(lanes) on `count` lanes at once, the first of them the caller's thread.
+template <typename Body>
+void RunLanes(int32_t count, const Body& body) {
+  ThreadLanes::Shared shared(count);
+  std::vector<std::thread> threads;
+  for (int32_t i = 1; i < count; ++i) {
+    threads.emplace_back([&shared, &body, i] { body(ThreadLanes(&shared, i)); });
+  }
+  body(ThreadLanes(&shared, 0));
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,339 @@
+// What every device's operations promise, through its table alone: the CPU device's numbers, up to the rounding that a
+// precision allows. Run on the fake module always, and on libdunlin_cuda.so where its device opens.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kernels/api/device_module.h"
+
+namespace dunlin::kernels {
+namespace {
+
+constexpr Precision kAllPrecisions[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8};
+
+// The device of a module, opened past the loader: entries of attention may be missing, none of them is called here.
+std::unique_ptr<Device> OpenPast(const std::string& path, std::string* error) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    *error = dlerror();
+    return nullptr;
+  }
+  const DeviceModule* module = reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry))();
+  const DeviceModuleOptions options{.cublas_library = ""};
+  DeviceModuleReply reply{};
+  auto device = std::make_unique<Device>();
+  device->context = module->open(&options, &reply);
+  *error = reply.error;
+  if (device->context == nullptr) return nullptr;
+  device->ops = module->ops;
+  device->close = module->close;
+  return device;
+}
+
+// Memory of a device with the host's values in it.
+template <typename T>
+class Array {
+ public:
+  Array(Device& device, const std::vector<T>& values) : device_(device), count_(values.size()) {
+    memory_ = device.ops->allocate(device.context, bytes());
+    EXPECT_NE(memory_, nullptr);
+    EXPECT_EQ(device.ops->copy_to_device(device.context, memory_, values.data(), bytes()), KernelStatus::kOk);
+  }
+  ~Array() { device_.ops->release(device_.context, memory_, bytes()); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  T* data() const { return static_cast<T*>(memory_); }
+  std::vector<T> Read() const {
+    std::vector<T> values(count_);
+    EXPECT_EQ(device_.ops->copy_to_host(device_.context, values.data(), memory_, bytes()), KernelStatus::kOk);
+    EXPECT_EQ(device_.ops->synchronize(device_.context), KernelStatus::kOk);
+    return values;
+  }
+
+ private:
+  size_t bytes() const { return std::max<size_t>(count_, 1) * sizeof(T); }
+  Device& device_;
+  const size_t count_;
+  void* memory_ = nullptr;
+};
+
+std::vector<float> Random(int64_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+using Bytes = std::vector<unsigned char>;
+
+struct Weight {
+  Weight(Device& device, Precision precision, const std::vector<float>& values, int64_t out_features,
+         int64_t in_features)
+      : memory(device, Bytes(device.ops->packed_weight_bytes(precision, out_features, in_features, 0))),
+        packed{memory.data(), precision, out_features, in_features, 0} {
+    // In two parts, as fused matrices come.
+    for (const bool second : {false, true}) {
+      const int64_t cut = out_features / 3;
+      const PackWeightParams params{&packed,
+                                    values.data() + (second ? cut * in_features : 0),
+                                    DType::kF32,
+                                    in_features,
+                                    1,
+                                    second ? cut : 0,
+                                    second ? out_features - cut : cut};
+      EXPECT_EQ(device.ops->pack_weight(device.context, params), KernelStatus::kOk);
+    }
+  }
+  Array<unsigned char> memory;
+  PackedWeight packed;
+};
+
+struct Input {
+  Input(Device& device, Precision precision, int32_t rows, int32_t columns)
+      : memory(device, Bytes(device.ops->activation_bytes(precision, rows, columns))),
+        activation{memory.data(), precision, rows, columns} {}
+  Array<unsigned char> memory;
+  Activation activation;
+};
+
+std::vector<float> Multiply(Device& device, const Activation& in, const PackedWeight& weight, int32_t rows,
+                            const float* bias = nullptr, const std::vector<float>* residual = nullptr) {
+  const auto count = static_cast<size_t>(rows * weight.out_features);
+  const Array<float> out(device, residual == nullptr ? std::vector<float>(count) : *residual);
+  const GemmParams params{
+      &in, &weight, bias, residual == nullptr ? nullptr : out.data(), out.data(), weight.out_features, rows};
+  EXPECT_EQ(device.ops->gemm(device.context, params), KernelStatus::kOk);
+  return out.Read();
+}
+
+// What an activation holds, through a product with the identity.
+std::vector<float> Values(Device& device, const Activation& in, int32_t rows) {
+  std::vector<float> identity(static_cast<size_t>(in.columns) * static_cast<size_t>(in.columns));
+  for (int32_t i = 0; i < in.columns; ++i)
+    identity[static_cast<size_t>(i) * static_cast<size_t>(in.columns + 1)] = 1.0F;
+  const Weight weight(device, in.precision, identity, in.columns, in.columns);
+  return Multiply(device, in, weight.packed, rows);
+}
+
+// Half a step of a precision's inputs, relative.
+double StepOf(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      return 1e-6;
+    case Precision::kBf16:
+      return 1.0 / 256;
+    case Precision::kFp16:
+      return 1.0 / 2048;
+    case Precision::kFp8:
+      return 1.0 / 16;
+  }
+  return 0.0;
+}
+
+void ExpectNear(const std::vector<float>& values, const std::vector<float>& expected, double absolute, double relative,
+                const char* what) {
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_NEAR(values[i], expected[i], absolute + relative * std::fabs(expected[i])) << what << " element " << i;
+  }
+}
+
+class DeviceOpsTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    std::string error;
+    cpu_ = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
+    ASSERT_NE(cpu_, nullptr) << error;
+    device_ = OpenPast(GetParam(), &error);
+    if (device_ == nullptr) GTEST_SKIP() << "no device behind " << GetParam() << ": " << error;
+  }
+  std::unique_ptr<Device> cpu_;
+  std::unique_ptr<Device> device_;
+};
+
+TEST_P(DeviceOpsTest, MemoryStartsAsZerosAndIsCopiedFromAnyByte) {
+  const DeviceOps& ops = *device_->ops;
+  void* memory = ops.allocate(device_->context, 1000);
+  ASSERT_NE(memory, nullptr);
+  Bytes bytes(1000, 7);
+  EXPECT_EQ(ops.copy_to_host(device_->context, bytes.data(), memory, 1000), KernelStatus::kOk);
+  EXPECT_EQ(ops.synchronize(device_->context), KernelStatus::kOk);
+  EXPECT_EQ(bytes, Bytes(1000, 0));
+  const Bytes three = {1, 2, 3};
+  EXPECT_EQ(ops.copy_to_device(device_->context, static_cast<char*>(memory) + 501, three.data(), 3), KernelStatus::kOk);
+  EXPECT_EQ(ops.copy_to_host(device_->context, bytes.data(), static_cast<char*>(memory) + 500, 5), KernelStatus::kOk);
+  EXPECT_EQ(ops.synchronize(device_->context), KernelStatus::kOk);
+  EXPECT_EQ(Bytes(bytes.begin(), bytes.begin() + 5), (Bytes{0, 1, 2, 3, 0}));
+  ops.release(device_->context, memory, 1000);
+  EXPECT_EQ(ops.allocate(device_->context, 0), nullptr);
+}
+
+TEST_P(DeviceOpsTest, ProductsAreTheCpus) {
+  for (const Precision precision : kAllPrecisions) {
+    for (const auto& [rows, outs, ins] : {std::tuple{1, 19, 21}, {5, 64, 48}, {300, 33, 256}, {17, 1003, 64}}) {
+      SCOPED_TRACE(std::string(Name(precision)) + " " + std::to_string(outs) + " x " + std::to_string(ins));
+      const std::vector<float> weights = Random(int64_t{outs} * ins, 1);
+      const std::vector<float> in = Random(int64_t{rows} * ins, 2);
+      const std::vector<float> bias = Random(outs, 3);
+      const std::vector<float> residual = Random(int64_t{rows} * outs, 4);
+      std::vector<float> results[2];
+      std::vector<float> alone;
+      for (Device* device : {cpu_.get(), device_.get()}) {
+        const Weight weight(*device, precision, weights, outs, ins);
+        Input input(*device, precision, rows, ins);
+        const Array<float> in_rows(*device, in);
+        const Array<float> bias_row(*device, bias);
+        const QuantizeParams quantize{in_rows.data(), ins, &input.activation, rows};
+        ASSERT_EQ(device->ops->quantize(device->context, quantize), KernelStatus::kOk);
+        results[device == device_.get() ? 1 : 0] =
+            Multiply(*device, input.activation, weight.packed, rows, bias_row.data(), &residual);
+        const std::vector<float> first(residual.begin(), residual.begin() + outs);
+        alone = Multiply(*device, input.activation, weight.packed, 1, bias_row.data(), &first);
+      }
+      // Inputs that are rounded alike on both sides but for FP16's, which the CPU leaves alone.
+      const double rounding = precision == Precision::kFp16 ? StepOf(precision) : 1e-4;
+      ExpectNear(results[1], results[0], 4 * rounding * std::sqrt(ins), 1e-4, "product");
+      EXPECT_EQ(std::memcmp(alone.data(), results[1].data(), static_cast<size_t>(outs) * sizeof(float)), 0)
+          << "a row's bits depend on the rows beside it";
+    }
+  }
+}
+
+TEST_P(DeviceOpsTest, GatheredRowsAreTheCpus) {
+  const std::vector<float> values = Random(40 * 37, 5);
+  const std::vector<int32_t> ids = {39, 0, 5, 5};
+  for (const Precision precision : kAllPrecisions) {
+    std::vector<float> results[2];
+    for (Device* device : {cpu_.get(), device_.get()}) {
+      const Weight weight(*device, precision, values, 40, 37);
+      const Array<int32_t> device_ids(*device, ids);
+      const Array<float> out(*device, std::vector<float>(4 * 37, 1.0F));
+      const GatherRowsParams params{&weight.packed, device_ids.data(), out.data(), 4, true, 3.0F};
+      ASSERT_EQ(device->ops->gather_rows(device->context, params), KernelStatus::kOk);
+      results[device == device_.get() ? 1 : 0] = out.Read();
+    }
+    ExpectNear(results[1], results[0], 0.0, 1e-6, Name(precision));
+  }
+}
+
+TEST_P(DeviceOpsTest, NormsAndActivationsAreTheCpus) {
+  constexpr int32_t kRows = 3;
+  for (const int32_t columns : {37, 1024}) {
+    const std::vector<float> in = Random(kRows * 2 * columns, 6);
+    const std::vector<float> weight = Random(columns, 7);
+    const std::vector<float> bias = Random(columns, 8);
+    const std::vector<int32_t> rows = {2, 0, 5};
+    for (const Precision precision : kAllPrecisions) {
+      std::vector<float> normed[2];
+      std::vector<float> plain[2];
+      std::vector<float> activated[2];
+      for (Device* device : {cpu_.get(), device_.get()}) {
+        const int side = device == device_.get() ? 1 : 0;
+        const Array<float> in_rows(*device, in);
+        const Array<float> weights(*device, weight);
+        const Array<float> biases(*device, bias);
+        const Array<int32_t> row_ids(*device, rows);
+        const Array<float> rows_out(*device, std::vector<float>(static_cast<size_t>(kRows * columns)));
+        Input input(*device, precision, kRows, columns);
+        ASSERT_EQ(
+            device->ops->norm(device->context, {NormKind::kLayerNorm, in_rows.data(), row_ids.data(), weights.data(),
+                                                biases.data(), 1e-5F, &input.activation, kRows, rows_out.data()}),
+            KernelStatus::kOk);
+        normed[side] = Values(*device, input.activation, kRows);
+        plain[side] = rows_out.Read();
+        ASSERT_EQ(device->ops->activate(device->context,
+                                        {ActivationKind::kSilu, true, in_rows.data(), &input.activation, kRows}),
+                  KernelStatus::kOk);
+        activated[side] = Values(*device, input.activation, kRows);
+      }
+      const double step = 2 * StepOf(precision);
+      ExpectNear(plain[1], plain[0], 1e-5, 1e-5, "norm, plain");
+      ExpectNear(normed[1], normed[0], 1e-5 + step / 16, step, "norm");
+      ExpectNear(activated[1], activated[0], 1e-5 + step / 16, step, "activation");
+    }
+  }
+}
+
+TEST_P(DeviceOpsTest, SharedScalesAreTheCpus) {
+  constexpr int32_t kRows = 4;
+  constexpr int32_t kColumns = 100;
+  const std::vector<float> in = Random(kRows * kColumns, 9);
+  for (const InputScaling scaling : {InputScaling::kPerRow, InputScaling::kGiven, InputScaling::kCurrent}) {
+    std::vector<float> scales[2];
+    std::vector<float> values[2];
+    for (Device* device : {cpu_.get(), device_.get()}) {
+      const int side = device == device_.get() ? 1 : 0;
+      const Array<float> in_rows(*device, in);
+      const Array<float> shared(*device, {0.02F, 0.5F});  // scale, amax
+      Input input(*device, Precision::kFp8, kRows, kColumns);
+      input.activation.scaling = scaling;
+      input.activation.shared_scale = shared.data();
+      input.activation.amax = shared.data() + 1;
+      ASSERT_EQ(device->ops->quantize(device->context, {in_rows.data(), kColumns, &input.activation, kRows}),
+                KernelStatus::kOk);
+      scales[side] = shared.Read();
+      values[side] = Values(*device, input.activation, kRows);
+    }
+    EXPECT_EQ(scales[0], scales[1]);
+    ExpectNear(values[1], values[0], 1e-6, 1e-5, "codes");
+  }
+}
+
+TEST_P(DeviceOpsTest, TheRestIsTheCpus) {
+  constexpr int32_t kTokens = 6;
+  constexpr int32_t kHeads = 4;
+  constexpr int32_t kKvHeads = 2;
+  constexpr int32_t kHeadDim = 40;
+  const int32_t width = (kHeads + 2 * kKvHeads) * kHeadDim;
+  const std::vector<float> in = Random(kTokens * width, 10);
+  const std::vector<float> norm = Random(kHeadDim, 11);
+  const KvLayout layout = MakeKvLayout(DType::kBF16, {.num_layers = 2, .num_kv_heads = kKvHeads, .head_dim = kHeadDim});
+  std::vector<float> results[2];
+  for (Device* device : {cpu_.get(), device_.get()}) {
+    const DeviceOps& ops = *device->ops;
+    const Array<float> rows(*device, in);
+    const Array<float> other(*device, in);
+    const Array<float> bias(*device, Random(width, 12));
+    const Array<int32_t> positions(*device, {0, 1, 2, 3, 1000, 100000});
+    const Array<float> inv_freq(*device, {1.0F, 0.3F, 0.01F, 1e-4F});
+    const Array<float> table(*device, std::vector<float>(kTokens * 8));
+    const Array<int32_t> pages(*device, {1, 1, 0, 0, 2, 2});
+    const Array<int32_t> slots(*device, {0, 1, 0, 1, 8, 15});
+    const Array<unsigned char> pool(*device, Bytes(3 * layout.page_bytes));
+    const Array<float> norms(*device, norm);
+    ASSERT_EQ(ops.softcap(device->context, {rows.data(), 1.5F, kTokens, width}), KernelStatus::kOk);
+    ASSERT_EQ(ops.add(device->context, {rows.data(), bias.data(), other.data(), kTokens, width}), KernelStatus::kOk);
+    ASSERT_EQ(ops.rotary_table(device->context, {positions.data(), inv_freq.data(), 1.1F, 8, table.data(), kTokens}),
+              KernelStatus::kOk);
+    const RotateAndStoreKvParams params{.qkv = rows.data(),
+                                        .cos_sin = table.data(),
+                                        .rotary_dim = 8,
+                                        .num_heads = kHeads,
+                                        .kv_pool = pool.data(),
+                                        .layout = layout,
+                                        .layer = 1,
+                                        .token_page = pages.data(),
+                                        .token_slot = slots.data(),
+                                        .num_tokens = kTokens,
+                                        .query_norm = norms.data(),
+                                        .key_norm = norms.data(),
+                                        .norm_epsilon = 1e-6F};
+    ASSERT_EQ(ops.rotate_and_store_kv(device->context, params), KernelStatus::kOk);
+    results[device == device_.get() ? 1 : 0] = rows.Read();
+  }
+  ExpectNear(results[1], results[0], 1e-5, 1e-5, "softcap, add, rotary table and rotation");
+}
+
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceOpsTest, testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
+#ifdef DUNLIN_CUDA_MODULE
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceOpsTest, testing::Values(DUNLIN_CUDA_MODULE));
+#endif
+
+}  // namespace
+}  // namespace dunlin::kernels
