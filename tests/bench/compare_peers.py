@@ -58,6 +58,8 @@ def arguments():
                         "of these comma-separated words")
     parser.add_argument("--gate", type=shlex.split, default=[], help="on a shared machine: a command that runs its "
                         "arguments while nothing else does; every measurement is taken inside it")
+    parser.add_argument("--gate-seconds", type=float, default=0.0, help="turns that begin within this long of a "
+                        "gate's opening share it")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "peers")
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "build" / "release" / "dunlin")
     parser.add_argument("--out", type=pathlib.Path, help="append each measurement as a JSON line")
@@ -71,6 +73,7 @@ class Run:
     def __init__(self, args):
         self.args = args
         self.measurements = []
+        self.gate = turns.Gate(args.gate, args.gate_seconds)
 
     def keep(self, **fields):
         self.measurements.append(fields)
@@ -84,7 +87,7 @@ class Run:
                  "setting": job.setting, "round": round_index}
         start = time.monotonic()
         with open(self.args.work / "workers.log", "ab") as log:
-            lines, error = turns.run(job.command, self.args.gate, self.args.job_seconds, self.variables(), log,
+            lines, error = turns.run(job.command, self.gate, self.args.job_seconds, self.variables(), log,
                                      whole=job.engine == report.OURS)
         for line in lines:
             for fields in dunlin_bench.measurements(line, job):
@@ -134,6 +137,7 @@ def measure_part(run, options, present, part, shape):
     for round_index in range(run.args.rounds):
         print(f"{part} {shape}, round {round_index + 1} of {run.args.rounds}", file=sys.stderr, flush=True)
         jobs = [job for job in jobs if run.measure(job, round_index)]
+        run.gate.close()
         if round_index == 0:
             jobs = contenders(jobs, run.measurements)
 

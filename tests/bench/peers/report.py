@@ -175,14 +175,14 @@ def agreement(ours, theirs):
 
 
 def memory_lines(measurements):
-    """Peak resident memory of each engine in part `model`, the least over its settings of a precision."""
-    least = {}
+    """Peak resident memory of each engine in part `model`, its largest batch included; of the setting that needs least."""
+    peaks = {}
     for m in measurements:
         if m["part"] == "model" and m.get("metric") == "rss" and "value" in m:
-            key = (m["shape"], m["engine"], m["precision"])
-            least[key] = min(m["value"], least.get(key, m["value"]))
-    return [f"RSS {shape} {engine} {precision}: {value / 1e6:.0f} MB"
-            for (shape, engine, precision), value in sorted(least.items())]
+            settings = peaks.setdefault((m["shape"], m["engine"], m["precision"]), {})
+            settings[m["setting"]] = max(m["value"], settings.get(m["setting"], 0))
+    return [f"RSS {shape} {engine} {precision}: {min(settings.values()) / 1e6:.0f} MB"
+            for (shape, engine, precision), settings in sorted(peaks.items())]
 
 
 def agreement_lines(measurements):

@@ -96,6 +96,11 @@ class Lines(unittest.TestCase):
         line, = report.agreement_lines(rows)
         self.assertIn("the first 2 of 2 are those of Dunlin in fp8", line)
 
+    def test_memory_is_that_of_the_largest_batch_and_the_leanest_setting(self):
+        rows = [measured("torch", "rss", value, "fp32", setting, "bytes")
+                for setting, value in (("static", 5e6), ("static", 9e6), ("dynamic", 7e6))]
+        self.assertEqual(report.memory_lines(rows), ["RSS gpt2-124m torch fp32: 7 MB"])
+
     def test_start_is_held_against_dd_and_memory_against_the_plan(self):
         rows = [measured("dunlin", "dd", 2.0, "bf16", "dd", "s", "startup"),
                 measured("dunlin", "ready", 2.7, "bf16", "", "s", "startup"),

@@ -19,16 +19,20 @@ class GateClosed(Exception):
 
 
 class Gate:
-    """Opened before a turn, closed when its answer has come."""
+    """Opened before a turn; turns that begin within `seconds`, of one worker or of whole processes, share it."""
 
-    def __init__(self, command):
-        self.command, self.process = command, None
+    def __init__(self, command, seconds):
+        self.command, self.seconds = command, seconds
+        self.process, self.opened = None, 0.0
 
     def open(self):
-        if self.command:
+        if self.process and time.monotonic() - self.opened > self.seconds:
+            self.close()
+        if self.command and not self.process:
             self.process = subprocess.Popen([*self.command, *HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             if self.process.stdout.readline() != b"go\n":
                 raise RuntimeError("the gate did not open")
+            self.opened = time.monotonic()
 
     def close(self):
         if self.process:
@@ -49,18 +53,19 @@ def end(process):
     process.stdout.close()
 
 
-def run(command, gate_command, seconds, variables, log, whole=False):
-    """([answers], why it failed or None). `whole`: the process takes one turn from its start to its end."""
-    gate, answers = Gate(gate_command), []
+def run(command, gate, seconds, variables, log, whole=False):
+    """([answers], why it failed or None). `whole`: the process takes one turn from its start to its end, and leaves the
+    gate open for the next."""
+    answers = []
     if whole:
         gate.open()
+    else:
+        gate.close()  # loading is no part of a turn
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=variables,
                                start_new_session=True)
     try:
         for line in lines_of(process, seconds, gate):
             answer = json.loads(line)
-            if not whole:
-                gate.close()
             if answer.get("metric") == "ready":
                 gate.open()
                 process.stdin.write(b"\n")
@@ -75,7 +80,8 @@ def run(command, gate_command, seconds, variables, log, whole=False):
         return answers, "the gate closed during a measurement"
     finally:
         end(process)
-        gate.close()
+        if not whole:
+            gate.close()
 
 
 def lines_of(process, seconds, gate):

@@ -18,9 +18,13 @@ TWO_TURNS = ("import sys, worker\n"
              "    worker.say(metric=f'm{i}', value=i)\n")
 
 
-def run(script, gate=(), seconds=30.0, whole=False):
-    return turns.run([sys.executable, "-c", script], list(gate), seconds, dict(os.environ, PYTHONPATH=str(HERE)),
-                     subprocess.DEVNULL, whole)
+def run(script, gate=(), seconds=30.0, whole=False, gate_seconds=0.0):
+    door = turns.Gate(list(gate), gate_seconds)
+    try:
+        return turns.run([sys.executable, "-c", script], door, seconds, dict(os.environ, PYTHONPATH=str(HERE)),
+                         subprocess.DEVNULL, whole)
+    finally:
+        door.close()
 
 
 class Turns(unittest.TestCase):
@@ -33,6 +37,13 @@ class Turns(unittest.TestCase):
             answers, error = run(TWO_TURNS, gate)
             self.assertEqual((len(answers), error), (2, None))
             self.assertEqual(log.read().split(), [b"in", b"out", b"in", b"out"])
+
+    def test_turns_that_follow_soon_share_a_gate(self):
+        with tempfile.NamedTemporaryFile() as log:
+            gate = ["sh", "-c", f'echo in >> {log.name}; "$@"; echo out >> {log.name}', "gate"]
+            answers, error = run(TWO_TURNS, gate, gate_seconds=60.0)
+            self.assertEqual((len(answers), error), (2, None))
+            self.assertEqual(log.read().split(), [b"in", b"out"])
 
     def test_a_whole_process_takes_one_turn(self):
         with tempfile.NamedTemporaryFile() as log:
