@@ -88,8 +88,8 @@ struct Device {
 // Opens a device, or returns null with the reason in *error (no such device, variant the processor lacks, ...).
 std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options, std::string* error);
 
-// The CPU variants this processor can run, best first, of "amx_bf16" (tile registers), "avx512" (bf16 and fp8 widened
-// to FP32, FMA), "avx512_bf16" (BF16 dot product) and "portable"; tests iterate over them.
+// The CPU variants this processor can run, best first, of "amx_bf16" (tile registers), "avx512" and "avx2" (bf16, fp8
+// widened to FP32, FMA), "avx512_bf16" (BF16 dot product) and "portable"; tests iterate over them.
 std::vector<std::string> AvailableCpuVariants();
 
 }  // namespace dunlin::kernels

@@ -1,5 +1,5 @@
-// Source: Intel SDM volume 2A, CPUID leaves 1 and 7; volume 1, sections 15.2 (AVX-512) and 18.2 (AMX); Linux,
-// Documentation/arch/x86/xstate.rst.
+// Source: Intel SDM volume 2A, CPUID leaves 1 and 7; volume 1, sections 14.3 (AVX), 15.2 (AVX-512) and 18.2 (AMX);
+// Linux, Documentation/arch/x86/xstate.rst.
 #include "kernels/cpu/cpu_features.h"
 
 #include <cpuid.h>
@@ -25,7 +25,7 @@ bool AskForTileRegisters() {
 
 }  // namespace
 
-bool HasAvx512Variant() {
+bool HasAvx2Variant() {
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
@@ -33,9 +33,19 @@ bool HasAvx512Variant() {
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
   constexpr unsigned kLeaf1Ecx = bit_FMA | bit_F16C | bit_OSXSAVE;
   if ((ecx & kLeaf1Ecx) != kLeaf1Ecx) return false;
+  constexpr unsigned kXmmYmm = 0x6;
+  if ((SavedRegisterSets() & kXmmYmm) != kXmmYmm) return false;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & bit_AVX2) != 0;
+}
+
+bool HasAvx512Variant() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (!HasAvx2Variant()) return false;
   constexpr unsigned kXmmYmmOpmaskZmm = 0xE6;
   if ((SavedRegisterSets() & kXmmYmmOpmaskZmm) != kXmmYmmOpmaskZmm) return false;
-
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   constexpr unsigned kLeaf7Ebx = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
   return (ebx & kLeaf7Ebx) == kLeaf7Ebx;

@@ -3,8 +3,12 @@
 
 namespace dunlin::kernels::cpu {
 
-// Whether the "avx512" variant may run: AVX-512 F, BW, VL and DQ (Skylake-X and later servers, Zen 4 and later), FMA
-// and F16C, with the 512-bit registers saved by the operating system.
+// Whether the "avx2" variant may run: AVX2, FMA and F16C (Haswell and later, Zen and later), with the 256-bit registers
+// saved by the operating system.
+bool HasAvx2Variant();
+
+// Whether the "avx512" variant may run: what "avx2" needs and AVX-512 F, BW, VL and DQ (Skylake-X and later servers,
+// Zen 4 and later), with the 512-bit registers saved by the operating system.
 bool HasAvx512Variant();
 
 // Whether the "avx512_bf16" variant may run: what "avx512" needs, AVX-512 VBMI and BF16.

@@ -66,6 +66,7 @@ constexpr VariantRow kVariants[] = {
     {CpuVariant::kAmxBf16, "amx_bf16", cpu::AmxKernels, cpu::HasAmxVariant},
     {CpuVariant::kAvx512, "avx512", cpu::Avx512Kernels, cpu::HasAvx512Variant},
     {CpuVariant::kAvx512Bf16, "avx512_bf16", cpu::Avx512Bf16DotKernels, cpu::HasAvx512Bf16Variant},
+    {CpuVariant::kAvx2, "avx2", cpu::Avx2Kernels, cpu::HasAvx2Variant},
     {CpuVariant::kPortable, "portable", cpu::PortableKernels, [] { return true; }},
 };
 

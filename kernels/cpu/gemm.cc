@@ -9,6 +9,7 @@ namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr int64_t kTaskMacs = 1 << 17;  // about 2 us of one core: less is not worth a claim
+constexpr int64_t kTasksPerThread = 4;  // at least, where there are panels enough: one core may be slower than another
 
 bool Valid(const GemmParams& p) {
   if (p.in == nullptr || p.weight == nullptr || p.out == nullptr || p.num_rows < 0) return false;
@@ -27,13 +28,16 @@ struct Grid {
   int64_t panels_per_group;
 };
 
-Grid MakeGrid(int64_t rows, const PackedWeight& weight) {
+Grid MakeGrid(int64_t rows, const PackedWeight& weight, int64_t gemm_rows, int64_t num_threads) {
   Grid grid{};
-  grid.row_blocks = (rows + kGemmRowsMax - 1) / kGemmRowsMax;
+  grid.row_blocks = (rows + gemm_rows - 1) / gemm_rows;
   grid.rows_per_block = RoundUp((rows + grid.row_blocks - 1) / grid.row_blocks, 8);
+  const int64_t panels = NumPanels(weight.out_features);
   const int64_t macs_per_panel = std::min(rows, grid.rows_per_block) * weight.in_features * kPanelColumns;
-  grid.panels_per_group = std::max<int64_t>(rows <= 4 ? 2 : 1, kTaskMacs / macs_per_panel);
-  grid.panel_groups = (NumPanels(weight.out_features) + grid.panels_per_group - 1) / grid.panels_per_group;
+  // Panels of one task share the rows' part of the cache, as long as every thread still gets several tasks.
+  const int64_t shared = std::min(kGemmPanelsMax, panels * grid.row_blocks / (kTasksPerThread * num_threads));
+  grid.panels_per_group = std::max({rows <= 4 ? int64_t{2} : int64_t{1}, kTaskMacs / macs_per_panel, shared});
+  grid.panel_groups = (panels + grid.panels_per_group - 1) / grid.panels_per_group;
   return grid;
 }
 
@@ -70,7 +74,7 @@ GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, int64_t task) {
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   if (params.num_rows == 0) return KernelStatus::kOk;
-  const Grid grid = MakeGrid(params.num_rows, *params.weight);
+  const Grid grid = MakeGrid(params.num_rows, *params.weight, context->kernels.gemm_rows, context->pool.num_threads());
   const auto kernel = context->kernels.gemm[static_cast<int>(params.weight->precision)];
   // Panels are innermost: the rows of a block stay in the cache while the weight streams by.
   context->pool.Run(grid.row_blocks * grid.panel_groups, [&](int64_t task, int worker) {

@@ -11,12 +11,15 @@
 
 namespace dunlin::kernels::cpu {
 
-inline constexpr int64_t kGemmRowsMax = 128;     // rows of one GemmBlock
-inline constexpr int64_t kGemmDepthBlock = 512;  // K that a decoded panel slice holds; a multiple of 4
+inline constexpr int64_t kGemmRowsMax = 256;     // rows of one GemmBlock
+inline constexpr int64_t kGemmPanelsMax = 8;     // panels that may take a slice of K together
+inline constexpr int64_t kGemmDepthBlock = 512;  // steps that a decoded panel slice holds; a multiple of 4
 
-// Scratch of one worker: partial sums [kGemmRowsMax][48], then a panel slice [kGemmDepthBlock][48] of floats.
+// Scratch of one worker: partial sums [kGemmPanelsMax][kGemmRowsMax][48], then a panel slice [kGemmDepthBlock][48] of
+// floats.
 inline constexpr size_t kGemmSumBytes = static_cast<size_t>(kGemmRowsMax) * 48 * sizeof(float);
-inline constexpr size_t kScratchBytes = kGemmSumBytes + static_cast<size_t>(kGemmDepthBlock) * 48 * sizeof(float);
+inline constexpr size_t kScratchBytes =
+    kGemmPanelsMax * kGemmSumBytes + static_cast<size_t>(kGemmDepthBlock) * 48 * sizeof(float);
 
 // A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
 // Block scales: out = sum over blocks, ascending, of (sum of the block) * (activation scale * weight scale).
@@ -45,6 +48,7 @@ struct NormMoments {
 
 struct KernelTable {
   void (*gemm[kNumPrecisions])(const GemmBlock&);  // by Precision
+  int64_t gemm_rows;                               // of a block that suits them, <= kGemmRowsMax; a multiple of 8
 
   // Row operations over n elements.
   NormMoments (*norm_moments)(NormKind, const float* in, int64_t n, float epsilon);
@@ -66,6 +70,8 @@ struct KernelTable {
 };
 
 const KernelTable& PortableKernels();
+// REQUIRES: HasAvx2Variant() before any entry is called.
+const KernelTable& Avx2Kernels();
 // REQUIRES: HasAvx512Variant() before any entry is called. bf16 and fp8 are widened to floats and multiplied by FMA.
 const KernelTable& Avx512Kernels();
 // REQUIRES: HasAvx512Bf16Variant(). bf16 and fp8 are multiplied in pairs by the BF16 dot product. Which of the two is

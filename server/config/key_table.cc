@@ -86,7 +86,7 @@ constexpr ConfigKey kKeys[] = {
      "After SIGTERM: time for what runs to finish before it is ended"},
 
     {"compute.threads", kInt, "0", 0, 1024, nullptr, "Compute threads of the CPU; 0 takes what the process may use"},
-    {"compute.cpu_variant", kStr, "\"auto\"", 1, 16, "auto|portable|avx512|avx512_bf16|amx_bf16",
+    {"compute.cpu_variant", kStr, "\"auto\"", 1, 16, "auto|portable|avx2|avx512|avx512_bf16|amx_bf16",
      "Force one build of the CPU kernels"},
     {"compute.cuda_module", kStr, "\"auto\"", 1, 4096, nullptr,
      "The shared library that holds the CUDA device; auto: libdunlin_cuda.so beside the binary"},

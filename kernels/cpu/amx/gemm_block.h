@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "kernels/cpu/amx/tiles.h"
-#include "kernels/cpu/avx512/tile.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/vector/tile.h"
 
 namespace dunlin::kernels::cpu::amx {
 
@@ -22,6 +22,8 @@ inline constexpr size_t kBlockSumOffset = kScaleBlock / kTileDepth * kStepBytes;
 static_assert(kBlockSumOffset + kGroupRows * kSumRowBytes <= kDecodedBytes);
 static_assert(kGemmSumBytes + kDecodedBytes + kTailBytes <= kScratchBytes);
 static_assert(kGroupRows * kTileRowBytes <= kTailBytes);
+
+using RowSums = vector::Sums<avx512::Lanes, 1, vector::kPanelVectors>;
 
 template <bool kBoth>
 DUNLIN_LANE void ClearSums() {
@@ -121,16 +123,16 @@ inline void AddBlock(const GemmBlock& block, const Slice& slice, int row, int nu
   TileFence();
   float* parked = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
   for (int r = 0; r < num_rows; ++r) {
-    avx512::Sums<1, 1> one;
-    avx512::Sums<1, 1> total;
-    avx512::Load(sums + r * kPanelColumns, one);
+    RowSums one;
+    RowSums total;
+    vector::Load(sums + r * kPanelColumns, one);
     if (slice.first) {
-      avx512::Clear(total);
+      vector::Clear(total);
     } else {
-      avx512::Load(parked + r * kPanelColumns, total);
+      vector::Load(parked + r * kPanelColumns, total);
     }
-    avx512::AddScaled(block, row + r, slice.scale_index, slice.weight_scale, one, total);
-    avx512::Park(total, parked + r * kPanelColumns);
+    vector::AddScaled(block, row + r, slice.scale_index, slice.weight_scale, one, total);
+    vector::Park(total, parked + r * kPanelColumns);
   }
   TileFence();
 }
@@ -166,9 +168,9 @@ void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_row
 inline void StorePanel(const GemmBlock& block, int64_t column) {
   const float* sums = reinterpret_cast<const float*>(block.scratch);
   for (int row = 0; row < block.rows; ++row) {
-    avx512::Sums<1, 1> one;
-    avx512::Load(sums + row * kPanelColumns, one);
-    avx512::Store(block, row, column, one);
+    RowSums one;
+    vector::Load(sums + row * kPanelColumns, one);
+    vector::Store(block, row, column, one);
   }
 }
 

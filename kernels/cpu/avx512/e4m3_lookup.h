@@ -4,6 +4,8 @@
 // Translation units with VBMI flags only.
 #pragma once
 
+#include <bit>
+
 #include "kernels/api/float_formats.h"
 #include "kernels/cpu/avx512/lanes.h"
 

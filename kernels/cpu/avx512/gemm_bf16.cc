@@ -1,24 +1,28 @@
-// BF16 weights widen to floats (a shift and a mask, exact) for FMA. On processors with a half-rate BF16 dot product
-// this is twice as fast for many rows.
-#include "kernels/cpu/avx512/gemm_block.h"
+// BF16 weights widen to floats, exactly, for FMA. On processors with a half-rate BF16 dot product this is twice as fast
+// for many rows.
 #include "kernels/cpu/avx512/kernels.h"
+#include "kernels/cpu/avx512/lanes.h"
+#include "kernels/cpu/avx512/pairs.h"
+#include "kernels/cpu/vector/gemm_block.h"
 
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
 
 struct PairPanel {
   static constexpr int kSteps = 2;
-  static constexpr int64_t kBytes = 192;
-  DUNLIN_LANE void Decode(const std::byte* at, __m512 (&weights)[2][kVectors]) {
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) WidenPairs(_mm512_loadu_si512(at + v * 64), weights[0][v], weights[1][v]);
+  static constexpr int64_t kVectorBytes = 64;
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
+    const __m512i pairs = _mm512_loadu_si512(at);
+    weights[0] = FirstOfPairs(pairs);
+    weights[1] = SecondOfPairs(pairs);
   }
 };
 
-struct Bf16Fma {
-  using Multiply = MultiplyFloat;
+struct Bf16 {
+  using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = PairPanel;
-  static constexpr bool kDecodes = true;
+  static constexpr bool kDense = false;
+  static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 8;
 };
@@ -26,7 +30,7 @@ struct Bf16Fma {
 }  // namespace
 
 void GemmBf16Fma(const GemmBlock& block) {
-  GemmBlockOf<Bf16Fma>(block);
+  vector::GemmOf<Lanes, Bf16>::Run(block);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512

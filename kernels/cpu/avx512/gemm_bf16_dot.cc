@@ -1,15 +1,17 @@
 // BF16 weights through the BF16 dot product, as they lie in the panel.
 #include "kernels/cpu/avx512/bf16_dot.h"
-#include "kernels/cpu/avx512/gemm_block.h"
 #include "kernels/cpu/avx512/kernels.h"
+#include "kernels/cpu/avx512/lanes.h"
+#include "kernels/cpu/vector/gemm_block.h"
 
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
 
-struct Bf16Dot {
+struct Bf16 {
   using Multiply = MultiplyBf16Pair;
-  using Panel = DensePanel;
-  static constexpr bool kDecodes = false;
+  using Panel = vector::DensePanel<Lanes>;
+  static constexpr bool kDense = true;
+  static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 2;
   static constexpr int kNarrowRows = 8;
 };
@@ -17,7 +19,7 @@ struct Bf16Dot {
 }  // namespace
 
 void GemmBf16Dot(const GemmBlock& block) {
-  GemmBlockOf<Bf16Dot>(block);
+  vector::GemmOf<Lanes, Bf16>::Run(block);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -1,25 +1,24 @@
 // FP16 weights widen to FP32 exactly; the products are FP32.
-#include "kernels/cpu/avx512/gemm_block.h"
 #include "kernels/cpu/avx512/kernels.h"
+#include "kernels/cpu/avx512/lanes.h"
+#include "kernels/cpu/vector/gemm_block.h"
 
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
 
 struct HalfPanel {
   static constexpr int kSteps = 1;
-  static constexpr int64_t kBytes = 96;
-  DUNLIN_LANE void Decode(const std::byte* at, __m512 (&weights)[1][kVectors]) {
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      weights[0][v] = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + v * 32)));
-    }
+  static constexpr int64_t kVectorBytes = 32;
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[1]) {
+    weights[0] = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
   }
 };
 
 struct Fp16 {
-  using Multiply = MultiplyFloat;
+  using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = HalfPanel;
-  static constexpr bool kDecodes = true;
+  static constexpr bool kDense = false;
+  static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 8;
 };
@@ -27,7 +26,7 @@ struct Fp16 {
 }  // namespace
 
 void GemmFp16(const GemmBlock& block) {
-  GemmBlockOf<Fp16>(block);
+  vector::GemmOf<Lanes, Fp16>::Run(block);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512

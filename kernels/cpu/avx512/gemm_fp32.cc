@@ -1,13 +1,15 @@
-#include "kernels/cpu/avx512/gemm_block.h"
 #include "kernels/cpu/avx512/kernels.h"
+#include "kernels/cpu/avx512/lanes.h"
+#include "kernels/cpu/vector/gemm_block.h"
 
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
 
 struct Fp32 {
-  using Multiply = MultiplyFloat;
-  using Panel = DensePanel;
-  static constexpr bool kDecodes = false;
+  using Multiply = vector::MultiplyFloat<Lanes>;
+  using Panel = vector::DensePanel<Lanes>;
+  static constexpr bool kDense = true;
+  static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 8;
 };
@@ -15,7 +17,7 @@ struct Fp32 {
 }  // namespace
 
 void GemmFp32(const GemmBlock& block) {
-  GemmBlockOf<Fp32>(block);
+  vector::GemmOf<Lanes, Fp32>::Run(block);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512

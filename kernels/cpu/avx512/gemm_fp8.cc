@@ -1,31 +1,32 @@
 // FP8 weights, widened to BF16 pairs and on to floats in registers: see e4m3_codes.h.
 #include "kernels/cpu/avx512/e4m3_codes.h"
-#include "kernels/cpu/avx512/gemm_block.h"
 #include "kernels/cpu/avx512/kernels.h"
+#include "kernels/cpu/avx512/lanes.h"
+#include "kernels/cpu/avx512/pairs.h"
+#include "kernels/cpu/vector/gemm_block.h"
 
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
 
 struct CodesToFloats {
   static constexpr int kSteps = 4;
-  static constexpr int64_t kBytes = 192;
-  static constexpr int64_t kDepth = 4;
-  DUNLIN_LANE void Decode(const std::byte* at, __m512 (&weights)[4][kVectors]) {
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      __m512i first;
-      __m512i second;
-      WidenCodes(at + v * 64, first, second);
-      WidenPairs(first, weights[0][v], weights[1][v]);
-      WidenPairs(second, weights[2][v], weights[3][v]);
-    }
+  static constexpr int64_t kVectorBytes = 64;
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[4]) {
+    __m512i first;
+    __m512i second;
+    WidenCodes(at, first, second);
+    weights[0] = FirstOfPairs(first);
+    weights[1] = SecondOfPairs(first);
+    weights[2] = FirstOfPairs(second);
+    weights[3] = SecondOfPairs(second);
   }
 };
 
-struct Fp8Fma {
-  using Multiply = MultiplyFloat;
+struct Fp8 {
+  using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = CodesToFloats;
-  static constexpr bool kDecodes = true;
+  static constexpr bool kDense = false;
+  static constexpr bool kScaled = true;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 4;
 };
@@ -33,7 +34,7 @@ struct Fp8Fma {
 }  // namespace
 
 void GemmFp8Fma(const GemmBlock& block) {
-  GemmBlockOf<Fp8Fma>(block);
+  vector::GemmOf<Lanes, Fp8>::Run(block);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -1,32 +1,30 @@
 // FP8 weights, widened to BF16 pairs in registers (e4m3_lookup.h), multiplied by the BF16 dot product.
 #include "kernels/cpu/avx512/bf16_dot.h"
 #include "kernels/cpu/avx512/e4m3_lookup.h"
-#include "kernels/cpu/avx512/gemm_block.h"
 #include "kernels/cpu/avx512/kernels.h"
+#include "kernels/cpu/avx512/lanes.h"
+#include "kernels/cpu/vector/gemm_block.h"
 
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
 
 struct CodesToPairs {
   static constexpr int kSteps = 2;
-  static constexpr int64_t kBytes = 192;
-  static constexpr int64_t kDepth = 4;
-  DUNLIN_LANE void Decode(const std::byte* at, __m512 (&weights)[2][kVectors]) {
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      __m512i first;
-      __m512i second;
-      LookUpCodes(at + v * 64, first, second);
-      weights[0][v] = _mm512_castsi512_ps(first);
-      weights[1][v] = _mm512_castsi512_ps(second);
-    }
+  static constexpr int64_t kVectorBytes = 64;
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
+    __m512i first;
+    __m512i second;
+    LookUpCodes(at, first, second);
+    weights[0] = _mm512_castsi512_ps(first);
+    weights[1] = _mm512_castsi512_ps(second);
   }
 };
 
-struct Fp8Dot {
+struct Fp8 {
   using Multiply = MultiplyBf16Pair;
   using Panel = CodesToPairs;
-  static constexpr bool kDecodes = true;
+  static constexpr bool kDense = false;
+  static constexpr bool kScaled = true;
   static constexpr int64_t kStepDepth = 2;
   static constexpr int kNarrowRows = 4;
 };
@@ -34,7 +32,7 @@ struct Fp8Dot {
 }  // namespace
 
 void GemmFp8Dot(const GemmBlock& block) {
-  GemmBlockOf<Fp8Dot>(block);
+  vector::GemmOf<Lanes, Fp8>::Run(block);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -5,6 +5,7 @@ namespace {
 
 constexpr KernelTable kFmaTable = {
     .gemm = {avx512::GemmFp32, avx512::GemmBf16Fma, avx512::GemmFp16, avx512::GemmFp8Fma},
+    .gemm_rows = 256,
     .norm_moments = avx512::Moments,
     .normalize = avx512::Normalize,
     .activate = avx512::Activate,

@@ -5,6 +5,7 @@ namespace dunlin::kernels::cpu {
 const KernelTable& PortableKernels() {
   static constexpr KernelTable kTable = {
       .gemm = {portable::GemmFp32, portable::GemmBf16, portable::GemmFp16, portable::GemmFp8},
+      .gemm_rows = 128,
       .norm_moments = portable::Moments,
       .normalize = portable::Normalize,
       .activate = portable::Activate,

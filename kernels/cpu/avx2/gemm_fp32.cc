@@ -1,0 +1,23 @@
+#include "kernels/cpu/avx2/kernels.h"
+#include "kernels/cpu/avx2/lanes.h"
+#include "kernels/cpu/vector/gemm_block.h"
+
+namespace dunlin::kernels::cpu::avx2 {
+namespace {
+
+struct Fp32 {
+  using Multiply = vector::MultiplyFloat<Lanes>;
+  using Panel = vector::DensePanel<Lanes>;
+  static constexpr bool kDense = true;
+  static constexpr bool kScaled = false;
+  static constexpr int64_t kStepDepth = 1;
+  static constexpr int kNarrowRows = 8;
+};
+
+}  // namespace
+
+void GemmFp32(const GemmBlock& block) {
+  vector::GemmOf<Lanes, Fp32>::Run(block);
+}
+
+}  // namespace dunlin::kernels::cpu::avx2

@@ -1,0 +1,41 @@
+// FP8 weights, widened to BF16 pairs and on to floats in registers: see e4m3_codes.h.
+#include "kernels/cpu/avx2/e4m3_codes.h"
+#include "kernels/cpu/avx2/kernels.h"
+#include "kernels/cpu/avx2/lanes.h"
+#include "kernels/cpu/avx2/pairs.h"
+#include "kernels/cpu/vector/gemm_block.h"
+
+namespace dunlin::kernels::cpu::avx2 {
+namespace {
+
+struct CodesToFloats {
+  static constexpr int kSteps = 4;
+  static constexpr int64_t kVectorBytes = 64;
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[4]) {
+    Lanes::Ints first;
+    Lanes::Ints second;
+    WidenCodes(at, first.low, second.low);
+    WidenCodes(at + 32, first.high, second.high);
+    weights[0] = FirstOfPairs(first);
+    weights[1] = SecondOfPairs(first);
+    weights[2] = FirstOfPairs(second);
+    weights[3] = SecondOfPairs(second);
+  }
+};
+
+struct Fp8 {
+  using Multiply = vector::MultiplyFloat<Lanes>;
+  using Panel = CodesToFloats;
+  static constexpr bool kDense = false;
+  static constexpr bool kScaled = true;
+  static constexpr int64_t kStepDepth = 1;
+  static constexpr int kNarrowRows = 4;
+};
+
+}  // namespace
+
+void GemmFp8(const GemmBlock& block) {
+  vector::GemmOf<Lanes, Fp8>::Run(block);
+}
+
+}  // namespace dunlin::kernels::cpu::avx2

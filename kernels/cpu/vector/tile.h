@@ -1,0 +1,188 @@
+// The register tile of the vector variants' GEMM: kRows rows by kVectors vectors of columns.
+//
+// A step is four bytes of each activation row (one float, or a pair of BF16) times 64 bytes of dense weights a vector.
+// Each sum is one chain of multiply-adds over ascending steps that starts at +0, in every tile shape; a sum parked in
+// memory between slices of K continues the same chain.
+//
+// Panel: how a panel's bytes become dense. A unit is kSteps steps of a whole panel, kVectorBytes a vector;
+// Panel::Decode(at, weights) makes the kSteps dense vectors of the one whose bytes start at `at`.
+#pragma once
+
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/packed_layout.h"
+#include "kernels/cpu/vector/lanes.h"
+
+namespace dunlin::kernels::cpu::vector {
+
+inline constexpr int kPanelVectors = static_cast<int>(kPanelColumns / kLanes);
+inline constexpr int64_t kVectorStepBytes = kLanes * 4;  // of a dense vector
+
+using AliasedFloat = float __attribute__((may_alias));
+
+template <typename V>
+struct MultiplyFloat {
+  using Floats = typename V::Floats;
+  DUNLIN_LANE Floats Add(Floats sum, Floats a, Floats w) { return V::MulAdd(a, w, sum); }
+};
+
+// A panel whose bytes are the steps' vectors themselves: fp32, or bf16 for the dot product.
+template <typename V>
+struct DensePanel {
+  static constexpr int kSteps = 1;
+  static constexpr int64_t kVectorBytes = kVectorStepBytes;
+  DUNLIN_LANE void Decode(const std::byte* at, typename V::Floats (&weights)[1]) { weights[0] = V::Load(at); }
+};
+
+template <typename V, int kRows, int kVectors>
+struct Sums {
+  typename V::Floats at[kRows][kVectors];
+};
+
+// The rows of a tile, at their first step.
+struct TileRows {
+  const std::byte* first;
+  size_t stride;  // bytes
+
+  template <typename V>
+  DUNLIN_LANE typename V::Floats Value(const TileRows& rows, int row, int64_t step) {
+    const std::byte* at = rows.first + static_cast<size_t>(row) * rows.stride + step * 4;
+    return V::All(*reinterpret_cast<const AliasedFloat*>(at));
+  }
+};
+
+// One unit of vectors [first, first + kVectors), decoded whole before the first multiply.
+template <typename V, typename Multiply, typename Panel, int kRows, int kVectors, int kCount>
+DUNLIN_LANE void MultiplyUnit(const TileRows& rows, int64_t step, const std::byte* at, int first,
+                              Sums<V, kRows, kVectors>& sums) {
+  typename V::Floats weights[kCount][Panel::kSteps];
+#pragma GCC unroll 3
+  for (int v = 0; v < kCount; ++v) Panel::Decode(at + v * Panel::kVectorBytes, weights[v]);
+#pragma GCC unroll 4
+  for (int s = 0; s < Panel::kSteps; ++s) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const typename V::Floats a = TileRows::Value<V>(rows, r, step + s);
+#pragma GCC unroll 3
+      for (int v = 0; v < kCount; ++v) {
+        typename V::Floats& sum = sums.at[r][first + v];
+        sum = Multiply::Add(sum, a, weights[v][s]);
+      }
+    }
+  }
+}
+
+// Panels that are read once, from memory: whole panels, decoded in registers. `panels`: panel_bytes apart.
+template <typename V, typename Multiply, typename Panel, int kRows, int kVectors>
+DUNLIN_LANE void AccumulatePanels(const TileRows& rows, const std::byte* panels, size_t panel_bytes, int64_t units,
+                                  Sums<V, kRows, kVectors>& sums) {
+  constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
+  constexpr int64_t kPrefetchBytes = 2048;
+  constexpr int kTogether = V::kDecodesWhole ? kPanelVectors : 1;
+  for (int64_t unit = 0; unit < units; ++unit) {
+#pragma GCC unroll 2
+    for (int p = 0; p < kVectors / kPanelVectors; ++p) {
+      const std::byte* at = panels + static_cast<size_t>(p) * panel_bytes + unit * kUnitBytes;
+#pragma GCC unroll 3
+      for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(at + kPrefetchBytes + line);
+#pragma GCC unroll 3
+      for (int v = 0; v < kPanelVectors; v += kTogether) {
+        MultiplyUnit<V, Multiply, Panel, kRows, kVectors, kTogether>(
+            rows, unit * Panel::kSteps, at + v * Panel::kVectorBytes, p * kPanelVectors + v, sums);
+      }
+    }
+  }
+}
+
+// Dense weights whose steps lie kStride bytes apart. kAhead: asks memory for a line at `ahead` each step.
+struct DenseSlice {
+  const std::byte* weights;
+  int64_t steps;
+  const std::byte* ahead;
+};
+
+template <typename V, typename Multiply, int64_t kStride, bool kAhead, int kRows, int kVectors>
+DUNLIN_LANE void AccumulateSlice(const TileRows& rows, const DenseSlice& slice, Sums<V, kRows, kVectors>& sums) {
+  constexpr int kUnroll = 4;  // fewer instructions beside the multiplies: they are what a shared core is short of
+  const auto multiply = [&](int64_t step) __attribute__((always_inline)) {
+    MultiplyUnit<V, Multiply, DensePanel<V>, kRows, kVectors, kVectors>(rows, step, slice.weights + step * kStride, 0,
+                                                                        sums);
+  };
+  int64_t step = 0;
+  for (; step + kUnroll <= slice.steps; step += kUnroll) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kUnroll; ++s) {
+      if constexpr (kAhead) __builtin_prefetch(slice.ahead + (step + s) * 64, 0, 2);
+      multiply(step + s);
+    }
+  }
+  for (; step < slice.steps; ++step) multiply(step);
+}
+
+template <typename V, int kRows, int kVectors>
+DUNLIN_LANE void Clear(Sums<V, kRows, kVectors>& sums) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 6
+    for (int v = 0; v < kVectors; ++v) sums.at[r][v] = V::Zero();
+  }
+}
+
+// totals += sums * (activation scale * weight scale), for scale `index` of each row. weight_scale: of that scale, at
+// the first column.
+template <typename V, int kRows, int kVectors>
+DUNLIN_LANE void AddScaled(const GemmBlock& block, int row, int64_t index, const float* weight_scale,
+                           const Sums<V, kRows, kVectors>& sums, Sums<V, kRows, kVectors>& totals) {
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    const typename V::Floats by_column = V::Load(weight_scale + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const float by_row = block.activation_scale[(row + r) * block.scales_per_row + index];
+      const typename V::Floats scale = V::Mul(V::All(by_row), by_column);
+      totals.at[r][v] = V::MulAdd(sums.at[r][v], scale, totals.at[r][v]);
+    }
+  }
+}
+
+// Parked sums: [kRows][kVectors][16] floats.
+template <typename V, int kRows, int kVectors>
+DUNLIN_LANE void Load(const float* parked, Sums<V, kRows, kVectors>& sums) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) sums.at[r][v] = V::Load(parked + (r * kVectors + v) * kLanes);
+  }
+}
+template <typename V, int kRows, int kVectors>
+DUNLIN_LANE void Park(const Sums<V, kRows, kVectors>& sums, float* parked) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) V::Store(parked + (r * kVectors + v) * kLanes, sums.at[r][v]);
+  }
+}
+
+// out = sums (scaled) + bias + residual, for the columns that exist.
+template <typename V, int kRows, int kVectors>
+DUNLIN_LANE void Store(const GemmBlock& block, int row, int64_t first_column, const Sums<V, kRows, kVectors>& sums) {
+#pragma GCC unroll 6
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t column = first_column + v * kLanes;
+    if (column >= block.columns) return;
+    const typename V::Mask mask = V::MaskOf(block.columns - column);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t offset = (row + r) * block.out_stride + column;
+      typename V::Floats value = sums.at[r][v];
+      if (block.weight_scale != nullptr && block.scales_per_row == 1) {
+        value = V::Mul(value, V::All(block.activation_scale[row + r]));
+        value = V::Mul(value, V::LoadPart(block.weight_scale + column, mask));
+      }
+      if (block.bias != nullptr) value = V::Add(value, V::LoadPart(block.bias + column, mask));
+      if (block.residual != nullptr) value = V::Add(value, V::LoadPart(block.residual + offset, mask));
+      V::StorePart(block.out + offset, mask, value);
+    }
+  }
+}
+
+}  // namespace dunlin::kernels::cpu::vector
