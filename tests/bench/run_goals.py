@@ -112,6 +112,26 @@ def label(record):
     return " ".join(str(part) for part in parts if part)
 
 
+def roof_spreads(records):
+    """For each number of threads and rate: the lowest and highest of the runs' roofs (the better of before and after).
+    Far apart, a run was disturbed, and its ratios say nothing."""
+    spreads = {}
+    for record in records:
+        for rate in ("fp32_gflops", "bf16_gflops", "dram_read_gbytes_per_s"):
+            sides = [field(record, f"roofs.{side}.{rate}") for side in ("before", "after")]
+            if None in sides:
+                continue
+            low, high = spreads.get((record["threads"], rate), (max(sides), max(sides)))
+            spreads[record["threads"], rate] = (min(low, max(sides)), max(high, max(sides)))
+    return spreads
+
+
+def print_roofs(records, out=sys.stdout):
+    for (threads, rate), (low, high) in sorted(roof_spreads(records).items()):
+        out.write(f"roofs, {threads} threads, {rate}: {low:g} to {high:g}"
+                  f"{'  DISTURBED: repeat the run of the lowest' if low < 0.85 * high else ''}\n")
+
+
 def print_goals(records, out=sys.stdout):
     out.write("| goal | threads | cases | met | worst | worst by fastest call | median | goal | verdict "
               "| the worst case |\n")
@@ -183,6 +203,8 @@ def main():
             keep = stack.enter_context(open(result_path(options.name), "w", encoding="utf-8")) if options.name else None
             records, failures = run_all(options.binary, options.only, options.cpu_variant, keep)
     print_cases(records)
+    print()
+    print_roofs(records)
     print()
     print_goals(records)
     for command, reason in failures:

@@ -71,6 +71,16 @@ class JudgeTest(unittest.TestCase):
         records = [record(op="model", memory={"rss_over_plan_ratio": 1.2})]
         self.assertEqual(run_goals.judge(goal, records)["verdict"], "short")
 
+    def test_roofs_far_apart_are_called_disturbed(self):
+        def roofs(rate):
+            return {side: {"fp32_gflops": rate / (1 + (side == "after"))} for side in ("before", "after")}
+        out = io.StringIO()
+        run_goals.print_roofs([record(roofs=roofs(100.0)), record(roofs=roofs(90.0))], out)
+        self.assertNotIn("DISTURBED", out.getvalue())
+        self.assertIn("90 to 100", out.getvalue())
+        run_goals.print_roofs([record(roofs=roofs(100.0)), record(roofs=roofs(50.0))], out)
+        self.assertIn("DISTURBED", out.getvalue())
+
     def test_every_goal_can_be_printed(self):
         out = io.StringIO()
         run_goals.print_goals([record()], out)
