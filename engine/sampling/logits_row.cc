@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "engine/sampling/exponential.h"
@@ -12,25 +13,35 @@ namespace {
 constexpr int kLanes = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Four lanes by the compiler's vector types: as plain loops over arrays of lanes they went through memory, at a third
+// of the speed.
+using Floats = float __attribute__((vector_size(16)));
+using Bits = int32_t __attribute__((vector_size(16)));
+
 }  // namespace
 
 RowPeak FindPeak(const float* logits, int32_t vocab_size) {
-  float lane_max[kLanes];
-  int32_t lane_bad[kLanes] = {};
-  std::fill(lane_max, lane_max + kLanes, -kInfinity);
+  Floats lane_max[kLanes / 4];
+  Bits lane_good[kLanes / 4];
+  for (int v = 0; v < kLanes / 4; ++v) {
+    lane_max[v] = Floats{} - kInfinity;
+    lane_good[v] = ~Bits{};
+  }
   const int32_t whole = vocab_size / kLanes * kLanes;
   for (int32_t i = 0; i < whole; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float x = logits[i + lane];
-      lane_max[lane] = x > lane_max[lane] ? x : lane_max[lane];
-      lane_bad[lane] |= x < kInfinity ? 0 : 1;  // false for NaN too
+#pragma GCC unroll 4
+    for (int v = 0; v < kLanes / 4; ++v) {
+      Floats x;
+      std::memcpy(&x, logits + i + 4 * v, sizeof(x));
+      lane_max[v] = x > lane_max[v] ? x : lane_max[v];
+      lane_good[v] &= x < kInfinity;  // false for NaN too
     }
   }
   float max = -kInfinity;
   bool bad = false;
   for (int lane = 0; lane < kLanes; ++lane) {
-    max = std::max(max, lane_max[lane]);
-    bad |= lane_bad[lane] != 0;
+    max = std::max(max, lane_max[lane / 4][lane % 4]);
+    bad |= lane_good[lane / 4][lane % 4] == 0;
   }
   for (int32_t i = whole; i < vocab_size; ++i) {
     max = logits[i] > max ? logits[i] : max;
