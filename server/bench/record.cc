@@ -112,12 +112,12 @@ void PrintTable(const std::vector<Record>& records, const Machine& machine) {
   for (const Record& record : records) {
     const Bound bound = BoundOf(record.work, best);
     const double us = record.timing.median_us;
+    const std::string error = record.proof.samples == 0 ? "-" : absl::StrFormat("%.2g", record.proof.max_abs_error);
     std::cout << absl::StreamFormat(
-        "%-28s %-9s %-6s %-18s %4d %12.1f %9.1f %8.2f %-10s %6.3f %7.3f %10d %10.2g  %.8s%s\n", Label(record),
+        "%-28s %-9s %-6s %-18s %4d %12.1f %9.1f %8.2f %-10s %6.3f %7.3f %10d %10s  %.8s%s\n", Label(record),
         record.backend, record.precision, absl::StrJoin(record.shape, "x"), record.timing.iterations, us,
         record.work.flops / us / 1e3, record.work.bytes / us / 1e3, bound.roof, bound.us / us, bound.variant_us / us,
-        record.workspace_bytes, record.proof.max_abs_error, record.proof.sha256,
-        record.proof.ok() ? "" : "  ERROR OUT OF BOUND");
+        record.workspace_bytes, error, record.proof.sha256, record.proof.ok() ? "" : "  ERROR OUT OF BOUND");
   }
 }
 
