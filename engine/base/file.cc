@@ -103,7 +103,12 @@ absl::Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
 }
 
 void File::WillRead(uint64_t offset, uint64_t bytes) const {
-  posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+  // Linux cuts what one call asks for at the device's request or read-ahead size (mm/readahead.c, force_page_cache_ra).
+  constexpr uint64_t kAdviceBytes = uint64_t{512} << 10;
+  for (uint64_t done = 0; done < bytes; done += kAdviceBytes) {
+    const uint64_t count = std::min(kAdviceBytes, bytes - done);
+    posix_fadvise(fd_, static_cast<off_t>(offset + done), static_cast<off_t>(count), POSIX_FADV_WILLNEED);
+  }
 }
 
 absl::Status File::CheckUnchanged() const {
