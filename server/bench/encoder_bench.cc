@@ -106,22 +106,14 @@ absl::Status RunBatch(Session* session, const std::string& name, const engine::M
 
 struct Plan {
   std::vector<std::pair<std::string, engine::ModelSource>> models;
-  std::vector<Precision> precisions;
-  std::vector<engine::AttentionBackend> backends;
-  std::vector<int64_t> batches;
+  ModelAxes axes;
 };
 
 absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
   Plan plan;
-  const auto precisions = ParsePrecisions(options.precision, {Precision::kBf16});
-  if (!precisions.ok()) return precisions.status();
-  plan.precisions = *precisions;
-  const auto backends = ParseBackends(options.backend.empty() ? "flash" : options.backend);
-  if (!backends.ok()) return backends.status();
-  plan.backends = *backends;
-  const auto batches = ParseNumbers("--batch", options.batch, 0, kTextsMax);
-  if (!batches.ok()) return batches.status();
-  plan.batches = batches->empty() ? std::vector<int64_t>{1, 32} : *batches;
+  absl::StatusOr<ModelAxes> axes = ParseModelAxes(options, {1, 32}, kTextsMax);
+  if (!axes.ok()) return axes.status();
+  plan.axes = *std::move(axes);
   std::vector<std::string> known;
   for (const CaseRow& row : kCases) {
     known.emplace_back(row.name);
@@ -146,8 +138,8 @@ absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
 absl::Status RunModel(Session* session, const Plan& plan, const std::string& name, const engine::ModelSource& source) {
   const auto model = engine::Model::Load(source, session->device());
   if (!model.ok()) return model.status();
-  for (const int64_t batch : plan.batches) {
-    for (const engine::AttentionBackend backend : plan.backends) {
+  for (const int64_t batch : plan.axes.batches) {
+    for (const engine::AttentionBackend backend : plan.axes.backends) {
       ExecutionProfile profile;
       profile.precision = source.precisions.front();
       profile.attention_backend = backend;
@@ -165,7 +157,7 @@ absl::Status BenchEncoder(Session* session) {
   if (absl::Status status = session->Start(); !status.ok()) return status;
   for (auto& [name, source] : plan->models) {
     source.random_seed = session->options().seed;
-    for (const Precision precision : plan->precisions) {
+    for (const Precision precision : plan->axes.precisions) {
       source.precisions = {precision};
       if (absl::Status status = RunModel(session, *plan, name, source); !status.ok()) return status;
     }

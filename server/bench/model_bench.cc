@@ -270,22 +270,14 @@ absl::Status ModelRun::Run() {
 
 struct Plan {
   std::vector<std::string> shapes;  // empty with --model
-  std::vector<Precision> precisions;
-  std::vector<engine::AttentionBackend> backends;
-  std::vector<int64_t> batches;
+  ModelAxes axes;
 };
 
 absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
   Plan plan;
-  const auto precisions = ParsePrecisions(options.precision, {Precision::kBf16});
-  if (!precisions.ok()) return precisions.status();
-  plan.precisions = *precisions;
-  const auto backends = ParseBackends(options.backend.empty() ? "flash" : options.backend);
-  if (!backends.ok()) return backends.status();
-  plan.backends = *backends;
-  const auto batches = ParseNumbers("--batch", options.batch, 0, kBatchMax);
-  if (!batches.ok()) return batches.status();
-  plan.batches = batches->empty() ? std::vector<int64_t>{1, 8, 32} : *batches;
+  absl::StatusOr<ModelAxes> axes = ParseModelAxes(options, {1, 8, 32}, kBatchMax);
+  if (!axes.ok()) return axes.status();
+  plan.axes = *std::move(axes);
   if (!options.model.empty()) {
     if (!options.case_name.empty())
       return absl::InvalidArgumentError("--case and --model are both given; one is taken");
@@ -317,8 +309,8 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& sha
                                                    " and ", options.new_tokens, "; the model's limit is ", context,
                                                    " together"));
   }
-  for (const int64_t batch : plan.batches) {
-    for (const engine::AttentionBackend backend : plan.backends) {
+  for (const int64_t batch : plan.axes.batches) {
+    for (const engine::AttentionBackend backend : plan.axes.backends) {
       ExecutionProfile profile;
       profile.precision = precision;
       profile.attention_backend = backend;
@@ -344,7 +336,7 @@ absl::Status BenchModel(Session* session) {
   if (absl::Status status = session->Start(); !status.ok()) return status;
   const std::vector<std::string> shapes = plan->shapes.empty() ? std::vector<std::string>{""} : plan->shapes;
   for (const std::string& shape : shapes) {
-    for (const Precision precision : plan->precisions) {
+    for (const Precision precision : plan->axes.precisions) {
       if (absl::Status status = RunModel(session, *plan, shape, precision); !status.ok()) return status;
     }
   }

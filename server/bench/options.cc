@@ -71,6 +71,19 @@ absl::StatusOr<std::vector<kernels::AttentionBackend>> ParseBackends(std::string
   return ParseWords("--backend", std::string(text), table);
 }
 
+absl::StatusOr<ModelAxes> ParseModelAxes(const BenchOptions& options, std::vector<int64_t> batches,
+                                         int64_t batch_limit) {
+  auto precisions = ParsePrecisions(options.precision, {kernels::Precision::kBf16});
+  if (!precisions.ok()) return precisions.status();
+  auto backends = ParseBackends(options.backend.empty() ? "flash" : options.backend);
+  if (!backends.ok()) return backends.status();
+  auto asked = ParseNumbers("--batch", options.batch, 0, batch_limit);
+  if (!asked.ok()) return asked.status();
+  return ModelAxes{.precisions = *std::move(precisions),
+                   .backends = *std::move(backends),
+                   .batches = asked->empty() ? std::move(batches) : *std::move(asked)};
+}
+
 absl::Status UnknownCase(std::string_view name, const std::vector<std::string>& known) {
   return absl::InvalidArgumentError(
       absl::StrCat("--case is \"", std::string(name), "\"; known are ", absl::StrJoin(known, ", ")));

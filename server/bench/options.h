@@ -44,6 +44,16 @@ absl::StatusOr<std::vector<kernels::Precision>> ParsePrecisions(std::string_view
 // "flash" or "all".
 absl::StatusOr<std::vector<kernels::AttentionBackend>> ParseBackends(std::string_view text);
 
+// What a bench of whole models varies; each list is not empty.
+struct ModelAxes {
+  std::vector<kernels::Precision> precisions;
+  std::vector<kernels::AttentionBackend> backends;
+  std::vector<int64_t> batches;  // 1..batch_limit
+};
+// --precision (bf16 where it is left out), --backend (flash) and --batch (`batches`).
+absl::StatusOr<ModelAxes> ParseModelAxes(const BenchOptions& options, std::vector<int64_t> batches,
+                                         int64_t batch_limit);
+
 // The error of a case name that is not one of `known`.
 absl::Status UnknownCase(std::string_view name, const std::vector<std::string>& known);
 
