@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 BUILD = build/$(PRESET)
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench clean
+.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench dist dist-test clean
 
 help:
 	@echo "make demo   install what is missing, build, serve models/demo, stream completions, show metrics"
@@ -13,6 +13,8 @@ help:
 	@echo "make build  the binary build/$(PRESET)/dunlin"
 	@echo "make bench  the cases with goals against this machine's roofs, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make cuda   its CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
+	@echo "make dist   build/dist/dunlin-VERSION-linux-ARCH.tar.gz: serves where nothing of ours is installed"
+	@echo "make dist-test  shows that in a bare Debian (as root, with debootstrap; SUITE=trixie for another)"
 	@echo "make fmt | fmt-check | tidy | clean"
 
 deps:
@@ -47,6 +49,13 @@ test: toolkit configure
 # PYTHONDONTWRITEBYTECODE: nothing is left in the tree but the results that NAME asks for.
 bench: build
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/run_goals.py $(BUILD)/dunlin $(if $(NAME),--name $(NAME))
+
+# DIST_CUDA=1 adds the CUDA module that `make cuda` built.
+dist: build
+	@deploy/dist.sh $(BUILD) build/dist
+
+dist-test: dist
+	@deploy/verify_dist.sh build/dist/dunlin-*.tar.gz $(SUITE)
 
 fmt:
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 -i

@@ -23,6 +23,7 @@
 #include "server/metrics/server_metrics.h"
 #include "server/monotonic_clock.h"
 #include "server/observers.h"
+#include "server/service_notifier.h"
 #include "server/signals.h"
 
 namespace dunlin::server {
@@ -54,6 +55,7 @@ struct Server {
   ModelRegistry registry;
   Heartbeat heartbeat;
   std::atomic<bool> ready{false};
+  ServiceNotifier notifier;
   std::unique_ptr<HttpServer> http;
   GrpcServer grpc;
 };
@@ -96,13 +98,20 @@ absl::Status OpenPorts(const Config& config, Server* server) {
   server->ready = true;
   const std::string host = config.grpc_address.substr(0, config.grpc_address.rfind(':'));
   std::cout << "READY grpc=" << host << ":" << *port << " http=" << server->http->bound_address() << std::endl;
+  server->notifier.Ready();
   return absl::OkStatus();
+}
+
+// A service manager restarts what stops beating: a stalled engine does, and so does this thread when it hangs.
+void BeatWhileWell(Server* server) {
+  if (server->heartbeat.sick_reason().empty()) server->notifier.Beat(MonotonicNs());
 }
 
 // Lets what runs finish within the limit. A second signal ends the process at once.
 int Drain(int64_t timeout_ms, Server* server) {
   spdlog::info("stopping: draining for at most {} ms", timeout_ms);
   server->ready = false;
+  server->notifier.Stopping();
   server->grpc.StartDraining();
   std::atomic<bool> done{false};
   std::thread drainer([&] {
@@ -110,6 +119,7 @@ int Drain(int64_t timeout_ms, Server* server) {
     done = true;
   });
   while (!done) {
+    BeatWhileWell(server);
     if (WaitForStopSignal(kPollPeriod)) {
       spdlog::warn("second signal: ending now");
       std::_Exit(kExitFailed);
@@ -137,6 +147,7 @@ int Drain(int64_t timeout_ms, Server* server) {
 int WaitAndStop(const Config& config, Server* server) {
   while (!WaitForStopSignal(kPollPeriod)) {
     if (server->heartbeat.failed()) EndFailed(server);
+    BeatWhileWell(server);
   }
   return Drain(config.drain_timeout_ms, server);
 }

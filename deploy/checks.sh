@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# Sourced by the verify_*.sh scripts: rows of a table, each a thing that must hold; and waiting for a server.
+
+missed=0
+
+# check WHAT SEEN TEST...: one row; TEST is a command that succeeds when SEEN is right.
+check() {
+  local what=$1 seen=$2 verdict=ok
+  shift 2
+  "$@" >/dev/null || { verdict=MISSED; missed=$((missed + 1)); }
+  printf '%-52s %-42s %s\n' "$what" "$seen" "$verdict"
+}
+
+# Ends the script: 1 when a row missed.
+end_checks() {
+  [ "$missed" -eq 0 ] || { echo "$missed missed" >&2; exit 1; }
+}
+
+# await SECONDS COMMAND...: until COMMAND succeeds; fails after SECONDS.
+await() {
+  local tries=$(($1 * 10))
+  shift
+  for _ in $(seq "$tries"); do
+    "$@" >/dev/null 2>&1 && return 0
+    sleep 0.1
+  done
+  return 1
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Packs what a bare machine needs to serve into one relocatable file: dunlin-VERSION-linux-ARCH.tar.gz. The same binary
+# and the same commit give the same bytes. Usage: dist.sh BUILD_DIR OUT_DIR. The last line on stdout is the file.
+# DIST_CUDA=1 adds BUILD_DIR/libdunlin_cuda.so beside the binary, which then serves NVIDIA GPUs where it opens.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=$1
+out=$2
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+limit_bytes=60000000
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+name=dunlin-$("$build/dunlin" --version)-linux-$(uname -m)
+stage=$work/$name
+mkdir -p "$stage"/{bin,lib,licenses,systemd}
+
+strip -o "$stage/bin/dunlin" "$build/dunlin"
+if [ "${DIST_CUDA:-0}" = 1 ]; then
+  [ -e "$build/libdunlin_cuda.so" ] || { echo "dist: no $build/libdunlin_cuda.so; run make cuda" >&2; exit 1; }
+  strip -o "$stage/bin/libdunlin_cuda.so" "$build/libdunlin_cuda.so"
+fi
+
+# The binary finds lib/ through its run path. glibc stays the system's: its loader, name service and locales belong
+# together, and a newer one runs programs of an older.
+ldd "$build/dunlin" | awk '$2 == "=>" {print $1, $3}' |
+  grep -vE '^(libc|libm|libdl|librt|libpthread|libresolv)\.so' >"$work/libraries"
+while read -r soname path; do
+  cp -L "$path" "$stage/lib/$soname"
+  chmod 644 "$stage/lib/$soname"
+done <"$work/libraries"
+
+deploy/sbom.py "$build/dunlin" "$build" >"$stage/sbom.cdx.json"
+sed -n 's/.*"bom-ref": "pkg:deb\/[a-z]*\/\([^@]*\)@.*/\1/p' "$stage/sbom.cdx.json" | while read -r package; do
+  cp -L "/usr/share/doc/$package/copyright" "$stage/licenses/$package"
+done
+
+cp -r configs docs README.md "$stage/"
+cp -r --parents models/demo "$stage/"
+cp deploy/systemd/dunlin.service "$stage/systemd/"
+
+find "$stage" -type d -exec chmod 755 {} +
+find "$stage" -type f ! -path '*/bin/*' -exec chmod 644 {} +
+mkdir -p "$out"
+tar -C "$work" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$name" |
+  gzip -n -9 >"$out/$name.tar.gz"
+
+bytes=$(stat -c %s "$out/$name.tar.gz")
+[ "$bytes" -le "$limit_bytes" ] || { echo "dist: $bytes bytes, limit $limit_bytes" >&2; exit 1; }
+needs=$(for file in "$stage"/bin/* "$stage"/lib/*; do objdump -T "$file" 2>/dev/null; done |
+  grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
+echo "$bytes bytes, needs $(uname -m) and ${needs/GLIBC_/glibc }"
+echo "$out/$name.tar.gz"

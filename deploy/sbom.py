@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""The software bill of materials of a dist or an image: CycloneDX 1.5 JSON on stdout.
+
+  sbom.py BINARY BUILD_DIR          what went into BINARY: Debian packages of the shared libraries that it loads and of
+                                    the headers that its objects included (ninja's record), and the Rust crates linked in
+  sbom.py --extend SBOM PACKAGE...  SBOM with further Debian packages, as they are installed here
+
+SOURCE_DATE_EPOCH is the timestamp. The same inputs give the same bytes.
+"""
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import uuid
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CRATE = ROOT / "engine/text/rust"
+
+
+def output_of(*command, **options):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+
+
+def packages_of(files):
+    """Names of the Debian packages that own the files. A file that none owns stops: it would be missing from the list."""
+    owner = {}
+    # /usr is merged: a library that the loader finds in /lib may be owned as /usr/lib, or the other way round.
+    spellings = {f for file in files for f in (file, file.removeprefix("/usr"), "/usr" + file.removeprefix("/usr"))}
+    found = subprocess.run(["dpkg-query", "-S", *sorted(spellings)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                           text=True).stdout
+    for line in found.splitlines():
+        packages, _, path = line.rpartition(": ")
+        owner[path.removeprefix("/usr")] = packages.split(", ")[0].split(":")[0]
+    missing = [file for file in files if file.removeprefix("/usr") not in owner]
+    if missing:
+        sys.exit(f"sbom: no package owns {missing[0]}")
+    return {owner[file.removeprefix("/usr")] for file in files}
+
+
+def shared_libraries(binary):
+    return sorted(set(re.findall(r"(/\S+) \(0x", output_of("ldd", binary))))
+
+
+def included_headers(build_dir):
+    headers, ours = set(), False
+    for line in output_of("ninja", "-C", build_dir, "-t", "deps").splitlines():
+        if line and not line.startswith(" "):
+            ours = not line.startswith("tests/")
+        elif ours and line.strip().startswith("/usr/include/"):
+            headers.add(line.strip())
+    return sorted(headers)
+
+
+def debian_component(package):
+    fields = "${Version}\t${Architecture}\t${source:Package}\t${source:Version}"
+    version, architecture, source, source_version = output_of("dpkg-query", "-W", "-f", fields, package).split("\t")
+    release = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    distribution = release["ID"].strip('"')
+    # A purl wants + and ~ of a version escaped.
+    escaped = version.replace("+", "%2B").replace("~", "%7E").replace(":", "%3A")
+    purl = f"pkg:deb/{distribution}/{package}@{escaped}?arch={architecture}&distro={distribution}-" + \
+        release["VERSION_ID"].strip('"')
+    return {"type": "library", "bom-ref": purl, "name": package, "version": version, "purl": purl,
+            "properties": [{"name": "debian:source", "value": f"{source} {source_version}"}]}
+
+
+def crate_components():
+    """The crates that the static library is linked from: normal dependencies, no build scripts', no macros'."""
+    checksums = {}
+    for block in (CRATE / "Cargo.lock").read_text().split("[[package]]")[1:]:
+        fields = dict(re.findall(r'^(name|version|checksum) = "(.*)"$', block, re.M))
+        checksums[fields["name"], fields["version"]] = fields.get("checksum")
+    tree = output_of("cargo", "tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none", "--format",
+                     "{p}\t{l}", cwd=CRATE)
+    components = {}
+    for line in tree.splitlines():
+        crate, licence = line.removesuffix(" (*)").split("\t")
+        name, version = crate.split(" ")[:2]
+        version = version.removeprefix("v")
+        checksum = checksums[name, version]
+        if checksum is None:
+            continue  # our own
+        purl = f"pkg:cargo/{name}@{version}"
+        components[purl] = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl,
+                            "licenses": [{"expression": licence.replace("/", " OR ")}],
+                            "hashes": [{"alg": "SHA-256", "content": checksum}]}
+    return list(components.values())
+
+
+def with_components(document, components):
+    by_ref = {component["bom-ref"]: component for component in document["components"] + components}
+    document["components"] = [by_ref[ref] for ref in sorted(by_ref)]
+    document["dependencies"] = [{"ref": document["metadata"]["component"]["bom-ref"], "dependsOn": sorted(by_ref)}]
+    document.pop("serialNumber", None)
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    return {**document, "serialNumber": f"urn:uuid:{uuid.UUID(digest[:32])}"}
+
+
+def new_document(binary):
+    version = output_of(binary, "--version").strip()
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+    time = datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    component = {"type": "application", "bom-ref": f"dunlin@{version}", "name": "dunlin", "version": version,
+                 "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(pathlib.Path(binary).read_bytes()).hexdigest()}]}
+    return {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+            "metadata": {"timestamp": time, "component": component}, "components": []}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--extend", metavar="SBOM")
+    parser.add_argument("arguments", nargs="+")
+    options = parser.parse_args()
+    if options.extend:
+        document = json.loads(pathlib.Path(options.extend).read_text())
+        components = [debian_component(package) for package in options.arguments]
+    else:
+        binary, build_dir = options.arguments
+        document = new_document(binary)
+        packages = packages_of(shared_libraries(binary) + included_headers(build_dir))
+        components = [debian_component(package) for package in packages] + crate_components()
+    json.dump(with_components(document, components), sys.stdout, indent=1)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
