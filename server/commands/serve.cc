@@ -56,8 +56,8 @@ struct Server {
   Heartbeat heartbeat;
   std::atomic<bool> ready{false};
   ServiceNotifier notifier;
-  std::unique_ptr<HttpServer> http;
   GrpcServer grpc;
+  std::unique_ptr<HttpServer> http;  // built before grpc starts, and gone first: its answers read all of the above
 };
 
 absl::Status LoadModels(const Config& config, Server* server) {
@@ -94,6 +94,10 @@ absl::Status OpenPorts(const Config& config, Server* server) {
   if (!port.ok()) return port.status();
   WarnIfPublic("listen.grpc", config.grpc_address);
   WarnIfPublic("listen.http", config.http_address);
+  server->metrics.WatchEdge([server] {
+    const AdmissionStats stats = server->grpc.admission_stats();
+    return EdgeSnapshot{server->ready, stats.requests, stats.queued_bytes};
+  });
   server->grpc.SetServing(true);
   server->ready = true;
   const std::string host = config.grpc_address.substr(0, config.grpc_address.rfind(':'));

@@ -45,6 +45,7 @@ const MetricRow kRequestParamsMaxTokens{"vllm:request_params_max_tokens", "max_t
 const MetricRow kEmbeddingInputs{"dunlin_embedding_inputs", "Inputs of an Embed call", kHistogram, kInputs};
 const MetricRow kIterationTokens{"vllm:iteration_tokens_total", "Tokens computed by one engine step", kHistogram,
                                  kStepTokens};
+const MetricRow kStepSeconds{"dunlin_engine_step_seconds", "Time of one engine step", kHistogram, kTokenSeconds};
 const MetricRow kRequestSuccess{"vllm:request_success_total", "Finished requests by reason", kCounter, {}};
 const MetricRow kRequests{
     "dunlin_requests_total", "Generate and Embed calls by what ran and their gRPC status", kCounter, {}};

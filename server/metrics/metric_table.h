@@ -33,6 +33,7 @@ extern const MetricRow kRequestParamsN;
 extern const MetricRow kRequestParamsMaxTokens;
 extern const MetricRow kEmbeddingInputs;
 extern const MetricRow kIterationTokens;
+extern const MetricRow kStepSeconds;
 extern const MetricRow kRequestSuccess;  // also label finished_reason
 
 // Over all models.

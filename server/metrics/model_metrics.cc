@@ -34,10 +34,12 @@ ModelMetrics::ModelMetrics(const std::string& model_name, prometheus::Registry* 
       params_n_(AddHistogram(kRequestParamsN, model_name, registry)),
       params_max_tokens_(AddHistogram(kRequestParamsMaxTokens, model_name, registry)),
       embedding_inputs_(AddHistogram(kEmbeddingInputs, model_name, registry)),
-      iteration_tokens_(AddHistogram(kIterationTokens, model_name, registry)) {}
+      iteration_tokens_(AddHistogram(kIterationTokens, model_name, registry)),
+      step_seconds_(AddHistogram(kStepSeconds, model_name, registry)) {}
 
-void ModelMetrics::OnStep(int32_t num_tokens, int32_t /*num_sequences*/, engine::TimeNs /*duration*/) {
+void ModelMetrics::OnStep(int32_t num_tokens, int32_t /*num_sequences*/, engine::TimeNs duration) {
   iteration_tokens_->Observe(num_tokens);
+  step_seconds_->Observe(Seconds(duration));
 }
 
 void ModelMetrics::OnTokenInterval(engine::TimeNs interval) {

@@ -39,6 +39,7 @@ class ModelMetrics : public engine::StepObserver {
   prometheus::Histogram* const params_max_tokens_;
   prometheus::Histogram* const embedding_inputs_;
   prometheus::Histogram* const iteration_tokens_;
+  prometheus::Histogram* const step_seconds_;
 };
 
 }  // namespace dunlin::server

@@ -7,12 +7,16 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/model_engine.h"
+#include "server/metrics/server_series.h"
 #include "server/request_record.h"
 
 namespace dunlin::server {
@@ -29,8 +33,10 @@ class ServerMetrics : public RequestObserver {
   // The observer to give to a model's engine. REQUIRES: one of model_names. Lives as long as this.
   engine::StepObserver* step_observer(const std::string& model_name);
   // Starts reading an engine at each scrape; it must outlive the last Render.
-  // REQUIRES: before the first Render.
   void Watch(const std::string& model_name, const engine::ModelEngine* engine);
+
+  // Asks the edge at each scrape; until then it is not ready. The function may be called from any thread.
+  void WatchEdge(std::function<EdgeSnapshot()> edge);
 
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
@@ -47,7 +53,10 @@ class ServerMetrics : public RequestObserver {
     std::string model_name;
     const engine::ModelEngine* engine;
   };
-  std::vector<Watched> watched_;  // const after start-up
+  const double start_time_s_;  // since 1970
+  mutable absl::Mutex mutex_;  // guards what is read at a scrape: the port answers while models are still loading
+  std::vector<Watched> watched_ ABSL_GUARDED_BY(mutex_);
+  std::function<EdgeSnapshot()> edge_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dunlin::server

@@ -152,6 +152,7 @@ TEST_F(ServeTest, HealthcheckKnowsEveryService) {
 TEST_F(ServeTest, ProbesAndMetricsAnswer) {
   EXPECT_EQ(HttpGet(server_->http(), "/healthz"), "ok\n");
   EXPECT_EQ(HttpGet(server_->http(), "/readyz"), "ok\n");
+  EXPECT_EQ(MetricValue(HttpGet(server_->http(), "/metrics"), "dunlin_ready"), 1);
   const double before = MetricValue(HttpGet(server_->http(), "/metrics"),
                                     R"(dunlin_requests_total{attention_backend="math",precision="fp16",status="OK"})");
   GenerateJson({"--attention-backend", "math", "--precision", "fp16", "--max-tokens", "2", "The"});

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
+#include <ctime>
 #include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "server/metrics/engine_series.h"
 
@@ -107,6 +109,50 @@ TEST(ServerMetrics, AnEmbedCallCountsInputsAndNothingOfGeneration) {
   EXPECT_THAT(text, HasSubstr("vllm:request_queue_time_seconds_sum{model_name=\"m\"} 0.01\n"));
   EXPECT_THAT(text, HasSubstr("vllm:request_generation_tokens_count{model_name=\"m\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("vllm:request_params_n_count{model_name=\"m\"} 0\n"));
+}
+
+// The value of a series without labels; -1 when it is not there.
+double Value(const std::string& text, const std::string& name) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(name + " ", 0) == 0) return std::stod(line.substr(name.size() + 1));
+  }
+  return -1;
+}
+
+TEST(ServerMetrics, TheEdgeIsAskedAtEveryScrape) {
+  ServerMetrics metrics({"m"});
+  EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0) << "still loading";
+  EdgeSnapshot edge{true, 3, 4096};
+  metrics.WatchEdge([&edge] { return edge; });
+  const std::string serving = metrics.Render();
+  EXPECT_EQ(Value(serving, "dunlin_ready"), 1);
+  EXPECT_EQ(Value(serving, "dunlin_requests_in_flight"), 3);
+  EXPECT_EQ(Value(serving, "dunlin_queued_bytes"), 4096);
+  edge.ready = false;
+  EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0);
+}
+
+TEST(ServerMetrics, TheProcessIsThisOne) {
+  const ServerMetrics metrics({"m"});
+  const std::string before = metrics.Render();
+  EXPECT_NEAR(Value(before, "process_start_time_seconds"), static_cast<double>(std::time(nullptr)), 60);
+  const std::vector<char> memory(64 << 20, 1);
+  std::ifstream file(DUNLIN_SOURCE_DIR "/tests/server/metrics/metric_names.txt");
+  const std::string after = metrics.Render();
+  EXPECT_EQ(memory.back(), 1);
+  EXPECT_GT(Value(after, "process_resident_memory_bytes"), Value(before, "process_resident_memory_bytes") + (60 << 20));
+  EXPECT_EQ(Value(after, "process_open_fds"), Value(before, "process_open_fds") + 1);
+  EXPECT_GT(Value(after, "process_max_fds"), Value(after, "process_open_fds"));
+  EXPECT_GE(Value(after, "process_cpu_seconds_total"), Value(before, "process_cpu_seconds_total"));
+}
+
+TEST(ServerMetrics, AStepCountsItsTokensAndItsTime) {
+  ServerMetrics metrics({"m"});
+  metrics.step_observer("m")->OnStep(7, 2, 20 * kMs);
+  const std::string text = metrics.Render();
+  EXPECT_THAT(text, HasSubstr("vllm:iteration_tokens_total_sum{model_name=\"m\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("dunlin_engine_step_seconds_sum{model_name=\"m\"} 0.02\n"));
 }
 
 TEST(EngineSeries, ReadsTheSnapshot) {
