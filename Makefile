@@ -2,9 +2,11 @@
 PRESET ?= release
 JOBS ?= $(shell nproc)
 BUILD = build/$(PRESET)
+# DEPS=build installs only what the binary needs.
+DEPS ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench dist dist-test clean
+.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench dist dist-test image clean
 
 help:
 	@echo "make demo   install what is missing, build, serve models/demo, stream completions, show metrics"
@@ -15,10 +17,12 @@ help:
 	@echo "make cuda   its CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
 	@echo "make dist   build/dist/dunlin-VERSION-linux-ARCH.tar.gz: serves where nothing of ours is installed"
 	@echo "make dist-test  shows that in a bare Debian (as root, with debootstrap; SUITE=trixie for another)"
+	@echo "make image  builds deploy/Dockerfile and runs it read-only, without a user or rights (as root; needs buildah,"
+	@echo "            podman, runc, debootstrap); FROM_DIST=1 takes build/dist instead of building inside"
 	@echo "make fmt | fmt-check | tidy | clean"
 
 deps:
-	@deploy/bootstrap.sh
+	@deploy/bootstrap.sh $(DEPS)
 
 # Tests cover the CUDA module where a toolkit is there or can be had; without one the build is what it is without.
 toolkit:
@@ -56,6 +60,9 @@ dist: build
 
 dist-test: dist
 	@deploy/verify_dist.sh build/dist/dunlin-*.tar.gz $(SUITE)
+
+image: $(if $(FROM_DIST),dist)
+	@deploy/verify_image.sh $(if $(FROM_DIST),build/dist/dunlin-*.tar.gz)
 
 fmt:
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 -i

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Installs what the CPU build needs and this machine lacks, with the system's package manager. A second run does nothing.
+# Usage: bootstrap.sh [build]. "build" leaves out what only `make fmt` and `make tidy` need.
 set -euo pipefail
 
 packages=(
   build-essential cmake ninja-build pkg-config git ca-certificates ccache
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev
-  libgtest-dev libgmock-dev clang-format-14 clang-tidy-14
+  libgtest-dev libgmock-dev
 )
+[ "${1:-}" = build ] || packages+=(clang-format-14 clang-tidy-14)
 
 # The text library needs a newer Rust than Debian's default one: 1.85 (edition 2024 dependencies).
 rust_is_new_enough() {

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Lays out the image's root file system: a dist at /opt/dunlin, and from this system what a dist leaves out: glibc's
+# loader and libraries, CA certificates. Usage: image_root.sh DIST.tar.gz ROOT
+set -euo pipefail
+
+dist=$1
+root=$2
+here=$(cd "$(dirname "$0")" && pwd)
+
+mkdir -p "$root/opt" "$root/etc/ssl/certs"
+tar -C "$root/opt" -xzf "$dist"
+mv "$root"/opt/dunlin-* "$root/opt/dunlin"
+home=$root/opt/dunlin
+rm -r "$home/deploy"
+
+# Whatever the loader takes from outside of the dist, at the paths where it will look for it.
+ldd "$home/bin/dunlin" | grep -oE '/[^ ]+ \(0x' | cut -d' ' -f1 | grep -v "^$root/" | while read -r library; do
+  install -D -m 755 "$library" "$root$library"
+done
+install -m 644 /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+echo 'dunlin:x:65532:65532::/:/nonexistent' >"$root/etc/passwd"
+echo 'dunlin:x:65532:' >"$root/etc/group"
+
+for package in libc6 ca-certificates; do cp -L "/usr/share/doc/$package/copyright" "$home/licenses/$package"; done
+python3 "$here/sbom.py" --extend "$home/sbom.cdx.json" libc6 ca-certificates >"$root/sbom.part"
+mv "$root/sbom.part" "$home/sbom.cdx.json"
+find "$root" -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH:-0}" {} +

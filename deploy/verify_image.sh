@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Builds deploy/Dockerfile and shows the image at work: read-only, as nobody, without capabilities, in 512 MB; it streams
+# a completion, says that it is healthy and stops. Usage: verify_image.sh [DIST.tar.gz], a dist under build/dist to take
+# instead of building inside. BASE names the Debian 12 image to build on; without it debootstrap makes one. Needs root,
+# buildah, podman and runc. Exits with 1 when a row of its table missed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. deploy/checks.sh
+
+for tool in buildah podman runc; do
+  command -v "$tool" >/dev/null || { echo "needs $tool (a Debian package)" >&2; exit 1; }
+done
+# A store of its own: no image or container of the machine is touched.
+store=(--root "$PWD/build/deploy/containers/store" --runroot "$PWD/build/deploy/containers/run")
+mkdir -p build/deploy/containers
+pod() { podman "${store[@]}" --runtime runc --cgroup-manager cgroupfs "$@"; }
+
+base=${BASE:-localhost/dunlin-base:bookworm}
+if [ -z "${BASE:-}" ] && ! pod image exists "$base"; then
+  root=$(deploy/clean_root.sh bookworm)
+  tar -C "$root" --exclude ./proc/* -c . | pod import -q - "$base" >/dev/null
+fi
+image=localhost/dunlin:verify
+version=$(sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' server/version.h)
+started=$SECONDS
+# The machine's certificates are for fetching crates alone; the image's own come from its base.
+buildah "${store[@]}" bud --isolation chroot --format docker --target cpu --file deploy/Dockerfile --tag "$image" \
+  --build-arg BASE="$base" --build-arg DIST="${1:-}" --build-arg VERSION="$version" \
+  --volume /etc/ssl/certs:/run/host-certs:ro --build-arg CARGO_HTTP_CAINFO=/run/host-certs/ca-certificates.crt \
+  --build-arg REVISION="$(git rev-parse HEAD)" --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" \
+  . >build/deploy/image.log 2>&1 || { tail -30 build/deploy/image.log >&2; exit 1; }
+echo "$image built in $((SECONDS - started)) s ${1:+from $(basename "$1")}"
+
+container=dunlin-verify-$$
+port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+grpc=127.0.0.1:$(port)
+http=127.0.0.1:$(port)
+cleanup() {
+  pod rm --force --ignore --time 1 "$container" >/dev/null 2>&1 || true
+  pod image unmount --all >/dev/null 2>&1 || true
+}
+trap cleanup EXIT
+
+# The host's network, so that nothing of the machine's network is set up or changed; the image's own health command
+# asks its default port, so this run names the one that it took.
+pod run --detach --name "$container" --read-only --read-only-tmpfs=false --cap-drop all \
+  --security-opt no-new-privileges --network host --memory 512m --pids-limit 100 --ulimit nofile=4096:4096 \
+  --ulimit nproc=4096:4096 --health-interval disable --health-cmd "[\"/opt/dunlin/bin/dunlin\", \"healthcheck\", \"--address\", \"$grpc\"]" \
+  "$image" serve --config /opt/dunlin/configs/demo.json --set listen.grpc="$grpc" --set listen.http="$http" >/dev/null
+ready() { pod logs "$container" 2>/dev/null | grep '^READY '; }
+await 60 ready || { pod logs "$container" >&2; echo "verify_image: not ready" >&2; exit 1; }
+
+field() { pod inspect --format "$1" "$image"; }
+bytes=$(field '{{.Size}}')
+check "uncompressed, <= 120 MB" "$bytes bytes" test "$bytes" -le 120000000
+label=$(field '{{index .Labels "org.opencontainers.image.version"}}')
+tells=$(pod exec "$container" /opt/dunlin/bin/dunlin --version)
+check "version: label, and what the binary tells" "$label, $tells" test "$label" = "$tells"
+health=$(field '{{.HealthCheck.Test}}')
+check "HEALTHCHECK of the image" "$(cut -c1-42 <<<"$health")" grep -q "dunlin healthcheck" <<<"$health"
+tree=$(pod image mount "$image")
+programs=$(find "$tree" -type f -perm /111 ! -name '*.so*' -printf '%P ')
+check "programs in it" "$programs" test "$programs" = "opt/dunlin/bin/dunlin "
+check "CA certificates" "$(grep -c BEGIN "$tree/etc/ssl/certs/ca-certificates.crt")" \
+  grep -q BEGIN "$tree/etc/ssl/certs/ca-certificates.crt"
+components=$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["components"]))' \
+  "$tree/opt/dunlin/sbom.cdx.json")
+check "components in its SBOM, glibc's among them" "$components" grep -q deb/debian/libc6@ "$tree/opt/dunlin/sbom.cdx.json"
+no_shell() { ! pod exec "$container" /bin/sh -c true 2>/dev/null; }
+check "a shell" "none" no_shell
+
+pid=$(pod inspect --format '{{.State.Pid}}' "$container")
+status() { awk -v key="$1:" '$1 == key {print $2}' "/proc/$pid/status"; }
+check "uid" "$(status Uid)" test "$(status Uid)" -eq 65532
+check "effective and bounding capabilities" "$(status CapEff) $(status CapBnd)" \
+  test "$(status CapEff)$(status CapBnd)" = "$(printf '0%.0s' {1..32})"
+check "no new privileges, seccomp filter" "$(status NoNewPrivs), $(status Seccomp)" \
+  test "$(status NoNewPrivs)$(status Seccomp)" = 12
+writable=$(awk '$5 == "/" {print $6}' "/proc/$pid/mountinfo")
+check "root file system" "${writable%%,*}" test "${writable%%,*}" = ro
+check "READY" "$(ready)" test -n "$(ready)"
+text=$(pod exec "$container" /opt/dunlin/bin/dunlin generate --address "$grpc" --model demo --max-tokens 16 --ignore-eos \
+  --temperature 0 --precision fp8 "The history of the" || true)
+check "a completion, streamed" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
+check "its own health check" "run by podman" pod healthcheck run "$container"
+metrics=$(exec 3<>"/dev/tcp/${http%:*}/${http##*:}" && printf 'GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n' >&3 &&
+  grep -a '^dunlin_requests_total' <&3 || true)
+check "/metrics from outside" "$(cut -d'{' -f1 <<<"$metrics") ${metrics##* }" test -n "$metrics"
+memory=$(status VmHWM)
+check "peak memory in its 512 MB" "$memory kB" test "$memory" -lt 524288
+pod stop --time 30 "$container" >/dev/null
+code=$(pod inspect --format '{{.State.ExitCode}}' "$container")
+check "exit status after podman stop" "$code" test "$code" -eq 0
+end_checks
