@@ -15,7 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 name=dunlin-$("$build/dunlin" --version)-linux-$(uname -m)
 stage=$work/$name
-mkdir -p "$stage"/{bin,lib,licenses,systemd}
+mkdir -p "$stage"/{bin,lib,licenses}
 
 strip -o "$stage/bin/dunlin" "$build/dunlin"
 if [ "${DIST_CUDA:-0}" = 1 ]; then
@@ -39,7 +39,7 @@ done
 
 cp -r configs docs README.md "$stage/"
 cp -r --parents models/demo "$stage/"
-cp deploy/systemd/dunlin.service "$stage/systemd/"
+cp -r --parents deploy/systemd deploy/prometheus deploy/grafana "$stage/"
 
 find "$stage" -type d -exec chmod 755 {} +
 find "$stage" -type f ! -path '*/bin/*' -exec chmod 644 {} +

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Prometheus scrapes a loaded server: its rules load, every metric arrives, and every query of the Grafana dashboard
+returns a number. Also runs promtool over deploy/prometheus.
+
+Usage: monitoring_test.py BINARY. Needs Debian's package prometheus (prometheus and promtool on PATH); exits with 77,
+which ctest takes as skipped, where it is missing.
+"""
+import contextlib
+import json
+import math
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROMETHEUS = ROOT / "deploy/prometheus"
+SKIPPED = 77
+LOAD_SECONDS = 12
+WINDOW = "30s"  # what Grafana would put for $__rate_interval; longer than the load, so that it covers all of it
+MAX_REQUESTS = 3  # in flight: fewer than the clients, so that some are refused as a full server does
+CLIENTS = 5
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def stop(process):
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def wait_for(what, seconds, condition):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.1)
+    sys.exit(f"FAILED: {what} within {seconds} s")
+
+
+@contextlib.contextmanager
+def running(command, log_path, **options):
+    with open(log_path, "w") as log:
+        process = subprocess.Popen(command, stderr=log, **options)
+        try:
+            yield process
+        finally:
+            stop(process)
+
+
+def start_arguments(binary):
+    return [binary, "serve", "--config", str(ROOT / "configs/demo.json"), "--set", "listen.grpc=127.0.0.1:0", "--set",
+            "listen.http=127.0.0.1:0", "--set", f"limits.max_concurrent_requests={MAX_REQUESTS}"]
+
+
+def ready_addresses(server):
+    line = server.stdout.readline()
+    match = re.fullmatch(r"READY grpc=(\S+) http=(\S+)\n", line)
+    if not match:
+        sys.exit(f"FAILED: the server said {line!r} for READY")
+    return match.groups()
+
+
+def client(binary, grpc, number, end):
+    """Requests of every backend and precision, one of n outputs, one that is refused, one that runs out of time."""
+    prompt = "The history of the town and of the people who came to live by the sea, as they told it:"
+    common = [binary, "generate", "--address", grpc, "--model", "demo"]
+    requests = [[*common, "--attention-backend", backend, "--precision", precision, "--max-tokens", "24", prompt]
+                for backend in ("flash", "efficient", "math") for precision in ("bf16", "fp8", "fp16", "fp32")]
+    requests += [[*common, "--n", "2", "--max-tokens", "8", prompt], [*common, "--top-p", "1.5", prompt],
+                 [*common, "--max-tokens", "900", "--ignore-eos", "--timeout-ms", "50", prompt]]
+    turn = number * 3
+    while time.monotonic() < end:
+        subprocess.run(requests[turn % len(requests)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        turn += 1
+
+
+def load(binary, grpc):
+    end = time.monotonic() + LOAD_SECONDS
+    clients = [threading.Thread(target=client, args=(binary, grpc, number, end)) for number in range(CLIENTS)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
+
+
+def prometheus_config(http):
+    """deploy/prometheus/prometheus.yaml with our target, and intervals of a test."""
+    text = (PROMETHEUS / "prometheus.yaml").read_text()
+    for old, new in (('"server:8080"', f'"{http}"'), ("interval: 15s", "interval: 1s"),
+                     ("- alerts.yaml", f"- {PROMETHEUS / 'alerts.yaml'}")):
+        if old not in text:
+            sys.exit(f"FAILED: prometheus.yaml has no {old}")
+        text = text.replace(old, new)
+    return text
+
+
+class Api:
+    def __init__(self, port):
+        self.base = f"http://127.0.0.1:{port}/api/v1/"
+
+    def get(self, path, **parameters):
+        url = self.base + path + "?" + urllib.parse.urlencode(parameters)
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            if error.code == 503:
+                return None  # starting
+            sys.exit(f"FAILED: {path} {parameters}: {error.read().decode()}")
+        except OSError:
+            return None  # not listening yet
+
+    def finite_values(self, query):
+        result = self.get("query", query=query)["result"]
+        return [value for value in (float(series["value"][1]) for series in result) if math.isfinite(value)]
+
+    def target_is_up(self):
+        data = self.get("query", query='up{job="dunlin"}')
+        return data and [series for series in data["result"] if series["value"][1] == "1"]
+
+
+def dashboard_queries():
+    def walk(node):
+        if isinstance(node, dict):
+            if "expr" in node:
+                yield node["expr"]
+            for value in node.values():
+                yield from walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                yield from walk(value)
+
+    dashboard = json.loads((ROOT / "deploy/grafana/dunlin.json").read_text())
+    for query in walk(dashboard):
+        query = query.replace("$__rate_interval", WINDOW).replace("$model", ".*")
+        if "$" in query:
+            sys.exit(f"FAILED: a variable that this test does not know in {query}")
+        yield query
+
+
+def missing_metrics(api):
+    names = set(api.get("label/__name__/values"))
+    golden = (ROOT / "tests/server/metrics/metric_names.txt").read_text().split("\n")
+    return [line for line in golden if line and not {line.split()[0], line.split()[0] + "_bucket"} & names]
+
+
+def check(api):
+    failures = [f"metric {name} did not arrive" for name in missing_metrics(api)]
+    queries = list(dashboard_queries())
+    for query in queries:
+        if not api.finite_values(query):
+            failures.append(f"the dashboard's {query} returns no number")
+    rules = [rule for group in api.get("rules")["groups"] for rule in group["rules"]]
+    for rule in rules:
+        if rule["health"] != "ok":
+            failures.append(f"rule {rule['name']} is {rule['health']}: {rule.get('lastError')}")
+    full = api.finite_values('sum(dunlin_refusals_total{reason="TOO_MANY_REQUESTS"})')
+    late = api.finite_values('sum(dunlin_requests_total{status="DEADLINE_EXCEEDED"})')
+    served = api.finite_values('sum(dunlin_requests_total{status="OK"})')
+    if not (full and late and served):
+        failures.append(f"the load did not reach the server: served {served}, refused {full}, late {late}")
+    else:
+        print(f"served {served[0]:.0f}, refused for room {full[0]:.0f}, late {late[0]:.0f}; "
+              f"{len(queries)} queries, {len(rules)} rules")
+    return failures
+
+
+def promtool():
+    for command in (["check", "config", PROMETHEUS / "prometheus.yaml"], ["check", "rules", PROMETHEUS / "alerts.yaml"],
+                    ["test", "rules", ROOT / "tests/deploy/alerts_test.yaml"]):
+        done = subprocess.run(["promtool", *map(str, command)], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"FAILED: promtool {command[0]} {command[1]}\n{done.stdout}{done.stderr}")
+        print(f"promtool {command[0]} {command[1]}: ok")
+
+
+def main():
+    if not (shutil.which("prometheus") and shutil.which("promtool")):
+        print("skipped: needs prometheus and promtool (Debian's package prometheus)")
+        sys.exit(SKIPPED)
+    binary = sys.argv[1]
+    promtool()
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(start_arguments(binary), f"{folder}/server.log", stdout=subprocess.PIPE,
+                                             text=True))
+        grpc, http = ready_addresses(server)
+        (pathlib.Path(folder) / "prometheus.yaml").write_text(prometheus_config(http))
+        port = free_port()
+        stack.enter_context(running(["prometheus", f"--config.file={folder}/prometheus.yaml",
+                                     f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"],
+                                    f"{folder}/prometheus.log"))
+        api = Api(port)
+        wait_for("Prometheus has scraped the server", 30, api.target_is_up)
+        load(binary, grpc)
+        time.sleep(2)  # the last scrape, and a round of the rules after it
+        failures = check(api)
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""docs/operations.md, the alerts and the dashboard speak of what the server has: its metrics, its refusal reasons, its
+sizes. Usage: operations_test.py BINARY
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = sys.argv.pop(1) if len(sys.argv) > 1 else str(ROOT / "build/release/dunlin")
+OPERATIONS = (ROOT / "docs/operations.md").read_text()
+ALERTS = (ROOT / "deploy/prometheus/alerts.yaml").read_text()
+ALERT_TESTS = (ROOT / "tests/deploy/alerts_test.yaml").read_text()
+DASHBOARD = (ROOT / "deploy/grafana/dunlin.json").read_text()
+
+
+def golden_kinds():
+    lines = (ROOT / "tests/server/metrics/metric_names.txt").read_text().split("\n")
+    return dict(line.split() for line in lines if line)
+
+
+def rows(heading):
+    """The first cells of the table below a heading."""
+    section = OPERATIONS.split(f"\n{heading}\n")[1].split("\n#")[0]
+    return [line.split("|")[1].strip() for line in section.split("\n") if line.startswith("| ")][1:]
+
+
+def named_series(text):
+    """Every series name of ours in queries."""
+    return set(re.findall(r"\b(?:dunlin_|vllm:|process_)\w+", text))
+
+
+def metric_of(series, kinds):
+    for suffix in ("_bucket", "_sum", "_count"):
+        if kinds.get(series.removesuffix(suffix)) == "histogram":
+            return series.removesuffix(suffix)
+    return series
+
+
+def dashboard_queries():
+    return " ".join(re.findall(r'"expr": "(.*)"', DASHBOARD))
+
+
+class Metrics(unittest.TestCase):
+    def test_the_table_of_the_docs_is_the_golden_list(self):
+        self.assertEqual(sorted(rows("## Metrics")), sorted(f"`{name}`" for name in golden_kinds()))
+
+    def test_alerts_read_series_that_exist(self):
+        kinds = golden_kinds()
+        read = {metric_of(series, kinds) for series in named_series("".join(re.findall(r"expr: [^#]*?for:|expr: .*", ALERTS)))}
+        self.assertGreater(len(read), 8)
+        self.assertEqual(read - set(kinds), set())
+
+    def test_the_dashboard_shows_every_metric_and_no_other(self):
+        kinds = golden_kinds()
+        shown = {metric_of(series, kinds) for series in named_series(dashboard_queries())}
+        self.assertEqual(shown, set(kinds))
+
+    def test_panels_have_ids_and_places_of_their_own(self):
+        panels = json.loads(DASHBOARD)["panels"]
+        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+        taken = set()
+        for panel in panels:
+            place = panel["gridPos"]
+            self.assertLessEqual(place["x"] + place["w"], 24)
+            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                     for y in range(place["y"], place["y"] + place["h"])}
+            self.assertFalse(cells & taken, panel["title"])
+            taken |= cells
+
+
+class Alerts(unittest.TestCase):
+    names = re.findall(r"- alert: (\w+)", ALERTS)
+
+    def test_each_has_a_runbook_that_is_there(self):
+        anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+                   for title in re.findall(r"^#+ (.*)$", OPERATIONS, re.M)}
+        links = re.findall(r'runbook: "docs/operations.md#(.*)"', ALERTS)
+        self.assertEqual(len(links), len(self.names))
+        self.assertEqual(set(links) - anchors, set())
+        self.assertEqual(set(re.findall(r"\]\(#(.*?)\)", OPERATIONS)) - anchors, set())
+
+    def test_each_is_seen_firing(self):
+        fired = set(re.findall(r"alertname: (\w+)\n\s+exp_alerts:\n\s+- exp_labels", ALERT_TESTS))
+        self.assertEqual(fired, set(self.names))
+
+
+class Reasons(unittest.TestCase):
+    def test_the_docs_name_every_refusal_reason(self):
+        table = (ROOT / "server/convert/errors.cc").read_text()
+        reasons = re.findall(r'\{Reason::k\w+, "(\w+)"', table)
+        self.assertGreater(len(reasons), 15)
+        named = re.findall(r"`(\w+)`", " ".join(rows("### Refusal reasons")))
+        self.assertEqual(sorted(named), sorted(reasons))
+
+
+class Sizing(unittest.TestCase):
+    def test_the_table_is_what_inspect_says(self):
+        section = OPERATIONS.split("\n## Sizing\n")[1].split("\n## ")[0]
+        lines = [line for line in section.split("\n") if re.match(r"\| [a-z0-9.-]+ \|", line)][1:]
+        self.assertGreater(len(lines), 4)
+        for line in lines:
+            name = line.split("|")[1].strip()
+            output = subprocess.run([BINARY, "inspect", "--shape", name, "--json"], check=True, capture_output=True)
+            model = json.loads(output.stdout)
+            weights, kv = model["weights_bytes"], model["kv_bytes_per_token"]
+            sizes = [f"{weights[precision] / 1e9:.2f} GB" for precision in ("bf16", "fp8", "fp32")]
+            tokens = [str(kv[dtype]) for dtype in ("bf16", "fp8_e4m3", "fp32")]
+            cells = [name, *sizes, *tokens, f"{64 * 1024 * kv['bf16'] / 1e9:.2f} GB"]
+            self.assertEqual(line, "| " + " | ".join(cells) + " |")
+
+
+class Versions(unittest.TestCase):
+    def test_the_deployment_names_the_version_of_the_binary(self):
+        version = subprocess.run([BINARY, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+        for path, pattern in (("deploy/Dockerfile", r"ARG VERSION=(\S+)"), ("deploy/compose.yaml", r"image: dunlin:(\S+)"),
+                              ("CMakeLists.txt", r"project\(dunlin VERSION (\S+)")):
+            self.assertEqual(re.findall(pattern, (ROOT / path).read_text()), [version], path)
+
+
+if __name__ == "__main__":
+    unittest.main()
