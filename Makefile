@@ -6,7 +6,7 @@ BUILD = build/$(PRESET)
 DEPS ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench dist dist-test image clean
+.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench dist dist-test service-test image clean
 
 help:
 	@echo "make demo   install what is missing, build, serve models/demo, stream completions, show metrics"
@@ -17,6 +17,7 @@ help:
 	@echo "make cuda   its CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
 	@echo "make dist   build/dist/dunlin-VERSION-linux-ARCH.tar.gz: serves where nothing of ours is installed"
 	@echo "make dist-test  shows that in a bare Debian (as root, with debootstrap; SUITE=trixie for another)"
+	@echo "make service-test  its systemd unit under a real systemd, in a container (as root; podman, runc, debootstrap)"
 	@echo "make image  builds deploy/Dockerfile and runs it read-only, without a user or rights (as root; needs buildah,"
 	@echo "            podman, runc, debootstrap); FROM_DIST=1 takes build/dist instead of building inside"
 	@echo "make fmt | fmt-check | tidy | clean"
@@ -60,6 +61,9 @@ dist: build
 
 dist-test: dist
 	@deploy/verify_dist.sh build/dist/dunlin-*.tar.gz $(SUITE)
+
+service-test: dist
+	@deploy/verify_service.sh build/dist/dunlin-*.tar.gz
 
 image: $(if $(FROM_DIST),dist)
 	@deploy/verify_image.sh $(if $(FROM_DIST),build/dist/dunlin-*.tar.gz)

@@ -6,20 +6,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/checks.sh
+. deploy/containers.sh
 
-for tool in buildah podman runc; do
-  command -v "$tool" >/dev/null || { echo "needs $tool (a Debian package)" >&2; exit 1; }
-done
-# A store of its own: no image or container of the machine is touched.
-store=(--root "$PWD/build/deploy/containers/store" --runroot "$PWD/build/deploy/containers/run")
-mkdir -p build/deploy/containers
-pod() { podman "${store[@]}" --runtime runc --cgroup-manager cgroupfs "$@"; }
-
-base=${BASE:-localhost/dunlin-base:bookworm}
-if [ -z "${BASE:-}" ] && ! pod image exists "$base"; then
-  root=$(deploy/clean_root.sh bookworm)
-  tar -C "$root" --exclude ./proc/* -c . | pod import -q - "$base" >/dev/null
-fi
+command -v buildah >/dev/null || { echo "needs buildah (a Debian package)" >&2; exit 1; }
+base=${BASE:-$(base_image bookworm)}
 image=localhost/dunlin:verify
 version=$(sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' server/version.h)
 started=$SECONDS
@@ -41,11 +31,10 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# The host's network, so that nothing of the machine's network is set up or changed; the image's own health command
-# asks its default port, so this run names the one that it took.
+# The image's own health command asks its default port, so this run names the one that it took.
 pod run --detach --name "$container" --read-only --read-only-tmpfs=false --cap-drop all \
-  --security-opt no-new-privileges --network host --memory 512m --pids-limit 100 --ulimit nofile=4096:4096 \
-  --ulimit nproc=4096:4096 --health-interval disable --health-cmd "[\"/opt/dunlin/bin/dunlin\", \"healthcheck\", \"--address\", \"$grpc\"]" \
+  --security-opt no-new-privileges --memory 512m --pids-limit 100 "${run_options[@]}" --health-interval disable \
+  --health-cmd "[\"/opt/dunlin/bin/dunlin\", \"healthcheck\", \"--address\", \"$grpc\"]" \
   "$image" serve --config /opt/dunlin/configs/demo.json --set listen.grpc="$grpc" --set listen.http="$http" >/dev/null
 ready() { pod logs "$container" 2>/dev/null | grep '^READY '; }
 await 60 ready || { pod logs "$container" >&2; echo "verify_image: not ready" >&2; exit 1; }

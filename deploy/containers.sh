@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# Sourced by the scripts that run containers, from the repository's root: podman with a store of its own, so that no image
+# or container of the machine is touched.
+
+for tool in podman runc; do
+  command -v "$tool" >/dev/null || { echo "needs $tool (a Debian package)" >&2; exit 1; }
+done
+mkdir -p build/deploy/containers
+store=(--root "$PWD/build/deploy/containers/store" --runroot "$PWD/build/deploy/containers/run")
+pod() { podman "${store[@]}" --runtime runc --cgroup-manager cgroupfs "$@"; }
+
+# Limits that a container may have whatever those of this shell are; the host's network, so that nothing of the machine's
+# network is set up or changed.
+run_options=(--network host --ulimit nofile=4096:4096 --ulimit nproc=4096:4096)
+
+# base_image SUITE [PACKAGE...]: prints the name of an image of that clean root (clean_root.sh).
+base_image() {
+  local image root
+  image=localhost/dunlin-base:$(tr ' ' - <<<"$*")
+  if ! pod image exists "$image"; then
+    root=$(deploy/clean_root.sh "$@")
+    tar -C "$root" --exclude './proc/*' -c . | pod import -q - "$image" >/dev/null
+  fi
+  echo "$image"
+}
