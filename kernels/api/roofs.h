@@ -31,9 +31,20 @@ struct RoofParams {
   Roofs* out;
 };
 
+// One of those rates as it is at this moment, beside whatever else the machine does.
+struct RoofProbe {
+  const char* unit;     // of Roofs, one that this processor has; null: DRAM read
+  double seconds;       // > 0; takes about so long
+  const void* memory;   // for DRAM read, as in RoofParams
+  size_t memory_bytes;  // likewise
+  size_t* position;     // likewise; where in the memory to read on, in and out: what was read last may be in a cache
+  double* rate;         // out: operations or bytes a second of all threads
+};
+
 struct Device;
 
-// kUnsupported for a device that does not measure itself: today all but the CPU.
+// Both: kUnsupported for a device that does not measure itself: today all but the CPU.
 KernelStatus MeasureRoofs(Device* device, const RoofParams& params);
+KernelStatus ProbeRoof(Device* device, const RoofProbe& probe);
 
 }  // namespace dunlin::kernels

@@ -136,4 +136,9 @@ KernelStatus MeasureRoofs(Device* device, const RoofParams& params) {
   return cpu::MeasureRoofs(device->context, params);
 }
 
+KernelStatus ProbeRoof(Device* device, const RoofProbe& probe) {
+  if (device->ops != &kCpuOps) return KernelStatus::kUnsupported;
+  return cpu::ProbeRoof(device->context, probe);
+}
+
 }  // namespace dunlin::kernels

@@ -148,9 +148,10 @@ Proof DenseRun::Check(const std::vector<std::byte>& out) const {
 absl::Status DenseRun::Run() {
   absl::Status status = Prepare();
   if (!status.ok()) return status;
-  const absl::StatusOr<Timing> timing = Measure(session_.options().max_seconds, [this](int64_t) {
-    return StatusOf(device_->ops->dense_attention(device_->context, params_), "dense attention");
-  });
+  const absl::StatusOr<Timing> timing =
+      Measure(session_.options().max_seconds, session_.LeastFor(WorkOf()), [this](int64_t) {
+        return StatusOf(device_->ops->dense_attention(device_->context, params_), "dense attention");
+      });
   if (!timing.ok()) return timing.status();
   std::vector<std::byte> out(memory_[3].bytes());
   status = StatusOf(device_->ops->copy_to_host(device_->context, out.data(), memory_[3].data(), out.size()), "copy");

@@ -81,7 +81,8 @@ absl::Status RunBatch(Session* session, const std::string& name, const engine::M
                             .dimensions = config.hidden_dim,
                             .normalize = true});
   }
-  const auto timing = Measure(options.max_seconds, [&](int64_t) { return (*runtime)->Run(&batch); });
+  const auto timing = Measure(options.max_seconds, session->LeastFor(WorkOf(config, profile, texts)),
+                              [&](int64_t) { return (*runtime)->Run(&batch); });
   if (!timing.ok()) return timing.status();
   const bool finite = std::all_of(batch.inputs.begin(), batch.inputs.end(), [](const auto& in) { return in.finite; });
   if (!finite) return absl::DataLossError("a vector was not finite");

@@ -207,18 +207,18 @@ Proof GemmRun::Check() const {
 absl::Status GemmRun::Run() {
   absl::Status status = Prepare();
   if (!status.ok()) return status;
-  const absl::StatusOr<Timing> timing =
-      Measure(session_.options().max_seconds, [this](int64_t call) { return Multiply(call); });
-  if (!timing.ok()) return timing.status();
   Record record;
-  record.op = "gemm";
-  record.case_name = problem_.case_name;
-  record.precision = Name(problem_.precision);
-  record.shape = {problem_.rows, problem_.out_features, problem_.in_features};
   record.work = {.flops = 2.0 * static_cast<double>(problem_.rows) * static_cast<double>(problem_.out_features) *
                           static_cast<double>(problem_.in_features),
                  .bytes = WeightBytes(problem_),
                  .peak = PeakOf(problem_.precision)};
+  const absl::StatusOr<Timing> timing = Measure(session_.options().max_seconds, session_.LeastFor(record.work),
+                                                [this](int64_t call) { return Multiply(call); });
+  if (!timing.ok()) return timing.status();
+  record.op = "gemm";
+  record.case_name = problem_.case_name;
+  record.precision = Name(problem_.precision);
+  record.shape = {problem_.rows, problem_.out_features, problem_.in_features};
   record.timing = *timing;
   record.resident_bytes = weights_[0].bytes() + activation_memory_.bytes() + out_.bytes();
   record.proof = Check();

@@ -220,7 +220,7 @@ absl::StatusOr<Proof> LayerRun::Check(const Rung& rung) const {
 absl::StatusOr<Record> LayerRun::Run(const Rung& rung, double max_seconds) {
   engine::ForwardPass pass(model_.config(), model_.weights(profile_.precision), profile_, *inputs_, *buffers_);
   const auto timing = Measure(
-      max_seconds, [&](int64_t) { return pass.RunModule(rung.module, 0); }, [&] { return Reset(); });
+      max_seconds, nullptr, [&](int64_t) { return pass.RunModule(rung.module, 0); }, [&] { return Reset(); });
   if (!timing.ok()) return timing.status();
   absl::StatusOr<Proof> proof = Check(rung);
   if (!proof.ok()) return proof.status();

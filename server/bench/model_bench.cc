@@ -69,9 +69,10 @@ class ModelRun {
   absl::StatusOr<Step> RunStep();
   absl::StatusOr<Step> Prefill(engine::Sequence* sequence);
   absl::StatusOr<Step> DecodeStep();
+  Work PromptWork() const;
   absl::Status PrefillAll();
   absl::Status DecodeAll();
-  Record RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work) const;
+  Record RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work, double paired_ratio) const;
   Json Memory() const;
 
   Session& session_;
@@ -160,7 +161,8 @@ absl::StatusOr<Step> ModelRun::DecodeStep() {
   return RunStep();
 }
 
-Record ModelRun::RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work) const {
+Record ModelRun::RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work,
+                          double paired_ratio) const {
   std::vector<double> seconds;
   double total = 0.0;
   OpSeconds ops{};
@@ -176,7 +178,8 @@ Record ModelRun::RecordOf(const char* phase, const std::vector<Step>& steps, con
   record.precision = Name(profile_.precision);
   record.shape = {batch_, prompt_tokens_, new_tokens_};
   record.work = work;
-  record.timing = TimingOf(std::move(seconds));
+  record.timing = TimingOf(seconds);
+  record.timing.paired_ratio = paired_ratio;
   record.workspace_bytes = runtime_->memory_plan()[engine::BufferId::kWorkspace];
   record.resident_bytes = model_.weight_bytes(profile_.precision) + runtime_->memory_plan().total();
   record.extra["phase"] = phase;
@@ -205,24 +208,7 @@ Json ModelRun::Memory() const {
           {"rss_over_plan_ratio", rss / (planned + kProcessBytes)}};
 }
 
-absl::Status ModelRun::PrefillAll() {
-  std::vector<Step> steps;
-  absl::StatusOr<Step> step;
-  for (const auto& sequence : sequences_) {
-    step = Prefill(sequence.get());
-    if (!step.ok()) return step.status();
-    steps.push_back(*step);
-  }
-  if (batch_ > 1) steps.erase(steps.begin());  // the warm-up
-  // A single prompt is computed again and again; the token that it draws is the same.
-  const double begin = Now();
-  while (batch_ == 1 && steps.size() < kMinIterations + 1 && Now() - begin < session_.options().max_seconds) {
-    sequences_[0]->tokens.pop_back();
-    step = Prefill(sequences_[0].get());
-    if (!step.ok()) return step.status();
-    steps.push_back(*step);
-  }
-  if (batch_ == 1 && steps.size() > 1) steps.erase(steps.begin());
+Work ModelRun::PromptWork() const {
   Work work{.flops = 0.0, .bytes = 0.0, .peak = PeakOf(profile_.precision)};
   for (int32_t first = 0; first < prompt_tokens_; first += kStepTokens) {
     const int32_t count = std::min(kStepTokens, prompt_tokens_ - first);
@@ -230,7 +216,34 @@ absl::Status ModelRun::PrefillAll() {
     work.flops += chunk.flops;
     work.bytes += chunk.bytes;
   }
-  Record record = RecordOf("prefill", steps, work);
+  return work;
+}
+
+// Every sequence's prompt; the first one's again and again where there is no other: the token that it draws is the
+// same. The first computation is a warm-up, unless it is the only one.
+absl::Status ModelRun::PrefillAll() {
+  const Work work = PromptWork();
+  RoofPairs pairs(session_.LeastFor(work));
+  std::vector<Step> steps;
+  const auto prefill = [&](engine::Sequence* sequence) -> absl::Status {
+    if (steps.size() == 1) {
+      if (absl::Status status = pairs.Start(); !status.ok()) return status;
+    }
+    const absl::StatusOr<Step> step = Prefill(sequence);
+    if (!step.ok()) return step.status();
+    steps.push_back(*step);
+    return steps.size() == 1 ? absl::OkStatus() : pairs.Add(step->seconds);
+  };
+  for (const auto& sequence : sequences_) {
+    if (absl::Status status = prefill(sequence.get()); !status.ok()) return status;
+  }
+  const double begin = Now();
+  while (batch_ == 1 && steps.size() < kMinIterations + 1 && Now() - begin < session_.options().max_seconds) {
+    sequences_[0]->tokens.pop_back();
+    if (absl::Status status = prefill(sequences_[0].get()); !status.ok()) return status;
+  }
+  if (steps.size() > 1) steps.erase(steps.begin());
+  Record record = RecordOf("prefill", steps, work, pairs.Median());
   std::vector<engine::TokenId> first_tokens;
   for (const auto& sequence : sequences_) first_tokens.push_back(sequence->tokens.back());
   record.proof.sha256 = Sha256(std::as_bytes(std::span(first_tokens)));
@@ -241,14 +254,18 @@ absl::Status ModelRun::PrefillAll() {
 }
 
 absl::Status ModelRun::DecodeAll() {
+  const double context = prompt_tokens_ + new_tokens_ / 2.0;  // of the median step
+  const Work work = DecodeWork(model_.config(), profile_, batch_, context);
+  RoofPairs pairs(session_.LeastFor(work));
+  if (absl::Status status = pairs.Start(); !status.ok()) return status;
   std::vector<Step> steps;
   for (int32_t i = 1; i < new_tokens_; ++i) {
     const absl::StatusOr<Step> step = DecodeStep();
     if (!step.ok()) return step.status();
     steps.push_back(*step);
+    if (absl::Status status = pairs.Add(step->seconds); !status.ok()) return status;
   }
-  const double context = prompt_tokens_ + new_tokens_ / 2.0;  // of the median step
-  Record record = RecordOf("decode", steps, DecodeWork(model_.config(), profile_, batch_, context));
+  Record record = RecordOf("decode", steps, work, pairs.Median());
   std::vector<engine::TokenId> drawn;
   for (const auto& sequence : sequences_) {
     drawn.insert(drawn.end(), sequence->tokens.begin() + sequence->prompt_len, sequence->tokens.end());
@@ -256,6 +273,7 @@ absl::Status ModelRun::DecodeAll() {
   record.proof.sha256 = Sha256(std::as_bytes(std::span(drawn)));
   record.extra["tokens_per_s"] = batch_ / record.timing.median_us * 1e6;
   record.extra["ms_per_token"] = record.timing.median_us / 1e3;
+  session_.ReleaseRoofMemory();
   record.extra["memory"] = Memory();
   session_.Add(std::move(record));
   return absl::OkStatus();

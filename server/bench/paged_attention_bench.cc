@@ -247,8 +247,8 @@ Proof PagedRun::Check(const std::vector<float>& out) const {
 absl::Status PagedRun::Run() {
   absl::Status status = Prepare();
   if (!status.ok()) return status;
-  const absl::StatusOr<Timing> timing =
-      Measure(session_.options().max_seconds, [this](int64_t call) { return Attend(call); });
+  const absl::StatusOr<Timing> timing = Measure(session_.options().max_seconds, session_.LeastFor(WorkOf()),
+                                                [this](int64_t call) { return Attend(call); });
   if (!timing.ok()) return timing.status();
   std::vector<float> out(query_.size());
   status = StatusOf(device_->ops->copy_to_host(device_->context, out.data(), out_.data(), out_.bytes()), "copy");

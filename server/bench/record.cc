@@ -82,6 +82,7 @@ Json ToJson(const Record& record, const Machine& machine) {
                {"roof", bound.roof},
                {"roof_us", Rounded(bound.us)},
                {"roofline_ratio", Rounded(bound.us / us)},
+               {"paired_ratio", record.timing.paired_ratio == 0.0 ? Json() : Json(Rounded(record.timing.paired_ratio))},
                {"variant_peak_ratio", Rounded(bound.variant_us / us)},
                {"workspace_bytes", record.workspace_bytes},
                {"resident_bytes", record.resident_bytes},
@@ -106,18 +107,21 @@ void PrintTable(const std::vector<Record>& records, const Machine& machine) {
             << best.num_threads << (best.num_threads == 1 ? " thread" : " threads") << "\n"
             << "roofs before: " << RoofsLine(machine.before) << "\n"
             << "roofs after:  " << RoofsLine(machine.after) << "\n\n"
-            << absl::StreamFormat("%-28s %-9s %-6s %-18s %4s %12s %9s %8s %-10s %6s %7s %10s %10s  %s\n", "case",
+            << absl::StreamFormat("%-28s %-9s %-6s %-18s %4s %12s %9s %8s %-10s %6s %6s %7s %10s %10s  %s\n", "case",
                                   "backend", "prec", "shape", "n", "median us", "GFLOP/s", "GB/s", "roof", "ratio",
-                                  "of own", "workspace", "max error", "sha256");
+                                  "paired", "of own", "workspace", "max error", "sha256");
   for (const Record& record : records) {
     const Bound bound = BoundOf(record.work, best);
     const double us = record.timing.median_us;
     const std::string error = record.proof.samples == 0 ? "-" : absl::StrFormat("%.2g", record.proof.max_abs_error);
+    const double ratio = record.timing.paired_ratio;
+    const std::string paired = ratio == 0.0 ? "-" : absl::StrFormat("%.3f", ratio);
     std::cout << absl::StreamFormat(
-        "%-28s %-9s %-6s %-18s %4d %12.1f %9.1f %8.2f %-10s %6.3f %7.3f %10d %10s  %.8s%s\n", Label(record),
+        "%-28s %-9s %-6s %-18s %4d %12.1f %9.1f %8.2f %-10s %6.3f %6s %7.3f %10d %10s  %.8s%s\n", Label(record),
         record.backend, record.precision, absl::StrJoin(record.shape, "x"), record.timing.iterations, us,
-        record.work.flops / us / 1e3, record.work.bytes / us / 1e3, bound.roof, bound.us / us, bound.variant_us / us,
-        record.workspace_bytes, error, record.proof.sha256, record.proof.ok() ? "" : "  ERROR OUT OF BOUND");
+        record.work.flops / us / 1e3, record.work.bytes / us / 1e3, bound.roof, bound.us / us, paired,
+        bound.variant_us / us, record.workspace_bytes, error, record.proof.sha256,
+        record.proof.ok() ? "" : "  ERROR OUT OF BOUND");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -97,28 +98,64 @@ absl::Status Session::Start() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<kernels::Roofs> Session::MeasureRoofs() const {
-  // A run that is bounded to less than a tenth of a second is no measurement: a test, that need not wait for roofs.
-  constexpr double kMeasuredSeconds = 0.1;
+// A run that is bounded to less than a tenth of a second is no measurement: a test, that need not wait for roofs.
+bool Session::measures_roofs() const {
+  return options_.max_seconds >= 0.1;
+}
+
+absl::Status Session::TakeRoofMemory() {
   constexpr size_t kUnmeasuredBytes = size_t{16} << 20;
-  const bool measured = options_.max_seconds >= kMeasuredSeconds;
-  auto memory =
-      DeviceMemory::Allocate(device_.get(), measured ? 2 * BytesBeyondCaches() : kUnmeasuredBytes, "the DRAM roof");
-  if (!memory.ok()) return memory.status();
+  if (roof_memory_.data() != nullptr) return absl::OkStatus();
+  auto memory = DeviceMemory::Allocate(device_.get(), measures_roofs() ? 2 * BytesBeyondCaches() : kUnmeasuredBytes,
+                                       "the DRAM roof");
+  if (memory.ok()) roof_memory_ = *std::move(memory);
+  return memory.status();
+}
+
+absl::StatusOr<kernels::Roofs> Session::MeasureRoofs() {
+  if (absl::Status status = TakeRoofMemory(); !status.ok()) return status;
   kernels::Roofs roofs;
-  const kernels::RoofParams params{
-      .memory = memory->data(), .memory_bytes = memory->bytes(), .runs = measured ? 6 : 1, .out = &roofs};
+  const kernels::RoofParams params{.memory = roof_memory_.data(),
+                                   .memory_bytes = roof_memory_.bytes(),
+                                   .runs = measures_roofs() ? 6 : 1,
+                                   .out = &roofs};
   if (auto status = StatusOf(kernels::MeasureRoofs(device_.get(), params), "measure roofs"); !status.ok()) {
     return status;
   }
   return roofs;
 }
 
+absl::StatusOr<double> Session::ProbeRoof(const char* unit, double seconds) {
+  if (absl::Status status = TakeRoofMemory(); !status.ok()) return status;
+  double rate = 0.0;
+  const kernels::RoofProbe probe{.unit = unit,
+                                 .seconds = seconds,
+                                 .memory = roof_memory_.data(),
+                                 .memory_bytes = roof_memory_.bytes(),
+                                 .position = &roof_position_,
+                                 .rate = &rate};
+  if (auto status = StatusOf(kernels::ProbeRoof(device_.get(), probe), "probe a roof"); !status.ok()) return status;
+  return rate;
+}
+
+LeastSeconds Session::LeastFor(const Work& work) {
+  if (!measures_roofs()) return nullptr;
+  const Bound bound = BoundOf(work, machine_.before);
+  const bool reads = std::string_view(bound.roof) == "dram_read";
+  const bool fp32 = work.peak == Peak::kFp32;
+  const char* unit = reads ? nullptr : fp32 ? machine_.before.fp32_unit : machine_.before.bf16_unit;
+  return [this, unit, amount = reads ? work.bytes : work.flops](double seconds) -> absl::StatusOr<double> {
+    const absl::StatusOr<double> rate = ProbeRoof(unit, seconds);
+    if (!rate.ok()) return rate;
+    return amount / *rate;
+  };
+}
+
 void Session::Add(Record record) {
   const Bound bound = BoundOf(record.work, machine_.before);
-  std::cerr << absl::StreamFormat("%s %s %s %s: %.1f us, %.3f of %s\n", record.op, record.case_name, record.backend,
-                                  record.precision, record.timing.median_us, bound.us / record.timing.median_us,
-                                  bound.roof);
+  std::cerr << absl::StreamFormat("%s %s %s %s: %.1f us, %.3f of %s, %.3f paired\n", record.op, record.case_name,
+                                  record.backend, record.precision, record.timing.median_us,
+                                  bound.us / record.timing.median_us, bound.roof, record.timing.paired_ratio);
   records_.push_back(std::move(record));
 }
 

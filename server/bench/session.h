@@ -43,6 +43,10 @@ class Session {
 
   const BenchOptions& options() const { return options_; }
   kernels::Device* device() const { return device_.get(); }
+  // For the paired_ratio of a call that does `work`; null where the run is too short to measure roofs.
+  LeastSeconds LeastFor(const Work& work);
+  // Gives back what LeastFor's functions read from memory, until one is called again: for what measures its own size.
+  void ReleaseRoofMemory() { roof_memory_ = DeviceMemory(); }
   // Keeps a finished case and says so on stderr.
   void Add(Record record);
   // Says on stderr that a combination is left out, and why.
@@ -52,11 +56,16 @@ class Session {
 
  private:
   explicit Session(const BenchOptions& options) : options_(options) {}
-  absl::StatusOr<kernels::Roofs> MeasureRoofs() const;
+  bool measures_roofs() const;
+  absl::Status TakeRoofMemory();
+  absl::StatusOr<kernels::Roofs> MeasureRoofs();
+  absl::StatusOr<double> ProbeRoof(const char* unit, double seconds);
 
   const BenchOptions options_;
   std::unique_ptr<kernels::Device> device_;
   Machine machine_;
+  DeviceMemory roof_memory_;
+  size_t roof_position_ = 0;
   std::vector<Record> records_;
 };
 

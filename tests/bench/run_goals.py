@@ -74,23 +74,22 @@ def metric_of(goal, record, records):
         others = [r for r in records if r["threads"] == record["threads"] and matches(r, goal["other"])
                   and identity(r, changed) == identity(record, changed)]
         return field(record, goal["field"]) / field(others[0], goal["field"]) if others else None
+    if kind == "paired_ratio" and record.get(kind) is None:
+        return field(record, "roofline_ratio")
     return field(record, kind)
 
 
 def judge(goal, records):
-    """A row: number of cases, the worst and the median value, the worst case, and the verdict. best_call: the worst
-    case's ratio if each case's fastest call counted, which a busy machine disturbs less than its median."""
+    """A row: number of cases, the worst and the median value, the worst case, and the verdict."""
     threads = [r["threads"] for r in records]
     wanted = 1 if goal["threads"] == "one" else max(threads, default=1)
-    values, best_calls = [], []
+    values = []
     for record in records:
         if record["threads"] != wanted or not matches(record, goal["where"]):
             continue
         value = metric_of(goal, record, records)
         if value is not None:
             values.append((value, label(record)))
-            if goal["metric"] == "roofline_ratio":
-                best_calls.append(value * record["median_us"] / record["min_us"])
     row = {"name": goal["name"], "cases": len(values), "threads": wanted}
     if not values:
         return {**row, "verdict": "not measured"}
@@ -99,8 +98,7 @@ def judge(goal, records):
     limit = goal["most"] if at_most else goal["least"]
     passed = worst[0] <= limit if at_most else worst[0] >= limit
     met = sum(1 for value, _ in values if (value <= limit if at_most else value >= limit))
-    return {**row, "best_call": min(best_calls, default=None), "worst": worst[0],
-            "median": statistics.median(v for v, _ in values), "worst_case": worst[1],
+    return {**row, "worst": worst[0], "median": statistics.median(v for v, _ in values), "worst_case": worst[1],
             "met": met, "goal": ("<= " if at_most else ">= ") + f"{limit:g}", "verdict": "pass" if passed else "short"}
 
 
@@ -133,24 +131,24 @@ def print_roofs(records, out=sys.stdout):
 
 
 def print_goals(records, out=sys.stdout):
-    out.write("| goal | threads | cases | met | worst | worst by fastest call | median | goal | verdict "
-              "| the worst case |\n")
-    out.write("|---|---|---|---|---|---|---|---|---|---|\n")
+    out.write("| goal | threads | cases | met | worst | median | goal | verdict | the worst case |\n")
+    out.write("|---|---|---|---|---|---|---|---|---|\n")
     for goal in goals.GOALS:
         row = judge(goal, records)
         if row["verdict"] == "not measured":
-            out.write(f"| {row['name']} | | 0 | | | | | | not measured | |\n")
+            out.write(f"| {row['name']} | | 0 | | | | | not measured | |\n")
             continue
         out.write(f"| {row['name']} | {row['threads']} | {row['cases']} | {row['met']} | {row['worst']:.3f} | "
-                  f"{row['best_call'] or row['worst']:.3f} | {row['median']:.3f} | {row['goal']} | {row['verdict']} | "
-                  f"{row['worst_case']} |\n")
+                  f"{row['median']:.3f} | {row['goal']} | {row['verdict']} | {row['worst_case']} |\n")
 
 
 def print_cases(records, out=sys.stdout):
-    out.write("| op | case | threads | median ms | GFLOP/s | GB/s | roof | ratio |\n|---|---|---|---|---|---|---|---|\n")
+    out.write("| op | case | threads | median ms | GFLOP/s | GB/s | roof | ratio | paired |\n"
+              "|---|---|---|---|---|---|---|---|---|\n")
     for r in records:
         out.write(f"| {r['op']} | {label(r)} {r.get('execution', '')} | {r['threads']} | {r['median_us'] / 1e3:.3f} | "
-                  f"{r['gflops']:.1f} | {r['gbytes_per_s']:.2f} | {r['roof']} | {r['roofline_ratio']:.3f} |\n")
+                  f"{r['gflops']:.1f} | {r['gbytes_per_s']:.2f} | {r['roof']} | {r['roofline_ratio']:.3f} | "
+                  f"{metric_of({'metric': 'paired_ratio'}, r, records):.3f} |\n")
 
 
 def result_path(name):

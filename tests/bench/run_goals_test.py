@@ -41,8 +41,13 @@ class JudgeTest(unittest.TestCase):
         row = run_goals.judge(GOAL, records)
         self.assertEqual((row["verdict"], row["cases"], row["met"]), ("short", 2, 1))
         self.assertIn("2048x768x768", row["worst_case"])
-        self.assertAlmostEqual(row["best_call"], 0.89 / 0.8)
         self.assertEqual(run_goals.judge(GOAL, records[:1])["verdict"], "pass")
+
+    def test_a_ratio_that_was_not_paired_is_the_runs_own(self):
+        goal = {**GOAL, "metric": "paired_ratio"}
+        records = [record(roofline_ratio=0.5, paired_ratio=0.91), record(paired_ratio=None), record()]
+        row = run_goals.judge(goal, records)
+        self.assertEqual((row["verdict"], row["worst"], row["median"]), ("pass", 0.91, 0.95))
 
     def test_other_threads_and_fields_do_not_count(self):
         records = [record(), record(threads=2, roofline_ratio=0.1), record(precision="fp8", roofline_ratio=0.1)]

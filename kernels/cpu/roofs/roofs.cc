@@ -2,8 +2,10 @@
 #include "kernels/cpu/roofs/roofs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <iterator>
+#include <string_view>
 
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/roofs/loops.h"
@@ -129,12 +131,68 @@ double MeasureBestRead(DeviceContext* context, const RoofParams& params) {
   return best;
 }
 
+// Calls run_some() on every thread, again and again until `seconds` are over, and returns the sum of what it did a
+// second.
+template <typename RunSome>
+double RateFor(DeviceContext* context, double seconds, const RunSome& run_some) {
+  std::atomic<uint64_t> done{0};
+  const auto start = std::chrono::steady_clock::now();
+  context->pool.Run(context->pool.num_threads(), [&](int64_t, int) {
+    do {
+      done.fetch_add(run_some(), std::memory_order_relaxed);
+    } while (SecondsSince(start) < seconds);
+  });
+  return static_cast<double>(done.load()) / SecondsSince(start);
+}
+
+double ProbeRead(DeviceContext* context, const RoofProbe& probe) {
+  constexpr size_t kChunk = size_t{256} << 10;
+  constexpr size_t kPrefetchAhead = 2048;
+  const ReadLoop read = BestReadLoop();
+  const auto* memory = static_cast<const std::byte*>(probe.memory);
+  const size_t chunk = std::min(kChunk, probe.memory_bytes / kReadUnit * kReadUnit);
+  const size_t chunks = probe.memory_bytes / chunk;
+  std::atomic<size_t> next{*probe.position / chunk};
+  const double rate = RateFor(context, probe.seconds, [&] {
+    read(memory + next.fetch_add(1, std::memory_order_relaxed) % chunks * chunk, chunk, kPrefetchAhead);
+    return chunk;
+  });
+  *probe.position = next.load() % chunks * chunk;
+  return rate;
+}
+
+const UnitRow* FindUnit(std::string_view name) {
+  const UnitRow* row =
+      std::find_if(std::begin(kUnits), std::end(kUnits), [name](const UnitRow& unit) { return unit.name == name; });
+  return row != std::end(kUnits) && row->available() ? row : nullptr;
+}
+
+bool Readable(const void* memory, size_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  return address != 0 && address % 64 == 0 && bytes >= kReadUnit;
+}
+
 }  // namespace
 
+KernelStatus ProbeRoof(DeviceContext* context, const RoofProbe& probe) {
+  constexpr int64_t kRounds = 1024;  // 2 to 20 us: little beside the shortest probe worth its name
+  if (probe.rate == nullptr || !(probe.seconds > 0)) return KernelStatus::kInvalidArgument;
+  if (probe.unit == nullptr) {
+    if (probe.position == nullptr || !Readable(probe.memory, probe.memory_bytes)) return KernelStatus::kInvalidArgument;
+    *probe.rate = ProbeRead(context, probe);
+    return KernelStatus::kOk;
+  }
+  const UnitRow* unit = FindUnit(probe.unit);
+  if (unit == nullptr) return KernelStatus::kInvalidArgument;
+  *probe.rate = unit->round_flops * RateFor(context, probe.seconds, [unit] {
+                  unit->run(kRounds);
+                  return static_cast<uint64_t>(kRounds);
+                });
+  return KernelStatus::kOk;
+}
+
 KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
-  const auto address = reinterpret_cast<uintptr_t>(params.memory);
-  if (params.out == nullptr || address == 0 || address % 64 != 0 || params.memory_bytes < kReadUnit ||
-      params.runs < 1) {
+  if (params.out == nullptr || !Readable(params.memory, params.memory_bytes) || params.runs < 1) {
     return KernelStatus::kInvalidArgument;
   }
   Roofs roofs;

@@ -1,4 +1,4 @@
-// The CPU's part of MeasureRoofs, on the context's pool. Contract: kernels/api/roofs.h.
+// The CPU's part of MeasureRoofs and ProbeRoof, on the context's pool. Contract: kernels/api/roofs.h.
 #pragma once
 
 #include "kernels/api/roofs.h"
@@ -8,5 +8,6 @@
 namespace dunlin::kernels::cpu {
 
 KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params);
+KernelStatus ProbeRoof(DeviceContext* context, const RoofProbe& probe);
 
 }  // namespace dunlin::kernels::cpu

@@ -142,7 +142,7 @@ TEST(BenchTiming, PreparesBeforeEveryCallAndStopsAtAnError) {
   int64_t prepared = 0;
   int64_t called = 0;
   const auto timing = Measure(
-      0.01,
+      0.01, nullptr,
       [&](int64_t call) {
         EXPECT_EQ(call, called++);
         EXPECT_EQ(prepared, called);
@@ -155,8 +155,34 @@ TEST(BenchTiming, PreparesBeforeEveryCallAndStopsAtAnError) {
   ASSERT_TRUE(timing.ok());
   EXPECT_GE(timing->iterations, 1);
   const auto failed =
-      Measure(0.01, [](int64_t call) { return call < 2 ? absl::OkStatus() : absl::InternalError("broke"); });
+      Measure(0.01, nullptr, [](int64_t call) { return call < 2 ? absl::OkStatus() : absl::InternalError("broke"); });
   EXPECT_EQ(failed.status().message(), "broke");
+}
+
+TEST(BenchTiming, PairsCallsWithTheRoofAroundThem) {
+  RoofPairs none;
+  EXPECT_TRUE(none.Start().ok() && none.Add(1.0).ok());
+  EXPECT_EQ(none.Median(), 0.0);
+
+  const double least[] = {1e-3, 3e-3, 3e-3, 3e-3};
+  size_t probes = 0;
+  std::vector<double> lengths;
+  RoofPairs pairs([&](double seconds) -> absl::StatusOr<double> {
+    lengths.push_back(seconds);
+    return least[probes++];
+  });
+  ASSERT_TRUE(pairs.Start().ok());
+  ASSERT_TRUE(pairs.Add(4e-3).ok());  // rates of 1000 and 333 calls a second: 667 at the mean
+  EXPECT_NEAR(pairs.Median(), 1.5 / 4.0, 1e-12);
+  for (int call = 0; call < 4; ++call) ASSERT_TRUE(pairs.Add(0.6e-3).ok());  // short ones share a probe
+  EXPECT_EQ(probes, 3U);
+  EXPECT_NEAR(pairs.Median(), (1.5 / 4.0 + 4 * 3.0 / 2.4) / 2, 1e-12);
+  ASSERT_TRUE(pairs.Add(1.0).ok());
+  EXPECT_NEAR(pairs.Median(), 1.5 / 4.0, 1e-12) << "of 0.375, 5 and 0.003";
+  EXPECT_EQ(lengths, (std::vector<double>{1e-3, 1e-3, 1e-3, 20e-3})) << "a quarter of the calls' time, within bounds";
+
+  RoofPairs broken([](double) { return absl::InternalError("no clock"); });
+  EXPECT_EQ(broken.Start().message(), "no clock");
 }
 
 }  // namespace
