@@ -9,16 +9,17 @@ namespace {
 struct HalfPanel {
   static constexpr int kSteps = 1;
   static constexpr int64_t kVectorBytes = 32;
-  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[1]) {
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[1]) { weights[0] = DecodeStep(at, 0); }
+  DUNLIN_LANE Lanes::Floats DecodeStep(const std::byte* at, int) {
     const auto* halves = reinterpret_cast<const __m128i*>(at);
-    weights[0] = {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+    return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
   }
 };
 
 struct Fp16 {
   using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = HalfPanel;
-  static constexpr bool kDense = false;
+  using SlicePanel = Panel;
   static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 8;

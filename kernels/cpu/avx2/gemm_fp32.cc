@@ -8,7 +8,7 @@ namespace {
 struct Fp32 {
   using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = vector::DensePanel<Lanes>;
-  static constexpr bool kDense = true;
+  using SlicePanel = Panel;
   static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 8;

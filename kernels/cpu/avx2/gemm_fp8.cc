@@ -23,10 +23,23 @@ struct CodesToFloats {
   }
 };
 
+struct CodesToPairs {
+  static constexpr int kUnits = 2;  // of pairs
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&pairs)[2]) {
+    Lanes::Ints first;
+    Lanes::Ints second;
+    WidenCodes(at, first.low, second.low);
+    WidenCodes(at + 32, first.high, second.high);
+    pairs[0] = Lanes::FloatsOf(first);
+    pairs[1] = Lanes::FloatsOf(second);
+  }
+};
+
 struct Fp8 {
   using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = CodesToFloats;
-  static constexpr bool kDense = false;
+  using SlicePanel = PairPanel;
+  using Widen = CodesToPairs;
   static constexpr bool kScaled = true;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 4;

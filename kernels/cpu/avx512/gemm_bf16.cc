@@ -8,20 +8,10 @@
 namespace dunlin::kernels::cpu::avx512 {
 namespace {
 
-struct PairPanel {
-  static constexpr int kSteps = 2;
-  static constexpr int64_t kVectorBytes = 64;
-  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
-    const __m512i pairs = _mm512_loadu_si512(at);
-    weights[0] = FirstOfPairs(pairs);
-    weights[1] = SecondOfPairs(pairs);
-  }
-};
-
 struct Bf16 {
   using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = PairPanel;
-  static constexpr bool kDense = false;
+  using SlicePanel = Panel;
   static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 8;

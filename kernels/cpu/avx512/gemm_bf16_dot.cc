@@ -10,7 +10,7 @@ namespace {
 struct Bf16 {
   using Multiply = MultiplyBf16Pair;
   using Panel = vector::DensePanel<Lanes>;
-  static constexpr bool kDense = true;
+  using SlicePanel = Panel;
   static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 2;
   static constexpr int kNarrowRows = 8;

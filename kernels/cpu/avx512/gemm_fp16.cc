@@ -9,15 +9,16 @@ namespace {
 struct HalfPanel {
   static constexpr int kSteps = 1;
   static constexpr int64_t kVectorBytes = 32;
-  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[1]) {
-    weights[0] = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[1]) { weights[0] = DecodeStep(at, 0); }
+  DUNLIN_LANE Lanes::Floats DecodeStep(const std::byte* at, int) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
   }
 };
 
 struct Fp16 {
   using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = HalfPanel;
-  static constexpr bool kDense = false;
+  using SlicePanel = Panel;
   static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 8;

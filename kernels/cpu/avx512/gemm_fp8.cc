@@ -22,10 +22,22 @@ struct CodesToFloats {
   }
 };
 
+struct CodesToPairs {
+  static constexpr int kUnits = 2;  // of pairs
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&pairs)[2]) {
+    __m512i first;
+    __m512i second;
+    WidenCodes(at, first, second);
+    pairs[0] = _mm512_castsi512_ps(first);
+    pairs[1] = _mm512_castsi512_ps(second);
+  }
+};
+
 struct Fp8 {
   using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = CodesToFloats;
-  static constexpr bool kDense = false;
+  using SlicePanel = PairPanel;
+  using Widen = CodesToPairs;
   static constexpr bool kScaled = true;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 4;

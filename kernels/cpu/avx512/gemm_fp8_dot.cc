@@ -10,6 +10,7 @@ namespace {
 
 struct CodesToPairs {
   static constexpr int kSteps = 2;
+  static constexpr int kUnits = 2;  // as Widen
   static constexpr int64_t kVectorBytes = 64;
   DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
     __m512i first;
@@ -23,7 +24,8 @@ struct CodesToPairs {
 struct Fp8 {
   using Multiply = MultiplyBf16Pair;
   using Panel = CodesToPairs;
-  static constexpr bool kDense = false;
+  using SlicePanel = vector::DensePanel<Lanes>;
+  using Widen = CodesToPairs;
   static constexpr bool kScaled = true;
   static constexpr int64_t kStepDepth = 2;
   static constexpr int kNarrowRows = 4;

@@ -12,4 +12,18 @@ DUNLIN_LANE __m512 SecondOfPairs(__m512i pairs) {
   return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(~0xFFFF)));
 }
 
+// A panel of pairs (kernels/cpu/vector/tile.h).
+struct PairPanel {
+  static constexpr int kSteps = 2;
+  static constexpr int64_t kVectorBytes = 64;
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
+    weights[0] = DecodeStep(at, 0);
+    weights[1] = DecodeStep(at, 1);
+  }
+  DUNLIN_LANE Lanes::Floats DecodeStep(const std::byte* at, int s) {
+    const __m512i pairs = _mm512_loadu_si512(at);
+    return s == 0 ? FirstOfPairs(pairs) : SecondOfPairs(pairs);
+  }
+};
+
 }  // namespace dunlin::kernels::cpu::avx512

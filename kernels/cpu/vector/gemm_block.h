@@ -2,17 +2,22 @@
 //
 // Few rows (decode): a panel is read once and decoded in registers, where they suffice two panels at a time for
 // independent chains.
-// Many rows: a slice of K of one panel, decoded into scratch when it is not dense, meets all rows of the block in
-// tiles; sums are parked between slices. Where the block's rows do not fit the L2 cache, several panels take the same
-// slice of K before the next, so that the rows' part of it stays there. While the tiles multiply they ask memory for
-// the slice that comes next. Both walk the same chain per sum, so they give the same bits. With block scales a slice is
-// a block: its sums start at +0, are scaled and added to the totals, in ascending order in both.
+// Many rows: a slice of K of one panel meets all rows of the block in tiles, decoded in registers by each: that costs
+// less than reading floats, which are more bytes, from the L2 cache. Codes that cost more than that are widened into
+// scratch once a slice, to what a tile decodes. Sums are parked between slices. Where the block's rows do not fit the
+// L2 cache, several panels take the same slice of K before the next, so that the rows' part of it stays there. While
+// the tiles multiply they ask memory for the slice that comes next. Both walk the same chain per sum, so they give the
+// same bits. With block scales a slice is a block: its sums start at +0, are scaled and added to the totals, in
+// ascending order in both.
 //
-// Precision: Multiply, Panel (tile.h), kDense (whether a panel's bytes are dense), kStepDepth (K elements of a step)
-// and kNarrowRows (the rows up to which decoding in registers pays). kScaled: whether weights may have block scales.
+// Precision: Multiply; Panel (tile.h), for few rows; SlicePanel, for many; where that is another one Widen, which makes
+// kUnits of its vectors from a vector of the panel; kStepDepth (K elements of a step) and kNarrowRows (the rows up to
+// which decoding a panel whole pays). kScaled: whether weights may have block scales.
 // Instantiations: per arithmetic up to 8 narrow tiles (some also two panels wide; FP8 also with block scales), and
 // kTileRowsMin to kTileRows rows of slice tiles.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/cpu/vector/tile.h"
 
@@ -22,10 +27,13 @@ template <typename V, typename Precision>
 struct GemmOf {
   using Multiply = typename Precision::Multiply;
   using Panel = typename Precision::Panel;
+  using SlicePanel = typename Precision::SlicePanel;
   static constexpr int kSteps = Panel::kSteps;
   static constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
   static constexpr int64_t kUnitDepth = kSteps * Precision::kStepDepth;
 
+  static constexpr bool kWidened = !std::is_same_v<Panel, SlicePanel>;
+  static constexpr int64_t kSliceUnitBytes = kPanelVectors * SlicePanel::kVectorBytes;
   static constexpr int64_t kSliceSteps = kGemmDepthBlock;
   static constexpr int64_t kBlockSteps = kScaleBlock / Precision::kStepDepth;
   static_assert(kBlockSteps <= kSliceSteps);
@@ -34,7 +42,7 @@ struct GemmOf {
 
   // A slice of one panel against the rows of the block, for the tile's vectors of it.
   struct Slice {
-    DenseSlice dense;
+    PanelSlice panel;
     size_t activation_offset;  // bytes into a row
     int64_t column;
     bool first;
@@ -90,7 +98,7 @@ struct GemmOf {
     NarrowPanels<kRows, 1>(block, panel, &column);
   }
 
-  template <int64_t kStride, bool kAhead, int kRows>
+  template <bool kAhead, int kRows>
   static void SliceTile(const GemmBlock& block, const Slice& slice, int row) {
     float* parked = slice.parked + row * V::kTileVectors * kLanes;
     const bool scaled = Precision::kScaled && slice.weight_scale != nullptr;
@@ -101,8 +109,8 @@ struct GemmOf {
       Load(parked, sums);
     }
     const std::byte* rows = block.activation + static_cast<size_t>(row) * block.activation_stride;
-    AccumulateSlice<V, Multiply, kStride, kAhead>({rows + slice.activation_offset, block.activation_stride},
-                                                  slice.dense, sums);
+    AccumulateSlice<V, Multiply, SlicePanel, kAhead>({rows + slice.activation_offset, block.activation_stride},
+                                                     slice.panel, sums);
     if (scaled) {
       Sums<V, kRows, V::kTileVectors> totals;
       if (slice.first) {
@@ -120,51 +128,51 @@ struct GemmOf {
     }
   }
 
-  template <int64_t kStride, bool kAhead, int kRows>
+  template <bool kAhead, int kRows>
   static void SliceTileOf(const GemmBlock& block, const Slice& slice, int row, int rows) {
     if constexpr (kRows >= V::kTileRowsMin) {
-      if (rows == kRows) return SliceTile<kStride, kAhead, kRows>(block, slice, row);
-      SliceTileOf<kStride, kAhead, kRows - 1>(block, slice, row, rows);
+      if (rows == kRows) return SliceTile<kAhead, kRows>(block, slice, row);
+      SliceTileOf<kAhead, kRows - 1>(block, slice, row, rows);
     }
   }
 
   // The rows in tiles of nearly equal size. The first ones ask memory for the next slice, `ahead_lines` lines.
-  template <int64_t kStride>
   static void SliceRows(const GemmBlock& block, Slice slice, int64_t ahead_lines) {
     const int tiles = (block.rows + V::kTileRows - 1) / V::kTileRows;
     for (int tile = 0; tile < tiles; ++tile) {
       const int row = block.rows * tile / tiles;
       const int end = block.rows * (tile + 1) / tiles;
       if (ahead_lines > 0) {
-        SliceTileOf<kStride, true, V::kTileRows>(block, slice, row, end - row);
-        slice.dense.ahead += slice.dense.steps * 64;
-        ahead_lines -= slice.dense.steps;
+        SliceTileOf<true, V::kTileRows>(block, slice, row, end - row);
+        const int64_t lines = slice.panel.units * SlicePanel::kSteps;
+        slice.panel.ahead += lines * 64;
+        ahead_lines -= lines;
       } else {
-        SliceTileOf<kStride, false, V::kTileRows>(block, slice, row, end - row);
+        SliceTileOf<false, V::kTileRows>(block, slice, row, end - row);
       }
     }
   }
 
-  // `units` units of a panel to dense vectors, [group of kTileVectors][step][kTileVectors].
-  static void DecodeSlice(const std::byte* at, int64_t units, std::byte* to) {
-    constexpr int64_t kStepBytes = V::kTileVectors * kVectorStepBytes;
-    const int64_t group_bytes = units * kSteps * kStepBytes;
-    for (int64_t unit = 0; unit < units; ++unit, at += kUnitBytes) {
+  // `units` units of a panel, widened to units of SlicePanel.
+  static void WidenSlice(const std::byte* at, int64_t units, std::byte* to) {
+    using Widen = typename Precision::Widen;
+    for (int64_t unit = 0; unit < units; ++unit, at += kUnitBytes, to += Widen::kUnits * kSliceUnitBytes) {
 #pragma GCC unroll 3
       for (int v = 0; v < kPanelVectors; ++v) {
-        typename V::Floats weights[kSteps];
-        Panel::Decode(at + v * Panel::kVectorBytes, weights);
-        std::byte* vector = to + v / V::kTileVectors * group_bytes + unit * kSteps * kStepBytes +
-                            v % V::kTileVectors * kVectorStepBytes;
-#pragma GCC unroll 4
-        for (int s = 0; s < kSteps; ++s) V::Store(vector + s * kStepBytes, weights[s]);
+        typename V::Floats widened[Widen::kUnits];
+        Widen::Decode(at + v * Panel::kVectorBytes, widened);
+#pragma GCC unroll 2
+        for (int u = 0; u < Widen::kUnits; ++u) {
+          V::Store(to + u * kSliceUnitBytes + v * SlicePanel::kVectorBytes, widened[u]);
+        }
       }
     }
   }
 
   // Slice `index` of the panel at `column`. parked: [48 / tile columns][rows][tile columns]; ahead: the panel bytes
   // that are needed next, or null.
-  static void SlicePanel(const GemmBlock& block, int64_t column, int64_t index, float* parked, const std::byte* ahead) {
+  static void MultiplySlice(const GemmBlock& block, int64_t column, int64_t index, float* parked,
+                            const std::byte* ahead) {
     const bool scaled = Precision::kScaled && block.scales_per_row > 1;
     const int64_t steps = block.padded_depth / Precision::kStepDepth;
     const int64_t slice_steps = scaled ? kBlockSteps : kSliceSteps;
@@ -173,7 +181,7 @@ struct GemmOf {
     const std::byte* at =
         block.panels + static_cast<size_t>(column / kPanelColumns) * block.panel_bytes + step / kSteps * kUnitBytes;
     const float* scales = scaled ? block.weight_scale + column * block.scales_per_row + index * kPanelColumns : nullptr;
-    Slice slice{{at, count, ahead},
+    Slice slice{{at, count / SlicePanel::kSteps, ahead},
                 static_cast<size_t>(step) * 4,
                 column,
                 step == 0,
@@ -183,15 +191,14 @@ struct GemmOf {
                 parked};
     const int64_t ahead_lines = ahead == nullptr ? 0 : count / kSteps * kUnitBytes / 64;
     constexpr int64_t kColumns = V::kTileVectors * kLanes;
-    constexpr int64_t kStepBytes = Precision::kDense ? kPanelVectors * kVectorStepBytes : kColumns * 4;
-    std::byte* decoded = block.scratch + kGemmPanelsMax * kGemmSumBytes;
-    if constexpr (!Precision::kDense) {
-      DecodeSlice(at, count / kSteps, decoded);
-      slice.dense.weights = decoded;
+    if constexpr (kWidened) {
+      std::byte* widened = block.scratch + kGemmPanelsMax * kGemmSumBytes;
+      WidenSlice(at, count / kSteps, widened);
+      slice.panel.at = widened;
     }
     for (int64_t first = 0; first < kPanelColumns && slice.column < block.columns; first += kColumns) {
-      SliceRows<kStepBytes>(block, slice, first == 0 ? ahead_lines : 0);
-      slice.dense.weights += Precision::kDense ? kColumns * 4 : count * kStepBytes;
+      SliceRows(block, slice, first == 0 ? ahead_lines : 0);
+      slice.panel.at += V::kTileVectors * SlicePanel::kVectorBytes;
       slice.column += kColumns;
       slice.parked += block.rows * kColumns;
       if (scaled) slice.weight_scale += kColumns;
@@ -217,7 +224,7 @@ struct GemmOf {
           const std::byte* ahead = next_panel < panels ? next : nullptr;
           float* parked =
               reinterpret_cast<float*>(block.scratch + (panel - first) * static_cast<int64_t>(kGemmSumBytes));
-          SlicePanel(block, panel * kPanelColumns, index, parked, ahead);
+          MultiplySlice(block, panel * kPanelColumns, index, parked, ahead);
         }
       }
     }

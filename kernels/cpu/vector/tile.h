@@ -4,8 +4,9 @@
 // Each sum is one chain of multiply-adds over ascending steps that starts at +0, in every tile shape; a sum parked in
 // memory between slices of K continues the same chain.
 //
-// Panel: how a panel's bytes become dense. A unit is kSteps steps of a whole panel, kVectorBytes a vector;
-// Panel::Decode(at, weights) makes the kSteps dense vectors of the one whose bytes start at `at`.
+// Panel: how a panel's bytes become dense. A unit is kSteps steps of a whole panel, kVectorBytes a vector. Of the
+// vector whose bytes start at `at`, Panel::Decode(at, weights) makes the kSteps dense vectors, Panel::DecodeStep(at, s)
+// the one of step s; the second is for panels that a tile reads again and again.
 #pragma once
 
 #include "kernels/cpu/kernel_table.h"
@@ -31,6 +32,7 @@ struct DensePanel {
   static constexpr int kSteps = 1;
   static constexpr int64_t kVectorBytes = kVectorStepBytes;
   DUNLIN_LANE void Decode(const std::byte* at, typename V::Floats (&weights)[1]) { weights[0] = V::Load(at); }
+  DUNLIN_LANE typename V::Floats DecodeStep(const std::byte* at, int) { return V::Load(at); }
 };
 
 template <typename V, int kRows, int kVectors>
@@ -93,29 +95,50 @@ DUNLIN_LANE void AccumulatePanels(const TileRows& rows, const std::byte* panels,
   }
 }
 
-// Dense weights whose steps lie kStride bytes apart. kAhead: asks memory for a line at `ahead` each step.
-struct DenseSlice {
-  const std::byte* weights;
-  int64_t steps;
+// A slice of K of a panel, at the tile's first vector. kAhead: asks memory for a line at `ahead` each step.
+struct PanelSlice {
+  const std::byte* at;
+  int64_t units;
   const std::byte* ahead;
 };
 
-template <typename V, typename Multiply, int64_t kStride, bool kAhead, int kRows, int kVectors>
-DUNLIN_LANE void AccumulateSlice(const TileRows& rows, const DenseSlice& slice, Sums<V, kRows, kVectors>& sums) {
-  constexpr int kUnroll = 4;  // fewer instructions beside the multiplies: they are what a shared core is short of
-  const auto multiply = [&](int64_t step) __attribute__((always_inline)) {
-    MultiplyUnit<V, Multiply, DensePanel<V>, kRows, kVectors, kVectors>(rows, step, slice.weights + step * kStride, 0,
-                                                                        sums);
-  };
-  int64_t step = 0;
-  for (; step + kUnroll <= slice.steps; step += kUnroll) {
+// One unit of a slice. Step by step: of all decoded vectors, those of one step alone fit the registers beside a whole
+// tile's sums.
+template <typename V, typename Multiply, typename Panel, int kRows, int kVectors>
+DUNLIN_LANE void MultiplySteps(const TileRows& rows, int64_t unit, const std::byte* at,
+                               Sums<V, kRows, kVectors>& sums) {
 #pragma GCC unroll 4
-    for (int s = 0; s < kUnroll; ++s) {
-      if constexpr (kAhead) __builtin_prefetch(slice.ahead + (step + s) * 64, 0, 2);
-      multiply(step + s);
+  for (int s = 0; s < Panel::kSteps; ++s) {
+    typename V::Floats weights[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) weights[v] = Panel::DecodeStep(at + v * Panel::kVectorBytes, s);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const typename V::Floats a = TileRows::Value<V>(rows, r, unit * Panel::kSteps + s);
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) sums.at[r][v] = Multiply::Add(sums.at[r][v], a, weights[v]);
     }
   }
-  for (; step < slice.steps; ++step) multiply(step);
+}
+
+template <typename V, typename Multiply, typename Panel, bool kAhead, int kRows, int kVectors>
+DUNLIN_LANE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice, Sums<V, kRows, kVectors>& sums) {
+  constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
+  constexpr int kUnroll =
+      4 / Panel::kSteps;  // fewer instructions beside the multiplies: a shared core is short of them
+  const auto multiply = [&](int64_t unit) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+    for (int s = 0; s < Panel::kSteps && kAhead; ++s) {
+      __builtin_prefetch(slice.ahead + (unit * Panel::kSteps + s) * 64, 0, 2);
+    }
+    MultiplySteps<V, Multiply, Panel, kRows, kVectors>(rows, unit, slice.at + unit * kUnitBytes, sums);
+  };
+  int64_t unit = 0;
+  for (; unit + kUnroll <= slice.units; unit += kUnroll) {
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll; ++u) multiply(unit + u);
+  }
+  for (; unit < slice.units; ++unit) multiply(unit);
 }
 
 template <typename V, int kRows, int kVectors>
