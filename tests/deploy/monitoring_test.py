@@ -128,9 +128,13 @@ class Api:
         except OSError:
             return None  # not listening yet
 
-    def finite_values(self, query):
+    def finite(self, query):
+        """The series of a query whose value is a number."""
         result = self.get("query", query=query)["result"]
-        return [value for value in (float(series["value"][1]) for series in result) if math.isfinite(value)]
+        return [series for series in result if math.isfinite(float(series["value"][1]))]
+
+    def total(self, query):
+        return sum(float(series["value"][1]) for series in self.finite(query))
 
     def target_is_up(self):
         data = self.get("query", query='up{job="dunlin"}')
@@ -138,10 +142,11 @@ class Api:
 
 
 def dashboard_queries():
+    """Each query as Grafana would send it, and the labels that its legend shows."""
     def walk(node):
         if isinstance(node, dict):
             if "expr" in node:
-                yield node["expr"]
+                yield node["expr"], re.findall(r"{{(\w+)}}", node["legendFormat"])
             for value in node.values():
                 yield from walk(value)
         elif isinstance(node, list):
@@ -149,11 +154,11 @@ def dashboard_queries():
                 yield from walk(value)
 
     dashboard = json.loads((ROOT / "deploy/grafana/dunlin.json").read_text())
-    for query in walk(dashboard):
-        query = query.replace("$__rate_interval", WINDOW).replace("$model", ".*")
+    for query, labels in walk(dashboard):
+        query = query.replace("$__rate_interval", WINDOW).replace("$model", ".+")
         if "$" in query:
             sys.exit(f"FAILED: a variable that this test does not know in {query}")
-        yield query
+        yield query, labels
 
 
 def missing_metrics(api):
@@ -165,20 +170,23 @@ def missing_metrics(api):
 def check(api):
     failures = [f"metric {name} did not arrive" for name in missing_metrics(api)]
     queries = list(dashboard_queries())
-    for query in queries:
-        if not api.finite_values(query):
+    for query, labels in queries:
+        series = api.finite(query)
+        if not series:
             failures.append(f"the dashboard's {query} returns no number")
+        elif not all(label in one["metric"] for one in series for label in labels):
+            failures.append(f"the dashboard's {query} lacks one of the labels {labels} of its legend")
     rules = [rule for group in api.get("rules")["groups"] for rule in group["rules"]]
     for rule in rules:
         if rule["health"] != "ok":
             failures.append(f"rule {rule['name']} is {rule['health']}: {rule.get('lastError')}")
-    full = api.finite_values('sum(dunlin_refusals_total{reason="TOO_MANY_REQUESTS"})')
-    late = api.finite_values('sum(dunlin_requests_total{status="DEADLINE_EXCEEDED"})')
-    served = api.finite_values('sum(dunlin_requests_total{status="OK"})')
+    full = api.total('dunlin_refusals_total{reason="TOO_MANY_REQUESTS"}')
+    late = api.total('dunlin_requests_total{status="DEADLINE_EXCEEDED"}')
+    served = api.total('dunlin_requests_total{status="OK"}')
     if not (full and late and served):
         failures.append(f"the load did not reach the server: served {served}, refused {full}, late {late}")
     else:
-        print(f"served {served[0]:.0f}, refused for room {full[0]:.0f}, late {late[0]:.0f}; "
+        print(f"served {served:.0f}, refused for room {full:.0f}, late {late:.0f}; "
               f"{len(queries)} queries, {len(rules)} rules")
     return failures
 

@@ -5,6 +5,7 @@ sizes. Usage: operations_test.py BINARY
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -111,6 +112,15 @@ class Sizing(unittest.TestCase):
             tokens = [str(kv[dtype]) for dtype in ("bf16", "fp8_e4m3", "fp32")]
             cells = [name, *sizes, *tokens, f"{64 * 1024 * kv['bf16'] / 1e9:.2f} GB"]
             self.assertEqual(line, "| " + " | ".join(cells) + " |")
+
+
+class Compose(unittest.TestCase):
+    def test_the_file_is_one(self):
+        command = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
+        if not shutil.which(command[0]):
+            self.skipTest("needs docker compose")
+        done = subprocess.run([*command, "-f", str(ROOT / "deploy/compose.yaml"), "config"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Versions(unittest.TestCase):
