@@ -18,6 +18,7 @@ using CommandSetup = std::function<int()> (*)(CLI::App* subcommand);
 std::function<int()> SetUpServe(CLI::App* subcommand);
 std::function<int()> SetUpGenerate(CLI::App* subcommand);
 std::function<int()> SetUpEmbed(CLI::App* subcommand);
+std::function<int()> SetUpLoad(CLI::App* subcommand);
 std::function<int()> SetUpInspect(CLI::App* subcommand);
 std::function<int()> SetUpCalibrate(CLI::App* subcommand);
 std::function<int()> SetUpBench(CLI::App* subcommand);

@@ -1,0 +1,74 @@
+// `dunlin load`: the requests of many clients from one process, and what they saw.
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "server/commands/command.h"
+#include "server/commands/load_options.h"
+#include "server/load/charts.h"
+#include "server/load/session.h"
+#include "server/status_name.h"
+
+namespace dunlin::server {
+namespace {
+
+using load::Json;
+
+bool WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (file.flush()) return true;
+  std::cerr << "cannot write " << path << "\n";
+  return false;
+}
+
+bool WriteCharts(const std::string& folder, const Json& result) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  bool written = true;
+  for (const load::NamedChart& named : load::ChartsOf(result)) {
+    written &= WriteFile(folder + "/" + named.file_name + ".svg", load::DrawSvg(named.chart));
+  }
+  return written;
+}
+
+bool Write(const load::LoadOptions& options, const Json& result) {
+  std::cout << (options.json_file == "-" ? result.dump() + "\n" : load::ResultText(result)) << std::flush;
+  bool written = true;
+  if (!options.json_file.empty() && options.json_file != "-") {
+    written &= WriteFile(options.json_file, result.dump() + "\n");
+  }
+  if (!options.report_file.empty()) written &= WriteFile(options.report_file, load::ReportHtml(result));
+  if (!options.charts_dir.empty()) written &= WriteCharts(options.charts_dir, result);
+  return written;
+}
+
+int Refused(const absl::Status& status) {
+  std::cerr << StatusName(status.code()) << ": " << status.message() << "\n";
+  return status.code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
+}
+
+int RunLoad(const load::LoadOptions& options) {
+  const auto session = load::Session::Open(options);
+  if (!session.ok()) return Refused(session.status());
+  const absl::StatusOr<Json> result = (*session)->Run();
+  if (!result.ok()) return Refused(result.status());
+  bool good = Write(options, *result) && !(*session)->interrupted();
+  for (const std::string& violation : (*session)->Violations(*result)) {
+    std::cerr << violation << "\n";
+    good = false;
+  }
+  return good ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+std::function<int()> SetUpLoad(CLI::App* subcommand) {
+  auto options = std::make_shared<load::LoadOptions>();
+  AddLoadOptions(subcommand, options.get());
+  return [options] { return RunLoad(*options); };
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,26 @@
+#include "server/load/arrivals.h"
+
+#include <cmath>
+
+namespace dunlin::server::load {
+
+Arrivals::Arrivals(ArrivalKind kind, double rate, int64_t burst, uint64_t seed)
+    : kind_(kind), rate_(rate), burst_(burst), random_(seed) {}
+
+double Arrivals::Next() {
+  const int64_t index = num_given_++;
+  switch (kind_) {
+    case ArrivalKind::kPoisson:
+      last_seconds_ += -std::log1p(-random_.Uniform()) / rate_;
+      break;
+    case ArrivalKind::kConstant:
+      last_seconds_ = static_cast<double>(index) / rate_;
+      break;
+    case ArrivalKind::kBurst:
+      last_seconds_ = static_cast<double>(index / burst_ * burst_) / rate_;
+      break;
+  }
+  return last_seconds_;
+}
+
+}  // namespace dunlin::server::load

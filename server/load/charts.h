@@ -1,0 +1,24 @@
+// The charts of a result, and the page that shows them. Pure: everything is read from the JSON result.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/load/result.h"
+#include "server/load/svg_chart.h"
+
+namespace dunlin::server::load {
+
+struct NamedChart {
+  std::string file_name;  // without extension: "ttft_distribution"
+  Chart chart;
+};
+
+// Of a run: distribution of TTFT and of ITL, throughput, requests and (with --server-metrics) the server's memory over
+// time. Of a sweep also TTFT, ITL and throughput against load, with the knee.
+std::vector<NamedChart> ChartsOf(const Json& result);
+
+// One HTML page without references to anything else: the figures, the charts as inline SVG.
+std::string ReportHtml(const Json& result);
+
+}  // namespace dunlin::server::load

@@ -1,0 +1,16 @@
+// Prompts out of files: ShareGPT JSON and JSONL, as dataset.h describes them. Pure but for reading the file.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/load/dataset.h"
+#include "server/load/prompt.h"
+
+namespace dunlin::server::load {
+
+// At least one prompt. Errors: NOT_FOUND, INVALID_ARGUMENT.
+absl::StatusOr<std::vector<Prompt>> ReadShareGpt(const DatasetOptions& options);
+absl::StatusOr<std::vector<Prompt>> ReadJsonl(const DatasetOptions& options);
+
+}  // namespace dunlin::server::load

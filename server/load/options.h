@@ -1,0 +1,45 @@
+// What a user of `dunlin load` asks for, as words and numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/load/client.h"
+#include "server/load/dataset.h"
+#include "server/load/knee_search.h"
+#include "server/load/runner.h"
+
+namespace dunlin::server::load {
+
+struct LoadOptions {
+  std::string address = "127.0.0.1:50051";
+  std::string protocol = "grpc";
+  std::string endpoint;  // OpenAI: path; "" is the API's own
+  int64_t connect_timeout_ms = 10000;
+  std::string mix;
+  std::string arrivals = "poisson";
+  std::string dataset = "random";
+  std::string prompt_form = "auto";
+  std::string cancel_after;
+  std::string slo;
+  std::vector<std::string> checks;
+  std::string server_metrics;
+  std::string json_file;
+  std::string report_file;
+  std::string charts_dir;
+  std::string label;
+  bool no_ignore_eos = false;
+  bool quiet = false;
+  bool sweep = false;
+  KneeSearch::Options search;
+  RequestOptions request;
+  DatasetOptions data;
+  LoadShape shape;
+};
+
+// Puts the words' meaning into request, data, shape and search. Errors: INVALID_ARGUMENT naming the option.
+absl::Status Resolve(LoadOptions* options);
+
+}  // namespace dunlin::server::load

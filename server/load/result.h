@@ -1,0 +1,38 @@
+// A run as one JSON object: the keys of `vllm bench serve`, then ours.
+//
+//   ours, top level: sent, refused, deadline, cancelled, unfinished, goodput_ratio, mean_tokens_per_message, and the
+//   statistics of refusal, send_delay and beyond_engine (servers that say their engine's time); reasons [{reason, count,
+//   with_retry_info, p50_ms, p99_ms, example}]; profiles [{profile, the same keys}]; timeline {slot_s, a list for each
+//   column}; histograms {ttft_ms, itl_ms: [[low, high, count]]}; server {before, max, after, samples}
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "server/load/mix.h"
+#include "server/load/recorder.h"
+#include "server/load/runner.h"
+#include "server/load/server_watch.h"
+
+namespace dunlin::server::load {
+
+using Json = nlohmann::ordered_json;
+
+struct RunDescription {
+  std::string protocol;  // "grpc", "openai"
+  std::string model;
+  std::string dataset;
+  std::string label;
+  std::string date;  // UTC, ISO 8601
+  LoadShape shape;
+  Slo slo;
+  std::vector<MixEntry> mix;
+};
+
+Json ResultJson(const RunDescription& run, const Recording& recording, const std::vector<ServerSample>& server);
+
+// What a person reads at the end of a run.
+std::string ResultText(const Json& result);
+
+}  // namespace dunlin::server::load

@@ -1,0 +1,165 @@
+// `dunlin load` against a server of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/integration/process/child.h"
+
+namespace dunlin::integration {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
+
+CommandResult Load(const ServerProcess& server, std::vector<std::string> arguments) {
+  std::vector<std::string> all = {"load", "--address", server.grpc(), "--model", "demo"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return RunDunlin(all);
+}
+
+Json LoadJson(const ServerProcess& server, std::vector<std::string> arguments, int status = 0) {
+  arguments.insert(arguments.end(), {"--json", "-", "--server-metrics", server.http()});
+  const CommandResult result = Load(server, arguments);
+  EXPECT_EQ(result.status, status) << result.out << result.err;
+  return Json::parse(result.out, nullptr, false);
+}
+
+class LoadTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = new ServerProcess(kDemo); }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+  void SetUp() override { ASSERT_TRUE(server_->ready()) << server_->Log(); }
+
+  static ServerProcess* server_;
+};
+
+ServerProcess* LoadTest::server_ = nullptr;
+
+TEST_F(LoadTest, ClosedLoopCountsWhatTheServerCounts) {
+  const std::string before = HttpGet(server_->http(), "/metrics");
+  const Json json = LoadJson(*server_, {"--concurrency", "4", "--num-requests", "20", "--input-tokens", "16",
+                                        "--output-tokens", "8", "--max-errors", "0"});
+  const std::string after = HttpGet(server_->http(), "/metrics");
+  EXPECT_EQ(json["completed"], 20);
+  EXPECT_EQ(json["total_input_tokens"], 20 * 16);
+  EXPECT_EQ(json["total_output_tokens"], 20 * 8);
+  EXPECT_EQ(json["max_concurrent_requests"], 4);
+  const std::string tokens = "vllm:generation_tokens_total{model_name=\"demo\"}";
+  EXPECT_EQ(MetricValue(after, tokens) - MetricValue(before, tokens), 20 * 8);
+  EXPECT_GT(json["mean_ttft_ms"], 0);
+  EXPECT_GE(json["mean_e2el_ms"], json["mean_ttft_ms"]);
+  EXPECT_GT(json["mean_beyond_engine_ms"], 0);
+  EXPECT_LT(json["mean_beyond_engine_ms"], json["mean_e2el_ms"]);
+  EXPECT_EQ(json["server"]["after"]["kv_pages_used"], 0);
+  EXPECT_GT(json["server"]["after"]["rss_bytes"], 1e6);
+}
+
+TEST_F(LoadTest, OpenLoopKeepsItsRateAndReportsProfilesApart) {
+  const Json json =
+      LoadJson(*server_, {"--rate", "40", "--arrivals", "constant", "--duration", "1", "--warmup", "0.2",
+                          "--input-tokens", "8", "--output-tokens", "2", "--mix", "flash:bf16=3,math:fp32=1"});
+  EXPECT_NEAR(json["sent"].get<double>(), 40, 1) << "those of the warm-up do not count";
+  ASSERT_EQ(json["profiles"].size(), 2U);
+  EXPECT_EQ(json["profiles"][0]["profile"], "flash:bf16");
+  EXPECT_NEAR(json["profiles"][0]["completed"].get<double>(), 30, 2);
+  EXPECT_NEAR(json["profiles"][1]["completed"].get<double>(), 10, 2);
+  const std::string metrics = HttpGet(server_->http(), "/metrics");
+  EXPECT_GE(MetricValue(metrics, "dunlin_requests_total{attention_backend=\"math\",precision=\"fp32\",status=\"OK\"}"),
+            10);
+}
+
+TEST_F(LoadTest, CancelledRequestsAreCountedApartAndFreeTheirPages) {
+  const Json by_tokens = LoadJson(*server_, {"--concurrency", "8", "--num-requests", "32", "--output-tokens", "200",
+                                             "--cancel-after", "3t", "--cancel-fraction", "0.5"});
+  EXPECT_EQ(by_tokens["completed"].get<int>() + by_tokens["cancelled"].get<int>(), 32) << by_tokens["reasons"];
+  EXPECT_GE(by_tokens["cancelled"], 8);
+  EXPECT_GE(by_tokens["completed"], 4);
+  const Json by_time = LoadJson(
+      *server_, {"--concurrency", "8", "--num-requests", "16", "--output-tokens", "400", "--cancel-after", "5ms"});
+  EXPECT_EQ(by_time["cancelled"], 16) << by_time["reasons"];
+  EXPECT_EQ(by_time["server"]["after"]["kv_pages_used"], 0);
+}
+
+TEST_F(LoadTest, LimitsThatAreMissedAreTheExitStatus) {
+  const std::vector<std::string> quick = {"--num-requests", "3", "--output-tokens", "2", "--slo", "e2el_ms=60000"};
+  const auto with = [&quick](std::vector<std::string> more) {
+    more.insert(more.begin(), quick.begin(), quick.end());
+    return Load(*server_, more);
+  };
+  EXPECT_EQ(with({"--check", "goodput_ratio>=1", "--check", "completed>=3"}).status, 0);
+  const CommandResult missed = with({"--check", "p99_ttft_ms<=0.001"});
+  EXPECT_EQ(missed.status, 1);
+  EXPECT_THAT(missed.err, HasSubstr("limit is <= 0.001 (--check)"));
+  const CommandResult failing = with({"--mix", "flash:bf16=1", "--input-tokens", "100000", "--max-errors", "0"});
+  EXPECT_EQ(failing.status, 1);
+  EXPECT_THAT(failing.err, HasSubstr("--max-errors"));
+  EXPECT_THAT(failing.out, HasSubstr("INVALID_FIELD"));
+}
+
+TEST_F(LoadTest, WrongUsageAndWrongServersAreToldApart) {
+  EXPECT_EQ(RunDunlin({"load"}).status, 2);
+  EXPECT_EQ(Load(*server_, {"--slo", "ttft=1"}).status, 2);
+  EXPECT_EQ(Load(*server_, {"--check", "x"}).status, 2);
+  EXPECT_EQ(Load(*server_, {"--mix", "flash"}).status, 2);
+  EXPECT_EQ(Load(*server_, {"--dataset", "jsonl"}).status, 2);
+  EXPECT_EQ(Load(*server_, {"--cancel-after", "5"}).status, 2);
+  EXPECT_EQ(Load(*server_, {"--rate", "1", "--concurrency", "1"}).status, 2);
+  const CommandResult unknown = RunDunlin({"load", "--address", server_->grpc(), "--model", "nothing"});
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("NOT_FOUND"));
+}
+
+TEST_F(LoadTest, HelpDefinesEveryFigure) {
+  const CommandResult help = RunDunlin({"load", "--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* word : {"TTFT", "ITL", "TPOT", "E2E", "refusal", "send delay", "goodput", "beyond engine"}) {
+    EXPECT_THAT(help.out, HasSubstr(word));
+  }
+}
+
+TEST_F(LoadTest, ASweepFindsAKneeAndDrawsIt) {
+  const std::string report = "/tmp/dunlin_load_report_" + std::to_string(getpid()) + ".html";
+  const Json json = LoadJson(*server_, {"--sweep", "--concurrency", "1", "--duration", "0.3", "--sweep-steps", "4",
+                                        "--input-tokens", "8", "--output-tokens", "8", "--report", report});
+  EXPECT_GE(json["sweep"]["steps"].size(), 2U);
+  EXPECT_TRUE(json["sweep"]["knee"].is_number());
+  std::ostringstream page;
+  page << std::ifstream(report).rdbuf();
+  unlink(report.c_str());
+  EXPECT_THAT(page.str(), HasSubstr("TTFT against load"));
+}
+
+TEST(LoadAgainstAFullServer, RefusalsAreCountedByReasonWithRetryInfo) {
+  const ServerProcess server(kDemo, {"--set", "scheduler.max_sequences=2", "--set", "scheduler.max_queued_requests=2"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const Json json =
+      LoadJson(server, {"--concurrency", "32", "--num-requests", "200", "--output-tokens", "32", "--max-errors", "0"});
+  EXPECT_GT(json["refused"], 0);
+  EXPECT_GT(json["completed"], 0);
+  EXPECT_EQ(json["completed"].get<int>() + json["refused"].get<int>(), 200) << json["reasons"];
+  ASSERT_EQ(json["reasons"].size(), 1U) << json["reasons"];
+  EXPECT_EQ(json["reasons"][0]["reason"], "QUEUE_FULL");
+  EXPECT_EQ(json["reasons"][0]["with_retry_info"], json["reasons"][0]["count"]);
+  EXPECT_GT(json["p99_refusal_ms"], 0);
+}
+
+TEST(LoadWithoutAServer, SaysSo) {
+  const CommandResult result =
+      RunDunlin({"load", "--address", "127.0.0.1:1", "--model", "demo", "--connect-timeout-ms", "300"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("no connection to 127.0.0.1:1"));
+}
+
+}  // namespace
+}  // namespace dunlin::integration

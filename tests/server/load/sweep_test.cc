@@ -1,0 +1,122 @@
+// The search for the knee, and the charts of what it finds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "server/load/charts.h"
+#include "server/load/knee_search.h"
+#include "server/load/svg_chart.h"
+
+namespace dunlin::server::load {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A server that answers up to `capacity` requests a second well, and beyond that only as many.
+std::vector<double> Search(KneeSearch* search, double capacity) {
+  std::vector<double> loads;
+  while (const auto load = search->Next()) {
+    loads.push_back(*load);
+    search->Add({*load, std::min(*load, capacity), std::min(1.0, capacity / *load)});
+  }
+  return loads;
+}
+
+TEST(KneeSearch, DoublesThenHalvesTheGap) {
+  KneeSearch search({.start = 4});
+  EXPECT_THAT(Search(&search, 23), ElementsAre(4, 8, 16, 32, 24, 28, 26));
+  ASSERT_TRUE(search.knee().has_value());
+  EXPECT_EQ(search.knee()->load, 24) << "23 of 24 were good: more than the 90% that are asked for";
+}
+
+TEST(KneeSearch, AFirstStepThatIsTooMuchIsNoKnee) {
+  KneeSearch search({.start = 100});
+  EXPECT_THAT(Search(&search, 23), ElementsAre(100));
+  EXPECT_FALSE(search.knee().has_value());
+}
+
+TEST(KneeSearch, MoreRequestsAtOnceThatBringNothingArePastTheKnee) {
+  KneeSearch search({.start = 1, .refinements = 8, .whole_numbers = true});
+  std::vector<double> loads;
+  while (const auto load = search.Next()) {
+    loads.push_back(*load);
+    search.Add({*load, 10 * std::min(*load, 6.0), 1});  // every request is good: only the goodput says it
+  }
+  EXPECT_THAT(loads, ElementsAre(1, 2, 4, 8, 16, 12, 10, 9));
+  EXPECT_EQ(search.knee()->load, 8) << "8 brought more than 4 did";
+}
+
+TEST(KneeSearch, StepsAreBounded) {
+  KneeSearch search({.start = 1, .max_steps = 5});
+  EXPECT_THAT(Search(&search, 1e9), ElementsAre(1, 2, 4, 8, 16));
+  EXPECT_EQ(search.knee()->load, 16);
+}
+
+TEST(Ticks, AreRoundAndCoverTheRange) {
+  EXPECT_THAT(Ticks(0, 10, false), ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_THAT(Ticks(3, 3, false).size(), testing::Ge(2U));
+  EXPECT_THAT(Ticks(0.9, 40, true), ElementsAre(0.5, 1, 2, 5, 10, 20, 50));
+  EXPECT_THAT(Ticks(1, 100000, true), ElementsAre(1, 10, 100, 1000, 10000, 100000));
+  for (const double high : {0.001, 0.7, 12.0, 98765.0}) {
+    const std::vector<double> ticks = Ticks(0, high, false);
+    EXPECT_GE(ticks.back(), high * (1 - 1e-9));
+    EXPECT_LE(ticks.size(), 9U);
+  }
+}
+
+TEST(Svg, DrawsPointsWhereTheyBelong) {
+  Chart chart;
+  chart.title = "a < b & c";
+  chart.dots = true;
+  chart.series.push_back({"line", {{0, 0}, {5, 5}, {10, 10}}});
+  const std::string svg = DrawSvg(chart);
+  EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; c"));
+  // The plot is 70..620 by 310..40: both axes go from 0 to 10.
+  EXPECT_THAT(svg, HasSubstr("points=\"70.0,310.0 345.0,175.0 620.0,40.0\""));
+  EXPECT_THAT(svg, HasSubstr("cx=\"345.0\" cy=\"175.0\""));
+}
+
+TEST(Svg, WhatCannotBeDrawnIsLeftOut) {
+  Chart chart;
+  chart.log_x = true;
+  chart.series.push_back({"line", {{0, 1}, {-5, 1}, {1, std::nan("")}}});
+  EXPECT_THAT(DrawSvg(chart), HasSubstr("no data"));
+  chart.series[0].points.emplace_back(10, 3);
+  EXPECT_THAT(DrawSvg(chart), Not(HasSubstr("nan")));
+}
+
+TEST(Report, IsOnePageOfItsOwn) {
+  RunDescription run;
+  run.label = "<script>";
+  run.mix.emplace_back();
+  Recorder recorder(1, {}, 0);
+  Outcome outcome;
+  outcome.ending = Ending::kCompleted;
+  outcome.first_token = 5 * kNsPerMs;
+  outcome.last_token = outcome.ended = 25 * kNsPerMs;
+  outcome.output_tokens = 3;
+  recorder.OnSent(0, 0, 0);
+  recorder.OnTokens(0, 1, -1, outcome.first_token);
+  recorder.OnTokens(0, 2, 20 * kNsPerMs, outcome.ended);
+  recorder.OnEnd(outcome);
+  ServerSample before;
+  before.rss_bytes = 1e8;
+  Json result = ResultJson(run, recorder.Snapshot(), {before, before});
+  const Json step = {{"load", 1}, {"p50_ttft_ms", 5}, {"goodput", 1}};
+  result["sweep"] = {{"unit", "requests/s"}, {"knee", 1}, {"steps", Json::array({step})}};
+  const std::string html = ReportHtml(result);
+  EXPECT_THAT(html, HasSubstr("TTFT, distribution"));
+  EXPECT_THAT(html, HasSubstr("Server memory"));
+  EXPECT_THAT(html, HasSubstr(">knee<"));
+  EXPECT_THAT(html, Not(HasSubstr("<script>")));
+  for (const char* outside : {"src=", "href=", "@import", "url("}) EXPECT_THAT(html, Not(HasSubstr(outside)));
+}
+
+}  // namespace
+}  // namespace dunlin::server::load
