@@ -6,7 +6,7 @@ BUILD = build/$(PRESET)
 DEPS ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench dist dist-test service-test image clean
+.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench loadtest dist dist-test service-test image clean
 
 help:
 	@echo "make demo   install what is missing, build, serve models/demo, stream completions, show metrics"
@@ -14,6 +14,7 @@ help:
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
 	@echo "make build  the binary build/$(PRESET)/dunlin"
 	@echo "make bench  the cases with goals against this machine's roofs, <= 10 minutes (NAME=x keeps the results)"
+	@echo "make loadtest  short loads with limits against servers of their own, <= 3 minutes (deploy/loadtest)"
 	@echo "make cuda   its CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
 	@echo "make dist   build/dist/dunlin-VERSION-linux-ARCH.tar.gz: serves where nothing of ours is installed"
 	@echo "make dist-test  shows that in a bare Debian (as root, with debootstrap; SUITE=trixie for another)"
@@ -54,6 +55,9 @@ test: toolkit configure
 # PYTHONDONTWRITEBYTECODE: nothing is left in the tree but the results that NAME asks for.
 bench: build
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/run_goals.py $(BUILD)/dunlin $(if $(NAME),--name $(NAME))
+
+loadtest: build
+	@BINARY=$(BUILD)/dunlin deploy/loadtest/smoke_set.sh
 
 # DIST_CUDA=1 adds the CUDA module that `make cuda` built.
 dist: build

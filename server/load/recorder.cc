@@ -11,6 +11,7 @@ void Count(const Outcome& outcome, bool good, Totals* totals) {
   switch (outcome.ending) {
     case Ending::kRefused:
       ++totals->refused;
+      totals->refused_without_retry_info += outcome.retry_info ? 0 : 1;
       totals->refusal.Add(outcome.ended - outcome.sent);
       return;
     case Ending::kFailed:
@@ -50,6 +51,7 @@ void Totals::Add(const Totals& other) {
   sent += other.sent;
   completed += other.completed;
   refused += other.refused;
+  refused_without_retry_info += other.refused_without_retry_info;
   failed += other.failed;
   deadline += other.deadline;
   cancelled += other.cancelled;

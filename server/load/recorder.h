@@ -30,6 +30,7 @@ struct Totals {
   int64_t sent = 0;
   int64_t completed = 0;
   int64_t refused = 0;
+  int64_t refused_without_retry_info = 0;
   int64_t failed = 0;
   int64_t deadline = 0;
   int64_t cancelled = 0;

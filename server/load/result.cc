@@ -44,6 +44,7 @@ void AddTotals(const Totals& totals, double seconds, bool has_slo, Json* json) {
   AddLatency("e2el", totals.e2el, json);
   j["sent"] = totals.sent;
   j["refused"] = totals.refused;
+  j["refused_without_retry_info"] = totals.refused_without_retry_info;
   j["deadline"] = totals.deadline;
   j["cancelled"] = totals.cancelled;
   j["unfinished"] = totals.unfinished;
@@ -103,7 +104,8 @@ constexpr struct {
 
 // REQUIRES: samples is not empty; the first was taken before the run, the last after it.
 Json ServerJson(const std::vector<ServerSample>& samples, TimeNs started) {
-  Json json = {{"before", Json::object()}, {"max", Json::object()}, {"after", Json::object()}};
+  Json json = {
+      {"before", Json::object()}, {"max", Json::object()}, {"after", Json::object()}, {"growth", Json::object()}};
   for (const auto& field : kServerFields) {
     if (samples.back().*field.field < 0) continue;
     double highest = -1;
@@ -111,6 +113,7 @@ Json ServerJson(const std::vector<ServerSample>& samples, TimeNs started) {
     json["before"][field.name] = samples.front().*field.field;
     json["max"][field.name] = highest;
     json["after"][field.name] = samples.back().*field.field;
+    json["growth"][field.name] = samples.back().*field.field - samples.front().*field.field;
     for (const ServerSample& sample : samples) json["samples"][field.name].push_back(sample.*field.field);
   }
   for (const ServerSample& sample : samples) json["samples"]["time_s"].push_back(ToSeconds(sample.time - started));

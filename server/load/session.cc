@@ -157,6 +157,7 @@ absl::StatusOr<Json> Session::RunSweep() {
   const std::optional<KneeSearch::Step> knee = search.knee();
   best["sweep"] = {{"unit", options_.shape.rate > 0 ? "offered requests/s" : "requests at once"},
                    {"knee", knee.has_value() ? Json(knee->load) : Json()},
+                   {"knee_goodput", knee.has_value() ? Json(knee->goodput) : Json()},
                    {"steps", std::move(steps)}};
   return best;
 }

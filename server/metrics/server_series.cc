@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <memory>
+#include <string>
 
 namespace dunlin::server {
 namespace {
@@ -38,6 +39,15 @@ double CpuSeconds() {
   return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
 }
 
+double Threads() {
+  std::ifstream file("/proc/self/status");
+  const std::string key = "Threads:";
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(key, 0) == 0) return std::stod(line.substr(key.size()));
+  }
+  return 0;
+}
+
 double OpenDescriptors() {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), &closedir);
   if (folder == nullptr) return 0;
@@ -65,6 +75,7 @@ std::vector<prometheus::MetricFamily> ProcessSeries(double start_time_s) {
   return {One("process_start_time_seconds", "Start, in seconds since 1970", kGauge, start_time_s),
           One("process_resident_memory_bytes", "Memory that is resident", kGauge, ResidentBytes()),
           One("process_cpu_seconds_total", "User and system time of all threads", kCounter, CpuSeconds()),
+          One("process_threads", "Threads", kGauge, Threads()),
           One("process_open_fds", "Open file descriptors", kGauge, OpenDescriptors()),
           One("process_max_fds", "Limit of open file descriptors", kGauge, MaxDescriptors())};
 }

@@ -120,6 +120,7 @@ TEST(Result, EndingsAndReasonsAreCountedApart) {
   EXPECT_EQ(json["cancelled"], 1);
   EXPECT_EQ(json["unfinished"], 1);
   EXPECT_EQ(json["sent"], 6);
+  EXPECT_EQ(json["refused_without_retry_info"], 1);
   EXPECT_DOUBLE_EQ(json["mean_refusal_ms"], 3);
   ASSERT_EQ(json["reasons"].size(), 2U) << json["reasons"];
   EXPECT_EQ(json["reasons"][1]["reason"], "QUEUE_FULL");

@@ -142,6 +142,7 @@ TEST(ServerMetrics, TheProcessIsThisOne) {
   const std::string after = metrics.Render();
   EXPECT_EQ(memory.back(), 1);
   EXPECT_GT(Value(after, "process_resident_memory_bytes"), Value(before, "process_resident_memory_bytes") + (60 << 20));
+  EXPECT_GE(Value(after, "process_threads"), 1);
   EXPECT_EQ(Value(after, "process_open_fds"), Value(before, "process_open_fds") + 1);
   EXPECT_GT(Value(after, "process_max_fds"), Value(after, "process_open_fds"));
   EXPECT_GE(Value(after, "process_cpu_seconds_total"), Value(before, "process_cpu_seconds_total"));

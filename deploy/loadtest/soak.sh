@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Half of what the machine can do, for long: memory may not grow. DURATION=600 seconds, RATE requests/s (else measured).
+source "$(dirname "$0")/common.sh"
+start_server
+shape=(--input-tokens 64 --output-tokens 32 --range-ratio 0.5)
+if [ -z "${RATE:-}" ]; then
+  load soak_capacity "${shape[@]}" --concurrency 16 --duration 5 --warmup 1
+  RATE=$(rounded "$(number soak_capacity request_throughput) / 2")
+fi
+LIMIT=$((${DURATION:-600} + 120))
+load soak "${shape[@]}" --rate "$RATE" --duration "${DURATION:-600}" --warmup 5 --max-errors 0 --check 'refused<=0' \
+  --check 'server.growth.rss_bytes<=20e6' --check 'server.growth.open_fds<=2' --check 'server.after.kv_pages_used<=0'
+stop_server
