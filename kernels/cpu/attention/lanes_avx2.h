@@ -26,6 +26,7 @@ struct Lanes {
 
   // 12 of 16 registers hold sums, 6 rows of 16 columns at most: one vector and one broadcast more are in use.
   static constexpr int kVectorsOfRows[6] = {2, 2, 1, 1, 1, 1};
+  static constexpr bool kTakesEightRows = false;
   static constexpr int kWideRows = 6;
   static constexpr int kWideVectors = 1;
   static constexpr bool kBroadcastsInside = false;

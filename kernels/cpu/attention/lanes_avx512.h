@@ -18,9 +18,11 @@ struct Lanes {
   using Mask = __mmask16;
   using Tail = __mmask16;  // which elements of a row's last vector exist
 
-  // Rows and vectors of the kernels that read pages: 6 x 4 accumulators of 32 registers; and of those that read a
-  // widened tile: 12 x 2, which load a vector for twice as many products.
-  static constexpr int kVectorsOfRows[6] = {4, 4, 4, 4, 4, 4};
+  // Rows and vectors of the kernels that read pages: 6 x 4 accumulators of 32 registers, and 8 x 2 for a group of eight
+  // heads, whose keys are then decoded once and asked from memory over the whole time that they take; and of those that
+  // read a widened tile: 12 x 2, which load a vector for twice as many products.
+  static constexpr int kVectorsOfRows[8] = {4, 4, 4, 4, 4, 4, 0, 2};
+  static constexpr bool kTakesEightRows = true;
   static constexpr int kWideRows = 12;
   static constexpr int kWideVectors = 2;
   static constexpr bool kBroadcastsInside = true;

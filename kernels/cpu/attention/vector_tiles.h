@@ -5,7 +5,7 @@
 // Sums stay in registers: kVectorsOfRows x rows of them. Rows end in order (valid does not decrease), so a group of
 // rows runs unmasked up to its first row's end and then, for the few keys left, row by row: no row's chain ever holds a
 // term of a key it does not see. Many rows take the tile widened once instead (vector_wide.h): the same chains.
-// Instantiations per loader: 6 score kernels; 6 x 4 value kernels, of AVX2 8.
+// Instantiations per loader: 7 score kernels; 6 x 4 + 2 value kernels; of AVX2 6 and 8.
 #pragma once
 
 #include "kernels/cpu/attention/vector_wide.h"
@@ -67,27 +67,24 @@ void ScoreRows(const ScoreArgs& args, int row) {
   for (int first = 0; 16 * first < seen; first += kVectors) ScoreVectors<Keys, kRows, kVectors>(args, row, first);
 }
 
+// Calls body.operator()<kRows>(row) for eight rows that are all there is, or for groups of six and the rest.
+template <typename Lanes, typename Body>
+DUNLIN_INLINE void ForPageRows(int rows, const Body& body) {
+  if constexpr (Lanes::kTakesEightRows) {
+    if (rows == 8) return body.template operator()<8>(0);
+  }
+  int row = 0;
+  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) body.template operator()<kRowsAtOnce>(row);
+  ForRest<kRowsAtOnce - 1>(rows - row, row, body);
+}
+
 template <typename Keys>
 void Scores(const ScoreArgs& args) {
   if constexpr (Keys::kWidens) {
     if (args.wide != nullptr && args.rows >= Keys::Lanes::kWideRows) return ScoreWidened<Keys>(args);
   }
-  int row = 0;
-  for (; row + kRowsAtOnce <= args.rows; row += kRowsAtOnce) ScoreRows<Keys, kRowsAtOnce>(args, row);
-  switch (args.rows - row) {
-    case 1:
-      return ScoreRows<Keys, 1>(args, row);
-    case 2:
-      return ScoreRows<Keys, 2>(args, row);
-    case 3:
-      return ScoreRows<Keys, 3>(args, row);
-    case 4:
-      return ScoreRows<Keys, 4>(args, row);
-    case 5:
-      return ScoreRows<Keys, 5>(args, row);
-    default:
-      return;
-  }
+  ForPageRows<typename Keys::Lanes>(
+      args.rows, [&]<int kRows>(int row) __attribute__((always_inline)) { ScoreRows<Keys, kRows>(args, row); });
 }
 
 // O of kRows rows and kVectors vectors of dimensions from dim on, keys from `from`, a multiple of the step, on; last is
@@ -246,22 +243,8 @@ void AddValues(const ValueArgs& args) {
       return AddWidenedValues<Loader>(args);
     }
   }
-  int row = 0;
-  for (; row + kRowsAtOnce <= args.rows; row += kRowsAtOnce) AddValuesOf<Loader, kRowsAtOnce>(args, row);
-  switch (args.rows - row) {
-    case 1:
-      return AddValuesOf<Loader, 1>(args, row);
-    case 2:
-      return AddValuesOf<Loader, 2>(args, row);
-    case 3:
-      return AddValuesOf<Loader, 3>(args, row);
-    case 4:
-      return AddValuesOf<Loader, 4>(args, row);
-    case 5:
-      return AddValuesOf<Loader, 5>(args, row);
-    default:
-      return;
-  }
+  ForPageRows<typename Loader::Lanes>(
+      args.rows, [&]<int kRows>(int row) __attribute__((always_inline)) { AddValuesOf<Loader, kRows>(args, row); });
 }
 
 }  // namespace dunlin::kernels::cpu::vectors
