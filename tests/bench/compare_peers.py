@@ -49,6 +49,8 @@ def arguments():
     parser.add_argument("--parts", type=names(PARTS), default=list(PARTS), help="comma-separated")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=3, help="every engine's turns; the table has medians over them")
+    parser.add_argument("--batches", type=lambda text: tuple(int(word) for word in text.split(",")),
+                        default=engines.BATCHES, help="comma-separated; each prompt of a batch is computed first")
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=3.0, help="at least 5 calls, then up to this long, per figure")
     parser.add_argument("--decode-seconds", type=float, default=10.0, help="stop decoding a batch early after this long")
@@ -189,7 +191,7 @@ def main():
         return
     env, present = prepare(args, run)
     options = engines.Options(args.work, env.python, args.binary, args.threads, args.new_tokens, args.seconds,
-                              args.decode_seconds)
+                              args.decode_seconds, args.batches)
     if "attention" in args.parts:
         measure_part(run, options, present, "attention", "-")
     for shape in args.shapes:

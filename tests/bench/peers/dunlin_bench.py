@@ -37,7 +37,7 @@ def jobs(options, part, shape):
             yield engines.Job(report.OURS, part, "-", "bf16", case["name"], attention_command(options, case), (case["name"],))
     else:
         for precision in MODEL_PRECISIONS:
-            for batch in engines.BATCHES:
+            for batch in options.batches:
                 yield engines.Job(report.OURS, part, shape, precision, "flash",
                                   model_command(options, shape, precision, batch),
                                   (*["prefill"] * (batch == 1), f"decode_b{batch}"))

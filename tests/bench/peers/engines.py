@@ -11,7 +11,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROMPT_TOKENS = 512
 PROMPT_SEED = 7
 BATCHES = (1, 8, 32)
-METRICS = ("prefill", *(f"decode_b{batch}" for batch in BATCHES))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +34,11 @@ class Options:
     new_tokens: int
     seconds: float         # of calls per figure, after the least number of them
     decode_seconds: float  # of the steps of one batch
+    batches: tuple = BATCHES
+
+    def metrics(self):
+        """What a process that measures a whole model gives."""
+        return ("prefill", *(f"decode_b{batch}" for batch in self.batches))
 
 
 def worker(options, name, job):
@@ -47,7 +51,7 @@ def prompt(shape):
 
 def model_job(options, shape, **more):
     return {"part": "model", "threads": options.threads, "seconds": options.seconds, "prompt": prompt(shape),
-            "new_tokens": options.new_tokens, "decode_seconds": options.decode_seconds, "batches": BATCHES,
+            "new_tokens": options.new_tokens, "decode_seconds": options.decode_seconds, "batches": options.batches,
             "directory": str(options.work / shape / "hf"), **more}
 
 
@@ -63,7 +67,7 @@ def torch_jobs(options, part, shape):
     for precision in precisions:
         for setting in ("dynamic", "static", "compile"):
             job = model_job(options, shape, precision=precision, setting=setting)
-            yield Job("torch", part, shape, precision, setting, worker(options, "torch", job), METRICS)
+            yield Job("torch", part, shape, precision, setting, worker(options, "torch", job), options.metrics())
 
 
 def llama_cpp_jobs(options, part, shape):
@@ -72,19 +76,19 @@ def llama_cpp_jobs(options, part, shape):
             job = model_job(options, shape, file=str(options.work / shape / f"{dtype}.gguf"), flash=flash)
             precision = {"F16": "fp16", "F32": "fp32"}.get(dtype, dtype.lower())
             yield Job("llama_cpp", part, shape, precision, "flash" if flash else "no flash",
-                      worker(options, "llama_cpp", job), METRICS)
+                      worker(options, "llama_cpp", job), options.metrics())
 
 
 def ctranslate2_jobs(options, part, shape):
     if part == "model":
         job = model_job(options, shape, ct2=str(options.work / shape / "ct2"), compute_type="float32")
-        yield Job("ctranslate2", part, shape, "fp32", "", worker(options, "ctranslate2", job), METRICS)
+        yield Job("ctranslate2", part, shape, "fp32", "", worker(options, "ctranslate2", job), options.metrics())
 
 
 def onnxruntime_jobs(options, part, shape):
     if part == "model":
         job = model_job(options, shape, onnx=str(options.work / shape / "onnx"))
-        yield Job("onnxruntime", part, shape, "fp32", "", worker(options, "onnxruntime", job), METRICS)
+        yield Job("onnxruntime", part, shape, "fp32", "", worker(options, "onnxruntime", job), options.metrics())
 
 
 PEERS = {"torch": torch_jobs, "llama_cpp": llama_cpp_jobs, "ctranslate2": ctranslate2_jobs,

@@ -3,7 +3,6 @@
 import math
 import pathlib
 import sys
-import types
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -158,8 +157,8 @@ class Jobs(unittest.TestCase):
                 self.assertIn(name, pins)
 
     def test_every_batch_of_every_shape_is_measured_by_every_peer(self):
-        options = types.SimpleNamespace(work=pathlib.Path("w"), python=pathlib.Path("p"), threads=1, new_tokens=4, seconds=1.0,
-                                        decode_seconds=1.0, binary=pathlib.Path("d"))
+        options = engines.Options(work=pathlib.Path("w"), python=pathlib.Path("p"), binary=pathlib.Path("d"), threads=1,
+                                  new_tokens=4, seconds=1.0, decode_seconds=1.0)
         for name, jobs_of in engines.PEERS.items():
             for shape in shapes.CONFIGS:
                 metrics = {metric for job in jobs_of(options, "model", shape) for metric in job.metrics}
