@@ -34,7 +34,7 @@ const CommandRow kCommands[] = {
      dunlin::server::SetUpEmbed},
     {"load", "Load a server with the requests of many clients, and measure what they see",
      "Examples:\n"
-     "  dunlin load --model demo --concurrency 32 --duration 20 --input-tokens 32 --output-tokens 64\n"
+     "  dunlin load --model demo --concurrency 32 --duration 20 --input-len 32 --output-len 64\n"
      "  dunlin load --model demo --rate 50 --duration 30 --slo ttft_ms=200,itl_ms=50 --check 'goodput_ratio>=0.99'\n"
      "  dunlin load --model demo --rate 20 --mix flash:bf16=3,math:fp32=1 --json result.json\n"
      "  dunlin load --protocol openai --address 127.0.0.1:8000 --model gpt2 --concurrency 8 --chat\n"

@@ -2,10 +2,10 @@
 # Requests that their clients give up after the first token, REQUESTS=20000 of them: every page comes back.
 source "$(dirname "$0")/common.sh"
 start_server
-load cancel_storm --concurrency 64 --num-requests "${REQUESTS:-20000}" --input-tokens 16 --output-tokens 400 \
+load cancel_storm --concurrency 64 --num-prompts "${REQUESTS:-20000}" --input-len 16 --output-len 400 \
   --cancel-after 1t --max-errors 0 --check "cancelled>=$((${REQUESTS:-20000} * 9 / 10))" \
   --check 'server.growth.rss_bytes<=50e6' --check 'server.growth.open_fds<=2' --check 'server.after.kv_pages_used<=0' \
   --check 'server.after.running<=0'
-load cancel_storm_after --concurrency 4 --num-requests 20 --input-tokens 16 --output-tokens 8 --max-errors 0 \
+load cancel_storm_after --concurrency 4 --num-prompts 20 --input-len 16 --output-len 8 --max-errors 0 \
   --check 'completed>=20'
 stop_server

@@ -3,7 +3,7 @@
 # DURATION=120 seconds, TIMES=20. The queue is as long as the limit on the first token allows.
 source "$(dirname "$0")/common.sh"
 start_server scheduler.max_queued_requests=32
-shape=(--input-tokens 64 --output-tokens 32 --slo "${SLO:-ttft_ms=3000}")
+shape=(--input-len 64 --output-len 32 --slo "${SLO:-ttft_ms=3000}")
 load overload_knee "${shape[@]}" --sweep --concurrency 8 --duration 3 --warmup 0.5 --sweep-steps 4 --sweep-refinements 0
 knee=$(number overload_knee knee_goodput)
 rate=$(rounded "$knee * ${TIMES:-20}")

@@ -2,7 +2,7 @@
 # Does it serve at all under a little load? Every profile of the model, no failure, no page left. SECONDS_EACH=4.
 source "$(dirname "$0")/common.sh"
 start_server
-load smoke --concurrency 8 --duration "${SECONDS_EACH:-4}" --input-tokens 32 --output-tokens 32 --range-ratio 0.5 \
+load smoke --concurrency 8 --duration "${SECONDS_EACH:-4}" --input-len 32 --output-len 32 --range-ratio 0.5 \
   --mix flash:bf16=2,efficient:fp8=1,math:fp32=1 --max-errors 0 \
   --check 'completed>=8' --check 'refused<=0' --check 'server.after.kv_pages_used<=0'
 stop_server

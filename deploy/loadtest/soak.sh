@@ -2,7 +2,7 @@
 # Half of what the machine can do, for long: memory may not grow. DURATION=600 seconds, RATE requests/s (else measured).
 source "$(dirname "$0")/common.sh"
 start_server
-shape=(--input-tokens 64 --output-tokens 32 --range-ratio 0.5)
+shape=(--input-len 64 --output-len 32 --range-ratio 0.5)
 if [ -z "${RATE:-}" ]; then
   load soak_capacity "${shape[@]}" --concurrency 16 --duration 5 --warmup 1
   RATE=$(rounded "$(number soak_capacity request_throughput) / 2")

@@ -5,13 +5,13 @@ namespace {
 
 void AddTarget(CLI::App* app, load::LoadOptions* o) {
   app->add_option("--address", o->address, "HOST:PORT of the server")->group("Server");
-  app->add_option("--protocol", o->protocol, "grpc: Dunlin's own; openai: OpenAI-compatible HTTP with SSE")
-      ->check(CLI::IsMember({"grpc", "openai"}))
+  app->add_option("--protocol", o->protocol, "dunlin: its own gRPC; openai: OpenAI-compatible HTTP with SSE")
+      ->check(CLI::IsMember({"dunlin", "openai"}))
       ->group("Server");
   app->add_option("--model", o->request.model, "A model that is served")->required()->group("Server");
   app->add_flag("--chat", o->request.chat, "openai: /v1/chat/completions instead of /v1/completions")->group("Server");
   app->add_option("--endpoint", o->endpoint, "openai: another path")->group("Server");
-  app->add_option("--channels", o->request.num_channels, "grpc: connections; 0: one for each 90 requests at once")
+  app->add_option("--channels", o->request.num_channels, "dunlin: connections; 0: one for each 90 requests at once")
       ->check(CLI::Range(0, 1024))
       ->group("Server");
   app->add_option("--connect-timeout-ms", o->connect_timeout_ms, "How long the server may take to be there")
@@ -37,7 +37,8 @@ void AddShape(CLI::App* app, load::LoadOptions* o) {
       ->check(CLI::Range(int64_t{1}, int64_t{100000}))
       ->excludes(rate)
       ->group("Load");
-  app->add_option("--num-requests", shape.num_requests, "Stop sending after so many; 100 without --duration")
+  app->add_option("--num-prompts,--num-requests", shape.num_requests,
+                  "Stop sending after so many; 100 without --duration")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->group("Load");
   app->add_option("--duration", shape.duration_s, "Stop sending after so many seconds")
@@ -71,10 +72,13 @@ void AddData(CLI::App* app, load::LoadOptions* o) {
       ->check(CLI::IsMember({"random", "shared-prefix", "sharegpt", "jsonl"}))
       ->group("Requests");
   app->add_option("--dataset-path", data.path, "Of sharegpt and jsonl")->group("Requests");
-  app->add_option("--input-tokens", data.input_tokens, "Prompt length of random; of shared-prefix what follows it")
+  app->add_option("--input-len,--input-tokens", data.input_tokens,
+                  "Prompt length of random; of shared-prefix what follows it")
       ->check(tokens)
       ->group("Requests");
-  app->add_option("--output-tokens", data.output_tokens, "Tokens to generate")->check(tokens)->group("Requests");
+  app->add_option("--output-len,--output-tokens", data.output_tokens, "Tokens to generate")
+      ->check(tokens)
+      ->group("Requests");
   app->add_option("--range-ratio", data.range_ratio, "Lengths vary by this part up and down")
       ->check(CLI::Range(0.0, 0.999))
       ->group("Requests");
@@ -91,11 +95,12 @@ void AddData(CLI::App* app, load::LoadOptions* o) {
   app->add_option("--temperature", o->request.temperature, "0 is greedy")
       ->check(CLI::Range(0.0F, 100.0F))
       ->group("Requests");
-  app->add_option("--mix", o->mix, "grpc: profiles and their shares, BACKEND:PRECISION=WEIGHT,..., each reported apart")
+  app->add_option("--mix", o->mix,
+                  "dunlin: profiles and their shares, BACKEND:PRECISION=WEIGHT,..., each reported apart")
       ->group("Requests");
-  app->add_flag("--allow-fallback", o->request.allow_fallback, "grpc: another backend where a named one does not fit")
+  app->add_flag("--allow-fallback", o->request.allow_fallback, "dunlin: another backend where a named one does not fit")
       ->group("Requests");
-  app->add_flag("--omit-text", o->request.omit_text, "grpc: token ids without text")->group("Requests");
+  app->add_flag("--omit-text", o->request.omit_text, "dunlin: token ids without text")->group("Requests");
 }
 
 void AddSweep(CLI::App* app, load::LoadOptions* o) {

@@ -1,7 +1,7 @@
 // Where prompts come from. Everything is seeded: the same options give the same requests in the same order.
 //
-//   random         prompts without a common beginning, of a length around --input-tokens
-//   shared-prefix  one of --num-prefixes beginnings of --prefix-tokens each, then a random rest of --input-tokens
+//   random         prompts without a common beginning, of a length around --input-len
+//   shared-prefix  one of --num-prefixes beginnings of --prefix-tokens each, then a random rest of --input-len
 //   sharegpt       the first turn of each conversation of a ShareGPT JSON file; as many tokens are asked for as the
 //                  answer in the file has. Filters as in vllm bench serve: two turns, 4 to 1024 prompt tokens, 4 or
 //                  more answer tokens, 2048 together; without the model's tokenizer a token is taken for 4 bytes

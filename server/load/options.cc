@@ -49,8 +49,8 @@ absl::Status Resolve(LoadOptions* options) {
   if (from_file == options->data.path.empty()) {
     return absl::InvalidArgumentError("--dataset-path goes with --dataset sharegpt and jsonl, and with them alone");
   }
-  if (!options->mix.empty() && options->protocol != "grpc") {
-    return absl::InvalidArgumentError("--mix goes with --protocol grpc alone");
+  if (!options->mix.empty() && options->protocol != "dunlin") {
+    return absl::InvalidArgumentError("--mix goes with --protocol dunlin alone");
   }
   return ParseCancelAfter(options->cancel_after, &options->shape);
 }

@@ -15,7 +15,7 @@ namespace dunlin::server::load {
 
 struct LoadOptions {
   std::string address = "127.0.0.1:50051";
-  std::string protocol = "grpc";
+  std::string protocol = "dunlin";
   std::string endpoint;  // OpenAI: path; "" is the API's own
   int64_t connect_timeout_ms = 10000;
   std::string mix;

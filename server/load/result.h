@@ -21,7 +21,7 @@ namespace dunlin::server::load {
 using Json = nlohmann::ordered_json;
 
 struct RunDescription {
-  std::string protocol;  // "grpc", "openai"
+  std::string protocol;  // "dunlin", "openai"
   std::string model;
   std::string dataset;
   std::string label;

@@ -71,7 +71,7 @@ absl::Status Session::Parse() {
 }
 
 absl::Status Session::Connect(const LoadShape& shape) {
-  if (options_.protocol == "grpc") {
+  if (options_.protocol == "dunlin") {
     client_ = MakeGrpcClient(options_.address, options_.request, ExpectedRequests(shape));
   } else {
     const char* path = options_.request.chat ? "/v1/chat/completions" : "/v1/completions";

@@ -30,7 +30,7 @@ def stop(process):
 
 def measure(binary, address, seconds):
     command = [binary, "load", "--address", address, "--model", "demo", "--concurrency", "1", "--warmup", "0.3",
-               "--duration", str(seconds), "--input-tokens", "8", "--output-tokens", "1", "--json", "-", "--quiet",
+               "--duration", str(seconds), "--input-len", "8", "--output-len", "1", "--json", "-", "--quiet",
                "--max-errors", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=True)
     return json.loads(done.stdout)

@@ -48,8 +48,8 @@ ServerProcess* LoadTest::server_ = nullptr;
 
 TEST_F(LoadTest, ClosedLoopCountsWhatTheServerCounts) {
   const std::string before = HttpGet(server_->http(), "/metrics");
-  const Json json = LoadJson(*server_, {"--concurrency", "4", "--num-requests", "20", "--input-tokens", "16",
-                                        "--output-tokens", "8", "--max-errors", "0"});
+  const Json json = LoadJson(*server_, {"--concurrency", "4", "--num-prompts", "20", "--input-len", "16",
+                                        "--output-len", "8", "--max-errors", "0"});
   const std::string after = HttpGet(server_->http(), "/metrics");
   EXPECT_EQ(json["completed"], 20);
   EXPECT_EQ(json["total_input_tokens"], 20 * 16);
@@ -68,7 +68,7 @@ TEST_F(LoadTest, ClosedLoopCountsWhatTheServerCounts) {
 TEST_F(LoadTest, OpenLoopKeepsItsRateAndReportsProfilesApart) {
   const Json json =
       LoadJson(*server_, {"--rate", "40", "--arrivals", "constant", "--duration", "1", "--warmup", "0.2",
-                          "--input-tokens", "8", "--output-tokens", "2", "--mix", "flash:bf16=3,math:fp32=1"});
+                          "--input-len", "8", "--output-len", "2", "--mix", "flash:bf16=3,math:fp32=1"});
   EXPECT_NEAR(json["sent"].get<double>(), 40, 1) << "those of the warm-up do not count";
   ASSERT_EQ(json["profiles"].size(), 2U);
   EXPECT_EQ(json["profiles"][0]["profile"], "flash:bf16");
@@ -80,19 +80,19 @@ TEST_F(LoadTest, OpenLoopKeepsItsRateAndReportsProfilesApart) {
 }
 
 TEST_F(LoadTest, CancelledRequestsAreCountedApartAndFreeTheirPages) {
-  const Json by_tokens = LoadJson(*server_, {"--concurrency", "8", "--num-requests", "32", "--output-tokens", "200",
+  const Json by_tokens = LoadJson(*server_, {"--concurrency", "8", "--num-prompts", "32", "--output-len", "200",
                                              "--cancel-after", "3t", "--cancel-fraction", "0.5"});
   EXPECT_EQ(by_tokens["completed"].get<int>() + by_tokens["cancelled"].get<int>(), 32) << by_tokens["reasons"];
   EXPECT_GE(by_tokens["cancelled"], 8);
   EXPECT_GE(by_tokens["completed"], 4);
   const Json by_time = LoadJson(
-      *server_, {"--concurrency", "8", "--num-requests", "16", "--output-tokens", "400", "--cancel-after", "5ms"});
+      *server_, {"--concurrency", "8", "--num-prompts", "16", "--output-len", "400", "--cancel-after", "5ms"});
   EXPECT_EQ(by_time["cancelled"], 16) << by_time["reasons"];
   EXPECT_EQ(by_time["server"]["after"]["kv_pages_used"], 0);
 }
 
 TEST_F(LoadTest, LimitsThatAreMissedAreTheExitStatus) {
-  const std::vector<std::string> quick = {"--num-requests", "3", "--output-tokens", "2", "--slo", "e2el_ms=60000"};
+  const std::vector<std::string> quick = {"--num-prompts", "3", "--output-len", "2", "--slo", "e2el_ms=60000"};
   const auto with = [&quick](std::vector<std::string> more) {
     more.insert(more.begin(), quick.begin(), quick.end());
     return Load(*server_, more);
@@ -101,7 +101,7 @@ TEST_F(LoadTest, LimitsThatAreMissedAreTheExitStatus) {
   const CommandResult missed = with({"--check", "p99_ttft_ms<=0.001"});
   EXPECT_EQ(missed.status, 1);
   EXPECT_THAT(missed.err, HasSubstr("limit is <= 0.001 (--check)"));
-  const CommandResult failing = with({"--mix", "flash:bf16=1", "--input-tokens", "100000", "--max-errors", "0"});
+  const CommandResult failing = with({"--mix", "flash:bf16=1", "--input-len", "100000", "--max-errors", "0"});
   EXPECT_EQ(failing.status, 1);
   EXPECT_THAT(failing.err, HasSubstr("--max-errors"));
   EXPECT_THAT(failing.out, HasSubstr("INVALID_FIELD"));
@@ -131,7 +131,7 @@ TEST_F(LoadTest, HelpDefinesEveryFigure) {
 TEST_F(LoadTest, ASweepFindsAKneeAndDrawsIt) {
   const std::string report = "/tmp/dunlin_load_report_" + std::to_string(getpid()) + ".html";
   const Json json = LoadJson(*server_, {"--sweep", "--concurrency", "1", "--duration", "0.3", "--sweep-steps", "4",
-                                        "--input-tokens", "8", "--output-tokens", "8", "--report", report});
+                                        "--input-len", "8", "--output-len", "8", "--report", report});
   EXPECT_GE(json["sweep"]["steps"].size(), 2U);
   EXPECT_TRUE(json["sweep"]["knee"].is_number());
   std::ostringstream page;
@@ -144,7 +144,7 @@ TEST(LoadAgainstAFullServer, RefusalsAreCountedByReasonWithRetryInfo) {
   const ServerProcess server(kDemo, {"--set", "scheduler.max_sequences=2", "--set", "scheduler.max_queued_requests=2"});
   ASSERT_TRUE(server.ready()) << server.Log();
   const Json json =
-      LoadJson(server, {"--concurrency", "32", "--num-requests", "200", "--output-tokens", "32", "--max-errors", "0"});
+      LoadJson(server, {"--concurrency", "32", "--num-prompts", "200", "--output-len", "32", "--max-errors", "0"});
   EXPECT_GT(json["refused"], 0);
   EXPECT_GT(json["completed"], 0);
   EXPECT_EQ(json["completed"].get<int>() + json["refused"].get<int>(), 200) << json["reasons"];
