@@ -79,6 +79,8 @@ bool EncoderPass::Attend() {
   params.page_table_stride = batch_.page_table_stride();
   params.sequences = batch_.spans();
   params.num_sequences = batch_.num_inputs();
+  params.max_query_tokens = batch_.max_input_tokens();
+  params.max_kv_tokens = batch_.max_input_tokens();
   params.scale = config_.attention_scale;
   params.causal = false;
   params.workspace = buffers_.at(BufferId::kWorkspace);

@@ -27,8 +27,12 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
   DUNLIN_CHECK(batch.num_tokens <= max_tokens_ && batch.inputs.size() <= spans_.capacity(), "a batch exceeds its plan");
   num_tokens_ = 0;
   spans_.clear();
+  max_input_tokens_ = 0;
   int32_t most_pages = 0;
-  for (const BatchInput& input : batch.inputs) most_pages = std::max(most_pages, PagesOf(input, tokens_per_page));
+  for (const BatchInput& input : batch.inputs) {
+    most_pages = std::max(most_pages, PagesOf(input, tokens_per_page));
+    max_input_tokens_ = std::max(max_input_tokens_, input.num_tokens);
+  }
   page_table_stride_ = most_pages;
   int32_t next_page = 0;
   for (const BatchInput& input : batch.inputs) {

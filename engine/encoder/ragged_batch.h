@@ -47,6 +47,7 @@ class RaggedBatch {
   int32_t num_inputs() const { return static_cast<int32_t>(spans_.size()); }
   int32_t first_row(size_t input) const { return spans_[input].query_start; }
   int64_t page_table_stride() const { return page_table_stride_; }
+  int32_t max_input_tokens() const { return max_input_tokens_; }  // of one input
 
   // Device arrays, valid after Upload.
   const int32_t* token_ids() const { return device_array(kTokenIds); }      // [num_tokens]
@@ -69,6 +70,7 @@ class RaggedBatch {
   const int64_t max_tokens_;
   int32_t num_tokens_ = 0;
   int64_t page_table_stride_ = 0;
+  int32_t max_input_tokens_ = 0;
   std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]
   std::vector<kernels::SequenceSpan> spans_;
   std::vector<int32_t> page_table_;

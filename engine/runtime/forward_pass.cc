@@ -176,6 +176,8 @@ bool ForwardPass::Attend() {
   params.page_table_stride = inputs_.page_table_stride();
   params.sequences = inputs_.spans();
   params.num_sequences = inputs_.num_sequences();
+  params.max_query_tokens = inputs_.max_query_tokens();
+  params.max_kv_tokens = inputs_.max_kv_tokens();
   params.scale = config_.attention_scale;
   params.window = config_.window(layer_);
   params.softcap = config_.attention_softcap;

@@ -26,10 +26,14 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
   num_tokens_ = 0;
   spans_.clear();
   head_rows_.clear();
+  max_query_tokens_ = 0;
+  max_kv_tokens_ = 0;
   int32_t most_pages = 0;
   for (int32_t i = 0; i < batch.num_sequences; ++i) {
     const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
     most_pages = std::max(most_pages, PagesOf(step, tokens_per_page));
+    max_query_tokens_ = std::max(max_query_tokens_, step.num_tokens);
+    max_kv_tokens_ = std::max(max_kv_tokens_, step.first_position + step.num_tokens);
   }
   page_table_stride_ = most_pages;
   DUNLIN_CHECK(static_cast<size_t>(batch.num_sequences) * static_cast<size_t>(most_pages) <= page_table_.size(),

@@ -31,6 +31,9 @@ class StepInputs {
   int32_t num_tokens() const { return num_tokens_; }
   int32_t num_sequences() const { return static_cast<int32_t>(spans_.size()); }
   int64_t page_table_stride() const { return page_table_stride_; }
+  // Over the sequences: the most rows of one, and the most keys.
+  int32_t max_query_tokens() const { return max_query_tokens_; }
+  int32_t max_kv_tokens() const { return max_kv_tokens_; }
   // In ascending (sequence, position) order.
   const std::vector<HeadRow>& head_rows() const { return head_rows_; }
 
@@ -55,6 +58,8 @@ class StepInputs {
   int64_t max_tokens_;
   int32_t num_tokens_ = 0;
   int64_t page_table_stride_ = 0;
+  int32_t max_query_tokens_ = 0;
+  int32_t max_kv_tokens_ = 0;
   std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]
   std::vector<kernels::SequenceSpan> spans_;
   std::vector<int32_t> page_table_;  // [max_sequences * max_pages_per_sequence], used densely

@@ -95,13 +95,17 @@ struct PagedAttentionParams {
   const int32_t* page_table;  // [rows, page_table_stride] page ids; entries past a sequence's last page are not read
   int64_t page_table_stride;  // entries
   const SequenceSpan* sequences;
-  int32_t num_sequences;   // >= 0
-  float scale;             // usually 1 / sqrt(head_dim)
-  int32_t window = 0;      // >= 0; keys that a row sees at most, its own the last (Mistral); 0 sees all. Needs causal
-  float softcap = 0.0F;    // >= 0; a scaled score s becomes softcap * tanh(s / softcap) (Gemma 2); 0 is none
-  bool causal = true;      // false: the bidirectional attention of an encoder
-  void* workspace;         // 64-byte aligned
-  size_t workspace_bytes;  // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
+  int32_t num_sequences;  // >= 0
+  // Bounds over the sequences, for who launches and cannot read `sequences` where it lies: they size grids and decide
+  // how work is divided, never a result.
+  int32_t max_query_tokens;  // >= every query_len
+  int32_t max_kv_tokens;     // >= every first_position + query_len
+  float scale;               // usually 1 / sqrt(head_dim)
+  int32_t window = 0;        // >= 0; keys that a row sees at most, its own the last (Mistral); 0 sees all. Needs causal
+  float softcap = 0.0F;      // >= 0; a scaled score s becomes softcap * tanh(s / softcap) (Gemma 2); 0 is none
+  bool causal = true;        // false: the bidirectional attention of an encoder
+  void* workspace;           // 64-byte aligned
+  size_t workspace_bytes;    // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
 };
 
 // The largest call a workspace must serve.

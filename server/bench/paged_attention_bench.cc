@@ -199,6 +199,8 @@ absl::Status PagedRun::Attend(int64_t call) {
                                          .page_table_stride = pages_per_sequence_,
                                          .sequences = static_cast<const kernels::SequenceSpan*>(span_memory_.data()),
                                          .num_sequences = p_.sequences,
+                                         .max_query_tokens = p_.queries,
+                                         .max_kv_tokens = p_.context,
                                          .scale = 1.0F / std::sqrt(static_cast<float>(p_.head_dim)),
                                          .workspace = workspace_.data(),
                                          .workspace_bytes = workspace_bytes_}),

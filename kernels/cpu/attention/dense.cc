@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/api/attention_rules.h"
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/attention.h"
@@ -12,21 +13,6 @@
 
 namespace dunlin::kernels::cpu {
 namespace {
-
-AttentionTraits TraitsOf(const DenseAttentionParams& params) {
-  return {.dtype = params.dtype,
-          .head_dim = params.head_dim,
-          .num_heads = params.num_heads,
-          .num_kv_heads = params.num_kv_heads,
-          .window = params.window,
-          .softcap = params.softcap,
-          .causal = params.causal,
-          .v_head_dim = params.v_head_dim,
-          .bias = params.bias.data != nullptr,
-          .mask = params.mask.data != nullptr,
-          .alibi = params.alibi_slopes != nullptr,
-          .dropout_probability = params.dropout_probability};
-}
 
 bool Supported(const DeviceContext* context, const DenseAttentionParams& params) {
   if (params.dtype == DType::kF8E4M3 || params.bias.dtype == DType::kF8E4M3) return false;

@@ -1,6 +1,5 @@
 // The paged entries: checks, workspace, and the step from the API's parameters to an AttentionCall.
-#include <algorithm>
-
+#include "kernels/api/attention_rules.h"
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/context.h"
@@ -37,6 +36,8 @@ bool Valid(const PagedAttentionParams& params) {
   for (int32_t i = 0; i < params.num_sequences; ++i) {
     const SequenceSpan& span = params.sequences[i];
     if (span.query_start < 0 || span.query_len < 0 || span.first_position < 0 || span.page_table_row < 0) return false;
+    if (span.query_len > params.max_query_tokens) return false;
+    if (span.first_position + span.query_len > params.max_kv_tokens) return false;
   }
   return true;
 }
@@ -50,23 +51,11 @@ size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend ba
 
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
   const KvShape& shape = params.layout.shape;
-  PagedAttentionPlan plan{.traits = {.dtype = params.layout.dtype,
-                                     .head_dim = shape.head_dim,
-                                     .num_heads = params.num_heads,
-                                     .num_kv_heads = shape.num_kv_heads,
-                                     .window = params.window,
-                                     .softcap = params.softcap,
-                                     .causal = params.causal},
-                          .max_query_tokens = 0,
-                          .max_kv_tokens = 0};
+  const PagedAttentionPlan plan{
+      .traits = TraitsOf(params), .max_query_tokens = params.max_query_tokens, .max_kv_tokens = params.max_kv_tokens};
   if (!SupportsAttention(context, params.backend, plan.traits, nullptr)) return KernelStatus::kUnsupported;
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
-  for (int32_t i = 0; i < params.num_sequences; ++i) {
-    const SequenceSpan& span = params.sequences[i];
-    plan.max_query_tokens = std::max(plan.max_query_tokens, span.query_len);
-    plan.max_kv_tokens = std::max(plan.max_kv_tokens, span.first_position + span.query_len);
-  }
-  if (plan.max_query_tokens == 0) return KernelStatus::kOk;
+  if (params.num_sequences == 0 || params.max_query_tokens == 0) return KernelStatus::kOk;
   const WorkspaceNeed need = NeedOf(context, plan);
   if (params.workspace_bytes < Workspace(params.backend, need)) return KernelStatus::kOutOfMemory;
 

@@ -51,6 +51,8 @@ TEST_F(StepInputsTest, LaysOutPrefillAndDecodeBehindEachOther) {
   EXPECT_EQ(inputs_->spans()[1].first_position, 16);
   EXPECT_EQ(inputs_->spans()[1].page_table_row, 1);
   EXPECT_EQ(inputs_->page_table_stride(), 3);
+  EXPECT_EQ(inputs_->max_query_tokens(), 3);
+  EXPECT_EQ(inputs_->max_kv_tokens(), 17);
   EXPECT_EQ(inputs_->page_table()[0], 5);
   EXPECT_EQ(inputs_->page_table()[1], 9);
   EXPECT_EQ(inputs_->page_table()[3], 3);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/kernels/attention/devices.h"
+#include "tests/kernels/attention/paged_batch.h"
 
 namespace dunlin::kernels::testing {
 namespace {
@@ -121,6 +122,26 @@ TEST(AttentionSupportTest, LaunchesReturnWhatIsWrong) {
   EXPECT_EQ(device.ops->dense_attention(device.context, params), KernelStatus::kOutOfMemory);
   params.q_len = -1;
   EXPECT_EQ(device.ops->dense_attention(device.context, params), KernelStatus::kInvalidArgument);
+}
+
+// A device whose sequences lie elsewhere has only the call's bounds; here a bound that is none is found.
+TEST(AttentionSupportTest, APagedCallsBoundsMustHold) {
+  Device& device = CpuDevice("", 1);
+  PagedBatch batch(DType::kBF16, {2, 1, 16}, {{1, 0, 5}, {2, 20, 3}});
+  std::vector<float> out(batch.out_floats());
+  PoisonedMemory workspace(
+      device.ops->paged_attention_workspace(device.context, AttentionBackend::kFlash, batch.Plan()));
+  const auto run = [&](int32_t query_slack, int32_t kv_slack) {
+    PagedAttentionParams params = batch.Params(AttentionBackend::kFlash, out.data());
+    params.workspace = workspace.data();
+    params.workspace_bytes = workspace.size();
+    params.max_query_tokens += query_slack;
+    params.max_kv_tokens += kv_slack;
+    return device.ops->paged_attention(device.context, params);
+  };
+  EXPECT_EQ(run(0, 0), KernelStatus::kOk);
+  EXPECT_EQ(run(-1, 0), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(run(0, -1), KernelStatus::kInvalidArgument);
 }
 
 TEST(AttentionSupportTest, OnlyDenseMathGrowsWithTheSquare) {

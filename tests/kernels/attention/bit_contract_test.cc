@@ -107,6 +107,16 @@ TEST_P(BitContractTest, TheNumberOfThreadsDoesNotMatter) {
   }
 }
 
+TEST_P(BitContractTest, TheCallsBoundsDoNotMatter) {
+  for (const int32_t slack : {1, 77, 3000}) {
+    PagedBatch batch(GetParam().dtype, GetParam().shape, {{kSeed, 640, 43}});
+    batch.window = GetParam().window;
+    batch.softcap = GetParam().softcap;
+    batch.slack = slack;
+    EXPECT_TRUE(SameRows(640, 43, batch.Run(GetParam().backend, GetParam().variant, 2).data())) << slack;
+  }
+}
+
 TEST_P(BitContractTest, FiftyRepetitionsAreEqual) {
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(SameRows(500, 60, Run({{kSeed, 500, 60}}, 4).data())) << i;
 }

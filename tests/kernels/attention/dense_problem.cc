@@ -7,19 +7,15 @@
 #include <cmath>
 
 namespace dunlin::kernels::testing {
-namespace {
-
-std::vector<float> Widen(DType dtype, const PoisonedMemory& memory, size_t count) {
-  std::vector<float> out(count);
-  for (size_t i = 0; i < count; ++i) {
-    if (dtype == DType::kF32) out[i] = reinterpret_cast<const float*>(memory.data())[i];
-    if (dtype == DType::kF16) out[i] = Fp16ToFloat(reinterpret_cast<const uint16_t*>(memory.data())[i]);
-    if (dtype == DType::kBF16) out[i] = Bf16ToFloat(reinterpret_cast<const uint16_t*>(memory.data())[i]);
+std::vector<float> Widen(DType dtype, const std::byte* memory, size_t bytes) {
+  std::vector<float> out(bytes / SizeOf(dtype));
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (dtype == DType::kF32) out[i] = reinterpret_cast<const float*>(memory)[i];
+    if (dtype == DType::kF16) out[i] = Fp16ToFloat(reinterpret_cast<const uint16_t*>(memory)[i]);
+    if (dtype == DType::kBF16) out[i] = Bf16ToFloat(reinterpret_cast<const uint16_t*>(memory)[i]);
   }
   return out;
 }
-
-}  // namespace
 
 void Tensor::Push(float value) {
   numbers_.push_back(RoundTo(dtype_, value));
@@ -118,17 +114,14 @@ AttentionTraits DenseProblem::traits() const {
           .dropout_probability = 0.0F};
 }
 
-std::vector<float> DenseProblem::Run(AttentionBackend backend, const std::string& variant, int threads) const {
-  Device& device = CpuDevice(variant, threads);
-  const int64_t outputs = OutputStart(shape_.batch, 0, 0);
-  PoisonedMemory out(static_cast<size_t>(outputs) * SizeOf(shape_.dtype));
+DenseAttentionParams DenseProblem::Params(AttentionBackend backend, void* out) const {
   DenseAttentionParams params{};
   params.backend = backend;
   params.dtype = shape_.dtype;
   params.q = q_.data();
   params.k = k_.data();
   params.v = v_.data();
-  params.out = out.data();
+  params.out = out;
   params.batch = shape_.batch;
   params.num_heads = shape_.num_heads();
   params.num_kv_heads = shape_.num_kv_heads;
@@ -154,13 +147,24 @@ std::vector<float> DenseProblem::Run(AttentionBackend backend, const std::string
     }
   }
   if (!mask_.empty()) params.mask = {.data = mask_.data(), .batch_stride = row * shape_.q_len, .query_stride = row};
+  return params;
+}
+
+std::vector<float> DenseProblem::Run(AttentionBackend backend, const std::string& variant, int threads) const {
+  Device& device = CpuDevice(variant, threads);
+  PoisonedMemory out(out_bytes());
+  DenseAttentionParams params = Params(backend, out.data());
   PoisonedMemory workspace(device.ops->dense_attention_workspace(device.context, params));
   params.workspace = workspace.data();
   params.workspace_bytes = workspace.size();
   const KernelStatus status = device.ops->dense_attention(device.context, params);
   EXPECT_EQ(status, KernelStatus::kOk) << Name(status) << " " << Describe(backend, shape_.dtype, variant);
   EXPECT_TRUE(workspace.Intact() && out.Intact()) << Describe(backend, shape_.dtype, variant);
-  return Widen(shape_.dtype, out, static_cast<size_t>(outputs));
+  return Widen(shape_.dtype, out.data(), out_bytes());
+}
+
+size_t DenseProblem::out_bytes() const {
+  return static_cast<size_t>(OutputStart(shape_.batch, 0, 0)) * SizeOf(shape_.dtype);
 }
 
 ReferenceRow DenseProblem::Row(int32_t batch, int32_t head, int32_t token) const {

@@ -31,6 +31,9 @@ class Tensor {
   std::vector<uint16_t> halves_;
 };
 
+// Numbers of one dtype as floats.
+std::vector<float> Widen(DType dtype, const std::byte* memory, size_t bytes);
+
 enum class BiasShape : uint8_t { kNone, kPerQuery, kPerHead, kOneRow };
 
 struct DenseShape {
@@ -61,7 +64,13 @@ class DenseProblem {
   explicit DenseProblem(const DenseShape& shape);
 
   AttentionTraits traits() const;
-  // [batch, num_heads, q_len, v_head_dim] as floats. Fails the test on a bad status or a write past a buffer.
+  // What runs the problem: all but the workspace. Pointers are valid while the problem lives.
+  DenseAttentionParams Params(AttentionBackend backend, void* out) const;
+  size_t out_bytes() const;
+  size_t bias_bytes() const { return bias_.size() * SizeOf(bias_.dtype()); }
+  size_t mask_bytes() const { return mask_.size(); }
+  // On the CPU: [batch, num_heads, q_len, v_head_dim] as floats. Fails the test on a bad status or a write past a
+  // buffer.
   std::vector<float> Run(AttentionBackend backend, const std::string& variant, int threads) const;
   // Valid while the problem lives.
   ReferenceRow Row(int32_t batch, int32_t head, int32_t token) const;

@@ -8,8 +8,6 @@
 #include <numeric>
 #include <random>
 
-#include "kernels/cpu/kv_block.h"
-
 namespace dunlin::kernels::testing {
 namespace {
 
@@ -34,9 +32,11 @@ size_t PoolBytes(const std::vector<BatchSequence>& sequences, const KvLayout& la
 
 }  // namespace
 
-PagedBatch::PagedBatch(DType dtype, const HeadShape& shape, std::vector<BatchSequence> sequences, uint64_t layout_seed)
+PagedBatch::PagedBatch(DType dtype, const HeadShape& shape, std::vector<BatchSequence> sequences, uint64_t layout_seed,
+                       const PageFormat& format)
     : dtype_(dtype),
       shape_(shape),
+      format_(format),
       layout_(LayoutOf(dtype, shape)),
       sequences_(std::move(sequences)),
       pool_(PoolBytes(sequences_, layout_)) {
@@ -85,8 +85,8 @@ void PagedBatch::StoreTokens(size_t index) {
         value[static_cast<size_t>(d)] = at(Kind::kValue, position, head, d);
       }
       const int32_t page = pages[position / layout_.tokens_per_page];
-      cpu::StoreToken(layout_, cpu::KeyBlock(pool_.data(), layout_, page, kLayer, head),
-                      position % layout_.tokens_per_page, key.data(), value.data());
+      format_.store(layout_, pool_.data(), page, kLayer, head, position % layout_.tokens_per_page, key.data(),
+                    value.data());
     }
   }
   for (int32_t t = 0; t < sequence.query_len; ++t) {
@@ -104,23 +104,14 @@ void PagedBatch::FillUnusedSlots(float value) {
     const int32_t* pages = page_table_.data() + spans_[i].page_table_row * page_table_stride_;
     for (int32_t slot = kv_len; slot % layout_.tokens_per_page != 0; ++slot) {
       for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {
-        std::byte* block = cpu::KeyBlock(pool_.data(), layout_, pages[slot / layout_.tokens_per_page], kLayer, head);
-        const int32_t s = slot % layout_.tokens_per_page;
-        if (dtype_ == DType::kF8E4M3) {
-          cpu::StoreFp8Scale(block, shape_.head_dim, s, value);
-          cpu::StoreFp8Scale(block + layout_.key_block_bytes, shape_.head_dim, s, value);
-        }
-        for (int32_t d = 0; d < shape_.head_dim; ++d) {
-          cpu::StoreKvElement(layout_, block, cpu::KeyIndex(layout_, s, d), value);
-          cpu::StoreKvElement(layout_, block + layout_.key_block_bytes, cpu::ValueIndex(layout_, s, d), value);
-        }
+        format_.fill(layout_, pool_.data(), pages[slot / layout_.tokens_per_page], kLayer, head,
+                     slot % layout_.tokens_per_page, value);
       }
     }
   }
 }
 
-std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& variant, int num_threads) {
-  Device& device = CpuDevice(variant, num_threads);
+PagedAttentionPlan PagedBatch::Plan() const {
   PagedAttentionPlan plan{.traits = {.dtype = dtype_,
                                      .head_dim = shape_.head_dim,
                                      .num_heads = shape_.num_heads,
@@ -131,30 +122,44 @@ std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& 
                           .max_query_tokens = 0,
                           .max_kv_tokens = 0};
   for (const SequenceSpan& span : spans_) {
-    plan.max_query_tokens = std::max(plan.max_query_tokens, span.query_len);
-    plan.max_kv_tokens = std::max(plan.max_kv_tokens, span.first_position + span.query_len);
+    plan.max_query_tokens = std::max(plan.max_query_tokens, span.query_len + slack);
+    plan.max_kv_tokens = std::max(plan.max_kv_tokens, span.first_position + span.query_len + slack);
   }
-  PoisonedMemory workspace(device.ops->paged_attention_workspace(device.context, backend, plan));
+  return plan;
+}
+
+PagedAttentionParams PagedBatch::Params(AttentionBackend backend, float* out) const {
+  const PagedAttentionPlan plan = Plan();
+  return {.backend = backend,
+          .query = query_.data(),
+          .query_stride = int64_t{shape_.num_heads} * shape_.head_dim,
+          .out = out,
+          .kv_pool = pool_.data(),
+          .layout = layout_,
+          .layer = kLayer,
+          .num_heads = shape_.num_heads,
+          .page_table = page_table_.data(),
+          .page_table_stride = page_table_stride_,
+          .sequences = spans_.data(),
+          .num_sequences = static_cast<int32_t>(spans_.size()),
+          .max_query_tokens = plan.max_query_tokens,
+          .max_kv_tokens = plan.max_kv_tokens,
+          .scale = scale,
+          .window = window,
+          .softcap = softcap,
+          .causal = causal,
+          .workspace = nullptr,
+          .workspace_bytes = 0};
+}
+
+std::vector<float> PagedBatch::Run(AttentionBackend backend, const std::string& variant, int num_threads) {
+  Device& device = CpuDevice(variant, num_threads);
+  PoisonedMemory workspace(device.ops->paged_attention_workspace(device.context, backend, Plan()));
   std::vector<float> out(query_.size(), NAN);
-  const KernelStatus status =
-      device.ops->paged_attention(device.context, {.backend = backend,
-                                                   .query = query_.data(),
-                                                   .query_stride = int64_t{shape_.num_heads} * shape_.head_dim,
-                                                   .out = out.data(),
-                                                   .kv_pool = pool_.data(),
-                                                   .layout = layout_,
-                                                   .layer = kLayer,
-                                                   .num_heads = shape_.num_heads,
-                                                   .page_table = page_table_.data(),
-                                                   .page_table_stride = page_table_stride_,
-                                                   .sequences = spans_.data(),
-                                                   .num_sequences = static_cast<int32_t>(spans_.size()),
-                                                   .scale = scale,
-                                                   .window = window,
-                                                   .softcap = softcap,
-                                                   .causal = causal,
-                                                   .workspace = workspace.data(),
-                                                   .workspace_bytes = workspace.size()});
+  PagedAttentionParams params = Params(backend, out.data());
+  params.workspace = workspace.data();
+  params.workspace_bytes = workspace.size();
+  const KernelStatus status = device.ops->paged_attention(device.context, params);
   EXPECT_EQ(status, KernelStatus::kOk) << Name(status) << " " << Describe(backend, dtype_, variant);
   EXPECT_TRUE(workspace.Intact()) << "wrote past the workspace: " << Describe(backend, dtype_, variant);
   return out;

@@ -30,11 +30,32 @@ struct BatchSequence {
   int32_t poison_before = 0;        // tokens before this position too
 };
 
+// How a device lays tokens out in a page. slot: in the page.
+struct PageFormat {
+  // Rounds a token's key and value, [head_dim] each, into its page.
+  void (*store)(const KvLayout& layout, std::byte* pool, int32_t page, int32_t layer, int32_t kv_head, int32_t slot,
+                const float* key, const float* value);
+  // Makes every element of a slot, and its scales, `value`.
+  void (*fill)(const KvLayout& layout, std::byte* pool, int32_t page, int32_t layer, int32_t kv_head, int32_t slot,
+               float value);
+};
+extern const PageFormat kCpuPages;
+extern const PageFormat kCudaPages;
+
 class PagedBatch {
  public:
-  PagedBatch(DType dtype, const HeadShape& shape, std::vector<BatchSequence> sequences, uint64_t layout_seed = 1);
+  PagedBatch(DType dtype, const HeadShape& shape, std::vector<BatchSequence> sequences, uint64_t layout_seed = 1,
+             const PageFormat& format = kCpuPages);
 
-  // Runs the batch; [total rows, num_heads, head_dim]. Fails the test on a bad status or a write past the workspace.
+  // The call, all but its workspace, and the least plan that covers it. Pointers are valid while the batch lives.
+  PagedAttentionParams Params(AttentionBackend backend, float* out) const;
+  PagedAttentionPlan Plan() const;
+  size_t out_floats() const { return query_.size(); }
+  size_t pool_bytes() const { return pool_.size(); }
+  size_t page_table_entries() const { return page_table_.size(); }
+
+  // Runs the batch on the CPU; [total rows, num_heads, head_dim]. Fails the test on a bad status or a write past the
+  // workspace.
   std::vector<float> Run(AttentionBackend backend, const std::string& variant, int num_threads);
 
   // Row of sequence i's token t (0 is its first query), one head, in what Run returned.
@@ -52,6 +73,7 @@ class PagedBatch {
   int32_t window = 0;
   float softcap = 0.0F;
   bool causal = true;
+  int32_t slack = 0;  // by which the call's bounds exceed its longest sequence
 
  private:
   void PlacePages(uint64_t layout_seed);
@@ -59,6 +81,7 @@ class PagedBatch {
 
   DType dtype_;
   HeadShape shape_;
+  const PageFormat& format_;
   KvLayout layout_;
   std::vector<BatchSequence> sequences_;
   std::vector<SequenceSpan> spans_;
