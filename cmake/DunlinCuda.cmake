@@ -41,9 +41,9 @@ endif()
 set(DUNLIN_CUDA_TARGETS
   -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90a,code=sm_90a -gencode=arch=compute_90,code=compute_90)
 
-# dunlin_cuda_objects(OUT SOURCES a.cu ...): appends the object files to the list OUT.
+# dunlin_cuda_objects(OUT [OPTIONS flag ...] SOURCES a.cu ...): appends the object files to the list OUT.
 function(dunlin_cuda_objects out)
-  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "OPTIONS;SOURCES" ${ARGN})
   set(objects ${${out}})
   foreach(source ${ARG_SOURCES})
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
@@ -53,7 +53,7 @@ function(dunlin_cuda_objects out)
       OUTPUT ${object}
       COMMAND ${DUNLIN_NVCC} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object} -MD -MF ${object}.d
               -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 ${DUNLIN_CUDA_TARGETS} --expt-relaxed-constexpr
-              -Werror=all-warnings -Xptxas=-warn-spills,-warn-lmem-usage
+              ${ARG_OPTIONS} -Werror=all-warnings -Xptxas=-warn-spills,-warn-lmem-usage
               -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror
               -I${CMAKE_SOURCE_DIR} -isystem ${DUNLIN_CUDA_INCLUDE} -isystem ${DUNLIN_CUDA_INCLUDE}/cccl
       DEPENDS ${source}

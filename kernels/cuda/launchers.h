@@ -2,6 +2,9 @@
 // and enqueues its kernels; indices that lie in device memory are the caller's promise.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "kernels/api/device.h"
 #include "kernels/cuda/context.h"
 
@@ -29,7 +32,13 @@ KernelStatus Add(DeviceContext* context, const AddParams& params);
 KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params);
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params);
 
-// EFFICIENT with head_dim up to 256; the other backends: kUnsupported.
+// attention/. What is supported: attention/support.cc.
+cudaError_t PrepareAttention();  // once, when the device is opened
+bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, const AttentionTraits& traits,
+                       std::vector<std::string>* reasons);
+size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan);
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params);
+size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params);
+KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params);
 
 }  // namespace dunlin::kernels::cuda

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int kSmVersionMin = 80;
 
-// Attention is not complete: the loader refuses the table for what it lacks, so nobody is offered half a device.
 constexpr DeviceOps kCudaOps = {
     .kind = DeviceKind::kCuda,
     .allocate = cuda::Allocate,
@@ -32,11 +31,11 @@ constexpr DeviceOps kCudaOps = {
     .add = cuda::Add,
     .rotary_table = cuda::RotaryTable,
     .rotate_and_store_kv = cuda::RotateAndStoreKv,
-    .supports_attention = nullptr,
-    .paged_attention_workspace = nullptr,
+    .supports_attention = cuda::SupportsAttention,
+    .paged_attention_workspace = cuda::PagedAttentionWorkspace,
     .paged_attention = cuda::PagedAttention,
-    .dense_attention_workspace = nullptr,
-    .dense_attention = nullptr,
+    .dense_attention_workspace = cuda::DenseAttentionWorkspace,
+    .dense_attention = cuda::DenseAttention,
 };
 
 void Close(DeviceContext* context) {
@@ -86,6 +85,7 @@ std::string FillContext(DeviceContext* context, const std::string& cublas_librar
   if (result == cudaSuccess) result = cudaMalloc(&context->gemm_workspace, cuda::kGemmWorkspaceBytes);
   if (result == cudaSuccess) result = cudaMalloc(&context->staging, cuda::kStagingBytes);
   if (result == cudaSuccess) result = cudaMalloc(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
+  if (result == cudaSuccess) result = cuda::PrepareAttention();
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
   if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
   context->plans = std::make_unique<cuda::GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);

@@ -1,56 +1,51 @@
-// EFFICIENT over pages, plain form. Blocks: (sequence, query head, part); the warps of a sequence's parts take its rows
-// in turn. How many rows a sequence has is known to the device alone: blocks of short ones end at once.
-// Instantiations: head_dim up to 64, 128 and 256.
-#include "kernels/cuda/attention/efficient_row.h"
-#include "kernels/cuda/lanes.cuh"
-#include "kernels/cuda/launchers.h"
+// EFFICIENT. Instantiations: keys in BF16, in FP16, and in FP32 with those in E4M3 = 3.
+#include "kernels/cuda/attention/efficient_block.h"
+#include "kernels/cuda/attention/kernels.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
-constexpr int kWarps = kRowThreads / kWarp;
-constexpr int kBlocks = 2;       // an SM: 128 registers a thread, for a row's values beside two addresses
-constexpr unsigned kParts = 16;  // blocks that share a long prefill's rows: 128 warps a head
-
-template <int kDims>
-__global__ void __launch_bounds__(kRowThreads, kBlocks) EfficientRows(PagedAttentionParams params) {
-  __shared__ float weights[kWarps][kChunkKeys];
-  const int32_t warp = static_cast<int32_t>(threadIdx.x) / kWarp;
-  const SequenceSpan span = params.sequences[blockIdx.x];
-  const int32_t step = kWarps * static_cast<int32_t>(gridDim.z);
-  for (int32_t token = static_cast<int32_t>(blockIdx.z) * kWarps + warp; token < span.query_len; token += step) {
-    EfficientPagedRow<kDims>(WarpLanes(), params, span, token, static_cast<int32_t>(blockIdx.y), weights[warp]);
-  }
+// Two blocks an SM leave a thread 255 registers: 64 scores, 32 values of the chunk, 32 of the total.
+template <typename Products>
+__global__ void __launch_bounds__(kBlockThreads, 2)
+    EfficientRows(const __grid_constant__ AttentionCall call, const __grid_constant__ LaunchPlan plan) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const BlockPlace place = PlaceOf(plan, call.num_kv_heads, blockIdx.x);
+  const RowBlock rows = BlockOf(call, place.sequence, place.kv_head, place.row_block);
+  if (rows.num_rows == 0) return;
+  RunEfficient<Products>(call, plan.parts, rows, place.column_tile * kTileDims, place.part, shared);
 }
 
-bool Valid(const PagedAttentionParams& params) {
-  const KvShape& shape = params.layout.shape;
-  if (params.num_sequences < 0 || params.layer < 0 || params.layer >= shape.num_layers) return false;
-  if (shape.v_head_dim != shape.head_dim || shape.num_kv_heads < 1) return false;
-  if (params.num_heads < 1 || params.num_heads % shape.num_kv_heads != 0) return false;
-  if (params.window < 0 || (params.window > 0 && !params.causal) || !(params.softcap >= 0.0F)) return false;
-  return params.query_stride >= int64_t{params.num_heads} * shape.head_dim;
+template <typename Products>
+void Launch(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream) {
+  EfficientRows<Products>
+      <<<static_cast<unsigned>(plan.blocks), kBlockThreads, TileMemory<Products>::kBytes, stream>>>(call, plan);
+}
+
+template <typename Products>
+cudaError_t Prepare() {
+  return cudaFuncSetAttribute(EfficientRows<Products>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              TileMemory<Products>::kBytes);
 }
 
 }  // namespace
 
-KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
-  const int32_t head_dim = params.layout.shape.head_dim;
-  if (params.backend != AttentionBackend::kEfficient || head_dim < 1 || head_dim > kMaxHeadDim) {
-    return KernelStatus::kUnsupported;
+void LaunchEfficient(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream) {
+  switch (call.keys.dtype) {
+    case DType::kBF16:
+      return Launch<TensorProducts<Bf16Format>>(call, plan, stream);
+    case DType::kF16:
+      return Launch<TensorProducts<Fp16Format>>(call, plan, stream);
+    case DType::kF32:
+    case DType::kF8E4M3:
+      return Launch<Fp32Products>(call, plan, stream);
   }
-  if (!Valid(params)) return KernelStatus::kInvalidArgument;
-  if (context->failed) return KernelStatus::kDeviceError;
-  if (params.num_sequences == 0) return KernelStatus::kOk;
-  const dim3 grid(static_cast<unsigned>(params.num_sequences), static_cast<unsigned>(params.num_heads), kParts);
-  if (head_dim <= 64) {
-    EfficientRows<2><<<grid, kRowThreads, 0, context->stream>>>(params);
-  } else if (head_dim <= 128) {
-    EfficientRows<4><<<grid, kRowThreads, 0, context->stream>>>(params);
-  } else {
-    EfficientRows<kMaxDimsPerLane><<<grid, kRowThreads, 0, context->stream>>>(params);
-  }
-  return Launched(context);
+}
+
+cudaError_t PrepareEfficient() {
+  if (const cudaError_t error = Prepare<TensorProducts<Bf16Format>>(); error != cudaSuccess) return error;
+  if (const cudaError_t error = Prepare<TensorProducts<Fp16Format>>(); error != cudaSuccess) return error;
+  return Prepare<Fp32Products>();
 }
 
 }  // namespace dunlin::kernels::cuda

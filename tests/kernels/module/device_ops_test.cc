@@ -1,6 +1,5 @@
 // What every device's operations promise, through its table alone: the CPU device's numbers, up to the rounding that a
 // precision allows. Run on the fake module always, and on libdunlin_cuda.so where its device opens.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,59 +7,12 @@
 #include <random>
 #include <vector>
 
-#include "kernels/api/device_module.h"
+#include "tests/kernels/module/device_memory.h"
 
 namespace dunlin::kernels {
 namespace {
 
 constexpr Precision kAllPrecisions[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8};
-
-// The device of a module, opened past the loader: entries of attention may be missing, none of them is called here.
-std::unique_ptr<Device> OpenPast(const std::string& path, std::string* error) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    *error = dlerror();
-    return nullptr;
-  }
-  const DeviceModule* module = reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry))();
-  const DeviceModuleOptions options{.cublas_library = ""};
-  DeviceModuleReply reply{};
-  auto device = std::make_unique<Device>();
-  device->context = module->open(&options, &reply);
-  *error = reply.error;
-  if (device->context == nullptr) return nullptr;
-  device->ops = module->ops;
-  device->close = module->close;
-  return device;
-}
-
-// Memory of a device with the host's values in it.
-template <typename T>
-class Array {
- public:
-  Array(Device& device, const std::vector<T>& values) : device_(device), count_(values.size()) {
-    memory_ = device.ops->allocate(device.context, bytes());
-    EXPECT_NE(memory_, nullptr);
-    EXPECT_EQ(device.ops->copy_to_device(device.context, memory_, values.data(), bytes()), KernelStatus::kOk);
-  }
-  ~Array() { device_.ops->release(device_.context, memory_, bytes()); }
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-
-  T* data() const { return static_cast<T*>(memory_); }
-  std::vector<T> Read() const {
-    std::vector<T> values(count_);
-    EXPECT_EQ(device_.ops->copy_to_host(device_.context, values.data(), memory_, bytes()), KernelStatus::kOk);
-    EXPECT_EQ(device_.ops->synchronize(device_.context), KernelStatus::kOk);
-    return values;
-  }
-
- private:
-  size_t bytes() const { return std::max<size_t>(count_, 1) * sizeof(T); }
-  Device& device_;
-  const size_t count_;
-  void* memory_ = nullptr;
-};
 
 std::vector<float> Random(int64_t count, uint32_t seed) {
   std::mt19937 generator(seed);
@@ -150,7 +102,7 @@ class DeviceOpsTest : public testing::TestWithParam<const char*> {
     std::string error;
     cpu_ = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
     ASSERT_NE(cpu_, nullptr) << error;
-    device_ = OpenPast(GetParam(), &error);
+    device_ = OpenModule(GetParam(), &error);
     if (device_ == nullptr) GTEST_SKIP() << "no device behind " << GetParam() << ": " << error;
   }
   std::unique_ptr<Device> cpu_;

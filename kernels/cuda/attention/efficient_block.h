@@ -1,0 +1,98 @@
+// EFFICIENT: 64 rows and 64 columns of the values are the work of a block. Keys come in chunks of 64 at absolute
+// multiples; a chunk is reduced alone, to its maximum, its sum and its values, and chunks are merged in ascending
+// order: in one block, or by another kernel out of many blocks, with the same bits. Dims of the queries come 64 at a
+// time, so any number will do, and d_v stands on its own. Source: Rabe & Staats 2021, section 3.
+#pragma once
+
+#include "kernels/cuda/attention/partial.h"
+#include "kernels/cuda/attention/tile_work.h"
+
+namespace dunlin::kernels::cuda {
+
+inline constexpr int32_t kChunkKeys = kTileRows;
+
+// What a warp holds of a block.
+struct EfficientWarp {
+  RowKeys keys;
+  TileFrag scores;  // then weights
+  RowFrag maximum;  // of the chunk
+  RowFrag sum;
+  TileFrag out;
+  RowFrag total_maximum;  // of all chunks so far
+  RowFrag total_sum;
+  TileFrag total;
+};
+
+// The weights of the chunk at first_key out of its products, with their maximum and sum.
+DUNLIN_HD inline void WeighChunk(const AttentionCall& call, const RowBlock& rows, int warp, int32_t first_key,
+                                 EfficientWarp* own) {
+  ToScores(call, rows, warp, own->keys, first_key, nullptr, &own->scores);
+  own->maximum.Fill(-INFINITY);
+  own->sum.Fill(0.0F);
+  own->out.Fill(0.0F);
+  RaiseToLargest(own->scores, &own->maximum);
+  LargestOfQuads(&own->maximum);
+  ToWeights(own->maximum, &own->scores, &own->sum);
+  SumQuads(&own->sum);
+}
+
+DUNLIN_HD inline void MergeChunk(EfficientWarp* own) {
+  ForLanes([&](int lane) {
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const MergeFactors merge = MergeOf(own->total_maximum.at(lane, half), own->total_sum.at(lane, half),
+                                         own->maximum.at(lane, half), own->sum.at(lane, half));
+      DUNLIN_UNROLL
+      for (int r = 0; r < 16; ++r) {
+        float& value = own->total.at(lane, r / 2 * 4 + half * 2 + r % 2);
+        value = merge(value, own->out.at(lane, r / 2 * 4 + half * 2 + r % 2));
+      }
+      own->total_maximum.at(lane, half) = merge.maximum;
+      own->total_sum.at(lane, half) = merge.sum;
+    }
+  });
+}
+
+// The 64 columns from first_dim on. part: the only chunk of a block, where parts is a store.
+template <typename Products>
+DUNLIN_HD void RunEfficient(const AttentionCall& call, const PartialStore& parts, const RowBlock& rows,
+                            int32_t first_dim, int32_t part, unsigned char* shared) {
+  const TileWork<Products> work = WorkOf<Products>(call, rows, shared);
+  const bool in_parts = parts.data != nullptr;
+  int32_t chunk = rows.key_start / kChunkKeys;
+  int32_t end = (rows.key_limit + kChunkKeys - 1) / kChunkKeys;
+  if (in_parts) {
+    if (part < chunk || part >= end) return;
+    chunk = part;
+    end = part + 1;
+  }
+  PerWarp<EfficientWarp> warps;
+  ForWarps([&](int warp) {
+    EfficientWarp& own = warps[warp];
+    FindKeys(rows, warp, &own.keys);
+    own.total_maximum.Fill(-INFINITY);
+    own.total_sum.Fill(0.0F);
+    own.total.Fill(0.0F);
+  });
+  for (bool queries_there = false; chunk < end; ++chunk, queries_there = work.query_tiles() == 1) {
+    const int32_t first_key = chunk * kChunkKeys;
+    work.ScoreTile(first_key, queries_there, [&](int warp) -> TileFrag& { return warps[warp].scores; });
+    ForWarps([&](int warp) { WeighChunk(call, rows, warp, first_key, &warps[warp]); });
+    work.WeighTile(first_key, first_dim, [&](int warp, const auto& weigh) {
+      EfficientWarp& own = warps[warp];
+      weigh(own.scores, own.keys, &own.out);
+      if (!in_parts) MergeChunk(&own);
+    });
+  }
+  ForWarps([&](int warp) {
+    const EfficientWarp& own = warps[warp];
+    if (in_parts) {
+      StorePart(parts, parts.Part(rows.task(call.num_kv_heads), part), rows, warp, first_dim, 0, own.maximum, own.sum,
+                own.out);
+    } else {
+      StoreOutputs(call, rows, warp, first_dim, 0, own.total_sum, own.total);
+    }
+  });
+}
+
+}  // namespace dunlin::kernels::cuda

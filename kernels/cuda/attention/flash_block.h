@@ -1,0 +1,250 @@
+// FLASH: a block's 64 rows walk through tiles of 64 keys with a running rescale; no score leaves the registers. Keys
+// are split at absolute multiples of 512: at a split's end its part is merged into the row's total, or left to the
+// kernel that merges parts, with the same bits, so that decode and prefill of a row are equal. Tiles come by
+// asynchronous copies, one ahead. Source: Dao 2023 (FlashAttention-2), section 3; Flash-Decoding.
+#pragma once
+
+#include "kernels/cuda/attention/load_tile.h"
+#include "kernels/cuda/attention/partial.h"
+
+namespace dunlin::kernels::cuda {
+
+inline constexpr int32_t kSplitKeys = 512;
+inline constexpr int32_t kFlashDimMax = 256;
+inline constexpr int kFlashStages = 2;
+
+// Shared memory of a block: kSlices tiles of 64 dims of the queries, and of each stage's keys and values.
+template <int kSlices>
+struct FlashMemory {
+  static constexpr int kTile = TileLayout<2>::kBytes;
+  static constexpr int kScales = 2 * kTileRows * 4;  // of a stage: keys' and values', of E4M3 codes
+  static constexpr int kBytes = (1 + 2 * kFlashStages) * kSlices * kTile + kFlashStages * kScales + kTileDims * 8;
+
+  unsigned char* data;
+  DUNLIN_HD unsigned char* queries(int slice) const { return data + slice * kTile; }
+  DUNLIN_HD unsigned char* keys(int stage, int slice) const {
+    return data + ((1 + 2 * stage) * kSlices + slice) * kTile;
+  }
+  DUNLIN_HD unsigned char* values(int stage, int slice) const { return keys(stage, kSlices + slice); }
+  DUNLIN_HD float* scales(int stage) const {
+    return reinterpret_cast<float*>(data + (1 + 2 * kFlashStages) * kSlices * kTile + stage * kScales);
+  }
+  DUNLIN_HD uint32_t* bad() const { return reinterpret_cast<uint32_t*>(scales(kFlashStages)); }
+};
+
+template <int kSlices>
+struct FlashWarp {
+  RowKeys keys;
+  TileFrag scores;  // then weights
+  RowFrag maximum;  // of the split so far
+  RowFrag sum;      // the lane's part
+  Frag<float, 32 * kSlices> out;
+  RowFrag total_maximum;  // of the splits before
+  RowFrag total_sum;
+};
+
+template <typename Products, int kSlices>
+struct FlashBlock {
+  using Warps = PerWarp<FlashWarp<kSlices>>;
+
+  const AttentionCall& call;
+  RowBlock rows;
+  KvRows keys;
+  KvRows values;
+  FlashMemory<kSlices> memory;
+
+  DUNLIN_HD bool has_scales() const { return call.keys.dtype == DType::kF8E4M3; }
+
+  DUNLIN_HD void LoadAllQueries() const {
+    DUNLIN_NO_UNROLL
+    for (int slice = 0; slice < kSlices; ++slice) {
+      if (slice * kTileDims < call.keys.dim)
+        LoadQueries<Products>(call, rows, slice * kTileDims, memory.queries(slice));
+    }
+  }
+
+  DUNLIN_HD void LoadTile(int32_t first_key, int stage) const {
+    const int32_t end = rows.sequence.kv_len;
+    DUNLIN_NO_UNROLL
+    for (int slice = 0; slice < kSlices; ++slice) {
+      const int32_t dim = slice * kTileDims;
+      if (dim < call.keys.dim) LoadKeyTile<Products>(keys, first_key, end, dim, memory.keys(stage, slice));
+      if (dim < call.values.dim) {
+        LoadKeyTile<Products>(values, first_key, end, dim, memory.values(stage, slice));
+      }
+    }
+    CommitCopies();
+    if (!has_scales()) return;
+    ForThreads([&](int thread) {
+      const int32_t key = first_key + thread % kTileRows;
+      float scale = 0.0F;
+      if (key < end) scale = thread < kTileRows ? keys.Scale(key) : values.Scale(key);
+      memory.scales(stage)[thread] = scale;
+    });
+  }
+
+  // The tile's weights, and the outputs so far brought to its maximum.
+  DUNLIN_HD void ScoreTile(int32_t first_key, int stage, Warps* warps) const {
+    const float* scales = has_scales() ? memory.scales(stage) : nullptr;
+    ForWarps([&](int warp) {
+      if (!rows.has(warp)) return;
+      FlashWarp<kSlices>& own = (*warps)[warp];
+      own.scores.Fill(0.0F);
+      DUNLIN_NO_UNROLL
+      for (int slice = 0; slice * kTileDims < call.keys.dim; ++slice) {
+        Products::AddScores(warp, memory.queries(slice), memory.keys(stage, slice), &own.scores);
+      }
+      ToScores(call, rows, warp, own.keys, first_key, scales, &own.scores);
+      RowFrag maximum = own.maximum;
+      RaiseToLargest(own.scores, &maximum);
+      LargestOfQuads(&maximum);
+      ForLanes([&](int lane) {
+        DUNLIN_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const float keep = Exp2(own.maximum.at(lane, half) - CenterOf(maximum.at(lane, half)));
+          own.sum.at(lane, half) *= keep;
+          DUNLIN_UNROLL
+          for (int r = 0; r < 16 * kSlices; ++r) own.out.at(lane, r / 2 * 4 + half * 2 + r % 2) *= keep;
+        }
+      });
+      own.maximum = maximum;
+      ToWeights(own.maximum, &own.scores, &own.sum);
+      if (scales != nullptr) ScaleWeights(scales + kTileRows, &own.scores);
+    });
+  }
+
+  // A key that is not seen has weight 0, whatever its scale is.
+  DUNLIN_HD static void ScaleWeights(const float* scales, TileFrag* weights) {
+    ForLanes([&](int lane) {
+      DUNLIN_UNROLL
+      for (int r = 0; r < 32; ++r) {
+        float& weight = weights->at(lane, r);
+        if (weight != 0.0F) weight = weight * scales[r / 4 * 8 + ProductSlot::Column(lane, r % 4)];
+      }
+    });
+  }
+
+  DUNLIN_HD void WeighTile(int32_t first_key, int stage, Warps* warps) const {
+    const bool cut = !rows.SeesAll(first_key);
+    DUNLIN_UNROLL
+    for (int slice = 0; slice < kSlices; ++slice) {
+      const int32_t dim = slice * kTileDims;
+      if (dim >= call.values.dim) break;
+      if (cut) {
+        SyncBlock();  // what was taken out of the slice before has been given back
+        TakeOutNonFinite<Products>(memory.values(stage, slice), memory.bad());
+      }
+      ForWarps([&](int warp) {
+        if (!rows.has(warp)) return;
+        FlashWarp<kSlices>& own = (*warps)[warp];
+        Products::AddValues(warp, own.scores, memory.values(stage, slice), nullptr, &own.out, slice);
+        if (cut) AddNonFinite(values, own.keys, first_key, dim, memory.bad(), &own.out, slice);
+      });
+    }
+  }
+
+  DUNLIN_HD static void BeginSplit(Warps* warps) {
+    ForWarps([&](int warp) {
+      FlashWarp<kSlices>& own = (*warps)[warp];
+      own.maximum.Fill(-INFINITY);
+      own.sum.Fill(0.0F);
+      own.out.Fill(0.0F);
+    });
+  }
+
+  // Merges the split into the rows' totals: totals + OutputAt(row) + dim, each element of one lane. What is left in
+  // out, maximum and sum is the merge; it is written back unless it is the last.
+  DUNLIN_HD void EndSplit(float* totals, bool first, bool last, Warps* warps) const {
+    ForWarps([&](int warp) {
+      FlashWarp<kSlices>& own = (*warps)[warp];
+      SumQuads(&own.sum);
+      if (first && last) return;
+      ForLanes([&](int lane) {
+        DUNLIN_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const int32_t row = RowOf(warp, lane, 2 * half);
+          if (row >= rows.num_rows) continue;
+          const MergeFactors merge = first
+                                         ? MergeFactors{own.maximum.at(lane, half), own.sum.at(lane, half), 0.0F, 1.0F}
+                                         : MergeOf(own.total_maximum.at(lane, half), own.total_sum.at(lane, half),
+                                                   own.maximum.at(lane, half), own.sum.at(lane, half));
+          float* total = totals + OutputAt(call, rows, row);
+          DUNLIN_UNROLL
+          for (int r = 0; r < 16 * kSlices; ++r) {
+            const int32_t dim = r / 2 * 8 + ProductSlot::Column(lane, r % 2);
+            if (dim >= call.values.dim) continue;
+            float& value = own.out.at(lane, r / 2 * 4 + half * 2 + r % 2);
+            if (!first) value = merge(total[dim], value);
+            if (!last) total[dim] = value;
+          }
+          own.maximum.at(lane, half) = own.total_maximum.at(lane, half) = merge.maximum;
+          own.sum.at(lane, half) = own.total_sum.at(lane, half) = merge.sum;
+        }
+      });
+    });
+  }
+};
+
+// Tiles [first, end) of a block.
+struct TileRange {
+  int32_t first;
+  int32_t end;
+};
+DUNLIN_HD inline TileRange TilesOf(const RowBlock& rows, bool in_parts, int32_t part) {
+  constexpr int32_t kSplitTiles = kSplitKeys / kTileRows;
+  TileRange range{rows.key_start / kTileRows, (rows.key_limit + kTileRows - 1) / kTileRows};
+  if (!in_parts) return range;
+  return {AtLeast(range.first, part * kSplitTiles), AtMost(range.end, (part + 1) * kSplitTiles)};
+}
+
+// part: the only split of a block, where parts is a store. totals: FP32, laid out as the call's outputs; needed where a
+// row's keys lie in several splits and there is no store.
+template <typename Products, int kSlices>
+DUNLIN_HD void RunFlash(const AttentionCall& call, const PartialStore& parts, float* totals, const RowBlock& rows,
+                        int32_t part, unsigned char* shared) {
+  constexpr int32_t kSplitTiles = kSplitKeys / kTileRows;
+  const bool in_parts = parts.data != nullptr;
+  const TileRange tiles = TilesOf(rows, in_parts, part);
+  if (in_parts && tiles.first >= tiles.end) return;
+  const FlashBlock<Products, kSlices> block{call,
+                                            rows,
+                                            RowsOf(call, call.keys, rows.sequence, rows.kv_head),
+                                            RowsOf(call, call.values, rows.sequence, rows.kv_head),
+                                            {shared}};
+  PerWarp<FlashWarp<kSlices>> warps;
+  ForWarps([&](int warp) { FindKeys(rows, warp, &warps[warp].keys); });
+  block.BeginSplit(&warps);
+  block.LoadAllQueries();
+  bool first_split = true;
+  // The first turn only fetches the first tile.
+  for (int32_t tile = tiles.first - 1; tile < tiles.end; ++tile) {
+    const int stage = (tile - tiles.first + kFlashStages) % kFlashStages;
+    WaitForCopies<0>();
+    SyncBlock();  // the tile is there, and the one before has been read
+    if (tile + 1 < tiles.end) block.LoadTile((tile + 1) * kTileRows, kFlashStages - 1 - stage);
+    if (tile < tiles.first) continue;
+    block.ScoreTile(tile * kTileRows, stage, &warps);
+    block.WeighTile(tile * kTileRows, stage, &warps);
+    const bool last = tile + 1 == tiles.end;
+    if (!last && (tile + 1) % kSplitTiles != 0) continue;
+    block.EndSplit(totals, first_split, last, &warps);
+    if (!last) block.BeginSplit(&warps);
+    first_split = false;
+  }
+  const int64_t task = rows.task(call.num_kv_heads);
+  ForWarps([&](int warp) {
+    const FlashWarp<kSlices>& own = warps[warp];
+    DUNLIN_UNROLL
+    for (int slice = 0; slice < kSlices; ++slice) {
+      const int32_t dim = slice * kTileDims;
+      if (dim >= call.values.dim) break;
+      if (in_parts) {
+        StorePart(parts, parts.Part(task, part), rows, warp, dim, slice, own.maximum, own.sum, own.out);
+      } else {
+        StoreOutputs(call, rows, warp, dim, slice, own.sum, own.out);
+      }
+    }
+  });
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,123 @@
+#include "kernels/cuda/attention/launch_plan.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/attention/efficient_block.h"
+#include "kernels/cuda/attention/flash_block.h"
+#include "kernels/cuda/attention/math_block.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+int32_t PartKeys(AttentionBackend backend) {
+  return backend == AttentionBackend::kFlash ? kSplitKeys : kChunkKeys;
+}
+
+int64_t RowsOf(int32_t max_query_tokens, int32_t group) {
+  return int64_t{max_query_tokens} * group;
+}
+
+PartialStore StoreOf(AttentionBackend backend, int64_t rows, int32_t max_kv_tokens, int32_t v_head_dim) {
+  return {.data = nullptr,
+          .num_parts = static_cast<int32_t>(CeilDiv(max_kv_tokens, PartKeys(backend))),
+          .rows = static_cast<int32_t>(std::min<int64_t>(rows, kTileRows)),
+          .v_head_dim = v_head_dim};
+}
+
+int64_t StoreBytes(const PartialStore& store, int64_t tasks) {
+  return tasks * store.num_parts * store.floats_per_part() * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t ScoreBytes(int32_t max_kv_tokens) {
+  return MathScoreFloats(max_kv_tokens) * static_cast<int64_t>(sizeof(float));
+}
+
+bool IsDense(const AttentionCall& call) {
+  return call.spans == nullptr;
+}
+
+int64_t TasksOf(const AttentionCall& call) {
+  return int64_t{call.num_sequences} * call.num_kv_heads *
+         CeilDiv(RowsOf(call.max_query_tokens, call.group), kTileRows);
+}
+
+// Parts pay where one block has all of a task's rows and the tasks do not fill the device.
+bool WantsParts(AttentionBackend backend, const AttentionCall& call, const PartialStore& store) {
+  if (backend == AttentionBackend::kMath || store.num_parts < 2) return false;
+  return RowsOf(call.max_query_tokens, call.group) <= kTileRows && TasksOf(call) < kBlocksToFill;
+}
+
+// FP32 outputs hold a row's total between splits; others need memory for it.
+bool WantsTotals(AttentionBackend backend, const AttentionCall& call) {
+  return backend == AttentionBackend::kFlash && call.max_kv_tokens > kSplitKeys && call.out.dtype != DType::kF32;
+}
+int64_t TotalBytes(const AttentionCall& call) {
+  return int64_t{call.num_sequences} * call.num_heads * call.max_query_tokens * call.values.dim *
+         static_cast<int64_t>(sizeof(float));
+}
+
+PartialStore StoreOf(AttentionBackend backend, const AttentionCall& call) {
+  return StoreOf(backend, RowsOf(call.max_query_tokens, call.group), call.max_kv_tokens, call.values.dim);
+}
+
+}  // namespace
+
+size_t PagedWorkspaceBytes(AttentionBackend backend, const PagedAttentionPlan& plan) {
+  if (backend == AttentionBackend::kMath) {
+    const int64_t each = ScoreBytes(std::max(plan.max_kv_tokens, 1));
+    return static_cast<size_t>(each * std::clamp<int64_t>(kPagedScoreBytesMax / each, 1, kBlocksToFill));
+  }
+  const int32_t group = plan.traits.num_heads / plan.traits.num_kv_heads;
+  const PartialStore store =
+      StoreOf(backend, RowsOf(plan.max_query_tokens, group), plan.max_kv_tokens, plan.traits.head_dim);
+  return static_cast<size_t>(std::min(StoreBytes(store, kBlocksToFill), kPartialBytesMax));
+}
+
+size_t DenseWorkspaceBytes(AttentionBackend backend, const AttentionCall& call) {
+  if (backend == AttentionBackend::kMath) return static_cast<size_t>(TasksOf(call) * ScoreBytes(call.max_kv_tokens));
+  const PartialStore store = StoreOf(backend, call);
+  if (WantsParts(backend, call, store)) return static_cast<size_t>(StoreBytes(store, TasksOf(call)));
+  return WantsTotals(backend, call) ? static_cast<size_t>(TotalBytes(call)) : 0;
+}
+
+bool PlanLaunch(AttentionBackend backend, const AttentionCall& call, void* workspace, size_t workspace_bytes,
+                LaunchPlan* plan) {
+  const auto bytes = static_cast<int64_t>(workspace_bytes);
+  *plan = {};
+  plan->row_blocks = static_cast<int32_t>(CeilDiv(RowsOf(call.max_query_tokens, call.group), kTileRows));
+  plan->column_tiles = 1;
+  plan->part_keys = PartKeys(backend);
+  auto* memory = static_cast<float*>(workspace);
+  if (backend == AttentionBackend::kMath) {
+    plan->scores = memory;
+    plan->score_floats = MathScoreFloats(call.max_kv_tokens);
+    const int64_t each = ScoreBytes(call.max_kv_tokens);
+    const int64_t wanted = IsDense(call) ? TasksOf(call) : std::min(TasksOf(call), kBlocksToFill);
+    plan->workers = each == 0 ? wanted : std::min(wanted, bytes / each);
+    plan->blocks = plan->workers;
+    return plan->workers >= (IsDense(call) ? wanted : std::min<int64_t>(wanted, 1));
+  }
+  if (backend == AttentionBackend::kEfficient) {
+    plan->column_tiles = static_cast<int32_t>(CeilDiv(call.values.dim, kTileDims));
+  }
+  PartialStore store = StoreOf(backend, call);
+  plan->blocks = TasksOf(call) * plan->column_tiles;
+  if (WantsParts(backend, call, store) && StoreBytes(store, TasksOf(call)) <= bytes) {
+    store.data = memory;
+    plan->parts = store;
+    plan->blocks *= store.num_parts;
+    return true;
+  }
+  if (!WantsTotals(backend, call)) {
+    plan->totals = reinterpret_cast<float*>(call.out.data);
+    return true;
+  }
+  plan->totals = memory;
+  return TotalBytes(call) <= bytes;
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,66 @@
+// Parts of a row's softmax that several blocks computed, each over keys of its own, and the merge that ends them.
+// A part is a fixed range of keys at an absolute multiple of its size: EFFICIENT's chunk, FLASH's split. One block that
+// walks through all parts merges them by the same operations, so that how work was divided shows in no bit.
+#pragma once
+
+#include "kernels/cuda/attention/row_block.h"
+
+namespace dunlin::kernels::cuda {
+
+// Where parts lie: for task (sequence, KV head) and part, [rows] maxima, [rows] sums, [rows, v_head_dim] values.
+struct PartialStore {
+  float* data;        // null: no parts, a block does all of a task's keys
+  int32_t num_parts;  // of a task, at most
+  int32_t rows;       // of a task
+  int32_t v_head_dim;
+
+  DUNLIN_HD int64_t floats_per_part() const { return int64_t{rows} * (v_head_dim + 2); }
+  DUNLIN_HD float* Part(int64_t task, int32_t part) const {
+    return data + (task * num_parts + part) * floats_per_part();
+  }
+};
+
+// The 64 columns from first_dim on of a warp's rows.
+template <int kCount>
+DUNLIN_HD void StorePart(const PartialStore& store, float* part, const RowBlock& block, int warp, int32_t first_dim,
+                         int slice, const RowFrag& maximum, const RowFrag& sum, const Frag<float, kCount>& out) {
+  ForLanes([&](int lane) {
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int32_t row = RowOf(warp, lane, 2 * half);
+      if (row >= block.num_rows) continue;
+      if (lane % 4 == 0) {
+        part[row] = maximum.at(lane, half);
+        part[store.rows + row] = sum.at(lane, half);
+      }
+      float* values = part + 2 * store.rows + int64_t{row} * store.v_head_dim;
+      DUNLIN_UNROLL
+      for (int r = 0; r < 16; ++r) {
+        const int32_t dim = first_dim + r / 2 * 8 + ProductSlot::Column(lane, r % 2);
+        if (dim < store.v_head_dim) values[dim] = out.at(lane, slice * 32 + r / 2 * 4 + half * 2 + r % 2);
+      }
+    }
+  });
+}
+
+// The output at (row, dim) of a task: its parts in ascending order.
+DUNLIN_HD inline void MergeParts(const AttentionCall& call, const PartialStore& store, const RowBlock& block,
+                                 int32_t part_keys, int32_t row, int32_t dim) {
+  const int64_t task = block.task(call.num_kv_heads);
+  float maximum = -INFINITY;
+  float sum = 0.0F;
+  float value = 0.0F;
+  const int32_t first = block.key_start / part_keys;
+  const int32_t end = (block.key_limit + part_keys - 1) / part_keys;
+  for (int32_t index = first; index < end; ++index) {
+    const float* part = store.Part(task, index);
+    const MergeFactors merge = MergeOf(maximum, sum, part[row], part[store.rows + row]);
+    value = merge(value, part[2 * store.rows + int64_t{row} * store.v_head_dim + dim]);
+    maximum = merge.maximum;
+    sum = merge.sum;
+  }
+  const float factor = sum == 0.0F ? 0.0F : 1.0F / sum;
+  StoreElement(call.out.dtype, call.out.data, OutputAt(call, block, row) + dim, value * factor);
+}
+
+}  // namespace dunlin::kernels::cuda

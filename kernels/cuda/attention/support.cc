@@ -1,0 +1,74 @@
+#include "kernels/cuda/attention/support.h"
+
+#include "kernels/api/attention_rules.h"
+#include "kernels/cuda/attention/flash_block.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+// Dtypes of keys and values, one bit each.
+constexpr unsigned Bit(DType dtype) {
+  return 1U << static_cast<unsigned>(dtype);
+}
+constexpr DType kAllDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};
+constexpr unsigned kAnyDType = Bit(DType::kF32) | Bit(DType::kF16) | Bit(DType::kBF16) | Bit(DType::kF8E4M3);
+constexpr unsigned kTensorDTypes = kAnyDType & ~Bit(DType::kF32);
+
+// A row says what a backend takes from an architecture on, until a later row of the backend. FLASH multiplies on tensor
+// cores alone, which take no FP32, and keeps a row's values in registers. What no row names (window, softcap, ALiBi,
+// causal, both alignments, dims of K and V apart) all take.
+struct Capability {
+  int sm_version_min;
+  AttentionBackend backend;
+  unsigned dtypes;
+  AttentionLimits limits;
+};
+constexpr Capability kCapabilities[] = {
+    {80, AttentionBackend::kMath, kAnyDType, {kAnyHeadDim, true, true}},
+    {80, AttentionBackend::kFlash, kTensorDTypes, {kFlashDimMax, false, false}},
+    {80, AttentionBackend::kEfficient, kAnyDType, {kAnyHeadDim, true, true}},
+};
+
+const Capability* Find(int sm_version, AttentionBackend backend) {
+  const Capability* found = nullptr;
+  for (const Capability& row : kCapabilities) {
+    if (row.backend == backend && row.sm_version_min <= sm_version) found = &row;
+  }
+  return found;
+}
+
+// "fp16, bf16 and fp8_e4m3"
+std::string NamesOf(unsigned dtypes) {
+  std::vector<std::string> names;
+  for (const DType dtype : kAllDTypes) {
+    if ((dtypes & Bit(dtype)) != 0) names.emplace_back(Name(dtype));
+  }
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+bool SupportsAttention(int sm_version, AttentionBackend backend, const AttentionTraits& traits,
+                       std::vector<std::string>* reasons) {
+  AttentionRefusals refuse(backend, "cuda", reasons);
+  AddShapeRules(traits, &refuse);
+  const Capability* row = Find(sm_version, backend);
+  refuse.If(row == nullptr, [&] {
+    return "needs compute capability 8.0 or later; the device has " + std::to_string(sm_version / 10) + "." +
+           std::to_string(sm_version % 10);
+  });
+  if (row != nullptr) {
+    refuse.If((row->dtypes & Bit(traits.dtype)) == 0,
+              [&] { return "supports keys in " + NamesOf(row->dtypes) + "; they are in " + Name(traits.dtype); });
+    AddLimits(row->limits, traits, &refuse);
+  }
+  AddScoreRules(traits, &refuse);
+  return refuse.supported();
+}
+
+}  // namespace dunlin::kernels::cuda

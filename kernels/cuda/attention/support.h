@@ -1,0 +1,15 @@
+// What each backend takes on a CUDA device, by its architecture, and why not. Host code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/api/attention.h"
+
+namespace dunlin::kernels::cuda {
+
+// As DeviceOps::supports_attention, for compute capability sm_version (90: 9.0).
+bool SupportsAttention(int sm_version, AttentionBackend backend, const AttentionTraits& traits,
+                       std::vector<std::string>* reasons);
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,40 @@
+// Whoever can run a problem of attention: the tests of what attention promises ask each of them. A test program brings
+// its runners: the CUDA device's kernels on the host (tests/kernels/cuda), or the devices behind modules
+// (tests/kernels/module).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/attention/dense_problem.h"
+#include "tests/kernels/attention/paged_batch.h"
+
+namespace dunlin::kernels::testing {
+
+// How the keys of few rows are divided. kWhole: one block walks through all of them, where the runner can ask for it.
+enum class Division : uint8_t { kAsPlanned, kWhole };
+
+class AttentionRunner {
+ public:
+  virtual ~AttentionRunner() = default;
+  virtual bool Takes(AttentionBackend backend, const AttentionTraits& traits) const = 0;
+  virtual const PageFormat& pages() const = 0;
+  // What PagedBatch::Run and DenseProblem::Run return. Fail the test on a bad status.
+  virtual std::vector<float> Paged(const PagedBatch& batch, AttentionBackend backend, Division division) const = 0;
+  virtual std::vector<float> Dense(const DenseProblem& problem, AttentionBackend backend) const = 0;
+  // The dtype whose rounding a backend's queries and weights have beside keys and values of `dtype`.
+  virtual DType RoundingOf(AttentionBackend /*backend*/, DType dtype) const { return dtype; }
+  // Cases of the dense grid: all pairs and random ones up to this number.
+  virtual size_t grid_cases() const = 0;
+  virtual bool runs_costly_lengths() const = 0;
+};
+
+// By name; null with the reason when it is not there.
+struct RunnerRow {
+  const char* name;
+  const AttentionRunner* (*open)(std::string* reason);
+};
+const std::vector<RunnerRow>& Runners();
+
+}  // namespace dunlin::kernels::testing

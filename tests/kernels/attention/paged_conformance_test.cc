@@ -1,0 +1,179 @@
+// Paged attention by every runner: against FP64, and the bit contract: a row has the same bits in
+// decode, in any prefill chunk, beside any neighbours, and however its keys are divided among blocks. What a row must
+// not see leaves no trace in it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/kernels/attention/attention_runner.h"
+#include "tests/kernels/attention/reference.h"
+
+namespace dunlin::kernels::testing {
+namespace {
+
+std::vector<float> Rounded(DType dtype, const float* row, int32_t count) {
+  std::vector<float> rounded(row, row + count);
+  for (float& value : rounded) value = RoundTo(dtype, value);
+  return rounded;
+}
+
+struct PagedCase {
+  size_t runner;  // of Runners()
+  AttentionBackend backend;
+  DType dtype;
+};
+
+class PagedConformanceTest : public ::testing::TestWithParam<PagedCase> {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    runner_ = Runners()[GetParam().runner].open(&reason);
+    if (runner_ == nullptr) GTEST_SKIP() << Runners()[GetParam().runner].name << ": " << reason;
+    const AttentionTraits traits{.dtype = dtype(), .head_dim = 64, .num_heads = 4, .num_kv_heads = 2};
+    if (!runner_->Takes(backend(), traits)) GTEST_SKIP() << "not taken";
+  }
+  AttentionBackend backend() const { return GetParam().backend; }
+  DType dtype() const { return GetParam().dtype; }
+
+  PagedBatch Batch(const HeadShape& shape, std::vector<BatchSequence> sequences, uint64_t layout_seed = 1) const {
+    return PagedBatch(dtype(), shape, std::move(sequences), layout_seed, runner_->pages());
+  }
+  std::vector<float> Run(const PagedBatch& batch, Division division = Division::kAsPlanned) const {
+    return runner_->Paged(batch, backend(), division);
+  }
+  void ExpectExact(const PagedBatch& batch, const HeadShape& shape, const std::vector<BatchSequence>& sequences) const;
+
+  const AttentionRunner* runner_ = nullptr;
+};
+
+// Queries and weights count as rounded where the backend rounds them.
+void PagedConformanceTest::ExpectExact(const PagedBatch& batch, const HeadShape& shape,
+                                       const std::vector<BatchSequence>& sequences) const {
+  const std::vector<float> out = Run(batch);
+  const int32_t group = shape.num_heads / shape.num_kv_heads;
+  const DType rounding = runner_->RoundingOf(backend(), dtype());
+  ErrorBound bound;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    for (int32_t head = 0; head < shape.num_heads; ++head) {
+      const std::vector<float> keys = batch.Tokens(i, Kind::kKey, head / group);
+      const std::vector<float> values = batch.Tokens(i, Kind::kValue, head / group);
+      for (int32_t t = 0; t < sequences[i].query_len; ++t) {
+        const int32_t position = sequences[i].first_position + t;
+        const std::vector<float> query = Rounded(rounding, batch.Query(i, t, head), shape.head_dim);
+        const ReferenceRow row{
+            .q = query.data(),
+            .keys = keys.data(),
+            .values = values.data(),
+            .limit = batch.causal ? position + 1 : sequences[i].first_position + sequences[i].query_len,
+            .head_dim = shape.head_dim,
+            .scale = batch.scale,
+            .begin = batch.window > 0 ? std::max(0, position - batch.window + 1) : 0,
+            .softcap = batch.softcap};
+        bound.Add(ExactRow(row), UnfusedRow(row, rounding), batch.Row(out, i, t, head));
+      }
+    }
+  }
+  EXPECT_TRUE(bound.holds()) << bound.actual() << ", limit " << bound.limit() << ", window " << batch.window;
+}
+
+TEST_P(PagedConformanceTest, StaysWithinTwiceTheUnfusedError) {
+  const std::pair<HeadShape, std::vector<BatchSequence>> cases[] = {
+      {{3, 3, 64}, {{1, 0, 1}, {2, 238, 1}, {3, 500, 3}, {4, 30, 70}, {5, 0, 0}}},
+      {{8, 1, 80}, {{1, 0, 20}, {2, 255, 1}, {3, 256, 1}}},
+      {{4, 4, 128}, {{1, 1022, 1}, {2, 0, 9}}},
+      {{2, 1, 256}, {{1, 0, 40}, {2, 300, 1}}},
+      {{3, 1, 9}, {{1, 0, 40}, {2, 60, 5}}},
+  };
+  for (const auto& [shape, sequences] : cases) {
+    PagedBatch batch = Batch(shape, sequences);
+    ExpectExact(batch, shape, sequences);
+  }
+}
+
+TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAndNoCausalMask) {
+  const HeadShape shape{4, 2, 32};
+  const std::vector<BatchSequence> sequences = {{1, 0, 1}, {3, 180, 40}, {4, 63, 3}};
+  struct Scores {
+    int32_t window;
+    float softcap;
+    bool causal;
+  };
+  for (const Scores& scores : {Scores{1, 0.0F, true}, {64, 0.0F, true}, {65, 1.5F, true}, {0, 3.0F, false}}) {
+    PagedBatch batch = Batch(shape, sequences);
+    batch.window = scores.window;
+    batch.softcap = scores.softcap;
+    batch.causal = scores.causal;
+    ExpectExact(batch, shape, sequences);
+  }
+}
+
+// A prompt of more than two splits, and no multiple of anything.
+constexpr int32_t kLength = 1075;
+constexpr uint64_t kSeed = 42;
+constexpr HeadShape kShape{4, 2, 20};
+constexpr size_t kRowFloats = 4 * 20;
+
+TEST_P(PagedConformanceTest, ARowHasItsBitsInAnyChunkAlongAnyKeysDivision) {
+  const std::vector<float> whole = Run(Batch(kShape, {{kSeed, 0, kLength}}));
+  const auto same = [&whole](int32_t first, const float* rows, size_t count) {
+    return std::memcmp(whole.data() + static_cast<size_t>(first) * kRowFloats, rows, count * kRowFloats * 4) == 0;
+  };
+  for (const int32_t first : {0, 1, 63, 64, 127, 300, 511, 512, 513, 1023, 1024, 1074}) {
+    const PagedBatch alone = Batch(kShape, {{kSeed, first, 1}}, 7);
+    EXPECT_TRUE(same(first, Run(alone).data(), 1)) << first;
+    EXPECT_TRUE(same(first, Run(alone, Division::kWhole).data(), 1)) << first << " by one block";
+  }
+  for (const auto& [first, count] : {std::pair{0, 7}, {500, 31}, {1000, 75}, {511, 2}}) {
+    const PagedBatch chunk = Batch(kShape, {{kSeed, first, count}}, 9);
+    EXPECT_TRUE(same(first, Run(chunk).data(), static_cast<size_t>(count))) << first << " + " << count;
+    const PagedBatch crowd = Batch(kShape, {{8, 0, 30, 0}, {kSeed, first, count}, {9, 600, 1, 0}}, 5);
+    EXPECT_TRUE(same(first, Run(crowd).data() + 30 * kRowFloats, static_cast<size_t>(count))) << "in a crowd";
+  }
+}
+
+TEST_P(PagedConformanceTest, UnusedSlotsLeaveNoTrace) {
+  PagedBatch batch = Batch({6, 2, 64}, {{1, 0, 1}, {2, 68, 1}, {3, 0, 35}, {4, 155, 8}});
+  batch.FillUnusedSlots(0.0F);
+  const std::vector<float> clean = Run(batch);
+  for (const float poison : {NAN, INFINITY, 3e4F}) {
+    batch.FillUnusedSlots(poison);
+    const std::vector<float> poisoned = Run(batch);
+    EXPECT_EQ(std::memcmp(clean.data(), poisoned.data(), clean.size() * 4), 0) << poison;
+  }
+}
+
+TEST_P(PagedConformanceTest, WhatARowDoesNotSeeLeavesNoTrace) {
+  const HeadShape shape{3, 1, 64};
+  const std::vector<float> clean = Run(Batch(shape, {{7, 0, 150}}));
+  for (const int32_t poison_from : {1, 64, 97, 149}) {
+    const std::vector<float> poisoned = Run(Batch(shape, {{7, 0, 150, poison_from}}));
+    const size_t seen = static_cast<size_t>(poison_from) * 3 * 64;
+    EXPECT_EQ(std::memcmp(clean.data(), poisoned.data(), seen * 4), 0) << poison_from;
+    EXPECT_TRUE(std::isnan(poisoned[seen])) << "a row's own NaN must show";
+  }
+  PagedBatch windowed = Batch(shape, {{7, 130, 9}});
+  PagedBatch before = Batch(shape, {{.seed = 7, .first_position = 130, .query_len = 9, .poison_before = 130 - 30 + 1}});
+  windowed.window = before.window = 30;
+  const std::vector<float> expected = Run(windowed);
+  const std::vector<float> actual = Run(before);
+  EXPECT_EQ(std::memcmp(expected.data(), actual.data(), expected.size() * 4), 0) << "before the window";
+}
+
+std::vector<PagedCase> Cases() {
+  std::vector<PagedCase> cases;
+  for (size_t runner = 0; runner < Runners().size(); ++runner) {
+    for (const AttentionBackend backend : kBackends) {
+      for (const DType dtype : kKvDTypes) cases.push_back({runner, backend, dtype});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, PagedConformanceTest, ::testing::ValuesIn(Cases()), [](const auto& test) {
+  return std::string(Runners()[test.param.runner].name) + "_" + Name(test.param.backend) + "_" + Name(test.param.dtype);
+});
+
+}  // namespace
+}  // namespace dunlin::kernels::testing

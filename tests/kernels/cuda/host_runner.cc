@@ -1,0 +1,133 @@
+// The CUDA device's attention on the host: the blocks of a launch one after another, as plain C++ over the same code.
+// Shared memory starts as NaN and has a guard behind it, the workspace too.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cuda/attention/efficient_block.h"
+#include "kernels/cuda/attention/flash_block.h"
+#include "kernels/cuda/attention/launch_plan.h"
+#include "kernels/cuda/attention/math_block.h"
+#include "kernels/cuda/attention/support.h"
+#include "tests/kernels/attention/attention_runner.h"
+
+namespace dunlin::kernels::testing {
+namespace {
+
+using cuda::Bf16Format;
+using cuda::Fp16Format;
+using cuda::TensorProducts;
+
+template <typename Run>
+void WithShared(size_t bytes, const Run& run) {
+  PoisonedMemory shared(bytes);
+  run(reinterpret_cast<unsigned char*>(shared.data()));
+  EXPECT_TRUE(shared.Intact()) << "wrote past shared memory";
+}
+
+template <typename Products>
+void RunEfficientBlock(const cuda::AttentionCall& call, const cuda::LaunchPlan& plan, const cuda::BlockPlace& place,
+                       const cuda::RowBlock& rows) {
+  WithShared(cuda::TileMemory<Products>::kBytes, [&](unsigned char* shared) {
+    cuda::RunEfficient<Products>(call, plan.parts, rows, place.column_tile * cuda::kTileDims, place.part, shared);
+  });
+}
+
+template <typename Format>
+void RunFlashBlock(const cuda::AttentionCall& call, const cuda::LaunchPlan& plan, const cuda::BlockPlace& place,
+                   const cuda::RowBlock& rows) {
+  const auto run = [&](auto slices) {
+    constexpr int kSlices = decltype(slices)::value;
+    WithShared(cuda::FlashMemory<kSlices>::kBytes, [&](unsigned char* shared) {
+      cuda::RunFlash<TensorProducts<Format>, kSlices>(call, plan.parts, plan.totals, rows, place.part, shared);
+    });
+  };
+  const int32_t dim = std::max(call.keys.dim, call.values.dim);
+  if (dim <= 64) return run(std::integral_constant<int, 1>());
+  if (dim <= 128) return run(std::integral_constant<int, 2>());
+  run(std::integral_constant<int, 4>());
+}
+
+void RunBlock(AttentionBackend backend, const cuda::AttentionCall& call, const cuda::LaunchPlan& plan, int64_t index) {
+  const cuda::BlockPlace place = cuda::PlaceOf(plan, call.num_kv_heads, index);
+  const cuda::RowBlock rows = cuda::BlockOf(call, place.sequence, place.kv_head, place.row_block);
+  if (rows.num_rows == 0) return;
+  const DType dtype = call.keys.dtype;
+  if (backend == AttentionBackend::kMath) {
+    float* scores = plan.scores + index % plan.workers * plan.score_floats;
+    WithShared(cuda::TileMemory<cuda::Fp32Products>::kBytes,
+               [&](unsigned char* shared) { cuda::RunMath(call, rows, scores, shared); });
+  } else if (backend == AttentionBackend::kFlash) {
+    if (dtype == DType::kF16) return RunFlashBlock<Fp16Format>(call, plan, place, rows);
+    RunFlashBlock<Bf16Format>(call, plan, place, rows);
+  } else {
+    if (dtype == DType::kF16) return RunEfficientBlock<TensorProducts<Fp16Format>>(call, plan, place, rows);
+    if (dtype == DType::kBF16) return RunEfficientBlock<TensorProducts<Bf16Format>>(call, plan, place, rows);
+    RunEfficientBlock<cuda::Fp32Products>(call, plan, place, rows);
+  }
+}
+
+void Run(AttentionBackend backend, const cuda::AttentionCall& call, size_t workspace_bytes, Division division) {
+  if (call.num_sequences == 0 || call.max_query_tokens == 0) return;
+  if (division == Division::kWhole && backend != AttentionBackend::kMath) workspace_bytes = 0;  // no room for parts
+  PoisonedMemory workspace(workspace_bytes);
+  cuda::LaunchPlan plan;
+  ASSERT_TRUE(cuda::PlanLaunch(backend, call, workspace.data(), workspace_bytes, &plan));
+  const int64_t tasks = int64_t{call.num_sequences} * call.num_kv_heads;
+  const int64_t blocks = backend == AttentionBackend::kMath ? tasks * plan.row_blocks : plan.blocks;
+  for (int64_t index = 0; index < blocks; ++index) RunBlock(backend, call, plan, index);
+  for (int64_t task = 0; plan.parts.data != nullptr && task < tasks; ++task) {
+    const cuda::RowBlock rows = cuda::BlockOf(call, static_cast<int32_t>(task / call.num_kv_heads),
+                                              static_cast<int32_t>(task % call.num_kv_heads), 0);
+    for (int32_t row = 0; row < rows.num_rows; ++row) {
+      for (int32_t dim = 0; dim < call.values.dim; ++dim) {
+        cuda::MergeParts(call, plan.parts, rows, plan.part_keys, row, dim);
+      }
+    }
+  }
+  EXPECT_TRUE(workspace.Intact()) << "wrote past the workspace";
+}
+
+class HostRunner : public AttentionRunner {
+ public:
+  bool Takes(AttentionBackend backend, const AttentionTraits& traits) const override {
+    return cuda::SupportsAttention(80, backend, traits, nullptr);
+  }
+  const PageFormat& pages() const override { return kCudaPages; }
+  std::vector<float> Paged(const PagedBatch& batch, AttentionBackend backend, Division division) const override {
+    std::vector<float> out(batch.out_floats(), NAN);
+    const PagedAttentionPlan plan = batch.Plan();
+    size_t bytes = cuda::PagedWorkspaceBytes(backend, plan);
+    if (backend == AttentionBackend::kMath) {  // two workers, to be quick
+      bytes = std::min(bytes, sizeof(float) * 2 * static_cast<size_t>(cuda::MathScoreFloats(plan.max_kv_tokens)));
+    }
+    Run(backend, cuda::CallOf(batch.Params(backend, out.data())), bytes, division);
+    return out;
+  }
+  std::vector<float> Dense(const DenseProblem& problem, AttentionBackend backend) const override {
+    PoisonedMemory out(problem.out_bytes());
+    const DenseAttentionParams params = problem.Params(backend, out.data());
+    const cuda::AttentionCall call = cuda::CallOf(params);
+    Run(backend, call, cuda::DenseWorkspaceBytes(backend, call), Division::kAsPlanned);
+    EXPECT_TRUE(out.Intact());
+    return Widen(params.dtype, out.data(), out.size());
+  }
+  DType RoundingOf(AttentionBackend backend, DType dtype) const override {
+    return backend == AttentionBackend::kFlash && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
+  }
+  size_t grid_cases() const override { return 0; }
+  bool runs_costly_lengths() const override { return false; }
+};
+
+}  // namespace
+
+const std::vector<RunnerRow>& Runners() {
+  static const auto* runners = new std::vector<RunnerRow>{{"host", [](std::string*) -> const AttentionRunner* {
+                                                             static const HostRunner runner;
+                                                             return &runner;
+                                                           }}};
+  return *runners;
+}
+
+}  // namespace dunlin::kernels::testing

@@ -1,0 +1,170 @@
+// How a launch is divided: every row, column and part has one block, the workspace covers every call of its plan, and
+// what does not fit is refused.
+#include "kernels/cuda/attention/launch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <tuple>
+
+#include "kernels/cuda/attention/efficient_block.h"
+#include "kernels/cuda/attention/flash_block.h"
+#include "kernels/cuda/attention/math_block.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+AttentionCall Paged(int32_t sequences, int32_t query_tokens, int32_t kv_tokens, int32_t head_dim = 128) {
+  static const SequenceSpan span{};
+  AttentionCall call{};
+  call.spans = &span;
+  call.num_sequences = sequences;
+  call.num_heads = 32;
+  call.num_kv_heads = 8;
+  call.group = 4;
+  call.keys.dim = call.values.dim = head_dim;
+  call.out.dtype = DType::kF32;
+  call.max_query_tokens = query_tokens;
+  call.max_kv_tokens = kv_tokens;
+  return call;
+}
+
+PagedAttentionPlan PlanOf(const AttentionCall& call) {
+  return {.traits = {.dtype = DType::kBF16, .head_dim = call.keys.dim, .num_heads = 32, .num_kv_heads = 8},
+          .max_query_tokens = call.max_query_tokens,
+          .max_kv_tokens = call.max_kv_tokens};
+}
+
+alignas(64) unsigned char workspace[64];
+
+TEST(LaunchPlan, EveryPlaceHasOneBlock) {
+  for (const AttentionCall& call : {Paged(3, 300, 300), Paged(2, 1, 5000), Paged(40, 16, 700), Paged(1, 17, 17, 200)}) {
+    for (const AttentionBackend backend : {AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
+      LaunchPlan plan;
+      ASSERT_TRUE(PlanLaunch(backend, call, workspace, PagedWorkspaceBytes(backend, PlanOf(call)), &plan));
+      const int32_t parts = plan.parts.data == nullptr ? 1 : plan.parts.num_parts;
+      std::set<std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>> places;
+      for (int64_t index = 0; index < plan.blocks; ++index) {
+        const BlockPlace p = PlaceOf(plan, call.num_kv_heads, index);
+        places.insert({p.sequence, p.kv_head, p.row_block, p.column_tile, p.part});
+        ASSERT_TRUE(p.sequence >= 0 && p.sequence < call.num_sequences && p.kv_head < call.num_kv_heads);
+        ASSERT_TRUE(p.row_block >= 0 && p.column_tile < plan.column_tiles && p.part < parts);
+      }
+      EXPECT_EQ(static_cast<int64_t>(places.size()), plan.blocks);
+      EXPECT_GE(plan.row_blocks * kTileRows, call.max_query_tokens * call.group);
+      EXPECT_LT((plan.row_blocks - 1) * kTileRows, call.max_query_tokens * call.group);
+      const bool columns_apart = backend == AttentionBackend::kEfficient;
+      EXPECT_EQ(plan.column_tiles, columns_apart ? (call.values.dim + 63) / 64 : 1);
+      EXPECT_EQ(plan.blocks,
+                int64_t{call.num_sequences} * call.num_kv_heads * plan.row_blocks * plan.column_tiles * parts);
+    }
+  }
+}
+
+TEST(LaunchPlan, KeysAreDividedWhereRowsDoNotFillTheDevice) {
+  LaunchPlan plan;
+  const auto parts_of = [&plan](AttentionBackend backend, const AttentionCall& call) {
+    EXPECT_TRUE(PlanLaunch(backend, call, workspace, PagedWorkspaceBytes(backend, PlanOf(call)), &plan));
+    return plan.parts.data == nullptr ? 0 : plan.parts.num_parts;
+  };
+  EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(1, 1, 8192)), 16);
+  EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(1, 1, 8193)), 17);
+  EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(32, 1, 8192)), 16);
+  EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(33, 1, 8192)), 0) << "264 tasks fill it";
+  EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(1, 17, 8192)), 0) << "more than 64 rows";
+  EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(1, 1, kSplitKeys)), 0) << "one split";
+  EXPECT_EQ(parts_of(AttentionBackend::kEfficient, Paged(1, 1, 8192)), 8192 / kChunkKeys);
+  EXPECT_EQ(parts_of(AttentionBackend::kMath, Paged(1, 1, 8192)), 0);
+  // Without the memory for parts a block walks through all keys.
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, Paged(1, 1, 8192), workspace, 0, &plan));
+  EXPECT_EQ(plan.parts.data, nullptr);
+  EXPECT_EQ(plan.blocks, 8);
+}
+
+TEST(LaunchPlan, PartsLieBesideEachOther) {
+  const PartialStore store{.data = nullptr, .num_parts = 5, .rows = 12, .v_head_dim = 80};
+  EXPECT_EQ(store.floats_per_part(), 12 * 82);
+  EXPECT_EQ(store.Part(2, 3) - store.Part(0, 0), (2 * 5 + 3) * 12 * 82);
+}
+
+TEST(LaunchPlan, PagedWorkspaceIsBoundedAndServesEveryShorterCall) {
+  for (const AttentionBackend backend :
+       {AttentionBackend::kMath, AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
+    const size_t bytes = PagedWorkspaceBytes(backend, PlanOf(Paged(1, 512, 8192)));
+    EXPECT_LE(bytes, size_t{64} << 20);
+    LaunchPlan plan;
+    for (const int32_t sequences : {1, 7, 5000}) {
+      for (const int32_t tokens : {1, 16, 512}) {
+        for (const int32_t kv : {512, 8192}) {
+          EXPECT_TRUE(PlanLaunch(backend, Paged(sequences, tokens, kv), workspace, bytes, &plan));
+          if (backend == AttentionBackend::kMath) {
+            EXPECT_LE(plan.workers * plan.score_floats * 4, static_cast<int64_t>(bytes));
+            EXPECT_GE(plan.workers, 1);
+          } else if (plan.parts.data != nullptr) {
+            EXPECT_LE(int64_t{sequences} * 8 * plan.parts.num_parts * plan.parts.floats_per_part() * 4,
+                      static_cast<int64_t>(bytes));
+          }
+        }
+      }
+    }
+  }
+  LaunchPlan plan;
+  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, Paged(1, 1, 8192), workspace, 1000, &plan));
+  EXPECT_GT(PagedWorkspaceBytes(AttentionBackend::kMath, PlanOf(Paged(1, 1, 1 << 20))), size_t{64} << 20)
+      << "one block's scores must fit";
+}
+
+TEST(LaunchPlan, DenseMathHoldsAllScores) {
+  AttentionCall call = Paged(3, 200, 300);
+  call.spans = nullptr;
+  call.out.dtype = DType::kBF16;
+  const size_t bytes = DenseWorkspaceBytes(AttentionBackend::kMath, call);
+  EXPECT_GE(bytes, size_t{3} * 32 * 200 * 300 * 4);
+  LaunchPlan plan;
+  EXPECT_TRUE(PlanLaunch(AttentionBackend::kMath, call, workspace, bytes, &plan));
+  EXPECT_EQ(plan.workers, 3 * 8 * 13);
+  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, call, workspace, bytes - 1, &plan));
+}
+
+TEST(LaunchPlan, TotalsLieInTheOutputsWhereTheyAreFp32) {
+  LaunchPlan plan;
+  AttentionCall call = Paged(1, 600, 600);
+  unsigned char out[4];
+  call.out.data = out;
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, nullptr, 0, &plan));
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.totals), out);
+  call.spans = nullptr;
+  call.out.dtype = DType::kBF16;
+  const size_t bytes = DenseWorkspaceBytes(AttentionBackend::kFlash, call);
+  EXPECT_EQ(bytes, size_t{600} * 32 * 128 * 4);
+  EXPECT_FALSE(PlanLaunch(AttentionBackend::kFlash, call, workspace, bytes - 1, &plan));
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, workspace, bytes, &plan));
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.totals), workspace);
+  call.max_kv_tokens = kSplitKeys;
+  EXPECT_EQ(DenseWorkspaceBytes(AttentionBackend::kFlash, call), 0U);
+}
+
+// What an SM has: 163 KB a block on sm_80, 227 KB on sm_90; two blocks of 164 KB or 228 KB, 1 KB of each the system's.
+TEST(LaunchPlan, SharedMemoryFitsTheSmallestDevice) {
+  EXPECT_LE(FlashMemory<4>::kBytes, 163 * 1024);
+  EXPECT_LE(2 * (FlashMemory<2>::kBytes + 1024), 164 * 1024 + 1024) << "two blocks";
+  EXPECT_LE(2 * (FlashMemory<1>::kBytes + 1024), 164 * 1024);
+  EXPECT_LE(2 * (TileMemory<Fp32Products>::kBytes + 1024), 164 * 1024);
+}
+
+TEST(LaunchPlan, ScoresOfABlockHaveTheirPlaces) {
+  std::set<int64_t> places;
+  for (int32_t tile = 0; tile < 3; ++tile) {
+    for (int warp = 0; warp < 4; ++warp) {
+      for (int r = 0; r < 32; ++r) {
+        for (int lane = 0; lane < 32; ++lane) places.insert(MathScoreAt(tile, warp, lane, r));
+      }
+    }
+  }
+  EXPECT_EQ(static_cast<int64_t>(places.size()), MathScoreFloats(3 * 64));
+  EXPECT_EQ(*places.rbegin() + 1, MathScoreFloats(3 * 64));
+  EXPECT_EQ(MathScoreFloats(129), 3 * 4096);
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,55 @@
+// A module's device as the loader opens it, and its memory, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/api/device.h"
+
+namespace dunlin::kernels {
+
+// Null with the reason when there is none. DUNLIN_TEST_CUBLAS names the cuBLASLt library where the system does not.
+inline std::unique_ptr<Device> OpenModule(const std::string& path, std::string* error) {
+  DeviceOptions options;
+  options.cuda_module = path;
+  const char* cublas = std::getenv("DUNLIN_TEST_CUBLAS");
+  if (cublas != nullptr) options.cublas_library = cublas;
+  return OpenDevice(DeviceKind::kCuda, options, error);
+}
+
+// Memory of a device with the host's values in it.
+template <typename T>
+class Array {
+ public:
+  Array(Device& device, const std::vector<T>& values) : device_(device), count_(values.size()) {
+    memory_ = device.ops->allocate(device.context, bytes());
+    EXPECT_NE(memory_, nullptr);
+    if (count_ == 0) return;
+    EXPECT_EQ(device.ops->copy_to_device(device.context, memory_, values.data(), bytes()), KernelStatus::kOk);
+  }
+  ~Array() { device_.ops->release(device_.context, memory_, bytes()); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  T* data() const { return static_cast<T*>(memory_); }
+  std::vector<T> Read() const {
+    std::vector<T> values(count_);
+    if (count_ == 0) return values;
+    EXPECT_EQ(device_.ops->copy_to_host(device_.context, values.data(), memory_, bytes()), KernelStatus::kOk);
+    EXPECT_EQ(device_.ops->synchronize(device_.context), KernelStatus::kOk);
+    return values;
+  }
+
+ private:
+  size_t bytes() const { return std::max<size_t>(count_, 1) * sizeof(T); }
+  Device& device_;
+  const size_t count_;
+  void* memory_ = nullptr;
+};
+
+}  // namespace dunlin::kernels
