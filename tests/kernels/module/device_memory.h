@@ -13,11 +13,14 @@
 
 namespace dunlin::kernels {
 
-// Null with the reason when there is none. DUNLIN_TEST_CUBLAS names the cuBLASLt library where the system does not.
+// Null with the reason when there is none. Where the tests were carried to another machine, DUNLIN_TEST_CUDA_MODULE names
+// the CUDA module and DUNLIN_TEST_CUBLAS the cuBLASLt library.
 inline std::unique_ptr<Device> OpenModule(const std::string& path, std::string* error) {
-  DeviceOptions options;
-  options.cuda_module = path;
+  const char* module = std::getenv("DUNLIN_TEST_CUDA_MODULE");
   const char* cublas = std::getenv("DUNLIN_TEST_CUBLAS");
+  const bool is_cuda = path.find("fake") == std::string::npos;
+  DeviceOptions options;
+  options.cuda_module = is_cuda && module != nullptr ? module : path;
   if (cublas != nullptr) options.cublas_library = cublas;
   return OpenDevice(DeviceKind::kCuda, options, error);
 }
