@@ -78,6 +78,17 @@ void ScatterElements(const std::byte* staged, int64_t columns, int64_t count, in
   }
 }
 
+// Rows k and k + 1 of a source whose rows are K: a pair a column.
+void CopyPairs(const SliceSource& source, int64_t columns, int64_t depth, uint32_t* out) {
+  const auto* row = reinterpret_cast<const uint16_t*>(source.data);
+  int64_t k = 0;
+  for (; k + 2 <= depth; k += 2, row += 2 * source.column_stride, out += kPanelColumns) {
+    const uint16_t* next = row + source.column_stride;
+    for (int64_t c = 0; c < columns; ++c) out[c] = row[c] | static_cast<uint32_t>(next[c]) << 16;
+  }
+  for (int64_t c = 0; k < depth && c < columns; ++c) out[c] = row[c];
+}
+
 // Two pairs of K a column, 8 bytes apart.
 void ScatterCodes(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
                   std::byte* panel) {
@@ -133,6 +144,17 @@ void ScatterStaged(Precision precision, const std::byte* staged, int64_t first_c
                              reinterpret_cast<uint32_t*>(panel) + first / 2 * kPanelColumns + first_column);
     case Precision::kFp8:
       return ScatterCodes(staged, first_column, columns, first, count, panel);
+  }
+}
+
+void CopyTransposed(Precision precision, const SliceSource& source, int64_t first_column, int64_t columns,
+                    int64_t depth, std::byte* panel) {
+  const size_t element = SizeOf(source.dtype);
+  const size_t source_stride = static_cast<size_t>(source.column_stride) * element;
+  std::byte* out = panel + static_cast<size_t>(ElementIndex(precision, 0, first_column)) * element;
+  if (precision == Precision::kBf16) return CopyPairs(source, columns, depth, reinterpret_cast<uint32_t*>(out));
+  for (int64_t k = 0; k < depth; ++k, out += static_cast<size_t>(kPanelColumns) * element) {
+    std::memcpy(out, source.data + static_cast<size_t>(k) * source_stride, static_cast<size_t>(columns) * element);
   }
 }
 

@@ -34,4 +34,9 @@ void StageElements(const SliceSource& source, int64_t columns, int64_t count, st
 void ScatterStaged(Precision precision, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
                    int64_t count, std::byte* panel);
 
+// The same for a source of the precision's weight dtype, fp32, fp16 or bf16, whose columns of the panel lie side by
+// side (row_stride 1): the whole K, straight into the panel. An odd K of bf16 is padded with zeros.
+void CopyTransposed(Precision precision, const SliceSource& source, int64_t first_column, int64_t columns,
+                    int64_t depth, std::byte* panel);
+
 }  // namespace dunlin::kernels::cpu

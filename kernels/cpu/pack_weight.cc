@@ -1,6 +1,6 @@
 // Packs rows of a plain matrix into panels, one panel to a task. A slice of K of the panel's rows is staged as floats,
 // rounded by the variant's vector code, and scattered into the panel's order. Elements that have the weight's dtype
-// already are staged as they are.
+// already are staged as they are, or copied without a stage where the source lies as the panel does.
 #include <algorithm>
 #include <cstring>
 
@@ -118,6 +118,10 @@ void PadStaged(std::byte* staged, size_t element_bytes, int64_t columns, int64_t
 void PackPanel(const KernelTable& kernels, const PanelPart& part, std::byte* scratch) {
   const PackedWeight& weight = *part.params->weight;
   const bool as_it_is = part.params->source_dtype == Traits(weight.precision).weight_dtype;
+  if (as_it_is && part.params->row_stride == 1 && weight.precision != Precision::kFp8) {
+    return CopyTransposed(weight.precision, SourceAt(part, 0), part.first_column, part.columns(), weight.in_features,
+                          part.PanelStart());
+  }
   auto* floats = reinterpret_cast<float*>(scratch);
   std::byte* codes = scratch + kStagedElements * static_cast<int64_t>(sizeof(float));
   Fp8Scale scales[kPanelColumns] = {};

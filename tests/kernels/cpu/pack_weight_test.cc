@@ -106,7 +106,9 @@ TEST_P(PackWeight, HalfWidthSourcesPackAsTheirFloats) {
       WeightTensor conv(*device_, traits.precision, kN, kDepth);
       std::vector<uint16_t> transposed(codes.size());
       for (size_t i = 0; i < codes.size(); ++i) transposed[i % kDepth * kN + i / kDepth] = codes[i];
-      ASSERT_EQ(PackPart({&conv.weight, transposed.data(), source, 1, kN, 0, kN}), KernelStatus::kOk);
+      for (const auto& [begin, rows] : {std::pair<int64_t, int64_t>{30, 20}, {0, 30}}) {
+        ASSERT_EQ(PackPart({&conv.weight, transposed.data() + begin, source, 1, kN, begin, rows}), KernelStatus::kOk);
+      }
       EXPECT_TRUE(SameBytes(*expected, conv)) << traits.name << " from transposed " << Name(source);
     }
   }
