@@ -12,6 +12,6 @@ run SECONDS_EACH=4 ./smoke.sh
 run SECONDS_EACH=5 ./burst.sh
 run SECONDS_EACH=5 ./mixed.sh
 run SECONDS_EACH=3 STEPS=6 ./ramp.sh
-run DURATION=10 ./overload.sh
+run DURATION=10 TIMES=5 SHARE=0.3 ./overload.sh
 run REQUESTS=2000 ./cancel_storm.sh
 [ "${#failed[@]}" -eq 0 ] || { echo "missed its limits: ${failed[*]}" >&2; exit 1; }

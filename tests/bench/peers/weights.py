@@ -133,16 +133,20 @@ def add_llama_keys(writer, config):
     writer.add_rope_freq_base(config["rope_theta"])
 
 
-def make_gguf(file, config, checkpoint, dtype):
+def make_gguf(file, config, checkpoint, dtype, with_vocabulary=False):
     """Vectors stay FP32, as llama.cpp's own converter keeps them."""
     import gguf
+    import vocabulary
 
     words, add_keys = {"gpt2": (gpt2_words, add_gpt2_keys), "llama": (llama_words, add_llama_keys)}[config["model_type"]]
     temporary = file.with_suffix(".part")
     writer = gguf.GGUFWriter(temporary, config["model_type"])
     add_keys(writer, config)
     writer.add_vocab_size(config["vocab_size"])
-    writer.add_tokenizer_model("no_vocab")
+    if with_vocabulary:
+        vocabulary.add_to_gguf(writer, config["vocab_size"])
+    else:
+        writer.add_tokenizer_model("no_vocab")
     if config["model_type"] == "llama":
         writer.add_tensor("rope_freqs.weight", np.array(shapes.llama3_frequency_factors(config), dtype=np.float32))
     for name, source, change in words(config):
