@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <iostream>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,7 +38,9 @@ Json StepJson(const Json& result, const KneeSearch::Step& step) {
                           "p50_tpot_ms",        "p99_tpot_ms",       "p50_itl_ms",
                           "p90_itl_ms",         "p99_itl_ms",        "p50_e2el_ms",
                           "p99_e2el_ms",        "p99_send_delay_ms"}) {
-    json[key] = result[key];
+    // Without a completed request there is no latency, and a chart leaves the point out.
+    const bool latency = std::string_view(key).find("_ms") != std::string_view::npos;
+    json[key] = latency && result["completed"] == 0 ? Json() : result[key];
   }
   return json;
 }
