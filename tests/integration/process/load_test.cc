@@ -66,9 +66,8 @@ TEST_F(LoadTest, ClosedLoopCountsWhatTheServerCounts) {
 }
 
 TEST_F(LoadTest, OpenLoopKeepsItsRateAndReportsProfilesApart) {
-  const Json json =
-      LoadJson(*server_, {"--rate", "40", "--arrivals", "constant", "--duration", "1", "--warmup", "0.2",
-                          "--input-len", "8", "--output-len", "2", "--mix", "flash:bf16=3,math:fp32=1"});
+  const Json json = LoadJson(*server_, {"--rate", "40", "--arrivals", "constant", "--duration", "1", "--warmup", "0.2",
+                                        "--input-len", "8", "--output-len", "2", "--mix", "flash:bf16=3,math:fp32=1"});
   EXPECT_NEAR(json["sent"].get<double>(), 40, 1) << "those of the warm-up do not count";
   ASSERT_EQ(json["profiles"].size(), 2U);
   EXPECT_EQ(json["profiles"][0]["profile"], "flash:bf16");
@@ -85,8 +84,8 @@ TEST_F(LoadTest, CancelledRequestsAreCountedApartAndFreeTheirPages) {
   EXPECT_EQ(by_tokens["completed"].get<int>() + by_tokens["cancelled"].get<int>(), 32) << by_tokens["reasons"];
   EXPECT_GE(by_tokens["cancelled"], 8);
   EXPECT_GE(by_tokens["completed"], 4);
-  const Json by_time = LoadJson(
-      *server_, {"--concurrency", "8", "--num-prompts", "16", "--output-len", "400", "--cancel-after", "5ms"});
+  const Json by_time =
+      LoadJson(*server_, {"--concurrency", "8", "--num-prompts", "16", "--output-len", "400", "--cancel-after", "5ms"});
   EXPECT_EQ(by_time["cancelled"], 16) << by_time["reasons"];
   EXPECT_EQ(by_time["server"]["after"]["kv_pages_used"], 0);
 }

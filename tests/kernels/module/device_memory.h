@@ -13,8 +13,8 @@
 
 namespace dunlin::kernels {
 
-// Null with the reason when there is none. Where the tests were carried to another machine, DUNLIN_TEST_CUDA_MODULE names
-// the CUDA module and DUNLIN_TEST_CUBLAS the cuBLASLt library.
+// Null with the reason when there is none. Where the tests were carried to another machine, DUNLIN_TEST_CUDA_MODULE
+// names the CUDA module and DUNLIN_TEST_CUBLAS the cuBLASLt library.
 inline std::unique_ptr<Device> OpenModule(const std::string& path, std::string* error) {
   const char* module = std::getenv("DUNLIN_TEST_CUDA_MODULE");
   const char* cublas = std::getenv("DUNLIN_TEST_CUBLAS");
