@@ -29,6 +29,7 @@ TEST_P(DenseConformanceTest, StaysWithinTwiceTheUnfusedError) {
       refused += runner_->Takes(backend, traits) ? 0 : 1;
     }
   }
+  EXPECT_LE(refused, 1) << "only FLASH in FP32 is for a device to refuse";
   EXPECT_EQ(grid.uncovered(), refused);
   EXPECT_GE(grid.cases().size(), 100U);
   for (const GridCase& c : grid.cases()) {
