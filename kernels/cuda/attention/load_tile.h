@@ -3,9 +3,9 @@
 // element; either way a tile is there after WaitForCopies and SyncBlock.
 #pragma once
 
-#include "kernels/cuda/attention/block_program.h"
 #include "kernels/cuda/attention/row_block.h"
-#include "kernels/cuda/attention/tile_layout.h"
+#include "kernels/cuda/block/block_program.h"
+#include "kernels/cuda/block/tile_layout.h"
 
 namespace dunlin::kernels::cuda {
 

@@ -2,9 +2,9 @@
 // of the rows; registers stand as ProductSlot says, and a lane's two rows are those of its registers 0 and 2.
 #pragma once
 
-#include "kernels/cuda/attention/block_program.h"
 #include "kernels/cuda/attention/call.h"
 #include "kernels/cuda/attention/tile_products.h"
+#include "kernels/cuda/block/block_program.h"
 
 namespace dunlin::kernels::cuda {
 

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "kernels/cuda/attention/tensor_core.h"
-#include "kernels/cuda/attention/tile_layout.h"
+#include "kernels/cuda/block/tensor_core.h"
+#include "kernels/cuda/block/tile_layout.h"
 
 namespace dunlin::kernels::cuda {
 

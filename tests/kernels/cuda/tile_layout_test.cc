@@ -1,5 +1,5 @@
 // Tiles in shared memory: every element has its own place, and no access of the kernels makes banks wait.
-#include "kernels/cuda/attention/tile_layout.h"
+#include "kernels/cuda/block/tile_layout.h"
 
 #include <gtest/gtest.h>
 

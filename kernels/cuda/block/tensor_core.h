@@ -1,11 +1,11 @@
-// The two instructions of a tensor core that attention needs, and what they do, in plain C++. Source: PTX ISA, ldmatrix
+// The two instructions of a tensor core that the kernels use, and what they do, in plain C++. Source: PTX ISA, ldmatrix
 // and mma.sync.aligned.m16n8k16.
 #pragma once
 
 #include <cstring>
 
-#include "kernels/cuda/attention/block_program.h"
-#include "kernels/cuda/attention/tile_layout.h"
+#include "kernels/cuda/block/block_program.h"
+#include "kernels/cuda/block/tile_layout.h"
 
 namespace dunlin::kernels::cuda {
 
