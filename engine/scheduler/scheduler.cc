@@ -10,7 +10,7 @@ namespace dunlin::engine {
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options),
       pages_(options.cache, options.prefix_cache),
-      waiting_(static_cast<size_t>(options.max_live)),
+      waiting_(static_cast<size_t>(options.max_live), options.max_tokens_per_step),
       running_(static_cast<size_t>(options.max_sequences)),
       retiring_(static_cast<size_t>(options.max_live)) {
   DUNLIN_CHECK(options.max_sequences >= 1 && options.max_tokens_per_step >= 1, "a step computes something");
@@ -32,12 +32,12 @@ void Scheduler::End(Sequence* sequence, FinishReason reason, TimeNs now) {
 }
 
 void Scheduler::EndAll(FinishReason reason, TimeNs now, bool in_flight_lost) {
-  while (!running_.empty()) Finish(running_.newest(), reason, now);
-  while (!waiting_.empty()) Finish(waiting_.newest(), reason, now);
+  while (!running_.empty()) Finish(running_.last(), reason, now);
+  while (!waiting_.empty()) Finish(waiting_.by_age().last(), reason, now);
   if (!in_flight_lost) return;
   while (!retiring_.empty()) {
-    retiring_.newest()->num_in_flight = 0;
-    Retire(retiring_.newest());
+    retiring_.last()->num_in_flight = 0;
+    Retire(retiring_.last());
   }
 }
 

@@ -1,16 +1,21 @@
 // Decides what each step computes. Continuous batching without phases: a sequence has known tokens and computed tokens,
 // and a step closes the gap under one token budget; prefill is a wide gap, decode is a gap of one.
 //
-// Order: higher priority, then earlier arrival ("older"). Decodes get budget first, then prefill chunks, then waiting
-// sequences are admitted, each oldest first. The oldest running sequence gets a share of every plan that it can be in,
-// is never preempted, and may take every page, so it always finishes: there is no livelock.
-// When pages run out the newest sequence gives all of its own back and is computed again later (recompute preemption).
+// Order: higher priority, then earlier arrival ("older"). Decodes get budget first, oldest first. The rest is for
+// prompts, those that run and those that wait alike: one of each profile, then the others, shortest first. So a prompt
+// starts in the next step, whatever flood of longer ones or of another profile came before it. A quarter of the step is
+// the oldest prompt's all the same, the oldest that waits is passed only so often (waiting_queue.h), and where a short
+// prompt ends in a step, the long ones beside it get no more than a quarter together, so that it does not wait for
+// them. The oldest running sequence gets a share of every plan that it can be in, is never preempted, and may take
+// every page, so it always finishes: there is no livelock. When pages run out the newest sequence gives all of its own
+// back and is computed again later (recompute preemption).
 //
 // Pure: time is an argument, the device is elsewhere, nothing is allocated after construction. At depth 2 Plan is
 // called again before Commit: a sequence whose sample is in flight is left out, prefill chunks may follow one another.
 // Thread rule: the engine thread only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -20,6 +25,7 @@
 #include "engine/runtime/step_plan.h"
 #include "engine/scheduler/sequence_list.h"
 #include "engine/scheduler/sequence_pages.h"
+#include "engine/scheduler/waiting_queue.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
@@ -73,7 +79,7 @@ class Scheduler {
   std::vector<Sequence*>& retired() { return retired_; }
 
   bool empty() const { return waiting_.empty() && running_.empty() && retiring_.empty(); }
-  const SequenceList& waiting() const { return waiting_; }
+  const SequenceList& waiting() const { return waiting_.by_age(); }
   const SequenceList& running() const { return running_; }
   int32_t num_pages_used() const { return pages_.pool().num_pages() - pages_.pool().num_free(); }
   int32_t num_pages() const { return pages_.pool().num_pages(); }
@@ -85,20 +91,38 @@ class Scheduler {
   absl::Status CheckIntegrity() const;
 
  private:
+  // What a plan still has for prompts, while it is made.
+  struct PrefillBudget {
+    int32_t tokens;                              // of the step
+    int32_t long_tokens;                         // of these, for long prompts once a short one ends in the step
+    bool short_ends = false;                     // one does
+    std::array<bool, kNumProfiles> served = {};  // profiles of which a prompt has had tokens
+    std::array<bool, kNumProfiles> closed = {};  // profiles of which none can be started: the next one has no room
+  };
+
   // Planning (scheduler_plan.cc).
   void EndExpired(TimeNs now);
+  int32_t quarter() const { return std::max(1, options_.max_tokens_per_step / 4); }
   int32_t ChunkOf(const Sequence& sequence, int32_t budget) const;
-  int32_t ShareOfOldest(int32_t budget) const;
+  int32_t ShareOfOldest() const;
   int32_t PlanDecodes(int32_t budget);
-  int32_t PlanPrefills(int32_t budget);
   void GivePages();
   Sequence* NewestIdleAfter(size_t index) const;
   void Preempt(Sequence* sequence);
-  int64_t PagesToReserve(const Sequence& sequence) const;
-  bool Start(Sequence* sequence);
-  void Admit(TimeNs now, int32_t budget);
-  void CountAdmission(Sequence* sequence, TimeNs now);
   void Fill(StepPlan* plan);
+
+  // Planning prompts (scheduler_prefill.cc).
+  bool IsLong(const Sequence& sequence) const { return sequence.num_uncomputed() > quarter(); }
+  Sequence* OldestPrefill() const;
+  void PlanPrefills(TimeNs now, int32_t tokens);
+  void GiveSharesOfOldest(TimeNs now, PrefillBudget* budget);
+  bool IsSooner(const Sequence& a, const Sequence& b, const PrefillBudget& budget) const;
+  Sequence* NextPrefill(const PrefillBudget& budget) const;
+  void Give(Sequence* sequence, int32_t limit, PrefillBudget* budget);
+  int64_t PagesToReserve(const Sequence& sequence) const;
+  bool AttachWithRoom(Sequence* sequence);
+  bool Start(Sequence* sequence, TimeNs now);
+  void CountAdmission(Sequence* sequence, TimeNs now);
 
   // Committing (scheduler_commit.cc).
   void CommitStep(const SequenceStep& step, const StepOutput& output, TimeNs now);
@@ -112,7 +136,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   SequencePages pages_;
-  SequenceList waiting_;
+  WaitingQueue waiting_;
   SequenceList running_;
   SequenceList retiring_;
   std::vector<Sequence*> retired_;

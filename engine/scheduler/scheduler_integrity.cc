@@ -43,8 +43,9 @@ absl::Status Scheduler::CheckIntegrity() const {
   const struct {
     const SequenceList& list;
     SequenceState state;
-  } lists[] = {
-      {waiting_, SequenceState::kWaiting}, {running_, SequenceState::kRunning}, {retiring_, SequenceState::kRetiring}};
+  } lists[] = {{waiting_.by_age(), SequenceState::kWaiting},
+               {running_, SequenceState::kRunning},
+               {retiring_, SequenceState::kRetiring}};
   for (const auto& [list, state] : lists) {
     for (const Sequence* sequence : list) {
       if (absl::Status status = CheckSequence(*sequence, state); !status.ok()) return status;

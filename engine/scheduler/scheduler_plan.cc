@@ -1,5 +1,6 @@
-// Making a plan: budget first, then pages, then admission, then the sub-batches.
+// Making a plan: decodes, prompts, pages, then the sub-batches.
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "engine/scheduler/scheduler.h"
@@ -9,18 +10,17 @@ namespace dunlin::engine {
 void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   plan->Clear();
   EndExpired(now);
-  int32_t budget = options_.max_tokens_per_step;
-  budget -= PlanDecodes(budget - ShareOfOldest(budget));
-  budget -= PlanPrefills(budget);
+  const int32_t budget = options_.max_tokens_per_step;
+  const int32_t decodes = PlanDecodes(budget - ShareOfOldest());
+  PlanPrefills(now, budget - decodes);
   GivePages();
-  Admit(now, budget);
   Fill(plan);
 }
 
 void Scheduler::EndExpired(TimeNs now) {
   if (now < nearest_deadline_) return;
   nearest_deadline_ = kNoDeadline;
-  for (const SequenceList* list : {&waiting_, &running_}) {
+  for (const SequenceList* list : {&waiting_.by_age(), &std::as_const(running_)}) {
     for (size_t i = list->size(); i-- > 0;) {
       Sequence* sequence = (*list)[i];
       if (sequence->request.deadline <= now) {
@@ -41,13 +41,15 @@ int32_t Scheduler::ChunkOf(const Sequence& sequence, int32_t budget) const {
   return std::min(limit, budget);
 }
 
-// Tokens kept from the decodes for the oldest sequence when it is in prefill: without them, as many decodes as the
-// budget has tokens would stop it. A quarter keeps its prefill moving and costs nothing unless the budget is that
-// tight.
-int32_t Scheduler::ShareOfOldest(int32_t budget) const {
+// Tokens kept from the decodes for the oldest prompt: without them, as many decodes as the budget has tokens would stop
+// it. They cost nothing unless the budget is that tight. Where an older sequence decodes, that one's token comes first.
+int32_t Scheduler::ShareOfOldest() const {
+  bool oldest_of_all = true;
   for (const Sequence* sequence : running_) {
-    if (sequence->num_uncomputed() == 0) continue;
-    return sequence->num_uncomputed() == 1 ? 0 : ChunkOf(*sequence, std::max(1, budget / 4));
+    if (sequence->num_uncomputed() > 1) {
+      return std::min(ChunkOf(*sequence, quarter()), options_.max_tokens_per_step - (oldest_of_all ? 0 : 1));
+    }
+    oldest_of_all = oldest_of_all && sequence->num_uncomputed() == 0;
   }
   return 0;
 }
@@ -59,17 +61,6 @@ int32_t Scheduler::PlanDecodes(int32_t budget) {
     if (sequence->num_uncomputed() != 1) continue;
     sequence->num_planned = 1;
     ++used;
-  }
-  return used;
-}
-
-int32_t Scheduler::PlanPrefills(int32_t budget) {
-  int32_t used = 0;
-  for (Sequence* sequence : running_) {
-    if (used == budget) break;
-    if (sequence->num_uncomputed() <= 1) continue;
-    sequence->num_planned = ChunkOf(*sequence, budget - used);
-    used += sequence->num_planned;
   }
   return used;
 }
@@ -113,63 +104,6 @@ void Scheduler::Preempt(Sequence* sequence) {
   ++sequence->info.preemptions;
   ++counters_.preemptions;
   waiting_.Insert(sequence);
-}
-
-// Pages a sequence is still going to take for what is known of it and one page of tokens to come. Admission leaves
-// these free for everyone running: it is the watermark that keeps a new sequence from being preempted at once.
-int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
-  const int64_t known_and_headroom = int64_t{sequence.num_tokens()} + sequence.tokens_per_page;
-  const auto tokens = static_cast<int32_t>(std::min<int64_t>(known_and_headroom, sequence.max_kv_tokens()));
-  const int64_t missing =
-      int64_t{PagesFor(tokens, sequence.tokens_per_page)} - static_cast<int64_t>(sequence.pages.size());
-  return std::max<int64_t>(missing, 0);
-}
-
-// Attaches what the cache has of a waiting sequence if there is room for the rest; else leaves it as it was.
-bool Scheduler::Start(Sequence* sequence) {
-  int64_t spare = pages_.pool().num_free();
-  for (const Sequence* other : running_) spare -= PagesToReserve(*other);
-  if (sequence->id == blocked_id_ && spare <= blocked_pages_) return false;
-  const int64_t free_before = pages_.pool().num_free();
-  pages_.AttachCached(sequence);
-  if (PagesToReserve(*sequence) <= spare - (free_before - pages_.pool().num_free())) return true;
-  pages_.Release(sequence);
-  blocked_id_ = sequence->id;
-  blocked_pages_ = spare;
-  return false;
-}
-
-// Strictly in order: a sequence that does not fit holds up those behind it, so that a large one is not starved.
-void Scheduler::Admit(TimeNs now, int32_t budget) {
-  while (budget > 0 && !waiting_.empty() && static_cast<int32_t>(running_.size()) < options_.max_sequences) {
-    Sequence* sequence = waiting_.oldest();
-    if (!Start(sequence)) return;
-    waiting_.Erase(sequence);
-    running_.Insert(sequence);
-    sequence->state = SequenceState::kRunning;
-    CountAdmission(sequence, now);
-    sequence->num_planned = ChunkOf(*sequence, budget);
-    const int32_t end = sequence->next_position() + sequence->num_planned;
-    DUNLIN_CHECK(pages_.Reserve(sequence, end) >= end, "Start has made sure of the pages");
-    budget -= sequence->num_planned;
-  }
-}
-
-void Scheduler::CountAdmission(Sequence* sequence, TimeNs now) {
-  if (sequence->info.preemptions > 0) return;
-  sequence->info.first_scheduled = now;
-  sequence->info.cached_tokens = sequence->num_computed;
-  const auto prompt_tokens = static_cast<uint64_t>(sequence->prompt_len);
-  const auto cached_tokens = static_cast<uint64_t>(sequence->num_computed);
-  ++counters_.dequeued_requests;
-  counters_.dequeued_tokens += prompt_tokens;
-  counters_.prompt_tokens += prompt_tokens;
-  counters_.prompt_tokens_cached += cached_tokens;
-  if (options_.prefix_cache && sequence->request.profile.shares_pages() &&
-      sequence->request.sampling.prompt_logprobs < 0) {
-    counters_.prefix_queries += prompt_tokens;
-    counters_.prefix_hits += cached_tokens;
-  }
 }
 
 // Groups what was planned by profile. Profiles stand in the order of their oldest sequence; inside one, decodes stand

@@ -28,6 +28,7 @@ struct Sequence {
   int32_t tokens_per_page = 0;  // of its KV dtype
   PrefixChain chain;            // of its first pages, those that the prefix cache knows
   int32_t num_planned = 0;      // tokens of the plan being made; 0 outside Scheduler::Plan
+  int64_t passed_tokens = 0;    // of newer sequences that were started while it was the oldest that waited
 
   SequenceState state = SequenceState::kWaiting;
   int32_t scored_prompt = 1;  // next prompt position to score when prompt_logprobs is on

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -84,8 +85,12 @@ class Simulation {
   void Turn() {
     auto plan = std::make_unique<StepPlan>();
     const std::vector<Sequence*> ran(scheduler_.running().begin(), scheduler_.running().end());
+    const std::vector<Sequence*> waited(scheduler_.waiting().begin(), scheduler_.waiting().end());
+    const Share share = ShareOf(ran);
     scheduler_.Plan(now_, plan.get());
     CheckPreempted(ran);
+    CheckPassed(waited);
+    CheckShare(share, *plan);
     CheckPlan(*plan);
     now_ += dice_.Between(0, 2);
     const bool planned = !plan->empty();
@@ -118,6 +123,53 @@ class Simulation {
     }
   }
 
+  // What the oldest prompt that runs must get of a step.
+  struct Share {
+    const Sequence* sequence = nullptr;  // null when no prompt runs
+    int32_t tokens = 0;
+  };
+
+  Share ShareOf(const std::vector<Sequence*>& running) const {
+    const int32_t step = workload_.scheduler.max_tokens_per_step;
+    bool older_decodes = false;
+    for (const Sequence* sequence : running) {
+      older_decodes |= sequence->num_uncomputed() == 1;
+      if (sequence->num_uncomputed() <= 1 || sequence->request.deadline <= now_) continue;
+      int32_t chunk = sequence->num_uncomputed();
+      if (!workload_.scheduler.prefill_matches_decode) {  // prefill ends with the prompt, the rest is decoded again
+        chunk = std::clamp(sequence->prompt_len - sequence->next_position(), 1, chunk);
+      }
+      return {sequence, std::min({chunk, std::max(1, step / 4), older_decodes ? step - 1 : step})};
+    }
+    return {};
+  }
+
+  // It may only get less when pages are what is short.
+  void CheckShare(const Share& share, const StepPlan& plan) {
+    if (share.sequence == nullptr || share.sequence->state != SequenceState::kRunning) return;
+    if (scheduler_.num_pages_used() == scheduler_.num_pages()) return;
+    for (const engine::SequenceStep& step : plan.sequences) {
+      if (step.sequence == share.sequence && step.num_tokens >= share.tokens) return;
+    }
+    if (share.tokens > 0) Fail("the oldest prompt has not had its share of the step");
+  }
+
+  // Of what was started before the oldest one that waits, all but the last must have been within its allowance.
+  void CheckPassed(const std::vector<Sequence*>& waited) {
+    if (scheduler_.waiting().empty() || waited.empty() || scheduler_.waiting().first() != waited.front()) return;
+    const Sequence* oldest = waited.front();
+    int64_t* passed = &passed_[oldest];
+    int64_t largest = 0;
+    for (const Sequence* sequence : waited) {
+      if (sequence->state != SequenceState::kRunning) continue;
+      *passed += sequence->num_tokens();
+      largest = std::max<int64_t>(largest, sequence->num_tokens());
+    }
+    const int64_t allowed =
+        std::max<int64_t>(workload_.scheduler.max_tokens_per_step, int64_t{3} * oldest->num_tokens());
+    if (largest > 0 && *passed - largest >= allowed) Fail("the oldest one that waits was passed too often");
+  }
+
   void CheckPlan(const StepPlan& plan) {
     if (plan.num_tokens > workload_.scheduler.max_tokens_per_step) Fail("a plan over the token budget");
     if (static_cast<int32_t>(scheduler_.running().size()) > workload_.scheduler.max_sequences) Fail("too many running");
@@ -128,7 +180,7 @@ class Simulation {
       if (step.sequence->state != SequenceState::kRunning) Fail("what does not run is planned");
     }
     if (scheduler_.running().empty()) return;
-    const Sequence* oldest = scheduler_.running().oldest();
+    const Sequence* oldest = scheduler_.running().first();
     // At depth 2 the pages it needs may be those of a launched step; the plan after that commit gets them.
     stalls_ = oldest->num_in_flight == 0 ? stalls_ + 1 : 0;
     if (stalls_ >= runtime_.depth()) Fail("the oldest sequence stands still");
@@ -203,7 +255,8 @@ class Simulation {
   size_t next_arrival_ = 0;
   std::vector<Live> live_;
   std::deque<InFlight> in_flight_;
-  int32_t stalls_ = 0;  // plans in a row without the oldest sequence
+  int32_t stalls_ = 0;                         // plans in a row without the oldest sequence
+  std::map<const Sequence*, int64_t> passed_;  // tokens started before it while it was the oldest that waited
   std::string problem_;
 };
 

@@ -43,7 +43,7 @@ TEST(Admission, WaitsUntilTheWholePromptWillFitAndLeavesRoomToGrow) {
   EXPECT_GE(second->info().first_scheduled, first->info().finished);
 }
 
-TEST(Admission, DoesNotLetASmallRequestPassALargeOneThatWaits) {
+TEST(Admission, LetsASmallRequestPassALargeOneThatHasNoRoom) {
   SchedulerHarness harness;
   Client* running = harness.Add(Ask(Prompt(40), 8));
   harness.Step();
@@ -51,7 +51,25 @@ TEST(Admission, DoesNotLetASmallRequestPassALargeOneThatWaits) {
   Client* small = harness.Add(Ask(Prompt(2, 30), 2));
   harness.StepUntilIdle();
   EXPECT_GE(large->info().first_scheduled, running->info().finished);
+  EXPECT_LT(small->info().first_scheduled, running->info().finished);
+}
+
+TEST(Admission, LetsNobodyPassOnceThreeTimesTheTokensOfTheOldestHavePassed) {
+  SchedulerHarness harness;
+  Client* running = harness.Add(Ask(Prompt(8), 40));  // leaves 14 pages, wants up to 12
+  harness.Step();
+  Client* large = harness.Add(Ask(Prompt(52, 9), 2));
+  int32_t passed = 0;
+  Client* small = nullptr;
+  do {
+    small = harness.Add(Ask(Prompt(13, 30), 1));
+    while (!small->ended() && !running->ended()) harness.Step();
+    passed += small->ended() ? 1 : 0;
+  } while (small->ended() && !running->ended());
+  harness.StepUntilIdle();
+  EXPECT_EQ(passed, 12);  // 12 x 13 tokens are 3 x 52
   EXPECT_GE(small->info().first_scheduled, large->info().first_scheduled);
+  EXPECT_GE(large->info().first_scheduled, running->info().finished);
 }
 
 TEST(Admission, CountsARequestOutOfTheQueueOnce) {

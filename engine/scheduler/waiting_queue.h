@@ -1,0 +1,70 @@
+// The sequences that wait to be started, in two orders: by age, and for each profile by length. Shorter ones may pass
+// the oldest until it has been passed by max_passed() tokens: then it is due, and nobody else is started before it. So
+// an old sequence waits at most some four times as long as in strict order.
+// Thread rule: the engine thread only. Nothing is allocated after construction.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/scheduler/sequence_list.h"
+
+namespace dunlin::engine {
+
+// Profiles that sequences of one model differ in; the rest of a profile is the model's.
+inline constexpr size_t kNumProfiles = size_t{kernels::kNumAttentionBackends} * kernels::kNumPrecisions;
+constexpr size_t ProfileIndex(const ExecutionProfile& profile) {
+  return static_cast<size_t>(profile.attention_backend) * kernels::kNumPrecisions +
+         static_cast<size_t>(profile.precision);
+}
+
+class WaitingQueue {
+ public:
+  // max_tokens_per_step: what may pass any sequence, however short it is.
+  WaitingQueue(size_t capacity, int32_t max_tokens_per_step)
+      : max_tokens_per_step_(max_tokens_per_step), by_age_(capacity) {
+    for (size_t profile = 0; profile < kNumProfiles; ++profile) by_length_.emplace_back(capacity);
+  }
+
+  void Insert(Sequence* sequence) {
+    by_age_.Insert(sequence);
+    by_length_[ProfileIndex(sequence->request.profile)].Insert(sequence);
+  }
+  // REQUIRES: it is in the queue.
+  void Erase(Sequence* sequence) {
+    by_age_.Erase(sequence);
+    by_length_[ProfileIndex(sequence->request.profile)].Erase(sequence);
+  }
+  // Erases a sequence that is started: it passes the oldest one if that is another.
+  void TakeOut(Sequence* sequence) {
+    Erase(sequence);
+    if (!empty() && IsOlder(oldest(), sequence)) oldest()->passed_tokens += sequence->num_tokens();
+  }
+
+  bool empty() const { return by_age_.empty(); }
+  const SequenceList& by_age() const { return by_age_; }
+  Sequence* oldest() const { return by_age_.first(); }
+  // The shortest of a profile, of those with the highest priority; null when there is none.
+  Sequence* shortest(size_t profile) const {
+    const ByLength& list = by_length_[profile];
+    return list.empty() ? nullptr : list.first();
+  }
+
+  // Whether the oldest is the only one that may be started. REQUIRES: not empty.
+  bool oldest_is_due() const { return oldest()->passed_tokens >= max_passed(*oldest()); }
+  // Tokens of others; the last of them may go beyond.
+  int64_t max_passed(const Sequence& sequence) const {
+    return std::max(int64_t{max_tokens_per_step_}, int64_t{3} * sequence.num_tokens());
+  }
+
+ private:
+  using ByLength = SortedSequences<IsShorter>;
+
+  int32_t max_tokens_per_step_;
+  SequenceList by_age_;
+  std::vector<ByLength> by_length_;  // [kNumProfiles]
+};
+
+}  // namespace dunlin::engine
