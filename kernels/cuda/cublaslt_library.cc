@@ -2,24 +2,10 @@
 
 #include <dlfcn.h>
 
+#include "kernels/cuda/cublaslt_search.h"
+
 namespace dunlin::kernels::cuda {
 namespace {
-
-constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-
-void* Open(const std::string& path, std::string* error) {
-  if (!path.empty()) {
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) *error = std::string("cuBLASLt cannot be loaded: ") + dlerror();
-    return library;
-  }
-  for (const char* name : kNames) {
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
-  }
-  *error =
-      "cuBLASLt is not found (libcublasLt.so.13 or .12); install cuBLAS, or name the file in compute.cublas_library";
-  return nullptr;
-}
 
 template <typename Function>
 void Find(void* library, const char* name, Function* function, std::string* error) {
@@ -27,12 +13,8 @@ void Find(void* library, const char* name, Function* function, std::string* erro
   if (*function == nullptr && error->empty()) *error = std::string("the cuBLASLt library has no ") + name;
 }
 
-}  // namespace
-
-bool LoadCublasLt(const std::string& path, CublasLt* cublas, std::string* error) {
-  error->clear();
-  void* library = Open(path, error);
-  if (library == nullptr) return false;
+// Fills the table; *error stays empty when the library serves.
+void FindFunctions(void* library, CublasLt* cublas, std::string* error) {
   Find(library, "cublasLtGetVersion", &cublas->GetVersion, error);
   Find(library, "cublasLtCreate", &cublas->Create, error);
   Find(library, "cublasLtDestroy", &cublas->Destroy, error);
@@ -48,11 +30,31 @@ bool LoadCublasLt(const std::string& path, CublasLt* cublas, std::string* error)
   Find(library, "cublasLtMatmulAlgoGetHeuristic", &cublas->MatmulAlgoGetHeuristic, error);
   Find(library, "cublasLtMatmulAlgoCheck", &cublas->MatmulAlgoCheck, error);
   Find(library, "cublasLtMatmul", &cublas->Matmul, error);
-  if (!error->empty()) return false;
+  if (!error->empty()) return;
   const size_t version = cublas->GetVersion();
-  if (version >= kCublasVersionMin) return true;
+  if (version >= kCublasVersionMin) return;
   *error = "cuBLASLt has version " + std::to_string(version) + "; it needs " + std::to_string(kCublasVersionMin) +
            " or later";
+}
+
+}  // namespace
+
+bool LoadCublasLt(const std::string& setting, CublasLt* cublas, std::string* error) {
+  error->clear();
+  for (const std::string& candidate : CublasCandidates(setting)) {
+    std::string reason;
+    void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      reason = std::string("cuBLASLt cannot be loaded: ") + dlerror();
+    } else {
+      FindFunctions(library, cublas, &reason);
+      if (reason.empty()) return true;
+      dlclose(library);
+    }
+    *error += (error->empty() ? "" : "; ") + reason;
+  }
+  if (error->empty()) *error = "there is no cuBLASLt (libcublasLt.so.13 or .12) in " + setting;
+  if (setting.empty()) *error += "; install cuBLAS, or say where it is in compute.cublas_library";
   return false;
 }
 

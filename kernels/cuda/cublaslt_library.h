@@ -7,8 +7,8 @@
 
 namespace dunlin::kernels::cuda {
 
-// Fills the table from the library at `path`, or, where that is empty, from the first that the system finds by name.
-// False, with the reason in *error: no library, one without a function, one older than kCublasVersionMin.
-bool LoadCublasLt(const std::string& path, CublasLt* cublas, std::string* error);
+// Fills the table from the first of CublasCandidates(setting) that serves. False, with the reason against each in
+// *error: no library, one without a function, one older than kCublasVersionMin.
+bool LoadCublasLt(const std::string& setting, CublasLt* cublas, std::string* error);
 
 }  // namespace dunlin::kernels::cuda

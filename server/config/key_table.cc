@@ -91,7 +91,8 @@ constexpr ConfigKey kKeys[] = {
     {"compute.cuda_module", kStr, "\"auto\"", 1, 4096, nullptr,
      "The shared library that holds the CUDA device; auto: libdunlin_cuda.so beside the binary"},
     {"compute.cublas_library", kStr, "\"auto\"", 1, 4096, nullptr,
-     "Path of the cuBLASLt library that the CUDA device multiplies with; auto: where the system finds it"},
+     "The cuBLASLt library of the CUDA device: a file, a folder (a toolkit's, site-packages of PyTorch) or several, "
+     "separated by ':'; auto: where the system finds it"},
     {"compute.text_threads", kInt, "2", 1, 64, nullptr, "Threads that tokenise and detokenise"},
 
     {"log.level", kStr, "\"info\"", 1, 8, "debug|info|warn|error", "Least severe line that is written"},
