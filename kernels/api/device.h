@@ -13,6 +13,7 @@
 #include "kernels/api/attention.h"
 #include "kernels/api/gemm.h"
 #include "kernels/api/layer_ops.h"
+#include "kernels/api/roofs.h"
 #include "kernels/api/status.h"
 
 namespace dunlin::kernels {
@@ -59,6 +60,11 @@ struct DeviceOps {
   KernelStatus (*paged_attention)(DeviceContext*, const PagedAttentionParams&);
   size_t (*dense_attention_workspace)(const DeviceContext*, const DenseAttentionParams&);
   KernelStatus (*dense_attention)(DeviceContext*, const DenseAttentionParams&);
+
+  // What the device can do at most (roofs.h). probe_roof: kUnsupported where the device has no other users to share
+  // with.
+  KernelStatus (*measure_roofs)(DeviceContext*, const RoofParams&);
+  KernelStatus (*probe_roof)(DeviceContext*, const RoofProbe&);
 };
 
 // How a device is opened.

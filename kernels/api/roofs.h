@@ -4,26 +4,30 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/api/status.h"
-
 namespace dunlin::kernels {
 
-// Rates of all of the device's compute threads together. A multiply-add counts as two operations.
+// Products of two values of a kind, added in FP32: what arithmetic is bound by.
+enum class Peak : uint8_t { kFp32, kBf16, kFp16, kFp8 };
+inline constexpr int kNumPeaks = 4;
+
+struct PeakRate {
+  double flops = 0.0;     // per second; a multiply-add is two. 0: the device multiplies them as another kind
+  const char* unit = "";  // CPU: "sse2", "avx2_fma", "avx512_fma", "avx512_bf16_dot", "amx_bf16"
+                          // CUDA: "fma", "mma_sync", "library_gemm"
+};
+
+// Rates of all of the device's compute threads together.
 struct Roofs {
-  double fp32_flops = 0.0;             // per second; the processor's fastest FP32 multiply-adds, whatever the variant
-  double bf16_flops = 0.0;             // per second; the fastest of those and of its units for BF16 products
-  double dram_read_bytes = 0.0;        // per second, from memory far larger than the caches
-  double variant_fp32_flops = 0.0;     // per second; of the unit that the opened variant multiplies FP32 and FP16 with
-  double variant_bf16_flops = 0.0;     // per second; of the unit that it multiplies BF16 and FP8 with
-  const char* fp32_unit = "";          // "sse2", "avx2_fma", "avx512_fma"
-  const char* bf16_unit = "";          // also "avx512_bf16_dot", "amx_bf16"
-  const char* variant_fp32_unit = "";  // where the variant's own differ
-  const char* variant_bf16_unit = "";
-  int32_t num_threads = 0;  // that were used
+  PeakRate
+      fastest[kNumPeaks];   // by Peak; of the device's fastest unit for them, whatever its kernels use. FP32 is there
+  PeakRate own[kNumPeaks];  // of the unit that the device's own kernels use: the opened CPU variant's; CUDA: without
+                            // the library. Only where `fastest` has a rate
+  double dram_read_bytes = 0.0;  // per second, from memory far larger than the caches
+  int32_t num_threads = 0;       // that were used; CUDA: multiprocessors
 };
 
 // Each rate is the best of `runs` short runs (6 take about a second in all), because whatever else the machine does can
-// only lower it.
+// only lower it. May allocate and wait, unlike a launcher.
 struct RoofParams {
   void* memory;         // device memory, 64-byte aligned, only read
   size_t memory_bytes;  // > 0; a multiple of the last-level cache, or the read rate is the cache's
@@ -40,11 +44,5 @@ struct RoofProbe {
   size_t* position;     // likewise; where in the memory to read on, in and out: what was read last may be in a cache
   double* rate;         // out: operations or bytes a second of all threads
 };
-
-struct Device;
-
-// Both: kUnsupported for a device that does not measure itself: today all but the CPU.
-KernelStatus MeasureRoofs(Device* device, const RoofParams& params);
-KernelStatus ProbeRoof(Device* device, const RoofProbe& probe);
 
 }  // namespace dunlin::kernels

@@ -53,6 +53,8 @@ constexpr DeviceOps kCpuOps = {
     .paged_attention = cpu::PagedAttention,
     .dense_attention_workspace = cpu::DenseAttentionWorkspace,
     .dense_attention = cpu::DenseAttention,
+    .measure_roofs = cpu::MeasureRoofs,
+    .probe_roof = cpu::ProbeRoof,
 };
 
 // One row per variant, best first on Intel's processors (AvailableCpuVariants).
@@ -129,16 +131,6 @@ std::vector<std::string> AvailableCpuVariants() {
 
 std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options, std::string* error) {
   return kind == DeviceKind::kCpu ? OpenCpu(options, error) : OpenDeviceModule(options, error);
-}
-
-KernelStatus MeasureRoofs(Device* device, const RoofParams& params) {
-  if (device->ops != &kCpuOps) return KernelStatus::kUnsupported;
-  return cpu::MeasureRoofs(device->context, params);
-}
-
-KernelStatus ProbeRoof(Device* device, const RoofProbe& probe) {
-  if (device->ops != &kCpuOps) return KernelStatus::kUnsupported;
-  return cpu::ProbeRoof(device->context, probe);
 }
 
 }  // namespace dunlin::kernels

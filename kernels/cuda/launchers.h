@@ -41,4 +41,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params);
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params);
 
+// roofs.cu
+KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params);
+
 }  // namespace dunlin::kernels::cuda

@@ -36,6 +36,9 @@ constexpr DeviceOps kCudaOps = {
     .paged_attention = cuda::PagedAttention,
     .dense_attention_workspace = cuda::DenseAttentionWorkspace,
     .dense_attention = cuda::DenseAttention,
+    .measure_roofs = cuda::MeasureRoofs,
+    // A run of a bench has the GPU to itself: what is measured before and after it is what it had.
+    .probe_roof = [](DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },
 };
 
 void Close(DeviceContext* context) {

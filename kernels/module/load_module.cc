@@ -73,6 +73,8 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"paged_attention", ops.paged_attention != nullptr},
       {"dense_attention_workspace", ops.dense_attention_workspace != nullptr},
       {"dense_attention", ops.dense_attention != nullptr},
+      {"measure_roofs", ops.measure_roofs != nullptr},
+      {"probe_roof", ops.probe_roof != nullptr},
   };
   static_assert(sizeof(DeviceOps) == (1 + sizeof(entries) / sizeof(entries[0])) * sizeof(void*),
                 "a row for every entry");

@@ -104,7 +104,9 @@ absl::Status RunCase(Session* session, const CaseRow& row, const Choice& choice)
   for (const Shape& shape : choice.shapes) {
     for (const DType dtype : choice.dtypes) {
       for (const AttentionBackend backend : choice.backends) {
-        if (auto status = RunShape(session, row, shape, backend, dtype); !status.ok()) return status;
+        const std::string what = absl::StrCat(row.name, " ", Name(backend), " ", Name(dtype));
+        const auto status = session->LeaveOut(what, RunShape(session, row, shape, backend, dtype));
+        if (!status.ok()) return status;
       }
     }
   }

@@ -22,7 +22,7 @@ struct DenseProblem {
   int32_t head_dim;
   bool causal;
 };
-// INVALID_ARGUMENT with every reason when the backend does not take the problem.
+// FAILED_PRECONDITION with every reason when the device does not take the problem.
 absl::Status RunDense(Session* session, const DenseProblem& problem);
 
 // Causal attention of `queries` rows of each of `sequences` sequences, the last of `context` tokens, out of KV pages.
@@ -37,6 +37,7 @@ struct PagedProblem {
   int32_t context;
   int32_t head_dim;
 };
+// As RunDense.
 absl::Status RunPaged(Session* session, const PagedProblem& problem);
 
 }  // namespace dunlin::server::bench

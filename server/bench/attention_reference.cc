@@ -51,7 +51,8 @@ double RelativeBound(kernels::DType dtype) {
 }
 
 Peak PeakOf(kernels::DType dtype) {
-  return dtype == kernels::DType::kF32 || dtype == kernels::DType::kF16 ? Peak::kFp32 : Peak::kBf16;
+  if (dtype == kernels::DType::kF32) return Peak::kFp32;
+  return dtype == kernels::DType::kF16 ? Peak::kFp16 : Peak::kBf16;
 }
 
 double SeenPairs(int64_t num_queries, int64_t num_keys, bool causal) {

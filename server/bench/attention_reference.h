@@ -29,7 +29,7 @@ void AppendSamples(const AttentionRow& row, std::span<const float> actual, std::
 // and of the output. FP32: a few roundings of sums.
 double RelativeBound(kernels::DType dtype);
 
-// The peak that bounds attention over K and V of a dtype: BF16 and E4M3 are multiplied as BF16, the others in FP32.
+// The peak that bounds attention over K and V of a dtype: E4M3 is multiplied as BF16.
 Peak PeakOf(kernels::DType dtype);
 
 // (query, key) pairs that `num_queries` rows see that end at the last of `num_keys` keys.

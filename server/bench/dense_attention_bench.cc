@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/api/float_formats.h"
 #include "server/bench/attention_bench.h"
@@ -76,7 +75,7 @@ absl::Status DenseRun::Fill(uint64_t tensor, int32_t heads, std::vector<float>* 
   auto allocated = DeviceMemory::Allocate(device_, bytes.size(), "a tensor");
   if (!allocated.ok()) return allocated.status();
   *memory = *std::move(allocated);
-  return StatusOf(device_->ops->copy_to_device(device_->context, memory->data(), bytes.data(), bytes.size()), "copy");
+  return memory->Write(bytes.data(), bytes.size());
 }
 
 absl::Status DenseRun::Prepare() {
@@ -148,13 +147,12 @@ Proof DenseRun::Check(const std::vector<std::byte>& out) const {
 absl::Status DenseRun::Run() {
   absl::Status status = Prepare();
   if (!status.ok()) return status;
-  const absl::StatusOr<Timing> timing =
-      Measure(session_.options().max_seconds, session_.LeastFor(WorkOf()), [this](int64_t) {
-        return StatusOf(device_->ops->dense_attention(device_->context, params_), "dense attention");
-      });
+  const absl::StatusOr<Timing> timing = Measure(session_.TimingFor(WorkOf()), [this](int64_t) {
+    return StatusOf(device_->ops->dense_attention(device_->context, params_), "dense attention");
+  });
   if (!timing.ok()) return timing.status();
   std::vector<std::byte> out(memory_[3].bytes());
-  status = StatusOf(device_->ops->copy_to_host(device_->context, out.data(), memory_[3].data(), out.size()), "copy");
+  status = memory_[3].Read(out.data(), out.size());
   if (!status.ok()) return status;
   Record record;
   record.op = "attention";
@@ -176,7 +174,6 @@ absl::Status DenseRun::Run() {
 }  // namespace
 
 absl::Status RunDense(Session* session, const DenseProblem& problem) {
-  const std::string what = absl::StrCat(problem.case_name, " ", Name(problem.backend), " ", Name(problem.dtype));
   std::vector<std::string> reasons;
   const kernels::AttentionTraits traits{.dtype = problem.dtype,
                                         .head_dim = problem.head_dim,
@@ -185,7 +182,7 @@ absl::Status RunDense(Session* session, const DenseProblem& problem) {
                                         .causal = problem.causal};
   const kernels::Device& device = *session->device();
   if (!device.ops->supports_attention(device.context, problem.backend, traits, &reasons)) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": ", absl::StrJoin(reasons, "; ")));
+    return absl::FailedPreconditionError(absl::StrJoin(reasons, "; "));
   }
   const double tensor = static_cast<double>(problem.batch) * problem.num_heads * problem.tokens * problem.head_dim;
   if (auto status = CheckMemory("--shape", 4 * tensor * (4.0 + static_cast<double>(SizeOf(problem.dtype))));

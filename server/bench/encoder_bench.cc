@@ -81,8 +81,9 @@ absl::Status RunBatch(Session* session, const std::string& name, const engine::M
                             .dimensions = config.hidden_dim,
                             .normalize = true});
   }
-  const auto timing = Measure(options.max_seconds, session->LeastFor(WorkOf(config, profile, texts)),
-                              [&](int64_t) { return (*runtime)->Run(&batch); });
+  TimingOptions timing_options = session->TimingFor(WorkOf(config, profile, texts));
+  timing_options.wait = nullptr;  // Run waits for its vectors
+  const auto timing = Measure(timing_options, [&](int64_t) { return (*runtime)->Run(&batch); });
   if (!timing.ok()) return timing.status();
   const bool finite = std::all_of(batch.inputs.begin(), batch.inputs.end(), [](const auto& in) { return in.finite; });
   if (!finite) return absl::DataLossError("a vector was not finite");
@@ -141,10 +142,11 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& nam
   if (!model.ok()) return model.status();
   for (const int64_t batch : plan.axes.batches) {
     for (const engine::AttentionBackend backend : plan.axes.backends) {
-      ExecutionProfile profile;
-      profile.precision = source.precisions.front();
-      profile.attention_backend = backend;
-      if (auto status = RunBatch(session, name, **model, profile, batch); !status.ok()) return status;
+      const Precision precision = source.precisions.front();
+      const auto profile = ProfileOf(**model, precision, backend);
+      absl::Status status = profile.ok() ? RunBatch(session, name, **model, *profile, batch) : profile.status();
+      status = session->LeaveOut(absl::StrCat(name, " ", Name(backend), " ", Name(precision)), status);
+      if (!status.ok()) return status;
     }
   }
   return absl::OkStatus();

@@ -15,6 +15,7 @@
 #include "server/bench/attention_reference.h"
 #include "server/bench/benches.h"
 #include "server/bench/layer_reference.h"
+#include "server/bench/model_work.h"
 #include "server/bench/proof.h"
 #include "server/bench/random_values.h"
 
@@ -96,7 +97,7 @@ class LayerRun {
         context_(model->device()->context) {}
 
   absl::Status Prepare(uint64_t seed);
-  absl::StatusOr<Record> Run(const Rung& rung, double max_seconds);
+  absl::StatusOr<Record> Run(Session* session, const Rung& rung);
 
  private:
   absl::Status Reset();
@@ -196,8 +197,7 @@ absl::StatusOr<Proof> LayerRun::Check(const Rung& rung) const {
   const BufferId id = OutputOf(rung.module);
   const auto width = static_cast<size_t>(id == BufferId::kQkv ? model_.config().qkv_features() : d_.hidden_dim);
   std::vector<float> out(static_cast<size_t>(rows()) * width);
-  const auto status =
-      StatusOf(ops_.copy_to_host(context_, out.data(), buffers_->at(id), out.size() * sizeof(float)), "copy");
+  const absl::Status status = ReadDevice(model_.device(), out.data(), buffers_->at(id), out.size() * sizeof(float));
   if (!status.ok()) return status;
   const size_t sequence_rows = static_cast<size_t>(d_.tokens);
   std::vector<Sample> samples;
@@ -217,10 +217,12 @@ absl::StatusOr<Proof> LayerRun::Check(const Rung& rung) const {
                       RelativeError(profile_.precision, model_.config().ffn_dim));
 }
 
-absl::StatusOr<Record> LayerRun::Run(const Rung& rung, double max_seconds) {
+absl::StatusOr<Record> LayerRun::Run(Session* session, const Rung& rung) {
   engine::ForwardPass pass(model_.config(), model_.weights(profile_.precision), profile_, *inputs_, *buffers_);
+  TimingOptions options = session->TimingFor(WorkOf(rung.module));
+  options.least = nullptr;  // a layer is held against the other execution, not against a roof
   const auto timing = Measure(
-      max_seconds, nullptr, [&](int64_t) { return pass.RunModule(rung.module, 0); }, [&] { return Reset(); });
+      options, [&](int64_t) { return pass.RunModule(rung.module, 0); }, [&] { return Reset(); });
   if (!timing.ok()) return timing.status();
   absl::StatusOr<Proof> proof = Check(rung);
   if (!proof.ok()) return proof.status();
@@ -240,6 +242,25 @@ absl::StatusOr<Record> LayerRun::Run(const Rung& rung, double max_seconds) {
   return record;
 }
 
+absl::Status RunBackend(Session* session, const CaseRow& row, const Dimensions& dimensions, const engine::Model& model,
+                        const LayerReference& reference, const ExecutionProfile& profile) {
+  LayerRun eager(row, dimensions, &model, &reference, profile, ExecutionMode::kEager);
+  LayerRun fused(row, dimensions, &model, &reference, profile, ExecutionMode::kFused);
+  absl::Status status = eager.Prepare(session->options().seed);
+  if (status.ok()) status = fused.Prepare(session->options().seed);
+  if (!status.ok()) return status;
+  for (const Rung& rung : row.rungs) {
+    auto before = eager.Run(session, rung);
+    if (!before.ok()) return before.status();
+    auto after = fused.Run(session, rung);
+    if (!after.ok()) return after.status();
+    after->extra["saved_against_eager"] = 1.0 - after->timing.median_us / before->timing.median_us;
+    session->Add(*std::move(before));
+    session->Add(*std::move(after));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunPrecision(Session* session, const CaseRow& row, const Dimensions& dimensions, Precision precision,
                           const std::vector<engine::AttentionBackend>& backends) {
   const BenchOptions& options = session->options();
@@ -252,23 +273,11 @@ absl::Status RunPrecision(Session* session, const CaseRow& row, const Dimensions
   const auto reference = LayerReference::Create(**model, precision);
   if (!reference.ok()) return reference.status();
   for (const engine::AttentionBackend backend : backends) {
-    ExecutionProfile profile;
-    profile.precision = precision;
-    profile.attention_backend = backend;
-    LayerRun eager(row, dimensions, model->get(), &*reference, profile, ExecutionMode::kEager);
-    LayerRun fused(row, dimensions, model->get(), &*reference, profile, ExecutionMode::kFused);
-    absl::Status status = eager.Prepare(options.seed);
-    if (status.ok()) status = fused.Prepare(options.seed);
+    const auto profile = ProfileOf(**model, precision, backend);
+    absl::Status status = profile.status();
+    if (status.ok()) status = RunBackend(session, row, dimensions, **model, *reference, *profile);
+    status = session->LeaveOut(absl::StrCat(row.name, " ", Name(backend), " ", Name(precision)), status);
     if (!status.ok()) return status;
-    for (const Rung& rung : row.rungs) {
-      auto before = eager.Run(rung, options.max_seconds);
-      if (!before.ok()) return before.status();
-      auto after = fused.Run(rung, options.max_seconds);
-      if (!after.ok()) return after.status();
-      after->extra["saved_against_eager"] = 1.0 - after->timing.median_us / before->timing.median_us;
-      session->Add(*std::move(before));
-      session->Add(*std::move(after));
-    }
   }
   return absl::OkStatus();
 }
@@ -291,7 +300,9 @@ absl::Status BenchLayer(Session* session) {
   if (rows.empty()) return UnknownCase(options.case_name, known);
   if (absl::Status status = session->Start(); !status.ok()) return status;
   for (const CaseRow* row : rows) {
-    const Dimensions dimensions = Scaled(row->published, options.scale > 0.0 ? options.scale : row->scale);
+    const bool cpu = session->device()->ops->kind == kernels::DeviceKind::kCpu;
+    const double usual = cpu ? row->scale : 1.0;
+    const Dimensions dimensions = Scaled(row->published, options.scale > 0.0 ? options.scale : usual);
     for (const Precision precision : *precisions) {
       auto status = RunPrecision(session, *row, dimensions, precision, *backends);
       if (!status.ok()) return status;

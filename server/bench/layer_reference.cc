@@ -5,7 +5,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "server/bench/session.h"
+#include "server/bench/device_memory.h"
 
 namespace dunlin::server::bench {
 namespace {
@@ -15,8 +15,8 @@ using engine::Module;
 absl::StatusOr<std::vector<float>> ToHost(kernels::Device* device, const float* values, int32_t count) {
   std::vector<float> host(values == nullptr ? 0 : static_cast<size_t>(count));
   if (host.empty()) return host;
-  const auto status = device->ops->copy_to_host(device->context, host.data(), values, host.size() * sizeof(float));
-  if (status != kernels::KernelStatus::kOk) return StatusOf(status, "copy of a vector");
+  const absl::Status status = ReadDevice(device, host.data(), values, host.size() * sizeof(float));
+  if (!status.ok()) return status;
   return host;
 }
 
@@ -26,18 +26,24 @@ absl::StatusOr<std::vector<float>> Unpack(kernels::Device* device, const kernels
   const auto columns = static_cast<size_t>(weight.in_features);
   auto staged = DeviceMemory::Allocate(device, kRowsAtOnce * columns * sizeof(float), "rows of a weight");
   if (!staged.ok()) return staged.status();
+  auto device_ids = DeviceMemory::Allocate(device, kRowsAtOnce * sizeof(int32_t), "ids of rows");
+  if (!device_ids.ok()) return device_ids.status();
   std::vector<int32_t> ids(kRowsAtOnce);
   std::vector<float> values(static_cast<size_t>(weight.out_features) * columns);
   for (int64_t first = 0; first < weight.out_features; first += kRowsAtOnce) {
     const auto count = static_cast<int32_t>(std::min<int64_t>(kRowsAtOnce, weight.out_features - first));
     std::iota(ids.begin(), ids.end(), static_cast<int32_t>(first));
-    const kernels::GatherRowsParams params{
-        .weight = &weight, .ids = ids.data(), .out = staged->floats(), .num_rows = count, .accumulate = false};
-    auto status = StatusOf(device->ops->gather_rows(device->context, params), "gather rows");
-    if (!status.ok()) return status;
-    status = StatusOf(device->ops->copy_to_host(device->context, values.data() + static_cast<size_t>(first) * columns,
-                                                staged->data(), static_cast<size_t>(count) * columns * sizeof(float)),
-                      "copy of a weight");
+    const kernels::GatherRowsParams params{.weight = &weight,
+                                           .ids = static_cast<const int32_t*>(device_ids->data()),
+                                           .out = staged->floats(),
+                                           .num_rows = count,
+                                           .accumulate = false};
+    absl::Status status = device_ids->Write(ids.data(), static_cast<size_t>(count) * sizeof(int32_t));
+    if (status.ok()) status = StatusOf(device->ops->gather_rows(device->context, params), "gather rows");
+    if (status.ok()) {
+      status = staged->Read(values.data() + static_cast<size_t>(first) * columns,
+                            static_cast<size_t>(count) * columns * sizeof(float));
+    }
     if (!status.ok()) return status;
   }
   return values;

@@ -9,12 +9,11 @@
 #include <span>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/model/model.h"
 #include "engine/model/named_shapes.h"
 #include "engine/runtime/model_runtime.h"
-#include "engine/runtime/profiles.h"
 #include "server/bench/benches.h"
 #include "server/bench/model_work.h"
 #include "server/bench/proof.h"
@@ -72,7 +71,12 @@ class ModelRun {
   Work PromptWork() const;
   absl::Status PrefillAll();
   absl::Status DecodeAll();
+  // The steps whose operations are timed: `steps` themselves where an operation has finished when it returns, else
+  // one more, in which the host waits for each.
+  absl::StatusOr<std::vector<Step>> TimedSteps(const std::vector<Step>& steps,
+                                               absl::FunctionRef<absl::StatusOr<Step>()> once_more);
   Record RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work, double paired_ratio) const;
+  void AddShares(const std::vector<Step>& timed, Record* record) const;
   Json Memory() const;
 
   Session& session_;
@@ -161,16 +165,20 @@ absl::StatusOr<Step> ModelRun::DecodeStep() {
   return RunStep();
 }
 
+absl::StatusOr<std::vector<Step>> ModelRun::TimedSteps(const std::vector<Step>& steps,
+                                                       absl::FunctionRef<absl::StatusOr<Step>()> once_more) {
+  if (device_.always_timed()) return steps;
+  device_.set_timed(true);
+  const absl::StatusOr<Step> step = once_more();
+  device_.set_timed(false);
+  if (!step.ok()) return step.status();
+  return std::vector<Step>{*step};
+}
+
 Record ModelRun::RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work,
                           double paired_ratio) const {
   std::vector<double> seconds;
-  double total = 0.0;
-  OpSeconds ops{};
-  for (const Step& step : steps) {
-    seconds.push_back(step.seconds);
-    total += step.seconds;
-    for (size_t i = 0; i < ops.size(); ++i) ops[i] += step.ops[i];
-  }
+  for (const Step& step : steps) seconds.push_back(step.seconds);
   Record record;
   record.op = "model";
   record.case_name = name_;
@@ -184,6 +192,16 @@ Record ModelRun::RecordOf(const char* phase, const std::vector<Step>& steps, con
   record.resident_bytes = model_.weight_bytes(profile_.precision) + runtime_->memory_plan().total();
   record.extra["phase"] = phase;
   record.extra["batch"] = batch_;
+  return record;
+}
+
+void ModelRun::AddShares(const std::vector<Step>& timed, Record* record) const {
+  double total = 0.0;
+  OpSeconds ops{};
+  for (const Step& step : timed) {
+    total += step.seconds;
+    for (size_t i = 0; i < ops.size(); ++i) ops[i] += step.ops[i];
+  }
   double known = 0.0;
   Json shares;
   for (size_t i = 0; i < ops.size(); ++i) {
@@ -192,20 +210,22 @@ Record ModelRun::RecordOf(const char* phase, const std::vector<Step>& steps, con
   }
   shares["sampling_and_host"] = (total - known) / total;
   const double inside = ops[static_cast<size_t>(OpKind::kGemm)] + ops[static_cast<size_t>(OpKind::kAttention)];
-  record.extra["outside_gemm_and_attention"] = (total - inside) / total;
-  record.extra["shares"] = shares;
-  return record;
+  record->extra["outside_gemm_and_attention"] = (total - inside) / total;
+  record->extra["shares"] = shares;
+  record->extra["shares_waited"] = !device_.always_timed();
 }
 
 Json ModelRun::Memory() const {
   const double planned = static_cast<double>(model_.weight_bytes(profile_.precision)) +
                          static_cast<double>(runtime_->memory_plan().total());
+  Json memory = {{"weight_bytes", model_.weight_bytes(profile_.precision)},
+                 {"kv_pool_bytes", runtime_->memory_plan()[engine::BufferId::kKvPool]},
+                 {"planned_bytes", planned}};
+  if (model_.device()->ops->kind != kernels::DeviceKind::kCpu) return memory;  // what is planned is not the process's
   const auto rss = static_cast<double>(ResidentSetBytes());
-  return {{"weight_bytes", model_.weight_bytes(profile_.precision)},
-          {"kv_pool_bytes", runtime_->memory_plan()[engine::BufferId::kKvPool]},
-          {"planned_bytes", planned},
-          {"rss_bytes", rss},
-          {"rss_over_plan_ratio", rss / (planned + kProcessBytes)}};
+  memory["rss_bytes"] = rss;
+  memory["rss_over_plan_ratio"] = rss / (planned + kProcessBytes);
+  return memory;
 }
 
 Work ModelRun::PromptWork() const {
@@ -244,6 +264,12 @@ absl::Status ModelRun::PrefillAll() {
   }
   if (steps.size() > 1) steps.erase(steps.begin());
   Record record = RecordOf("prefill", steps, work, pairs.Median());
+  const auto timed = TimedSteps(steps, [this] {
+    sequences_[0]->tokens.pop_back();
+    return Prefill(sequences_[0].get());
+  });
+  if (!timed.ok()) return timed.status();
+  AddShares(*timed, &record);
   std::vector<engine::TokenId> first_tokens;
   for (const auto& sequence : sequences_) first_tokens.push_back(sequence->tokens.back());
   record.proof.sha256 = Sha256(std::as_bytes(std::span(first_tokens)));
@@ -266,6 +292,12 @@ absl::Status ModelRun::DecodeAll() {
     if (absl::Status status = pairs.Add(step->seconds); !status.ok()) return status;
   }
   Record record = RecordOf("decode", steps, work, pairs.Median());
+  const auto timed = TimedSteps(steps, [this] {
+    for (const auto& sequence : sequences_) sequence->tokens.pop_back();
+    return DecodeStep();
+  });
+  if (!timed.ok()) return timed.status();
+  AddShares(*timed, &record);
   std::vector<engine::TokenId> drawn;
   for (const auto& sequence : sequences_) {
     drawn.insert(drawn.end(), sequence->tokens.begin() + sequence->prompt_len, sequence->tokens.end());
@@ -327,20 +359,16 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& sha
                                                    " and ", options.new_tokens, "; the model's limit is ", context,
                                                    " together"));
   }
+  const std::string name = shape.empty() ? options.model : shape;
   for (const int64_t batch : plan.axes.batches) {
     for (const engine::AttentionBackend backend : plan.axes.backends) {
-      ExecutionProfile profile;
-      profile.precision = precision;
-      profile.attention_backend = backend;
-      const engine::ProfileTable table((*model)->config(), {precision}, *device.device(), engine::EngineOptions());
-      for (const engine::ProfileSupport& row : table.rows()) {
-        if (row.profile == profile && !row.supported) {
-          return absl::FailedPreconditionError(absl::StrJoin(row.reasons, "; "));
-        }
+      const auto profile = ProfileOf(**model, precision, backend);
+      absl::Status status = profile.status();
+      if (status.ok()) {
+        status = ModelRun(session, name, model->get(), &device, *profile, static_cast<int32_t>(batch)).Run();
       }
-      const std::string name = shape.empty() ? options.model : shape;
-      ModelRun run(session, name, model->get(), &device, profile, static_cast<int32_t>(batch));
-      if (absl::Status status = run.Run(); !status.ok()) return status;
+      status = session->LeaveOut(absl::StrCat(name, " ", Name(backend), " ", Name(precision)), status);
+      if (!status.ok()) return status;
     }
   }
   return absl::OkStatus();

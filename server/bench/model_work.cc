@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/runtime/memory_plan.h"
+#include "engine/runtime/profiles.h"
 #include "server/bench/attention_reference.h"
 
 namespace dunlin::server::bench {
@@ -25,6 +26,15 @@ double AttentionFlops(const ModelConfig& config, double pairs) {
 }
 
 }  // namespace
+
+absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, engine::Precision precision,
+                                                   engine::AttentionBackend backend) {
+  const engine::ProfileTable table(model.config(), {precision}, *model.device(), engine::EngineOptions());
+  engine::ExecutionChoice choice;
+  choice.attention_backend = backend;
+  choice.precision = precision;
+  return table.Resolve(choice);
+}
 
 double LayerParameters(const ModelConfig& config) {
   const double hidden = config.hidden_dim;

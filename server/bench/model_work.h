@@ -1,13 +1,20 @@
-// What a decoder's steps must do at least: operations and bytes, from its config alone.
+// What a bench of a model runs, and what its steps must do at least: operations and bytes, from its config alone.
 #pragma once
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
+#include "engine/model/model.h"
 #include "engine/model/model_config.h"
 #include "engine/types.h"
 #include "server/bench/record.h"
 
 namespace dunlin::server::bench {
+
+// The profile of a precision and a backend on the model's device; FAILED_PRECONDITION with every reason where the
+// device does not take it.
+absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, engine::Precision precision,
+                                                   engine::AttentionBackend backend);
 
 // Parameters of the matrices that every token goes through, without the head.
 double LayerParameters(const engine::ModelConfig& config);

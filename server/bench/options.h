@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/api/attention.h"
+#include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
 
 namespace dunlin::server::bench {
@@ -22,10 +23,10 @@ struct BenchOptions {
   std::string batch;      // comma-separated whole numbers; "": the case's own
   std::string model;      // a model directory instead of a named shape
   int32_t kv_heads = 0;   // 0: as many as heads
-  int32_t threads = 0;    // 0: what the process may use
   int32_t prompt_tokens = 512;
   int32_t new_tokens = 64;
-  std::string cpu_variant;  // "": the best one
+  std::string device = "cpu";               // "cpu", "cuda" or "auto": CUDA where it opens, else the CPU
+  kernels::DeviceOptions device_options{};  // as kernels::OpenDevice takes them
   bool causal = false;
   double scale = 0.0;  // 0: the bench's default
   uint64_t seed = 1;

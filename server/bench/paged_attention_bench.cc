@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/bench/attention_bench.h"
 #include "server/bench/attention_reference.h"
@@ -81,8 +80,8 @@ std::vector<float> PagedRun::Chunk(int32_t sequence, int32_t first, int32_t coun
 
 absl::Status PagedRun::AllocateMemory() {
   const double one_layer = PageBytes(p_, 1) * p_.sequences * pages_per_sequence_;
-  const int32_t layers =
-      std::clamp(static_cast<int32_t>(static_cast<double>(BytesBeyondCaches()) / one_layer) + 1, 1, kLayersMax);
+  const int32_t layers = std::clamp(
+      static_cast<int32_t>(static_cast<double>(session_.bytes_beyond_caches()) / one_layer) + 1, 1, kLayersMax);
   layout_ =
       kernels::MakeKvLayout(p_.dtype, {.num_layers = layers, .num_kv_heads = p_.num_kv_heads, .head_dim = p_.head_dim});
   const kernels::PagedAttentionPlan plan{.traits = {.dtype = p_.dtype,
@@ -134,32 +133,35 @@ absl::Status PagedRun::StorePages() {
   const size_t row_floats = 3 * static_cast<size_t>(kv_width());
   auto staged = DeviceMemory::Allocate(device_, kChunkTokens * row_floats * sizeof(float), "a chunk");
   if (!staged.ok()) return staged.status();
-  std::vector<int32_t> page(kChunkTokens);
-  std::vector<int32_t> slot(kChunkTokens);
+  auto places = DeviceMemory::Allocate(device_, 2 * kChunkTokens * sizeof(int32_t), "the places of a chunk");
+  if (!places.ok()) return places.status();
+  std::vector<int32_t> host_places(2 * kChunkTokens);  // pages, then slots
   kernels::RotateAndStoreKvParams params{};
   params.qkv = staged->floats();
   params.num_heads = p_.num_kv_heads;
   params.kv_pool = pool_.data();
   params.layout = layout_;
-  params.token_page = page.data();
-  params.token_slot = slot.data();
+  params.token_page = static_cast<const int32_t*>(places->data());
+  params.token_slot = params.token_page + kChunkTokens;
   for (int32_t sequence = 0; sequence < p_.sequences; ++sequence) {
     for (int32_t first = 0; first < p_.context; first += kChunkTokens) {
       params.num_tokens = std::min(kChunkTokens, p_.context - first);
       const std::vector<float> rows = Chunk(sequence, first, params.num_tokens);
       for (int32_t i = 0; i < params.num_tokens; ++i) {
         const int32_t index = sequence * pages_per_sequence_ + (first + i) / layout_.tokens_per_page;
-        page[static_cast<size_t>(i)] = page_table_[static_cast<size_t>(index)];
-        slot[static_cast<size_t>(i)] = (first + i) % layout_.tokens_per_page;
+        host_places[static_cast<size_t>(i)] = page_table_[static_cast<size_t>(index)];
+        host_places[static_cast<size_t>(kChunkTokens + i)] = (first + i) % layout_.tokens_per_page;
       }
+      absl::Status status = places->Write(host_places.data(), places->bytes());
       for (params.layer = 0; params.layer < layout_.shape.num_layers; ++params.layer) {
-        std::copy(rows.begin(), rows.end(), staged->floats());
-        const auto status = device_->ops->rotate_and_store_kv(device_->context, params);
-        if (status != kernels::KernelStatus::kOk) return StatusOf(status, "store kv");
+        if (status.ok()) status = staged->Write(rows.data(), rows.size() * sizeof(float));
+        if (status.ok()) status = StatusOf(device_->ops->rotate_and_store_kv(device_->context, params), "store kv");
       }
+      if (!status.ok()) return status;
     }
   }
-  return absl::OkStatus();
+  // What is staged must be there until it was read.
+  return StatusOf(device_->ops->synchronize(device_->context), "store kv");
 }
 
 absl::Status PagedRun::Prepare() {
@@ -171,18 +173,10 @@ absl::Status PagedRun::Prepare() {
   query_.resize(query_memory_.bytes() / sizeof(float));
   FillRows(StreamOf(session_.options().seed, kQueryTensor), static_cast<size_t>(p_.head_dim), query_);
   for (float& value : query_) value *= kQueryGain;
-  const auto& ops = *device_->ops;
-  status = StatusOf(ops.copy_to_device(device_->context, query_memory_.data(), query_.data(), query_memory_.bytes()),
-                    "copy");
-  if (status.ok()) {
-    status = StatusOf(ops.copy_to_device(device_->context, table_memory_.data(), page_table_.data(),
-                                         page_table_.size() * sizeof(int32_t)),
-                      "copy");
-  }
-  if (!status.ok()) return status;
-  return StatusOf(ops.copy_to_device(device_->context, span_memory_.data(), spans_.data(),
-                                     spans_.size() * sizeof(kernels::SequenceSpan)),
-                  "copy");
+  status = query_memory_.Write(query_.data(), query_memory_.bytes());
+  if (status.ok()) status = table_memory_.Write(page_table_.data(), page_table_.size() * sizeof(int32_t));
+  if (status.ok()) status = span_memory_.Write(spans_.data(), spans_.size() * sizeof(kernels::SequenceSpan));
+  return status;
 }
 
 absl::Status PagedRun::Attend(int64_t call) {
@@ -249,11 +243,11 @@ Proof PagedRun::Check(const std::vector<float>& out) const {
 absl::Status PagedRun::Run() {
   absl::Status status = Prepare();
   if (!status.ok()) return status;
-  const absl::StatusOr<Timing> timing = Measure(session_.options().max_seconds, session_.LeastFor(WorkOf()),
-                                                [this](int64_t call) { return Attend(call); });
+  const absl::StatusOr<Timing> timing =
+      Measure(session_.TimingFor(WorkOf()), [this](int64_t call) { return Attend(call); });
   if (!timing.ok()) return timing.status();
   std::vector<float> out(query_.size());
-  status = StatusOf(device_->ops->copy_to_host(device_->context, out.data(), out_.data(), out_.bytes()), "copy");
+  status = out_.Read(out.data(), out.size() * sizeof(float));
   if (!status.ok()) return status;
   Record record;
   record.op = "paged_attention";
@@ -284,7 +278,7 @@ absl::Status RunPaged(Session* session, const PagedProblem& problem) {
                                         .num_kv_heads = problem.num_kv_heads};
   const kernels::Device& device = *session->device();
   if (!device.ops->supports_attention(device.context, problem.backend, traits, &reasons)) {
-    return absl::InvalidArgumentError(absl::StrCat(problem.case_name, ": ", absl::StrJoin(reasons, "; ")));
+    return absl::FailedPreconditionError(absl::StrJoin(reasons, "; "));
   }
   return PagedRun(session, problem).Run();
 }

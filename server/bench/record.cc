@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -15,19 +16,37 @@ double Rounded(double value) {
   return std::stod(absl::StrFormat("%.5g", value));
 }
 
+constexpr const char* kPeakNames[kernels::kNumPeaks] = {"fp32", "bf16", "fp16", "fp8"};
+constexpr const char* kRoofNames[kernels::kNumPeaks] = {"fp32_flops", "bf16_flops", "fp16_flops", "fp8_flops"};
+
 Json RoofsJson(const kernels::Roofs& roofs) {
-  return {{"fp32_gflops", Rounded(roofs.fp32_flops / 1e9)},
-          {"fp32_unit", roofs.fp32_unit},
-          {"bf16_gflops", Rounded(roofs.bf16_flops / 1e9)},
-          {"bf16_unit", roofs.bf16_unit},
-          {"dram_read_gbytes_per_s", Rounded(roofs.dram_read_bytes / 1e9)},
-          {"variant_fp32_gflops", Rounded(roofs.variant_fp32_flops / 1e9)},
-          {"variant_bf16_gflops", Rounded(roofs.variant_bf16_flops / 1e9)}};
+  Json json;
+  for (int i = 0; i < kernels::kNumPeaks; ++i) {
+    if (roofs.fastest[i].flops == 0.0) continue;
+    const std::string name = kPeakNames[i];
+    json[name + "_gflops"] = Rounded(roofs.fastest[i].flops / 1e9);
+    json[name + "_unit"] = roofs.fastest[i].unit;
+    json["variant_" + name + "_gflops"] = Rounded(roofs.own[i].flops / 1e9);
+    json["variant_" + name + "_unit"] = roofs.own[i].unit;
+  }
+  json["dram_read_gbytes_per_s"] = Rounded(roofs.dram_read_bytes / 1e9);
+  return json;
 }
 
 std::string RoofsLine(const kernels::Roofs& roofs) {
-  return absl::StrFormat("FP32 %.1f GFLOP/s (%s), BF16 %.1f GFLOP/s (%s), DRAM read %.2f GB/s", roofs.fp32_flops / 1e9,
-                         roofs.fp32_unit, roofs.bf16_flops / 1e9, roofs.bf16_unit, roofs.dram_read_bytes / 1e9);
+  std::string line;
+  for (int i = 0; i < kernels::kNumPeaks; ++i) {
+    if (roofs.fastest[i].flops == 0.0) continue;
+    absl::StrAppendFormat(&line, "%s %.1f GFLOP/s (%s), ", absl::AsciiStrToUpper(kPeakNames[i]),
+                          roofs.fastest[i].flops / 1e9, roofs.fastest[i].unit);
+  }
+  return line + absl::StrFormat("DRAM read %.2f GB/s", roofs.dram_read_bytes / 1e9);
+}
+
+// The one that the device multiplies such values as.
+Peak PeakOfDevice(Peak peak, const kernels::Roofs& roofs) {
+  if (roofs.fastest[static_cast<int>(peak)].flops > 0.0) return peak;
+  return peak == Peak::kFp8 ? Peak::kBf16 : Peak::kFp32;
 }
 
 // Of the case: its name and what the op adds to tell cases apart.
@@ -46,21 +65,24 @@ std::string Label(const Record& record) {
 
 kernels::Roofs Machine::Best() const {
   kernels::Roofs best = before;
-  best.fp32_flops = std::max(before.fp32_flops, after.fp32_flops);
-  best.bf16_flops = std::max(before.bf16_flops, after.bf16_flops);
+  for (int i = 0; i < kernels::kNumPeaks; ++i) {
+    if (after.fastest[i].flops > best.fastest[i].flops) best.fastest[i] = after.fastest[i];
+    if (after.own[i].flops > best.own[i].flops) best.own[i] = after.own[i];
+  }
   best.dram_read_bytes = std::max(before.dram_read_bytes, after.dram_read_bytes);
-  best.variant_fp32_flops = std::max(before.variant_fp32_flops, after.variant_fp32_flops);
-  best.variant_bf16_flops = std::max(before.variant_bf16_flops, after.variant_bf16_flops);
   return best;
 }
 
 Bound BoundOf(const Work& work, const kernels::Roofs& roofs) {
-  const bool fp32 = work.peak == Peak::kFp32;
-  const double compute_us = work.flops / (fp32 ? roofs.fp32_flops : roofs.bf16_flops) * 1e6;
-  const double variant_us = work.flops / (fp32 ? roofs.variant_fp32_flops : roofs.variant_bf16_flops) * 1e6;
+  const auto peak = static_cast<int>(PeakOfDevice(work.peak, roofs));
+  const double compute_us = work.flops / roofs.fastest[peak].flops * 1e6;
+  const double variant_us = work.flops / roofs.own[peak].flops * 1e6;
   const double memory_us = work.bytes / roofs.dram_read_bytes * 1e6;
-  const char* roof = memory_us > compute_us ? "dram_read" : fp32 ? "fp32_flops" : "bf16_flops";
-  return {.roof = roof, .us = std::max(compute_us, memory_us), .variant_us = std::max(variant_us, memory_us)};
+  const bool reads = memory_us > compute_us;
+  return {.roof = reads ? "dram_read" : kRoofNames[peak],
+          .unit = reads ? nullptr : roofs.fastest[peak].unit,
+          .us = std::max(compute_us, memory_us),
+          .variant_us = std::max(variant_us, memory_us)};
 }
 
 Json ToJson(const Record& record, const Machine& machine) {
@@ -77,6 +99,7 @@ Json ToJson(const Record& record, const Machine& machine) {
                {"median_us", Rounded(us)},
                {"min_us", Rounded(record.timing.min_us)},
                {"iterations", record.timing.iterations},
+               {"calls_per_iteration", record.timing.group},
                {"gflops", Rounded(record.work.flops / us / 1e3)},
                {"gbytes_per_s", Rounded(record.work.bytes / us / 1e3)},
                {"roof", bound.roof},
@@ -103,8 +126,9 @@ void PrintJson(const std::vector<Record>& records, const Machine& machine) {
 
 void PrintTable(const std::vector<Record>& records, const Machine& machine) {
   const kernels::Roofs best = machine.Best();
-  std::cout << machine.processor << "; " << machine.device << ", variant " << machine.variant << ", "
-            << best.num_threads << (best.num_threads == 1 ? " thread" : " threads") << "\n"
+  std::cout << machine.processor << "; " << machine.device
+            << (machine.variant.empty() ? "" : ", variant " + machine.variant) << ", " << best.num_threads
+            << (best.num_threads == 1 ? " thread" : " threads") << "\n"
             << "roofs before: " << RoofsLine(machine.before) << "\n"
             << "roofs after:  " << RoofsLine(machine.after) << "\n\n"
             << absl::StreamFormat("%-28s %-9s %-6s %-18s %4s %12s %9s %8s %-10s %6s %6s %7s %10s %10s  %s\n", "case",

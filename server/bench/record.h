@@ -15,12 +15,12 @@ namespace dunlin::server::bench {
 
 using Json = nlohmann::ordered_json;
 
-// Which multiply-add peak bounds the arithmetic.
-enum class Peak : uint8_t { kFp32, kBf16 };
-// FP16 weights are widened and multiplied in FP32; FP8 ones as BF16, exactly.
+using kernels::Peak;
+// What bounds the products of a precision's weights. A device without a peak of its own for them multiplies FP16 as
+// FP32 and FP8 as BF16 (BoundOf).
 constexpr Peak PeakOf(kernels::Precision precision) {
-  const bool fp32 = precision == kernels::Precision::kFp32 || precision == kernels::Precision::kFp16;
-  return fp32 ? Peak::kFp32 : Peak::kBf16;
+  constexpr Peak kPeaks[kernels::kNumPrecisions] = {Peak::kFp32, Peak::kBf16, Peak::kFp16, Peak::kFp8};
+  return kPeaks[static_cast<int>(precision)];
 }
 
 // What a call must do at least, whoever does it.
@@ -55,9 +55,9 @@ struct Record {
 
 // What the run was measured on.
 struct Machine {
-  std::string processor;  // "Intel(R) Xeon(R) Processor @ 2.50GHz, 2 CPUs"
+  std::string processor;  // "Intel(R) Xeon(R) Processor @ 2.50GHz, 2 CPUs"; another device's own description
   std::string device;     // "cpu"
-  std::string variant;    // "avx512"
+  std::string variant;    // "avx512"; "" where the device has none
   kernels::Roofs before;  // the cases
   kernels::Roofs after;
   kernels::Roofs Best() const;  // the higher of each rate
@@ -65,9 +65,10 @@ struct Machine {
 
 // The least time that `work` takes under these roofs, and which of them says so.
 struct Bound {
-  const char* roof;  // "fp32_flops", "bf16_flops" or "dram_read"
+  const char* roof;  // "fp32_flops", "bf16_flops", "fp16_flops", "fp8_flops" or "dram_read"
+  const char* unit;  // that multiplies fastest; null for "dram_read"
   double us;
-  double variant_us;  // with the variant's own multiply-add rate
+  double variant_us;  // with the rate of the unit that the device's own kernels multiply with
 };
 Bound BoundOf(const Work& work, const kernels::Roofs& roofs);
 

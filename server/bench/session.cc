@@ -7,11 +7,11 @@
 #include <fstream>
 #include <iostream>
 #include <sstream>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace dunlin::server::bench {
 namespace {
@@ -35,36 +35,6 @@ std::string ProcessorName() {
 
 }  // namespace
 
-absl::StatusOr<DeviceMemory> DeviceMemory::Allocate(kernels::Device* device, size_t bytes, const char* what) {
-  DeviceMemory memory;
-  bytes = std::max<size_t>(bytes, 64);
-  memory.data_ = device->ops->allocate(device->context, bytes);
-  if (memory.data_ == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", what, ": ", bytes, " bytes"));
-  }
-  memory.device_ = device;
-  memory.bytes_ = bytes;
-  return memory;
-}
-
-DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-DeviceMemory::~DeviceMemory() {
-  if (data_ != nullptr) device_->ops->release(device_->context, data_, bytes_);
-}
-
-size_t BytesBeyondCaches() {
-  constexpr size_t kLeast = size_t{256} << 20;
-  constexpr size_t kMost = size_t{2} << 30;
-  const long last_level = sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1 where it is not known
-  return std::clamp(8 * static_cast<size_t>(std::max(last_level, 0L)), kLeast, kMost);
-}
-
 absl::Status CheckMemory(const std::string& what, double bytes) {
   double free_kib = 0.0;
   std::istringstream(ProcValue("/proc/meminfo", "MemAvailable")) >> free_kib;
@@ -74,21 +44,42 @@ absl::Status CheckMemory(const std::string& what, double bytes) {
       absl::StrFormat("%s needs %.0f bytes; limit is %.0f (80%% of the memory that is free now)", what, bytes, limit));
 }
 
-absl::Status StatusOf(kernels::KernelStatus status, const char* operation) {
-  if (status == kernels::KernelStatus::kOk) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(operation, " failed: ", kernels::Name(status)));
+absl::Status Session::OpenDevice() {
+  const kernels::DeviceOptions& options = options_.device_options;
+  std::string error;
+  if (options_.device != "cpu") {
+    device_ = kernels::OpenDevice(kernels::DeviceKind::kCuda, options, &error);
+    if (device_ != nullptr) return absl::OkStatus();
+    if (options_.device == "cuda") return absl::InvalidArgumentError("device cuda cannot be opened: " + error);
+    std::cerr << "no CUDA device, the CPU is measured: " << error << "\n";
+  }
+  device_ = kernels::OpenDevice(kernels::DeviceKind::kCpu, options, &error);
+  return device_ != nullptr ? absl::OkStatus() : absl::InvalidArgumentError(error);
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Open(const BenchOptions& options) {
   std::unique_ptr<Session> session(new Session(options));
-  std::string error;
-  session->device_ = kernels::OpenDevice(kernels::DeviceKind::kCpu, {options.threads, options.cpu_variant}, &error);
-  if (session->device_ == nullptr) return absl::InvalidArgumentError(error);
+  if (absl::Status status = session->OpenDevice(); !status.ok()) return status;
+  const kernels::DeviceKind kind = session->device_->ops->kind;
   Machine& machine = session->machine_;
-  machine.processor = ProcessorName();
-  machine.device = kernels::Name(session->device_->ops->kind);
-  machine.variant = options.cpu_variant.empty() ? kernels::AvailableCpuVariants().front() : options.cpu_variant;
+  machine.device = kernels::Name(kind);
+  if (kind == kernels::DeviceKind::kCpu) {
+    const std::string& variant = options.device_options.cpu_variant;
+    machine.processor = ProcessorName();
+    machine.variant = variant.empty() ? kernels::AvailableCpuVariants().front() : variant;
+  } else {
+    machine.processor = session->device_->description;
+  }
   return session;
+}
+
+size_t Session::bytes_beyond_caches() const {
+  constexpr size_t kLeast = size_t{256} << 20;
+  constexpr size_t kMost = size_t{2} << 30;
+  constexpr size_t kGpu = size_t{512} << 20;  // 8 times the largest second-level cache, an H200's 60 MB
+  if (device_->ops->kind != kernels::DeviceKind::kCpu) return kGpu;
+  const long last_level = sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1 where it is not known
+  return std::clamp(8 * static_cast<size_t>(std::max(last_level, 0L)), kLeast, kMost);
 }
 
 absl::Status Session::Start() {
@@ -106,7 +97,7 @@ bool Session::measures_roofs() const {
 absl::Status Session::TakeRoofMemory() {
   constexpr size_t kUnmeasuredBytes = size_t{16} << 20;
   if (roof_memory_.data() != nullptr) return absl::OkStatus();
-  auto memory = DeviceMemory::Allocate(device_.get(), measures_roofs() ? 2 * BytesBeyondCaches() : kUnmeasuredBytes,
+  auto memory = DeviceMemory::Allocate(device_.get(), measures_roofs() ? 2 * bytes_beyond_caches() : kUnmeasuredBytes,
                                        "the DRAM roof");
   if (memory.ok()) roof_memory_ = *std::move(memory);
   return memory.status();
@@ -119,7 +110,7 @@ absl::StatusOr<kernels::Roofs> Session::MeasureRoofs() {
                                    .memory_bytes = roof_memory_.bytes(),
                                    .runs = measures_roofs() ? 6 : 1,
                                    .out = &roofs};
-  if (auto status = StatusOf(kernels::MeasureRoofs(device_.get(), params), "measure roofs"); !status.ok()) {
+  if (auto status = StatusOf(device_->ops->measure_roofs(device_->context, params), "measure roofs"); !status.ok()) {
     return status;
   }
   return roofs;
@@ -134,21 +125,26 @@ absl::StatusOr<double> Session::ProbeRoof(const char* unit, double seconds) {
                                  .memory_bytes = roof_memory_.bytes(),
                                  .position = &roof_position_,
                                  .rate = &rate};
-  if (auto status = StatusOf(kernels::ProbeRoof(device_.get(), probe), "probe a roof"); !status.ok()) return status;
+  const auto status = StatusOf(device_->ops->probe_roof(device_->context, probe), "probe a roof");
+  if (!status.ok()) return status;
   return rate;
 }
 
 LeastSeconds Session::LeastFor(const Work& work) {
-  if (!measures_roofs()) return nullptr;
-  const Bound bound = BoundOf(work, machine_.before);
-  const bool reads = std::string_view(bound.roof) == "dram_read";
-  const bool fp32 = work.peak == Peak::kFp32;
-  const char* unit = reads ? nullptr : fp32 ? machine_.before.fp32_unit : machine_.before.bf16_unit;
-  return [this, unit, amount = reads ? work.bytes : work.flops](double seconds) -> absl::StatusOr<double> {
+  if (!measures_roofs() || device_->ops->kind != kernels::DeviceKind::kCpu) return nullptr;
+  const char* unit = BoundOf(work, machine_.before).unit;
+  return [this, unit, amount = unit == nullptr ? work.bytes : work.flops](double seconds) -> absl::StatusOr<double> {
     const absl::StatusOr<double> rate = ProbeRoof(unit, seconds);
     if (!rate.ok()) return rate;
     return amount / *rate;
   };
+}
+
+TimingOptions Session::TimingFor(const Work& work) {
+  TimingOptions options{.max_seconds = options_.max_seconds, .least = LeastFor(work)};
+  if (device_->ops->kind == kernels::DeviceKind::kCpu) return options;  // a call has finished when it returns
+  options.wait = [this] { return StatusOf(device_->ops->synchronize(device_->context), "synchronize"); };
+  return options;
 }
 
 void Session::Add(Record record) {
@@ -159,11 +155,15 @@ void Session::Add(Record record) {
   records_.push_back(std::move(record));
 }
 
-void Session::Skip(const std::string& what, const std::string& why) {
-  std::cerr << what << " left out: " << why << "\n";
+absl::Status Session::LeaveOut(const std::string& what, const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status)) return status;
+  left_out_.push_back(absl::StrCat(what, ": ", std::string(status.message())));
+  std::cerr << "left out: " << left_out_.back() << "\n";
+  return absl::OkStatus();
 }
 
 absl::Status Session::Finish() {
+  if (records_.empty()) return absl::FailedPreconditionError(absl::StrJoin(left_out_, "\n"));
   absl::StatusOr<kernels::Roofs> roofs = MeasureRoofs();
   if (!roofs.ok()) return roofs.status();
   machine_.after = *roofs;

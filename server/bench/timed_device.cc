@@ -19,14 +19,19 @@ const kernels::Device& InnerOf(const DeviceContext* context) {
 template <OpKind kKind, typename Params, KernelStatus (*DeviceOps::*kOp)(DeviceContext*, const Params&)>
 KernelStatus Timed(DeviceContext* context, const Params& params) {
   TimedDevice::State* state = StateOf(context);
+  const DeviceOps& ops = *state->inner->ops;
+  DeviceContext* inner = state->inner->context;
+  if (!state->timed) return (ops.*kOp)(inner, params);
   const double begin = Now();
-  const KernelStatus status = (state->inner->ops->*kOp)(state->inner->context, params);
+  KernelStatus status = (ops.*kOp)(inner, params);
+  if (status == KernelStatus::kOk && state->waits) status = ops.synchronize(inner);
   state->seconds[static_cast<size_t>(kKind)] += Now() - begin;
   return status;
 }
 
 // The entries that take no context are the inner table's own.
 DeviceOps TimedOps(const DeviceOps& inner) {
+  static_assert(sizeof(DeviceOps) == 25 * sizeof(void*), "an entry that takes a context is passed on below");
   DeviceOps ops = inner;
   ops.allocate = [](DeviceContext* c, size_t bytes) { return InnerOf(c).ops->allocate(InnerOf(c).context, bytes); };
   ops.release = [](DeviceContext* c, void* memory, size_t bytes) {
@@ -64,12 +69,23 @@ DeviceOps TimedOps(const DeviceOps& inner) {
     return InnerOf(c).ops->dense_attention_workspace(InnerOf(c).context, params);
   };
   ops.dense_attention = Timed<OpKind::kAttention, kernels::DenseAttentionParams, &DeviceOps::dense_attention>;
+  ops.measure_roofs = [](DeviceContext* c, const kernels::RoofParams& params) {
+    return InnerOf(c).ops->measure_roofs(InnerOf(c).context, params);
+  };
+  ops.probe_roof = [](DeviceContext* c, const kernels::RoofProbe& probe) {
+    return InnerOf(c).ops->probe_roof(InnerOf(c).context, probe);
+  };
   return ops;
 }
 
 }  // namespace
 
-TimedDevice::TimedDevice(kernels::Device* inner) : state_{inner, {}}, ops_(TimedOps(*inner->ops)) {
+TimedDevice::TimedDevice(kernels::Device* inner)
+    : state_{.inner = inner,
+             .seconds = {},
+             .waits = inner->ops->kind != kernels::DeviceKind::kCpu,
+             .timed = inner->ops->kind == kernels::DeviceKind::kCpu},
+      ops_(TimedOps(*inner->ops)) {
   device_.ops = &ops_;
   device_.context = reinterpret_cast<DeviceContext*>(&state_);
   device_.description = inner->description;

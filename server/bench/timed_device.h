@@ -1,5 +1,6 @@
 // A device that passes every operation on to another one and adds up the time that each kind takes: how a model's step
-// divides among its operations, without a change to the model. Thread rule: one thread.
+// divides among its operations, without a change to the model. Where operations are only enqueued, timing them means to
+// wait for each, which is done when it is asked for. Thread rule: one thread.
 #pragma once
 
 #include <array>
@@ -26,11 +27,17 @@ class TimedDevice {
 
   kernels::Device* device() { return &device_; }
   const OpSeconds& seconds() const { return state_.seconds; }
+  // Whether an operation has finished when it returns, so that timing it costs nothing.
+  bool always_timed() const { return !state_.waits; }
+  // REQUIRES: !always_timed(). Off at first.
+  void set_timed(bool timed) { state_.timed = timed; }
 
   // What the device's context points to.
   struct State {
     kernels::Device* inner;
     OpSeconds seconds;
+    bool waits;
+    bool timed;
   };
 
  private:

@@ -9,7 +9,8 @@ namespace {
 constexpr double kEnoughSeconds = 1.0;
 constexpr double kWarmUpSeconds = 0.05;  // clocks, page tables, the pool's threads
 constexpr int64_t kWarmUpCallsMax = 100;
-constexpr double kGroupSeconds = 2e-3;  // of calls between two probes, at least
+constexpr double kGroupSeconds = 2e-3;  // of calls between two probes, at least; of those timed together, at most
+constexpr int64_t kGroupCallsMax = 1000;
 constexpr double kProbeSecondsMin = 1e-3;
 constexpr double kProbeSecondsMax = 20e-3;
 
@@ -57,34 +58,75 @@ double RoofPairs::Median() const {
   return ratios_.empty() ? 0.0 : MedianOf(ratios_);
 }
 
-absl::StatusOr<Timing> Measure(double max_seconds, const LeastSeconds& least,
-                               absl::FunctionRef<absl::Status(int64_t)> run,
+namespace {
+
+// One case's calls, prepared, counted and waited for.
+class Calls {
+ public:
+  Calls(const TimingOptions& options, absl::FunctionRef<absl::Status(int64_t)> run,
+        absl::FunctionRef<absl::Status()> prepare)
+      : options_(options), run_(run), prepare_(prepare) {}
+
+  // Prepares, then makes `count` calls. Returns the seconds of one.
+  absl::StatusOr<double> Run(int64_t count) {
+    absl::Status status = prepare_();
+    if (status.ok()) status = Wait();
+    const double start = Now();
+    for (int64_t i = 0; status.ok() && i < count; ++i) status = run_(made_++);
+    if (status.ok()) status = Wait();
+    if (!status.ok()) return status;
+    return (Now() - start) / static_cast<double>(count);
+  }
+  // Of calls that take `seconds` each.
+  int64_t GroupOf(double seconds) const {
+    if (options_.wait == nullptr) return 1;
+    return std::clamp(static_cast<int64_t>(kGroupSeconds / seconds), int64_t{1}, kGroupCallsMax);
+  }
+  int64_t made() const { return made_; }
+
+ private:
+  absl::Status Wait() const { return options_.wait == nullptr ? absl::OkStatus() : options_.wait(); }
+
+  const TimingOptions& options_;
+  absl::FunctionRef<absl::Status(int64_t)> run_;
+  absl::FunctionRef<absl::Status()> prepare_;
+  int64_t made_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<Timing> Measure(const TimingOptions& options, absl::FunctionRef<absl::Status(int64_t)> run,
                                absl::FunctionRef<absl::Status()> prepare) {
   const double begin = Now();
-  int64_t call = 0;
+  Calls calls(options, run, prepare);
+  int64_t group = 1;
   do {
-    if (absl::Status status = prepare(); !status.ok()) return status;
-    if (absl::Status status = run(call++); !status.ok()) return status;
-  } while (call < kWarmUpCallsMax && Now() - begin < std::min(kWarmUpSeconds, max_seconds));
-  std::vector<double> seconds;
-  RoofPairs pairs(least);
+    const absl::StatusOr<double> seconds = calls.Run(1);
+    if (!seconds.ok()) return seconds.status();
+    group = calls.GroupOf(*seconds);
+  } while (calls.made() < kWarmUpCallsMax && Now() - begin < std::min(kWarmUpSeconds, options.max_seconds));
+  std::vector<double> samples;
+  RoofPairs pairs(options.least);
   if (absl::Status status = pairs.Start(); !status.ok()) return status;
   const double first = Now();
   double now = first;
   const auto more = [&] {
-    if (seconds.empty()) return true;
-    if (now - begin >= max_seconds) return false;
-    return seconds.size() < static_cast<size_t>(kMinIterations) || now - first < kEnoughSeconds;
+    if (samples.empty()) return true;
+    if (now - begin >= options.max_seconds) return false;
+    return samples.size() < static_cast<size_t>(kMinIterations) || now - first < kEnoughSeconds;
   };
   while (more()) {
-    if (absl::Status status = prepare(); !status.ok()) return status;
-    const double start = Now();
-    if (absl::Status status = run(call++); !status.ok()) return status;
-    seconds.push_back(Now() - start);
-    if (absl::Status status = pairs.Add(seconds.back()); !status.ok()) return status;
+    const absl::StatusOr<double> seconds = calls.Run(group);
+    if (!seconds.ok()) return seconds.status();
+    samples.push_back(*seconds);
+    if (absl::Status status = pairs.Add(*seconds); !status.ok()) return status;
     now = Now();
   }
-  Timing timing = TimingOf(seconds);
+  if (group > 1) {
+    if (const absl::StatusOr<double> last = calls.Run(1); !last.ok()) return last.status();
+  }
+  Timing timing = TimingOf(samples);
+  timing.group = group;
   timing.paired_ratio = pairs.Median();
   return timing;
 }

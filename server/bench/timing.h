@@ -15,7 +15,8 @@ namespace dunlin::server::bench {
 struct Timing {
   double median_us = 0.0;
   double min_us = 0.0;
-  int32_t iterations = 0;     // timed ones
+  int32_t iterations = 0;     // samples
+  int64_t group = 1;          // calls of a sample
   double paired_ratio = 0.0;  // RoofPairs::Median
 };
 
@@ -47,11 +48,20 @@ Timing TimingOf(const std::vector<double>& seconds);
 
 inline constexpr int32_t kMinIterations = 5;
 
-// Calls run(i), each time after prepare(), which is not timed, with i = 0, 1, 2, ...: some calls to warm up, then timed
-// ones: at least kMinIterations, and more until a second has passed; max_seconds ends it earlier, after the first timed
-// call at the earliest. Returns the first error. least: for paired_ratio.
+struct TimingOptions {
+  double max_seconds;
+  LeastSeconds least = nullptr;  // for paired_ratio
+  // Waits for what calls enqueued. Null: a call has finished when it returns, and is timed alone. Else calls are timed
+  // in groups of about two milliseconds, at whose end the host waits; a sample is a call's share.
+  std::function<absl::Status()> wait = nullptr;
+};
+
+// Calls run(i), with i = 0, 1, 2, ...: some calls to warm up, then timed ones: at least kMinIterations samples, and
+// more until a second has passed; max_seconds ends it earlier, after the first sample at the earliest. Before each
+// warm-up call and each sample stands prepare(), which is not timed; the last call of all has one of its own, so that
+// its output does not depend on the size of a group. Returns the first error.
 absl::StatusOr<Timing> Measure(
-    double max_seconds, const LeastSeconds& least, absl::FunctionRef<absl::Status(int64_t)> run,
+    const TimingOptions& options, absl::FunctionRef<absl::Status(int64_t)> run,
     absl::FunctionRef<absl::Status()> prepare = [] { return absl::OkStatus(); });
 
 // Seconds of a monotonic clock.

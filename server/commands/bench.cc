@@ -2,11 +2,13 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "server/bench/benches.h"
 #include "server/bench/options.h"
 #include "server/bench/session.h"
 #include "server/commands/command.h"
+#include "server/devices.h"
 #include "server/status_name.h"
 
 namespace dunlin::server {
@@ -16,8 +18,10 @@ using bench::BenchOptions;
 
 constexpr char kFields[] =
     "Every run measures the roofs of the threads it uses first, and again at its end; the higher of both counts:\n"
-    "multiply-adds a second in FP32 and BF16 (the processor's fastest unit for each) and bytes a second read from\n"
-    "memory far larger than its caches. Fields of a case:\n"
+    "multiply-adds a second in FP32 and BF16, on CUDA in FP16 and FP8 too (the fastest unit for each, which the\n"
+    "record names) and bytes a second read from memory far larger than its caches. On CUDA calls are enqueued in\n"
+    "groups, and a call's time is its share of the group's. Combinations that the device does not take are left out,\n"
+    "which stderr says. Fields of a case:\n"
     "  median_us, min_us   of at least 5 timed calls, unless --max-seconds ends them earlier (iterations)\n"
     "  gflops              operations a second; a multiply-add is two. Causal attention counts the (query, key) pairs\n"
     "                      that are seen\n"
@@ -29,7 +33,9 @@ constexpr char kFields[] =
     "and\n"
     "                      after them: what a machine that does other things too leaves comparable; null where not\n"
     "                      measured\n"
-    "  variant_peak_ratio  the same with the multiply-add rate of the instructions that this CPU variant uses\n"
+    "  variant_peak_ratio  the same with the multiply-add rate of the instructions that this CPU variant uses; on "
+    "CUDA\n"
+    "                      of mma.sync\n"
     "  workspace_bytes     memory of the call alone; resident_bytes: memory that stays (inputs, weights, output)\n"
     "  output_sha256       of the whole output of the last timed call; the same seed and variant give the same\n"
     "  max_abs_error_fp64  over error_samples outputs, against FP64 on the same inputs\n"
@@ -69,7 +75,8 @@ constexpr BenchRow kBenches[] = {
      false, true, false, true, false},
 };
 
-absl::Status Run(const BenchRow& row, const BenchOptions& options) {
+absl::Status Run(const BenchRow& row, BenchOptions options) {
+  options.device_options = ResolveDeviceOptions(std::move(options.device_options));
   absl::StatusOr<std::unique_ptr<bench::Session>> session = bench::Session::Open(options);
   if (!session.ok()) return session.status();
   if (absl::Status status = row.run(session->get()); !status.ok()) return status;
@@ -80,9 +87,17 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
   subcommand->add_option("--case", options->case_name, "A built-in case; without it and --shape, all of them");
   subcommand->add_option("--precision,--dtype", options->precision,
                          "fp32, bf16, fp16, fp8: some, comma-separated, or all");
-  subcommand->add_option("--threads", options->threads, "Compute threads; 0: what the process may use")
+  subcommand->add_option("--device", options->device, "cpu, cuda, or auto: CUDA where it opens, else the CPU")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+  subcommand->add_option("--cuda-module", options->device_options.cuda_module,
+                         "The shared library that holds the CUDA device; auto: libdunlin_cuda.so beside the binary");
+  subcommand->add_option("--cublas-library", options->device_options.cublas_library,
+                         "The cuBLASLt library, as compute.cublas_library of serve");
+  subcommand
+      ->add_option("--threads", options->device_options.num_threads, "Compute threads; 0: what the process may use")
       ->check(CLI::Range(0, 1024));
-  subcommand->add_option("--cpu-variant", options->cpu_variant, "A CPU variant in place of the best one");
+  subcommand->add_option("--cpu-variant", options->device_options.cpu_variant,
+                         "A CPU variant in place of the best one");
   subcommand->add_option("--seed", options->seed, "Of the random inputs");
   subcommand
       ->add_option("--max-seconds", options->max_seconds,
@@ -135,6 +150,7 @@ std::function<int()> SetUpBench(CLI::App* subcommand) {
     CLI::App* what = subcommand->add_subcommand(row.name, row.description);
     what->footer(std::string("Examples:\n") + row.examples + kFields);
     auto options = std::make_shared<BenchOptions>();
+    options->device_options.cuda_module = options->device_options.cublas_library = "auto";
     AddOptions(row, what, options.get());
     what->final_callback(
         [chosen, options, &row] { *chosen = [options, &row] { return Report(Run(row, *options), options->json); }; });

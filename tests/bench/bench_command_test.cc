@@ -2,62 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "kernels/api/device.h"
-#include "tests/integration/process/child.h"
+#include "tests/bench/bench_records.h"
 
 namespace dunlin::integration {
 namespace {
 
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
-using Arguments = std::vector<std::string>;
-
-constexpr int kLimitSeconds = 120;
-
-CommandResult RunBench(Arguments arguments) {
-  arguments.insert(arguments.begin(), "bench");
-  return RunDunlin(arguments, kLimitSeconds);
-}
-
-// The records of a bench in JSON, each with the pinned fields and a proof that holds.
-std::vector<Json> Records(Arguments arguments) {
-  arguments.insert(arguments.end(), {"--json", "--max-seconds", "0.01"});
-  const CommandResult result = RunBench(arguments);
-  EXPECT_EQ(result.status, 0) << result.err;
-  std::vector<Json> records;
-  std::istringstream lines(result.out);
-  for (std::string line; std::getline(lines, line);) records.push_back(Json::parse(line));
-  EXPECT_FALSE(records.empty());
-  for (const Json& record : records) {
-    for (const char* field :
-         {"op", "device", "backend", "precision", "shape", "threads", "median_us", "min_us", "gflops", "gbytes_per_s",
-          "roof", "roofline_ratio", "workspace_bytes", "resident_bytes", "output_sha256", "max_abs_error_fp64"}) {
-      EXPECT_TRUE(record.contains(field)) << field << " of " << record.dump();
-    }
-    EXPECT_EQ(record["device"], "cpu");
-    EXPECT_GT(record["median_us"], 0.0);
-    EXPECT_LE(record["min_us"], record["median_us"]);
-    EXPECT_GT(record["roofline_ratio"], 0.0);
-    EXPECT_GT(record["resident_bytes"], 0);
-    EXPECT_EQ(record["output_sha256"].get<std::string>().size(), 64U);
-    const std::string roof = record["roof"];
-    EXPECT_TRUE(roof == "fp32_flops" || roof == "bf16_flops" || roof == "dram_read") << roof;
-    for (const char* when : {"before", "after"}) {
-      EXPECT_GT(record["roofs"][when]["fp32_gflops"], 0.0);
-      EXPECT_GE(record["roofs"][when]["bf16_gflops"], record["roofs"][when]["fp32_gflops"]);
-      EXPECT_GT(record["roofs"][when]["dram_read_gbytes_per_s"], 0.0);
-    }
-    if (record["error_samples"] > 0) {
-      EXPECT_LE(record["max_abs_error_fp64"], record["error_bound"]) << record.dump();
-    }
-  }
-  return records;
-}
 
 TEST(BenchCommand, GemmOfEveryPrecisionAndVariantIsProvedAndRepeats) {
   for (const std::string& variant : kernels::AvailableCpuVariants()) {

@@ -207,14 +207,12 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
     if (peaks[i] > peaks[bf16]) bf16 = index;
   }
   const VariantUnits own = UnitsOf(context->variant);
-  roofs.fp32_flops = peaks[fp32];
-  roofs.bf16_flops = peaks[bf16];
-  roofs.variant_fp32_flops = peaks[own.fp32];
-  roofs.variant_bf16_flops = peaks[own.bf16];
-  roofs.fp32_unit = kUnits[fp32].name;
-  roofs.bf16_unit = kUnits[bf16].name;
-  roofs.variant_fp32_unit = kUnits[own.fp32].name;
-  roofs.variant_bf16_unit = kUnits[own.bf16].name;
+  const auto set = [&](Peak peak, UnitIndex fastest, UnitIndex used) {
+    roofs.fastest[static_cast<int>(peak)] = {peaks[fastest], kUnits[fastest].name};
+    roofs.own[static_cast<int>(peak)] = {peaks[used], kUnits[used].name};
+  };
+  set(Peak::kFp32, fp32, own.fp32);
+  set(Peak::kBf16, bf16, own.bf16);
   roofs.dram_read_bytes = MeasureBestRead(context, params);
   roofs.num_threads = context->pool.num_threads();
   *params.out = roofs;

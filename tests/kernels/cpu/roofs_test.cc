@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 
 #include "tests/kernels/cpu/cpu_fixture.h"
@@ -23,6 +22,8 @@ class RoofsTest : public testing::Test {
   }
   void TearDown() override { device_->ops->release(device_->context, memory_, kBytes); }
 
+  KernelStatus Measure(const RoofParams& params) { return device_->ops->measure_roofs(device_->context, params); }
+  KernelStatus ProbeRoof(const RoofProbe& probe) { return device_->ops->probe_roof(device_->context, probe); }
   RoofProbe Probe(const char* unit) {
     return {.unit = unit,
             .seconds = 1e-3,
@@ -40,42 +41,55 @@ class RoofsTest : public testing::Test {
 
 TEST_F(RoofsTest, AProbeIsNearTheRoofItProbes) {
   Roofs roofs;
-  ASSERT_EQ(MeasureRoofs(device_.get(), {memory_, kBytes, 2, &roofs}), KernelStatus::kOk);
+  ASSERT_EQ(Measure({memory_, kBytes, 2, &roofs}), KernelStatus::kOk);
   EXPECT_EQ(roofs.num_threads, 2);
-  EXPECT_LE(roofs.variant_fp32_flops, roofs.fp32_flops);
-  EXPECT_LE(roofs.fp32_flops, roofs.bf16_flops);
-  for (const char* unit : {roofs.fp32_unit, roofs.bf16_unit, roofs.variant_fp32_unit, roofs.variant_bf16_unit}) {
-    rate_ = 0.0;
-    if (std::strlen(unit) == 0) continue;
-    ASSERT_EQ(ProbeRoof(device_.get(), Probe(unit)), KernelStatus::kOk) << unit;
-    EXPECT_GT(rate_, roofs.bf16_flops / 1e3) << unit << ": a busy machine is slow, not a thousand times slower";
-    EXPECT_LT(rate_, roofs.bf16_flops * 1e2) << unit;
+  const double highest = roofs.fastest[static_cast<int>(Peak::kBf16)].flops;
+  for (const Peak peak : {Peak::kFp32, Peak::kBf16}) {
+    const PeakRate& fastest = roofs.fastest[static_cast<int>(peak)];
+    const PeakRate& own = roofs.own[static_cast<int>(peak)];
+    EXPECT_LE(own.flops, fastest.flops);
+    EXPECT_LE(fastest.flops, highest);
+    for (const PeakRate& rate : {fastest, own}) {
+      rate_ = 0.0;
+      ASSERT_EQ(ProbeRoof(Probe(rate.unit)), KernelStatus::kOk) << rate.unit;
+      EXPECT_GT(rate_, highest / 1e3) << rate.unit << ": a busy machine is slow, not a thousand times slower";
+      EXPECT_LT(rate_, highest * 1e2) << rate.unit;
+    }
+  }
+}
+
+TEST_F(RoofsTest, Fp16AndFp8AreMultipliedAsOtherKinds) {
+  Roofs roofs;
+  ASSERT_EQ(Measure({memory_, kBytes, 1, &roofs}), KernelStatus::kOk);
+  for (const Peak peak : {Peak::kFp16, Peak::kFp8}) {
+    EXPECT_EQ(roofs.fastest[static_cast<int>(peak)].flops, 0.0);
+    EXPECT_EQ(roofs.own[static_cast<int>(peak)].flops, 0.0);
   }
 }
 
 TEST_F(RoofsTest, ReadingGoesOnWhereItStopped) {
-  ASSERT_EQ(ProbeRoof(device_.get(), Probe(nullptr)), KernelStatus::kOk);
+  ASSERT_EQ(ProbeRoof(Probe(nullptr)), KernelStatus::kOk);
   EXPECT_GT(rate_, 0.0);
   EXPECT_LT(position_, kBytes);
   RoofProbe tiny = Probe(nullptr);
   tiny.memory_bytes = 3 * (size_t{256} << 10);
   tiny.seconds = 1e-9;  // each thread reads one chunk
   position_ = 0;
-  ASSERT_EQ(ProbeRoof(device_.get(), tiny), KernelStatus::kOk);
+  ASSERT_EQ(ProbeRoof(tiny), KernelStatus::kOk);
   EXPECT_EQ(position_, 2 * (size_t{256} << 10));
 }
 
 TEST_F(RoofsTest, WhatCannotBeProbedIsRefused) {
   RoofProbe probe = Probe("abacus");
-  EXPECT_EQ(ProbeRoof(device_.get(), probe), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ProbeRoof(probe), KernelStatus::kInvalidArgument);
   probe = Probe("sse2");
   probe.seconds = 0.0;
-  EXPECT_EQ(ProbeRoof(device_.get(), probe), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ProbeRoof(probe), KernelStatus::kInvalidArgument);
   probe = Probe(nullptr);
   probe.memory = nullptr;
-  EXPECT_EQ(ProbeRoof(device_.get(), probe), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ProbeRoof(probe), KernelStatus::kInvalidArgument);
   Roofs roofs;
-  EXPECT_EQ(MeasureRoofs(device_.get(), {memory_, 64, 2, &roofs}), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(Measure({memory_, 64, 2, &roofs}), KernelStatus::kInvalidArgument);
 }
 
 }  // namespace

@@ -1,29 +1,15 @@
-// A module's device as the loader opens it, and its memory, for tests.
+// Memory of a module's device, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "kernels/api/device.h"
+#include "tests/kernels/module/open_module.h"
 
 namespace dunlin::kernels {
-
-// Null with the reason when there is none. Where the tests were carried to another machine, DUNLIN_TEST_CUDA_MODULE
-// names the CUDA module and DUNLIN_TEST_CUBLAS the cuBLASLt library.
-inline std::unique_ptr<Device> OpenModule(const std::string& path, std::string* error) {
-  const char* module = std::getenv("DUNLIN_TEST_CUDA_MODULE");
-  const char* cublas = std::getenv("DUNLIN_TEST_CUBLAS");
-  const bool is_cuda = path.find("fake") == std::string::npos;
-  DeviceOptions options;
-  options.cuda_module = is_cuda && module != nullptr ? module : path;
-  if (cublas != nullptr) options.cublas_library = cublas;
-  return OpenDevice(DeviceKind::kCuda, options, error);
-}
 
 // Memory of a device with the host's values in it.
 template <typename T>

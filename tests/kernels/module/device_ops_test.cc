@@ -282,6 +282,24 @@ TEST_P(DeviceOpsTest, TheRestIsTheCpus) {
   ExpectNear(results[1], results[0], 1e-5, 1e-5, "softcap, add, rotary table and rotation");
 }
 
+TEST_P(DeviceOpsTest, MeasuresItsRoofs) {
+  const Array<unsigned char> memory(*device_, Bytes(size_t{16} << 20));
+  Roofs roofs;
+  RoofParams params{memory.data(), size_t{16} << 20, 1, &roofs};
+  ASSERT_EQ(device_->ops->measure_roofs(device_->context, params), KernelStatus::kOk);
+  EXPECT_GT(roofs.dram_read_bytes, 0.0);
+  EXPECT_GE(roofs.num_threads, 1);
+  EXPECT_GT(roofs.fastest[static_cast<int>(Peak::kFp32)].flops, 0.0);
+  EXPECT_GT(roofs.fastest[static_cast<int>(Peak::kBf16)].flops, 0.0);
+  for (int peak = 0; peak < kNumPeaks; ++peak) {
+    EXPECT_LE(roofs.own[peak].flops, roofs.fastest[peak].flops) << peak;
+    EXPECT_TRUE(std::isfinite(roofs.fastest[peak].flops)) << peak;
+    EXPECT_EQ(roofs.fastest[peak].flops > 0.0, roofs.fastest[peak].unit[0] != 0) << peak;
+  }
+  params.out = nullptr;
+  EXPECT_EQ(device_->ops->measure_roofs(device_->context, params), KernelStatus::kInvalidArgument);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fake, DeviceOpsTest, testing::Values(DUNLIN_MODULE_DIR "/libfake_cuda.so"));
 #ifdef DUNLIN_CUDA_MODULE
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceOpsTest, testing::Values(DUNLIN_CUDA_MODULE));

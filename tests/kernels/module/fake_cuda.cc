@@ -219,6 +219,11 @@ KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& 
   });
 }
 
+KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
+  return Run(context, Cpu().ops->measure_roofs, params,
+             [](Translation& to_host, RoofParams& p) { to_host(&p.memory); });
+}
+
 constexpr DeviceOps kFakeCudaOps = {
     .kind = DeviceKind::kCuda,
     .allocate = Allocate,
@@ -254,6 +259,8 @@ constexpr DeviceOps kFakeCudaOps = {
           return Cpu().ops->dense_attention_workspace(Cpu().context, params);
         },
     .dense_attention = DenseAttention,
+    .measure_roofs = MeasureRoofs,
+    .probe_roof = [](DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },
 };
 
 DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply) {

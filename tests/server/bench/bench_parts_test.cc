@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -108,26 +109,49 @@ TEST(BenchAttentionReference, CausalCountsThePairsThatAreSeen) {
   EXPECT_EQ(SeenPairs(1, 512, true), 512.0);
 }
 
-TEST(BenchRecord, TheSlowerRoofBoundsACase) {
+// Of a device that multiplies FP32 and BF16 alone, as a CPU does.
+kernels::Roofs TwoPeaks() {
   kernels::Roofs roofs;
-  roofs.fp32_flops = 100e9;
-  roofs.bf16_flops = 200e9;
-  roofs.variant_fp32_flops = roofs.variant_bf16_flops = 50e9;
+  roofs.fastest[static_cast<int>(Peak::kFp32)] = {100e9, "fma"};
+  roofs.fastest[static_cast<int>(Peak::kBf16)] = {200e9, "dot"};
+  roofs.own[static_cast<int>(Peak::kFp32)] = roofs.own[static_cast<int>(Peak::kBf16)] = {50e9, "sse2"};
   roofs.dram_read_bytes = 10e9;
-  const Bound compute = BoundOf({.flops = 1e9, .bytes = 1e6, .peak = Peak::kBf16}, roofs);
+  return roofs;
+}
+
+TEST(BenchRecord, TheSlowerRoofBoundsACase) {
+  const Bound compute = BoundOf({.flops = 1e9, .bytes = 1e6, .peak = Peak::kBf16}, TwoPeaks());
   EXPECT_STREQ(compute.roof, "bf16_flops");
+  EXPECT_STREQ(compute.unit, "dot");
   EXPECT_NEAR(compute.us, 5000.0, 1e-6);
   EXPECT_NEAR(compute.variant_us, 20000.0, 1e-6);
-  EXPECT_STREQ(BoundOf({.flops = 1e9, .bytes = 1e6, .peak = Peak::kFp32}, roofs).roof, "fp32_flops");
-  EXPECT_STREQ(BoundOf({.flops = 1e6, .bytes = 1e9, .peak = Peak::kFp32}, roofs).roof, "dram_read");
+  EXPECT_STREQ(BoundOf({.flops = 1e9, .bytes = 1e6, .peak = Peak::kFp32}, TwoPeaks()).roof, "fp32_flops");
+  const Bound memory = BoundOf({.flops = 1e6, .bytes = 1e9, .peak = Peak::kFp32}, TwoPeaks());
+  EXPECT_STREQ(memory.roof, "dram_read");
+  EXPECT_EQ(memory.unit, nullptr);
+}
+
+TEST(BenchRecord, APeakThatTheDeviceHasIsTheBoundAndElseTheOneItWidensTo) {
+  const Work fp16{.flops = 1e9, .bytes = 0.0, .peak = PeakOf(kernels::Precision::kFp16)};
+  const Work fp8{.flops = 1e9, .bytes = 0.0, .peak = PeakOf(kernels::Precision::kFp8)};
+  EXPECT_STREQ(BoundOf(fp16, TwoPeaks()).roof, "fp32_flops");
+  EXPECT_STREQ(BoundOf(fp8, TwoPeaks()).roof, "bf16_flops");
+  kernels::Roofs tensor = TwoPeaks();
+  for (const Peak peak : {Peak::kFp16, Peak::kFp8}) {
+    tensor.fastest[static_cast<int>(peak)] = tensor.own[static_cast<int>(peak)] = {400e9, "mma"};
+  }
+  EXPECT_STREQ(BoundOf(fp16, tensor).roof, "fp16_flops");
+  EXPECT_STREQ(BoundOf(fp8, tensor).roof, "fp8_flops");
+  EXPECT_NEAR(BoundOf(fp8, tensor).us, 2500.0, 1e-6);
 }
 
 TEST(BenchRecord, TheHigherRoofOfBeforeAndAfterCounts) {
   Machine machine;
-  machine.before.fp32_flops = 1.0;
-  machine.after.fp32_flops = 2.0;
+  machine.before.fastest[0] = {1.0, "slow"};
+  machine.after.fastest[0] = {2.0, "fast"};
   machine.before.dram_read_bytes = 3.0;
-  EXPECT_EQ(machine.Best().fp32_flops, 2.0);
+  EXPECT_EQ(machine.Best().fastest[0].flops, 2.0);
+  EXPECT_STREQ(machine.Best().fastest[0].unit, "fast");
   EXPECT_EQ(machine.Best().dram_read_bytes, 3.0);
 }
 
@@ -142,7 +166,7 @@ TEST(BenchTiming, PreparesBeforeEveryCallAndStopsAtAnError) {
   int64_t prepared = 0;
   int64_t called = 0;
   const auto timing = Measure(
-      0.01, nullptr,
+      {.max_seconds = 0.01},
       [&](int64_t call) {
         EXPECT_EQ(call, called++);
         EXPECT_EQ(prepared, called);
@@ -154,9 +178,42 @@ TEST(BenchTiming, PreparesBeforeEveryCallAndStopsAtAnError) {
       });
   ASSERT_TRUE(timing.ok());
   EXPECT_GE(timing->iterations, 1);
-  const auto failed =
-      Measure(0.01, nullptr, [](int64_t call) { return call < 2 ? absl::OkStatus() : absl::InternalError("broke"); });
+  const auto failed = Measure({.max_seconds = 0.01},
+                              [](int64_t call) { return call < 2 ? absl::OkStatus() : absl::InternalError("broke"); });
   EXPECT_EQ(failed.status().message(), "broke");
+}
+
+// What is enqueued and what was waited for, as a device of its own would have it.
+TEST(BenchTiming, EnqueuedCallsAreTimedInGroupsThatAreWaitedFor) {
+  int64_t enqueued = 0;
+  int64_t since_prepare = 0;
+  std::vector<int64_t> groups;
+  TimingOptions options{.max_seconds = 0.02};
+  options.wait = [&] {
+    if (enqueued > 0) groups.push_back(enqueued);
+    enqueued = 0;
+    return absl::OkStatus();
+  };
+  const auto timing = Measure(
+      options,
+      [&](int64_t) {
+        ++enqueued;
+        ++since_prepare;
+        return absl::OkStatus();
+      },
+      [&] {
+        since_prepare = 0;
+        return absl::OkStatus();
+      });
+  ASSERT_TRUE(timing.ok());
+  EXPECT_EQ(enqueued, 0) << "all was waited for";
+  EXPECT_EQ(groups.front(), 1) << "warm-up";
+  EXPECT_EQ(groups.back(), 1) << "the output is that of a call after a prepare";
+  EXPECT_EQ(since_prepare, 1);
+  EXPECT_GT(timing->group, 1);
+  EXPECT_EQ(*std::max_element(groups.begin(), groups.end()), timing->group);
+  options.wait = [] { return absl::InternalError("the device failed"); };
+  EXPECT_EQ(Measure(options, [](int64_t) { return absl::OkStatus(); }).status().message(), "the device failed");
 }
 
 TEST(BenchTiming, PairsCallsWithTheRoofAroundThem) {

@@ -1,0 +1,80 @@
+// The rates of a GPU: loops that do nothing else, and a large product.
+#include <algorithm>
+
+#include "kernels/cuda/large_product.h"
+#include "kernels/cuda/launchers.h"
+#include "kernels/cuda/roof_loops.h"
+#include "kernels/cuda/stopwatch.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr double kRunSeconds = 5e-3;
+constexpr int64_t kTrialRounds = 256;
+constexpr int64_t kRoundsMax = int64_t{1} << 24;
+
+// The rate of a loop of rounds, each run about kRunSeconds long.
+template <typename Enqueue>
+double LoopRate(DeviceContext* context, Stopwatch* watch, int32_t runs, double round_flops, const Enqueue& enqueue) {
+  const auto run = [&](int64_t rounds) {
+    return [&enqueue, context, rounds] {
+      enqueue(rounds);
+      return Launched(context);
+    };
+  };
+  const double trial = watch->BestSeconds(2, run(kTrialRounds));
+  const double wanted = static_cast<double>(kTrialRounds) * kRunSeconds / trial;
+  const int64_t rounds = std::clamp(static_cast<int64_t>(wanted), int64_t{1}, kRoundsMax);
+  return static_cast<double>(rounds) * round_flops / watch->BestSeconds(runs, run(rounds));
+}
+
+void Set(Roofs* roofs, Peak peak, double loop, double library) {
+  const PeakRate own{loop, "mma_sync"};
+  const PeakRate product{library, "library_gemm"};
+  roofs->own[static_cast<int>(peak)] = own;
+  roofs->fastest[static_cast<int>(peak)] = loop < library ? product : own;
+}
+
+}  // namespace
+
+KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
+  if (params.out == nullptr || params.memory == nullptr || params.memory_bytes < 16 || params.runs < 1) {
+    return KernelStatus::kInvalidArgument;
+  }
+  if (context->failed) return KernelStatus::kDeviceError;
+  int multiprocessors = 0;
+  const KernelStatus status =
+      Checked(context, cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+  if (status != KernelStatus::kOk) return status;
+  void* const sink = Allocate(context, sizeof(float));
+  if (sink == nullptr) return KernelStatus::kOutOfMemory;
+  Stopwatch watch(context);
+  const RoofPlace place{context->stream, multiprocessors, static_cast<float*>(sink)};
+  const auto mma_rate = [&](DType dtype) {
+    return LoopRate(context, &watch, params.runs, MmaRoundFlops(multiprocessors),
+                    [&](int64_t rounds) { EnqueueMmaRounds(place, dtype, rounds); });
+  };
+  Roofs roofs;
+  const PeakRate fma{LoopRate(context, &watch, params.runs, FmaRoundFlops(multiprocessors),
+                              [&](int64_t rounds) { EnqueueFmaRounds(place, rounds); }),
+                     "fma"};
+  roofs.fastest[static_cast<int>(Peak::kFp32)] = roofs.own[static_cast<int>(Peak::kFp32)] = fma;
+  const double bf16 = mma_rate(DType::kBF16);
+  Set(&roofs, Peak::kBf16, bf16, LargeProductRate(context, &watch, Precision::kBf16, params.runs));
+  Set(&roofs, Peak::kFp16, mma_rate(DType::kF16), LargeProductRate(context, &watch, Precision::kFp16, params.runs));
+  // Kernels of ours multiply FP8 codes as the BF16 numbers that they are.
+  const double fp8 = LargeProductRate(context, &watch, Precision::kFp8, params.runs);
+  if (fp8 > 0.0) Set(&roofs, Peak::kFp8, bf16, fp8);
+  const double read_seconds = watch.BestSeconds(params.runs + 1, [&] {
+    EnqueueRead(place, params.memory, params.memory_bytes);
+    return Launched(context);
+  });
+  roofs.dram_read_bytes = static_cast<double>(params.memory_bytes) / read_seconds;
+  roofs.num_threads = multiprocessors;
+  Release(context, sink, sizeof(float));
+  if (context->failed) return KernelStatus::kDeviceError;
+  *params.out = roofs;
+  return KernelStatus::kOk;
+}
+
+}  // namespace dunlin::kernels::cuda

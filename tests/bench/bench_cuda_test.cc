@@ -1,0 +1,143 @@
+// `dunlin bench --device cuda` on the fake module, whose memory faults when the host touches it and whose results are
+// the CPU's: the seed tables' cases, small, prove what they prove on the CPU, with the same digests. No speed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/bench/bench_records.h"
+#include "tests/kernels/module/fake_cuda.h"
+
+namespace dunlin::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kFake = DUNLIN_MODULE_DIR "/libfake_cuda.so";
+const std::string kDemo = DUNLIN_SOURCE_DIR "/models/demo";
+
+Arguments OnFake(Arguments arguments, const std::string& device = "cuda", const std::string& module = kFake) {
+  arguments.insert(arguments.end(), {"--device", device, "--cuda-module", module});
+  return arguments;
+}
+
+// The records of the fake device, whose outputs are the CPU's bits.
+std::vector<Json> SameAsCpu(const Arguments& arguments) {
+  const auto cpu = Records(arguments);
+  const auto cuda = Records(OnFake(arguments), "cuda");
+  EXPECT_EQ(cpu.size(), cuda.size());
+  for (size_t i = 0; i < cuda.size(); ++i) {
+    EXPECT_EQ(cuda[i]["output_sha256"], cpu[i]["output_sha256"]) << cuda[i];
+    EXPECT_EQ(cuda[i]["error_samples"], cpu[i]["error_samples"]);
+    EXPECT_EQ(cuda[i]["machine"], "cuda (fake, cublas \"\")");
+    EXPECT_EQ(cuda[i]["variant"], "");
+    EXPECT_TRUE(cuda[i]["paired_ratio"].is_null());
+    EXPECT_GE(cuda[i]["calls_per_iteration"], 1);
+  }
+  return cuda;
+}
+
+TEST(BenchCuda, GemmOfEveryPrecisionIsProved) {
+  const auto records = SameAsCpu({"gemm", "--shape", "3,50,70", "--precision", "all"});
+  ASSERT_EQ(records.size(), 4U);
+  for (const Json& record : records) {
+    EXPECT_EQ(record["error_samples"], 150);
+    EXPECT_GT(record["weight_copies"], 1);
+  }
+}
+
+TEST(BenchCuda, TheAttentionTablesOfEveryBackendAreProved) {
+  for (const char* name : {"sdpa", "xformers"}) {
+    const auto records = SameAsCpu({"attention", "--case", name, "--shape", "2,4,33,16", "--kv-heads", "2"});
+    ASSERT_EQ(records.size(), 3U) << name;
+    for (const Json& record : records) {
+      EXPECT_EQ(record["causal"], std::string(name) == "xformers");
+      EXPECT_GT(record["error_samples"], 0);
+    }
+  }
+  for (const char* name : {"prefill", "decode"}) {
+    const auto records = SameAsCpu({"attention", "--case", name, "--shape", "2,4,300,32", "--kv-heads", "2",
+                                    "--precision", "bf16,fp16,fp8", "--backend", "all"});
+    EXPECT_EQ(records.size(), 9U) << name;
+  }
+}
+
+TEST(BenchCuda, TheLayerTablesAreProvedEagerAndFused) {
+  for (const char* name : {"te", "nanogpt"}) {
+    const auto records = SameAsCpu({"layer", "--case", name, "--scale", "0.01", "--precision", "bf16,fp16,fp8"});
+    ASSERT_EQ(records.size(), std::string(name) == "te" ? 24U : 6U);
+    for (const Json& record : records) EXPECT_GT(record["error_samples"], 0);
+  }
+}
+
+TEST(BenchCuda, AModelsStepsAreTimedWholeAndItsOperationsInOneMore) {
+  const auto records = SameAsCpu({"model", "--model", kDemo, "--prompt-tokens", "20", "--new-tokens", "3", "--batch",
+                                  "1,3", "--precision", "bf16", "--backend", "all"});
+  ASSERT_EQ(records.size(), 12U);
+  for (const Json& record : records) {
+    EXPECT_EQ(record["shares_waited"], true);
+    EXPECT_GT(record["shares"]["gemm"], 0.0);
+    EXPECT_GT(record["shares"]["attention"], 0.0);
+    if (record["phase"] == "decode") {
+      EXPECT_GT(record["memory"]["planned_bytes"], record["memory"]["weight_bytes"]);
+    }
+  }
+}
+
+TEST(BenchCuda, AnEncodersVectorsAreTheCpus) {
+  const auto records = SameAsCpu({"encoder", "--model", DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_tiny", "--batch",
+                                  "3", "--prompt-tokens", "12", "--precision", "bf16,fp8"});
+  EXPECT_EQ(records.size(), 2U);
+}
+
+TEST(BenchCuda, WhatTheDeviceDoesNotTakeIsLeftOutWithItsReason) {
+  const Arguments both = OnFake({"attention", "--shape", "1,2,8,16", "--backend", "flash", "--precision", "fp32,fp16",
+                                 "--json", "--max-seconds", "0.01"});
+  const CommandResult some = RunBench(both);
+  EXPECT_EQ(some.status, 0) << some.err;
+  EXPECT_THAT(some.err, HasSubstr("left out: shape flash fp32: flash on cuda supports keys in fp16"));
+  EXPECT_EQ(Json::parse(some.out)["precision"], "fp16") << "one record";
+  Arguments none = both;
+  none[6] = "fp32";
+  const CommandResult refused = RunBench(none);
+  EXPECT_EQ(refused.status, 1);
+  const Json error = Json::parse(refused.out)["error"];
+  EXPECT_EQ(error["code"], "FAILED_PRECONDITION");
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("flash on cuda supports keys in fp16"));
+}
+
+TEST(BenchCuda, WithoutADeviceItEndsWithTheReasonOrMeasuresTheCpu) {
+  const Arguments gemm = {"gemm", "--shape", "2,48,64", "--precision", "fp32", "--max-seconds", "0.01"};
+  const CommandResult no_module = RunBench(OnFake(gemm, "cuda", "/nowhere/libdunlin_cuda.so"));
+  EXPECT_EQ(no_module.status, 1);
+  EXPECT_THAT(no_module.err, HasSubstr("device cuda cannot be opened: the CUDA module cannot be loaded"));
+  setenv(kernels::kFakeOpenError, "no CUDA driver", 1);
+  const CommandResult no_driver = RunBench(OnFake(gemm));
+  const CommandResult automatic = RunBench(OnFake(gemm, "auto"));
+  unsetenv(kernels::kFakeOpenError);
+  EXPECT_EQ(no_driver.status, 1);
+  EXPECT_THAT(no_driver.err, HasSubstr("device cuda cannot be opened: no CUDA driver"));
+  EXPECT_EQ(automatic.status, 0) << automatic.err;
+  EXPECT_THAT(automatic.err, HasSubstr("no CUDA device, the CPU is measured: no CUDA driver"));
+  EXPECT_EQ(RunBench(OnFake(gemm, "tpu")).status, 2);
+}
+
+TEST(BenchCuda, AFailedDeviceEndsTheRun) {
+  const std::string file = "/tmp/dunlin_bench_fails_" + std::to_string(getpid());
+  std::ofstream(file) << "now";
+  setenv(kernels::kFakeFailFile, file.c_str(), 1);
+  const CommandResult result = RunBench(OnFake({"gemm", "--shape", "2,48,64", "--max-seconds", "0.01"}));
+  unsetenv(kernels::kFakeFailFile);
+  std::remove(file.c_str());
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("failed: device error"));
+  EXPECT_EQ(result.out, "");
+}
+
+}  // namespace
+}  // namespace dunlin::integration
