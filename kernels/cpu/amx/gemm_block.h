@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "kernels/cpu/amx/tiles.h"
+#include "kernels/cpu/avx512/lanes.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/vector/tile.h"
 

@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/avx512/lanes.h"
 #include "kernels/cpu/packed_layout.h"
+#include "kernels/cpu/vector/lanes.h"
 
 namespace dunlin::kernels::cpu::amx {
 

@@ -106,7 +106,7 @@ void Pack(DeviceContext* context, const DenseAttentionParams& params, const Dens
 
 AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages) {
   AttentionCall call{};
-  call.ops = &SelectTileOps(*context, params.dtype);
+  call.ops = &SelectTileOps(*context, pages.layout);
   call.layout = pages.layout;
   call.kv_pool = pages.pool;
   call.num_heads = params.num_heads;

@@ -49,29 +49,39 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
   const int from = tile_rows.from;
   const int rows = tile_rows.count();
   if (rows == 0) return;
-  float* s = scratch.s + from * kTileKeys;
-  call.ops->scores({.q = block.q + from * q_stride,
-                    .q_stride = q_stride,
-                    .rows = rows,
-                    .head_dim = call.head_dim(),
-                    .valid = scratch.valid + from,
-                    .tile = &tile,
-                    .next = &next,
-                    .wide = scratch.wide,
-                    .s = s,
-                    .s_stride = kTileKeys});
-  AdjustScores(call, block, first, tile_rows, scratch.begin + from, scratch.valid + from, s, kTileKeys);
-  call.ops->running_softmax({.s = s,
-                             .s_stride = kTileKeys,
-                             .rows = rows,
-                             .valid = scratch.valid + from,
-                             .scale = call.exponent_scale,
-                             .row_max = scratch.row_max + from,
-                             .lane_sum = scratch.lane_sum + from * kLanes,
-                             .alpha = scratch.alpha + from,
-                             .p = s,
-                             .p_stride = kTileKeys});
-  call.ops->values({.p = s,
+  // P takes the place of S. Where S is made of a few rows at a time it stands at the end, and P, half as wide, before
+  // it.
+  const int step = call.ops->score_rows;
+  const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
+  auto* p = reinterpret_cast<std::byte*>(scratch.s) + from * kTileKeys * p_bytes;
+  for (int done = 0; done < rows; done += step) {
+    const int row = from + done;
+    const int count = std::min(step, rows - done);
+    float* s = step == kMaxRows ? scratch.s + from * kTileKeys : scratch.s + (kMaxRows - step) * kTileKeys;
+    call.ops->scores({.q = block.q + row * q_stride,
+                      .q_stride = q_stride,
+                      .rows = count,
+                      .head_dim = call.head_dim(),
+                      .valid = scratch.valid + row,
+                      .tile = &tile,
+                      .next = done == 0 ? &next : &tile,
+                      .wide = scratch.wide,
+                      .s = s,
+                      .s_stride = kTileKeys});
+    AdjustScores(call, block, first, {row, row + count, tile_rows.cut}, scratch.begin + row, scratch.valid + row, s,
+                 kTileKeys);
+    call.ops->running_softmax({.s = s,
+                               .s_stride = kTileKeys,
+                               .rows = count,
+                               .valid = scratch.valid + row,
+                               .scale = call.exponent_scale,
+                               .row_max = scratch.row_max + row,
+                               .lane_sum = scratch.lane_sum + row * kLanes,
+                               .alpha = scratch.alpha + row,
+                               .p = p + done * kTileKeys * p_bytes,
+                               .p_stride = kTileKeys});
+  }
+  call.ops->values({.p = p,
                     .p_stride = kTileKeys,
                     .rows = rows,
                     .valid = scratch.valid + from,

@@ -60,7 +60,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   if (params.workspace_bytes < Workspace(params.backend, need)) return KernelStatus::kOutOfMemory;
 
   AttentionCall call{};
-  call.ops = &SelectTileOps(*context, params.layout.dtype);
+  call.ops = &SelectTileOps(*context, params.layout);
   call.layout = params.layout;
   call.kv_pool = static_cast<const std::byte*>(params.kv_pool);
   call.layer = params.layer;

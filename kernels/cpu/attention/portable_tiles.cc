@@ -139,6 +139,7 @@ namespace {
 template <typename Blocks>
 constexpr TileOps TilesOf() {
   return {.bf16_pairs = false,
+          .score_rows = kMaxRows,
           .load_query = portable::LoadQuery,
           .store_output = portable::StoreOutput,
           .scores = portable::Scores<Blocks>,

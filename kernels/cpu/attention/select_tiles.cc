@@ -27,7 +27,8 @@ const TileOps& Select(const VariantTiles& tiles, DType kv_dtype) {
 
 }  // namespace
 
-const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype) {
+const TileOps& SelectTileOps(const DeviceContext& context, const KvLayout& layout) {
+  const DType kv_dtype = layout.dtype;
   switch (context.variant) {
     case CpuVariant::kPortable:
       return Select({kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles, kPortableF8Tiles}, kv_dtype);
@@ -35,6 +36,11 @@ const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype) {
       return Select({kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles}, kv_dtype);
     case CpuVariant::kAvx512Bf16:
       return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles, kAvx512F8Tiles}, kv_dtype);
+    case CpuVariant::kAmxBf16:
+      if (kv_dtype == DType::kBF16 && TakesAmxTiles(layout.shape.head_dim, layout.shape.v_head_dim)) {
+        return kAmxBf16Tiles;
+      }
+      [[fallthrough]];
     default:
       return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16Tiles, kAvx512F8Tiles}, kv_dtype);
   }

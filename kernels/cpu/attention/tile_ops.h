@@ -1,4 +1,4 @@
-// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 13 in all.
+// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 14 in all.
 // The algorithms (flash.cc, efficient.cc, math.cc) are written once, over a table; vector code stays in its own files.
 //
 // Bit contract: every result of a row is one fixed chain (scores over d, values over keys, both ascending) that stops
@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/api/dtype.h"
+#include "kernels/api/kv_layout.h"
 
 namespace dunlin::kernels {
 struct DeviceContext;
@@ -152,6 +153,7 @@ struct MergeArgs {
 
 struct TileOps {
   bool bf16_pairs;  // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
+  int score_rows;   // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
   void (*load_query)(const QueryRowArgs&);
   void (*store_output)(const OutputRowArgs&);
   void (*scores)(const ScoreArgs&);
@@ -169,8 +171,14 @@ extern const TileOps kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles;
 extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512F8Tiles;
 extern const TileOps kAvx512Bf16Tiles;     // widened to FP32, FMA: Intel's BF16 dot product does half as much
 extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FMA's rate on AMD
+extern const TileOps kAmxBf16Tiles;        // tile registers; for dims where TakesAmxTiles
 
-// The tables of a context's variant.
-const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype);
+// Whether the tile registers' table takes heads of these dimensions.
+constexpr bool TakesAmxTiles(int32_t head_dim, int32_t v_head_dim) {
+  return head_dim % 32 == 0 && v_head_dim % 16 == 0;
+}
+
+// The table of a context's variant for pages of this layout.
+const TileOps& SelectTileOps(const DeviceContext& context, const KvLayout& layout);
 
 }  // namespace dunlin::kernels::cpu

@@ -41,7 +41,9 @@ void StoreOutput(const OutputRowArgs& args) {
   const auto sum = Lanes::Set(args.sum);
   for (int d = 0; d < args.head_dim; d += 16) {
     const auto tail = Lanes::TailOf(args.head_dim - d);
-    const auto value = args.sum == 0.0F ? Lanes::Zero() : Lanes::Divide(Lanes::Load(args.o + d), sum);
+    // Plus 0: products with a P of 0 may have turned a -0, by the sign of a value that the row does not see.
+    const auto o = Lanes::Add(Lanes::Load(args.o + d), Lanes::Zero());
+    const auto value = args.sum == 0.0F ? Lanes::Zero() : Lanes::Divide(o, sum);
     if (args.out_dtype == DType::kF32) {
       Lanes::StoreFirst(static_cast<float*>(args.out) + d, value, tail);
     } else if (args.out_dtype == DType::kF16) {

@@ -13,6 +13,7 @@ namespace dunlin::kernels::cpu::vectors {
 template <typename Keys, typename Values, typename FloatValues>
 constexpr TileOps TilesOf() {
   return {.bf16_pairs = sizeof(typename Values::P) == 2,
+          .score_rows = kMaxRows,
           .load_query = LoadQuery<Values>,
           .store_output = StoreOutput<Values>,
           .scores = Scores<Keys>,
