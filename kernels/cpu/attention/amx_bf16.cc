@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/attention/amx_products.h"
+#include "kernels/cpu/attention/bf16_p.h"
 #include "kernels/cpu/attention/lanes_avx512.h"
 #include "kernels/cpu/attention/vector_table.h"
 
@@ -17,9 +18,7 @@ namespace {
 struct PairStep {
   using Lanes = avx512::Lanes;
   using P = uint16_t;
-  DUNLIN_INLINE void StoreP(uint16_t* p, __m512 e) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(e));
-  }
+  DUNLIN_INLINE __m512 StoreP(uint16_t* p, __m512 e) { return StoreRoundedP(p, e); }
 };
 struct FloatValues : vectors::Bf16Values<avx512::Lanes> {};
 

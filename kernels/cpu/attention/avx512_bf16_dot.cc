@@ -1,5 +1,6 @@
 // AVX-512 tiles of BF16 pages, the pairs multiplied by the BF16 dot product (dpbf16: FP32 sums, denormals are zeros),
 // which needs P in BF16. MATH's P is FP32, so its values are widened (vector_loaders.h).
+#include "kernels/cpu/attention/bf16_p.h"
 #include "kernels/cpu/attention/lanes_avx512.h"
 #include "kernels/cpu/attention/vector_table.h"
 
@@ -42,9 +43,7 @@ struct DotValues : DotStep, vectors::PairBlock {
   DUNLIN_INLINE __m512bh LastKey(__m512bh pairs) {
     return (__m512bh)_mm512_and_si512((__m512i)pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U)));
   }
-  DUNLIN_INLINE void StoreP(uint16_t* p, __m512 e) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(e));
-  }
+  DUNLIN_INLINE __m512 StoreP(uint16_t* p, __m512 e) { return StoreRoundedP(p, e); }
 };
 
 struct FloatValues : vectors::Bf16Values<avx512::Lanes> {};

@@ -29,7 +29,11 @@ struct FloatStep {
   DUNLIN_INLINE Vector ScaleValue(const std::byte* /*block*/, int64_t /*slot*/, int /*head_dim*/, Vector value) {
     return value;
   }
-  DUNLIN_INLINE void StoreP(float* p, Vector e) { Lanes::StoreAny(p, e); }
+  // Returns what was stored.
+  DUNLIN_INLINE Vector StoreP(float* p, Vector e) {
+    Lanes::StoreAny(p, e);
+    return e;
+  }
 };
 
 // FP32: K [d][8 tokens], V [8 tokens][d]. A vector of 16 keys comes from two pages.

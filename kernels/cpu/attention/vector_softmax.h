@@ -47,7 +47,8 @@ DUNLIN_INLINE float RowMax(const float* s, int count) {
   return Lanes::Largest(max);
 }
 
-// P of one row: 2^(s scale - scaled_max), zeros past count up to a multiple of 16. Returns sum + P by lanes.
+// P of one row: 2^(s scale - scaled_max), zeros past count up to a multiple of 16. Returns sum + P, as it was stored,
+// by lanes: so the weights of a row whose P is rounded still add up to 1.
 template <typename Step, typename Lanes = typename Step::Lanes>
 DUNLIN_INLINE typename Lanes::Floats ExpRow(const float* s, int count, float scale, float scaled_max,
                                             typename Lanes::Floats sum, typename Step::P* p) {
@@ -57,14 +58,12 @@ DUNLIN_INLINE typename Lanes::Floats ExpRow(const float* s, int count, float sca
 #pragma GCC unroll 4
   for (; j + 16 <= count; j += 16) {
     const auto e = Exp2<Lanes>(Lanes::FmaSubtract(Lanes::LoadAny(s + j), scales, shift));
-    sum = Lanes::Add(sum, e);
-    Step::StoreP(p + j, e);
+    sum = Lanes::Add(sum, Step::StoreP(p + j, e));
   }
   if (j < count) {
     const auto x = Lanes::FmaSubtract(Lanes::LoadAny(s + j), scales, shift);
     const auto e = Lanes::OrZero(Lanes::First(count - j), Exp2<Lanes>(x));
-    sum = Lanes::Add(sum, e);
-    Step::StoreP(p + j, e);
+    sum = Lanes::Add(sum, Step::StoreP(p + j, e));
   }
   return sum;
 }

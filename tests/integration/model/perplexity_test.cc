@@ -112,8 +112,11 @@ TEST(Perplexity, OfEveryProfileIsCloseToTheExactOne) {
     EXPECT_NEAR(ratio(Precision::kFp8, backend, Precision::kBf16, backend), 1.0, 0.01);
     EXPECT_NEAR((perplexity[{Precision::kFp8, backend}]) / fp8_golden.at("fp8_perplexity").get<double>(), 1.0, 0.003);
     EXPECT_NEAR((perplexity[{Precision::kFp32, backend}]) / fp8_golden.at("fp32_perplexity").get<double>(), 1.0, 1e-4);
+    // Where P is rounded to BF16, which MATH's never is, FP8 activations on a tie fall to the other side: measured,
+    // 0.33%.
     for (Precision precision : kAllPrecisions) {
-      EXPECT_NEAR(ratio(precision, backend, precision, AttentionBackend::kMath), 1.0, 0.001);
+      const double bound = precision == Precision::kFp8 ? 0.005 : 0.001;
+      EXPECT_NEAR(ratio(precision, backend, precision, AttentionBackend::kMath), 1.0, bound);
     }
   }
 }
