@@ -26,7 +26,7 @@ const Rule kRules[] = {
      "the engine knows no wire and no edge"},
     {"^(engine|server)/", "", R"(#include "kernels/(cpu|cuda|module)/)", "only kernels/api is visible above kernels"},
     {"^(engine|kernels)/", "", R"(#include <(grpc|google/protobuf))", "gRPC and protobuf stay at the edge"},
-    {"^(kernels|engine|server)/", "^kernels/cpu/(.*avx|amx/)", R"(immintrin|_mm(256|512)_|__m(128|256|512))",
+    {"^(kernels|engine|server)/", "^kernels/cpu/.*(avx|amx)", R"(immintrin|_mm(256|512)_|__m(128|256|512))",
      "vector intrinsics live in the variant folders of kernels/cpu"},
     {"^(kernels|engine)/", "", R"(\bgetenv\()", "no environment variable is read below server/"},
     {"^(kernels|engine|server)/", "", R"(using namespace )", "names are spelled or aliased"},

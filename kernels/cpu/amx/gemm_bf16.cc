@@ -5,9 +5,10 @@
 namespace dunlin::kernels::cpu::amx {
 namespace {
 
-constexpr int64_t kBytesAhead = 4 * static_cast<int64_t>(kStepBytes);
-
 struct Bf16Panels {
+  static constexpr size_t kStepBytes = amx::kStepBytes;
+  static constexpr int64_t kBytesAhead = 4 * static_cast<int64_t>(amx::kStepBytes);
+
   DUNLIN_LANE const std::byte* Dense(const std::byte* panel, int64_t first_k, int64_t depth, std::byte*) {
     const std::byte* dense = panel + static_cast<size_t>(first_k) / 2 * kPairRowBytes;
     if (depth ==

@@ -1,8 +1,8 @@
 // A block of rows by panels through the tile registers, for BF16 and FP8 weights.
 //
-// Panel by panel, K in slices that a decoded panel fits; a slice meets the block's rows in groups of 32 (the last ones
-// of up to 16). Sums are parked in scratch between slices. A sum is one chain over the steps of 32 K, ascending, for
-// any number of rows; the last step is padded with zeros.
+// Panel by panel, K in slices that stay in the L2 cache; a slice meets the block's rows in groups of 32 (the last ones
+// of up to 16), which meanwhile ask memory for the next one. Sums are parked in scratch between slices. A sum is one
+// chain over the steps of 32 K, ascending, for any number of rows; the last step is padded with zeros.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace dunlin::kernels::cpu::amx {
 
-inline constexpr int64_t kSliceDepth = 992;  // 31 steps; with the tail's buffers it fits the scratch
+inline constexpr int64_t kSliceDepth = 1024;  // 96 KiB: sums are parked, which empties the pipeline, once in 32 steps
 inline constexpr size_t kDecodedBytes = kSliceDepth / kTileDepth * kStepBytes;
 inline constexpr size_t kTailBytes = kStepBytes;
 // With block scales a slice is kScaleBlock deep: the sums of the group's block stand behind its decoded panel.
@@ -95,6 +95,8 @@ DUNLIN_LANE void MultiplyStep(const std::byte* rows, size_t stride, const std::b
 // A slice of one panel.
 struct Slice {
   const std::byte* panel;  // dense, BF16 pairs
+  const std::byte* next;   // the panel's bytes that come next, as they lie in memory; there may be none
+  size_t next_step_bytes;  // of `next` a step
   int64_t depth;           // even
   size_t activation_offset;
   bool first;
@@ -153,7 +155,13 @@ void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_row
     LoadSums<kBoth>(sums);
   }
   const int64_t steps = slice.depth / kTileDepth;
-  for (int64_t step = 0; step < steps; ++step) {
+  // A group asks for its share of every step's bytes, so that all groups together ask for the whole.
+  const int groups = (block.rows + kGroupRows - 1) / kGroupRows;
+  const size_t share =
+      (slice.next_step_bytes / 64 + static_cast<size_t>(groups) - 1) / static_cast<size_t>(groups) * 64;
+  const std::byte* next = slice.next + static_cast<size_t>(row / kGroupRows) * share;
+  for (int64_t step = 0; step < steps; ++step, next += slice.next_step_bytes) {
+    for (size_t line = 0; line < share; line += 64) _mm_prefetch(next + line, _MM_HINT_T1);
     MultiplyStep<kBoth>(rows + static_cast<size_t>(step) * kTileRowBytes, block.activation_stride,
                         slice.panel + static_cast<size_t>(step) * kStepBytes);
   }
@@ -218,11 +226,12 @@ void NarrowBlock(const GemmBlock& block) {
   _tile_release();
 }
 
-// Weights say how a slice of a panel becomes dense: const std::byte* Dense(panel, first_k, depth, scratch).
+// Weights say how a slice of a panel becomes dense, const std::byte* Dense(panel, first_k, depth, scratch), and
+// kStepBytes, what a step of 32 K takes in memory.
 template <typename Weights>
 void GemmBlockOf(const GemmBlock& block) {
-  if (block.rows <= kTileRows && block.scales_per_row <= 1) return NarrowBlock<Weights>(block);
   const bool scaled = block.scales_per_row > 1;
+  if (block.rows <= kTileRows && !scaled) return NarrowBlock<Weights>(block);
   const int64_t slice_depth = scaled ? kScaleBlock : kSliceDepth;
   const std::byte* panel = block.panels;
   for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
@@ -232,7 +241,10 @@ void GemmBlockOf(const GemmBlock& block) {
       const std::byte* dense = Weights::Dense(panel, k, depth, block.scratch + kGemmSumBytes);
       const float* scales =
           scaled ? block.weight_scale + column * block.scales_per_row + index * kPanelColumns : nullptr;
+      constexpr size_t kRawStepBytes = Weights::kStepBytes;
       SliceBlock(block, {.panel = dense,
+                         .next = panel + static_cast<size_t>((k + depth) / kTileDepth) * kRawStepBytes,
+                         .next_step_bytes = kRawStepBytes,
                          .depth = depth,
                          .activation_offset = static_cast<size_t>(k) * sizeof(uint16_t),
                          .first = k == 0,

@@ -6,15 +6,16 @@
 namespace dunlin::kernels::cpu::amx {
 namespace {
 
-constexpr int64_t kCodesAhead = 4096;
-
 struct Fp8Panels {
+  static constexpr size_t kStepBytes = kTileDepth * kPanelColumns;
+  static constexpr int64_t kBytesAhead = 4096;
+
   DUNLIN_LANE const std::byte* Dense(const std::byte* panel, int64_t first_k, int64_t depth, std::byte* scratch) {
     const std::byte* codes = panel + first_k * kPanelColumns;
     for (int64_t group = 0; group < depth / 4; ++group) {  // 4 K: two rows of pairs
       std::byte* pairs = scratch + static_cast<size_t>(group) * 2 * kPairRowBytes;
       for (int v = 0; v < 3; ++v) {
-        _mm_prefetch(codes + group * 4 * kPanelColumns + v * 64 + kCodesAhead, _MM_HINT_T0);
+        _mm_prefetch(codes + group * 4 * kPanelColumns + v * 64 + kBytesAhead, _MM_HINT_T0);
         __m512i first;
         __m512i second;
         avx512::LookUpCodes(codes + group * 4 * kPanelColumns + v * 64, first, second);

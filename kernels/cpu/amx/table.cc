@@ -7,7 +7,7 @@ const KernelTable& AmxKernels() {
     KernelTable rows = Avx512Bf16DotKernels();
     rows.gemm[static_cast<int>(Precision::kBf16)] = amx::GemmBf16;
     rows.gemm[static_cast<int>(Precision::kFp8)] = amx::GemmFp8;
-    rows.gemm_rows = 128;
+    rows.gemm_rows = 256;
     return rows;
   }();
   return table;

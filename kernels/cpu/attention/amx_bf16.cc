@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/attention/amx_products.h"
-#include "kernels/cpu/attention/bf16_p.h"
+#include "kernels/cpu/attention/avx512_bf16_p.h"
 #include "kernels/cpu/attention/lanes_avx512.h"
 #include "kernels/cpu/attention/vector_table.h"
 

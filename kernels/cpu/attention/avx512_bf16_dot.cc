@@ -1,6 +1,6 @@
 // AVX-512 tiles of BF16 pages, the pairs multiplied by the BF16 dot product (dpbf16: FP32 sums, denormals are zeros),
 // which needs P in BF16. MATH's P is FP32, so its values are widened (vector_loaders.h).
-#include "kernels/cpu/attention/bf16_p.h"
+#include "kernels/cpu/attention/avx512_bf16_p.h"
 #include "kernels/cpu/attention/lanes_avx512.h"
 #include "kernels/cpu/attention/vector_table.h"
 
