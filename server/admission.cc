@@ -12,8 +12,25 @@ namespace dunlin::server {
 struct Admission::State {
   enum class Gate : uint8_t { kNotReady, kOpen, kClosed };
 
-  explicit State(const Limits& l) : limits(l) {}
+  explicit State(const Limits& l)
+      : limits(l),
+        not_ready(MakeError(Reason::kNotReady, "the server is not ready yet")),
+        draining(MakeError(Reason::kDraining, "the server is draining")),
+        too_many_requests(Overloaded(Reason::kTooManyRequests,
+                                     absl::StrCat(l.max_concurrent_requests, " requests are in flight; limit is ",
+                                                  l.max_concurrent_requests, " (limits.max_concurrent_requests)"),
+                                     "limits.max_concurrent_requests", l.retry_after_ms)),
+        too_many_bytes(
+            Overloaded(Reason::kTooManyQueuedBytes,
+                       absl::StrCat("no room for the message among those that wait to be tokenised; limit is ",
+                                    l.max_queued_bytes, " bytes (limits.max_queued_bytes)"),
+                       "limits.max_queued_bytes", l.retry_after_ms)) {}
   const Limits limits;
+  // Made once: a server that is flooded has better things to do than to make them.
+  const absl::Status not_ready;
+  const absl::Status draining;
+  const absl::Status too_many_requests;
+  const absl::Status too_many_bytes;
   mutable absl::Mutex mutex;
   Gate gate ABSL_GUARDED_BY(mutex) = Gate::kNotReady;
   int32_t requests ABSL_GUARDED_BY(mutex) = 0;
@@ -55,26 +72,16 @@ absl::StatusOr<Admission::Ticket> Admission::Admit(size_t message_bytes) {
   absl::ReleasableMutexLock lock(&state_->mutex);
   const State::Gate gate = state_->gate;
   const int32_t requests = state_->requests;
-  const int64_t queued = state_->queued_bytes;
   if (gate == State::Gate::kOpen && requests < limits.max_concurrent_requests &&
-      queued + bytes <= limits.max_queued_bytes) {
+      state_->queued_bytes + bytes <= limits.max_queued_bytes) {
     ++state_->requests;
     state_->queued_bytes += bytes;
     return Ticket(state_, bytes);
   }
   lock.Release();
-  if (gate == State::Gate::kNotReady) return MakeError(Reason::kNotReady, "the server is not ready yet");
-  if (gate == State::Gate::kClosed) return MakeError(Reason::kDraining, "the server is draining");
-  if (requests >= limits.max_concurrent_requests) {
-    return Overloaded(Reason::kTooManyRequests,
-                      absl::StrCat(requests, " requests are in flight; limit is ", limits.max_concurrent_requests,
-                                   " (limits.max_concurrent_requests)"),
-                      "limits.max_concurrent_requests", limits.retry_after_ms);
-  }
-  return Overloaded(Reason::kTooManyQueuedBytes,
-                    absl::StrCat(queued, " bytes wait to be tokenised; limit is ", limits.max_queued_bytes,
-                                 " (limits.max_queued_bytes)"),
-                    "limits.max_queued_bytes", limits.retry_after_ms);
+  if (gate == State::Gate::kNotReady) return state_->not_ready;
+  if (gate == State::Gate::kClosed) return state_->draining;
+  return requests >= limits.max_concurrent_requests ? state_->too_many_requests : state_->too_many_bytes;
 }
 
 void Admission::Open() {

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxMessageBytes = 500;
+constexpr engine::TimeNs kRefusalLinePeriod = 1'000'000'000;
 
 // Puts the message into a JSON string, so that a line stays one line whatever it says.
 class JsonMessage : public spdlog::custom_flag_formatter {
@@ -78,7 +79,21 @@ std::string LogSafe(const std::string& text, size_t limit) {
 
 void RequestLog::OnTokenInterval(const std::string& /*model*/, engine::TimeNs /*interval*/) {}
 
+std::optional<int64_t> RequestLog::TakeRefusedCount(engine::TimeNs now) {
+  num_refused_.fetch_add(1, std::memory_order_relaxed);
+  engine::TimeNs next = next_refusal_line_.load(std::memory_order_relaxed);
+  if (now < next || !next_refusal_line_.compare_exchange_strong(next, now + kRefusalLinePeriod)) return std::nullopt;
+  return num_refused_.exchange(0, std::memory_order_relaxed);
+}
+
 void RequestLog::OnFinished(const RequestRecord& record) {
+  if (!spdlog::should_log(spdlog::level::info)) return;
+  if (record.request_id.empty() && absl::IsResourceExhausted(record.status)) {
+    const std::optional<int64_t> refused = TakeRefusedCount(record.finished);
+    if (!refused.has_value()) return;
+    spdlog::info("refused before reading: {} requests, the last as {}", *refused, record.refusal_reason);
+    return;
+  }
   const std::string line = absl::StrCat(
       "request id=", LogSafe(record.request_id, kMaxNameBytes), " model=", LogSafe(record.model, kMaxNameBytes),
       " profile=", Profile(record), " prompt_tokens=", record.prompt_tokens, " cached_tokens=", record.cached_tokens,

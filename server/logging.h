@@ -2,6 +2,9 @@
 // Thread rule: SetUpLogging once, before threads are started; the rest from any thread.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "server/request_record.h"
@@ -11,11 +14,19 @@ namespace dunlin::server {
 // level: "debug", "info", "warn" or "error"; format: "text" or "json".
 void SetUpLogging(const std::string& level, const std::string& format);
 
-// Writes one line per finished request: id, model, profile, tokens, times, status.
+// Writes one line per finished request: id, model, profile, tokens, times, status. Requests that are refused at the
+// door come by the thousand and have no id: they share one line a second.
 class RequestLog : public RequestObserver {
  public:
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
+
+ private:
+  // Whether a request refused at the door gets a line, and if so how many there were since the last one.
+  std::optional<int64_t> TakeRefusedCount(engine::TimeNs now);
+
+  std::atomic<int64_t> num_refused_{0};  // since the last line
+  std::atomic<engine::TimeNs> next_refusal_line_{0};
 };
 
 // `text` with control characters, quotes and backslashes escaped and cut to `limit` bytes: what clients send must not

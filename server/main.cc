@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "server/commands/command.h"
 #include "server/version.h"
 
@@ -86,6 +87,8 @@ const CommandRow kCommands[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Debian's absl looks for cycles at every lock, ours and gRPC's: a tenth of a refusal's cost. The tests keep it on.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Dunlin: an inference server for transformer models", "dunlin");
   app.set_version_flag("--version", dunlin::server::kVersion);
   app.require_subcommand(1);

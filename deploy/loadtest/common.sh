@@ -1,7 +1,8 @@
 # Sourced by each profile: a server to load, and `load` to load it with.
 #   ADDRESS, METRICS  HOST:PORT of a running server's gRPC and HTTP ports; without ADDRESS one is started here on free
-#                     ports with configs/demo.json and the profile's own settings, and stopped at the end
+#                     ports with CONFIG and the profile's own settings, and stopped at the end
 #   BINARY            build/release/dunlin
+#   CONFIG            configs/demo.json, of a server that is started here
 #   MODEL             demo
 #   OUT               where results go: NAME.json and NAME.html; build/loadtest
 # A profile's limits are its --check options: its exit status is 1 when one is missed.
@@ -9,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 BINARY=${BINARY:-build/release/dunlin}
+CONFIG=${CONFIG:-configs/demo.json}
 MODEL=${MODEL:-demo}
 OUT=${OUT:-build/loadtest}
 profile=$(basename "$0" .sh)
@@ -30,7 +32,7 @@ start_server() {
   for setting in listen.grpc=127.0.0.1:0 listen.http=127.0.0.1:0 log.level=warn "$@"; do settings+=(--set "$setting"); done
   local ready="$OUT/$profile.ready"
   : >"$ready"
-  "$BINARY" serve --config configs/demo.json "${settings[@]}" >"$ready" 2>"$OUT/$profile.log" &
+  "$BINARY" serve --config "$CONFIG" "${settings[@]}" >"$ready" 2>"$OUT/$profile.log" &
   server=$!
   for _ in $(seq 1 600); do
     grep -q '^READY ' "$ready" && break

@@ -9,20 +9,18 @@
 #include "server/grpc/call_metadata.h"
 #include "server/grpc/generate_plan.h"
 #include "server/grpc/grpc_status.h"
+#include "server/grpc/refused_call.h"
 #include "server/grpc/wire_buffer.h"
 
 namespace dunlin::server {
-GenerateStream* GenerateStream::Start(const Edge& edge, grpc::CallbackServerContext* context,
-                                      const grpc::ByteBuffer& wire) {
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateStream::Start(const Edge& edge,
+                                                                  grpc::CallbackServerContext* context,
+                                                                  const grpc::ByteBuffer& wire) {
+  absl::StatusOr<Admission::Ticket> ticket = edge.admission->Admit(wire.Length());
+  if (!ticket.ok()) return RefusedCall::Start(edge, context, ticket.status());
   std::shared_ptr<GenerateStream> stream(new GenerateStream(edge, context));
   stream->self_ = stream;
-  absl::StatusOr<Admission::Ticket> ticket = edge.admission->Admit(wire.Length());
-  if (!ticket.ok()) {
-    stream->End(ticket.status());
-    stream->Report();
-    return stream.get();
-  }
-  stream->admitted_ = true;
   stream->ticket_ = *std::move(ticket);
   stream->request_ = wire;
   edge.text_pool->Schedule(stream.get());
@@ -57,7 +55,6 @@ void GenerateStream::OnDone() {
   }
   stall_alarm_.Cancel();
   const std::shared_ptr<GenerateStream> last = std::move(self_);
-  if (!admitted_) return;
   done_.store(true, std::memory_order_release);
   edge_.text_pool->Schedule(this);
 }

@@ -1,6 +1,6 @@
 // One Generate call, from its arrival to its one terminal status.
 //
-//   gRPC thread   Start: admission by count and bytes, then the text pool
+//   gRPC thread   Start: admission by count and bytes (refused -> RefusedCall), then the text pool
 //   text pool     Begin: parse, check, tokenise, resolve, Validate, Submit n requests      refused -> Finish(status)
 //                 Continue: first message at once (what runs, request id), then, whenever no write is pending, one
 //                 message of what the next output gathered; the last `finish` goes with StartWriteAndFinish(OK)
@@ -38,8 +38,9 @@ namespace dunlin::server {
 
 class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public TextTask {
  public:
-  // Takes the call over. edge outlives it. Never null.
-  static GenerateStream* Start(const Edge& edge, grpc::CallbackServerContext* context, const grpc::ByteBuffer& wire);
+  // Takes the call over, or has it refused. edge outlives it. Never null.
+  static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(const Edge& edge, grpc::CallbackServerContext* context,
+                                                           const grpc::ByteBuffer& wire);
 
  private:
   enum class Phase : uint8_t { kArrived, kStreaming, kEnded };
@@ -57,7 +58,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   absl::Status SubmitAll(GeneratePlan plan);
   void Continue();
   void Write(const v1::GenerateResponse& response, bool last);
-  // The terminal status of a call that does not end well; also from Start, before anything is scheduled.
+  // The terminal status of a call that does not end well.
   void End(const absl::Status& status);
   // Tells the observer, once the status is known and the engine is done; gives the ticket back once gRPC is done too.
   void Report();
@@ -92,7 +93,6 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   bool reported_ = false;
   RequestRecord record_;
   grpc::Alarm stall_alarm_;
-  bool admitted_ = false;  // const once Start has returned
   Admission::Ticket ticket_;
 };
 

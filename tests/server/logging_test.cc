@@ -1,0 +1,65 @@
+#include "server/logging.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "server/convert/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr engine::TimeNs kMillisecond = 1'000'000;
+
+// Lines of the default logger while it lives.
+class CapturedLog {
+ public:
+  CapturedLog() : before_(spdlog::default_logger()) {
+    auto logger = std::make_shared<spdlog::logger>("captured", std::make_shared<spdlog::sinks::ostream_sink_mt>(out_));
+    logger->set_pattern("%v");
+    spdlog::set_default_logger(std::move(logger));
+  }
+  ~CapturedLog() { spdlog::set_default_logger(before_); }
+  std::string text() const { return out_.str(); }
+
+ private:
+  std::ostringstream out_;
+  std::shared_ptr<spdlog::logger> before_;
+};
+
+RequestRecord RefusedAtTheDoor(engine::TimeNs finished) {
+  RequestRecord record;
+  record.status = Overloaded(Reason::kTooManyRequests, "2 requests are in flight; limit is 2", "limits", 1000);
+  record.refusal_reason = "TOO_MANY_REQUESTS";
+  record.finished = finished;
+  return record;
+}
+
+TEST(RequestLog, RefusalsAtTheDoorShareALineASecond) {
+  const CapturedLog captured;
+  RequestLog log;
+  for (int i = 0; i <= 1000; ++i) log.OnFinished(RefusedAtTheDoor((5000 + i) * kMillisecond));
+  EXPECT_EQ(captured.text(),
+            "refused before reading: 1 requests, the last as TOO_MANY_REQUESTS\n"
+            "refused before reading: 1000 requests, the last as TOO_MANY_REQUESTS\n");
+}
+
+TEST(RequestLog, EveryOtherRequestHasALineOfItsOwn) {
+  const CapturedLog captured;
+  RequestLog log;
+  RequestRecord queue_full = RefusedAtTheDoor(kMillisecond);
+  queue_full.request_id = "a";
+  RequestRecord malformed = RefusedAtTheDoor(kMillisecond);
+  malformed.status = MakeError(Reason::kMalformedMessage, "the message is not one");
+  for (const RequestRecord& record : {queue_full, queue_full, malformed, malformed}) log.OnFinished(record);
+  const std::string text = captured.text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+}
+
+}  // namespace
+}  // namespace dunlin::server
