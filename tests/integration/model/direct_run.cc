@@ -34,10 +34,19 @@ int32_t DirectRun::tokens_per_page() const {
   return KvLayoutOf(model_->config(), profile_.precision, profile_.kv_fp8).tokens_per_page;
 }
 
+std::vector<float> DirectRun::Read(BufferId id, size_t count) const {
+  std::vector<float> values(count);
+  const kernels::Device& device = *model_->device();
+  const auto copied =
+      device.ops->copy_to_host(device.context, values.data(), buffers_->floats(id), count * sizeof(float));
+  DUNLIN_CHECK(copied == kernels::KernelStatus::kOk, "copy to the host");
+  DUNLIN_CHECK(device.ops->synchronize(device.context) == kernels::KernelStatus::kOk, "copy to the host");
+  return values;
+}
+
 std::vector<float> DirectRun::InputScales() const {
-  const float* scales = buffers_->floats(BufferId::kFp8Scales);
-  if (scales == nullptr) return {};
-  return {scales, scales + NumInputs(model_->config())};
+  if (buffers_->floats(BufferId::kFp8Scales) == nullptr) return {};
+  return Read(BufferId::kFp8Scales, static_cast<size_t>(NumInputs(model_->config())));
 }
 
 std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& tokens, int32_t chunk_size,
@@ -67,9 +76,9 @@ std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& to
     for (int32_t row = 0; row < count; row += kHeadBlockRows) {
       const int32_t rows = std::min(kHeadBlockRows, count - row);
       DUNLIN_CHECK(pass.RunHead(row, rows).ok(), "head");
-      const float* block = buffers_->floats(BufferId::kLogits);
+      const std::vector<float> block = Read(BufferId::kLogits, static_cast<size_t>(rows) * vocab_size);
       for (int32_t i = 0; i < rows; ++i) {
-        const float* values = block + static_cast<size_t>(i) * vocab_size;
+        const float* values = block.data() + static_cast<size_t>(i) * vocab_size;
         logits.emplace_back(values, values + vocab_size);
       }
     }

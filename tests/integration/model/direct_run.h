@@ -35,6 +35,9 @@ class DirectRun {
   std::vector<float> InputScales() const;
 
  private:
+  // The first `count` floats of a buffer, once what was enqueued has run.
+  std::vector<float> Read(BufferId id, size_t count) const;
+
   const Model* model_;
   ExecutionProfile profile_;
   std::unique_ptr<StepBuffers> buffers_;

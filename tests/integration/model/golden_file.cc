@@ -1,10 +1,21 @@
 #include "tests/integration/model/golden_file.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 
 #include "nlohmann/json.hpp"
 
 namespace dunlin::engine {
+
+float LargestError(const std::vector<float>& logits, const std::vector<float>& golden) {
+  float worst = logits.size() == golden.size() ? 0.0F : INFINITY;
+  for (size_t i = 0; i < std::min(logits.size(), golden.size()); ++i) {
+    const float error = std::abs(logits[i] - golden[i]);
+    if (!(error <= worst)) worst = error;  // NaN too
+  }
+  return worst;
+}
 
 std::vector<GoldenPrompt> ReadGoldens(const std::string& model_path) {
   std::ifstream file(model_path + "/goldens.json");

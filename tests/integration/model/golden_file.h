@@ -20,6 +20,9 @@ struct GoldenPrompt {
   std::vector<float> greedy_gaps;      // the reference's top-2 logit gap at each step
 };
 
+// The largest difference of two rows; infinity where they differ in length, NaN where one holds it.
+float LargestError(const std::vector<float>& logits, const std::vector<float>& golden);
+
 std::vector<GoldenPrompt> ReadGoldens(const std::string& model_path);
 
 }  // namespace dunlin::engine

@@ -3,6 +3,7 @@
 
 #include "tests/integration/model/engine_client.h"
 #include "tests/integration/model/golden_file.h"
+#include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"
 
 namespace dunlin::engine {
@@ -10,13 +11,13 @@ namespace {
 
 constexpr float kClearGap = 1e-3F;  // below it the reference itself may fall either way
 
-Request GreedyRequest(const GoldenPrompt& prompt, AttentionBackend backend) {
+Request GreedyRequest(const GoldenPrompt& prompt, const ExecutionProfile& profile) {
   Request request;
   request.prompt = prompt.tokens;
   request.sampling.temperature = 0.0F;
   request.stopping.max_tokens = static_cast<int32_t>(prompt.greedy_tokens.size());
   request.stopping.ignore_eos = true;
-  request.profile = {DeviceKind::kCpu, backend, Precision::kFp32};
+  request.profile = profile;
   return request;
 }
 
@@ -28,21 +29,32 @@ void ExpectGreedyTokens(const Response& response, const GoldenPrompt& prompt) {
   }
 }
 
-class GoldensGreedy : public ::testing::TestWithParam<std::string> {};
+// What a test is called: its model, whose place the suite's name says.
+std::string ModelName(const ::testing::TestParamInfo<std::tuple<Place, std::string>>& info) {
+  return std::get<1>(info.param);
+}
+
+class GoldensGreedy : public ::testing::TestWithParam<std::tuple<Place, std::string>> {};
 
 TEST_P(GoldensGreedy, MatchTransformersColdCachedAndChunked) {
-  const std::string path = GoldenModelPath(GetParam());
+  const auto& [place, name] = GetParam();
+  std::string reason;
+  auto device = OpenPlace(place, 2, &reason);
+  if (device == nullptr) GTEST_SKIP() << reason;
+  const std::string path = GoldenModelPath(name);
   const std::vector<GoldenPrompt> prompts = ReadGoldens(path);
-  const TestModel test = LoadTestModel(path, "", 2, {Precision::kFp32});
+  const TestModel test = LoadTestModel(path, std::move(device), {Precision::kFp32});
+  const std::vector<ExecutionProfile> profiles = SupportedProfiles(*test.model, {Precision::kFp32});
+  ASSERT_FALSE(profiles.empty());
   for (int32_t budget : {512, 13, 7}) {  // tokens per step: whole prompts, and two odd chunks
     EngineOptions options;
     options.max_tokens_per_step = budget;
     EngineClient client(test.model.get(), options);
-    for (AttentionBackend backend : kernels::kAutoOrder) {
+    for (const ExecutionProfile& profile : profiles) {
       for (const GoldenPrompt& prompt : prompts) {
-        SCOPED_TRACE(std::string(kernels::Name(backend)) + " prompt of " + std::to_string(prompt.tokens.size()) +
-                     " budget " + std::to_string(budget));
-        const Request request = GreedyRequest(prompt, backend);
+        SCOPED_TRACE(std::string(kernels::Name(profile.attention_backend)) + " prompt of " +
+                     std::to_string(prompt.tokens.size()) + " budget " + std::to_string(budget));
+        const Request request = GreedyRequest(prompt, profile);
         const Response cold = client.Run(request);
         ExpectGreedyTokens(cold, prompt);
         const Response cached = client.Run(request);
@@ -53,8 +65,13 @@ TEST_P(GoldensGreedy, MatchTransformersColdCachedAndChunked) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldensGreedy, ::testing::ValuesIn(GoldenModelNames()),
-                         [](const auto& test) { return test.param; });
+const auto kModels = ::testing::ValuesIn(GoldenModelNames());
+INSTANTIATE_TEST_SUITE_P(Models, GoldensGreedy, ::testing::Combine(::testing::ValuesIn(BestCpuPlace()), kModels),
+                         ModelName);
+INSTANTIATE_TEST_SUITE_P(Fake, GoldensGreedy, ::testing::Combine(::testing::ValuesIn(FakePlaces()), kModels),
+                         ModelName);
+INSTANTIATE_TEST_SUITE_P(Cuda, GoldensGreedy, ::testing::Combine(::testing::ValuesIn(CudaPlaces()), kModels),
+                         ModelName);
 
 }  // namespace
 }  // namespace dunlin::engine

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "tests/integration/model/direct_run.h"
 #include "tests/integration/model/golden_file.h"
@@ -13,15 +12,6 @@ namespace dunlin::engine {
 namespace {
 
 constexpr float kTolerance = 1e-4F;
-
-float LargestError(const std::vector<float>& logits, const std::vector<float>& golden) {
-  float worst = logits.size() == golden.size() ? 0.0F : INFINITY;
-  for (size_t i = 0; i < std::min(logits.size(), golden.size()); ++i) {
-    const float error = std::abs(logits[i] - golden[i]);
-    if (!(error <= worst)) worst = error;  // NaN too
-  }
-  return worst;
-}
 
 class GoldensLogits : public ::testing::TestWithParam<std::string> {
  protected:

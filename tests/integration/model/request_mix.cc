@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/runtime/memory_plan.h"
+#include "engine/runtime/profiles.h"
 
 namespace dunlin::engine {
 
@@ -13,6 +14,18 @@ std::vector<ExecutionProfile> AllCpuProfiles(bool kv_fp8) {
       profiles.push_back({DeviceKind::kCpu, backend, traits.precision});
       profiles.back().kv_fp8 = kv_fp8 && traits.precision == Precision::kFp8;
     }
+  }
+  return profiles;
+}
+
+std::vector<ExecutionProfile> SupportedProfiles(const Model& model, const std::vector<Precision>& precisions,
+                                                bool kv_fp8) {
+  EngineOptions options;
+  options.kv_fp8 = kv_fp8;
+  const ProfileTable table(model.config(), precisions, *model.device(), options);
+  std::vector<ExecutionProfile> profiles;
+  for (const ProfileSupport& row : table.rows()) {
+    if (row.supported) profiles.push_back(row.profile);
   }
   return profiles;
 }

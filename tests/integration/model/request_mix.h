@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/model/model_config.h"
+#include "engine/model/model.h"
 #include "engine/options.h"
 #include "engine/types.h"
 
@@ -36,5 +36,8 @@ class RequestMix {
 
 // Every backend with every precision. kv_fp8: EngineOptions'.
 std::vector<ExecutionProfile> AllCpuProfiles(bool kv_fp8 = false);
+// Those that a model's device takes.
+std::vector<ExecutionProfile> SupportedProfiles(const Model& model, const std::vector<Precision>& precisions,
+                                                bool kv_fp8 = false);
 
 }  // namespace dunlin::engine

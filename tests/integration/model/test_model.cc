@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "tests/kernels/module/open_module.h"
+
 namespace dunlin::engine {
 namespace {
 
@@ -14,21 +16,56 @@ namespace {
   std::abort();
 }
 
-TestModel Load(const ModelSource& source, const kernels::DeviceOptions& options) {
+TestModel Load(const ModelSource& source, std::unique_ptr<kernels::Device> device) {
   TestModel test;
-  std::string error;
-  test.device = kernels::OpenDevice(kernels::DeviceKind::kCpu, options, &error);
-  if (test.device == nullptr) Die(error);
+  test.device = std::move(device);
   absl::StatusOr<std::unique_ptr<Model>> model = Model::Load(source, test.device.get());
   if (!model.ok()) Die(model.status().ToString());
   test.model = *std::move(model);
   return test;
 }
 
+std::unique_ptr<kernels::Device> OpenCpu(const std::string& variant, int num_threads) {
+  std::string error;
+  auto device = kernels::OpenDevice(kernels::DeviceKind::kCpu, {num_threads, variant}, &error);
+  if (device == nullptr) Die(error);
+  return device;
+}
+
 }  // namespace
 
 std::string SourcePath(const std::string& path) {
-  return std::string(DUNLIN_SOURCE_DIR) + "/" + path;
+  const char* root = std::getenv("DUNLIN_TEST_ROOT");
+  return std::string(root == nullptr ? DUNLIN_SOURCE_DIR : root) + "/" + path;
+}
+
+std::vector<Place> CpuPlaces() {
+  std::vector<Place> places;
+  for (const std::string& variant : kernels::AvailableCpuVariants()) places.push_back({variant, variant, ""});
+  return places;
+}
+
+std::vector<Place> BestCpuPlace() {
+  return {CpuPlaces().front()};
+}
+
+std::vector<Place> FakePlaces() {
+  return {{"fake", "", DUNLIN_MODULE_DIR "/libfake_cuda.so"}};
+}
+
+std::vector<Place> CudaPlaces() {
+#ifdef DUNLIN_CUDA_MODULE
+  return {{"cuda", "", DUNLIN_CUDA_MODULE}};
+#else
+  return {};
+#endif
+}
+
+std::unique_ptr<kernels::Device> OpenPlace(const Place& place, int num_threads, std::string* reason) {
+  if (place.module.empty()) return OpenCpu(place.cpu_variant, num_threads);
+  auto device = kernels::OpenModule(place.module, reason);
+  if (device == nullptr) *reason = "no device behind " + place.module + ": " + *reason;
+  return device;
 }
 
 std::string GoldenModelPath(const std::string& name) {
@@ -49,14 +86,22 @@ TestModel LoadTestModel(const std::string& path, const std::string& cpu_variant,
   ModelSource source;
   source.path = path;
   source.precisions = precisions;
-  return Load(source, {num_threads, cpu_variant});
+  return Load(source, OpenCpu(cpu_variant, num_threads));
+}
+
+TestModel LoadTestModel(const std::string& path, std::unique_ptr<kernels::Device> device,
+                        const std::vector<Precision>& precisions) {
+  ModelSource source;
+  source.path = path;
+  source.precisions = precisions;
+  return Load(source, std::move(device));
 }
 
 TestModel LoadRandomModel(const std::string& shape, int num_threads, const std::vector<Precision>& precisions) {
   ModelSource source;
   source.random_shape = shape;
   source.precisions = precisions;
-  return Load(source, {num_threads, ""});
+  return Load(source, OpenCpu("", num_threads));
 }
 
 }  // namespace dunlin::engine

@@ -1,7 +1,8 @@
-// Models of the goldens, loaded on a CPU device of a chosen variant.
+// Models of the goldens, loaded on a variant of the CPU or on the device of a module.
 #pragma once
 
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,25 @@ inline const std::vector<Precision> kAllPrecisions = {Precision::kFp32, Precisio
 std::vector<std::string> GoldenModelNames();
 // tests/golden/models/<name>
 std::string GoldenModelPath(const std::string& name);
-// <repository>/<path>
+// <repository>/<path>; where the tests were carried to another machine, DUNLIN_TEST_ROOT is the repository.
 std::string SourcePath(const std::string& path);
+
+// Where a test's model runs.
+struct Place {
+  std::string name;         // of the variant, "fake" or "cuda"
+  std::string cpu_variant;  // "" with a module
+  std::string module;       // the shared library of a device; "" is the CPU
+};
+inline void PrintTo(const Place& place, std::ostream* out) {
+  *out << place.name;
+}
+// The variants of this processor; the best of them alone; the fake module; the CUDA module, where it was built.
+std::vector<Place> CpuPlaces();
+std::vector<Place> BestCpuPlace();
+std::vector<Place> FakePlaces();
+std::vector<Place> CudaPlaces();
+// Null, with the reason, where the place has no device. num_threads: of the CPU.
+std::unique_ptr<kernels::Device> OpenPlace(const Place& place, int num_threads, std::string* reason);
 
 // A model with its device; the device outlives it.
 struct TestModel {
@@ -28,6 +46,10 @@ struct TestModel {
 
 // Dies with the reason when the model cannot be loaded.
 TestModel LoadTestModel(const std::string& path, const std::string& cpu_variant, int num_threads,
+                        const std::vector<Precision>& precisions);
+
+// The same on a device that is open.
+TestModel LoadTestModel(const std::string& path, std::unique_ptr<kernels::Device> device,
                         const std::vector<Precision>& precisions);
 
 // The same for random weights of a named shape, in the best variant.

@@ -1,0 +1,76 @@
+// Logits of every model, precision and attention backend on a device of its own against `transformers`: no further from
+// them than the CPU's, whose tests hold it to them, twice over. Whole prompts, chunks and single tokens.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "tests/integration/model/direct_run.h"
+#include "tests/integration/model/golden_file.h"
+#include "tests/integration/model/request_mix.h"
+#include "tests/integration/model/test_model.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr float kFp32Tolerance = 1e-3F;  // sums in another order than the reference's
+
+// The largest error of a profile over a model's prompts, in chunks of chunk_size.
+float ErrorOf(const Model& model, const ExecutionProfile& profile, const std::vector<GoldenPrompt>& prompts,
+              int32_t chunk_size) {
+  float worst = 0.0F;
+  for (const GoldenPrompt& prompt : prompts) {
+    const auto num_tokens = static_cast<int32_t>(prompt.tokens.size());
+    DirectRun run(&model, profile, std::max(num_tokens, 8));
+    const auto logits = run.Logits(prompt.tokens, std::min(chunk_size, num_tokens));
+    for (const GoldenLogits& golden : prompt.logits) {
+      const float error = LargestError(logits[static_cast<size_t>(golden.position)], golden.values);
+      if (!(error <= worst)) worst = error;  // NaN too
+    }
+  }
+  return worst;
+}
+
+class DeviceGoldens : public ::testing::TestWithParam<std::tuple<Place, std::string>> {};
+
+TEST_P(DeviceGoldens, LogitsAreAsNearTransformersAsTheCpus) {
+  const auto& [place, name] = GetParam();
+  std::string reason;
+  auto device = OpenPlace(place, 2, &reason);
+  if (device == nullptr) GTEST_SKIP() << reason;
+  const std::string path = GoldenModelPath(name);
+  const std::vector<GoldenPrompt> prompts = ReadGoldens(path);
+  const TestModel cpu = LoadTestModel(path, "", 2, kAllPrecisions);
+  const TestModel test = LoadTestModel(path, std::move(device), kAllPrecisions);
+  // A device that rounds the activations of FP16 products to FP16, which the CPU does not, has at most BF16's error.
+  std::map<Precision, float> allowed;
+  for (const Precision precision : kAllPrecisions) {
+    const Precision measure = precision == Precision::kFp16 ? Precision::kBf16 : precision;
+    const ExecutionProfile oracle{DeviceKind::kCpu, AttentionBackend::kMath, measure};
+    allowed[precision] = 2.0F * ErrorOf(*cpu.model, oracle, prompts, 1 << 20) + kFp32Tolerance;
+  }
+  const std::vector<ExecutionProfile> profiles = SupportedProfiles(*test.model, kAllPrecisions);
+  ASSERT_GE(profiles.size(), 8U) << "the device takes hardly anything";
+  for (const ExecutionProfile& profile : profiles) {
+    for (const int32_t chunk_size : {1 << 20, 7, 1}) {
+      EXPECT_LE(ErrorOf(*test.model, profile, prompts, chunk_size), allowed[profile.precision])
+          << kernels::Name(profile.attention_backend) << " " << kernels::Name(profile.precision) << " chunk "
+          << chunk_size;
+    }
+  }
+  std::printf("%zu profiles\n", profiles.size());
+}
+
+std::string ModelName(const ::testing::TestParamInfo<std::tuple<Place, std::string>>& info) {
+  return std::get<1>(info.param);
+}
+
+const auto kModels = ::testing::ValuesIn(GoldenModelNames());
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceGoldens, ::testing::Combine(::testing::ValuesIn(FakePlaces()), kModels),
+                         ModelName);
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceGoldens, ::testing::Combine(::testing::ValuesIn(CudaPlaces()), kModels),
+                         ModelName);
+
+}  // namespace
+}  // namespace dunlin::engine
