@@ -7,6 +7,7 @@
 // products.
 #include <algorithm>
 
+#include "kernels/cpu/attention/amx_few_rows.h"
 #include "kernels/cpu/attention/amx_products.h"
 #include "kernels/cpu/attention/avx512_bf16_p.h"
 #include "kernels/cpu/attention/lanes_avx512.h"
@@ -23,6 +24,9 @@ struct PairStep {
 struct FloatValues : vectors::Bf16Values<avx512::Lanes> {};
 
 void Scores(const ScoreArgs& args) {
+  if (args.rows <= amx::kFewRows && args.wide != nullptr) {
+    return amx::ForFewRows(args.rows, [&]<int kRows>() { amx::ScoreFewRows<kRows>(args); });
+  }
   bool first_group = args.next != args.tile;
   amx::ForGroups(
       args.rows, [&](const amx::RowGroup& group) __attribute__((always_inline)) {
@@ -64,13 +68,6 @@ KeyRange RangeOf(const ValueArgs& args) {
           .all_end = args.valid[0]};
 }
 
-// Which halves of a row of pairs are inside [begin, end): bits of the words' masks.
-DUNLIN_INLINE __m512i PairMask(int key, int begin, int end) {
-  const uint32_t even = key >= begin && key < end ? 0xFFFFU : 0U;
-  const uint32_t odd = key + 1 >= begin && key + 1 < end ? 0xFFFF0000U : 0U;
-  return _mm512_set1_epi32(static_cast<int>(even | odd));
-}
-
 DUNLIN_INLINE bool HasInfinityOrNan(__m512i pairs) {
   const __m512i exponent = _mm512_set1_epi16(0x7F80);
   return _mm512_cmpeq_epi16_mask(_mm512_and_si512(pairs, exponent), exponent) != 0;
@@ -89,13 +86,12 @@ bool CopyPanel(const ValueArgs& args, const KeyRange& range, int first, int tile
       const size_t offset = static_cast<size_t>(pair % 8) * pair_bytes + static_cast<size_t>(first) * 64;
       const std::byte* pairs = args.tile->values[key / amx::kPageTokens] + offset;
       const bool whole = key >= range.all_begin && key + 2 <= range.all_end;
-      const __m512i mask = PairMask(key, range.begin, range.end);
       std::byte* row = out + (static_cast<size_t>(step * amx::kPanelTiles * amx::kTileRows + pair)) * 64;
       if (prefetch) vectors::PrefetchLines(args.next->values[key / amx::kPageTokens] + offset, tiles * 64);
       for (int tile = 0; tile < tiles; ++tile) {
         __m512i line = _mm512_loadu_si512(pairs + tile * 64);
         if (!whole) {
-          line = _mm512_and_si512(line, mask);
+          line = amx::KeepKeys(line, key, range.begin, range.end);
           if (HasInfinityOrNan(line)) finite = false;
         }
         _mm512_store_si512(row + static_cast<size_t>(tile) * amx::kTileBytes, line);
@@ -163,7 +159,12 @@ bool AllFinite(const ValueArgs& args, const KeyRange& range) {
 
 void Values(const ValueArgs& args) {
   const KeyRange range = RangeOf(args);
-  if (args.rows > 1 && !AllFinite(args, range)) return ValuesRowByRow(args);
+  if (args.rows <= amx::kFewRows) {
+    if (range.begin != range.all_begin || range.end != range.all_end) return ValuesRowByRow(args);
+    RescaleRows(args, 0, args.head_dim / 16);
+    return amx::ForFewRows(args.rows, [&]<int kRows>() { amx::AddFewRows<kRows>(args, range.begin, range.end); });
+  }
+  if (!AllFinite(args, range)) return ValuesRowByRow(args);
   const int tiles = args.head_dim / 16;
   const int first_step = range.begin / static_cast<int>(amx::kTileDepth);
   for (int first = 0; first < tiles; first += amx::kPanelTiles) {
