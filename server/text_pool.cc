@@ -32,15 +32,29 @@ void TextPool::Schedule(TextTask* task) {
   Push(task);
 }
 
+void TextPool::RunHere(TextTask* task) {
+  TextTask::State expected = TextTask::State::kIdle;
+  if (!task->state_.compare_exchange_strong(expected, TextTask::State::kRunning, std::memory_order_acq_rel)) {
+    return Schedule(task);
+  }
+  std::shared_ptr<TextTask> keep = task->shared_from_this();
+  task->RunBriefly();
+  AfterRun(task, std::move(keep));
+}
+
 void TextPool::WorkerLoop() {
   while (TextTask* task = Pop()) RunOnce(task);
 }
 
 void TextPool::RunOnce(TextTask* task) {
-  using State = TextTask::State;
   std::shared_ptr<TextTask> keep = std::move(task->self_);
-  task->state_.exchange(State::kRunning, std::memory_order_acq_rel);
+  task->state_.exchange(TextTask::State::kRunning, std::memory_order_acq_rel);
   task->Run();
+  AfterRun(task, std::move(keep));
+}
+
+void TextPool::AfterRun(TextTask* task, std::shared_ptr<TextTask> keep) {
+  using State = TextTask::State;
   State expected = State::kRunning;
   if (task->state_.compare_exchange_strong(expected, State::kIdle, std::memory_order_acq_rel)) return;
   // Somebody scheduled it meanwhile: to the end of the queue, so that no task starves the others.

@@ -1,5 +1,5 @@
 // The bounded pool of threads for all text work: parse, tokenise, detokenise, stop strings, responses. gRPC's threads
-// and the engine threads only schedule.
+// and the engine threads only schedule, or run a task's brief part themselves where a hand-over would cost more.
 //
 // A TextTask is anything that has such work from time to time (a stream, a unary call). It stands in the queue at most
 // once and never runs on two threads at a time, so a task's Run needs no lock against itself, and the queue is no
@@ -30,6 +30,8 @@ class TextTask : public std::enable_shared_from_this<TextTask> {
 
   // On a text pool thread, one call at a time, each seeing what happened before the Schedule that led to it.
   virtual void Run() = 0;
+  // As Run, on the thread that called RunHere: must not block, and works for a few tens of microseconds at most.
+  virtual void RunBriefly() { Run(); }
 
   std::atomic<State> state_{State::kIdle};
   std::shared_ptr<TextTask> self_;  // keeps the task alive while kQueued; moved by whoever changed the state
@@ -49,12 +51,17 @@ class TextPool {
   // also from inside Run. REQUIRES: the task is owned by a shared_ptr, and alive.
   void Schedule(TextTask* task);
 
+  // As Schedule, but a task that is neither queued nor running runs its brief part now, on the calling thread, which is
+  // not one of the pool's and holds no lock.
+  void RunHere(TextTask* task);
+
  private:
   void WorkerLoop();
   void Push(TextTask* task);
   // Null when the pool is stopping and nothing is queued.
   TextTask* Pop();
   void RunOnce(TextTask* task);
+  void AfterRun(TextTask* task, std::shared_ptr<TextTask> keep);
 
   absl::Mutex mutex_;
   absl::CondVar work_or_stop_;

@@ -1,10 +1,12 @@
 #include "server/grpc/call_metadata.h"
 
 #include <grpc/support/time.h>
+#include <unistd.h>
 
-#include <random>
+#include <array>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/escaping.h"
+#include "engine/base/check.h"
 #include "server/convert/field_checks.h"
 #include "server/convert/finish.h"
 #include "server/convert/generate_request.h"
@@ -16,9 +18,11 @@ constexpr engine::TimeNs kNsPerSecond = 1'000'000'000;
 constexpr engine::TimeNs kDeadlineSlackNs = 20'000'000;             // a cancel this close to the deadline is one
 constexpr int64_t kFarAwaySeconds = int64_t{10} * 365 * 24 * 3600;  // beyond it a deadline is none
 
+// One system call. std::random_device asks the processor what it is each time it is made, which a hypervisor answers.
 std::string DrawRequestId() {
-  std::random_device device;
-  return absl::StrFormat("%08x%08x%08x%08x", device(), device(), device(), device());
+  std::array<char, 16> bytes;
+  DUNLIN_CHECK(getentropy(bytes.data(), bytes.size()) == 0, "the system has random bytes");
+  return absl::BytesToHexString({bytes.data(), bytes.size()});
 }
 
 }  // namespace

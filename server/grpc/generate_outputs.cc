@@ -22,6 +22,7 @@ OutputQueue::Sizes QueueSizes(const engine::Request& request, size_t index, cons
   OutputQueue::Sizes sizes;
   // A ring larger than the output could ever be would be wasted.
   sizes.max_unsent_tokens = static_cast<size_t>(std::min(limits.max_unsent_tokens, request.stopping.max_tokens));
+  sizes.max_tokens = request.stopping.max_tokens;
   sizes.num_top = std::max(sampling.logprobs, 0);
   if (sampling.prompt_logprobs >= 0 && index == 0) {
     sizes.prompt_scores = request.prompt.size() - 1;
@@ -32,23 +33,35 @@ OutputQueue::Sizes QueueSizes(const engine::Request& request, size_t index, cons
 
 }  // namespace
 
-GenerateOutputs::GenerateOutputs(const GeneratePlan& plan, const Edge& edge, SubmittedRequests* requests)
+GenerateOutputs::GenerateOutputs(const GeneratePlan& plan, const Edge& edge, TextTask* stream,
+                                 SubmittedRequests* requests)
     : model_name_(plan.model->name),
       observer_(edge.observer),
       requests_(requests),
-      max_tokens_per_message_(MaxTokensPerMessage(plan.request.engine.sampling, edge.limits)) {}
-
-absl::StatusOr<std::unique_ptr<GenerateOutputs>> GenerateOutputs::Create(const GeneratePlan& plan, const Edge& edge,
-                                                                         TextTask* stream,
-                                                                         SubmittedRequests* requests) {
-  std::unique_ptr<GenerateOutputs> outputs(new GenerateOutputs(plan, edge, requests));
+      max_tokens_per_message_(MaxTokensPerMessage(plan.request.engine.sampling, edge.limits)) {
   for (size_t i = 0; i < static_cast<size_t>(plan.request.num_outputs); ++i) {
-    absl::StatusOr<OutputText> text = OutputText::Create(plan.output_text);
-    if (!text.ok()) return text.status();
     const OutputQueue::Sizes sizes = QueueSizes(plan.request.engine, i, edge.limits);
-    outputs->outputs_.push_back(std::make_unique<Output>(sizes, edge, stream, *std::move(text)));
+    outputs_.push_back(std::make_unique<Output>(sizes, *plan.model->engine, edge, stream));
   }
-  return outputs;
+}
+
+size_t GenerateOutputs::QueueBytes(const GeneratePlan& plan, const Limits& limits) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < static_cast<size_t>(plan.request.num_outputs); ++i) {
+    const OutputQueue::Sizes sizes = QueueSizes(plan.request.engine, i, limits);
+    bytes += TokenRing::Bytes(sizes.max_unsent_tokens, sizes.num_top);
+    bytes += TokenRing::Bytes(sizes.prompt_scores, sizes.prompt_num_top);
+  }
+  return bytes;
+}
+
+absl::Status GenerateOutputs::SetUpTexts(const OutputText::Options& options) {
+  for (const auto& output : outputs_) {
+    absl::StatusOr<OutputText> text = OutputText::Create(options);
+    if (!text.ok()) return text.status();
+    output->text = *std::move(text);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<GenerateOutputs::Next> GenerateOutputs::Fill(v1::GenerateResponse* response) {
@@ -120,6 +133,13 @@ void GenerateOutputs::ObserveInterval(Output* output, engine::TimeNs now) const 
   if (output->last_token != 0 && observer_ != nullptr)
     observer_->OnTokenInterval(model_name_, now - output->last_token);
   output->last_token = now;
+}
+
+bool GenerateOutputs::empty() const {
+  return std::all_of(outputs_.begin(), outputs_.end(), [](const auto& output) {
+    OutputQueue& queue = output->queue;
+    return queue.finish() == nullptr && queue.tokens().Front() == nullptr && queue.prompt_scores().Front() == nullptr;
+  });
 }
 
 std::optional<engine::FinishReason> GenerateOutputs::failure() const {

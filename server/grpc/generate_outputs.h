@@ -24,9 +24,13 @@ class GenerateOutputs {
  public:
   enum class Next : uint8_t { kNothing, kMessage, kLastMessage };
 
-  // Takes all memory the outputs need. stream and requests own or outlive this.
-  static absl::StatusOr<std::unique_ptr<GenerateOutputs>> Create(const GeneratePlan& plan, const Edge& edge,
-                                                                 TextTask* stream, SubmittedRequests* requests);
+  // Takes all memory the queues need. stream and requests own or outlive this.
+  GenerateOutputs(const GeneratePlan& plan, const Edge& edge, TextTask* stream, SubmittedRequests* requests);
+  // How much that is.
+  static size_t QueueBytes(const GeneratePlan& plan, const Limits& limits);
+  // After Submit, because the engine need not wait for it; before anything below but all_finished and FillRecord.
+  // Errors: the tokenizer's.
+  absl::Status SetUpTexts(const OutputText::Options& options);
 
   size_t size() const { return outputs_.size(); }
   OutputQueue* queue(size_t index) { return &outputs_[index]->queue; }
@@ -38,6 +42,8 @@ class GenerateOutputs {
   // string matches is cancelled in the engine, and what the engine made of it after that is dropped. kLastMessage: with
   // it every output has sent its `finish`. Errors: INTERNAL.
   absl::StatusOr<Next> Fill(v1::GenerateResponse* response);
+  // The engine has delivered nothing that is not in a message yet.
+  bool empty() const;
 
   // Why the engine gave up on an output, if on any: that ends the call.
   std::optional<engine::FinishReason> failure() const;
@@ -48,15 +54,14 @@ class GenerateOutputs {
 
  private:
   struct Output {
-    Output(const OutputQueue::Sizes& sizes, const Edge& edge, TextTask* stream, OutputText t)
-        : queue(sizes, edge.text_pool, stream, edge.clock), text(std::move(t)) {}
+    Output(const OutputQueue::Sizes& sizes, const engine::Engine& engine, const Edge& edge, TextTask* stream)
+        : queue(sizes, engine, edge.text_pool, stream, edge.clock) {}
     OutputQueue queue;
     OutputText text;
     bool closed = false;            // its `finish` is in a message
     engine::TimeNs last_token = 0;  // 0 before the first
   };
 
-  GenerateOutputs(const GeneratePlan& plan, const Edge& edge, SubmittedRequests* requests);
   // False when this output has nothing to say yet.
   absl::StatusOr<bool> FillFrom(size_t index, v1::GenerateResponse* response);
   void FillPromptScores(Output* output, v1::GenerateResponse* response) const;

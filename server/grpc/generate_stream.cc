@@ -13,6 +13,15 @@
 #include "server/grpc/wire_buffer.h"
 
 namespace dunlin::server {
+namespace {
+
+// What may be worked off at once on the thread of gRPC or of the engine. 256 bytes are some 60 words or 100 token ids.
+constexpr size_t kBriefMessageBytes = 256;
+constexpr size_t kBriefQueueBytes = size_t{64} << 10;  // memory to clear
+// A prompt that one step computes: its first token comes soon, and brings the first message along.
+constexpr size_t kShortPromptTokens = 256;
+
+}  // namespace
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateStream::Start(const Edge& edge,
                                                                   grpc::CallbackServerContext* context,
@@ -23,7 +32,11 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateStream::Start(const Edge& ed
   stream->self_ = stream;
   stream->ticket_ = *std::move(ticket);
   stream->request_ = wire;
-  edge.text_pool->Schedule(stream.get());
+  if (wire.Length() <= kBriefMessageBytes) {
+    edge.text_pool->RunHere(stream.get());
+  } else {
+    edge.text_pool->Schedule(stream.get());
+  }
   return stream.get();
 }
 
@@ -60,31 +73,50 @@ void GenerateStream::OnDone() {
 }
 
 void GenerateStream::Run() {
-  if (phase_ == Phase::kArrived) {
-    phase_ = Phase::kStreaming;
-    if (absl::Status s = Begin(); !s.ok()) End(s);
-  }
-  if (phase_ == Phase::kStreaming) Continue();
+  Advance(false);
   if (phase_ == Phase::kEnded) Report();
 }
 
-absl::Status GenerateStream::Begin() {
+// Reports nothing, as a log line may wait for its reader: the run that OnDone schedules does, and the pool where the
+// call has ended before the engine is done.
+void GenerateStream::RunBriefly() {
+  if (phase_ == Phase::kEnded) return edge_.text_pool->Schedule(this);
+  Advance(true);
+}
+
+void GenerateStream::Advance(bool briefly) {
+  if (phase_ == Phase::kArrived) {
+    phase_ = Phase::kPlanned;
+    if (absl::Status s = Plan(); !s.ok()) return End(s);
+  }
+  if (phase_ == Phase::kPlanned) {
+    if (briefly && GenerateOutputs::QueueBytes(*plan_, edge_.limits) > kBriefQueueBytes) {
+      return edge_.text_pool->Schedule(this);
+    }
+    phase_ = Phase::kStreaming;
+    if (absl::Status s = Submit(); !s.ok()) return End(s);
+  }
+  if (phase_ == Phase::kStreaming) Continue();
+}
+
+absl::Status GenerateStream::Plan() {
   if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
   if (edge_.clock() >= deadline_) return StatusOf(engine::FinishReason::kDeadline);
   absl::StatusOr<GeneratePlan> plan = PlanGenerate(request_, *context_, edge_, &record_);
   request_.Clear();
   ticket_.ReleaseBytes();
   if (!plan.ok()) return plan.status();
-  return SubmitAll(*std::move(plan));
+  plan_ = *std::move(plan);
+  return absl::OkStatus();
 }
 
-absl::Status GenerateStream::SubmitAll(GeneratePlan plan) {
-  absl::StatusOr<std::unique_ptr<GenerateOutputs>> outputs = GenerateOutputs::Create(plan, edge_, this, &requests_);
-  if (!outputs.ok()) return MakeError(Reason::kInternal, "the text of the output could not be set up");
-  outputs_ = *std::move(outputs);
+absl::Status GenerateStream::Submit() {
+  GeneratePlan plan = *std::exchange(plan_, std::nullopt);
   engine::Request& request = plan.request.engine;
   request.arrival = record_.arrival;
   request.deadline = deadline_;
+  outputs_ = std::make_unique<GenerateOutputs>(plan, edge_, this, &requests_);
+  first_message_waits_ = request.prompt.size() <= kShortPromptTokens && plan.model->engine->stats().idle;
   for (size_t i = 0; i < outputs_->size(); ++i) {
     request.output_index = static_cast<int32_t>(i);
     // The sink is a share in this stream: the engine keeps it alive until it has heard OnFinish.
@@ -93,6 +125,9 @@ absl::Status GenerateStream::SubmitAll(GeneratePlan plan) {
     if (!submitted.ok()) return FromEngine(submitted, edge_.limits.retry_after_ms);
     outputs_->MarkSubmitted();
     request.sampling.prompt_logprobs = -1;  // the prompt is scored once, with output 0
+  }
+  if (!outputs_->SetUpTexts(plan.output_text).ok()) {
+    return MakeError(Reason::kInternal, "the text of the output could not be set up");
   }
   context_->AddInitialMetadata(kRequestIdKey, record_.request_id);
   return absl::OkStatus();
@@ -108,6 +143,7 @@ void GenerateStream::Continue() {
     if (outputs_->all_finished()) ArmStallAlarm();
     return;
   }
+  if (!first_message_sent_ && first_message_waits_ && outputs_->empty()) return;
   v1::GenerateResponse response;
   if (!first_message_sent_) {
     *response.mutable_execution() = ToWire(*record_.profile);

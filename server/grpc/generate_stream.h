@@ -1,10 +1,13 @@
 // One Generate call, from its arrival to its one terminal status.
 //
-//   gRPC thread   Start: admission by count and bytes (refused -> RefusedCall), then the text pool
-//   text pool     Begin: parse, check, tokenise, resolve, Validate, Submit n requests      refused -> Finish(status)
-//                 Continue: first message at once (what runs, request id), then, whenever no write is pending, one
-//                 message of what the next output gathered; the last `finish` goes with StartWriteAndFinish(OK)
-//   engine thread OutputQueue: into the ring, schedule
+//   gRPC thread   Start: admission by count and bytes (refused -> RefusedCall), then the text pool; a small message is
+//                 taken on this thread
+//   text pool     Plan: parse, check, tokenise, resolve, Validate                          refused -> Finish(status)
+//                 Submit: n requests
+//                 Continue: first message at once (what runs, request id), or with the first token when the engine was
+//                 idle; then, whenever no write is pending, one message of what the next output gathered; the last
+//                 `finish` goes with StartWriteAndFinish(OK)
+//   engine thread OutputQueue: into the ring, schedule; the last message of the engine's only request
 //   gRPC thread   OnWriteDone, OnCancel: schedule; OnCancel also cancels in the engine at once
 //
 // A failure of any output, a cancel or a deadline ends the call with that status; tokens not yet sent are dropped then.
@@ -22,6 +25,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -43,7 +47,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
                                                            const grpc::ByteBuffer& wire);
 
  private:
-  enum class Phase : uint8_t { kArrived, kStreaming, kEnded };
+  enum class Phase : uint8_t { kArrived, kPlanned, kStreaming, kEnded };
 
   GenerateStream(const Edge& edge, grpc::CallbackServerContext* context);
 
@@ -52,10 +56,12 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   void OnCancel() override;
   void OnDone() override;
 
-  // The text pool.
+  // The text pool; the brief part on gRPC's threads and the engine's.
   void Run() override;
-  absl::Status Begin();
-  absl::Status SubmitAll(GeneratePlan plan);
+  void RunBriefly() override;
+  void Advance(bool briefly);
+  absl::Status Plan();
+  absl::Status Submit();
   void Continue();
   void Write(const v1::GenerateResponse& response, bool last);
   // The terminal status of a call that does not end well.
@@ -81,13 +87,15 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   absl::Mutex call_mutex_;
   grpc_call* call_ ABSL_GUARDED_BY(call_mutex_);  // null after OnDone
 
-  // Text pool only (Start's thread before the first Schedule).
+  // Who runs the task (Start's thread before that).
   Phase phase_ = Phase::kArrived;
   grpc::CallbackServerContext* const context_;  // until the call's last operation is started
   grpc::ByteBuffer request_;                    // until it is parsed
+  std::optional<GeneratePlan> plan_;            // while kPlanned
   std::unique_ptr<GenerateOutputs> outputs_;    // null before Submit
   grpc::ByteBuffer write_buffer_;               // of the pending write
   engine::TimeNs deadline_ = engine::kNoDeadline;
+  bool first_message_waits_ = false;  // for the first token
   bool first_message_sent_ = false;
   bool stall_alarm_armed_ = false;
   bool reported_ = false;

@@ -1,5 +1,6 @@
 // The OutputSink of one output: rings for its tokens and for the scores of its prompt, and how it ended. Each event
-// schedules the stream on the text pool; events that come while it is queued are gathered.
+// schedules the stream on the text pool; events that come while it is queued are gathered. The end of the engine's only
+// request is answered on the engine's thread, which has nothing else to do: a sleeping thread takes longer to wake.
 // Thread rule: the OutputSink functions on the engine thread, the rest on the text pool, one thread at a time.
 #pragma once
 
@@ -16,14 +17,18 @@ class OutputQueue final : public engine::OutputSink {
  public:
   struct Sizes {
     size_t max_unsent_tokens = 0;  // a token beyond them ends the sequence as a slow reader's
+    int32_t max_tokens = 0;        // of the output: the one with this number ends it
     int32_t num_top = 0;           // of each token
     size_t prompt_scores = 0;      // prompt tokens 1.. when they are scored, else 0
     int32_t prompt_num_top = 0;
   };
 
   // pool and stream outlive the last call of the engine: the engine holds an owner of the stream.
-  OutputQueue(const Sizes& sizes, TextPool* pool, TextTask* stream, engine::Engine::Clock clock)
-      : tokens_(sizes.max_unsent_tokens, sizes.num_top),
+  OutputQueue(const Sizes& sizes, const engine::Engine& engine, TextPool* pool, TextTask* stream,
+              engine::Engine::Clock clock)
+      : max_tokens_(sizes.max_tokens),
+        engine_(engine),
+        tokens_(sizes.max_unsent_tokens, sizes.num_top),
         prompt_scores_(sizes.prompt_scores, sizes.prompt_num_top),
         pool_(pool),
         stream_(stream),
@@ -31,7 +36,8 @@ class OutputQueue final : public engine::OutputSink {
 
   [[nodiscard]] bool OnToken(const engine::TokenOutput& token) override {
     const bool taken = tokens_.Push(token, clock_());
-    pool_->Schedule(stream_);
+    ++num_tokens_;
+    if (num_tokens_ < max_tokens_) pool_->Schedule(stream_);  // else OnFinish comes next
     return taken;
   }
   void OnPromptToken(int32_t, const engine::TokenOutput& token) override {
@@ -42,6 +48,8 @@ class OutputQueue final : public engine::OutputSink {
   void OnFinish(const engine::FinishInfo& info) override {
     info_ = info;
     finished_.store(true, std::memory_order_release);
+    const engine::EngineStats stats = engine_.stats();
+    if (stats.running + stats.waiting == 1) return pool_->RunHere(stream_);
     pool_->Schedule(stream_);
   }
 
@@ -52,6 +60,9 @@ class OutputQueue final : public engine::OutputSink {
   const engine::FinishInfo* finish() const { return finished_.load(std::memory_order_acquire) ? &info_ : nullptr; }
 
  private:
+  const int32_t max_tokens_;
+  const engine::Engine& engine_;
+  int32_t num_tokens_ = 0;  // engine thread
   TokenRing tokens_;
   TokenRing prompt_scores_;
   TextPool* const pool_;

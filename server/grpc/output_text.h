@@ -33,6 +33,8 @@ class OutputText {
     std::vector<engine::TokenId> stop_token_ids;  // that end the sequence; end-of-sequence ones too
   };
   static absl::StatusOr<OutputText> Create(const Options& options);
+  // Ids alone.
+  OutputText() = default;
 
   // Appends one token to `response`. REQUIRES: !stopped() and not finished.
   absl::Status Add(const TokenRing::Token& token, std::span<const engine::TopLogprob> top,
@@ -47,7 +49,6 @@ class OutputText {
   int32_t num_tokens() const { return num_tokens_; }
 
  private:
-  OutputText() = default;
   void AppendText(const std::string& text, v1::GenerateResponse* response);
 
   std::optional<engine::StreamDecoder> decoder_;  // none: no text

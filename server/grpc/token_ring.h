@@ -21,6 +21,10 @@ class TokenRing {
     engine::TimeNs time = 0;  // when the engine gave it
   };
 
+  // Memory of a ring.
+  static size_t Bytes(size_t capacity, int32_t num_top) {
+    return capacity * (sizeof(Token) + static_cast<size_t>(num_top) * sizeof(engine::TopLogprob));
+  }
   // capacity: tokens, >= 0. num_top: top log-probabilities kept of each token, [0, kMaxTopLogprobs].
   TokenRing(size_t capacity, int32_t num_top);
 

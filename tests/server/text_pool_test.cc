@@ -62,6 +62,61 @@ TEST(TextPool, KeepsAScheduledTaskAlive) {
   EXPECT_EQ(runs, 1);
 }
 
+struct BriefTask : CountingTask {
+  void RunBriefly() override {
+    ++brief_runs;
+    thread = std::this_thread::get_id();
+    if (brief_body) brief_body();
+  }
+  std::function<void()> brief_body;
+  int brief_runs = 0;
+  std::thread::id thread;
+};
+
+TEST(TextPool, RunHereRunsTheBriefPartOnTheCallersThread) {
+  auto task = std::make_shared<BriefTask>();
+  {
+    TextPool pool(1);
+    pool.RunHere(task.get());
+    EXPECT_EQ(task->brief_runs, 1);
+    EXPECT_EQ(task->thread, std::this_thread::get_id());
+  }
+  EXPECT_EQ(task->runs, 0);
+}
+
+TEST(TextPool, WhatIsScheduledDuringABriefRunComesAfterItOnThePool) {
+  auto task = std::make_shared<BriefTask>();
+  {
+    TextPool pool(1);
+    task->brief_body = [&pool, raw = task.get()] {
+      pool.RunHere(raw);
+      pool.Schedule(raw);
+      EXPECT_EQ(raw->runs, 0);
+    };
+    pool.RunHere(task.get());
+  }
+  EXPECT_EQ(task->brief_runs, 1);
+  EXPECT_EQ(task->runs, 1);
+}
+
+TEST(TextPool, RunHereLeavesAQueuedTaskToThePool) {
+  std::atomic<bool> release{false};
+  auto blocker = std::make_shared<CountingTask>();
+  blocker->body = [&release] {
+    while (!release) std::this_thread::yield();
+  };
+  auto task = std::make_shared<BriefTask>();
+  {
+    TextPool pool(1);
+    pool.Schedule(blocker.get());
+    pool.Schedule(task.get());
+    pool.RunHere(task.get());
+    EXPECT_EQ(task->brief_runs, 0);
+    release = true;
+  }
+  EXPECT_EQ(task->runs, 1);
+}
+
 TEST(TextPool, NoScheduleIsLostUnderContention) {
   constexpr int kTasks = 8;
   constexpr int kRounds = 2000;
@@ -76,11 +131,11 @@ TEST(TextPool, NoScheduleIsLostUnderContention) {
     TextPool pool(3);
     std::vector<std::thread> producers;
     for (int p = 0; p < 3; ++p) {
-      producers.emplace_back([&] {
+      producers.emplace_back([&, p] {
         for (int round = 0; round < kRounds; ++round) {
           for (const auto& task : tasks) {
             task->wanted.fetch_add(1);
-            pool.Schedule(task.get());
+            p == 0 ? pool.RunHere(task.get()) : pool.Schedule(task.get());
           }
         }
       });

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/server/grpc/edge_server.h"
 
 namespace dunlin::server {
@@ -45,6 +47,35 @@ TEST(Generate, StreamsTextAndSaysWhatRan) {
   EXPECT_EQ(records[0].completion_tokens, 7);
   EXPECT_EQ(records[0].max_tokens, 7);
   EXPECT_EQ(edge.observer().intervals(), 6);
+}
+
+TEST(Generate, AnIdleEnginesFirstTokenComesWithTheFirstMessage) {
+  EdgeServer edge;
+  const Reply reply = edge.Generate(TextRequest("abc", 1));
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  ASSERT_THAT(reply.messages, SizeIs(1));
+  EXPECT_TRUE(reply.messages[0].has_execution());
+  EXPECT_TRUE(reply.messages[0].has_finish());
+  EXPECT_EQ(reply.outputs.at(0).text, "a");
+}
+
+TEST(Generate, ABusyEnginesFirstMessageComesAtOnce) {
+  EdgeServer edge;
+  edge.control().held = true;
+  std::thread neighbour([&edge] { EXPECT_TRUE(edge.Generate(TextRequest("abc", 3)).status.ok()); });
+  EXPECT_TRUE(Eventually([&edge] { return !edge.model("tiny").engine->stats().idle; }));
+  grpc::ClientContext context;
+  const auto stub = edge.stub();
+  const auto reader = stub->Generate(&context, TextRequest("abc", 2));
+  v1::GenerateResponse first;
+  EXPECT_TRUE(reader->Read(&first)) << "while no step is done";
+  EXPECT_TRUE(first.has_execution());
+  EXPECT_EQ(first.token_ids_size(), 0);
+  edge.control().held = false;
+  Reply reply;
+  ReadAll(reader.get(), &context, &reply);
+  EXPECT_TRUE(reply.status.ok());
+  neighbour.join();
 }
 
 TEST(Generate, TakesTheNamedProfile) {
