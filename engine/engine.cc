@@ -38,12 +38,13 @@ int32_t MaxLive(const EngineOptions& options) {
 }
 
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelConfig& config,
-                                    const RequestLimits& limits) {
+                                    const RequestLimits& limits, const Runtime& runtime) {
   SchedulerOptions scheduler;
   scheduler.max_sequences = options.max_sequences;
   scheduler.max_tokens_per_step = options.max_tokens_per_step;
   scheduler.max_live = MaxLive(options);
   scheduler.prefix_cache = options.prefix_cache;
+  scheduler.prefill_matches_decode = runtime.prefill_matches_decode();
   scheduler.eos_token_ids = config.eos_token_ids;
   scheduler.cache.num_pages = limits.num_pages;
   scheduler.cache.max_tokens_per_page = *std::max_element(limits.tokens_per_page.begin(), limits.tokens_per_page.end());
@@ -61,7 +62,7 @@ struct Engine::State {
         runtime(std::move(owned_runtime)),
         limits(LimitsOf(options, config, *runtime)),
         inbox({options.max_queued_requests, options.max_queued_tokens, MaxLive(options)}),
-        scheduler(SchedulerOptionsOf(options, config, limits)),
+        scheduler(SchedulerOptionsOf(options, config, limits, *runtime)),
         loop({&inbox, &scheduler, runtime.get(), &counters, observer, clock}, options, MaxLive(options)) {}
 
   const Clock clock;

@@ -291,6 +291,8 @@ bool ForwardPass::Gemm(const char* op, const LinearWeights& linear, const float*
   params.out = out;
   params.out_stride = linear.weight.out_features;
   params.num_rows = num_rows;
+  // Rows of the head give the next token: their phase is decode, whichever made the hidden row.
+  params.decode_rows = layer_ < 0 ? num_rows : inputs_.num_decode_tokens();
   return Ran(ops_.gemm(context_, params), op);
 }
 

@@ -28,6 +28,7 @@ class ModelRuntime : public Runtime {
   int32_t depth() const override { return 1; }
   int32_t num_pages() const override { return buffers_->plan().num_pages; }
   int32_t tokens_per_page(Precision precision) const override;
+  bool prefill_matches_decode() const override { return model_->device()->ops->prefill_matches_decode; }
   const MemoryPlan& memory_plan() const { return buffers_->plan(); }
 
  private:

@@ -25,6 +25,8 @@ class Runtime {
   // Pages of the KV pool, fixed at construction, and the tokens each holds for a precision; 0 for one not resident.
   virtual int32_t num_pages() const = 0;
   virtual int32_t tokens_per_page(Precision precision) const = 0;
+  // SchedulerOptions::prefill_matches_decode.
+  virtual bool prefill_matches_decode() const = 0;
 };
 
 }  // namespace dunlin::engine

@@ -24,6 +24,7 @@ StepInputs::StepInputs(const MemoryPlan& plan)
 void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t tokens_per_page) {
   DUNLIN_CHECK(batch.num_tokens <= max_tokens_, "a sub-batch exceeds the step's planned tokens");
   num_tokens_ = 0;
+  num_decode_tokens_ = batch.num_decode_tokens;
   spans_.clear();
   head_rows_.clear();
   max_query_tokens_ = 0;

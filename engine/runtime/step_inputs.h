@@ -29,6 +29,8 @@ class StepInputs {
   kernels::KernelStatus Upload(StepBuffers* buffers);
 
   int32_t num_tokens() const { return num_tokens_; }
+  // The first of the tokens, which decode; the rest are prefill.
+  int32_t num_decode_tokens() const { return num_decode_tokens_; }
   int32_t num_sequences() const { return static_cast<int32_t>(spans_.size()); }
   int64_t page_table_stride() const { return page_table_stride_; }
   // Over the sequences: the most rows of one, and the most keys.
@@ -57,6 +59,7 @@ class StepInputs {
 
   int64_t max_tokens_;
   int32_t num_tokens_ = 0;
+  int32_t num_decode_tokens_ = 0;
   int64_t page_table_stride_ = 0;
   int32_t max_query_tokens_ = 0;
   int32_t max_kv_tokens_ = 0;

@@ -21,12 +21,14 @@ struct SequenceStep {
   const uint32_t* allowed_tokens = nullptr;
 };
 
-// Sequences of one profile, contiguous in StepPlan::sequences. Sub-batches run one after another, in this order.
+// Sequences of one profile, contiguous in StepPlan::sequences: those that decode, then those in their prompts.
+// Sub-batches run one after another, in this order.
 struct SubBatch {
   ExecutionProfile profile;
   int32_t first_sequence = 0;
   int32_t num_sequences = 0;
   int32_t num_tokens = 0;
+  int32_t num_decode_tokens = 0;  // the first of its tokens that lie behind their prompts
 };
 
 struct StepPlan {

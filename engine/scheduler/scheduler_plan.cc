@@ -106,8 +106,8 @@ void Scheduler::Preempt(Sequence* sequence) {
   waiting_.Insert(sequence);
 }
 
-// Groups what was planned by profile. Profiles stand in the order of their oldest sequence; inside one, decodes stand
-// before prefill chunks, each oldest first.
+// Groups what was planned by profile. Profiles stand in the order of their oldest sequence; inside one, what lies
+// behind its prompt stands before prefill chunks, each oldest first: a device may compute the two by different sums.
 void Scheduler::Fill(StepPlan* plan) {
   const auto batch_of = [plan](const Sequence& sequence) {
     return std::find_if(plan->sub_batches.begin(), plan->sub_batches.end(),
@@ -118,7 +118,7 @@ void Scheduler::Fill(StepPlan* plan) {
     if (sequence->num_planned == 0) continue;
     auto batch = batch_of(*sequence);
     if (batch == plan->sub_batches.end()) {
-      plan->sub_batches.push_back({sequence->request.profile, 0, 0, 0});
+      plan->sub_batches.push_back({sequence->request.profile, 0, 0, 0, 0});
       batch = plan->sub_batches.end() - 1;
     }
     ++batch->num_sequences;
@@ -135,8 +135,9 @@ void Scheduler::Fill(StepPlan* plan) {
   plan->sequences.resize(num_sequences);
   for (const bool decodes : {true, false}) {
     for (Sequence* sequence : running_) {
-      if (sequence->num_planned == 0 || (sequence->num_uncomputed() == 1) != decodes) continue;
+      if (sequence->num_planned == 0 || (sequence->next_position() >= sequence->prompt_len) != decodes) continue;
       const auto batch = batch_of(*sequence);
+      if (decodes) batch->num_decode_tokens += sequence->num_planned;
       const int32_t index = batch->first_sequence + batch->num_sequences++;
       plan->sequences[static_cast<size_t>(index)] = {sequence, sequence->next_position(), sequence->num_planned,
                                                      sequence->num_planned == sequence->num_uncomputed()};

@@ -27,6 +27,9 @@ struct DeviceContext;  // private to each device
 
 struct DeviceOps {
   DeviceKind kind;
+  // Whether a row of a product has the same bits in prefill and in decode. Where it has not, pages that decode has made
+  // cannot stand for prefilled ones.
+  bool prefill_matches_decode;
 
   // Memory. allocate returns 64-byte aligned zeroed memory, or null. Copies are host <-> device.
   void* (*allocate)(DeviceContext*, size_t bytes);

@@ -1,7 +1,8 @@
 // out = A W^T for linear layers, W packed once at load in a layout that only the device knows.
 //
-// Bit contract: every output element is one chain over K in ascending order, in blocks that all M share; threads split
-// rows and columns, never K. So a row has the same bits for M = 1 and M = 2048.
+// Bit contract: every output element is one sum over K whose order the weight's shape fixes, and on some devices the
+// phase (GemmParams::decode_rows). So a row has the same bits for M = 1 and M = 2048. On the CPU it is one chain in
+// ascending order: threads split rows and columns, never K.
 #pragma once
 
 #include <cstddef>
@@ -86,6 +87,9 @@ struct GemmParams {
   float* out;             // [num_rows, N]
   int64_t out_stride;     // floats, >= N
   int32_t num_rows;       // >= 0
+  // The first of the rows, <= num_rows, that decode; the rest are prefill. The phase may choose a row's sums, the
+  // number of rows never does: DeviceOps::prefill_matches_decode.
+  int32_t decode_rows = 0;
 };
 
 // out[i, :] = weight[ids[i], :] * scale in FP32 (FP8: dequantised), added to what is there when accumulate is set.

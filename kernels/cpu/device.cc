@@ -30,6 +30,7 @@ KernelStatus Copy(DeviceContext*, void* to, const void* from, size_t bytes) {
 
 constexpr DeviceOps kCpuOps = {
     .kind = DeviceKind::kCpu,
+    .prefill_matches_decode = true,
     .allocate = [](DeviceContext* context, size_t bytes) { return cpu::AllocateZeroed(bytes, &context->pool); },
     .release = [](DeviceContext*, void* memory, size_t bytes) { cpu::ReleaseMemory(memory, bytes); },
     .copy_to_device = Copy,

@@ -14,6 +14,7 @@ constexpr int kSmVersionMin = 80;
 
 constexpr DeviceOps kCudaOps = {
     .kind = DeviceKind::kCuda,
+    .prefill_matches_decode = false,
     .allocate = cuda::Allocate,
     .release = cuda::Release,
     .copy_to_device = cuda::CopyToDevice,

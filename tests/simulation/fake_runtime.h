@@ -37,6 +37,7 @@ class FakeRuntime : public engine::Runtime {
   int32_t tokens_per_page(engine::Precision precision) const override {
     return options_.tokens_per_page[static_cast<size_t>(precision)];
   }
+  bool prefill_matches_decode() const override { return true; }
 
   // How often the scheduler broke its contract, and the first case in words.
   int64_t violations() const { return violations_; }

@@ -68,6 +68,7 @@ KernelStatus Attend(DeviceContext* context, const kernels::PagedAttentionParams&
 
 constexpr kernels::DeviceOps kFakeOps = {
     .kind = kernels::DeviceKind::kCpu,
+    .prefill_matches_decode = true,
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = Copy,
@@ -83,8 +84,9 @@ constexpr kernels::DeviceOps kFakeOps = {
         },
     .gemm =
         [](DeviceContext* context, const kernels::GemmParams& params) {
-          return Note(context, absl::StrCat("gemm rows ", params.num_rows, " weight ", Shape(*params.weight),
-                                            params.bias != nullptr ? " bias" : "",
+          return Note(context, absl::StrCat("gemm rows ", params.num_rows,
+                                            params.decode_rows > 0 ? absl::StrCat(" decode ", params.decode_rows) : "",
+                                            " weight ", Shape(*params.weight), params.bias != nullptr ? " bias" : "",
                                             params.residual != nullptr ? " residual" : ""));
         },
     .gather_rows =

@@ -24,8 +24,8 @@ class ForwardPassTest : public ::testing::Test {
     const auto buffers = *StepBuffers::Allocate(plan, config.inv_freq, device_.get());
     StepInputs inputs(plan);
     PlanBuilder builder(profile);
+    builder.Add(20, 2, 2, 1, {1}, true);  // decodes, so it stands first
     builder.Add(10, 4, 0, 4, {0}, false);
-    builder.Add(20, 2, 2, 1, {1}, true);
     inputs.Stage(builder.plan(), builder.batch(), 8);
     EXPECT_EQ(inputs.Upload(buffers.get()), kernels::KernelStatus::kOk);
     const float bias = 0.0F;
@@ -49,15 +49,16 @@ TEST_F(ForwardPassTest, RunsAGpt2LayerByItsConfig) {
   std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate"};
   for (const char* layer : {"0", "1"}) {
     for (const std::string& line : std::vector<std::string>{
-             "norm rows 5", "gemm rows 5 weight [24,8] bias", std::string("store kv bf16 layer ") + layer,
+             "norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias", std::string("store kv bf16 layer ") + layer,
              std::string("attention efficient layer ") + layer + " sequences 2", "quantize columns 8",
-             "gemm rows 5 weight [8,8] bias residual", "norm rows 5", "gemm rows 5 weight [32,8] bias",
-             "activate columns 32", "gemm rows 5 weight [8,32] bias residual"}) {
+             "gemm rows 5 decode 1 weight [8,8] bias residual", "norm rows 5",
+             "gemm rows 5 decode 1 weight [32,8] bias", "activate columns 32",
+             "gemm rows 5 decode 1 weight [8,32] bias residual"}) {
       expected.push_back(line);
     }
   }
   expected.push_back("norm rows 1 picked");
-  expected.push_back("gemm rows 1 weight [100,8]");
+  expected.push_back("gemm rows 1 decode 1 weight [100,8]");
   EXPECT_THAT(log_.lines, ElementsAreArray(expected));
 }
 
@@ -65,12 +66,13 @@ TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
   ExecutionProfile profile;
   profile.precision = Precision::kFp32;
   ASSERT_TRUE(Run(SmallLlamaConfig(), profile).ok());
-  EXPECT_THAT(log_.lines,
-              ElementsAre("gather rows 5 of [100,8]", "rotary table dim 6", "norm rows 5", "gemm rows 5 weight [48,8]",
-                          "store kv fp32 layer 0 rotated", "attention flash layer 0 sequences 2", "quantize columns 24",
-                          "gemm rows 5 weight [8,24] residual", "norm rows 5", "gemm rows 5 weight [40,8]",
-                          "activate columns 20 gated", "gemm rows 5 weight [8,20] residual", "norm rows 1 picked",
-                          "gemm rows 1 weight [100,8]"));
+  EXPECT_THAT(
+      log_.lines,
+      ElementsAre("gather rows 5 of [100,8]", "rotary table dim 6", "norm rows 5", "gemm rows 5 decode 1 weight [48,8]",
+                  "store kv fp32 layer 0 rotated", "attention flash layer 0 sequences 2", "quantize columns 24",
+                  "gemm rows 5 decode 1 weight [8,24] residual", "norm rows 5", "gemm rows 5 decode 1 weight [40,8]",
+                  "activate columns 20 gated", "gemm rows 5 decode 1 weight [8,20] residual", "norm rows 1 picked",
+                  "gemm rows 1 decode 1 weight [100,8]"));
 }
 
 // One operation a step: norm, round, multiply, bias, residual and activation apart.
@@ -82,16 +84,18 @@ TEST_F(ForwardPassTest, EagerRunsTheSameLayerStepByStep) {
   std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate"};
   for (const char* layer : {"0", "1"}) {
     for (const std::string& line : std::vector<std::string>{
-             "norm rows 5 plain", "quantize columns 8", "gemm rows 5 weight [24,8]", "add columns 24 bias",
+             "norm rows 5 plain", "quantize columns 8", "gemm rows 5 decode 1 weight [24,8]", "add columns 24 bias",
              std::string("store kv bf16 layer ") + layer,
              std::string("attention flash layer ") + layer + " sequences 2", "quantize columns 8",
-             "gemm rows 5 weight [8,8]", "add columns 8 bias", "add columns 8 residual", "norm rows 5 plain",
-             "quantize columns 8", "gemm rows 5 weight [32,8]", "add columns 32 bias", "activate columns 32 plain",
-             "quantize columns 32", "gemm rows 5 weight [8,32]", "add columns 8 bias", "add columns 8 residual"}) {
+             "gemm rows 5 decode 1 weight [8,8]", "add columns 8 bias", "add columns 8 residual", "norm rows 5 plain",
+             "quantize columns 8", "gemm rows 5 decode 1 weight [32,8]", "add columns 32 bias",
+             "activate columns 32 plain", "quantize columns 32", "gemm rows 5 decode 1 weight [8,32]",
+             "add columns 8 bias", "add columns 8 residual"}) {
       expected.push_back(line);
     }
   }
-  expected.insert(expected.end(), {"norm rows 1 picked plain", "quantize columns 8", "gemm rows 1 weight [100,8]"});
+  expected.insert(expected.end(),
+                  {"norm rows 1 picked plain", "quantize columns 8", "gemm rows 1 decode 1 weight [100,8]"});
   EXPECT_THAT(log_.lines, ElementsAreArray(expected));
 }
 
@@ -105,12 +109,12 @@ TEST_F(ForwardPassTest, RunsAParallelLayerByItsConfig) {
     config.shared_norm = shared;
     ASSERT_TRUE(Run(config, {}).ok());
     std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate",
-                                         "norm rows 5", "gemm rows 5 weight [24,8] bias"};
-    for (const char* line :
-         {"norm rows 5", "gemm rows 5 weight [32,8] bias", "store kv bf16 layer 0",
-          "attention flash layer 0 sequences 2", "quantize columns 8", "gemm rows 5 weight [8,8] bias residual",
-          "activate columns 32", "gemm rows 5 weight [8,32] bias residual", "norm rows 1 picked",
-          "gemm rows 1 weight [100,8] bias"}) {
+                                         "norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias"};
+    for (const char* line : {"norm rows 5", "gemm rows 5 decode 1 weight [32,8] bias", "store kv bf16 layer 0",
+                             "attention flash layer 0 sequences 2", "quantize columns 8",
+                             "gemm rows 5 decode 1 weight [8,8] bias residual", "activate columns 32",
+                             "gemm rows 5 decode 1 weight [8,32] bias residual", "norm rows 1 picked",
+                             "gemm rows 1 decode 1 weight [100,8] bias"}) {
       expected.push_back(line);
     }
     EXPECT_THAT(log_.lines, ElementsAreArray(expected));
@@ -129,12 +133,12 @@ TEST_F(ForwardPassTest, NormsCapsAndScalesByItsConfig) {
   ASSERT_TRUE(Run(config, profile).ok());
   EXPECT_THAT(log_.lines,
               ElementsAre("gather rows 5 of [100,8] times 3.01562", "rotary table dim 6", "norm rows 5",
-                          "gemm rows 5 weight [48,8]", "store kv bf16 layer 0 normed rotated",
+                          "gemm rows 5 decode 1 weight [48,8]", "store kv bf16 layer 0 normed rotated",
                           "attention flash layer 0 sequences 2 window 7 softcap 50", "quantize columns 24",
-                          "gemm rows 5 weight [8,24]", "norm rows 5 plain", "add columns 8 residual", "norm rows 5",
-                          "gemm rows 5 weight [40,8]", "activate columns 20 gated", "gemm rows 5 weight [8,20]",
-                          "norm rows 5 plain", "add columns 8 residual", "norm rows 1 picked",
-                          "gemm rows 1 weight [100,8]", "softcap rows 1 columns 100"));
+                          "gemm rows 5 decode 1 weight [8,24]", "norm rows 5 plain", "add columns 8 residual",
+                          "norm rows 5", "gemm rows 5 decode 1 weight [40,8]", "activate columns 20 gated",
+                          "gemm rows 5 decode 1 weight [8,20]", "norm rows 5 plain", "add columns 8 residual",
+                          "norm rows 1 picked", "gemm rows 1 decode 1 weight [100,8]", "softcap rows 1 columns 100"));
 }
 
 TEST_F(ForwardPassTest, StopsAtTheFirstFailureAndNamesIt) {

@@ -26,6 +26,7 @@ class PlanBuilder {
     plan_.num_tokens += count;
     plan_.sub_batches[0].num_tokens += count;
     ++plan_.sub_batches[0].num_sequences;
+    if (first >= prompt_len) plan_.sub_batches[0].num_decode_tokens += count;
     sequences_.push_back(std::move(sequence));
     return sequences_.back().get();
   }

@@ -77,6 +77,24 @@ TEST(Planning, GroupsSequencesByProfileWithTheOldestFirst) {
   EXPECT_EQ(harness.plan.sub_batches[1].first_sequence, 2);
 }
 
+// The last token of a prompt may come alone: it is prefill all the same.
+TEST(Planning, PutsWhatDecodesBeforeWhatLiesInAPrompt) {
+  SchedulerHarness harness;
+  Client* decoding = harness.Add(Ask(Prompt(4), 20));
+  harness.Step();
+  Request urgent = Ask(Prompt(16, 9), 2);
+  urgent.priority = 1;
+  Client* prefilling = harness.Add(urgent);
+  harness.Step();
+  ASSERT_EQ(prefilling->sequence->num_uncomputed(), 1);
+  harness.Step();
+  ASSERT_EQ(harness.plan.sub_batches.size(), 1U);
+  EXPECT_EQ(harness.plan.sub_batches[0].num_tokens, 2);
+  EXPECT_EQ(harness.plan.sub_batches[0].num_decode_tokens, 1);
+  EXPECT_EQ(harness.plan.sequences[0].sequence, decoding->sequence.get());
+  EXPECT_EQ(harness.plan.sequences[1].sequence, prefilling->sequence.get());
+}
+
 TEST(Planning, StarvesNoProfile) {
   SchedulerOptions options = SchedulerHarness::Defaults();
   options.max_tokens_per_step = 4;

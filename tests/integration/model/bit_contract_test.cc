@@ -19,6 +19,34 @@ TEST_P(BitContract, AResponseIsTheOneItsRequestGivesAlone) {
   RunMixes(*alone.model, *together.model, test, &totals);
 }
 
+// The CPU's table but for products: a decoding row has another in the last bits that count, as a device has whose phases
+// have kernels of their own.
+const kernels::DeviceOps& TwoPhaseOps(const kernels::DeviceOps& cpu) {
+  static const kernels::DeviceOps* const plain = &cpu;
+  static const kernels::DeviceOps table = [] {
+    kernels::DeviceOps ops = *plain;
+    ops.prefill_matches_decode = false;
+    ops.gemm = [](kernels::DeviceContext* context, const kernels::GemmParams& params) {
+      const kernels::KernelStatus status = plain->gemm(context, params);
+      for (int64_t row = 0; row < params.decode_rows; ++row) {
+        for (int64_t n = 0; n < params.weight->out_features; ++n) params.out[row * params.out_stride + n] *= 1.0001F;
+      }
+      return status;
+    };
+    return ops;
+  }();
+  return table;
+}
+
+TEST(BitContractOfTwoPhases, HoldsWhereDecodeHasOtherBitsThanPrefill) {
+  const MixCase test{"llama_gqa", GoldenModelPath("llama_gqa"), 20, 3};
+  const TestModel alone = LoadTestModel(test.path, "", 1, kAllPrecisions);
+  const TestModel together = LoadTestModel(test.path, "", 2, kAllPrecisions);
+  const kernels::DeviceOps* const two_phases = &TwoPhaseOps(*alone.device->ops);
+  alone.device->ops = together.device->ops = two_phases;
+  RunMixes(*alone.model, *together.model, test, &totals);
+}
+
 std::vector<MixCase> Cases() {
   std::vector<MixCase> cases = GoldenMixCases(50, 30);
   cases.push_back({"demo", SourcePath("models/demo"), 5, 2, true});

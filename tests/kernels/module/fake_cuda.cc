@@ -226,6 +226,7 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
 
 constexpr DeviceOps kFakeCudaOps = {
     .kind = DeviceKind::kCuda,
+    .prefill_matches_decode = true,
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = CopyToDevice,

@@ -40,6 +40,7 @@ class ScriptedRuntime final : public engine::Runtime {
   int32_t depth() const override { return 1; }
   int32_t num_pages() const override { return num_pages_; }
   int32_t tokens_per_page(engine::Precision) const override { return 16; }
+  bool prefill_matches_decode() const override { return true; }
 
  private:
   static engine::TokenOutput OutputOf(engine::TokenId id, int32_t num_top);
