@@ -79,11 +79,10 @@ DUNLIN_HD void GatherRow(const Lanes& lanes, const GatherCall& call, int64_t ind
   const int64_t id = call.ids[index];
   const bool known = id >= 0 && id < weight.rows;
   const unsigned char* row = weight.row(known ? id : 0);
-  const float row_scale = known && weight.precision == Precision::kFp8 ? weight.scales()[id] : 1.0F;
   float* out = call.out + index * weight.columns;
   for (int64_t k = lanes.index(); k < weight.columns; k += lanes.count()) {
     float value = known ? PackedElement(weight.precision, row, k) : 0.0F;
-    if (weight.precision == Precision::kFp8) value *= row_scale;
+    if (known && weight.precision == Precision::kFp8) value *= weight.scale(id, k);
     value *= call.scale;
     out[k] = call.accumulate ? out[k] + value : value;
   }

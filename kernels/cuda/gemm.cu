@@ -1,7 +1,10 @@
-// GEMM: cuBLASLt by the plans of gemm_plan.h. What a form leaves out is added by a kernel afterwards: FP8's bias, and
-// all that follows a product that went through the staging area.
+// GEMM: rows that decode, and the FP8 that cuBLASLt has not, by the tile kernel (gemm/tile_plan.h says which); the rest
+// by cuBLASLt and the plans of gemm_plan.h. What such a plan leaves out is added by a kernel afterwards: FP8's bias,
+// and all that follows a product that went through the staging area.
 #include <algorithm>
 
+#include "kernels/cuda/gemm/tile_kernels.h"
+#include "kernels/cuda/gemm/tile_plan.h"
 #include "kernels/cuda/lanes.cuh"
 #include "kernels/cuda/launchers.h"
 #include "kernels/cuda/layout.h"
@@ -33,6 +36,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) FinishRows(Finish fin
 
 bool Valid(const GemmParams& p) {
   if (p.in == nullptr || p.weight == nullptr || p.out == nullptr || p.num_rows < 0) return false;
+  if (p.decode_rows < 0 || p.decode_rows > p.num_rows) return false;
   const PackedWeight& weight = *p.weight;
   return weight.data != nullptr && weight.out_features > 0 && weight.in_features > 0 && p.in->data != nullptr &&
          p.in->precision == weight.precision && p.in->columns == weight.in_features &&
@@ -40,26 +44,28 @@ bool Valid(const GemmParams& p) {
          p.out_stride >= weight.out_features;
 }
 
-// Rows [first, first + count) of the product into `out`, then what its form left out.
+// Rows [first, first + count) of the product into `out`, then what its form left out. A staged product starts at the
+// row before whose scale stands on 16 bytes.
 KernelStatus RunRows(DeviceContext* context, const GemmParams& params, const GemmForm& form, bool staged, int64_t first,
                      int64_t count) {
   const MatrixView weight = ViewOf(*params.weight);
   const MatrixView in = ViewOf(*params.in);
   const bool fp8 = weight.precision == Precision::kFp8;
+  const int64_t lead = staged ? first % kScaleRows : 0;
   float* out = params.out + first * params.out_stride;
   const float* residual = params.residual == nullptr ? nullptr : params.residual + first * params.out_stride;
   const GemmOperands operands{.weight = weight.data,
-                              .in = in.row(first),
+                              .in = in.row(first - lead),
                               .weight_scales = fp8 ? weight.scales() : nullptr,
-                              .in_scales = fp8 ? in.scales() + first : nullptr,
+                              .in_scales = fp8 ? in.scales() + first - lead : nullptr,
                               .bias = params.bias,
                               .residual = residual,
                               .out = staged ? static_cast<float*>(context->staging) : out,
-                              .num_rows = static_cast<int32_t>(count)};
+                              .num_rows = static_cast<int32_t>(lead + count)};
   const KernelStatus status = context->plans->Run(form, operands, context->stream);
   if (status == KernelStatus::kDeviceError) context->failed = true;
   if (status != KernelStatus::kOk) return status;
-  const Finish finish{.product = operands.out,
+  const Finish finish{.product = operands.out + lead * form.out_stride,
                       .product_stride = form.out_stride,
                       .bias = form.bias ? nullptr : params.bias,
                       .residual = form.residual ? nullptr : residual,
@@ -72,26 +78,70 @@ KernelStatus RunRows(DeviceContext* context, const GemmParams& params, const Gem
   return Launched(context);
 }
 
-}  // namespace
+KernelStatus RunLibrary(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end) {
+  const bool staged = NeedsStaging(params, begin);
+  const GemmForm form = FormOf(params, staged);
+  if (!staged) return RunRows(context, params, form, false, begin, end - begin);
 
-KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
-  if (!Valid(params)) return KernelStatus::kInvalidArgument;
-  const bool fp8 = params.weight->precision == Precision::kFp8;
-  if (params.weight->scale_block != 0 || (fp8 && context->sm_version < 90)) return KernelStatus::kUnsupported;
-  if (context->failed) return KernelStatus::kDeviceError;
-  if (params.num_rows == 0) return KernelStatus::kOk;
-  const GemmForm form = FormOf(params);
-  if (!NeedsStaging(params)) return RunRows(context, params, form, false, 0, params.num_rows);
-
-  const int64_t rows_at_once = static_cast<int64_t>(kStagingBytes / sizeof(float)) / form.out_stride;
+  const int64_t rows_at_once = static_cast<int64_t>(kStagingBytes / sizeof(float)) / form.out_stride - kScaleRows;
   if (rows_at_once < 1) return KernelStatus::kUnsupported;
   const std::lock_guard<std::mutex> lock(context->turn);
-  for (int64_t first = 0; first < params.num_rows; first += rows_at_once) {
-    const int64_t count = std::min(rows_at_once, params.num_rows - first);
-    const KernelStatus status = RunRows(context, params, form, true, first, count);
+  for (int64_t first = begin; first < end; first += rows_at_once) {
+    const KernelStatus status = RunRows(context, params, form, true, first, std::min(rows_at_once, end - first));
     if (status != KernelStatus::kOk) return status;
   }
   return KernelStatus::kOk;
+}
+
+void LaunchTiles(Precision precision, const TileCall& call, cudaStream_t stream) {
+  if (precision == Precision::kFp8) return LaunchTilesFp8(call, stream);
+  if (precision == Precision::kFp16) return LaunchTilesFp16(call, stream);
+  LaunchTilesBf16(call, stream);
+}
+
+// Rows [begin, end), all of one phase. Where K is divided, parts wait in the staging area.
+KernelStatus RunTiles(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end, bool decodes) {
+  const Precision precision = params.weight->precision;
+  const int64_t part_floats = PartFloatsPerRow(*params.weight, decodes);
+  if (part_floats == 0) {
+    const TileCall call = TileCallOf(params, begin, static_cast<int32_t>(end - begin), decodes, nullptr);
+    LaunchTiles(precision, call, context->stream);
+    return Launched(context);
+  }
+  const int64_t rows_at_once =
+      std::min(static_cast<int64_t>(kStagingBytes / sizeof(float)) / part_floats, kMergeRowsMax);
+  const std::lock_guard<std::mutex> lock(context->turn);
+  for (int64_t first = begin; first < end; first += rows_at_once) {
+    const TileCall call = TileCallOf(params, first, static_cast<int32_t>(std::min(rows_at_once, end - first)), decodes,
+                                     static_cast<float*>(context->staging));
+    LaunchTiles(precision, call, context->stream);
+    LaunchMergeSlices(call, context->stream);
+  }
+  return Launched(context);
+}
+
+KernelStatus RunPhase(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end, bool decodes) {
+  if (begin == end) return KernelStatus::kOk;
+  return UsesTiles(context->sm_version, *params.weight, decodes) ? RunTiles(context, params, begin, end, decodes)
+                                                                 : RunLibrary(context, params, begin, end);
+}
+
+}  // namespace
+
+cudaError_t PrepareGemm() {
+  for (const auto prepare : {PrepareTilesFp16, PrepareTilesBf16, PrepareTilesFp8}) {
+    if (const cudaError_t error = prepare(); error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
+  if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (context->failed) return KernelStatus::kDeviceError;
+  // Where cuBLASLt has both phases, one call does.
+  const int64_t decode_rows = UsesTiles(context->sm_version, *params.weight, true) ? params.decode_rows : 0;
+  const KernelStatus status = RunPhase(context, params, 0, decode_rows, true);
+  return status != KernelStatus::kOk ? status : RunPhase(context, params, decode_rows, params.num_rows, false);
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -28,15 +28,15 @@ bool Aligned(const void* pointer) {
 
 }  // namespace
 
-bool NeedsStaging(const GemmParams& params) {
+bool NeedsStaging(const GemmParams& params, int64_t first_row) {
   if (params.weight->precision != Precision::kFp8) return false;
+  if (first_row % kScaleRows != 0) return true;
   const bool whole = params.weight->out_features % kMatrixMultiple == 0 && params.out_stride % 4 == 0;
   return !whole || !Aligned(params.out) || !Aligned(params.residual);
 }
 
-GemmForm FormOf(const GemmParams& params) {
+GemmForm FormOf(const GemmParams& params, bool staged) {
   const PackedWeight& weight = *params.weight;
-  const bool staged = NeedsStaging(params);
   return {.precision = weight.precision,
           .out_features = weight.out_features,
           .in_features = weight.in_features,

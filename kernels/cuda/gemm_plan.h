@@ -30,12 +30,14 @@ struct GemmForm {
   bool operator==(const GemmForm&) const = default;
 };
 
-// FP8 writes whole groups of 16 outputs at addresses of 16 bytes; where `out` has no room or another stride, the
-// product goes to a staging area of PaddedRows(N) floats a row and a kernel copies it.
-bool NeedsStaging(const GemmParams& params);
+// FP8 writes whole groups of 16 outputs at addresses of 16 bytes, and its scales stand on 16 bytes. Where `out` has no
+// room or another stride, or the rows begin between such addresses, the product goes to a staging area of PaddedRows(N)
+// floats a row and a kernel copies it.
+inline constexpr int64_t kScaleRows = 4;  // rows whose scales share 16 bytes
+bool NeedsStaging(const GemmParams& params, int64_t first_row);
 
 // The form of a call. What it leaves out, bias or residual, is added afterwards.
-GemmForm FormOf(const GemmParams& params);
+GemmForm FormOf(const GemmParams& params, bool staged);
 
 // Operands of one call, device memory.
 struct GemmOperands {

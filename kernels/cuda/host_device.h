@@ -27,7 +27,7 @@ struct alignas(16) Float4 {
   float values[4];
 };
 
-// The one lane of the host: sums and maxima are its own.
+// The one lane of the host: sums and maxima are its own. Lanes come in parts, which may go ways of their own.
 struct SingleLane {
   int32_t index() const { return 0; }
   int32_t count() const { return 1; }
@@ -35,6 +35,9 @@ struct SingleLane {
   uint32_t Max(uint32_t value) const { return value; }
   float Largest(float value) const { return value; }  // NaN is passed over where another lane has a number
   void Sync() const {}
+  int32_t num_parts() const { return 1; }
+  int32_t part_index() const { return 0; }
+  SingleLane Part() const { return {}; }
 };
 
 // Round to nearest even, as float_formats.h; NaN gives a NaN, its sign and payload are the side's own.

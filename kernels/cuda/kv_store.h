@@ -39,7 +39,7 @@ DUNLIN_HD void StoreHead(const Lanes& lanes, const KvLayout& layout, unsigned ch
   const int64_t first = KvElement(dim, slot, 0);
   Fp8Scale scale{1.0F, 1.0F};
   if (layout.dtype == DType::kF8E4M3) {
-    scale = ScaleOfRow(LargestMagnitude(lanes, CopySource::Row{row}, dim, false));
+    scale = ScaleOfRow(LargestMagnitude(lanes, CopySource::Row{row}, 0, dim, false));
     if (lanes.index() == 0) {
       *reinterpret_cast<float*>(block + KvScaleOffset(dim, layout.tokens_per_page, slot)) = scale.scale;
     }

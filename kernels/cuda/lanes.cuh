@@ -75,6 +75,15 @@ struct BlockLanes {
     __syncthreads();
 #endif
   }
+  DUNLIN_HD int32_t num_parts() const {
+    return kRowThreads / kWarp;
+  }
+  DUNLIN_HD int32_t part_index() const {
+    return index() / kWarp;
+  }
+  DUNLIN_HD WarpLanes Part() const {
+    return {};
+  }
 
  private:
   // Of one value a warp, in the order of the warps.

@@ -17,10 +17,10 @@ KernelStatus CopyToHost(DeviceContext* context, void* host, const void* device, 
 KernelStatus Synchronize(DeviceContext* context);
 
 size_t PackedWeightBytes(Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block);
-// Block-scaled FP8 weights and strides of which neither is 1: kUnsupported.
+// Strides of which neither is 1: kUnsupported.
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
 size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns);
-// FP8 needs sm_90: kUnsupported before it.
+cudaError_t PrepareGemm();  // once, when the device is opened
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
 

@@ -35,12 +35,13 @@ DUNLIN_HD constexpr int64_t RowBytes(Precision precision, int64_t columns) {
   return PaddedDepth(columns) * ElementBytes(precision);
 }
 
-// Rows, then, in FP8, one FP32 scale a row, the padding's too.
+// Rows, then, in FP8, FP32 scales: one a row, or one a row for each kScaleBlock columns, all rows of the first such
+// block before those of the next; the padding's rows too.
 DUNLIN_HD constexpr int64_t ScalesOffset(Precision precision, int64_t rows, int64_t columns) {
   return RoundUpTo(PaddedRows(rows) * RowBytes(precision, columns), kScaleAlignment);
 }
-DUNLIN_HD constexpr int64_t MatrixBytes(Precision precision, int64_t rows, int64_t columns) {
-  const int64_t scales = precision == Precision::kFp8 ? PaddedRows(rows) * 4 : 0;
+DUNLIN_HD constexpr int64_t MatrixBytes(Precision precision, int64_t rows, int64_t columns, int32_t scale_block) {
+  const int64_t scales = precision == Precision::kFp8 ? PaddedRows(rows) * 4 * ScalesPerRow(scale_block, columns) : 0;
   return ScalesOffset(precision, rows, columns) + RoundUpTo(scales, kScaleAlignment);
 }
 
@@ -50,17 +51,22 @@ struct MatrixView {
   Precision precision;
   int64_t rows;     // out_features, or capacity_rows
   int64_t columns;  // in_features
+  int32_t scale_block = 0;
 
   DUNLIN_HD unsigned char* row(int64_t index) const { return data + index * RowBytes(precision, columns); }
-  // FP8 only: [PaddedRows(rows)].
+  // FP8 only: [ScalesPerRow(scale_block, columns), PaddedRows(rows)].
   DUNLIN_HD float* scales() const { return reinterpret_cast<float*>(data + ScalesOffset(precision, rows, columns)); }
+  DUNLIN_HD float& scale(int64_t row, int64_t column) const {
+    return scales()[(scale_block == 0 ? 0 : column / scale_block) * PaddedRows(rows) + row];
+  }
 };
 inline MatrixView ViewOf(const PackedWeight& weight) {
-  return {static_cast<unsigned char*>(weight.data), weight.precision, weight.out_features, weight.in_features};
+  return {static_cast<unsigned char*>(weight.data), weight.precision, weight.out_features, weight.in_features,
+          weight.scale_block};
 }
 inline MatrixView ViewOf(const Activation& activation) {
   return {static_cast<unsigned char*>(activation.data), activation.precision, activation.capacity_rows,
-          activation.columns};
+          activation.columns, activation.scale_block};
 }
 
 // K and V blocks of a page: [tokens_per_page][dim padded to even], token-major, so that a key is one run of bytes for

@@ -90,6 +90,7 @@ std::string FillContext(DeviceContext* context, const std::string& cublas_librar
   if (result == cudaSuccess) result = cudaMalloc(&context->staging, cuda::kStagingBytes);
   if (result == cudaSuccess) result = cudaMalloc(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
   if (result == cudaSuccess) result = cuda::PrepareAttention();
+  if (result == cudaSuccess) result = cuda::PrepareGemm();
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
   if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
   context->plans = std::make_unique<cuda::GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);

@@ -50,7 +50,7 @@ struct PackSource {
   }
 };
 
-// FP8 from FP8: codes and scale as they are.
+// FP8 from FP8: codes and scales as they are.
 template <typename Lanes>
 DUNLIN_HD void CopyCodes(const Lanes& lanes, const PackSource& source, const MatrixView& weight, int64_t index) {
   const int64_t row = index - source.first_row;
@@ -59,10 +59,12 @@ DUNLIN_HD void CopyCodes(const Lanes& lanes, const PackSource& source, const Mat
   for (int64_t k = lanes.index(); k < PaddedDepth(weight.columns); k += lanes.count()) {
     out[k] = k < weight.columns ? codes[k * source.column_stride] : uint8_t{0};
   }
-  if (lanes.index() == 0) weight.scales()[index] = source.scales[row];
+  for (int64_t block = lanes.index(); block < source.scales_per_row; block += lanes.count()) {
+    weight.scale(index, block * kScaleBlock) = source.scales[row * source.scales_per_row + block];
+  }
 }
 
-// Row `index` of the weight, in its precision.
+// Row `index` of the weight, in its precision. Only codes come with scale blocks.
 template <typename Lanes>
 DUNLIN_HD void PackRow(const Lanes& lanes, const PackSource& source, const MatrixView& weight, int64_t index) {
   RowTarget target{};
@@ -78,7 +80,7 @@ DUNLIN_HD void PackRow(const Lanes& lanes, const PackSource& source, const Matri
       return WriteRow<Precision::kFp16>(lanes, source, target, index);
     case Precision::kFp8:
       return source.dtype == DType::kF8E4M3 ? CopyCodes(lanes, source, weight, index)
-                                            : WriteRow<Precision::kFp8>(lanes, source, target, index);
+                                            : WriteRow<Precision::kFp8, false>(lanes, source, target, index);
   }
 }
 

@@ -65,18 +65,16 @@ cudaError_t PackPart(DeviceContext* context, const PackWeightParams& p, const Pa
 
 }  // namespace
 
-size_t PackedWeightBytes(Precision precision, int64_t out_features, int64_t in_features, int32_t /*scale_block*/) {
-  return static_cast<size_t>(MatrixBytes(precision, out_features, in_features));
+size_t PackedWeightBytes(Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block) {
+  return static_cast<size_t>(MatrixBytes(precision, out_features, in_features, scale_block));
 }
 
 size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns) {
-  return static_cast<size_t>(MatrixBytes(precision, rows, columns));
+  return static_cast<size_t>(MatrixBytes(precision, rows, columns, kScaleBlock));
 }
 
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
-  const bool fp8 = params.weight->precision == Precision::kFp8;
-  if (params.weight->scale_block != 0 || (fp8 && context->sm_version < 90)) return KernelStatus::kUnsupported;
   const int64_t scale_bytes =
       params.source_scales == nullptr
           ? 0

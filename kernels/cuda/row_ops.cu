@@ -27,8 +27,10 @@ bool Aligned(const void* pointer) {
 
 bool Valid(const Activation* out, const float* in, int32_t num_rows, const float* rows_out) {
   if (out == nullptr || out->columns <= 0 || in == nullptr || num_rows < 0) return false;
+  const bool fp8 = out->precision == Precision::kFp8;
+  if (out->scale_block != 0 && !(fp8 && out->scale_block == kScaleBlock)) return false;
   if (out->data == nullptr) return rows_out != nullptr;
-  const bool shares = out->precision == Precision::kFp8 && out->scaling != InputScaling::kPerRow;
+  const bool shares = fp8 && out->scaling != InputScaling::kPerRow;
   if (shares && (out->shared_scale == nullptr || out->scale_block != 0)) return false;
   return num_rows <= out->capacity_rows;
 }
@@ -51,7 +53,6 @@ void LaunchWrite(Precision precision, const Source& source, const RowTarget& tar
 // Fills rows of an activation, or of rows_out, or both. The source reads four columns at a time where all can.
 template <typename Source>
 KernelStatus FillRows(DeviceContext* context, Source source, const Activation& out, float* rows_out, int32_t num_rows) {
-  if (out.scale_block != 0) return KernelStatus::kUnsupported;
   if (context->failed) return KernelStatus::kDeviceError;
   if (num_rows == 0) return KernelStatus::kOk;
   source.vector = source.vector && out.columns % 4 == 0 && Aligned(rows_out);

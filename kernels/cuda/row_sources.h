@@ -13,17 +13,26 @@ DUNLIN_HD inline Float4 LoadFour(const float* at) {
   return *reinterpret_cast<const Float4*>(at);
 }
 
-// visit(first, count, values) over a row's columns, each visited by one lane: four at a time where `vector` says that
-// every pointer behind the row and its width allow it, else one (count 1, values.values[0]). Unrolled, the loops spill.
+// visit(first, count, values) over the columns [begin, end) of a row, each visited by one lane: four at a time where
+// `vector` says that every pointer behind the row and its width allow it, else one (count 1, values.values[0]).
+// Unrolled, the loops spill. begin: a multiple of 4.
 template <typename Lanes, typename Row, typename Visit>
-DUNLIN_HD void ForEachValue(const Lanes& lanes, const Row& row, int64_t columns, bool vector, const Visit& visit) {
+DUNLIN_HD void ForValuesIn(const Lanes& lanes, const Row& row, int64_t begin, int64_t end, bool vector,
+                           const Visit& visit) {
   if (vector) {
     DUNLIN_NO_UNROLL
-    for (int64_t i = int64_t{lanes.index()} * 4; i < columns; i += int64_t{lanes.count()} * 4) visit(i, 4, row.Four(i));
+    for (int64_t i = begin + int64_t{lanes.index()} * 4; i < end; i += int64_t{lanes.count()} * 4) {
+      visit(i, 4, row.Four(i));
+    }
     return;
   }
   DUNLIN_NO_UNROLL
-  for (int64_t i = lanes.index(); i < columns; i += lanes.count()) visit(i, 1, Float4{{row.One(i)}});
+  for (int64_t i = begin + lanes.index(); i < end; i += lanes.count()) visit(i, 1, Float4{{row.One(i)}});
+}
+
+template <typename Lanes, typename Row, typename Visit>
+DUNLIN_HD void ForEachValue(const Lanes& lanes, const Row& row, int64_t columns, bool vector, const Visit& visit) {
+  ForValuesIn(lanes, row, 0, columns, vector, visit);
 }
 
 // The rows of QuantizeParams.

@@ -29,10 +29,11 @@ DUNLIN_HD inline void RaiseAmax(float* amax, uint32_t magnitude_bits) {
   RaiseMagnitude(reinterpret_cast<uint32_t*>(amax), magnitude_bits);
 }
 
+// Of the columns [begin, end).
 template <typename Lanes, typename Row>
-DUNLIN_HD uint32_t LargestMagnitude(const Lanes& lanes, const Row& row, int64_t columns, bool vector) {
+DUNLIN_HD uint32_t LargestMagnitude(const Lanes& lanes, const Row& row, int64_t begin, int64_t end, bool vector) {
   uint32_t largest = 0;
-  ForEachValue(lanes, row, columns, vector, [&](int64_t, int n, const Float4& four) {
+  ForValuesIn(lanes, row, begin, end, vector, [&](int64_t, int n, const Float4& four) {
     for (int k = 0; k < n; ++k) {
       const uint32_t magnitude = MagnitudeBits(four.values[k]);
       if (magnitude > largest) largest = magnitude;
@@ -89,33 +90,67 @@ DUNLIN_HD Fp8Scale ScaleFor(const Lanes& lanes, const Row& row, const RowTarget&
   }
   const bool per_row = target.scaling == InputScaling::kPerRow;
   if (!per_row && target.amax == nullptr) return GivenScale(*target.shared_scale);
-  const uint32_t largest = LargestMagnitude(lanes, row, target.out.columns, vector);
+  const uint32_t largest = LargestMagnitude(lanes, row, 0, target.out.columns, vector);
   if (target.amax != nullptr && lanes.index() == 0) RaiseAmax(target.amax, largest);
   return per_row ? ScaleOfRow(LimitMagnitude(largest, target.amax_limit)) : GivenScale(*target.shared_scale);
 }
 
+// Columns [begin, end) to where they go. out: the row of target.out.
+template <Precision kPrecision, typename Lanes, typename Row>
+DUNLIN_HD void WriteColumns(const Lanes& lanes, const Row& row, const RowTarget& target, int64_t index, int64_t begin,
+                            int64_t end, float factor, bool vector) {
+  unsigned char* out = target.out.row(index);
+  float* plain = target.rows_out == nullptr ? nullptr : target.rows_out + index * target.out.columns;
+  ForValuesIn(lanes, row, begin, end, vector, [&](int64_t first, int n, const Float4& four) {
+    StoreValues<kPrecision>(out, first, n, four, factor);
+    if (plain != nullptr) StoreValues<Precision::kFp32>(reinterpret_cast<unsigned char*>(plain), first, n, four, 1.0F);
+  });
+}
+
+// Codes with a scale each kScaleBlock columns: a part of the lanes takes a block on its own.
+template <typename Lanes, typename Row>
+DUNLIN_HD void WriteScaleBlocks(const Lanes& lanes, const Row& row, const RowTarget& target, int64_t index,
+                                bool vector) {
+  const auto part = lanes.Part();
+  const int64_t columns = target.out.columns;
+  DUNLIN_NO_UNROLL
+  for (int64_t begin = int64_t{lanes.part_index()} * kScaleBlock; begin < columns;
+       begin += int64_t{lanes.num_parts()} * kScaleBlock) {
+    const int64_t end = begin + kScaleBlock < columns ? begin + kScaleBlock : columns;
+    const uint32_t largest = LargestMagnitude(part, row, begin, end, vector);
+    const Fp8Scale scale = ScaleOfRow(LimitMagnitude(largest, target.amax_limit));
+    if (part.index() == 0) {
+      target.out.scale(index, begin) = scale.scale;
+      if (target.amax != nullptr) RaiseAmax(target.amax, largest);
+    }
+    WriteColumns<Precision::kFp8>(part, row, target, index, begin, end, scale.factor, vector);
+  }
+}
+
 // Computes row `index` of the source into the target. rows_out may be what the source reads, element by element.
-template <Precision kPrecision, typename Lanes, typename Source>
+// kBlocks: the target may have scale blocks.
+template <Precision kPrecision, bool kBlocks = true, typename Lanes, typename Source>
 DUNLIN_HD void WriteRow(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
   const int64_t columns = target.out.columns;
   const auto row = source.Begin(lanes, index);
   float factor = 1.0F;
+  bool written = false;
   if constexpr (kPrecision == Precision::kFp8) {
-    const Fp8Scale scale = ScaleFor(lanes, row, target, index, source.vector);
-    factor = scale.factor;
-    if (lanes.index() == 0) target.out.scales()[index] = scale.scale;
+    if constexpr (kBlocks) written = target.out.scale_block != 0;
+    if (kBlocks && written) {
+      WriteScaleBlocks(lanes, row, target, index, source.vector);
+    } else {
+      const Fp8Scale scale = ScaleFor(lanes, row, target, index, source.vector);
+      factor = scale.factor;
+      if (lanes.index() == 0) target.out.scales()[index] = scale.scale;
+    }
   } else if (target.amax != nullptr) {
-    const uint32_t largest = LargestMagnitude(lanes, row, columns, source.vector);
+    const uint32_t largest = LargestMagnitude(lanes, row, 0, columns, source.vector);
     if (lanes.index() == 0) RaiseAmax(target.amax, largest);
   }
-  unsigned char* out = target.out.row(index);
-  float* plain = target.rows_out == nullptr ? nullptr : target.rows_out + index * columns;
-  ForEachValue(lanes, row, columns, source.vector, [&](int64_t first, int n, const Float4& four) {
-    StoreValues<kPrecision>(out, first, n, four, factor);
-    if (plain != nullptr) StoreValues<Precision::kFp32>(reinterpret_cast<unsigned char*>(plain), first, n, four, 1.0F);
-  });
+  if (!written) WriteColumns<kPrecision>(lanes, row, target, index, 0, columns, factor, source.vector);
   for (int64_t i = columns + lanes.index(); i < PaddedDepth(columns); i += lanes.count()) {
-    StoreValues<kPrecision>(out, i, 1, Float4{}, 1.0F);
+    StoreValues<kPrecision>(target.out.row(index), i, 1, Float4{}, 1.0F);
   }
 }
 
@@ -134,7 +169,7 @@ DUNLIN_HD void WritePlainRow(const Lanes& lanes, const Source& source, const Row
 template <typename Lanes, typename Source>
 DUNLIN_HD void MeasureRow(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
   const auto row = source.Begin(lanes, index);
-  const uint32_t largest = LargestMagnitude(lanes, row, target.out.columns, source.vector);
+  const uint32_t largest = LargestMagnitude(lanes, row, 0, target.out.columns, source.vector);
   if (lanes.index() == 0) RaiseMagnitude(target.current, largest);
 }
 

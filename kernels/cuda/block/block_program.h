@@ -118,6 +118,16 @@ DUNLIN_HD inline void CopyPiece(unsigned char* shared, const unsigned char* glob
   for (int i = 0; i < 16; ++i) shared[i] = present ? global[i] : 0;
 #endif
 }
+// The same for 4 bytes.
+DUNLIN_HD inline void CopyWord(float* shared, const float* global, bool present) {
+#ifdef __CUDA_ARCH__
+  asm volatile(
+      "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(shared))),
+      "l"(global), "r"(present ? 4 : 0));
+#else
+  *shared = present ? *global : 0.0F;
+#endif
+}
 DUNLIN_HD inline void CommitCopies() {
 #ifdef __CUDA_ARCH__
   asm volatile("cp.async.commit_group;");

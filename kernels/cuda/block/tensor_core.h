@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "kernels/api/dtype.h"
 #include "kernels/cuda/block/block_program.h"
 #include "kernels/cuda/block/tile_layout.h"
 

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "kernels/cuda/cublaslt_library.h"
-#include "kernels/cuda/row_target.h"
 #include "tests/kernels/cuda/fake_cublaslt.h"
 #include "tests/kernels/cuda/host_matrix.h"
 
@@ -15,31 +14,13 @@ namespace {
 
 constexpr int32_t kRows = 5;
 
-template <Precision kPrecision>
-void Fill(const HostMatrix& matrix, const std::vector<float>& values) {
-  RowTarget target{};
-  target.out = matrix.view();
-  target.amax_limit = BitsToFloat(kInfinityBits);
-  const CopySource source{values.data(), matrix.view().columns, matrix.view().columns, false};
-  for (int64_t row = 0; row < matrix.view().rows; ++row) WriteRow<kPrecision>(SingleLane(), source, target, row);
-  // Rows of the padding are device memory that starts as zeros.
-  for (int64_t row = matrix.view().rows; row < PaddedRows(matrix.view().rows); ++row) {
-    std::memset(matrix.view().row(row), 0, static_cast<size_t>(RowBytes(kPrecision, matrix.view().columns)));
-    if (kPrecision == Precision::kFp8) matrix.view().scales()[row] = 0.0F;
-  }
-}
-
+// Rows of the padding are device memory that starts as zeros.
 void FillAs(const HostMatrix& matrix, uint32_t seed) {
-  const std::vector<float> values = RandomValues(matrix.view().rows * matrix.view().columns, seed);
-  switch (matrix.view().precision) {
-    case Precision::kFp32:
-      return Fill<Precision::kFp32>(matrix, values);
-    case Precision::kBf16:
-      return Fill<Precision::kBf16>(matrix, values);
-    case Precision::kFp16:
-      return Fill<Precision::kFp16>(matrix, values);
-    case Precision::kFp8:
-      return Fill<Precision::kFp8>(matrix, values);
+  FillRandom(matrix, seed);
+  const MatrixView& view = matrix.view();
+  for (int64_t row = view.rows; row < PaddedRows(view.rows); ++row) {
+    std::memset(view.row(row), 0, static_cast<size_t>(RowBytes(view.precision, view.columns)));
+    if (view.precision == Precision::kFp8) view.scales()[row] = 0.0F;
   }
 }
 
@@ -63,8 +44,8 @@ struct Shape {
 
 // What gemm.cu does with a call, the kernels' part in plain C++.
 KernelStatus RunGemm(GemmPlans* plans, const GemmParams& params, const HostMatrix& weight, const HostMatrix& in) {
-  const GemmForm form = FormOf(params);
-  const bool staged = NeedsStaging(params);
+  const bool staged = NeedsStaging(params, 0);
+  const GemmForm form = FormOf(params, staged);
   std::vector<Line> staging(staged ? static_cast<size_t>(form.out_stride * params.num_rows / 4) : 0);
   const GemmOperands operands{.weight = weight.view().data,
                               .in = in.view().data,

@@ -7,24 +7,25 @@
 
 #include "kernels/cuda/element_ops.h"
 #include "kernels/cuda/layout.h"
+#include "kernels/cuda/row_target.h"
 
 namespace dunlin::kernels::cuda {
 
 // Starts as 0xFF bytes: NaN in every format.
 class HostMatrix {
  public:
-  HostMatrix(Precision precision, int64_t rows, int64_t columns)
-      : memory_(static_cast<size_t>(MatrixBytes(precision, rows, columns)) / sizeof(Line)),
-        view_{reinterpret_cast<unsigned char*>(memory_.data()), precision, rows, columns} {
+  HostMatrix(Precision precision, int64_t rows, int64_t columns, int32_t scale_block = 0)
+      : memory_(static_cast<size_t>(MatrixBytes(precision, rows, columns, scale_block)) / sizeof(Line)),
+        view_{reinterpret_cast<unsigned char*>(memory_.data()), precision, rows, columns, scale_block} {
     std::memset(memory_.data(), 0xFF, memory_.size() * sizeof(Line));
   }
   const MatrixView& view() const { return view_; }
-  PackedWeight Weight() const { return {view_.data, view_.precision, view_.rows, view_.columns, 0}; }
+  PackedWeight Weight() const { return {view_.data, view_.precision, view_.rows, view_.columns, view_.scale_block}; }
 
   // Element (row, k), dequantised; k may be in the padding.
   float At(int64_t row, int64_t k) const {
     const float value = PackedElement(view_.precision, view_.row(row), k);
-    return view_.precision == Precision::kFp8 ? value * view_.scales()[row] : value;
+    return view_.precision == Precision::kFp8 ? value * view_.scale(row, k) : value;
   }
 
  private:
@@ -41,6 +42,33 @@ inline std::vector<float> RandomValues(int64_t count, uint32_t seed) {
   std::vector<float> values(static_cast<size_t>(count));
   for (float& value : values) value = normal(generator);
   return values;
+}
+
+template <Precision kPrecision>
+void FillRows(const HostMatrix& matrix, const std::vector<float>& values) {
+  RowTarget target{};
+  target.out = matrix.view();
+  target.amax_limit = BitsToFloat(kInfinityBits);
+  const CopySource source{values.data(), matrix.view().columns, matrix.view().columns, false};
+  for (int64_t row = 0; row < matrix.view().rows; ++row) WriteRow<kPrecision>(SingleLane(), source, target, row);
+}
+
+// Values in the matrix' precision, as Quantize writes them. The rows of the padding stay what they were.
+inline void FillWith(const HostMatrix& matrix, const std::vector<float>& values) {
+  switch (matrix.view().precision) {
+    case Precision::kFp32:
+      return FillRows<Precision::kFp32>(matrix, values);
+    case Precision::kBf16:
+      return FillRows<Precision::kBf16>(matrix, values);
+    case Precision::kFp16:
+      return FillRows<Precision::kFp16>(matrix, values);
+    case Precision::kFp8:
+      return FillRows<Precision::kFp8>(matrix, values);
+  }
+}
+
+inline void FillRandom(const HostMatrix& matrix, uint32_t seed) {
+  FillWith(matrix, RandomValues(matrix.view().rows * matrix.view().columns, seed));
 }
 
 inline constexpr Precision kAllPrecisions[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8};

@@ -27,10 +27,13 @@ TEST(MatrixLayout, ScalesFollowThePaddedRowsAndEndTheMatrix) {
     EXPECT_EQ(PaddedRows(rows) % 16, 0);
     EXPECT_GE(ScalesOffset(Precision::kFp8, rows, 768), PaddedRows(rows) * RowBytes(Precision::kFp8, 768));
     EXPECT_EQ(ScalesOffset(Precision::kFp8, rows, 768) % 256, 0);
-    EXPECT_GE(MatrixBytes(Precision::kFp8, rows, 768), ScalesOffset(Precision::kFp8, rows, 768) + PaddedRows(rows) * 4);
-    EXPECT_EQ(MatrixBytes(Precision::kBf16, rows, 768), RoundUpTo(PaddedRows(rows) * 768 * 2, 256));
+    EXPECT_GE(MatrixBytes(Precision::kFp8, rows, 768, 0),
+              ScalesOffset(Precision::kFp8, rows, 768) + PaddedRows(rows) * 4);
+    EXPECT_EQ(MatrixBytes(Precision::kBf16, rows, 768, 0), RoundUpTo(PaddedRows(rows) * 768 * 2, 256));
   }
-  EXPECT_EQ(MatrixBytes(Precision::kFp32, 3, 5), 16 * 16 * 4);
+  EXPECT_EQ(MatrixBytes(Precision::kFp8, 17, 300, kScaleBlock), ScalesOffset(Precision::kFp8, 17, 300) + 512)
+      << "three scales for each of 32 rows";
+  EXPECT_EQ(MatrixBytes(Precision::kFp32, 3, 5, 0), 16 * 16 * 4);
   const HostMatrix matrix(Precision::kFp8, 5, 20);
   EXPECT_EQ(matrix.view().row(3) - matrix.view().data, 3 * 32);
   EXPECT_EQ(reinterpret_cast<unsigned char*>(matrix.view().scales()) - matrix.view().data, 512);

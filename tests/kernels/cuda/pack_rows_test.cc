@@ -125,6 +125,35 @@ TEST(PackRows, BlockScalesOfASourceAreAppliedByColumn) {
   EXPECT_EQ(weight.At(0, 256), 5.0F);
 }
 
+TEST(PackRows, BlockScaledCodesAreKeptAndGatheredWithTheirScales) {
+  constexpr int64_t kColumns = 300;
+  constexpr int64_t kRows = 5;
+  std::vector<uint8_t> codes(kRows * kColumns);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i * 5 % 0x7F);
+  std::vector<float> scales(kRows * 3);
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = 0.5F + static_cast<float>(i);
+  const PackSource source{.source = codes.data(),
+                          .dtype = DType::kF8E4M3,
+                          .row_stride = kColumns,
+                          .column_stride = 1,
+                          .first_row = 0,
+                          .scales = scales.data(),
+                          .scale_block = kScaleBlock,
+                          .scales_per_row = 3};
+  HostMatrix weight(Precision::kFp8, kRows, kColumns, kScaleBlock);
+  for (int64_t row = 0; row < kRows; ++row) {
+    RunLanes(2, [&](const ThreadLanes& lanes) { PackRow(lanes, source, weight.view(), row); });
+  }
+  const int32_t id = 3;
+  std::vector<float> gathered(kColumns);
+  GatherRow(SingleLane(), {weight.view(), &id, gathered.data(), false, 2.0F}, 0);
+  for (int64_t k = 0; k < kColumns; ++k) {
+    const float value = E4M3ToFloat(codes[static_cast<size_t>(3 * kColumns + k)]);
+    ASSERT_EQ(weight.At(3, k), value * scales[static_cast<size_t>(9 + k / kScaleBlock)]) << k;
+    ASSERT_EQ(gathered[static_cast<size_t>(k)], weight.At(3, k) * 2.0F) << k;
+  }
+}
+
 TEST(PackRows, GatherAddsAndGivesZerosForAnUnknownId) {
   const std::vector<float> values = RandomValues(kOut * kIn, 12);
   HostMatrix weight(Precision::kFp32, kOut, kIn);

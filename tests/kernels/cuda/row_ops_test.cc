@@ -1,6 +1,7 @@
 // The device's row algorithms on the host: one lane, and several that run beside each other, against the CPU device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -230,6 +231,36 @@ TEST(RowOps, AmaxLimitCutsAScaleAndTheCodesSaturate) {
   EXPECT_EQ(out.view().scales()[0], 2.0F / kE4M3Max);
   EXPECT_EQ(out.At(0, 3), 2.0F);
   EXPECT_EQ(out.view().scales()[1], 1.0F / kE4M3Max);
+}
+
+// One scale each 128 columns, of those columns alone: by one lane, and by lanes that take blocks in turns.
+TEST(RowOps, BlocksOf128ColumnsHaveScalesOfTheirOwn) {
+  for (const int64_t columns : {1, 128, 300, 516}) {
+    std::vector<float> in = RandomValues(kRows * columns, 10);
+    for (size_t i = 0; i < in.size(); ++i) in[i] *= static_cast<float>(1 + i % 7);
+    in[0] = 5000.0F;  // above the limit: it saturates, and widens no scale
+    for (const int32_t lanes : {0, 3, 8}) {
+      HostMatrix out(Precision::kFp8, kRows, columns, kScaleBlock);
+      std::vector<float> plain(in.size());
+      RowTarget target = TargetOf(out, plain.data());
+      target.amax_limit = 100.0F;
+      RunRows(CopySource{in.data(), columns, columns, columns % 4 == 0}, target, lanes);
+      EXPECT_EQ(plain, in);
+      for (int64_t row = 0; row < kRows; ++row) {
+        for (int64_t begin = 0; begin < columns; begin += kScaleBlock) {
+          const float* values = in.data() + row * columns + begin;
+          const int64_t count = std::min<int64_t>(kScaleBlock, columns - begin);
+          const Fp8Scale scale = ScaleOfRow(FloatBits(std::fmin(LargestOf(values, count), 100.0F)));
+          ASSERT_EQ(out.view().scale(row, begin), scale.scale) << row << ", " << begin;
+          for (int64_t k = 0; k < count; ++k) {
+            const float code = E4M3ToFloat(FloatToE4M3(values[k] * scale.factor));
+            ASSERT_EQ(out.At(row, begin + k), code * scale.scale) << row << ", " << begin + k;
+          }
+        }
+        for (int64_t k = columns; k < PaddedDepth(columns); ++k) ASSERT_EQ(out.view().row(row)[k], 0);
+      }
+    }
+  }
 }
 
 TEST(ElementOps, SoftcapAddAndRotaryTableAreTheCpus) {

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cuda/host_device.h"
+
 namespace dunlin::kernels::cuda {
 
 class ThreadLanes {
@@ -49,6 +51,10 @@ class ThreadLanes {
     return largest;
   }
   void Sync() const { shared_->barrier.arrive_and_wait(); }
+  // Each thread is a part of its own.
+  int32_t num_parts() const { return shared_->count; }
+  int32_t part_index() const { return index_; }
+  SingleLane Part() const { return {}; }
 
  private:
   Shared* shared_;

@@ -2,6 +2,7 @@
 // precision allows. Run on the fake module always, and on libdunlin_cuda.so where its device opens.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -55,11 +56,18 @@ struct Input {
 };
 
 std::vector<float> Multiply(Device& device, const Activation& in, const PackedWeight& weight, int32_t rows,
-                            const float* bias = nullptr, const std::vector<float>* residual = nullptr) {
+                            const float* bias = nullptr, const std::vector<float>* residual = nullptr,
+                            bool decodes = false) {
   const auto count = static_cast<size_t>(rows * weight.out_features);
   const Array<float> out(device, residual == nullptr ? std::vector<float>(count) : *residual);
-  const GemmParams params{
-      &in, &weight, bias, residual == nullptr ? nullptr : out.data(), out.data(), weight.out_features, rows};
+  const GemmParams params{.in = &in,
+                          .weight = &weight,
+                          .bias = bias,
+                          .residual = residual == nullptr ? nullptr : out.data(),
+                          .out = out.data(),
+                          .out_stride = weight.out_features,
+                          .num_rows = rows,
+                          .decode_rows = decodes ? rows : 0};
   EXPECT_EQ(device.ops->gemm(device.context, params), KernelStatus::kOk);
   return out.Read();
 }
@@ -135,7 +143,8 @@ TEST_P(DeviceOpsTest, ProductsAreTheCpus) {
       const std::vector<float> bias = Random(outs, 3);
       const std::vector<float> residual = Random(int64_t{rows} * outs, 4);
       std::vector<float> results[2];
-      std::vector<float> alone;
+      std::vector<float> alone[2];  // of the device: in its prompt, and decoding
+      std::vector<float> decoding;  // of the device
       for (Device* device : {cpu_.get(), device_.get()}) {
         const Weight weight(*device, precision, weights, outs, ins);
         Input input(*device, precision, rows, ins);
@@ -146,14 +155,91 @@ TEST_P(DeviceOpsTest, ProductsAreTheCpus) {
         results[device == device_.get() ? 1 : 0] =
             Multiply(*device, input.activation, weight.packed, rows, bias_row.data(), &residual);
         const std::vector<float> first(residual.begin(), residual.begin() + outs);
-        alone = Multiply(*device, input.activation, weight.packed, 1, bias_row.data(), &first);
+        for (const bool decodes : {false, true}) {
+          alone[decodes ? 1 : 0] =
+              Multiply(*device, input.activation, weight.packed, 1, bias_row.data(), &first, decodes);
+        }
+        decoding = Multiply(*device, input.activation, weight.packed, rows, bias_row.data(), &residual, true);
       }
       // Inputs that are rounded alike on both sides but for FP16's, which the CPU leaves alone.
       const double rounding = precision == Precision::kFp16 ? StepOf(precision) : 1e-4;
       ExpectNear(results[1], results[0], 4 * rounding * std::sqrt(ins), 1e-4, "product");
-      EXPECT_EQ(std::memcmp(alone.data(), results[1].data(), static_cast<size_t>(outs) * sizeof(float)), 0)
+      ExpectNear(decoding, results[0], 4 * rounding * std::sqrt(ins), 1e-4, "product of decoding rows");
+      const size_t row_bytes = static_cast<size_t>(outs) * sizeof(float);
+      EXPECT_EQ(std::memcmp(alone[0].data(), results[1].data(), row_bytes), 0)
           << "a row's bits depend on the rows beside it";
+      EXPECT_EQ(std::memcmp(alone[1].data(), decoding.data(), row_bytes), 0)
+          << "a decoding row's bits depend on the rows beside it";
+      if (device_->ops->prefill_matches_decode) {
+        EXPECT_EQ(decoding, results[1]);
+      }
     }
+  }
+}
+
+// Rows of both phases in one call: each has the bits of its phase.
+TEST_P(DeviceOpsTest, ACallOfBothPhasesIsTheTwoCalls) {
+  constexpr int32_t kRows = 23;
+  constexpr int32_t kOuts = 40;
+  constexpr int32_t kIns = 96;
+  const std::vector<float> in = Random(kRows * kIns, 21);
+  for (const Precision precision : kAllPrecisions) {
+    const Weight weight(*device_, precision, Random(kOuts * kIns, 22), kOuts, kIns);
+    Input input(*device_, precision, kRows, kIns);
+    const Array<float> in_rows(*device_, in);
+    ASSERT_EQ(device_->ops->quantize(device_->context, {in_rows.data(), kIns, &input.activation, kRows}),
+              KernelStatus::kOk);
+    const std::vector<float> prefill = Multiply(*device_, input.activation, weight.packed, kRows);
+    const std::vector<float> decode =
+        Multiply(*device_, input.activation, weight.packed, kRows, nullptr, nullptr, true);
+    for (const int32_t decode_rows : {1, 4, 17}) {
+      const Array<float> out(*device_, std::vector<float>(kRows * kOuts));
+      GemmParams params{&input.activation, &weight.packed, nullptr, nullptr, out.data(), kOuts, kRows};
+      params.decode_rows = decode_rows;
+      ASSERT_EQ(device_->ops->gemm(device_->context, params), KernelStatus::kOk);
+      std::vector<float> expected = prefill;
+      std::copy_n(decode.begin(), decode_rows * kOuts, expected.begin());
+      EXPECT_EQ(out.Read(), expected) << Name(precision) << " " << decode_rows;
+    }
+  }
+}
+
+TEST_P(DeviceOpsTest, BlockScaledProductsAreTheCpus) {
+  constexpr int32_t kOuts = 70;
+  constexpr int32_t kIns = 300;
+  std::vector<uint8_t> codes(size_t{kOuts} * kIns);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i * 7 % 0x7F | (i % 3 == 0 ? 0x80 : 0));
+  std::vector<float> scales(kOuts * 3);
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = 0.001F * static_cast<float>(1 + i % 11);
+  for (const int32_t rows : {1, 40}) {
+    const std::vector<float> in = Random(rows * kIns, 23);
+    std::vector<float> results[2][2];  // side, phase
+    for (Device* device : {cpu_.get(), device_.get()}) {
+      const Array<unsigned char> memory(
+          *device, Bytes(device->ops->packed_weight_bytes(Precision::kFp8, kOuts, kIns, kScaleBlock)));
+      PackedWeight weight{memory.data(), Precision::kFp8, kOuts, kIns, kScaleBlock};
+      const PackWeightParams pack{.weight = &weight,
+                                  .source = codes.data(),
+                                  .source_dtype = DType::kF8E4M3,
+                                  .row_stride = kIns,
+                                  .column_stride = 1,
+                                  .row_begin = 0,
+                                  .num_rows = kOuts,
+                                  .source_scales = scales.data(),
+                                  .source_scale_block = kScaleBlock};
+      ASSERT_EQ(device->ops->pack_weight(device->context, pack), KernelStatus::kOk);
+      Input input(*device, Precision::kFp8, rows, kIns);
+      input.activation.scale_block = kScaleBlock;
+      const Array<float> in_rows(*device, in);
+      ASSERT_EQ(device->ops->quantize(device->context, {in_rows.data(), kIns, &input.activation, rows}),
+                KernelStatus::kOk);
+      for (const bool decodes : {false, true}) {
+        results[device == device_.get() ? 1 : 0][decodes ? 1 : 0] =
+            Multiply(*device, input.activation, weight, rows, nullptr, nullptr, decodes);
+      }
+    }
+    ExpectNear(results[1][0], results[0][0], 1e-3, 1e-4, "prefill");
+    ExpectNear(results[1][1], results[0][0], 1e-3, 1e-4, "decode");
   }
 }
 

@@ -1,0 +1,151 @@
+// How the tile GEMM's launches are divided, what its lanes load, and how codes become halves.
+#include "kernels/cuda/gemm/tile_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include "kernels/cuda/gemm/tile_block.h"
+#include "tests/kernels/cuda/bank_turns.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+PackedWeight WeightOf(Precision precision, int32_t scale_block = 0) {
+  return {nullptr, precision, 64, 64, scale_block};
+}
+
+TEST(TilePlan, ThePhaseChoosesTheKernel) {
+  for (const int sm_version : {80, 86, 89, 90, 100, 120}) {
+    EXPECT_FALSE(UsesTiles(sm_version, WeightOf(Precision::kFp32), true));
+    EXPECT_FALSE(UsesTiles(sm_version, WeightOf(Precision::kBf16), false));
+    EXPECT_FALSE(UsesTiles(sm_version, WeightOf(Precision::kFp16), false));
+    for (const Precision precision : {Precision::kBf16, Precision::kFp16, Precision::kFp8}) {
+      EXPECT_TRUE(UsesTiles(sm_version, WeightOf(precision), true));
+    }
+    EXPECT_TRUE(UsesTiles(sm_version, WeightOf(Precision::kFp8, kScaleBlock), false));
+    EXPECT_EQ(UsesTiles(sm_version, WeightOf(Precision::kFp8), false), sm_version != 90) << sm_version;
+  }
+}
+
+struct SliceRow {
+  int64_t columns;
+  int64_t row_bytes;
+  SliceRule decode;
+};
+// Llama-8B's matrices in FP16 and E4M3, GPT-2's smallest, and edges.
+constexpr SliceRow kSliceRows[] = {
+    {6144, 8192, {64, 11, 6}}, {4096, 8192, {64, 8, 8}}, {28672, 8192, {64, 32, 2}},  {4096, 28672, {224, 25, 9}},
+    {6144, 4096, {32, 6, 6}},  {4096, 4096, {32, 4, 8}}, {128256, 8192, {64, 64, 1}}, {768, 1536, {12, 4, 3}},
+    {64, 16384, {128, 4, 32}}, {1, 16, {1, 1, 1}},       {50257, 1536, {12, 12, 1}},  {64, 640, {5, 5, 1}},
+};
+
+TEST(TilePlan, DecodeHasSlicesByTheWeightsShape) {
+  for (const SliceRow& row : kSliceRows) {
+    SCOPED_TRACE(std::to_string(row.columns) + " x " + std::to_string(row.row_bytes));
+    const SliceRule rule = SlicesOf(row.columns, row.row_bytes, true);
+    EXPECT_EQ(rule.tiles, row.decode.tiles);
+    EXPECT_EQ(rule.tiles_per_slice, row.decode.tiles_per_slice);
+    EXPECT_EQ(rule.slices, row.decode.slices);
+    EXPECT_GE(rule.slices * rule.tiles_per_slice, rule.tiles) << "all tiles";
+    EXPECT_LT((rule.slices - 1) * rule.tiles_per_slice, rule.tiles) << "no empty slice";
+    EXPECT_EQ(SlicesOf(row.columns, row.row_bytes, false).slices, 1);
+  }
+}
+
+TEST(TilePlan, EveryOutputOfEverySliceHasOneBlock) {
+  TileCall call{};
+  call.columns = 130;
+  call.num_rows = 70;
+  call.slices = 3;
+  for (const int groups : {1, 2, 4}) {
+    std::set<std::tuple<int32_t, int32_t, int64_t>> places;
+    const int64_t blocks = TileBlocksOf(call, groups);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const TilePlace place = TilePlaceOf(call, groups * kGroupRows, block);
+      EXPECT_LT(place.first_row, call.num_rows);
+      EXPECT_LT(place.first_column, call.columns);
+      EXPECT_LT(place.slice, call.slices);
+      EXPECT_EQ(place.first_row % (groups * kGroupRows), 0);
+      EXPECT_EQ(place.first_column % kTileColumns, 0);
+      places.insert({place.slice, place.first_row, place.first_column});
+    }
+    EXPECT_EQ(static_cast<int64_t>(places.size()), blocks);
+    EXPECT_EQ(blocks, 3 * 3 * ((70 + groups * 16 - 1) / (groups * 16)));
+  }
+}
+
+TEST(TilePlan, GroupsFollowTheRows) {
+  TileCall call{};
+  const float scale = 1.0F;
+  for (const auto& [rows, groups, scaled] :
+       {std::tuple{1, 1, 1}, {16, 1, 1}, {17, 2, 2}, {32, 2, 2}, {33, 4, 2}, {8192, 4, 2}}) {
+    call.num_rows = rows;
+    call.weight_scales = nullptr;
+    EXPECT_EQ(GroupsOf(call), groups);
+    call.weight_scales = &scale;
+    EXPECT_EQ(GroupsOf(call), scaled);
+  }
+}
+
+TEST(TilePlan, BlocksOfAnSmFitItsSharedMemory) {
+  constexpr int kAmpere = 164 * 1024;  // of an SM, 1 KiB of it reserved for each block. Source: CUDA C++ guide, 8.0
+  EXPECT_LE(4 * (GemmMemory<1, false>::kBytes + 1024), kAmpere);
+  EXPECT_LE(3 * (GemmMemory<2, true>::kBytes + 1024), kAmpere);
+  EXPECT_LE(2 * (GemmMemory<4, false>::kBytes + 1024), kAmpere);
+}
+
+TEST(TileLoads, HaveNoBankConflicts) {
+  using Layout = TileLayout<2>;
+  using Memory = GemmMemory<1, false>;
+  for (int first = 0; first < 32; first += 8) {
+    for (int warp = 0; warp < kBlockWarps; ++warp) {
+      EXPECT_EQ(Turns(first, 8, 16, [&](int lane) { return Layout::Piece(lane % 16, warp * 2 + lane / 16); }), 1);
+      EXPECT_EQ(Turns(first, 8, 16,
+                      [&](int lane) { return Layout::Piece(lane % 8 + lane / 16 * 8, warp * 2 + lane / 8 % 2); }),
+                1);
+    }
+    EXPECT_EQ(Turns(first, 8, 16, [](int lane) { return lane * 16; }), 1) << "sums read by fours";
+  }
+  const Memory memory{nullptr};
+  const auto place = [&](int lane) {
+    return static_cast<int>(reinterpret_cast<intptr_t>(memory.sums(0, ProductSlot::Row(lane, 0)))) +
+           4 * ProductSlot::Column(lane, 0);
+  };
+  EXPECT_EQ(Turns(0, 16, 8, place), 1) << "sums written by pairs, half a warp a turn";
+  EXPECT_EQ(Turns(16, 16, 8, place), 1);
+}
+
+// What sm_80 does without an instruction for it: all codes at once, in both halves.
+TEST(Codes, BecomeHalvesExactly) {
+  for (uint32_t code = 0; code < 256; ++code) {
+    for (const int half : {0, 1}) {
+      const uint32_t halves = HalvesOfCodes(code << 8 | 0x40U << 24);
+      const uint32_t swapped = HalvesOfCodes(code << 24 | 0x40U << 8);
+      const auto bits = static_cast<uint16_t>(half == 0 ? halves : swapped >> 16);
+      const auto other = static_cast<uint16_t>(half == 0 ? halves >> 16 : swapped);
+      const float value = Fp16ToFloat(bits) * 256.0F;
+      const float expected = E4M3ToFloat(static_cast<uint8_t>(code));
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(value)) << code;
+      } else {
+        EXPECT_EQ(value, expected) << code;
+        EXPECT_EQ(std::signbit(value), std::signbit(expected)) << code;
+      }
+      EXPECT_EQ(Fp16ToFloat(other) * 256.0F, 2.0F) << "the neighbour";
+    }
+  }
+  for (uint32_t code = 0; code < 256; ++code) {
+    const uint32_t codes = code | (code ^ 0x80U) << 8 | 0x38U << 16 | (code ^ 0x01U) << 24;
+    for (int i = 0; i < 4; ++i) {
+      const auto bits = static_cast<uint16_t>(WidenCodePair(codes, i / 2) >> (16 * (i % 2)));
+      const float expected = E4M3ToFloat(static_cast<uint8_t>(codes >> (8 * i)));
+      EXPECT_TRUE(Fp16ToFloat(bits) == expected || (std::isnan(Fp16ToFloat(bits)) && std::isnan(expected))) << code;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cuda
