@@ -136,6 +136,8 @@ constexpr kernels::DeviceOps kFakeOps = {
     .paged_attention = Attend,
     .dense_attention_workspace = nullptr,
     .dense_attention = nullptr,
+    .measure_roofs = nullptr,
+    .probe_roof = nullptr,
 };
 
 }  // namespace

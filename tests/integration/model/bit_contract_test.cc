@@ -19,8 +19,8 @@ TEST_P(BitContract, AResponseIsTheOneItsRequestGivesAlone) {
   RunMixes(*alone.model, *together.model, test, &totals);
 }
 
-// The CPU's table but for products: a decoding row has another in the last bits that count, as a device has whose phases
-// have kernels of their own.
+// The CPU's table but for products: a decoding row has another in the last bits that count, as a device has whose
+// phases have kernels of their own.
 const kernels::DeviceOps& TwoPhaseOps(const kernels::DeviceOps& cpu) {
   static const kernels::DeviceOps* const plain = &cpu;
   static const kernels::DeviceOps table = [] {
