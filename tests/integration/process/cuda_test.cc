@@ -72,6 +72,66 @@ TEST(Cuda, ServesEveryProfileWithTheBitsOfTheDeviceInside) {
   EXPECT_EQ(answers[0], answers[1]);
 }
 
+TEST(Cuda, MetricsCountWhatRanAndWhatWasRefused) {
+  ServerProcess server(kDemo, OnDevice("cuda"));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  GenerateJson(server, {"--precision", "fp8", "--attention-backend", "efficient", "--max-tokens", "3", "--ignore-eos",
+                        "Rain fell"});
+  EXPECT_EQ(Generate(server, {"--precision", "fp32", "--attention-backend", "flash", "Rain"}).status, 1);
+  const std::string metrics = HttpGet(server.http(), "/metrics");
+  EXPECT_EQ(MetricValue(metrics, R"(dunlin_requests_total{attention_backend="efficient",precision="fp8",status="OK"})"),
+            1.0);
+  EXPECT_GT(MetricValue(metrics, R"(dunlin_kv_pages_total{model_name="demo"})"), 0.0);
+  EXPECT_EQ(MetricValue(metrics, R"(vllm:generation_tokens_total{model_name="demo"})"), 3.0);
+  EXPECT_EQ(MetricValue(metrics, R"(dunlin_refusals_total{reason="PROFILE_UNSUPPORTED"})"), 1.0) << metrics;
+  EXPECT_EQ(RunDunlin({"healthcheck", "--address", server.grpc()}).status, 0);
+}
+
+std::vector<std::string> EncoderOn(const std::string& device) {
+  std::vector<std::string> arguments = OnDevice(device);
+  arguments.insert(arguments.end(), {"--set", "models.0.path=" DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_sentence",
+                                     "--set", "models.0.name=encoder"});
+  return arguments;
+}
+
+CommandResult Embed(const ServerProcess& server, std::vector<std::string> arguments) {
+  std::vector<std::string> all = {"embed", "--address", server.grpc(), "--model", "encoder", "--json"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return RunDunlin(all);
+}
+
+TEST(Cuda, EmbedsWithTheBitsOfTheDeviceInside) {
+  Json vectors[2];
+  for (const bool cuda : {false, true}) {
+    ServerProcess server(kDemo, EncoderOn(cuda ? "cuda" : "cpu"));
+    ASSERT_TRUE(server.ready()) << server.Log();
+    for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
+      const CommandResult result = Embed(server, {"--precision", precision, "--attention-backend", "efficient",
+                                                  "A dunlin flies.", "Dunlins fly in a flock."});
+      ASSERT_EQ(result.status, 0) << result.out << result.err;
+      const Json json = Json::parse(result.out, nullptr, false);
+      EXPECT_EQ(json["execution"]["device"], cuda ? "cuda" : "cpu");
+      vectors[cuda ? 1 : 0].push_back(json["embeddings"]);
+    }
+  }
+  EXPECT_EQ(vectors[0].size(), 4U);
+  EXPECT_EQ(vectors[0], vectors[1]);
+}
+
+TEST(Cuda, AnEncodersFailedDeviceEndsItsCallsAndTheProcessToo) {
+  const std::string file = "/tmp/dunlin_encoder_fails_" + std::to_string(getpid());
+  setenv(kernels::kFakeFailFile, file.c_str(), 1);
+  ServerProcess server(kDemo, EncoderOn("cuda"));
+  unsetenv(kernels::kFakeFailFile);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  std::ofstream(file) << "now";
+  const CommandResult result = Embed(server, {"A dunlin flies."});
+  EXPECT_EQ(server.Wait(10), 70) << server.Log();
+  std::remove(file.c_str());
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(Json::parse(result.out, nullptr, false)["error"]["code"], "UNAVAILABLE") << result.out;
+}
+
 TEST(Cuda, EagerRecipesAndFp8PagesServeToo) {
   for (const char* setting :
        {"models.0.execution=eager", "models.0.fp8.recipe=delayed", "models.0.kv_cache.fp8=true"}) {
