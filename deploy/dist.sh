@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Packs what a bare machine needs to serve into one relocatable file: dunlin-VERSION-linux-ARCH.tar.gz. The same binary
 # and the same commit give the same bytes. Usage: dist.sh BUILD_DIR OUT_DIR. The last line on stdout is the file.
-# DIST_CUDA=1 adds BUILD_DIR/libdunlin_cuda.so beside the binary, which then serves NVIDIA GPUs where it opens.
+# DIST_CUDA=1 adds BUILD_DIR/libdunlin_cuda.so beside the binary, which then serves NVIDIA GPUs where it opens, and what
+# checks it on one (deploy/gpu_tests.sh): tests/gpu_check.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,10 +24,8 @@ if [ "${DIST_CUDA:-0}" = 1 ]; then
   strip -o "$stage/bin/libdunlin_cuda.so" "$build/libdunlin_cuda.so"
 fi
 
-# The binary finds lib/ through its run path. glibc stays the system's: its loader, name service and locales belong
-# together, and a newer one runs programs of an older.
-ldd "$build/dunlin" | awk '$2 == "=>" {print $1, $3}' |
-  grep -vE '^(libc|libm|libdl|librt|libpthread|libresolv)\.so' >"$work/libraries"
+# The binary finds lib/ through its run path.
+deploy/libraries.sh "$build/dunlin" >"$work/libraries"
 while read -r soname path; do
   cp -L "$path" "$stage/lib/$soname"
   chmod 644 "$stage/lib/$soname"
@@ -37,19 +36,21 @@ sed -n 's/.*"bom-ref": "pkg:deb\/[a-z]*\/\([^@]*\)@.*/\1/p' "$stage/sbom.cdx.jso
   cp -L "/usr/share/doc/$package/copyright" "$stage/licenses/$package"
 done
 
+[ "${DIST_CUDA:-0}" != 1 ] || deploy/gpu_tests.sh "$build" "$stage" "$stage/bin"
+
 cp -r configs docs README.md "$stage/"
 cp -r --parents models/demo "$stage/"
 cp -r --parents deploy/systemd deploy/prometheus deploy/grafana "$stage/"
 
 find "$stage" -type d -exec chmod 755 {} +
-find "$stage" -type f ! -path '*/bin/*' -exec chmod 644 {} +
+find "$stage" -type f ! -path '*/bin/*' ! -name 'gpu_*.sh' -exec chmod 644 {} +
 mkdir -p "$out"
 tar -C "$work" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$name" |
   gzip -n -9 >"$out/$name.tar.gz"
 
 bytes=$(stat -c %s "$out/$name.tar.gz")
 [ "$bytes" -le "$limit_bytes" ] || { echo "dist: $bytes bytes, limit $limit_bytes" >&2; exit 1; }
-needs=$(for file in "$stage"/bin/* "$stage"/lib/*; do objdump -T "$file" 2>/dev/null; done |
+needs=$(for file in "$stage"/bin/* "$stage"/bin/tests/* "$stage"/lib/*; do objdump -T "$file" 2>/dev/null; done |
   grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
 echo "$bytes bytes, needs $(uname -m) and ${needs/GLIBC_/glibc }"
 echo "$out/$name.tar.gz"

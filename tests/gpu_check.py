@@ -1,193 +1,192 @@
-"""The rows of gpu_check.sh: operations, attention, and the demo model served on the CPU and on the GPU."""
+"""The rows of gpu_check.sh: operations, attention, goldens, the bit contract, the demo model served on the CPU and on the
+GPU, and the benches of the seed tables. Every row's output stays in a folder named after the device."""
 
 import argparse
-import concurrent.futures
 import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
-BACKENDS = ("math", "flash", "efficient")
-PRECISIONS = ("bf16", "fp8", "fp16", "fp32")
-PROMPTS = ("The people", "It was the best of times", "In the beginning", "There is no")
-NEAR_TIE = 1e-3  # of log-probabilities: closer tokens may change places between devices
+from gpu_check_model import PROMPTS, Failure, Server, batch_invariant, same_greedy_tokens
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROW_SECONDS = 120
+ALL_SECONDS = 360  # what has not begun by then is not begun
+
+# name, program, tests on a GPU, tests of a rehearsal
+TESTS = (
+    ("operations", "kernels_device_ops_test", "Cuda/*", "Fake/*"),
+    ("attention, pages", "kernels_device_attention_test", "*Paged*/cuda_*", "*Paged*TakesWindows*/fake_*"),
+    ("attention, dense grid", "kernels_device_attention_test", "*Dense*/cuda", "*Dense*AnyDim*/fake"),
+    ("goldens, greedy tokens", "goldens_test", "Cuda/GoldensGreedy.*", "Fake/GoldensGreedy.*/gpt2_tiny"),
+    ("goldens, all profiles", "device_goldens_test", "Cuda/*", "Fake/*/gpt2_tiny"),
+    ("500 mixes, same bits", "device_mixes_test", "Cuda/*", "Fake/*/gpt2_tiny"),
+)
+# name, arguments on a GPU, arguments of a rehearsal
+BENCHES = (
+    ("bench, table 1", "attention --case sdpa --precision fp16,bf16", "attention --case sdpa --shape 2,4,33,16"),
+    ("bench, table 2", "attention --case xformers --precision fp16", "attention --case xformers --shape 2,4,33,16"),
+    ("bench, table 3", "layer --case nanogpt --precision fp16,bf16", "layer --case nanogpt --precision fp16 --scale 0.01"),
+    ("bench, table 4", "layer --case te --precision fp16,fp8", "layer --case te --precision fp16,fp8 --scale 0.01"),
+    ("bench, gemm", "gemm --case llama-8b --precision bf16,fp16,fp8", "gemm --shape 3,48,64"),
+    ("bench, gemv", "gemm --case gemv --precision bf16,fp8", "gemm --shape 1,48,64 --precision fp8"),
+    ("bench, decode", "attention --case decode --backend all --precision bf16,fp8",
+     "attention --case decode --backend all --shape 2,4,40,32"),
+    ("bench, prefill", "attention --case prefill --backend all --precision bf16",
+     "attention --case prefill --backend all --shape 2,4,40,32"),
+    ("bench, encoder", "encoder --case minilm-l6 --precision bf16,fp16 --prompt-tokens 128",
+     "encoder --case minilm-l6 --precision bf16 --batch 1 --prompt-tokens 8"),
+    ("bench, model", "model --case llama-1b --precision bf16,fp8 --batch 1,32",
+     f"model --model {ROOT}/models/demo --batch 2 --prompt-tokens 8 --new-tokens 2"),
+)
 
 
-class Failure(Exception):
-    """A row's reason to fail."""
+class Check:
+    """The table and where its rows come from."""
 
+    def __init__(self, options):
+        self.options = options
+        self.folder = options.folder
+        self.module = options.module
+        if self.module is None:
+            self.module = self.folder / ("tests/libfake_cuda.so" if options.rehearse else "libdunlin_cuda.so")
+        self.started = time.monotonic()
+        self.table = []
+        self.out = options.out
+        self.environment = dict(os.environ, DUNLIN_TEST_CUDA_MODULE=str(self.module),
+                                DUNLIN_TEST_FAKE_MODULE=str(self.module), DUNLIN_TEST_ROOT=str(ROOT))
+        if options.cublas:
+            self.environment["DUNLIN_TEST_CUBLAS"] = options.cublas
 
-class Refusal(Failure):
-    """What the device says it does not take."""
-
-
-def run_test(folder, name, pattern, environment):
-    """A GoogleTest program on the CUDA device; the numbers of tests that passed and were not taken."""
-    program = folder / "tests" / name
-    done = subprocess.run([program, f"--gtest_filter={pattern}"], env=environment, capture_output=True, text=True,
-                          timeout=ROW_SECONDS, check=False)
-    if done.returncode != 0:
-        raise Failure("\n".join(line for line in done.stdout.splitlines() if "FAILED" in line or "Failure" in line)[-2000:]
-                      or done.stderr[-2000:])
-    passed = re.search(r"\[  PASSED  \] (\d+) test", done.stdout)
-    skipped = re.search(r"\[  SKIPPED \] (\d+) test", done.stdout)
-    return int(passed[1]) if passed else 0, int(skipped[1]) if skipped else 0, done.stdout
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Server:
-    """The demo model on a device, until the block ends."""
-
-    def __init__(self, binary, device, module, cublas):
-        self.binary = binary
-        self.address = f"127.0.0.1:{free_port()}"
-        self.log = ""
-        arguments = [binary, "serve", "--config", ROOT / "configs/demo.json", "--set", f"listen.grpc={self.address}",
-                     "--set", "listen.http=127.0.0.1:0", "--set", f"models.0.device={device}"]
-        if device == "cuda":
-            arguments += ["--set", f"compute.cuda_module={module}"]
-            if cublas:
-                arguments += ["--set", f"compute.cublas_library={cublas}"]
-        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def __enter__(self):
-        deadline = time.monotonic() + 60
-        for line in self.process.stdout:
-            self.log += line
-            if line.startswith("READY"):
-                return self
-            if time.monotonic() > deadline:
-                break
-        self.process.kill()
-        raise Failure("the server did not start: " + self.log[-1000:])
-
-    def __exit__(self, *_):
-        self.process.terminate()
+    def run(self, command, log):
+        """A command's output, which `log` keeps; Failure when it does not end well or in time."""
         try:
-            self.process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
-    def generate(self, prompt, backend, precision, *more):
-        done = subprocess.run([self.binary, "generate", "--address", self.address, "--model", "demo", "--json",
-                               "--logprobs", "2", "--ignore-eos", "--temperature", "0", "--attention-backend", backend,
-                               "--precision", precision, *more, prompt], capture_output=True, text=True, timeout=60,
-                              check=False)
+            done = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=ROW_SECONDS, check=False)
+        except subprocess.TimeoutExpired as error:
+            (self.out / log).write_bytes(error.stdout or b"")
+            raise Failure(f"not done after {ROW_SECONDS} s") from error
+        except OSError as error:
+            raise Failure(str(error)) from error
+        (self.out / log).write_text(done.stdout)
         if done.returncode != 0:
-            kind = Refusal if "FAILED_PRECONDITION" in done.stdout else Failure
-            raise kind(f"{backend} {precision}: {done.stdout[:500]}")
-        return json.loads(done.stdout)
+            told = [line for line in done.stdout.splitlines() if re.search("FAILED|Failure|[A-Z]+_[A-Z]+: |DATA_LOSS", line)]
+            raise Failure(f"exit status {done.returncode}: " + " / ".join(told or done.stdout.splitlines()[-3:])[:400])
+        return done.stdout
+
+    def row(self, name, work):
+        start = time.monotonic()
+        if start - self.started > ALL_SECONDS:
+            self.table.append((name, False, 0.0, f"not begun: {ALL_SECONDS} s are over"))
+            return
+        try:
+            result, passed = work(), True
+        except Failure as error:
+            result, passed = str(error), False
+        self.table.append((name, passed, time.monotonic() - start, result))
+        print(self.line(self.table[-1]), file=sys.stderr, flush=True)
+
+    @staticmethod
+    def line(row):
+        name, passed, seconds, result = row
+        return f"{name:24} {'pass' if passed else 'FAIL'} {seconds:6.1f} s  {result}"
+
+    def bench(self, arguments, log, seconds="1"):
+        command = [self.folder / "dunlin", "bench", *arguments.split(), "--device", "cuda", "--cuda-module", self.module,
+                   "--json", "--max-seconds", seconds]
+        if self.options.cublas:
+            command += ["--cublas-library", self.options.cublas]
+        lines = self.run(command, log).splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def tests_row(self, name, program, pattern):
+        def work():
+            log = re.sub(r"\W+", "_", name) + ".log"
+            out = self.run([self.folder / "tests" / program, f"--gtest_filter={pattern}"], log)
+            counts = {word: int(found[1]) if (found := re.search(rf"\[  {word} *\] (\d+) test", out)) else 0
+                      for word in ("PASSED", "SKIPPED")}
+            if counts["PASSED"] == 0:
+                raise Failure(f"no test ran of {pattern}")
+            return f"{counts['PASSED']} passed, {counts['SKIPPED']} not taken by the device"
+        self.row(name, work)
+
+    def bench_row(self, name, arguments):
+        def work():
+            log = re.sub(r"\W+", "_", name) + ".jsonl"
+            records = self.bench(arguments, log, "0.01" if self.options.rehearse else "1")
+            if not records:
+                raise Failure("no record")
+            return f"{len(records)} records, each within its error bound: " + "; ".join(map(told, records))
+        self.row(name, work)
+
+    def model_rows(self):
+        binary, prompts = self.folder / "dunlin", PROMPTS[:1] if self.options.rehearse else PROMPTS
+        try:
+            with Server(binary, "cpu", None, None, self.out / "server_cpu.log") as cpu, \
+                    Server(binary, "cuda", self.module, self.options.cublas, self.out / "server_cuda.log") as gpu:
+                self.row("greedy CPU = GPU", lambda: same_greedy_tokens(cpu, gpu, prompts))
+                self.row("batch invariance", lambda: batch_invariant(gpu, prompts))
+        except Failure as error:
+            self.table.append(("model", False, 0.0, str(error)))
 
 
-def same_greedy_tokens(cpu, gpu):
-    """Greedy tokens of both devices, each backend and precision, up to an answer's first difference: in FP32 that must be
-    a near-tie; where products are rounded to 16 bits or less, answers may part earlier, and are counted."""
-    compared, ties, refused = 0, 0, []
-    for backend in BACKENDS:
-        for precision in PRECISIONS:
-            try:
-                answers = [(cpu.generate(p, backend, precision, "--max-tokens", "32"),
-                            gpu.generate(p, backend, precision, "--max-tokens", "32")) for p in PROMPTS]
-            except Refusal:
-                refused.append(f"{backend} {precision}")
-                continue
-            for prompt, (on_cpu, on_gpu) in zip(PROMPTS, answers):
-                for a, b in zip(on_cpu["logprobs"], on_gpu["logprobs"]):
-                    compared += 1
-                    if a["token_id"] == b["token_id"]:
-                        continue
-                    first, second = (row["logprob"] for row in a["top"][:2])
-                    if first - second > NEAR_TIE and precision == "fp32":
-                        raise Failure(f"{backend} {precision} {prompt!r}: token {a['token_id']} on the CPU, "
-                                      f"{b['token_id']} on the GPU, {first - second:.4f} apart")
-                    ties += 1
-                    break
-    if compared == 0:
-        raise Failure("every backend and precision was refused")
-    return f"{compared} tokens equal up to {ties} answers that part; refused: {', '.join(refused) or 'none'}"
+def told(record):
+    """A record in a few words."""
+    words = [record.get("layer"), record.get("execution"), record["backend"], record["precision"],
+             f"M{record['shape'][0]}" if record["op"] == "gemm" else None, record.get("phase")]
+    return f"{' '.join(word for word in words if word)} {record['median_us']:g} us ({record['roofline_ratio']:.3f})"
 
 
-def fingerprint(answer):
-    return json.dumps([answer["token_ids"], answer["logprobs"]])
-
-
-def batch_invariant(gpu):
-    """Answers alone and among 16 others, bit for bit."""
-    jobs = [(f"{prompt} {i}", backend, precision) for i, prompt in enumerate(PROMPTS * 4)
-            for backend, precision in (("flash", "bf16"), ("efficient", "fp16"), ("math", "bf16"))]
-    alone = [fingerprint(gpu.generate(p, b, x, "--max-tokens", "16", "--cache-salt", "alone")) for p, b, x in jobs]
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        crowd = list(pool.map(lambda job: fingerprint(gpu.generate(*job, "--max-tokens", "16", "--cache-salt", "crowd")),
-                              jobs))
-    different = sum(a != b for a, b in zip(alone, crowd))
-    if different:
-        raise Failure(f"{different} of {len(jobs)} answers changed beside others")
-    return f"{len(jobs)} answers, the same bits alone and beside others"
-
-
-def checked(name, work, table):
-    start = time.monotonic()
+def device_of(check):
+    """What the device calls itself; ends the run where there is none."""
     try:
-        result, passed = work(), True
-    except (Failure, subprocess.TimeoutExpired) as error:
-        result, passed = str(error), False
-    table.append((name, passed, time.monotonic() - start, result))
+        return check.bench("gemm --shape 1,16,16 --precision bf16", "device.log", "0.01")[0]["machine"]
+    except Failure:
+        reason = re.search("^INVALID_ARGUMENT: (device cuda cannot be opened: .*)$", (check.out / "device.log").read_text(),
+                           re.M)
+        if reason is None:
+            raise
+        print("skipped:", reason[1])
+        sys.exit(77)
 
 
-def model_rows(folder, module, cublas, table):
-    binary = folder / "dunlin"
-    try:
-        with Server(binary, "cpu", None, None) as cpu, Server(binary, "cuda", module, cublas) as gpu:
-            checked("greedy CPU = GPU", lambda: same_greedy_tokens(cpu, gpu), table)
-            checked("batch invariance", lambda: batch_invariant(gpu), table)
-    except Failure as error:
-        table.append(("model", False, 0.0, str(error)))
+def parsed():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="of the server, its module and tests/")
+    parser.add_argument("--out", type=pathlib.Path, help="of the logs; else gpu_check_results")
+    parser.add_argument("--cublas", default="")
+    parser.add_argument("--module", type=pathlib.Path, help="another module than the folder's")
+    parser.add_argument("--rehearse", action="store_true",
+                        help="the same rows, small, on the fake module: shows that this program works")
+    return parser.parse_args()
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", type=pathlib.Path, required=True)
-    parser.add_argument("--cublas", default="")
-    parser.add_argument("--module", type=pathlib.Path, help="another module than the folder's")
-    parser.add_argument("--only-model", action="store_true", help="leave the operations out")
-    options = parser.parse_args()
-    module = options.module or options.folder / "libdunlin_cuda.so"
-    environment = dict(os.environ, DUNLIN_TEST_CUDA_MODULE=str(module))
-    if options.cublas:
-        environment["DUNLIN_TEST_CUBLAS"] = options.cublas
-    table = []
-    if not options.only_model:
-        passed, skipped, out = run_test(options.folder, "kernels_device_ops_test", "Cuda/*MemoryStarts*", environment)
-        if skipped or not passed:
-            reason = re.search(r"no device behind .*", out)
-            print("skipped:", reason[0] if reason else "the tests were built without the CUDA module")
-            return 77
-        rows = (("operations", "kernels_device_ops_test", "Cuda/*"),
-                ("attention, pages", "kernels_device_attention_test", "*Paged*/cuda_*"),
-                ("attention, dense grid", "kernels_device_attention_test", "*Dense*/cuda"))
-        for name, program, pattern in rows:
-            def work(program=program, pattern=pattern):
-                passed, skipped, _ = run_test(options.folder, program, pattern, environment)
-                if passed == 0:
-                    raise Failure("no test ran")
-                return f"{passed} passed, {skipped} not taken by the device"
-            checked(name, work, table)
-    model_rows(options.folder, module, options.cublas, table)
-    for name, passed, seconds, result in table:
-        print(f"{name:24} {'pass' if passed else 'FAIL'} {seconds:6.1f} s  {result}")
-    return 0 if all(row[1] for row in table) else 1
+    options = parsed()
+    options.out = options.out or pathlib.Path("gpu_check_results")
+    options.out.mkdir(parents=True, exist_ok=True)
+    check = Check(options)
+    try:
+        device = device_of(check)
+    except Failure as error:
+        print("FAIL", error)
+        return 1
+    named = options.out / re.sub(r"\W+", "_", device).strip("_")
+    named.mkdir(exist_ok=True)
+    (options.out / "device.log").replace(named / "device.log")
+    check.out = named
+    for name, program, pattern, rehearsal in TESTS:
+        check.tests_row(name, program, rehearsal if options.rehearse else pattern)
+    check.model_rows()
+    for name, arguments, rehearsal in BENCHES:
+        check.bench_row(name, rehearsal if options.rehearse else arguments)
+    lines = [device, *map(check.line, check.table)]
+    (named / "table.txt").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    return 0 if all(row[1] for row in check.table) else 1
 
 
 if __name__ == "__main__":

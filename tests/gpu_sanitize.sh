@@ -3,9 +3,7 @@
 # Usage: tests/gpu_sanitize.sh [FOLDER], as gpu_check.sh. Exit status: 0 clean, 1 not, 77 no GPU or no compute-sanitizer.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-[ -x "$here/../dunlin" ] && default=$here/.. || default=$here/../build/release
-folder=$(cd "${1:-$default}" && pwd)
-[ -d "$folder/lib" ] && export LD_LIBRARY_PATH=$folder/lib
+. "$here/gpu_folder.sh"
 command -v compute-sanitizer >/dev/null || { echo "skipped: compute-sanitizer is not on PATH"; exit 77; }
 module=$folder/libdunlin_cuda.so
 export DUNLIN_TEST_CUDA_MODULE=$module ${CUBLAS:+DUNLIN_TEST_CUBLAS="$CUBLAS"}

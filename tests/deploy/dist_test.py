@@ -3,6 +3,7 @@
 bare system, and needs root.) Usage: dist_test.py BUILD_DIR
 """
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -68,6 +69,34 @@ class Dist(unittest.TestCase):
             finally:
                 server.terminate()
         self.assertEqual(server.returncode, 0)
+
+
+class DistWithCuda(unittest.TestCase):
+    """With the CUDA module of a build that has one."""
+
+    def setUp(self):
+        if not (pathlib.Path(BUILD) / "libdunlin_cuda.so").exists():
+            self.skipTest("the CUDA module was not built")
+
+    def test_it_holds_the_module_and_what_checks_it_and_no_cublas(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([str(ROOT / "deploy/dist.sh"), BUILD, folder], capture_output=True, text=True,
+                                  env=dict(os.environ, DIST_CUDA="1"))
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            file = pathlib.Path(done.stdout.split("\n")[-2])
+            self.assertLess(file.stat().st_size, 60_000_000)
+            with tarfile.open(file) as archive:
+                names = archive.getnames()
+                archive.extractall(folder)
+            self.assertEqual([name for name in names if "cublas" in name.lower()], [])
+            home = file.parent / file.name.removesuffix(".tar.gz")
+            for name in ("bin/dunlin", "bin/libdunlin_cuda.so", "bin/tests/device_mixes_test", "models/demo/config.json",
+                         "tests/gpu_check.sh", "tests/golden/models/gpt2_tiny/goldens.json"):
+                self.assertTrue((home / name).exists(), name)
+            check = subprocess.run([str(home / "tests/gpu_check.sh"), "--out", str(home / "results")],
+                                   capture_output=True, text=True, env=dict(os.environ, CUBLAS="/nowhere/libcublasLt.so"))
+            self.assertEqual(check.returncode, 77, check.stdout + check.stderr)
+            self.assertIn("skipped: device cuda cannot be opened", check.stdout)
 
 
 if __name__ == "__main__":

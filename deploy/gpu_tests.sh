@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Adds what checks the CUDA device to a folder that holds the server and lib/: test programs, goldens, the demo model and
+# gpu_check.sh. Usage: gpu_tests.sh BUILD_DIR HOME PROGRAMS, with PROGRAMS the server's folder: HOME or HOME/bin.
+# FAKE=1 adds the fake module, for a rehearsal (gpu_check.sh --rehearse).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=$1
+home=$2
+programs=$3
+mkdir -p "$home"/{lib,tests} "$programs/tests"
+names=(kernels_device_ops_test kernels_device_attention_test goldens_test device_goldens_test device_mixes_test)
+[ "${FAKE:-0}" = 1 ] && names+=(libfake_cuda.so)
+for name in "${names[@]}"; do
+  [ -e "$build/tests/$name" ] || { echo "gpu_tests: no $build/tests/$name; run make test" >&2; exit 1; }
+  strip -o "$programs/tests/$name" "$build/tests/$name"
+done
+deploy/libraries.sh "${names[@]/#/$build/tests/}" | while read -r soname path; do
+  cp -L "$path" "$home/lib/$soname"
+done
+cp tests/gpu_*.sh tests/gpu_*.py "$home/tests/"
+[ -d "$home/configs" ] || cp -r configs "$home/"
+cp -r --parents models/demo tests/golden/models "$home/"
