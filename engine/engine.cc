@@ -120,6 +120,7 @@ EngineStats Engine::stats() const {
   stats.idle = live == 0;
   stats.waiting = static_cast<int32_t>(std::max<int64_t>(0, live - stats.running));
   stats.pages_total = state_->limits.num_pages;
+  stats.device_memory_peak_bytes = state_->runtime->device_memory().bytes_peak;
   return stats;
 }
 

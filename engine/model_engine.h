@@ -22,8 +22,9 @@ struct EngineStats {
   uint64_t prompt_tokens = 0;  // of admitted requests
   uint64_t prompt_tokens_cached = 0;
   uint64_t generation_tokens = 0;
-  uint64_t prefix_queries = 0;  // tokens looked up
-  uint64_t prefix_hits = 0;     // tokens found
+  uint64_t prefix_queries = 0;          // tokens looked up
+  uint64_t prefix_hits = 0;             // tokens found
+  size_t device_memory_peak_bytes = 0;  // of the device, over all its models; 0: nothing is known of it
 };
 
 // What happened in one step, for histograms. Called on the engine thread; neither blocks nor allocates.

@@ -23,6 +23,10 @@ struct EngineOptions {
   int64_t max_queued_tokens = 1 << 20;  // prompt tokens waiting
   bool prefix_cache = true;
 
+  // Steps on the device at once, a power of two. With 2 a step is planned and staged while another one runs; as a
+  // sequence waits for its last token, the steps then share out the sequences, which pays where planning takes long.
+  int32_t steps_in_flight = 1;
+
   // KV pages: the pool is sized once; what is left after rounding down to whole pages is not used.
   size_t kv_memory_bytes = size_t{64} << 20;
   bool kv_fp8 = false;  // FP8 requests keep keys and values in E4M3, one scale per token and KV head

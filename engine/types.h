@@ -1,7 +1,6 @@
 // The words the engine and the edge share: requests, profiles, outputs. Plain data, no locks, no wire types.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -24,7 +23,7 @@ using TokenId = int32_t;
 using RequestId = uint64_t;
 
 // Hard bounds of one request, whatever the config says; the edge checks them before anything is allocated.
-inline constexpr int kMaxTopLogprobs = 20;
+using kernels::kMaxTopLogprobs;
 inline constexpr int kMaxLogitBias = 1024;
 inline constexpr int kMaxStopTokenIds = 64;
 inline constexpr int kMaxOutputsPerRequest = 8;  // sampling.n
@@ -89,18 +88,9 @@ struct Request {
   std::string cache_salt;  // prefix pages are shared only between equal salts; <= 128 bytes
 };
 
-struct TopLogprob {
-  TokenId token_id;
-  float logprob;  // natural logarithm, of the distribution before temperature, penalties and truncation
-};
-
-// One generated (or scored prompt) token. top holds the num_top most likely tokens, most likely first.
-struct TokenOutput {
-  TokenId token_id = 0;
-  float logprob = 0.0F;  // valid when the request asked for logprobs
-  int32_t num_top = 0;
-  std::array<TopLogprob, kMaxTopLogprobs> top;
-};
+// One generated (or scored prompt) token.
+using kernels::TokenOutput;
+using kernels::TopLogprob;
 
 enum class FinishReason : uint8_t {
   kStop,        // end-of-sequence, a stop token id, or (set by the edge) a stop string

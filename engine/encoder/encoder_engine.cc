@@ -160,6 +160,7 @@ EngineStats EncoderEngine::stats() const {
   stats.steps = state_->batches.load(std::memory_order_relaxed);
   stats.failed = state_->failed.load(std::memory_order_relaxed);
   stats.prompt_tokens = state_->computed_tokens.load(std::memory_order_relaxed);
+  stats.device_memory_peak_bytes = state_->runtime->device_memory().bytes_peak;
   return stats;
 }
 

@@ -20,6 +20,8 @@ class EncoderRuntime {
   virtual ~EncoderRuntime() = default;
   // Fills the vector and `finite` of every input. An error means the device can no longer be trusted; the engine stops.
   virtual absl::Status Run(EncodeBatch* batch) = 0;
+  // What the device has given out, to all its models. Any thread.
+  virtual kernels::DeviceMemory device_memory() const { return {}; }
 };
 
 class ModelEncoderRuntime : public EncoderRuntime {
@@ -29,6 +31,9 @@ class ModelEncoderRuntime : public EncoderRuntime {
   static absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> Create(const Model* model, const EngineOptions& options);
 
   absl::Status Run(EncodeBatch* batch) override;
+  kernels::DeviceMemory device_memory() const override {
+    return model_->device()->ops->memory(model_->device()->context);
+  }
   // [num_tokens, hidden_dim] of the last batch, in host memory; input i's rows begin at first_row(i).
   absl::StatusOr<const float*> HostHidden();
   int32_t first_row(size_t input) const { return rows_.first_row(input); }

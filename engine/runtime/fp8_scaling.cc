@@ -1,17 +1,17 @@
 #include "engine/runtime/fp8_scaling.h"
 
-#include <algorithm>
-#include <utility>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
 namespace {
 
-absl::Status Copied(kernels::KernelStatus status, const char* what) {
+absl::Status DeviceStatus(kernels::KernelStatus status, const char* what) {
   if (status == kernels::KernelStatus::kOk) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("copy of FP8 ", what, " failed: ", kernels::Name(status)));
+  return absl::InternalError(absl::StrCat(what, " failed: ", kernels::Name(status)));
 }
 
 struct InputRow {
@@ -88,14 +88,13 @@ absl::StatusOr<Fp8Scaling> Fp8Scaling::Create(const Fp8Options& options, int32_t
                                               const std::vector<float>& constants, StepBuffers* buffers) {
   Fp8Scaling scaling(options, num_inputs, buffers);
   if (options.recipe == Fp8Recipe::kPerToken) return scaling;
-  scaling.host_scales_.assign(static_cast<size_t>(num_inputs), 1.0F);
-  if (options.recipe == Fp8Recipe::kStatic) {
-    DUNLIN_CHECK(constants.size() == scaling.host_scales_.size(), "static recipe without its constants");
-    scaling.host_scales_ = constants;
-  }
-  if (options.recipe == Fp8Recipe::kDelayed) scaling.delayed_ = StartDelayedScaling(options, num_inputs);
-  if (absl::Status status = scaling.WriteScales(); !status.ok()) return status;
-  if (absl::Status status = scaling.ClearAmaxes(); !status.ok()) return status;
+  const bool is_static = options.recipe == Fp8Recipe::kStatic;
+  const std::vector<float> ones(static_cast<size_t>(num_inputs), 1.0F);
+  DUNLIN_CHECK(!is_static || constants.size() == ones.size(), "static recipe without its constants");
+  absl::Status status = scaling.Write(scaling.scales(), is_static ? constants : ones);
+  // The history is 0: device memory is as it starts.
+  if (status.ok() && options.recipe == Fp8Recipe::kDelayed) status = scaling.Write(scaling.factors(), ones);
+  if (!status.ok()) return status;
   return scaling;
 }
 
@@ -118,31 +117,21 @@ void Fp8Scaling::Apply(int32_t input_index, kernels::Activation* activation) con
 
 absl::Status Fp8Scaling::EndSubBatch() {
   if (options_.recipe != Fp8Recipe::kDelayed) return absl::OkStatus();
-  kernels::Device* device = buffers_->device();
-  const size_t bytes = static_cast<size_t>(num_inputs_) * sizeof(float);
-  absl::Status status =
-      Copied(device->ops->copy_to_host(device->context, delayed_.history.data(), amaxes(), bytes), "amaxes");
-  if (status.ok()) status = Copied(device->ops->synchronize(device->context), "amaxes");
-  if (!status.ok()) return status;
-  UpdateDelayedScaling(options_, &delayed_);
-  std::transform(delayed_.scale.begin(), delayed_.scale.end(), host_scales_.begin(),
-                 [](float factor) { return 1.0F / factor; });
-  status = WriteScales();
-  return status.ok() ? ClearAmaxes() : status;
+  const kernels::DelayedScalingParams params{.history = amaxes(),
+                                             .factors = factors(),
+                                             .scales = scales(),
+                                             .num_inputs = num_inputs_,
+                                             .history_len = options_.amax_history_len,
+                                             .use_largest = options_.amax_compute_algo == AmaxComputeAlgo::kMax,
+                                             .code_max = std::ldexp(kernels::kE4M3Max, -options_.margin)};
+  const kernels::Device* device = buffers_->device();
+  return DeviceStatus(device->ops->update_delayed_scaling(device->context, params), "update of the FP8 scales");
 }
 
-absl::Status Fp8Scaling::WriteScales() {
-  kernels::Device* device = buffers_->device();
-  const size_t bytes = host_scales_.size() * sizeof(float);
-  return Copied(device->ops->copy_to_device(device->context, scales(), host_scales_.data(), bytes), "scales");
-}
-
-absl::Status Fp8Scaling::ClearAmaxes() {
-  kernels::Device* device = buffers_->device();
-  if (delayed_.history.empty()) return absl::OkStatus();
-  // An update leaves row 0 of the history at 0, and so does the start.
-  const size_t bytes = static_cast<size_t>(num_inputs_) * sizeof(float);
-  return Copied(device->ops->copy_to_device(device->context, amaxes(), delayed_.history.data(), bytes), "amaxes");
+absl::Status Fp8Scaling::Write(float* row, const std::vector<float>& values) {
+  const kernels::Device* device = buffers_->device();
+  return DeviceStatus(device->ops->copy_to_device(device->context, row, values.data(), values.size() * sizeof(float)),
+                      "copy of the FP8 scales");
 }
 
 }  // namespace dunlin::engine

@@ -1,5 +1,5 @@
-// The scales of a runtime's FP8 GEMM inputs under the model's recipe: puts them into Activations, and takes in what the
-// kernels measured. Thread rule: the engine thread only. Nothing is allocated after Create.
+// The scales of a runtime's FP8 GEMM inputs under the model's recipe: puts them into Activations, and has the device
+// take in what its kernels measured. Thread rule: the engine thread only. Nothing is allocated after Create.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include "engine/fp8_recipe.h"
 #include "engine/model/model.h"
 #include "engine/model/model_config.h"
-#include "engine/runtime/delayed_scaling.h"
 #include "engine/runtime/step_buffers.h"
 
 namespace dunlin::engine {
@@ -53,23 +52,22 @@ class Fp8Scaling {
   // Sets the scaling fields of an input that is about to be filled.
   void Apply(int32_t input_index, kernels::Activation* activation) const;
 
-  // After a sub-batch in FP8: the state moves on. INTERNAL when a copy fails.
+  // After a sub-batch in FP8: the state moves on. INTERNAL when the device fails.
   absl::Status EndSubBatch();
 
  private:
   Fp8Scaling(const Fp8Options& options, int32_t num_inputs, StepBuffers* buffers);
-  absl::Status WriteScales();
-  absl::Status ClearAmaxes();
-  // kFp8Scales: [num_inputs] scales (value = code * scale), then [num_inputs] amaxes of the running sub-batch.
+  absl::Status Write(float* row, const std::vector<float>& values);
+  // kFp8Scales, of [num_inputs] each: scales (value = code * scale); of kDelayed also the factors 1 / scale and the
+  // history of amaxes, whose row 0 is that of the running sub-batch.
   float* scales() const { return buffers_->floats(BufferId::kFp8Scales); }
-  float* amaxes() const { return scales() + num_inputs_; }
+  float* factors() const { return scales() + num_inputs_; }
+  float* amaxes() const { return factors() + num_inputs_; }
 
   Fp8Options options_;
   int32_t num_inputs_;
   StepBuffers* buffers_;
-  DelayedScalingState delayed_;     // of kDelayed
-  std::vector<float> host_scales_;  // [num_inputs]: what is copied to the device
-  float* observed_ = nullptr;       // Observe's
+  float* observed_ = nullptr;  // Observe's
 };
 
 }  // namespace dunlin::engine

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/runtime/fp8_scaling.h"
+#include "engine/sampling/logit_edits.h"
 
 namespace dunlin::engine {
 namespace {
@@ -28,6 +29,8 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kSpans, "spans", kSequencesKey},
     {BufferId::kPageTable, "page table", kSequencesKey},
     {BufferId::kLogits, "logits", "models[].path"},
+    {BufferId::kSampleRows, "sampled rows", kSequencesKey},
+    {BufferId::kSampled, "sampled tokens", "models[].path"},
     {BufferId::kWorkspace, "workspace", kStepKey},
 };
 
@@ -55,12 +58,24 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
 
 size_t Fp8ScaleBytes(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options) {
   if (!HasFp8(resident) || options.fp8.recipe == Fp8Recipe::kPerToken) return 0;
-  return size_t{2} * static_cast<size_t>(NumInputs(config)) * sizeof(float);
+  const bool delayed = options.fp8.recipe == Fp8Recipe::kDelayed;
+  const size_t rows = delayed ? 2 + static_cast<size_t>(options.fp8.amax_history_len) : 1;
+  return rows * static_cast<size_t>(NumInputs(config)) * sizeof(float);
+}
+
+// Room for the lists of the longest row, and for a mask of every sequence: rows that need more wait for the device.
+size_t SampleRowBytes(const ModelConfig& config, const EngineOptions& options) {
+  const size_t masks =
+      static_cast<size_t>(options.max_sequences) * static_cast<size_t>(kernels::MaskWords(config.vocab_size));
+  const size_t words =
+      masks + MaxEditWords(config.vocab_size, ContextLimit(config, options), config.eos_token_ids.size());
+  return kHeadBlockRows * sizeof(kernels::SampleRow) + words * sizeof(uint32_t);
 }
 
 size_t WorkspaceBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                       const EngineOptions& options, const MemoryPlan& memory) {
-  size_t most = 0;
+  size_t most =
+      config.is_encoder() ? 0 : device.ops->sample_workspace(device.context, kHeadBlockRows, config.vocab_size);
   for (Precision precision : resident) {
     kernels::PagedAttentionPlan plan{};
     plan.traits = AttentionTraitsOf(config, KvLayoutOf(config, precision, memory.kv_fp8).dtype);
@@ -153,6 +168,10 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kPageTable,
       static_cast<size_t>(options.max_sequences) * static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
   set(BufferId::kLogits, Floats(kHeadBlockRows, config.vocab_size));
+  if (!config.is_encoder()) {
+    set(BufferId::kSampleRows, SampleRowBytes(config, options));
+    set(BufferId::kSampled, kHeadBlockRows * sizeof(kernels::SampledToken));
+  }
   set(BufferId::kWorkspace, WorkspaceBytes(config, resident, device, options, plan));
   return plan;
 }

@@ -10,9 +10,26 @@
 namespace dunlin::engine {
 namespace {
 
-absl::Status CopyStatus(kernels::KernelStatus status, const char* what) {
+absl::Status DeviceStatus(kernels::KernelStatus status, const char* what) {
   if (status == kernels::KernelStatus::kOk) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("copy of ", what, " failed: ", kernels::Name(status)));
+  return absl::InternalError(absl::StrCat(what, " failed: ", kernels::Name(status)));
+}
+
+StepHandle After(StepHandle handle) {
+  return (handle + 1) & 0x3FFFFFFF;
+}
+
+SampleInput InputOf(const SequenceStep& step) {
+  const Sequence& sequence = *step.sequence;
+  SampleInput input;
+  input.sampling = &sequence.request.sampling;
+  input.stopping = &sequence.request.stopping;
+  input.tokens = sequence.tokens.data();
+  input.num_tokens = step.first_position + step.num_tokens;
+  input.prompt_len = sequence.prompt_len;
+  input.output_index = sequence.request.output_index;
+  input.allowed_tokens = step.allowed_tokens;
+  return input;
 }
 
 }  // namespace
@@ -32,22 +49,23 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
   if (!constants.ok()) return constants.status();
   absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), *constants, buffers->get());
   if (!scaling.ok()) return scaling.status();
-  return std::unique_ptr<ModelRuntime>(new ModelRuntime(model, options, *std::move(buffers), *std::move(scaling)));
+  DUNLIN_CHECK(options.steps_in_flight >= 1, "a runtime without a step in flight");
+  Slots slots;
+  for (int32_t i = 0; i < options.steps_in_flight; ++i) {
+    absl::StatusOr<std::unique_ptr<StepSlot>> slot = StepSlot::Create(*plan, model->device());
+    if (!slot.ok()) return slot.status();
+    slots.push_back(*std::move(slot));
+  }
+  return std::unique_ptr<ModelRuntime>(
+      new ModelRuntime(model, *std::move(buffers), std::move(slots), *std::move(scaling)));
 }
 
-ModelRuntime::ModelRuntime(const Model* model, const EngineOptions& options, std::unique_ptr<StepBuffers> buffers,
-                           Fp8Scaling scaling)
+ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling)
     : model_(model),
       buffers_(std::move(buffers)),
       scaling_(std::move(scaling)),
-      inputs_(buffers_->plan()),
-      sampler_(model->config().vocab_size, model->config().eos_token_ids) {
-  if (model->device()->ops->kind != kernels::DeviceKind::kCpu) {
-    host_logits_.resize(buffers_->bytes(BufferId::kLogits) / sizeof(float));
-  }
-  result_.outputs.reserve(static_cast<size_t>(options.max_sequences));
-  result_.prompt_scores.reserve(static_cast<size_t>(options.max_tokens_per_step));
-}
+      edits_(model->config().vocab_size, model->config().eos_token_ids),
+      slots_(std::move(slots)) {}
 
 int32_t ModelRuntime::tokens_per_page(Precision precision) const {
   const std::vector<Precision>& resident = model_->precisions();
@@ -56,91 +74,83 @@ int32_t ModelRuntime::tokens_per_page(Precision precision) const {
 }
 
 absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {
-  DUNLIN_CHECK(in_flight_ < 0, "a step is in flight already; depth is 1");
-  DUNLIN_CHECK(plan.sequences.size() <= result_.outputs.capacity(), "a plan holds more sequences than max_sequences");
-  result_.Clear();
-  result_.outputs.resize(plan.sequences.size());
+  DUNLIN_CHECK(num_in_flight_ < depth(), "more steps in flight than the depth");
+  DUNLIN_CHECK(plan.sequences.size() <= static_cast<size_t>(memory_plan().max_sequences),
+               "a plan holds more sequences than max_sequences");
+  StepSlot& step = slot(next_handle_);
+  step.Restart(plan.sequences.size());
   for (const SubBatch& batch : plan.sub_batches) {
-    if (absl::Status status = RunSubBatch(plan, batch); !status.ok()) return status;
+    if (absl::Status status = RunSubBatch(plan, batch, &step); !status.ok()) return status;
   }
-  in_flight_ = next_handle_;
-  next_handle_ = (next_handle_ + 1) & 0x7FFFFFFF;
-  return in_flight_;
+  if (absl::Status status = DeviceStatus(step.Close(), "marking a step's end"); !status.ok()) return status;
+  ++num_in_flight_;
+  const StepHandle handle = next_handle_;
+  next_handle_ = After(handle);
+  return handle;
 }
 
 absl::Status ModelRuntime::Collect(StepHandle handle, StepResult* result) {
-  DUNLIN_CHECK(handle == in_flight_, "collecting a step that was not launched");
-  in_flight_ = -1;
-  *result = result_;
+  DUNLIN_CHECK(num_in_flight_ > 0 && handle == oldest_, "collecting a step that is not the oldest in flight");
+  --num_in_flight_;
+  oldest_ = After(handle);
+  StepSlot& step = slot(handle);
+  if (absl::Status status = DeviceStatus(step.Wait(), "waiting for a step"); !status.ok()) return status;
+  step.Read(result);
   return absl::OkStatus();
 }
 
-absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& batch) {
-  inputs_.Stage(plan, batch, tokens_per_page(batch.profile.precision));
-  absl::Status status = CopyStatus(inputs_.Upload(buffers_.get()), "step inputs");
+absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& batch, StepSlot* slot) {
+  StepInputs& inputs = slot->inputs();
+  inputs.Stage(plan, batch, tokens_per_page(batch.profile.precision));
+  absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of step inputs");
   if (!status.ok()) return status;
-
-  ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, inputs_, *buffers_,
+  ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, inputs, *buffers_,
                    &scaling_);
   if (status = pass.RunLayers(); !status.ok()) return status;
-  const auto num_head_rows = static_cast<int32_t>(inputs_.head_rows().size());
+  const auto num_head_rows = static_cast<int32_t>(inputs.head_rows().size());
   for (int32_t first = 0; first < num_head_rows; first += kHeadBlockRows) {
     const int32_t count = std::min(kHeadBlockRows, num_head_rows - first);
     if (status = pass.RunHead(first, count); !status.ok()) return status;
-    absl::StatusOr<const float*> logits = HostLogits(count);
-    if (!logits.ok()) return logits.status();
-    for (int32_t i = 0; i < count; ++i) {
-      UseRow(plan, inputs_.head_rows()[static_cast<size_t>(first + i)],
-             *logits + static_cast<int64_t>(i) * model_->config().vocab_size);
-    }
+    if (status = SampleBlock(plan, first, count, slot); !status.ok()) return status;
   }
   return batch.profile.precision == Precision::kFp8 ? scaling_.EndSubBatch() : absl::OkStatus();
 }
 
-absl::StatusOr<const float*> ModelRuntime::HostLogits(int32_t rows) {
-  kernels::Device* device = model_->device();
-  const float* logits = buffers_->floats(BufferId::kLogits);
-  if (host_logits_.empty()) return logits;  // CPU: device memory is host memory, and a call has finished on return
-  const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(model_->config().vocab_size) * sizeof(float);
-  absl::Status status =
-      CopyStatus(device->ops->copy_to_host(device->context, host_logits_.data(), logits, bytes), "logits");
-  if (status.ok()) status = CopyStatus(device->ops->synchronize(device->context), "logits");
-  if (!status.ok()) return status;
-  return host_logits_.data();
+absl::Status ModelRuntime::SampleBlock(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot) {
+  int32_t launched = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    const HeadRow& row = slot->inputs().head_rows()[static_cast<size_t>(first + i)];
+    if (AddRow(plan, row, slot)) continue;
+    // The lists of earlier rows fill the memory for them: once they are on the device, there is room for any row.
+    absl::Status status = LaunchRows(launched, slot);
+    const kernels::Device* device = model_->device();
+    if (status.ok()) status = DeviceStatus(device->ops->synchronize(device->context), "copy of sampled rows");
+    if (!status.ok()) return status;
+    launched = i;
+    slot->samples().ReuseWords();
+    DUNLIN_CHECK(AddRow(plan, row, slot), "a row's lists exceed the plan");
+  }
+  return LaunchRows(launched, slot);
 }
 
-void ModelRuntime::UseRow(const StepPlan& plan, const HeadRow& head_row, const float* logits) {
-  const auto sequence_index = static_cast<size_t>(head_row.sequence_index);
-  const SequenceStep& step = plan.sequences[sequence_index];
-  StepOutput& output = result_.outputs[sequence_index];
-  if (head_row.scored_position < 0) {
-    SampleRow(step, logits, &output);
-    return;
-  }
-  PromptScore& score = result_.prompt_scores.emplace_back();
-  score.sequence_index = head_row.sequence_index;
-  score.position = head_row.scored_position;
-  const Sequence& sequence = *step.sequence;
-  const TokenId token = sequence.tokens[static_cast<size_t>(head_row.scored_position)];
-  if (!sampler_.Score(logits, token, sequence.request.sampling.prompt_logprobs, &score.token)) {
-    output.numerical_error = true;
-    result_.prompt_scores.pop_back();
-  }
+// The rows added since the last launch; the first of them is row first_in_block of kLogits.
+absl::Status ModelRuntime::LaunchRows(int32_t first_in_block, StepSlot* slot) {
+  const int32_t vocab_size = model_->config().vocab_size;
+  const float* logits = buffers_->floats(BufferId::kLogits) + int64_t{first_in_block} * vocab_size;
+  return DeviceStatus(slot->samples().Launch(logits, vocab_size, buffers_.get()), "sampling");
 }
 
-void ModelRuntime::SampleRow(const SequenceStep& step, const float* logits, StepOutput* output) {
-  const Sequence& sequence = *step.sequence;
-  SampleInput input;
-  input.logits = logits;
-  input.sampling = &sequence.request.sampling;
-  input.stopping = &sequence.request.stopping;
-  input.tokens = sequence.tokens.data();
-  input.num_tokens = step.first_position + step.num_tokens;
-  input.prompt_len = sequence.prompt_len;
-  input.output_index = sequence.request.output_index;
-  input.allowed_tokens = step.allowed_tokens;
-  output->sampled = !output->numerical_error && sampler_.Sample(input, &output->token);
-  output->numerical_error = !output->sampled;
+bool ModelRuntime::AddRow(const StepPlan& plan, const HeadRow& row, StepSlot* slot) {
+  const SequenceStep& step = plan.sequences[static_cast<size_t>(row.sequence_index)];
+  if (row.scored_position < 0) {
+    if (!slot->samples().AddDraw(InputOf(step), &edits_)) return false;
+  } else {
+    const Sequence& sequence = *step.sequence;
+    slot->samples().AddScore(sequence.tokens[static_cast<size_t>(row.scored_position)],
+                             sequence.request.sampling.prompt_logprobs);
+  }
+  slot->AddRow(row);
+  return true;
 }
 
 }  // namespace dunlin::engine

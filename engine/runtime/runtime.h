@@ -15,8 +15,8 @@ using StepHandle = int32_t;
 class Runtime {
  public:
   virtual ~Runtime() = default;
-  // Starts a step: gather, forward, sample. The plan's sequences stay untouched until Collect. At most depth() handles
-  // are outstanding. An error means the device can no longer be trusted; the engine stops.
+  // Starts a step: gather, forward, sample. The plan's sequences keep their pages until Collect. At most depth()
+  // handles are outstanding. An error means the device can no longer be trusted; the engine stops.
   virtual absl::StatusOr<StepHandle> Launch(const StepPlan& plan) = 0;
   // Waits for a launched step and fills its result. Handles are collected in launch order.
   virtual absl::Status Collect(StepHandle handle, StepResult* result) = 0;
@@ -27,6 +27,8 @@ class Runtime {
   virtual int32_t tokens_per_page(Precision precision) const = 0;
   // SchedulerOptions::prefill_matches_decode.
   virtual bool prefill_matches_decode() const = 0;
+  // What the device has given out, to all its models. Any thread.
+  virtual kernels::DeviceMemory device_memory() const { return {}; }
 };
 
 }  // namespace dunlin::engine

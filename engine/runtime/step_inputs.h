@@ -1,5 +1,6 @@
 // A sub-batch as flat arrays: what the kernels read to gather tokens, find pages and pick the rows of the head.
-// Staged in host memory that is reserved at construction, then copied to the device; Stage and Upload do not allocate.
+// Staged in host memory, then copied to the device; Stage and Upload do not allocate. Sub-batches of a step are staged
+// behind each other, so that the copies of one may be under way while the next is staged.
 // Thread rule: the engine thread only.
 #pragma once
 
@@ -21,8 +22,14 @@ struct HeadRow {
 
 class StepInputs {
  public:
+  // In memory of its own: a copy has read it on return, so that every Stage begins anew.
   explicit StepInputs(const MemoryPlan& plan);
+  // In memory of DeviceOps::allocate_host: ArenaBytes(plan), borrowed. The sub-batches of one step fit.
+  StepInputs(const MemoryPlan& plan, int32_t* arena);
+  static size_t ArenaBytes(const MemoryPlan& plan);
 
+  // For a new step: what was staged has been copied.
+  void Restart() { next_word_ = 0; }
   // Fills the arrays from one sub-batch. REQUIRES: it fits the plan, and its tokens have pages.
   void Stage(const StepPlan& plan, const SubBatch& batch, int32_t tokens_per_page);
   // Copies what is staged into kIndices, kSpans and kPageTable.
@@ -31,7 +38,7 @@ class StepInputs {
   int32_t num_tokens() const { return num_tokens_; }
   // The first of the tokens, which decode; the rest are prefill.
   int32_t num_decode_tokens() const { return num_decode_tokens_; }
-  int32_t num_sequences() const { return static_cast<int32_t>(spans_.size()); }
+  int32_t num_sequences() const { return num_sequences_; }
   int64_t page_table_stride() const { return page_table_stride_; }
   // Over the sequences: the most rows of one, and the most keys.
   int32_t max_query_tokens() const { return max_query_tokens_; }
@@ -51,21 +58,31 @@ class StepInputs {
  private:
   static constexpr int kNumArrays = 5;
 
-  int32_t* host_array(int array) { return indices_.data() + array * max_tokens_; }
-  const int32_t* device_array(int array) const { return device_indices_ + array * max_tokens_; }
+  int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
+  const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
+  void Place(const SubBatch& batch, int32_t pages_per_sequence);
   void StageTokens(const SequenceStep& step, int32_t tokens_per_page);
   void StageHeadRows(const SequenceStep& step, int32_t sequence_index);
   void AddHeadRow(int32_t row, HeadRow head_row);
 
+  StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t* arena);
+
+  std::vector<int32_t> own_;  // empty where the memory is borrowed
+  int32_t* arena_;            // [ArenaBytes / 4]: of each sub-batch its indices, spans and page table
+  size_t max_words_;
+  size_t next_word_ = 0;
   int64_t max_tokens_;
   int32_t num_tokens_ = 0;
   int32_t num_decode_tokens_ = 0;
+  int32_t num_sequences_ = 0;
+  int32_t next_token_ = 0;  // while staging
   int64_t page_table_stride_ = 0;
   int32_t max_query_tokens_ = 0;
   int32_t max_kv_tokens_ = 0;
-  std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]
-  std::vector<kernels::SequenceSpan> spans_;
-  std::vector<int32_t> page_table_;  // [max_sequences * max_pages_per_sequence], used densely
+  // Of the sub-batch, in arena_.
+  int32_t* indices_ = nullptr;              // [kNumArrays, num_tokens]
+  kernels::SequenceSpan* spans_ = nullptr;  // [num_sequences]
+  int32_t* page_table_ = nullptr;           // [num_sequences, page_table_stride]
   std::vector<HeadRow> head_rows_;
   const int32_t* device_indices_ = nullptr;
   const kernels::SequenceSpan* device_spans_ = nullptr;

@@ -1,13 +1,15 @@
 #include "engine/sampling/logit_edits.h"
 
-#include <limits>
+#include <algorithm>
+#include <bit>
 #include <utility>
+
+#include "kernels/api/logits.h"
 
 namespace dunlin::engine {
 namespace {
 
-constexpr float kMasked = -std::numeric_limits<float>::infinity();
-constexpr int32_t kInPrompt = 1 << 30;  // above any count: a context is far shorter than 2^30 tokens
+using kernels::kInPrompt;
 
 bool HasPenalty(const SamplingParams& sampling) {
   return sampling.repetition_penalty != 1.0F || sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F;
@@ -17,38 +19,43 @@ bool BelowMinimum(const SampleInput& input) {
   return input.num_output() < input.stopping->min_tokens;
 }
 
-float Penalize(float x, int32_t count_and_flag, const SamplingParams& sampling) {
-  const int32_t count = count_and_flag & (kInPrompt - 1);
-  x = x > 0.0F ? x / sampling.repetition_penalty : x * sampling.repetition_penalty;
-  x -= sampling.frequency_penalty * static_cast<float>(count);
-  if (count > 0) x -= sampling.presence_penalty;
-  return x;
-}
-
-void KeepAllowed(const uint32_t* allowed, int32_t vocab_size, float* row) {
-  for (TokenId id = 0; id < vocab_size; ++id) {
-    if ((allowed[id / 32] >> (id % 32) & 1U) == 0) row[id] = kMasked;
-  }
-}
-
 }  // namespace
+
+size_t MaxEditWords(int32_t vocab_size, int32_t max_context_tokens, size_t num_eos_token_ids) {
+  return size_t{2} * kMaxLogitBias + size_t{2} * static_cast<size_t>(std::min(vocab_size, max_context_tokens)) +
+         kMaxStopTokenIds + num_eos_token_ids + static_cast<size_t>(kernels::MaskWords(vocab_size));
+}
 
 LogitEdits::LogitEdits(int32_t vocab_size, std::vector<TokenId> eos_token_ids)
     : vocab_size_(vocab_size), eos_token_ids_(std::move(eos_token_ids)), counts_(static_cast<size_t>(vocab_size)) {}
 
-bool LogitEdits::Needed(const SampleInput& input) const {
-  return !input.sampling->logit_bias.empty() || HasPenalty(*input.sampling) || BelowMinimum(input) ||
-         input.allowed_tokens != nullptr;
+size_t LogitEdits::MaxWords(const SampleInput& input) const {
+  size_t words = 2 * input.sampling->logit_bias.size();
+  if (HasPenalty(*input.sampling)) words += size_t{2} * static_cast<size_t>(std::min(vocab_size_, input.num_tokens));
+  if (BelowMinimum(input)) words += input.stopping->stop_token_ids.size() + eos_token_ids_.size();
+  if (input.allowed_tokens != nullptr) words += static_cast<size_t>(kernels::MaskWords(vocab_size_));
+  return words;
 }
 
-void LogitEdits::Apply(const SampleInput& input, float* row) {
-  for (const auto& [id, bias] : input.sampling->logit_bias) row[id] += bias;
-  if (HasPenalty(*input.sampling)) ApplyPenalties(input, row);
-  if (BelowMinimum(input)) MaskStopTokens(*input.stopping, row);
-  if (input.allowed_tokens != nullptr) KeepAllowed(input.allowed_tokens, vocab_size_, row);
+kernels::EditLists LogitEdits::Write(const SampleInput& input, uint32_t* words, size_t first_word) {
+  kernels::EditLists lists;
+  lists.first_word = static_cast<int32_t>(first_word);
+  uint32_t* word = words + first_word;
+  for (const auto& [id, bias] : input.sampling->logit_bias) {
+    *word++ = static_cast<uint32_t>(id);
+    *word++ = std::bit_cast<uint32_t>(bias);
+    ++lists.num_biases;
+  }
+  if (HasPenalty(*input.sampling)) lists.num_counts = WriteCounts(input, word);
+  word += 2 * lists.num_counts;
+  if (BelowMinimum(input)) lists.num_banned = WriteBanned(*input.stopping, word);
+  word += lists.num_banned;
+  lists.has_mask = input.allowed_tokens != nullptr;
+  if (lists.has_mask) std::copy_n(input.allowed_tokens, kernels::MaskWords(vocab_size_), word);
+  return lists;
 }
 
-void LogitEdits::ApplyPenalties(const SampleInput& input, float* row) {
+int32_t LogitEdits::WriteCounts(const SampleInput& input, uint32_t* word) {
   for (int32_t i = 0; i < input.num_tokens; ++i) {
     int32_t& count = counts_[static_cast<size_t>(input.tokens[i])];
     if (i < input.prompt_len) {
@@ -57,18 +64,50 @@ void LogitEdits::ApplyPenalties(const SampleInput& input, float* row) {
       ++count;
     }
   }
-  // Zeroing a count where it is used makes each token's first occurrence the only one that counts.
+  int32_t num_counts = 0;
   for (int32_t i = 0; i < input.num_tokens; ++i) {
-    int32_t& count = counts_[static_cast<size_t>(input.tokens[i])];
-    if (count != 0) row[input.tokens[i]] = Penalize(row[input.tokens[i]], count, *input.sampling);
-    count = 0;
+    // Zeroing a count where it is written makes each token's first occurrence the only one that is.
+    const int32_t count = std::exchange(counts_[static_cast<size_t>(input.tokens[i])], 0);
+    if (count == 0) continue;
+    *word++ = static_cast<uint32_t>(input.tokens[i]);
+    *word++ = static_cast<uint32_t>(count);
+    ++num_counts;
   }
+  return num_counts;
 }
 
-void LogitEdits::MaskStopTokens(const StoppingParams& stopping, float* row) const {
-  for (TokenId id : stopping.stop_token_ids) row[id] = kMasked;
-  if (stopping.ignore_eos) return;
-  for (TokenId id : eos_token_ids_) row[id] = kMasked;
+int32_t LogitEdits::WriteBanned(const StoppingParams& stopping, uint32_t* word) const {
+  const uint32_t* first = word;
+  for (const TokenId id : stopping.stop_token_ids) *word++ = static_cast<uint32_t>(id);
+  for (size_t i = 0; !stopping.ignore_eos && i < eos_token_ids_.size(); ++i) {
+    *word++ = static_cast<uint32_t>(eos_token_ids_[i]);
+  }
+  return static_cast<int32_t>(word - first);
+}
+
+kernels::SampleRow DrawRow(const SampleInput& input, const kernels::EditLists& edits) {
+  const SamplingParams& sampling = *input.sampling;
+  kernels::SampleRow row;
+  row.temperature = sampling.temperature;
+  row.top_k = sampling.top_k;
+  row.top_p = sampling.top_p;
+  row.min_p = sampling.min_p;
+  row.repetition_penalty = sampling.repetition_penalty;
+  row.presence_penalty = sampling.presence_penalty;
+  row.frequency_penalty = sampling.frequency_penalty;
+  row.logprobs = sampling.logprobs;
+  row.seed = sampling.seed;
+  row.output_index = input.output_index;
+  row.position = input.num_tokens;
+  row.edits = edits;
+  return row;
+}
+
+kernels::SampleRow ScoreRow(TokenId token, int32_t logprobs) {
+  kernels::SampleRow row;
+  row.scored_token = token;
+  row.logprobs = logprobs;
+  return row;
 }
 
 }  // namespace dunlin::engine

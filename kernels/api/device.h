@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "kernels/api/attention.h"
+#include "kernels/api/delayed_scaling.h"
 #include "kernels/api/gemm.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/roofs.h"
+#include "kernels/api/sampling.h"
 #include "kernels/api/status.h"
 
 namespace dunlin::kernels {
@@ -24,6 +26,14 @@ constexpr const char* Name(DeviceKind kind) {
 }
 
 struct DeviceContext;  // private to each device
+struct DeviceEvent;    // a place in the order of a device's work; private to each device
+
+// Device memory that allocate has given out and that the device took for itself when it was opened.
+struct DeviceMemory {
+  size_t bytes_held = 0;
+  size_t bytes_peak = 0;     // the largest bytes_held since the device was opened
+  uint64_t allocations = 0;  // successful calls of allocate and allocate_host since then
+};
 
 struct DeviceOps {
   DeviceKind kind;
@@ -31,12 +41,25 @@ struct DeviceOps {
   // cannot stand for prefilled ones.
   bool prefill_matches_decode;
 
-  // Memory. allocate returns 64-byte aligned zeroed memory, or null. Copies are host <-> device.
+  // Memory. allocate returns 64-byte aligned zeroed memory, or null. Copies are host <-> device. allocate_host returns
+  // host memory, 64-byte aligned and zeroed, or null: pinned where the device copies from such memory by itself. A copy
+  // from it or to it may still be under way when the call returns, so it stays as it is until an event after the copy,
+  // or `synchronize`, has been waited for; any other host memory is the caller's again on return.
   void* (*allocate)(DeviceContext*, size_t bytes);
   void (*release)(DeviceContext*, void* memory, size_t bytes);
   KernelStatus (*copy_to_device)(DeviceContext*, void* device, const void* host, size_t bytes);
   KernelStatus (*copy_to_host)(DeviceContext*, void* host, const void* device, size_t bytes);
+  void* (*allocate_host)(DeviceContext*, size_t bytes);
+  void (*release_host)(DeviceContext*, void* memory, size_t bytes);
   KernelStatus (*synchronize)(DeviceContext*);
+  DeviceMemory (*memory)(const DeviceContext*);
+
+  // Events. record_event marks the end of what has been enqueued so far; wait_event waits for the last mark alone, at
+  // once where there is none. create_event returns null when the device has none left.
+  DeviceEvent* (*create_event)(DeviceContext*);
+  void (*destroy_event)(DeviceContext*, DeviceEvent*);
+  KernelStatus (*record_event)(DeviceContext*, DeviceEvent*);
+  KernelStatus (*wait_event)(DeviceContext*, DeviceEvent*);
 
   // Weights and GEMM.
   // scale_block: PackedWeight's. activation_bytes covers every scale_block.
@@ -52,6 +75,7 @@ struct DeviceOps {
   KernelStatus (*quantize)(DeviceContext*, const QuantizeParams&);
   KernelStatus (*activate)(DeviceContext*, const ActivateParams&);
   KernelStatus (*add)(DeviceContext*, const AddParams&);
+  KernelStatus (*update_delayed_scaling)(DeviceContext*, const DelayedScalingParams&);
   KernelStatus (*rotary_table)(DeviceContext*, const RotaryTableParams&);
   KernelStatus (*rotate_and_store_kv)(DeviceContext*, const RotateAndStoreKvParams&);
 
@@ -68,6 +92,10 @@ struct DeviceOps {
   // with.
   KernelStatus (*measure_roofs)(DeviceContext*, const RoofParams&);
   KernelStatus (*probe_roof)(DeviceContext*, const RoofProbe&);
+
+  // Rows of logits to tokens.
+  size_t (*sample_workspace)(const DeviceContext*, int32_t num_rows, int32_t vocab_size);
+  KernelStatus (*sample)(DeviceContext*, const SampleParams&);
 };
 
 // How a device is opened.

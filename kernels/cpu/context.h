@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/api/memory_count.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/thread_pool.h"
@@ -30,6 +31,7 @@ struct DeviceContext {
   const cpu::KernelTable& kernels;
   cpu::ThreadPool pool;
   const cpu::MemoryBlock scratch_memory;  // launchers do not allocate
+  MemoryCount memory;
 };
 
 }  // namespace dunlin::kernels

@@ -28,14 +28,52 @@ KernelStatus Copy(DeviceContext*, void* to, const void* from, size_t bytes) {
   return KernelStatus::kOk;
 }
 
+void* Allocate(DeviceContext* context, size_t bytes) {
+  void* memory = cpu::AllocateZeroed(bytes, &context->pool);
+  if (memory != nullptr) context->memory.Take(bytes);
+  return memory;
+}
+
+void Release(DeviceContext* context, void* memory, size_t bytes) {
+  if (memory != nullptr) context->memory.Give(bytes);
+  cpu::ReleaseMemory(memory, bytes);
+}
+
+void* AllocateHost(DeviceContext* context, size_t bytes) {
+  void* memory = cpu::AllocateZeroed(bytes);
+  if (memory != nullptr) context->memory.TakeHost();
+  return memory;
+}
+
+KernelStatus UpdateDelayedScaling(DeviceContext* /*context*/, const DelayedScalingParams& params) {
+  if (params.num_inputs < 0 || params.history_len < 1) return KernelStatus::kInvalidArgument;
+  for (int32_t input = 0; input < params.num_inputs; ++input) UpdateDelayedInput(params, input);
+  return KernelStatus::kOk;
+}
+
+// A call has finished when it returns: there is nothing to mark or to wait for.
+DeviceEvent* CreateEvent(DeviceContext* context) {
+  return reinterpret_cast<DeviceEvent*>(context);
+}
+KernelStatus NoEvent(DeviceContext* /*context*/, DeviceEvent* /*event*/) {
+  return KernelStatus::kOk;
+}
+
 constexpr DeviceOps kCpuOps = {
     .kind = DeviceKind::kCpu,
     .prefill_matches_decode = true,
-    .allocate = [](DeviceContext* context, size_t bytes) { return cpu::AllocateZeroed(bytes, &context->pool); },
-    .release = [](DeviceContext*, void* memory, size_t bytes) { cpu::ReleaseMemory(memory, bytes); },
+    .allocate = Allocate,
+    .release = Release,
     .copy_to_device = Copy,
     .copy_to_host = Copy,
+    .allocate_host = AllocateHost,
+    .release_host = [](DeviceContext*, void* memory, size_t bytes) { cpu::ReleaseMemory(memory, bytes); },
     .synchronize = [](DeviceContext*) { return KernelStatus::kOk; },
+    .memory = [](const DeviceContext* context) { return context->memory.Read(); },
+    .create_event = CreateEvent,
+    .destroy_event = [](DeviceContext*, DeviceEvent*) {},
+    .record_event = NoEvent,
+    .wait_event = NoEvent,
     .packed_weight_bytes = cpu::PackedBytes,
     .pack_weight = cpu::PackWeight,
     .activation_bytes = [](Precision precision, int32_t rows,
@@ -47,6 +85,7 @@ constexpr DeviceOps kCpuOps = {
     .quantize = cpu::Quantize,
     .activate = cpu::Activate,
     .add = cpu::Add,
+    .update_delayed_scaling = UpdateDelayedScaling,
     .rotary_table = cpu::RotaryTable,
     .rotate_and_store_kv = cpu::RotateAndStoreKv,
     .supports_attention = cpu::SupportsAttention,
@@ -56,6 +95,9 @@ constexpr DeviceOps kCpuOps = {
     .dense_attention = cpu::DenseAttention,
     .measure_roofs = cpu::MeasureRoofs,
     .probe_roof = cpu::ProbeRoof,
+    .sample_workspace = [](const DeviceContext*, int32_t /*num_rows*/,
+                           int32_t vocab_size) { return cpu::SampleWorkspace(vocab_size); },
+    .sample = cpu::Sample,
 };
 
 // One row per variant, best first on Intel's processors (AvailableCpuVariants).

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/api/layer_ops.h"
+#include "kernels/api/sampling.h"
 #include "kernels/api/status.h"
 #include "kernels/cpu/context.h"
 
@@ -16,5 +17,9 @@ KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params);
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
 KernelStatus Add(DeviceContext* context, const AddParams& params);
+
+// sampling/.
+size_t SampleWorkspace(int32_t vocab_size);
+KernelStatus Sample(DeviceContext* context, const SampleParams& params);
 
 }  // namespace dunlin::kernels::cpu

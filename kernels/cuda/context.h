@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 
+#include "kernels/api/memory_count.h"
 #include "kernels/api/status.h"
 #include "kernels/cuda/cublaslt_api.h"
 #include "kernels/cuda/gemm_plan.h"
@@ -27,6 +28,8 @@ struct DeviceContext {
   void* gemm_workspace = nullptr;  // kGemmWorkspaceBytes
   void* staging = nullptr;         // kStagingBytes: weights on their way into their layout, FP8 products on theirs
   uint32_t* current = nullptr;     // magnitude bits over the rows of a call with InputScaling::kCurrent
+
+  MemoryCount memory;
 
   std::mutex turn;                  // guards staging and current from their first launch to their last
   std::atomic<bool> failed{false};  // an earlier call failed: nothing the device says can be trusted any more

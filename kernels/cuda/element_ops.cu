@@ -30,6 +30,12 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) AddRows(AddParams par
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) AddAt(params, i / params.columns, i % params.columns);
 }
 
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) UpdateInputs(DelayedScalingParams params) {
+  for (int64_t i = FlatIndex(); i < params.num_inputs; i += FlatStride()) {
+    UpdateDelayedInput(params, static_cast<int32_t>(i));
+  }
+}
+
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) FillRotaryTable(RotaryTableParams params) {
   const int32_t half = params.rotary_dim / 2;
   const int64_t count = int64_t{params.num_tokens} * half;
@@ -78,6 +84,14 @@ KernelStatus Add(DeviceContext* context, const AddParams& params) {
   const int64_t count = int64_t{params.num_rows} * params.columns;
   if (count == 0) return KernelStatus::kOk;
   AddRows<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  return Launched(context);
+}
+
+KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingParams& params) {
+  if (params.num_inputs < 0 || params.history_len < 1) return KernelStatus::kInvalidArgument;
+  if (context->failed) return KernelStatus::kDeviceError;
+  if (params.num_inputs == 0) return KernelStatus::kOk;
+  UpdateInputs<<<BlocksFor(params.num_inputs), kRowThreads, 0, context->stream>>>(params);
   return Launched(context);
 }
 

@@ -33,6 +33,9 @@ struct SingleLane {
   int32_t count() const { return 1; }
   float Sum(float value) const { return value; }
   uint32_t Max(uint32_t value) const { return value; }
+  uint64_t Max(uint64_t value) const { return value; }
+  template <int kCount>
+  void Sums(double (*)[kCount]) const {}
   float Largest(float value) const { return value; }  // NaN is passed over where another lane has a number
   void Sync() const {}
   int32_t num_parts() const { return 1; }

@@ -30,12 +30,27 @@ struct WarpLanes {
 #endif
     return value;
   }
+  DUNLIN_HD double Sum(double value) const {
+#ifdef __CUDA_ARCH__
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(~0U, value, distance);
+#endif
+    return value;
+  }
   DUNLIN_HD uint32_t Max(uint32_t value) const {
 #ifdef __CUDA_ARCH__
     return __reduce_max_sync(~0U, value);
 #else
     return value;
 #endif
+  }
+  DUNLIN_HD uint64_t Max(uint64_t value) const {
+#ifdef __CUDA_ARCH__
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+      const uint64_t other = __shfl_xor_sync(~0U, static_cast<unsigned long long>(value), distance);
+      if (other > value) value = other;
+    }
+#endif
+    return value;
   }
   DUNLIN_HD float Largest(float value) const {
 #ifdef __CUDA_ARCH__
@@ -52,8 +67,9 @@ struct WarpLanes {
   }
 };
 
-// All threads of a block of kRowThreads take part.
-struct BlockLanes {
+// All threads of a block take part.
+template <int kThreads>
+struct LanesOfBlock {
   DUNLIN_HD int32_t index() const {
 #ifdef __CUDA_ARCH__
     return static_cast<int32_t>(threadIdx.x);
@@ -62,13 +78,42 @@ struct BlockLanes {
 #endif
   }
   DUNLIN_HD int32_t count() const {
-    return kRowThreads;
+    return kThreads;
   }
   DUNLIN_HD float Sum(float value) const {
     return Combine(WarpLanes().Sum(value), [](float a, float b) { return a + b; });
   }
   DUNLIN_HD uint32_t Max(uint32_t value) const {
     return Combine(WarpLanes().Max(value), [](uint32_t a, uint32_t b) { return a > b ? a : b; });
+  }
+  DUNLIN_HD uint64_t Max(uint64_t value) const {
+    return Combine(WarpLanes().Max(value), [](uint64_t a, uint64_t b) { return a > b ? a : b; });
+  }
+  // Several sums at once, at most one a warp: each warp its own, then a warp those of all warps.
+  template <int kCount>
+  DUNLIN_HD void Sums(double (*values)[kCount]) const {
+#ifdef __CUDA_ARCH__
+    constexpr int kWarps = kThreads / kWarp;
+    static_assert(kCount <= kWarps && kWarps <= kWarp, "a warp for each sum, a lane for each warp");
+    __shared__ double parts[kCount][kWarps];
+    __shared__ double sums[kCount];
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    for (int i = 0; i < kCount; ++i) (*values)[i] = WarpLanes().Sum((*values)[i]);
+    __syncthreads();  // the sums before these have been read
+    for (int i = 0; i < kCount; ++i) {
+      if (lane == 0) parts[i][warp] = (*values)[i];
+    }
+    __syncthreads();
+    if (warp < kCount) {
+      const double sum = WarpLanes().Sum(lane < kWarps ? parts[warp][lane] : 0.0);
+      if (lane == 0) sums[warp] = sum;
+    }
+    __syncthreads();
+    for (int i = 0; i < kCount; ++i) (*values)[i] = sums[i];
+#else
+    (void)values;
+#endif
   }
   DUNLIN_HD void Sync() const {
 #ifdef __CUDA_ARCH__
@@ -90,17 +135,19 @@ struct BlockLanes {
   template <typename T, typename Merge>
   DUNLIN_HD T Combine(T value, const Merge& merge) const {
 #ifdef __CUDA_ARCH__
-    __shared__ T warps[kRowThreads / kWarp];
+    __shared__ T warps[kThreads / kWarp];
     __syncthreads();  // the values of a combination before this one have been read
     if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
     __syncthreads();
     value = warps[0];
-    for (int warp = 1; warp < kRowThreads / kWarp; ++warp) value = merge(value, warps[warp]);
+    for (int warp = 1; warp < kThreads / kWarp; ++warp) value = merge(value, warps[warp]);
 #else
     (void)merge;
 #endif
     return value;
   }
 };
+
+using BlockLanes = LanesOfBlock<kRowThreads>;
 
 }  // namespace dunlin::kernels::cuda

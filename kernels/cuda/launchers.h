@@ -14,7 +14,14 @@ void* Allocate(DeviceContext* context, size_t bytes);
 void Release(DeviceContext* context, void* memory, size_t bytes);
 KernelStatus CopyToDevice(DeviceContext* context, void* device, const void* host, size_t bytes);
 KernelStatus CopyToHost(DeviceContext* context, void* host, const void* device, size_t bytes);
+void* AllocateHost(DeviceContext* context, size_t bytes);
+void ReleaseHost(DeviceContext* context, void* memory, size_t bytes);
 KernelStatus Synchronize(DeviceContext* context);
+DeviceMemory Memory(const DeviceContext* context);
+DeviceEvent* CreateEvent(DeviceContext* context);
+void DestroyEvent(DeviceContext* context, DeviceEvent* event);
+KernelStatus RecordEvent(DeviceContext* context, DeviceEvent* event);
+KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event);
 
 size_t PackedWeightBytes(Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block);
 // Strides of which neither is 1: kUnsupported.
@@ -29,8 +36,13 @@ KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params);
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
 KernelStatus Add(DeviceContext* context, const AddParams& params);
+KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingParams& params);
 KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params);
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params);
+
+// sampling/.
+size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t vocab_size);
+KernelStatus Sample(DeviceContext* context, const SampleParams& params);
 
 // attention/. What is supported: attention/support.cc.
 cudaError_t PrepareAttention();  // once, when the device is opened

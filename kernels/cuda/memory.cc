@@ -1,6 +1,8 @@
-// Memory of the device, and the way to it and back. Copies take their turn in the stream; those from host memory that
-// is not pinned have read it when they return, those to such memory have written it. Source: CUDA runtime API, "API
-// synchronization behavior".
+// Memory of the device, and the way to it and back; marks in the stream. Copies take their turn in the stream; those
+// from host memory that is not pinned have read it when they return, those to such memory have written it. Source: CUDA
+// runtime API, "API synchronization behavior".
+#include <cstring>
+
 #include "kernels/cuda/launchers.h"
 
 namespace dunlin::kernels::cuda {
@@ -12,13 +14,38 @@ void* Allocate(DeviceContext* context, size_t bytes) {
     (void)cudaGetLastError();  // having no memory left is no failure of the device
     return nullptr;
   }
-  if (Checked(context, cudaMemsetAsync(memory, 0, bytes, context->stream)) == KernelStatus::kOk) return memory;
+  if (Checked(context, cudaMemsetAsync(memory, 0, bytes, context->stream)) == KernelStatus::kOk) {
+    context->memory.Take(bytes);
+    return memory;
+  }
   (void)cudaFree(memory);
   return nullptr;
 }
 
-void Release(DeviceContext* context, void* memory, size_t /*bytes*/) {
-  if (memory != nullptr && !context->failed) (void)Checked(context, cudaFree(memory));
+void Release(DeviceContext* context, void* memory, size_t bytes) {
+  if (memory == nullptr) return;
+  context->memory.Give(bytes);
+  if (!context->failed) (void)Checked(context, cudaFree(memory));
+}
+
+// Pinned: page-locked, so that the device copies while the host goes on. Page-aligned by the driver.
+void* AllocateHost(DeviceContext* context, size_t bytes) {
+  if (bytes == 0 || context->failed) return nullptr;
+  void* memory = nullptr;
+  if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  context->memory.TakeHost();
+  return std::memset(memory, 0, bytes);
+}
+
+void ReleaseHost(DeviceContext* context, void* memory, size_t /*bytes*/) {
+  if (memory != nullptr && !context->failed) (void)Checked(context, cudaFreeHost(memory));
+}
+
+DeviceMemory Memory(const DeviceContext* context) {
+  return context->memory.Read();
 }
 
 KernelStatus CopyToDevice(DeviceContext* context, void* device, const void* host, size_t bytes) {
@@ -38,6 +65,34 @@ KernelStatus CopyToHost(DeviceContext* context, void* host, const void* device, 
 KernelStatus Synchronize(DeviceContext* context) {
   if (context->failed) return KernelStatus::kDeviceError;
   return Checked(context, cudaStreamSynchronize(context->stream));
+}
+
+// Blocking: the engine's thread sleeps while it waits, because a step takes milliseconds and the host has other work.
+// Without times, which would cost the device a write each.
+DeviceEvent* CreateEvent(DeviceContext* context) {
+  if (context->failed) return nullptr;
+  cudaEvent_t event = nullptr;
+  if (cudaEventCreateWithFlags(&event, cudaEventBlockingSync | cudaEventDisableTiming) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  return reinterpret_cast<DeviceEvent*>(event);
+}
+
+void DestroyEvent(DeviceContext* context, DeviceEvent* event) {
+  if (event != nullptr && !context->failed) {
+    (void)Checked(context, cudaEventDestroy(reinterpret_cast<cudaEvent_t>(event)));
+  }
+}
+
+KernelStatus RecordEvent(DeviceContext* context, DeviceEvent* event) {
+  if (context->failed) return KernelStatus::kDeviceError;
+  return Checked(context, cudaEventRecord(reinterpret_cast<cudaEvent_t>(event), context->stream));
+}
+
+KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event) {
+  if (context->failed) return KernelStatus::kDeviceError;
+  return Checked(context, cudaEventSynchronize(reinterpret_cast<cudaEvent_t>(event)));
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -19,7 +19,14 @@ constexpr DeviceOps kCudaOps = {
     .release = cuda::Release,
     .copy_to_device = cuda::CopyToDevice,
     .copy_to_host = cuda::CopyToHost,
+    .allocate_host = cuda::AllocateHost,
+    .release_host = cuda::ReleaseHost,
     .synchronize = cuda::Synchronize,
+    .memory = cuda::Memory,
+    .create_event = cuda::CreateEvent,
+    .destroy_event = cuda::DestroyEvent,
+    .record_event = cuda::RecordEvent,
+    .wait_event = cuda::WaitEvent,
     .packed_weight_bytes = cuda::PackedWeightBytes,
     .pack_weight = cuda::PackWeight,
     .activation_bytes = cuda::ActivationBytes,
@@ -30,6 +37,7 @@ constexpr DeviceOps kCudaOps = {
     .quantize = cuda::Quantize,
     .activate = cuda::Activate,
     .add = cuda::Add,
+    .update_delayed_scaling = cuda::UpdateDelayedScaling,
     .rotary_table = cuda::RotaryTable,
     .rotate_and_store_kv = cuda::RotateAndStoreKv,
     .supports_attention = cuda::SupportsAttention,
@@ -40,6 +48,8 @@ constexpr DeviceOps kCudaOps = {
     .measure_roofs = cuda::MeasureRoofs,
     // A run of a bench has the GPU to itself: what is measured before and after it is what it had.
     .probe_roof = [](DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },
+    .sample_workspace = cuda::SampleWorkspace,
+    .sample = cuda::Sample,
 };
 
 void Close(DeviceContext* context) {
@@ -86,9 +96,13 @@ std::string FillContext(DeviceContext* context, const std::string& cublas_librar
   std::string error;
   if (!cuda::LoadCublasLt(cublas_library, &context->cublas, &error)) return error;
   cudaError_t result = cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking);
-  if (result == cudaSuccess) result = cudaMalloc(&context->gemm_workspace, cuda::kGemmWorkspaceBytes);
-  if (result == cudaSuccess) result = cudaMalloc(&context->staging, cuda::kStagingBytes);
-  if (result == cudaSuccess) result = cudaMalloc(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
+  const auto take = [&](void** memory, size_t bytes) {
+    if (result == cudaSuccess) result = cudaMalloc(memory, bytes);
+    if (result == cudaSuccess) context->memory.Take(bytes);
+  };
+  take(&context->gemm_workspace, cuda::kGemmWorkspaceBytes);
+  take(&context->staging, cuda::kStagingBytes);
+  take(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
   if (result == cudaSuccess) result = cuda::PrepareAttention();
   if (result == cudaSuccess) result = cuda::PrepareGemm();
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);

@@ -29,24 +29,37 @@ KernelStatus Timed(DeviceContext* context, const Params& params) {
   return status;
 }
 
+// An entry passed on as it is.
+template <auto kOp>
+struct PassedOn;
+template <typename Result, typename... Args, Result (*DeviceOps::*kOp)(DeviceContext*, Args...)>
+struct PassedOn<kOp> {
+  static Result Call(DeviceContext* c, Args... args) { return (InnerOf(c).ops->*kOp)(InnerOf(c).context, args...); }
+};
+template <typename Result, typename... Args, Result (*DeviceOps::*kOp)(const DeviceContext*, Args...)>
+struct PassedOn<kOp> {
+  static Result Call(const DeviceContext* c, Args... args) {
+    return (InnerOf(c).ops->*kOp)(InnerOf(c).context, args...);
+  }
+};
+
 // The entries that take no context are the inner table's own.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 25 * sizeof(void*), "an entry that takes a context is passed on below");
+  static_assert(sizeof(DeviceOps) == 35 * sizeof(void*), "an entry that takes a context is passed on below");
   DeviceOps ops = inner;
-  ops.allocate = [](DeviceContext* c, size_t bytes) { return InnerOf(c).ops->allocate(InnerOf(c).context, bytes); };
-  ops.release = [](DeviceContext* c, void* memory, size_t bytes) {
-    InnerOf(c).ops->release(InnerOf(c).context, memory, bytes);
-  };
-  ops.copy_to_device = [](DeviceContext* c, void* to, const void* from, size_t bytes) {
-    return InnerOf(c).ops->copy_to_device(InnerOf(c).context, to, from, bytes);
-  };
-  ops.copy_to_host = [](DeviceContext* c, void* to, const void* from, size_t bytes) {
-    return InnerOf(c).ops->copy_to_host(InnerOf(c).context, to, from, bytes);
-  };
-  ops.synchronize = [](DeviceContext* c) { return InnerOf(c).ops->synchronize(InnerOf(c).context); };
-  ops.pack_weight = [](DeviceContext* c, const kernels::PackWeightParams& params) {
-    return InnerOf(c).ops->pack_weight(InnerOf(c).context, params);
-  };
+  ops.allocate = PassedOn<&DeviceOps::allocate>::Call;
+  ops.release = PassedOn<&DeviceOps::release>::Call;
+  ops.copy_to_device = PassedOn<&DeviceOps::copy_to_device>::Call;
+  ops.copy_to_host = PassedOn<&DeviceOps::copy_to_host>::Call;
+  ops.allocate_host = PassedOn<&DeviceOps::allocate_host>::Call;
+  ops.release_host = PassedOn<&DeviceOps::release_host>::Call;
+  ops.synchronize = PassedOn<&DeviceOps::synchronize>::Call;
+  ops.memory = PassedOn<&DeviceOps::memory>::Call;
+  ops.create_event = PassedOn<&DeviceOps::create_event>::Call;
+  ops.destroy_event = PassedOn<&DeviceOps::destroy_event>::Call;
+  ops.record_event = PassedOn<&DeviceOps::record_event>::Call;
+  ops.wait_event = PassedOn<&DeviceOps::wait_event>::Call;
+  ops.pack_weight = PassedOn<&DeviceOps::pack_weight>::Call;
   ops.gemm = Timed<OpKind::kGemm, kernels::GemmParams, &DeviceOps::gemm>;
   ops.gather_rows = Timed<OpKind::kGather, kernels::GatherRowsParams, &DeviceOps::gather_rows>;
   ops.norm = Timed<OpKind::kNorm, kernels::NormParams, &DeviceOps::norm>;
@@ -56,25 +69,16 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.add = Timed<OpKind::kActivate, kernels::AddParams, &DeviceOps::add>;
   ops.rotary_table = Timed<OpKind::kStoreKv, kernels::RotaryTableParams, &DeviceOps::rotary_table>;
   ops.rotate_and_store_kv = Timed<OpKind::kStoreKv, kernels::RotateAndStoreKvParams, &DeviceOps::rotate_and_store_kv>;
-  ops.supports_attention = [](const DeviceContext* c, kernels::AttentionBackend backend,
-                              const kernels::AttentionTraits& traits, std::vector<std::string>* reasons) {
-    return InnerOf(c).ops->supports_attention(InnerOf(c).context, backend, traits, reasons);
-  };
-  ops.paged_attention_workspace = [](const DeviceContext* c, kernels::AttentionBackend backend,
-                                     const kernels::PagedAttentionPlan& plan) {
-    return InnerOf(c).ops->paged_attention_workspace(InnerOf(c).context, backend, plan);
-  };
+  ops.update_delayed_scaling = PassedOn<&DeviceOps::update_delayed_scaling>::Call;
+  ops.supports_attention = PassedOn<&DeviceOps::supports_attention>::Call;
+  ops.paged_attention_workspace = PassedOn<&DeviceOps::paged_attention_workspace>::Call;
   ops.paged_attention = Timed<OpKind::kAttention, kernels::PagedAttentionParams, &DeviceOps::paged_attention>;
-  ops.dense_attention_workspace = [](const DeviceContext* c, const kernels::DenseAttentionParams& params) {
-    return InnerOf(c).ops->dense_attention_workspace(InnerOf(c).context, params);
-  };
+  ops.dense_attention_workspace = PassedOn<&DeviceOps::dense_attention_workspace>::Call;
   ops.dense_attention = Timed<OpKind::kAttention, kernels::DenseAttentionParams, &DeviceOps::dense_attention>;
-  ops.measure_roofs = [](DeviceContext* c, const kernels::RoofParams& params) {
-    return InnerOf(c).ops->measure_roofs(InnerOf(c).context, params);
-  };
-  ops.probe_roof = [](DeviceContext* c, const kernels::RoofProbe& probe) {
-    return InnerOf(c).ops->probe_roof(InnerOf(c).context, probe);
-  };
+  ops.measure_roofs = PassedOn<&DeviceOps::measure_roofs>::Call;
+  ops.probe_roof = PassedOn<&DeviceOps::probe_roof>::Call;
+  ops.sample_workspace = PassedOn<&DeviceOps::sample_workspace>::Call;
+  ops.sample = PassedOn<&DeviceOps::sample>::Call;
   return ops;
 }
 

@@ -40,6 +40,9 @@ const EngineRow kRows[] = {
      [](const EngineStats& s) { return double(s.pages_used); }},
     {"dunlin_kv_pages_total", "KV pages of the pool", kGauge,
      [](const EngineStats& s) { return double(s.pages_total); }},
+    {"dunlin_device_memory_peak_bytes",
+     "Most bytes of its device's memory that were taken at once, over all its models", kGauge,
+     [](const EngineStats& s) { return double(s.device_memory_peak_bytes); }},
     {"dunlin_engine_steps_total", "Engine steps completed", kCounter,
      [](const EngineStats& s) { return Count(s.steps); }},
 };

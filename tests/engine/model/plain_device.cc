@@ -80,6 +80,9 @@ constexpr kernels::DeviceOps MakeOps() {
   ops.copy_to_device = &Copy;
   ops.copy_to_host = &Copy;
   ops.synchronize = [](DeviceContext*) { return KernelStatus::kOk; };
+  ops.allocate_host = [](DeviceContext*, size_t bytes) { return std::calloc(1, bytes); };
+  ops.release_host = [](DeviceContext*, void* memory, size_t) { std::free(memory); };
+  ops.memory = [](const DeviceContext*) { return kernels::DeviceMemory{}; };
   ops.packed_weight_bytes = &PackedBytes;
   ops.pack_weight = &Pack;
   return ops;

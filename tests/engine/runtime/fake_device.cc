@@ -66,6 +66,15 @@ KernelStatus Attend(DeviceContext* context, const kernels::PagedAttentionParams&
                            params.softcap > 0.0F ? absl::StrCat(" softcap ", params.softcap) : ""));
 }
 
+// Each row's token is its position.
+KernelStatus Sample(DeviceContext* context, const kernels::SampleParams& params) {
+  for (int32_t i = 0; i < params.num_rows; ++i) {
+    params.out[i].valid = true;
+    params.out[i].token.token_id = params.rows[i].position;
+  }
+  return Note(context, absl::StrCat("sample rows ", params.num_rows));
+}
+
 constexpr kernels::DeviceOps kFakeOps = {
     .kind = kernels::DeviceKind::kCpu,
     .prefill_matches_decode = true,
@@ -73,7 +82,15 @@ constexpr kernels::DeviceOps kFakeOps = {
     .release = Release,
     .copy_to_device = Copy,
     .copy_to_host = Copy,
-    .synchronize = [](DeviceContext*) { return KernelStatus::kOk; },
+    .allocate_host = [](DeviceContext*, size_t bytes) { return std::calloc(1, bytes); },
+    .release_host = [](DeviceContext*, void* memory, size_t) { std::free(memory); },
+    .synchronize = [](DeviceContext* context) { return Note(context, "synchronize"); },
+    .memory =
+        [](const DeviceContext* context) { return kernels::DeviceMemory{.bytes_held = context->log->bytes_held}; },
+    .create_event = [](DeviceContext* context) { return reinterpret_cast<kernels::DeviceEvent*>(context); },
+    .destroy_event = [](DeviceContext*, kernels::DeviceEvent*) {},
+    .record_event = [](DeviceContext* context, kernels::DeviceEvent*) { return Note(context, "record event"); },
+    .wait_event = [](DeviceContext* context, kernels::DeviceEvent*) { return Note(context, "wait for event"); },
     .packed_weight_bytes = [](kernels::Precision, int64_t rows, int64_t columns,
                               int32_t) { return static_cast<size_t>(rows * columns) * 4; },
     .pack_weight = [](DeviceContext*, const kernels::PackWeightParams&) { return KernelStatus::kOk; },
@@ -118,6 +135,11 @@ constexpr kernels::DeviceOps kFakeOps = {
           return Note(context, absl::StrCat("add columns ", params.columns, params.bias != nullptr ? " bias" : "",
                                             params.residual != nullptr ? " residual" : ""));
         },
+    .update_delayed_scaling =
+        [](DeviceContext* context, const kernels::DelayedScalingParams& params) {
+          for (int32_t input = 0; input < params.num_inputs; ++input) kernels::UpdateDelayedInput(params, input);
+          return Note(context, "update delayed scaling");
+        },
     .rotary_table =
         [](DeviceContext* context, const kernels::RotaryTableParams& params) {
           return Note(context, absl::StrCat("rotary table dim ", params.rotary_dim));
@@ -138,6 +160,8 @@ constexpr kernels::DeviceOps kFakeOps = {
     .dense_attention = nullptr,
     .measure_roofs = nullptr,
     .probe_roof = nullptr,
+    .sample_workspace = [](const DeviceContext*, int32_t rows, int32_t) { return static_cast<size_t>(rows); },
+    .sample = Sample,
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "kernels/cpu/sampling/logit_edits.h"
 #include "tests/engine/sampling/sampling_fixture.h"
 
 namespace dunlin::engine {
@@ -15,9 +16,19 @@ using ::testing::FloatEq;
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-std::vector<float> Edited(LogitEdits* edits, const SampleCase& test, std::vector<float> row) {
-  edits->Apply(test.Input(row), row.data());
+// The lists as a device applies them: plainly, one after another.
+std::vector<float> Edited(LogitEdits* edits, const SampleInput& input, std::vector<float> row) {
+  constexpr size_t kFirst = 3;
+  std::vector<uint32_t> words(kFirst + edits->MaxWords(input) + 1, 0xFFFFFFFF);
+  const kernels::EditLists lists = edits->Write(input, words.data(), kFirst);
+  EXPECT_EQ(lists.first_word, static_cast<int32_t>(kFirst));
+  EXPECT_EQ(words.back(), 0xFFFFFFFF) << "wrote past MaxWords";
+  kernels::cpu::ApplyEdits(DrawRow(input, lists), words.data(), static_cast<int32_t>(row.size()), row.data());
   return row;
+}
+
+std::vector<float> Edited(LogitEdits* edits, const SampleCase& test, const std::vector<float>& row) {
+  return Edited(edits, test.Input(row), row);
 }
 
 std::vector<float> Edited(const SampleCase& test, std::vector<float> row) {
@@ -29,11 +40,11 @@ TEST(LogitEdits, AreNotNeededByDefault) {
   LogitEdits edits(4, {1});
   SampleCase test;
   const std::vector<float> row(4);
-  EXPECT_FALSE(edits.Needed(test.Input(row)));
+  EXPECT_FALSE(edits.MaxWords(test.Input(row)) > 0);
   test.stopping.min_tokens = 1;
-  EXPECT_TRUE(edits.Needed(test.Input(row)));
+  EXPECT_TRUE(edits.MaxWords(test.Input(row)) > 0);
   test.tokens = {0, 2};  // one output token: the minimum is met
-  EXPECT_FALSE(edits.Needed(test.Input(row)));
+  EXPECT_FALSE(edits.MaxWords(test.Input(row)) > 0);
 }
 
 TEST(LogitEdits, AddLogitBias) {
@@ -111,8 +122,7 @@ TEST(LogitEdits, AllowedTokensMasksTheRestAcrossWords) {
   SampleInput input = test.Input(row);
   input.allowed_tokens = allowed.data();
   LogitEdits edits(40, {});
-  ASSERT_TRUE(edits.Needed(input));
-  edits.Apply(input, row.data());
+  row = Edited(&edits, input, row);
   for (size_t i = 0; i < row.size(); ++i) EXPECT_EQ(row[i], i == 31 || i == 34 ? 1.0F : kMasked) << i;
 }
 

@@ -1,5 +1,3 @@
-#include "engine/sampling/sampler.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -67,7 +65,7 @@ TEST(Sampler, ReportsNumericalErrorWhenTheEditsLeaveNoToken) {
   const std::vector<uint32_t> none(2, 0);
   Sampler sampler(50, {});
   SampleCase test;
-  SampleInput input = test.Input(logits);
+  RowInput input = test.Input(logits);
   input.allowed_tokens = none.data();
   TokenOutput out;
   EXPECT_FALSE(sampler.Sample(input, &out));
@@ -96,7 +94,7 @@ TEST(Sampler, HonoursTheTokenMask) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     SampleCase test;
     test.sampling.seed = seed;
-    SampleInput input = test.Input(logits);
+    RowInput input = test.Input(logits);
     input.allowed_tokens = allowed.data();
     TokenOutput out;
     ASSERT_TRUE(sampler.Sample(input, &out));

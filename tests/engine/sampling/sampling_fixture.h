@@ -1,13 +1,25 @@
-// Rows and requests for the sampling tests.
+// Requests for the sampling tests, and the CPU device's sampling of them, one row at a time.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
-#include <random>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/sampling/sampler.h"
+#include "engine/sampling/logit_edits.h"
+#include "kernels/api/device.h"
+#include "tests/kernels/sampling/random_logits.h"
 
 namespace dunlin::engine {
+
+using kernels::RandomLogits;
+
+struct RowInput : SampleInput {
+  const float* logits = nullptr;
+};
 
 // A request with its tokens, so that a SampleInput has something to point at.
 struct SampleCase {
@@ -17,8 +29,8 @@ struct SampleCase {
   int32_t prompt_len = 1;
   int32_t output_index = 0;
 
-  SampleInput Input(const std::vector<float>& logits) const {
-    SampleInput input;
+  RowInput Input(const std::vector<float>& logits) const {
+    RowInput input;
     input.logits = logits.data();
     input.sampling = &sampling;
     input.stopping = &stopping;
@@ -30,12 +42,48 @@ struct SampleCase {
   }
 };
 
-inline std::vector<float> RandomLogits(int32_t vocab_size, float scale, uint32_t seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0.0F, scale);
-  std::vector<float> logits(static_cast<size_t>(vocab_size));
-  for (float& x : logits) x = normal(generator);
-  return logits;
-}
+class Sampler {
+ public:
+  Sampler(int32_t vocab_size, std::vector<TokenId> eos_token_ids)
+      : vocab_size_(vocab_size),
+        edits_(vocab_size, std::move(eos_token_ids)),
+        workspace_(cpu().ops->sample_workspace(cpu().context, 1, vocab_size) + 64) {}
+
+  bool Sample(const RowInput& input, TokenOutput* out) {
+    words_.assign(edits_.MaxWords(input) + 1, 0);
+    return Run(DrawRow(input, edits_.Write(input, words_.data(), 0)), input.logits, out);
+  }
+  bool Score(const float* logits, TokenId token_id, int32_t num_top, TokenOutput* out) {
+    return Run(ScoreRow(token_id, num_top), logits, out);
+  }
+
+ private:
+  static kernels::Device& cpu() {
+    static std::string error;
+    static const auto device = kernels::OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
+    return *device;
+  }
+
+  bool Run(const kernels::SampleRow& row, const float* logits, TokenOutput* out) {
+    kernels::SampledToken sampled;
+    const auto at = (reinterpret_cast<uintptr_t>(workspace_.data()) + 63) / 64 * 64;
+    const kernels::SampleParams params{.logits = logits,
+                                       .vocab_size = vocab_size_,
+                                       .num_rows = 1,
+                                       .rows = &row,
+                                       .words = words_.data(),
+                                       .out = &sampled,
+                                       .workspace = reinterpret_cast<void*>(at),
+                                       .workspace_bytes = workspace_.size() - 64};
+    EXPECT_EQ(cpu().ops->sample(cpu().context, params), kernels::KernelStatus::kOk);
+    *out = sampled.token;
+    return sampled.valid;
+  }
+
+  int32_t vocab_size_;
+  LogitEdits edits_;
+  std::vector<uint32_t> words_;
+  std::vector<unsigned char> workspace_;
+};
 
 }  // namespace dunlin::engine

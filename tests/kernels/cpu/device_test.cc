@@ -42,6 +42,9 @@ TEST(OpenDevice, EveryEntryOfTheTableIsFilled) {
   EXPECT_TRUE(ops.norm && ops.quantize && ops.activate && ops.rotary_table && ops.rotate_and_store_kv);
   EXPECT_TRUE(ops.supports_attention && ops.paged_attention_workspace && ops.paged_attention);
   EXPECT_TRUE(ops.dense_attention_workspace && ops.dense_attention);
+  EXPECT_TRUE(ops.allocate_host && ops.release_host && ops.memory && ops.sample_workspace && ops.sample &&
+              ops.update_delayed_scaling);
+  EXPECT_TRUE(ops.create_event && ops.destroy_event && ops.record_event && ops.wait_event);
 }
 
 TEST(OpenDevice, RefusesWithAReason) {

@@ -16,11 +16,12 @@ class ThreadLanes {
  public:
   struct Shared {
     explicit Shared(int32_t lanes)
-        : count(lanes), barrier(lanes), sums(static_cast<size_t>(lanes)), maxima(sums.size()) {}
+        : count(lanes), barrier(lanes), sums(static_cast<size_t>(lanes)), maxima(sums.size()), totals(sums.size()) {}
     const int32_t count;
     std::barrier<> barrier;
     std::vector<float> sums;
-    std::vector<uint32_t> maxima;
+    std::vector<uint64_t> maxima;
+    std::vector<double> totals;
   };
 
   ThreadLanes(Shared* shared, int32_t index) : shared_(shared), index_(index) {}
@@ -42,13 +43,24 @@ class ThreadLanes {
     Sync();
     return largest;
   }
-  uint32_t Max(uint32_t value) const {
+  uint32_t Max(uint32_t value) const { return static_cast<uint32_t>(Max(uint64_t{value})); }
+  uint64_t Max(uint64_t value) const {
     shared_->maxima[static_cast<size_t>(index_)] = value;
     Sync();
-    uint32_t largest = 0;
-    for (const uint32_t part : shared_->maxima) largest = part > largest ? part : largest;
+    uint64_t largest = 0;
+    for (const uint64_t part : shared_->maxima) largest = part > largest ? part : largest;
     Sync();
     return largest;
+  }
+  template <int kCount>
+  void Sums(double (*values)[kCount]) const {
+    for (double& value : *values) {
+      shared_->totals[static_cast<size_t>(index_)] = value;
+      Sync();
+      value = 0.0;
+      for (const double part : shared_->totals) value += part;
+      Sync();
+    }
   }
   void Sync() const { shared_->barrier.arrive_and_wait(); }
   // Each thread is a part of its own.

@@ -8,20 +8,12 @@
 #include <random>
 #include <vector>
 
-#include "tests/kernels/module/device_memory.h"
+#include "tests/kernels/module/device_fixture.h"
 
 namespace dunlin::kernels {
 namespace {
 
 constexpr Precision kAllPrecisions[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8};
-
-std::vector<float> Random(int64_t count, uint32_t seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = normal(generator);
-  return values;
-}
 
 using Bytes = std::vector<unsigned char>;
 
@@ -104,18 +96,7 @@ void ExpectNear(const std::vector<float>& values, const std::vector<float>& expe
   }
 }
 
-class DeviceOpsTest : public testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    std::string error;
-    cpu_ = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
-    ASSERT_NE(cpu_, nullptr) << error;
-    device_ = OpenModule(GetParam(), &error);
-    if (device_ == nullptr) GTEST_SKIP() << "no device behind " << GetParam() << ": " << error;
-  }
-  std::unique_ptr<Device> cpu_;
-  std::unique_ptr<Device> device_;
-};
+class DeviceOpsTest : public DeviceTest {};
 
 TEST_P(DeviceOpsTest, MemoryStartsAsZerosAndIsCopiedFromAnyByte) {
   const DeviceOps& ops = *device_->ops;

@@ -5,14 +5,22 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/api/device_module.h"
+#include "kernels/api/memory_count.h"
+#include "tests/kernels/module/fake_stream.h"
+#include "tests/kernels/module/fake_translation.h"
 
 namespace dunlin::kernels {
 namespace {
 
 struct FakeContext {
+  FakeStream stream;
+  PinnedRanges pinned;
+  MemoryCount memory;
   std::atomic<bool> failed{false};
 };
 
@@ -23,111 +31,172 @@ Device& Cpu() {
   return *device;
 }
 
-bool Failed(DeviceContext* context) {
-  auto* fake = reinterpret_cast<FakeContext*>(context);
-  const char* file = std::getenv(kFakeFailFile);
-  if (file != nullptr && access(file, F_OK) == 0) fake->failed = true;
-  return fake->failed;
+FakeContext& Of(DeviceContext* context) {
+  return *reinterpret_cast<FakeContext*>(context);
 }
 
-// Device addresses to host addresses.
-class Translation {
- public:
-  template <typename T>
-  void operator()(T** pointer) {
-    if (*pointer == nullptr) return;
-    const auto address = reinterpret_cast<uintptr_t>(*pointer);
-    if ((address & kFakeDeviceTag) == 0) {
-      valid_ = false;
-      return;
-    }
-    *pointer = reinterpret_cast<T*>(address & ~kFakeDeviceTag);
-  }
-  bool valid() const { return valid_; }
+// Failures show where work is waited for, as a real device's do; afterwards everything is refused.
+KernelStatus Waited(DeviceContext* context, KernelStatus status) {
+  const char* file = std::getenv(kFakeFailFile);
+  const bool fails = file != nullptr && access(file, F_OK) == 0;
+  if (fails || status != KernelStatus::kOk) Of(context).failed = true;
+  return Of(context).failed ? KernelStatus::kDeviceError : KernelStatus::kOk;
+}
 
- private:
-  bool valid_ = true;
+KernelStatus Synchronize(DeviceContext* context) {
+  return Waited(context, Of(context).stream.DoAll());
+}
+
+// Parameters of a call that is done later, with what they point to on the host.
+template <typename Params>
+struct Held {
+  Params params;
+  PackedWeight weight;
+  Activation in;
+  Activation out;
 };
 
-// Runs an operation of the CPU on what `translate` makes of its parameters.
+// Hands in an operation of the CPU on what `translate` makes of its parameters.
 template <typename Params, typename Translate>
-KernelStatus Run(DeviceContext* context, KernelStatus (*operation)(DeviceContext*, const Params&), Params params,
+KernelStatus Run(DeviceContext* context, KernelStatus (*operation)(DeviceContext*, const Params&), const Params& params,
                  const Translate& translate) {
-  if (Failed(context)) return KernelStatus::kDeviceError;
+  if (Of(context).failed) return KernelStatus::kDeviceError;
+  auto held = std::make_shared<Held<Params>>();
+  held->params = params;
   Translation to_host;
-  translate(to_host, params);
-  return to_host.valid() ? operation(Cpu().context, params) : KernelStatus::kInvalidArgument;
+  translate(to_host, *held);
+  if (!to_host.valid()) return KernelStatus::kInvalidArgument;
+  Of(context).stream.Add([held, operation] { return operation(Cpu().context, held->params); });
+  return KernelStatus::kOk;
+}
+
+template <typename Params>
+void HoldWeight(Translation& to_host, Held<Params>& held) {
+  held.weight = *held.params.weight;
+  to_host(&held.weight.data);
+  held.params.weight = &held.weight;
 }
 
 // The same for an operation that fills an activation.
 template <typename Params, typename Translate>
-KernelStatus RunFilling(DeviceContext* context, KernelStatus (*operation)(DeviceContext*, const Params&), Params params,
-                        const Translate& translate) {
-  Activation out = *params.out;
-  params.out = &out;
-  return Run(context, operation, params, [&](Translation& to_host, Params& p) {
-    to_host(&out.data);
-    to_host(&out.shared_scale);
-    to_host(&out.amax);
-    translate(to_host, p);
+KernelStatus RunFilling(DeviceContext* context, KernelStatus (*operation)(DeviceContext*, const Params&),
+                        const Params& params, const Translate& translate) {
+  return Run(context, operation, params, [&](Translation& to_host, Held<Params>& held) {
+    held.out = *held.params.out;
+    held.params.out = &held.out;
+    to_host(&held.out.data);
+    to_host(&held.out.shared_scale);
+    to_host(&held.out.amax);
+    translate(to_host, held.params);
   });
 }
 
-void* Allocate(DeviceContext*, size_t bytes) {
-  void* memory = Cpu().ops->allocate(Cpu().context, bytes);
-  return memory == nullptr ? nullptr : reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(memory) | kFakeDeviceTag);
+// A Translate that needs nothing but the parameters.
+template <typename Translate>
+auto Plain(const Translate& translate) {
+  return [translate](Translation& to_host, auto& held) { translate(to_host, held.params); };
 }
 
-void Release(DeviceContext*, void* memory, size_t bytes) {
+void* Allocate(DeviceContext* context, size_t bytes) {
+  void* memory = Cpu().ops->allocate(Cpu().context, bytes);
+  if (memory == nullptr) return nullptr;
+  Of(context).memory.Take(bytes);
+  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(memory) | kFakeDeviceTag);
+}
+
+void Release(DeviceContext* context, void* memory, size_t bytes) {
+  (void)Of(context).stream.DoAll();
+  if (memory != nullptr) Of(context).memory.Give(bytes);
   Translation to_host;
   to_host(&memory);
   if (to_host.valid()) Cpu().ops->release(Cpu().context, memory, bytes);
 }
 
-KernelStatus CopyToDevice(DeviceContext* context, void* device, const void* host, size_t bytes) {
-  if (Failed(context)) return KernelStatus::kDeviceError;
+void* AllocateHost(DeviceContext* context, size_t bytes) {
+  void* memory = Cpu().ops->allocate_host(Cpu().context, bytes);
+  if (memory == nullptr) return nullptr;
+  Of(context).memory.TakeHost();
+  Of(context).pinned.Add(memory, bytes);
+  return memory;
+}
+
+void ReleaseHost(DeviceContext* context, void* memory, size_t bytes) {
+  (void)Of(context).stream.DoAll();
+  Of(context).pinned.Remove(memory);
+  Cpu().ops->release_host(Cpu().context, memory, bytes);
+}
+
+// The device's address, or null where it is none.
+const void* HostAddress(const void* device) {
   Translation to_host;
   to_host(&device);
-  return to_host.valid() ? Cpu().ops->copy_to_device(Cpu().context, device, host, bytes)
-                         : KernelStatus::kInvalidArgument;
+  return to_host.valid() ? device : nullptr;
+}
+
+KernelStatus CopyToDevice(DeviceContext* context, void* device, const void* host, size_t bytes) {
+  if (Of(context).failed) return KernelStatus::kDeviceError;
+  void* to = const_cast<void*>(HostAddress(device));
+  if (to == nullptr || host == nullptr) return KernelStatus::kInvalidArgument;
+  if (Of(context).pinned.Hold(host)) {
+    Of(context).stream.Add([=] { return Cpu().ops->copy_to_device(Cpu().context, to, host, bytes); });
+    return KernelStatus::kOk;
+  }
+  const auto* from = static_cast<const unsigned char*>(host);
+  Of(context).stream.Add([to, own = std::vector<unsigned char>(from, from + bytes)] {
+    return Cpu().ops->copy_to_device(Cpu().context, to, own.data(), own.size());
+  });
+  return KernelStatus::kOk;
 }
 
 KernelStatus CopyToHost(DeviceContext* context, void* host, const void* device, size_t bytes) {
-  if (Failed(context)) return KernelStatus::kDeviceError;
-  Translation to_host;
-  to_host(&device);
-  return to_host.valid() ? Cpu().ops->copy_to_host(Cpu().context, host, device, bytes) : KernelStatus::kInvalidArgument;
+  if (Of(context).failed) return KernelStatus::kDeviceError;
+  const void* from = HostAddress(device);
+  if (from == nullptr || host == nullptr) return KernelStatus::kInvalidArgument;
+  Of(context).stream.Add([=] { return Cpu().ops->copy_to_host(Cpu().context, host, from, bytes); });
+  return Of(context).pinned.Hold(host) ? KernelStatus::kOk : Synchronize(context);
 }
 
+// A mark is the number of works before it.
+DeviceEvent* CreateEvent(DeviceContext* /*context*/) {
+  return reinterpret_cast<DeviceEvent*>(new uint64_t(0));
+}
+
+void DestroyEvent(DeviceContext* /*context*/, DeviceEvent* event) {
+  delete reinterpret_cast<uint64_t*>(event);
+}
+
+KernelStatus RecordEvent(DeviceContext* context, DeviceEvent* event) {
+  *reinterpret_cast<uint64_t*>(event) = Of(context).stream.num_added();
+  return Of(context).failed ? KernelStatus::kDeviceError : KernelStatus::kOk;
+}
+
+KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event) {
+  return Waited(context, Of(context).stream.DoFirst(*reinterpret_cast<uint64_t*>(event)));
+}
+
+// The source is the caller's again on return.
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) {
-  PackedWeight weight = *params.weight;
-  return Run(context, Cpu().ops->pack_weight, params, [&](Translation& to_host, PackWeightParams& p) {
-    to_host(&weight.data);
-    p.weight = &weight;
-  });
+  const KernelStatus status = Run(context, Cpu().ops->pack_weight, params, HoldWeight<PackWeightParams>);
+  return status == KernelStatus::kOk ? Synchronize(context) : status;
 }
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
-  PackedWeight weight = *params.weight;
-  Activation in = *params.in;
-  return Run(context, Cpu().ops->gemm, params, [&](Translation& to_host, GemmParams& p) {
-    to_host(&weight.data);
-    to_host(&in.data);
-    p.weight = &weight;
-    p.in = &in;
-    to_host(&p.bias);
-    to_host(&p.residual);
-    to_host(&p.out);
+  return Run(context, Cpu().ops->gemm, params, [](Translation& to_host, Held<GemmParams>& held) {
+    HoldWeight(to_host, held);
+    held.in = *held.params.in;
+    to_host(&held.in.data);
+    held.params.in = &held.in;
+    to_host(&held.params.bias);
+    to_host(&held.params.residual);
+    to_host(&held.params.out);
   });
 }
 
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) {
-  PackedWeight weight = *params.weight;
-  return Run(context, Cpu().ops->gather_rows, params, [&](Translation& to_host, GatherRowsParams& p) {
-    to_host(&weight.data);
-    p.weight = &weight;
-    to_host(&p.ids);
-    to_host(&p.out);
+  return Run(context, Cpu().ops->gather_rows, params, [](Translation& to_host, Held<GatherRowsParams>& held) {
+    HoldWeight(to_host, held);
+    to_host(&held.params.ids);
+    to_host(&held.params.out);
   });
 }
 
@@ -154,35 +223,46 @@ KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params) {
 }
 
 KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params) {
-  return Run(context, Cpu().ops->softcap, params, [](Translation& to_host, SoftcapParams& p) { to_host(&p.values); });
+  return Run(context, Cpu().ops->softcap, params,
+             Plain([](Translation& to_host, SoftcapParams& p) { to_host(&p.values); }));
 }
 
 KernelStatus Add(DeviceContext* context, const AddParams& params) {
-  return Run(context, Cpu().ops->add, params, [](Translation& to_host, AddParams& p) {
-    to_host(&p.rows);
-    to_host(&p.bias);
-    to_host(&p.residual);
-  });
+  return Run(context, Cpu().ops->add, params, Plain([](Translation& to_host, AddParams& p) {
+               to_host(&p.rows);
+               to_host(&p.bias);
+               to_host(&p.residual);
+             }));
+}
+
+KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingParams& params) {
+  return Run(context, Cpu().ops->update_delayed_scaling, params,
+             Plain([](Translation& to_host, DelayedScalingParams& p) {
+               to_host(&p.history);
+               to_host(&p.factors);
+               to_host(&p.scales);
+             }));
 }
 
 KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params) {
-  return Run(context, Cpu().ops->rotary_table, params, [](Translation& to_host, RotaryTableParams& p) {
-    to_host(&p.positions);
-    to_host(&p.inv_freq);
-    to_host(&p.cos_sin);
-  });
+  return Run(context, Cpu().ops->rotary_table, params, Plain([](Translation& to_host, RotaryTableParams& p) {
+               to_host(&p.positions);
+               to_host(&p.inv_freq);
+               to_host(&p.cos_sin);
+             }));
 }
 
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params) {
-  return Run(context, Cpu().ops->rotate_and_store_kv, params, [](Translation& to_host, RotateAndStoreKvParams& p) {
-    to_host(&p.qkv);
-    to_host(&p.cos_sin);
-    to_host(&p.kv_pool);
-    to_host(&p.token_page);
-    to_host(&p.token_slot);
-    to_host(&p.query_norm);
-    to_host(&p.key_norm);
-  });
+  return Run(context, Cpu().ops->rotate_and_store_kv, params,
+             Plain([](Translation& to_host, RotateAndStoreKvParams& p) {
+               to_host(&p.qkv);
+               to_host(&p.cos_sin);
+               to_host(&p.kv_pool);
+               to_host(&p.token_page);
+               to_host(&p.token_slot);
+               to_host(&p.query_norm);
+               to_host(&p.key_norm);
+             }));
 }
 
 // What a device of its own would refuse: FLASH takes no FP32 here.
@@ -196,32 +276,44 @@ bool SupportsAttention(const DeviceContext*, AttentionBackend backend, const Att
 }
 
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
-  return Run(context, Cpu().ops->paged_attention, params, [](Translation& to_host, PagedAttentionParams& p) {
-    to_host(&p.query);
-    to_host(&p.out);
-    to_host(&p.kv_pool);
-    to_host(&p.page_table);
-    to_host(&p.sequences);
-    to_host(&p.workspace);
-  });
+  return Run(context, Cpu().ops->paged_attention, params, Plain([](Translation& to_host, PagedAttentionParams& p) {
+               to_host(&p.query);
+               to_host(&p.out);
+               to_host(&p.kv_pool);
+               to_host(&p.page_table);
+               to_host(&p.sequences);
+               to_host(&p.workspace);
+             }));
 }
 
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params) {
-  return Run(context, Cpu().ops->dense_attention, params, [](Translation& to_host, DenseAttentionParams& p) {
-    to_host(&p.q);
-    to_host(&p.k);
-    to_host(&p.v);
-    to_host(&p.out);
-    to_host(&p.alibi_slopes);
-    to_host(&p.bias.data);
-    to_host(&p.mask.data);
-    to_host(&p.workspace);
-  });
+  return Run(context, Cpu().ops->dense_attention, params, Plain([](Translation& to_host, DenseAttentionParams& p) {
+               to_host(&p.q);
+               to_host(&p.k);
+               to_host(&p.v);
+               to_host(&p.out);
+               to_host(&p.alibi_slopes);
+               to_host(&p.bias.data);
+               to_host(&p.mask.data);
+               to_host(&p.workspace);
+             }));
+}
+
+KernelStatus Sample(DeviceContext* context, const SampleParams& params) {
+  return Run(context, Cpu().ops->sample, params, Plain([](Translation& to_host, SampleParams& p) {
+               to_host(&p.logits);
+               to_host(&p.rows);
+               to_host(&p.words);
+               to_host(&p.out);
+               to_host(&p.workspace);
+             }));
 }
 
 KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
-  return Run(context, Cpu().ops->measure_roofs, params,
-             [](Translation& to_host, RoofParams& p) { to_host(&p.memory); });
+  // What it finds is on the host when it returns.
+  const KernelStatus status = Run(context, Cpu().ops->measure_roofs, params,
+                                  Plain([](Translation& to_host, RoofParams& p) { to_host(&p.memory); }));
+  return status == KernelStatus::kOk ? Synchronize(context) : status;
 }
 
 constexpr DeviceOps kFakeCudaOps = {
@@ -231,8 +323,14 @@ constexpr DeviceOps kFakeCudaOps = {
     .release = Release,
     .copy_to_device = CopyToDevice,
     .copy_to_host = CopyToHost,
-    .synchronize =
-        [](DeviceContext* context) { return Failed(context) ? KernelStatus::kDeviceError : KernelStatus::kOk; },
+    .allocate_host = AllocateHost,
+    .release_host = ReleaseHost,
+    .synchronize = Synchronize,
+    .memory = [](const DeviceContext* context) { return reinterpret_cast<const FakeContext*>(context)->memory.Read(); },
+    .create_event = CreateEvent,
+    .destroy_event = DestroyEvent,
+    .record_event = RecordEvent,
+    .wait_event = WaitEvent,
     .packed_weight_bytes =
         [](Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block) {
           return Cpu().ops->packed_weight_bytes(precision, out_features, in_features, scale_block);
@@ -247,6 +345,7 @@ constexpr DeviceOps kFakeCudaOps = {
     .quantize = Quantize,
     .activate = Activate,
     .add = Add,
+    .update_delayed_scaling = UpdateDelayedScaling,
     .rotary_table = RotaryTable,
     .rotate_and_store_kv = RotateAndStoreKv,
     .supports_attention = SupportsAttention,
@@ -262,6 +361,11 @@ constexpr DeviceOps kFakeCudaOps = {
     .dense_attention = DenseAttention,
     .measure_roofs = MeasureRoofs,
     .probe_roof = [](DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },
+    .sample_workspace =
+        [](const DeviceContext*, int32_t num_rows, int32_t vocab_size) {
+          return Cpu().ops->sample_workspace(Cpu().context, num_rows, vocab_size);
+        },
+    .sample = Sample,
 };
 
 DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply) {

@@ -1,6 +1,7 @@
 // The fake CUDA module: the module ABI with the CPU device inside. Its device memory has addresses that no processor
 // can dereference, so that whatever treats device memory as host memory faults; every operation translates what it is
-// given, and refuses host addresses where device memory belongs.
+// given, and refuses host addresses where device memory belongs. Work is done when it is waited for (fake_stream.h),
+// and failures show then.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,13 @@
-#include "engine/sampling/logits_row.h"
+#include "kernels/cpu/sampling/logits_row.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "engine/sampling/exponential.h"
+#include "kernels/api/exponential.h"
 
-namespace dunlin::engine {
+namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr int kLanes = 16;
@@ -49,7 +49,7 @@ RowPeak FindPeak(const float* logits, int32_t vocab_size) {
   }
   if (bad || max == -kInfinity) return {};
   const float* first = std::find(logits, logits + vocab_size, max);
-  return {.valid = true, .max = max, .argmax = static_cast<TokenId>(first - logits)};
+  return {.valid = true, .max = max, .argmax = static_cast<int32_t>(first - logits)};
 }
 
 double LogSumExp(const float* logits, int32_t vocab_size, float max) {
@@ -70,7 +70,7 @@ void FindTopLogprobs(const float* logits, int32_t vocab_size, double log_sum_exp
   const int32_t limit = std::min({num_top, static_cast<int32_t>(kMaxTopLogprobs), vocab_size});
   int32_t count = 0;
   // A sorted list of at most twenty by insertion: after the first few hundred tokens hardly any passes the first test.
-  for (TokenId id = 0; limit > 0 && id < vocab_size; ++id) {
+  for (int32_t id = 0; limit > 0 && id < vocab_size; ++id) {
     const float x = logits[id];
     if (count == limit && !(x > out->top[static_cast<size_t>(limit - 1)].logprob)) continue;
     int32_t slot = count < limit ? count++ : limit - 1;
@@ -86,4 +86,4 @@ void FindTopLogprobs(const float* logits, int32_t vocab_size, double log_sum_exp
   out->num_top = count;
 }
 
-}  // namespace dunlin::engine
+}  // namespace dunlin::kernels::cpu

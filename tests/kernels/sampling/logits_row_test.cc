@@ -1,4 +1,4 @@
-#include "engine/sampling/logits_row.h"
+#include "kernels/cpu/sampling/logits_row.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/sampling/exponential.h"
-#include "tests/engine/sampling/sampling_fixture.h"
+#include "kernels/api/exponential.h"
+#include "tests/kernels/sampling/random_logits.h"
 
-namespace dunlin::engine {
+namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -94,10 +94,10 @@ TEST(FindTopLogprobs, AgreesWithASortAndKeepsItsBounds) {
   for (int32_t size : kSizes) {
     std::vector<float> row = RandomLogits(size, 2.0F, 99);
     for (float& x : row) x = std::round(x);  // many ties
-    std::vector<TokenId> order(row.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<TokenId>(i);
+    std::vector<int32_t> order(row.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
     std::stable_sort(order.begin(), order.end(),
-                     [&](TokenId a, TokenId b) { return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)]; });
+                     [&](int32_t a, int32_t b) { return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)]; });
     for (int32_t num_top : {0, 1, 5, 20, 21}) {
       TokenOutput out;
       FindTopLogprobs(row.data(), size, 0.0, num_top, &out);
@@ -110,4 +110,4 @@ TEST(FindTopLogprobs, AgreesWithASortAndKeepsItsBounds) {
 }
 
 }  // namespace
-}  // namespace dunlin::engine
+}  // namespace dunlin::kernels::cpu

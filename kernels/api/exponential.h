@@ -5,10 +5,10 @@
 #include <bit>
 #include <cstdint>
 
-namespace dunlin::engine {
+namespace dunlin::kernels {
 
 // Within 2 ulp of e^x; 0 below -87.3 (where FP32 stops being normal), -infinity included. REQUIRES: x <= 0, not NaN.
-inline float ExpNonPositive(float x) {
+constexpr float ExpNonPositive(float x) {
   constexpr float kLowest = -87.3F;
   constexpr float kLog2E = 1.44269504F;
   constexpr float kLn2High = 0.693359375F;
@@ -30,4 +30,4 @@ inline float ExpNonPositive(float x) {
   return x < kLowest ? 0.0F : p * scale;
 }
 
-}  // namespace dunlin::engine
+}  // namespace dunlin::kernels

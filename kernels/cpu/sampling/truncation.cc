@@ -1,10 +1,11 @@
-#include "engine/sampling/truncation.h"
+#include "kernels/cpu/sampling/truncation.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
-namespace dunlin::engine {
+#include "kernels/api/logits.h"
+
+namespace dunlin::kernels::cpu {
 namespace {
 
 // A key is read in three digits, most significant first: 11 + 11 + 10 bits.
@@ -13,13 +14,6 @@ struct Digit {
   int bits;
 };
 constexpr Digit kDigits[] = {{21, 11}, {10, 11}, {0, 10}};
-constexpr size_t kNumBins = 2048;
-
-// Unsigned integers in the order of the floats; adding zero turns -0 into +0, which compare equal.
-uint32_t KeyOf(float logit) {
-  const auto bits = std::bit_cast<uint32_t>(logit + 0.0F);
-  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
-}
 
 struct Totals {
   int64_t count = 0;
@@ -37,8 +31,6 @@ Totals Sum(const float* weights, int32_t vocab_size) {
 
 }  // namespace
 
-Truncation::Truncation() : bins_(kNumBins) {}
-
 Truncation::Cut Truncation::FindCut(const float* logits, const float* weights, int32_t vocab_size, double target,
                                     bool by_mass) {
   const auto amount = [by_mass](const Bin& bin) { return by_mass ? bin.mass : static_cast<double>(bin.count); };
@@ -48,9 +40,9 @@ Truncation::Cut Truncation::FindCut(const float* logits, const float* weights, i
   Bin last;
   for (const Digit& digit : kDigits) {
     const uint32_t digit_mask = (1U << digit.bits) - 1U;
-    std::fill(bins_.begin(), bins_.end(), Bin{});
+    std::fill_n(bins_, kNumBins, Bin{});
     for (int32_t i = 0; i < vocab_size; ++i) {
-      const uint32_t key = KeyOf(logits[i]);
+      const uint32_t key = KeyOfLogit(logits[i]);
       if (!(weights[i] > 0.0F) || (key & prefix_mask) != prefix) continue;
       Bin& bin = bins_[key >> digit.shift & digit_mask];
       ++bin.count;
@@ -73,24 +65,24 @@ Truncation::Cut Truncation::FindCut(const float* logits, const float* weights, i
   return {.key = prefix, .num_equal = std::clamp(static_cast<int64_t>(wanted), int64_t{1}, last.count)};
 }
 
-void Truncation::Apply(const SamplingParams& sampling, const float* logits, int32_t vocab_size, float* weights) {
+void Truncation::Apply(const SampleRow& row, const float* logits, int32_t vocab_size, float* weights) {
   const auto keep = [&](Cut cut) {
     for (int32_t i = 0; i < vocab_size; ++i) {
-      const uint32_t key = KeyOf(logits[i]);
+      const uint32_t key = KeyOfLogit(logits[i]);
       const bool kept = key > cut.key || (key == cut.key && weights[i] > 0.0F && cut.num_equal-- > 0);
       if (!kept) weights[i] = 0.0F;
     }
   };
-  if (sampling.min_p > 0.0F) {
-    for (int32_t i = 0; i < vocab_size; ++i) weights[i] = weights[i] >= sampling.min_p ? weights[i] : 0.0F;
+  if (row.min_p > 0.0F) {
+    for (int32_t i = 0; i < vocab_size; ++i) weights[i] = weights[i] >= row.min_p ? weights[i] : 0.0F;
   }
-  if (sampling.top_k > 0 && sampling.top_k < Sum(weights, vocab_size).count) {
-    keep(FindCut(logits, weights, vocab_size, static_cast<double>(sampling.top_k), /*by_mass=*/false));
+  if (row.top_k > 0 && row.top_k < Sum(weights, vocab_size).count) {
+    keep(FindCut(logits, weights, vocab_size, static_cast<double>(row.top_k), /*by_mass=*/false));
   }
-  if (sampling.top_p < 1.0F) {
+  if (row.top_p < 1.0F) {
     const Totals totals = Sum(weights, vocab_size);
-    keep(FindCut(logits, weights, vocab_size, static_cast<double>(sampling.top_p) * totals.mass, /*by_mass=*/true));
+    keep(FindCut(logits, weights, vocab_size, static_cast<double>(row.top_p) * totals.mass, /*by_mass=*/true));
   }
 }
 
-}  // namespace dunlin::engine
+}  // namespace dunlin::kernels::cpu

@@ -5,11 +5,11 @@
 #include <array>
 #include <cstdint>
 
-namespace dunlin::engine {
+namespace dunlin::kernels {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-inline PhiloxBlock Philox4x32(uint64_t key, PhiloxBlock counter) {
+constexpr PhiloxBlock Philox4x32(uint64_t key, PhiloxBlock counter) {
   constexpr int kRounds = 10;
   constexpr uint64_t kMultiplier0 = 0xD2511F53;
   constexpr uint64_t kMultiplier1 = 0xCD9E8D57;
@@ -29,11 +29,11 @@ inline PhiloxBlock Philox4x32(uint64_t key, PhiloxBlock counter) {
 }
 
 // Uniform in [0, 1), 53 bits, for the token at `position` of output `output_index` of a request with `seed`.
-inline double UniformAt(uint64_t seed, int32_t output_index, int32_t position) {
+constexpr double UniformAt(uint64_t seed, int32_t output_index, int32_t position) {
   const PhiloxBlock block =
       Philox4x32(seed, {static_cast<uint32_t>(position), static_cast<uint32_t>(output_index), 0, 0});
   const uint64_t bits = (static_cast<uint64_t>(block[0]) << 32) | block[1];
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-}  // namespace dunlin::engine
+}  // namespace dunlin::kernels

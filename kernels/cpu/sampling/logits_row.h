@@ -1,17 +1,17 @@
-// Reductions over one row of FP32 logits in host memory, each in one fixed order: sixteen lanes, element i in lane
-// i % 16, lanes joined in ascending order. Pure functions, any thread.
+// Reductions over one row of FP32 logits, each in one fixed order: sixteen lanes, element i in lane i % 16, lanes
+// joined in ascending order. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/types.h"
+#include "kernels/api/sampling.h"
 
-namespace dunlin::engine {
+namespace dunlin::kernels::cpu {
 
 struct RowPeak {
   bool valid = false;  // no NaN, no +infinity, at least one finite value
   float max = 0.0F;
-  TokenId argmax = 0;  // the lowest id that has `max`
+  int32_t argmax = 0;  // the lowest id that has `max`
 };
 
 // logits [vocab_size], vocab_size > 0. -infinity is an ordinary value: a token that cannot be drawn.
@@ -24,4 +24,4 @@ double LogSumExp(const float* logits, int32_t vocab_size, float max);
 // min(kMaxTopLogprobs, vocab_size). logprob = logit - log_sum_exp.
 void FindTopLogprobs(const float* logits, int32_t vocab_size, double log_sum_exp, int32_t num_top, TokenOutput* out);
 
-}  // namespace dunlin::engine
+}  // namespace dunlin::kernels::cpu

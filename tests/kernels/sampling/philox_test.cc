@@ -1,10 +1,10 @@
-#include "engine/sampling/philox.h"
+#include "kernels/api/philox.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace dunlin::engine {
+namespace dunlin::kernels {
 namespace {
 
 // Source: Random123's kat_vectors, philox4x32 10.
@@ -42,4 +42,4 @@ TEST(Philox, SeedOutputIndexAndPositionAllMatter) {
 }
 
 }  // namespace
-}  // namespace dunlin::engine
+}  // namespace dunlin::kernels

@@ -1,0 +1,85 @@
+#include "engine/runtime/sample_stage.h"
+
+#include "engine/base/check.h"
+
+namespace dunlin::engine {
+namespace {
+
+using kernels::KernelStatus;
+using kernels::SampledToken;
+using kernels::SampleRow;
+
+// The device's rows, then its words.
+size_t RowBytes() {
+  return sizeof(SampleRow) * kHeadBlockRows;
+}
+size_t MaxWords(const MemoryPlan& plan) {
+  return (plan[BufferId::kSampleRows] - RowBytes()) / sizeof(uint32_t);
+}
+
+}  // namespace
+
+size_t SampleStage::Bytes(const MemoryPlan& plan) {
+  const auto rows = static_cast<size_t>(plan.max_tokens_per_step);
+  return rows * (sizeof(SampleRow) + sizeof(SampledToken)) + MaxWords(plan) * sizeof(uint32_t);
+}
+
+SampleStage::SampleStage(const MemoryPlan& plan, std::byte* memory)
+    : rows_(reinterpret_cast<SampleRow*>(memory)),
+      results_(reinterpret_cast<SampledToken*>(rows_ + plan.max_tokens_per_step)),
+      words_(reinterpret_cast<uint32_t*>(results_ + plan.max_tokens_per_step)),
+      max_words_(MaxWords(plan)) {
+  static_assert(sizeof(SampleRow) % alignof(SampledToken) == 0 && sizeof(SampledToken) % alignof(uint32_t) == 0,
+                "the arrays stand behind each other");
+}
+
+void SampleStage::Restart() {
+  num_rows_ = launched_rows_ = 0;
+  ReuseWords();
+}
+
+bool SampleStage::AddDraw(const SampleInput& input, LogitEdits* edits) {
+  const size_t needed = edits->MaxWords(input);
+  if (needed > max_words_ - num_words_) return false;
+  rows_[num_rows_++] = DrawRow(input, edits->Write(input, words_ + launched_words_, num_words_ - launched_words_));
+  num_words_ += needed;
+  return true;
+}
+
+void SampleStage::AddScore(TokenId token, int32_t logprobs) {
+  rows_[num_rows_++] = ScoreRow(token, logprobs);
+}
+
+KernelStatus SampleStage::Launch(const float* logits, int32_t vocab_size, StepBuffers* buffers) {
+  const int32_t count = pending();
+  if (count == 0) return KernelStatus::kOk;
+  DUNLIN_CHECK(count <= kHeadBlockRows, "more sampled rows than a block of the head has");
+  const kernels::DeviceOps& ops = *buffers->device()->ops;
+  kernels::DeviceContext* context = buffers->device()->context;
+  auto* rows = static_cast<SampleRow*>(buffers->at(BufferId::kSampleRows));
+  auto* words = reinterpret_cast<uint32_t*>(rows + kHeadBlockRows);
+  auto* results = static_cast<SampledToken*>(buffers->at(BufferId::kSampled));
+  const size_t num_words = num_words_ - launched_words_;
+  const kernels::SampleParams params{.logits = logits,
+                                     .vocab_size = vocab_size,
+                                     .num_rows = count,
+                                     .rows = rows,
+                                     .words = words,
+                                     .out = results,
+                                     .workspace = buffers->at(BufferId::kWorkspace),
+                                     .workspace_bytes = buffers->bytes(BufferId::kWorkspace)};
+  const auto block = static_cast<size_t>(count);
+  auto status = ops.copy_to_device(context, rows, rows_ + launched_rows_, block * sizeof(SampleRow));
+  if (status == KernelStatus::kOk && num_words > 0) {
+    status = ops.copy_to_device(context, words, words_ + launched_words_, num_words * sizeof(uint32_t));
+  }
+  if (status == KernelStatus::kOk) status = ops.sample(context, params);
+  if (status == KernelStatus::kOk) {
+    status = ops.copy_to_host(context, results_ + launched_rows_, results, block * sizeof(SampledToken));
+  }
+  launched_rows_ = num_rows_;
+  launched_words_ = num_words_;
+  return status;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,50 @@
+// The sampled rows of one step in host memory: what goes to the device's `sample`, and what comes back. Rows are added
+// and launched in blocks; all of a step's rows, with their results, stay until the step has been collected.
+// Thread rule: the engine thread only. Nothing allocates after construction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/runtime/step_buffers.h"
+#include "engine/sampling/logit_edits.h"
+#include "kernels/api/sampling.h"
+
+namespace dunlin::engine {
+
+class SampleStage {
+ public:
+  // memory: Bytes(plan) from DeviceOps::allocate_host; borrowed.
+  static size_t Bytes(const MemoryPlan& plan);
+  SampleStage(const MemoryPlan& plan, std::byte* memory);
+
+  // Forgets the rows of the step before, whose copies have ended.
+  void Restart();
+
+  // Adds a row. AddDraw returns false, adding nothing, where the lists of the rows since the last ReuseWords leave no
+  // room: after a Launch and a wait for the device, ReuseWords makes room for any row.
+  bool AddDraw(const SampleInput& input, LogitEdits* edits);
+  void AddScore(TokenId token, int32_t logprobs);
+  void ReuseWords() { num_words_ = launched_words_ = 0; }
+
+  // Rows added since the last launch.
+  int32_t pending() const { return num_rows_ - launched_rows_; }
+  // Enqueues the pending rows, whose logits begin at `logits` in device memory, and the copy of their results.
+  // REQUIRES: pending() <= kHeadBlockRows.
+  kernels::KernelStatus Launch(const float* logits, int32_t vocab_size, StepBuffers* buffers);
+
+  // Row i of the step, once what Launch enqueued has ended.
+  const kernels::SampledToken& result(int32_t i) const { return results_[i]; }
+
+ private:
+  kernels::SampleRow* rows_;        // [max_tokens_per_step]
+  kernels::SampledToken* results_;  // [max_tokens_per_step]
+  uint32_t* words_;                 // [max_words_]
+  size_t max_words_;
+  int32_t num_rows_ = 0;
+  int32_t launched_rows_ = 0;
+  size_t num_words_ = 0;
+  size_t launched_words_ = 0;
+};
+
+}  // namespace dunlin::engine

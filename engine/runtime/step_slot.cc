@@ -1,0 +1,62 @@
+#include "engine/runtime/step_slot.h"
+
+#include <utility>
+
+namespace dunlin::engine {
+namespace {
+
+void ReadRow(const HeadRow& row, const kernels::SampledToken& sampled, StepResult* result) {
+  StepOutput& output = result->outputs[static_cast<size_t>(row.sequence_index)];
+  if (row.scored_position < 0) {
+    output.sampled = sampled.valid && !output.numerical_error;
+    output.numerical_error = !output.sampled;
+    if (output.sampled) output.token = sampled.token;
+    return;
+  }
+  if (!sampled.valid) {
+    output.numerical_error = true;
+    return;
+  }
+  result->prompt_scores.push_back(
+      {.sequence_index = row.sequence_index, .position = row.scored_position, .token = sampled.token});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StepSlot>> StepSlot::Create(const MemoryPlan& plan, kernels::Device* device) {
+  absl::StatusOr<HostMemory> memory =
+      HostMemory::Allocate(device, StepInputs::ArenaBytes(plan) + SampleStage::Bytes(plan), "the inputs of a step");
+  if (!memory.ok()) return memory.status();
+  kernels::DeviceEvent* ended = device->ops->create_event(device->context);
+  if (ended == nullptr) return absl::ResourceExhaustedError("the device has no event left for a step");
+  return std::unique_ptr<StepSlot>(new StepSlot(plan, device, *std::move(memory), ended));
+}
+
+StepSlot::StepSlot(const MemoryPlan& plan, kernels::Device* device, HostMemory memory, kernels::DeviceEvent* ended)
+    : device_(device),
+      memory_(std::move(memory)),
+      ended_(ended),
+      inputs_(plan, reinterpret_cast<int32_t*>(memory_.data() + SampleStage::Bytes(plan))),
+      samples_(plan, memory_.data()) {
+  rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
+}
+
+StepSlot::~StepSlot() {
+  (void)Wait();  // the device may still copy from the memory or into it
+  device_->ops->destroy_event(device_->context, ended_);
+}
+
+void StepSlot::Restart(size_t num_sequences) {
+  inputs_.Restart();
+  samples_.Restart();
+  rows_.clear();
+  num_sequences_ = num_sequences;
+}
+
+void StepSlot::Read(StepResult* result) const {
+  result->Clear();
+  result->outputs.resize(num_sequences_);
+  for (size_t i = 0; i < rows_.size(); ++i) ReadRow(rows_[i], samples_.result(static_cast<int32_t>(i)), result);
+}
+
+}  // namespace dunlin::engine

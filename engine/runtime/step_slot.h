@@ -1,0 +1,49 @@
+// What one step in flight holds in host memory, until it has been collected: its inputs, its sampled rows, and the mark
+// of its end in the device's work. A runtime of depth n has n of them.
+// Thread rule: the engine thread only. Nothing allocates after Create.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/runtime/host_memory.h"
+#include "engine/runtime/sample_stage.h"
+#include "engine/runtime/step_inputs.h"
+
+namespace dunlin::engine {
+
+class StepSlot {
+ public:
+  // RESOURCE_EXHAUSTED when the device has no host memory or no event left. device outlives the slot.
+  static absl::StatusOr<std::unique_ptr<StepSlot>> Create(const MemoryPlan& plan, kernels::Device* device);
+  ~StepSlot();
+  StepSlot(const StepSlot&) = delete;
+  StepSlot& operator=(const StepSlot&) = delete;
+
+  // For a new step of so many sequences. REQUIRES: the one before it has ended.
+  void Restart(size_t num_sequences);
+  // Notes what the next row of samples() is for.
+  void AddRow(const HeadRow& row) { rows_.push_back(row); }
+  // Marks the end of the step; waits for it.
+  kernels::KernelStatus Close() { return device_->ops->record_event(device_->context, ended_); }
+  kernels::KernelStatus Wait() { return device_->ops->wait_event(device_->context, ended_); }
+  // Fills the result of a step that has ended.
+  void Read(StepResult* result) const;
+
+  StepInputs& inputs() { return inputs_; }
+  SampleStage& samples() { return samples_; }
+
+ private:
+  StepSlot(const MemoryPlan& plan, kernels::Device* device, HostMemory memory, kernels::DeviceEvent* ended);
+
+  kernels::Device* device_;
+  HostMemory memory_;
+  kernels::DeviceEvent* ended_;
+  StepInputs inputs_;
+  SampleStage samples_;
+  size_t num_sequences_ = 0;
+  std::vector<HeadRow> rows_;  // of samples_
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,41 @@
+// The operation `sample`: a block a row. Rows of a step are few and long, so a block has all the threads it can: 1,024
+// of 64 registers read 4 KiB at once.
+#include "kernels/cuda/lanes.cuh"
+#include "kernels/cuda/launchers.h"
+#include "kernels/cuda/sampling/sample_row.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr int kSampleThreads = 1024;
+
+__global__ void __launch_bounds__(kSampleThreads, 1) SampleRows(SampleParams params, int64_t row_bytes) {
+  SampleOneRow(LanesOfBlock<kSampleThreads>(), params, row_bytes, blockIdx.x);
+}
+
+bool Valid(const SampleParams& params) {
+  if (params.logits == nullptr || params.rows == nullptr || params.out == nullptr || params.workspace == nullptr) {
+    return false;
+  }
+  return params.vocab_size > 0 && params.num_rows >= 0;
+}
+
+}  // namespace
+
+size_t SampleWorkspace(const DeviceContext* /*context*/, int32_t num_rows, int32_t vocab_size) {
+  return static_cast<size_t>(num_rows) * static_cast<size_t>(SampleScratchBytes(vocab_size));
+}
+
+KernelStatus Sample(DeviceContext* context, const SampleParams& params) {
+  if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (params.workspace_bytes < SampleWorkspace(context, params.num_rows, params.vocab_size)) {
+    return KernelStatus::kOutOfMemory;
+  }
+  if (context->failed) return KernelStatus::kDeviceError;
+  if (params.num_rows == 0) return KernelStatus::kOk;
+  SampleRows<<<static_cast<unsigned>(params.num_rows), kSampleThreads, 0, context->stream>>>(
+      params, SampleScratchBytes(params.vocab_size));
+  return Launched(context);
+}
+
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,71 @@
+// The fake device's stream: work that is handed in and done later, in order, when somebody waits for it. So whatever
+// counts on a copy or an operation that has not been waited for finds that nothing has happened yet.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "kernels/api/status.h"
+
+namespace dunlin::kernels {
+
+class FakeStream {
+ public:
+  using Work = std::function<KernelStatus()>;
+
+  void Add(Work work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(std::move(work));
+    ++num_added_;
+  }
+  uint64_t num_added() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return num_added_;
+  }
+  // Does the first `count` works that were ever added, and says how the first bad one of them ended.
+  KernelStatus DoFirst(uint64_t count) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    KernelStatus first_bad = KernelStatus::kOk;
+    for (; num_done_ < count && !queue_.empty(); ++num_done_) {
+      const KernelStatus status = queue_.front()();
+      queue_.pop_front();
+      if (first_bad == KernelStatus::kOk) first_bad = status;
+    }
+    return first_bad;
+  }
+  KernelStatus DoAll() { return DoFirst(UINT64_MAX); }
+
+ private:
+  std::mutex mutex_;  // guards what follows; held while work is done, which keeps its order
+  std::deque<Work> queue_;
+  uint64_t num_added_ = 0;
+  uint64_t num_done_ = 0;
+};
+
+// Which host memory is pinned: copies from and to it are deferred.
+class PinnedRanges {
+ public:
+  void Add(const void* memory, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ranges_[reinterpret_cast<uintptr_t>(memory)] = bytes;
+  }
+  void Remove(const void* memory) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ranges_.erase(reinterpret_cast<uintptr_t>(memory));
+  }
+  bool Hold(const void* memory) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    auto after = ranges_.upper_bound(address);
+    return after != ranges_.begin() && address < (--after)->first + after->second;
+  }
+
+ private:
+  std::mutex mutex_;  // guards ranges_
+  std::map<uintptr_t, size_t> ranges_;
+};
+
+}  // namespace dunlin::kernels

@@ -1,0 +1,29 @@
+// What the fake device makes of the addresses that it gave out.
+#pragma once
+
+#include <cstdint>
+
+#include "tests/kernels/module/fake_cuda.h"
+
+namespace dunlin::kernels {
+
+// Device addresses to host addresses.
+class Translation {
+ public:
+  template <typename T>
+  void operator()(T** pointer) {
+    if (*pointer == nullptr) return;
+    const auto address = reinterpret_cast<uintptr_t>(*pointer);
+    if ((address & kFakeDeviceTag) == 0) {
+      valid_ = false;
+      return;
+    }
+    *pointer = reinterpret_cast<T*>(address & ~kFakeDeviceTag);
+  }
+  bool valid() const { return valid_; }
+
+ private:
+  bool valid_ = true;
+};
+
+}  // namespace dunlin::kernels
