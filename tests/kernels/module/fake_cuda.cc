@@ -310,6 +310,7 @@ KernelStatus Sample(DeviceContext* context, const SampleParams& params) {
 }
 
 KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
+  if (params.out == nullptr) return KernelStatus::kInvalidArgument;
   // What it finds is on the host when it returns.
   const KernelStatus status = Run(context, Cpu().ops->measure_roofs, params,
                                   Plain([](Translation& to_host, RoofParams& p) { to_host(&p.memory); }));
