@@ -7,6 +7,7 @@ packages=(
   build-essential cmake ninja-build pkg-config git ca-certificates ccache
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev
+  libagg-dev libpng-dev
   libgtest-dev libgmock-dev
 )
 [ "${1:-}" = build ] || packages+=(clang-format-14 clang-tidy-14)

@@ -8,7 +8,9 @@
 #include "server/commands/command.h"
 #include "server/commands/load_options.h"
 #include "server/load/charts.h"
+#include "server/load/png_canvas.h"
 #include "server/load/session.h"
+#include "server/load/svg_canvas.h"
 #include "server/status_name.h"
 
 namespace dunlin::server {
@@ -17,7 +19,7 @@ namespace {
 using load::Json;
 
 bool WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
+  std::ofstream file(path, std::ios::binary);
   file << text;
   if (file.flush()) return true;
   std::cerr << "cannot write " << path << "\n";
@@ -29,7 +31,13 @@ bool WriteCharts(const std::string& folder, const Json& result) {
   std::filesystem::create_directories(folder, error);
   bool written = true;
   for (const load::NamedChart& named : load::ChartsOf(result)) {
-    written &= WriteFile(folder + "/" + named.file_name + ".svg", load::DrawSvg(named.chart));
+    const std::string path = folder + "/" + named.file_name;
+    const absl::StatusOr<std::string> png = load::DrawPng(named.chart);
+    if (!png.ok()) {
+      std::cerr << path << ".png: " << png.status().message() << "\n";
+      return false;
+    }
+    written &= WriteFile(path + ".svg", load::DrawSvg(named.chart)) && WriteFile(path + ".png", *png);
   }
   return written;
 }

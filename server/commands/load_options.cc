@@ -135,7 +135,7 @@ void AddResult(CLI::App* app, load::LoadOptions* o) {
   app->add_option("--json", o->json_file, "Write the result as JSON; - is stdout, in place of the tables")
       ->group("Result");
   app->add_option("--report", o->report_file, "Write one HTML page with the figures and their charts")->group("Result");
-  app->add_option("--charts", o->charts_dir, "Write the charts as SVG files into this folder, which is made")
+  app->add_option("--charts", o->charts_dir, "Write the charts into this folder, which is made, as SVG and as PNG")
       ->group("Result");
   app->add_option("--label", o->label, "A name that the JSON result carries")->group("Result");
   app->add_flag("--quiet", o->quiet, "No progress line")->group("Result");

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "server/load/svg_canvas.h"
+
 namespace dunlin::server::load {
 namespace {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "server/load/chart.h"
 #include "server/load/result.h"
-#include "server/load/svg_chart.h"
 
 namespace dunlin::server::load {
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -16,6 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 
@@ -30,6 +32,12 @@ Json LoadJson(const ServerProcess& server, std::vector<std::string> arguments, i
   const CommandResult result = Load(server, arguments);
   EXPECT_EQ(result.status, status) << result.out << result.err;
   return Json::parse(result.out, nullptr, false);
+}
+
+std::string Contents(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
 }
 
 class LoadTest : public ::testing::Test {
@@ -128,15 +136,20 @@ TEST_F(LoadTest, HelpDefinesEveryFigure) {
 }
 
 TEST_F(LoadTest, ASweepFindsAKneeAndDrawsIt) {
-  const std::string report = "/tmp/dunlin_load_report_" + std::to_string(getpid()) + ".html";
-  const Json json = LoadJson(*server_, {"--sweep", "--concurrency", "1", "--duration", "0.3", "--sweep-steps", "4",
-                                        "--input-len", "8", "--output-len", "8", "--report", report});
+  const std::string folder = "/tmp/dunlin_load_test_" + std::to_string(getpid());
+  const std::string report = folder + "/report.html";
+  std::filesystem::create_directory(folder);
+  const Json json =
+      LoadJson(*server_, {"--sweep", "--concurrency", "1", "--duration", "0.3", "--sweep-steps", "4", "--input-len",
+                          "8", "--output-len", "8", "--report", report, "--charts", folder + "/charts"});
   EXPECT_GE(json["sweep"]["steps"].size(), 2U);
   EXPECT_TRUE(json["sweep"]["knee"].is_number());
-  std::ostringstream page;
-  page << std::ifstream(report).rdbuf();
-  unlink(report.c_str());
-  EXPECT_THAT(page.str(), HasSubstr("TTFT against load"));
+  EXPECT_THAT(Contents(report), HasSubstr("TTFT against load"));
+  for (const char* name : {"sweep_ttft", "sweep_throughput", "ttft_distribution", "timeline_tokens", "server_memory"}) {
+    EXPECT_THAT(Contents(folder + "/charts/" + name + ".svg"), StartsWith("<svg ")) << name;
+    EXPECT_THAT(Contents(folder + "/charts/" + name + ".png"), StartsWith("\x89PNG\r\n")) << name;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(LoadAgainstAFullServer, RefusalsAreCountedByReasonWithRetryInfo) {

@@ -1,15 +1,13 @@
-// The search for the knee, and the charts of what it finds.
+// The search for the knee, and the report of what it finds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "server/load/charts.h"
 #include "server/load/knee_search.h"
-#include "server/load/svg_chart.h"
 
 namespace dunlin::server::load {
 namespace {
@@ -56,39 +54,6 @@ TEST(KneeSearch, StepsAreBounded) {
   KneeSearch search({.start = 1, .max_steps = 5});
   EXPECT_THAT(Search(&search, 1e9), ElementsAre(1, 2, 4, 8, 16));
   EXPECT_EQ(search.knee()->load, 16);
-}
-
-TEST(Ticks, AreRoundAndCoverTheRange) {
-  EXPECT_THAT(Ticks(0, 10, false), ElementsAre(0, 2, 4, 6, 8, 10));
-  EXPECT_THAT(Ticks(3, 3, false).size(), testing::Ge(2U));
-  EXPECT_THAT(Ticks(0.9, 40, true), ElementsAre(0.5, 1, 2, 5, 10, 20, 50));
-  EXPECT_THAT(Ticks(1, 100000, true), ElementsAre(1, 10, 100, 1000, 10000, 100000));
-  for (const double high : {0.001, 0.7, 12.0, 98765.0}) {
-    const std::vector<double> ticks = Ticks(0, high, false);
-    EXPECT_GE(ticks.back(), high * (1 - 1e-9));
-    EXPECT_LE(ticks.size(), 9U);
-  }
-}
-
-TEST(Svg, DrawsPointsWhereTheyBelong) {
-  Chart chart;
-  chart.title = "a < b & c";
-  chart.dots = true;
-  chart.series.push_back({"line", {{0, 0}, {5, 5}, {10, 10}}});
-  const std::string svg = DrawSvg(chart);
-  EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; c"));
-  // The plot is 70..620 by 310..40: both axes go from 0 to 10.
-  EXPECT_THAT(svg, HasSubstr("points=\"70.0,310.0 345.0,175.0 620.0,40.0\""));
-  EXPECT_THAT(svg, HasSubstr("cx=\"345.0\" cy=\"175.0\""));
-}
-
-TEST(Svg, WhatCannotBeDrawnIsLeftOut) {
-  Chart chart;
-  chart.log_x = true;
-  chart.series.push_back({"line", {{0, 1}, {-5, 1}, {1, std::nan("")}}});
-  EXPECT_THAT(DrawSvg(chart), HasSubstr("no data"));
-  chart.series[0].points.emplace_back(10, 3);
-  EXPECT_THAT(DrawSvg(chart), Not(HasSubstr("nan")));
 }
 
 TEST(Report, IsOnePageOfItsOwn) {

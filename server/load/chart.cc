@@ -1,23 +1,22 @@
-#include "server/load/svg_chart.h"
+#include "server/load/chart.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace dunlin::server::load {
 namespace {
 
-constexpr double kWidth = 640;
-constexpr double kHeight = 360;
 constexpr double kLeft = 70;
 constexpr double kRight = 20;
 constexpr double kTop = 40;
 constexpr double kBottom = 50;
 constexpr int kWantedTicks = 6;
 // Told apart with all common kinds of colour blindness. Source: Okabe & Ito, "Color Universal Design", 2008.
-constexpr const char* kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
+constexpr uint32_t kColors[] = {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9};
+constexpr uint32_t kGridColor = 0xdddddd;
+constexpr uint32_t kMarkerColor = 0x222222;
 
 // One direction of the plot: values to pixels.
 struct Axis {
@@ -72,69 +71,45 @@ std::string Number(double value) {
   return absl::StrFormat("%g", value);
 }
 
-void Line(double x1, double y1, double x2, double y2, const char* style, std::string* svg) {
-  absl::StrAppendFormat(svg, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" %s/>\n", x1, y1, x2, y2, style);
-}
-
-void Text(double x, double y, const char* style, const std::string& text, std::string* svg) {
-  absl::StrAppendFormat(svg, "<text x=\"%.1f\" y=\"%.1f\" %s>%s</text>\n", x, y, style, EscapeXml(text));
-}
-
-void DrawAxes(const Chart& chart, const Axis& x, const Axis& y, std::string* svg) {
-  constexpr char kGrid[] = "stroke=\"#ddd\"";
+void DrawAxes(const Chart& chart, const Axis& x, const Axis& y, Canvas* canvas) {
+  constexpr double kRightEnd = kCanvasWidth - kRight;
+  constexpr double kBottomEnd = kCanvasHeight - kBottom;
   for (const double tick : Ticks(x.low, x.high, x.log)) {
     if (tick < x.low || tick > x.high) continue;
-    Line(x.At(tick), kTop, x.At(tick), kHeight - kBottom, kGrid, svg);
-    Text(x.At(tick), kHeight - kBottom + 16, "text-anchor=\"middle\"", Number(tick), svg);
+    canvas->Line({x.At(tick), kTop}, {x.At(tick), kBottomEnd}, kGridColor, false);
+    canvas->Text({x.At(tick), kBottomEnd + 16}, {Anchor::kMiddle}, Number(tick));
   }
   for (const double tick : Ticks(y.low, y.high, y.log)) {
     if (tick < y.low || tick > y.high) continue;
-    Line(kLeft, y.At(tick), kWidth - kRight, y.At(tick), kGrid, svg);
-    Text(kLeft - 6, y.At(tick) + 4, "text-anchor=\"end\"", Number(tick), svg);
+    canvas->Line({kLeft, y.At(tick)}, {kRightEnd, y.At(tick)}, kGridColor, false);
+    canvas->Text({kLeft - 6, y.At(tick) + 4}, {Anchor::kEnd}, Number(tick));
   }
-  Text((kLeft + kWidth - kRight) / 2, kHeight - 14, "text-anchor=\"middle\"", chart.x_label, svg);
-  absl::StrAppendFormat(svg, "<text transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">%s</text>\n",
-                        (kTop + kHeight - kBottom) / 2, EscapeXml(chart.y_label));
+  canvas->Text({(kLeft + kRightEnd) / 2, kCanvasHeight - 14}, {Anchor::kMiddle}, chart.x_label);
+  canvas->Text({16, (kTop + kBottomEnd) / 2}, {.anchor = Anchor::kMiddle, .upwards = true}, chart.y_label);
 }
 
-void DrawSeries(const Chart& chart, size_t index, const Axis& x, const Axis& y, std::string* svg) {
+void DrawSeries(const Chart& chart, size_t index, const Axis& x, const Axis& y, Canvas* canvas) {
   const ChartSeries& series = chart.series[index];
-  const char* color = kColors[index % std::size(kColors)];
-  std::string line;
-  std::string dots;
+  const uint32_t color = kColors[index % std::size(kColors)];
+  std::vector<Position> points;
   for (const auto& point : series.points) {
-    if (!Shown(chart, point)) continue;
-    absl::StrAppendFormat(&line, "%s%.1f,%.1f", line.empty() ? "" : " ", x.At(point.first), y.At(point.second));
-    absl::StrAppendFormat(&dots, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", x.At(point.first),
-                          y.At(point.second), color);
+    if (Shown(chart, point)) points.push_back({x.At(point.first), y.At(point.second)});
   }
-  absl::StrAppendFormat(svg, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", line, color);
-  if (chart.dots) svg->append(dots);
+  canvas->Curve(points, color);
+  for (size_t i = 0; chart.dots && i < points.size(); ++i) canvas->Dot(points[i], color);
   const double legend_y = kTop + 14 + 16 * static_cast<double>(index);
-  absl::StrAppendFormat(svg, "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"4\" fill=\"%s\"/>\n", kLeft + 10,
-                        legend_y - 6, color);
-  Text(kLeft + 28, legend_y, "", series.name, svg);
+  canvas->Bar({kLeft + 10, legend_y - 6}, 12, 4, color);
+  canvas->Text({kLeft + 28, legend_y}, {}, series.name);
+}
+
+void DrawMarker(const std::pair<double, std::string>& marker, const Axis& x, Canvas* canvas) {
+  if (marker.first < x.low || marker.first > x.high) return;
+  const double at = x.At(marker.first);
+  canvas->Line({at, kTop}, {at, kCanvasHeight - kBottom}, kMarkerColor, true);
+  canvas->Text({at, kTop - 4}, {Anchor::kMiddle}, marker.second);
 }
 
 }  // namespace
-
-std::string EscapeXml(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 std::vector<double> Ticks(double low, double high, bool log) {
   std::vector<double> ticks;
@@ -164,27 +139,15 @@ std::vector<double> Ticks(double low, double high, bool log) {
   return ticks;
 }
 
-std::string DrawSvg(const Chart& chart) {
-  std::string svg = absl::StrFormat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" "
-      "font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n<rect width=\"100%%\" height=\"100%%\" "
-      "fill=\"#fff\"/>\n",
-      kWidth, kHeight, kWidth, kHeight);
-  Text(kLeft, 24, "font-size=\"15\" font-weight=\"bold\"", chart.title, &svg);
-  Axis x{0, 1, chart.log_x, kLeft, kWidth - kRight};
-  Axis y{0, 1, chart.log_y, kHeight - kBottom, kTop};
-  if (!FindRange(chart, &x, &y)) {
-    Text(kWidth / 2, kHeight / 2, "text-anchor=\"middle\"", "no data", &svg);
-    return svg + "</svg>\n";
-  }
-  DrawAxes(chart, x, y, &svg);
-  for (size_t i = 0; i < chart.series.size(); ++i) DrawSeries(chart, i, x, y, &svg);
-  if (chart.marker.has_value() && chart.marker->first >= x.low && chart.marker->first <= x.high) {
-    const double at = x.At(chart.marker->first);
-    Line(at, kTop, at, kHeight - kBottom, "stroke=\"#222\" stroke-dasharray=\"4 3\"", &svg);
-    Text(at, kTop - 4, "text-anchor=\"middle\"", chart.marker->second, &svg);
-  }
-  return svg + "</svg>\n";
+void Draw(const Chart& chart, Canvas* canvas) {
+  canvas->Text({kLeft, 24}, {.size = 15, .bold = true}, chart.title);
+  Axis x{0, 1, chart.log_x, kLeft, kCanvasWidth - kRight};
+  Axis y{0, 1, chart.log_y, kCanvasHeight - kBottom, kTop};
+  if (!FindRange(chart, &x, &y))
+    return canvas->Text({kCanvasWidth / 2, kCanvasHeight / 2}, {Anchor::kMiddle}, "no data");
+  DrawAxes(chart, x, y, canvas);
+  for (size_t i = 0; i < chart.series.size(); ++i) DrawSeries(chart, i, x, y, canvas);
+  if (chart.marker.has_value()) DrawMarker(*chart.marker, x, canvas);
 }
 
 }  // namespace dunlin::server::load

@@ -1,10 +1,12 @@
-// Line charts as SVG text. Pure; the same chart gives the same bytes.
+// Line charts, drawn on any canvas. Pure; the same chart makes the same calls.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "server/load/canvas.h"
 
 namespace dunlin::server::load {
 
@@ -24,11 +26,8 @@ struct Chart {
   std::optional<std::pair<double, std::string>> marker;  // a vertical line at x, with its words
 };
 
-// 640 x 360. A chart without points says "no data".
-std::string DrawSvg(const Chart& chart);
-
-// &, <, >, " for XML and HTML.
-std::string EscapeXml(const std::string& text);
+// A chart without points says "no data".
+void Draw(const Chart& chart, Canvas* canvas);
 
 // Ticks at round numbers that cover [low, high]; powers of ten and their 2 and 5 when `log`. REQUIRES: low <= high, and
 // low > 0 when `log`.
