@@ -6,7 +6,7 @@ BUILD = build/$(PRESET)
 DEPS ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit configure build cuda demo serve test fmt fmt-check tidy bench loadtest dist dist-test service-test image clean
+.PHONY: help deps toolkit prometheus configure build cuda demo serve test fmt fmt-check tidy bench loadtest dist dist-test service-test image clean
 
 help:
 	@echo "make demo   install what is missing, build, serve models/demo, stream completions, show metrics"
@@ -26,9 +26,13 @@ help:
 deps:
 	@deploy/bootstrap.sh $(DEPS)
 
-# Tests cover the CUDA module where a toolkit is there or can be had; without one the build is what it is without.
+# Tests cover the CUDA module where a toolkit is there or can be had, and the monitoring where Prometheus is; without them
+# the build is what it is without.
 toolkit:
 	@deploy/cuda_toolkit.sh || true
+
+prometheus:
+	@deploy/prometheus_tools.sh || true
 
 configure: deps
 	@cmake --preset $(PRESET) > $(PRESET).configure.log 2>&1 || (cat $(PRESET).configure.log; rm -f $(PRESET).configure.log; exit 1)
@@ -48,7 +52,7 @@ demo: build
 serve: build
 	$(BUILD)/dunlin serve --config configs/demo.json
 
-test: toolkit configure
+test: toolkit prometheus configure
 	cmake --build --preset $(PRESET) -j $(JOBS)
 	ctest --preset $(PRESET) -j $(JOBS)
 

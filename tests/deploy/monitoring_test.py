@@ -2,12 +2,13 @@
 """Prometheus scrapes a loaded server: its rules load, every metric arrives, and every query of the Grafana dashboard
 returns a number. Also runs promtool over deploy/prometheus.
 
-Usage: monitoring_test.py BINARY. Needs Debian's package prometheus (prometheus and promtool on PATH); exits with 77,
-which ctest takes as skipped, where it is missing.
+Usage: monitoring_test.py BINARY. Needs prometheus and promtool, on PATH or where deploy/prometheus_tools.sh puts them;
+exits with 77, which ctest takes as skipped, where they are missing.
 """
 import contextlib
 import json
 import math
+import os
 import pathlib
 import re
 import shutil
@@ -209,8 +210,9 @@ def promtool():
 
 
 def main():
+    os.environ["PATH"] += f":{ROOT / 'build/prometheus'}"
     if not (shutil.which("prometheus") and shutil.which("promtool")):
-        print("skipped: needs prometheus and promtool (Debian's package prometheus)")
+        print("skipped: needs prometheus and promtool (deploy/prometheus_tools.sh)")
         sys.exit(SKIPPED)
     binary = sys.argv[1]
     promtool()
@@ -224,7 +226,7 @@ def main():
                                      f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"],
                                     f"{folder}/prometheus.log"))
         api = Api(port)
-        wait_for("Prometheus has scraped the server", 30, api.target_is_up)
+        wait_for("Prometheus has scraped the server", 90, api.target_is_up)
         load(binary, grpc, lambda: all(answers(api)))
         time.sleep(2)  # the last scrape, and a round of the rules after it
         failures = check(api)
