@@ -8,6 +8,7 @@ if [ -z "${RATE:-}" ]; then
   RATE=$(rounded "$(number soak_capacity request_throughput) / 2")
 fi
 LIMIT=$((${DURATION:-600} + 120))
-load soak "${shape[@]}" --rate "$RATE" --duration "${DURATION:-600}" --warmup 5 --max-errors 0 --check 'refused<=0' \
-  --check 'server.growth.rss_bytes<=20e6' --check 'server.growth.open_fds<=2' --check 'server.after.kv_pages_used<=0'
+load soak "${shape[@]}" --rate "$RATE" --duration "${DURATION:-600}" --warmup 5 --max-errors 0 \
+  --check 'refused<=0' --check 'unfinished<=0' --check 'server.growth.rss_bytes<=20e6' \
+  --check 'server.growth.open_fds<=2' --check 'server.after.kv_pages_used<=0'
 stop_server
