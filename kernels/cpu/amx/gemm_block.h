@@ -1,7 +1,8 @@
 // A block of rows by panels through the tile registers, for BF16 and FP8 weights.
 //
 // Panel by panel, K in slices that stay in the L2 cache; a slice meets the block's rows in groups of 32 (the last ones
-// of up to 16), which meanwhile ask memory for the next one. Sums are parked in scratch between slices. A sum is one
+// of up to 16), which meanwhile ask memory for the next one, and in the last slice for the lines of their output. Sums
+// are parked in scratch between slices; a group's last ones become output at once, out of the L1 cache. A sum is one
 // chain over the steps of 32 K, ascending, for any number of rows; the last step is padded with zeros.
 #pragma once
 
@@ -15,13 +16,19 @@
 
 namespace dunlin::kernels::cpu::amx {
 
-inline constexpr int64_t kSliceDepth = 1024;  // 96 KiB: sums are parked, which empties the pipeline, once in 32 steps
+inline constexpr int64_t kSliceDepth = 1024;  // 96 KiB; parked sums cost the time of 3 to 5 steps of 32 K
+// Of the next slice's lines every third one is asked for: the processor's own prefetcher brings those between, without
+// the L1 cache's fill buffers, which tile loads from L2 need.
+inline constexpr size_t kAskedBytes = 3 * 64;
 inline constexpr size_t kDecodedBytes = kSliceDepth / kTileDepth * kStepBytes;
 inline constexpr size_t kTailBytes = kStepBytes;
 // With block scales a slice is kScaleBlock deep: the sums of the group's block stand behind its decoded panel.
 inline constexpr size_t kBlockSumOffset = kScaleBlock / kTileDepth * kStepBytes;
 static_assert(kBlockSumOffset + kGroupRows * kSumRowBytes <= kDecodedBytes);
-static_assert(kGemmSumBytes + kDecodedBytes + kTailBytes <= kScratchBytes);
+// Behind the decoded panel: the last step padded with zeros, then a group's last sums.
+inline constexpr size_t kTailOffset = kGemmSumBytes + kDecodedBytes;
+inline constexpr size_t kLastSumOffset = kTailOffset + kTailBytes;
+static_assert(kLastSumOffset + kGroupRows * kSumRowBytes <= kScratchBytes);
 static_assert(kGroupRows * kTileRowBytes <= kTailBytes);
 
 using RowSums = vector::Sums<avx512::Lanes, 1, vector::kPanelVectors>;
@@ -98,8 +105,10 @@ struct Slice {
   const std::byte* next;   // the panel's bytes that come next, as they lie in memory; there may be none
   size_t next_step_bytes;  // of `next` a step
   int64_t depth;           // even
+  int64_t column;          // of the block, the panel's first
   size_t activation_offset;
   bool first;
+  bool last;
   const float* weight_scale;  // [48] when the slice is a block with its own scale, or null
   int64_t scale_index;
 };
@@ -140,13 +149,55 @@ inline void AddBlock(const GemmBlock& block, const Slice& slice, int row, int nu
   TileFence();
 }
 
+// Output rows [row, row + num_rows) of the panel at `column` from their sums.
+inline void StoreRows(const GemmBlock& block, int row, int num_rows, int64_t column, const float* sums) {
+  TileFence();
+  for (int r = 0; r < num_rows; ++r) {
+    RowSums one;
+    vector::Load(sums + r * kPanelColumns, one);
+    vector::Store(block, row + r, column, one);
+  }
+  TileFence();
+}
+
+// What a group asks memory for beside its multiplies: of each step of the next slice a share, so that all groups
+// together ask for the whole; in the last slice one of its output rows a step.
+struct Ahead {
+  const std::byte* next;
+  size_t share;       // bytes of a step of `next`
+  size_t step_bytes;  // of `next`
+  const float* out;
+  int64_t out_stride;
+  int out_rows;  // that are left
+};
+
+DUNLIN_LANE Ahead AheadOf(const GemmBlock& block, const Slice& slice, int row, int num_rows) {
+  const auto groups = static_cast<size_t>((block.rows + kGroupRows - 1) / kGroupRows);
+  const size_t share = (slice.next_step_bytes / 64 + groups - 1) / groups * 64;
+  return {.next = slice.next + static_cast<size_t>(row / kGroupRows) * share,
+          .share = share,
+          .step_bytes = slice.next_step_bytes,
+          .out = block.out + row * block.out_stride + slice.column,
+          .out_stride = block.out_stride,
+          .out_rows = slice.last ? num_rows : 0};
+}
+
+DUNLIN_LANE void Ask(Ahead& ahead) {
+  for (size_t line = 0; line < ahead.share; line += kAskedBytes) _mm_prefetch(ahead.next + line, _MM_HINT_T1);
+  ahead.next += ahead.step_bytes;
+  if (ahead.out_rows == 0) return;
+#pragma GCC unroll 3
+  for (int line = 0; line < 3; ++line) __builtin_prefetch(ahead.out + line * 16, /*rw=*/1, /*locality=*/2);
+  ahead.out += ahead.out_stride;
+  --ahead.out_rows;
+}
+
 // Rows [row, row + num_rows) of the block; kBoth: 32 of them, otherwise 1..16.
 template <bool kBoth>
 void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_rows) {
   const bool scaled = slice.weight_scale != nullptr;
   float* parked = reinterpret_cast<float*>(block.scratch) + row * kPanelColumns;
   float* sums = scaled ? reinterpret_cast<float*>(block.scratch + kGemmSumBytes + kBlockSumOffset) : parked;
-  std::byte* tail = block.scratch + kGemmSumBytes + kDecodedBytes;
   const std::byte* rows =
       block.activation + static_cast<size_t>(row) * block.activation_stride + slice.activation_offset;
   if (slice.first || scaled) {
@@ -155,32 +206,24 @@ void SliceGroup(const GemmBlock& block, const Slice& slice, int row, int num_row
     LoadSums<kBoth>(sums);
   }
   const int64_t steps = slice.depth / kTileDepth;
-  // A group asks for its share of every step's bytes, so that all groups together ask for the whole.
-  const int groups = (block.rows + kGroupRows - 1) / kGroupRows;
-  const size_t share =
-      (slice.next_step_bytes / 64 + static_cast<size_t>(groups) - 1) / static_cast<size_t>(groups) * 64;
-  const std::byte* next = slice.next + static_cast<size_t>(row / kGroupRows) * share;
-  for (int64_t step = 0; step < steps; ++step, next += slice.next_step_bytes) {
-    for (size_t line = 0; line < share; line += 64) _mm_prefetch(next + line, _MM_HINT_T1);
+  Ahead ahead = AheadOf(block, slice, row, num_rows);
+  for (int64_t step = 0; step < steps; ++step) {
+    Ask(ahead);
     MultiplyStep<kBoth>(rows + static_cast<size_t>(step) * kTileRowBytes, block.activation_stride,
                         slice.panel + static_cast<size_t>(step) * kStepBytes);
   }
   if (slice.depth % kTileDepth != 0) {
     MultiplyTail<kBoth>(rows + static_cast<size_t>(steps) * kTileRowBytes, block.activation_stride, num_rows,
-                        slice.panel + static_cast<size_t>(steps) * kStepBytes, slice.depth % kTileDepth, tail);
+                        slice.panel + static_cast<size_t>(steps) * kStepBytes, slice.depth % kTileDepth,
+                        block.scratch + kTailOffset);
   }
+  if (slice.last && !scaled) sums = reinterpret_cast<float*>(block.scratch + kLastSumOffset);
   StoreSums<kBoth>(sums);
-  if (scaled) AddBlock(block, slice, row, num_rows, sums);
-}
-
-// The block's output from the panel's sums.
-inline void StorePanel(const GemmBlock& block, int64_t column) {
-  const float* sums = reinterpret_cast<const float*>(block.scratch);
-  for (int row = 0; row < block.rows; ++row) {
-    RowSums one;
-    vector::Load(sums + row * kPanelColumns, one);
-    vector::Store(block, row, column, one);
+  if (scaled) {
+    AddBlock(block, slice, row, num_rows, sums);
+    sums = parked;
   }
+  if (slice.last) StoreRows(block, row, num_rows, slice.column, sums);
 }
 
 inline void SliceBlock(const GemmBlock& block, const Slice& slice) {
@@ -217,11 +260,10 @@ void NarrowBlock(const GemmBlock& block) {
     if (whole != block.padded_depth) {
       const int64_t depth = block.padded_depth - whole;
       MultiplyTail<false>(block.activation + whole * 2, block.activation_stride, block.rows,
-                          Weights::Dense(panel, whole, depth, decoded), depth, decoded + kDecodedBytes);
+                          Weights::Dense(panel, whole, depth, decoded), depth, block.scratch + kTailOffset);
     }
     StoreSums<false>(sums);
-    TileFence();
-    StorePanel(block, column);
+    StoreRows(block, 0, block.rows, column, sums);
   }
   _tile_release();
 }
@@ -246,12 +288,13 @@ void GemmBlockOf(const GemmBlock& block) {
                          .next = panel + static_cast<size_t>((k + depth) / kTileDepth) * kRawStepBytes,
                          .next_step_bytes = kRawStepBytes,
                          .depth = depth,
+                         .column = column,
                          .activation_offset = static_cast<size_t>(k) * sizeof(uint16_t),
                          .first = k == 0,
+                         .last = k + depth == block.padded_depth,
                          .weight_scale = scales,
                          .scale_index = index});
     }
-    StorePanel(block, column);
   }
   _tile_release();
 }
