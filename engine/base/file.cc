@@ -114,10 +114,7 @@ void File::WillRead(uint64_t offset, uint64_t bytes) const {
 absl::Status File::CheckUnchanged() const {
   struct stat info {};
   if (fstat(fd_, &info) != 0) return absl::DataLossError(absl::StrCat(name_, ": ", std::strerror(errno)));
-  FileIdentity now = Identity(info);
-  // A new hard link, as `dunlin calibrate` makes of a model's files, changes this time and no content.
-  if (info.st_nlink > 1) now.ctime_ns = identity_.ctime_ns;
-  if (now == identity_) return absl::OkStatus();
+  if (Identity(info) == identity_) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(name_, ": changed while it was read (", identity_.size, " bytes then, ", info.st_size, " now)"));
 }

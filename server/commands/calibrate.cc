@@ -1,5 +1,10 @@
 // `dunlin calibrate DIR --text FILE --out DIR`: measures the inputs of a model's linear layers over a text and writes
 // the constants of the FP8 recipe static beside the model's files.
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -58,8 +63,29 @@ absl::StatusOr<engine::InputScales> Measure(const CalibrateOptions& options) {
   return engine::CalibrateInputs(**model, *tokens);
 }
 
-// Gives `out` the model's files: hard links, or copies where the file systems differ. What is there already stays.
-std::error_code LinkFiles(const fs::path& from, const fs::path& out) {
+// `to` becomes a second name for the blocks of `from`, where the file system can (btrfs, xfs). False elsewhere.
+bool ShareBlocks(const fs::path& from, const fs::path& to) {
+  const int source = open(from.c_str(), O_RDONLY | O_CLOEXEC);
+  const int target = source < 0 ? -1 : open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const bool shared = target >= 0 && ioctl(target, FICLONE, source) == 0;
+  if (source >= 0) close(source);
+  if (target >= 0) close(target);
+  return shared;
+}
+
+// A copy, whole or not there. No hard link: it would change the times of a file that a server may be reading, and a
+// later edit of one would be one of both.
+std::error_code CopyFile(const fs::path& from, const fs::path& to) {
+  fs::path part = to;
+  part += ".part";
+  std::error_code error;
+  if (!ShareBlocks(from, part)) fs::copy_file(from, part, fs::copy_options::overwrite_existing, error);
+  if (!error) fs::rename(part, to, error);
+  return error;
+}
+
+// Gives `out` the model's files. What is there already stays.
+std::error_code CopyModel(const fs::path& from, const fs::path& out) {
   std::error_code error;
   fs::create_directories(out, error);
   if (error || fs::equivalent(from, out, error)) return error;
@@ -67,9 +93,7 @@ std::error_code LinkFiles(const fs::path& from, const fs::path& out) {
     const fs::path target = out / entry.path().filename();
     const bool wanted = entry.is_regular_file() && entry.path().filename() != engine::kInputScalesFile;
     if (!wanted || fs::exists(target)) continue;
-    const fs::path real = fs::canonical(entry.path(), error);  // snapshots hold links to other folders
-    if (!error) fs::create_hard_link(real, target, error);
-    if (error) fs::copy_file(entry.path(), target, error);
+    error = CopyFile(entry.path(), target);
     if (error) return error;
   }
   return error;
@@ -78,7 +102,7 @@ std::error_code LinkFiles(const fs::path& from, const fs::path& out) {
 // Written aside and renamed, so that a server that starts meanwhile sees the old file or the new one.
 absl::Status WriteScales(const CalibrateOptions& options, const engine::InputScales& scales) {
   const fs::path out = options.out;
-  std::error_code error = LinkFiles(options.directory, out);
+  std::error_code error = CopyModel(options.directory, out);
   const fs::path part = out / absl::StrCat(engine::kInputScalesFile, ".part");
   if (!error) {
     std::ofstream stream(part, std::ios::binary | std::ios::trunc);
@@ -109,7 +133,9 @@ std::function<int()> SetUpCalibrate(CLI::App* subcommand) {
   subcommand->add_option("directory", options->directory, "A Hugging Face model directory with a tokenizer.json")
       ->required();
   subcommand->add_option("--text", options->text, "UTF-8 text like what the model will be asked")->required();
-  subcommand->add_option("--out", options->out, "The directory to write; DIR itself is allowed")->required();
+  subcommand
+      ->add_option("--out", options->out, "The directory to write, with a copy of the model; DIR itself needs none")
+      ->required();
   subcommand->add_option("--precision", options->precision, "The precision that is observed")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}))
       ->capture_default_str();

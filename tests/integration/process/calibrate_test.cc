@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
+#include "engine/base/file.h"
 #include "tests/engine/base/temp_directory.h"
 #include "tests/integration/process/child.h"
 
@@ -37,6 +40,37 @@ TEST(CalibrateTest, WhatItWritesIsServedAsStatic) {
   const nlohmann::json json = nlohmann::json::parse(answer.out);
   EXPECT_EQ(json["execution"]["recipe"], "static");
   EXPECT_EQ(json["token_ids"].size(), 6U);
+}
+
+TEST(CalibrateTest, AServerThatReadsTheModelMeanwhileSeesNoChangeOfIt) {
+  const engine::TempDirectory temp;
+  const std::string out = temp.File("static");
+  auto directory = engine::Directory::Open(kDemoModel);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  const auto file = directory->OpenFile("model.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const CommandResult result =
+      RunDunlin({"calibrate", kDemoModel, "--text", kText, "--out", out, "--max-tokens", "64"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(file->CheckUnchanged().ok()) << file->CheckUnchanged();
+  std::filesystem::remove_all(out);
+  EXPECT_TRUE(file->CheckUnchanged().ok()) << file->CheckUnchanged();
+}
+
+TEST(CalibrateTest, TheCopyIsTheModelAndWhatIsThereStays) {
+  const engine::TempDirectory temp;
+  std::filesystem::create_directory(temp.File("static"));
+  temp.Write("static/README.md", "mine");
+  const std::string out = temp.File("static");
+  const CommandResult result =
+      RunDunlin({"calibrate", kDemoModel, "--text", kText, "--out", out, "--max-tokens", "64"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto contents = [](const std::string& path) {
+    return (std::ostringstream() << std::ifstream(path).rdbuf()).str();
+  };
+  EXPECT_EQ(contents(out + "/README.md"), "mine");
+  EXPECT_GT(contents(out + "/model.safetensors").size(), 1000000U);
+  EXPECT_EQ(contents(out + "/model.safetensors"), contents(kDemoModel + "/model.safetensors"));
 }
 
 TEST(CalibrateTest, StaticWithoutScalesIsRefusedAtStart) {
