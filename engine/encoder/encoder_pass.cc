@@ -41,9 +41,23 @@ bool EncoderPass::Embed() {
 bool EncoderPass::Layer(const LayerWeights& weights, const LinearWeights* next) {
   return Linear("qkv", weights.qkv, nullptr, buffers_.floats(BufferId::kQkv)) && StoreKv() && Attend() &&
          Quantize(weights.attention_out) && Linear("attention out", weights.attention_out, hidden_, hidden_) &&
-         Norm("attention norm", weights.attention_norm, &weights.mlp_up) &&
-         Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp)) && Activate(weights.mlp_down) &&
-         Linear("mlp down", weights.mlp_down, hidden_, hidden_) && Norm("mlp norm", weights.mlp_norm, next);
+         Norm("attention norm", weights.attention_norm, &weights.mlp_up) && Mlp(weights) &&
+         Norm("mlp norm", weights.mlp_norm, next);
+}
+
+bool EncoderPass::Mlp(const LayerWeights& weights) {
+  kernels::Activation activated = InputOf(weights.mlp_down, BufferId::kMlp);
+  kernels::GemmParams params = GemmParamsOf(weights.mlp_up);
+  params.next = &activated;
+  params.activation = config_.activation;
+  if (!config_.gated_mlp && ops_.gemm_activates(context_, params)) {
+    if (!Ran(ops_.gemm(context_, params), "mlp up")) return false;
+    activation_ = activated;
+  } else if (!Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp)) ||
+             !Activate(weights.mlp_down)) {
+    return false;
+  }
+  return Linear("mlp down", weights.mlp_down, hidden_, hidden_);
 }
 
 bool EncoderPass::Gather(const char* op, const kernels::PackedWeight& table, const int32_t* rows, bool accumulate) {
@@ -123,24 +137,34 @@ bool EncoderPass::Activate(const LinearWeights& next) {
 }
 
 bool EncoderPass::Linear(const char* op, const LinearWeights& linear, const float* residual, float* out) {
+  kernels::GemmParams params = GemmParamsOf(linear);
+  params.residual = residual;
+  params.out = out;
+  return Ran(ops_.gemm(context_, params), op);
+}
+
+// Without residual and output.
+kernels::GemmParams EncoderPass::GemmParamsOf(const LinearWeights& linear) const {
   kernels::GemmParams params{};
   params.in = &activation_;
   params.weight = &linear.weight;
   params.bias = linear.bias;
-  params.residual = residual;
-  params.out = out;
   params.out_stride = linear.weight.out_features;
   params.num_rows = batch_.num_tokens();
-  return Ran(ops_.gemm(context_, params), op);
+  return params;
+}
+
+kernels::Activation EncoderPass::InputOf(const LinearWeights& next, BufferId buffer) const {
+  return {.data = buffers_.at(buffer),
+          .precision = next.weight.precision,
+          .capacity_rows = buffers_.plan().max_tokens_per_step,
+          .columns = static_cast<int32_t>(next.weight.in_features),
+          .scale_block = next.weight.scale_block,
+          .amax_limit = weights_.input_amax_limit};
 }
 
 kernels::Activation* EncoderPass::GemmInput(const LinearWeights& next) {
-  activation_ = {.data = buffers_.at(BufferId::kActivation),
-                 .precision = next.weight.precision,
-                 .capacity_rows = buffers_.plan().max_tokens_per_step,
-                 .columns = static_cast<int32_t>(next.weight.in_features),
-                 .scale_block = next.weight.scale_block,
-                 .amax_limit = weights_.input_amax_limit};
+  activation_ = InputOf(next, BufferId::kActivation);
   return &activation_;
 }
 

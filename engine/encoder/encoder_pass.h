@@ -36,11 +36,16 @@ class EncoderPass {
   bool Norm(const char* op, const NormWeights& weights, const LinearWeights* next);
   bool Quantize(const LinearWeights& next);
   bool Activate(const LinearWeights& next);
+  // Both matrices of the MLP: hidden += Down(f(Up(activation))).
+  bool Mlp(const LayerWeights& weights);
   bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out);
   bool Ran(kernels::KernelStatus status, const char* op);
   absl::Status Failure() const;
 
-  // The activation buffer in the form that `next` multiplies.
+  kernels::GemmParams GemmParamsOf(const LinearWeights& linear) const;
+  // A buffer in the form that `next` multiplies.
+  kernels::Activation InputOf(const LinearWeights& next, BufferId buffer) const;
+  // The activation buffer, so.
   kernels::Activation* GemmInput(const LinearWeights& next);
 
   const ModelConfig& config_;

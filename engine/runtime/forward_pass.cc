@@ -107,14 +107,31 @@ bool ForwardPass::LayerNormLinear(const char* norm_op, const char* op, const Nor
 // A shared norm runs again: the two matrices may take inputs of different forms and scales.
 bool ForwardPass::MlpUp(const LayerWeights& weights) {
   const Target up{weights.mlp_up, InputIndex(layer_, LayerInput::kMlpUp)};
+  const Target down{weights.mlp_down, InputIndex(layer_, LayerInput::kMlpDown)};
   const NormWeights& norm = config_.shared_norm ? weights.attention_norm : weights.mlp_norm;
-  return LayerNormLinear("mlp norm", "mlp up", norm, up, nullptr, inputs_.num_tokens(),
-                         buffers_.floats(BufferId::kMlp));
+  const int32_t num_tokens = inputs_.num_tokens();
+  if (!Norm("mlp norm", norm, up, nullptr, num_tokens)) return false;
+
+  activated_ = InputOf(down, BufferId::kMlp);
+  kernels::GemmParams params = GemmParamsOf(up.linear, num_tokens);
+  params.bias = up.linear.bias;
+  params.next = &activated_;
+  params.activation = config_.activation;
+  if (!eager() && !config_.gated_mlp && ops_.gemm_activates(context_, params)) {
+    return Ran(ops_.gemm(context_, params), "mlp up");
+  }
+  activated_.data = nullptr;
+  return Linear("mlp up", up.linear, nullptr, buffers_.floats(BufferId::kMlp), num_tokens);
 }
 
 bool ForwardPass::MlpDown(const LayerWeights& weights) {
   const Target down{weights.mlp_down, InputIndex(layer_, LayerInput::kMlpDown)};
-  return Activate(down) && AddTerm("mlp down", down.linear, weights.post_mlp_norm);
+  if (activated_.data != nullptr) {
+    activation_ = activated_;
+  } else if (!Activate(down)) {
+    return false;
+  }
+  return AddTerm("mlp down", down.linear, weights.post_mlp_norm);
 }
 
 bool ForwardPass::Embed() {
@@ -243,15 +260,20 @@ bool ForwardPass::AddTerm(const char* op, const LinearWeights& linear, const Nor
   float* term = buffers_.floats(BufferId::kTerm);
   kernels::Activation width{.columns = config_.hidden_dim};
   kernels::NormParams norm = NormParamsOf(post_norm, num_tokens);
-  norm.in = norm.rows_out = term;
+  norm.in = term;
   norm.out = &width;
+  if (!Linear(op, linear, nullptr, term, num_tokens)) return false;
+  if (!eager()) {
+    norm.residual = norm.rows_out = hidden;
+    return Ran(ops_.norm(context_, norm), "post norm");
+  }
+  norm.rows_out = term;
   kernels::AddParams add{};
   add.rows = hidden;
   add.residual = term;
   add.num_rows = num_tokens;
   add.columns = config_.hidden_dim;
-  return Linear(op, linear, nullptr, term, num_tokens) && Ran(ops_.norm(context_, norm), "post norm") &&
-         Ran(ops_.add(context_, add), "post norm residual");
+  return Ran(ops_.norm(context_, norm), "post norm") && Ran(ops_.add(context_, add), "post norm residual");
 }
 
 bool ForwardPass::CapLogits(int32_t num_rows) {
@@ -283,27 +305,38 @@ bool ForwardPass::Linear(const char* op, const LinearWeights& linear, const floa
 
 bool ForwardPass::Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual,
                        float* out, int32_t num_rows) {
-  kernels::GemmParams params{};
-  params.in = &activation_;
-  params.weight = &linear.weight;
+  kernels::GemmParams params = GemmParamsOf(linear, num_rows);
   params.bias = bias;
   params.residual = residual;
   params.out = out;
+  return Ran(ops_.gemm(context_, params), op);
+}
+
+// Without bias, residual and output.
+kernels::GemmParams ForwardPass::GemmParamsOf(const LinearWeights& linear, int32_t num_rows) const {
+  kernels::GemmParams params{};
+  params.in = &activation_;
+  params.weight = &linear.weight;
   params.out_stride = linear.weight.out_features;
   params.num_rows = num_rows;
   // Rows of the head give the next token: their phase is decode, whichever made the hidden row.
   params.decode_rows = layer_ < 0 ? num_rows : inputs_.num_decode_tokens();
-  return Ran(ops_.gemm(context_, params), op);
+  return params;
+}
+
+kernels::Activation ForwardPass::InputOf(const Target& next, BufferId buffer) const {
+  kernels::Activation input = {.data = buffers_.at(buffer),
+                               .precision = next.linear.weight.precision,
+                               .capacity_rows = buffers_.plan().max_tokens_per_step,
+                               .columns = next.columns(),
+                               .scale_block = next.linear.weight.scale_block,
+                               .amax_limit = weights_.input_amax_limit};
+  if (scaling_ != nullptr) scaling_->Apply(next.input, &input);
+  return input;
 }
 
 kernels::Activation* ForwardPass::GemmInput(const Target& next) {
-  activation_ = {.data = buffers_.at(BufferId::kActivation),
-                 .precision = next.linear.weight.precision,
-                 .capacity_rows = buffers_.plan().max_tokens_per_step,
-                 .columns = next.columns(),
-                 .scale_block = next.linear.weight.scale_block,
-                 .amax_limit = weights_.input_amax_limit};
-  if (scaling_ != nullptr) scaling_->Apply(next.input, &activation_);
+  activation_ = InputOf(next, BufferId::kActivation);
   return &activation_;
 }
 

@@ -60,7 +60,8 @@ class ForwardPass {
   // out = norm(hidden rows) W^T + bias.
   bool LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
                        const int32_t* rows, int32_t num_rows, float* out);
-  // hidden += Down(f(Up(norm(hidden)))), in two halves.
+  // hidden += Down(f(Up(norm(hidden)))), in two halves. The first leaves f's input in kMlp, or, where the device's
+  // product has f in it, the second's input.
   bool LayerNormMlp(const LayerWeights& weights) { return MlpUp(weights) && MlpDown(weights); }
   bool MlpUp(const LayerWeights& weights);
   bool MlpDown(const LayerWeights& weights);
@@ -78,12 +79,15 @@ class ForwardPass {
   bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out, int32_t num_rows);
   bool Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual, float* out,
             int32_t num_rows);
+  kernels::GemmParams GemmParamsOf(const LinearWeights& linear, int32_t num_rows) const;
   bool Ran(kernels::KernelStatus status, const char* op);
   absl::Status Failure() const;
 
   bool eager() const { return buffers_.bytes(BufferId::kUnfused) > 0; }
 
-  // The activation buffer in the form that `next` multiplies.
+  // A buffer in the form that `next` multiplies.
+  kernels::Activation InputOf(const Target& next, BufferId buffer) const;
+  // The activation buffer, so.
   kernels::Activation* GemmInput(const Target& next);
 
   const ModelConfig& config_;
@@ -96,6 +100,7 @@ class ForwardPass {
   kernels::DeviceContext* const context_;
   const kernels::KvLayout layout_;
   kernels::Activation activation_;
+  kernels::Activation activated_;  // kMlp as the input of the MLP's second half; data null: kMlp holds f's input
 
   int32_t layer_ = -1;  // the one that runs; -1 outside of the layers
   const char* failed_op_ = nullptr;

@@ -42,13 +42,27 @@ bool HasFp8(const std::vector<Precision>& resident) {
   return std::find(resident.begin(), resident.end(), Precision::kFp8) != resident.end();
 }
 
+// Precisions that a matrix may have: FP8 checkpoints keep some wider.
+std::vector<Precision> Stored(const std::vector<Precision>& resident) {
+  std::vector<Precision> stored = resident;
+  if (HasFp8(resident)) stored.insert(stored.end(), {Precision::kBf16, Precision::kFp16});
+  return stored;
+}
+
+size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
+                int32_t rows) {
+  size_t most = Floats(rows, config.up_features());
+  for (Precision precision : Stored(resident)) {
+    if (precision == Precision::kFp8 || config.gated_mlp) continue;  // never GemmParams::next
+    most = std::max(most, device.ops->activation_bytes(precision, rows, config.ffn_dim));
+  }
+  return most;
+}
+
 size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                        int32_t rows) {
   size_t most = 0;
-  std::vector<Precision> stored = resident;
-  // What an FP8 checkpoint keeps wider.
-  if (HasFp8(resident)) stored.insert(stored.end(), {Precision::kBf16, Precision::kFp16});
-  for (Precision precision : stored) {
+  for (Precision precision : Stored(resident)) {
     for (int32_t columns : {config.hidden_dim, config.num_heads * config.head_dim, config.ffn_dim}) {
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
@@ -155,7 +169,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
   set(BufferId::kQkv, Floats(tokens, config.qkv_features()));
   set(BufferId::kAttention, Floats(tokens, int64_t{config.num_heads} * config.head_dim));
-  set(BufferId::kMlp, Floats(tokens, config.up_features()));
+  set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
   set(BufferId::kTerm, config.post_norms ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
   const bool eager = options.execution == ExecutionMode::kEager;

@@ -24,7 +24,7 @@ enum class BufferId : uint8_t {
   kHidden,       // [T, hidden_dim] floats: the residual stream
   kQkv,          // [T, qkv_features] floats
   kAttention,    // [T, num_heads * head_dim] floats
-  kMlp,          // [T, up_features] floats
+  kMlp,          // [T, up_features] floats, or the input of the MLP's second matrix (GemmParams::next)
   kTerm,         // [T, hidden_dim] floats with post_norms: a term before its norm
   kActivation,   // GEMM input: T rows of the widest, in the largest resident precision
   kUnfused,      // [T, max(hidden_dim, ffn_dim)] floats, eager only: rows between two steps of a module

@@ -67,6 +67,14 @@ struct DeviceOps {
   KernelStatus (*pack_weight)(DeviceContext*, const PackWeightParams&);
   size_t (*activation_bytes)(Precision, int32_t rows, int32_t columns);
   KernelStatus (*gemm)(DeviceContext*, const GemmParams&);
+  // Whether gemm takes these parameters' `next`. One answer for a weight, an activation and the form of `next`: neither
+  // the rows nor their number, nor what lies in device memory, is looked at. False: gemm to `out`, then activate.
+  bool (*gemm_activates)(DeviceContext*, const GemmParams&);
+  // Choosing the algorithms of products by their time: before a model serves, never while requests wait. While it is
+  // on, a product that the device has not met takes seconds, and what it computes is of no use. False: the device has
+  // nothing to choose. Turned off, it keeps its choices, in DeviceOptions::cublas_algorithm_cache too. *notice: set to
+  // what a log should say, one sentence, else left alone.
+  bool (*set_tuning)(DeviceContext*, bool on, std::string* notice);
   KernelStatus (*gather_rows)(DeviceContext*, const GatherRowsParams&);
 
   // Between the GEMMs.
@@ -106,6 +114,9 @@ struct DeviceOptions {
   std::string cuda_module = {};
   // CUDA: path or name of the cuBLASLt library; "" looks for it where the system does.
   std::string cublas_library = {};
+  // CUDA: a file that keeps which algorithm is quickest for a product, read and written by set_tuning; "" takes what
+  // cuBLASLt names first, and times nothing.
+  std::string cublas_algorithm_cache = {};
 };
 
 struct Device {

@@ -17,7 +17,8 @@ inline constexpr uint32_t kDeviceModuleAbi = 1;
 inline constexpr char kDeviceModuleEntry[] = "dunlin_device_module";
 
 struct DeviceModuleOptions {
-  const char* cublas_library;  // path or name of the cuBLASLt library; "" lets the module look for it
+  const char* cublas_library;          // path or name of the cuBLASLt library; "" lets the module look for it
+  const char* cublas_algorithm_cache;  // as DeviceOptions
 };
 
 // What an open device is called, or why there is none; both end with a 0 byte.

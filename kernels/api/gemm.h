@@ -78,7 +78,10 @@ struct Activation {
   float* amax = nullptr;
 };
 
-// out[m, n] = sum_k in[m, k] * weight[n, k] + bias[n] + residual[m, n].
+enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu };
+
+// out[m, n] = sum_k in[m, k] * weight[n, k] + bias[n] + residual[m, n]; or, where `next` is given,
+// next[m, n] = activation(sum_k in[m, k] * weight[n, k] + bias[n]) instead.
 struct GemmParams {
   const Activation* in;  // num_rows rows valid; precision, columns and scale_block equal the weight's
   const PackedWeight* weight;
@@ -90,6 +93,14 @@ struct GemmParams {
   // The first of the rows, <= num_rows, that decode; the rest are prefill. The phase may choose a row's sums, the
   // number of rows never does: DeviceOps::prefill_matches_decode.
   int32_t decode_rows = 0;
+  // The input of the product behind an activation, filled as DeviceOps::activate fills it, without a pass of its own;
+  // then out and residual are null, and out_stride is not read. columns == N; memory apart from `in`. Only where
+  // DeviceOps::gemm_activates says so; never in FP8, whose scales need a whole row before the first code is written, nor
+  // with an amax.
+  Activation* next = nullptr;
+  ActivationKind activation = ActivationKind::kGeluTanh;  // read where next is given
+  // Off: the number of rows may choose a row's sums too, where that is quicker. The bit contract is then void.
+  bool deterministic = true;
 };
 
 // out[i, :] = weight[ids[i], :] * scale in FP32 (FP8: dequantised), added to what is there when accumulate is set.

@@ -10,23 +10,23 @@
 namespace dunlin::kernels {
 
 enum class NormKind : uint8_t { kLayerNorm, kRmsNorm };
-enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu };
 
 // LayerNorm: (x - mean) / sqrt(var + epsilon) * weight + bias, variance over N.
 // RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight. Accumulates in FP32, one fixed order per row.
-// Writes the rows as the input of the next GEMM (rounding or quantising them in the same pass), and, where rows_out is
-// given, as they are. With rows_out, out->data may be null: then only rows_out is written, and of out only columns
-// counts. Source: Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4.
+// With a residual, it is added behind the norm. Writes the rows as the input of the next GEMM (rounding or quantising
+// them in the same pass), and, where rows_out is given, as they are. With rows_out, out->data may be null: then only
+// rows_out is written, and of out only columns counts. Source: Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4.
 struct NormParams {
   NormKind kind;
-  const float* in;            // [*, hidden_dim], contiguous rows
-  const int32_t* rows;        // [num_rows] input row of each output row, or null for 0, 1, 2, ...
-  const float* weight;        // [hidden_dim]
-  const float* bias;          // [hidden_dim] or null
-  float epsilon;              // > 0
-  Activation* out;            // columns == hidden_dim
-  int32_t num_rows;           // >= 0
-  float* rows_out = nullptr;  // [num_rows, hidden_dim], contiguous, or null; may be `in` when `rows` is null
+  const float* in;                  // [*, hidden_dim], contiguous rows
+  const int32_t* rows;              // [num_rows] input row of each output row, or null for 0, 1, 2, ...
+  const float* weight;              // [hidden_dim]
+  const float* bias;                // [hidden_dim] or null
+  float epsilon;                    // > 0
+  Activation* out;                  // columns == hidden_dim
+  int32_t num_rows;                 // >= 0
+  float* rows_out = nullptr;        // [num_rows, hidden_dim], contiguous, or null; may be `in` when `rows` is null
+  const float* residual = nullptr;  // [num_rows, hidden_dim], contiguous, or null; may be rows_out
 };
 
 // values = cap * tanh(values / cap), in place: Gemma 2's bound on logits. NaN stays NaN.

@@ -72,6 +72,7 @@ GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, int64_t task) {
 }  // namespace
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
+  if (params.next != nullptr) return KernelStatus::kUnsupported;
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   if (params.num_rows == 0) return KernelStatus::kOk;
   const Grid grid = MakeGrid(params.num_rows, *params.weight, context->kernels.gemm_rows, context->pool.num_threads());

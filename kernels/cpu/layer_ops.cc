@@ -136,6 +136,19 @@ bool Valid(const Activation* out, const float* in, int32_t num_rows, const float
   return num_rows <= out->capacity_rows;
 }
 
+// out = the normed row + the residual's, which may be out: in pieces that fit a buffer here.
+void NormalizeOnto(const KernelTable& kernels, const float* in, const NormMoments& moments, const NormParams& params,
+                   const float* residual, int64_t columns, float* out) {
+  constexpr int64_t kPiece = 512;
+  float normed[kPiece];
+  for (int64_t first = 0; first < columns; first += kPiece) {
+    const int64_t count = std::min(kPiece, columns - first);
+    const float* bias = params.bias == nullptr ? nullptr : params.bias + first;
+    kernels.normalize(in + first, moments, params.weight + first, bias, count, normed);
+    for (int64_t i = 0; i < count; ++i) out[first + i] = residual[first + i] + normed[i];
+  }
+}
+
 }  // namespace
 
 KernelStatus Norm(DeviceContext* context, const NormParams& params) {
@@ -147,7 +160,11 @@ KernelStatus Norm(DeviceContext* context, const NormParams& params) {
   ComputeRows(context, *params.out, params.rows_out, params.num_rows, [&](int64_t row, float* buffer) {
     const float* in = params.in + (params.rows == nullptr ? row : params.rows[row]) * columns;
     const NormMoments moments = kernels.norm_moments(params.kind, in, columns, params.epsilon);
-    kernels.normalize(in, moments, params.weight, params.bias, columns, buffer);
+    if (params.residual == nullptr) {
+      kernels.normalize(in, moments, params.weight, params.bias, columns, buffer);
+    } else {
+      NormalizeOnto(kernels, in, moments, params, params.residual + row * columns, columns, buffer);
+    }
   });
   return KernelStatus::kOk;
 }

@@ -136,6 +136,7 @@ cudaError_t PrepareGemm() {
 }
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
+  if (params.next != nullptr) return KernelStatus::kUnsupported;
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   if (context->failed) return KernelStatus::kDeviceError;
   // Where cuBLASLt has both phases, one call does.

@@ -87,14 +87,16 @@ KernelStatus Norm(DeviceContext* context, const NormParams& params) {
   if (!Valid(params.out, params.in, params.num_rows, params.rows_out)) return KernelStatus::kInvalidArgument;
   if (params.weight == nullptr) return KernelStatus::kInvalidArgument;
   if (params.rows_out == params.in && params.rows != nullptr) return KernelStatus::kInvalidArgument;
-  const NormSource source{.kind = params.kind,
-                          .in = params.in,
-                          .rows = params.rows,
-                          .weight = params.weight,
-                          .bias = params.bias,
-                          .epsilon = params.epsilon,
-                          .columns = params.out->columns,
-                          .vector = Aligned(params.in) && Aligned(params.weight) && Aligned(params.bias)};
+  const NormSource source{
+      .kind = params.kind,
+      .in = params.in,
+      .rows = params.rows,
+      .weight = params.weight,
+      .bias = params.bias,
+      .residual = params.residual,
+      .epsilon = params.epsilon,
+      .columns = params.out->columns,
+      .vector = Aligned(params.in) && Aligned(params.weight) && Aligned(params.bias) && Aligned(params.residual)};
   return FillRows(context, source, *params.out, params.rows_out, params.num_rows);
 }
 

@@ -60,6 +60,7 @@ struct NormSource {
   const int32_t* rows;
   const float* weight;
   const float* bias;
+  const float* residual;
   float epsilon;
   int64_t columns;
   bool vector;
@@ -68,18 +69,25 @@ struct NormSource {
     const float* in;
     const float* weight;
     const float* bias;
+    const float* residual;  // of this row
     float mean;
     float inv_std;
 
     DUNLIN_HD float Normed(float value, float scale, float shift) const {
       return (value - mean) * inv_std * scale + shift;
     }
-    DUNLIN_HD float One(int64_t i) const { return Normed(in[i], weight[i], bias == nullptr ? 0.0F : bias[i]); }
+    DUNLIN_HD float One(int64_t i) const {
+      const float normed = Normed(in[i], weight[i], bias == nullptr ? 0.0F : bias[i]);
+      return residual == nullptr ? normed : residual[i] + normed;
+    }
     DUNLIN_HD Float4 Four(int64_t i) const {
       Float4 values = LoadFour(in + i);
       const Float4 scales = LoadFour(weight + i);
       const Float4 shifts = bias == nullptr ? Float4{} : LoadFour(bias + i);
       for (int k = 0; k < 4; ++k) values.values[k] = Normed(values.values[k], scales.values[k], shifts.values[k]);
+      if (residual == nullptr) return values;
+      const Float4 terms = LoadFour(residual + i);
+      for (int k = 0; k < 4; ++k) values.values[k] = terms.values[k] + values.values[k];
       return values;
     }
   };
@@ -101,7 +109,12 @@ struct NormSource {
     ForEachValue(lanes, values, columns, vector, [&](int64_t, int n, const Float4& four) {
       for (int k = 0; k < n; ++k) squares += (four.values[k] - mean) * (four.values[k] - mean);
     });
-    return {values.in, weight, bias, mean, 1.0F / sqrtf(lanes.Sum(squares) / count + epsilon)};
+    return {.in = values.in,
+            .weight = weight,
+            .bias = bias,
+            .residual = residual == nullptr ? nullptr : residual + index * columns,
+            .mean = mean,
+            .inv_std = 1.0F / sqrtf(lanes.Sum(squares) / count + epsilon)};
   }
 };
 

@@ -22,7 +22,10 @@ DUNLIN_HD inline void RaiseMagnitude(uint32_t* amax, uint32_t magnitude_bits) {
 #ifdef __CUDA_ARCH__
   atomicMax(amax, magnitude_bits);
 #else
-  if (*amax < magnitude_bits) *amax = magnitude_bits;
+  uint32_t seen = __atomic_load_n(amax, __ATOMIC_RELAXED);
+  while (seen < magnitude_bits &&
+         !__atomic_compare_exchange_n(amax, &seen, magnitude_bits, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
 #endif
 }
 DUNLIN_HD inline void RaiseAmax(float* amax, uint32_t magnitude_bits) {

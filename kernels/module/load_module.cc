@@ -67,6 +67,8 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"pack_weight", ops.pack_weight != nullptr},
       {"activation_bytes", ops.activation_bytes != nullptr},
       {"gemm", ops.gemm != nullptr},
+      {"gemm_activates", ops.gemm_activates != nullptr},
+      {"set_tuning", ops.set_tuning != nullptr},
       {"gather_rows", ops.gather_rows != nullptr},
       {"norm", ops.norm != nullptr},
       {"softcap", ops.softcap != nullptr},
@@ -104,7 +106,8 @@ std::unique_ptr<Device> OpenDeviceModule(const DeviceOptions& options, std::stri
   if (module == nullptr) return nullptr;
   *error = ReasonAgainst(*module, options.cuda_module);
   if (!error->empty()) return nullptr;
-  const DeviceModuleOptions module_options{.cublas_library = options.cublas_library.c_str()};
+  const DeviceModuleOptions module_options{.cublas_library = options.cublas_library.c_str(),
+                                           .cublas_algorithm_cache = options.cublas_algorithm_cache.c_str()};
   DeviceModuleReply reply{};
   DeviceContext* context = module->open(&module_options, &reply);
   if (context == nullptr) {

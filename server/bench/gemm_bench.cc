@@ -25,6 +25,9 @@ constexpr Matrix kLlama1b[] = {{"qkv", 3072, 2048}, {"out", 2048, 2048}, {"up", 
 constexpr Matrix kLlama8b[] = {{"qkv", 6144, 4096}, {"out", 4096, 4096}, {"up", 28672, 4096}, {"down", 4096, 14336}};
 constexpr Matrix kOfEach[] = {
     {"gpt2 up", 3072, 768}, {"llama-1b up", 16384, 2048}, {"llama-8b out", 4096, 4096}, {"llama-8b down", 4096, 14336}};
+// Up to here a GEMM is bound by its weights, so that they must come from memory as they do in a model; its rows are one
+// token each of so many sequences: they decode.
+constexpr int64_t kDecodeRowsMax = 64;
 constexpr int64_t kPrefillRows[] = {256, 2048};
 constexpr int64_t kDecodeRows[] = {1, 4};
 constexpr int64_t kSmallBatchRows[] = {8, 16, 32};
@@ -41,8 +44,6 @@ const CaseRow kCases[] = {
 
 constexpr int64_t kDimensionMax = int64_t{1} << 18;
 constexpr int64_t kRowsMax = int64_t{1} << 16;
-// Up to here a GEMM is bound by its weights, so that they must come from memory as they do in a model.
-constexpr int64_t kRowsFromMemory = 64;
 constexpr int64_t kCopiesMax = 1024;  // a weight below 256 KiB is a test's
 constexpr int64_t kSamples = 512;
 
@@ -53,6 +54,8 @@ struct Problem {
   int64_t rows;
   int64_t out_features;
   int64_t in_features;
+
+  bool decodes() const { return rows <= kDecodeRowsMax; }
 };
 
 // The matrices of a problem: codes and scales from which every precision packs the same numbers.
@@ -91,7 +94,7 @@ double WeightBytes(const Problem& p) {
 }
 
 int64_t GemmRun::Copies() const {
-  if (problem_.rows > kRowsFromMemory) return 1;
+  if (!problem_.decodes()) return 1;
   const auto beyond = static_cast<double>(session_.bytes_beyond_caches());
   return std::min(kCopiesMax, static_cast<int64_t>(beyond / WeightBytes(problem_)) + 1);
 }
@@ -171,13 +174,15 @@ absl::Status GemmRun::Prepare() {
 absl::Status GemmRun::Multiply(int64_t call) {
   const kernels::PackedWeight weight{weights_[static_cast<size_t>(call) % weights_.size()].data(), problem_.precision,
                                      problem_.out_features, problem_.in_features, 0};
+  const auto rows = static_cast<int32_t>(problem_.rows);
   return StatusOf(device_->ops->gemm(device_->context, {.in = &activation_,
                                                         .weight = &weight,
                                                         .bias = nullptr,
                                                         .residual = nullptr,
                                                         .out = out_.floats(),
                                                         .out_stride = problem_.out_features,
-                                                        .num_rows = static_cast<int32_t>(problem_.rows)}),
+                                                        .num_rows = rows,
+                                                        .decode_rows = problem_.decodes() ? rows : 0}),
                   "gemm");
 }
 
@@ -232,6 +237,7 @@ absl::Status GemmRun::Run() {
   record.resident_bytes = weights_[0].bytes() + activation_memory_.bytes() + out_.bytes();
   record.proof = *std::move(proof);
   record.extra["layer"] = problem_.layer;
+  record.extra["phase"] = problem_.decodes() ? "decode" : "prefill";  // which chooses the kernel on some devices
   record.extra["weight_copies"] = weights_.size();
   session_.Add(std::move(record));
   return absl::OkStatus();

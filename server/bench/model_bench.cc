@@ -126,7 +126,10 @@ absl::Status ModelRun::Prepare() {
 absl::StatusOr<Step> ModelRun::RunStep() {
   plan_.num_tokens = 0;
   for (const engine::SequenceStep& step : plan_.sequences) plan_.num_tokens += step.num_tokens;
-  plan_.sub_batches.assign(1, {profile_, 0, static_cast<int32_t>(plan_.sequences.size()), plan_.num_tokens});
+  // All of a step's sequences are in one phase.
+  const bool decodes = plan_.sequences.front().first_position >= prompt_tokens_;
+  plan_.sub_batches.assign(
+      1, {profile_, 0, static_cast<int32_t>(plan_.sequences.size()), plan_.num_tokens, decodes ? plan_.num_tokens : 0});
   const OpSeconds before = device_.seconds();
   const double begin = Now();
   const absl::StatusOr<engine::StepHandle> handle = runtime_->Launch(plan_);

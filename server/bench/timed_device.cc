@@ -45,7 +45,7 @@ struct PassedOn<kOp> {
 
 // The entries that take no context are the inner table's own.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 35 * sizeof(void*), "an entry that takes a context is passed on below");
+  static_assert(sizeof(DeviceOps) == 37 * sizeof(void*), "an entry that takes a context is passed on below");
   DeviceOps ops = inner;
   ops.allocate = PassedOn<&DeviceOps::allocate>::Call;
   ops.release = PassedOn<&DeviceOps::release>::Call;
@@ -61,6 +61,8 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.wait_event = PassedOn<&DeviceOps::wait_event>::Call;
   ops.pack_weight = PassedOn<&DeviceOps::pack_weight>::Call;
   ops.gemm = Timed<OpKind::kGemm, kernels::GemmParams, &DeviceOps::gemm>;
+  ops.gemm_activates = PassedOn<&DeviceOps::gemm_activates>::Call;
+  ops.set_tuning = PassedOn<&DeviceOps::set_tuning>::Call;
   ops.gather_rows = Timed<OpKind::kGather, kernels::GatherRowsParams, &DeviceOps::gather_rows>;
   ops.norm = Timed<OpKind::kNorm, kernels::NormParams, &DeviceOps::norm>;
   ops.softcap = Timed<OpKind::kActivate, kernels::SoftcapParams, &DeviceOps::softcap>;

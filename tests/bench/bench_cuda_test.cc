@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/bench/bench_records.h"
@@ -16,7 +18,9 @@
 namespace dunlin::integration {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 const std::string kFake = DUNLIN_MODULE_DIR "/libfake_cuda.so";
 const std::string kDemo = DUNLIN_SOURCE_DIR "/models/demo";
@@ -49,6 +53,35 @@ TEST(BenchCuda, GemmOfEveryPrecisionIsProved) {
     EXPECT_EQ(record["error_samples"], 150);
     EXPECT_GT(record["weight_copies"], 1);
   }
+}
+
+// Rows and decoding rows of every product that a bench has asked of the fake device.
+std::set<std::pair<int, int>> ProductsOf(const Arguments& arguments) {
+  const std::string file = "/tmp/dunlin_bench_products_" + std::to_string(getpid());
+  setenv(kernels::kFakeProductsFile, file.c_str(), 1);
+  (void)Records(OnFake(arguments), "cuda");
+  unsetenv(kernels::kFakeProductsFile);
+  std::set<std::pair<int, int>> products;
+  std::ifstream lines(file);
+  for (int rows = 0, decode_rows = 0; lines >> rows >> decode_rows;) products.insert({rows, decode_rows});
+  std::remove(file.c_str());
+  return products;
+}
+
+TEST(BenchCuda, RowsOfASmallProductDecodeAndThoseOfALargeOneAreAPrompt) {
+  const auto products_of = [](const char* shape) {
+    return ProductsOf({"gemm", "--shape", shape, "--precision", "bf16"});
+  };
+  EXPECT_THAT(products_of("1,50,70"), ElementsAre(Pair(1, 1)));
+  EXPECT_THAT(products_of("64,50,70"), ElementsAre(Pair(64, 64)));
+  EXPECT_THAT(products_of("65,50,70"), ElementsAre(Pair(65, 0)));
+}
+
+TEST(BenchCuda, AModelsPhasesAreThoseThatItServes) {
+  const auto products = ProductsOf({"model", "--model", kDemo, "--prompt-tokens", "20", "--new-tokens", "3", "--batch",
+                                    "3", "--precision", "bf16", "--backend", "flash"});
+  // A prompt, its last row for the head; then a token of each sequence.
+  EXPECT_THAT(products, ElementsAre(Pair(1, 1), Pair(3, 3), Pair(20, 0)));
 }
 
 TEST(BenchCuda, TheAttentionTablesOfEveryBackendAreProved) {

@@ -104,8 +104,12 @@ constexpr kernels::DeviceOps kFakeOps = {
           return Note(context, absl::StrCat("gemm rows ", params.num_rows,
                                             params.decode_rows > 0 ? absl::StrCat(" decode ", params.decode_rows) : "",
                                             " weight ", Shape(*params.weight), params.bias != nullptr ? " bias" : "",
-                                            params.residual != nullptr ? " residual" : ""));
+                                            params.residual != nullptr ? " residual" : "",
+                                            params.next != nullptr ? " activated" : ""));
         },
+    .gemm_activates = [](DeviceContext* context,
+                         const kernels::GemmParams&) { return context->support->gemm_activates; },
+    .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },
     .gather_rows =
         [](DeviceContext* context, const kernels::GatherRowsParams& params) {
           return Note(context, absl::StrCat("gather rows ", params.num_rows, " of ", Shape(*params.weight),
@@ -115,7 +119,8 @@ constexpr kernels::DeviceOps kFakeOps = {
     .norm =
         [](DeviceContext* context, const kernels::NormParams& params) {
           return Note(context, absl::StrCat("norm rows ", params.num_rows, params.rows != nullptr ? " picked" : "",
-                                            params.out->data == nullptr ? " plain" : ""));
+                                            params.out->data == nullptr ? " plain" : "",
+                                            params.residual != nullptr ? " residual" : ""));
         },
     .softcap =
         [](DeviceContext* context, const kernels::SoftcapParams& params) {

@@ -22,6 +22,7 @@ struct FakeSupport {
   std::string flash;
   std::string efficient;
   std::string math;
+  bool gemm_activates = false;
 };
 
 // log and support outlive the device.

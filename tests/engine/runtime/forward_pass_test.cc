@@ -10,8 +10,11 @@
 namespace dunlin::engine {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Runs a plan of five tokens, one of which samples, over a fake device.
 class ForwardPassTest : public ::testing::Test {
@@ -75,6 +78,31 @@ TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
                   "gemm rows 1 decode 1 weight [100,8]"));
 }
 
+// Of a device whose product ends in an activation.
+TEST_F(ForwardPassTest, LeavesTheActivationToAProductThatHasIt) {
+  support_.gemm_activates = true;
+  ModelConfig config = SmallGpt2Config();
+  config.num_layers = 1;
+  for (const bool parallel : {false, true}) {
+    log_.lines.clear();
+    config.parallel_residual = parallel;
+    ASSERT_TRUE(Run(config, {}).ok());
+    EXPECT_THAT(log_.lines, Contains("gemm rows 5 decode 1 weight [32,8] bias activated"));
+    EXPECT_THAT(log_.lines, Contains("gemm rows 5 decode 1 weight [8,32] bias residual"));
+    EXPECT_THAT(log_.lines, Not(Contains(HasSubstr("activate columns"))));
+  }
+}
+
+TEST_F(ForwardPassTest, KeepsAnActivationThatNoProductCanHave) {
+  support_.gemm_activates = true;
+  ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
+  EXPECT_THAT(log_.lines, Contains("activate columns 20 gated"));
+  log_.lines.clear();
+  execution_ = ExecutionMode::kEager;
+  ASSERT_TRUE(Run(SmallGpt2Config(), {}).ok());
+  EXPECT_THAT(log_.lines, Contains("activate columns 32 plain"));
+}
+
 // One operation a step: norm, round, multiply, bias, residual and activation apart.
 TEST_F(ForwardPassTest, EagerRunsTheSameLayerStepByStep) {
   execution_ = ExecutionMode::kEager;
@@ -135,10 +163,10 @@ TEST_F(ForwardPassTest, NormsCapsAndScalesByItsConfig) {
               ElementsAre("gather rows 5 of [100,8] times 3.01562", "rotary table dim 6", "norm rows 5",
                           "gemm rows 5 decode 1 weight [48,8]", "store kv bf16 layer 0 normed rotated",
                           "attention flash layer 0 sequences 2 window 7 softcap 50", "quantize columns 24",
-                          "gemm rows 5 decode 1 weight [8,24]", "norm rows 5 plain", "add columns 8 residual",
-                          "norm rows 5", "gemm rows 5 decode 1 weight [40,8]", "activate columns 20 gated",
-                          "gemm rows 5 decode 1 weight [8,20]", "norm rows 5 plain", "add columns 8 residual",
-                          "norm rows 1 picked", "gemm rows 1 decode 1 weight [100,8]", "softcap rows 1 columns 100"));
+                          "gemm rows 5 decode 1 weight [8,24]", "norm rows 5 plain residual", "norm rows 5",
+                          "gemm rows 5 decode 1 weight [40,8]", "activate columns 20 gated",
+                          "gemm rows 5 decode 1 weight [8,20]", "norm rows 5 plain residual", "norm rows 1 picked",
+                          "gemm rows 1 decode 1 weight [100,8]", "softcap rows 1 columns 100"));
 }
 
 TEST_F(ForwardPassTest, StopsAtTheFirstFailureAndNamesIt) {

@@ -114,6 +114,16 @@ TEST_P(Gemm, RefusesBrokenParameters) {
   EXPECT_TRUE(refused([&](GemmParams& p) { p.in = &other_precision.activation; }));
 }
 
+TEST_P(Gemm, DeclinesAnActivationAndRefusesIt) {
+  const auto weight = Pack(*device_, Precision::kBf16, RandomMatrix(8, 6, 1), 8, 6);
+  const ActivationTensor in(*device_, Precision::kBf16, 2, 6);
+  ActivationTensor next(*device_, Precision::kBf16, 2, 8);
+  GemmParams params{&in.activation, &weight->weight, nullptr, nullptr, nullptr, 0, 2};
+  params.next = &next.activation;
+  EXPECT_FALSE(device_->ops->gemm_activates(device_->context, params));
+  EXPECT_EQ(device_->ops->gemm(device_->context, params), KernelStatus::kUnsupported);
+}
+
 DUNLIN_FOR_EVERY_CPU_VARIANT(Gemm);
 
 }  // namespace

@@ -100,6 +100,40 @@ TEST_P(LayerOps, NormKeepsItsRows) {
   }
 }
 
+// Behind the norm, the bits of an addition of its own: in place, beside it, and in the GEMM input.
+TEST_P(LayerOps, NormAddsAResidual) {
+  constexpr int32_t kRows = 5;
+  for (const int32_t width : {1, 8, 513, 1100}) {
+    const auto in = RandomMatrix(kRows, width, 27);
+    const auto weight = RandomMatrix(1, width, 28);
+    const auto residual = RandomMatrix(kRows, width, 29);
+    ActivationTensor out(*device_, Precision::kFp32, kRows, width);
+    NormParams params{NormKind::kRmsNorm, in.data(), nullptr, weight.data(), nullptr, 1e-6F, &out.activation, kRows};
+    std::vector<float> expected(in.size());
+    params.rows_out = expected.data();
+    ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += residual[i];
+
+    std::vector<float> beside(in.size());
+    params.rows_out = beside.data();
+    params.residual = residual.data();
+    ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
+    EXPECT_EQ(beside, expected) << width;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const auto stored = StoredRow(*device_, out.activation, row);
+      for (int32_t i = 0; i < width; ++i) {
+        ASSERT_EQ(stored[static_cast<size_t>(i)], static_cast<double>(expected[static_cast<size_t>(row * width + i)]));
+      }
+    }
+    std::vector<float> in_place(residual.begin(), residual.end());
+    params.residual = params.rows_out = in_place.data();
+    Activation rows_alone{.columns = width};
+    params.out = &rows_alone;
+    ASSERT_EQ(device_->ops->norm(device_->context, params), KernelStatus::kOk);
+    EXPECT_EQ(in_place, expected) << width;
+  }
+}
+
 TEST_P(LayerOps, NormRefusesToKeepGatheredRowsInPlace) {
   std::vector<float> rows(8, 1.0F);
   const std::vector<float> weight(4, 1.0F);

@@ -56,7 +56,7 @@ TEST(CudaModule, IsComplete) {
 
 TEST(CudaModule, SaysWhyItHasNoDevice) {
   ASSERT_NE(Module(), nullptr);
-  const DeviceModuleOptions options{.cublas_library = "/nowhere/libcublasLt.so.13"};
+  const DeviceModuleOptions options{.cublas_library = "/nowhere/libcublasLt.so.13", .cublas_algorithm_cache = ""};
   DeviceModuleReply reply{};
   EXPECT_EQ(Module()->open(&options, &reply), nullptr);
   EXPECT_THAT(std::string(reply.error), kNoDevice);

@@ -125,7 +125,8 @@ TEST(RowOps, NormsAreTheCpus) {
         ASSERT_EQ(Cpu().ops->norm(Cpu().context, {kind, in.data(), rows, weight.data(), bias.data(), 1e-5F, &width,
                                                   kRows, expected.data()}),
                   KernelStatus::kOk);
-        const NormSource source{kind, in.data(), rows, weight.data(), bias.data(), 1e-5F, columns, columns % 4 == 0};
+        const NormSource source{kind,    in.data(), rows,    weight.data(),   bias.data(),
+                                nullptr, 1e-5F,     columns, columns % 4 == 0};
         for (const Precision precision : kAllPrecisions) {
           HostMatrix out(precision, kRows, columns);
           std::vector<float> plain(expected.size());
@@ -146,7 +147,7 @@ TEST(RowOps, NormMayWriteItsOwnInput) {
   std::vector<float> in_place = in;
   HostMatrix out(Precision::kFp8, kRows, kColumns);
   const auto source = [&](const float* rows) {
-    return NormSource{NormKind::kLayerNorm, rows, nullptr, weight.data(), nullptr, 1e-5F, kColumns, true};
+    return NormSource{NormKind::kLayerNorm, rows, nullptr, weight.data(), nullptr, nullptr, 1e-5F, kColumns, true};
   };
   RunRows(source(in.data()), TargetOf(out, apart.data()), 4);
   RunRows(source(in_place.data()), TargetOf(out, in_place.data()), 4);
@@ -157,6 +158,41 @@ TEST(RowOps, NormMayWriteItsOwnInput) {
     RunLanes(4, [&](const ThreadLanes& lanes) { WritePlainRow(lanes, source(in_place.data()), plain, row); });
   }
   EXPECT_EQ(apart, in_place);
+}
+
+// Behind the norm, four columns at a time and one, into a GEMM input and onto the residual itself.
+TEST(RowOps, ANormAddsItsResidual) {
+  for (const int64_t columns : {35, 36}) {
+    const std::vector<float> in = RandomValues(kRows * columns, 5);
+    const std::vector<float> weight = RandomValues(columns, 3);
+    const std::vector<float> residual = RandomValues(kRows * columns, 8);
+    NormSource source{NormKind::kRmsNorm, in.data(), nullptr, weight.data(), nullptr, nullptr, 1e-5F, columns,
+                      columns % 4 == 0};
+    HostMatrix out(Precision::kBf16, kRows, columns);
+    std::vector<float> expected(in.size());
+    RunRows(source, TargetOf(out, expected.data()), 4);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += residual[i];
+    std::vector<float> in_place = residual;
+    source.residual = in_place.data();
+    RunRows(source, TargetOf(out, in_place.data()), 4);
+    EXPECT_EQ(in_place, expected);
+    ExpectRows(out, expected, 0.0F);
+  }
+}
+
+// Lanes of a row's parts raise one number at once.
+TEST(RowOps, NoLanesAmaxIsLost) {
+  constexpr uint32_t kSteps = 20000;
+  float amax = 0.0F;
+  RunLanes(4, [&](const ThreadLanes& lanes) {
+    const auto lane = static_cast<uint32_t>(lanes.index());
+    for (uint32_t step = 0; step < kSteps; ++step) {
+      RaiseAmax(&amax, 4 * step + lane);
+      // Whatever the others do, it never falls.
+      EXPECT_GE(__atomic_load_n(reinterpret_cast<uint32_t*>(&amax), __ATOMIC_RELAXED), 4 * step + lane);
+    }
+  });
+  EXPECT_EQ(FloatBits(amax), 4 * kSteps - 1);
 }
 
 TEST(RowOps, ActivationsAreTheCpus) {

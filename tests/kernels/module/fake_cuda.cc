@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -180,7 +181,13 @@ KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) 
   return status == KernelStatus::kOk ? Synchronize(context) : status;
 }
 
+void NoteProduct(const GemmParams& params) {
+  const char* file = std::getenv(kFakeProductsFile);
+  if (file != nullptr) std::ofstream(file, std::ios::app) << params.num_rows << " " << params.decode_rows << "\n";
+}
+
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
+  NoteProduct(params);
   return Run(context, Cpu().ops->gemm, params, [](Translation& to_host, Held<GemmParams>& held) {
     HoldWeight(to_host, held);
     held.in = *held.params.in;
@@ -189,7 +196,16 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
     to_host(&held.params.bias);
     to_host(&held.params.residual);
     to_host(&held.params.out);
+    if (held.params.next == nullptr) return;
+    held.out = *held.params.next;
+    to_host(&held.out.data);
+    to_host(&held.out.amax);
+    held.params.next = &held.out;
   });
+}
+
+bool GemmActivates(DeviceContext*, const GemmParams& params) {
+  return Cpu().ops->gemm_activates(Cpu().context, params);
 }
 
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) {
@@ -207,6 +223,7 @@ KernelStatus Norm(DeviceContext* context, const NormParams& params) {
     to_host(&p.weight);
     to_host(&p.bias);
     to_host(&p.rows_out);
+    to_host(&p.residual);
   });
 }
 
@@ -340,6 +357,8 @@ constexpr DeviceOps kFakeCudaOps = {
     .activation_bytes = [](Precision precision, int32_t rows,
                            int32_t columns) { return Cpu().ops->activation_bytes(precision, rows, columns); },
     .gemm = Gemm,
+    .gemm_activates = GemmActivates,
+    .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },
     .gather_rows = GatherRows,
     .norm = Norm,
     .softcap = Softcap,

@@ -13,6 +13,8 @@ inline constexpr uintptr_t kFakeDeviceTag = uintptr_t{1} << 60;
 
 // Environment: the device fails, for good, once this file exists.
 inline constexpr char kFakeFailFile[] = "DUNLIN_FAKE_CUDA_FAIL_FILE";
+// Environment: every product appends "<rows> <rows that decode>" to this file.
+inline constexpr char kFakeProductsFile[] = "DUNLIN_FAKE_CUDA_PRODUCTS_FILE";
 // Environment: open refuses with this text.
 inline constexpr char kFakeOpenError[] = "DUNLIN_FAKE_CUDA_OPEN_ERROR";
 
