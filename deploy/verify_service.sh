@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs deploy/systemd/dunlin.service under a real systemd: a container with a bare Debian and systemd takes a dist as
-# docs/operations.md says, and the service starts, serves, comes back when it hangs or is killed, and stops.
+# Runs deploy/systemd/dunlin.service under a real systemd: a container with a bare Debian, systemd and kill takes a dist as
+# docs/operations.md says, and the service starts, serves, reloads, comes back when it hangs or is killed, and stops.
 # Usage: verify_service.sh DIST.tar.gz. Needs root, podman, runc, debootstrap. Exits with 1 when a row of its table missed.
 set -euo pipefail
 dist=$(realpath "$1")
@@ -12,7 +12,7 @@ container=dunlin-service-$$
 trap 'pod rm --force --ignore --time 1 "$container" >/dev/null 2>&1 || true' EXIT
 # systemd needs rights over its own cgroups; the service inside gives up all of them.
 pod run --detach --name "$container" --privileged --systemd always "${run_options[@]}" \
-  --volume "$(dirname "$dist"):/dist:ro" "$(base_image bookworm systemd systemd-sysv dbus)" /sbin/init >/dev/null
+  --volume "$(dirname "$dist"):/dist:ro" "$(base_image bookworm systemd systemd-sysv dbus procps)" /sbin/init >/dev/null
 inside() { pod exec "$container" "$@"; }
 await 30 inside systemctl is-system-running || { inside systemctl --failed >&2; exit 1; }
 
@@ -41,6 +41,15 @@ check "systemd-analyze security, <= 2.0" "$exposure" awk "BEGIN {exit !($exposur
 text=$(inside /opt/dunlin/bin/dunlin generate --address "127.0.0.1:$port" --model demo --max-tokens 16 --ignore-eos \
   --temperature 0 --precision fp8 "The history of the" || true)
 check "a completion, streamed" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
+
+inside sed -i 's|"listen"|"log": {"level": "debug"}, "listen"|' /etc/dunlin/config.json
+inside systemctl reload dunlin
+reloaded() { inside journalctl --unit dunlin --no-pager --output cat | grep -o 'reload: taken: log.level'; }
+await 10 reloaded || true
+check "systemctl reload: takes another log.level, serves" "$(reloaded), $(serves)" \
+  test "$(reloaded) $(serves)" = "reload: taken: log.level SERVING"
+check "the same process goes on" "$(show ActiveState), $(show NRestarts) restarts" \
+  test "$(show ActiveState) $(show NRestarts)" = "active 0"
 
 signal KILL
 started=$SECONDS

@@ -63,6 +63,10 @@ void SetUpLogging(const std::string& level, const std::string& format) {
   gpr_set_log_function(&LogGrpcLine);
 }
 
+void SetLogLevel(const std::string& level) {
+  spdlog::default_logger_raw()->set_level(spdlog::level::from_str(level));
+}
+
 std::string LogSafe(const std::string& text, size_t limit) {
   std::string safe;
   for (const char character : text) {

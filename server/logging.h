@@ -14,6 +14,9 @@ namespace dunlin::server {
 // level: "debug", "info", "warn" or "error"; format: "text" or "json".
 void SetUpLogging(const std::string& level, const std::string& format);
 
+// Another level from now on. Any thread.
+void SetLogLevel(const std::string& level);
+
 // Writes one line per finished request: id, model, profile, tokens, times, status. Requests that are refused at the
 // door come by the thousand and have no id: they share one line a second.
 class RequestLog : public RequestObserver {

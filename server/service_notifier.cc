@@ -38,7 +38,11 @@ void ServiceNotifier::Beat(engine::TimeNs now) {
   Send("WATCHDOG=1");
 }
 
-void ServiceNotifier::Send(const char* state) const {
+void ServiceNotifier::Reloading(engine::TimeNs now) const {
+  Send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now / 1000));
+}
+
+void ServiceNotifier::Send(const std::string& state) const {
   sockaddr_un address{};
   if (socket_.empty() || socket_.size() >= sizeof(address.sun_path)) return;
   address.sun_family = AF_UNIX;
@@ -47,7 +51,7 @@ void ServiceNotifier::Send(const char* state) const {
   const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
-  sendto(descriptor, state, std::strlen(state), MSG_DONTWAIT | MSG_NOSIGNAL,
+  sendto(descriptor, state.data(), state.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
          reinterpret_cast<const sockaddr*>(&address), length);
   close(descriptor);
 }

@@ -1,7 +1,6 @@
-// Tells a service manager how the server stands, in the protocol of systemd's Type=notify: READY=1, STOPPING=1 and
-// WATCHDOG=1 as datagrams to the socket that NOTIFY_SOCKET names. Without that variable everything is a no-op.
-// Thread rule: one thread.
-// Source: sd_notify(3), sd_watchdog_enabled(3).
+// Tells a service manager how the server stands, in the protocol of systemd's Type=notify: READY=1, RELOADING=1,
+// STOPPING=1 and WATCHDOG=1 as datagrams to the socket that NOTIFY_SOCKET names. Without that variable everything is a
+// no-op. Thread rule: one thread. Source: sd_notify(3), sd_watchdog_enabled(3).
 #pragma once
 
 #include <string>
@@ -16,6 +15,8 @@ class ServiceNotifier {
   ServiceNotifier();
 
   void Ready() const { Send("READY=1"); }
+  // Ready follows when it is done. now: monotonic.
+  void Reloading(engine::TimeNs now) const;
   void Stopping() const { Send("STOPPING=1"); }
   // Says that the server lives, at most twice in the manager's limit, so it may be called as often as one likes.
   // now: monotonic.
@@ -23,7 +24,7 @@ class ServiceNotifier {
 
  private:
   // A manager that does not take a datagram loses it: the server does not wait for its supervisor.
-  void Send(const char* state) const;
+  void Send(const std::string& state) const;
 
   std::string socket_;              // "/path" or "@abstract"; empty: nobody listens
   engine::TimeNs beat_period_ = 0;  // 0: no watchdog

@@ -5,26 +5,27 @@
 namespace dunlin::server {
 namespace {
 
-sigset_t StopSignals() {
+sigset_t AwaitedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   return signals;
 }
 
 }  // namespace
 
-void BlockStopSignals() {
-  const sigset_t signals = StopSignals();
+void BlockSignals() {
+  const sigset_t signals = AwaitedSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-bool WaitForStopSignal(absl::Duration timeout) {
-  const sigset_t signals = StopSignals();
+SignalRequest WaitForRequest(absl::Duration timeout) {
+  const sigset_t signals = AwaitedSignals();
   const timespec limit = absl::ToTimespec(timeout);
-  return sigtimedwait(&signals, nullptr, &limit) > 0;
+  const int signal = sigtimedwait(&signals, nullptr, &limit);
+  if (signal <= 0) return SignalRequest::kNone;
+  return signal == SIGHUP ? SignalRequest::kReload : SignalRequest::kStop;
 }
 
 }  // namespace dunlin::server

@@ -1,15 +1,18 @@
-// SIGTERM and SIGINT as something to wait for. Block first, before any thread is started, so that every thread inherits
-// the mask; then only Wait receives them.
+// SIGTERM, SIGINT and SIGHUP as something to wait for. Block first, before any thread is started, so that every thread
+// inherits the mask; then only WaitForRequest receives them.
 #pragma once
 
 #include "absl/time/time.h"
 
 namespace dunlin::server {
 
-// Blocks SIGTERM and SIGINT in this thread and those it starts; ignores SIGPIPE.
-void BlockStopSignals();
+// What a signal asks of the server: SIGTERM and SIGINT to stop, SIGHUP to read its config again.
+enum class SignalRequest { kNone, kStop, kReload };
 
-// Waits for one of them; false when `timeout` passed first.
-bool WaitForStopSignal(absl::Duration timeout);
+// Blocks them in this thread and those it starts; ignores SIGPIPE.
+void BlockSignals();
+
+// Waits for one of them; kNone when `timeout` passed first.
+SignalRequest WaitForRequest(absl::Duration timeout);
 
 }  // namespace dunlin::server

@@ -1,4 +1,4 @@
-// `dunlin serve`: config, devices, models, ports, READY; then waits for a signal and drains.
+// `dunlin serve`: config, devices, models, ports, READY; then waits for signals, and drains when one says so.
 #include <spdlog/spdlog.h>
 
 #include <atomic>
@@ -11,9 +11,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/commands/command.h"
 #include "server/config/config.h"
+#include "server/config/reload.h"
 #include "server/devices.h"
 #include "server/grpc/grpc_server.h"
 #include "server/heartbeat.h"
@@ -111,7 +113,7 @@ void BeatWhileWell(Server* server) {
   if (server->heartbeat.sick_reason().empty()) server->notifier.Beat(MonotonicNs());
 }
 
-// Lets what runs finish within the limit. A second signal ends the process at once.
+// Lets what runs finish within the limit. A second signal to stop ends the process at once.
 int Drain(int64_t timeout_ms, Server* server) {
   spdlog::info("stopping: draining for at most {} ms", timeout_ms);
   server->ready = false;
@@ -124,7 +126,7 @@ int Drain(int64_t timeout_ms, Server* server) {
   });
   while (!done) {
     BeatWhileWell(server);
-    if (WaitForStopSignal(kPollPeriod)) {
+    if (WaitForRequest(kPollPeriod) == SignalRequest::kStop) {
       spdlog::warn("second signal: ending now");
       std::_Exit(kExitFailed);
     }
@@ -148,10 +150,35 @@ int Drain(int64_t timeout_ms, Server* server) {
   std::_Exit(kExitDeviceFailed);
 }
 
-int WaitAndStop(const Config& config, Server* server) {
-  while (!WaitForStopSignal(kPollPeriod)) {
+// Where a config comes from.
+struct ConfigSource {
+  std::string path;
+  std::vector<std::string> overrides;
+};
+
+// A file that is wrong changes nothing: the server goes on with what it has.
+void Reload(const ConfigSource& source, Config* config) {
+  const absl::StatusOr<Config> loaded = LoadConfig(source.path, source.overrides);
+  if (!loaded.ok()) {
+    spdlog::error("reload: nothing changed: {}", std::string(loaded.status().message()));
+    return;
+  }
+  const ReloadResult result = TakeReloadable(*config, *loaded);
+  *config = result.config;
+  SetLogLevel(config->log_level);
+  spdlog::info("reload: taken: {}", result.taken.empty() ? "nothing" : absl::StrJoin(result.taken, ", "));
+  if (!result.left_out.empty()) spdlog::warn("reload: need a restart: {}", absl::StrJoin(result.left_out, ", "));
+}
+
+int WaitAndStop(const ConfigSource& source, Config config, Server* server) {
+  SignalRequest request;
+  while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     if (server->heartbeat.failed()) EndFailed(server);
     BeatWhileWell(server);
+    if (request != SignalRequest::kReload) continue;
+    server->notifier.Reloading(MonotonicNs());
+    Reload(source, &config);
+    server->notifier.Ready();
   }
   return Drain(config.drain_timeout_ms, server);
 }
@@ -161,10 +188,10 @@ int Fail(const absl::Status& status) {
   return kExitFailed;
 }
 
-int RunServe(const std::string& config_path, const std::vector<std::string>& overrides) {
-  BlockStopSignals();
+int RunServe(const ConfigSource& source) {
+  BlockSignals();
   SetUpLogging("info", "text");
-  const absl::StatusOr<Config> config = LoadConfig(config_path, overrides);
+  const absl::StatusOr<Config> config = LoadConfig(source.path, source.overrides);
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
   Server server(*config);
@@ -174,21 +201,17 @@ int RunServe(const std::string& config_path, const std::vector<std::string>& ove
   if (absl::Status status = LoadModels(*config, &server); !status.ok()) return Fail(status);
   server.heartbeat.Start();
   if (absl::Status status = OpenPorts(*config, &server); !status.ok()) return Fail(status);
-  return WaitAndStop(*config, &server);
+  return WaitAndStop(source, *config, &server);
 }
 
 }  // namespace
 
 std::function<int()> SetUpServe(CLI::App* subcommand) {
-  struct Options {
-    std::string config;
-    std::vector<std::string> overrides;
-  };
-  auto options = std::make_shared<Options>();
-  subcommand->add_option("--config", options->config, "The config file (JSON, comments allowed)")->required();
+  auto options = std::make_shared<ConfigSource>();
+  subcommand->add_option("--config", options->path, "The config file (JSON, comments allowed)")->required();
   subcommand->add_option("--set", options->overrides, "Override one key: models.0.path=DIR; may be given several times")
       ->allow_extra_args(false);
-  return [options] { return RunServe(options->config, options->overrides); };
+  return [options] { return RunServe(*options); };
 }
 
 }  // namespace dunlin::server

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/config/validate.h"
 
 namespace dunlin::server {
@@ -126,8 +127,18 @@ Limits ReadLimits(const Json& document) {
   return limits;
 }
 
+std::map<std::string, std::string> Values(const Json& document) {
+  std::map<std::string, std::string> values;
+  const Json flat = document.flatten();
+  for (const auto& [pointer, value] : flat.items()) {
+    values[absl::StrReplaceAll(pointer.substr(1), {{"/", "."}})] = value.dump();
+  }
+  return values;
+}
+
 absl::StatusOr<Config> ReadConfig(const Json& document) {
   Config config;
+  config.values = Values(document);
   config.grpc_address = Get<std::string>(document, "/listen/grpc");
   config.http_address = Get<std::string>(document, "/listen/http");
   config.reflection = Get<std::string>(document, "/listen/reflection");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct Config {
   int32_t text_threads = 0;
   std::string log_level;
   std::string log_format;
+  std::map<std::string, std::string> values;  // every key with its JSON: "models.0.path" -> "\"/m\""
 };
 
 // Reads a JSON file (comments allowed), applies `overrides` ("models.0.path=DIR": a JSON value, or else a string) in

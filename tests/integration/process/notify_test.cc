@@ -23,6 +23,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr char kDemo[] = DUNLIN_SOURCE_DIR "/configs/demo.json";
 using Clock = std::chrono::steady_clock;
@@ -83,6 +84,16 @@ TEST(Notify, ReadyWhenItServesAndStoppingWhenItDrains) {
     EXPECT_EQ(server.Wait(30), 0);
     EXPECT_THAT(manager.Listen(std::chrono::milliseconds(50)), ElementsAre("STOPPING=1")) << name;
   }
+}
+
+TEST(Notify, SaysThatItReloadsAndThatItIsReadyAgain) {
+  Manager manager(SocketPath());
+  ServerProcess server(kDemo);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  manager.Listen(std::chrono::milliseconds(100));
+  server.Signal(SIGHUP);
+  EXPECT_THAT(manager.Listen(std::chrono::milliseconds(1000)),
+              ElementsAre(StartsWith("RELOADING=1\nMONOTONIC_USEC="), "READY=1"));
 }
 
 TEST(Notify, BeatsTwiceInTheLimitOfTheWatchdog) {

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -228,6 +230,39 @@ struct BadStart {
   std::vector<std::string> arguments;
   const char* message;
 };
+
+// Whether the log of a server has come to hold these words, within 10 s.
+bool ComesToLog(const ServerProcess& server, const std::string& words) {
+  for (int i = 0; i < 100 && server.Log().find(words) == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return server.Log().find(words) != std::string::npos;
+}
+
+TEST(Serve, SighupTakesWhatMayChangeAndServesOn) {
+  const std::string path = "/tmp/dunlin_reload_" + std::to_string(getpid()) + ".json";
+  Json config = Json::parse(std::ifstream(kDemo), nullptr, true, /*ignore_comments=*/true);
+  config["models"][0]["path"] = DUNLIN_SOURCE_DIR "/models/demo";
+  const auto reload = [&](const ServerProcess& server, const std::string& text) {
+    std::ofstream(path) << text;
+    server.Signal(SIGHUP);
+  };
+  std::ofstream(path) << config;
+  const ServerProcess server(path, {"--set", "scheduler.max_sequences=2"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+
+  config["log"]["level"] = "debug";
+  config["limits"]["max_concurrent_requests"] = 1;
+  reload(server, config.dump());
+  EXPECT_TRUE(ComesToLog(server, "reload: taken: log.level")) << server.Log();
+  EXPECT_TRUE(ComesToLog(server, "reload: need a restart: limits.max_concurrent_requests")) << server.Log();
+  EXPECT_EQ(server.Log().find("max_sequences"), std::string::npos) << "--set stays what it is";
+
+  reload(server, "{");
+  EXPECT_TRUE(ComesToLog(server, "reload: nothing changed: config")) << server.Log();
+  EXPECT_EQ(RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--max-tokens", "2", "a"}).status, 0);
+  std::remove(path.c_str());
+}
 
 TEST(Serve, RefusesToStartWithAReason) {
   const std::string models = DUNLIN_SOURCE_DIR "/models";

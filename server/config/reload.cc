@@ -1,0 +1,45 @@
+#include "server/config/reload.h"
+
+#include <map>
+
+namespace dunlin::server {
+namespace {
+
+// A key, and how the running config takes it over.
+struct ReloadableKey {
+  const char* path;
+  void (*take)(const Config& from, Config* to);
+};
+
+constexpr ReloadableKey kReloadable[] = {
+    {"log.level", [](const Config& from, Config* to) { to->log_level = from.log_level; }},
+    {"limits.drain_timeout_ms", [](const Config& from, Config* to) { to->drain_timeout_ms = from.drain_timeout_ms; }},
+};
+
+bool Take(const std::string& key, const Config& loaded, ReloadResult* result) {
+  for (const ReloadableKey& row : kReloadable) {
+    if (key != row.path) continue;
+    row.take(loaded, &result->config);
+    result->config.values[key] = loaded.values.at(key);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ReloadResult TakeReloadable(const Config& running, const Config& loaded) {
+  ReloadResult result{running, {}, {}};
+  // Of both, so that a model that came or went shows too.
+  std::map<std::string, std::string> keys = running.values;
+  keys.insert(loaded.values.begin(), loaded.values.end());
+  for (const auto& [key, unused] : keys) {
+    const auto before = running.values.find(key);
+    const auto after = loaded.values.find(key);
+    if (before != running.values.end() && after != loaded.values.end() && before->second == after->second) continue;
+    (Take(key, loaded, &result) ? result.taken : result.left_out).push_back(key);
+  }
+  return result;
+}
+
+}  // namespace dunlin::server

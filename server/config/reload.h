@@ -1,0 +1,20 @@
+// What of a changed config file a running server takes: keys that nothing was sized by.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/config/config.h"
+
+namespace dunlin::server {
+
+struct ReloadResult {
+  Config config;                      // the running one, with what was taken
+  std::vector<std::string> taken;     // changed keys, sorted: "log.level"
+  std::vector<std::string> left_out;  // changed keys that need a restart, sorted: "models.0.path"
+};
+
+// Compares a freshly loaded config with the running one.
+ReloadResult TakeReloadable(const Config& running, const Config& loaded);
+
+}  // namespace dunlin::server

@@ -1,0 +1,72 @@
+// Which changes of a config a running server takes.
+#include "server/config/reload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/config/key_table.h"
+
+namespace dunlin::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Config Load(const std::vector<std::string>& overrides) {
+  return LoadConfig(DUNLIN_SOURCE_DIR "/configs/demo.json", overrides).value();
+}
+
+TEST(Reload, NothingChangedIsNothingTaken) {
+  const ReloadResult result = TakeReloadable(Load({}), Load({}));
+  EXPECT_THAT(result.taken, IsEmpty());
+  EXPECT_THAT(result.left_out, IsEmpty());
+}
+
+TEST(Reload, TakesWhatNothingWasSizedByAndNamesTheRest) {
+  const Config running = Load({});
+  const Config loaded =
+      Load({"log.level=debug", "limits.drain_timeout_ms=7", "log.format=json", "models.0.name=other"});
+  const ReloadResult result = TakeReloadable(running, loaded);
+  EXPECT_THAT(result.taken, ElementsAre("limits.drain_timeout_ms", "log.level"));
+  EXPECT_THAT(result.left_out, ElementsAre("log.format", "models.0.name"));
+  EXPECT_EQ(result.config.log_level, "debug");
+  EXPECT_EQ(result.config.drain_timeout_ms, 7);
+  EXPECT_EQ(result.config.log_format, running.log_format);
+  EXPECT_EQ(result.config.models[0].name, running.models[0].name);
+}
+
+TEST(Reload, WhatWasTakenIsNoChangeTheNextTimeAndWhatWasNotStillIs) {
+  const Config loaded = Load({"log.level=debug", "log.format=json"});
+  const ReloadResult first = TakeReloadable(Load({}), loaded);
+  const ReloadResult second = TakeReloadable(first.config, loaded);
+  EXPECT_THAT(second.taken, IsEmpty());
+  EXPECT_THAT(second.left_out, ElementsAre("log.format"));
+}
+
+TEST(Reload, AModelThatComesOrGoesNeedsARestart) {
+  const Config one = Load({});
+  Config two = one;
+  two.values["models.1.name"] = "\"second\"";
+  EXPECT_THAT(TakeReloadable(one, two).left_out, ElementsAre("models.1.name"));
+  EXPECT_THAT(TakeReloadable(two, one).left_out, ElementsAre("models.1.name"));
+}
+
+TEST(Reload, EveryKeyOfTheTableIsCompared) {
+  const Config config = Load({});
+  std::set<std::string> compared;
+  for (const auto& [key, value] : config.values) compared.insert(key);
+  for (const ConfigKey& key : ConfigKeys()) {
+    std::string path = key.path;
+    if (const size_t list = path.find("[]"); list != std::string::npos) path.replace(list, 2, ".0");
+    if (key.type == KeyType::kStringList) path += ".0";
+    EXPECT_TRUE(compared.contains(path)) << path;
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::server
