@@ -46,7 +46,8 @@ find "$stage" -type d -exec chmod 755 {} +
 find "$stage" -type f ! -path '*/bin/*' ! -name 'gpu_*.sh' -exec chmod 644 {} +
 mkdir -p "$out"
 tar -C "$work" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$name" |
-  gzip -n -9 >"$out/$name.tar.gz"
+  gzip -n -9 >"$out/$name.part"
+mv "$out/$name.part" "$out/$name.tar.gz" # whole, for whoever reads the last one meanwhile
 
 bytes=$(stat -c %s "$out/$name.tar.gz")
 [ "$bytes" -le "$limit_bytes" ] || { echo "dist: $bytes bytes, limit $limit_bytes" >&2; exit 1; }
