@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The software bill of materials of a dist or an image: CycloneDX 1.5 JSON on stdout.
 
-  sbom.py BINARY BUILD_DIR          what went into BINARY: Debian packages of the shared libraries that it loads and of
-                                    the headers that its objects included (ninja's record), and the Rust crates linked in
+  sbom.py BINARY BUILD_DIR          what went into BINARY: Debian packages of the shared libraries that it loads, of the
+                                    archives and headers that went into it (ninja's record), and the Rust crates linked in
   sbom.py --extend SBOM PACKAGE...  SBOM with further Debian packages, as they are installed here
 
 SOURCE_DATE_EPOCH is the timestamp. The same inputs give the same bytes.
@@ -44,6 +44,12 @@ def packages_of(files):
 
 def shared_libraries(binary):
     return sorted(set(re.findall(r"(/\S+) \(0x", output_of("ldd", binary))))
+
+
+def linked_archives(binary, build_dir):
+    target = os.path.relpath(binary, build_dir)
+    link = output_of("ninja", "-C", build_dir, "-t", "commands", "-s", target)
+    return sorted(set(re.findall(r"(/usr/lib/\S+\.a)(?= |$)", link)))
 
 
 def included_headers(build_dir):
@@ -122,7 +128,8 @@ def main():
     else:
         binary, build_dir = options.arguments
         document = new_document(binary)
-        packages = packages_of(shared_libraries(binary) + included_headers(build_dir))
+        packages = packages_of(shared_libraries(binary) + linked_archives(binary, build_dir) +
+                               included_headers(build_dir))
         components = [debian_component(package) for package in packages] + crate_components()
     json.dump(with_components(document, components), sys.stdout, indent=1)
     sys.stdout.write("\n")

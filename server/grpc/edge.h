@@ -3,6 +3,7 @@
 
 #include "engine/engine.h"
 #include "server/admission.h"
+#include "server/grpc/stall_watch.h"
 #include "server/limits.h"
 #include "server/request_record.h"
 #include "server/served_model.h"
@@ -15,9 +16,9 @@ struct Edge {
   const ModelRegistry* registry = nullptr;
   RequestObserver* observer = nullptr;  // may be null
   engine::Engine::Clock clock = nullptr;
-  int stalled_reader_ms = 0;
   Admission* admission = nullptr;
   TextPool* text_pool = nullptr;
+  StallWatch* stall_watch = nullptr;
 };
 
 }  // namespace dunlin::server

@@ -1,6 +1,5 @@
 #include "server/grpc/generate_stream.h"
 
-#include <chrono>
 #include <utility>
 
 #include "server/convert/errors.h"
@@ -66,7 +65,7 @@ void GenerateStream::OnDone() {
     absl::MutexLock lock(&call_mutex_);
     call_ = nullptr;
   }
-  stall_alarm_.Cancel();
+  edge_.stall_watch->Forget(this);
   const std::shared_ptr<GenerateStream> last = std::move(self_);
   done_.store(true, std::memory_order_release);
   edge_.text_pool->Schedule(this);
@@ -140,7 +139,7 @@ void GenerateStream::Continue() {
     return End(StatusOf(*failure));
   }
   if (write_pending_.load(std::memory_order_acquire)) {
-    if (outputs_->all_finished()) ArmStallAlarm();
+    if (outputs_->all_finished()) WatchForStall();
     return;
   }
   if (!first_message_sent_ && first_message_waits_ && outputs_->empty()) return;
@@ -164,7 +163,7 @@ void GenerateStream::Write(const v1::GenerateResponse& response, bool last) {
     return;
   }
   phase_ = Phase::kEnded;
-  ArmStallAlarm();
+  WatchForStall();
   StartWriteAndFinish(&write_buffer_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
@@ -177,7 +176,7 @@ void GenerateStream::End(const absl::Status& status) {
     context_->AddTrailingMetadata(kRequestIdKey, record_.request_id);
   }
   AddStatusTrailers(status, context_);
-  ArmStallAlarm();
+  WatchForStall();
   Finish(ToGrpcStatus(status));
 }
 
@@ -197,15 +196,10 @@ absl::Status GenerateStream::CancelledStatus() const {
   return server::CancelledStatus(deadline_, edge_.clock());
 }
 
-void GenerateStream::ArmStallAlarm() {
-  if (stall_alarm_armed_) return;
-  stall_alarm_armed_ = true;
-  const auto when = std::chrono::system_clock::now() + std::chrono::milliseconds(edge_.stalled_reader_ms);
-  // Weak: the alarm keeps its function after it has run.
-  stall_alarm_.Set(when, [weak = weak_from_this()](bool expired) {
-    if (!expired) return;
-    if (const auto task = weak.lock()) static_cast<GenerateStream*>(task.get())->CutOff();
-  });
+void GenerateStream::WatchForStall() {
+  if (watched_) return;
+  watched_ = true;
+  edge_.stall_watch->Watch(std::shared_ptr<StallWatch::Call>(shared_from_this(), this), edge_.clock());
 }
 
 void GenerateStream::CutOff() {

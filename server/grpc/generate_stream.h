@@ -18,7 +18,6 @@
 #pragma once
 
 #include <grpc/grpc.h>
-#include <grpcpp/alarm.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
@@ -34,13 +33,16 @@
 #include "server/admission.h"
 #include "server/grpc/edge.h"
 #include "server/grpc/generate_outputs.h"
+#include "server/grpc/stall_watch.h"
 #include "server/grpc/submitted_requests.h"
 #include "server/request_record.h"
 #include "server/text_pool.h"
 
 namespace dunlin::server {
 
-class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public TextTask {
+class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+                             public TextTask,
+                             public StallWatch::Call {
  public:
   // Takes the call over, or has it refused. edge outlives it. Never null.
   static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(const Edge& edge, grpc::CallbackServerContext* context,
@@ -70,10 +72,10 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   void Report();
   absl::Status CancelledStatus() const;
 
-  // A client that leaves the end of its stream unread would hold it for ever: after stalled_reader_ms the call is cut.
-  // REQUIRES: before the call's last operation is started, as OnDone cancels the alarm.
-  void ArmStallAlarm();
-  void CutOff();
+  // From when the engine is done: what is left is up to the client.
+  // REQUIRES: before the call's last operation is started, as OnDone ends the watch.
+  void WatchForStall();
+  void CutOff() override;
 
   const Edge& edge_;
   std::shared_ptr<GenerateStream> self_;  // gRPC's share: from Start to OnDone
@@ -97,10 +99,9 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, 
   engine::TimeNs deadline_ = engine::kNoDeadline;
   bool first_message_waits_ = false;  // for the first token
   bool first_message_sent_ = false;
-  bool stall_alarm_armed_ = false;
+  bool watched_ = false;
   bool reported_ = false;
   RequestRecord record_;
-  grpc::Alarm stall_alarm_;
   Admission::Ticket ticket_;
 };
 

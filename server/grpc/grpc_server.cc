@@ -18,11 +18,13 @@
 #include "server/grpc/listen_options.h"
 #include "server/grpc/model_service.h"
 #include "server/grpc/reflection_service.h"
+#include "server/grpc/stall_watch.h"
 #include "server/grpc/tokenizer_service.h"
 
 namespace dunlin::server {
 namespace {
 
+constexpr engine::TimeNs kNsPerMs = 1'000'000;
 constexpr auto kCloseGrace = std::chrono::seconds(1);  // for statuses on their way, once every engine has stopped
 
 std::vector<std::string> ServiceNames(bool reflection) {
@@ -44,7 +46,8 @@ struct GrpcServer::State {
         const GrpcServerOptions& options, bool with_reflection)
       : admission(limits),
         text_pool(options.text_threads),
-        edge{limits, &registry, observer, options.clock, options.stalled_reader_ms, &admission, &text_pool},
+        stall_watch(options.stalled_reader_ms * kNsPerMs),
+        edge{limits, &registry, observer, options.clock, &admission, &text_pool, &stall_watch},
         health(ServiceNames(with_reflection)),
         generation(edge),
         embedding(edge),
@@ -55,6 +58,7 @@ struct GrpcServer::State {
 
   Admission admission;
   TextPool text_pool;
+  StallWatch stall_watch;
   Edge edge;
   HealthService health;
   GenerationService generation;
@@ -98,7 +102,9 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const Limits& 
   }
   state->server = builder.BuildAndStart();
   if (state->server == nullptr) return absl::UnavailableError(absl::StrCat("listen.grpc: cannot listen on ", address));
-  state->idle_ticker = std::make_unique<IdleTicker>(state->server->InProcessChannel(grpc::ChannelArguments()));
+  state->idle_ticker =
+      std::make_unique<IdleTicker>(state->server->InProcessChannel(grpc::ChannelArguments()),
+                                   [watch = &state->stall_watch, clock = options.clock] { watch->Sweep(clock()); });
   state_ = std::move(state);
   return port;
 }

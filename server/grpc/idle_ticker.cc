@@ -22,9 +22,11 @@ using grpc::health::v1::Health;
 
 // A tick is a call, then a rest, one after the other; whichever sees `stopping` ends the chain.
 struct IdleTicker::State {
-  explicit State(const std::shared_ptr<grpc::Channel>& channel) : stub(Health::NewStub(channel)) {}
+  State(const std::shared_ptr<grpc::Channel>& channel, std::function<void()> function)
+      : stub(Health::NewStub(channel)), on_tick(std::move(function)) {}
 
   const std::unique_ptr<Health::Stub> stub;
+  const std::function<void()> on_tick;
   const grpc::health::v1::HealthCheckRequest request;
   grpc::health::v1::HealthCheckResponse response;  // of the call under way
   std::unique_ptr<grpc::ClientContext> context;    // of the call under way
@@ -34,7 +36,8 @@ struct IdleTicker::State {
   bool ended ABSL_GUARDED_BY(mutex) = false;
 };
 
-IdleTicker::IdleTicker(const std::shared_ptr<grpc::Channel>& channel) : state_(std::make_shared<State>(channel)) {
+IdleTicker::IdleTicker(const std::shared_ptr<grpc::Channel>& channel, std::function<void()> on_tick)
+    : state_(std::make_shared<State>(channel, std::move(on_tick))) {
   Tick(state_);
 }
 
@@ -65,6 +68,7 @@ void IdleTicker::Tick(const std::shared_ptr<State>& state) {
 }
 
 void IdleTicker::Rest(const std::shared_ptr<State>& state) {
+  state->on_tick();
   absl::MutexLock lock(&state->mutex);
   if (state->stopping) {
     state->ended = true;

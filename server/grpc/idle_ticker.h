@@ -2,20 +2,23 @@
 // All reactions of the callback API run on two threads of gRPC's own (on a small machine), and each of them sleeps for
 // 100 ms after a second without an event: of the calls that come after a pause, one in five waited for 30 to 90 ms
 // (measured). One health check through an in-process channel every 400 ms refreshes one of the two; the other can then
-// time out only while the first is fresh, so never both sleep. Cost: some 0.1 ms of processor time a tick.
-// Thread rule: construct and destroy on one thread; the ticks are gRPC's.
+// time out only while the first is fresh, so never both sleep. Cost: some 0.1 ms of processor time a tick. What a
+// server has to look at from time to time is looked at on the way. Thread rule: construct and destroy on one thread;
+// the ticks are gRPC's.
 #pragma once
 
 #include <grpcpp/channel.h>
 
+#include <functional>
 #include <memory>
 
 namespace dunlin::server {
 
 class IdleTicker {
  public:
-  // channel: to a server with Health on it; it must be up until the ticker is gone.
-  explicit IdleTicker(const std::shared_ptr<grpc::Channel>& channel);
+  // channel: to a server with Health on it; it must be up until the ticker is gone. on_tick: once a tick, one call at a
+  // time, on gRPC's threads; must not block.
+  IdleTicker(const std::shared_ptr<grpc::Channel>& channel, std::function<void()> on_tick);
   // Waits for a tick under way.
   ~IdleTicker();
   IdleTicker(const IdleTicker&) = delete;

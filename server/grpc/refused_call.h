@@ -1,6 +1,6 @@
 // A Generate call that is refused at the door: no message is parsed, no stream is made, nothing is scheduled. It owns
 // itself until OnDone. Its one operation is a status without a message, which flow control does not hold up: so there
-// is no alarm for readers that stall. gRPC's threads.
+// is no watch for readers that stall. gRPC's threads.
 #pragma once
 
 #include <grpcpp/server_context.h>
