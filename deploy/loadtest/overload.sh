@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # 20 times what the server can do: it answers as many as at the knee, and refuses the rest at once, with RetryInfo.
-# DURATION=120 seconds, TIMES=20, SHARE=0.95 of the knee's goodput. Where the load generator runs on the server's own
-# processors, it and the refusals take their part of them: a smaller SHARE is right then. Requests in flight are bounded
-# by what may run and wait: those beyond are refused before their message is read.
+# DURATION=120 seconds, TIMES=20, SHARE=0.95 of the knee's goodput; KNEE requests/s, else measured. Where the load
+# generator runs on the server's own processors, it and the refusals take their part of them: a smaller SHARE is right
+# then. Requests in flight are bounded by what may run and wait: those beyond are refused before their message is read.
 source "$(dirname "$0")/common.sh"
 start_server scheduler.max_sequences=32 scheduler.max_queued_requests=32 limits.max_concurrent_requests=64
 shape=(--input-len 64 --output-len 32 --slo "${SLO:-ttft_ms=3000}")
-load overload_knee "${shape[@]}" --sweep --concurrency 8 --duration 3 --warmup 0.5 --sweep-steps 4 --sweep-refinements 0
-knee=$(number overload_knee knee_goodput)
-rate=$(rounded "$knee * ${TIMES:-20}")
+if [ -z "${KNEE:-}" ]; then
+  load overload_knee "${shape[@]}" --sweep --concurrency 8 --duration 3 --warmup 0.5 --sweep-steps 4 --sweep-refinements 0
+  KNEE=$(number overload_knee knee_goodput)
+fi
+rate=$(rounded "$KNEE * ${TIMES:-20}")
 LIMIT=$((${DURATION:-120} + 120))
-echo "knee $knee requests/s, offered $rate"
+echo "knee $KNEE requests/s, offered $rate"
 load overload "${shape[@]}" --rate "$rate" --duration "${DURATION:-120}" --warmup 1 --max-errors 0 \
-  --check "request_goodput>=$(rounded "$knee * ${SHARE:-0.95}")" --check 'p99_refusal_ms<=50' \
+  --check "request_goodput>=$(rounded "$KNEE * ${SHARE:-0.95}")" --check 'p99_refusal_ms<=50' \
   --check 'refused_without_retry_info<=0' --check 'server.growth.rss_bytes<=50e6' \
   --check 'server.after.kv_pages_used<=0'
 stop_server

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "server/load/svg_canvas.h"
@@ -98,8 +99,10 @@ ChartSeries OverLoad(const Json& steps, const char* key, const char* name) {
 void AddSweep(const Json& sweep, std::vector<NamedChart>* charts) {
   const std::string unit = sweep["unit"].get<std::string>();
   const Json& steps = sweep["steps"];
+  // Beyond the knee a latency is a hundred times what it was: on a straight scale nothing else would be seen.
   const auto chart = [&](const char* file, const char* title, const char* y, std::vector<ChartSeries> series) {
-    NamedChart named{file, {title, unit, y, true, false, true, std::move(series), {}}};
+    const bool log_y = std::string_view(y) == "ms";
+    NamedChart named{file, {title, unit, y, true, log_y, true, std::move(series), {}}};
     if (sweep["knee"].is_number()) named.chart.marker = {sweep["knee"].get<double>(), "knee"};
     charts->push_back(std::move(named));
   };
