@@ -19,7 +19,9 @@ namespace {
 struct PairStep {
   using Lanes = avx512::Lanes;
   using P = uint16_t;
-  DUNLIN_INLINE __m512 StoreP(uint16_t* p, __m512 e) { return StoreRoundedP(p, e); }
+  DUNLIN_INLINE __m512 ExpRow(const float* s, int count, float scale, float scaled_max, __m512 sum, uint16_t* p) {
+    return RoundedExpRow(s, count, scale, scaled_max, sum, p);
+  }
 };
 struct FloatValues : vectors::Bf16Values<avx512::Lanes> {};
 
@@ -44,12 +46,10 @@ void Scores(const ScoreArgs& args) {
   _tile_release();
 }
 
-// Zeros in P behind the row's keys, which the softmax writes up to a multiple of 16, to the end of its last tile.
+// Zeros in P behind the row's keys, which the softmax writes up to a multiple of 32, to the end of its last tile.
 void FillRow(uint16_t* p, int valid) {
   const int end = (valid + kTileKeys - 1) / kTileKeys * kTileKeys;
-  for (int j = (valid + 15) / 16 * 16; j < end; j += 16) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + j), _mm256_setzero_si256());
-  }
+  for (int j = (valid + 31) / 32 * 32; j < end; j += 32) _mm512_storeu_si512(p + j, _mm512_setzero_si512());
 }
 
 // The keys that a call of values copies, and which of them every row sees.

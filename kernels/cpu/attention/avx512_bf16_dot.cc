@@ -43,7 +43,9 @@ struct DotValues : DotStep, vectors::PairBlock {
   DUNLIN_INLINE __m512bh LastKey(__m512bh pairs) {
     return (__m512bh)_mm512_and_si512((__m512i)pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U)));
   }
-  DUNLIN_INLINE __m512 StoreP(uint16_t* p, __m512 e) { return StoreRoundedP(p, e); }
+  DUNLIN_INLINE __m512 ExpRow(const float* s, int count, float scale, float scaled_max, __m512 sum, uint16_t* p) {
+    return RoundedExpRow(s, count, scale, scaled_max, sum, p);
+  }
 };
 
 struct FloatValues : vectors::Bf16Values<avx512::Lanes> {};

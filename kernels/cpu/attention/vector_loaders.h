@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/attention/vector_softmax.h"
+
 namespace dunlin::kernels::cpu::vectors {
 
 // One FP32 key or dimension a product: what the loaders share wherever P and Q are FP32.
@@ -29,10 +31,8 @@ struct FloatStep {
   DUNLIN_INLINE Vector ScaleValue(const std::byte* /*block*/, int64_t /*slot*/, int /*head_dim*/, Vector value) {
     return value;
   }
-  // Returns what was stored.
-  DUNLIN_INLINE Vector StoreP(float* p, Vector e) {
-    Lanes::StoreAny(p, e);
-    return e;
+  DUNLIN_INLINE Vector ExpRow(const float* s, int count, float scale, float scaled_max, Vector sum, float* p) {
+    return FloatExpRow<Lanes>(s, count, scale, scaled_max, sum, p);
   }
 };
 

@@ -1,7 +1,8 @@
 // Softmax and merge by vectors of 16 (tile_ops.h gives their meaning). Included by the vector files only, always
 // inlined or templates over their types, so none of it leaves those files. Step: a file's own type with its Lanes and
 // P. A row's masked keys take no part: their lanes are replaced by -inf before the maximum, and their P is masked to 0.
-// Instantiations: 1 P type per including file.
+// How a row becomes exponentials is the Step's, by FloatExpRow or one of its own. Instantiations: 1 P type per including
+// file.
 #pragma once
 
 #include <limits>
@@ -47,23 +48,25 @@ DUNLIN_INLINE float RowMax(const float* s, int count) {
   return Lanes::Largest(max);
 }
 
-// P of one row: 2^(s scale - scaled_max), zeros past count up to a multiple of 16. Returns sum + P, as it was stored,
-// by lanes: so the weights of a row whose P is rounded still add up to 1.
-template <typename Step, typename Lanes = typename Step::Lanes>
-DUNLIN_INLINE typename Lanes::Floats ExpRow(const float* s, int count, float scale, float scaled_max,
-                                            typename Lanes::Floats sum, typename Step::P* p) {
+// Step::ExpRow makes P of one row, 2^(s scale - scaled_max), zeros past count up to a multiple of 16 at least, and
+// returns sum + P, as it was stored, by lanes: so the weights of a row whose P is rounded still add up to 1.
+template <typename Lanes>
+DUNLIN_INLINE typename Lanes::Floats FloatExpRow(const float* s, int count, float scale, float scaled_max,
+                                                 typename Lanes::Floats sum, float* p) {
   const auto scales = Lanes::Set(scale);
   const auto shift = Lanes::Set(scaled_max);
   int j = 0;
 #pragma GCC unroll 4
   for (; j + 16 <= count; j += 16) {
     const auto e = Exp2<Lanes>(Lanes::FmaSubtract(Lanes::LoadAny(s + j), scales, shift));
-    sum = Lanes::Add(sum, Step::StoreP(p + j, e));
+    Lanes::StoreAny(p + j, e);
+    sum = Lanes::Add(sum, e);
   }
   if (j < count) {
     const auto x = Lanes::FmaSubtract(Lanes::LoadAny(s + j), scales, shift);
     const auto e = Lanes::OrZero(Lanes::First(count - j), Exp2<Lanes>(x));
-    sum = Lanes::Add(sum, Step::StoreP(p + j, e));
+    Lanes::StoreAny(p + j, e);
+    sum = Lanes::Add(sum, e);
   }
   return sum;
 }
@@ -88,7 +91,7 @@ void RunningSoftmax(const RunningSoftmaxArgs& args) {
   for (int r = 0; r < args.rows; ++r) {
     float* lane_sum = args.lane_sum + r * kLanes;
     const auto sum = Lanes::Multiply(Lanes::Load(lane_sum), Lanes::Set(args.alpha[r]));
-    Lanes::Store(lane_sum, ExpRow<Step>(args.s + r * args.s_stride, args.valid[r], args.scale, scaled_max[r], sum,
+    Lanes::Store(lane_sum, Step::ExpRow(args.s + r * args.s_stride, args.valid[r], args.scale, scaled_max[r], sum,
                                         static_cast<typename Step::P*>(args.p) + r * args.p_stride));
   }
 }
@@ -99,7 +102,7 @@ void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
   for (int r = 0; r < args.rows; ++r) {
     const float* s = args.s + r * args.s_stride;
     const float max = RowMax<Lanes>(s, args.valid[r]);
-    const auto sum = ExpRow<Step>(s, args.valid[r], args.scale, ScaledMax(max, args.scale), Lanes::Zero(),
+    const auto sum = Step::ExpRow(s, args.valid[r], args.scale, ScaledMax(max, args.scale), Lanes::Zero(),
                                   static_cast<typename Step::P*>(args.p) + r * args.p_stride);
     args.row_max[r] = max;
     args.row_sum[r] = Lanes::Sum(sum);
@@ -113,7 +116,7 @@ void FullSoftmax(const FullSoftmaxArgs& args) {
     float* s = args.s + r * args.s_stride;
     const int count = args.valid[r];
     const float max = RowMax<Lanes>(s, count);
-    const float sum = Lanes::Sum(ExpRow<Step>(s, count, args.scale, ScaledMax(max, args.scale), Lanes::Zero(), s));
+    const float sum = Lanes::Sum(Step::ExpRow(s, count, args.scale, ScaledMax(max, args.scale), Lanes::Zero(), s));
     if (sum == 0.0F) continue;  // every score is -inf: P is 0 already
     const auto sums = Lanes::Set(sum);
     for (int j = 0; j < count; j += 16) Lanes::StoreAny(s + j, Lanes::Divide(Lanes::LoadAny(s + j), sums));
