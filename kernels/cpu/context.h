@@ -21,10 +21,10 @@ struct DeviceContext {
       : variant(cpu_variant),
         kernels(kernel_table),
         pool(num_threads),
-        scratch_memory(cpu::kScratchBytes * static_cast<size_t>(pool.num_threads())) {}
+        scratch_memory(cpu::kWorkerBytes * static_cast<size_t>(pool.num_threads())) {}
 
   std::byte* scratch(int worker) const {
-    return scratch_memory.data() + cpu::kScratchBytes * static_cast<size_t>(worker);
+    return scratch_memory.data() + cpu::kWorkerBytes * static_cast<size_t>(worker);
   }
 
   const CpuVariant variant;

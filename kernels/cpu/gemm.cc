@@ -4,6 +4,7 @@
 #include "kernels/cpu/activation_layout.h"
 #include "kernels/cpu/launchers.h"
 #include "kernels/cpu/packed_layout.h"
+#include "kernels/cpu/round_columns.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -11,13 +12,18 @@ namespace {
 constexpr int64_t kTaskMacs = 1 << 17;  // about 2 us of one core: less is not worth a claim
 constexpr int64_t kTasksPerThread = 4;  // at least, where there are panels enough: one core may be slower than another
 
+bool ValidOutput(const GemmParams& p) {
+  if (p.next == nullptr) return p.out != nullptr && p.out_stride >= p.weight->out_features;
+  return p.out == nullptr && p.residual == nullptr && p.next->data != nullptr && p.next->data != p.in->data &&
+         p.next->columns == p.weight->out_features && p.num_rows <= p.next->capacity_rows;
+}
+
 bool Valid(const GemmParams& p) {
-  if (p.in == nullptr || p.weight == nullptr || p.out == nullptr || p.num_rows < 0) return false;
+  if (p.in == nullptr || p.weight == nullptr || p.num_rows < 0 || !ValidOutput(p)) return false;
   const PackedWeight& weight = *p.weight;
   return weight.data != nullptr && weight.out_features > 0 && weight.in_features > 0 && p.in->data != nullptr &&
          p.in->precision == weight.precision && p.in->columns == weight.in_features &&
-         p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows &&
-         p.out_stride >= weight.out_features;
+         p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows;
 }
 
 // How rows and panels are grouped into tasks. Any grouping gives the same bits.
@@ -36,16 +42,29 @@ Grid MakeGrid(int64_t rows, const PackedWeight& weight, int64_t gemm_rows, int64
   const int64_t macs_per_panel = std::min(rows, grid.rows_per_block) * weight.in_features * kPanelColumns;
   // Panels of one task share the rows' part of the cache, as long as every thread still gets several tasks.
   const int64_t shared = std::min(kGemmPanelsMax, panels * grid.row_blocks / (kTasksPerThread * num_threads));
+  const int64_t most = kGemmRowsMax * kGemmPanelsMax / grid.rows_per_block;  // kBlockOutBytes
   grid.panels_per_group = std::max({rows <= 4 ? int64_t{2} : int64_t{1}, kTaskMacs / macs_per_panel, shared});
+  grid.panels_per_group = std::min(grid.panels_per_group, most);
   grid.panel_groups = (panels + grid.panels_per_group - 1) / grid.panels_per_group;
   return grid;
 }
 
-GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, int64_t task) {
+// A task's first row and column.
+struct Origin {
+  int64_t row;
+  int64_t column;
+};
+
+Origin OriginOf(const Grid& grid, int64_t task) {
+  return {task / grid.panel_groups * grid.rows_per_block,
+          task % grid.panel_groups * grid.panels_per_group * kPanelColumns};
+}
+
+// All but the output.
+GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, const Origin& origin) {
   const PackedWeight& weight = *p.weight;
-  const int64_t row = task / grid.panel_groups * grid.rows_per_block;
-  const int64_t panel = task % grid.panel_groups * grid.panels_per_group;
-  const int64_t column = panel * kPanelColumns;
+  const auto [row, column] = origin;
+  const int64_t panel = column / kPanelColumns;
   const int64_t columns = std::min(weight.out_features - column, grid.panels_per_group * kPanelColumns);
   const auto* data = static_cast<const std::byte*>(weight.data);
 
@@ -61,27 +80,51 @@ GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, int64_t task) {
   }
   block.padded_depth = PaddedDepth(weight.precision, weight.in_features);
   block.bias = p.bias == nullptr ? nullptr : p.bias + column;
-  block.residual = p.residual == nullptr ? nullptr : p.residual + row * p.out_stride + column;
-  block.out = p.out + row * p.out_stride + column;
-  block.out_stride = p.out_stride;
   block.rows = static_cast<int32_t>(std::min<int64_t>(p.num_rows - row, grid.rows_per_block));
   block.columns = static_cast<int32_t>(columns);
   return block;
 }
 
+// A block's output, which is still in the cache, as columns of the next product's input.
+void StoreActivated(const KernelTable& kernels, const GemmParams& p, const Origin& origin, const GemmBlock& block) {
+  for (int64_t row = 0; row < block.rows; ++row) {
+    float* values = block.out + row * block.out_stride;
+    kernels.activate(p.activation, values, nullptr, block.columns, values);
+    RoundColumns(kernels, *p.next, origin.row + row, origin.column, block.columns, values);
+  }
+}
+
+void RunTask(const DeviceContext& context, const GemmParams& p, const Grid& grid, int64_t task, std::byte* scratch) {
+  const auto kernel = context.kernels.gemm[static_cast<int>(p.weight->precision)];
+  const Origin origin = OriginOf(grid, task);
+  GemmBlock block = MakeBlock(p, grid, origin);
+  block.scratch = scratch;
+  if (p.next != nullptr) {
+    block.out = reinterpret_cast<float*>(scratch + kScratchBytes);
+    block.out_stride = RoundUp(block.columns, kPanelColumns);
+    kernel(block);
+    return StoreActivated(context.kernels, p, origin, block);
+  }
+  block.out = p.out + origin.row * p.out_stride + origin.column;
+  block.out_stride = p.out_stride;
+  block.residual = p.residual == nullptr ? nullptr : p.residual + origin.row * p.out_stride + origin.column;
+  kernel(block);
+}
+
 }  // namespace
 
+bool GemmActivates(DeviceContext*, const GemmParams& params) {
+  return params.next != nullptr && params.next->precision != Precision::kFp8 && params.next->amax == nullptr;
+}
+
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
-  if (params.next != nullptr) return KernelStatus::kUnsupported;
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (params.next != nullptr && !GemmActivates(context, params)) return KernelStatus::kUnsupported;
   if (params.num_rows == 0) return KernelStatus::kOk;
   const Grid grid = MakeGrid(params.num_rows, *params.weight, context->kernels.gemm_rows, context->pool.num_threads());
-  const auto kernel = context->kernels.gemm[static_cast<int>(params.weight->precision)];
   // Panels are innermost: the rows of a block stay in the cache while the weight streams by.
   context->pool.Run(grid.row_blocks * grid.panel_groups, [&](int64_t task, int worker) {
-    GemmBlock block = MakeBlock(params, grid, task);
-    block.scratch = context->scratch(worker);
-    kernel(block);
+    RunTask(*context, params, grid, task, context->scratch(worker));
   });
   return KernelStatus::kOk;
 }

@@ -21,6 +21,10 @@ inline constexpr size_t kGemmSumBytes = static_cast<size_t>(kGemmRowsMax) * 48 *
 inline constexpr size_t kScratchBytes =
     kGemmPanelsMax * kGemmSumBytes + static_cast<size_t>(kGemmDepthBlock) * 48 * sizeof(float);
 
+// Behind it, of the launcher: a block's output on its way into GemmParams::next.
+inline constexpr size_t kBlockOutBytes = kGemmPanelsMax * kGemmSumBytes;
+inline constexpr size_t kWorkerBytes = kScratchBytes + kBlockOutBytes;
+
 // A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
 // Block scales: out = sum over blocks, ascending, of (sum of the block) * (activation scale * weight scale).
 struct GemmBlock {

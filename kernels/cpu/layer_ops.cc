@@ -10,6 +10,7 @@
 #include "kernels/cpu/fp8_scale.h"
 #include "kernels/cpu/launchers.h"
 #include "kernels/cpu/packed_layout.h"
+#include "kernels/cpu/round_columns.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -44,25 +45,14 @@ void QuantizeRow(const KernelTable& kernels, const Activation& out, int64_t row,
 // Rounds `values` into row `row` of an activation, with the zeros after it. shared: the scale of all rows, or null.
 void RoundRow(const KernelTable& kernels, const Activation& out, int64_t row, const float* values,
               const Fp8Scale* shared) {
-  const int64_t columns = out.columns;
-  std::byte* target = ActivationRow(out, row);
-  size_t element = sizeof(float);
-  if (out.precision == Precision::kFp8) {
-    if (shared != nullptr) {
-      *ActivationScales(out, row) = shared->scale;
-      kernels.fp8_row(values, shared->factor, columns, target);
-    } else {
-      QuantizeRow(kernels, out, row, values);
-    }
-    element = kernels.bf16_row_bytes;
-  } else if (out.precision == Precision::kBf16) {
-    kernels.bf16_row(values, columns, target);
-    element = kernels.bf16_row_bytes;
-  } else if (values != reinterpret_cast<float*>(target)) {
-    std::memcpy(target, values, static_cast<size_t>(columns) * sizeof(float));
+  if (out.precision != Precision::kFp8) return RoundColumns(kernels, out, row, 0, out.columns, values);
+  if (shared != nullptr) {
+    *ActivationScales(out, row) = shared->scale;
+    kernels.fp8_row(values, shared->factor, out.columns, ActivationRow(out, row));
+  } else {
+    QuantizeRow(kernels, out, row, values);
   }
-  const auto pad = static_cast<size_t>(RoundUp(columns, kActivationPad) - columns);
-  std::memset(target + static_cast<size_t>(columns) * element, 0, pad * element);
+  PadRow(kernels, out, row);
 }
 
 // *amax = max(*amax, the magnitude of these bits), by any number of threads: a maximum has no order.

@@ -1,6 +1,7 @@
 // GEMM against FP64 of the rounded operands, over shapes that meet every tile, tail and padding.
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/round_columns.h"
 #include "tests/kernels/cpu/cpu_fixture.h"
 
 namespace dunlin::kernels {
@@ -114,14 +115,78 @@ TEST_P(Gemm, RefusesBrokenParameters) {
   EXPECT_TRUE(refused([&](GemmParams& p) { p.in = &other_precision.activation; }));
 }
 
-TEST_P(Gemm, DeclinesAnActivationAndRefusesIt) {
+GemmParams Into(const Activation& in, const PackedWeight& weight, int32_t rows, Activation* next) {
+  GemmParams params{};
+  params.in = &in;
+  params.weight = &weight;
+  params.num_rows = rows;
+  params.next = next;
+  return params;
+}
+
+TEST_P(Gemm, AnActivatedProductHasTheBitsOfTheTwoOperations) {
+  uint32_t seed = 1;
+  const std::pair<Precision, Precision> forms[] = {{Precision::kFp32, Precision::kFp32},
+                                                   {Precision::kBf16, Precision::kBf16},
+                                                   {Precision::kFp16, Precision::kFp16},
+                                                   {Precision::kFp8, Precision::kBf16}};
+  for (const auto& [precision, next_precision] : forms) {
+    for (const Shape& shape : kShapes) {
+      const auto [rows, n, k] = shape;
+      SCOPED_TRACE(std::to_string(static_cast<int>(precision)) + " " + std::to_string(rows) + "x" + std::to_string(n) +
+                   "x" + std::to_string(k));
+      const auto bias = RandomMatrix(1, n, seed++);
+      const auto weight = Pack(*device_, precision, RandomMatrix(n, k, seed++), n, k);
+      const auto in = Quantized(*device_, precision, RandomMatrix(rows, k, seed++), rows, k);
+      const auto product = RunGemm(*device_, in->activation, weight->weight, rows, bias.data());
+      const auto kind = static_cast<ActivationKind>(seed % 4);
+      ActivationTensor apart(*device_, next_precision, rows, n);
+      ActivateParams activate{};
+      activate.kind = kind;
+      activate.in = product.data();
+      activate.out = &apart.activation;
+      activate.num_rows = rows;
+      ASSERT_EQ(device_->ops->activate(device_->context, activate), KernelStatus::kOk);
+
+      ActivationTensor next(*device_, next_precision, rows, n);
+      GemmParams params = Into(in->activation, weight->weight, rows, &next.activation);
+      params.bias = bias.data();
+      params.activation = kind;
+      ASSERT_TRUE(device_->ops->gemm_activates(device_->context, params));
+      ASSERT_EQ(device_->ops->gemm(device_->context, params), KernelStatus::kOk);
+      const size_t element = cpu::ActivationElement(device_->context->kernels, next_precision);
+      const auto bytes = static_cast<size_t>(cpu::RoundUp(n, cpu::kActivationPad)) * element;
+      for (int32_t m = 0; m < rows; ++m) {
+        ASSERT_EQ(std::memcmp(cpu::ActivationRow(next.activation, m), cpu::ActivationRow(apart.activation, m), bytes),
+                  0)
+            << m;
+      }
+    }
+  }
+}
+
+TEST_P(Gemm, RefusesAnActivatedProductThatItCannotStore) {
   const auto weight = Pack(*device_, Precision::kBf16, RandomMatrix(8, 6, 1), 8, 6);
   const ActivationTensor in(*device_, Precision::kBf16, 2, 6);
   ActivationTensor next(*device_, Precision::kBf16, 2, 8);
-  GemmParams params{&in.activation, &weight->weight, nullptr, nullptr, nullptr, 0, 2};
-  params.next = &next.activation;
-  EXPECT_FALSE(device_->ops->gemm_activates(device_->context, params));
-  EXPECT_EQ(device_->ops->gemm(device_->context, params), KernelStatus::kUnsupported);
+  ActivationTensor codes(*device_, Precision::kFp8, 2, 8);
+  ActivationTensor narrow(*device_, Precision::kBf16, 2, 7);
+  ActivationTensor short_one(*device_, Precision::kBf16, 1, 8);
+  std::vector<float> out(16);
+  const GemmParams good = Into(in.activation, weight->weight, 2, &next.activation);
+  const auto status = [&](auto&& change) {
+    GemmParams params = good;
+    change(params);
+    return device_->ops->gemm(device_->context, params);
+  };
+  EXPECT_EQ(status([&](GemmParams& p) { p.out = out.data(); }), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(status([&](GemmParams& p) { p.residual = out.data(); }), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(status([&](GemmParams& p) { p.next = &narrow.activation; }), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(status([&](GemmParams& p) { p.next = &short_one.activation; }), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(status([&](GemmParams& p) { p.next = &codes.activation; }), KernelStatus::kUnsupported);
+  float amax = 0.0F;
+  next.activation.amax = &amax;
+  EXPECT_EQ(status([](GemmParams&) {}), KernelStatus::kUnsupported);
 }
 
 DUNLIN_FOR_EVERY_CPU_VARIANT(Gemm);
