@@ -123,9 +123,8 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   if (params.num_rows == 0) return KernelStatus::kOk;
   const Grid grid = MakeGrid(params.num_rows, *params.weight, context->kernels.gemm_rows, context->pool.num_threads());
   // Panels are innermost: the rows of a block stay in the cache while the weight streams by.
-  context->pool.Run(grid.row_blocks * grid.panel_groups, [&](int64_t task, int worker) {
-    RunTask(*context, params, grid, task, context->scratch(worker));
-  });
+  context->pool.Run(grid.row_blocks * grid.panel_groups,
+                    [&](int64_t task, int worker) { RunTask(*context, params, grid, task, context->scratch(worker)); });
   return KernelStatus::kOk;
 }
 

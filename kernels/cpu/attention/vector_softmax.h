@@ -1,8 +1,8 @@
 // Softmax and merge by vectors of 16 (tile_ops.h gives their meaning). Included by the vector files only, always
 // inlined or templates over their types, so none of it leaves those files. Step: a file's own type with its Lanes and
 // P. A row's masked keys take no part: their lanes are replaced by -inf before the maximum, and their P is masked to 0.
-// How a row becomes exponentials is the Step's, by FloatExpRow or one of its own. Instantiations: 1 P type per including
-// file.
+// How a row becomes exponentials is the Step's, by FloatExpRow or one of its own. Instantiations: 1 P type per
+// including file.
 #pragma once
 
 #include <limits>
