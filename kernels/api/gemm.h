@@ -95,8 +95,8 @@ struct GemmParams {
   int32_t decode_rows = 0;
   // The input of the product behind an activation, filled as DeviceOps::activate fills it, without a pass of its own;
   // then out and residual are null, and out_stride is not read. columns == N; memory apart from `in`. Only where
-  // DeviceOps::gemm_activates says so; never in FP8, whose scales need a whole row before the first code is written, nor
-  // with an amax.
+  // DeviceOps::gemm_activates says so; never in FP8, whose scales need a whole row before the first code is written,
+  // nor with an amax.
   Activation* next = nullptr;
   ActivationKind activation = ActivationKind::kGeluTanh;  // read where next is given
   // Off: the number of rows may choose a row's sums too, where that is quicker. The bit contract is then void.
