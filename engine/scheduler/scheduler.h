@@ -6,9 +6,10 @@
 // starts in the next step, whatever flood of longer ones or of another profile came before it. A quarter of the step is
 // the oldest prompt's all the same, the oldest that waits is passed only so often (waiting_queue.h), and where a short
 // prompt ends in a step, the long ones beside it get no more than a quarter together, so that it does not wait for
-// them. The oldest running sequence gets a share of every plan that it can be in, is never preempted, and may take
-// every page, so it always finishes: there is no livelock. When pages run out the newest sequence gives all of its own
-// back and is computed again later (recompute preemption).
+// them. Where short ones have come lately, long ones get no more than half of any step: the next short one waits for
+// the step that it meets. The oldest running sequence gets a share of every plan that it can be in, is never preempted,
+// and may take every page, so it always finishes: there is no livelock. When pages run out the newest sequence gives
+// all of its own back and is computed again later (recompute preemption).
 //
 // Pure: time is an argument, the device is elsewhere, nothing is allocated after construction. At depth 2 Plan is
 // called again before Commit: a sequence whose sample is in flight is left out, prefill chunks may follow one another.
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -56,6 +58,9 @@ struct SchedulerCounters {
 
 class Scheduler {
  public:
+  // Short prompts are expected until long ones have had this many steps' tokens without one.
+  static constexpr int32_t kStepsToForgetShort = 16;
+
   explicit Scheduler(const SchedulerOptions& options);
 
   // Takes in a sequence, which stays where it is until it is in TakeRetired.
@@ -94,7 +99,8 @@ class Scheduler {
   // What a plan still has for prompts, while it is made.
   struct PrefillBudget {
     int32_t tokens;                              // of the step
-    int32_t long_tokens;                         // of these, for long prompts once a short one ends in the step
+    int32_t long_tokens;                         // of these, for long prompts
+    int32_t long_beside_short;                   // and once a short one ends in the step
     bool short_ends = false;                     // one does
     std::array<bool, kNumProfiles> served = {};  // profiles of which a prompt has had tokens
     std::array<bool, kNumProfiles> closed = {};  // profiles of which none can be started: the next one has no room
@@ -113,6 +119,9 @@ class Scheduler {
 
   // Planning prompts (scheduler_prefill.cc).
   bool IsLong(const Sequence& sequence) const { return sequence.num_uncomputed() > quarter(); }
+  bool short_expected() const {
+    return long_since_short_ < int64_t{kStepsToForgetShort} * options_.max_tokens_per_step;
+  }
   Sequence* OldestPrefill() const;
   void PlanPrefills(TimeNs now, int32_t tokens);
   void GiveSharesOfOldest(TimeNs now, PrefillBudget* budget);
@@ -140,6 +149,8 @@ class Scheduler {
   SequenceList running_;
   SequenceList retiring_;
   std::vector<Sequence*> retired_;
+  // Tokens of long prompts since a short one was started; as if that had been long ago at first.
+  int64_t long_since_short_ = std::numeric_limits<int32_t>::max();
   TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one
   // Admission found no room for this sequence with this many pages to spare: not worth hashing its prompt again until
   // there are more.

@@ -7,13 +7,13 @@ namespace dunlin::engine {
 
 // Running prompts and those that wait, in the order of IsSooner.
 void Scheduler::PlanPrefills(TimeNs now, int32_t tokens) {
-  PrefillBudget budget{tokens, quarter()};
+  PrefillBudget budget{tokens, short_expected() ? std::max(1, options_.max_tokens_per_step / 2) : tokens, quarter()};
   GiveSharesOfOldest(now, &budget);
   while (budget.tokens > 0) {
     Sequence* next = NextPrefill(budget);
     if (next == nullptr) return;
-    const bool cut = budget.short_ends && IsLong(*next);
-    const int32_t limit = cut ? std::min(budget.tokens, budget.long_tokens) : budget.tokens;
+    int32_t limit = budget.tokens;
+    if (IsLong(*next)) limit = std::min(limit, budget.short_ends ? budget.long_beside_short : budget.long_tokens);
     if (limit == 0) return;  // behind a long prompt there are only long ones
     if (next->state == SequenceState::kWaiting && !Start(next, now)) {
       budget.closed[ProfileIndex(next->request.profile)] = true;
@@ -29,7 +29,7 @@ void Scheduler::GiveSharesOfOldest(TimeNs now, PrefillBudget* budget) {
   if (oldest != nullptr) Give(oldest, std::min(budget->tokens, quarter()), budget);
   if (budget->tokens == 0 || waiting_.empty() || !waiting_.oldest_is_due()) return;
   Sequence* due = waiting_.oldest();
-  if (Start(due, now)) Give(due, std::min(budget->tokens, std::max(1, budget->long_tokens)), budget);
+  if (Start(due, now)) Give(due, std::min(budget->tokens, std::max(1, budget->long_beside_short)), budget);
 }
 
 Sequence* Scheduler::OldestPrefill() const {
@@ -77,6 +77,8 @@ void Scheduler::Give(Sequence* sequence, int32_t limit, PrefillBudget* budget) {
   budget->served[ProfileIndex(sequence->request.profile)] = true;
   if (IsLong(*sequence)) {
     budget->long_tokens = std::max(0, budget->long_tokens - given);
+    budget->long_beside_short = std::max(0, budget->long_beside_short - given);
+    long_since_short_ += given;
   } else {
     budget->short_ends |= sequence->num_planned == sequence->num_uncomputed();
   }
@@ -111,6 +113,7 @@ bool Scheduler::Start(Sequence* sequence, TimeNs now) {
   waiting_.TakeOut(sequence);
   running_.Insert(sequence);
   sequence->state = SequenceState::kRunning;
+  if (sequence->num_tokens() <= quarter()) long_since_short_ = 0;
   CountAdmission(sequence, now);
   return true;
 }

@@ -129,6 +129,8 @@ absl::Status GenerateStream::Submit() {
     return MakeError(Reason::kInternal, "the text of the output could not be set up");
   }
   context_->AddInitialMetadata(kRequestIdKey, record_.request_id);
+  *response_.mutable_execution() = ToWire(*record_.profile);
+  response_.set_request_id(record_.request_id);
   return absl::OkStatus();
 }
 
@@ -143,21 +145,17 @@ void GenerateStream::Continue() {
     return;
   }
   if (!first_message_sent_ && first_message_waits_ && outputs_->empty()) return;
-  v1::GenerateResponse response;
-  if (!first_message_sent_) {
-    *response.mutable_execution() = ToWire(*record_.profile);
-    response.set_request_id(record_.request_id);
-  }
-  const absl::StatusOr<GenerateOutputs::Next> next = outputs_->Fill(&response);
+  const absl::StatusOr<GenerateOutputs::Next> next = outputs_->Fill(&response_);
   if (!next.ok()) return End(MakeError(Reason::kInternal, "the text of the output could not be made"));
   if (*next == GenerateOutputs::Next::kNothing && first_message_sent_) return;
   first_message_sent_ = true;
-  Write(response, *next == GenerateOutputs::Next::kLastMessage);
+  Write(*next == GenerateOutputs::Next::kLastMessage);
 }
 
-void GenerateStream::Write(const v1::GenerateResponse& response, bool last) {
-  write_buffer_ = SerializeWire(response);
+void GenerateStream::Write(bool last) {
+  write_buffer_ = SerializeWire(response_);
   if (!last) {
+    response_.Clear();
     write_pending_.store(true, std::memory_order_relaxed);
     StartWrite(&write_buffer_);
     return;

@@ -65,7 +65,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   absl::Status Plan();
   absl::Status Submit();
   void Continue();
-  void Write(const v1::GenerateResponse& response, bool last);
+  void Write(bool last);
   // The terminal status of a call that does not end well.
   void End(const absl::Status& status);
   // Tells the observer, once the status is known and the engine is done; gives the ticket back once gRPC is done too.
@@ -95,6 +95,7 @@ class GenerateStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::ByteBuffer request_;                    // until it is parsed
   std::optional<GeneratePlan> plan_;            // while kPlanned
   std::unique_ptr<GenerateOutputs> outputs_;    // null before Submit
+  v1::GenerateResponse response_;               // the next message, as far as it is known; keeps its memory
   grpc::ByteBuffer write_buffer_;               // of the pending write
   engine::TimeNs deadline_ = engine::kNoDeadline;
   bool first_message_waits_ = false;  // for the first token

@@ -38,6 +38,29 @@ TEST(Fairness, LongPromptsGetAQuarterOfTheStepInWhichAShortOneEnds) {
   harness.Add(Ask(Prompt(3, 9), 1));
   harness.Step();
   EXPECT_EQ(harness.plan.num_tokens, 3 + 4);
+}
+
+TEST(Fairness, LongPromptsGetHalfAStepUntilShortOnesAreForgotten) {
+  SchedulerHarness harness(ManyPages());
+  harness.Add(Ask(Prompt(600), 1));
+  harness.Step();
+  EXPECT_EQ(harness.plan.num_tokens, 16);
+  harness.Add(Ask(Prompt(3, 9), 1));
+  harness.Step();
+  for (int32_t tokens = 4; tokens < Scheduler::kStepsToForgetShort * 16; tokens += 8) {
+    harness.Step();
+    ASSERT_EQ(harness.plan.num_tokens, 8) << "after " << tokens;
+  }
+  harness.Step();
+  EXPECT_EQ(harness.plan.num_tokens, 16);
+}
+
+TEST(Fairness, TheEndOfALongPromptIsNoShortOne) {
+  SchedulerHarness harness(ManyPages());
+  harness.Add(Ask(Prompt(18), 1));
+  harness.Step();
+  harness.Step();
+  harness.Add(Ask(Prompt(40, 7), 1));
   harness.Step();
   EXPECT_EQ(harness.plan.num_tokens, 16);
 }

@@ -24,7 +24,7 @@ TEST(Planning, SamplesOnlyFromTheLastKnownToken) {
 
 TEST(Planning, GivesDecodesTheirTokenBeforePrefillsTakeTheRest) {
   SchedulerHarness harness;
-  Client* decoding = harness.Add(Ask(Prompt(4), 20));
+  Client* decoding = harness.Add(Ask(Prompt(5), 20));
   harness.Step();
   Client* prefilling = harness.Add(Ask(Prompt(30, 9), 2));
   harness.Step();
@@ -80,7 +80,7 @@ TEST(Planning, GroupsSequencesByProfileWithTheOldestFirst) {
 // The last token of a prompt may come alone: it is prefill all the same.
 TEST(Planning, PutsWhatDecodesBeforeWhatLiesInAPrompt) {
   SchedulerHarness harness;
-  Client* decoding = harness.Add(Ask(Prompt(4), 20));
+  Client* decoding = harness.Add(Ask(Prompt(5), 20));
   harness.Step();
   Request urgent = Ask(Prompt(16, 9), 2);
   urgent.priority = 1;
