@@ -33,6 +33,8 @@ BENCHES = (
     ("bench, table 4", "layer --case te --precision fp16,fp8", "layer --case te --precision fp16,fp8 --scale 0.01"),
     ("bench, gemm", "gemm --case llama-8b --precision bf16,fp16,fp8", "gemm --shape 3,48,64"),
     ("bench, gemv", "gemm --case gemv --precision bf16,fp8", "gemm --shape 1,48,64 --precision fp8"),
+    ("bench, tuned products", "gemm --case llama-8b --precision bf16,fp8 --cublas-algorithm-cache OUT/algorithms",
+     "gemm --shape 70,48,64 --precision bf16 --cublas-algorithm-cache OUT/algorithms"),
     ("bench, decode", "attention --case decode --backend all --precision bf16,fp8",
      "attention --case decode --backend all --shape 2,4,40,32"),
     ("bench, prefill", "attention --case prefill --backend all --precision bf16",
@@ -95,7 +97,8 @@ class Check:
         return f"{name:24} {'pass' if passed else 'FAIL'} {seconds:6.1f} s  {result}"
 
     def bench(self, arguments, log, seconds="1"):
-        command = [self.folder / "dunlin", "bench", *arguments.split(), "--device", "cuda", "--cuda-module", self.module,
+        arguments = arguments.replace("OUT", str(self.out)).split()
+        command = [self.folder / "dunlin", "bench", *arguments, "--device", "cuda", "--cuda-module", self.module,
                    "--json", "--max-seconds", seconds]
         if self.options.cublas:
             command += ["--cublas-library", self.options.cublas]
@@ -137,6 +140,8 @@ def told(record):
     """A record in a few words."""
     words = [record.get("layer"), record.get("execution"), record["backend"], record["precision"],
              f"M{record['shape'][0]}" if record["op"] == "gemm" else None, record.get("phase")]
+    cost = record.get("deterministic_cost")
+    words.append(None if cost is None else f"deterministic {cost:+.0%}")
     return f"{' '.join(word for word in words if word)} {record['median_us']:g} us ({record['roofline_ratio']:.3f})"
 
 

@@ -151,6 +151,7 @@ kernels::GemmParams EncoderPass::GemmParamsOf(const LinearWeights& linear) const
   params.bias = linear.bias;
   params.out_stride = linear.weight.out_features;
   params.num_rows = batch_.num_tokens();
+  params.deterministic = buffers_.plan().deterministic;
   return params;
 }
 

@@ -6,6 +6,7 @@
 #include "engine/encoder/encoder_memory.h"
 #include "engine/encoder/encoder_pass.h"
 #include "engine/encoder/pooling.h"
+#include "engine/runtime/tuning.h"
 
 namespace dunlin::engine {
 namespace {
@@ -42,6 +43,26 @@ ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, std::unique_ptr<Ste
   if (model->device()->ops->kind != kernels::DeviceKind::kCpu) {
     host_hidden_.resize(buffers_->bytes(BufferId::kHidden) / sizeof(float));
   }
+}
+
+absl::Status ModelEncoderRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
+  const Tuning tuning(model_->device(), notice);
+  if (!tuning.on()) return absl::OkStatus();
+  const std::vector<TokenId> tokens(static_cast<size_t>(memory_plan().max_context_tokens), 0);
+  std::vector<float> vector(static_cast<size_t>(model_->config().hidden_dim));
+  for (const Precision precision : model_->precisions()) {
+    ExecutionChoice choice;
+    choice.precision = precision;
+    const absl::StatusOr<ExecutionProfile> profile = profiles.Resolve(choice);
+    if (!profile.ok()) continue;  // no backend serves it
+    EncodeBatch batch{.profile = *profile, .inputs = {}, .num_tokens = memory_plan().max_context_tokens};
+    batch.inputs.push_back({.tokens = tokens.data(),
+                            .num_tokens = batch.num_tokens,
+                            .vector = vector.data(),
+                            .dimensions = model_->config().hidden_dim});
+    if (absl::Status status = Run(&batch); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "engine/model/model.h"
 #include "engine/options.h"
 #include "engine/runtime/memory_plan.h"
+#include "engine/runtime/profiles.h"
 #include "engine/runtime/step_buffers.h"
 
 namespace dunlin::engine {
@@ -29,6 +31,10 @@ class ModelEncoderRuntime : public EncoderRuntime {
   // Plans and allocates all memory (PlanEncoderMemory and StepBuffers::Allocate say which errors); Run allocates
   // nothing. FAILED_PRECONDITION for a decoder, and for an FP8 recipe but per_token. model outlives the runtime.
   static absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> Create(const Model* model, const EngineOptions& options);
+
+  // Before the first batch: one input in every precision, as long as there may be, where the device chooses algorithms
+  // by time (Tuning). *notice: what a log should say, else left alone. Errors: Run's.
+  absl::Status WarmUp(const ProfileTable& profiles, std::string* notice);
 
   absl::Status Run(EncodeBatch* batch) override;
   kernels::DeviceMemory device_memory() const override {

@@ -321,6 +321,7 @@ kernels::GemmParams ForwardPass::GemmParamsOf(const LinearWeights& linear, int32
   params.num_rows = num_rows;
   // Rows of the head give the next token: their phase is decode, whichever made the hidden row.
   params.decode_rows = layer_ < 0 ? num_rows : inputs_.num_decode_tokens();
+  params.deterministic = buffers_.plan().deterministic;
   return params;
 }
 

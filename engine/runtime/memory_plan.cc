@@ -149,6 +149,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   plan.max_context_tokens = ContextLimit(config, options);
   plan.max_tokens_per_step = options.max_tokens_per_step;
   plan.max_sequences = options.max_sequences;
+  plan.deterministic = options.deterministic;
   plan.kv_fp8 = options.kv_fp8 && HasFp8(resident);
   const size_t page_bytes = KvLayoutOf(config, resident.front(), plan.kv_fp8).page_bytes;
   const size_t num_pages = options.kv_memory_bytes / page_bytes;

@@ -60,7 +60,8 @@ struct MemoryPlan {
   int32_t max_context_tokens = 0;      // prompt + output
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;
-  bool kv_fp8 = false;  // the pool holds E4M3 pages, FP8's: asked for, and FP8 is resident
+  bool deterministic = true;  // of EngineOptions: what a row gives does not depend on its neighbours
+  bool kv_fp8 = false;        // the pool holds E4M3 pages, FP8's: asked for, and FP8 is resident
 
   size_t operator[](BufferId id) const { return bytes[static_cast<size_t>(id)]; }
   size_t total() const;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/runtime/forward_pass.h"
+#include "engine/runtime/warm_up.h"
 
 namespace dunlin::engine {
 namespace {
@@ -71,6 +72,10 @@ int32_t ModelRuntime::tokens_per_page(Precision precision) const {
   const std::vector<Precision>& resident = model_->precisions();
   const bool is_resident = std::find(resident.begin(), resident.end(), precision) != resident.end();
   return is_resident ? KvLayoutOf(model_->config(), precision, memory_plan().kv_fp8).tokens_per_page : 0;
+}
+
+absl::Status ModelRuntime::WarmUp(const ProfileTable& profiles, std::string* notice) {
+  return engine::WarmUp(*model_, profiles, buffers_.get(), notice);
 }
 
 absl::StatusOr<StepHandle> ModelRuntime::Launch(const StepPlan& plan) {

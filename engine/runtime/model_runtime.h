@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,6 +13,7 @@
 #include "engine/options.h"
 #include "engine/runtime/fp8_scaling.h"
 #include "engine/runtime/memory_plan.h"
+#include "engine/runtime/profiles.h"
 #include "engine/runtime/runtime.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_slot.h"
@@ -24,6 +26,9 @@ class ModelRuntime : public Runtime {
   // Plans and allocates all memory (PlanMemory, StepBuffers::Allocate and StepSlot::Create say which errors).
   // FAILED_PRECONDITION for an encoder. model outlives the runtime.
   static absl::StatusOr<std::unique_ptr<ModelRuntime>> Create(const Model* model, const EngineOptions& options);
+
+  // Before the first step: WarmUp (warm_up.h) on this runtime's memory.
+  absl::Status WarmUp(const ProfileTable& profiles, std::string* notice);
 
   absl::StatusOr<StepHandle> Launch(const StepPlan& plan) override;
   absl::Status Collect(StepHandle handle, StepResult* result) override;

@@ -19,19 +19,23 @@ namespace dunlin::kernels {
 
 struct DeviceContext {
   int sm_version = 0;  // 90 for compute capability 9.0
+  size_t l2_bytes = 0;
   cudaStream_t stream = nullptr;
   dunlin::kernels::cuda::CublasLt cublas{};
   dunlin::kernels::cuda::CublasLtContext* cublas_handle = nullptr;
   std::unique_ptr<dunlin::kernels::cuda::GemmPlans> plans;
+  std::unique_ptr<dunlin::kernels::cuda::AlgorithmStore> algorithms;
+  std::unique_ptr<dunlin::kernels::cuda::ProductClock> clock;  // while algorithms are chosen by time
 
   // Device memory, taken when the device is opened.
   void* gemm_workspace = nullptr;  // kGemmWorkspaceBytes
   void* staging = nullptr;         // kStagingBytes: weights on their way into their layout, FP8 products on theirs
   uint32_t* current = nullptr;     // magnitude bits over the rows of a call with InputScaling::kCurrent
+  void* bias = nullptr;            // [kActivatedColumnsMax] FP32: a bias in the type of an activated product
 
   MemoryCount memory;
 
-  std::mutex turn;                  // guards staging and current from their first launch to their last
+  std::mutex turn;                  // guards staging, current and bias from their first launch to their last
   std::atomic<bool> failed{false};  // an earlier call failed: nothing the device says can be trusted any more
 };
 

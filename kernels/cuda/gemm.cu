@@ -8,6 +8,7 @@
 #include "kernels/cuda/lanes.cuh"
 #include "kernels/cuda/launchers.h"
 #include "kernels/cuda/layout.h"
+#include "kernels/cuda/row_target.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
@@ -34,14 +35,20 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) FinishRows(Finish fin
   }
 }
 
+// Where the product goes: FP32 rows, or the input of another one.
+bool ValidOutput(const GemmParams& p) {
+  if (p.next == nullptr) return p.out != nullptr && p.out_stride >= p.weight->out_features;
+  return p.residual == nullptr && p.next->data != nullptr && p.next->data != p.in->data &&
+         p.num_rows <= p.next->capacity_rows;
+}
+
 bool Valid(const GemmParams& p) {
-  if (p.in == nullptr || p.weight == nullptr || p.out == nullptr || p.num_rows < 0) return false;
+  if (p.in == nullptr || p.weight == nullptr || p.num_rows < 0 || !ValidOutput(p)) return false;
   if (p.decode_rows < 0 || p.decode_rows > p.num_rows) return false;
   const PackedWeight& weight = *p.weight;
   return weight.data != nullptr && weight.out_features > 0 && weight.in_features > 0 && p.in->data != nullptr &&
          p.in->precision == weight.precision && p.in->columns == weight.in_features &&
-         p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows &&
-         p.out_stride >= weight.out_features;
+         p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows;
 }
 
 // Rows [first, first + count) of the product into `out`, then what its form left out. A staged product starts at the
@@ -60,12 +67,12 @@ KernelStatus RunRows(DeviceContext* context, const GemmParams& params, const Gem
                               .in_scales = fp8 ? in.scales() + first - lead : nullptr,
                               .bias = params.bias,
                               .residual = residual,
-                              .out = staged ? static_cast<float*>(context->staging) : out,
+                              .out = staged ? context->staging : out,
                               .num_rows = static_cast<int32_t>(lead + count)};
   const KernelStatus status = context->plans->Run(form, operands, context->stream);
   if (status == KernelStatus::kDeviceError) context->failed = true;
   if (status != KernelStatus::kOk) return status;
-  const Finish finish{.product = operands.out + lead * form.out_stride,
+  const Finish finish{.product = static_cast<const float*>(operands.out) + lead * form.out_stride,
                       .product_stride = form.out_stride,
                       .bias = form.bias ? nullptr : params.bias,
                       .residual = form.residual ? nullptr : residual,
@@ -78,9 +85,44 @@ KernelStatus RunRows(DeviceContext* context, const GemmParams& params, const Gem
   return Launched(context);
 }
 
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks)
+    RoundBias(const float* bias, int64_t columns, Precision precision, unsigned char* out) {
+  const int64_t i = int64_t{blockIdx.x} * kRowThreads + threadIdx.x;
+  if (i < columns) StoreAs(precision, out, i, 1, Float4{{bias[i]}});
+}
+
+// The bias in the type of an activated product, which is the only one that cuBLASLt adds to it, on 16 bytes. The next
+// call's is written behind this call's product.
+const void* BiasOf(DeviceContext* context, const GemmParams& params) {
+  if (params.bias == nullptr) return nullptr;
+  const int64_t columns = params.weight->out_features;
+  const auto blocks = static_cast<unsigned>((columns + kRowThreads - 1) / kRowThreads);
+  RoundBias<<<blocks, kRowThreads, 0, context->stream>>>(params.bias, columns, params.weight->precision,
+                                                         static_cast<unsigned char*>(context->bias));
+  return context->bias;
+}
+
+// Rows [begin, end) of an activated product.
+KernelStatus RunActivated(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end) {
+  const auto count = static_cast<int32_t>(end - begin);
+  const std::lock_guard<std::mutex> lock(context->turn);
+  const GemmOperands operands{.weight = ViewOf(*params.weight).data,
+                              .in = ViewOf(*params.in).row(begin),
+                              .weight_scales = nullptr,
+                              .in_scales = nullptr,
+                              .bias = BiasOf(context, params),
+                              .residual = nullptr,
+                              .out = ViewOf(*params.next).row(begin),
+                              .num_rows = count};
+  const KernelStatus status = context->plans->Run(FormOf(params, false, count), operands, context->stream);
+  if (status == KernelStatus::kDeviceError) context->failed = true;
+  return status == KernelStatus::kOk ? Launched(context) : status;
+}
+
 KernelStatus RunLibrary(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end) {
+  if (params.next != nullptr) return RunActivated(context, params, begin, end);
   const bool staged = NeedsStaging(params, begin);
-  const GemmForm form = FormOf(params, staged);
+  const GemmForm form = FormOf(params, staged, static_cast<int32_t>(end - begin));
   if (!staged) return RunRows(context, params, form, false, begin, end - begin);
 
   const int64_t rows_at_once = static_cast<int64_t>(kStagingBytes / sizeof(float)) / form.out_stride - kScaleRows;
@@ -128,6 +170,10 @@ KernelStatus RunPhase(DeviceContext* context, const GemmParams& params, int64_t 
 
 }  // namespace
 
+bool GemmActivates(DeviceContext* context, const GemmParams& params) {
+  return TakesActivation(params) && context->plans->Has(FormOf(params, false, params.num_rows));
+}
+
 cudaError_t PrepareGemm() {
   for (const auto prepare : {PrepareTilesFp16, PrepareTilesBf16, PrepareTilesFp8}) {
     if (const cudaError_t error = prepare(); error != cudaSuccess) return error;
@@ -136,8 +182,8 @@ cudaError_t PrepareGemm() {
 }
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
-  if (params.next != nullptr) return KernelStatus::kUnsupported;
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (params.next != nullptr && !TakesActivation(params)) return KernelStatus::kUnsupported;
   if (context->failed) return KernelStatus::kDeviceError;
   // Where cuBLASLt has both phases, one call does.
   const int64_t decode_rows = UsesTiles(context->sm_version, *params.weight, true) ? params.decode_rows : 0;

@@ -1,43 +1,26 @@
-// A linear layer's product as cuBLASLt calls: D^T = A^T B with the weight as A, so that out [M, N], row-major, is D,
-// column-major, and M is any number. One plan a weight shape and form of the sum; its algorithm is chosen once, for
-// kPlanRows rows, without split-K, and used for every M. So a row's sum has one order whatever rows are beside it.
-// Host code alone: nothing here reads device memory.
+// Products as cuBLASLt calls, one plan a form. The algorithm of a plan is chosen once in the life of the object, at its
+// first product: cuBLASLt's first proposal, or, while algorithms are tuned, the quickest. A form without rows
+// (GemmForm::rows) uses it for every number of them, without split-K: so a row's sum has one order whatever rows are
+// beside it. Host code alone: nothing here reads device memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <vector>
 
-#include "kernels/api/gemm.h"
 #include "kernels/api/status.h"
+#include "kernels/cuda/algorithm_store.h"
 #include "kernels/cuda/cublaslt_api.h"
+#include "kernels/cuda/gemm_form.h"
+#include "kernels/cuda/product_clock.h"
 
 namespace dunlin::kernels::cuda {
 
-// Rows that algorithms are chosen for: a prefill chunk. One is good enough for decode, whose products wait for memory.
+// Rows that proposals are asked for: a prefill chunk. One is good enough for decode, whose products wait for memory.
 inline constexpr int32_t kPlanRows = 256;
 inline constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // what cuBLASLt's FP8 kernels ask on sm_90
-inline constexpr int kMaxPlans = 256;  // five shapes a model and precision, two forms each, many models
-
-// How a product is computed.
-struct GemmForm {
-  Precision precision;
-  int64_t out_features;  // as the weight has them
-  int64_t in_features;
-  int64_t out_stride;  // of D; a multiple of 4 in FP8
-  bool bias;           // in the epilogue; never in FP8, and where it stands on 16 bytes
-  bool residual;       // beta = 1
-  bool operator==(const GemmForm&) const = default;
-};
-
-// FP8 writes whole groups of 16 outputs at addresses of 16 bytes, and its scales stand on 16 bytes. Where `out` has no
-// room or another stride, or the rows begin between such addresses, the product goes to a staging area of PaddedRows(N)
-// floats a row and a kernel copies it.
-inline constexpr int64_t kScaleRows = 4;  // rows whose scales share 16 bytes
-bool NeedsStaging(const GemmParams& params, int64_t first_row);
-
-// The form of a call. What it leaves out, bias or residual, is added afterwards.
-GemmForm FormOf(const GemmParams& params, bool staged);
+inline constexpr int kMaxPlans = 1024;  // five shapes a model and precision, two forms each, many models; or by rows
 
 // Operands of one call, device memory.
 struct GemmOperands {
@@ -45,10 +28,10 @@ struct GemmOperands {
   const void* in;
   const float* weight_scales;  // FP8: a scale a row of the weight, and of the input
   const float* in_scales;
-  const float* bias;      // form.bias
+  const void* bias;       // form.bias; of D's type
   const float* residual;  // form.residual; rows out_stride apart
-  float* out;
-  int32_t num_rows;  // >= 1
+  void* out;              // FP32, or, with form.activation, the precision's type
+  int32_t num_rows;       // >= 1
 };
 
 // Plans and the handle behind them. Thread rule: any thread; calls take turns, as the stream does.
@@ -60,6 +43,14 @@ class GemmPlans {
   ~GemmPlans();
   GemmPlans(const GemmPlans&) = delete;
   GemmPlans& operator=(const GemmPlans&) = delete;
+
+  // From now on an algorithm that is not chosen yet is the store's, or the quickest by the clock, which the store then
+  // gets to know; nulls end it. Without a file only forms with rows are timed: others would have other bits in the next
+  // process. Products then compute nothing of use: each is run many times, and adds its residual as often.
+  void Tune(ProductClock* clock, AlgorithmStore* store);
+
+  // Whether cuBLASLt has an algorithm for the form.
+  bool Has(const GemmForm& form);
 
   // Enqueues the product on a stream. kUnsupported when cuBLASLt has no algorithm for the form, or kMaxPlans forms are
   // in use; kDeviceError when a call fails. The first call of a form plans it: host memory only.
@@ -74,20 +65,27 @@ class GemmPlans {
     MatrixLayout* weight = nullptr;
     MatrixLayout* in = nullptr;
     MatrixLayout* out = nullptr;
+    std::vector<MatmulAlgo> candidates;  // cuBLASLt's, best first; none: it does not take the form
+    bool chosen = false;
     MatmulAlgo algo{};
   };
 
+  // Null: there are kMaxPlans others.
   Plan* Find(const GemmForm& form);
   bool Describe(Plan* plan);
-  bool ChooseAlgorithm(Plan* plan);
-  bool Works(const Plan& plan, const MatmulAlgo& algo, uint64_t rows);
+  void FindCandidates(Plan* plan);
+  void Choose(Plan* plan, const GemmOperands& operands, void* stream);
+  void ChooseByTime(Plan* plan, const GemmOperands& operands, void* stream);
+  bool Works(const Plan& plan, const MatmulAlgo& algo, int32_t rows);
   void Destroy(Plan* plan);
-  KernelStatus Launch(const Plan& plan, const GemmOperands& operands, void* stream);
+  KernelStatus Launch(const Plan& plan, const MatmulAlgo& algo, const GemmOperands& operands, void* stream);
 
   const CublasLt* const cublas_;
   CublasLtContext* const handle_;
   void* const workspace_;
-  std::mutex turn_;  // guards the plans: a launch sets its pointers and rows in them
+  std::mutex turn_;  // guards all below: a launch sets its pointers and rows in a plan
+  ProductClock* clock_ = nullptr;
+  AlgorithmStore* store_ = nullptr;
   Plan plans_[kMaxPlans];
   int num_plans_ = 0;
 };

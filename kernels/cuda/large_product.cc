@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/cuda/launchers.h"
+#include "kernels/cuda/owned_memory.h"
 #include "kernels/cuda/stopwatch.h"
 
 namespace dunlin::kernels::cuda {
@@ -14,22 +15,6 @@ constexpr int32_t kOutFeatures = 8192;
 constexpr int32_t kInFeatures = 4096;
 constexpr int32_t kSlabRows = 1024;  // of random values, again and again
 constexpr int kProducts = 5;         // of one run
-
-// Device memory that is released with its owner.
-class Memory {
- public:
-  Memory(DeviceContext* context, size_t bytes) : context_(context), bytes_(bytes), data_(Allocate(context, bytes)) {}
-  ~Memory() { Release(context_, data_, bytes_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  void* data() const { return data_; }
-  float* floats() const { return static_cast<float*>(data_); }
-
- private:
-  DeviceContext* const context_;
-  const size_t bytes_;
-  void* const data_;
-};
 
 // Values in [-1, 1), as any row has them: products of zeros cost less power, and so clock higher.
 std::vector<float> Slab() {
@@ -77,9 +62,9 @@ class Product {
 
  private:
   DeviceContext* const context_;
-  const Memory weight_memory_;
-  const Memory in_memory_;
-  const Memory out_;
+  const OwnedMemory weight_memory_;
+  const OwnedMemory in_memory_;
+  const OwnedMemory out_;
   PackedWeight weight_;
   Activation in_;
 };

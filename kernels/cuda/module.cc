@@ -31,8 +31,8 @@ constexpr DeviceOps kCudaOps = {
     .pack_weight = cuda::PackWeight,
     .activation_bytes = cuda::ActivationBytes,
     .gemm = cuda::Gemm,
-    .gemm_activates = [](DeviceContext*, const GemmParams&) { return false; },
-    .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },
+    .gemm_activates = cuda::GemmActivates,
+    .set_tuning = cuda::SetTuning,
     .gather_rows = cuda::GatherRows,
     .norm = cuda::Norm,
     .softcap = cuda::Softcap,
@@ -56,9 +56,11 @@ constexpr DeviceOps kCudaOps = {
 
 void Close(DeviceContext* context) {
   if (context->stream != nullptr) (void)cudaStreamSynchronize(context->stream);
+  context->clock.reset();
   context->plans.reset();
   if (context->cublas_handle != nullptr) (void)context->cublas.Destroy(context->cublas_handle);
-  for (void* memory : {context->gemm_workspace, context->staging, static_cast<void*>(context->current)}) {
+  for (void* memory :
+       {context->gemm_workspace, context->staging, static_cast<void*>(context->current), context->bias}) {
     if (memory != nullptr) (void)cudaFree(memory);
   }
   if (context->stream != nullptr) (void)cudaStreamDestroy(context->stream);
@@ -93,6 +95,17 @@ std::string CheckDevice(cudaDeviceProp* properties) {
          std::to_string(properties->minor) + "; the kernels need 8.0 or later";
 }
 
+// What an algorithm's speed depends on beside the product, in one line.
+std::string PlatformOf(const cudaDeviceProp& properties, const cuda::CublasLt& cublas) {
+  int driver = 0;
+  int runtime = 0;
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&runtime);
+  return std::string(properties.name) + " sm_" + std::to_string(properties.major * 10 + properties.minor) + " driver " +
+         std::to_string(driver) + " runtime " + std::to_string(runtime) + " cuBLASLt " +
+         std::to_string(cublas.GetVersion());
+}
+
 // Empty when the context has its stream and its memory.
 std::string FillContext(DeviceContext* context, const std::string& cublas_library) {
   std::string error;
@@ -105,6 +118,7 @@ std::string FillContext(DeviceContext* context, const std::string& cublas_librar
   take(&context->gemm_workspace, cuda::kGemmWorkspaceBytes);
   take(&context->staging, cuda::kStagingBytes);
   take(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
+  take(&context->bias, cuda::kActivatedColumnsMax * sizeof(float));
   if (result == cudaSuccess) result = cuda::PrepareAttention();
   if (result == cudaSuccess) result = cuda::PrepareGemm();
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
@@ -119,7 +133,12 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
   std::unique_ptr<DeviceContext, Closer> context(new DeviceContext());
   if (error.empty()) {
     context->sm_version = properties.major * 10 + properties.minor;
+    context->l2_bytes = static_cast<size_t>(properties.l2CacheSize);
     error = FillContext(context.get(), options->cublas_library);
+  }
+  if (error.empty()) {
+    context->algorithms = std::make_unique<cuda::AlgorithmStore>(options->cublas_algorithm_cache,
+                                                                 PlatformOf(properties, context->cublas));
   }
   if (!error.empty()) {
     std::snprintf(reply->error, sizeof(reply->error), "%s", error.c_str());

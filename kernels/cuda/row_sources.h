@@ -120,15 +120,24 @@ struct NormSource {
 
 // Functions of ActivationKind. x * sigmoid(2u) is 0.5 x (1 + tanh(u)) without its cancellation at negative x.
 // Source: Hendrycks & Gimpel 2016 (GELU); Elfwing et al. 2017 (SiLU).
-DUNLIN_HD inline float ApplyActivation(ActivationKind kind, float x) {
+DUNLIN_HD inline float GeluTanh(float x) {
   constexpr float kTwoSqrt2OverPi = 1.5957691216F;
+  return x / (1.0F + expf(-kTwoSqrt2OverPi * (x + 0.044715F * x * x * x)));
+}
+
+// NaN stays.
+DUNLIN_HD inline float Relu(float x) {
+  return x < 0.0F ? 0.0F : x;
+}
+
+DUNLIN_HD inline float ApplyActivation(ActivationKind kind, float x) {
   switch (kind) {
     case ActivationKind::kGeluTanh:
-      return x / (1.0F + expf(-kTwoSqrt2OverPi * (x + 0.044715F * x * x * x)));
+      return GeluTanh(x);
     case ActivationKind::kGeluErf:
       return 0.5F * x * erfcf(-x * 0.70710678F);
     case ActivationKind::kRelu:
-      return x < 0.0F ? 0.0F : x;
+      return Relu(x);
     case ActivationKind::kSilu:
       return x / (1.0F + expf(-x));
   }

@@ -80,6 +80,13 @@ DUNLIN_HD void StoreValues(unsigned char* row, int64_t first, int count, const F
   }
 }
 
+// The same for a precision, not FP8, that is known late.
+DUNLIN_HD inline void StoreAs(Precision precision, unsigned char* row, int64_t first, int count, const Float4& four) {
+  if (precision == Precision::kFp32) return StoreValues<Precision::kFp32>(row, first, count, four, 1.0F);
+  if (precision == Precision::kFp16) return StoreValues<Precision::kFp16>(row, first, count, four, 1.0F);
+  StoreValues<Precision::kBf16>(row, first, count, four, 1.0F);
+}
+
 // The scale of an FP8 row, as its scaling says; also tells what others want to know of the row's magnitude.
 template <typename Lanes, typename Row>
 DUNLIN_HD Fp8Scale ScaleFor(const Lanes& lanes, const Row& row, const RowTarget& target, int64_t index, bool vector) {

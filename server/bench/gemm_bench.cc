@@ -1,10 +1,12 @@
 // out = A W^T alone: the input rows are rounded or quantised beforehand, the output is FP32 without bias or residual.
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/runtime/tuning.h"
 #include "kernels/api/float_formats.h"
 #include "server/bench/benches.h"
 #include "server/bench/proof.h"
@@ -71,6 +73,10 @@ class GemmRun {
   absl::Status PackWeights();
   absl::Status QuantizeInput();
   absl::Status Multiply(int64_t call);
+  // Lets a device that chooses its algorithms by time do so: for any number of rows, and for these alone.
+  absl::Status Tune();
+  // What it costs that the number of rows may not choose the algorithm, where a device chose both.
+  absl::Status AddCostOfDeterminism(Record* record);
   double RelativeBound() const;
   absl::StatusOr<Proof> Check() const;
   int64_t Copies() const;
@@ -85,6 +91,8 @@ class GemmRun {
   DeviceMemory activation_memory_;
   kernels::Activation activation_;
   DeviceMemory out_;
+  bool tuned_ = false;
+  bool deterministic_ = true;  // GemmParams::deterministic
 };
 
 double WeightBytes(const Problem& p) {
@@ -182,8 +190,27 @@ absl::Status GemmRun::Multiply(int64_t call) {
                                                         .out = out_.floats(),
                                                         .out_stride = problem_.out_features,
                                                         .num_rows = rows,
-                                                        .decode_rows = problem_.decodes() ? rows : 0}),
+                                                        .decode_rows = problem_.decodes() ? rows : 0,
+                                                        .next = nullptr,
+                                                        .activation = kernels::ActivationKind::kGeluTanh,
+                                                        .deterministic = deterministic_}),
                   "gemm");
+}
+
+absl::Status GemmRun::Tune() {
+  std::string notice;
+  absl::Status status;
+  {
+    const engine::Tuning tuning(device_, &notice);
+    tuned_ = tuning.on();
+    for (const bool deterministic : {false, true}) {
+      deterministic_ = deterministic;
+      if (tuned_ && status.ok()) status = Multiply(0);
+    }
+    if (tuned_ && status.ok()) status = StatusOf(device_->ops->synchronize(device_->context), "gemm");
+  }
+  if (!notice.empty()) std::cerr << notice << "\n";
+  return status;
 }
 
 // The worst case of one chain of K rounded sums: K * 2^-24 times the sum of magnitudes (Higham 2002, section 3.1). A
@@ -216,8 +243,19 @@ absl::StatusOr<Proof> GemmRun::Check() const {
   return CheckSamples(Sha256(std::as_bytes(std::span(out))), samples, RelativeBound());
 }
 
+absl::Status GemmRun::AddCostOfDeterminism(Record* record) {
+  deterministic_ = false;
+  const absl::StatusOr<Timing> timing =
+      Measure(session_.TimingFor(record->work), [this](int64_t call) { return Multiply(call); });
+  if (!timing.ok()) return timing.status();
+  record->extra["autotuned_us"] = timing->median_us;
+  record->extra["deterministic_cost"] = record->timing.median_us / timing->median_us - 1.0;
+  return absl::OkStatus();
+}
+
 absl::Status GemmRun::Run() {
   absl::Status status = Prepare();
+  if (status.ok()) status = Tune();
   if (!status.ok()) return status;
   Record record;
   record.work = {.flops = 2.0 * static_cast<double>(problem_.rows) * static_cast<double>(problem_.out_features) *
@@ -239,8 +277,9 @@ absl::Status GemmRun::Run() {
   record.extra["layer"] = problem_.layer;
   record.extra["phase"] = problem_.decodes() ? "decode" : "prefill";  // which chooses the kernel on some devices
   record.extra["weight_copies"] = weights_.size();
-  session_.Add(std::move(record));
-  return absl::OkStatus();
+  if (tuned_) status = AddCostOfDeterminism(&record);
+  if (status.ok()) session_.Add(std::move(record));
+  return status;
 }
 
 absl::StatusOr<std::vector<Problem>> Problems(const BenchOptions& options) {

@@ -93,6 +93,8 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
                          "The shared library that holds the CUDA device; auto: libdunlin_cuda.so beside the binary");
   subcommand->add_option("--cublas-library", options->device_options.cublas_library,
                          "The cuBLASLt library, as compute.cublas_library of serve");
+  subcommand->add_option("--cublas-algorithm-cache", options->device_options.cublas_algorithm_cache,
+                         "As compute.cublas_algorithm_cache of serve");
   subcommand
       ->add_option("--threads", options->device_options.num_threads, "Compute threads; 0: what the process may use")
       ->check(CLI::Range(0, 1024));

@@ -150,6 +150,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   if (config.device.cpu_variant == "auto") config.device.cpu_variant.clear();
   config.device.cuda_module = Get<std::string>(document, "/compute/cuda_module");
   config.device.cublas_library = Get<std::string>(document, "/compute/cublas_library");
+  config.device.cublas_algorithm_cache = Get<std::string>(document, "/compute/cublas_algorithm_cache");
   config.text_threads = Get<int32_t>(document, "/compute/text_threads");
   config.log_level = Get<std::string>(document, "/log/level");
   config.log_format = Get<std::string>(document, "/log/format");

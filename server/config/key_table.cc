@@ -93,6 +93,9 @@ constexpr ConfigKey kKeys[] = {
     {"compute.cublas_library", kStr, "\"auto\"", 1, 4096, nullptr,
      "The cuBLASLt library of the CUDA device: a file, a folder (a toolkit's, site-packages of PyTorch) or several, "
      "separated by ':'; auto: where the system finds it"},
+    {"compute.cublas_algorithm_cache", kStr, "\"\"", 0, 4096, nullptr,
+     "A file that keeps, for this GPU, driver and cuBLASLt, which algorithm is quickest for a product of a prompt; "
+     "timed at start where it is missing or of another machine; empty: cuBLASLt's first proposal"},
     {"compute.text_threads", kInt, "2", 1, 64, nullptr, "Threads that tokenise and detokenise"},
 
     {"log.level", kStr, "\"info\"", 1, 8, "debug|info|warn|error", "Least severe line that is written"},

@@ -63,7 +63,8 @@ std::set<std::pair<int, int>> ProductsOf(const Arguments& arguments) {
   unsetenv(kernels::kFakeProductsFile);
   std::set<std::pair<int, int>> products;
   std::ifstream lines(file);
-  for (int rows = 0, decode_rows = 0; lines >> rows >> decode_rows;) products.insert({rows, decode_rows});
+  int tuned = 0;
+  for (int rows = 0, decode_rows = 0; lines >> rows >> decode_rows >> tuned;) products.insert({rows, decode_rows});
   std::remove(file.c_str());
   return products;
 }
@@ -75,6 +76,20 @@ TEST(BenchCuda, RowsOfASmallProductDecodeAndThoseOfALargeOneAreAPrompt) {
   EXPECT_THAT(products_of("1,50,70"), ElementsAre(Pair(1, 1)));
   EXPECT_THAT(products_of("64,50,70"), ElementsAre(Pair(64, 64)));
   EXPECT_THAT(products_of("65,50,70"), ElementsAre(Pair(65, 0)));
+}
+
+TEST(BenchCuda, ADeviceThatChoosesAlgorithmsTellsWhatDeterminismCosts) {
+  const std::string cache = "/tmp/dunlin_bench_algorithms_" + std::to_string(getpid());
+  for (const bool chooses : {true, false}) {
+    Arguments arguments = {"gemm", "--shape", "70,48,64", "--precision", "bf16"};
+    if (chooses) arguments.insert(arguments.end(), {"--cublas-algorithm-cache", cache});
+    const auto records = Records(OnFake(arguments), "cuda");
+    ASSERT_EQ(records.size(), 1U);
+    EXPECT_EQ(records[0].contains("deterministic_cost"), chooses) << records[0];
+    EXPECT_EQ(records[0].contains("autotuned_us"), chooses);
+    EXPECT_EQ(records[0]["phase"], "prefill");
+  }
+  std::remove(cache.c_str());
 }
 
 TEST(BenchCuda, AModelsPhasesAreThoseThatItServes) {

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/block/block_program.h"
 #include "kernels/cuda/block/tile_layout.h"
+#include "kernels/cuda/row_target.h"
 
 namespace dunlin::kernels::cuda {
 
@@ -12,7 +13,7 @@ inline constexpr int kGroupRows = 16;               // of a tensor-core product
 inline constexpr int kTileColumns = kTileRows;      // outputs of a block
 inline constexpr int kTileBytes = 8 * kPieceBytes;  // of a row, in a tile: 64 two-byte elements or 128 codes
 
-// How sums become outputs: (sum * scales) + bias + residual.
+// How sums become outputs: (sum * scales) + bias + residual; or, with `next`, activation(sum + bias), rounded.
 struct TileStore {
   const float* weight_scales;  // [columns], or null; with in_scales
   const float* in_scales;      // [num_rows]
@@ -22,6 +23,11 @@ struct TileStore {
   int64_t out_stride;  // floats
   int64_t columns;
   bool vector;  // out and residual stand on 16 bytes, rows too
+  // In place of out and residual, or null: rows of next_row_bytes; columns is then a multiple of 16.
+  unsigned char* next;
+  int64_t next_row_bytes;
+  Precision next_precision;   // kFp16 or kBf16
+  ActivationKind activation;  // kGeluTanh or kRelu
 };
 
 struct TileCall {
@@ -59,8 +65,19 @@ DUNLIN_HD inline TilePlace TilePlaceOf(const TileCall& call, int32_t rows_per_bl
           tile % column_tiles * kTileColumns};
 }
 
+DUNLIN_HD inline void StoreActivated(const TileStore& store, int64_t row, int64_t column, const Float4& sums) {
+  Float4 values = sums;
+  DUNLIN_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const float value = values.values[i] + (store.bias == nullptr ? 0.0F : store.bias[column + i]);
+    values.values[i] = store.activation == ActivationKind::kRelu ? Relu(value) : GeluTanh(value);
+  }
+  StoreAs(store.next_precision, store.next + row * store.next_row_bytes, column, 4, values);
+}
+
 // Four sums of a row, the first of them in `column`, to where they go. column is a multiple of 4.
 DUNLIN_HD inline void StoreSums(const TileStore& store, int64_t row, int64_t column, const Float4& sums) {
+  if (store.next != nullptr) return StoreActivated(store, row, column, sums);
   const bool scaled = store.weight_scales != nullptr;
   const int64_t at = row * store.out_stride + column;
   Float4 values = sums;

@@ -20,14 +20,20 @@ bool Aligned(const void* pointer) {
 
 TileStore StoreOf(const GemmParams& params, int64_t first, const float* weight_scales, const float* in_scales) {
   const int64_t offset = first * params.out_stride;
+  const bool activated = params.next != nullptr;
+  const MatrixView next = activated ? ViewOf(*params.next) : MatrixView{};
   return {.weight_scales = weight_scales,
           .in_scales = in_scales,
           .bias = params.bias,
           .residual = params.residual == nullptr ? nullptr : params.residual + offset,
-          .out = params.out + offset,
+          .out = activated ? nullptr : params.out + offset,
           .out_stride = params.out_stride,
           .columns = params.weight->out_features,
-          .vector = params.out_stride % 4 == 0 && Aligned(params.out)};
+          .vector = params.out_stride % 4 == 0 && Aligned(params.out),
+          .next = activated ? next.row(first) : nullptr,
+          .next_row_bytes = activated ? RowBytes(next.precision, next.columns) : 0,
+          .next_precision = next.precision,
+          .activation = params.activation};
 }
 
 }  // namespace

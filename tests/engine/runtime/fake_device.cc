@@ -105,7 +105,8 @@ constexpr kernels::DeviceOps kFakeOps = {
                                             params.decode_rows > 0 ? absl::StrCat(" decode ", params.decode_rows) : "",
                                             " weight ", Shape(*params.weight), params.bias != nullptr ? " bias" : "",
                                             params.residual != nullptr ? " residual" : "",
-                                            params.next != nullptr ? " activated" : ""));
+                                            params.next != nullptr ? " activated" : "",
+                                            params.deterministic ? "" : " any order"));
         },
     .gemm_activates = [](DeviceContext* context,
                          const kernels::GemmParams&) { return context->support->gemm_activates; },

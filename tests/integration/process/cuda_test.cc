@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/integration/process/child.h"
@@ -19,7 +20,12 @@ namespace dunlin::integration {
 namespace {
 
 using Json = nlohmann::json;
+using ::testing::_;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Gt;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using Clock = std::chrono::steady_clock;
 
 const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
@@ -116,6 +122,61 @@ TEST(Cuda, EmbedsWithTheBitsOfTheDeviceInside) {
   }
   EXPECT_EQ(vectors[0].size(), 4U);
   EXPECT_EQ(vectors[0], vectors[1]);
+}
+
+// [rows, whether algorithms were chosen then] of every product that a server asks of its device until it is told to
+// end.
+struct ProductLog {
+  explicit ProductLog(const char* name) : file(std::string("/tmp/dunlin_products_") + name + std::to_string(getpid())) {
+    setenv(kernels::kFakeProductsFile, file.c_str(), 1);
+  }
+  ~ProductLog() {
+    unsetenv(kernels::kFakeProductsFile);
+    std::remove(file.c_str());
+  }
+  std::vector<std::pair<int, bool>> Read() const {
+    std::vector<std::pair<int, bool>> products;
+    std::ifstream lines(file);
+    int tuned = 0;
+    for (int rows = 0, decode_rows = 0; lines >> rows >> decode_rows >> tuned;) products.push_back({rows, tuned != 0});
+    return products;
+  }
+
+  const std::string file;
+};
+
+TEST(Cuda, AlgorithmsAreChosenBeforeReadyAndNeverAfterwards) {
+  for (const bool encodes : {false, true}) {
+    const ProductLog log(encodes ? "encoder" : "decoder");
+    const std::string cache = log.file + ".algorithms";
+    std::ofstream(cache) << "of another machine";
+    for (const bool first : {true, false}) {
+      std::remove(log.file.c_str());
+      std::vector<std::string> arguments = encodes ? EncoderOn("cuda") : OnDevice("cuda");
+      arguments.insert(arguments.end(), {"--set", "compute.cublas_algorithm_cache=" + cache});
+      ServerProcess server(kDemo, arguments);
+      ASSERT_TRUE(server.ready()) << server.Log();
+      const auto chosen = log.Read();
+      EXPECT_THAT(chosen, Each(Pair(_, true)));
+      EXPECT_THAT(chosen, Contains(Pair(Gt(1), true))) << "a prompt";
+      EXPECT_EQ(server.Log().find(cache + " is ignored: of another machine") != std::string::npos, first)
+          << server.Log();
+      const CommandResult result =
+          encodes ? Embed(server, {"A dunlin flies."}) : Generate(server, {"--max-tokens", "2", "Rain fell"});
+      EXPECT_EQ(result.status, 0) << result.out << result.err;
+      const auto all = log.Read();
+      ASSERT_GT(all.size(), chosen.size());
+      for (size_t i = chosen.size(); i < all.size(); ++i) EXPECT_FALSE(all[i].second) << i;
+    }
+    std::remove(cache.c_str());
+  }
+}
+
+TEST(Cuda, WithoutAFileOfAlgorithmsNothingIsComputedBeforeReady) {
+  const ProductLog log("none");
+  ServerProcess server(kDemo, OnDevice("cuda"));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_TRUE(log.Read().empty());
 }
 
 TEST(Cuda, AnEncodersFailedDeviceEndsItsCallsAndTheProcessToo) {

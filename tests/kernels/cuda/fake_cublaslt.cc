@@ -1,5 +1,6 @@
 #include "tests/kernels/cuda/fake_cublaslt.h"
 
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -59,6 +60,27 @@ bool Aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
+bool Gives(int32_t epilogue, int32_t wanted, int32_t wanted_with_bias) {
+  return epilogue == wanted || epilogue == wanted_with_bias;
+}
+bool HasBias(int32_t epilogue) {
+  return epilogue == kEpilogueBias || epilogue == kEpilogueReluBias || epilogue == kEpilogueGeluBias;
+}
+
+// As the library's epilogue does. Source: Hendrycks & Gimpel 2016, the tanh approximation.
+double Activated(int32_t epilogue, double x) {
+  if (Gives(epilogue, kEpilogueRelu, kEpilogueReluBias)) return x < 0 ? 0.0 : x;
+  if (!Gives(epilogue, kEpilogueGelu, kEpilogueGeluBias)) return x;
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+}
+
+void Store(void* data, int32_t type, uint64_t at, double value) {
+  const auto rounded = static_cast<float>(value);
+  if (type == kCudaR32F) static_cast<float*>(data)[at] = rounded;
+  if (type == kCudaR16F) static_cast<uint16_t*>(data)[at] = FloatToFp16(rounded);
+  if (type == kCudaR16BF) static_cast<uint16_t*>(data)[at] = FloatToBf16(rounded);
+}
+
 double Element(const void* data, int32_t type, uint64_t at) {
   switch (type) {
     case kCudaR32F:
@@ -76,13 +98,17 @@ double Element(const void* data, int32_t type, uint64_t at) {
 std::string ReasonAgainst(const MatmulDesc& desc, const MatrixLayout& a, const MatrixLayout& b, const MatrixLayout& d) {
   if (desc.compute_type != kCublasCompute32F || desc.scale_type != kCudaR32F) return "compute type";
   if (desc.Get<int32_t>(kDescTransA, 0) != kCublasOpT) return "A is not transposed";
-  if (a.type != b.type || d.type != kCudaR32F) return "types";
+  const bool narrow = d.type == a.type && (d.type == kCudaR16F || d.type == kCudaR16BF);
+  if (a.type != b.type || !(d.type == kCudaR32F || narrow)) return "types";
   if (a.rows != b.rows || a.cols != d.rows || b.cols != d.cols) return "shapes";
   if (a.ld < static_cast<int64_t>(a.rows) || b.ld < static_cast<int64_t>(b.rows) || d.ld < static_cast<int64_t>(d.rows))
     return "leading dimensions";
   const auto epilogue = desc.Get<int32_t>(kDescEpilogue, kEpilogueDefault);
-  const bool bias = epilogue == kEpilogueBias;
-  if (bias && desc.Get<int32_t>(kDescBiasDataType, -1) != kCudaR32F) return "bias type";
+  const bool bias = HasBias(epilogue);
+  if (bias && desc.Get<int32_t>(kDescBiasDataType, -1) != d.type) return "bias type";
+  if (bias && !Aligned(desc.Get<const void*>(kDescBiasPointer, nullptr))) return "bias alignment";
+  const bool activates = epilogue != kEpilogueDefault && epilogue != kEpilogueBias;
+  if (activates && State()->no_activation) return "activation";
   if (a.type != kCudaR8FE4M3) return "";
   if (bias) return "FP8 into FP32 has no FP32 bias";
   if (a.rows % 16 != 0 || a.cols % 16 != 0 || a.ld % 16 != 0 || b.ld % 16 != 0) return "FP8 shapes";
@@ -99,7 +125,7 @@ CublasStatus Heuristic(CublasLtContext*, MatmulDesc* desc, MatrixLayout* a, Matr
   ++State()->heuristics;
   State()->refusal = ReasonAgainst(*desc, *a, *b, *d);
   if (c != d) State()->refusal = "C and D differ";
-  if (preference->reduction_mask != 0) State()->refusal = "split-K is not excluded";
+  if (State()->split_is_refused && preference->reduction_mask != 0) State()->refusal = "split-K is not excluded";
   if (preference->workspace_bytes == 0) State()->refusal = "no workspace";
   if (!State()->refusal.empty()) return kNotSupported;
   *returned = State()->candidates < requested ? State()->candidates : requested;
@@ -128,9 +154,8 @@ CublasStatus Matmul(CublasLtContext*, MatmulDesc* desc, const void* alpha, const
   if (workspace == nullptr || workspace_bytes == 0) state.refusal = "no workspace";
   if (!state.refusal.empty()) return kInvalid;
   state.algorithms.push_back(algo->data[0]);
-  const auto* bias = desc->Get<int32_t>(kDescEpilogue, 0) == kEpilogueBias
-                         ? desc->Get<const float*>(kDescBiasPointer, nullptr)
-                         : nullptr;
+  const auto epilogue = desc->Get<int32_t>(kDescEpilogue, 0);
+  const void* bias = HasBias(epilogue) ? desc->Get<const void*>(kDescBiasPointer, nullptr) : nullptr;
   const auto* a_scales = fp8 ? desc->Get<const float*>(kDescAScalePointer, nullptr) : nullptr;
   const auto* b_scales = fp8 ? desc->Get<const float*>(kDescBScalePointer, nullptr) : nullptr;
   for (uint64_t j = 0; j < d_layout->cols; ++j) {
@@ -145,8 +170,8 @@ CublasStatus Matmul(CublasLtContext*, MatmulDesc* desc, const void* alpha, const
       const float scale_c = *static_cast<const float*>(beta);
       const uint64_t at = j * static_cast<uint64_t>(d_layout->ld) + i;
       if (scale_c != 0.0F) sum += scale_c * Element(c, c_layout->type, at);
-      if (bias != nullptr) sum += bias[i];
-      static_cast<float*>(d)[at] = static_cast<float>(sum);
+      if (bias != nullptr) sum += Element(bias, d_layout->type, i);
+      Store(d, d_layout->type, at, Activated(epilogue, sum));
     }
   }
   return kSuccess;

@@ -13,6 +13,8 @@ struct FakeCublasLt {
   int candidates = 2;      // that the heuristic returns
   int bad_candidates = 0;  // of them, the first, that do not take a single row
   bool matmul_fails = false;
+  bool no_activation = false;        // no epilogue has one
+  bool split_is_refused = true;      // a proposal is given only where split-K is excluded
   int heuristics = 0;                // calls so far
   int objects = 0;                   // descriptors alive
   std::vector<uint64_t> algorithms;  // of every product, in order

@@ -45,7 +45,7 @@ struct Shape {
 // What gemm.cu does with a call, the kernels' part in plain C++.
 KernelStatus RunGemm(GemmPlans* plans, const GemmParams& params, const HostMatrix& weight, const HostMatrix& in) {
   const bool staged = NeedsStaging(params, 0);
-  const GemmForm form = FormOf(params, staged);
+  const GemmForm form = FormOf(params, staged, params.num_rows);
   std::vector<Line> staging(staged ? static_cast<size_t>(form.out_stride * params.num_rows / 4) : 0);
   const GemmOperands operands{.weight = weight.view().data,
                               .in = in.view().data,
@@ -61,7 +61,7 @@ KernelStatus RunGemm(GemmPlans* plans, const GemmParams& params, const HostMatri
     for (int64_t n = 0; n < weight.view().rows; ++n) {
       float* out = params.out + m * params.out_stride + n;
       if (staged)
-        *out = operands.out[m * form.out_stride + n] +
+        *out = staging[0].values[m * form.out_stride + n] +
                (params.residual == nullptr ? 0.0F : *(params.residual + m * params.out_stride + n));
       if (params.bias != nullptr && !form.bias) *out += params.bias[n];
     }
@@ -117,6 +117,119 @@ TEST_F(GemmPlanTest, EveryPrecisionAndFormIsTheProduct) {
   }
 }
 
+// Their scales too must stand on 16 bytes.
+TEST_F(GemmPlanTest, Fp8RowsThatBeginBetweenAddressesOf16BytesAreStaged) {
+  const HostMatrix weight(Precision::kFp8, 32, 16);
+  const PackedWeight packed = weight.Weight();
+  GemmParams params{};
+  params.weight = &packed;
+  params.out = workspace_[0].values;
+  params.out_stride = 32;
+  for (int64_t row = 0; row < 9; ++row) {
+    EXPECT_EQ(NeedsStaging(params, row), row * static_cast<int64_t>(sizeof(float)) % 16 != 0) << row;
+  }
+  params.out_stride = 34;
+  EXPECT_TRUE(NeedsStaging(params, 0));
+  params.out_stride = 32;
+  params.out = workspace_[0].values + 1;
+  EXPECT_TRUE(NeedsStaging(params, 0));
+  const HostMatrix wide(Precision::kBf16, 32, 16);
+  const PackedWeight halves = wide.Weight();
+  params.weight = &halves;
+  EXPECT_FALSE(NeedsStaging(params, 1)) << "FP8 alone";
+}
+
+constexpr Precision kActivated[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16};
+
+double Activated(ActivationKind kind, double x) {
+  if (kind == ActivationKind::kRelu) return x < 0 ? 0.0 : x;
+  return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+// The product as the input of the next one: rounded to its type, its bias too, behind the activation.
+TEST_F(GemmPlanTest, AnActivatedProductIsTheNextOnesInput) {
+  GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);
+  constexpr int64_t kOuts = 32;
+  constexpr int64_t kDepth = 21;
+  for (const Precision precision : kActivated) {
+    for (const ActivationKind kind : {ActivationKind::kGeluTanh, ActivationKind::kRelu}) {
+      for (const bool with_bias : {false, true}) {
+        const HostMatrix weight(precision, kOuts, kDepth);
+        const HostMatrix in(precision, kRows, kDepth);
+        const HostMatrix bias(precision, 1, kOuts);
+        const HostMatrix out(precision, kRows, kOuts);
+        FillAs(weight, 1);
+        FillAs(in, 2);
+        FillAs(bias, 3);
+        const PackedWeight packed = weight.Weight();
+        Activation next{.data = out.view().data, .precision = precision, .capacity_rows = kRows, .columns = kOuts};
+        const float anything = 0.0F;
+        GemmParams params{};
+        params.weight = &packed;
+        params.bias = with_bias ? &anything : nullptr;
+        params.num_rows = kRows;
+        params.next = &next;
+        params.activation = kind;
+        ASSERT_TRUE(TakesActivation(params));
+        const GemmForm form = FormOf(params, false, kRows);
+        ASSERT_TRUE(plans.Has(form)) << FakeCublasLtState().refusal;
+        const GemmOperands operands{.weight = weight.view().data,
+                                    .in = in.view().data,
+                                    .weight_scales = nullptr,
+                                    .in_scales = nullptr,
+                                    .bias = bias.view().data,
+                                    .residual = nullptr,
+                                    .out = out.view().data,
+                                    .num_rows = kRows};
+        ASSERT_EQ(plans.Run(form, operands, nullptr), KernelStatus::kOk) << FakeCublasLtState().refusal;
+        for (int64_t m = 0; m < kRows; ++m) {
+          for (int64_t n = 0; n < kOuts; ++n) {
+            double sum = with_bias ? bias.At(0, n) : 0.0;
+            for (int64_t k = 0; k < kDepth; ++k) sum += double{weight.At(n, k)} * in.At(m, k);
+            const double expected = Activated(kind, sum);
+            ASSERT_NEAR(out.At(m, n), expected, 0x1p-8 * std::fabs(expected) + 1e-5) << Name(precision) << " " << m;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GemmPlanTest, OnlyWhatTheEpiloguesComputeIsActivated) {
+  const HostMatrix weight(Precision::kBf16, 32, 16);
+  const HostMatrix codes(Precision::kFp8, 32, 16);
+  const HostMatrix odd(Precision::kBf16, 24, 16);
+  float amax = 0.0F;
+  const auto takes = [](const HostMatrix& matrix, ActivationKind kind, Precision precision, float* peak) {
+    const PackedWeight packed = matrix.Weight();
+    Activation next{};
+    next.precision = precision;
+    next.columns = static_cast<int32_t>(packed.out_features);
+    next.amax = peak;
+    GemmParams params{};
+    params.weight = &packed;
+    params.next = &next;
+    params.activation = kind;
+    return TakesActivation(params);
+  };
+  EXPECT_TRUE(takes(weight, ActivationKind::kGeluTanh, Precision::kBf16, nullptr));
+  EXPECT_FALSE(takes(weight, ActivationKind::kGeluErf, Precision::kBf16, nullptr)) << "the library's GELU is tanh's";
+  EXPECT_FALSE(takes(weight, ActivationKind::kSilu, Precision::kBf16, nullptr));
+  EXPECT_FALSE(takes(weight, ActivationKind::kRelu, Precision::kFp8, nullptr)) << "a scale needs the whole row";
+  EXPECT_FALSE(takes(codes, ActivationKind::kRelu, Precision::kFp8, nullptr));
+  EXPECT_FALSE(takes(weight, ActivationKind::kRelu, Precision::kBf16, &amax));
+  EXPECT_FALSE(takes(odd, ActivationKind::kRelu, Precision::kBf16, nullptr)) << "nobody would zero the padding";
+}
+
+TEST_F(GemmPlanTest, AnEpilogueThatTheLibraryHasNotIsAskedForOnce) {
+  FakeCublasLtState().no_activation = true;
+  GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);
+  const GemmForm form{Precision::kBf16, 16, 16, 16, false, false, ActivationKind::kGeluTanh};
+  EXPECT_FALSE(plans.Has(form));
+  EXPECT_FALSE(plans.Has(form));
+  EXPECT_EQ(FakeCublasLtState().heuristics, 1);
+}
+
 TEST_F(GemmPlanTest, OneAlgorithmServesEveryNumberOfRows) {
   FakeCublasLtState().bad_candidates = 1;  // the first does not take a single row
   GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);
@@ -155,7 +268,8 @@ TEST_F(GemmPlanTest, FailuresAreToldApart) {
     FakeCublasLtState().bad_candidates = 2;
     GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);
     EXPECT_EQ(RunGemm(&plans, params, weight, in), KernelStatus::kUnsupported) << "no candidate takes one row";
-    EXPECT_EQ(plans.num_plans(), 0);
+    EXPECT_EQ(RunGemm(&plans, params, weight, in), KernelStatus::kUnsupported);
+    EXPECT_EQ(FakeCublasLtState().heuristics, 1) << "and that it has none is known from then on";
     EXPECT_EQ(FakeCublasLtState().objects, 0);
   }
   FakeCublasLtState().bad_candidates = 0;

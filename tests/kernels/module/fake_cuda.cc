@@ -1,52 +1,17 @@
 #include "tests/kernels/module/fake_cuda.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/api/device_module.h"
-#include "kernels/api/memory_count.h"
-#include "tests/kernels/module/fake_stream.h"
+#include "tests/kernels/module/fake_context.h"
 #include "tests/kernels/module/fake_translation.h"
 
 namespace dunlin::kernels {
 namespace {
-
-struct FakeContext {
-  FakeStream stream;
-  PinnedRanges pinned;
-  MemoryCount memory;
-  std::atomic<bool> failed{false};
-};
-
-// The device behind the fake one.
-Device& Cpu() {
-  static std::string error;
-  static const std::unique_ptr<Device> device = OpenDevice(DeviceKind::kCpu, {}, &error);
-  return *device;
-}
-
-FakeContext& Of(DeviceContext* context) {
-  return *reinterpret_cast<FakeContext*>(context);
-}
-
-// Failures show where work is waited for, as a real device's do; afterwards everything is refused.
-KernelStatus Waited(DeviceContext* context, KernelStatus status) {
-  const char* file = std::getenv(kFakeFailFile);
-  const bool fails = file != nullptr && access(file, F_OK) == 0;
-  if (fails || status != KernelStatus::kOk) Of(context).failed = true;
-  return Of(context).failed ? KernelStatus::kDeviceError : KernelStatus::kOk;
-}
-
-KernelStatus Synchronize(DeviceContext* context) {
-  return Waited(context, Of(context).stream.DoAll());
-}
 
 // Parameters of a call that is done later, with what they point to on the host.
 template <typename Params>
@@ -181,13 +146,12 @@ KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) 
   return status == KernelStatus::kOk ? Synchronize(context) : status;
 }
 
-void NoteProduct(const GemmParams& params) {
-  const char* file = std::getenv(kFakeProductsFile);
-  if (file != nullptr) std::ofstream(file, std::ios::app) << params.num_rows << " " << params.decode_rows << "\n";
+bool SetTuning(DeviceContext* context, bool on, std::string* notice) {
+  return Of(context).tuning.Set(on, notice);
 }
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
-  NoteProduct(params);
+  Of(context).tuning.Note(params);
   return Run(context, Cpu().ops->gemm, params, [](Translation& to_host, Held<GemmParams>& held) {
     HoldWeight(to_host, held);
     held.in = *held.params.in;
@@ -358,7 +322,7 @@ constexpr DeviceOps kFakeCudaOps = {
                            int32_t columns) { return Cpu().ops->activation_bytes(precision, rows, columns); },
     .gemm = Gemm,
     .gemm_activates = GemmActivates,
-    .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },
+    .set_tuning = SetTuning,
     .gather_rows = GatherRows,
     .norm = Norm,
     .softcap = Softcap,
@@ -394,7 +358,9 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
     return nullptr;
   }
   std::snprintf(reply->description, sizeof(reply->description), "cuda (fake, cublas \"%s\")", options->cublas_library);
-  return reinterpret_cast<DeviceContext*>(new FakeContext());
+  auto* context = new FakeContext();
+  context->tuning.set_path(options->cublas_algorithm_cache);
+  return reinterpret_cast<DeviceContext*>(context);
 }
 
 constexpr DeviceModule kModule = {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <string>
+#include <tuple>
 
 #include "tests/kernels/cuda/gemm/tile_runner.h"
 
@@ -107,6 +109,68 @@ TEST(TileGemm, ARowHasTheSameBitsInAnyCall) {
         rest.erase(rest.begin() + static_cast<ptrdiff_t>(at),
                    rest.begin() + static_cast<ptrdiff_t>(at + static_cast<size_t>(count * kColumns)));
         ASSERT_EQ(some, rest) << "other rows are left alone";
+      }
+    }
+  }
+}
+
+// Rows of a problem as f of its product, in the type of `out`: NaN kept, other rows left alone.
+void ExpectIsActivated(const Problem& problem, int64_t depth, ActivationKind kind, const HostMatrix& out, int64_t m) {
+  const bool half = out.view().precision == Precision::kFp16;
+  for (int64_t n = 0; n < out.view().columns; ++n) {
+    double sum = problem.bias[static_cast<size_t>(n)];
+    double magnitude = std::fabs(sum);
+    for (int64_t k = 0; k < depth; ++k) {
+      const double product = double{problem.weight.At(n, k)} * problem.in.At(m, k);
+      sum += product;
+      magnitude += std::fabs(product);
+    }
+    // Hendrycks & Gimpel 2016: the tanh approximation.
+    const double gelu =
+        0.5 * sum * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (sum + 0.044715 * sum * sum * sum)));
+    const double expected = kind == ActivationKind::kRelu ? std::fmax(sum, 0.0) : gelu;
+    const double rounding = (half ? 0x1.02p-11 : 0x1.02p-8) * std::fabs(expected) + 0x1p-24;
+    ASSERT_NEAR(out.At(m, n), expected, static_cast<double>(depth + 8) * 0x1p-22 * magnitude + rounding) << n;
+  }
+}
+
+// In place of FP32 rows: with one slice and several, the same bits in any call.
+TEST(TileGemm, AnActivatedProductIsTheNextOnesInput) {
+  constexpr int32_t kRows = 19;
+  constexpr int64_t kColumns = 80;
+  for (const auto& [precision, decodes, depth] : {std::tuple{Precision::kBf16, true, 700},
+                                                  {Precision::kFp16, true, 700},
+                                                  {Precision::kFp16, true, 5},
+                                                  {Precision::kFp16, false, 5},
+                                                  {Precision::kBf16, false, 5}}) {
+    for (const ActivationKind kind : {ActivationKind::kGeluTanh, ActivationKind::kRelu}) {
+      SCOPED_TRACE(std::string(Name(precision)) + " depth " + std::to_string(depth));
+      const Problem problem({precision, 0}, kRows, kColumns, depth, kColumns);
+      const HostMatrix all(precision, kRows, kColumns);
+      const HostMatrix some(precision, kRows, kColumns);
+      problem.in.view().row(7)[1] = 0x7F;  // the upper half of an element: no number
+      problem.in.view().row(7)[0] = 0xFF;
+      const auto run = [&](const HostMatrix& out, int64_t first, int32_t count) {
+        Activation next{.data = out.view().data, .precision = out.view().precision, .capacity_rows = kRows};
+        next.columns = kColumns;
+        GemmParams params = problem.Params(nullptr, 0);
+        params.residual = nullptr;
+        params.next = &next;
+        params.activation = kind;
+        RunTiles(params, first, count, decodes);
+      };
+      run(all, 0, kRows);
+      run(some, 3, 2);
+      for (int64_t m = 0; m < kRows; ++m) {
+        if (m == 7) {
+          for (int64_t n = 0; n < kColumns; ++n) ASSERT_TRUE(std::isnan(all.At(m, n)));
+        } else {
+          ASSERT_NO_FATAL_FAILURE(ExpectIsActivated(problem, depth, kind, all, m)) << m;
+        }
+        const bool ran = m == 3 || m == 4;
+        for (int64_t n = 0; n < kColumns; ++n) {
+          ASSERT_TRUE(ran ? some.At(m, n) == all.At(m, n) : std::isnan(some.At(m, n))) << m << ", " << n;
+        }
       }
     }
   }

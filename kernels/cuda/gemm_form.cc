@@ -1,0 +1,64 @@
+#include "kernels/cuda/gemm_form.h"
+
+#include <bit>
+
+#include "kernels/cuda/layout.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+bool Aligned(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
+
+// Forms whose algorithm is chosen by rows too: one for each power of two.
+int32_t RowsOf(const GemmParams& params, int32_t num_rows) {
+  return params.deterministic ? 0 : static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(num_rows)));
+}
+
+}  // namespace
+
+bool NeedsStaging(const GemmParams& params, int64_t first_row) {
+  if (params.weight->precision != Precision::kFp8) return false;
+  if (first_row % kScaleRows != 0) return true;
+  const bool whole = params.weight->out_features % kMatrixMultiple == 0 && params.out_stride % 4 == 0;
+  return !whole || !Aligned(params.out) || !Aligned(params.residual);
+}
+
+bool TakesActivation(const GemmParams& params) {
+  const PackedWeight& weight = *params.weight;
+  const Activation& next = *params.next;
+  const bool in_epilogue = params.activation == ActivationKind::kGeluTanh || params.activation == ActivationKind::kRelu;
+  return in_epilogue && weight.precision != Precision::kFp8 && next.precision == weight.precision &&
+         next.amax == nullptr && next.columns == weight.out_features && weight.out_features % kMatrixMultiple == 0 &&
+         weight.out_features <= kActivatedColumnsMax;
+}
+
+GemmForm FormOf(const GemmParams& params, bool staged, int32_t num_rows) {
+  const PackedWeight& weight = *params.weight;
+  GemmForm form{.precision = weight.precision,
+                .out_features = weight.out_features,
+                .in_features = weight.in_features,
+                .out_stride = staged ? PaddedRows(weight.out_features) : params.out_stride,
+                .bias = params.bias != nullptr && weight.precision != Precision::kFp8 && Aligned(params.bias),
+                .residual = params.residual != nullptr && !staged,
+                .rows = RowsOf(params, num_rows)};
+  if (params.next == nullptr) return form;
+  form.out_stride = PaddedDepth(weight.out_features);
+  form.bias = params.bias != nullptr;  // copied to where it is aligned
+  form.activation = params.activation;
+  form.rows = 0;
+  return form;
+}
+
+std::string NameOf(const GemmForm& form, int32_t num_rows) {
+  std::string name = std::string(Name(form.precision)) + " " + std::to_string(form.out_features) + " x " +
+                     std::to_string(form.in_features) + " into " + std::to_string(form.out_stride);
+  if (form.bias) name += " bias";
+  if (form.residual) name += " residual";
+  if (form.activation.has_value()) name += *form.activation == ActivationKind::kRelu ? " relu" : " gelu";
+  if (form.rows != 0) return name + " of up to " + std::to_string(form.rows) + " rows";
+  return name + " of " + std::to_string(num_rows) + " rows and any other number";
+}
+
+}  // namespace dunlin::kernels::cuda

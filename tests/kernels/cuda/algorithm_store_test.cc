@@ -1,0 +1,189 @@
+// The file that keeps chosen algorithms: what it is worth after a cut, a flipped bit, another machine, two writers.
+#include "kernels/cuda/algorithm_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kHere[] = "GPU A sm_90 driver 13000 runtime 13000 cuBLASLt 130100";
+
+MatmulAlgo Algo(uint64_t seed) {
+  MatmulAlgo algo{};
+  for (uint64_t& word : algo.data) word = seed++ * 0x9E3779B97F4A7C15U;
+  return algo;
+}
+
+class AlgorithmStoreTest : public testing::Test {
+ protected:
+  AlgorithmStoreTest() {
+    std::string folder = "/tmp/dunlin_algorithms_XXXXXX";
+    folder_ = mkdtemp(folder.data());
+    path_ = (folder_ / "algorithms").string();
+  }
+  ~AlgorithmStoreTest() override { std::filesystem::remove_all(folder_); }
+
+  AlgorithmStore Here() const { return {path_, kHere}; }
+  // A file of two products.
+  std::string TextOfTwo() {
+    AlgorithmStore store = Here();
+    store.Add("one", Algo(1));
+    store.Add("two", Algo(2));
+    EXPECT_EQ(store.Write(), "");
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void PutText(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
+  // Nothing is taken in, and what is chosen afterwards takes the file's place.
+  void ExpectIgnored(const std::string& reason) const {
+    AlgorithmStore store = Here();
+    EXPECT_THAT(store.Read(), HasSubstr("the cuBLASLt algorithm cache " + path_ + " is ignored and made anew: "));
+    EXPECT_THAT(store.Read(), HasSubstr(reason));
+    EXPECT_EQ(store.Find("one"), nullptr);
+    EXPECT_EQ(store.Find("two"), nullptr);
+    store.Add("three", Algo(3));
+    EXPECT_EQ(store.Write(), "");
+    AlgorithmStore next = Here();
+    EXPECT_EQ(next.Read(), "");
+    EXPECT_NE(next.Find("three"), nullptr);
+    EXPECT_EQ(next.Find("one"), nullptr);
+  }
+  void ExpectHas(const AlgorithmStore& store, const std::string& product, uint64_t seed) const {
+    const MatmulAlgo* algo = store.Find(product);
+    ASSERT_NE(algo, nullptr) << product;
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(algo->data[i], Algo(seed).data[i]) << product;
+  }
+
+  std::filesystem::path folder_;
+  std::string path_;
+};
+
+TEST_F(AlgorithmStoreTest, TheNextProcessKnowsWhatThisOneChose) {
+  AlgorithmStore none = Here();
+  EXPECT_EQ(none.Read(), "") << "no file is no reason";
+  TextOfTwo();
+  AlgorithmStore store = Here();
+  EXPECT_EQ(store.Read(), "");
+  ExpectHas(store, "one", 1);
+  ExpectHas(store, "two", 2);
+  EXPECT_EQ(store.Find("three"), nullptr);
+}
+
+TEST_F(AlgorithmStoreTest, ATornFileIsIgnoredWhereverItEnds) {
+  const std::string text = TextOfTwo();
+  for (size_t length = 0; length < text.size(); ++length) {
+    PutText(text.substr(0, length));
+    ASSERT_NE(Here().Read(), "") << length;
+  }
+  PutText(text.substr(0, text.size() / 2));
+  ExpectIgnored("it is torn or damaged");
+}
+
+TEST_F(AlgorithmStoreTest, AFileWithAFlippedBitIsIgnored) {
+  const std::string text = TextOfTwo();
+  for (size_t at = 0; at < text.size(); ++at) {
+    std::string damaged = text;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    PutText(damaged);
+    AlgorithmStore store = Here();
+    ASSERT_NE(store.Read(), "") << at;
+    ASSERT_EQ(store.Find("two"), nullptr) << at;
+  }
+  ExpectIgnored("");
+}
+
+TEST_F(AlgorithmStoreTest, AFileOfAnotherPlatformIsIgnored) {
+  for (const char* there : {"GPU B sm_90 driver 13000 runtime 13000 cuBLASLt 130100",
+                            "GPU A sm_90 driver 12090 runtime 13000 cuBLASLt 130100",
+                            "GPU A sm_90 driver 13000 runtime 12090 cuBLASLt 130100",
+                            "GPU A sm_90 driver 13000 runtime 13000 cuBLASLt 130200"}) {
+    AlgorithmStore other(path_, there);
+    other.Add("one", Algo(1));
+    ASSERT_EQ(other.Write(), "");
+    ExpectIgnored(std::string("it is of \"") + there + "\"; this is \"" + kHere + "\"");
+  }
+}
+
+TEST_F(AlgorithmStoreTest, AnythingElseIsIgnored) {
+  std::string text = TextOfTwo();
+  text.replace(text.find('1'), 1, "2");
+  PutText(text);
+  ExpectIgnored("it is not a file of this version's algorithms");
+  PutText(std::string((size_t{4} << 20) + 1, 'x'));
+  ExpectIgnored("it has more than 4194304 bytes");
+}
+
+TEST_F(AlgorithmStoreTest, OfAProductThatTwoProcessesChoseTheFirstWritersStays) {
+  AlgorithmStore first = Here();
+  AlgorithmStore second = Here();
+  first.Add("both", Algo(1));
+  second.Add("both", Algo(2));
+  second.Add("more", Algo(3));
+  ASSERT_EQ(first.Write(), "");
+  ASSERT_EQ(second.Write(), "");
+  ExpectHas(second, "both", 2);  // this process keeps what it has used
+  AlgorithmStore next = Here();
+  ASSERT_EQ(next.Read(), "");
+  ExpectHas(next, "both", 1);
+  ExpectHas(next, "more", 3);
+}
+
+TEST_F(AlgorithmStoreTest, TwoProcessesThatWriteAtOnceLeaveAWholeFile) {
+  pid_t writers[2];
+  for (int i = 0; i < 2; ++i) {
+    writers[i] = fork();
+    if (writers[i] != 0) continue;
+    AlgorithmStore store = Here();
+    bool written = true;
+    for (int n = 0; n < 100; ++n) {
+      store.Add(std::to_string(i) + " " + std::to_string(n), Algo(static_cast<uint64_t>(n)));
+      written = store.Write().empty() && written;
+    }
+    _exit(written ? 0 : 1);
+  }
+  for (int reads = 0; reads < 200; ++reads) EXPECT_EQ(Here().Read(), "") << "never a part of a file";
+  for (const pid_t writer : writers) {
+    int status = 0;
+    ASSERT_EQ(waitpid(writer, &status, 0), writer);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  AlgorithmStore store = Here();
+  EXPECT_EQ(store.Read(), "");
+  EXPECT_TRUE(store.Find("0 99") != nullptr || store.Find("1 99") != nullptr) << "the last writer's";
+  int files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_)) ++files;
+  EXPECT_EQ(files, 1) << "nothing is left beside it";
+}
+
+TEST_F(AlgorithmStoreTest, AFileThatCannotBeWrittenIsSaid) {
+  AlgorithmStore store((folder_ / "nowhere" / "algorithms").string(), kHere);
+  EXPECT_EQ(store.Write(), "") << "nothing to write";
+  store.Add("one", Algo(1));
+  EXPECT_THAT(store.Write(), HasSubstr("nowhere/algorithms cannot be written: No such file or directory"));
+  std::filesystem::create_directory(path_);  // where the file belongs lies a folder
+  AlgorithmStore blocked = Here();
+  blocked.Add("one", Algo(1));
+  EXPECT_THAT(blocked.Write(), HasSubstr("cannot be written: "));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "nothing is left beside it";
+}
+
+TEST_F(AlgorithmStoreTest, WithoutAPathNothingIsWritten) {
+  AlgorithmStore store("", kHere);
+  EXPECT_FALSE(store.on_disk());
+  store.Add("one", Algo(1));
+  EXPECT_EQ(store.Write(), "");
+  EXPECT_EQ(store.Read(), "");
+  ExpectHas(store, "one", 1);
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cuda

@@ -1,0 +1,49 @@
+// The state of an open fake device, the CPU device behind it, and waiting for what was handed in.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "kernels/api/device.h"
+#include "kernels/api/memory_count.h"
+#include "tests/kernels/module/fake_stream.h"
+#include "tests/kernels/module/fake_tuning.h"
+
+namespace dunlin::kernels {
+
+struct FakeContext {
+  FakeStream stream;
+  PinnedRanges pinned;
+  MemoryCount memory;
+  std::atomic<bool> failed{false};
+  FakeTuning tuning;
+};
+
+// The device behind the fake one.
+inline Device& Cpu() {
+  static std::string error;
+  static const std::unique_ptr<Device> device = OpenDevice(DeviceKind::kCpu, {}, &error);
+  return *device;
+}
+
+inline FakeContext& Of(DeviceContext* context) {
+  return *reinterpret_cast<FakeContext*>(context);
+}
+
+// Failures show where work is waited for, as a real device's do; afterwards everything is refused.
+inline KernelStatus Waited(DeviceContext* context, KernelStatus status) {
+  const char* file = std::getenv(kFakeFailFile);
+  const bool fails = file != nullptr && access(file, F_OK) == 0;
+  if (fails || status != KernelStatus::kOk) Of(context).failed = true;
+  return Of(context).failed ? KernelStatus::kDeviceError : KernelStatus::kOk;
+}
+
+inline KernelStatus Synchronize(DeviceContext* context) {
+  return Waited(context, Of(context).stream.DoAll());
+}
+
+}  // namespace dunlin::kernels

@@ -1,0 +1,43 @@
+// What the fake device makes of DeviceOps::set_tuning: it keeps one line in its file, and computes as ever. It writes
+// down every product, so that a test sees what was asked for when.
+#pragma once
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "kernels/api/gemm.h"
+#include "tests/kernels/module/fake_cuda.h"
+
+namespace dunlin::kernels {
+
+class FakeTuning {
+ public:
+  // DeviceOptions::cublas_algorithm_cache; "": there is nothing to choose.
+  void set_path(std::string path) { path_ = std::move(path); }
+
+  bool Set(bool on, std::string* notice) {
+    if (path_.empty()) return false;
+    on_ = on;
+    std::string text;
+    std::ifstream file(path_);
+    std::getline(file, text);
+    if (on && !text.empty() && text != kFakeAlgorithms) *notice = path_ + " is ignored: " + text;
+    if (!on) std::ofstream(path_) << kFakeAlgorithms;
+    return on;
+  }
+
+  void Note(const GemmParams& params) const {
+    const char* file = std::getenv(kFakeProductsFile);
+    if (file == nullptr) return;
+    std::ofstream(file, std::ios::app) << params.num_rows << " " << params.decode_rows << " " << on_ << "\n";
+  }
+
+ private:
+  std::string path_;
+  std::atomic<bool> on_{false};
+};
+
+}  // namespace dunlin::kernels
