@@ -11,5 +11,5 @@ for place in "$here/.." "$here/../bin" "$here/../build/release"; do
 done
 folder=$(cd "${folder:?no server beside these tests}" && pwd)
 for libraries in "$folder/lib" "$folder/../lib"; do
-  if [ -e "$libraries/libprotobuf.so.32" ]; then export LD_LIBRARY_PATH=$libraries; fi
+  if [ -e "$libraries/libstdc++.so.6" ]; then export LD_LIBRARY_PATH=$libraries; fi
 done

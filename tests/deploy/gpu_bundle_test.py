@@ -42,8 +42,9 @@ class GpuBundle(unittest.TestCase):
 
     def test_it_is_small_and_its_libraries_come_from_its_own_folder(self):
         self.assertLess(self.file.stat().st_size, 60_000_000)
-        loaded = subprocess.run(["ldd", str(self.home / "tests/device_goldens_test")], capture_output=True, text=True,
-                                env=dict(os.environ, LD_LIBRARY_PATH=str(self.home / "lib")), check=True).stdout
+        script = 'here=$1/tests; shift; . "$here/gpu_folder.sh"; ldd "$here/device_goldens_test"'
+        loaded = subprocess.run(["bash", "-euc", script, "bash", str(self.home)], capture_output=True, text=True,
+                                check=True).stdout
         paths = [line.split()[2] for line in loaded.splitlines() if "=> /" in line]
         ours = [path for path in paths if "libstdc++" in path or "libabsl" in path]
         self.assertTrue(ours)
