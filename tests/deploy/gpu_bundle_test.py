@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = sys.argv.pop(1) if len(sys.argv) > 1 else str(ROOT / "build/release")
 ROWS = ("operations", "attention, pages", "attention, dense grid", "goldens, greedy tokens", "goldens, all profiles",
         "500 mixes, same bits", "greedy CPU = GPU", "batch invariance", "bench, table 1", "bench, table 2",
-        "bench, table 3", "bench, table 4", "bench, gemm", "bench, gemv", "bench, decode", "bench, prefill",
-        "bench, encoder", "bench, model")
+        "bench, table 3", "bench, table 4", "bench, gemm", "bench, gemv", "bench, tuned products", "bench, decode",
+        "bench, prefill", "bench, encoder", "bench, model")
 DEVICE = "cuda_fake_cublas"
 
 
