@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <csignal>
+#include <limits>
 #include <utility>
 
 namespace dunlin::server::load {
@@ -25,6 +26,8 @@ Runner::Runner(const Parts& parts, const LoadShape& shape, const Slo& slo)
       shape_(shape),
       started_(Now()),
       count_from_(started_ + FromSeconds(shape.warmup_s)),
+      send_until_(shape.duration_s > 0 ? count_from_ + FromSeconds(shape.duration_s)
+                                       : std::numeric_limits<TimeNs>::max()),
       recorder_(parts.mix->size(), slo, count_from_),
       picker_(*parts.mix),
       arrivals_(shape.arrivals, shape.rate, shape.burst, shape.seed),
@@ -46,9 +49,11 @@ Recording Runner::Run(const OnTick& on_tick) {
     GiveUpAll();
   });
   if (shape_.duration_s > 0) {
-    end_timer_.expires_at(TimePoint(count_from_ + FromSeconds(shape_.duration_s)));
+    end_timer_.expires_at(TimePoint(send_until_));
     end_timer_.async_wait([this](error_code error) {
-      if (!error) StopSending();
+      if (error) return;
+      if (shape_.rate > 0) SendDue();
+      StopSending();
     });
   }
   Tick();
@@ -68,12 +73,14 @@ Recording Runner::Run(const OnTick& on_tick) {
   return recorder_.Snapshot();
 }
 
+// Arrivals count by when they were due: a pause of this process at the end neither adds one nor, up to kSendsAtOnce,
+// takes one away.
 void Runner::SendDue() {
-  for (int i = 0; sending_ && i < kSendsAtOnce && next_arrival_ <= Now(); ++i) {
+  for (int i = 0; sending_ && i < kSendsAtOnce && next_arrival_ <= Now() && next_arrival_ < send_until_; ++i) {
     Send(next_arrival_);
     next_arrival_ = started_ + FromSeconds(arrivals_.Next());
   }
-  if (!sending_) return;
+  if (!sending_ || next_arrival_ >= send_until_) return;
   send_timer_.expires_at(TimePoint(next_arrival_));
   send_timer_.async_wait([this](error_code error) {
     if (!error) SendDue();

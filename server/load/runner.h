@@ -77,6 +77,7 @@ class Runner {
   const LoadShape shape_;
   const TimeNs started_;
   const TimeNs count_from_;
+  const TimeNs send_until_;
   Recorder recorder_;
   MixPicker picker_;
   Arrivals arrivals_;
