@@ -20,9 +20,10 @@ struct Fp16 {
   using Multiply = vector::MultiplyFloat<Lanes>;
   using Panel = HalfPanel;
   using SlicePanel = Panel;
-  static constexpr bool kScaled = false;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 8;
+  static constexpr int kRepeatedRows = 0;
+  static constexpr int kScaledRows = 0;
 };
 
 }  // namespace

@@ -33,7 +33,6 @@ struct Lanes {
   static constexpr int kTileRowsMin = 3;
   static constexpr int kTileVectors = 1;
   static constexpr int kNarrowRows = 2;         // 2 x 3 x 2 registers of sums
-  static constexpr int kTwoPanelSteps = 1;      // 1 x 6 x 2
   static constexpr bool kDecodesWhole = false;  // vector by vector, for want of registers
 
   DUNLIN_LANE Mask MaskOf(int64_t left) {

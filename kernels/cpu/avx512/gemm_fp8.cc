@@ -24,6 +24,7 @@ struct CodesToFloats {
 
 struct CodesToPairs {
   static constexpr int kUnits = 2;  // of pairs
+  static constexpr int64_t kVectorBytes = 64;
   DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&pairs)[2]) {
     __m512i first;
     __m512i second;
@@ -38,9 +39,10 @@ struct Fp8 {
   using Panel = CodesToFloats;
   using SlicePanel = PairPanel;
   using Widen = CodesToPairs;
-  static constexpr bool kScaled = true;
   static constexpr int64_t kStepDepth = 1;
   static constexpr int kNarrowRows = 4;
+  static constexpr int kRepeatedRows = 0;
+  static constexpr int kScaledRows = 4;
 };
 
 }  // namespace

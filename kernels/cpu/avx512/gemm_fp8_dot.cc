@@ -26,9 +26,10 @@ struct Fp8 {
   using Panel = CodesToPairs;
   using SlicePanel = vector::DensePanel<Lanes>;
   using Widen = CodesToPairs;
-  static constexpr bool kScaled = true;
   static constexpr int64_t kStepDepth = 2;
-  static constexpr int kNarrowRows = 4;
+  static constexpr int kNarrowRows = 8;
+  static constexpr int kRepeatedRows = 48;
+  static constexpr int kScaledRows = 4;
 };
 
 }  // namespace

@@ -18,7 +18,6 @@ struct Lanes {
   static constexpr int kTileRowsMin = 4;
   static constexpr int kTileVectors = 3;
   static constexpr int kNarrowRows = 8;        // whole panels at once, decoded in registers; 4 of FP8
-  static constexpr int kTwoPanelSteps = 4;     // rows x steps of a decoded unit that leave room for two panels
   static constexpr bool kDecodesWhole = true;  // all vectors of a unit before the first multiply
 
   // The lanes that exist when `left` > 0 elements remain.

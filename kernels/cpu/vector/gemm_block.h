@@ -1,22 +1,24 @@
 // How a block of rows by panels is covered by register tiles, for every precision.
 //
-// Few rows (decode): a panel is read once and decoded in registers, where they suffice two panels at a time for
-// independent chains.
+// Few rows (decode): a panel is read once from memory and decoded in registers; by several tiles of rows one after
+// another where decoding costs little beside what bounds them anyway.
 // Many rows: a slice of K of one panel meets all rows of the block in tiles, decoded in registers by each: that costs
 // less than reading floats, which are more bytes, from the L2 cache. Codes that cost more than that are widened into
-// scratch once a slice, to what a tile decodes. Sums are parked between slices. Where the block's rows do not fit the
-// L2 cache, several panels take the same slice of K before the next, so that the rows' part of it stays there. While
-// the tiles multiply they ask memory for the slice that comes next. Both walk the same chain per sum, so they give the
-// same bits. With block scales a slice is a block: its sums start at +0, are scaled and added to the totals, in
-// ascending order in both.
+// scratch once a slice, to what a tile decodes, by the first tile a few steps before it multiplies them. Sums are
+// parked between slices. Where the block's rows do not fit the L2 cache, several panels take the same slice of K before
+// the next, so that the rows' part of it stays there. While the tiles multiply they ask memory for the slice that comes
+// next. Both walk the same chain per sum, so they give the same bits. With block scales a slice is a block: its sums
+// start at +0, are scaled and added to the totals, in ascending order in both.
 //
 // Precision: Multiply; Panel (tile.h), for few rows; SlicePanel, for many; where that is another one Widen, which makes
-// kUnits of its vectors from a vector of the panel; kStepDepth (K elements of a step) and kNarrowRows (the rows up to
-// which decoding a panel whole pays). kScaled: whether weights may have block scales.
-// Instantiations: per arithmetic up to 8 narrow tiles (some also two panels wide; FP8 also with block scales), and
-// kTileRowsMin to kTileRows rows of slice tiles.
+// kUnits of its vectors from a vector of the panel; kStepDepth (K elements of a step) and kNarrowRows (the rows of
+// a tile that decodes a panel whole). kRepeatedRows: up to as many rows take several such tiles. kScaledRows: the rows
+// up to which weights with block scales take one; 0 where there are none.
+// Instantiations: per arithmetic up to 8 narrow tiles (FP8 also with block scales), and three times kTileRowsMin to
+// kTileRows rows of slice tiles (twice that where slices are widened).
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "kernels/cpu/vector/tile.h"
@@ -32,9 +34,17 @@ struct GemmOf {
   static constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
   static constexpr int64_t kUnitDepth = kSteps * Precision::kStepDepth;
 
+  static constexpr int kNarrowRows = std::min(Precision::kNarrowRows, V::kNarrowRows);
+  static constexpr int kPanelRows = std::max(kNarrowRows, Precision::kRepeatedRows);  // that take a whole panel
+  static constexpr int kScaledRows = std::min(Precision::kScaledRows, V::kNarrowRows);
+  static constexpr bool kScaled = kScaledRows > 0;
+  static_assert(kNarrowRows + 1 >= V::kTileRowsMin && (!kScaled || kScaledRows + 1 >= V::kTileRowsMin));
   static constexpr bool kWidened = !std::is_same_v<Panel, SlicePanel>;
   static constexpr int64_t kSliceUnitBytes = kPanelVectors * SlicePanel::kVectorBytes;
   static constexpr int64_t kSliceSteps = kGemmDepthBlock;
+  // Of one or two tiles of rows, which go through a slice faster than memory delivers the next: near enough ahead that
+  // it is still in the first-level cache when its turn comes.
+  static constexpr int64_t kFewTilesSteps = 128;
   static constexpr int64_t kBlockSteps = kScaleBlock / Precision::kStepDepth;
   static_assert(kBlockSteps <= kSliceSteps);
   // Of the part of an L2 cache (1 MiB on server cores) that the rows of a block may fill.
@@ -65,43 +75,47 @@ struct GemmOf {
         const int64_t first = index * kUnits;
         Sums<V, kRows, kPanelVectors> sums;
         Clear(sums);
-        AccumulatePanels<V, Multiply, Panel>({block.activation + first * kSteps * 4, block.activation_stride},
-                                             panel + first * kUnitBytes, 0,
-                                             units - first < kUnits ? units - first : kUnits, sums);
+        AccumulatePanel<V, Multiply, Panel>({block.activation + first * kSteps * 4, block.activation_stride},
+                                            panel + first * kUnitBytes, units - first < kUnits ? units - first : kUnits,
+                                            sums);
         AddScaled(block, 0, index, scales, sums, totals);
       }
       Store(block, 0, column, totals);
     }
   }
 
-  template <int kRows, int kPanels>
-  static const std::byte* NarrowPanels(const GemmBlock& block, const std::byte* panel, int64_t* column) {
-    for (; *column + (kPanels - 1) * kPanelColumns < block.columns; *column += kPanels * kPanelColumns) {
-      Sums<V, kRows, kPanels * kPanelVectors> sums;
-      Clear(sums);
-      AccumulatePanels<V, Multiply, Panel>({block.activation, block.activation_stride}, panel, block.panel_bytes,
-                                           block.padded_depth / kUnitDepth, sums);
-      Store(block, 0, *column, sums);
-      panel += kPanels * block.panel_bytes;
-    }
-    return panel;
-  }
-
   template <int kRows>
-  static void NarrowBlock(const GemmBlock& block) {
-    if constexpr (Precision::kScaled) {
-      if (block.scales_per_row > 1) return NarrowScaledBlock<kRows>(block);
+  static void NarrowTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
+    const std::byte* rows = block.activation + static_cast<size_t>(row) * block.activation_stride;
+    AskForOutput<kRows, kPanelVectors>(block, row, column);
+    Sums<V, kRows, kPanelVectors> sums;
+    Clear(sums);
+    AccumulatePanel<V, Multiply, Panel>({rows, block.activation_stride}, panel, block.padded_depth / kUnitDepth, sums);
+    Store(block, row, column, sums);
+  }
+  template <int kRows>
+  static void NarrowTileOf(const GemmBlock& block, int row, int rows, const std::byte* panel, int64_t column) {
+    if constexpr (kRows > 0) {
+      if (rows == kRows) return NarrowTile<kRows>(block, row, panel, column);
+      NarrowTileOf<kRows - 1>(block, row, rows, panel, column);
     }
+  }
+  static void NarrowBlock(const GemmBlock& block) {
+    const int tiles = (block.rows + kNarrowRows - 1) / kNarrowRows;
     const std::byte* panel = block.panels;
-    int64_t column = 0;
-    if constexpr (kRows * kSteps <= V::kTwoPanelSteps) panel = NarrowPanels<kRows, 2>(block, panel, &column);
-    NarrowPanels<kRows, 1>(block, panel, &column);
+    for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
+      for (int tile = 0; tile < tiles; ++tile) {
+        const int row = block.rows * tile / tiles;
+        NarrowTileOf<kNarrowRows>(block, row, block.rows * (tile + 1) / tiles - row, panel, column);
+      }
+    }
   }
 
-  template <bool kAhead, int kRows>
+  template <typename WidenOfTile, int kAhead, int kRows>
   static void SliceTile(const GemmBlock& block, const Slice& slice, int row) {
     float* parked = slice.parked + row * V::kTileVectors * kLanes;
-    const bool scaled = Precision::kScaled && slice.weight_scale != nullptr;
+    if (slice.last) AskForOutput<kRows, V::kTileVectors>(block, row, slice.column);
+    const bool scaled = kScaled && slice.weight_scale != nullptr;
     Sums<V, kRows, V::kTileVectors> sums;
     if (slice.first || scaled) {
       Clear(sums);
@@ -109,8 +123,8 @@ struct GemmOf {
       Load(parked, sums);
     }
     const std::byte* rows = block.activation + static_cast<size_t>(row) * block.activation_stride;
-    AccumulateSlice<V, Multiply, SlicePanel, kAhead>({rows + slice.activation_offset, block.activation_stride},
-                                                     slice.panel, sums);
+    AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, kAhead>(
+        {rows + slice.activation_offset, block.activation_stride}, slice.panel, sums);
     if (scaled) {
       Sums<V, kRows, V::kTileVectors> totals;
       if (slice.first) {
@@ -128,60 +142,71 @@ struct GemmOf {
     }
   }
 
-  template <bool kAhead, int kRows>
+  template <typename WidenOfTile, int kAhead, int kRows>
   static void SliceTileOf(const GemmBlock& block, const Slice& slice, int row, int rows) {
     if constexpr (kRows >= V::kTileRowsMin) {
-      if (rows == kRows) return SliceTile<kAhead, kRows>(block, slice, row);
-      SliceTileOf<kAhead, kRows - 1>(block, slice, row, rows);
+      if (rows == kRows) return SliceTile<WidenOfTile, kAhead, kRows>(block, slice, row);
+      SliceTileOf<WidenOfTile, kAhead, kRows - 1>(block, slice, row, rows);
     }
   }
 
-  // The rows in tiles of nearly equal size. The first ones ask memory for the next slice, `ahead_lines` lines.
-  static void SliceRows(const GemmBlock& block, Slice slice, int64_t ahead_lines) {
+  // Returns the lines asked for.
+  template <int kAhead>
+  static int64_t SliceTileOf(const GemmBlock& block, const Slice& slice, int row, int rows, bool widens) {
+    if constexpr (kWidened) {
+      if (widens) {
+        SliceTileOf<typename Precision::Widen, kAhead, V::kTileRows>(block, slice, row, rows);
+      } else {
+        SliceTileOf<InPlace, kAhead, V::kTileRows>(block, slice, row, rows);
+      }
+    } else {
+      SliceTileOf<InPlace, kAhead, V::kTileRows>(block, slice, row, rows);
+    }
+    return slice.panel.units * SlicePanel::kSteps / 4 * kAhead;
+  }
+
+  // The rows in tiles of nearly equal size. They share the `ahead_lines` lines of the next slice that are asked for, as
+  // evenly as 6, 3 or none in four steps allow. The first tile widens the slice, where `widens`.
+  static void SliceRows(const GemmBlock& block, Slice slice, int64_t ahead_lines, bool widens) {
     const int tiles = (block.rows + V::kTileRows - 1) / V::kTileRows;
+    const int64_t three = slice.panel.units * SlicePanel::kSteps / 4 * 3;
     for (int tile = 0; tile < tiles; ++tile) {
       const int row = block.rows * tile / tiles;
-      const int end = block.rows * (tile + 1) / tiles;
-      if (ahead_lines > 0) {
-        SliceTileOf<true, V::kTileRows>(block, slice, row, end - row);
-        const int64_t lines = slice.panel.units * SlicePanel::kSteps;
-        slice.panel.ahead += lines * 64;
-        ahead_lines -= lines;
+      const int rows = block.rows * (tile + 1) / tiles - row;
+      const bool first = widens && tile == 0;
+      int64_t asked = 0;
+      if (ahead_lines > three * (tiles - tile)) {
+        asked = SliceTileOf<6>(block, slice, row, rows, first);
+      } else if (ahead_lines > 0) {
+        asked = SliceTileOf<3>(block, slice, row, rows, first);
       } else {
-        SliceTileOf<false, V::kTileRows>(block, slice, row, end - row);
+        SliceTileOf<0>(block, slice, row, rows, first);
       }
+      slice.panel.ahead += asked * 64;
+      ahead_lines -= asked;
     }
   }
 
-  // `units` units of a panel, widened to units of SlicePanel.
-  static void WidenSlice(const std::byte* at, int64_t units, std::byte* to) {
-    using Widen = typename Precision::Widen;
-    for (int64_t unit = 0; unit < units; ++unit, at += kUnitBytes, to += Widen::kUnits * kSliceUnitBytes) {
-#pragma GCC unroll 3
-      for (int v = 0; v < kPanelVectors; ++v) {
-        typename V::Floats widened[Widen::kUnits];
-        Widen::Decode(at + v * Panel::kVectorBytes, widened);
-#pragma GCC unroll 2
-        for (int u = 0; u < Widen::kUnits; ++u) {
-          V::Store(to + u * kSliceUnitBytes + v * SlicePanel::kVectorBytes, widened[u]);
-        }
-      }
-    }
+  static int64_t SliceSteps(const GemmBlock& block) {
+    if (kScaled && block.scales_per_row > 1) return kBlockSteps;
+    return block.rows <= 2 * V::kTileRows ? kFewTilesSteps : kSliceSteps;
   }
 
   // Slice `index` of the panel at `column`. parked: [48 / tile columns][rows][tile columns]; ahead: the panel bytes
   // that are needed next, or null.
   static void MultiplySlice(const GemmBlock& block, int64_t column, int64_t index, float* parked,
                             const std::byte* ahead) {
-    const bool scaled = Precision::kScaled && block.scales_per_row > 1;
+    const bool scaled = kScaled && block.scales_per_row > 1;
     const int64_t steps = block.padded_depth / Precision::kStepDepth;
-    const int64_t slice_steps = scaled ? kBlockSteps : kSliceSteps;
+    const int64_t slice_steps = SliceSteps(block);
     const int64_t step = index * slice_steps;
     const int64_t count = steps - step < slice_steps ? steps - step : slice_steps;
-    const std::byte* at =
+    const std::byte* codes =
         block.panels + static_cast<size_t>(column / kPanelColumns) * block.panel_bytes + step / kSteps * kUnitBytes;
     const float* scales = scaled ? block.weight_scale + column * block.scales_per_row + index * kPanelColumns : nullptr;
-    Slice slice{{at, count / SlicePanel::kSteps, ahead},
+    std::byte* widened = block.scratch + kGemmPanelsMax * kGemmSumBytes;
+    const std::byte* at = kWidened ? widened : codes;
+    Slice slice{{at, count / SlicePanel::kSteps, ahead, codes, widened},
                 static_cast<size_t>(step) * 4,
                 column,
                 step == 0,
@@ -191,13 +216,8 @@ struct GemmOf {
                 parked};
     const int64_t ahead_lines = ahead == nullptr ? 0 : count / kSteps * kUnitBytes / 64;
     constexpr int64_t kColumns = V::kTileVectors * kLanes;
-    if constexpr (kWidened) {
-      std::byte* widened = block.scratch + kGemmPanelsMax * kGemmSumBytes;
-      WidenSlice(at, count / kSteps, widened);
-      slice.panel.at = widened;
-    }
     for (int64_t first = 0; first < kPanelColumns && slice.column < block.columns; first += kColumns) {
-      SliceRows(block, slice, first == 0 ? ahead_lines : 0);
+      SliceRows(block, slice, first == 0 ? ahead_lines : 0, kWidened && first == 0);
       slice.panel.at += V::kTileVectors * SlicePanel::kVectorBytes;
       slice.column += kColumns;
       slice.parked += block.rows * kColumns;
@@ -206,9 +226,8 @@ struct GemmOf {
   }
 
   static void WideBlock(const GemmBlock& block) {
-    const bool scaled = Precision::kScaled && block.scales_per_row > 1;
     const int64_t steps = block.padded_depth / Precision::kStepDepth;
-    const int64_t slice_steps = scaled ? kBlockSteps : kSliceSteps;
+    const int64_t slice_steps = SliceSteps(block);
     const int64_t slices = (steps + slice_steps - 1) / slice_steps;
     const int64_t slice_bytes = slice_steps / kSteps * kUnitBytes;
     const int64_t panels = NumPanels(block.columns);
@@ -231,18 +250,20 @@ struct GemmOf {
   }
 
   template <int kRows>
-  static void NarrowBlockOf(const GemmBlock& block) {
+  static void NarrowScaledBlockOf(const GemmBlock& block) {
     if constexpr (kRows > 0) {
-      if (block.rows == kRows) return NarrowBlock<kRows>(block);
-      NarrowBlockOf<kRows - 1>(block);
+      if (block.rows == kRows) return NarrowScaledBlock<kRows>(block);
+      NarrowScaledBlockOf<kRows - 1>(block);
     }
   }
 
   static void Run(const GemmBlock& block) {
-    constexpr int kNarrowRows = Precision::kNarrowRows < V::kNarrowRows ? Precision::kNarrowRows : V::kNarrowRows;
-    static_assert(kNarrowRows + 1 >= V::kTileRowsMin);
-    if (block.rows > kNarrowRows) return WideBlock(block);
-    NarrowBlockOf<kNarrowRows>(block);
+    if (kScaled && block.scales_per_row > 1) {
+      if (block.rows > kScaledRows) return WideBlock(block);
+      return NarrowScaledBlockOf<kScaledRows>(block);
+    }
+    if (block.rows > kPanelRows) return WideBlock(block);
+    NarrowBlock(block);
   }
 };
 

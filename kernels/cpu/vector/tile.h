@@ -73,34 +73,56 @@ DUNLIN_LANE void MultiplyUnit(const TileRows& rows, int64_t step, const std::byt
   }
 }
 
-// Panels that are read once, from memory: whole panels, decoded in registers. `panels`: panel_bytes apart.
-template <typename V, typename Multiply, typename Panel, int kRows, int kVectors>
-DUNLIN_LANE void AccumulatePanels(const TileRows& rows, const std::byte* panels, size_t panel_bytes, int64_t units,
-                                  Sums<V, kRows, kVectors>& sums) {
+// A panel that is read once, from memory: decoded in registers.
+template <typename V, typename Multiply, typename Panel, int kRows>
+DUNLIN_LANE void AccumulatePanel(const TileRows& rows, const std::byte* panel, int64_t units,
+                                 Sums<V, kRows, kPanelVectors>& sums) {
   constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
-  constexpr int64_t kPrefetchBytes = 2048;
+  // What is under way between memory and core: 42 GB/s times 170 ns. Less made a core wait, more did no harm.
+  constexpr int64_t kPrefetchBytes = 8192;
   constexpr int kTogether = V::kDecodesWhole ? kPanelVectors : 1;
-  for (int64_t unit = 0; unit < units; ++unit) {
-#pragma GCC unroll 2
-    for (int p = 0; p < kVectors / kPanelVectors; ++p) {
-      const std::byte* at = panels + static_cast<size_t>(p) * panel_bytes + unit * kUnitBytes;
+  for (int64_t unit = 0; unit < units; ++unit, panel += kUnitBytes) {
 #pragma GCC unroll 3
-      for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(at + kPrefetchBytes + line);
+    for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(panel + kPrefetchBytes + line);
 #pragma GCC unroll 3
-      for (int v = 0; v < kPanelVectors; v += kTogether) {
-        MultiplyUnit<V, Multiply, Panel, kRows, kVectors, kTogether>(
-            rows, unit * Panel::kSteps, at + v * Panel::kVectorBytes, p * kPanelVectors + v, sums);
-      }
+    for (int v = 0; v < kPanelVectors; v += kTogether) {
+      MultiplyUnit<V, Multiply, Panel, kRows, kPanelVectors, kTogether>(rows, unit * Panel::kSteps,
+                                                                        panel + v * Panel::kVectorBytes, v, sums);
     }
   }
 }
 
-// A slice of K of a panel, at the tile's first vector. kAhead: asks memory for a line at `ahead` each step.
+// A slice of K of a panel, at the tile's first vector. A tile asks memory for kAhead lines from `ahead` on in four
+// steps, all the way into the first-level cache: some processors drop requests for the second under load.
 struct PanelSlice {
   const std::byte* at;
   int64_t units;
   const std::byte* ahead;
+  const std::byte* codes;  // what a tile that widens the slice makes it from, and where
+  std::byte* widened;
 };
+
+// A slice as it lies in memory.
+struct InPlace {
+  static constexpr int kUnits = 0;
+};
+
+// `units` units of codes, widened to kUnits units of SlicePanel each.
+template <typename V, typename SlicePanel, typename Widen>
+DUNLIN_LANE void WidenUnits(const std::byte* codes, int units, std::byte* to) {
+#pragma GCC unroll 2
+  for (int unit = 0; unit < units; ++unit) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kPanelVectors; ++v) {
+      typename V::Floats widened[Widen::kUnits];
+      Widen::Decode(codes + (unit * kPanelVectors + v) * Widen::kVectorBytes, widened);
+#pragma GCC unroll 2
+      for (int u = 0; u < Widen::kUnits; ++u) {
+        V::Store(to + ((unit * Widen::kUnits + u) * kPanelVectors + v) * SlicePanel::kVectorBytes, widened[u]);
+      }
+    }
+  }
+}
 
 // One unit of a slice. Step by step: of all decoded vectors, those of one step alone fit the registers beside a whole
 // tile's sums.
@@ -121,24 +143,42 @@ DUNLIN_LANE void MultiplySteps(const TileRows& rows, int64_t unit, const std::by
   }
 }
 
-template <typename V, typename Multiply, typename Panel, bool kAhead, int kRows, int kVectors>
+// Widen: how this tile makes the slice from codes, four steps before it multiplies them; InPlace when there are none or
+// a tile before it has done so.
+template <typename V, typename Multiply, typename Panel, typename Widen, int kAhead, int kRows, int kVectors>
 DUNLIN_LANE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice, Sums<V, kRows, kVectors>& sums) {
   constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
-  constexpr int kUnroll =
-      4 / Panel::kSteps;  // fewer instructions beside the multiplies: a shared core is short of them
-  const auto multiply = [&](int64_t unit) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-    for (int s = 0; s < Panel::kSteps && kAhead; ++s) {
-      __builtin_prefetch(slice.ahead + (unit * Panel::kSteps + s) * 64, 0, 2);
+  // Units of four steps: fewer instructions beside the multiplies, of which a shared core is short.
+  constexpr int kUnroll = 4 / Panel::kSteps;
+  const auto widen = [&](int64_t unit, int units) __attribute__((always_inline)) {
+    if constexpr (Widen::kUnits > 0) {
+      constexpr int64_t kCodeBytes = kPanelVectors * Widen::kVectorBytes;
+      WidenUnits<V, Panel, Widen>(slice.codes + unit / Widen::kUnits * kCodeBytes, units / Widen::kUnits,
+                                  slice.widened + unit * kUnitBytes);
     }
+  };
+  const auto multiply = [&](int64_t unit) __attribute__((always_inline)) {
     MultiplySteps<V, Multiply, Panel, kRows, kVectors>(rows, unit, slice.at + unit * kUnitBytes, sums);
   };
-  int64_t unit = 0;
-  for (; unit + kUnroll <= slice.units; unit += kUnroll) {
+  const int64_t whole = slice.units / kUnroll * kUnroll;
+  const std::byte* ahead = slice.ahead;
+  if (whole > 0) widen(0, kUnroll);
+  for (int64_t unit = 0; unit < whole; unit += kUnroll) {
+    if (unit + kUnroll < whole) widen(unit + kUnroll, kUnroll);
 #pragma GCC unroll 4
-    for (int u = 0; u < kUnroll; ++u) multiply(unit + u);
+    for (int u = 0; u < kUnroll; ++u) {
+#pragma GCC unroll 6
+      for (int line = u * kAhead / kUnroll; line < (u + 1) * kAhead / kUnroll; ++line) {
+        __builtin_prefetch(ahead + line * 64);
+      }
+      multiply(unit + u);
+    }
+    ahead += kAhead * 64;
   }
-  for (; unit < slice.units; ++unit) multiply(unit);
+  for (int64_t unit = whole; unit < slice.units; ++unit) {
+    if (Widen::kUnits > 0 && (unit - whole) % (Widen::kUnits > 0 ? Widen::kUnits : 1) == 0) widen(unit, Widen::kUnits);
+    multiply(unit);
+  }
 }
 
 template <typename V, int kRows, int kVectors>
@@ -182,6 +222,18 @@ DUNLIN_LANE void Park(const Sums<V, kRows, kVectors>& sums, float* parked) {
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) V::Store(parked + (r * kVectors + v) * kLanes, sums.at[r][v]);
+  }
+}
+
+// Asks for the lines that Store will write, long before: a line that it had to wait for would hold the next tile up
+// too.
+template <int kRows, int kVectors>
+DUNLIN_LANE void AskForOutput(const GemmBlock& block, int row, int64_t column) {
+  const float* out = block.out + row * block.out_stride + column;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(out + r * block.out_stride + v * kLanes, 1);
   }
 }
 
