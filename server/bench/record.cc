@@ -80,8 +80,10 @@ Bound BoundOf(const Work& work, const kernels::Roofs& roofs) {
   const double memory_us = work.bytes / roofs.dram_read_bytes * 1e6;
   const bool reads = memory_us > compute_us;
   return {.roof = reads ? "dram_read" : kRoofNames[peak],
-          .unit = reads ? nullptr : roofs.fastest[peak].unit,
+          .unit = roofs.fastest[peak].unit,
           .us = std::max(compute_us, memory_us),
+          .compute_us = compute_us,
+          .memory_us = memory_us,
           .variant_us = std::max(variant_us, memory_us)};
 }
 

@@ -66,8 +66,10 @@ struct Machine {
 // The least time that `work` takes under these roofs, and which of them says so.
 struct Bound {
   const char* roof;  // "fp32_flops", "bf16_flops", "fp16_flops", "fp8_flops" or "dram_read"
-  const char* unit;  // that multiplies fastest; null for "dram_read"
-  double us;
+  const char* unit;  // that multiplies fastest
+  double us;         // the larger of the next two
+  double compute_us;
+  double memory_us;
   double variant_us;  // with the rate of the unit that the device's own kernels multiply with
 };
 Bound BoundOf(const Work& work, const kernels::Roofs& roofs);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -132,11 +133,22 @@ absl::StatusOr<double> Session::ProbeRoof(const char* unit, double seconds) {
 
 LeastSeconds Session::LeastFor(const Work& work) {
   if (!measures_roofs() || device_->ops->kind != kernels::DeviceKind::kCpu) return nullptr;
-  const char* unit = BoundOf(work, machine_.before).unit;
-  return [this, unit, amount = unit == nullptr ? work.bytes : work.flops](double seconds) -> absl::StatusOr<double> {
-    const absl::StatusOr<double> rate = ProbeRoof(unit, seconds);
-    if (!rate.ok()) return rate;
-    return amount / *rate;
+  // Which of two roofs of nearly the same height is the lower one may change from moment to moment: both are probed.
+  constexpr double kNear = 3.0;
+  const Bound bound = BoundOf(work, machine_.before);
+  const bool computes = bound.compute_us * kNear >= bound.memory_us;
+  const bool reads = bound.memory_us * kNear >= bound.compute_us;
+  return [this, work, unit = bound.unit, computes, reads](double seconds) -> absl::StatusOr<double> {
+    if (computes && reads) seconds /= 2;
+    double least = 0.0;
+    for (const auto& [probed, probed_unit, amount] :
+         {std::tuple(computes, unit, work.flops), std::tuple(reads, static_cast<const char*>(nullptr), work.bytes)}) {
+      if (!probed) continue;
+      const absl::StatusOr<double> rate = ProbeRoof(probed_unit, seconds);
+      if (!rate.ok()) return rate;
+      least = std::max(least, amount / *rate);
+    }
+    return least;
   };
 }
 

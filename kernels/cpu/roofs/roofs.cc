@@ -88,8 +88,8 @@ struct ReadPattern {
 };
 // How GEMV and attention read, and what is best on one processor or another.
 constexpr ReadPattern kReadPatterns[] = {
-    {size_t{256} << 10, 0},  {size_t{256} << 10, 2048}, {size_t{1} << 20, 512},
-    {size_t{1} << 20, 4096}, {size_t{8} << 20, 0},      {size_t{8} << 20, 2048},
+    {size_t{256} << 10, 0},  {size_t{256} << 10, 2048}, {size_t{256} << 10, 8192}, {size_t{1} << 20, 512},
+    {size_t{1} << 20, 4096}, {size_t{1} << 20, 8192},   {size_t{8} << 20, 0},      {size_t{8} << 20, 2048},
 };
 
 ReadLoop BestReadLoop() {
@@ -147,7 +147,7 @@ double RateFor(DeviceContext* context, double seconds, const RunSome& run_some) 
 
 double ProbeRead(DeviceContext* context, const RoofProbe& probe) {
   constexpr size_t kChunk = size_t{256} << 10;
-  constexpr size_t kPrefetchAhead = 2048;
+  constexpr size_t kPrefetchAhead = 8192;  // the least that is fastest where memory is far away
   const ReadLoop read = BestReadLoop();
   const auto* memory = static_cast<const std::byte*>(probe.memory);
   const size_t chunk = std::min(kChunk, probe.memory_bytes / kReadUnit * kReadUnit);

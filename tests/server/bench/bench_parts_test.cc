@@ -128,7 +128,8 @@ TEST(BenchRecord, TheSlowerRoofBoundsACase) {
   EXPECT_STREQ(BoundOf({.flops = 1e9, .bytes = 1e6, .peak = Peak::kFp32}, TwoPeaks()).roof, "fp32_flops");
   const Bound memory = BoundOf({.flops = 1e6, .bytes = 1e9, .peak = Peak::kFp32}, TwoPeaks());
   EXPECT_STREQ(memory.roof, "dram_read");
-  EXPECT_EQ(memory.unit, nullptr);
+  EXPECT_NEAR(memory.memory_us, memory.us, 1e-9);
+  EXPECT_LT(memory.compute_us, memory.us);
 }
 
 TEST(BenchRecord, APeakThatTheDeviceHasIsTheBoundAndElseTheOneItWidensTo) {
