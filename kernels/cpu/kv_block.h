@@ -87,10 +87,9 @@ inline void StoreKeyPart(const KvLayout& layout, std::byte* key_block, int32_t s
   } else {
     auto* block = reinterpret_cast<PairWord*>(key_block) + first / 2 * 16 + slot;
     const auto* bits = static_cast<const uint16_t*>(key);
-    for (int32_t d = 0; d < count; d += 2) {
-      const uint32_t second = d + 1 < count ? bits[d + 1] : 0U;
-      block[d / 2 * 16] = bits[d] | second << 16;
-    }
+    int32_t d = 0;
+    for (; d + 2 <= count; d += 2) std::memcpy(&block[d / 2 * 16], bits + d, sizeof(PairWord));
+    if (d < count) block[d / 2 * 16] = bits[d];
   }
 }
 

@@ -1,6 +1,6 @@
 // QK-norm and rotation of Q and K, and the writing of K and V into pages, one pass over a fused projection.
-// Tasks are (token range, KV head); a range never ends inside a token pair of a page, because the even token of a BF16
-// V pair zeroes its partner and so must come first, on the same thread.
+// Tasks are (token range, some KV heads); a range never ends inside a token pair of a page, because the even token of a
+// BF16 V pair zeroes its partner and so must come first, on the same thread.
 #include <algorithm>
 
 #include "kernels/cpu/attention/rotary.h"
@@ -11,6 +11,7 @@ namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr int32_t kTokensPerTask = 16;
+constexpr int64_t kTasksPerThread = 4;          // at least, where there is enough to do
 constexpr int32_t kPartDims = 128;              // rounded at a time; even
 constexpr int64_t kFloatsWorthThreads = 32768;  // below this one thread is faster than waking another
 
@@ -112,15 +113,18 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
   const int32_t kv_heads = params.layout.shape.num_kv_heads;
   const int64_t floats = int64_t{params.num_tokens} * (params.num_heads + 2 * kv_heads) * params.layout.shape.head_dim;
   const int32_t step = floats < kFloatsWorthThreads ? std::max(params.num_tokens, 1) : kTokensPerTask;
-  const int64_t heads_per_task = floats < kFloatsWorthThreads ? kv_heads : 1;
-  const int64_t head_tasks = kv_heads / heads_per_task;
   const int64_t ranges = (params.num_tokens + step - 1) / step;
+  // As many heads as leave every thread its tasks: a token's heads lie one behind the other in memory.
+  const int64_t tasks = floats < kFloatsWorthThreads ? 1 : kTasksPerThread * context->pool.num_threads();
+  const int64_t heads_per_task = std::clamp<int64_t>(kv_heads * ranges / tasks, 1, kv_heads);
+  const int64_t head_tasks = (kv_heads + heads_per_task - 1) / heads_per_task;
   context->pool.Run(ranges * head_tasks, [&](int64_t task, int) {
     const auto range = static_cast<int32_t>(task / head_tasks);
     const auto first_head = static_cast<int32_t>(task % head_tasks * heads_per_task);
+    const auto end_head = static_cast<int32_t>(std::min<int64_t>(first_head + heads_per_task, kv_heads));
     const int32_t end = RangeStart(params, (range + 1) * step);
     for (int32_t t = RangeStart(params, range * step); t < end; ++t) {
-      for (int32_t h = 0; h < heads_per_task; ++h) RotateAndStore(context->kernels, params, t, first_head + h);
+      for (int32_t h = first_head; h < end_head; ++h) RotateAndStore(context->kernels, params, t, h);
     }
   });
   return KernelStatus::kOk;
