@@ -6,7 +6,7 @@
 // starts in the next step, whatever flood of longer ones or of another profile came before it. A quarter of the step is
 // the oldest prompt's all the same, the oldest that waits is passed only so often (waiting_queue.h), and where a short
 // prompt ends in a step, the long ones beside it get no more than a quarter together, so that it does not wait for
-// them. Where short ones have come lately, long ones get no more than half of any step: the next short one waits for
+// them. Where short ones have come lately, long ones get no more than that of any step: the next short one waits for
 // the step that it meets. The oldest running sequence gets a share of every plan that it can be in, is never preempted,
 // and may take every page, so it always finishes: there is no livelock. When pages run out the newest sequence gives
 // all of its own back and is computed again later (recompute preemption).
@@ -118,7 +118,11 @@ class Scheduler {
   void Fill(StepPlan* plan);
 
   // Planning prompts (scheduler_prefill.cc).
-  bool IsLong(const Sequence& sequence) const { return sequence.num_uncomputed() > quarter(); }
+  // By what it came with, not by what is left: the ends of long prompts would fill the steps that short ones meet.
+  bool IsLong(const Sequence& sequence) const {
+    const bool waits = sequence.state == SequenceState::kWaiting;
+    return (waits ? sequence.num_uncomputed() : sequence.prefill_tokens) > quarter();
+  }
   bool short_expected() const {
     return long_since_short_ < int64_t{kStepsToForgetShort} * options_.max_tokens_per_step;
   }

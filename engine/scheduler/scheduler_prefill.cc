@@ -7,7 +7,7 @@ namespace dunlin::engine {
 
 // Running prompts and those that wait, in the order of IsSooner.
 void Scheduler::PlanPrefills(TimeNs now, int32_t tokens) {
-  PrefillBudget budget{tokens, short_expected() ? std::max(1, options_.max_tokens_per_step / 2) : tokens, quarter()};
+  PrefillBudget budget{tokens, short_expected() ? quarter() : tokens, quarter()};
   GiveSharesOfOldest(now, &budget);
   while (budget.tokens > 0) {
     Sequence* next = NextPrefill(budget);
@@ -113,6 +113,7 @@ bool Scheduler::Start(Sequence* sequence, TimeNs now) {
   waiting_.TakeOut(sequence);
   running_.Insert(sequence);
   sequence->state = SequenceState::kRunning;
+  sequence->prefill_tokens = sequence->num_uncomputed();
   if (sequence->num_tokens() <= quarter()) long_since_short_ = 0;
   CountAdmission(sequence, now);
   return true;

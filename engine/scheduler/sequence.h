@@ -28,6 +28,7 @@ struct Sequence {
   int32_t tokens_per_page = 0;  // of its KV dtype
   PrefixChain chain;            // of its first pages, those that the prefix cache knows
   int32_t num_planned = 0;      // tokens of the plan being made; 0 outside Scheduler::Plan
+  int32_t prefill_tokens = 0;   // to compute when it was started; unset before that
   int64_t passed_tokens = 0;    // of newer sequences that were started while it was the oldest that waited
 
   SequenceState state = SequenceState::kWaiting;

@@ -40,16 +40,16 @@ TEST(Fairness, LongPromptsGetAQuarterOfTheStepInWhichAShortOneEnds) {
   EXPECT_EQ(harness.plan.num_tokens, 3 + 4);
 }
 
-TEST(Fairness, LongPromptsGetHalfAStepUntilShortOnesAreForgotten) {
+TEST(Fairness, LongPromptsGetAQuarterOfAStepUntilShortOnesAreForgotten) {
   SchedulerHarness harness(ManyPages());
   harness.Add(Ask(Prompt(600), 1));
   harness.Step();
   EXPECT_EQ(harness.plan.num_tokens, 16);
   harness.Add(Ask(Prompt(3, 9), 1));
   harness.Step();
-  for (int32_t tokens = 4; tokens < Scheduler::kStepsToForgetShort * 16; tokens += 8) {
+  for (int32_t tokens = 0; tokens < Scheduler::kStepsToForgetShort * 16; tokens += 4) {
     harness.Step();
-    ASSERT_EQ(harness.plan.num_tokens, 8) << "after " << tokens;
+    ASSERT_EQ(harness.plan.num_tokens, 4) << "after " << tokens;
   }
   harness.Step();
   EXPECT_EQ(harness.plan.num_tokens, 16);
@@ -63,6 +63,17 @@ TEST(Fairness, TheEndOfALongPromptIsNoShortOne) {
   harness.Add(Ask(Prompt(40, 7), 1));
   harness.Step();
   EXPECT_EQ(harness.plan.num_tokens, 16);
+}
+
+TEST(Fairness, TheEndsOfLongPromptsShareTheirQuarter) {
+  SchedulerHarness harness(ManyPages());
+  AddFlood(&harness, 3, Ask(Prompt(18), 1));
+  harness.Add(Ask(Prompt(3, 9), 1));
+  harness.Step();
+  for (int step = 0; step < 6; ++step) {
+    harness.Step();
+    EXPECT_LE(harness.plan.num_tokens, 4 + 2);  // and the last tokens of two
+  }
 }
 
 TEST(Fairness, ShortPromptsDoNotHoldUpEachOther) {
