@@ -67,21 +67,36 @@ void Admission::Ticket::ReleaseBytes() {
 Admission::Admission(const Limits& limits) : state_(std::make_shared<State>(limits)) {}
 
 absl::StatusOr<Admission::Ticket> Admission::Admit(size_t message_bytes) {
+  std::variant<Ticket, DoorRefusal> answer = Knock(message_bytes);
+  if (auto* ticket = std::get_if<Ticket>(&answer)) return std::move(*ticket);
+  return StatusOf(std::get<DoorRefusal>(answer));
+}
+
+std::variant<Admission::Ticket, DoorRefusal> Admission::Knock(size_t message_bytes) {
   const Limits& limits = state_->limits;
   const auto bytes = static_cast<int64_t>(message_bytes);
-  absl::ReleasableMutexLock lock(&state_->mutex);
-  const State::Gate gate = state_->gate;
-  const int32_t requests = state_->requests;
-  if (gate == State::Gate::kOpen && requests < limits.max_concurrent_requests &&
-      state_->queued_bytes + bytes <= limits.max_queued_bytes) {
-    ++state_->requests;
-    state_->queued_bytes += bytes;
-    return Ticket(state_, bytes);
+  absl::MutexLock lock(&state_->mutex);
+  if (state_->gate == State::Gate::kNotReady) return DoorRefusal::kNotReady;
+  if (state_->gate == State::Gate::kClosed) return DoorRefusal::kDraining;
+  if (state_->requests >= limits.max_concurrent_requests) return DoorRefusal::kTooManyRequests;
+  if (state_->queued_bytes + bytes > limits.max_queued_bytes) return DoorRefusal::kTooManyQueuedBytes;
+  ++state_->requests;
+  state_->queued_bytes += bytes;
+  return Ticket(state_, bytes);
+}
+
+const absl::Status& Admission::StatusOf(DoorRefusal refusal) const {
+  switch (refusal) {
+    case DoorRefusal::kNotReady:
+      return state_->not_ready;
+    case DoorRefusal::kDraining:
+      return state_->draining;
+    case DoorRefusal::kTooManyRequests:
+      return state_->too_many_requests;
+    case DoorRefusal::kTooManyQueuedBytes:
+      break;
   }
-  lock.Release();
-  if (gate == State::Gate::kNotReady) return state_->not_ready;
-  if (gate == State::Gate::kClosed) return state_->draining;
-  return requests >= limits.max_concurrent_requests ? state_->too_many_requests : state_->too_many_bytes;
+  return state_->too_many_bytes;
 }
 
 void Admission::Open() {

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <variant>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/limits.h"
@@ -17,6 +19,10 @@ struct AdmissionStats {
   int32_t requests = 0;      // tickets out
   int64_t queued_bytes = 0;  // of tickets whose bytes were not released
 };
+
+// Why a call is refused at the door.
+enum class DoorRefusal : uint8_t { kNotReady, kDraining, kTooManyRequests, kTooManyQueuedBytes };
+inline constexpr size_t kNumDoorRefusals = 4;
 
 class Admission {
   struct State;
@@ -45,6 +51,9 @@ class Admission {
   // TOO_MANY_QUEUED_BYTES, with RetryInfo and QuotaFailure). A message larger than the whole byte budget is refused the
   // same way, but cannot arrive: max_message_bytes is smaller.
   absl::StatusOr<Ticket> Admit(size_t message_bytes);
+  // The same for who has the statuses already.
+  std::variant<Ticket, DoorRefusal> Knock(size_t message_bytes);
+  const absl::Status& StatusOf(DoorRefusal refusal) const;
 
   void Open();   // from NOT_READY; no effect after Close
   void Close();  // refuses from now on, for good

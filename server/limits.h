@@ -12,6 +12,7 @@ struct Limits {
   int64_t max_message_bytes = int64_t{4} << 20;  // one gRPC message, either way
   int32_t max_metadata_bytes = 8192;             // soft limit of a call's metadata
   int32_t max_unsent_tokens = 1024;              // tokens a stream may be behind before it ends as a slow reader
+  int32_t busy_message_interval_ms = 50;         // of a stream's messages while calls are refused; 0: no limit
   int32_t max_embedding_inputs = 256;            // of one Embed call
   int32_t default_max_tokens = 512;              // when a request names none (and the context allows)
   int32_t retry_after_ms = 1000;                 // RetryInfo of a full queue

@@ -4,6 +4,7 @@
 #   BINARY            build/release/dunlin
 #   CONFIG            configs/demo.json, of a server that is started here
 #   MODEL             demo
+#   PRIORITY          put before the load generator's command, as `nice -n 5`
 #   OUT               where results go: NAME.json and NAME.html; build/loadtest
 # A profile's limits are its --check options: its exit status is 1 when one is missed.
 set -euo pipefail
@@ -49,7 +50,8 @@ load() {
   local name=$1
   shift
   echo "== $name: dunlin load $*"
-  timeout "${LIMIT:-600}" "$BINARY" load --address "$ADDRESS" --model "$MODEL" ${METRICS:+--server-metrics "$METRICS"} \
+  # shellcheck disable=SC2086 # of words
+  ${PRIORITY:-} timeout "${LIMIT:-600}" "$BINARY" load --address "$ADDRESS" --model "$MODEL" ${METRICS:+--server-metrics "$METRICS"} \
     --label "$name" --json "$OUT/$name.json" --report "$OUT/$name.html" "$@"
 }
 

@@ -119,6 +119,7 @@ Limits ReadLimits(const Json& document) {
   limits.max_message_bytes = Get<int64_t>(document, "/limits/max_message_bytes");
   limits.max_metadata_bytes = Get<int32_t>(document, "/limits/max_metadata_bytes");
   limits.max_unsent_tokens = Get<int32_t>(document, "/limits/max_unsent_tokens");
+  limits.busy_message_interval_ms = Get<int32_t>(document, "/limits/busy_message_interval_ms");
   limits.max_embedding_inputs = Get<int32_t>(document, "/limits/max_embedding_inputs");
   limits.default_max_tokens = Get<int32_t>(document, "/limits/default_max_tokens");
   limits.retry_after_ms = Get<int32_t>(document, "/limits/retry_after_ms");

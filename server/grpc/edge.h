@@ -3,8 +3,10 @@
 
 #include "engine/engine.h"
 #include "server/admission.h"
+#include "server/grpc/door_answers.h"
 #include "server/grpc/stall_watch.h"
 #include "server/limits.h"
+#include "server/pressure.h"
 #include "server/request_record.h"
 #include "server/served_model.h"
 #include "server/text_pool.h"
@@ -19,6 +21,8 @@ struct Edge {
   Admission* admission = nullptr;
   TextPool* text_pool = nullptr;
   StallWatch* stall_watch = nullptr;
+  const DoorAnswers* door_answers = nullptr;
+  Pressure* pressure = nullptr;
 };
 
 }  // namespace dunlin::server

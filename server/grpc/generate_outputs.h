@@ -55,7 +55,8 @@ class GenerateOutputs {
  private:
   struct Output {
     Output(const OutputQueue::Sizes& sizes, const engine::Engine& engine, const Edge& edge, TextTask* stream)
-        : queue(sizes, engine, edge.text_pool, stream, edge.clock) {}
+        : queue(sizes, {edge.pressure, edge.limits.busy_message_interval_ms * engine::TimeNs{1'000'000}}, engine,
+                edge.text_pool, stream, edge.clock) {}
     OutputQueue queue;
     OutputText text;
     bool closed = false;            // its `finish` is in a message

@@ -1,12 +1,14 @@
 #include "server/grpc/generate_stream.h"
 
 #include <utility>
+#include <variant>
 
 #include "server/convert/errors.h"
 #include "server/convert/execution.h"
 #include "server/convert/finish.h"
 #include "server/grpc/call_metadata.h"
 #include "server/grpc/generate_plan.h"
+#include "server/grpc/give_way.h"
 #include "server/grpc/grpc_status.h"
 #include "server/grpc/refused_call.h"
 #include "server/grpc/wire_buffer.h"
@@ -25,11 +27,11 @@ constexpr size_t kShortPromptTokens = 256;
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateStream::Start(const Edge& edge,
                                                                   grpc::CallbackServerContext* context,
                                                                   const grpc::ByteBuffer& wire) {
-  absl::StatusOr<Admission::Ticket> ticket = edge.admission->Admit(wire.Length());
-  if (!ticket.ok()) return RefusedCall::Start(edge, context, ticket.status());
+  std::variant<Admission::Ticket, DoorRefusal> answer = edge.admission->Knock(wire.Length());
+  if (const auto* refusal = std::get_if<DoorRefusal>(&answer)) return RefusedCall::Start(edge, context, *refusal);
   std::shared_ptr<GenerateStream> stream(new GenerateStream(edge, context));
   stream->self_ = stream;
-  stream->ticket_ = *std::move(ticket);
+  stream->ticket_ = std::get<Admission::Ticket>(std::move(answer));
   stream->request_ = wire;
   if (wire.Length() <= kBriefMessageBytes) {
     edge.text_pool->RunHere(stream.get());
@@ -42,6 +44,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateStream::Start(const Edge& ed
 GenerateStream::GenerateStream(const Edge& edge, grpc::CallbackServerContext* context)
     : edge_(edge), call_(context->c_call()), context_(context) {
   record_.arrival = edge.clock();
+  GiveWayUnder(*edge.pressure, record_.arrival);
   deadline_ = DeadlineNs(*context, record_.arrival);
 }
 
@@ -61,6 +64,7 @@ void GenerateStream::OnCancel() {
 }
 
 void GenerateStream::OnDone() {
+  GiveWayUnder(*edge_.pressure, edge_.clock());
   {
     absl::MutexLock lock(&call_mutex_);
     call_ = nullptr;
@@ -121,6 +125,7 @@ absl::Status GenerateStream::Submit() {
     // The sink is a share in this stream: the engine keeps it alive until it has heard OnFinish.
     std::shared_ptr<engine::OutputSink> sink(shared_from_this(), outputs_->queue(i));
     const absl::Status submitted = requests_.Submit(plan.model->engine.get(), request, std::move(sink));
+    if (absl::IsResourceExhausted(submitted)) edge_.pressure->OnRefusal(edge_.clock());
     if (!submitted.ok()) return FromEngine(submitted, edge_.limits.retry_after_ms);
     outputs_->MarkSubmitted();
     request.sampling.prompt_logprobs = -1;  // the prompt is scored once, with output 0

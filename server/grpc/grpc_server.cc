@@ -47,7 +47,9 @@ struct GrpcServer::State {
       : admission(limits),
         text_pool(options.text_threads),
         stall_watch(options.stalled_reader_ms * kNsPerMs),
-        edge{limits, &registry, observer, options.clock, &admission, &text_pool, &stall_watch},
+        door_answers(admission),
+        edge{limits,     &registry,    observer,      options.clock, &admission,
+             &text_pool, &stall_watch, &door_answers, &pressure},
         health(ServiceNames(with_reflection)),
         generation(edge),
         embedding(edge),
@@ -59,6 +61,8 @@ struct GrpcServer::State {
   Admission admission;
   TextPool text_pool;
   StallWatch stall_watch;
+  const DoorAnswers door_answers;
+  Pressure pressure;
   Edge edge;
   HealthService health;
   GenerationService generation;

@@ -45,9 +45,14 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), message, wire.SerializeAsString()};
 }
 
-void AddStatusTrailers(const absl::Status& status, grpc::CallbackServerContext* context) {
+std::optional<std::string> RetryPushbackMs(const absl::Status& status) {
   const std::optional<int32_t> retry_ms = RetryAfterMs(status);
-  if (retry_ms.has_value()) context->AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(*retry_ms));
+  if (!retry_ms.has_value()) return std::nullopt;
+  return std::to_string(*retry_ms);
+}
+
+void AddStatusTrailers(const absl::Status& status, grpc::CallbackServerContext* context) {
+  if (const auto retry_ms = RetryPushbackMs(status)) context->AddTrailingMetadata(kRetryPushbackKey, *retry_ms);
 }
 
 }  // namespace dunlin::server

@@ -4,6 +4,9 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <optional>
+#include <string>
+
 #include "absl/status/status.h"
 
 namespace dunlin::server {
@@ -12,7 +15,11 @@ namespace dunlin::server {
 // grpc-status-details-bin. A status without ErrorInfo gets one with the reason INTERNAL.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The trailing metadata that goes with a status: `grpc-retry-pushback-ms` where it carries RetryInfo.
+// The trailing metadata that goes with a status that carries RetryInfo, and its value; none without.
+inline constexpr char kRetryPushbackKey[] = "grpc-retry-pushback-ms";
+std::optional<std::string> RetryPushbackMs(const absl::Status& status);
+
+// Adds it.
 // REQUIRES: before Finish of the call.
 void AddStatusTrailers(const absl::Status& status, grpc::CallbackServerContext* context);
 

@@ -1,6 +1,8 @@
 // The OutputSink of one output: rings for its tokens and for the scores of its prompt, and how it ended. Each event
-// schedules the stream on the text pool; events that come while it is queued are gathered. The end of the engine's only
-// request is answered on the engine's thread, which has nothing else to do: a sleeping thread takes longer to wake.
+// schedules the stream on the text pool; events that come while it is queued are gathered. Under pressure a token that
+// comes soon after one that did waits for later ones: a message costs as much as its tokens' share of a small model.
+// The end of the engine's only request is answered on the engine's thread, which has nothing else to do: a sleeping
+// thread takes longer to wake.
 // Thread rule: the OutputSink functions on the engine thread, the rest on the text pool, one thread at a time.
 #pragma once
 
@@ -9,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/types.h"
 #include "server/grpc/token_ring.h"
+#include "server/pressure.h"
 #include "server/text_pool.h"
 
 namespace dunlin::server {
@@ -22,11 +25,17 @@ class OutputQueue final : public engine::OutputSink {
     size_t prompt_scores = 0;      // prompt tokens 1.. when they are scored, else 0
     int32_t prompt_num_top = 0;
   };
+  struct Pacing {
+    const Pressure* pressure;
+    engine::TimeNs busy_interval;  // under pressure, of the tokens that schedule the stream
+  };
 
   // pool and stream outlive the last call of the engine: the engine holds an owner of the stream.
-  OutputQueue(const Sizes& sizes, const engine::Engine& engine, TextPool* pool, TextTask* stream,
+  OutputQueue(const Sizes& sizes, const Pacing& pacing, const engine::Engine& engine, TextPool* pool, TextTask* stream,
               engine::Engine::Clock clock)
       : max_tokens_(sizes.max_tokens),
+        max_held_(sizes.max_unsent_tokens / 2),
+        pacing_(pacing),
         engine_(engine),
         tokens_(sizes.max_unsent_tokens, sizes.num_top),
         prompt_scores_(sizes.prompt_scores, sizes.prompt_num_top),
@@ -35,9 +44,13 @@ class OutputQueue final : public engine::OutputSink {
         clock_(clock) {}
 
   [[nodiscard]] bool OnToken(const engine::TokenOutput& token) override {
-    const bool taken = tokens_.Push(token, clock_());
+    const engine::TimeNs now = clock_();
+    const bool taken = tokens_.Push(token, now);
     ++num_tokens_;
-    if (num_tokens_ < max_tokens_) pool_->Schedule(stream_);  // else OnFinish comes next
+    if (num_tokens_ == max_tokens_ || Holds(now)) return taken;  // OnFinish comes next; or another token
+    num_held_ = 0;
+    last_scheduled_ = now;
+    pool_->Schedule(stream_);
     return taken;
   }
   void OnPromptToken(int32_t, const engine::TokenOutput& token) override {
@@ -60,9 +73,22 @@ class OutputQueue final : public engine::OutputSink {
   const engine::FinishInfo* finish() const { return finished_.load(std::memory_order_acquire) ? &info_ : nullptr; }
 
  private:
+  // Never the first token, and never so many that a reader would seem slow.
+  bool Holds(engine::TimeNs now) {
+    if (num_tokens_ == 1 || now - last_scheduled_ >= pacing_.busy_interval || !pacing_.pressure->high(now))
+      return false;
+    return ++num_held_ <= max_held_;
+  }
+
   const int32_t max_tokens_;
+  const size_t max_held_;
+  const Pacing pacing_;
   const engine::Engine& engine_;
-  int32_t num_tokens_ = 0;  // engine thread
+  // Engine thread.
+  int32_t num_tokens_ = 0;
+  size_t num_held_ = 0;  // since last_scheduled_
+  engine::TimeNs last_scheduled_ = 0;
+  // Both.
   TokenRing tokens_;
   TokenRing prompt_scores_;
   TextPool* const pool_;

@@ -7,7 +7,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include "absl/status/status.h"
+#include "server/admission.h"
 #include "server/grpc/edge.h"
 
 namespace dunlin::server {
@@ -15,11 +15,13 @@ namespace dunlin::server {
 class RefusedCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   // Tells the observer and ends the call. Never null; gRPC's from now on.
-  static RefusedCall* Start(const Edge& edge, grpc::CallbackServerContext* context, const absl::Status& refusal);
+  static RefusedCall* Start(const Edge& edge, grpc::CallbackServerContext* context, DoorRefusal refusal);
 
  private:
-  RefusedCall() = default;
-  void OnDone() override { delete this; }
+  explicit RefusedCall(const Edge& edge) : edge_(edge) {}
+  void OnDone() override;
+
+  const Edge& edge_;
 };
 
 }  // namespace dunlin::server

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "server/convert/errors.h"
@@ -45,6 +46,21 @@ TEST(Admission, BoundsRequestsAndBytes) {
   *second = Admission::Ticket();
   EXPECT_EQ(admission.stats().requests, 1);
   EXPECT_EQ(admission.stats().queued_bytes, 0);
+}
+
+TEST(Admission, WhoKnocksHearsWhyTheDoorIsShut) {
+  Admission admission(Small());
+  const auto refusal = [&admission](size_t bytes) { return std::get<DoorRefusal>(admission.Knock(bytes)); };
+  EXPECT_EQ(refusal(1), DoorRefusal::kNotReady);
+  admission.Open();
+  const auto first = admission.Knock(100);
+  EXPECT_TRUE(std::holds_alternative<Admission::Ticket>(first));
+  EXPECT_EQ(refusal(1), DoorRefusal::kTooManyQueuedBytes);
+  const auto second = admission.Knock(0);
+  EXPECT_EQ(refusal(0), DoorRefusal::kTooManyRequests);
+  EXPECT_EQ(admission.StatusOf(DoorRefusal::kTooManyRequests), admission.Admit(0).status());
+  admission.Close();
+  EXPECT_EQ(refusal(0), DoorRefusal::kDraining);
 }
 
 TEST(Admission, WaitsUntilTheLastTicketIsBack) {

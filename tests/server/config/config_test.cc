@@ -44,6 +44,7 @@ TEST_F(ConfigTest, FillsInDefaultsFromTheTable) {
   EXPECT_FALSE(config->models[0].engine.kv_fp8);
   EXPECT_TRUE(config->models[0].engine.enable_flash);
   EXPECT_EQ(config->limits.max_unsent_tokens, 1024);
+  EXPECT_EQ(config->limits.busy_message_interval_ms, 50);
 }
 
 TEST_F(ConfigTest, ReadsFp8Kv) {

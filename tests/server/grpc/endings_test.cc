@@ -202,6 +202,26 @@ TEST(Endings, RequestsAndBytesInFlightAreBounded) {
   EXPECT_TRUE(Eventually([&] { return edge.Generate(TextRequest("def", 1)).status.ok(); }));
 }
 
+TEST(Endings, WhileCallsAreRefusedTokensGoOutTogether) {
+  EdgeServerOptions options;
+  options.limits.max_concurrent_requests = 1;
+  options.limits.busy_message_interval_ms = 10000;
+  EdgeServer edge(options);
+  edge.control().step_us = 1000;
+  edge.control().held = true;
+  Flight running(edge, TextRequest("abc", 100));
+  ASSERT_TRUE(Eventually([&] { return edge.server().admission_stats().requests == 1; }));
+  EXPECT_EQ(edge.Generate(TextRequest("def", 1)).reason(), "TOO_MANY_REQUESTS");
+  edge.control().held = false;
+  const Reply& reply = running.Rest();
+  EXPECT_TRUE(reply.status.ok());
+  EXPECT_EQ(reply.outputs.at(0).token_ids.size(), 100U);
+  EXPECT_EQ(reply.outputs.at(0).text.substr(0, 6), "abcabc");
+  // The first token at once, then half of what a reader may be behind, then the rest; a few more where a write ends
+  // late.
+  EXPECT_LE(reply.messages.size(), 10U);
+}
+
 TEST(Endings, ANumericalErrorEndsThatRequestAlone) {
   EdgeServer edge;
   edge.control().step_us = 500;
