@@ -4,7 +4,7 @@
 #   BINARY            build/release/dunlin
 #   CONFIG            configs/demo.json, of a server that is started here
 #   MODEL             demo
-#   PRIORITY          put before the load generator's command, as `nice -n 5`
+#   PRIORITY          put before the load generator's command, as `nice`
 #   OUT               where results go: NAME.json and NAME.html; build/loadtest
 # A profile's limits are its --check options: its exit status is 1 when one is missed.
 set -euo pipefail

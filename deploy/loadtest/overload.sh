@@ -2,10 +2,10 @@
 # 20 times what the server can do: it answers as many as at the knee, and refuses the rest at once, with RetryInfo.
 # DURATION=120 seconds, TIMES=20, SHARE=0.95 of the knee's goodput; KNEE requests/s, else measured. Where the load
 # generator runs on the server's own processors, it and the refusals take their part of them: a smaller SHARE is right
-# then. It stands in for other machines, so it gives way to the server: PRIORITY, before its command, in the search for the
-# knee too. Requests in flight are bounded by what may run and wait: those beyond are refused before their message is read.
+# then. PRIORITY='chrt --batch 0' has it give way to the server, as one on another machine would; its own waits are in
+# the refusals' times then. Requests in flight are bounded by what may run and wait: those beyond are refused before their
+# message is read.
 source "$(dirname "$0")/common.sh"
-PRIORITY=${PRIORITY-nice -n 5 chrt --batch 0}
 start_server scheduler.max_sequences=32 scheduler.max_queued_requests=32 limits.max_concurrent_requests=64
 shape=(--input-len 64 --output-len 32 --slo "${SLO:-ttft_ms=3000}")
 if [ -z "${KNEE:-}" ]; then
