@@ -39,8 +39,8 @@ bool EncoderPass::Embed() {
 }
 
 bool EncoderPass::Layer(const LayerWeights& weights, const LinearWeights* next) {
-  return Linear("qkv", weights.qkv, nullptr, buffers_.floats(BufferId::kQkv)) && StoreKv() && Attend() &&
-         Quantize(weights.attention_out) && Linear("attention out", weights.attention_out, hidden_, hidden_) &&
+  return LinearAndStoreKv(weights.qkv) && Attend() && Quantize(weights.attention_out) &&
+         Linear("attention out", weights.attention_out, hidden_, hidden_) &&
          Norm("attention norm", weights.attention_norm, &weights.mlp_up) && Mlp(weights) &&
          Norm("mlp norm", weights.mlp_norm, next);
 }
@@ -50,7 +50,7 @@ bool EncoderPass::Mlp(const LayerWeights& weights) {
   kernels::GemmParams params = GemmParamsOf(weights.mlp_up);
   params.next = &activated;
   params.activation = config_.activation;
-  if (!config_.gated_mlp && ops_.gemm_activates(context_, params)) {
+  if (!config_.gated_mlp && ops_.gemm_fuses(context_, params)) {
     if (!Ran(ops_.gemm(context_, params), "mlp up")) return false;
     activation_ = activated;
   } else if (!Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp)) ||
@@ -66,17 +66,21 @@ bool EncoderPass::Gather(const char* op, const kernels::PackedWeight& table, con
   return Ran(ops_.gather_rows(context_, params), op);
 }
 
-bool EncoderPass::StoreKv() {
-  kernels::RotateAndStoreKvParams params{};
-  params.qkv = buffers_.floats(BufferId::kQkv);
-  params.num_heads = config_.num_heads;
-  params.kv_pool = buffers_.at(BufferId::kKvPool);
-  params.layout = layout_;
-  params.layer = 0;
-  params.token_page = batch_.token_page();
-  params.token_slot = batch_.token_slot();
-  params.num_tokens = batch_.num_tokens();
-  return Ran(ops_.rotate_and_store_kv(context_, params), "store kv");
+bool EncoderPass::LinearAndStoreKv(const LinearWeights& linear) {
+  kernels::RotateAndStoreKvParams heads{};
+  heads.qkv = buffers_.floats(BufferId::kQkv);
+  heads.num_heads = config_.num_heads;
+  heads.kv_pool = buffers_.at(BufferId::kKvPool);
+  heads.layout = layout_;
+  heads.layer = 0;
+  heads.token_page = batch_.token_page();
+  heads.token_slot = batch_.token_slot();
+  heads.num_tokens = batch_.num_tokens();
+  kernels::GemmParams params = GemmParamsOf(linear);
+  params.out = heads.qkv;
+  params.heads = &heads;
+  if (ops_.gemm_fuses(context_, params)) return Ran(ops_.gemm(context_, params), "qkv");
+  return Linear("qkv", linear, nullptr, heads.qkv) && Ran(ops_.rotate_and_store_kv(context_, heads), "store kv");
 }
 
 bool EncoderPass::Attend() {

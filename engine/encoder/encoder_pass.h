@@ -30,7 +30,7 @@ class EncoderPass {
   bool Layer(const LayerWeights& weights, const LinearWeights* next);
   // The steps below return false after the first failure, which they have noted.
   bool Gather(const char* op, const kernels::PackedWeight& table, const int32_t* rows, bool accumulate);
-  bool StoreKv();
+  bool LinearAndStoreKv(const LinearWeights& linear);
   bool Attend();
   // Each of the three makes the input of `next`; Norm works in place too, and may have nothing behind it.
   bool Norm(const char* op, const NormWeights& weights, const LinearWeights* next);

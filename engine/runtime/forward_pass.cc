@@ -68,10 +68,11 @@ bool ForwardPass::RunsModule(Module module) {
 }
 
 bool ForwardPass::AttentionBlock(const LayerWeights& weights) {
+  const Target qkv{weights.qkv, InputIndex(layer_, LayerInput::kQkv)};
   const Target out{weights.attention_out, InputIndex(layer_, LayerInput::kAttentionOut)};
   const int32_t num_tokens = inputs_.num_tokens();
-  return RunsModule(Module::kLinear) && StoreKv(weights) && Attend() &&
-         Quantize("attention quantize", buffers_.floats(BufferId::kAttention), out, num_tokens) &&
+  return Quantize("quantize", buffers_.floats(BufferId::kHidden), qkv, num_tokens) && LinearAndStoreKv(weights) &&
+         Attend() && Quantize("attention quantize", buffers_.floats(BufferId::kAttention), out, num_tokens) &&
          Linear("attention out", out.linear, nullptr, buffers_.floats(BufferId::kHidden), num_tokens);
 }
 
@@ -91,9 +92,8 @@ bool ForwardPass::TransformerLayer(int32_t layer) {
   const Target qkv{weights.qkv, InputIndex(layer, LayerInput::kQkv)};
   const Target out{weights.attention_out, InputIndex(layer, LayerInput::kAttentionOut)};
   const bool parallel = config_.parallel_residual;
-  return LayerNormLinear("attention norm", "qkv", weights.attention_norm, qkv, nullptr, num_tokens,
-                         buffers_.floats(BufferId::kQkv)) &&
-         (!parallel || MlpUp(weights)) && StoreKv(weights) && Attend() &&
+  return Norm("attention norm", weights.attention_norm, qkv, nullptr, num_tokens) && LinearAndStoreKv(weights) &&
+         (!parallel || MlpUp(weights)) && Attend() &&
          Quantize("attention quantize", buffers_.floats(BufferId::kAttention), out, num_tokens) &&
          AddTerm("attention out", out.linear, weights.post_attention_norm) &&
          (parallel ? MlpDown(weights) : LayerNormMlp(weights));
@@ -117,7 +117,7 @@ bool ForwardPass::MlpUp(const LayerWeights& weights) {
   params.bias = up.linear.bias;
   params.next = &activated_;
   params.activation = config_.activation;
-  if (!eager() && !config_.gated_mlp && ops_.gemm_activates(context_, params)) {
+  if (!eager() && !config_.gated_mlp && ops_.gemm_fuses(context_, params)) {
     return Ran(ops_.gemm(context_, params), "mlp up");
   }
   activated_.data = nullptr;
@@ -161,22 +161,29 @@ bool ForwardPass::Embed() {
   return Ran(ops_.rotary_table(context_, rotary), "rotary table");
 }
 
-bool ForwardPass::StoreKv(const LayerWeights& weights) {
-  kernels::RotateAndStoreKvParams params{};
-  params.qkv = buffers_.floats(BufferId::kQkv);
-  params.cos_sin = config_.rotary_dim > 0 ? buffers_.floats(BufferId::kRotary) : nullptr;
-  params.rotary_dim = config_.rotary_dim;
-  params.num_heads = config_.num_heads;
-  params.kv_pool = buffers_.at(BufferId::kKvPool);
-  params.layout = layout_;
-  params.layer = layer_;
-  params.token_page = inputs_.token_page();
-  params.token_slot = inputs_.token_slot();
-  params.num_tokens = inputs_.num_tokens();
-  params.query_norm = weights.query_norm.weight;
-  params.key_norm = weights.key_norm.weight;
-  params.norm_epsilon = config_.norm_epsilon;
-  return Ran(ops_.rotate_and_store_kv(context_, params), "rotate and store kv");
+// The product of Q, K and V, and K and V into pages: one operation where the device has it.
+bool ForwardPass::LinearAndStoreKv(const LayerWeights& weights) {
+  kernels::RotateAndStoreKvParams heads{};
+  heads.qkv = buffers_.floats(BufferId::kQkv);
+  heads.cos_sin = config_.rotary_dim > 0 ? buffers_.floats(BufferId::kRotary) : nullptr;
+  heads.rotary_dim = config_.rotary_dim;
+  heads.num_heads = config_.num_heads;
+  heads.kv_pool = buffers_.at(BufferId::kKvPool);
+  heads.layout = layout_;
+  heads.layer = layer_;
+  heads.token_page = inputs_.token_page();
+  heads.token_slot = inputs_.token_slot();
+  heads.num_tokens = inputs_.num_tokens();
+  heads.query_norm = weights.query_norm.weight;
+  heads.key_norm = weights.key_norm.weight;
+  heads.norm_epsilon = config_.norm_epsilon;
+  kernels::GemmParams params = GemmParamsOf(weights.qkv, inputs_.num_tokens());
+  params.bias = weights.qkv.bias;
+  params.out = heads.qkv;
+  params.heads = &heads;
+  if (!eager() && ops_.gemm_fuses(context_, params)) return Ran(ops_.gemm(context_, params), "qkv");
+  return Linear("qkv", weights.qkv, nullptr, heads.qkv, inputs_.num_tokens()) &&
+         Ran(ops_.rotate_and_store_kv(context_, heads), "rotate and store kv");
 }
 
 bool ForwardPass::Attend() {

@@ -65,7 +65,7 @@ class ForwardPass {
   bool LayerNormMlp(const LayerWeights& weights) { return MlpUp(weights) && MlpDown(weights); }
   bool MlpUp(const LayerWeights& weights);
   bool MlpDown(const LayerWeights& weights);
-  bool StoreKv(const LayerWeights& weights);
+  bool LinearAndStoreKv(const LayerWeights& weights);
   bool Attend();
   // The steps below return false after the first failure, which they have noted.
   // Each of the three makes the input of `next`.

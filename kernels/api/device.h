@@ -67,9 +67,10 @@ struct DeviceOps {
   KernelStatus (*pack_weight)(DeviceContext*, const PackWeightParams&);
   size_t (*activation_bytes)(Precision, int32_t rows, int32_t columns);
   KernelStatus (*gemm)(DeviceContext*, const GemmParams&);
-  // Whether gemm takes these parameters' `next`. One answer for a weight, an activation and the form of `next`: neither
-  // the rows nor their number, nor what lies in device memory, is looked at. False: gemm to `out`, then activate.
-  bool (*gemm_activates)(DeviceContext*, const GemmParams&);
+  // Whether gemm takes these parameters' `next` or `heads`. One answer for a weight, an activation and the form of
+  // `next`, or the shape of the heads: neither the rows nor their number, nor what lies in device memory, is looked at.
+  // False: gemm to `out`, then activate or rotate_and_store_kv.
+  bool (*gemm_fuses)(DeviceContext*, const GemmParams&);
   // Choosing the algorithms of products by their time: before a model serves, never while requests wait. While it is
   // on, a product that the device has not met takes seconds, and what it computes is of no use. False: the device has
   // nothing to choose. Turned off, it keeps its choices, in DeviceOptions::cublas_algorithm_cache too. *notice: set to

@@ -80,6 +80,8 @@ struct Activation {
 
 enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu };
 
+struct RotateAndStoreKvParams;  // layer_ops.h
+
 // out[m, n] = sum_k in[m, k] * weight[n, k] + bias[n] + residual[m, n]; or, where `next` is given,
 // next[m, n] = activation(sum_k in[m, k] * weight[n, k] + bias[n]) instead.
 struct GemmParams {
@@ -95,10 +97,14 @@ struct GemmParams {
   int32_t decode_rows = 0;
   // The input of the product behind an activation, filled as DeviceOps::activate fills it, without a pass of its own;
   // then out and residual are null, and out_stride is not read. columns == N; memory apart from `in`. Only where
-  // DeviceOps::gemm_activates says so; never in FP8, whose scales need a whole row before the first code is written,
+  // DeviceOps::gemm_fuses says so; never in FP8, whose scales need a whole row before the first code is written,
   // nor with an amax.
   Activation* next = nullptr;
   ActivationKind activation = ActivationKind::kGeluTanh;  // read where next is given
+  // The columns are heads of Q, K and V, which are rotated, and K and V written into pages, as
+  // DeviceOps::rotate_and_store_kv does with `out`, without a pass of its own: then heads->qkv is out, whose columns of
+  // K and V are left as they are, and residual and next are null. Only where DeviceOps::gemm_fuses says so.
+  const RotateAndStoreKvParams* heads = nullptr;
   // Off: the number of rows may choose a row's sums too, where that is quicker. The bit contract is then void.
   bool deterministic = true;
 };

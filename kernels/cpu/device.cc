@@ -79,7 +79,7 @@ constexpr DeviceOps kCpuOps = {
     .activation_bytes = [](Precision precision, int32_t rows,
                            int32_t columns) { return cpu::ActivationBytes(precision, rows, columns); },
     .gemm = cpu::Gemm,
-    .gemm_activates = cpu::GemmActivates,
+    .gemm_fuses = cpu::GemmFuses,
     .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },
     .gather_rows = cpu::GatherRows,
     .norm = cpu::Norm,

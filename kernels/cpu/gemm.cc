@@ -1,7 +1,11 @@
 // GEMM launcher: cuts the product into blocks of rows by panels, never into parts of K, and gives them to the pool.
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
 #include "kernels/cpu/activation_layout.h"
+#include "kernels/cpu/attention/rotary.h"
+#include "kernels/cpu/attention/store_kv.h"
 #include "kernels/cpu/launchers.h"
 #include "kernels/cpu/packed_layout.h"
 #include "kernels/cpu/round_columns.h"
@@ -12,7 +16,22 @@ namespace {
 constexpr int64_t kTaskMacs = 1 << 17;  // about 2 us of one core: less is not worth a claim
 constexpr int64_t kTasksPerThread = 4;  // at least, where there are panels enough: one core may be slower than another
 
+// Fewer rows go to `out` first: they are few bytes, and heads would leave too few tasks.
+constexpr int64_t kStoredRowsMin = 64;
+
+// Panels that hold whole heads: of the fewest, a multiple.
+int64_t PanelsOfHeads(const RotateAndStoreKvParams& heads) {
+  return std::lcm<int64_t>(kPanelColumns, heads.layout.shape.head_dim) / kPanelColumns;
+}
+
+bool ValidHeadsOf(const GemmParams& p) {
+  const RotateAndStoreKvParams& heads = *p.heads;
+  return p.next == nullptr && p.residual == nullptr && heads.qkv == p.out && heads.num_tokens == p.num_rows &&
+         p.out_stride == p.weight->out_features && ValidHeads(heads);
+}
+
 bool ValidOutput(const GemmParams& p) {
+  if (p.heads != nullptr && !ValidHeadsOf(p)) return false;
   if (p.next == nullptr) return p.out != nullptr && p.out_stride >= p.weight->out_features;
   return p.out == nullptr && p.residual == nullptr && p.next->data != nullptr && p.next->data != p.in->data &&
          p.next->columns == p.weight->out_features && p.num_rows <= p.next->capacity_rows;
@@ -34,7 +53,8 @@ struct Grid {
   int64_t panels_per_group;
 };
 
-Grid MakeGrid(int64_t rows, const PackedWeight& weight, int64_t gemm_rows, int64_t num_threads) {
+// unit: panels of a group are a multiple of it, <= kGemmPanelsMax.
+Grid MakeGrid(int64_t rows, const PackedWeight& weight, int64_t gemm_rows, int64_t num_threads, int64_t unit) {
   Grid grid{};
   grid.row_blocks = (rows + gemm_rows - 1) / gemm_rows;
   grid.rows_per_block = RoundUp((rows + grid.row_blocks - 1) / grid.row_blocks, 8);
@@ -44,7 +64,7 @@ Grid MakeGrid(int64_t rows, const PackedWeight& weight, int64_t gemm_rows, int64
   const int64_t shared = std::min(kGemmPanelsMax, panels * grid.row_blocks / (kTasksPerThread * num_threads));
   const int64_t most = kGemmRowsMax * kGemmPanelsMax / grid.rows_per_block;  // kBlockOutBytes
   grid.panels_per_group = std::max({rows <= 4 ? int64_t{2} : int64_t{1}, kTaskMacs / macs_per_panel, shared});
-  grid.panels_per_group = std::min(grid.panels_per_group, most);
+  grid.panels_per_group = std::min(RoundUp(grid.panels_per_group, unit), most / unit * unit);
   grid.panel_groups = (panels + grid.panels_per_group - 1) / grid.panels_per_group;
   return grid;
 }
@@ -94,15 +114,44 @@ void StoreActivated(const KernelTable& kernels, const GemmParams& p, const Origi
   }
 }
 
+// A block's output, which is still in the cache, as heads.
+void StoreHeads(const KernelTable& kernels, const GemmParams& p, const Origin& origin, const GemmBlock& block) {
+  const RotateAndStoreKvParams& heads = *p.heads;
+  const KvShape& shape = heads.layout.shape;
+  const bool pairs = heads.layout.dtype == DType::kBF16;
+  const auto first_token = static_cast<int32_t>(origin.row);
+  const int32_t last_token = first_token + block.rows - 1;
+  for (int32_t token = first_token; token <= last_token; ++token) {
+    float* row = block.out + (token - first_token) * block.out_stride;
+    // Of a pair that is cut by the block's end, another thread has the other token.
+    const bool cut = pairs && ((token == first_token && token > 0 && ArePair(heads, token - 1)) ||
+                               (token == last_token && ArePair(heads, token)));
+    for (int64_t column = 0; column < block.columns; column += shape.head_dim) {
+      const auto head = static_cast<int32_t>((origin.column + column) / shape.head_dim);
+      float* values = row + column;
+      PrepareHead(kernels, heads, token, head, values);
+      if (head < heads.num_heads) {
+        std::memcpy(p.out + token * p.out_stride + origin.column + column, values,
+                    static_cast<size_t>(shape.head_dim) * sizeof(float));
+      } else if (cut && head >= heads.num_heads + shape.num_kv_heads) {
+        StoreHalf(kernels, heads, token, head, values);
+      } else {
+        StoreHead(kernels, heads, token, head, values);
+      }
+    }
+  }
+}
+
 void RunTask(const DeviceContext& context, const GemmParams& p, const Grid& grid, int64_t task, std::byte* scratch) {
   const auto kernel = context.kernels.gemm[static_cast<int>(p.weight->precision)];
   const Origin origin = OriginOf(grid, task);
   GemmBlock block = MakeBlock(p, grid, origin);
   block.scratch = scratch;
-  if (p.next != nullptr) {
+  if (p.next != nullptr || p.heads != nullptr) {
     block.out = reinterpret_cast<float*>(scratch + kScratchBytes);
     block.out_stride = RoundUp(block.columns, kPanelColumns);
     kernel(block);
+    if (p.heads != nullptr) return StoreHeads(context.kernels, p, origin, block);
     return StoreActivated(context.kernels, p, origin, block);
   }
   block.out = p.out + origin.row * p.out_stride + origin.column;
@@ -113,15 +162,29 @@ void RunTask(const DeviceContext& context, const GemmParams& p, const Grid& grid
 
 }  // namespace
 
-bool GemmActivates(DeviceContext*, const GemmParams& params) {
+bool GemmFuses(DeviceContext*, const GemmParams& params) {
+  if (params.heads != nullptr) {
+    const KvShape& shape = params.heads->layout.shape;
+    return params.next == nullptr && shape.head_dim % 2 == 0 && PanelsOfHeads(*params.heads) <= kGemmPanelsMax &&
+           params.weight->out_features == (params.heads->num_heads + 2 * int64_t{shape.num_kv_heads}) * shape.head_dim;
+  }
   return params.next != nullptr && params.next->precision != Precision::kFp8 && params.next->amax == nullptr;
 }
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
-  if (params.next != nullptr && !GemmActivates(context, params)) return KernelStatus::kUnsupported;
+  if ((params.next != nullptr || params.heads != nullptr) && !GemmFuses(context, params)) {
+    return KernelStatus::kUnsupported;
+  }
   if (params.num_rows == 0) return KernelStatus::kOk;
-  const Grid grid = MakeGrid(params.num_rows, *params.weight, context->kernels.gemm_rows, context->pool.num_threads());
+  if (params.heads != nullptr && params.num_rows < kStoredRowsMin) {
+    GemmParams product = params;
+    product.heads = nullptr;
+    const KernelStatus status = Gemm(context, product);
+    return status == KernelStatus::kOk ? RotateAndStoreKv(context, *params.heads) : status;
+  }
+  const Grid grid = MakeGrid(params.num_rows, *params.weight, context->kernels.gemm_rows, context->pool.num_threads(),
+                             params.heads == nullptr ? 1 : PanelsOfHeads(*params.heads));
   // Panels are innermost: the rows of a block stay in the cache while the weight streams by.
   context->pool.Run(grid.row_blocks * grid.panel_groups,
                     [&](int64_t task, int worker) { RunTask(*context, params, grid, task, context->scratch(worker)); });

@@ -11,7 +11,7 @@ namespace dunlin::kernels::cpu {
 
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
-bool GemmActivates(DeviceContext* context, const GemmParams& params);
+bool GemmFuses(DeviceContext* context, const GemmParams& params);
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
 KernelStatus Norm(DeviceContext* context, const NormParams& params);
 KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params);

@@ -170,8 +170,9 @@ KernelStatus RunPhase(DeviceContext* context, const GemmParams& params, int64_t 
 
 }  // namespace
 
-bool GemmActivates(DeviceContext* context, const GemmParams& params) {
-  return TakesActivation(params) && context->plans->Has(FormOf(params, false, params.num_rows));
+bool GemmFuses(DeviceContext* context, const GemmParams& params) {
+  return params.heads == nullptr && TakesActivation(params) &&
+         context->plans->Has(FormOf(params, false, params.num_rows));
 }
 
 cudaError_t PrepareGemm() {

@@ -27,7 +27,7 @@ size_t PackedWeightBytes(Precision precision, int64_t out_features, int64_t in_f
 // Strides of which neither is 1: kUnsupported.
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
 size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns);
-bool GemmActivates(DeviceContext* context, const GemmParams& params);
+bool GemmFuses(DeviceContext* context, const GemmParams& params);
 bool SetTuning(DeviceContext* context, bool on, std::string* notice);
 cudaError_t PrepareGemm();  // once, when the device is opened
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params);

@@ -67,7 +67,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"pack_weight", ops.pack_weight != nullptr},
       {"activation_bytes", ops.activation_bytes != nullptr},
       {"gemm", ops.gemm != nullptr},
-      {"gemm_activates", ops.gemm_activates != nullptr},
+      {"gemm_fuses", ops.gemm_fuses != nullptr},
       {"set_tuning", ops.set_tuning != nullptr},
       {"gather_rows", ops.gather_rows != nullptr},
       {"norm", ops.norm != nullptr},

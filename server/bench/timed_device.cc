@@ -61,7 +61,7 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.wait_event = PassedOn<&DeviceOps::wait_event>::Call;
   ops.pack_weight = PassedOn<&DeviceOps::pack_weight>::Call;
   ops.gemm = Timed<OpKind::kGemm, kernels::GemmParams, &DeviceOps::gemm>;
-  ops.gemm_activates = PassedOn<&DeviceOps::gemm_activates>::Call;
+  ops.gemm_fuses = PassedOn<&DeviceOps::gemm_fuses>::Call;
   ops.set_tuning = PassedOn<&DeviceOps::set_tuning>::Call;
   ops.gather_rows = Timed<OpKind::kGather, kernels::GatherRowsParams, &DeviceOps::gather_rows>;
   ops.norm = Timed<OpKind::kNorm, kernels::NormParams, &DeviceOps::norm>;

@@ -1,6 +1,8 @@
 // QK-norm and rotation of Q and K, and the writing of K and V into pages, one pass over a fused projection.
 // Tasks are (token range, some KV heads); a range never ends inside a token pair of a page, because the even token of a
 // BF16 V pair zeroes its partner and so must come first, on the same thread.
+#include "kernels/cpu/attention/store_kv.h"
+
 #include <algorithm>
 
 #include "kernels/cpu/attention/rotary.h"
@@ -35,29 +37,9 @@ void NormHead(const KernelTable& kernels, const float* weight, float epsilon, in
   kernels.normalize(row, moments, weight, nullptr, head_dim, row);
 }
 
-bool Valid(const RotateAndStoreKvParams& params) {
-  const KvShape& shape = params.layout.shape;
-  if (params.num_tokens < 0 || shape.num_kv_heads < 1 || params.num_heads % shape.num_kv_heads != 0) return false;
-  if (shape.v_head_dim != shape.head_dim) return false;
-  if (params.layer < 0 || params.layer >= shape.num_layers) return false;
-  if (params.cos_sin != nullptr &&
-      (params.rotary_dim < 0 || params.rotary_dim > shape.head_dim || params.rotary_dim % 2 != 0)) {
-    return false;
-  }
-  for (int32_t t = 0; t < params.num_tokens; ++t) {
-    if (params.token_page[t] < 0 || params.token_slot[t] < 0 || params.token_slot[t] >= params.layout.tokens_per_page) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // The first token at or after t that does not complete a pair begun by the token before it.
 int32_t RangeStart(const RotateAndStoreKvParams& params, int32_t t) {
-  if (t > 0 && t < params.num_tokens && params.token_slot[t] % 2 != 0 &&
-      params.token_page[t] == params.token_page[t - 1] && params.token_slot[t] == params.token_slot[t - 1] + 1) {
-    return t + 1;
-  }
+  if (t > 0 && ArePair(params, t - 1)) return t + 1;
   return std::min(t, params.num_tokens);
 }
 
@@ -86,30 +68,83 @@ void StoreRounded(const KernelTable& kernels, const KvLayout& layout, std::byte*
   }
 }
 
+// A KV head of a token and the heads of Q that share it.
 void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t kv_head) {
   const KvShape& shape = params.layout.shape;
-  const int64_t head_dim = shape.head_dim;
   const int32_t group = params.num_heads / shape.num_kv_heads;
-  float* row = params.qkv + token * (params.num_heads + 2 * int64_t{shape.num_kv_heads}) * head_dim;
-  float* key = row + (params.num_heads + kv_head) * head_dim;
-  const float* value = key + shape.num_kv_heads * head_dim;
-  const auto prepare = [&](const float* norm, float* head) {
-    NormHead(kernels, norm, params.norm_epsilon, head_dim, head);
-    if (params.cos_sin == nullptr) return;
-    Rotate(params.cos_sin + static_cast<int64_t>(token) * params.rotary_dim, params.rotary_dim, head);
-  };
-  for (int32_t g = 0; g < group; ++g) prepare(params.query_norm, row + (kv_head * group + g) * head_dim);
-  prepare(params.key_norm, key);
-  std::byte* key_block = KeyBlock(params.kv_pool, params.layout, params.token_page[token], params.layer, kv_head);
-  const int32_t slot = params.token_slot[token];
-  StoreRounded(kernels, params.layout, key_block, slot, key, StoreKeyPart);
-  StoreRounded(kernels, params.layout, key_block + params.layout.key_block_bytes, slot, value, StoreValuePart);
+  const int32_t key = params.num_heads + kv_head;
+  const int32_t value = key + shape.num_kv_heads;
+  const int32_t heads = params.num_heads + 2 * shape.num_kv_heads;
+  float* row = params.qkv + int64_t{token} * heads * shape.head_dim;
+  const auto at = [&](int32_t head) { return row + int64_t{head} * shape.head_dim; };
+  for (int32_t g = kv_head * group; g < (kv_head + 1) * group; ++g) PrepareHead(kernels, params, token, g, at(g));
+  PrepareHead(kernels, params, token, key, at(key));
+  StoreHead(kernels, params, token, key, at(key));
+  StoreHead(kernels, params, token, value, at(value));
 }
 
 }  // namespace
 
+bool ValidHeads(const RotateAndStoreKvParams& params) {
+  const KvShape& shape = params.layout.shape;
+  if (params.num_tokens < 0 || shape.num_kv_heads < 1 || params.num_heads % shape.num_kv_heads != 0) return false;
+  if (shape.v_head_dim != shape.head_dim) return false;
+  if (params.layer < 0 || params.layer >= shape.num_layers) return false;
+  if (params.cos_sin != nullptr &&
+      (params.rotary_dim < 0 || params.rotary_dim > shape.head_dim || params.rotary_dim % 2 != 0)) {
+    return false;
+  }
+  for (int32_t t = 0; t < params.num_tokens; ++t) {
+    if (params.token_page[t] < 0 || params.token_slot[t] < 0 || params.token_slot[t] >= params.layout.tokens_per_page) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool ArePair(const RotateAndStoreKvParams& params, int32_t token) {
+  const int32_t next = token + 1;
+  return next < params.num_tokens && params.token_slot[token] % 2 == 0 &&
+         params.token_page[next] == params.token_page[token] && params.token_slot[next] == params.token_slot[token] + 1;
+}
+
+void PrepareHead(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
+                 float* values) {
+  const KvShape& shape = params.layout.shape;
+  if (head >= params.num_heads + shape.num_kv_heads) return;
+  const float* norm = head < params.num_heads ? params.query_norm : params.key_norm;
+  NormHead(kernels, norm, params.norm_epsilon, shape.head_dim, values);
+  if (params.cos_sin == nullptr) return;
+  Rotate(params.cos_sin + static_cast<int64_t>(token) * params.rotary_dim, params.rotary_dim, values);
+}
+
+void StoreHead(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
+               const float* values) {
+  const int32_t kv_heads = params.layout.shape.num_kv_heads;
+  const int32_t of_kv = head - params.num_heads;
+  std::byte* block = KeyBlock(params.kv_pool, params.layout, params.token_page[token], params.layer, of_kv % kv_heads);
+  const int32_t slot = params.token_slot[token];
+  if (of_kv < kv_heads) return StoreRounded(kernels, params.layout, block, slot, values, StoreKeyPart);
+  StoreRounded(kernels, params.layout, block + params.layout.key_block_bytes, slot, values, StoreValuePart);
+}
+
+void StoreHalf(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
+               const float* values) {
+  const KvShape& shape = params.layout.shape;
+  std::byte* block = KeyBlock(params.kv_pool, params.layout, params.token_page[token], params.layer,
+                              head - params.num_heads - shape.num_kv_heads);
+  auto* elements = reinterpret_cast<uint16_t*>(block + params.layout.key_block_bytes);
+  const int32_t slot = params.token_slot[token];
+  uint16_t bits[kPartDims];
+  for (int32_t first = 0; first < shape.head_dim; first += kPartDims) {
+    const int32_t count = std::min(kPartDims, shape.head_dim - first);
+    kernels.to_bf16(values + first, count, bits);
+    for (int32_t d = 0; d < count; ++d) elements[ValueIndex(params.layout, slot, first + d)] = bits[d];
+  }
+}
+
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params) {
-  if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (!ValidHeads(params)) return KernelStatus::kInvalidArgument;
   const int32_t kv_heads = params.layout.shape.num_kv_heads;
   const int64_t floats = int64_t{params.num_tokens} * (params.num_heads + 2 * kv_heads) * params.layout.shape.head_dim;
   const int32_t step = floats < kFloatsWorthThreads ? std::max(params.num_tokens, 1) : kTokensPerTask;

@@ -108,8 +108,7 @@ constexpr kernels::DeviceOps kFakeOps = {
                                             params.next != nullptr ? " activated" : "",
                                             params.deterministic ? "" : " any order"));
         },
-    .gemm_activates = [](DeviceContext* context,
-                         const kernels::GemmParams&) { return context->support->gemm_activates; },
+    .gemm_fuses = [](DeviceContext* context, const kernels::GemmParams&) { return context->support->gemm_fuses; },
     .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },
     .gather_rows =
         [](DeviceContext* context, const kernels::GatherRowsParams& params) {

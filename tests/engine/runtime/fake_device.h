@@ -22,7 +22,7 @@ struct FakeSupport {
   std::string flash;
   std::string efficient;
   std::string math;
-  bool gemm_activates = false;
+  bool gemm_fuses = false;
 };
 
 // log and support outlive the device.

@@ -82,7 +82,7 @@ TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
 
 // Of a device whose product ends in an activation.
 TEST_F(ForwardPassTest, LeavesTheActivationToAProductThatHasIt) {
-  support_.gemm_activates = true;
+  support_.gemm_fuses = true;
   ModelConfig config = SmallGpt2Config();
   config.num_layers = 1;
   for (const bool parallel : {false, true}) {
@@ -96,7 +96,7 @@ TEST_F(ForwardPassTest, LeavesTheActivationToAProductThatHasIt) {
 }
 
 TEST_F(ForwardPassTest, KeepsAnActivationThatNoProductCanHave) {
-  support_.gemm_activates = true;
+  support_.gemm_fuses = true;
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
   EXPECT_THAT(log_.lines, Contains("activate columns 20 gated"));
   log_.lines.clear();

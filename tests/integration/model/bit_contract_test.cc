@@ -26,7 +26,7 @@ const kernels::DeviceOps& TwoPhaseOps(const kernels::DeviceOps& cpu) {
   static const kernels::DeviceOps table = [] {
     kernels::DeviceOps ops = *plain;
     ops.prefill_matches_decode = false;
-    ops.gemm_activates = [](kernels::DeviceContext*, const kernels::GemmParams&) { return false; };
+    ops.gemm_fuses = [](kernels::DeviceContext*, const kernels::GemmParams&) { return false; };
     ops.gemm = [](kernels::DeviceContext* context, const kernels::GemmParams& params) {
       const kernels::KernelStatus status = plain->gemm(context, params);
       for (int64_t row = 0; row < params.decode_rows; ++row) {

@@ -152,7 +152,7 @@ TEST_P(Gemm, AnActivatedProductHasTheBitsOfTheTwoOperations) {
       GemmParams params = Into(in->activation, weight->weight, rows, &next.activation);
       params.bias = bias.data();
       params.activation = kind;
-      ASSERT_TRUE(device_->ops->gemm_activates(device_->context, params));
+      ASSERT_TRUE(device_->ops->gemm_fuses(device_->context, params));
       ASSERT_EQ(device_->ops->gemm(device_->context, params), KernelStatus::kOk);
       const size_t element = cpu::ActivationElement(device_->context->kernels, next_precision);
       const auto bytes = static_cast<size_t>(cpu::RoundUp(n, cpu::kActivationPad)) * element;

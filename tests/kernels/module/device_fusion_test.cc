@@ -39,7 +39,7 @@ TEST_P(DeviceFusionTest, ActivatedProductsAreAProductThenAnActivation) {
           params.decode_rows = 5;
           params.next = &next.activation;
           params.activation = kind;
-          if (device == device_.get() && device->ops->gemm_activates(device->context, params)) {
+          if (device == device_.get() && device->ops->gemm_fuses(device->context, params)) {
             ASSERT_EQ(device->ops->gemm(device->context, params), KernelStatus::kOk);
           } else {
             const Array<float> rows(*device, Multiply(*device, input.activation, weight.packed, kRows, params.bias));

@@ -168,8 +168,8 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   });
 }
 
-bool GemmActivates(DeviceContext*, const GemmParams& params) {
-  return Cpu().ops->gemm_activates(Cpu().context, params);
+bool GemmFuses(DeviceContext*, const GemmParams& params) {
+  return params.heads == nullptr && Cpu().ops->gemm_fuses(Cpu().context, params);
 }
 
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) {
@@ -321,7 +321,7 @@ constexpr DeviceOps kFakeCudaOps = {
     .activation_bytes = [](Precision precision, int32_t rows,
                            int32_t columns) { return Cpu().ops->activation_bytes(precision, rows, columns); },
     .gemm = Gemm,
-    .gemm_activates = GemmActivates,
+    .gemm_fuses = GemmFuses,
     .set_tuning = SetTuning,
     .gather_rows = GatherRows,
     .norm = Norm,

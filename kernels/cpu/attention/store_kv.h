@@ -1,0 +1,31 @@
+// One head of one token of a fused projection on its way into a page: what rotate_and_store_kv and a product that ends
+// in pages (GemmParams::heads) share. Thread rule: the tokens of a BF16 pair of a page are stored in ascending order by
+// one thread, or each by StoreHalf.
+#pragma once
+
+#include "kernels/api/layer_ops.h"
+#include "kernels/cpu/kernel_table.h"
+
+namespace dunlin::kernels::cpu {
+
+// Whether the operation can take these, whatever the projection holds.
+bool ValidHeads(const RotateAndStoreKvParams& params);
+
+// `head` counts the heads of Q, then those of K, then those of V. values: [head_dim] of that head of the token.
+
+// In place: the norm and rotation of a head of Q or K; nothing for V.
+void PrepareHead(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
+                 float* values);
+
+// Into the page, rounded to its dtype; of K or V.
+void StoreHead(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
+               const float* values);
+
+// A head of V in a BF16 page, without touching the other token of the pair: for a pair whose tokens two threads store.
+void StoreHalf(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
+               const float* values);
+
+// Whether the two tokens, one behind the other in the step, are a pair of a BF16 page.
+bool ArePair(const RotateAndStoreKvParams& params, int32_t token);  // token and token + 1
+
+}  // namespace dunlin::kernels::cpu
