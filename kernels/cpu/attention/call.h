@@ -89,8 +89,11 @@ struct AttentionCall {
 constexpr int64_t PaddedDim(int32_t head_dim) {
   return (int64_t{head_dim} + 15) / 16 * 16;
 }
-constexpr int64_t QueryRowBytes(int32_t head_dim) {
+constexpr int64_t QueryRowBytes(int32_t head_dim) {  // at most, for a buffer
   return PaddedDim(head_dim) * 4;
+}
+inline int64_t QueryRowBytes(const AttentionCall& call) {
+  return PaddedDim(call.head_dim()) * (call.ops->bf16_pairs ? 2 : 4);
 }
 constexpr int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;

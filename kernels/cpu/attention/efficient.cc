@@ -60,7 +60,7 @@ struct EfficientScratch {
 TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int32_t first,
                      const EfficientScratch& scratch, const Summary& out) {
   const int64_t o_stride = PaddedDim(call.v_head_dim());
-  const int64_t q_stride = QueryRowBytes(call.head_dim());
+  const int64_t q_stride = QueryRowBytes(call);
   const int32_t end = std::min(first + kChunkKeys, block.max_limit);
   const TileRows chunk_rows = RowsOfTile(block, first, kChunkKeys, scratch.begin, scratch.valid);
   const int from = chunk_rows.from;

@@ -40,10 +40,40 @@ struct FlashScratch {
   size_t bytes;
 };
 
+// A block of rows and the KV head that it is computed for.
+struct Task {
+  ScheduleItem item;
+  int32_t kv_head;
+};
+
+// Outputs and the next task's queries are asked for beside the scores, a part at a time. The next task's first tile
+// follows the last one.
+class Beside {
+ public:
+  Beside(const AttentionCall& call, const Task& task, const Task& next, int num_parts)
+      : out_(call, call.out, call.v_head_dim(), call.Sequence(task.item.sequence).out_offset, task.kv_head,
+             task.item.first_row, task.item.num_rows),
+        query_(call, call.query, call.head_dim(), call.Sequence(next.item.sequence).query_offset, next.kv_head,
+               next.item.first_row, next.item.num_rows),
+        out_part_((task.item.num_rows + num_parts - 1) / num_parts),
+        query_part_((next.item.num_rows + num_parts - 1) / num_parts) {}
+
+  void Ask() {
+    out_.Ask<true>(out_part_);
+    query_.Ask<false>(query_part_);
+  }
+
+ private:
+  RowAsker<std::byte> out_;
+  RowAsker<const std::byte> query_;
+  int out_part_;
+  int query_part_;
+};
+
 void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& tile, const KvTile& next, int32_t first,
-             const FlashScratch& scratch) {
+             const FlashScratch& scratch, Beside* beside) {
   const int64_t o_stride = PaddedDim(call.v_head_dim());
-  const int64_t q_stride = QueryRowBytes(call.head_dim());
+  const int64_t q_stride = QueryRowBytes(call);
   // Rows that end before this tile, or whose window starts after it, skip it.
   const TileRows tile_rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
   const int from = tile_rows.from;
@@ -57,6 +87,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
   for (int done = 0; done < rows; done += step) {
     const int row = from + done;
     const int count = std::min(step, rows - done);
+    beside->Ask();
     float* s = step == kMaxRows ? scratch.s + from * kTileKeys : scratch.s + (kMaxRows - step) * kTileKeys;
     call.ops->scores({.q = block.q + row * q_stride,
                       .q_stride = q_stride,
@@ -95,7 +126,17 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                     .o_stride = o_stride});
 }
 
-void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_head, const FlashScratch& scratch) {
+// The first tile of the task, or `otherwise` where it has none.
+KvTile FirstTileOf(const AttentionCall& call, const Task& task, const KvTile& otherwise) {
+  const int32_t first = task.item.first_key / kTileKeys * kTileKeys;
+  if (first >= task.item.end_key) return otherwise;
+  return MakeTile(call, call.Sequence(task.item.sequence), task.kv_head, first);
+}
+
+// following: the task that this thread runs next, as far as one can tell; the same one where there is none.
+void RunBlock(const AttentionCall& call, const Task& task, const Task& following, const FlashScratch& scratch) {
+  const ScheduleItem& item = task.item;
+  const int32_t kv_head = task.kv_head;
   const SequenceView sequence = call.Sequence(item.sequence);
   const int64_t o_stride = PaddedDim(call.v_head_dim());
   QueryBlock block;
@@ -106,16 +147,20 @@ void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_he
   const int32_t first_tile = FirstTile(block, kTileKeys);
   KvTile next;
   if (first_tile < block.max_limit) next = MakeTile(call, sequence, kv_head, first_tile);
+  const int64_t num_parts =
+      CeilDiv(block.max_limit - first_tile, kTileKeys) * CeilDiv(block.rows, call.ops->score_rows);
+  Beside beside(call, task, following, static_cast<int>(std::max<int64_t>(num_parts, 1)));
   for (int32_t first = first_tile; first < block.max_limit; first += kTileKeys) {
     const KvTile tile = next;
-    if (first + kTileKeys < block.max_limit) next = MakeTile(call, sequence, kv_head, first + kTileKeys);
-    AddTile(call, block, tile, next, first, scratch);
+    next = first + kTileKeys < block.max_limit ? MakeTile(call, sequence, kv_head, first + kTileKeys)
+                                               : FirstTileOf(call, following, tile);
+    AddTile(call, block, tile, next, first, scratch, &beside);
   }
   for (int r = 0; r < block.rows; ++r) {
     // Four chains of four: one of sixteen would wait for its own additions.
     const float* lanes = scratch.lane_sum + r * kLanes;
-    float part[4] = {};
-    for (int lane = 0; lane < kLanes; ++lane) part[lane % 4] += lanes[lane];
+    float part[4];
+    for (int i = 0; i < 4; ++i) part[i] = ((lanes[i] + lanes[4 + i]) + lanes[8 + i]) + lanes[12 + i];
     const float sum = (part[0] + part[1]) + (part[2] + part[3]);
     StoreOutputRow(call, sequence, block, r, scratch.o + r * o_stride, sum);
   }
@@ -137,10 +182,15 @@ void RunFlash(DeviceContext* context, const AttentionCall& call, void* workspace
   const size_t worker_bytes = FlashScratch(Arena(nullptr), call.head_dim(), call.v_head_dim()).bytes;
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, items)) {
-    context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
+    const int64_t num_tasks = int64_t{count} * call.num_kv_heads();
+    const auto task_at = [&](int64_t index) {
+      return Task{items[index / call.num_kv_heads()], static_cast<int32_t>(index % call.num_kv_heads())};
+    };
+    context->pool.Run(num_tasks, [&](int64_t index, int worker) {
       const FlashScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(),
                                  call.v_head_dim());
-      RunBlock(call, items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()), scratch);
+      const int64_t following = index + context->pool.num_threads();
+      RunBlock(call, task_at(index), task_at(following < num_tasks ? following : index), scratch);
     });
   }
 }

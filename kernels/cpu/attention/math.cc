@@ -41,7 +41,7 @@ struct MathScratch {
 // The three steps on one block of rows; s: [block.rows][s_stride].
 void ScoreRows(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, float* s,
                int64_t s_stride, const MathScratch& scratch) {
-  const int64_t q_stride = QueryRowBytes(call.head_dim());
+  const int64_t q_stride = QueryRowBytes(call);
   for (int32_t first = FirstTile(block, kTileKeys); first < block.max_limit; first += kTileKeys) {
     const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
     const TileRows rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);

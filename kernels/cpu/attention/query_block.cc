@@ -46,11 +46,14 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
   block->kv_head = kv_head;
   block->rows = rows;
   block->q = packed_q;
-  const int64_t row_bytes = QueryRowBytes(call.head_dim());
+  const int64_t row_bytes = QueryRowBytes(call);
   // Counted on, because a division costs as much as a row's load.
   auto token = static_cast<int32_t>(first_row / call.group);
   auto head = static_cast<int32_t>(first_row % call.group);
+  RowAsker asker(call, call.query, call.head_dim(), sequence.query_offset, kv_head, first_row, rows);
+  asker.Ask<false>(RowAsker<const std::byte>::RowsAhead(call.query, call.head_dim()));
   for (int r = 0; r < rows; ++r) {
+    asker.Ask<false>(1);
     block->tokens[r] = token;
     block->heads[r] = head;
     block->starts[r] = sequence.KeyStart(token);
@@ -73,6 +76,11 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
 
 // Rows that see nothing stand at the ends: before the first key of a causal mask, or after the last of a window.
 TileRows RowsOfTile(const QueryBlock& block, int32_t first, int32_t width, int32_t* begin, int32_t* valid) {
+  if (block.limits[0] - first >= width && block.starts[block.rows - 1] <= first) {  // every row sees all of it
+    std::fill_n(begin, block.rows, 0);
+    std::fill_n(valid, block.rows, width);
+    return {.from = 0, .to = block.rows, .cut = false};
+  }
   TileRows rows{.from = block.rows, .to = block.rows, .cut = false};
   while (rows.to > 0 && block.starts[rows.to - 1] >= std::min(first + width, block.limits[rows.to - 1])) --rows.to;
   rows.from = rows.to;

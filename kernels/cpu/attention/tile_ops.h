@@ -44,7 +44,7 @@ struct QueryRowArgs {
   int head_dim;
   float sign;  // -1, 0 or 1; 0 gives zeros
   bool round_to_bf16;
-  std::byte* packed;  // out, 4 * head_dim padded to 16 bytes, all written (zeros in the padding)
+  std::byte* packed;  // out, head_dim padded to 16 floats or BF16, all written (zeros in the padding)
 };
 
 // Writes one output row: o / sum, rounded to its dtype; zeros when sum is 0.
