@@ -1,6 +1,7 @@
 // AVX-512 tiles of BF16 pages, the pairs multiplied by the BF16 dot product (dpbf16: FP32 sums, denormals are zeros),
 // which needs P in BF16. MATH's P is FP32, so its values are widened (vector_loaders.h).
-#include "kernels/cpu/attention/avx512_bf16_p.h"
+#include "kernels/cpu/attention/avx512_bf16_softmax.h"
+#include "kernels/cpu/attention/avx512_bf16_tiles.h"
 #include "kernels/cpu/attention/lanes_avx512.h"
 #include "kernels/cpu/attention/vector_table.h"
 
@@ -44,14 +45,39 @@ struct DotValues : DotStep, vectors::PairBlock {
     return (__m512bh)_mm512_and_si512((__m512i)pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U)));
   }
   DUNLIN_INLINE __m512 ExpRow(const float* s, int count, float scale, float scaled_max, __m512 sum, uint16_t* p) {
-    return RoundedExpRow(s, count, scale, scaled_max, sum, p);
+    return dot::ExpRow(s, count, scale, scaled_max, sum, p);
   }
 };
 
 struct FloatValues : vectors::Bf16Values<avx512::Lanes> {};
 
+// FP32 rows of whole vectors are rounded by the instruction, which makes denormals zero, as the dot product would.
+void LoadQuery(const QueryRowArgs& args) {
+  if (args.in_dtype != DType::kF32 || args.sign == 0.0F || args.head_dim % 32 != 0) {
+    return vectors::LoadQuery<DotValues>(args);
+  }
+  const __m512 sign = _mm512_set1_ps(args.sign);
+  const auto* in = static_cast<const float*>(args.in);
+  for (int d = 0; d < args.head_dim; d += 32) {
+    const __m512 first = _mm512_mul_ps(_mm512_loadu_ps(in + d), sign);
+    const __m512 second = _mm512_mul_ps(_mm512_loadu_ps(in + d + 16), sign);
+    _mm512_storeu_si512(args.packed + 2 * d, (__m512i)_mm512_cvtne2ps_pbh(second, first));
+  }
+}
+
+constexpr TileOps Tiles() {
+  TileOps ops = vectors::TilesOf<DotKeys, DotValues, FloatValues>();
+  ops.load_query = LoadQuery;
+  ops.score_rows = 48;  // 24 KB
+  ops.scores = dot::Scores<DotKeys>;
+  ops.running_softmax = dot::RunningSoftmax<DotValues>;
+  ops.chunk_softmax = dot::ChunkSoftmax<DotValues>;
+  ops.values = dot::AddValues<DotValues>;
+  return ops;
+}
+
 }  // namespace
 
-const TileOps kAvx512Bf16DotTiles = vectors::TilesOf<DotKeys, DotValues, FloatValues>();
+const TileOps kAvx512Bf16DotTiles = Tiles();
 
 }  // namespace dunlin::kernels::cpu

@@ -1,0 +1,318 @@
+// Scores and values of BF16 pages by the BF16 dot product: the chains of vector_tiles.h, shaped for processors that
+// start two such products a cycle (Zen 5) and drop every prefetch but prefetcht0 when their queues are full. Included
+// by the file of that table only; templates over its types or always inlined, so none of it leaves it.
+//
+// A tile's next pages are asked for once, by few rows line by line as they read, by many in slices between the groups.
+// Rows lie a stride apart and are reached by two pointers, so that 24 sums leave registers for all addresses.
+// Instantiations: 24 score kernels, 42 value kernels.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/cpu/attention/lanes_avx512.h"
+#include "kernels/cpu/attention/vector_tiles.h"
+
+namespace dunlin::kernels::cpu::dot {
+
+using avx512::Lanes;
+
+inline constexpr int kPageTokens = 16;
+inline constexpr int kPagePairs = kPageTokens / 2;
+inline constexpr int kTilePages = kTileKeys / kPageTokens;
+inline constexpr int kGroup = 6;    // rows whose sums fill the registers with four vectors
+inline constexpr int kFewRows = 8;  // up to as many ask for the next line at each line
+
+// Vectors beside so many rows: at least 12 sums hide the product's 6 cycles, 24 fit.
+constexpr int VectorsOf(int rows) {
+  return rows <= 2 ? 8 : rows <= kGroup ? 4 : 2;
+}
+
+DUNLIN_INLINE __m512bh LoadPairs(const std::byte* p) {
+  return (__m512bh)_mm512_loadu_si512(p);
+}
+DUNLIN_INLINE __m512bh BroadcastPair(const std::byte* p) {
+  return (__m512bh)_mm512_set1_epi32(*reinterpret_cast<const int32_t*>(p));
+}
+DUNLIN_INLINE void Ask(const std::byte* line) {
+  __builtin_prefetch(line, 0, 3);
+}
+
+// Rows of pairs: row r is r % 3 strides behind the pointer r / 3.
+template <int kRows>
+struct PairRows {
+  __attribute__((always_inline)) PairRows(const std::byte* first, int64_t row_stride) : stride(row_stride) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kThirds; ++i) third[i] = first + 3 * i * row_stride;
+  }
+  __attribute__((always_inline)) const std::byte* Row(int r) const {
+    return third[r / 3] + r % 3 * stride;
+  }
+  __attribute__((always_inline)) void Advance(int64_t bytes) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kThirds; ++i) third[i] += bytes;
+  }
+  static constexpr int kThirds = (kRows + 2) / 3;
+  const std::byte* third[kThirds];
+  int64_t stride;
+};
+
+// One step of all chains: sum[r][c] += rows[r] * vectors[c].
+template <int kRows, int kVectors>
+DUNLIN_INLINE void AddStep(const PairRows<kRows>& rows, int offset, const __m512bh (&vectors)[kVectors],
+                           __m512 (&sum)[kRows][kVectors]) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const __m512bh row = BroadcastPair(rows.Row(r) + offset);
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_dpbf16_ps(sum[r][c], row, vectors[c]);
+  }
+}
+
+// `count` steps along the dimensions of kVectors pages. next: of the pages to ask for, or null.
+template <int kRows, int kVectors, bool kAsks, int kSteps>
+DUNLIN_INLINE void AddKeys(PairRows<kRows>* rows, const std::byte* (&keys)[kVectors], const std::byte* const* next,
+                           int64_t offset, __m512 (&sum)[kRows][kVectors]) {
+#pragma GCC unroll 4
+  for (int step = 0; step < kSteps; ++step) {
+    __m512bh pairs[kVectors];
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) {
+      if constexpr (kAsks) Ask(next[c] + offset + 64 * step);
+      pairs[c] = LoadPairs(keys[c] + 64 * step);
+    }
+    AddStep<kRows, kVectors>(*rows, 4 * step, pairs, sum);
+  }
+  rows->Advance(4 * kSteps);
+#pragma GCC unroll 8
+  for (int c = 0; c < kVectors; ++c) keys[c] += 64 * kSteps;
+}
+
+// Scores of kRows rows for the keys of pages `page` .. page + kVectors - 1.
+template <int kRows, int kVectors, bool kAsks>
+void ScorePages(const ScoreArgs& args, int row, int page) {
+  const int64_t steps = (args.head_dim + 1) / 2;
+  const std::byte* const* next = args.next->keys + page;
+  PairRows<kRows> rows(args.q + row * args.q_stride, args.q_stride);
+  const std::byte* keys[kVectors];
+  __m512 sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int c = 0; c < kVectors; ++c) {
+    keys[c] = args.tile->keys[page + c];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sum[r][c] = _mm512_setzero_ps();
+  }
+  int64_t step = 0;
+  for (; step + 4 <= steps; step += 4) AddKeys<kRows, kVectors, kAsks, 4>(&rows, keys, next, step * 64, sum);
+  for (; step < steps; ++step) AddKeys<kRows, kVectors, kAsks, 1>(&rows, keys, next, step * 64, sum);
+  float* s = args.s + row * args.s_stride + page * kPageTokens;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r, s += args.s_stride) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) _mm512_store_ps(s + 16 * c, sum[r][c]);
+  }
+}
+
+// The pages from `page` on that hold a key below `seen`, by kVectors, and by half as many where those are enough.
+template <int kRows, int kVectors, bool kAsks>
+DUNLIN_INLINE void ScoreRow(const ScoreArgs& args, int row, int page, int seen) {
+  for (; page < kTilePages && page * kPageTokens < seen; page += kVectors) {
+    if constexpr (kVectors == 4 && !kAsks) {
+      if (seen - page * kPageTokens <= 2 * kPageTokens) return ScorePages<kRows, 2, false>(args, row, page);
+    }
+    ScorePages<kRows, kVectors, kAsks>(args, row, page);
+  }
+}
+
+// Calls body.operator()<count>() for 0 < count <= kMost.
+template <int kMost, typename Body>
+DUNLIN_INLINE void ForCount(int count, const Body& body) {
+  if constexpr (kMost > 0) {
+    if (count == kMost) return body.template operator()<kMost>();
+    ForCount<kMost - 1>(count, body);
+  }
+}
+
+// Lines of the next tile's blocks, in order, a few at a time.
+class Asker {
+ public:
+  // parts: how many calls of Part ask for all blocks.
+  Asker(const std::byte* const* blocks, int64_t block_bytes, int64_t parts)
+      : blocks_(blocks), block_lines_(block_bytes / 64), left_(blocks == nullptr ? 0 : kTilePages * block_lines_) {
+    per_part_ = (left_ + parts - 1) / parts;
+  }
+  __attribute__((always_inline)) void Part() {
+    for (int64_t i = left_ < per_part_ ? left_ : per_part_; i > 0; --i) {
+      Ask(*blocks_ + line_ * 64);
+      --left_;
+      if (++line_ == block_lines_) {
+        line_ = 0;
+        ++blocks_;
+      }
+    }
+  }
+
+ private:
+  const std::byte* const* blocks_;
+  int64_t block_lines_;
+  int64_t left_;
+  int64_t per_part_;
+  int64_t line_ = 0;
+};
+
+template <typename Keys>  // of the including file
+void Scores(const ScoreArgs& args) {
+  const auto seen_by = [&](int row) { return args.valid == nullptr ? kTileKeys : args.valid[row]; };
+  const bool asks = args.next != args.tile;
+  if (args.rows <= kFewRows) {
+    return ForCount<kFewRows>(
+        args.rows, [&]<int kRows>() __attribute__((always_inline)) {
+          constexpr int kVectors = VectorsOf(kRows);
+          const int seen = seen_by(kRows - 1);
+          asks ? ScoreRow<kRows, kVectors, true>(args, 0, 0, seen) : ScoreRow<kRows, kVectors, false>(args, 0, 0, seen);
+        });
+  }
+  constexpr int kHalf = kTilePages / 2;
+  const int groups = args.rows / kGroup;
+  Asker asker(asks ? args.next->keys : nullptr, (args.head_dim + 1) / 2 * int64_t{64}, 2 * groups);
+  for (int page = 0; page < kTilePages; page += kHalf) {
+    const auto keys_of = [&](int row) {
+      const int seen = seen_by(row);
+      return seen < (page + kHalf) * kPageTokens ? seen : (page + kHalf) * kPageTokens;
+    };
+    int row = 0;
+    for (; row + kGroup <= args.rows; row += kGroup) {
+      asker.Part();
+      ScoreRow<kGroup, 4, false>(args, row, page, keys_of(row + kGroup - 1));
+    }
+    ForCount<kGroup - 1>(
+        args.rows - row, [&]<int kRows>() __attribute__((always_inline)) {
+          ScoreRow<kRows, 4, false>(args, row, page, keys_of(row + kRows - 1));
+        });
+  }
+}
+
+// What is left of the keys where rows of a group end at different ones: each row's pairs, and the first of a pair that
+// it sees half.
+template <int kRows, int kVectors>
+DUNLIN_INLINE void AddTail(const ValueArgs& args, int row, int64_t start, int64_t pair_bytes, int key,
+                           __m512 (&sum)[kRows][kVectors]) {
+  const int32_t* valid = args.valid + row;
+  const auto* p = static_cast<const uint16_t*>(args.p) + row * args.p_stride;
+  for (; key < valid[kRows - 1]; key += 2) {
+    const std::byte* block = args.tile->values[key / kPageTokens] + start + key % kPageTokens / 2 * pair_bytes;
+    __m512i values[kVectors];
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) values[c] = _mm512_loadu_si512(block + 64 * c);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      if (valid[r] <= key) continue;
+      const __m512i seen = _mm512_set1_epi32(valid[r] == key + 1 ? 0xFFFF : -1);
+      const __m512bh weight = BroadcastPair(reinterpret_cast<const std::byte*>(p + r * args.p_stride + key));
+#pragma GCC unroll 8
+      for (int c = 0; c < kVectors; ++c) {
+        sum[r][c] = _mm512_dpbf16_ps(sum[r][c], weight, (__m512bh)_mm512_and_si512(values[c], seen));
+      }
+    }
+  }
+}
+
+// `count` pairs of keys of a page. next: the same lines of the page to ask for.
+template <int kRows, int kVectors, bool kAsks, int kPairs>
+DUNLIN_INLINE void AddPairs(PairRows<kRows>* rows, const std::byte** block, const std::byte** next, int64_t pair_bytes,
+                            __m512 (&sum)[kRows][kVectors]) {
+#pragma GCC unroll 8
+  for (int pair = 0; pair < kPairs; ++pair) {
+    __m512bh values[kVectors];
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) {
+      if constexpr (kAsks) Ask(*next + 64 * c);
+      values[c] = LoadPairs(*block + 64 * c);
+    }
+    AddStep<kRows, kVectors>(*rows, 4 * pair, values, sum);
+    *block += pair_bytes;
+    if constexpr (kAsks) *next += pair_bytes;
+  }
+  rows->Advance(4 * kPairs);
+}
+
+// O of kRows rows for kVectors * 16 dimensions from `dim` on.
+template <int kRows, int kVectors, bool kAsks>
+void ValueBlock(const ValueArgs& args, int row, int dim) {
+  const int64_t pair_bytes = args.head_dim * int64_t{4};
+  const int64_t start = dim * int64_t{4};
+  float* out = args.o + row * args.o_stride + dim;
+  __m512 sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const __m512 alpha = _mm512_set1_ps(args.alpha == nullptr ? 1.0F : args.alpha[row + r]);
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) {
+      sum[r][c] = _mm512_mul_ps(_mm512_load_ps(out + r * args.o_stride + 16 * c), alpha);
+    }
+  }
+  PairRows<kRows> rows(static_cast<const std::byte*>(args.p) + row * args.p_stride * 2, args.p_stride * 2);
+  const int whole = args.valid[row] / 2;  // pairs of keys that every row of the group sees
+  int page = 0;
+  for (; (page + 1) * kPagePairs <= whole; ++page) {
+    const std::byte* block = args.tile->values[page] + start;
+    const std::byte* next = args.next->values[page] + start;
+    AddPairs<kRows, kVectors, kAsks, kPagePairs>(&rows, &block, &next, pair_bytes, sum);
+  }
+  const int rest = whole - page * kPagePairs;
+  if (rest > 0) {
+    const std::byte* block = args.tile->values[page] + start;
+    const std::byte* next = args.next->values[page] + start;
+    for (int pair = 0; pair < rest; ++pair) {
+      AddPairs<kRows, kVectors, kAsks, 1>(&rows, &block, &next, pair_bytes, sum);
+    }
+  }
+  AddTail<kRows, kVectors>(args, row, start, pair_bytes, 2 * whole, sum);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) _mm512_store_ps(out + r * args.o_stride + 16 * c, sum[r][c]);
+  }
+}
+
+// Dimensions from `dim` on by kVectors vectors while there are as many, then by half as many.
+template <int kRows, int kVectors, bool kAsks>
+DUNLIN_INLINE void ValueRow(const ValueArgs& args, int dim) {
+  for (; args.head_dim - dim >= 16 * kVectors; dim += 16 * kVectors) ValueBlock<kRows, kVectors, kAsks>(args, 0, dim);
+  if constexpr (kVectors > 1) {
+    if (dim < args.head_dim) ValueRow<kRows, kVectors / 2, kAsks>(args, dim);
+  }
+}
+
+template <int kVectors>
+DUNLIN_INLINE void ValueGroups(const ValueArgs& args, int dim, Asker* asker) {
+  for (; args.head_dim - dim >= 16 * kVectors; dim += 16 * kVectors) {
+    int row = 0;
+    for (; row + kGroup <= args.rows; row += kGroup) {
+      asker->Part();
+      ValueBlock<kGroup, kVectors, false>(args, row, dim);
+    }
+    ForCount<kGroup - 1>(
+        args.rows - row, [&]<int kRows>()
+                             __attribute__((always_inline)) { ValueBlock<kRows, kVectors, false>(args, row, dim); });
+  }
+  if constexpr (kVectors > 1) {
+    if (dim < args.head_dim) ValueGroups<kVectors / 2>(args, dim, asker);
+  }
+}
+
+// Values: the including file's loader, for rows with a first key and for dimensions that fill no vector.
+template <typename Values>
+void AddValues(const ValueArgs& args) {
+  if (args.begin != nullptr || args.head_dim % 16 != 0) return vectors::AddValues<Values>(args);
+  const bool asks = args.next != args.tile;
+  if (args.rows <= kFewRows) {
+    return ForCount<kFewRows>(
+        args.rows, [&]<int kRows>()
+                       __attribute__((always_inline)) { ValueRow<kRows, VectorsOf(kRows), true>(args, 0); });
+  }
+  const int64_t parts = args.rows / kGroup * ((args.head_dim + 63) / 64);
+  Asker asker(asks ? args.next->values : nullptr, args.head_dim * int64_t{32}, parts);
+  ValueGroups<4>(args, 0, &asker);
+}
+
+}  // namespace dunlin::kernels::cpu::dot
