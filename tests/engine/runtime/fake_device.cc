@@ -101,12 +101,13 @@ constexpr kernels::DeviceOps kFakeOps = {
         },
     .gemm =
         [](DeviceContext* context, const kernels::GemmParams& params) {
-          return Note(context, absl::StrCat("gemm rows ", params.num_rows,
-                                            params.decode_rows > 0 ? absl::StrCat(" decode ", params.decode_rows) : "",
-                                            " weight ", Shape(*params.weight), params.bias != nullptr ? " bias" : "",
-                                            params.residual != nullptr ? " residual" : "",
-                                            params.next != nullptr ? " activated" : "",
-                                            params.deterministic ? "" : " any order"));
+          return Note(
+              context,
+              absl::StrCat("gemm rows ", params.num_rows,
+                           params.decode_rows > 0 ? absl::StrCat(" decode ", params.decode_rows) : "", " weight ",
+                           Shape(*params.weight), params.bias != nullptr ? " bias" : "",
+                           params.residual != nullptr ? " residual" : "", params.next != nullptr ? " activated" : "",
+                           params.heads != nullptr ? " stores heads" : "", params.deterministic ? "" : " any order"));
         },
     .gemm_fuses = [](DeviceContext* context, const kernels::GemmParams&) { return context->support->gemm_fuses; },
     .set_tuning = [](DeviceContext*, bool, std::string*) { return false; },

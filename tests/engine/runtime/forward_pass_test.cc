@@ -95,6 +95,16 @@ TEST_F(ForwardPassTest, LeavesTheActivationToAProductThatHasIt) {
   }
 }
 
+TEST_F(ForwardPassTest, LeavesTheHeadsToAProductThatStoresThem) {
+  support_.gemm_fuses = true;
+  for (const ModelConfig& config : {SmallGpt2Config(), SmallLlamaConfig()}) {
+    log_.lines.clear();
+    ASSERT_TRUE(Run(config, {}).ok());
+    EXPECT_THAT(log_.lines, Contains(HasSubstr(" stores heads")).Times(config.num_layers));
+    EXPECT_THAT(log_.lines, Not(Contains(HasSubstr("store kv"))));
+  }
+}
+
 TEST_F(ForwardPassTest, KeepsAnActivationThatNoProductCanHave) {
   support_.gemm_fuses = true;
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
@@ -139,12 +149,13 @@ TEST_F(ForwardPassTest, RunsAParallelLayerByItsConfig) {
     config.shared_norm = shared;
     ASSERT_TRUE(Run(config, {}).ok());
     std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate",
-                                         "norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias"};
-    for (const char* line : {"norm rows 5", "gemm rows 5 decode 1 weight [32,8] bias", "store kv bf16 layer 0",
-                             "attention flash layer 0 sequences 2", "quantize columns 8",
-                             "gemm rows 5 decode 1 weight [8,8] bias residual", "activate columns 32",
-                             "gemm rows 5 decode 1 weight [8,32] bias residual", "norm rows 1 picked",
-                             "gemm rows 1 decode 1 weight [100,8] bias"}) {
+                                         "norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias",
+                                         "store kv bf16 layer 0"};
+    for (const char* line :
+         {"norm rows 5", "gemm rows 5 decode 1 weight [32,8] bias", "attention flash layer 0 sequences 2",
+          "quantize columns 8", "gemm rows 5 decode 1 weight [8,8] bias residual", "activate columns 32",
+          "gemm rows 5 decode 1 weight [8,32] bias residual", "norm rows 1 picked",
+          "gemm rows 1 decode 1 weight [100,8] bias"}) {
       expected.push_back(line);
     }
     EXPECT_THAT(log_.lines, ElementsAreArray(expected));
