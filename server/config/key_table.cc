@@ -79,8 +79,7 @@ constexpr ConfigKey kKeys[] = {
      "Tokens an output may be ahead of its client before it ends as a slow reader"},
     {"limits.busy_message_interval_ms", kInt, "50", 0, 10000, nullptr,
      "While calls are refused for want of room: a stream's tokens that come sooner than this after its last ones go "
-     "out "
-     "with later ones, in one message; 0: each at once"},
+     "out with later ones, in one message; 0: each at once"},
     {"limits.max_embedding_inputs", kInt, "256", 1, 1 << 16, nullptr, "Inputs of one Embed call"},
     {"limits.default_max_tokens", kInt, "512", 1, 1 << 24, nullptr, "stopping.max_tokens of a request without one"},
     {"limits.retry_after_ms", kInt, "1000", 1, 3600000, nullptr, "RetryInfo of a full queue"},
