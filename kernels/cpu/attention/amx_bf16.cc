@@ -20,7 +20,7 @@ struct PairStep {
   using Lanes = avx512::Lanes;
   using P = uint16_t;
   DUNLIN_INLINE __m512 ExpRow(const float* s, int count, float scale, float scaled_max, __m512 sum, uint16_t* p) {
-    return RoundedExpRow(s, count, scale, scaled_max, sum, p);
+    return RoundedExpRow<ReducedP>(s, count, scale, scaled_max, sum, p);
   }
 };
 struct FloatValues : vectors::Bf16Values<avx512::Lanes> {};

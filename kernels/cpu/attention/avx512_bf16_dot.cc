@@ -45,7 +45,7 @@ struct DotValues : DotStep, vectors::PairBlock {
     return (__m512bh)_mm512_and_si512((__m512i)pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U)));
   }
   DUNLIN_INLINE __m512 ExpRow(const float* s, int count, float scale, float scaled_max, __m512 sum, uint16_t* p) {
-    return dot::ExpRow(s, count, scale, scaled_max, sum, p);
+    return RoundedExpRow<dot::SubtractedP>(s, count, scale, scaled_max, sum, p);
   }
 };
 

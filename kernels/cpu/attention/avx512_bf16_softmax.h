@@ -7,50 +7,29 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/attention/avx512_bf16_p.h"
 #include "kernels/cpu/attention/exp2.h"
 #include "kernels/cpu/attention/lanes_avx512.h"
 #include "kernels/cpu/attention/vector_softmax.h"
 
 namespace dunlin::kernels::cpu::dot {
 
-// 2^x for a result that is rounded to BF16 with denormals as zeros. NaN goes through.
-DUNLIN_INLINE __m512 Exp2(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(2 * kExp2Smallest), x);  // no infinity: its part would be NaN
-  const __m512 part = _mm512_sub_ps(x, _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
-  __m512 y = _mm512_set1_ps(kExp2Bf16Coefficients[3]);
+// Of RoundedExpRow. The values are added by pairs.
+struct SubtractedP {
+  DUNLIN_INLINE __m512 Exp2(__m512 x) {
+    x = _mm512_max_ps(_mm512_set1_ps(2 * kExp2Smallest), x);  // no infinity: its part would be NaN
+    const __m512 part = _mm512_sub_ps(x, _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
+    __m512 y = _mm512_set1_ps(kExp2Bf16Coefficients[3]);
 #pragma GCC unroll 3
-  for (int i = 2; i >= 0; --i) y = _mm512_fmadd_ps(y, part, _mm512_set1_ps(kExp2Bf16Coefficients[i]));
-  return _mm512_scalef_ps(y, x);
-}
-
-// Stores 32 values rounded to BF16, denormals as zeros; returns sum + those, as they were stored, by pairs.
-DUNLIN_INLINE __m512 AddRounded(__m512 first, __m512 second, __m512 sum, uint16_t* p) {
-  const __m512bh rounded = _mm512_cvtne2ps_pbh(second, first);
-  _mm512_storeu_si512(p, (__m512i)rounded);
-  return _mm512_dpbf16_ps(sum, rounded, (__m512bh)_mm512_set1_epi32(0x3F803F80));
-}
-
-// As RoundedExpRow of avx512_bf16_p.h.
-DUNLIN_INLINE __m512 ExpRow(const float* s, int count, float scale, float scaled_max, __m512 sum, uint16_t* p) {
-  const __m512 scales = _mm512_set1_ps(scale);
-  const __m512 shift = _mm512_set1_ps(scaled_max);
-  int j = 0;
-#pragma GCC unroll 4
-  for (; j + 32 <= count; j += 32) {
-    const __m512 first = Exp2(_mm512_fmsub_ps(_mm512_loadu_ps(s + j), scales, shift));
-    const __m512 second = Exp2(_mm512_fmsub_ps(_mm512_loadu_ps(s + j + 16), scales, shift));
-    sum = AddRounded(first, second, sum, p + j);
+    for (int i = 2; i >= 0; --i) y = _mm512_fmadd_ps(y, part, _mm512_set1_ps(kExp2Bf16Coefficients[i]));
+    return _mm512_scalef_ps(y, x);
   }
-  if (j < count) {
-    const uint32_t seen = (1U << (count - j)) - 1U;
-    const auto low = static_cast<__mmask16>(seen);
-    const auto high = static_cast<__mmask16>(seen >> 16);
-    const __m512 first = Exp2(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(low, s + j), scales, shift));
-    const __m512 second = Exp2(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(high, s + j + 16), scales, shift));
-    sum = AddRounded(_mm512_maskz_mov_ps(low, first), _mm512_maskz_mov_ps(high, second), sum, p + j);
+  DUNLIN_INLINE __m512 AddRounded(__m512 first, __m512 second, __m512 sum, uint16_t* p) {
+    const __m512bh rounded = _mm512_cvtne2ps_pbh(second, first);
+    _mm512_storeu_si512(p, (__m512i)rounded);
+    return _mm512_dpbf16_ps(sum, rounded, (__m512bh)_mm512_set1_epi32(0x3F803F80));
   }
-  return sum;
-}
+};
 
 // The largest of a row's scores by lanes.
 DUNLIN_INLINE __m512 LaneMax(const float* s, int count) {
@@ -111,8 +90,9 @@ void RunningSoftmax(const RunningSoftmaxArgs& args) {
     for (int r = 0; r < rows; ++r, s += args.s_stride) {
       float* lane_sum = args.lane_sum + (first + r) * kLanes;
       const __m512 sum = _mm512_mul_ps(_mm512_load_ps(lane_sum), _mm512_set1_ps(args.alpha[first + r]));
-      _mm512_store_ps(lane_sum, ExpRow(s, args.valid[first + r], args.scale, scaled_max[r], sum,
-                                       static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride));
+      _mm512_store_ps(lane_sum,
+                      RoundedExpRow<SubtractedP>(s, args.valid[first + r], args.scale, scaled_max[r], sum,
+                                                 static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride));
     }
   }
 }
@@ -126,8 +106,9 @@ void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
     _mm512_store_ps(max, RowMaxima(s, args.s_stride, rows, args.valid + first));
     for (int r = 0; r < rows; ++r, s += args.s_stride) {
       const float scaled_max = vectors::ScaledMax(max[r], args.scale);
-      const __m512 sum = ExpRow(s, args.valid[first + r], args.scale, scaled_max, _mm512_setzero_ps(),
-                                static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride);
+      const __m512 sum =
+          RoundedExpRow<SubtractedP>(s, args.valid[first + r], args.scale, scaled_max, _mm512_setzero_ps(),
+                                     static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride);
       args.row_max[first + r] = max[r];
       args.row_sum[first + r] = _mm512_reduce_add_ps(sum);
     }
