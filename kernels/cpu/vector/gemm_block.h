@@ -40,7 +40,6 @@ struct GemmOf {
   static constexpr bool kScaled = kScaledRows > 0;
   static_assert(kNarrowRows + 1 >= V::kTileRowsMin && (!kScaled || kScaledRows + 1 >= V::kTileRowsMin));
   static constexpr bool kWidened = !std::is_same_v<Panel, SlicePanel>;
-  static constexpr int64_t kSliceUnitBytes = kPanelVectors * SlicePanel::kVectorBytes;
   static constexpr int64_t kSliceSteps = kGemmDepthBlock;
   // Of one or two tiles of rows, which go through a slice faster than memory delivers the next: near enough ahead that
   // it is still in the first-level cache when its turn comes.
