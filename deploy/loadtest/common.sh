@@ -5,6 +5,8 @@
 #   CONFIG            configs/demo.json, of a server that is started here
 #   MODEL             demo
 #   PRIORITY          put before the load generator's command, as `nice`
+#   SERVER_CPUS, LOAD_CPUS  processors of each, as `taskset -c` takes them: apart, the load generator costs the server
+#                     nothing, as one on another machine
 #   OUT               where results go: NAME.json and NAME.html; build/loadtest
 # A profile's limits are its --check options: its exit status is 1 when one is missed.
 set -euo pipefail
@@ -33,7 +35,8 @@ start_server() {
   for setting in listen.grpc=127.0.0.1:0 listen.http=127.0.0.1:0 log.level=warn "$@"; do settings+=(--set "$setting"); done
   local ready="$OUT/$profile.ready"
   : >"$ready"
-  "$BINARY" serve --config "$CONFIG" "${settings[@]}" >"$ready" 2>"$OUT/$profile.log" &
+  ${SERVER_CPUS:+taskset -c "$SERVER_CPUS"} "$BINARY" serve --config "$CONFIG" "${settings[@]}" \
+    >"$ready" 2>"$OUT/$profile.log" &
   server=$!
   for _ in $(seq 1 600); do
     grep -q '^READY ' "$ready" && break
@@ -51,7 +54,8 @@ load() {
   shift
   echo "== $name: dunlin load $*"
   # shellcheck disable=SC2086 # of words
-  ${PRIORITY:-} timeout "${LIMIT:-600}" "$BINARY" load --address "$ADDRESS" --model "$MODEL" ${METRICS:+--server-metrics "$METRICS"} \
+  ${PRIORITY:-} ${LOAD_CPUS:+taskset -c "$LOAD_CPUS"} timeout "${LIMIT:-600}" "$BINARY" load --address "$ADDRESS" \
+    --model "$MODEL" ${METRICS:+--server-metrics "$METRICS"} \
     --label "$name" --json "$OUT/$name.json" --report "$OUT/$name.html" "$@"
 }
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # A short request's first token while others flood the server: long prompts, another profile, or both; FLOOD=16 at once.
-# Its TTFT p99 may be TIMES=3 times what it is alone, and a chunk: the time of scheduler.max_tokens_per_step (512) prompt
-# tokens of the flood's profile, by the TTFT p50 of such a prompt above the short one's. Two chunks where the flood's own
-# decodes are dear as well, by their context or by long prompts in math:fp32. SECONDS_EACH=10.
-# The load generator takes its part of the server's processors: other work on them shows in p99 first.
+# Its TTFT p99 may be TIMES=3 times what it is alone, and CHUNKS=1 chunks: the time of scheduler.max_tokens_per_step (512)
+# prompt tokens of the flood's profile, by the TTFT p50 of such a prompt above the short one's. SECONDS_EACH=10.
+# A load generator on the server's own processors, and any other work there, shows in p99 first: SERVER_CPUS, LOAD_CPUS.
 source "$(dirname "$0")/common.sh"
 start_server
 SECONDS_EACH=${SECONDS_EACH:-10}
@@ -19,10 +18,10 @@ chunk_ms() { # PROFILE: sets chunk
   chunk=$(rounded "$(number fairness_chunk median_ttft_ms) - $(number fairness_alone median_ttft_ms)")
 }
 
-# flooded NAME CHUNKS PROFILE OPTION...: the victim beside FLOOD requests at once of that profile and shape.
+# flooded NAME PROFILE OPTION...: the victim beside FLOOD requests at once of that profile and shape.
 flooded() {
-  local name=$1 chunks=$2 profile=$3
-  shift 3
+  local name=$1 profile=$2
+  shift 2
   chunk_ms "$profile"
   load "${name}_flood" --concurrency "${FLOOD:-16}" --duration "$SECONDS_EACH" --warmup 2 --mix "$profile" --seed 7 "$@" \
     >"$OUT/${name}_flood.log" 2>&1 &
@@ -31,7 +30,7 @@ flooded() {
   victim "$name"
   wait "$flood" || { cat "$OUT/${name}_flood.log" >&2; return 1; }
   local limit measured
-  limit=$(rounded "${TIMES:-3} * $alone + $chunks * $chunk")
+  limit=$(rounded "${TIMES:-3} * $alone + ${CHUNKS:-1} * $chunk")
   measured=$(rounded "$(number "$name" p99_ttft_ms)")
   echo "$name: TTFT p99 $measured ms; alone $alone, a chunk $chunk, limit $limit"
   [ "$(rounded "$measured <= $limit")" = 1.00 ] || { echo "$name: over its limit" >&2; missed=1; }
@@ -39,9 +38,9 @@ flooded() {
 
 victim fairness_alone
 alone=$(rounded "$(number fairness_alone p99_ttft_ms)")
-flooded fairness_long 1 flash:bf16 --input-len 200 --output-len 8
-flooded fairness_longer 2 flash:bf16 --input-len 800 --output-len 8
-flooded fairness_profile 1 math:fp32 --input-len 16 --output-len 32
-flooded fairness_long_profile 2 math:fp32 --input-len 200 --output-len 8
+flooded fairness_long flash:bf16 --input-len 200 --output-len 8
+flooded fairness_longer flash:bf16 --input-len 800 --output-len 8
+flooded fairness_profile math:fp32 --input-len 16 --output-len 32
+flooded fairness_long_profile math:fp32 --input-len 200 --output-len 8
 stop_server
 exit "$missed"

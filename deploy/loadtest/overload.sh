@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # 20 times what the server can do: it answers as many as at the knee, and refuses the rest at once, with RetryInfo.
-# DURATION=120 seconds, TIMES=20, SHARE=0.95 of the knee's goodput; KNEE requests/s, else measured. Where the load
-# generator runs on the server's own processors, it and the refusals take their part of them: a smaller SHARE is right
-# then. PRIORITY='chrt --batch 0' has it give way to the server, as one on another machine would; its own waits are in
-# the refusals' times then. Requests in flight are bounded by what may run and wait: those beyond are refused before their
-# message is read.
+# DURATION=120 seconds, TIMES=20, SHARE=0.95 of the knee's goodput; KNEE requests/s, else measured from CONCURRENCY=8 at
+# once, KNEE_SECONDS=3 a step. A load generator on the server's own processors takes its part of them: SERVER_CPUS and
+# LOAD_CPUS part the two, PRIORITY='chrt --batch 0' has it give way (its own waits are in the refusals' times then); else
+# a smaller SHARE is right. Requests in flight are bounded by what may run and wait: those beyond are refused before
+# their message is read.
 source "$(dirname "$0")/common.sh"
 start_server scheduler.max_sequences=32 scheduler.max_queued_requests=32 limits.max_concurrent_requests=64
 shape=(--input-len 64 --output-len 32 --slo "${SLO:-ttft_ms=3000}")
 if [ -z "${KNEE:-}" ]; then
-  load overload_knee "${shape[@]}" --sweep --concurrency 8 --duration 3 --warmup 0.5 --sweep-steps 4 --sweep-refinements 0
+  load overload_knee "${shape[@]}" --sweep --concurrency "${CONCURRENCY:-8}" \
+    --duration "${KNEE_SECONDS:-3}" --warmup 0.5 --sweep-steps 4 --sweep-refinements 0
   KNEE=$(number overload_knee knee_goodput)
 fi
 rate=$(rounded "$KNEE * ${TIMES:-20}")

@@ -11,7 +11,7 @@ run() { # [NAME=VALUE]... SCRIPT
 run SECONDS_EACH=4 ./smoke.sh
 run SECONDS_EACH=5 ./burst.sh
 run SECONDS_EACH=5 ./mixed.sh
-run SECONDS_EACH=4 TIMES=6 ./fairness.sh
+run SECONDS_EACH=4 TIMES=6 CHUNKS=2 ./fairness.sh
 run SECONDS_EACH=3 STEPS=6 ./ramp.sh
 run DURATION=10 TIMES=5 SHARE=0.3 ./overload.sh
 run REQUESTS=2000 ./cancel_storm.sh
