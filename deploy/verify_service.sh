@@ -42,6 +42,17 @@ text=$(inside /opt/dunlin/bin/dunlin generate --address "127.0.0.1:$port" --mode
   --temperature 0 --precision fp8 "The history of the" || true)
 check "a completion, streamed" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
 
+# More calls than it takes: those that refuse them let the engine go first.
+inside sh -c "/opt/dunlin/bin/dunlin load --address 127.0.0.1:$port --model demo --rate 8000 --duration 4 --warmup 0 \
+  --input-len 64 --output-len 32 --quiet >/dev/null" &
+flood=$!
+giving_way() { inside chrt --all-tasks --pid "$(show MainPID)" | grep -c 'SCHED_BATCH$'; }
+await 4 giving_way || true
+threads=$(giving_way || true)
+check "calls refused: threads of theirs under SCHED_BATCH" "$threads" test "$threads" -gt 0
+wait "$flood" || true
+check "after that" "$(serves)" serves
+
 inside sed -i 's|"listen"|"log": {"level": "debug"}, "listen"|' /etc/dunlin/config.json
 inside systemctl reload dunlin
 reloaded() { inside journalctl --unit dunlin --no-pager --output cat | grep -o 'reload: taken: log.level'; }
