@@ -167,10 +167,9 @@ DUNLIN_LANE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice, 
     if (unit + kUnroll < whole) widen(unit + kUnroll, kUnroll);
 #pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u) {
+      const int end = (u + 1) * kAhead / kUnroll;
 #pragma GCC unroll 6
-      for (int line = u * kAhead / kUnroll; line < (u + 1) * kAhead / kUnroll; ++line) {
-        __builtin_prefetch(ahead + line * 64);
-      }
+      for (int line = u * kAhead / kUnroll; line < end; ++line) __builtin_prefetch(ahead + line * 64);
       multiply(unit + u);
     }
     ahead += kAhead * 64;
