@@ -25,6 +25,10 @@ struct PairStep {
 };
 struct FloatValues : vectors::Bf16Values<avx512::Lanes> {};
 
+DUNLIN_INLINE void PrefetchToL2(const std::byte* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
+}
+
 void Scores(const ScoreArgs& args) {
   if (args.rows <= amx::kFewRows && args.wide != nullptr) {
     return amx::ForFewRows(args.rows, [&]<int kRows>() { amx::ScoreFewRows<kRows>(args); });
@@ -36,8 +40,8 @@ void Scores(const ScoreArgs& args) {
         const int seen = args.valid == nullptr ? kTileKeys : args.valid[last];
         for (int page = 0; page * amx::kPageTokens < seen; page += 2) {
           if (first_group) {
-            vectors::PrefetchLines(args.next->keys[page], args.head_dim * int64_t{32});
-            vectors::PrefetchLines(args.next->keys[page + 1], args.head_dim * int64_t{32});
+            PrefetchToL2(args.next->keys[page], args.head_dim * int64_t{32});
+            PrefetchToL2(args.next->keys[page + 1], args.head_dim * int64_t{32});
           }
           group.high > 0 ? amx::ScorePages<true>(args, group, page) : amx::ScorePages<false>(args, group, page);
         }
@@ -87,7 +91,7 @@ bool CopyPanel(const ValueArgs& args, const KeyRange& range, int first, int tile
       const std::byte* pairs = args.tile->values[key / amx::kPageTokens] + offset;
       const bool whole = key >= range.all_begin && key + 2 <= range.all_end;
       std::byte* row = out + (static_cast<size_t>(step * amx::kPanelTiles * amx::kTileRows + pair)) * 64;
-      if (prefetch) vectors::PrefetchLines(args.next->values[key / amx::kPageTokens] + offset, tiles * 64);
+      if (prefetch) PrefetchToL2(args.next->values[key / amx::kPageTokens] + offset, tiles * 64);
       for (int tile = 0; tile < tiles; ++tile) {
         __m512i line = _mm512_loadu_si512(pairs + tile * 64);
         if (!whole) {

@@ -10,11 +10,11 @@ struct FileLanes : Lanes {};
 
 }  // namespace
 
-void WideScores(const ScoreArgs& args, int panel, int depth, const float* scales) {
-  vectors::WideScores<FileLanes>(args, panel, depth, scales);
+void WideScores(const ScoreArgs& args, int panel, int depth, const float* scales, const PanelSource& following) {
+  vectors::WideScores<FileLanes>(args, panel, depth, scales, following);
 }
-void WideValues(const ValueArgs& args, int panel) {
-  vectors::WideValues<FileLanes>(args, panel);
+void WideValues(const ValueArgs& args, int panel, const PanelSource& following) {
+  vectors::WideValues<FileLanes>(args, panel, following);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512

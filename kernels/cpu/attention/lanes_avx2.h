@@ -33,10 +33,13 @@ struct Lanes {
 
   // The kernels over widened tiles.
   struct Wide {
-    DUNLIN_INLINE void Scores(const ScoreArgs& args, int panel, int depth, const float* scales) {
-      WideScores(args, panel, depth, scales);
+    DUNLIN_INLINE void Scores(const ScoreArgs& args, int panel, int depth, const float* scales,
+                              const PanelSource& following) {
+      WideScores(args, panel, depth, scales, following);
     }
-    DUNLIN_INLINE void Values(const ValueArgs& args, int panel) { WideValues(args, panel); }
+    DUNLIN_INLINE void Values(const ValueArgs& args, int panel, const PanelSource& following) {
+      WideValues(args, panel, following);
+    }
   };
 
   DUNLIN_INLINE Mask First(int count) {

@@ -12,12 +12,8 @@
 
 namespace dunlin::kernels::cpu::vectors {
 
-// The table's part: widening. What the next tile needs at the same place is fetched meanwhile: its pages lie elsewhere,
-// where no hardware prefetcher goes.
-DUNLIN_INLINE void PrefetchLines(const std::byte* from, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
-}
-
+// The table's part: widening. The kernels of a panel ask for what the next one is widened from, this tile's or the next
+// one's, so that it is in L1 by then.
 template <typename Keys>
 void ScoreWidened(const ScoreArgs& args) {
   using Lanes = typename Keys::Lanes;
@@ -28,11 +24,8 @@ void ScoreWidened(const ScoreArgs& args) {
   alignas(64) float scales[16 * kVectors];
   for (int panel = 0; panel * 16 * kVectors < seen; ++panel) {
     const int first = panel * kVectors;
-    const std::byte* const* next = args.next->keys + Keys::kPages * first / 4;
     float* out = args.wide;
     for (int64_t step = 0; step < steps; ++step) {
-#pragma GCC unroll 8
-      for (int page = 0; page < kPages; ++page) PrefetchLines(next[page] + step * Keys::kStepBytes, 1);
 #pragma GCC unroll 2
       for (int part = 0; part < Keys::kParts; ++part, out += 16 * kVectors) {
 #pragma GCC unroll 2
@@ -46,7 +39,16 @@ void ScoreWidened(const ScoreArgs& args) {
         Lanes::Store(scales + 16 * c, Keys::Scale(args.tile->keys, first + c, args.head_dim));
       }
     }
-    Lanes::Wide::Scores(args, panel, static_cast<int>(steps) * Keys::kParts, Keys::kScalesKeys ? scales : nullptr);
+    const bool last = (panel + 1) * 16 * kVectors >= seen;
+    const PanelSource following = {
+        .blocks = last ? args.next->keys : args.tile->keys + Keys::kPages * (first + kVectors) / 4,
+        .num_blocks = last && args.next == args.tile ? 0 : kPages,
+        .runs = 1,
+        .run_bytes = steps * Keys::kStepBytes,
+        .run_stride = 0,
+        .start = 0};
+    Lanes::Wide::Scores(args, panel, static_cast<int>(steps) * Keys::kParts, Keys::kScalesKeys ? scales : nullptr,
+                        following);
   }
 }
 
@@ -62,10 +64,8 @@ DUNLIN_INLINE void WidenValues(const ValueArgs& args, int first) {
   float* out = args.wide;
   for (int page = 0; page * Values::kTokens < seen; ++page) {
     const std::byte* block = args.tile->values[page];
-    const std::byte* next = args.next->values[page] + start;
     for (int slot = 0; slot < Values::kTokens; slot += Values::kKeys) {
       const int64_t offset = slot / Values::kKeys * step_bytes;
-      PrefetchLines(next + offset, kVectors * 16 * Values::kDimBytes);
 #pragma GCC unroll 2
       for (int part = 0; part < Values::kParts; ++part, out += 16 * Lanes::kWideVectors) {
 #pragma GCC unroll 2
@@ -87,9 +87,44 @@ void AddWidenedValues(const ValueArgs& args) {
     } else {
       WidenValues<Values, 1>(args, panel * kVectors);
     }
-    Values::Lanes::Wide::Values(args, panel);
+    const bool last = (panel + 1) * 16 * kVectors >= args.head_dim;
+    const PanelSource following = {
+        .blocks = last ? args.next->values : args.tile->values,
+        .num_blocks = last && args.next == args.tile ? 0 : (args.valid[args.rows - 1] - 1) / Values::kTokens + 1,
+        .runs = Values::kTokens / Values::kKeys,
+        .run_bytes = kVectors * 16 * Values::kDimBytes,
+        .run_stride = Values::StepBytes(args.head_dim),
+        .start = last ? 0 : (panel + 1) * kVectors * 16 * Values::kDimBytes};
+    Values::Lanes::Wide::Values(args, panel, following);
   }
 }
+
+// Asks for a panel's source in `parts` parts, one before each group of rows.
+class SourceAsker {
+ public:
+  __attribute__((always_inline)) SourceAsker(const PanelSource& source, int parts)
+      : source_(source),
+        runs_left_(source.num_blocks * source.runs),
+        runs_of_part_((runs_left_ + parts - 1) / parts),
+        run_of_block_(0) {}
+  // Inlined always: GCC 12 takes a call that only prefetches for one without effect.
+  __attribute__((always_inline)) void Part() {
+    for (int i = 0; i < runs_of_part_ && runs_left_ > 0; ++i, --runs_left_) {
+      const std::byte* run = *source_.blocks + source_.start + run_of_block_ * source_.run_stride;
+      for (int64_t byte = 0; byte < source_.run_bytes; byte += 64) __builtin_prefetch(run + byte, 0, 3);
+      if (++run_of_block_ == source_.runs) {
+        run_of_block_ = 0;
+        ++source_.blocks;
+      }
+    }
+  }
+
+ private:
+  PanelSource source_;
+  int runs_left_;
+  int runs_of_part_;
+  int run_of_block_;
+};
 
 // The kernels' part. Rows r and r + 1 of three are reached by stride, so that 12 rows need 5 registers for addresses.
 template <int kRows>
@@ -248,17 +283,24 @@ DUNLIN_INLINE void ForRowGroups(int rows, const Body& body) {
 }
 
 template <typename Lanes>
-DUNLIN_INLINE void WideScores(const ScoreArgs& args, int panel, int depth, const float* scales) {
+DUNLIN_INLINE void WideScores(const ScoreArgs& args, int panel, int depth, const float* scales,
+                              const PanelSource& following) {
+  SourceAsker asker(following, (args.rows + Lanes::kWideRows - 1) / Lanes::kWideRows);
   ForRowGroups<Lanes>(
-      args.rows, [&]<int kRows>(int row)
-                     __attribute__((always_inline)) { ScorePanels<Lanes, kRows>(args, row, panel, depth, scales); });
+      args.rows, [&]<int kRows>(int row) __attribute__((always_inline)) {
+        asker.Part();
+        ScorePanels<Lanes, kRows>(args, row, panel, depth, scales);
+      });
 }
 
 template <typename Lanes>
-DUNLIN_INLINE void WideValues(const ValueArgs& args, int panel) {
+DUNLIN_INLINE void WideValues(const ValueArgs& args, int panel, const PanelSource& following) {
+  SourceAsker asker(following, (args.rows + Lanes::kWideRows - 1) / Lanes::kWideRows);
   ForRowGroups<Lanes>(
-      args.rows, [&]<int kRows>(int row)
-                     __attribute__((always_inline)) { ValuePanels<Lanes, kRows>(args, row, panel); });
+      args.rows, [&]<int kRows>(int row) __attribute__((always_inline)) {
+        asker.Part();
+        ValuePanels<Lanes, kRows>(args, row, panel);
+      });
 }
 
 }  // namespace dunlin::kernels::cpu::vectors
