@@ -39,7 +39,7 @@ bool EncoderPass::Embed() {
 }
 
 bool EncoderPass::Layer(const LayerWeights& weights, const LinearWeights* next) {
-  return LinearAndStoreKv(weights.qkv) && Attend() && Quantize(weights.attention_out) &&
+  return LinearAndStoreKv(weights.qkv) && Attend(weights.attention_out) &&
          Linear("attention out", weights.attention_out, hidden_, hidden_) &&
          Norm("attention norm", weights.attention_norm, &weights.mlp_up) && Mlp(weights) &&
          Norm("mlp norm", weights.mlp_norm, next);
@@ -83,12 +83,11 @@ bool EncoderPass::LinearAndStoreKv(const LinearWeights& linear) {
   return Linear("qkv", linear, nullptr, heads.qkv) && Ran(ops_.rotate_and_store_kv(context_, heads), "store kv");
 }
 
-bool EncoderPass::Attend() {
+bool EncoderPass::Attend(const LinearWeights& next) {
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
   params.query = buffers_.floats(BufferId::kQkv);
   params.query_stride = config_.qkv_features();
-  params.out = buffers_.floats(BufferId::kAttention);
   params.kv_pool = buffers_.at(BufferId::kKvPool);
   params.layout = layout_;
   params.layer = 0;
@@ -103,7 +102,11 @@ bool EncoderPass::Attend() {
   params.causal = false;
   params.workspace = buffers_.at(BufferId::kWorkspace);
   params.workspace_bytes = buffers_.bytes(BufferId::kWorkspace);
-  return Ran(ops_.paged_attention(context_, params), "paged attention");
+  params.next = GemmInput(next);
+  if (ops_.attention_fuses(context_, params)) return Ran(ops_.paged_attention(context_, params), "paged attention");
+  params.next = nullptr;
+  params.out = buffers_.floats(BufferId::kAttention);
+  return Ran(ops_.paged_attention(context_, params), "paged attention") && Quantize(params.out, next);
 }
 
 bool EncoderPass::Norm(const char* op, const NormWeights& weights, const LinearWeights* next) {
@@ -122,11 +125,9 @@ bool EncoderPass::Norm(const char* op, const NormWeights& weights, const LinearW
   return Ran(ops_.norm(context_, params), op);
 }
 
-bool EncoderPass::Quantize(const LinearWeights& next) {
-  const kernels::QuantizeParams params{.in = buffers_.floats(BufferId::kAttention),
-                                       .in_stride = next.weight.in_features,
-                                       .out = GemmInput(next),
-                                       .num_rows = batch_.num_tokens()};
+bool EncoderPass::Quantize(const float* in, const LinearWeights& next) {
+  const kernels::QuantizeParams params{
+      .in = in, .in_stride = next.weight.in_features, .out = GemmInput(next), .num_rows = batch_.num_tokens()};
   return Ran(ops_.quantize(context_, params), "attention quantize");
 }
 

@@ -31,10 +31,10 @@ class EncoderPass {
   // The steps below return false after the first failure, which they have noted.
   bool Gather(const char* op, const kernels::PackedWeight& table, const int32_t* rows, bool accumulate);
   bool LinearAndStoreKv(const LinearWeights& linear);
-  bool Attend();
-  // Each of the three makes the input of `next`; Norm works in place too, and may have nothing behind it.
+  // Each of the four makes the input of `next`; Norm works in place too, and may have nothing behind it.
+  bool Attend(const LinearWeights& next);
   bool Norm(const char* op, const NormWeights& weights, const LinearWeights* next);
-  bool Quantize(const LinearWeights& next);
+  bool Quantize(const float* in, const LinearWeights& next);
   bool Activate(const LinearWeights& next);
   // Both matrices of the MLP: hidden += Down(f(Up(activation))).
   bool Mlp(const LayerWeights& weights);

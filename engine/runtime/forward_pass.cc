@@ -72,8 +72,7 @@ bool ForwardPass::AttentionBlock(const LayerWeights& weights) {
   const Target out{weights.attention_out, InputIndex(layer_, LayerInput::kAttentionOut)};
   const int32_t num_tokens = inputs_.num_tokens();
   return Quantize("quantize", buffers_.floats(BufferId::kHidden), qkv, num_tokens) && LinearAndStoreKv(weights) &&
-         Attend() && Quantize("attention quantize", buffers_.floats(BufferId::kAttention), out, num_tokens) &&
-         Linear("attention out", out.linear, nullptr, buffers_.floats(BufferId::kHidden), num_tokens);
+         Attend(out) && Linear("attention out", out.linear, nullptr, buffers_.floats(BufferId::kHidden), num_tokens);
 }
 
 absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
@@ -93,8 +92,7 @@ bool ForwardPass::TransformerLayer(int32_t layer) {
   const Target out{weights.attention_out, InputIndex(layer, LayerInput::kAttentionOut)};
   const bool parallel = config_.parallel_residual;
   return Norm("attention norm", weights.attention_norm, qkv, nullptr, num_tokens) && LinearAndStoreKv(weights) &&
-         (!parallel || MlpUp(weights)) && Attend() &&
-         Quantize("attention quantize", buffers_.floats(BufferId::kAttention), out, num_tokens) &&
+         (!parallel || MlpUp(weights)) && Attend(out) &&
          AddTerm("attention out", out.linear, weights.post_attention_norm) &&
          (parallel ? MlpDown(weights) : LayerNormMlp(weights));
 }
@@ -186,12 +184,12 @@ bool ForwardPass::LinearAndStoreKv(const LayerWeights& weights) {
          Ran(ops_.rotate_and_store_kv(context_, heads), "rotate and store kv");
 }
 
-bool ForwardPass::Attend() {
+// Attention and the rounding of its output: one operation where the device has it.
+bool ForwardPass::Attend(const Target& next) {
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
   params.query = buffers_.floats(BufferId::kQkv);
   params.query_stride = config_.qkv_features();
-  params.out = buffers_.floats(BufferId::kAttention);
   params.kv_pool = buffers_.at(BufferId::kKvPool);
   params.layout = layout_;
   params.layer = layer_;
@@ -207,7 +205,14 @@ bool ForwardPass::Attend() {
   params.softcap = config_.attention_softcap;
   params.workspace = buffers_.at(BufferId::kWorkspace);
   params.workspace_bytes = buffers_.bytes(BufferId::kWorkspace);
-  return Ran(ops_.paged_attention(context_, params), "paged attention");
+  params.next = GemmInput(next);
+  if (!eager() && ops_.attention_fuses(context_, params)) {
+    return Ran(ops_.paged_attention(context_, params), "paged attention");
+  }
+  params.next = nullptr;
+  params.out = buffers_.floats(BufferId::kAttention);
+  return Ran(ops_.paged_attention(context_, params), "paged attention") &&
+         Quantize("attention quantize", params.out, next, inputs_.num_tokens());
 }
 
 bool ForwardPass::Norm(const char* op, const NormWeights& weights, const Target& next, const int32_t* rows,

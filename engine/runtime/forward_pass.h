@@ -66,7 +66,8 @@ class ForwardPass {
   bool MlpUp(const LayerWeights& weights);
   bool MlpDown(const LayerWeights& weights);
   bool LinearAndStoreKv(const LayerWeights& weights);
-  bool Attend();
+  // Makes the input of `next`.
+  bool Attend(const Target& next);
   // The steps below return false after the first failure, which they have noted.
   // Each of the three makes the input of `next`.
   bool Norm(const char* op, const NormWeights& weights, const Target& next, const int32_t* rows, int32_t num_rows);

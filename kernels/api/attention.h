@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/api/dtype.h"
+#include "kernels/api/gemm.h"
 #include "kernels/api/kv_layout.h"
 
 namespace dunlin::kernels {
@@ -106,6 +107,10 @@ struct PagedAttentionParams {
   bool causal = true;        // false: the bidirectional attention of an encoder
   void* workspace;           // 64-byte aligned
   size_t workspace_bytes;    // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
+  // The input of the product behind the attention, filled as DeviceOps::quantize fills it, without a pass of its own;
+  // then out is null. columns == num_heads * head_dim, a row for each query row. Only where DeviceOps::attention_fuses
+  // says so; never in FP8, nor with an amax.
+  Activation* next = nullptr;
 };
 
 // The largest call a workspace must serve.

@@ -94,6 +94,9 @@ struct DeviceOps {
                              std::vector<std::string>* reasons);
   size_t (*paged_attention_workspace)(const DeviceContext*, AttentionBackend, const PagedAttentionPlan&);
   KernelStatus (*paged_attention)(DeviceContext*, const PagedAttentionParams&);
+  // Whether paged_attention takes these parameters' `next`: one answer for its form. False: paged_attention to `out`,
+  // then quantize.
+  bool (*attention_fuses)(DeviceContext*, const PagedAttentionParams&);
   size_t (*dense_attention_workspace)(const DeviceContext*, const DenseAttentionParams&);
   KernelStatus (*dense_attention)(DeviceContext*, const DenseAttentionParams&);
 

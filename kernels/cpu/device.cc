@@ -93,6 +93,7 @@ constexpr DeviceOps kCpuOps = {
     .supports_attention = cpu::SupportsAttention,
     .paged_attention_workspace = cpu::PagedAttentionWorkspace,
     .paged_attention = cpu::PagedAttention,
+    .attention_fuses = cpu::AttentionFuses,
     .dense_attention_workspace = cpu::DenseAttentionWorkspace,
     .dense_attention = cpu::DenseAttention,
     .measure_roofs = cpu::MeasureRoofs,

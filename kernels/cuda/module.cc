@@ -45,6 +45,7 @@ constexpr DeviceOps kCudaOps = {
     .supports_attention = cuda::SupportsAttention,
     .paged_attention_workspace = cuda::PagedAttentionWorkspace,
     .paged_attention = cuda::PagedAttention,
+    .attention_fuses = [](DeviceContext*, const PagedAttentionParams&) { return false; },
     .dense_attention_workspace = cuda::DenseAttentionWorkspace,
     .dense_attention = cuda::DenseAttention,
     .measure_roofs = cuda::MeasureRoofs,

@@ -81,6 +81,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"supports_attention", ops.supports_attention != nullptr},
       {"paged_attention_workspace", ops.paged_attention_workspace != nullptr},
       {"paged_attention", ops.paged_attention != nullptr},
+      {"attention_fuses", ops.attention_fuses != nullptr},
       {"dense_attention_workspace", ops.dense_attention_workspace != nullptr},
       {"dense_attention", ops.dense_attention != nullptr},
       {"measure_roofs", ops.measure_roofs != nullptr},

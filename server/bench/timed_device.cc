@@ -45,7 +45,7 @@ struct PassedOn<kOp> {
 
 // The entries that take no context are the inner table's own.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 37 * sizeof(void*), "an entry that takes a context is passed on below");
+  static_assert(sizeof(DeviceOps) == 38 * sizeof(void*), "an entry that takes a context is passed on below");
   DeviceOps ops = inner;
   ops.allocate = PassedOn<&DeviceOps::allocate>::Call;
   ops.release = PassedOn<&DeviceOps::release>::Call;
@@ -75,6 +75,7 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.supports_attention = PassedOn<&DeviceOps::supports_attention>::Call;
   ops.paged_attention_workspace = PassedOn<&DeviceOps::paged_attention_workspace>::Call;
   ops.paged_attention = Timed<OpKind::kAttention, kernels::PagedAttentionParams, &DeviceOps::paged_attention>;
+  ops.attention_fuses = PassedOn<&DeviceOps::attention_fuses>::Call;
   ops.dense_attention_workspace = PassedOn<&DeviceOps::dense_attention_workspace>::Call;
   ops.dense_attention = Timed<OpKind::kAttention, kernels::DenseAttentionParams, &DeviceOps::dense_attention>;
   ops.measure_roofs = PassedOn<&DeviceOps::measure_roofs>::Call;

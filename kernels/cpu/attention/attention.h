@@ -25,6 +25,8 @@ bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, c
 // Bytes of workspace that serve any call within the plan, whatever its number of sequences.
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan);
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params);
+// Whether outputs can be stored as rows of params.next: FP32 rows, and BF16 rows where the variant's hold BF16.
+bool AttentionFuses(DeviceContext* context, const PagedAttentionParams& params);
 
 // Bytes of workspace of this very call; pointers in params may still be null. MATH's holds S of every head.
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/context.h"
+#include "kernels/cpu/round_columns.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -29,7 +30,14 @@ WorkspaceNeed NeedOf(const DeviceContext* context, const PagedAttentionPlan& pla
           .num_threads = context->pool.num_threads()};
 }
 
+bool ValidOutput(const PagedAttentionParams& params) {
+  if (params.next == nullptr) return params.out != nullptr || params.num_sequences == 0;
+  return params.out == nullptr && params.next->data != nullptr &&
+         params.next->columns == params.num_heads * params.layout.shape.head_dim;
+}
+
 bool Valid(const PagedAttentionParams& params) {
+  if (!ValidOutput(params)) return false;
   if (params.num_sequences < 0 || params.layer < 0 || params.layer >= params.layout.shape.num_layers) return false;
   if (params.layout.shape.v_head_dim != params.layout.shape.head_dim) return false;
   if (params.query_stride < int64_t{params.num_heads} * params.layout.shape.head_dim) return false;
@@ -38,11 +46,43 @@ bool Valid(const PagedAttentionParams& params) {
     if (span.query_start < 0 || span.query_len < 0 || span.first_position < 0 || span.page_table_row < 0) return false;
     if (span.query_len > params.max_query_tokens) return false;
     if (span.first_position + span.query_len > params.max_kv_tokens) return false;
+    if (params.next != nullptr && span.query_start + span.query_len > params.next->capacity_rows) return false;
   }
   return true;
 }
 
+// [num_tokens, num_heads, head_dim], of `out` or as rows of `next`.
+RowTensor<std::byte> OutputOf(const KernelTable& kernels, const PagedAttentionParams& params) {
+  const int32_t head_dim = params.layout.shape.head_dim;
+  if (params.next == nullptr) {
+    return {.data = reinterpret_cast<std::byte*>(params.out),
+            .dtype = DType::kF32,
+            .token_stride = int64_t{params.num_heads} * head_dim,
+            .head_stride = head_dim};
+  }
+  const Activation& next = *params.next;
+  const size_t element = ActivationElement(kernels, next.precision);
+  return {.data = ActivationRow(next, 0),
+          .dtype = element == sizeof(float) ? DType::kF32 : DType::kBF16,
+          .token_stride = static_cast<int64_t>(ActivationStride(next.columns) / element),
+          .head_stride = head_dim};
+}
+
+void PadRows(const KernelTable& kernels, const PagedAttentionParams& params) {
+  if (params.next == nullptr || params.next->columns % kActivationPad == 0) return;
+  for (int32_t i = 0; i < params.num_sequences; ++i) {
+    const SequenceSpan& span = params.sequences[i];
+    for (int32_t row = 0; row < span.query_len; ++row) PadRow(kernels, *params.next, span.query_start + row);
+  }
+}
+
 }  // namespace
+
+bool AttentionFuses(DeviceContext* context, const PagedAttentionParams& params) {
+  const Activation* next = params.next;
+  if (next == nullptr || next->precision == Precision::kFp8 || next->amax != nullptr) return false;
+  return next->precision != Precision::kBf16 || context->kernels.bf16_row_bytes == sizeof(uint16_t);
+}
 
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan) {
   if (!SupportsAttention(context, backend, plan.traits, nullptr)) return 0;
@@ -55,6 +95,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
       .traits = TraitsOf(params), .max_query_tokens = params.max_query_tokens, .max_kv_tokens = params.max_kv_tokens};
   if (!SupportsAttention(context, params.backend, plan.traits, nullptr)) return KernelStatus::kUnsupported;
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  if (params.next != nullptr && !AttentionFuses(context, params)) return KernelStatus::kUnsupported;
   if (params.num_sequences == 0 || params.max_query_tokens == 0) return KernelStatus::kOk;
   const WorkspaceNeed need = NeedOf(context, plan);
   if (params.workspace_bytes < Workspace(params.backend, need)) return KernelStatus::kOutOfMemory;
@@ -74,10 +115,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
                 .dtype = DType::kF32,
                 .token_stride = params.query_stride,
                 .head_stride = shape.head_dim};
-  call.out = {.data = reinterpret_cast<std::byte*>(params.out),
-              .dtype = DType::kF32,
-              .token_stride = int64_t{params.num_heads} * shape.head_dim,
-              .head_stride = shape.head_dim};
+  call.out = OutputOf(context->kernels, params);
   call.num_sequences = params.num_sequences;
   call.spans = params.sequences;
   call.page_table = params.page_table;
@@ -93,6 +131,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
       RunEfficient(context, call, need, params.workspace);
       break;
   }
+  PadRows(context->kernels, params);
   return KernelStatus::kOk;
 }
 

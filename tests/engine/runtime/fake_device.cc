@@ -63,7 +63,8 @@ KernelStatus Attend(DeviceContext* context, const kernels::PagedAttentionParams&
   return Note(context,
               absl::StrCat("attention ", kernels::Name(params.backend), " layer ", params.layer, " sequences ",
                            params.num_sequences, params.window > 0 ? absl::StrCat(" window ", params.window) : "",
-                           params.softcap > 0.0F ? absl::StrCat(" softcap ", params.softcap) : ""));
+                           params.softcap > 0.0F ? absl::StrCat(" softcap ", params.softcap) : "",
+                           params.next != nullptr ? " rounded" : ""));
 }
 
 // Each row's token is its position.
@@ -162,6 +163,8 @@ constexpr kernels::DeviceOps kFakeOps = {
           return static_cast<size_t>(plan.max_query_tokens) * (backend == kernels::AttentionBackend::kMath ? 1000 : 10);
         },
     .paged_attention = Attend,
+    .attention_fuses = [](DeviceContext* context,
+                          const kernels::PagedAttentionParams&) { return context->support->attention_fuses; },
     .dense_attention_workspace = nullptr,
     .dense_attention = nullptr,
     .measure_roofs = nullptr,

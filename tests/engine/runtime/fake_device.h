@@ -23,6 +23,7 @@ struct FakeSupport {
   std::string efficient;
   std::string math;
   bool gemm_fuses = false;
+  bool attention_fuses = false;
 };
 
 // log and support outlive the device.

@@ -105,6 +105,16 @@ TEST_F(ForwardPassTest, LeavesTheHeadsToAProductThatStoresThem) {
   }
 }
 
+TEST_F(ForwardPassTest, LeavesTheRoundingToAnAttentionThatHasIt) {
+  support_.attention_fuses = true;
+  for (const ModelConfig& config : {SmallGpt2Config(), SmallLlamaConfig()}) {
+    log_.lines.clear();
+    ASSERT_TRUE(Run(config, {}).ok());
+    EXPECT_THAT(log_.lines, Contains(HasSubstr(" rounded")).Times(config.num_layers));
+    EXPECT_THAT(log_.lines, Not(Contains(HasSubstr("quantize"))));
+  }
+}
+
 TEST_F(ForwardPassTest, KeepsAnActivationThatNoProductCanHave) {
   support_.gemm_fuses = true;
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());

@@ -338,6 +338,7 @@ constexpr DeviceOps kFakeCudaOps = {
           return Cpu().ops->paged_attention_workspace(Cpu().context, backend, plan);
         },
     .paged_attention = PagedAttention,
+    .attention_fuses = [](DeviceContext*, const PagedAttentionParams&) { return false; },
     .dense_attention_workspace =
         [](const DeviceContext*, const DenseAttentionParams& params) {
           return Cpu().ops->dense_attention_workspace(Cpu().context, params);
