@@ -50,7 +50,7 @@ bool EncoderPass::Mlp(const LayerWeights& weights) {
   kernels::GemmParams params = GemmParamsOf(weights.mlp_up);
   params.next = &activated;
   params.activation = config_.activation;
-  if (!config_.gated_mlp && ops_.gemm_fuses(context_, params)) {
+  if (ops_.gemm_fuses(context_, params)) {
     if (!Ran(ops_.gemm(context_, params), "mlp up")) return false;
     activation_ = activated;
   } else if (!Linear("mlp up", weights.mlp_up, nullptr, buffers_.floats(BufferId::kMlp)) ||

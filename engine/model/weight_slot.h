@@ -106,6 +106,7 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
 struct SlotShape {
   int64_t out_features;
   int64_t in_features;
+  bool gated = false;  // PackedWeight's
 };
 constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
   switch (slot) {
@@ -121,7 +122,7 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kAttentionOut:
       return {config.hidden_dim, int64_t{config.num_heads} * config.head_dim};
     case WeightSlot::kMlpUp:
-      return {config.up_features(), config.hidden_dim};
+      return {config.up_features(), config.hidden_dim, config.gated_mlp};
     case WeightSlot::kMlpDown:
       return {config.hidden_dim, config.ffn_dim};
     case WeightSlot::kQueryNorm:

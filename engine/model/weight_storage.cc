@@ -79,7 +79,8 @@ void PlaceWeights(const ModelConfig& config, const SlotForms& forms, kernels::Pr
                                        .precision = form.precision,
                                        .out_features = shape.out_features,
                                        .in_features = shape.in_features,
-                                       .scale_block = form.scale_block};
+                                       .scale_block = form.scale_block,
+                                       .gated = shape.gated};
     matrices += SlotBytes(config, slot, form, ops);
   });
   if (config.tied_embeddings) weights->head.weight = weights->embedding;

@@ -115,7 +115,7 @@ bool ForwardPass::MlpUp(const LayerWeights& weights) {
   params.bias = up.linear.bias;
   params.next = &activated_;
   params.activation = config_.activation;
-  if (!eager() && !config_.gated_mlp && ops_.gemm_fuses(context_, params)) {
+  if (!eager() && ops_.gemm_fuses(context_, params)) {
     return Ran(ops_.gemm(context_, params), "mlp up");
   }
   activated_.data = nullptr;

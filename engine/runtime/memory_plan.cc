@@ -53,7 +53,6 @@ size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& residen
                 int32_t rows) {
   size_t most = Floats(rows, config.up_features());
   for (Precision precision : Stored(resident)) {
-    if (precision == Precision::kFp8 || config.gated_mlp) continue;  // never GemmParams::next
     most = std::max(most, device.ops->activation_bytes(precision, rows, config.ffn_dim));
   }
   return most;

@@ -29,6 +29,9 @@ struct PackedWeight {
   int64_t out_features = 0;  // N
   int64_t in_features = 0;   // K
   int32_t scale_block = 0;   // FP8: 0 or kScaleBlock; 0 otherwise
+  // Feature n of the first N / 2 goes through an activation and gates feature n + N / 2 (SwiGLU and its kin); N is
+  // even.
+  bool gated = false;
 };
 
 // Writes rows [row_begin, row_begin + num_rows) of a packed weight from a plain matrix in host memory.
@@ -82,13 +85,13 @@ enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu };
 
 struct RotateAndStoreKvParams;  // layer_ops.h
 
-// out[m, n] = sum_k in[m, k] * weight[n, k] + bias[n] + residual[m, n]; or, where `next` is given,
-// next[m, n] = activation(sum_k in[m, k] * weight[n, k] + bias[n]) instead.
+// out[m, n] = sum_k in[m, k] * weight[n, k] + bias[n] + residual[m, n]; or, where `next` is given, with x[m, n] the
+// same without residual, next[m, n] = activation(x[m, n]), of a gated weight activation(x[m, n]) * x[m, n + N / 2].
 struct GemmParams {
   const Activation* in;  // num_rows rows valid; precision, columns and scale_block equal the weight's
   const PackedWeight* weight;
   const float* bias;      // [N] or null
-  const float* residual;  // [num_rows, N], rows out_stride apart, or null; may be out itself
+  const float* residual;  // [num_rows, N], rows out_stride apart, or null, as of a gated weight; may be out itself
   float* out;             // [num_rows, N]
   int64_t out_stride;     // floats, >= N
   int32_t num_rows;       // >= 0
@@ -96,9 +99,8 @@ struct GemmParams {
   // number of rows never does: DeviceOps::prefill_matches_decode.
   int32_t decode_rows = 0;
   // The input of the product behind an activation, filled as DeviceOps::activate fills it, without a pass of its own;
-  // then out and residual are null, and out_stride is not read. columns == N; memory apart from `in`. Only where
-  // DeviceOps::gemm_fuses says so; never in FP8, whose scales need a whole row before the first code is written,
-  // nor with an amax.
+  // then out and residual are null, and out_stride is not read. columns == N, of a gated weight N / 2; memory apart
+  // from `in`. Only where DeviceOps::gemm_fuses says so.
   Activation* next = nullptr;
   ActivationKind activation = ActivationKind::kGeluTanh;  // read where next is given
   // The columns are heads of Q, K and V, which are rotated, and K and V written into pages, as

@@ -31,13 +31,15 @@ float LoadElement(const std::byte* panel, int64_t k, int64_t column) {
 template <Precision kPrecision>
 void GatherRow(const PackedWeight& weight, int64_t id, float scale, bool accumulate, float* out) {
   const auto* data = static_cast<const std::byte*>(weight.data);
-  const std::byte* panel = data + static_cast<size_t>(id / kPanelColumns) * PanelBytes(kPrecision, weight.in_features);
-  const int64_t column = id % kPanelColumns;
+  const int64_t stored = StoredColumn(weight, id);
+  const int64_t panel_index = stored / kPanelColumns;
+  const int64_t column = stored % kPanelColumns;
+  const std::byte* panel = data + static_cast<size_t>(panel_index) * PanelBytes(kPrecision, weight.in_features);
   for (int64_t k = 0; k < weight.in_features; ++k) {
     float value = LoadElement<kPrecision>(panel, k, column);
     if constexpr (kPrecision == Precision::kFp8) {
       const int64_t block = weight.scale_block == 0 ? 0 : k / weight.scale_block;
-      value *= PanelScales(weight, id / kPanelColumns)[block * kPanelColumns + column];
+      value *= PanelScales(weight, panel_index)[block * kPanelColumns + column];
     }
     value *= scale;
     out[k] = accumulate ? out[k] + value : value;

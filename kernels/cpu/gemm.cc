@@ -32,9 +32,15 @@ bool ValidHeadsOf(const GemmParams& p) {
 
 bool ValidOutput(const GemmParams& p) {
   if (p.heads != nullptr && !ValidHeadsOf(p)) return false;
+  if (p.weight->gated && (p.weight->out_features % 2 != 0 || p.residual != nullptr || p.heads != nullptr)) return false;
   if (p.next == nullptr) return p.out != nullptr && p.out_stride >= p.weight->out_features;
   return p.out == nullptr && p.residual == nullptr && p.next->data != nullptr && p.next->data != p.in->data &&
-         p.next->columns == p.weight->out_features && p.num_rows <= p.next->capacity_rows;
+         p.next->columns == FeaturesInOrder(*p.weight) && p.num_rows <= p.next->capacity_rows;
+}
+
+// The next product's input needs whole rows before the first of them is rounded.
+bool TakesWholeRows(const Activation& next) {
+  return next.precision == Precision::kFp8 || next.amax != nullptr;
 }
 
 bool Valid(const GemmParams& p) {
@@ -99,13 +105,63 @@ GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, const Origin& origin)
     block.scales_per_row = ScalesPerRow(weight.scale_block, weight.in_features);
   }
   block.padded_depth = PaddedDepth(weight.precision, weight.in_features);
-  block.bias = p.bias == nullptr ? nullptr : p.bias + column;
+  // Of a gated weight: added where its columns are put in order.
+  block.bias = p.bias == nullptr || weight.gated ? nullptr : p.bias + column;
   block.rows = static_cast<int32_t>(std::min<int64_t>(p.num_rows - row, grid.rows_per_block));
   block.columns = static_cast<int32_t>(columns);
   return block;
 }
 
-// A block's output, which is still in the cache, as columns of the next product's input.
+// A gate's columns and those that they gate, of one row.
+struct GatedColumns {
+  int64_t first;  // of the gate
+  int64_t count;
+  float* gate;
+  float* gated;
+};
+
+// The columns of a row of a block, from the stored column `first` on, with their bias.
+template <typename Body>
+void ForEachGated(const GemmParams& p, int64_t first, int64_t columns, float* values, const Body& body) {
+  const int64_t half = p.weight->out_features / 2;
+  for (int64_t column = 0; column < columns; column += 2 * kPanelColumns) {
+    const int64_t feature = (first + column) / 2;
+    const int64_t count = std::min(half - feature, kPanelColumns);
+    const GatedColumns at{feature, count, values + column, values + column + count};
+    for (int64_t i = 0; p.bias != nullptr && i < count; ++i) {
+      at.gate[i] += p.bias[feature + i];
+      at.gated[i] += p.bias[half + feature + i];
+    }
+    body(at);
+  }
+}
+
+// A block's output, which is still in the cache, in the order of the features.
+void StoreInOrder(const GemmParams& p, const Origin& origin, const GemmBlock& block) {
+  for (int64_t row = 0; row < block.rows; ++row) {
+    float* out = p.out + (origin.row + row) * p.out_stride;
+    ForEachGated(p, origin.column, block.columns, block.out + row * block.out_stride, [&](const GatedColumns& at) {
+      const size_t bytes = static_cast<size_t>(at.count) * sizeof(float);
+      std::memcpy(out + at.first, at.gate, bytes);
+      std::memcpy(out + p.weight->out_features / 2 + at.first, at.gated, bytes);
+    });
+  }
+}
+
+// A block's output, which is still in the cache, as columns of the next product's input; of a gated weight.
+void StoreGated(const KernelTable& kernels, const GemmParams& p, const Origin& origin, const GemmBlock& block) {
+  for (int64_t row = 0; row < block.rows; ++row) {
+    float* values = block.out + row * block.out_stride;
+    float* end = values;
+    ForEachGated(p, origin.column, block.columns, values, [&](const GatedColumns& at) {
+      kernels.activate(p.activation, at.gate, at.gated, at.count, end);
+      end += at.count;
+    });
+    RoundColumns(kernels, *p.next, origin.row + row, origin.column / 2, end - values, values);
+  }
+}
+
+// Of another.
 void StoreActivated(const KernelTable& kernels, const GemmParams& p, const Origin& origin, const GemmBlock& block) {
   for (int64_t row = 0; row < block.rows; ++row) {
     float* values = block.out + row * block.out_stride;
@@ -147,17 +203,40 @@ void RunTask(const DeviceContext& context, const GemmParams& p, const Grid& grid
   const Origin origin = OriginOf(grid, task);
   GemmBlock block = MakeBlock(p, grid, origin);
   block.scratch = scratch;
-  if (p.next != nullptr || p.heads != nullptr) {
+  if (p.next != nullptr || p.heads != nullptr || p.weight->gated) {
     block.out = reinterpret_cast<float*>(scratch + kScratchBytes);
     block.out_stride = RoundUp(block.columns, kPanelColumns);
     kernel(block);
     if (p.heads != nullptr) return StoreHeads(context.kernels, p, origin, block);
-    return StoreActivated(context.kernels, p, origin, block);
+    if (p.next == nullptr) return StoreInOrder(p, origin, block);
+    return p.weight->gated ? StoreGated(context.kernels, p, origin, block)
+                           : StoreActivated(context.kernels, p, origin, block);
   }
   block.out = p.out + origin.row * p.out_stride + origin.column;
   block.out_stride = p.out_stride;
   block.residual = p.residual == nullptr ? nullptr : p.residual + origin.row * p.out_stride + origin.column;
   kernel(block);
+}
+
+// Panels of a task are a multiple of it.
+int64_t PanelUnit(const GemmParams& p) {
+  if (p.heads != nullptr) return PanelsOfHeads(*p.heads);
+  return p.weight->gated ? 2 : 1;
+}
+
+// The product as floats, where the rows of `next` have room for them, then the rows rounded in place.
+KernelStatus GemmThenQuantize(DeviceContext* context, const GemmParams& params) {
+  Activation floats = *params.next;
+  floats.precision = Precision::kFp32;
+  floats.amax = nullptr;
+  GemmParams product = params;
+  product.next = &floats;
+  const KernelStatus status = Gemm(context, product);
+  if (status != KernelStatus::kOk) return status;
+  return Quantize(context, {.in = static_cast<const float*>(floats.data),
+                            .in_stride = static_cast<int64_t>(ActivationStride(floats.columns) / sizeof(float)),
+                            .out = params.next,
+                            .num_rows = params.num_rows});
 }
 
 }  // namespace
@@ -168,7 +247,7 @@ bool GemmFuses(DeviceContext*, const GemmParams& params) {
     return params.next == nullptr && shape.head_dim % 2 == 0 && PanelsOfHeads(*params.heads) <= kGemmPanelsMax &&
            params.weight->out_features == (params.heads->num_heads + 2 * int64_t{shape.num_kv_heads}) * shape.head_dim;
   }
-  return params.next != nullptr && params.next->precision != Precision::kFp8 && params.next->amax == nullptr;
+  return params.next != nullptr;
 }
 
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
@@ -183,8 +262,9 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
     const KernelStatus status = Gemm(context, product);
     return status == KernelStatus::kOk ? RotateAndStoreKv(context, *params.heads) : status;
   }
+  if (params.next != nullptr && TakesWholeRows(*params.next)) return GemmThenQuantize(context, params);
   const Grid grid = MakeGrid(params.num_rows, *params.weight, context->kernels.gemm_rows, context->pool.num_threads(),
-                             params.heads == nullptr ? 1 : PanelsOfHeads(*params.heads));
+                             PanelUnit(params));
   // Panels are innermost: the rows of a block stay in the cache while the weight streams by.
   context->pool.Run(grid.row_blocks * grid.panel_groups,
                     [&](int64_t task, int worker) { RunTask(*context, params, grid, task, context->scratch(worker)); });

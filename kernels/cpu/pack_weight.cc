@@ -1,6 +1,6 @@
-// Packs rows of a plain matrix into panels, one panel to a task. A slice of K of the panel's rows is staged as floats,
-// rounded by the variant's vector code, and scattered into the panel's order. Elements that have the weight's dtype
-// already are staged as they are, or copied without a stage where the source lies as the panel does.
+// Packs rows of a plain matrix into panels, a panel's worth of rows to a task. A slice of K of the panel's rows is
+// staged as floats, rounded by the variant's vector code, and scattered into the panel's order. Elements that have the
+// weight's dtype already are staged as they are, or copied without a stage where the source lies as the panel does.
 #include <algorithm>
 #include <cstring>
 
@@ -21,10 +21,11 @@ struct PanelPart {
   int64_t panel;
   int64_t first_column;  // inside the panel
   int64_t end_column;
+  int64_t first_row;  // of the source, for first_column; the others follow
 
   int64_t columns() const { return end_column - first_column; }
   // The row of the source that fills panel column `column`.
-  int64_t SourceRow(int64_t column) const { return panel * kPanelColumns + column - params->row_begin; }
+  int64_t SourceRow(int64_t column) const { return first_row + column - first_column; }
   std::byte* PanelStart() const {
     const PackedWeight& weight = *params->weight;
     return static_cast<std::byte*>(weight.data) +
@@ -169,11 +170,24 @@ bool ValidScales(const PackWeightParams& p) {
   return p.weight->scale_block == (to_fp8 ? p.source_scale_block : 0);
 }
 
+// Output features [begin, end) in parts of one panel each; they are stored in their own order.
+void PackFeatures(const KernelTable& kernels, const PackWeightParams& params, int64_t begin, int64_t end,
+                  std::byte* scratch) {
+  while (begin < end) {
+    const int64_t stored = StoredColumn(*params.weight, begin);
+    const int64_t column = stored % kPanelColumns;
+    const int64_t count = std::min(end - begin, kPanelColumns - column);
+    const PanelPart part{&params, stored / kPanelColumns, column, column + count, begin - params.row_begin};
+    PackPanel(kernels, part, scratch);
+    begin += count;
+  }
+}
+
 bool Valid(const PackWeightParams& p) {
   if (p.weight == nullptr || p.weight->data == nullptr || p.source == nullptr) return false;
   const PackedWeight& weight = *p.weight;
-  return weight.out_features > 0 && weight.in_features > 0 && p.row_begin >= 0 && p.num_rows >= 0 &&
-         p.row_begin <= weight.out_features - p.num_rows && ValidScales(p);
+  return weight.out_features > 0 && weight.in_features > 0 && !(weight.gated && weight.out_features % 2 != 0) &&
+         p.row_begin >= 0 && p.num_rows >= 0 && p.row_begin <= weight.out_features - p.num_rows && ValidScales(p);
 }
 
 }  // namespace
@@ -183,13 +197,18 @@ KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) 
   if (params.num_rows == 0) return KernelStatus::kOk;
   const int64_t row_end = params.row_begin + params.num_rows;
   if (row_end == params.weight->out_features) ClearPadding(*params.weight);
-  const int64_t first_panel = params.row_begin / kPanelColumns;
-  context->pool.Run(NumPanels(row_end) - first_panel, [&](int64_t task, int worker) {
-    const int64_t panel = first_panel + task;
-    const int64_t start = panel * kPanelColumns;
-    const PanelPart part{&params, panel, std::max<int64_t>(params.row_begin - start, 0),
-                         std::min(row_end - start, kPanelColumns)};
-    PackPanel(context->kernels, part, context->scratch(worker));
+  // A chunk: up to 48 features that are stored in their own order, from a multiple of 48 of them on.
+  const int64_t in_order = FeaturesInOrder(*params.weight);
+  const auto chunk_of = [&](int64_t row) {
+    return row / in_order * NumPanels(in_order) + row % in_order / kPanelColumns;
+  };
+  const int64_t first_chunk = chunk_of(params.row_begin);
+  context->pool.Run(chunk_of(row_end - 1) + 1 - first_chunk, [&](int64_t task, int worker) {
+    const int64_t chunk = first_chunk + task;
+    const int64_t first = chunk / NumPanels(in_order) * in_order;
+    const int64_t begin = first + chunk % NumPanels(in_order) * kPanelColumns;
+    const int64_t end = std::min({begin + kPanelColumns, first + in_order, row_end});
+    PackFeatures(context->kernels, params, std::max(begin, params.row_begin), end, context->scratch(worker));
   });
   return KernelStatus::kOk;
 }

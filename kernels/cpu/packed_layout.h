@@ -5,7 +5,9 @@
 //   bf16        [K / 2][48][2]             pairs for the BF16 dot product; an odd K is padded with zeros
 //   fp8         [K / 4][3][4][2][4][2]     a group of 4 K x 48 columns: vector, quarter, pair, column, K of the pair;
 //               a lookup of the bytes followed by an unpack of low and high halves gives two steps of the bf16 panel
-// N is padded to a multiple of 48 with zeros. FP8 ends with its FP32 scales: [panel][scale of the row][48].
+// Gated weights: 48 columns of the gate, then the 48 that they gate, and so on, so that a block of the product has
+// both; in the end what there is of each. N is padded to a multiple of 48 with zeros. FP8 ends with its FP32 scales:
+// [panel][scale of the row][48].
 #pragma once
 
 #include <cstddef>
@@ -54,6 +56,20 @@ constexpr size_t PackedBytes(Precision precision, int64_t out_features, int64_t 
   const int64_t scales = NumPanels(out_features) * kPanelColumns * ScalesPerRow(scale_block, depth);
   return ScaleOffset(precision, out_features, depth) +
          (precision == Precision::kFp8 ? static_cast<size_t>(scales) * sizeof(float) : 0);
+}
+
+// Output features that are stored in their own order: all, or the gate and what it gates.
+constexpr int64_t FeaturesInOrder(const PackedWeight& weight) {
+  return weight.gated ? weight.out_features / 2 : weight.out_features;
+}
+// The column of the product, as it is stored, of an output feature.
+constexpr int64_t StoredColumn(const PackedWeight& weight, int64_t feature) {
+  if (!weight.gated) return feature;
+  const int64_t half = weight.out_features / 2;
+  const int64_t index = feature % half;
+  const int64_t first = index / kPanelColumns * kPanelColumns;
+  const int64_t width = half - first < kPanelColumns ? half - first : kPanelColumns;
+  return index + first + (feature < half ? 0 : width);
 }
 
 // The FP8 scales of a panel: [ScalesPerRow][48].

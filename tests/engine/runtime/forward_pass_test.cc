@@ -93,6 +93,10 @@ TEST_F(ForwardPassTest, LeavesTheActivationToAProductThatHasIt) {
     EXPECT_THAT(log_.lines, Contains("gemm rows 5 decode 1 weight [8,32] bias residual"));
     EXPECT_THAT(log_.lines, Not(Contains(HasSubstr("activate columns"))));
   }
+  log_.lines.clear();
+  ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
+  EXPECT_THAT(log_.lines, Contains("gemm rows 5 decode 1 weight [40,8] activated"));
+  EXPECT_THAT(log_.lines, Not(Contains(HasSubstr("activate columns"))));
 }
 
 TEST_F(ForwardPassTest, LeavesTheHeadsToAProductThatStoresThem) {
@@ -116,10 +120,10 @@ TEST_F(ForwardPassTest, LeavesTheRoundingToAnAttentionThatHasIt) {
 }
 
 TEST_F(ForwardPassTest, KeepsAnActivationThatNoProductCanHave) {
-  support_.gemm_fuses = true;
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
   EXPECT_THAT(log_.lines, Contains("activate columns 20 gated"));
   log_.lines.clear();
+  support_.gemm_fuses = true;
   execution_ = ExecutionMode::kEager;
   ASSERT_TRUE(Run(SmallGpt2Config(), {}).ok());
   EXPECT_THAT(log_.lines, Contains("activate columns 32 plain"));

@@ -144,8 +144,9 @@ TEST_P(Fp8Goldens, CodesAndScalesAreTheFilesOwn) {
     const int64_t columns = part.shape[1];
     const int64_t per_row = kernels::ScalesPerRow(packed.scale_block, columns);
     for (int64_t row = 0; row < part.num_rows; ++row) {
-      const int64_t panel = (part.row_begin + row) / kernels::cpu::kPanelColumns;
-      const int64_t column = (part.row_begin + row) % kernels::cpu::kPanelColumns;
+      const int64_t stored = kernels::cpu::StoredColumn(packed, part.row_begin + row);
+      const int64_t panel = stored / kernels::cpu::kPanelColumns;
+      const int64_t column = stored % kernels::cpu::kPanelColumns;
       const auto* data = static_cast<const std::byte*>(packed.data) +
                          static_cast<size_t>(panel) * kernels::cpu::PanelBytes(Precision::kFp8, columns);
       for (int64_t k = 0; k < columns; ++k) {
