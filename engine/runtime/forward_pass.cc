@@ -41,7 +41,7 @@ absl::Status ForwardPass::RunLayers() {
 
 absl::Status ForwardPass::RunModule(Module module, int32_t layer) {
   layer_ = layer;
-  const absl::Status status = RunsModule(module) ? absl::OkStatus() : Failure();
+  absl::Status status = RunsModule(module) ? absl::OkStatus() : Failure();
   layer_ = -1;
   return status;
 }

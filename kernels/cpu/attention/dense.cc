@@ -106,7 +106,7 @@ bool PackKeyWords(const KvLayout& layout, const std::byte* keys, size_t key_byte
 
 // The values of two BF16 tokens, pair by pair.
 void PackValuePair(const uint16_t* first, const uint16_t* second, int32_t dim, uint16_t* pairs) {
-  for (int32_t d = 0; d < dim; ++d) {
+  for (int64_t d = 0; d < dim; ++d) {
     pairs[2 * d] = first[d];
     pairs[2 * d + 1] = second[d];
   }
