@@ -56,9 +56,28 @@ struct EfficientScratch {
   size_t bytes;
 };
 
-// Reduces the chunk that starts at key `first` for the rows that see a key of it; returns those.
+// In decode each tile asks for what is read after it: the last keys of a chunk for its first values, the last values
+// for the keys that follow. More rows ask for a tile in another order (vector_wide.h), in which keys and values differ.
+constexpr int kFewRows = 8;
+
+bool AsksAcross(const AttentionCall& call, int rows) {
+  return rows <= kFewRows && call.layout.key_block_bytes == call.layout.value_block_bytes;
+}
+KvTile ValuesAsKeys(const KvTile& tile) {
+  KvTile swapped;
+  std::copy(std::begin(tile.values), std::end(tile.values), swapped.keys);
+  return swapped;
+}
+KvTile KeysAsValues(const KvTile& tile) {
+  KvTile swapped;
+  std::copy(std::begin(tile.keys), std::end(tile.keys), swapped.values);
+  return swapped;
+}
+
+// Reduces the chunk that starts at key `first` for the rows that see a key of it; returns those. following: the tile
+// that this thread reads after it, as far as one can tell.
 TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int32_t first,
-                     const EfficientScratch& scratch, const Summary& out) {
+                     const KvTile& following, const EfficientScratch& scratch, const Summary& out) {
   const int64_t o_stride = PaddedDim(call.v_head_dim());
   const int64_t q_stride = QueryRowBytes(call);
   const int32_t end = std::min(first + kChunkKeys, block.max_limit);
@@ -68,10 +87,13 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
   if (rows == 0) return chunk_rows;
   const int32_t first_tile = std::max(first, FirstTile(block, kTileKeys));
   const auto tile_at = [&](int32_t key) { return MakeTile(call, sequence, block.kv_head, key); };
-  KvTile next = tile_at(first_tile);
-  for (int32_t key = first_tile; key < end; key += kTileKeys) {
-    const KvTile tile = next;
-    if (key + kTileKeys < end) next = tile_at(key + kTileKeys);
+  const bool asks_across = AsksAcross(call, rows);
+  const KvTile first_of_chunk = tile_at(first_tile);
+  KvTile tile = first_of_chunk;
+  KvTile next;
+  for (int32_t key = first_tile; key < end; key += kTileKeys, tile = next) {
+    const bool last = key + kTileKeys >= end;
+    next = !last ? tile_at(key + kTileKeys) : asks_across ? ValuesAsKeys(first_of_chunk) : tile;
     const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
     if (tile_rows.count() == 0) continue;
     call.ops->scores({.q = block.q + tile_rows.from * q_stride,
@@ -80,7 +102,7 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                       .head_dim = call.head_dim(),
                       .valid = scratch.tile_valid + tile_rows.from,
                       .tile = &tile,
-                      .next = &next,
+                      .next = last && !asks_across ? &tile : &next,
                       .wide = scratch.wide,
                       .s = scratch.s + tile_rows.from * kChunkKeys + (key - first),
                       .s_stride = kChunkKeys});
@@ -98,10 +120,10 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                            .p_stride = kChunkKeys});
   std::fill_n(out.o + from * o_stride, rows * o_stride, 0.0F);
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
-  next = tile_at(first_tile);
-  for (int32_t key = first_tile; key < end; key += kTileKeys) {
-    const KvTile tile = next;
-    if (key + kTileKeys < end) next = tile_at(key + kTileKeys);
+  tile = first_of_chunk;
+  for (int32_t key = first_tile; key < end; key += kTileKeys, tile = next) {
+    const bool last = key + kTileKeys >= end;
+    next = !last ? tile_at(key + kTileKeys) : asks_across ? KeysAsValues(following) : tile;
     const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
     if (tile_rows.count() == 0) continue;
     const int64_t p_start = (tile_rows.from - from) * int64_t{kChunkKeys} + (key - first);
@@ -113,7 +135,7 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                       .alpha = nullptr,
                       .head_dim = call.v_head_dim(),
                       .tile = &tile,
-                      .next = &next,
+                      .next = last && !asks_across ? &tile : &next,
                       .wide = scratch.wide,
                       .o = out.o + tile_rows.from * o_stride,
                       .o_stride = o_stride});
@@ -149,13 +171,19 @@ void StoreTotal(const AttentionCall& call, const SequenceView& sequence, const Q
   }
 }
 
-void RunBlock(const AttentionCall& call, const ScheduleItem& item, int32_t kv_head, const EfficientScratch& scratch) {
+// following: as in ReduceChunk; the same task where there is none.
+void RunBlock(const AttentionCall& call, const Task& task, const Task& following, const EfficientScratch& scratch) {
+  const ScheduleItem& item = task.item;
+  const int32_t kv_head = task.kv_head;
   const SequenceView sequence = call.Sequence(item.sequence);
   QueryBlock block;
   LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
   ClearTotal(call, block.rows, scratch.total);
   for (int32_t first = FirstTile(block, kChunkKeys); first < block.max_limit; first += kChunkKeys) {
-    const TileRows rows = ReduceChunk(call, sequence, block, first, scratch, scratch.chunk);
+    const KvTile tile = FirstTileOf(call, task, first, {});  // a chunk has keys
+    const KvTile next = first + kChunkKeys < block.max_limit ? FirstTileOf(call, task, first + kChunkKeys, tile)
+                                                             : FirstTileOf(call, following, 0, tile);
+    const TileRows rows = ReduceChunk(call, sequence, block, first, next, scratch, scratch.chunk);
     MergeChunk(call, rows, scratch.chunk, scratch.total);
   }
   StoreTotal(call, sequence, block, scratch.total);
@@ -203,9 +231,11 @@ struct EfficientMemory {
 void RunWhole(DeviceContext* context, const AttentionCall& call, const EfficientMemory& memory) {
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, memory.items)) {
-    context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
-      RunBlock(call, memory.items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()),
-               memory.Worker(call, worker));
+    const int64_t num_tasks = int64_t{count} * call.num_kv_heads();
+    context->pool.Run(num_tasks, [&](int64_t index, int worker) {
+      const int64_t following = index + context->pool.num_threads();
+      RunBlock(call, TaskAt(call, memory.items, index),
+               TaskAt(call, memory.items, following < num_tasks ? following : index), memory.Worker(call, worker));
     });
   }
 }
@@ -218,6 +248,12 @@ int64_t NumChunks(const ScheduleItem& item) {
   return CeilDiv(item.end_key, kChunkKeys) - FirstChunk(item);
 }
 
+// The chunk of a task that starts at key `first`.
+struct ChunkTask {
+  Task task;
+  int32_t first;
+};
+
 // One round: the chunks of items[0..count) for every KV head, then their merges. Chunk c of (item, KV head) has slot
 // (slots of the items before + c) * num_kv_heads + kv_head.
 void RunSplitRound(DeviceContext* context, const AttentionCall& call, const EfficientMemory& memory,
@@ -226,17 +262,24 @@ void RunSplitRound(DeviceContext* context, const AttentionCall& call, const Effi
   const auto chunks_of = [&](int item) { return NumChunks(items[item]); };
   int64_t num_chunks = 0;
   for (int item = 0; item < count; ++item) num_chunks += chunks_of(item);
-  context->pool.Run(num_chunks * kv_heads, [&](int64_t task, int worker) {
-    const auto kv_head = static_cast<int32_t>(task % kv_heads);
-    int64_t chunk = task / kv_heads;
+  const int64_t num_tasks = num_chunks * kv_heads;
+  const auto chunk_at = [&](int64_t index) {
+    int64_t chunk = index / kv_heads;
     int item = 0;
     for (; chunk >= chunks_of(item); ++item) chunk -= chunks_of(item);
-    const SequenceView sequence = call.Sequence(items[item].sequence);
+    return ChunkTask{{items[item], static_cast<int32_t>(index % kv_heads)},
+                     static_cast<int32_t>((FirstChunk(items[item]) + chunk) * kChunkKeys)};
+  };
+  context->pool.Run(num_tasks, [&](int64_t index, int worker) {
+    const auto [task, first] = chunk_at(index);
+    const int64_t later = index + context->pool.num_threads();
+    const ChunkTask following = chunk_at(later < num_tasks ? later : index);
+    const SequenceView sequence = call.Sequence(task.item.sequence);
     const EfficientScratch scratch = memory.Worker(call, worker);
     QueryBlock block;
-    LoadQueryBlock(call, sequence, kv_head, items[item].first_row, items[item].num_rows, scratch.q, &block);
-    const auto first = static_cast<int32_t>((FirstChunk(items[item]) + chunk) * kChunkKeys);
-    ReduceChunk(call, sequence, block, first, scratch, memory.Slot(call, task));
+    LoadQueryBlock(call, sequence, task.kv_head, task.item.first_row, task.item.num_rows, scratch.q, &block);
+    ReduceChunk(call, sequence, block, first, FirstTileOf(call, following.task, following.first, {}), scratch,
+                memory.Slot(call, index));
   });
   context->pool.Run(count * kv_heads, [&](int64_t task, int worker) {
     const auto kv_head = static_cast<int32_t>(task % kv_heads);

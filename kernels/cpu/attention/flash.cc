@@ -40,12 +40,6 @@ struct FlashScratch {
   size_t bytes;
 };
 
-// A block of rows and the KV head that it is computed for.
-struct Task {
-  ScheduleItem item;
-  int32_t kv_head;
-};
-
 // Outputs and the next task's queries are asked for beside the scores, a part at a time. The next task's first tile
 // follows the last one.
 class Beside {
@@ -126,13 +120,6 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                     .o_stride = o_stride});
 }
 
-// The first tile of the task, or `otherwise` where it has none.
-KvTile FirstTileOf(const AttentionCall& call, const Task& task, const KvTile& otherwise) {
-  const int32_t first = task.item.first_key / kTileKeys * kTileKeys;
-  if (first >= task.item.end_key) return otherwise;
-  return MakeTile(call, call.Sequence(task.item.sequence), task.kv_head, first);
-}
-
 // following: the task that this thread runs next, as far as one can tell; the same one where there is none.
 void RunBlock(const AttentionCall& call, const Task& task, const Task& following, const FlashScratch& scratch) {
   const ScheduleItem& item = task.item;
@@ -153,7 +140,7 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
   for (int32_t first = first_tile; first < block.max_limit; first += kTileKeys) {
     const KvTile tile = next;
     next = first + kTileKeys < block.max_limit ? MakeTile(call, sequence, kv_head, first + kTileKeys)
-                                               : FirstTileOf(call, following, tile);
+                                               : FirstTileOf(call, following, 0, tile);
     AddTile(call, block, tile, next, first, scratch, &beside);
   }
   for (int r = 0; r < block.rows; ++r) {
@@ -183,9 +170,7 @@ void RunFlash(DeviceContext* context, const AttentionCall& call, void* workspace
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, items)) {
     const int64_t num_tasks = int64_t{count} * call.num_kv_heads();
-    const auto task_at = [&](int64_t index) {
-      return Task{items[index / call.num_kv_heads()], static_cast<int32_t>(index % call.num_kv_heads())};
-    };
+    const auto task_at = [&](int64_t index) { return TaskAt(call, items, index); };
     context->pool.Run(num_tasks, [&](int64_t index, int worker) {
       const FlashScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(),
                                  call.v_head_dim());

@@ -3,6 +3,7 @@
 // Thread rule: filled by the caller's thread, then read by the pool's workers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cpu/attention/call.h"
@@ -18,6 +19,24 @@ struct ScheduleItem {
   int32_t first_key;  // that its first row sees
   int32_t end_key;    // one past the last that its last row sees
 };
+
+// A block of rows and the KV head that it is computed for.
+struct Task {
+  ScheduleItem item;
+  int32_t kv_head;
+};
+
+// Task `index` of a list, KV heads inside.
+inline Task TaskAt(const AttentionCall& call, const ScheduleItem* items, int64_t index) {
+  return {items[index / call.num_kv_heads()], static_cast<int32_t>(index % call.num_kv_heads())};
+}
+
+// The first tile of the task from key `from` on, or `otherwise` where it has none.
+inline KvTile FirstTileOf(const AttentionCall& call, const Task& task, int32_t from, const KvTile& otherwise) {
+  const int32_t first = std::max(task.item.first_key, from) / kTileKeys * kTileKeys;
+  if (first >= task.item.end_key) return otherwise;
+  return MakeTile(call, call.Sequence(task.item.sequence), task.kv_head, first);
+}
 
 // Where the walk over sequences and blocks stands.
 struct ScheduleCursor {

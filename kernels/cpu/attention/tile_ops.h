@@ -64,7 +64,8 @@ struct ScoreArgs {
   int head_dim;
   const int32_t* valid;  // [rows] 1..kTileKeys, not decreasing: keys that a row sees; or null for all
   const KvTile* tile;
-  const KvTile* next;  // whose keys are asked for next: prefetched. `tile` itself where there is none
+  const KvTile* next;  // whose keys are asked for meanwhile, by few rows at the place where they read the tile's own;
+                       // `tile` itself where there is none
   float* wide;         // scratch of WidePanelFloats, 64-byte aligned, or null
   float* s;            // [rows][kTileKeys], s_stride floats apart, 64-byte aligned
   int64_t s_stride;
