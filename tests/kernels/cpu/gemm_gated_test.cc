@@ -20,9 +20,9 @@ struct Shape {
   bool bias;
 };
 // 8 panels to a task hold 192 features of both; 300 rows are two blocks.
-constexpr Shape kShapes[] = {{1, 1, 3, true},    {1, 500, 70, false}, {3, 47, 70, true},   {5, 48, 129, false},
-                             {8, 49, 70, true},  {17, 130, 64, true}, {32, 96, 70, false}, {64, 1000, 33, true},
-                             {300, 200, 70, true}};
+constexpr Shape kShapes[] = {{1, 1, 3, true},     {1, 500, 70, false},  {3, 47, 70, true},
+                             {5, 48, 129, false}, {8, 49, 70, true},    {17, 130, 64, true},
+                             {32, 96, 70, false}, {64, 1000, 33, true}, {300, 200, 70, true}};
 
 // How a next input takes its scale, and whether it notes its largest magnitude.
 struct Form {
@@ -94,12 +94,10 @@ TEST_P(GemmGated, HasTheBytesOfAProductAndAnActivation) {
       const auto bias = RandomMatrix(1, int64_t{2} * features, seed++);
       const auto plain = Pack(*device_, form.weight, values, int64_t{2} * features, depth);
       const auto in = Quantized(*device_, form.weight, RandomMatrix(rows, depth, seed++), rows, depth);
-      const auto product =
-          RunGemm(*device_, in->activation, plain->weight, rows, has_bias ? bias.data() : nullptr);
+      const auto product = RunGemm(*device_, in->activation, plain->weight, rows, has_bias ? bias.data() : nullptr);
       const auto kind = static_cast<ActivationKind>(seed % 4);
       Next apart(*device_, form, rows, features);
-      ASSERT_EQ(device_->ops->activate(device_->context,
-                                       {kind, true, product.data(), &apart.tensor.activation, rows}),
+      ASSERT_EQ(device_->ops->activate(device_->context, {kind, true, product.data(), &apart.tensor.activation, rows}),
                 KernelStatus::kOk);
 
       for (Device* device : {device_.get(), many_threads.get()}) {
@@ -131,8 +129,10 @@ TEST_P(GemmGated, PacksPartsInAnyOrderAndGathersRows) {
       WeightTensor parts(*device_, traits.precision, 2 * features, kDepth);
       parts.weight.gated = true;
       // The second half first, and a part with the end of the one and the start of the other.
-      for (const auto& [begin, end] : {std::pair{features + 3, 2 * features}, {features - 2, features + 3},
-                                       {int64_t{0}, int64_t{1}}, {int64_t{1}, features - 2}}) {
+      for (const auto& [begin, end] : {std::pair{features + 3, 2 * features},
+                                       {features - 2, features + 3},
+                                       {int64_t{0}, int64_t{1}},
+                                       {int64_t{1}, features - 2}}) {
         const PackWeightParams params{&parts.weight, values.data() + begin * kDepth, DType::kF32, kDepth, 1, begin,
                                       end - begin};
         ASSERT_EQ(device_->ops->pack_weight(device_->context, params), KernelStatus::kOk);
