@@ -140,7 +140,7 @@ void PackPage(const DenseAttentionParams& params, const DensePages& pages, int32
   int32_t t = 0;
   if (dim % 2 == 0) {
     auto* pairs = reinterpret_cast<uint16_t*>(value_block);
-    for (; t + 2 <= tokens; t += 2, values += 2 * value_bytes, pairs += 2 * dim) {
+    for (; t + 2 <= tokens; t += 2, values += 2 * value_bytes, pairs += int64_t{2} * dim) {
       PackValuePair(reinterpret_cast<const uint16_t*>(values), reinterpret_cast<const uint16_t*>(values + value_bytes),
                     dim, pairs);
     }
