@@ -30,7 +30,7 @@ constexpr QuantizationFormat kFormats[] = {
 
 // One of `known`, or a fault.
 std::string Word(JsonFields& fields, const char* name, const char* fallback, std::initializer_list<const char*> known) {
-  const std::string text = fields.TextOr(name, fallback);
+  std::string text = fields.TextOr(name, fallback);
   for (const char* word : known) {
     if (text == word) return text;
   }
@@ -133,7 +133,7 @@ void ParseCompressedTensors(JsonFields& fields, Quantization* quantization) {
     if (!plain) fields.Fail(absl::StrCat(name, " is set, which is not supported"));
   }
   const json* groups = fields.Object("config_groups");
-  if (groups == nullptr || groups->empty()) fields.Fail("config_groups is missing");
+  if (groups == nullptr || groups->empty()) return fields.Fail("config_groups is missing");
   if (!fields.status().ok()) return;
   const QuantizationFormat* format = quantization->format;
   bool first = true;
