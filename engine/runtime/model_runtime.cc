@@ -58,13 +58,13 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
     slots.push_back(*std::move(slot));
   }
   return std::unique_ptr<ModelRuntime>(
-      new ModelRuntime(model, *std::move(buffers), std::move(slots), *std::move(scaling)));
+      new ModelRuntime(model, *std::move(buffers), std::move(slots), *scaling));
 }
 
 ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling)
     : model_(model),
       buffers_(std::move(buffers)),
-      scaling_(std::move(scaling)),
+      scaling_(scaling),
       edits_(model->config().vocab_size, model->config().eos_token_ids),
       slots_(std::move(slots)) {}
 

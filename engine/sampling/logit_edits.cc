@@ -47,7 +47,7 @@ kernels::EditLists LogitEdits::Write(const SampleInput& input, uint32_t* words, 
     ++lists.num_biases;
   }
   if (HasPenalty(*input.sampling)) lists.num_counts = WriteCounts(input, word);
-  word += 2 * lists.num_counts;
+  word += 2 * static_cast<int64_t>(lists.num_counts);
   if (BelowMinimum(input)) lists.num_banned = WriteBanned(*input.stopping, word);
   word += lists.num_banned;
   lists.has_mask = input.allowed_tokens != nullptr;
