@@ -16,9 +16,10 @@ namespace {
 constexpr int64_t kTaskMacs = 1 << 17;  // about 2 us of one core: less is not worth a claim
 constexpr int64_t kTasksPerThread = 4;  // at least, where there are panels enough: one core may be slower than another
 
-// Of few rows, which wait for memory: each task begins with a wait of some 0.6 us, so they have fewer of them.
+// Of few rows, which wait for memory: each task begins with a wait of some 0.6 us, so none reads less than 30 us' worth
+// while every thread has two.
 constexpr int64_t kFewRows = 48;
-constexpr int64_t kFewRowsPanels = 16;
+constexpr int64_t kFewRowsBytes = 640 << 10;
 constexpr int64_t kFewRowsTasks = 2;
 
 // Fewer rows go to `out` first: they are few bytes, and heads would leave too few tasks.
@@ -64,12 +65,14 @@ struct Grid {
   int64_t panels_per_group;
 };
 
-// Panels of a task, where there are enough of them.
-int64_t SharedPanels(int64_t rows, int64_t panels, int64_t row_blocks, int64_t num_threads) {
-  if (rows > kFewRows) return std::min(kGemmPanelsMax, panels * row_blocks / (kTasksPerThread * num_threads));
-  const int64_t most = num_threads * kFewRowsPanels;
-  const int64_t tasks = num_threads * std::max(kFewRowsTasks, (panels + most - 1) / most);
-  return (panels + tasks - 1) / tasks;
+// Panels of one task share the rows' part of the cache, as long as every thread still gets several tasks.
+int64_t SharedPanels(int64_t rows, const PackedWeight& weight, int64_t row_blocks, int64_t num_threads) {
+  const int64_t panels = NumPanels(weight.out_features);
+  const int64_t shared = std::min(kGemmPanelsMax, panels * row_blocks / (kTasksPerThread * num_threads));
+  if (rows > kFewRows) return shared;
+  const int64_t tasks = kFewRowsTasks * num_threads;
+  const auto panel_bytes = static_cast<int64_t>(PanelBytes(weight.precision, weight.in_features));
+  return std::max(shared, std::min(kFewRowsBytes / panel_bytes, (panels + tasks - 1) / tasks));
 }
 
 // unit: panels of a group are a multiple of it, <= kGemmPanelsMax.
@@ -79,8 +82,7 @@ Grid MakeGrid(int64_t rows, const PackedWeight& weight, int64_t gemm_rows, int64
   grid.rows_per_block = RoundUp((rows + grid.row_blocks - 1) / grid.row_blocks, 8);
   const int64_t panels = NumPanels(weight.out_features);
   const int64_t macs_per_panel = std::min(rows, grid.rows_per_block) * weight.in_features * kPanelColumns;
-  // Panels of one task share the rows' part of the cache, as long as every thread still gets several tasks.
-  const int64_t shared = SharedPanels(rows, panels, grid.row_blocks, num_threads);
+  const int64_t shared = SharedPanels(rows, weight, grid.row_blocks, num_threads);
   const int64_t most = kGemmRowsMax * kGemmPanelsMax / grid.rows_per_block;  // kBlockOutBytes
   grid.panels_per_group = std::max({rows <= 4 ? int64_t{2} : int64_t{1}, kTaskMacs / macs_per_panel, shared});
   grid.panels_per_group = std::min(RoundUp(grid.panels_per_group, unit), most / unit * unit);
