@@ -105,7 +105,7 @@ absl::Status RunCase(Session* session, const CaseRow& row, const Choice& choice)
     for (const DType dtype : choice.dtypes) {
       for (const AttentionBackend backend : choice.backends) {
         const std::string what = absl::StrCat(row.name, " ", Name(backend), " ", Name(dtype));
-        const auto status = session->LeaveOut(what, RunShape(session, row, shape, backend, dtype));
+        absl::Status status = session->LeaveOut(what, RunShape(session, row, shape, backend, dtype));
         if (!status.ok()) return status;
       }
     }

@@ -319,7 +319,7 @@ absl::Status BenchGemm(Session* session) {
   if (absl::Status status = session->Start(); !status.ok()) return status;
   for (const Problem& problem : *problems) {
     const std::string what = absl::StrCat(problem.case_name, " ", problem.layer, " ", Name(problem.precision));
-    const absl::Status status = session->LeaveOut(what, GemmRun(session, problem).Run());
+    absl::Status status = session->LeaveOut(what, GemmRun(session, problem).Run());
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

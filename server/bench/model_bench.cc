@@ -181,6 +181,7 @@ absl::StatusOr<std::vector<Step>> ModelRun::TimedSteps(const std::vector<Step>& 
 Record ModelRun::RecordOf(const char* phase, const std::vector<Step>& steps, const Work& work,
                           double paired_ratio) const {
   std::vector<double> seconds;
+  seconds.reserve(steps.size());
   for (const Step& step : steps) seconds.push_back(step.seconds);
   Record record;
   record.op = "model";

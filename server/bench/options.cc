@@ -19,6 +19,7 @@ absl::StatusOr<std::vector<Value>> ParseWords(const char* option, const std::str
                                               const std::vector<std::pair<std::string, Value>>& table) {
   std::vector<Value> values;
   std::vector<std::string> known;
+  known.reserve(table.size());
   for (const auto& row : table) known.push_back(row.first);
   for (const std::string& word : std::vector<std::string>(absl::StrSplit(text, ','))) {
     const auto found = std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.first == word; });
