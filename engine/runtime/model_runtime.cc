@@ -57,8 +57,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
     if (!slot.ok()) return slot.status();
     slots.push_back(*std::move(slot));
   }
-  return std::unique_ptr<ModelRuntime>(
-      new ModelRuntime(model, *std::move(buffers), std::move(slots), *scaling));
+  return std::unique_ptr<ModelRuntime>(new ModelRuntime(model, *std::move(buffers), std::move(slots), *scaling));
 }
 
 ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling)

@@ -43,16 +43,22 @@ void HoldWeight(Translation& to_host, Held<Params>& held) {
   held.params.weight = &held.weight;
 }
 
+// *activation: what an operation fills; it points to `held.out` then.
+template <typename Params>
+void HoldActivation(Translation& to_host, Held<Params>& held, Activation** activation) {
+  held.out = **activation;
+  *activation = &held.out;
+  to_host(&held.out.data);
+  to_host(&held.out.shared_scale);
+  to_host(&held.out.amax);
+}
+
 // The same for an operation that fills an activation.
 template <typename Params, typename Translate>
 KernelStatus RunFilling(DeviceContext* context, KernelStatus (*operation)(DeviceContext*, const Params&),
                         const Params& params, const Translate& translate) {
   return Run(context, operation, params, [&](Translation& to_host, Held<Params>& held) {
-    held.out = *held.params.out;
-    held.params.out = &held.out;
-    to_host(&held.out.data);
-    to_host(&held.out.shared_scale);
-    to_host(&held.out.amax);
+    HoldActivation(to_host, held, &held.params.out);
     translate(to_host, held.params);
   });
 }
@@ -160,11 +166,7 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
     to_host(&held.params.bias);
     to_host(&held.params.residual);
     to_host(&held.params.out);
-    if (held.params.next == nullptr) return;
-    held.out = *held.params.next;
-    to_host(&held.out.data);
-    to_host(&held.out.amax);
-    held.params.next = &held.out;
+    if (held.params.next != nullptr) HoldActivation(to_host, held, &held.params.next);
   });
 }
 
