@@ -67,6 +67,7 @@ size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend ba
 
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
   if (!SupportsAttention(context, params.backend, TraitsOf(params), nullptr)) return KernelStatus::kUnsupported;
+  if (params.next != nullptr) return KernelStatus::kUnsupported;  // attention_fuses is false
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   return Run(context, params.backend, CallOf(params), params.workspace, params.workspace_bytes);
 }
