@@ -53,7 +53,7 @@ KvTile MakeTile(const AttentionCall& call, const SequenceView& sequence, int32_t
   const int32_t tokens_per_page = call.layout.tokens_per_page;
   const int32_t first_page = first / tokens_per_page;
   const int32_t last_page = (std::min(first + kTileKeys, sequence.kv_len) - 1) / tokens_per_page;
-  const int32_t tile_pages = kTileKeys / tokens_per_page;
+  const int32_t tile_pages = TileBlocks(call.layout);
   KvTile tile;
   for (int32_t i = 0; i < tile_pages; ++i) {
     const int32_t page = first_page + i <= last_page ? first_page + i : first_page;

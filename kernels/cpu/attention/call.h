@@ -99,6 +99,15 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+// Blocks of a whole tile.
+constexpr int TileBlocks(const KvLayout& layout) {
+  return kTileKeys / layout.tokens_per_page;
+}
+// Whether keys and values of a page are equally many lines, so that one can be asked for in place of the other.
+constexpr bool EqualBlocks(const KvLayout& layout) {
+  return layout.key_block_bytes == layout.value_block_bytes;
+}
+
 // The blocks of the tile that starts at key `first`, a multiple of kTileKeys below the sequence's kv_len.
 KvTile MakeTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first);
 

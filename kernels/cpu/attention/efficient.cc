@@ -61,7 +61,7 @@ struct EfficientScratch {
 constexpr int kFewRows = 8;
 
 bool AsksAcross(const AttentionCall& call, int rows) {
-  return rows <= kFewRows && call.layout.key_block_bytes == call.layout.value_block_bytes;
+  return rows <= kFewRows && EqualBlocks(call.layout);
 }
 KvTile ValuesAsKeys(const KvTile& tile) {
   KvTile swapped;
@@ -88,6 +88,9 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
   const int32_t first_tile = std::max(first, FirstTile(block, kTileKeys));
   const auto tile_at = [&](int32_t key) { return MakeTile(call, sequence, block.kv_head, key); };
   const bool asks_across = AsksAcross(call, rows);
+  const bool asks_near = asks_across && rows <= call.ops->near_rows;
+  const int num_blocks = TileBlocks(call.layout);
+  KvTile near;
   const KvTile first_of_chunk = tile_at(first_tile);
   KvTile tile = first_of_chunk;
   KvTile next;
@@ -96,13 +99,16 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
     next = !last ? tile_at(key + kTileKeys) : asks_across ? ValuesAsKeys(first_of_chunk) : tile;
     const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
     if (tile_rows.count() == 0) continue;
+    if (asks_near) HalfTileAhead(tile.keys, next.keys, num_blocks, near.keys);
     call.ops->scores({.q = block.q + tile_rows.from * q_stride,
                       .q_stride = q_stride,
                       .rows = tile_rows.count(),
                       .head_dim = call.head_dim(),
                       .valid = scratch.tile_valid + tile_rows.from,
                       .tile = &tile,
-                      .next = last && !asks_across ? &tile : &next,
+                      .next = last && !asks_across ? &tile
+                              : asks_near          ? &near
+                                                   : &next,
                       .wide = scratch.wide,
                       .s = scratch.s + tile_rows.from * kChunkKeys + (key - first),
                       .s_stride = kChunkKeys});
@@ -126,6 +132,7 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
     next = !last ? tile_at(key + kTileKeys) : asks_across ? KeysAsValues(following) : tile;
     const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
     if (tile_rows.count() == 0) continue;
+    if (asks_near) HalfTileAhead(tile.values, next.values, num_blocks, near.values);
     const int64_t p_start = (tile_rows.from - from) * int64_t{kChunkKeys} + (key - first);
     call.ops->values({.p = reinterpret_cast<const std::byte*>(scratch.s) + p_start * p_bytes,
                       .p_stride = kChunkKeys,
@@ -135,7 +142,9 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                       .alpha = nullptr,
                       .head_dim = call.v_head_dim(),
                       .tile = &tile,
-                      .next = last && !asks_across ? &tile : &next,
+                      .next = last && !asks_across ? &tile
+                              : asks_near          ? &near
+                                                   : &next,
                       .wide = scratch.wide,
                       .o = out.o + tile_rows.from * o_stride,
                       .o_stride = o_stride});

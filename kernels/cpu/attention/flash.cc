@@ -64,6 +64,15 @@ class Beside {
   int query_part_;
 };
 
+// What few rows ask for while they read a tile: values follow its keys, the next tile's keys its values.
+KvTile NearTile(const AttentionCall& call, const KvTile& tile, const KvTile& next) {
+  const int num_blocks = TileBlocks(call.layout);
+  KvTile near;
+  HalfTileAhead(tile.keys, tile.values, num_blocks, near.keys);
+  HalfTileAhead(tile.values, next.keys, num_blocks, near.values);
+  return near;
+}
+
 void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& tile, const KvTile& next, int32_t first,
              const FlashScratch& scratch, Beside* beside) {
   const int64_t o_stride = PaddedDim(call.v_head_dim());
@@ -73,6 +82,8 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
   const int from = tile_rows.from;
   const int rows = tile_rows.count();
   if (rows == 0) return;
+  const bool asks_near = rows <= call.ops->near_rows && EqualBlocks(call.layout);
+  const KvTile asked = asks_near ? NearTile(call, tile, next) : next;
   // P takes the place of S. Where S is made of a few rows at a time it stands at the end, and P, half as wide, before
   // it.
   const int step = call.ops->score_rows;
@@ -89,7 +100,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                       .head_dim = call.head_dim(),
                       .valid = scratch.valid + row,
                       .tile = &tile,
-                      .next = done == 0 ? &next : &tile,
+                      .next = done == 0 ? &asked : &tile,
                       .wide = scratch.wide,
                       .s = s,
                       .s_stride = kTileKeys});
@@ -114,7 +125,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
                     .alpha = scratch.alpha + from,
                     .head_dim = call.v_head_dim(),
                     .tile = &tile,
-                    .next = &next,
+                    .next = &asked,
                     .wide = scratch.wide,
                     .o = scratch.o + from * o_stride,
                     .o_stride = o_stride});

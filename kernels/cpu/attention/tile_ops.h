@@ -7,6 +7,7 @@
 // Thread rule: pure functions on the memory they are given.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -56,6 +57,18 @@ struct OutputRowArgs {
   void* out;        // [head_dim]
 };
 
+// What a kernel asks memory for while it reads a tile. Few rows ask for a line at the place where they read one, so
+// that what is asked for must be what is read next, and not so far ahead that L1 loses it; many rows ask in slices.
+//
+// The blocks half a tile ahead of a reader of `own`: the second half of its own, then the first half of what it reads
+// afterwards. num_blocks: of a tile.
+inline void HalfTileAhead(const std::byte* const* own, const std::byte* const* afterwards, int num_blocks,
+                          const std::byte** ahead) {
+  const int half = num_blocks / 2;
+  std::copy_n(own + half, half, ahead);
+  std::copy_n(afterwards, half, ahead + half);
+}
+
 // s[r][j] = q[r] . k[j] for the keys of the tile, unscaled. Columns of unseen keys hold anything.
 struct ScoreArgs {
   const std::byte* q;  // [rows] packed query rows (query_block.h), q_stride bytes apart, padded to even with zeros
@@ -64,8 +77,7 @@ struct ScoreArgs {
   int head_dim;
   const int32_t* valid;  // [rows] 1..kTileKeys, not decreasing: keys that a row sees; or null for all
   const KvTile* tile;
-  const KvTile* next;  // whose keys are asked for meanwhile, by few rows at the place where they read the tile's own;
-                       // `tile` itself where there is none
+  const KvTile* next;  // whose key blocks are asked for meanwhile; `tile` itself where there is none
   float* wide;         // scratch of WidePanelFloats, 64-byte aligned, or null
   float* s;            // [rows][kTileKeys], s_stride floats apart, 64-byte aligned
   int64_t s_stride;
@@ -133,7 +145,7 @@ struct ValueArgs {
   const float* alpha;    // [rows], or null for 1
   int head_dim;
   const KvTile* tile;
-  const KvTile* next;  // as ScoreArgs
+  const KvTile* next;  // as ScoreArgs, its value blocks
   float* wide;         // as ScoreArgs
   float* o;            // [rows][head_dim padded to 16], o_stride floats apart, 64-byte aligned
   int64_t o_stride;
@@ -155,6 +167,7 @@ struct MergeArgs {
 struct TileOps {
   bool bf16_pairs;  // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
   int score_rows;   // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
+  int near_rows;    // up to so many rows ask half a tile ahead of where they read, more a whole tile ahead
   void (*load_query)(const QueryRowArgs&);
   void (*store_output)(const OutputRowArgs&);
   void (*scores)(const ScoreArgs&);
