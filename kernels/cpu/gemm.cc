@@ -192,18 +192,25 @@ void StoreHeads(const KernelTable& kernels, const GemmParams& p, const Origin& o
   const bool pairs = heads.layout.dtype == DType::kBF16;
   const auto first_token = static_cast<int32_t>(origin.row);
   const int32_t last_token = first_token + block.rows - 1;
-  for (int32_t token = first_token; token <= last_token; ++token) {
+  for (int32_t token = first_token, tokens = 1; token <= last_token; token += tokens) {
     float* row = block.out + (token - first_token) * block.out_stride;
+    tokens = FillPage(heads, token, last_token + 1) ? heads.layout.tokens_per_page : 1;
     // Of a pair that is cut by the block's end, another thread has the other token.
     const bool cut = pairs && ((token == first_token && token > 0 && ArePair(heads, token - 1)) ||
                                (token == last_token && ArePair(heads, token)));
     for (int64_t column = 0; column < block.columns; column += shape.head_dim) {
       const auto head = static_cast<int32_t>((origin.column + column) / shape.head_dim);
       float* values = row + column;
-      PrepareHead(kernels, heads, token, head, values);
-      if (head < heads.num_heads) {
-        std::memcpy(p.out + token * p.out_stride + origin.column + column, values,
+      for (int32_t t = 0; t < tokens; ++t) {
+        float* of_token = values + t * block.out_stride;
+        PrepareHead(kernels, heads, token + t, head, of_token);
+        if (head >= heads.num_heads) continue;
+        std::memcpy(p.out + (token + t) * p.out_stride + origin.column + column, of_token,
                     static_cast<size_t>(shape.head_dim) * sizeof(float));
+      }
+      if (head < heads.num_heads) continue;
+      if (tokens > 1) {
+        StorePage(kernels, heads, token, head, values, block.out_stride);
       } else if (cut && head >= heads.num_heads + shape.num_kv_heads) {
         StoreHalf(kernels, heads, token, head, values);
       } else {

@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/attention/pack_page.h"
 #include "kernels/cpu/context.h"
 #include "kernels/cpu/kv_block.h"
 
@@ -69,49 +70,6 @@ struct DensePages {
   std::byte* pool;
 };
 
-// Words of 32 bits: an FP32 element, or two BF16 ones that stand side by side in rows and in blocks alike.
-using Words [[gnu::vector_size(16), gnu::aligned(2), gnu::may_alias]] = uint32_t;
-
-// out[w][t] = rows[t][w] of a whole page's rows, four by four. words: a multiple of 4; kTokens: of a page.
-template <int kTokens>
-void TransposeWords(const std::byte* rows, size_t row_bytes, size_t words, std::byte* out) {
-  for (size_t w = 0; w < words; w += 4) {
-    for (size_t t = 0; t < kTokens; t += 4) {
-      Words row[4];
-      for (size_t i = 0; i < 4; ++i) row[i] = *reinterpret_cast<const Words*>(rows + (t + i) * row_bytes + w * 4);
-      const Words low01 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
-      const Words low23 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
-      const Words high01 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
-      const Words high23 = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
-      const Words column[4] = {
-          __builtin_shufflevector(low01, low23, 0, 1, 4, 5), __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
-          __builtin_shufflevector(high01, high23, 0, 1, 4, 5), __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
-      for (size_t i = 0; i < 4; ++i) *reinterpret_cast<Words*>(out + ((w + i) * kTokens + t) * 4) = column[i];
-    }
-  }
-}
-
-// The keys of a whole page as words; false where a dtype or a dimension does not allow it.
-bool PackKeyWords(const KvLayout& layout, const std::byte* keys, size_t key_bytes, std::byte* key_block) {
-  if (key_bytes % sizeof(Words) != 0) return false;
-  if (layout.dtype == DType::kF32) {
-    TransposeWords<TokensPerPage(DType::kF32)>(keys, key_bytes, key_bytes / 4, key_block);
-  } else if (layout.dtype == DType::kBF16) {
-    TransposeWords<TokensPerPage(DType::kBF16)>(keys, key_bytes, key_bytes / 4, key_block);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-// The values of two BF16 tokens, pair by pair.
-void PackValuePair(const uint16_t* first, const uint16_t* second, int32_t dim, uint16_t* pairs) {
-  for (int64_t d = 0; d < dim; ++d) {
-    pairs[2 * d] = first[d];
-    pairs[2 * d + 1] = second[d];
-  }
-}
-
 // Packs the rows of one page and KV head of a round; they have the page's dtype already.
 void PackPage(const DenseAttentionParams& params, const DensePages& pages, int32_t first_sequence, int64_t page,
               int32_t kv_head) {
@@ -126,26 +84,12 @@ void PackPage(const DenseAttentionParams& params, const DensePages& pages, int32
   const auto* values = static_cast<const std::byte*>(params.v) + static_cast<size_t>(first_row) * value_bytes;
   std::byte* key_block = KeyBlock(pages.pool, layout, static_cast<int32_t>(page), 0, kv_head);
   const bool whole = tokens == layout.tokens_per_page;
-  if (!whole || !PackKeyWords(layout, keys, key_bytes, key_block)) {
+  if (!whole || !PackPageKeys(layout, keys, key_bytes, key_block)) {
     for (int32_t t = 0; t < tokens; ++t, keys += key_bytes) {
       StoreKeyPart(layout, key_block, t, 0, params.head_dim, keys);
     }
   }
-  std::byte* value_block = key_block + layout.key_block_bytes;
-  if (params.dtype != DType::kBF16) {  // a page's rows stand one behind the other, as in the tensor
-    std::memcpy(value_block, values, static_cast<size_t>(tokens) * value_bytes);
-    return;
-  }
-  const int32_t dim = layout.shape.v_head_dim;
-  int32_t t = 0;
-  if (dim % 2 == 0) {
-    auto* pairs = reinterpret_cast<uint16_t*>(value_block);
-    for (; t + 2 <= tokens; t += 2, values += 2 * value_bytes, pairs += int64_t{2} * dim) {
-      PackValuePair(reinterpret_cast<const uint16_t*>(values), reinterpret_cast<const uint16_t*>(values + value_bytes),
-                    dim, pairs);
-    }
-  }
-  for (; t < tokens; ++t, values += value_bytes) StoreValuePart(layout, value_block, t, 0, dim, values);
+  PackPageValues(layout, values, value_bytes, tokens, key_block + layout.key_block_bytes);
 }
 
 void Pack(DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages, int32_t first_sequence,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/attention/pack_page.h"
 #include "kernels/cpu/attention/rotary.h"
 #include "kernels/cpu/context.h"
 #include "kernels/cpu/kv_block.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr int32_t kTokensPerTask = 16;
 constexpr int64_t kTasksPerThread = 4;          // at least, where there is enough to do
 constexpr int32_t kPartDims = 128;              // rounded at a time; even
+constexpr int32_t kPageDimsMax = 256;           // of a head whose page is stored at once
 constexpr int64_t kFloatsWorthThreads = 32768;  // below this one thread is faster than waking another
 
 // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) for the halves of the rotated part, each product rounded alone.
@@ -68,19 +70,30 @@ void StoreRounded(const KernelTable& kernels, const KvLayout& layout, std::byte*
   }
 }
 
-// A KV head of a token and the heads of Q that share it.
-void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t kv_head) {
+// A KV head of `tokens` tokens, one or a page's, and the heads of Q that share it.
+void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t tokens,
+                    int32_t kv_head) {
   const KvShape& shape = params.layout.shape;
   const int32_t group = params.num_heads / shape.num_kv_heads;
   const int32_t key = params.num_heads + kv_head;
   const int32_t value = key + shape.num_kv_heads;
   const int32_t heads = params.num_heads + 2 * shape.num_kv_heads;
-  float* row = params.qkv + int64_t{token} * heads * shape.head_dim;
+  const int64_t stride = int64_t{heads} * shape.head_dim;
+  float* row = params.qkv + token * stride;
   const auto at = [&](int32_t head) { return row + int64_t{head} * shape.head_dim; };
-  for (int32_t g = kv_head * group; g < (kv_head + 1) * group; ++g) PrepareHead(kernels, params, token, g, at(g));
-  PrepareHead(kernels, params, token, key, at(key));
-  StoreHead(kernels, params, token, key, at(key));
-  StoreHead(kernels, params, token, value, at(value));
+  for (int32_t t = 0; t < tokens; ++t) {
+    for (int32_t g = kv_head * group; g < (kv_head + 1) * group; ++g) {
+      PrepareHead(kernels, params, token + t, g, at(g) + t * stride);
+    }
+    PrepareHead(kernels, params, token + t, key, at(key) + t * stride);
+  }
+  for (const int32_t head : {key, value}) {
+    if (tokens > 1) {
+      StorePage(kernels, params, token, head, at(head), stride);
+    } else {
+      StoreHead(kernels, params, token, head, at(head));
+    }
+  }
 }
 
 }  // namespace
@@ -128,6 +141,42 @@ void StoreHead(const KernelTable& kernels, const RotateAndStoreKvParams& params,
   StoreRounded(kernels, params.layout, block + params.layout.key_block_bytes, slot, values, StoreValuePart);
 }
 
+bool FillPage(const RotateAndStoreKvParams& params, int32_t token, int32_t end) {
+  const KvLayout& layout = params.layout;
+  if (layout.dtype == DType::kF8E4M3 || layout.shape.head_dim > kPageDimsMax) return false;
+  const int32_t tokens = layout.tokens_per_page;
+  if (params.token_slot[token] != 0 || end - token < tokens) return false;
+  for (int32_t t = 1; t < tokens; ++t) {
+    if (params.token_page[token + t] != params.token_page[token] || params.token_slot[token + t] != t) return false;
+  }
+  return true;
+}
+
+void StorePage(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
+               const float* values, int64_t stride) {
+  const KvLayout& layout = params.layout;
+  const int32_t head_dim = layout.shape.head_dim;
+  const int32_t kv_heads = layout.shape.num_kv_heads;
+  const int32_t of_kv = head - params.num_heads;
+  const auto* rows = reinterpret_cast<const std::byte*>(values);
+  size_t row_bytes = static_cast<size_t>(stride) * sizeof(float);
+  uint16_t bits[TokensPerPage(DType::kBF16) * kPageDimsMax];
+  if (layout.dtype != DType::kF32) {
+    const auto round = layout.dtype == DType::kF16 ? kernels.to_fp16 : kernels.to_bf16;
+    for (int32_t t = 0; t < layout.tokens_per_page; ++t) round(values + t * stride, head_dim, bits + t * head_dim);
+    rows = reinterpret_cast<const std::byte*>(bits);
+    row_bytes = static_cast<size_t>(head_dim) * sizeof(uint16_t);
+  }
+  std::byte* block = KeyBlock(params.kv_pool, layout, params.token_page[token], params.layer, of_kv % kv_heads);
+  if (of_kv >= kv_heads) {
+    return PackPageValues(layout, rows, row_bytes, layout.tokens_per_page, block + layout.key_block_bytes);
+  }
+  if (PackPageKeys(layout, rows, row_bytes, block)) return;
+  for (int32_t t = 0; t < layout.tokens_per_page; ++t) {
+    StoreKeyPart(layout, block, t, 0, head_dim, rows + static_cast<size_t>(t) * row_bytes);
+  }
+}
+
 void StoreHalf(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
                const float* values) {
   const KvShape& shape = params.layout.shape;
@@ -158,8 +207,9 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
     const auto first_head = static_cast<int32_t>(task % head_tasks * heads_per_task);
     const auto end_head = static_cast<int32_t>(std::min<int64_t>(first_head + heads_per_task, kv_heads));
     const int32_t end = RangeStart(params, (range + 1) * step);
-    for (int32_t t = RangeStart(params, range * step); t < end; ++t) {
-      for (int32_t h = first_head; h < end_head; ++h) RotateAndStore(context->kernels, params, t, h);
+    for (int32_t t = RangeStart(params, range * step), tokens = 1; t < end; t += tokens) {
+      tokens = FillPage(params, t, end) ? params.layout.tokens_per_page : 1;
+      for (int32_t h = first_head; h < end_head; ++h) RotateAndStore(context->kernels, params, t, tokens, h);
     }
   });
   return KernelStatus::kOk;

@@ -21,6 +21,14 @@ void PrepareHead(const KernelTable& kernels, const RotateAndStoreKvParams& param
 void StoreHead(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
                const float* values);
 
+// Whether tokens from `token` on, before `end`, fill a page from its first slot, and StorePage takes pages of this
+// layout.
+bool FillPage(const RotateAndStoreKvParams& params, int32_t token, int32_t end);
+
+// StoreHead for all tokens of such a page at once. values: [tokens_per_page], stride floats apart.
+void StorePage(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
+               const float* values, int64_t stride);
+
 // A head of V in a BF16 page, without touching the other token of the pair: for a pair whose tokens two threads store.
 void StoreHalf(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
                const float* values);

@@ -1,0 +1,20 @@
+// A page's K and V of one head from whole rows that have its dtype already: what dense attention packs and what a
+// prompt's tokens fill. Thread rule: plain memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/kv_layout.h"
+
+namespace dunlin::kernels::cpu {
+
+// The keys of a whole page, rows row_bytes apart, into its K block. False, and nothing written, where the dtype or the
+// dimension has no way but token by token: StoreKeyPart.
+bool PackPageKeys(const KvLayout& layout, const std::byte* rows, size_t row_bytes, std::byte* key_block);
+
+// The values of the page's first `tokens` tokens, rows row_bytes apart, into its V block.
+void PackPageValues(const KvLayout& layout, const std::byte* rows, size_t row_bytes, int32_t tokens,
+                    std::byte* value_block);
+
+}  // namespace dunlin::kernels::cpu
