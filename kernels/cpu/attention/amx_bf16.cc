@@ -202,7 +202,7 @@ void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
 
 const TileOps kAmxBf16Tiles = {.bf16_pairs = true,
                                .score_rows = amx::kGroupRows,
-                               .near_rows = 0,
+                               .near_rows = {},
                                .load_query = vectors::LoadQuery<PairStep>,
                                .store_output = vectors::StoreOutput<PairStep>,
                                .scores = Scores,

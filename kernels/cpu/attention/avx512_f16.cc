@@ -10,6 +10,6 @@ struct Values : vectors::F16Values<avx512::Lanes> {};
 
 }  // namespace
 
-const TileOps kAvx512F16Tiles = vectors::TilesOf<Keys, Values, Values>(2);
+const TileOps kAvx512F16Tiles = vectors::TilesOf<Keys, Values, Values>({.first = 1, .last = 2});
 
 }  // namespace dunlin::kernels::cpu

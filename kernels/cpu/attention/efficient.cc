@@ -88,7 +88,7 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
   const int32_t first_tile = std::max(first, FirstTile(block, kTileKeys));
   const auto tile_at = [&](int32_t key) { return MakeTile(call, sequence, block.kv_head, key); };
   const bool asks_across = AsksAcross(call, rows);
-  const bool asks_near = asks_across && rows <= call.ops->near_rows;
+  const bool asks_near = asks_across && call.ops->near_rows.Holds(rows);
   const int num_blocks = TileBlocks(call.layout);
   KvTile near;
   const KvTile first_of_chunk = tile_at(first_tile);

@@ -82,7 +82,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
   const int from = tile_rows.from;
   const int rows = tile_rows.count();
   if (rows == 0) return;
-  const bool asks_near = rows <= call.ops->near_rows && EqualBlocks(call.layout);
+  const bool asks_near = call.ops->near_rows.Holds(rows) && EqualBlocks(call.layout);
   const KvTile asked = asks_near ? NearTile(call, tile, next) : next;
   // P takes the place of S. Where S is made of a few rows at a time it stands at the end, and P, half as wide, before
   // it.

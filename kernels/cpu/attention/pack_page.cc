@@ -39,8 +39,8 @@ void PackValuePair(const uint16_t* first, const uint16_t* second, int32_t dim, u
   }
 }
 
-// The same for FP16 elements, eight by eight: pairs of elements, then of words, then halves of eight bytes change places.
-// dims: a multiple of 8.
+// The same for FP16 elements, eight by eight: pairs of elements, then of words, then halves of eight bytes change
+// places. dims: a multiple of 8.
 template <int kTokens>
 void TransposeHalves(const std::byte* rows, size_t row_bytes, size_t dims, std::byte* out) {
   constexpr size_t kElement = sizeof(uint16_t);

@@ -140,7 +140,7 @@ template <typename Blocks>
 constexpr TileOps TilesOf() {
   return {.bf16_pairs = false,
           .score_rows = kMaxRows,
-          .near_rows = 0,
+          .near_rows = {},
           .load_query = portable::LoadQuery,
           .store_output = portable::StoreOutput,
           .scores = portable::Scores<Blocks>,

@@ -164,10 +164,18 @@ struct MergeArgs {
   const float* chunk_o;
 };
 
+// So many rows; none where last < first.
+struct RowRange {
+  int first = 1;
+  int last = 0;
+
+  bool Holds(int rows) const { return rows >= first && rows <= last; }
+};
+
 struct TileOps {
-  bool bf16_pairs;  // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
-  int score_rows;   // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
-  int near_rows;    // up to so many rows ask half a tile ahead of where they read, more a whole tile ahead
+  bool bf16_pairs;     // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
+  int score_rows;      // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
+  RowRange near_rows;  // as many rows ask half a tile ahead of where they read, others a whole tile
   void (*load_query)(const QueryRowArgs&);
   void (*store_output)(const OutputRowArgs&);
   void (*scores)(const ScoreArgs&);

@@ -11,7 +11,7 @@ namespace dunlin::kernels::cpu::vectors {
 // Keys and Values: a file's own loaders of scores and values. FloatValues: of values with P in FP32 (Values itself when
 // P is FP32).
 template <typename Keys, typename Values, typename FloatValues>
-constexpr TileOps TilesOf(int near_rows = 0) {
+constexpr TileOps TilesOf(RowRange near_rows = {}) {
   return {.bf16_pairs = sizeof(typename Values::P) == 2,
           .score_rows = kMaxRows,
           .near_rows = near_rows,
