@@ -1,6 +1,6 @@
 // QK-norm and rotation of Q and K, and the writing of K and V into pages, one pass over a fused projection.
-// Tasks are (token range, some KV heads); a range never ends inside a token pair of a page, because the even token of a
-// BF16 V pair zeroes its partner and so must come first, on the same thread.
+// Tasks are (token range, some KV heads); a range never ends inside a page: its tokens are stored together, and the
+// even token of a BF16 V pair zeroes its partner and so must come first, on the same thread.
 #include "kernels/cpu/attention/store_kv.h"
 
 #include <algorithm>
@@ -39,9 +39,13 @@ void NormHead(const KernelTable& kernels, const float* weight, float epsilon, in
   kernels.normalize(row, moments, weight, nullptr, head_dim, row);
 }
 
-// The first token at or after t that does not complete a pair begun by the token before it.
+// The first token at or after t that does not go on in the page of the token before it.
 int32_t RangeStart(const RotateAndStoreKvParams& params, int32_t t) {
-  if (t > 0 && ArePair(params, t - 1)) return t + 1;
+  const auto goes_on = [&params](int32_t token) {
+    return token > 0 && params.token_page[token] == params.token_page[token - 1] &&
+           params.token_slot[token] == params.token_slot[token - 1] + 1;
+  };
+  while (t < params.num_tokens && goes_on(t)) ++t;
   return std::min(t, params.num_tokens);
 }
 
