@@ -145,7 +145,7 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
     std::snprintf(reply->error, sizeof(reply->error), "%s", error.c_str());
     return nullptr;
   }
-  std::snprintf(reply->description, sizeof(reply->description), "cuda (%s, sm_%d, cuBLASLt %zu)", properties.name,
+  std::snprintf(reply->description, sizeof(reply->description), "cuda (%.200s, sm_%d, cuBLASLt %zu)", properties.name,
                 context->sm_version, context->cublas.GetVersion());
   return context.release();
 }
