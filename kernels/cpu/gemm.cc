@@ -194,7 +194,7 @@ void StoreHeads(const KernelTable& kernels, const GemmParams& p, const Origin& o
   const int32_t last_token = first_token + block.rows - 1;
   for (int32_t token = first_token, tokens = 1; token <= last_token; token += tokens) {
     float* row = block.out + (token - first_token) * block.out_stride;
-    tokens = FillPage(heads, token, last_token + 1) ? heads.layout.tokens_per_page : 1;
+    tokens = FillsPage(heads, token, last_token + 1) ? heads.layout.tokens_per_page : 1;
     // Of a pair that is cut by the block's end, another thread has the other token.
     const bool cut = pairs && ((token == first_token && token > 0 && ArePair(heads, token - 1)) ||
                                (token == last_token && ArePair(heads, token)));

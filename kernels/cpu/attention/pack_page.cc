@@ -8,8 +8,9 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-// Words of 32 bits: an FP32 element, or two BF16 ones that stand side by side in rows and in blocks alike.
+// FP16 elements.
 using Halves [[gnu::vector_size(16), gnu::aligned(2), gnu::may_alias]] = uint16_t;
+// Words of 32 bits: an FP32 element, or two BF16 ones that stand side by side in rows and in blocks alike.
 using Words [[gnu::vector_size(16), gnu::aligned(2), gnu::may_alias]] = uint32_t;
 
 // out[w][t] = rows[t][w] of a whole page's rows, four by four. words: a multiple of 4; kTokens: of a page.

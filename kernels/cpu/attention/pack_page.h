@@ -9,11 +9,12 @@
 
 namespace dunlin::kernels::cpu {
 
-// The keys of a whole page, rows row_bytes apart, into its K block. False, and nothing written, where the dtype or the
-// dimension has no way but token by token: StoreKeyPart.
+// The keys of a whole page, rows: [tokens_per_page, head_dim], row_bytes apart, into its K block. False, and nothing
+// written, where the dtype or the dimension has no way but token by token: StoreKeyPart.
 bool PackPageKeys(const KvLayout& layout, const std::byte* rows, size_t row_bytes, std::byte* key_block);
 
-// The values of the page's first `tokens` tokens, rows row_bytes apart, into its V block.
+// The values of the page's first `tokens` tokens, rows: [tokens, v_head_dim], row_bytes apart, into its V block. Not
+// E4M3, whose tokens have scales.
 void PackPageValues(const KvLayout& layout, const std::byte* rows, size_t row_bytes, int32_t tokens,
                     std::byte* value_block);
 

@@ -145,7 +145,7 @@ void StoreHead(const KernelTable& kernels, const RotateAndStoreKvParams& params,
   StoreRounded(kernels, params.layout, block + params.layout.key_block_bytes, slot, values, StoreValuePart);
 }
 
-bool FillPage(const RotateAndStoreKvParams& params, int32_t token, int32_t end) {
+bool FillsPage(const RotateAndStoreKvParams& params, int32_t token, int32_t end) {
   const KvLayout& layout = params.layout;
   if (layout.dtype == DType::kF8E4M3 || layout.shape.head_dim > kPageDimsMax) return false;
   const int32_t tokens = layout.tokens_per_page;
@@ -212,7 +212,7 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
     const auto end_head = static_cast<int32_t>(std::min<int64_t>(first_head + heads_per_task, kv_heads));
     const int32_t end = RangeStart(params, (range + 1) * step);
     for (int32_t t = RangeStart(params, range * step), tokens = 1; t < end; t += tokens) {
-      tokens = FillPage(params, t, end) ? params.layout.tokens_per_page : 1;
+      tokens = FillsPage(params, t, end) ? params.layout.tokens_per_page : 1;
       for (int32_t h = first_head; h < end_head; ++h) RotateAndStore(context->kernels, params, t, tokens, h);
     }
   });

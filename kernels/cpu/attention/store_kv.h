@@ -23,9 +23,10 @@ void StoreHead(const KernelTable& kernels, const RotateAndStoreKvParams& params,
 
 // Whether tokens from `token` on, before `end`, fill a page from its first slot, and StorePage takes pages of this
 // layout.
-bool FillPage(const RotateAndStoreKvParams& params, int32_t token, int32_t end);
+bool FillsPage(const RotateAndStoreKvParams& params, int32_t token, int32_t end);
 
-// StoreHead for all tokens of such a page at once. values: [tokens_per_page], stride floats apart.
+// StoreHead for all tokens of such a page at once. values: [tokens_per_page, head_dim], rows stride floats apart.
+// REQUIRES: FillsPage.
 void StorePage(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
                const float* values, int64_t stride);
 

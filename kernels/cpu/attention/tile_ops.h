@@ -169,7 +169,7 @@ struct RowRange {
   int first = 1;
   int last = 0;
 
-  bool Holds(int rows) const { return rows >= first && rows <= last; }
+  constexpr bool Holds(int rows) const { return rows >= first && rows <= last; }
 };
 
 struct TileOps {
