@@ -28,12 +28,23 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
       scaling_(scaling),
       ops_(*buffers.device()->ops),
       context_(buffers.device()->context),
-      layout_(KvLayoutOf(config, profile.precision, buffers.plan().kv_fp8)) {}
+      layout_(KvLayoutOf(config, profile.precision, buffers.plan().kv_fp8)),
+      rows_{.hidden = buffers.floats(BufferId::kHidden),
+            .query = buffers.floats(BufferId::kQkv),
+            .query_stride = config.qkv_features(),
+            .spans = inputs.spans(),
+            .num_spans = inputs.num_sequences(),
+            .max_query_tokens = inputs.max_query_tokens(),
+            .count = inputs.num_tokens(),
+            .decode_count = inputs.num_decode_tokens()} {}
 
 absl::Status ForwardPass::RunLayers() {
   if (!Embed()) return Failure();
   for (layer_ = 0; layer_ < config_.num_layers; ++layer_) {
-    if (!TransformerLayer(layer_)) return Failure();
+    const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer_)];
+    if (!LayerToKv(weights)) return Failure();
+    if (layer_ + 1 == config_.num_layers && !KeepHeadRows()) return Failure();
+    if (rows_.count > 0 && !LayerBehindKv(weights)) return Failure();
   }
   layer_ = -1;
   return absl::OkStatus();
@@ -55,14 +66,14 @@ bool ForwardPass::RunsModule(Module module) {
       return Quantize("quantize", buffers_.floats(BufferId::kHidden), qkv, num_tokens) &&
              Linear("linear", qkv.linear, nullptr, buffers_.floats(BufferId::kQkv), num_tokens);
     case Module::kLayerNormLinear:
-      return LayerNormLinear("norm", "linear", weights.attention_norm, qkv, nullptr, num_tokens,
+      return LayerNormLinear("norm", "linear", weights.attention_norm, qkv, every_row(),
                              buffers_.floats(BufferId::kQkv));
     case Module::kLayerNormMlp:
       return LayerNormMlp(weights);
     case Module::kAttentionBlock:
       return AttentionBlock(weights);
     case Module::kTransformerLayer:
-      return TransformerLayer(layer_);
+      return LayerToKv(weights) && LayerBehindKv(weights);
   }
   return false;
 }
@@ -77,29 +88,65 @@ bool ForwardPass::AttentionBlock(const LayerWeights& weights) {
 
 absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
   const Target head{weights_.head, HeadInputIndex(config_)};
-  const bool ran = LayerNormLinear("final norm", "head", weights_.final_norm, head, inputs_.head_row_index() + first,
-                                   count, buffers_.floats(BufferId::kLogits)) &&
-                   CapLogits(count);
+  const NormRows rows = inputs_.has_head_spans()
+                            ? NormRows{rows_.hidden + int64_t{first} * config_.hidden_dim, nullptr, count}
+                            : NormRows{rows_.hidden, inputs_.head_row_index() + first, count};
+  const bool ran =
+      LayerNormLinear("final norm", "head", weights_.final_norm, head, rows, buffers_.floats(BufferId::kLogits)) &&
+      CapLogits(count);
   return ran ? absl::OkStatus() : Failure();
+}
+
+bool ForwardPass::LayerToKv(const LayerWeights& weights) {
+  const Target qkv{weights.qkv, InputIndex(layer_, LayerInput::kQkv)};
+  return Norm("attention norm", weights.attention_norm, qkv, every_row()) && LinearAndStoreKv(weights);
 }
 
 // With a parallel residual the MLP's first half runs before the attention's term is added: so both read the same hidden
 // rows, and no copy of them is needed.
-bool ForwardPass::TransformerLayer(int32_t layer) {
-  const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
-  const int32_t num_tokens = inputs_.num_tokens();
-  const Target qkv{weights.qkv, InputIndex(layer, LayerInput::kQkv)};
-  const Target out{weights.attention_out, InputIndex(layer, LayerInput::kAttentionOut)};
+bool ForwardPass::LayerBehindKv(const LayerWeights& weights) {
+  const Target out{weights.attention_out, InputIndex(layer_, LayerInput::kAttentionOut)};
   const bool parallel = config_.parallel_residual;
-  return Norm("attention norm", weights.attention_norm, qkv, nullptr, num_tokens) && LinearAndStoreKv(weights) &&
-         (!parallel || MlpUp(weights)) && Attend(out) &&
+  return (!parallel || MlpUp(weights)) && Attend(out) &&
          AddTerm("attention out", out.linear, weights.post_attention_norm) &&
          (parallel ? MlpDown(weights) : LayerNormMlp(weights));
 }
 
+// The rows give the next token, so that their phase is decode, as the head's: whichever neighbours make them few.
+bool ForwardPass::KeepHeadRows() {
+  const auto count = static_cast<int32_t>(inputs_.head_rows().size());
+  rows_.decode_count = rows_.count;
+  if (count > 0 && !inputs_.has_head_spans()) return true;
+  float* hidden = buffers_.floats(BufferId::kHeadRows);
+  float* query = hidden + int64_t{buffers_.plan().max_sequences} * config_.hidden_dim;
+  const auto keep = [&](const float* rows, int64_t stride, int32_t columns, float* kept) {
+    const kernels::CopyRowsParams params{.in = rows,
+                                         .in_stride = stride,
+                                         .rows = inputs_.head_row_index(),
+                                         .out = kept,
+                                         .num_rows = count,
+                                         .columns = columns};
+    return count == 0 || Ran(ops_.copy_rows(context_, params), "copy of the head's rows");
+  };
+  const int32_t query_columns = config_.num_heads * config_.head_dim;
+  if (!keep(rows_.hidden, config_.hidden_dim, config_.hidden_dim, hidden) ||
+      !keep(rows_.query, rows_.query_stride, query_columns, query)) {
+    return false;
+  }
+  rows_ = {.hidden = hidden,
+           .query = query,
+           .query_stride = query_columns,
+           .spans = inputs_.head_spans(),
+           .num_spans = inputs_.num_head_spans(),
+           .max_query_tokens = inputs_.max_head_query_tokens(),
+           .count = count,
+           .decode_count = count};
+  return true;
+}
+
 bool ForwardPass::LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
-                                  const int32_t* rows, int32_t num_rows, float* out) {
-  return Norm(norm_op, norm, linear, rows, num_rows) && Linear(op, linear.linear, nullptr, out, num_rows);
+                                  const NormRows& rows, float* out) {
+  return Norm(norm_op, norm, linear, rows) && Linear(op, linear.linear, nullptr, out, rows.count);
 }
 
 // A shared norm runs again: the two matrices may take inputs of different forms and scales.
@@ -107,11 +154,10 @@ bool ForwardPass::MlpUp(const LayerWeights& weights) {
   const Target up{weights.mlp_up, InputIndex(layer_, LayerInput::kMlpUp)};
   const Target down{weights.mlp_down, InputIndex(layer_, LayerInput::kMlpDown)};
   const NormWeights& norm = config_.shared_norm ? weights.attention_norm : weights.mlp_norm;
-  const int32_t num_tokens = inputs_.num_tokens();
-  if (!Norm("mlp norm", norm, up, nullptr, num_tokens)) return false;
+  if (!Norm("mlp norm", norm, up, every_row())) return false;
 
   activated_ = InputOf(down, BufferId::kMlp);
-  kernels::GemmParams params = GemmParamsOf(up.linear, num_tokens);
+  kernels::GemmParams params = GemmParamsOf(up.linear, rows_.count);
   params.bias = up.linear.bias;
   params.next = &activated_;
   params.activation = config_.activation;
@@ -119,7 +165,7 @@ bool ForwardPass::MlpUp(const LayerWeights& weights) {
     return Ran(ops_.gemm(context_, params), "mlp up");
   }
   activated_.data = nullptr;
-  return Linear("mlp up", up.linear, nullptr, buffers_.floats(BufferId::kMlp), num_tokens);
+  return Linear("mlp up", up.linear, nullptr, buffers_.floats(BufferId::kMlp), rows_.count);
 }
 
 bool ForwardPass::MlpDown(const LayerWeights& weights) {
@@ -188,17 +234,17 @@ bool ForwardPass::LinearAndStoreKv(const LayerWeights& weights) {
 bool ForwardPass::Attend(const Target& next) {
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
-  params.query = buffers_.floats(BufferId::kQkv);
-  params.query_stride = config_.qkv_features();
+  params.query = rows_.query;
+  params.query_stride = rows_.query_stride;
   params.kv_pool = buffers_.at(BufferId::kKvPool);
   params.layout = layout_;
   params.layer = layer_;
   params.num_heads = config_.num_heads;
   params.page_table = inputs_.page_table();
   params.page_table_stride = inputs_.page_table_stride();
-  params.sequences = inputs_.spans();
-  params.num_sequences = inputs_.num_sequences();
-  params.max_query_tokens = inputs_.max_query_tokens();
+  params.sequences = rows_.spans;
+  params.num_sequences = rows_.num_spans;
+  params.max_query_tokens = rows_.max_query_tokens;
   params.max_kv_tokens = inputs_.max_kv_tokens();
   params.scale = config_.attention_scale;
   params.window = config_.window(layer_);
@@ -212,145 +258,7 @@ bool ForwardPass::Attend(const Target& next) {
   params.next = nullptr;
   params.out = buffers_.floats(BufferId::kAttention);
   return Ran(ops_.paged_attention(context_, params), "paged attention") &&
-         Quantize("attention quantize", params.out, next, inputs_.num_tokens());
-}
-
-bool ForwardPass::Norm(const char* op, const NormWeights& weights, const Target& next, const int32_t* rows,
-                       int32_t num_rows) {
-  kernels::NormParams params = NormParamsOf(weights, num_rows);
-  params.in = buffers_.floats(BufferId::kHidden);
-  params.rows = rows;
-  if (!eager()) {
-    params.out = GemmInput(next);
-    return Ran(ops_.norm(context_, params), op);
-  }
-  kernels::Activation width{.columns = config_.hidden_dim};
-  params.out = &width;
-  params.rows_out = buffers_.floats(BufferId::kUnfused);
-  return Ran(ops_.norm(context_, params), op) && Quantize(op, params.rows_out, next, num_rows);
-}
-
-// Without input and output.
-kernels::NormParams ForwardPass::NormParamsOf(const NormWeights& weights, int32_t num_rows) const {
-  kernels::NormParams params{};
-  params.kind = config_.norm_kind;
-  params.weight = weights.weight;
-  params.bias = weights.bias;
-  params.epsilon = config_.norm_epsilon;
-  params.num_rows = num_rows;
-  return params;
-}
-
-bool ForwardPass::Quantize(const char* op, const float* in, const Target& next, int32_t num_rows) {
-  const kernels::QuantizeParams params{
-      .in = in, .in_stride = next.columns(), .out = GemmInput(next), .num_rows = num_rows};
-  return Ran(ops_.quantize(context_, params), op);
-}
-
-bool ForwardPass::Activate(const Target& next) {
-  kernels::ActivateParams params{};
-  params.kind = config_.activation;
-  params.gated = config_.gated_mlp;
-  params.in = buffers_.floats(BufferId::kMlp);
-  params.num_rows = inputs_.num_tokens();
-  if (!eager()) {
-    params.out = GemmInput(next);
-    return Ran(ops_.activate(context_, params), "activate");
-  }
-  kernels::Activation width{.columns = config_.ffn_dim};
-  params.out = &width;
-  params.rows_out = buffers_.floats(BufferId::kUnfused);
-  return Ran(ops_.activate(context_, params), "activate") &&
-         Quantize("mlp quantize", params.rows_out, next, params.num_rows);
-}
-
-// hidden += linear(activation), through its norm where the model has one.
-bool ForwardPass::AddTerm(const char* op, const LinearWeights& linear, const NormWeights& post_norm) {
-  const int32_t num_tokens = inputs_.num_tokens();
-  float* hidden = buffers_.floats(BufferId::kHidden);
-  if (!config_.post_norms) return Linear(op, linear, hidden, hidden, num_tokens);
-  float* term = buffers_.floats(BufferId::kTerm);
-  kernels::Activation width{.columns = config_.hidden_dim};
-  kernels::NormParams norm = NormParamsOf(post_norm, num_tokens);
-  norm.in = term;
-  norm.out = &width;
-  if (!Linear(op, linear, nullptr, term, num_tokens)) return false;
-  if (!eager()) {
-    norm.residual = norm.rows_out = hidden;
-    return Ran(ops_.norm(context_, norm), "post norm");
-  }
-  norm.rows_out = term;
-  kernels::AddParams add{};
-  add.rows = hidden;
-  add.residual = term;
-  add.num_rows = num_tokens;
-  add.columns = config_.hidden_dim;
-  return Ran(ops_.norm(context_, norm), "post norm") && Ran(ops_.add(context_, add), "post norm residual");
-}
-
-bool ForwardPass::CapLogits(int32_t num_rows) {
-  if (config_.logit_softcap == 0.0F) return true;
-  const kernels::SoftcapParams params{.values = buffers_.floats(BufferId::kLogits),
-                                      .cap = config_.logit_softcap,
-                                      .num_rows = num_rows,
-                                      .columns = config_.vocab_size};
-  return Ran(ops_.softcap(context_, params), "logit softcap");
-}
-
-bool ForwardPass::Linear(const char* op, const LinearWeights& linear, const float* residual, float* out,
-                         int32_t num_rows) {
-  if (!eager()) return Gemm(op, linear, linear.bias, residual, out, num_rows);
-  float* product = residual == nullptr ? out : buffers_.floats(BufferId::kUnfused);
-  kernels::AddParams add{};
-  add.num_rows = num_rows;
-  add.columns = static_cast<int32_t>(linear.weight.out_features);
-  add.rows = product;
-  add.bias = linear.bias;
-  if (!Gemm(op, linear, nullptr, nullptr, product, num_rows)) return false;
-  if (add.bias != nullptr && !Ran(ops_.add(context_, add), op)) return false;
-  if (residual == nullptr) return true;
-  add.rows = out;
-  add.bias = nullptr;
-  add.residual = product;
-  return Ran(ops_.add(context_, add), op);
-}
-
-bool ForwardPass::Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual,
-                       float* out, int32_t num_rows) {
-  kernels::GemmParams params = GemmParamsOf(linear, num_rows);
-  params.bias = bias;
-  params.residual = residual;
-  params.out = out;
-  return Ran(ops_.gemm(context_, params), op);
-}
-
-// Without bias, residual and output.
-kernels::GemmParams ForwardPass::GemmParamsOf(const LinearWeights& linear, int32_t num_rows) const {
-  kernels::GemmParams params{};
-  params.in = &activation_;
-  params.weight = &linear.weight;
-  params.out_stride = linear.weight.out_features;
-  params.num_rows = num_rows;
-  // Rows of the head give the next token: their phase is decode, whichever made the hidden row.
-  params.decode_rows = layer_ < 0 ? num_rows : inputs_.num_decode_tokens();
-  params.deterministic = buffers_.plan().deterministic;
-  return params;
-}
-
-kernels::Activation ForwardPass::InputOf(const Target& next, BufferId buffer) const {
-  kernels::Activation input = {.data = buffers_.at(buffer),
-                               .precision = next.linear.weight.precision,
-                               .capacity_rows = buffers_.plan().max_tokens_per_step,
-                               .columns = next.columns(),
-                               .scale_block = next.linear.weight.scale_block,
-                               .amax_limit = weights_.input_amax_limit};
-  if (scaling_ != nullptr) scaling_->Apply(next.input, &input);
-  return input;
-}
-
-kernels::Activation* ForwardPass::GemmInput(const Target& next) {
-  activation_ = InputOf(next, BufferId::kActivation);
-  return &activation_;
+         Quantize("attention quantize", params.out, next, rows_.count);
 }
 
 bool ForwardPass::Ran(KernelStatus status, const char* op) {

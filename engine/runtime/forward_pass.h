@@ -33,7 +33,8 @@ class ForwardPass {
   ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
               const StepInputs& inputs, const StepBuffers& buffers, const Fp8Scaling* scaling = nullptr);
 
-  // Runs the layers: the last residual stream is in kHidden, K and V of every token in their pages.
+  // Runs the layers: K and V of every token are in their pages. Behind those of the last layer only the rows of the
+  // head go on, where they are fewer and fit kHeadRows; their residual stream is there then, else all of it in kHidden.
   // INTERNAL names the operation and the layer that failed; the device can no longer be trusted.
   absl::Status RunLayers();
 
@@ -53,13 +54,37 @@ class ForwardPass {
     int32_t columns() const { return static_cast<int32_t>(linear.weight.in_features); }
   };
 
+  // The rows that a layer works on.
+  struct Rows {
+    float* hidden;       // [count, hidden_dim] the residual stream
+    const float* query;  // [count] rows query_stride floats apart
+    int64_t query_stride;
+    const kernels::SequenceSpan* spans;  // of the queries
+    int32_t num_spans;
+    int32_t max_query_tokens;
+    int32_t count;
+    int32_t decode_count;  // GemmParams::decode_rows
+  };
+
+  // The input of a norm.
+  struct NormRows {
+    const float* in;        // [*, hidden_dim]
+    const int32_t* picked;  // [count], or null for the first of them
+    int32_t count;
+  };
+  NormRows every_row() const { return {rows_.hidden, nullptr, rows_.count}; }
+
   bool Embed();
   bool RunsModule(Module module);
-  bool TransformerLayer(int32_t layer);
+  // Attention norm to K and V, and what follows.
+  bool LayerToKv(const LayerWeights& weights);
+  bool LayerBehindKv(const LayerWeights& weights);
+  // From here on, the rows of the head alone: nothing reads what a layer would make of the others.
+  bool KeepHeadRows();
   bool AttentionBlock(const LayerWeights& weights);
-  // out = norm(hidden rows) W^T + bias.
+  // out = norm(rows) W^T + bias.
   bool LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
-                       const int32_t* rows, int32_t num_rows, float* out);
+                       const NormRows& rows, float* out);
   // hidden += Down(f(Up(norm(hidden)))), in two halves. The first leaves f's input in kMlp, or, where the device's
   // product has f in it, the second's input.
   bool LayerNormMlp(const LayerWeights& weights) { return MlpUp(weights) && MlpDown(weights); }
@@ -70,7 +95,7 @@ class ForwardPass {
   bool Attend(const Target& next);
   // The steps below return false after the first failure, which they have noted.
   // Each of the three makes the input of `next`.
-  bool Norm(const char* op, const NormWeights& weights, const Target& next, const int32_t* rows, int32_t num_rows);
+  bool Norm(const char* op, const NormWeights& weights, const Target& next, const NormRows& rows);
   bool Quantize(const char* op, const float* in, const Target& next, int32_t num_rows);
   bool Activate(const Target& next);
   kernels::NormParams NormParamsOf(const NormWeights& weights, int32_t num_rows) const;
@@ -100,6 +125,7 @@ class ForwardPass {
   const kernels::DeviceOps& ops_;
   kernels::DeviceContext* const context_;
   const kernels::KvLayout layout_;
+  Rows rows_;
   kernels::Activation activation_;
   kernels::Activation activated_;  // kMlp as the input of the MLP's second half; data null: kMlp holds f's input
 

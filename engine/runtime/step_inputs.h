@@ -45,6 +45,11 @@ class StepInputs {
   int32_t max_kv_tokens() const { return max_kv_tokens_; }
   // In ascending (sequence, position) order.
   const std::vector<HeadRow>& head_rows() const { return head_rows_; }
+  // The head's rows as a call of attention of their own, row i of the queries for head row i: sequences whose last rows
+  // they are. Staged where the head takes some of the rows, and no more than max_sequences; else there are none.
+  bool has_head_spans() const { return num_head_spans_ > 0; }
+  int32_t num_head_spans() const { return num_head_spans_; }
+  int32_t max_head_query_tokens() const { return max_head_query_tokens_; }
 
   // Device arrays, valid after Upload.
   const int32_t* token_ids() const { return device_array(0); }          // [num_tokens]
@@ -53,10 +58,13 @@ class StepInputs {
   const int32_t* token_slot() const { return device_array(3); }         // [num_tokens] index in the page
   const int32_t* head_row_index() const { return device_array(4); }     // [head_rows().size()] row of the batch
   const kernels::SequenceSpan* spans() const { return device_spans_; }  // [num_sequences]
-  const int32_t* page_table() const { return device_page_table_; }      // [num_sequences, page_table_stride]
+  const kernels::SequenceSpan* head_spans() const { return device_spans_ + num_sequences_; }  // [num_head_spans]
+  const int32_t* page_table() const { return device_page_table_; }  // [num_sequences, page_table_stride]
 
  private:
   static constexpr int kNumArrays = 5;
+  // Of a sequence: all of its rows, those of the head that score, and the one that draws.
+  static constexpr int kMaxSpans = 3;
 
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
@@ -64,6 +72,7 @@ class StepInputs {
   void StageTokens(const SequenceStep& step, int32_t tokens_per_page);
   void StageHeadRows(const SequenceStep& step, int32_t sequence_index);
   void AddHeadRow(int32_t row, HeadRow head_row);
+  void StageHeadSpans(int32_t first_sequence);
 
   StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t* arena);
 
@@ -72,6 +81,7 @@ class StepInputs {
   size_t max_words_;
   size_t next_word_ = 0;
   int64_t max_tokens_;
+  size_t max_sequences_;
   int32_t num_tokens_ = 0;
   int32_t num_decode_tokens_ = 0;
   int32_t num_sequences_ = 0;
@@ -79,9 +89,11 @@ class StepInputs {
   int64_t page_table_stride_ = 0;
   int32_t max_query_tokens_ = 0;
   int32_t max_kv_tokens_ = 0;
+  int32_t num_head_spans_ = 0;
+  int32_t max_head_query_tokens_ = 0;
   // Of the sub-batch, in arena_.
   int32_t* indices_ = nullptr;              // [kNumArrays, num_tokens]
-  kernels::SequenceSpan* spans_ = nullptr;  // [num_sequences]
+  kernels::SequenceSpan* spans_ = nullptr;  // [kMaxSpans * num_sequences]: the sequences, then the head's
   int32_t* page_table_ = nullptr;           // [num_sequences, page_table_stride]
   std::vector<HeadRow> head_rows_;
   const int32_t* device_indices_ = nullptr;

@@ -84,6 +84,7 @@ struct DeviceOps {
   KernelStatus (*quantize)(DeviceContext*, const QuantizeParams&);
   KernelStatus (*activate)(DeviceContext*, const ActivateParams&);
   KernelStatus (*add)(DeviceContext*, const AddParams&);
+  KernelStatus (*copy_rows)(DeviceContext*, const CopyRowsParams&);
   KernelStatus (*update_delayed_scaling)(DeviceContext*, const DelayedScalingParams&);
   KernelStatus (*rotary_table)(DeviceContext*, const RotaryTableParams&);
   KernelStatus (*rotate_and_store_kv)(DeviceContext*, const RotateAndStoreKvParams&);

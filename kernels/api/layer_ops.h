@@ -64,6 +64,16 @@ struct AddParams {
   int32_t columns;        // > 0
 };
 
+// out[i, :] = in[rows[i], :].
+struct CopyRowsParams {
+  const float* in;      // [*, columns], rows in_stride apart
+  int64_t in_stride;    // floats, >= columns
+  const int32_t* rows;  // [num_rows] input row of each output row
+  float* out;           // [num_rows, columns], contiguous; must not overlap `in`
+  int32_t num_rows;     // >= 0
+  int32_t columns;      // > 0
+};
+
 // cos and sin of every rotation of a step, shared by all layers.
 // Row t: cos[0..rotary_dim/2), then sin[0..rotary_dim/2); angle = positions[t] * inv_freq[i] (FP32 product), both
 // multiplied by attention_factor (YaRN's; 1 otherwise).

@@ -87,6 +87,7 @@ constexpr DeviceOps kCpuOps = {
     .quantize = cpu::Quantize,
     .activate = cpu::Activate,
     .add = cpu::Add,
+    .copy_rows = cpu::CopyRows,
     .update_delayed_scaling = UpdateDelayedScaling,
     .rotary_table = cpu::RotaryTable,
     .rotate_and_store_kv = cpu::RotateAndStoreKv,

@@ -18,6 +18,7 @@ KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params);
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
 KernelStatus Add(DeviceContext* context, const AddParams& params);
+KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params);
 
 // sampling/.
 size_t SampleWorkspace(int32_t vocab_size);

@@ -204,4 +204,18 @@ KernelStatus Add(DeviceContext* context, const AddParams& params) {
   return KernelStatus::kOk;
 }
 
+KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {
+  const bool some = params.num_rows > 0;
+  if (params.num_rows < 0 || params.columns <= 0 || params.in_stride < params.columns ||
+      (some && (params.in == nullptr || params.rows == nullptr || params.out == nullptr))) {
+    return KernelStatus::kInvalidArgument;
+  }
+  const int64_t columns = params.columns;
+  ForEachRow(context, params.num_rows, columns, [&](int64_t row) {
+    std::memcpy(params.out + row * columns, params.in + params.rows[row] * params.in_stride,
+                static_cast<size_t>(columns) * sizeof(float));
+  });
+  return KernelStatus::kOk;
+}
+
 }  // namespace dunlin::kernels::cpu

@@ -1,5 +1,5 @@
-// Softcap, add, rotary table, row gather, rotation and KV store: what has no GEMM input to fill. No templates over
-// dtypes: these read and write little, and a branch on the dtype is the same for a whole launch.
+// Softcap, add, row copy, rotary table, row gather, rotation and KV store: what has no GEMM input to fill. No templates
+// over dtypes: these read and write little, and a branch on the dtype is the same for a whole launch.
 #include "kernels/cuda/element_ops.h"
 #include "kernels/cuda/kv_store.h"
 #include "kernels/cuda/lanes.cuh"
@@ -28,6 +28,11 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) SoftcapValues(float* 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) AddRows(AddParams params) {
   const int64_t count = int64_t{params.num_rows} * params.columns;
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) AddAt(params, i / params.columns, i % params.columns);
+}
+
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) CopyPickedRows(CopyRowsParams params) {
+  const int64_t count = int64_t{params.num_rows} * params.columns;
+  for (int64_t i = FlatIndex(); i < count; i += FlatStride()) CopyAt(params, i / params.columns, i % params.columns);
 }
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) UpdateInputs(DelayedScalingParams params) {
@@ -84,6 +89,18 @@ KernelStatus Add(DeviceContext* context, const AddParams& params) {
   const int64_t count = int64_t{params.num_rows} * params.columns;
   if (count == 0) return KernelStatus::kOk;
   AddRows<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  return Launched(context);
+}
+
+KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {
+  if (params.num_rows < 0 || params.columns <= 0 || params.in_stride < params.columns) {
+    return KernelStatus::kInvalidArgument;
+  }
+  if (context->failed) return KernelStatus::kDeviceError;
+  const int64_t count = int64_t{params.num_rows} * params.columns;
+  if (count == 0) return KernelStatus::kOk;
+  if (params.in == nullptr || params.rows == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
+  CopyPickedRows<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
   return Launched(context);
 }
 

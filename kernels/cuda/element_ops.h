@@ -23,6 +23,11 @@ DUNLIN_HD inline void AddAt(const AddParams& params, int64_t row, int64_t column
   params.rows[at] = value;
 }
 
+// As CopyRowsParams, of one element.
+DUNLIN_HD inline void CopyAt(const CopyRowsParams& params, int64_t row, int64_t column) {
+  params.out[row * params.columns + column] = params.in[params.rows[row] * params.in_stride + column];
+}
+
 // Cosine and sine of an angle, to FP32. The device counts in half turns: the product with 1 / pi is off by less than
 // 1e-10 for any position, and no angle needs the long reduction, which spills.
 DUNLIN_HD inline void CosSin(float angle, float* cos_out, float* sin_out) {

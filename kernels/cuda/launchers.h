@@ -38,6 +38,7 @@ KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params);
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
 KernelStatus Add(DeviceContext* context, const AddParams& params);
+KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params);
 KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingParams& params);
 KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params);
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params);

@@ -39,6 +39,7 @@ constexpr DeviceOps kCudaOps = {
     .quantize = cuda::Quantize,
     .activate = cuda::Activate,
     .add = cuda::Add,
+    .copy_rows = cuda::CopyRows,
     .update_delayed_scaling = cuda::UpdateDelayedScaling,
     .rotary_table = cuda::RotaryTable,
     .rotate_and_store_kv = cuda::RotateAndStoreKv,

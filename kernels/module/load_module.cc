@@ -75,6 +75,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"quantize", ops.quantize != nullptr},
       {"activate", ops.activate != nullptr},
       {"add", ops.add != nullptr},
+      {"copy_rows", ops.copy_rows != nullptr},
       {"update_delayed_scaling", ops.update_delayed_scaling != nullptr},
       {"rotary_table", ops.rotary_table != nullptr},
       {"rotate_and_store_kv", ops.rotate_and_store_kv != nullptr},

@@ -19,10 +19,20 @@ double HeadParameters(const ModelConfig& config) {
   return config.is_encoder() ? 0.0 : static_cast<double>(config.vocab_size) * config.hidden_dim;
 }
 
-// Operations of attention over all layers, for (query, key) pairs of one head. Windows are not counted: none of the
-// benched models has one within its context.
+// Operations of a layer's attention, for (query, key) pairs of one head. Windows are not counted: none of the benched
+// models has one within its context.
 double AttentionFlops(const ModelConfig& config, double pairs) {
-  return 4.0 * pairs * config.head_dim * config.num_heads * config.num_layers;
+  return 4.0 * pairs * config.head_dim * config.num_heads;
+}
+
+// Of one layer's matrices, that of Q, K and V, and those behind it.
+double QkvParameters(const ModelConfig& config) {
+  return static_cast<double>(config.hidden_dim) * config.qkv_features();
+}
+double ParametersBehindKv(const ModelConfig& config) {
+  const double hidden = config.hidden_dim;
+  const double attention = hidden * config.num_heads * config.head_dim;
+  return attention + hidden * config.up_features() + hidden * config.ffn_dim;
 }
 
 }  // namespace
@@ -37,18 +47,20 @@ absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, e
 }
 
 double LayerParameters(const ModelConfig& config) {
-  const double hidden = config.hidden_dim;
-  const double attention = hidden * config.qkv_features() + hidden * config.num_heads * config.head_dim;
-  const double mlp = hidden * config.up_features() + hidden * config.ffn_dim;
-  return config.num_layers * (attention + mlp);
+  return config.num_layers * (QkvParameters(config) + ParametersBehindKv(config));
 }
 
 Work PrefillWork(const ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first, int32_t count,
                  int32_t sampled) {
   const double head = HeadParameters(config);
+  const double behind = ParametersBehindKv(config);
   const double pairs = SeenPairs(count, first + count, !config.is_encoder());
-  const double read = LayerParameters(config) + (sampled > 0 ? head : 0.0);
-  return {.flops = 2.0 * (LayerParameters(config) * count + head * sampled) + AttentionFlops(config, pairs),
+  // In a decoder's last layer only what is sampled goes on behind K and V.
+  const int32_t kept = config.is_encoder() ? count : sampled;
+  const double kept_pairs = config.is_encoder() ? pairs : SeenPairs(kept, first + count, true);
+  const double products = LayerParameters(config) * count - behind * (count - kept) + head * sampled;
+  const double read = LayerParameters(config) - (kept > 0 ? 0.0 : behind) + (sampled > 0 ? head : 0.0);
+  return {.flops = 2.0 * products + AttentionFlops(config, pairs * (config.num_layers - 1) + kept_pairs),
           .bytes = read * WeightElementBytes(profile),
           .peak = PeakOf(profile.precision)};
 }
@@ -57,7 +69,7 @@ Work DecodeWork(const ModelConfig& config, const engine::ExecutionProfile& profi
   const double parameters = LayerParameters(config) + HeadParameters(config);
   const auto layout = engine::KvLayoutOf(config, profile.precision, profile.kv_fp8);
   const auto token_bytes = static_cast<double>(kernels::KvBytesPerToken(layout));
-  return {.flops = sequences * (2.0 * parameters + AttentionFlops(config, context)),
+  return {.flops = sequences * (2.0 * parameters + AttentionFlops(config, context * config.num_layers)),
           .bytes = parameters * WeightElementBytes(profile) + sequences * context * token_bytes,
           .peak = PeakOf(profile.precision)};
 }

@@ -19,8 +19,9 @@ absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, e
 // Parameters of the matrices that every token goes through, without the head.
 double LayerParameters(const engine::ModelConfig& config);
 
-// One sequence's tokens [first, first + count), of which `sampled` go through the head. Bytes: the weights once; keys
-// and values of the sequence are written by this very call and not counted.
+// One sequence's tokens [first, first + count), the last `sampled` of which go through the head, and of a decoder alone
+// through its last layer behind K and V. Bytes: the weights once; keys and values of the sequence are written by this
+// very call and not counted.
 Work PrefillWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first,
                  int32_t count, int32_t sampled);
 

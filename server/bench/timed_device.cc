@@ -45,7 +45,7 @@ struct PassedOn<kOp> {
 
 // The entries that take no context are the inner table's own.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 38 * sizeof(void*), "an entry that takes a context is passed on below");
+  static_assert(sizeof(DeviceOps) == 39 * sizeof(void*), "an entry that takes a context is passed on below");
   DeviceOps ops = inner;
   ops.allocate = PassedOn<&DeviceOps::allocate>::Call;
   ops.release = PassedOn<&DeviceOps::release>::Call;
@@ -69,6 +69,7 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.quantize = Timed<OpKind::kQuantize, kernels::QuantizeParams, &DeviceOps::quantize>;
   ops.activate = Timed<OpKind::kActivate, kernels::ActivateParams, &DeviceOps::activate>;
   ops.add = Timed<OpKind::kActivate, kernels::AddParams, &DeviceOps::add>;
+  ops.copy_rows = Timed<OpKind::kGather, kernels::CopyRowsParams, &DeviceOps::copy_rows>;
   ops.rotary_table = Timed<OpKind::kStoreKv, kernels::RotaryTableParams, &DeviceOps::rotary_table>;
   ops.rotate_and_store_kv = Timed<OpKind::kStoreKv, kernels::RotateAndStoreKvParams, &DeviceOps::rotate_and_store_kv>;
   ops.update_delayed_scaling = PassedOn<&DeviceOps::update_delayed_scaling>::Call;

@@ -142,6 +142,10 @@ constexpr kernels::DeviceOps kFakeOps = {
           return Note(context, absl::StrCat("add columns ", params.columns, params.bias != nullptr ? " bias" : "",
                                             params.residual != nullptr ? " residual" : ""));
         },
+    .copy_rows =
+        [](DeviceContext* context, const kernels::CopyRowsParams& params) {
+          return Note(context, absl::StrCat("copy rows ", params.num_rows, " columns ", params.columns));
+        },
     .update_delayed_scaling =
         [](DeviceContext* context, const kernels::DelayedScalingParams& params) {
           for (int32_t input = 0; input < params.num_inputs; ++input) kernels::UpdateDelayedInput(params, input);

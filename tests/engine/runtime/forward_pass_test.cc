@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/engine/runtime/fake_device.h"
 #include "tests/engine/runtime/small_models.h"
 #include "tests/engine/runtime/step_fixture.h"
@@ -16,29 +18,38 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Runs a plan of five tokens, one of which samples, over a fake device.
+// Runs a plan of five tokens, the first of which samples, over a fake device.
 class ForwardPassTest : public ::testing::Test {
  protected:
   absl::Status Run(const ModelConfig& config, const ExecutionProfile& profile) {
     EngineOptions options;
     options.max_tokens_per_step = 16;
+    options.max_sequences = 4;
     options.execution = execution_;
     options.deterministic = deterministic_;
     const MemoryPlan plan = *PlanMemory(config, {profile.precision}, *device_, options);
     const auto buffers = *StepBuffers::Allocate(plan, config.inv_freq, device_.get());
     StepInputs inputs(plan);
     PlanBuilder builder(profile);
-    builder.Add(20, 2, 2, 1, {1}, true);  // decodes, so it stands first
-    builder.Add(10, 4, 0, 4, {0}, false);
+    builder.Add(20, 2, 2, 1, {1}, samples_);  // decodes, so it stands first
+    builder.Add(10, 4, 0, 4, {0}, scores_)->request.sampling.prompt_logprobs = scores_ ? 0 : -1;
     inputs.Stage(builder.plan(), builder.batch(), 8);
     EXPECT_EQ(inputs.Upload(buffers.get()), kernels::KernelStatus::kOk);
     const float bias = 0.0F;
     const PrecisionWeights weights = ShapesOf(config, profile.precision, &bias);
     ForwardPass pass(config, weights, profile, inputs, *buffers);
     const absl::Status status = pass.RunLayers();
-    return status.ok() ? pass.RunHead(0, 1) : status;
+    return status.ok() && samples_ ? pass.RunHead(0, 1) : status;
+  }
+  // The lines from the last "store kv" on.
+  std::vector<std::string> BehindTheLastKv() const {
+    const auto last = std::find_if(log_.lines.rbegin(), log_.lines.rend(),
+                                   [](const std::string& line) { return line.rfind("store kv", 0) == 0; });
+    return {last.base(), log_.lines.end()};
   }
 
+  bool samples_ = true;
+  bool scores_ = false;  // every row of the prompt, too
   ExecutionMode execution_ = ExecutionMode::kFused;
   bool deterministic_ = true;
   FakeDeviceLog log_;
@@ -52,17 +63,18 @@ TEST_F(ForwardPassTest, RunsAGpt2LayerByItsConfig) {
   profile.precision = Precision::kFp8;
   ASSERT_TRUE(Run(SmallGpt2Config(), profile).ok());
   std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate"};
-  for (const char* layer : {"0", "1"}) {
-    for (const std::string& line : std::vector<std::string>{
-             "norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias", std::string("store kv bf16 layer ") + layer,
-             std::string("attention efficient layer ") + layer + " sequences 2", "quantize columns 8",
-             "gemm rows 5 decode 1 weight [8,8] bias residual", "norm rows 5",
-             "gemm rows 5 decode 1 weight [32,8] bias", "activate columns 32",
-             "gemm rows 5 decode 1 weight [8,32] bias residual"}) {
-      expected.push_back(line);
-    }
+  for (const char* line :
+       {"norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias", "store kv bf16 layer 0",
+        "attention efficient layer 0 sequences 2", "quantize columns 8",
+        "gemm rows 5 decode 1 weight [8,8] bias residual", "norm rows 5", "gemm rows 5 decode 1 weight [32,8] bias",
+        "activate columns 32", "gemm rows 5 decode 1 weight [8,32] bias residual",
+        // The last layer goes on with the one row that the head takes.
+        "norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias", "store kv bf16 layer 1", "copy rows 1 columns 8",
+        "copy rows 1 columns 8", "attention efficient layer 1 sequences 1", "quantize columns 8",
+        "gemm rows 1 decode 1 weight [8,8] bias residual", "norm rows 1", "gemm rows 1 decode 1 weight [32,8] bias",
+        "activate columns 32", "gemm rows 1 decode 1 weight [8,32] bias residual", "norm rows 1"}) {
+    expected.emplace_back(line);
   }
-  expected.push_back("norm rows 1 picked");
   expected.push_back("gemm rows 1 decode 1 weight [100,8]");
   EXPECT_THAT(log_.lines, ElementsAreArray(expected));
 }
@@ -74,10 +86,33 @@ TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
   EXPECT_THAT(
       log_.lines,
       ElementsAre("gather rows 5 of [100,8]", "rotary table dim 6", "norm rows 5", "gemm rows 5 decode 1 weight [48,8]",
-                  "store kv fp32 layer 0 rotated", "attention flash layer 0 sequences 2", "quantize columns 24",
-                  "gemm rows 5 decode 1 weight [8,24] residual", "norm rows 5", "gemm rows 5 decode 1 weight [40,8]",
-                  "activate columns 20 gated", "gemm rows 5 decode 1 weight [8,20] residual", "norm rows 1 picked",
+                  "store kv fp32 layer 0 rotated", "copy rows 1 columns 8", "copy rows 1 columns 24",
+                  "attention flash layer 0 sequences 1", "quantize columns 24",
+                  "gemm rows 1 decode 1 weight [8,24] residual", "norm rows 1", "gemm rows 1 decode 1 weight [40,8]",
+                  "activate columns 20 gated", "gemm rows 1 decode 1 weight [8,20] residual", "norm rows 1",
                   "gemm rows 1 decode 1 weight [100,8]"));
+}
+
+// A chunk in the middle of a prompt: what a last layer makes of it, nothing reads.
+TEST_F(ForwardPassTest, NothingGoesOnBehindTheLastKvWithoutAHead) {
+  samples_ = false;
+  for (const ModelConfig& config : {SmallGpt2Config(), SmallLlamaConfig()}) {
+    log_.lines.clear();
+    ASSERT_TRUE(Run(config, {}).ok());
+    EXPECT_THAT(log_.lines, Contains(HasSubstr("store kv")).Times(config.num_layers));
+    EXPECT_THAT(BehindTheLastKv(), ElementsAre());
+  }
+}
+
+// Where every row is scored there is nothing to copy; their phase is decode all the same.
+TEST_F(ForwardPassTest, EveryRowGoesOnWhereTheHeadTakesEveryRow) {
+  scores_ = true;
+  ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
+  EXPECT_THAT(BehindTheLastKv(), ElementsAre("attention flash layer 0 sequences 2", "quantize columns 24",
+                                             "gemm rows 5 decode 5 weight [8,24] residual", "norm rows 5",
+                                             "gemm rows 5 decode 5 weight [40,8]", "activate columns 20 gated",
+                                             "gemm rows 5 decode 5 weight [8,20] residual", "norm rows 1 picked",
+                                             "gemm rows 1 decode 1 weight [100,8]"));
 }
 
 // Of a device whose product ends in an activation.
@@ -89,13 +124,13 @@ TEST_F(ForwardPassTest, LeavesTheActivationToAProductThatHasIt) {
     log_.lines.clear();
     config.parallel_residual = parallel;
     ASSERT_TRUE(Run(config, {}).ok());
-    EXPECT_THAT(log_.lines, Contains("gemm rows 5 decode 1 weight [32,8] bias activated"));
-    EXPECT_THAT(log_.lines, Contains("gemm rows 5 decode 1 weight [8,32] bias residual"));
+    EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [32,8] bias activated"));
+    EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [8,32] bias residual"));
     EXPECT_THAT(log_.lines, Not(Contains(HasSubstr("activate columns"))));
   }
   log_.lines.clear();
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
-  EXPECT_THAT(log_.lines, Contains("gemm rows 5 decode 1 weight [40,8] activated"));
+  EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [40,8] activated"));
   EXPECT_THAT(log_.lines, Not(Contains(HasSubstr("activate columns"))));
 }
 
@@ -136,20 +171,51 @@ TEST_F(ForwardPassTest, EagerRunsTheSameLayerStepByStep) {
   profile.precision = Precision::kFp8;
   ASSERT_TRUE(Run(SmallGpt2Config(), profile).ok());
   std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate"};
-  for (const char* layer : {"0", "1"}) {
-    for (const std::string& line : std::vector<std::string>{
-             "norm rows 5 plain", "quantize columns 8", "gemm rows 5 decode 1 weight [24,8]", "add columns 24 bias",
-             std::string("store kv bf16 layer ") + layer,
-             std::string("attention flash layer ") + layer + " sequences 2", "quantize columns 8",
-             "gemm rows 5 decode 1 weight [8,8]", "add columns 8 bias", "add columns 8 residual", "norm rows 5 plain",
-             "quantize columns 8", "gemm rows 5 decode 1 weight [32,8]", "add columns 32 bias",
-             "activate columns 32 plain", "quantize columns 32", "gemm rows 5 decode 1 weight [8,32]",
-             "add columns 8 bias", "add columns 8 residual"}) {
-      expected.push_back(line);
-    }
+  for (const char* line : {"norm rows 5 plain",
+                           "quantize columns 8",
+                           "gemm rows 5 decode 1 weight [24,8]",
+                           "add columns 24 bias",
+                           "store kv bf16 layer 0",
+                           "attention flash layer 0 sequences 2",
+                           "quantize columns 8",
+                           "gemm rows 5 decode 1 weight [8,8]",
+                           "add columns 8 bias",
+                           "add columns 8 residual",
+                           "norm rows 5 plain",
+                           "quantize columns 8",
+                           "gemm rows 5 decode 1 weight [32,8]",
+                           "add columns 32 bias",
+                           "activate columns 32 plain",
+                           "quantize columns 32",
+                           "gemm rows 5 decode 1 weight [8,32]",
+                           "add columns 8 bias",
+                           "add columns 8 residual",
+                           "norm rows 5 plain",
+                           "quantize columns 8",
+                           "gemm rows 5 decode 1 weight [24,8]",
+                           "add columns 24 bias",
+                           "store kv bf16 layer 1",
+                           "copy rows 1 columns 8",
+                           "copy rows 1 columns 8",
+                           "attention flash layer 1 sequences 1",
+                           "quantize columns 8",
+                           "gemm rows 1 decode 1 weight [8,8]",
+                           "add columns 8 bias",
+                           "add columns 8 residual",
+                           "norm rows 1 plain",
+                           "quantize columns 8",
+                           "gemm rows 1 decode 1 weight [32,8]",
+                           "add columns 32 bias",
+                           "activate columns 32 plain",
+                           "quantize columns 32",
+                           "gemm rows 1 decode 1 weight [8,32]",
+                           "add columns 8 bias",
+                           "add columns 8 residual",
+                           "norm rows 1 plain",
+                           "quantize columns 8",
+                           "gemm rows 1 decode 1 weight [100,8]"}) {
+    expected.emplace_back(line);
   }
-  expected.insert(expected.end(),
-                  {"norm rows 1 picked plain", "quantize columns 8", "gemm rows 1 decode 1 weight [100,8]"});
   EXPECT_THAT(log_.lines, ElementsAreArray(expected));
 }
 
@@ -165,11 +231,11 @@ TEST_F(ForwardPassTest, RunsAParallelLayerByItsConfig) {
     std::vector<std::string> expected = {"gather rows 5 of [100,8]", "gather rows 5 of [64,8] accumulate",
                                          "norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias",
                                          "store kv bf16 layer 0"};
-    for (const char* line :
-         {"norm rows 5", "gemm rows 5 decode 1 weight [32,8] bias", "attention flash layer 0 sequences 2",
-          "quantize columns 8", "gemm rows 5 decode 1 weight [8,8] bias residual", "activate columns 32",
-          "gemm rows 5 decode 1 weight [8,32] bias residual", "norm rows 1 picked",
-          "gemm rows 1 decode 1 weight [100,8] bias"}) {
+    for (const char* line : {"copy rows 1 columns 8", "copy rows 1 columns 8", "norm rows 1",
+                             "gemm rows 1 decode 1 weight [32,8] bias", "attention flash layer 0 sequences 1",
+                             "quantize columns 8", "gemm rows 1 decode 1 weight [8,8] bias residual",
+                             "activate columns 32", "gemm rows 1 decode 1 weight [8,32] bias residual", "norm rows 1",
+                             "gemm rows 1 decode 1 weight [100,8] bias"}) {
       expected.push_back(line);
     }
     EXPECT_THAT(log_.lines, ElementsAreArray(expected));
@@ -186,14 +252,14 @@ TEST_F(ForwardPassTest, NormsCapsAndScalesByItsConfig) {
   ExecutionProfile profile;
   profile.precision = Precision::kBf16;
   ASSERT_TRUE(Run(config, profile).ok());
-  EXPECT_THAT(log_.lines,
-              ElementsAre("gather rows 5 of [100,8] times 3.01562", "rotary table dim 6", "norm rows 5",
-                          "gemm rows 5 decode 1 weight [48,8]", "store kv bf16 layer 0 normed rotated",
-                          "attention flash layer 0 sequences 2 window 7 softcap 50", "quantize columns 24",
-                          "gemm rows 5 decode 1 weight [8,24]", "norm rows 5 plain residual", "norm rows 5",
-                          "gemm rows 5 decode 1 weight [40,8]", "activate columns 20 gated",
-                          "gemm rows 5 decode 1 weight [8,20]", "norm rows 5 plain residual", "norm rows 1 picked",
-                          "gemm rows 1 decode 1 weight [100,8]", "softcap rows 1 columns 100"));
+  EXPECT_THAT(log_.lines, ElementsAre("gather rows 5 of [100,8] times 3.01562", "rotary table dim 6", "norm rows 5",
+                                      "gemm rows 5 decode 1 weight [48,8]", "store kv bf16 layer 0 normed rotated",
+                                      "copy rows 1 columns 8", "copy rows 1 columns 24",
+                                      "attention flash layer 0 sequences 1 window 7 softcap 50", "quantize columns 24",
+                                      "gemm rows 1 decode 1 weight [8,24]", "norm rows 1 plain residual", "norm rows 1",
+                                      "gemm rows 1 decode 1 weight [40,8]", "activate columns 20 gated",
+                                      "gemm rows 1 decode 1 weight [8,20]", "norm rows 1 plain residual", "norm rows 1",
+                                      "gemm rows 1 decode 1 weight [100,8]", "softcap rows 1 columns 100"));
 }
 
 TEST_F(ForwardPassTest, ProductsMayHaveAnyOrderWhereTheModelAllowsIt) {
@@ -205,11 +271,11 @@ TEST_F(ForwardPassTest, ProductsMayHaveAnyOrderWhereTheModelAllowsIt) {
 }
 
 TEST_F(ForwardPassTest, StopsAtTheFirstFailureAndNamesIt) {
-  log_.fail_at = 12 + 3;  // the attention of the second layer
+  log_.fail_at = 12 + 5;  // the attention of the second layer
   const absl::Status status = Run(SmallGpt2Config(), {});
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(std::string(status.message()), "paged attention in layer 1 failed: device error");
-  EXPECT_EQ(log_.lines.size(), 16U);
+  EXPECT_EQ(log_.lines.size(), 18U);
 }
 
 TEST_F(ForwardPassTest, EveryOperationsFailureIsReported) {

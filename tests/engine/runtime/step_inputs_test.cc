@@ -73,6 +73,60 @@ TEST_F(StepInputsTest, PicksTheLastRowOfSequencesThatSample) {
   EXPECT_EQ(inputs_->head_row_index()[1], 8);
 }
 
+// (first row, rows, first position, page table row) of each sequence in the head's own call of attention.
+std::vector<std::vector<int32_t>> HeadSpans(const StepInputs& inputs) {
+  std::vector<std::vector<int32_t>> spans;
+  for (int32_t i = 0; i < inputs.num_head_spans(); ++i) {
+    const kernels::SequenceSpan& span = inputs.head_spans()[i];
+    spans.push_back({span.query_start, span.query_len, span.first_position, span.page_table_row});
+  }
+  return spans;
+}
+
+TEST_F(StepInputsTest, TheHeadsRowsAreTheLastOfSequencesOfTheirOwn) {
+  PlanBuilder builder({});
+  builder.Add(0, 2, 4, 1, {2}, true);
+  builder.Add(0, 20, 3, 5, {0}, false);
+  Sequence* scored = builder.Add(0, 9, 2, 7, {1, 3}, true);
+  scored->request.sampling.prompt_logprobs = 0;
+  scored->scored_prompt = 7;
+  Stage(builder);
+  ASSERT_EQ(inputs_->head_rows().size(), 4U);
+  EXPECT_TRUE(inputs_->has_head_spans());
+  EXPECT_THAT(HeadSpans(*inputs_), ElementsAre(ElementsAre(0, 1, 4, 0), ElementsAre(1, 3, 6, 2)));
+  EXPECT_EQ(inputs_->max_head_query_tokens(), 3);
+  EXPECT_EQ(inputs_->spans()[2].query_len, 7);
+
+  // A row that was scored before leaves a gap: what follows it is a span of its own.
+  PlanBuilder gap({});
+  Sequence* again = gap.Add(0, 6, 0, 8, {0}, true);
+  again->request.sampling.prompt_logprobs = 0;
+  again->scored_prompt = 4;
+  Stage(gap);
+  EXPECT_THAT(HeadSpans(*inputs_), ElementsAre(ElementsAre(0, 2, 3, 0), ElementsAre(2, 1, 7, 0)));
+}
+
+TEST_F(StepInputsTest, TheHeadHasNoSpansWhereItTakesAllRowsOrNoneOrTooMany) {
+  PlanBuilder all({});
+  all.Add(0, 2, 4, 1, {2}, true);
+  all.Add(0, 1, 0, 1, {0}, true);
+  Stage(all);
+  EXPECT_FALSE(inputs_->has_head_spans());
+  PlanBuilder none({});
+  none.Add(0, 20, 0, 5, {0}, false);
+  Stage(none);
+  EXPECT_FALSE(inputs_->has_head_spans());
+  for (const int32_t rows : {4, 5}) {  // of max_sequences 4
+    PlanBuilder many({});
+    Sequence* sequence = many.Add(0, 7, 0, 7, {0}, true);
+    sequence->request.sampling.prompt_logprobs = 0;
+    sequence->scored_prompt = 8 - rows;
+    Stage(many);
+    ASSERT_EQ(inputs_->head_rows().size(), static_cast<size_t>(rows));
+    EXPECT_EQ(inputs_->has_head_spans(), rows == 4);
+  }
+}
+
 // (position, row) of everything scored by a chunk of tokens first .. first + count - 1.
 std::vector<std::pair<int32_t, int32_t>> Scored(const StepInputs& inputs) {
   std::vector<std::pair<int32_t, int32_t>> scored;

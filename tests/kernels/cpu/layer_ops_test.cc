@@ -268,6 +268,20 @@ TEST_P(LayerOps, ARowIsTheSameForEveryNumberOfRowsAndThreads) {
   }
 }
 
+TEST_P(LayerOps, CopyRowsTakesEachRowFromItsPlace) {
+  constexpr int32_t kRows = 700;  // several tasks
+  const auto in = RandomMatrix(9, 50, 68);
+  std::vector<int32_t> rows;
+  for (int32_t i = 0; i < kRows; ++i) rows.push_back(i * 5 % 9);
+  std::vector<float> out(size_t{kRows} * 47, kNaN);
+  ASSERT_EQ(device_->ops->copy_rows(device_->context, {in.data(), 50, rows.data(), out.data(), kRows, 47}),
+            KernelStatus::kOk);
+  for (size_t i = 0; i < size_t{kRows}; ++i) {
+    const size_t from = static_cast<size_t>(rows[i]) * 50;
+    for (size_t k = 0; k < 47; ++k) ASSERT_EQ(out[i * 47 + k], in[from + k]) << i << ", " << k;
+  }
+}
+
 TEST_P(LayerOps, RefuseBrokenParametersAndAcceptNoRows) {
   ActivationTensor out(*device_, Precision::kBf16, 2, 8);
   const std::vector<float> in(64);
@@ -280,6 +294,12 @@ TEST_P(LayerOps, RefuseBrokenParametersAndAcceptNoRows) {
   EXPECT_EQ(ops.quantize(context, {in.data(), 8, nullptr, 2}), KernelStatus::kInvalidArgument);
   EXPECT_EQ(ops.activate(context, {ActivationKind::kRelu, false, in.data(), &out.activation, -1}),
             KernelStatus::kInvalidArgument);
+  std::vector<float> copy(8);
+  const int32_t first = 0;
+  EXPECT_EQ(ops.copy_rows(context, {in.data(), 8, nullptr, nullptr, 0, 8}), KernelStatus::kOk);
+  EXPECT_EQ(ops.copy_rows(context, {in.data(), 7, &first, copy.data(), 1, 8}), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ops.copy_rows(context, {in.data(), 8, nullptr, copy.data(), 1, 8}), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(ops.copy_rows(context, {in.data(), 8, &first, copy.data(), -1, 8}), KernelStatus::kInvalidArgument);
   EXPECT_EQ(ops.norm(context, {NormKind::kRmsNorm, in.data(), nullptr, nullptr, nullptr, 1e-5F, &out.activation, 1}),
             KernelStatus::kInvalidArgument);
 }

@@ -124,9 +124,9 @@ TEST(CudaCode, EveryKernelOfBothTargetsFitsItsRegistersAndSpillsNothing) {
   }
   EXPECT_THAT(per_target, testing::ElementsAre(testing::Key("sm_80"), testing::Key("sm_90a")));
   EXPECT_EQ(per_target["sm_80"], per_target["sm_90a"]);
-  // 18 of row_ops, 6 of element_ops, 4 of roof_loops, 3 of efficient, 6 of flash, 2 of math, 11 of the tile GEMM and
+  // 18 of row_ops, 7 of element_ops, 4 of roof_loops, 3 of efficient, 6 of flash, 2 of math, 11 of the tile GEMM and
   // one for its slices, two of gemm, one each of pack_weight and sampling.
-  EXPECT_EQ(per_target["sm_80"], 55);
+  EXPECT_EQ(per_target["sm_80"], 56);
 }
 
 // How often an instruction stands in each function of sm_90a. Taking the machine code apart is what this test costs.

@@ -299,7 +299,7 @@ TEST(RowOps, BlocksOf128ColumnsHaveScalesOfTheirOwn) {
   }
 }
 
-TEST(ElementOps, SoftcapAddAndRotaryTableAreTheCpus) {
+TEST(ElementOps, SoftcapAddCopyAndRotaryTableAreTheCpus) {
   constexpr int32_t kColumns = 24;
   const std::vector<float> in = RandomValues(kRows * kColumns, 8);
   const std::vector<float> bias = RandomValues(kColumns, 9);
@@ -314,6 +314,15 @@ TEST(ElementOps, SoftcapAddAndRotaryTableAreTheCpus) {
   const AddParams add{values.data(), bias.data(), in.data(), kRows, kColumns};
   for (int64_t row = 0; row < kRows; ++row) {
     for (int64_t column = 0; column < kColumns; ++column) AddAt(add, row, column);
+  }
+  EXPECT_EQ(values, expected);
+
+  const int32_t picked[kRows] = {2, 0, 2};
+  CopyRowsParams copy{in.data(), kColumns, picked, expected.data(), kRows, kColumns - 5};
+  ASSERT_EQ(Cpu().ops->copy_rows(Cpu().context, copy), KernelStatus::kOk);
+  copy.out = values.data();
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t column = 0; column < copy.columns; ++column) CopyAt(copy, row, column);
   }
   EXPECT_EQ(values, expected);
 

@@ -261,6 +261,16 @@ TEST_P(DeviceOpsTest, TheRestIsTheCpus) {
                                         .norm_epsilon = 1e-6F};
     ASSERT_EQ(ops.rotate_and_store_kv(device->context, params), KernelStatus::kOk);
     results[device == device_.get() ? 1 : 0] = rows.Read();
+
+    const Array<int32_t> picked(*device, {5, 0, 3});
+    const Array<float> copied(*device, std::vector<float>(size_t{3} * kHeadDim));
+    ASSERT_EQ(ops.copy_rows(device->context, {other.data(), width, picked.data(), copied.data(), 3, kHeadDim}),
+              KernelStatus::kOk);
+    std::vector<float> expected;
+    for (const int32_t row : {5, 0, 3}) {
+      expected.insert(expected.end(), in.begin() + row * width, in.begin() + row * width + kHeadDim);
+    }
+    EXPECT_EQ(copied.Read(), expected);
   }
   ExpectNear(results[1], results[0], 1e-5, 1e-5, "softcap, add, rotary table and rotation");
 }

@@ -218,6 +218,14 @@ KernelStatus Add(DeviceContext* context, const AddParams& params) {
              }));
 }
 
+KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {
+  return Run(context, Cpu().ops->copy_rows, params, Plain([](Translation& to_host, CopyRowsParams& p) {
+               to_host(&p.in);
+               to_host(&p.rows);
+               to_host(&p.out);
+             }));
+}
+
 KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingParams& params) {
   return Run(context, Cpu().ops->update_delayed_scaling, params,
              Plain([](Translation& to_host, DelayedScalingParams& p) {
@@ -331,6 +339,7 @@ constexpr DeviceOps kFakeCudaOps = {
     .quantize = Quantize,
     .activate = Activate,
     .add = Add,
+    .copy_rows = CopyRows,
     .update_delayed_scaling = UpdateDelayedScaling,
     .rotary_table = RotaryTable,
     .rotate_and_store_kv = RotateAndStoreKv,
