@@ -62,7 +62,11 @@ struct Grid {
   int64_t row_blocks;
   int64_t rows_per_block;
   int64_t panel_groups;
-  int64_t panels_per_group;
+  int64_t panels_per_group;  // of the smaller groups
+  int64_t larger_groups;     // the first so many have `unit` panels more
+  int64_t unit;
+
+  int64_t FirstPanel(int64_t group) const { return group * panels_per_group + std::min(group, larger_groups) * unit; }
 };
 
 // Panels of one task share the rows' part of the cache, as long as every thread still gets several tasks.
@@ -84,9 +88,18 @@ Grid MakeGrid(int64_t rows, const PackedWeight& weight, int64_t gemm_rows, int64
   const int64_t macs_per_panel = std::min(rows, grid.rows_per_block) * weight.in_features * kPanelColumns;
   const int64_t shared = SharedPanels(rows, weight, grid.row_blocks, num_threads);
   const int64_t most = kGemmRowsMax * kGemmPanelsMax / grid.rows_per_block;  // kBlockOutBytes
-  grid.panels_per_group = std::max({rows <= 4 ? int64_t{2} : int64_t{1}, kTaskMacs / macs_per_panel, shared});
-  grid.panels_per_group = std::min(RoundUp(grid.panels_per_group, unit), most / unit * unit);
-  grid.panel_groups = (panels + grid.panels_per_group - 1) / grid.panels_per_group;
+  const int64_t wanted = std::max({rows <= 4 ? int64_t{2} : int64_t{1}, kTaskMacs / macs_per_panel, shared});
+  const int64_t units_per_group = std::min((wanted + unit - 1) / unit, most / unit);
+  // As many tasks for each thread, of nearly the same size: of nine, one thread would do five.
+  const int64_t units = (panels + unit - 1) / unit;
+  grid.panel_groups = (units + units_per_group - 1) / units_per_group;
+  if (grid.row_blocks * grid.panel_groups > num_threads) {
+    const int64_t share = num_threads / std::gcd(num_threads, grid.row_blocks);
+    grid.panel_groups = std::min(RoundUp(grid.panel_groups, share), units);
+  }
+  grid.unit = unit;
+  grid.panels_per_group = units / grid.panel_groups * unit;
+  grid.larger_groups = units % grid.panel_groups;
   return grid;
 }
 
@@ -97,16 +110,16 @@ struct Origin {
 };
 
 Origin OriginOf(const Grid& grid, int64_t task) {
-  return {task / grid.panel_groups * grid.rows_per_block,
-          task % grid.panel_groups * grid.panels_per_group * kPanelColumns};
+  return {task / grid.panel_groups * grid.rows_per_block, grid.FirstPanel(task % grid.panel_groups) * kPanelColumns};
 }
 
 // All but the output.
-GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, const Origin& origin) {
+GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, int64_t task, const Origin& origin) {
   const PackedWeight& weight = *p.weight;
   const auto [row, column] = origin;
   const int64_t panel = column / kPanelColumns;
-  const int64_t columns = std::min(weight.out_features - column, grid.panels_per_group * kPanelColumns);
+  const int64_t end = grid.FirstPanel(task % grid.panel_groups + 1) * kPanelColumns;
+  const int64_t columns = std::min(weight.out_features, end) - column;
   const auto* data = static_cast<const std::byte*>(weight.data);
 
   GemmBlock block{};
@@ -223,7 +236,7 @@ void StoreHeads(const KernelTable& kernels, const GemmParams& p, const Origin& o
 void RunTask(const DeviceContext& context, const GemmParams& p, const Grid& grid, int64_t task, std::byte* scratch) {
   const auto kernel = context.kernels.gemm[static_cast<int>(p.weight->precision)];
   const Origin origin = OriginOf(grid, task);
-  GemmBlock block = MakeBlock(p, grid, origin);
+  GemmBlock block = MakeBlock(p, grid, task, origin);
   block.scratch = scratch;
   if (p.next != nullptr || p.heads != nullptr || p.weight->gated) {
     block.out = reinterpret_cast<float*>(scratch + kScratchBytes);
