@@ -29,7 +29,8 @@ import shapes  # noqa: E402
 import startup  # noqa: E402
 import turns  # noqa: E402
 
-PARTS = ("attention", "model", "startup")
+PARTS = ("attention", "block", "model", "startup")
+COMPARISONS = (*report.attention_comparisons(attention_cases.CASES), *report.block_comparisons(), *report.model_comparisons())
 GGUF_DTYPES = ("BF16", "F16", "F32", "Q8_0")
 
 
@@ -122,7 +123,7 @@ def contenders(jobs, measurements):
     best = set()
     for job in jobs:
         for metric in job.metrics:
-            for comparison in (*report.model_comparisons(), *report.attention_comparisons(attention_cases.CASES)):
+            for comparison in COMPARISONS:
                 if (comparison.part, comparison.shape, comparison.metric) == (job.part, job.shape, metric):
                     _, theirs = report.resolve(comparison, found)
                     if theirs:
@@ -171,8 +172,7 @@ def print_report(measurements):
         if m["part"] == "run":
             words = {**{k: v for k, v in m.items() if k not in ("part", "versions")}, **m["versions"]}
             print(", ".join(f"{name} {value}" for name, value in words.items()))
-    comparisons = [*report.attention_comparisons(attention_cases.CASES), *report.model_comparisons()]
-    print("\n" + report.table(report.rows_of(comparisons, measurements)))
+    print("\n" + report.table(report.rows_of(COMPARISONS, measurements)))
     for line in (*report.memory_lines(measurements), *startup.lines(measurements), *report.agreement_lines(measurements)):
         print(line)
     for m in measurements:
@@ -194,6 +194,8 @@ def main():
                               args.decode_seconds, args.batches)
     if "attention" in args.parts:
         measure_part(run, options, present, "attention", "-")
+    if "block" in args.parts:
+        measure_part(run, options, present, "block", "nanogpt")
     for shape in args.shapes:
         if "model" in args.parts:
             measure_part(run, options, present, "model", shape)

@@ -31,10 +31,17 @@ def model_command(options, shape, precision, batch):
             "--new-tokens", str(options.new_tokens))
 
 
+def block_command(options, shape):
+    return (str(options.binary), "bench", "layer", "--json", "--case", shape, "--precision", "bf16,fp32",
+            "--threads", str(options.threads), "--max-seconds", str(options.seconds))
+
+
 def jobs(options, part, shape):
     if part == "attention":
         for case in attention_cases.CASES:
             yield engines.Job(report.OURS, part, "-", "bf16", case["name"], attention_command(options, case), (case["name"],))
+    elif part == "block":
+        yield engines.Job(report.OURS, part, shape, "bf16", "", block_command(options, shape), ("block",))
     else:
         for precision in MODEL_PRECISIONS:
             for batch in options.batches:
@@ -51,8 +58,9 @@ def measurements(line, job):
         return [{"metric": "process", "error": line["error"]["message"]}]
     proof = {name: line[name] for name in ("variant", "iterations", "output_sha256", "max_abs_error_fp64", "roof",
                                            "roofline_ratio") if name in line}
-    if job.part == "attention":
-        return [{"metric": job.metrics[0], "precision": line["precision"], "setting": line["backend"], "unit": "ms",
+    if job.part != "model":
+        setting = line["backend" if job.part == "attention" else "execution"]
+        return [{"metric": job.metrics[0], "precision": line["precision"], "setting": setting, "unit": "ms",
                  "value": line["median_us"] / 1e3, "best": line["min_us"] / 1e3, **proof}]
     batch, tokens = line["batch"], engines.PROMPT_TOKENS if line["phase"] == "prefill" else line["batch"]
     if line["phase"] == "prefill" and batch != 1:

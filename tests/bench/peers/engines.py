@@ -64,6 +64,11 @@ def torch_jobs(options, part, shape):
             yield Job("torch", part, "-", precision, "", worker(options, "torch", job),
                       tuple(case["name"] for case in attention_cases.CASES))
         return
+    if part == "block":
+        for precision in precisions:
+            job = {"part": part, "threads": options.threads, "seconds": options.seconds, "precision": precision}
+            yield Job("torch", part, shape, precision, "", worker(options, "torch", job), ("block",))
+        return
     for precision in precisions:
         for setting in ("dynamic", "static", "compile"):
             job = model_job(options, shape, precision=precision, setting=setting)

@@ -57,6 +57,18 @@ def attention_comparisons(cases):
     return rows
 
 
+SAVED_BY_COMPILE = 0.26  # of nanoGPT's step, by torch.compile on a GPU: what a fused execution is held to
+
+
+def block_comparisons():
+    """Dunlin's fused block against PyTorch's eager one, with its fused attention and without, and against the best."""
+    rows = []
+    for precision in ("bf16", "fp32"):
+        for settings, goal in ((("eager", "unfused eager"), round(1 / (1 - SAVED_BY_COMPILE), 2)), ((), 0.0)):
+            rows.append(Comparison("block", "nanogpt", "block", precision, (precision,), goal, "fused", settings))
+    return rows
+
+
 def medians(measurements, figure="value"):
     """{(engine, part, shape, metric, precision, setting): (median of the figure over rounds, unit)}"""
     values = collections.defaultdict(list)

@@ -76,6 +76,15 @@ class Ratios(unittest.TestCase):
         self.assertEqual(by_work["sdpa fp32 math"].ratio, "1.11x")
         self.assertEqual((by_work["sdpa fp32 flash"].ratio, by_work["sdpa fp32 flash"].verdict), ("1.50x", "short"))
 
+    def test_the_fused_block_is_held_against_eager_ones_and_the_best(self):
+        def block(engine, setting, value):
+            return measured(engine, "block", value, "bf16", setting, "ms", "block", "nanogpt")
+        eager, any_peer = report.rows_of(report.block_comparisons(), [
+            block("dunlin", "eager", 13.0), block("dunlin", "fused", 10.0), block("torch", "eager", 18.0),
+            block("torch", "unfused eager", 13.4), block("torch", "unfused compile", 12.0)])
+        self.assertEqual((eager.ratio, eager.goal, eager.verdict), ("1.34x", ">= 1.35x", "short"))
+        self.assertEqual((any_peer.ratio, any_peer.peer, any_peer.verdict), ("1.20x", "12 ms, torch bf16 unfused compile", "-"))
+
     def test_errors_and_words_are_no_figures(self):
         self.assertEqual(report.medians([{"engine": "torch", "error": "no"}, measured("llama_cpp", "system", "AVX", "bf16")]), {})
 

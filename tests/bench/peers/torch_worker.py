@@ -1,4 +1,4 @@
-"""PyTorch's side of the comparison: scaled_dot_product_attention on the CPU, and transformers models.
+"""PyTorch's side of the comparison: scaled_dot_product_attention on the CPU, nanoGPT's block, and transformers models.
 
 One job per process: a JSON object as the argument; answers and turns as worker.py has them.
 Runs inside the peers' environment.
@@ -51,6 +51,42 @@ def attention_case(job, case):
                 worker.say_time(case["name"], worker.timed(run, job["seconds"], 5 if name == "flash" else 3), setting=name)
         except RuntimeError as error:
             worker.say(metric=case["name"], setting=name, error=str(error).splitlines()[0])
+
+
+class CausalSelfAttention(torch.nn.Module):
+    """nanoGPT's block of attention: hidden 512, 8 heads. fused: scaled_dot_product_attention, else its operations."""
+
+    def __init__(self, fused, hidden=512, heads=8):
+        super().__init__()
+        self.fused, self.heads = fused, heads
+        self.qkv = torch.nn.Linear(hidden, 3 * hidden, bias=False)
+        self.out = torch.nn.Linear(hidden, hidden, bias=False)
+
+    def forward(self, x):
+        batch, tokens, hidden = x.shape
+        q, k, v = (part.view(batch, tokens, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(hidden, dim=2))
+        if self.fused:
+            y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            seen = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+            scores = (q @ k.transpose(-2, -1)) * q.shape[-1] ** -0.5
+            y = scores.masked_fill(~seen, float("-inf")).softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(batch, tokens, hidden))
+
+
+def block(job):
+    """32 sequences of 128 tokens, as `dunlin bench layer --case nanogpt`."""
+    torch.manual_seed(1)
+    x = torch.randn(32, 128, 512).to(DTYPES[job["precision"]])
+    for fused in (True, False):
+        module = CausalSelfAttention(fused).to(x.dtype).eval()
+        for setting, forward in (("eager", module), ("compile", torch.compile(module, dynamic=False))):
+            with torch.inference_mode():
+                for _ in range(3):
+                    forward(x)
+                worker.turn()
+                worker.say_time("block", worker.timed(lambda: forward(x), job["seconds"]),
+                                setting=setting if fused else f"unfused {setting}")
 
 
 class Decoder:
@@ -131,7 +167,7 @@ def model(job):
 def main():
     job = json.loads(sys.argv[1])
     torch.set_num_threads(job["threads"])
-    {"attention": attention, "model": model}[job["part"]](job)
+    {"attention": attention, "block": block, "model": model}[job["part"]](job)
 
 
 if __name__ == "__main__":
