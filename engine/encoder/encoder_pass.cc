@@ -17,7 +17,7 @@ EncoderPass::EncoderPass(const ModelConfig& config, const PrecisionWeights& weig
       ops_(*buffers.device()->ops),
       context_(buffers.device()->context),
       layout_(LayerKvLayoutOf(config, profile.precision)),
-      hidden_(buffers.floats(BufferId::kHidden)) {}
+      rows_(EveryRow(config, buffers, batch.query_spans(), batch.num_tokens())) {}
 
 absl::Status EncoderPass::Run() {
   if (!Embed()) return Failure();
@@ -39,10 +39,18 @@ bool EncoderPass::Embed() {
 }
 
 bool EncoderPass::Layer(const LayerWeights& weights, const LinearWeights* next) {
-  return LinearAndStoreKv(weights.qkv) && Attend(weights.attention_out) &&
-         Linear("attention out", weights.attention_out, hidden_, hidden_) &&
+  const bool last = next == nullptr;
+  return LinearAndStoreKv(weights.qkv) && (!last || KeepPooledRows()) && Attend(weights.attention_out) &&
+         Linear("attention out", weights.attention_out, rows_.hidden, rows_.hidden) &&
          Norm("attention norm", weights.attention_norm, &weights.mlp_up) && Mlp(weights) &&
          Norm("mlp norm", weights.mlp_norm, next);
+}
+
+// Nothing reads what the last layer would make of the other rows.
+bool EncoderPass::KeepPooledRows() {
+  if (!batch_.pools_one_row()) return true;
+  return Ran(KeepRows(config_, buffers_, batch_.pooled_rows(), batch_.pooled_spans(), batch_.num_inputs(), &rows_),
+             "copy of the pooled rows");
 }
 
 bool EncoderPass::Mlp(const LayerWeights& weights) {
@@ -57,12 +65,12 @@ bool EncoderPass::Mlp(const LayerWeights& weights) {
              !Activate(weights.mlp_down)) {
     return false;
   }
-  return Linear("mlp down", weights.mlp_down, hidden_, hidden_);
+  return Linear("mlp down", weights.mlp_down, rows_.hidden, rows_.hidden);
 }
 
 bool EncoderPass::Gather(const char* op, const kernels::PackedWeight& table, const int32_t* rows, bool accumulate) {
   const kernels::GatherRowsParams params{
-      .weight = &table, .ids = rows, .out = hidden_, .num_rows = batch_.num_tokens(), .accumulate = accumulate};
+      .weight = &table, .ids = rows, .out = rows_.hidden, .num_rows = rows_.count, .accumulate = accumulate};
   return Ran(ops_.gather_rows(context_, params), op);
 }
 
@@ -86,18 +94,18 @@ bool EncoderPass::LinearAndStoreKv(const LinearWeights& linear) {
 bool EncoderPass::Attend(const LinearWeights& next) {
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
-  params.query = buffers_.floats(BufferId::kQkv);
-  params.query_stride = config_.qkv_features();
+  params.query = rows_.query;
+  params.query_stride = rows_.query_stride;
   params.kv_pool = buffers_.at(BufferId::kKvPool);
   params.layout = layout_;
   params.layer = 0;
   params.num_heads = config_.num_heads;
   params.page_table = batch_.page_table();
   params.page_table_stride = batch_.page_table_stride();
-  params.sequences = batch_.spans();
-  params.num_sequences = batch_.num_inputs();
-  params.max_query_tokens = batch_.max_input_tokens();
-  params.max_kv_tokens = batch_.max_input_tokens();
+  params.sequences = rows_.spans.first;
+  params.num_sequences = rows_.spans.count;
+  params.max_query_tokens = rows_.spans.max_query_tokens;
+  params.max_kv_tokens = batch_.query_spans().max_query_tokens;
   params.scale = config_.attention_scale;
   params.causal = false;
   params.workspace = buffers_.at(BufferId::kWorkspace);
@@ -115,19 +123,19 @@ bool EncoderPass::Norm(const char* op, const NormWeights& weights, const LinearW
   none.columns = config_.hidden_dim;
   kernels::NormParams params{};
   params.kind = config_.norm_kind;
-  params.in = hidden_;
+  params.in = rows_.hidden;
   params.weight = weights.weight;
   params.bias = weights.bias;
   params.epsilon = config_.norm_epsilon;
   params.out = next != nullptr ? GemmInput(*next) : &none;
-  params.num_rows = batch_.num_tokens();
-  params.rows_out = hidden_;
+  params.num_rows = rows_.count;
+  params.rows_out = rows_.hidden;
   return Ran(ops_.norm(context_, params), op);
 }
 
 bool EncoderPass::Quantize(const float* in, const LinearWeights& next) {
   const kernels::QuantizeParams params{
-      .in = in, .in_stride = next.weight.in_features, .out = GemmInput(next), .num_rows = batch_.num_tokens()};
+      .in = in, .in_stride = next.weight.in_features, .out = GemmInput(next), .num_rows = rows_.count};
   return Ran(ops_.quantize(context_, params), "attention quantize");
 }
 
@@ -137,7 +145,7 @@ bool EncoderPass::Activate(const LinearWeights& next) {
   params.gated = config_.gated_mlp;
   params.in = buffers_.floats(BufferId::kMlp);
   params.out = GemmInput(next);
-  params.num_rows = batch_.num_tokens();
+  params.num_rows = rows_.count;
   return Ran(ops_.activate(context_, params), "activate");
 }
 
@@ -155,7 +163,7 @@ kernels::GemmParams EncoderPass::GemmParamsOf(const LinearWeights& linear) const
   params.weight = &linear.weight;
   params.bias = linear.bias;
   params.out_stride = linear.weight.out_features;
-  params.num_rows = batch_.num_tokens();
+  params.num_rows = rows_.count;
   params.deterministic = buffers_.plan().deterministic;
   return params;
 }

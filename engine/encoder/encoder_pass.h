@@ -1,5 +1,5 @@
 // One ragged batch through an encoder: embeddings, then layers whose norms stand behind their residuals. The final
-// hidden states are in kHidden, one row a token.
+// hidden states are in hidden(), one row a token, or, where the batch pools one row of each input, those rows alone.
 // An EncoderPass lives for one batch on the engine thread. It allocates nothing unless an operation fails.
 // Source: Vaswani et al. 2017, section 3.1 (post-norm); Devlin et al. 2018.
 #pragma once
@@ -10,6 +10,7 @@
 #include "engine/encoder/ragged_batch.h"
 #include "engine/model/model.h"
 #include "engine/model/model_config.h"
+#include "engine/runtime/layer_rows.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/types.h"
 
@@ -23,6 +24,9 @@ class EncoderPass {
 
   // INTERNAL names the operation and the layer that failed; the device can no longer be trusted.
   absl::Status Run();
+
+  // [batch.num_rows(), hidden_dim] on the device, valid after Run.
+  const float* hidden() const { return rows_.hidden; }
 
  private:
   bool Embed();
@@ -38,6 +42,7 @@ class EncoderPass {
   bool Activate(const LinearWeights& next);
   // Both matrices of the MLP: hidden += Down(f(Up(activation))).
   bool Mlp(const LayerWeights& weights);
+  bool KeepPooledRows();
   bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out);
   bool Ran(kernels::KernelStatus status, const char* op);
   absl::Status Failure() const;
@@ -56,7 +61,7 @@ class EncoderPass {
   const kernels::DeviceOps& ops_;
   kernels::DeviceContext* const context_;
   const kernels::KvLayout layout_;
-  float* const hidden_;
+  LayerRows rows_;
   kernels::Activation activation_;
 
   int32_t layer_ = -1;  // the one that runs; -1 outside of the layers

@@ -72,23 +72,23 @@ absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
   if (!status.ok()) return status;
   EncoderPass pass(config, model_->weights(batch->profile.precision), batch->profile, rows_, *buffers_);
   if (status = pass.Run(); !status.ok()) return status;
+  hidden_ = pass.hidden();
   const absl::StatusOr<const float*> hidden = HostHidden();
   if (!hidden.ok()) return hidden.status();
   for (size_t i = 0; i < batch->inputs.size(); ++i) {
     const float* rows = *hidden + static_cast<int64_t>(rows_.first_row(i)) * config.hidden_dim;
-    PoolRows(rows, config.hidden_dim, &batch->inputs[i], &sums_);
+    PoolRows(rows, rows_.num_rows(i), config.hidden_dim, &batch->inputs[i], &sums_);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<const float*> ModelEncoderRuntime::HostHidden() {
   kernels::Device* device = model_->device();
-  const float* hidden = buffers_->floats(BufferId::kHidden);
-  if (host_hidden_.empty()) return hidden;  // CPU: device memory is host memory, and a call has finished on return
+  if (host_hidden_.empty()) return hidden_;  // CPU: device memory is host memory, and a call has finished on return
   const size_t bytes =
-      static_cast<size_t>(rows_.num_tokens()) * static_cast<size_t>(model_->config().hidden_dim) * sizeof(float);
+      static_cast<size_t>(rows_.num_rows()) * static_cast<size_t>(model_->config().hidden_dim) * sizeof(float);
   absl::Status status =
-      CopyStatus(device->ops->copy_to_host(device->context, host_hidden_.data(), hidden, bytes), "hidden states");
+      CopyStatus(device->ops->copy_to_host(device->context, host_hidden_.data(), hidden_, bytes), "hidden states");
   if (status.ok()) status = CopyStatus(device->ops->synchronize(device->context), "hidden states");
   if (!status.ok()) return status;
   return host_hidden_.data();

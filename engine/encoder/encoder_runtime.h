@@ -40,7 +40,8 @@ class ModelEncoderRuntime : public EncoderRuntime {
   kernels::DeviceMemory device_memory() const override {
     return model_->device()->ops->memory(model_->device()->context);
   }
-  // [num_tokens, hidden_dim] of the last batch, in host memory; input i's rows begin at first_row(i).
+  // What the last batch's vectors were pooled from, in host memory: input i's rows of hidden_dim begin at first_row(i),
+  // one for each of its tokens, or, where every input takes but one, that.
   absl::StatusOr<const float*> HostHidden();
   int32_t first_row(size_t input) const { return rows_.first_row(input); }
   const MemoryPlan& memory_plan() const { return buffers_->plan(); }
@@ -51,6 +52,7 @@ class ModelEncoderRuntime : public EncoderRuntime {
   const Model* model_;
   std::unique_ptr<StepBuffers> buffers_;
   RaggedBatch rows_;
+  const float* hidden_ = nullptr;   // of the last batch, on the device
   std::vector<float> host_hidden_;  // empty on the CPU
   std::vector<double> sums_;        // [hidden_dim]
 };

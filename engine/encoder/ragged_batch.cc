@@ -21,12 +21,14 @@ RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
       page_table_(plan[BufferId::kPageTable] / sizeof(int32_t)) {
   DUNLIN_CHECK(plan[BufferId::kIndices] >= indices_.size() * sizeof(int32_t), "the plan has no room for the arrays");
   spans_.reserve(static_cast<size_t>(plan.max_sequences));
+  pooled_spans_.reserve(static_cast<size_t>(plan.max_sequences));
 }
 
 void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
   DUNLIN_CHECK(batch.num_tokens <= max_tokens_ && batch.inputs.size() <= spans_.capacity(), "a batch exceeds its plan");
   num_tokens_ = 0;
   spans_.clear();
+  pooled_spans_.clear();
   max_input_tokens_ = 0;
   int32_t most_pages = 0;
   for (const BatchInput& input : batch.inputs) {
@@ -47,6 +49,18 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
     next_page += num_pages;
   }
   DUNLIN_CHECK(num_tokens_ == batch.num_tokens, "a batch miscounts its tokens");
+  pools_one_row_ = std::none_of(batch.inputs.begin(), batch.inputs.end(),
+                                [](const BatchInput& input) { return input.pooling == Pooling::kMean; });
+  for (size_t i = 0; pools_one_row_ && i < batch.inputs.size(); ++i) StagePooledRow(batch.inputs[i], i);
+}
+
+// Nothing is causal here, so that the place of a row among the keys counts for nothing: as the last it sees them all.
+void RaggedBatch::StagePooledRow(const BatchInput& input, size_t index) {
+  const auto row = static_cast<int32_t>(index);
+  host_array(kPooledRows)[row] =
+      spans_[index].query_start + (input.pooling == Pooling::kCls ? 0 : input.num_tokens - 1);
+  pooled_spans_.push_back(
+      {.query_start = row, .query_len = 1, .first_position = input.num_tokens - 1, .page_table_row = row});
 }
 
 void RaggedBatch::StageInput(const BatchInput& input, int32_t first_page, int32_t tokens_per_page) {
@@ -69,13 +83,17 @@ kernels::KernelStatus RaggedBatch::Upload(StepBuffers* buffers) {
   const auto copy = [&device](void* to, const void* from, size_t bytes) {
     return bytes == 0 ? kernels::KernelStatus::kOk : device.ops->copy_to_device(device.context, to, from, bytes);
   };
-  for (int array = 0; array < kNumArrays; ++array) {
+  const int arrays = pools_one_row_ ? kNumArrays : kPooledRows;
+  for (int array = 0; array < arrays; ++array) {
     const auto status =
         copy(indices + array * max_tokens_, host_array(array), static_cast<size_t>(num_tokens_) * sizeof(int32_t));
     if (status != kernels::KernelStatus::kOk) return status;
   }
-  const auto status = copy(spans, spans_.data(), spans_.size() * sizeof(kernels::SequenceSpan));
-  if (status != kernels::KernelStatus::kOk) return status;
+  for (const auto* part : {&spans_, &pooled_spans_}) {
+    const auto status = copy(part == &spans_ ? spans : spans + spans_.size(), part->data(),
+                             part->size() * sizeof(kernels::SequenceSpan));
+    if (status != kernels::KernelStatus::kOk) return status;
+  }
   device_indices_ = indices;
   device_spans_ = spans;
   device_page_table_ = page_table;

@@ -29,14 +29,8 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
       ops_(*buffers.device()->ops),
       context_(buffers.device()->context),
       layout_(KvLayoutOf(config, profile.precision, buffers.plan().kv_fp8)),
-      rows_{.hidden = buffers.floats(BufferId::kHidden),
-            .query = buffers.floats(BufferId::kQkv),
-            .query_stride = config.qkv_features(),
-            .spans = inputs.spans(),
-            .num_spans = inputs.num_sequences(),
-            .max_query_tokens = inputs.max_query_tokens(),
-            .count = inputs.num_tokens(),
-            .decode_count = inputs.num_decode_tokens()} {}
+      rows_(EveryRow(config, buffers, inputs.query_spans(), inputs.num_tokens())),
+      decode_rows_(inputs.num_decode_tokens()) {}
 
 absl::Status ForwardPass::RunLayers() {
   if (!Embed()) return Failure();
@@ -115,32 +109,14 @@ bool ForwardPass::LayerBehindKv(const LayerWeights& weights) {
 // The rows give the next token, so that their phase is decode, as the head's: whichever neighbours make them few.
 bool ForwardPass::KeepHeadRows() {
   const auto count = static_cast<int32_t>(inputs_.head_rows().size());
-  rows_.decode_count = rows_.count;
-  if (count > 0 && !inputs_.has_head_spans()) return true;
-  float* hidden = buffers_.floats(BufferId::kHeadRows);
-  float* query = hidden + int64_t{buffers_.plan().max_sequences} * config_.hidden_dim;
-  const auto keep = [&](const float* rows, int64_t stride, int32_t columns, float* kept) {
-    const kernels::CopyRowsParams params{.in = rows,
-                                         .in_stride = stride,
-                                         .rows = inputs_.head_row_index(),
-                                         .out = kept,
-                                         .num_rows = count,
-                                         .columns = columns};
-    return count == 0 || Ran(ops_.copy_rows(context_, params), "copy of the head's rows");
-  };
-  const int32_t query_columns = config_.num_heads * config_.head_dim;
-  if (!keep(rows_.hidden, config_.hidden_dim, config_.hidden_dim, hidden) ||
-      !keep(rows_.query, rows_.query_stride, query_columns, query)) {
+  if (count == 0) {
+    rows_.count = 0;
+  } else if (inputs_.has_head_spans() &&
+             !Ran(KeepRows(config_, buffers_, inputs_.head_row_index(), inputs_.head_spans(), count, &rows_),
+                  "copy of the head's rows")) {
     return false;
   }
-  rows_ = {.hidden = hidden,
-           .query = query,
-           .query_stride = query_columns,
-           .spans = inputs_.head_spans(),
-           .num_spans = inputs_.num_head_spans(),
-           .max_query_tokens = inputs_.max_head_query_tokens(),
-           .count = count,
-           .decode_count = count};
+  decode_rows_ = rows_.count;
   return true;
 }
 
@@ -242,9 +218,9 @@ bool ForwardPass::Attend(const Target& next) {
   params.num_heads = config_.num_heads;
   params.page_table = inputs_.page_table();
   params.page_table_stride = inputs_.page_table_stride();
-  params.sequences = rows_.spans;
-  params.num_sequences = rows_.num_spans;
-  params.max_query_tokens = rows_.max_query_tokens;
+  params.sequences = rows_.spans.first;
+  params.num_sequences = rows_.spans.count;
+  params.max_query_tokens = rows_.spans.max_query_tokens;
   params.max_kv_tokens = inputs_.max_kv_tokens();
   params.scale = config_.attention_scale;
   params.window = config_.window(layer_);

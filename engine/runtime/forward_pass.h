@@ -11,6 +11,7 @@
 #include "engine/model/model.h"
 #include "engine/model/model_config.h"
 #include "engine/runtime/fp8_scaling.h"
+#include "engine/runtime/layer_rows.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_inputs.h"
 #include "engine/types.h"
@@ -34,7 +35,7 @@ class ForwardPass {
               const StepInputs& inputs, const StepBuffers& buffers, const Fp8Scaling* scaling = nullptr);
 
   // Runs the layers: K and V of every token are in their pages. Behind those of the last layer only the rows of the
-  // head go on, where they are fewer and fit kHeadRows; their residual stream is there then, else all of it in kHidden.
+  // head go on, where they are fewer and fit kKeptRows; their residual stream is there then, else all of it in kHidden.
   // INTERNAL names the operation and the layer that failed; the device can no longer be trusted.
   absl::Status RunLayers();
 
@@ -52,18 +53,6 @@ class ForwardPass {
     const LinearWeights& linear;
     int32_t input;
     int32_t columns() const { return static_cast<int32_t>(linear.weight.in_features); }
-  };
-
-  // The rows that a layer works on.
-  struct Rows {
-    float* hidden;       // [count, hidden_dim] the residual stream
-    const float* query;  // [count] rows query_stride floats apart
-    int64_t query_stride;
-    const kernels::SequenceSpan* spans;  // of the queries
-    int32_t num_spans;
-    int32_t max_query_tokens;
-    int32_t count;
-    int32_t decode_count;  // GemmParams::decode_rows
   };
 
   // The input of a norm.
@@ -125,7 +114,8 @@ class ForwardPass {
   const kernels::DeviceOps& ops_;
   kernels::DeviceContext* const context_;
   const kernels::KvLayout layout_;
-  Rows rows_;
+  LayerRows rows_;
+  int32_t decode_rows_;  // the first of rows_: GemmParams::decode_rows
   kernels::Activation activation_;
   kernels::Activation activated_;  // kMlp as the input of the MLP's second half; data null: kMlp holds f's input
 

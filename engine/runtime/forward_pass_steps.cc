@@ -118,7 +118,7 @@ kernels::GemmParams ForwardPass::GemmParamsOf(const LinearWeights& linear, int32
   params.out_stride = linear.weight.out_features;
   params.num_rows = num_rows;
   // Rows of the head give the next token: their phase is decode, whichever made the hidden row.
-  params.decode_rows = layer_ < 0 ? num_rows : rows_.decode_count;
+  params.decode_rows = layer_ < 0 ? num_rows : decode_rows_;
   params.deterministic = buffers_.plan().deterministic;
   return params;
 }

@@ -21,7 +21,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kMlp, "mlp", kStepKey},
     {BufferId::kTerm, "layer term", kStepKey},
     {BufferId::kActivation, "activation", kStepKey},
-    {BufferId::kHeadRows, "head rows", kSequencesKey},
+    {BufferId::kKeptRows, "kept rows", kSequencesKey},
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
     {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
     {BufferId::kRotary, "rotary", kStepKey},
@@ -173,19 +173,19 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
   set(BufferId::kTerm, config.post_norms ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
+  set(BufferId::kKeptRows,
+      Floats(options.max_sequences, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
   const bool eager = options.execution == ExecutionMode::kEager;
   set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.ffn_dim)) : 0);
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, config.rotary_dim));
   set(BufferId::kFrequencies, config.inv_freq.size() * sizeof(float));
-  set(BufferId::kIndices, size_t{5} * static_cast<size_t>(tokens) * sizeof(int32_t));
+  set(BufferId::kIndices, size_t{6} * static_cast<size_t>(tokens) * sizeof(int32_t));
   set(BufferId::kSpans, size_t{3} * static_cast<size_t>(options.max_sequences) * sizeof(kernels::SequenceSpan));
   set(BufferId::kPageTable,
       static_cast<size_t>(options.max_sequences) * static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
   set(BufferId::kLogits, Floats(kHeadBlockRows, config.vocab_size));
   if (!config.is_encoder()) {
-    set(BufferId::kHeadRows,
-        Floats(options.max_sequences, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
     set(BufferId::kSampleRows, SampleRowBytes(config, options));
     set(BufferId::kSampled, kHeadBlockRows * sizeof(kernels::SampledToken));
   }

@@ -27,12 +27,12 @@ enum class BufferId : uint8_t {
   kMlp,          // [T, up_features] floats, or the input of the MLP's second matrix (GemmParams::next)
   kTerm,         // [T, hidden_dim] floats with post_norms: a term before its norm
   kActivation,   // GEMM input: T rows of the widest, in the largest resident precision
-  kHeadRows,     // [S, hidden_dim + num_heads * head_dim] floats: the rows that the last layer goes on with
+  kKeptRows,     // [S, hidden_dim] floats, then [S, num_heads * head_dim]: see KeepRows
   kUnfused,      // [T, max(hidden_dim, ffn_dim)] floats, eager only: rows between two steps of a module
   kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
   kRotary,       // [T, rotary_dim] floats: cos and sin of the step's positions
   kFrequencies,  // [rotary_dim / 2] floats: ModelConfig::inv_freq, written once
-  kIndices,      // five arrays [T] of int32: see StepInputs
+  kIndices,      // six arrays [T] of int32: see StepInputs, RaggedBatch
   kSpans,        // [3 S] SequenceSpan: see StepInputs
   kPageTable,    // [S, max_pages_per_sequence] int32
   kLogits,       // [kHeadBlockRows, vocab_size] floats

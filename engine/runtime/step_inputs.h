@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/runtime/layer_rows.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_plan.h"
 #include "kernels/api/attention.h"
@@ -39,6 +40,7 @@ class StepInputs {
   // The first of the tokens, which decode; the rest are prefill.
   int32_t num_decode_tokens() const { return num_decode_tokens_; }
   int32_t num_sequences() const { return num_sequences_; }
+  QuerySpans query_spans() const { return {spans(), num_sequences_, max_query_tokens_}; }
   int64_t page_table_stride() const { return page_table_stride_; }
   // Over the sequences: the most rows of one, and the most keys.
   int32_t max_query_tokens() const { return max_query_tokens_; }
@@ -48,8 +50,7 @@ class StepInputs {
   // The head's rows as a call of attention of their own, row i of the queries for head row i: sequences whose last rows
   // they are. Staged where the head takes some of the rows, and no more than max_sequences; else there are none.
   bool has_head_spans() const { return num_head_spans_ > 0; }
-  int32_t num_head_spans() const { return num_head_spans_; }
-  int32_t max_head_query_tokens() const { return max_head_query_tokens_; }
+  QuerySpans head_spans() const { return {device_spans_ + num_sequences_, num_head_spans_, max_head_query_tokens_}; }
 
   // Device arrays, valid after Upload.
   const int32_t* token_ids() const { return device_array(0); }          // [num_tokens]
@@ -58,8 +59,7 @@ class StepInputs {
   const int32_t* token_slot() const { return device_array(3); }         // [num_tokens] index in the page
   const int32_t* head_row_index() const { return device_array(4); }     // [head_rows().size()] row of the batch
   const kernels::SequenceSpan* spans() const { return device_spans_; }  // [num_sequences]
-  const kernels::SequenceSpan* head_spans() const { return device_spans_ + num_sequences_; }  // [num_head_spans]
-  const int32_t* page_table() const { return device_page_table_; }  // [num_sequences, page_table_stride]
+  const int32_t* page_table() const { return device_page_table_; }      // [num_sequences, page_table_stride]
 
  private:
   static constexpr int kNumArrays = 5;

@@ -24,7 +24,7 @@ std::vector<float> Pool(Pooling pooling, bool normalize, int32_t dimensions, con
                    .dimensions = dimensions,
                    .pooling = pooling,
                    .normalize = normalize};
-  PoolRows(rows.data(), kHidden, &input, &sums);
+  PoolRows(rows.data(), input.num_tokens, kHidden, &input, &sums);
   if (finite != nullptr) *finite = input.finite;
   return vector;
 }

@@ -44,8 +44,8 @@ TEST_F(MemoryPlanTest, CountsEveryPart) {
   EXPECT_EQ(plan[BufferId::kActivation], 10U * 24 * 4);  // FP32 rows of the attention output, the widest
   EXPECT_EQ(plan[BufferId::kRotary], 10U * 6 * 4);
   EXPECT_EQ(plan[BufferId::kFrequencies], 3U * 4);
-  EXPECT_EQ(plan[BufferId::kIndices], 10U * 5 * 4);
-  EXPECT_EQ(plan[BufferId::kHeadRows], 3U * (8 + 24) * 4);
+  EXPECT_EQ(plan[BufferId::kIndices], 10U * 6 * 4);
+  EXPECT_EQ(plan[BufferId::kKeptRows], 3U * (8 + 24) * 4);
   EXPECT_EQ(plan[BufferId::kSpans], 3U * 3 * 16);
   EXPECT_EQ(plan[BufferId::kPageTable], 3U * 8 * 4);  // 64 tokens of FP32: 8 pages
   EXPECT_EQ(plan[BufferId::kLogits], 64U * 100 * 4);

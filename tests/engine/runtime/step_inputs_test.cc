@@ -76,8 +76,8 @@ TEST_F(StepInputsTest, PicksTheLastRowOfSequencesThatSample) {
 // (first row, rows, first position, page table row) of each sequence in the head's own call of attention.
 std::vector<std::vector<int32_t>> HeadSpans(const StepInputs& inputs) {
   std::vector<std::vector<int32_t>> spans;
-  for (int32_t i = 0; i < inputs.num_head_spans(); ++i) {
-    const kernels::SequenceSpan& span = inputs.head_spans()[i];
+  for (int32_t i = 0; i < inputs.head_spans().count; ++i) {
+    const kernels::SequenceSpan& span = inputs.head_spans().first[i];
     spans.push_back({span.query_start, span.query_len, span.first_position, span.page_table_row});
   }
   return spans;
@@ -94,7 +94,7 @@ TEST_F(StepInputsTest, TheHeadsRowsAreTheLastOfSequencesOfTheirOwn) {
   ASSERT_EQ(inputs_->head_rows().size(), 4U);
   EXPECT_TRUE(inputs_->has_head_spans());
   EXPECT_THAT(HeadSpans(*inputs_), ElementsAre(ElementsAre(0, 1, 4, 0), ElementsAre(1, 3, 6, 2)));
-  EXPECT_EQ(inputs_->max_head_query_tokens(), 3);
+  EXPECT_EQ(inputs_->head_spans().max_query_tokens, 3);
   EXPECT_EQ(inputs_->spans()[2].query_len, 7);
 
   // A row that was scored before leaves a gap: what follows it is a span of its own.
