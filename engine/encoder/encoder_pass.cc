@@ -105,7 +105,7 @@ bool EncoderPass::Attend(const LinearWeights& next) {
   params.sequences = rows_.spans.first;
   params.num_sequences = rows_.spans.count;
   params.max_query_tokens = rows_.spans.max_query_tokens;
-  params.max_kv_tokens = batch_.query_spans().max_query_tokens;
+  params.max_kv_tokens = rows_.spans.max_kv_tokens;
   params.scale = config_.attention_scale;
   params.causal = false;
   params.workspace = buffers_.at(BufferId::kWorkspace);

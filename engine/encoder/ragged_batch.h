@@ -46,11 +46,11 @@ class RaggedBatch {
 
   int32_t num_tokens() const { return num_tokens_; }
   int32_t num_inputs() const { return static_cast<int32_t>(spans_.size()); }
-  QuerySpans query_spans() const { return {spans(), num_inputs(), max_input_tokens_}; }
+  QuerySpans query_spans() const { return {spans(), num_inputs(), max_input_tokens_, max_input_tokens_}; }
   // Where every input is pooled from one row: those rows as a call of attention of their own, row i of the queries for
   // input i. Then the last layer need not go on with the others.
   bool pools_one_row() const { return pools_one_row_; }
-  QuerySpans pooled_spans() const { return {device_spans_ + num_inputs(), num_inputs(), 1}; }
+  QuerySpans pooled_spans() const { return {device_spans_ + num_inputs(), num_inputs(), 1, max_input_tokens_}; }
   // The rows that an input is pooled from, of what EncoderPass leaves: all of its tokens', or one.
   int32_t first_row(size_t input) const {
     return pools_one_row_ ? static_cast<int32_t>(input) : spans_[input].query_start;

@@ -28,11 +28,17 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
       scaling_(scaling),
       ops_(*buffers.device()->ops),
       context_(buffers.device()->context),
-      layout_(KvLayoutOf(config, profile.precision, buffers.plan().kv_fp8)),
-      rows_(EveryRow(config, buffers, inputs.query_spans(), inputs.num_tokens())),
-      decode_rows_(inputs.num_decode_tokens()) {}
+      layout_(KvLayoutOf(config, profile.precision, buffers.plan().kv_fp8)) {
+  TakeEveryRow();
+}
+
+void ForwardPass::TakeEveryRow() {
+  rows_ = EveryRow(config_, buffers_, inputs_.query_spans(), inputs_.num_tokens());
+  decode_rows_ = inputs_.num_decode_tokens();
+}
 
 absl::Status ForwardPass::RunLayers() {
+  TakeEveryRow();
   if (!Embed()) return Failure();
   for (layer_ = 0; layer_ < config_.num_layers; ++layer_) {
     const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer_)];
@@ -45,6 +51,7 @@ absl::Status ForwardPass::RunLayers() {
 }
 
 absl::Status ForwardPass::RunModule(Module module, int32_t layer) {
+  TakeEveryRow();
   layer_ = layer;
   absl::Status status = RunsModule(module) ? absl::OkStatus() : Failure();
   layer_ = -1;
@@ -221,7 +228,7 @@ bool ForwardPass::Attend(const Target& next) {
   params.sequences = rows_.spans.first;
   params.num_sequences = rows_.spans.count;
   params.max_query_tokens = rows_.spans.max_query_tokens;
-  params.max_kv_tokens = inputs_.max_kv_tokens();
+  params.max_kv_tokens = rows_.spans.max_kv_tokens;
   params.scale = config_.attention_scale;
   params.window = config_.window(layer_);
   params.softcap = config_.attention_softcap;

@@ -35,8 +35,7 @@ class ForwardPass {
               const StepInputs& inputs, const StepBuffers& buffers, const Fp8Scaling* scaling = nullptr);
 
   // Runs the layers: K and V of every token are in their pages. Behind those of the last layer only the rows of the
-  // head go on, where they are fewer and fit kKeptRows; their residual stream is there then, else all of it in kHidden.
-  // INTERNAL names the operation and the layer that failed; the device can no longer be trusted.
+  // head go on. INTERNAL names the operation and the layer that failed; the device can no longer be trusted.
   absl::Status RunLayers();
 
   // Runs one module of one layer. REQUIRES: 0 <= layer < num_layers, and a model without rotary positions, whose table
@@ -68,7 +67,8 @@ class ForwardPass {
   // Attention norm to K and V, and what follows.
   bool LayerToKv(const LayerWeights& weights);
   bool LayerBehindKv(const LayerWeights& weights);
-  // From here on, the rows of the head alone: nothing reads what a layer would make of the others.
+  void TakeEveryRow();
+  // From here on, the rows of the head alone, in the phase decode: nothing reads what a layer would make of the others.
   bool KeepHeadRows();
   bool AttentionBlock(const LayerWeights& weights);
   // out = norm(rows) W^T + bias.
@@ -114,8 +114,8 @@ class ForwardPass {
   const kernels::DeviceOps& ops_;
   kernels::DeviceContext* const context_;
   const kernels::KvLayout layout_;
-  LayerRows rows_;
-  int32_t decode_rows_;  // the first of rows_: GemmParams::decode_rows
+  LayerRows rows_{};
+  int32_t decode_rows_ = 0;  // the first of rows_: GemmParams::decode_rows
   kernels::Activation activation_;
   kernels::Activation activated_;  // kMlp as the input of the MLP's second half; data null: kMlp holds f's input
 

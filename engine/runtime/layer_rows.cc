@@ -17,7 +17,7 @@ KernelStatus KeepRows(const ModelConfig& config, const StepBuffers& buffers, con
   const kernels::Device& device = *buffers.device();
   const int32_t query_columns = config.num_heads * config.head_dim;
   float* hidden = buffers.floats(BufferId::kKeptRows);
-  float* query = hidden + int64_t{buffers.plan().max_sequences} * config.hidden_dim;
+  float* query = hidden + int64_t{buffers.plan().max_kept_rows} * config.hidden_dim;
   kernels::CopyRowsParams params{.in = rows->hidden,
                                  .in_stride = config.hidden_dim,
                                  .rows = picked,

@@ -15,6 +15,7 @@ struct QuerySpans {
   const kernels::SequenceSpan* first = nullptr;  // [count] on the device
   int32_t count = 0;
   int32_t max_query_tokens = 0;  // of one span
+  int32_t max_kv_tokens = 0;     // of one span
 };
 
 struct LayerRows {
@@ -29,7 +30,7 @@ struct LayerRows {
 LayerRows EveryRow(const ModelConfig& config, const StepBuffers& buffers, const QuerySpans& spans, int32_t count);
 
 // Copies rows picked[0..count) behind each other into kKeptRows and makes *rows those. picked: on the device,
-// ascending. spans: theirs. count <= max_sequences. The device's error where it fails.
+// ascending. spans: theirs. count <= max_kept_rows. The device's error where it fails.
 kernels::KernelStatus KeepRows(const ModelConfig& config, const StepBuffers& buffers, const int32_t* picked,
                                const QuerySpans& spans, int32_t count, LayerRows* rows);
 

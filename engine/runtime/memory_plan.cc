@@ -21,7 +21,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kMlp, "mlp", kStepKey},
     {BufferId::kTerm, "layer term", kStepKey},
     {BufferId::kActivation, "activation", kStepKey},
-    {BufferId::kKeptRows, "kept rows", kSequencesKey},
+    {BufferId::kKeptRows, "kept rows", kStepKey},
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
     {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
     {BufferId::kRotary, "rotary", kStepKey},
@@ -149,6 +149,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   plan.max_context_tokens = ContextLimit(config, options);
   plan.max_tokens_per_step = options.max_tokens_per_step;
   plan.max_sequences = options.max_sequences;
+  plan.max_kept_rows = config.is_encoder() ? options.max_sequences : options.max_tokens_per_step;
   plan.deterministic = options.deterministic;
   plan.kv_fp8 = options.kv_fp8 && HasFp8(resident);
   const size_t page_bytes = KvLayoutOf(config, resident.front(), plan.kv_fp8).page_bytes;
@@ -173,15 +174,15 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
   set(BufferId::kTerm, config.post_norms ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
-  set(BufferId::kKeptRows,
-      Floats(options.max_sequences, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
+  set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
   const bool eager = options.execution == ExecutionMode::kEager;
   set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.ffn_dim)) : 0);
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, config.rotary_dim));
   set(BufferId::kFrequencies, config.inv_freq.size() * sizeof(float));
   set(BufferId::kIndices, size_t{6} * static_cast<size_t>(tokens) * sizeof(int32_t));
-  set(BufferId::kSpans, size_t{3} * static_cast<size_t>(options.max_sequences) * sizeof(kernels::SequenceSpan));
+  set(BufferId::kSpans,
+      size_t{kSpansPerSequence} * static_cast<size_t>(options.max_sequences) * sizeof(kernels::SequenceSpan));
   set(BufferId::kPageTable,
       static_cast<size_t>(options.max_sequences) * static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
   set(BufferId::kLogits, Floats(kHeadBlockRows, config.vocab_size));

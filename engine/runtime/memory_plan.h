@@ -27,13 +27,13 @@ enum class BufferId : uint8_t {
   kMlp,          // [T, up_features] floats, or the input of the MLP's second matrix (GemmParams::next)
   kTerm,         // [T, hidden_dim] floats with post_norms: a term before its norm
   kActivation,   // GEMM input: T rows of the widest, in the largest resident precision
-  kKeptRows,     // [S, hidden_dim] floats, then [S, num_heads * head_dim]: see KeepRows
+  kKeptRows,     // [K, hidden_dim] floats, then [K, num_heads * head_dim], K = max_kept_rows: see KeepRows
   kUnfused,      // [T, max(hidden_dim, ffn_dim)] floats, eager only: rows between two steps of a module
   kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
   kRotary,       // [T, rotary_dim] floats: cos and sin of the step's positions
   kFrequencies,  // [rotary_dim / 2] floats: ModelConfig::inv_freq, written once
   kIndices,      // six arrays [T] of int32: see StepInputs, RaggedBatch
-  kSpans,        // [3 S] SequenceSpan: see StepInputs
+  kSpans,        // [kSpansPerSequence S] SequenceSpan: see StepInputs, RaggedBatch
   kPageTable,    // [S, max_pages_per_sequence] int32
   kLogits,       // [kHeadBlockRows, vocab_size] floats
   kSampleRows,   // [kHeadBlockRows] SampleRow, then words for their lists: see SampleStage
@@ -45,6 +45,9 @@ inline constexpr int kNumBuffers = 19;
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the block small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.
 inline constexpr int32_t kHeadBlockRows = 64;
+
+// Spans of one sequence in a sub-batch: all of its rows, those of the head that score, and the one that draws.
+inline constexpr int32_t kSpansPerSequence = 3;
 
 // One row per buffer; the index is the enumerator. key is what makes it smaller.
 struct BufferTraits {
@@ -61,6 +64,7 @@ struct MemoryPlan {
   int32_t max_context_tokens = 0;      // prompt + output
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;
+  int32_t max_kept_rows = 0;  // that a last layer may go on with: T, of an encoder S
   bool deterministic = true;  // of EngineOptions: what a row gives does not depend on its neighbours
   bool kv_fp8 = false;        // the pool holds E4M3 pages, FP8's: asked for, and FP8 is resident
 

@@ -27,8 +27,7 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
     : own_(std::move(own)),
       arena_(arena == nullptr ? own_.data() : arena),
       max_words_(ArenaBytes(plan) / sizeof(int32_t)),
-      max_tokens_(plan.max_tokens_per_step),
-      max_sequences_(static_cast<size_t>(plan.max_sequences)) {
+      max_tokens_(plan.max_tokens_per_step) {
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
 }
 
@@ -42,7 +41,7 @@ void StepInputs::Place(const SubBatch& batch, int32_t pages_per_sequence) {
   page_table_stride_ = pages_per_sequence;
   const auto sequences = static_cast<size_t>(num_sequences_);
   const size_t index_words = static_cast<size_t>(kNumArrays) * static_cast<size_t>(num_tokens_);
-  const size_t span_words = kMaxSpans * sequences * sizeof(kernels::SequenceSpan) / sizeof(int32_t);
+  const size_t span_words = kSpansPerSequence * sequences * sizeof(kernels::SequenceSpan) / sizeof(int32_t);
   const size_t words = index_words + span_words + sequences * static_cast<size_t>(pages_per_sequence);
   DUNLIN_CHECK(words <= max_words_ - next_word_, "a step exceeds the planned inputs");
   indices_ = arena_ + next_word_;
@@ -118,15 +117,16 @@ void StepInputs::AddHeadRow(int32_t row, HeadRow head_row) {
 
 // One for each run of neighbours.
 void StepInputs::StageHeadSpans(int32_t first_sequence) {
-  num_head_spans_ = max_head_query_tokens_ = 0;
-  if (head_rows_.size() == static_cast<size_t>(num_tokens_) || head_rows_.size() > max_sequences_) return;
+  num_head_spans_ = max_head_query_tokens_ = max_head_kv_tokens_ = 0;
+  if (head_rows_.size() == static_cast<size_t>(num_tokens_)) return;
   kernels::SequenceSpan* spans = spans_ + num_sequences_;
   for (size_t i = 0; i < head_rows_.size(); ++i) {
     const int32_t row = host_array(4)[i];
     const int32_t sequence = head_rows_[i].sequence_index - first_sequence;
     kernels::SequenceSpan* last = num_head_spans_ > 0 ? &spans[num_head_spans_ - 1] : nullptr;
     if (last == nullptr || last->page_table_row != sequence || row != host_array(4)[i - 1] + 1) {
-      DUNLIN_CHECK(num_head_spans_ < (kMaxSpans - 1) * num_sequences_, "the head's rows lie in more runs than planned");
+      DUNLIN_CHECK(num_head_spans_ < (kSpansPerSequence - 1) * num_sequences_,
+                   "the head's rows lie in more runs than planned");
       last = &spans[num_head_spans_++];
       *last = {.query_start = static_cast<int32_t>(i),
                .query_len = 0,
@@ -134,6 +134,7 @@ void StepInputs::StageHeadSpans(int32_t first_sequence) {
                .page_table_row = sequence};
     }
     max_head_query_tokens_ = std::max(max_head_query_tokens_, ++last->query_len);
+    max_head_kv_tokens_ = std::max(max_head_kv_tokens_, last->first_position + last->query_len);
   }
 }
 

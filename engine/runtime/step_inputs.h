@@ -40,17 +40,16 @@ class StepInputs {
   // The first of the tokens, which decode; the rest are prefill.
   int32_t num_decode_tokens() const { return num_decode_tokens_; }
   int32_t num_sequences() const { return num_sequences_; }
-  QuerySpans query_spans() const { return {spans(), num_sequences_, max_query_tokens_}; }
+  QuerySpans query_spans() const { return {spans(), num_sequences_, max_query_tokens_, max_kv_tokens_}; }
   int64_t page_table_stride() const { return page_table_stride_; }
-  // Over the sequences: the most rows of one, and the most keys.
-  int32_t max_query_tokens() const { return max_query_tokens_; }
-  int32_t max_kv_tokens() const { return max_kv_tokens_; }
   // In ascending (sequence, position) order.
   const std::vector<HeadRow>& head_rows() const { return head_rows_; }
   // The head's rows as a call of attention of their own, row i of the queries for head row i: sequences whose last rows
-  // they are. Staged where the head takes some of the rows, and no more than max_sequences; else there are none.
+  // they are. Staged where the head takes some of the rows and not all.
   bool has_head_spans() const { return num_head_spans_ > 0; }
-  QuerySpans head_spans() const { return {device_spans_ + num_sequences_, num_head_spans_, max_head_query_tokens_}; }
+  QuerySpans head_spans() const {
+    return {device_spans_ + num_sequences_, num_head_spans_, max_head_query_tokens_, max_head_kv_tokens_};
+  }
 
   // Device arrays, valid after Upload.
   const int32_t* token_ids() const { return device_array(0); }          // [num_tokens]
@@ -63,8 +62,6 @@ class StepInputs {
 
  private:
   static constexpr int kNumArrays = 5;
-  // Of a sequence: all of its rows, those of the head that score, and the one that draws.
-  static constexpr int kMaxSpans = 3;
 
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
@@ -81,7 +78,6 @@ class StepInputs {
   size_t max_words_;
   size_t next_word_ = 0;
   int64_t max_tokens_;
-  size_t max_sequences_;
   int32_t num_tokens_ = 0;
   int32_t num_decode_tokens_ = 0;
   int32_t num_sequences_ = 0;
@@ -91,9 +87,10 @@ class StepInputs {
   int32_t max_kv_tokens_ = 0;
   int32_t num_head_spans_ = 0;
   int32_t max_head_query_tokens_ = 0;
+  int32_t max_head_kv_tokens_ = 0;
   // Of the sub-batch, in arena_.
   int32_t* indices_ = nullptr;              // [kNumArrays, num_tokens]
-  kernels::SequenceSpan* spans_ = nullptr;  // [kMaxSpans * num_sequences]: the sequences, then the head's
+  kernels::SequenceSpan* spans_ = nullptr;  // [kSpansPerSequence * num_sequences]: the sequences, then the head's
   int32_t* page_table_ = nullptr;           // [num_sequences, page_table_stride]
   std::vector<HeadRow> head_rows_;
   const int32_t* device_indices_ = nullptr;

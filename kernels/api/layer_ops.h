@@ -68,7 +68,7 @@ struct AddParams {
 struct CopyRowsParams {
   const float* in;      // [*, columns], rows in_stride apart
   int64_t in_stride;    // floats, >= columns
-  const int32_t* rows;  // [num_rows] input row of each output row
+  const int32_t* rows;  // [num_rows] input row of each output row, >= 0; may repeat
   float* out;           // [num_rows, columns], contiguous; must not overlap `in`
   int32_t num_rows;     // >= 0
   int32_t columns;      // > 0

@@ -6,21 +6,13 @@
 #include "kernels/cpu/activation_layout.h"
 #include "kernels/cpu/attention/rotary.h"
 #include "kernels/cpu/attention/store_kv.h"
+#include "kernels/cpu/gemm_grid.h"
 #include "kernels/cpu/launchers.h"
 #include "kernels/cpu/packed_layout.h"
 #include "kernels/cpu/round_columns.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
-
-constexpr int64_t kTaskMacs = 1 << 17;  // about 2 us of one core: less is not worth a claim
-constexpr int64_t kTasksPerThread = 4;  // at least, where there are panels enough: one core may be slower than another
-
-// Of few rows, which wait for memory: each task begins with a wait of some 0.6 us, so none reads less than 30 us' worth
-// while every thread has two.
-constexpr int64_t kFewRows = 48;
-constexpr int64_t kFewRowsBytes = 640 << 10;
-constexpr int64_t kFewRowsTasks = 2;
 
 // Fewer rows go to `out` first: they are few bytes, and heads would leave too few tasks.
 constexpr int64_t kStoredRowsMin = 64;
@@ -57,64 +49,18 @@ bool Valid(const GemmParams& p) {
          p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows;
 }
 
-// How rows and panels are grouped into tasks. Any grouping gives the same bits.
-struct Grid {
-  int64_t row_blocks;
-  int64_t rows_per_block;
-  int64_t panel_groups;
-  int64_t panels_per_group;  // of the smaller groups
-  int64_t larger_groups;     // the first so many have `unit` panels more
-  int64_t unit;
-
-  int64_t FirstPanel(int64_t group) const { return group * panels_per_group + std::min(group, larger_groups) * unit; }
-};
-
-// Panels of one task share the rows' part of the cache, as long as every thread still gets several tasks.
-int64_t SharedPanels(int64_t rows, const PackedWeight& weight, int64_t row_blocks, int64_t num_threads) {
-  const int64_t panels = NumPanels(weight.out_features);
-  const int64_t shared = std::min(kGemmPanelsMax, panels * row_blocks / (kTasksPerThread * num_threads));
-  if (rows > kFewRows) return shared;
-  const int64_t tasks = kFewRowsTasks * num_threads;
-  const auto panel_bytes = static_cast<int64_t>(PanelBytes(weight.precision, weight.in_features));
-  return std::max(shared, std::min(kFewRowsBytes / panel_bytes, (panels + tasks - 1) / tasks));
-}
-
-// unit: panels of a group are a multiple of it, <= kGemmPanelsMax.
-Grid MakeGrid(int64_t rows, const PackedWeight& weight, int64_t gemm_rows, int64_t num_threads, int64_t unit) {
-  Grid grid{};
-  grid.row_blocks = (rows + gemm_rows - 1) / gemm_rows;
-  grid.rows_per_block = RoundUp((rows + grid.row_blocks - 1) / grid.row_blocks, 8);
-  const int64_t panels = NumPanels(weight.out_features);
-  const int64_t macs_per_panel = std::min(rows, grid.rows_per_block) * weight.in_features * kPanelColumns;
-  const int64_t shared = SharedPanels(rows, weight, grid.row_blocks, num_threads);
-  const int64_t most = kGemmRowsMax * kGemmPanelsMax / grid.rows_per_block;  // kBlockOutBytes
-  const int64_t wanted = std::max({rows <= 4 ? int64_t{2} : int64_t{1}, kTaskMacs / macs_per_panel, shared});
-  const int64_t units_per_group = std::min((wanted + unit - 1) / unit, most / unit);
-  // As many tasks for each thread, of nearly the same size: of nine, one thread would do five.
-  const int64_t units = (panels + unit - 1) / unit;
-  grid.panel_groups = (units + units_per_group - 1) / units_per_group;
-  if (grid.row_blocks * grid.panel_groups > num_threads) {
-    const int64_t share = num_threads / std::gcd(num_threads, grid.row_blocks);
-    grid.panel_groups = std::min(RoundUp(grid.panel_groups, share), units);
-  }
-  grid.unit = unit;
-  grid.panels_per_group = units / grid.panel_groups * unit;
-  grid.larger_groups = units % grid.panel_groups;
-  return grid;
-}
-
 // A task's first row and column.
 struct Origin {
   int64_t row;
   int64_t column;
 };
 
-Origin OriginOf(const Grid& grid, int64_t task) {
+Origin OriginOf(const GemmGrid& grid, int64_t task) {
   return {task / grid.panel_groups * grid.rows_per_block, grid.FirstPanel(task % grid.panel_groups) * kPanelColumns};
 }
 
 // All but the output.
-GemmBlock MakeBlock(const GemmParams& p, const Grid& grid, int64_t task, const Origin& origin) {
+GemmBlock MakeBlock(const GemmParams& p, const GemmGrid& grid, int64_t task, const Origin& origin) {
   const PackedWeight& weight = *p.weight;
   const auto [row, column] = origin;
   const int64_t panel = column / kPanelColumns;
@@ -233,7 +179,8 @@ void StoreHeads(const KernelTable& kernels, const GemmParams& p, const Origin& o
   }
 }
 
-void RunTask(const DeviceContext& context, const GemmParams& p, const Grid& grid, int64_t task, std::byte* scratch) {
+void RunTask(const DeviceContext& context, const GemmParams& p, const GemmGrid& grid, int64_t task,
+             std::byte* scratch) {
   const auto kernel = context.kernels.gemm[static_cast<int>(p.weight->precision)];
   const Origin origin = OriginOf(grid, task);
   GemmBlock block = MakeBlock(p, grid, task, origin);
@@ -298,10 +245,10 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
     return status == KernelStatus::kOk ? RotateAndStoreKv(context, *params.heads) : status;
   }
   if (params.next != nullptr && TakesWholeRows(*params.next)) return GemmThenQuantize(context, params);
-  const Grid grid = MakeGrid(params.num_rows, *params.weight, context->kernels.gemm_rows, context->pool.num_threads(),
-                             PanelUnit(params));
+  const GemmGrid grid = MakeGemmGrid(params.num_rows, *params.weight, context->kernels.gemm_rows,
+                                     context->pool.num_threads(), PanelUnit(params));
   // Panels are innermost: the rows of a block stay in the cache while the weight streams by.
-  context->pool.Run(grid.row_blocks * grid.panel_groups,
+  context->pool.Run(grid.num_tasks(),
                     [&](int64_t task, int worker) { RunTask(*context, params, grid, task, context->scratch(worker)); });
   return KernelStatus::kOk;
 }

@@ -45,7 +45,7 @@ TEST_F(MemoryPlanTest, CountsEveryPart) {
   EXPECT_EQ(plan[BufferId::kRotary], 10U * 6 * 4);
   EXPECT_EQ(plan[BufferId::kFrequencies], 3U * 4);
   EXPECT_EQ(plan[BufferId::kIndices], 10U * 6 * 4);
-  EXPECT_EQ(plan[BufferId::kKeptRows], 3U * (8 + 24) * 4);
+  EXPECT_EQ(plan[BufferId::kKeptRows], 10U * (8 + 24) * 4);
   EXPECT_EQ(plan[BufferId::kSpans], 3U * 3 * 16);
   EXPECT_EQ(plan[BufferId::kPageTable], 3U * 8 * 4);  // 64 tokens of FP32: 8 pages
   EXPECT_EQ(plan[BufferId::kLogits], 64U * 100 * 4);

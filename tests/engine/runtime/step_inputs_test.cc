@@ -51,8 +51,8 @@ TEST_F(StepInputsTest, LaysOutPrefillAndDecodeBehindEachOther) {
   EXPECT_EQ(inputs_->spans()[1].first_position, 16);
   EXPECT_EQ(inputs_->spans()[1].page_table_row, 1);
   EXPECT_EQ(inputs_->page_table_stride(), 3);
-  EXPECT_EQ(inputs_->max_query_tokens(), 3);
-  EXPECT_EQ(inputs_->max_kv_tokens(), 17);
+  EXPECT_EQ(inputs_->query_spans().max_query_tokens, 3);
+  EXPECT_EQ(inputs_->query_spans().max_kv_tokens, 17);
   EXPECT_EQ(inputs_->page_table()[0], 5);
   EXPECT_EQ(inputs_->page_table()[1], 9);
   EXPECT_EQ(inputs_->page_table()[3], 3);
@@ -95,9 +95,10 @@ TEST_F(StepInputsTest, TheHeadsRowsAreTheLastOfSequencesOfTheirOwn) {
   EXPECT_TRUE(inputs_->has_head_spans());
   EXPECT_THAT(HeadSpans(*inputs_), ElementsAre(ElementsAre(0, 1, 4, 0), ElementsAre(1, 3, 6, 2)));
   EXPECT_EQ(inputs_->head_spans().max_query_tokens, 3);
+  EXPECT_EQ(inputs_->head_spans().max_kv_tokens, 9);
   EXPECT_EQ(inputs_->spans()[2].query_len, 7);
 
-  // A row that was scored before leaves a gap: what follows it is a span of its own.
+  // Known output tokens between the prompt and the row that draws: that one is a span of its own.
   PlanBuilder gap({});
   Sequence* again = gap.Add(0, 6, 0, 8, {0}, true);
   again->request.sampling.prompt_logprobs = 0;
@@ -106,7 +107,7 @@ TEST_F(StepInputsTest, TheHeadsRowsAreTheLastOfSequencesOfTheirOwn) {
   EXPECT_THAT(HeadSpans(*inputs_), ElementsAre(ElementsAre(0, 2, 3, 0), ElementsAre(2, 1, 7, 0)));
 }
 
-TEST_F(StepInputsTest, TheHeadHasNoSpansWhereItTakesAllRowsOrNoneOrTooMany) {
+TEST_F(StepInputsTest, TheHeadHasNoSpansWhereItTakesAllRowsOrNone) {
   PlanBuilder all({});
   all.Add(0, 2, 4, 1, {2}, true);
   all.Add(0, 1, 0, 1, {0}, true);
@@ -116,15 +117,18 @@ TEST_F(StepInputsTest, TheHeadHasNoSpansWhereItTakesAllRowsOrNoneOrTooMany) {
   none.Add(0, 20, 0, 5, {0}, false);
   Stage(none);
   EXPECT_FALSE(inputs_->has_head_spans());
-  for (const int32_t rows : {4, 5}) {  // of max_sequences 4
-    PlanBuilder many({});
-    Sequence* sequence = many.Add(0, 7, 0, 7, {0}, true);
-    sequence->request.sampling.prompt_logprobs = 0;
-    sequence->scored_prompt = 8 - rows;
-    Stage(many);
-    ASSERT_EQ(inputs_->head_rows().size(), static_cast<size_t>(rows));
-    EXPECT_EQ(inputs_->has_head_spans(), rows == 4);
-  }
+}
+
+// The keys of a long prompt beside it say nothing about a row that draws.
+TEST_F(StepInputsTest, TheHeadsSpansHaveBoundsOfTheirOwn) {
+  PlanBuilder builder({});
+  builder.Add(0, 2, 4, 1, {2}, true);
+  builder.Add(0, 30, 12, 8, {0, 1, 3}, false);
+  Stage(builder);
+  EXPECT_EQ(inputs_->query_spans().max_query_tokens, 8);
+  EXPECT_EQ(inputs_->query_spans().max_kv_tokens, 20);
+  EXPECT_EQ(inputs_->head_spans().max_query_tokens, 1);
+  EXPECT_EQ(inputs_->head_spans().max_kv_tokens, 5);
 }
 
 // (position, row) of everything scored by a chunk of tokens first .. first + count - 1.

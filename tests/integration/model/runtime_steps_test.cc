@@ -54,12 +54,11 @@ TEST_F(RuntimeStepsTest, ScoresMoreRowsThanOneHeadBlock) {
   }
 }
 
-// The last layer goes on with the head's rows where they are few, and with all rows where they are more than
-// max_sequences, or everything: a row has the same bits.
+// The last layer goes on with the head's rows, of which there may be several blocks, or with all: a row has the same
+// bits.
 TEST_F(RuntimeStepsTest, ARowOfTheHeadHasTheSameBitsAloneAndAmongAllRows) {
   constexpr int32_t kTokens = 150;
-  const auto run = [&](int32_t max_sequences, int32_t scored_prompt) {
-    options_.max_sequences = max_sequences;
+  const auto run = [&](int32_t scored_prompt) {
     const auto runtime = *ModelRuntime::Create(test_.model.get(), options_);
     Sequence sequence;
     for (TokenId i = 0; i < kTokens; ++i) sequence.tokens.push_back(i * 7 % 500);
@@ -68,23 +67,21 @@ TEST_F(RuntimeStepsTest, ARowOfTheHeadHasTheSameBitsAloneAndAmongAllRows) {
     sequence.request.sampling.logprobs = 3;
     return Step(runtime.get(), &sequence, nullptr);
   };
-  const StepResult every = run(8, 0);
+  const StepResult every = run(0);
   ASSERT_EQ(every.prompt_scores.size(), size_t{kTokens - 1});
-  for (const int32_t max_sequences : {4, 8}) {
-    for (const int32_t scored : {1, 3, 6, 60}) {
-      const StepResult few = run(max_sequences, kTokens - scored);
-      ASSERT_EQ(few.prompt_scores.size(), static_cast<size_t>(scored));
-      const auto same = [](const TokenOutput& one, const TokenOutput& other) {
-        EXPECT_EQ(one.token_id, other.token_id);
-        EXPECT_EQ(one.logprob, other.logprob);
-        ASSERT_EQ(one.top.size(), other.top.size());
-        for (size_t i = 0; i < one.top.size(); ++i) EXPECT_EQ(one.top[i].logprob, other.top[i].logprob);
-      };
-      same(few.outputs[0].token, every.outputs[0].token);
-      for (size_t i = 0; i < few.prompt_scores.size(); ++i) {
-        same(few.prompt_scores[i].token,
-             every.prompt_scores[every.prompt_scores.size() - few.prompt_scores.size() + i].token);
-      }
+  for (const int32_t scored : {1, 3, 60, kHeadBlockRows + 36}) {
+    const StepResult few = run(kTokens - scored);
+    ASSERT_EQ(few.prompt_scores.size(), static_cast<size_t>(scored));
+    const auto same = [](const TokenOutput& one, const TokenOutput& other) {
+      EXPECT_EQ(one.token_id, other.token_id);
+      EXPECT_EQ(one.logprob, other.logprob);
+      ASSERT_EQ(one.top.size(), other.top.size());
+      for (size_t i = 0; i < one.top.size(); ++i) EXPECT_EQ(one.top[i].logprob, other.top[i].logprob);
+    };
+    same(few.outputs[0].token, every.outputs[0].token);
+    const size_t skipped = every.prompt_scores.size() - few.prompt_scores.size();
+    for (size_t i = 0; i < few.prompt_scores.size(); ++i) {
+      same(few.prompt_scores[i].token, every.prompt_scores[skipped + i].token);
     }
   }
 }

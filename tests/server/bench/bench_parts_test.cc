@@ -10,6 +10,7 @@
 
 #include "kernels/api/float_formats.h"
 #include "server/bench/attention_reference.h"
+#include "server/bench/model_work.h"
 #include "server/bench/options.h"
 #include "server/bench/proof.h"
 #include "server/bench/random_values.h"
@@ -117,6 +118,26 @@ kernels::Roofs TwoPeaks() {
   roofs.own[static_cast<int>(Peak::kFp32)] = roofs.own[static_cast<int>(Peak::kBf16)] = {50e9, "sse2"};
   roofs.dram_read_bytes = 10e9;
   return roofs;
+}
+
+// Two layers of hidden 4, one head, ffn 8: a layer has 48 parameters in QKV, 16 and 64 behind; the head has 40.
+TEST(BenchModelWork, APrefillsLastLayerGoesOnWithWhatIsSampled) {
+  engine::ModelConfig config;
+  config.num_layers = 2;
+  config.hidden_dim = config.head_dim = 4;
+  config.num_heads = config.num_kv_heads = 1;
+  config.ffn_dim = 8;
+  config.vocab_size = 10;
+  engine::ExecutionProfile profile;
+  profile.precision = kernels::Precision::kBf16;
+  const double pairs = 3 + 4 + 5;  // of tokens 2, 3 and 4
+  ASSERT_EQ(SeenPairs(3, 5, true), pairs);
+  const Work sampled = PrefillWork(config, profile, 2, 3, 1);
+  EXPECT_EQ(sampled.flops, 2.0 * (2 * 48 * 3 + 80 * 3 + 80 * 1 + 40) + 4.0 * 4 * (pairs + 5));
+  EXPECT_EQ(sampled.bytes, 2.0 * (2 * 128 + 40));
+  const Work chunk = PrefillWork(config, profile, 2, 3, 0);
+  EXPECT_EQ(chunk.flops, 2.0 * (2 * 48 * 3 + 80 * 3) + 4.0 * 4 * pairs);
+  EXPECT_EQ(chunk.bytes, 2.0 * (2 * 128 - 80));
 }
 
 TEST(BenchRecord, TheSlowerRoofBoundsACase) {
