@@ -3,7 +3,7 @@
 A run is a command line of `dunlin bench`, with `threads` "one", "all" or both. A goal picks records by equal fields
 (`where`, a tuple or list of values allows any of them; `least` gives lower bounds of numbers), takes a metric of each,
 and compares the worst of them with `goal`. Metrics: the name of a field, dotted where it is nested; "scaling" is the
-median time on one thread over that on all; "paired_ratio" is roofline_ratio where it was not measured; "against" divides the same field of the record that `other` describes.
+median time on one thread over that on all; "paired_ratio" is roofline_ratio where it was not measured, or is beyond any roof; "against" divides the same field of the record that `other` describes.
 """
 
 RUNS = [

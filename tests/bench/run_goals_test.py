@@ -43,6 +43,11 @@ class JudgeTest(unittest.TestCase):
         self.assertIn("2048x768x768", row["worst_case"])
         self.assertEqual(run_goals.judge(GOAL, records[:1])["verdict"], "pass")
 
+    def test_a_ratio_beyond_a_roof_is_the_runs_own(self):
+        goal = {**GOAL, "metric": "paired_ratio"}
+        row = run_goals.judge(goal, [record(roofline_ratio=0.5, paired_ratio=26.9), record(roofline_ratio=0.99, paired_ratio=1.2)])
+        self.assertEqual((row["worst"], row["verdict"]), (0.5, "short"))
+
     def test_a_ratio_that_was_not_paired_is_the_runs_own(self):
         goal = {**GOAL, "metric": "paired_ratio"}
         records = [record(roofline_ratio=0.5, paired_ratio=0.91), record(paired_ratio=None), record()]
