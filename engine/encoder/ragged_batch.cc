@@ -49,9 +49,9 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
     next_page += num_pages;
   }
   DUNLIN_CHECK(num_tokens_ == batch.num_tokens, "a batch miscounts its tokens");
-  pools_one_row_ = std::none_of(batch.inputs.begin(), batch.inputs.end(),
-                                [](const BatchInput& input) { return input.pooling == Pooling::kMean; });
-  for (size_t i = 0; pools_one_row_ && i < batch.inputs.size(); ++i) StagePooledRow(batch.inputs[i], i);
+  const bool has_mean = std::any_of(batch.inputs.begin(), batch.inputs.end(),
+                                    [](const BatchInput& input) { return input.pooling == Pooling::kMean; });
+  for (size_t i = 0; !has_mean && i < batch.inputs.size(); ++i) StagePooledRow(batch.inputs[i], i);
 }
 
 // Nothing is causal here, so that the place of a row among the keys counts for nothing: as the last it sees them all.
@@ -83,7 +83,7 @@ kernels::KernelStatus RaggedBatch::Upload(StepBuffers* buffers) {
   const auto copy = [&device](void* to, const void* from, size_t bytes) {
     return bytes == 0 ? kernels::KernelStatus::kOk : device.ops->copy_to_device(device.context, to, from, bytes);
   };
-  const int arrays = pools_one_row_ ? kNumArrays : kPooledRows;
+  const int arrays = pools_one_row() ? kNumArrays : kPooledRows;
   for (int array = 0; array < arrays; ++array) {
     const auto status =
         copy(indices + array * max_tokens_, host_array(array), static_cast<size_t>(num_tokens_) * sizeof(int32_t));

@@ -49,14 +49,14 @@ class RaggedBatch {
   QuerySpans query_spans() const { return {spans(), num_inputs(), max_input_tokens_, max_input_tokens_}; }
   // Where every input is pooled from one row: those rows as a call of attention of their own, row i of the queries for
   // input i. Then the last layer need not go on with the others.
-  bool pools_one_row() const { return pools_one_row_; }
+  bool pools_one_row() const { return !pooled_spans_.empty(); }
   QuerySpans pooled_spans() const { return {device_spans_ + num_inputs(), num_inputs(), 1, max_input_tokens_}; }
   // The rows that an input is pooled from, of what EncoderPass leaves: all of its tokens', or one.
   int32_t first_row(size_t input) const {
-    return pools_one_row_ ? static_cast<int32_t>(input) : spans_[input].query_start;
+    return pools_one_row() ? static_cast<int32_t>(input) : spans_[input].query_start;
   }
-  int32_t num_rows(size_t input) const { return pools_one_row_ ? 1 : spans_[input].query_len; }
-  int32_t num_rows() const { return pools_one_row_ ? num_inputs() : num_tokens_; }
+  int32_t num_rows(size_t input) const { return pools_one_row() ? 1 : spans_[input].query_len; }
+  int32_t num_rows() const { return pools_one_row() ? num_inputs() : num_tokens_; }
   int64_t page_table_stride() const { return page_table_stride_; }
 
   // Device arrays, valid after Upload.
@@ -83,10 +83,9 @@ class RaggedBatch {
   int32_t num_tokens_ = 0;
   int64_t page_table_stride_ = 0;
   int32_t max_input_tokens_ = 0;  // of one input
-  bool pools_one_row_ = false;
   std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]
   std::vector<kernels::SequenceSpan> spans_;
-  std::vector<kernels::SequenceSpan> pooled_spans_;  // as many, or none
+  std::vector<kernels::SequenceSpan> pooled_spans_;  // as many where pools_one_row, or none
   std::vector<int32_t> page_table_;
   const int32_t* device_indices_ = nullptr;
   const kernels::SequenceSpan* device_spans_ = nullptr;

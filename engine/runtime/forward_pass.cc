@@ -28,9 +28,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weig
       scaling_(scaling),
       ops_(*buffers.device()->ops),
       context_(buffers.device()->context),
-      layout_(KvLayoutOf(config, profile.precision, buffers.plan().kv_fp8)) {
-  TakeEveryRow();
-}
+      layout_(KvLayoutOf(config, profile.precision, buffers.plan().kv_fp8)) {}
 
 void ForwardPass::TakeEveryRow() {
   rows_ = EveryRow(config_, buffers_, inputs_.query_spans(), inputs_.num_tokens());
@@ -61,11 +59,10 @@ absl::Status ForwardPass::RunModule(Module module, int32_t layer) {
 bool ForwardPass::RunsModule(Module module) {
   const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer_)];
   const Target qkv{weights.qkv, InputIndex(layer_, LayerInput::kQkv)};
-  const int32_t num_tokens = inputs_.num_tokens();
   switch (module) {
     case Module::kLinear:
-      return Quantize("quantize", buffers_.floats(BufferId::kHidden), qkv, num_tokens) &&
-             Linear("linear", qkv.linear, nullptr, buffers_.floats(BufferId::kQkv), num_tokens);
+      return Quantize("quantize", rows_.hidden, qkv, rows_.count) &&
+             Linear("linear", qkv.linear, nullptr, buffers_.floats(BufferId::kQkv), rows_.count);
     case Module::kLayerNormLinear:
       return LayerNormLinear("norm", "linear", weights.attention_norm, qkv, every_row(),
                              buffers_.floats(BufferId::kQkv));
@@ -82,9 +79,8 @@ bool ForwardPass::RunsModule(Module module) {
 bool ForwardPass::AttentionBlock(const LayerWeights& weights) {
   const Target qkv{weights.qkv, InputIndex(layer_, LayerInput::kQkv)};
   const Target out{weights.attention_out, InputIndex(layer_, LayerInput::kAttentionOut)};
-  const int32_t num_tokens = inputs_.num_tokens();
-  return Quantize("quantize", buffers_.floats(BufferId::kHidden), qkv, num_tokens) && LinearAndStoreKv(weights) &&
-         Attend(out) && Linear("attention out", out.linear, nullptr, buffers_.floats(BufferId::kHidden), num_tokens);
+  return Quantize("quantize", rows_.hidden, qkv, rows_.count) && LinearAndStoreKv(weights) && Attend(out) &&
+         Linear("attention out", out.linear, nullptr, rows_.hidden, rows_.count);
 }
 
 absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
@@ -165,8 +161,8 @@ bool ForwardPass::Embed() {
   kernels::GatherRowsParams gather{};
   gather.weight = &weights_.embedding;
   gather.ids = inputs_.token_ids();
-  gather.out = buffers_.floats(BufferId::kHidden);
-  gather.num_rows = inputs_.num_tokens();
+  gather.out = rows_.hidden;
+  gather.num_rows = rows_.count;
   gather.accumulate = false;
   gather.scale = EmbeddingScale(config_, profile_.precision);
   if (!Ran(ops_.gather_rows(context_, gather), "embedding")) return false;
@@ -184,7 +180,7 @@ bool ForwardPass::Embed() {
   rotary.attention_factor = config_.rotary_attention_factor;
   rotary.rotary_dim = config_.rotary_dim;
   rotary.cos_sin = buffers_.floats(BufferId::kRotary);
-  rotary.num_tokens = inputs_.num_tokens();
+  rotary.num_tokens = rows_.count;
   return Ran(ops_.rotary_table(context_, rotary), "rotary table");
 }
 
@@ -200,16 +196,16 @@ bool ForwardPass::LinearAndStoreKv(const LayerWeights& weights) {
   heads.layer = layer_;
   heads.token_page = inputs_.token_page();
   heads.token_slot = inputs_.token_slot();
-  heads.num_tokens = inputs_.num_tokens();
+  heads.num_tokens = rows_.count;
   heads.query_norm = weights.query_norm.weight;
   heads.key_norm = weights.key_norm.weight;
   heads.norm_epsilon = config_.norm_epsilon;
-  kernels::GemmParams params = GemmParamsOf(weights.qkv, inputs_.num_tokens());
+  kernels::GemmParams params = GemmParamsOf(weights.qkv, rows_.count);
   params.bias = weights.qkv.bias;
   params.out = heads.qkv;
   params.heads = &heads;
   if (!eager() && ops_.gemm_fuses(context_, params)) return Ran(ops_.gemm(context_, params), "qkv");
-  return Linear("qkv", weights.qkv, nullptr, heads.qkv, inputs_.num_tokens()) &&
+  return Linear("qkv", weights.qkv, nullptr, heads.qkv, rows_.count) &&
          Ran(ops_.rotate_and_store_kv(context_, heads), "rotate and store kv");
 }
 

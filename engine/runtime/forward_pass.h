@@ -67,6 +67,7 @@ class ForwardPass {
   // Attention norm to K and V, and what follows.
   bool LayerToKv(const LayerWeights& weights);
   bool LayerBehindKv(const LayerWeights& weights);
+  // What RunLayers and RunModule begin with.
   void TakeEveryRow();
   // From here on, the rows of the head alone, in the phase decode: nothing reads what a layer would make of the others.
   bool KeepHeadRows();

@@ -29,8 +29,8 @@ struct LayerRows {
 // All `count` rows of a batch, in kHidden and kQkv.
 LayerRows EveryRow(const ModelConfig& config, const StepBuffers& buffers, const QuerySpans& spans, int32_t count);
 
-// Copies rows picked[0..count) behind each other into kKeptRows and makes *rows those. picked: on the device,
-// ascending. spans: theirs. count <= max_kept_rows. The device's error where it fails.
+// Copies rows picked[0..count) behind each other into kKeptRows and makes *rows those. picked: on the device.
+// spans: theirs, in that order. count <= max_kept_rows. The device's error where it fails.
 kernels::KernelStatus KeepRows(const ModelConfig& config, const StepBuffers& buffers, const int32_t* picked,
                                const QuerySpans& spans, int32_t count, LayerRows* rows);
 
