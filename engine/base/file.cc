@@ -74,12 +74,16 @@ bool IsPlainFileName(std::string_view name) {
 File::File(int fd, std::string name, FileIdentity identity) : fd_(fd), name_(std::move(name)), identity_(identity) {}
 
 File::File(File&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), name_(std::move(other.name_)), identity_(other.identity_) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      name_(std::move(other.name_)),
+      identity_(other.identity_),
+      direct_(std::move(other.direct_)) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(name_, other.name_);
   std::swap(identity_, other.identity_);
+  std::swap(direct_, other.direct_);
   return *this;
 }
 
@@ -102,13 +106,24 @@ absl::Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   return absl::OkStatus();
 }
 
-void File::WillRead(uint64_t offset, uint64_t bytes) const {
-  // Linux cuts what one call asks for at the device's request or read-ahead size (mm/readahead.c, force_page_cache_ra).
-  constexpr uint64_t kAdviceBytes = uint64_t{512} << 10;
-  for (uint64_t done = 0; done < bytes; done += kAdviceBytes) {
-    const uint64_t count = std::min(kAdviceBytes, bytes - done);
-    posix_fadvise(fd_, static_cast<off_t>(offset + done), static_cast<off_t>(count), POSIX_FADV_WILLNEED);
+void File::AllowDirect() {
+  if (direct_ == nullptr) direct_ = std::make_unique<const DirectPath>(fd_, identity_.size);
+}
+
+absl::StatusOr<std::byte*> File::ReadOnce(uint64_t offset, size_t bytes, PageBuffer* buffer) const {
+  const uint64_t begin = offset / kPageBytes * kPageBytes;
+  const size_t wanted = static_cast<size_t>(offset - begin) + bytes;
+  const size_t whole_pages = (wanted + kPageBytes - 1) / kPageBytes * kPageBytes;
+  if (!buffer->Reserve(whole_pages)) {
+    return absl::ResourceExhaustedError(absl::StrCat(name_, ": no memory for ", whole_pages, " bytes to read into"));
   }
+  const std::span<std::byte> out = buffer->bytes().first(whole_pages);
+  const bool direct = direct_ != nullptr && !direct_->IsCached(begin, wanted);
+  const size_t done = direct ? direct_->Read(begin, out) : 0;
+  if (done < wanted) {
+    if (absl::Status status = ReadAt(begin + done, out.first(wanted).subspan(done)); !status.ok()) return status;
+  }
+  return out.data() + (offset - begin);
 }
 
 absl::Status File::CheckUnchanged() const {

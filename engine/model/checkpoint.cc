@@ -52,8 +52,9 @@ absl::Status Checkpoint::Read(const TensorInfo& tensor, uint64_t first_byte, std
   return files_[static_cast<size_t>(tensor.file_index)].Read(tensor, first_byte, out);
 }
 
-void Checkpoint::WillRead(const TensorInfo& tensor) const {
-  files_[static_cast<size_t>(tensor.file_index)].WillRead(tensor);
+absl::StatusOr<std::byte*> Checkpoint::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                                PageBuffer* buffer) const {
+  return files_[static_cast<size_t>(tensor.file_index)].ReadOnce(tensor, first_byte, bytes, buffer);
 }
 
 std::string Checkpoint::FileOf(const TensorInfo& tensor) const {

@@ -21,7 +21,8 @@ class Checkpoint final : public TensorSource {
 
   const TensorInfo* Find(std::string_view name) const override;
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
-  void WillRead(const TensorInfo& tensor) const override;
+  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                      PageBuffer* buffer) const override;
   std::string FileOf(const TensorInfo& tensor) const override;
   absl::Status CheckUnchanged() const override;
   std::vector<const TensorInfo*> List() const override;

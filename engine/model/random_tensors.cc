@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
@@ -58,6 +59,7 @@ RandomTensors::RandomTensors(const std::vector<WeightPart>& parts, uint64_t seed
     entry.info.dtype = &TensorDTypeOf(kernels::DType::kBF16);
     entry.info.shape = part.shape;
     entry.info.end = size;
+    entry.info.file_index = static_cast<int32_t>(entries_.size());
     entries_.emplace(part.tensor, std::move(entry));
   }
 }
@@ -77,6 +79,16 @@ absl::Status RandomTensors::Read(const TensorInfo& tensor, uint64_t first_byte, 
   const uint16_t value = entry.fill == Fill::kOne ? kBf16One : uint16_t{0};
   for (size_t i = 0; i < count; ++i) std::memcpy(out.data() + i * sizeof(value), &value, sizeof(value));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::byte*> RandomTensors::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                                   PageBuffer* buffer) const {
+  if (!buffer->Reserve(bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of random weights"));
+  }
+  const std::span<std::byte> out = buffer->bytes().first(bytes);
+  if (absl::Status status = Read(tensor, first_byte, out); !status.ok()) return status;
+  return out.data();
 }
 
 // Elements [first, first + count) of a stream. Two elements share one hash, so that the loop runs over whole pairs.

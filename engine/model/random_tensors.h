@@ -17,12 +17,14 @@ namespace dunlin::engine {
 
 class RandomTensors final : public TensorSource {
  public:
-  // One tensor per part.
+  // One tensor per part, each as a file of its own.
   RandomTensors(const std::vector<WeightPart>& parts, uint64_t seed);
 
   const TensorInfo* Find(std::string_view name) const override;
   // REQUIRES: first_byte and out.size() are even.
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
+  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                      PageBuffer* buffer) const override;
   std::string FileOf(const TensorInfo&) const override { return "random"; }
   absl::Status CheckUnchanged() const override { return absl::OkStatus(); }
   std::vector<const TensorInfo*> List() const override;

@@ -38,6 +38,7 @@ SafetensorsFile::SafetensorsFile(File file, uint64_t data_offset, std::vector<Te
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const Directory& directory, std::string_view name) {
   absl::StatusOr<File> file = directory.OpenFile(name);
   if (!file.ok()) return file.status();
+  file->AllowDirect();
   if (file->size() < kLengthBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(AbslView(name), ": has ", file->size(), " bytes; a safetensors file has at least 8"));
@@ -57,6 +58,11 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const Directory& directory
 
 absl::Status SafetensorsFile::Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const {
   return file_.ReadAt(data_offset_ + tensor.begin + first_byte, out);
+}
+
+absl::StatusOr<std::byte*> SafetensorsFile::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                                     PageBuffer* buffer) const {
+  return file_.ReadOnce(data_offset_ + tensor.begin + first_byte, bytes, buffer);
 }
 
 }  // namespace dunlin::engine

@@ -25,9 +25,9 @@ class SafetensorsFile {
 
   // REQUIRES: tensor is one of tensors() and the range lies inside it.
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const;
-  void WillRead(const TensorInfo& tensor) const {
-    file_.WillRead(data_offset_ + tensor.begin, tensor.end - tensor.begin);
-  }
+  // As TensorSource::ReadOnce. REQUIRES: tensor is one of tensors() and the range ends within the file.
+  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                      PageBuffer* buffer) const;
   absl::Status CheckUnchanged() const { return file_.CheckUnchanged(); }
 
  private:

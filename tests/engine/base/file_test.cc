@@ -1,14 +1,20 @@
 #include "engine/base/file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/direct_path.h"
+#include "engine/base/page_buffer.h"
 #include "tests/engine/base/temp_directory.h"
 
 namespace dunlin::engine {
@@ -131,6 +137,111 @@ TEST(File, NoticesThatItWasCutShort) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("a: ends at byte 4, had 10 bytes when it was opened"));
   EXPECT_EQ(file->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
+}
+
+// Five pages and a bit, no two bytes at a distance of a page alike.
+std::string FivePages() {
+  std::string bytes(5 * kPageBytes + 123, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i / kPageBytes * 31 + i % 251);
+  return bytes;
+}
+
+// Writes the file to the disk and takes it out of the page cache, as far as its file system has one apart.
+void Evict(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(fsync(fd), 0);
+  ASSERT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  ASSERT_EQ(close(fd), 0);
+}
+
+TEST(File, ReadsOnceWhatItReadsFromCacheAndDisk) {
+  const TempDirectory temp;
+  const std::string bytes = FivePages();
+  temp.Write("a", bytes);
+  PageBuffer buffer;
+  for (const bool direct : {false, true}) {
+    for (const bool cached : {false, true}) {
+      absl::StatusOr<File> file = OpenOrDie(temp.path()).OpenFile("a");
+      ASSERT_TRUE(file.ok());
+      if (direct) file->AllowDirect();
+      for (const size_t offset : {size_t{0}, size_t{1}, kPageBytes - 1, kPageBytes, 2 * kPageBytes + 77}) {
+        for (const size_t count : {size_t{1}, size_t{3}, kPageBytes, 2 * kPageBytes + 5, bytes.size() - offset}) {
+          if (!cached) Evict(temp.File("a"));
+          const absl::StatusOr<std::byte*> read = file->ReadOnce(offset, count, &buffer);
+          ASSERT_TRUE(read.ok()) << read.status();
+          EXPECT_EQ(std::memcmp(*read, bytes.data() + offset, count), 0) << direct << cached << offset << "+" << count;
+        }
+      }
+    }
+  }
+}
+
+TEST(File, ReadingOnceNoticesThatItWasCutShort) {
+  const TempDirectory temp;
+  temp.Write("a", FivePages());
+  absl::StatusOr<File> file = OpenOrDie(temp.path()).OpenFile("a");
+  ASSERT_TRUE(file.ok());
+  file->AllowDirect();
+  PageBuffer buffer;
+  for (const off_t size : {static_cast<off_t>(2 * kPageBytes), static_cast<off_t>(kPageBytes + 7)}) {
+    ASSERT_EQ(truncate(temp.File("a").c_str(), size), 0);
+    Evict(temp.File("a"));
+    const absl::Status status = file->ReadOnce(100, 3 * kPageBytes, &buffer).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("a: ends at byte ", size)));
+    EXPECT_TRUE(file->ReadOnce(0, static_cast<size_t>(size), &buffer).ok());
+  }
+}
+
+TEST(DirectPath, LeavesThePageCacheAsItIs) {
+  const TempDirectory temp;
+  const std::string bytes = FivePages();
+  temp.Write("a", bytes);
+  Evict(temp.File("a"));
+  const int fd = open(temp.File("a").c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  const DirectPath path(fd, bytes.size());
+  if (path.IsCached(0, bytes.size())) GTEST_SKIP() << "this file system has no page cache apart from itself";
+  PageBuffer buffer;
+  ASSERT_TRUE(buffer.Reserve(6 * kPageBytes));
+  if (path.Read(0, buffer.bytes().first(kPageBytes)) == 0) GTEST_SKIP() << "this file system has no direct reads";
+  EXPECT_EQ(path.Read(0, buffer.bytes().first(6 * kPageBytes)), bytes.size());
+  EXPECT_EQ(std::memcmp(buffer.bytes().data(), bytes.data(), bytes.size()), 0);
+  EXPECT_FALSE(path.IsCached(0, 1));
+
+  std::array<std::byte, 1> byte;
+  ASSERT_EQ(pread(fd, byte.data(), 1, static_cast<off_t>(2 * kPageBytes)), 1);
+  EXPECT_TRUE(path.IsCached(2 * kPageBytes + 5, kPageBytes - 5));
+  std::string all(bytes.size(), ' ');
+  ASSERT_EQ(pread(fd, all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
+  EXPECT_TRUE(path.IsCached(0, bytes.size()));
+  EXPECT_TRUE(path.IsCached(kPageBytes - 1, 2));
+  close(fd);
+}
+
+TEST(DirectPath, OfAnEmptyFileThereIsNothing) {
+  const TempDirectory temp;
+  temp.Write("a", "");
+  absl::StatusOr<File> file = OpenOrDie(temp.path()).OpenFile("a");
+  ASSERT_TRUE(file.ok());
+  file->AllowDirect();
+  PageBuffer buffer;
+  EXPECT_TRUE(file->ReadOnce(0, 0, &buffer).ok());
+  EXPECT_EQ(file->ReadOnce(0, 1, &buffer).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(PageBuffer, StartsOnAPageAndGrows) {
+  PageBuffer buffer;
+  EXPECT_EQ(buffer.bytes().size(), 0U);
+  for (const size_t bytes : {size_t{1}, size_t{5000}, size_t{3} << 20, size_t{100}}) {
+    const size_t before = buffer.bytes().size();
+    ASSERT_TRUE(buffer.Reserve(bytes));
+    EXPECT_GE(buffer.bytes().size(), std::max(bytes, before));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.bytes().data()) % kPageBytes, 0U);
+    std::memset(buffer.bytes().data(), 1, buffer.bytes().size());
+  }
+  EXPECT_FALSE(PageBuffer().Reserve(SIZE_MAX));
 }
 
 }  // namespace
