@@ -1,6 +1,6 @@
-// The way to a file's bytes past the page cache (O_DIRECT): memory is filled once, by the disk itself, and the cache keeps
-// what others use. And the question whether the cache has them already.
-// Thread rule: const functions from any thread.
+// The way to a file's bytes past the page cache (O_DIRECT): memory is filled once, by the disk itself, and the cache
+// keeps what others use. And the question whether the cache has them already. Thread rule: const functions from any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ class DirectPath {
   // Whether the page cache has all of [offset, offset + bytes). False where the system does not tell: it tells the
   // file's owner, and who may write it.
   bool IsCached(uint64_t offset, size_t bytes) const;
-  // Fills the front of `out` and returns how far: less than all of it at the file's end, on an error, and where the file
-  // system has no such way. REQUIRES: offset, out.data() and out.size() are multiples of kPageBytes.
+  // Fills the front of `out` and returns how far: less than all of it at the file's end, on an error, and where the
+  // file system has no such way. REQUIRES: offset, out.data() and out.size() are multiples of kPageBytes.
   size_t Read(uint64_t offset, std::span<std::byte> out) const;
 
  private:

@@ -119,9 +119,8 @@ absl::StatusOr<std::byte*> File::ReadOnce(uint64_t offset, size_t bytes, PageBuf
   }
   const std::span<std::byte> out = buffer->bytes().first(whole_pages);
   const bool direct = direct_ != nullptr && !direct_->IsCached(begin, wanted);
-  const size_t done = direct ? direct_->Read(begin, out) : 0;
-  if (done < wanted) {
-    if (absl::Status status = ReadAt(begin + done, out.first(wanted).subspan(done)); !status.ok()) return status;
+  if (!direct || direct_->Read(begin, out) < wanted) {
+    if (absl::Status status = ReadAt(begin, out.first(wanted)); !status.ok()) return status;
   }
   return out.data() + (offset - begin);
 }

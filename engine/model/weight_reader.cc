@@ -9,7 +9,7 @@ namespace dunlin::engine {
 namespace {
 
 constexpr int64_t kBlockBytes = int64_t{16} << 20;  // far above the cost of a read, far below any model
-constexpr int64_t kRowMultiple = 192;               // pieces end between the panels of a packed layout, 48 or 64 rows each
+constexpr int64_t kRowMultiple = 192;  // pieces end between the panels of a packed layout, 48 or 64 rows each
 constexpr uint64_t kGapBytes = uint64_t{64} << 10;  // what is read in vain rather than by a read of its own
 
 }  // namespace
@@ -73,8 +73,9 @@ void WeightReader::ReadBlocks() {
   for (size_t i = 0; i < blocks_.size() && WaitForBuffer(i); ++i) {
     const TensorInfo& tensor = *pieces_[blocks_[i].begin_piece].tensor;
     Buffer& buffer = buffers_[i % kNumBuffers];
-    const absl::StatusOr<std::byte*> data = source_.ReadOnce(
-        tensor, blocks_[i].begin - tensor.begin, static_cast<size_t>(blocks_[i].end - blocks_[i].begin), &buffer.memory);
+    const absl::StatusOr<std::byte*> data =
+        source_.ReadOnce(tensor, blocks_[i].begin - tensor.begin,
+                         static_cast<size_t>(blocks_[i].end - blocks_[i].begin), &buffer.memory);
     if (data.ok()) buffer.data = *data;
     const MutexLock lock(&mutex_);
     status_ = data.status();

@@ -18,8 +18,8 @@
 
 namespace dunlin::engine {
 
-// Rows [first_row, first_row + num_rows) of a part, as its tensor has them: row-major, or column by column where the part
-// is transposed. `data` is aligned to an element.
+// Rows [first_row, first_row + num_rows) of a part, as its tensor has them: row-major, or column by column where the
+// part is transposed. `data` is aligned to an element.
 struct WeightRows {
   const WeightPart* part;
   int64_t first_row;
@@ -35,8 +35,8 @@ class WeightReader {
   WeightReader(const WeightReader&) = delete;
   WeightReader& operator=(const WeightReader&) = delete;
 
-  // The next rows, good until the next call; nothing after the last ones. Every row of every part comes once. Errors are
-  // those of TensorSource::ReadOnce, and come again when asked again.
+  // The next rows, good until the next call; nothing after the last ones. Every row of every part comes once. Errors
+  // are those of TensorSource::ReadOnce, and come again when asked again.
   absl::StatusOr<std::optional<WeightRows>> Next();
 
  private:
@@ -70,8 +70,8 @@ class WeightReader {
   absl::Status WaitForBlock(size_t block);
 
   const TensorSource& source_;
-  std::vector<Piece> pieces_;  // const once reading begins
-  std::vector<Block> blocks_;  // const once reading begins
+  std::vector<Piece> pieces_;                // const once reading begins
+  std::vector<Block> blocks_;                // const once reading begins
   std::array<Buffer, kNumBuffers> buffers_;  // of blocks: the reader's until num_read_ passes them, then the caller's
 
   size_t next_piece_ = 0;           // of the caller

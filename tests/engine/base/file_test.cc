@@ -10,6 +10,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -177,6 +178,34 @@ TEST(File, ReadsOnceWhatItReadsFromCacheAndDisk) {
   }
 }
 
+// Bytes that this process had a disk fetch so far.
+uint64_t DiskBytes() {
+  std::ifstream stream("/proc/self/io");
+  std::string word;
+  uint64_t bytes = 0;
+  while (stream >> word && word != "read_bytes:") continue;
+  stream >> bytes;
+  return bytes;
+}
+
+TEST(File, ReadsOnceFromTheCacheWhereThatHasAll) {
+  const TempDirectory temp;
+  temp.Write("a", FivePages());
+  absl::StatusOr<File> file = OpenOrDie(temp.path()).OpenFile("a");
+  ASSERT_TRUE(file.ok());
+  file->AllowDirect();
+  PageBuffer buffer;
+  Evict(temp.File("a"));
+  const uint64_t before = DiskBytes();
+  ASSERT_TRUE(file->ReadOnce(0, 5 * kPageBytes, &buffer).ok());
+  if (DiskBytes() < before + 5 * kPageBytes) GTEST_SKIP() << "no disk below this file, or nobody counts";
+  std::array<std::byte, 5 * kPageBytes> bytes;
+  ASSERT_TRUE(file->ReadAt(0, bytes).ok());
+  const uint64_t cached = DiskBytes();
+  ASSERT_TRUE(file->ReadOnce(0, 5 * kPageBytes, &buffer).ok());
+  EXPECT_EQ(DiskBytes(), cached);
+}
+
 TEST(File, ReadingOnceNoticesThatItWasCutShort) {
   const TempDirectory temp;
   temp.Write("a", FivePages());
@@ -211,8 +240,11 @@ TEST(DirectPath, LeavesThePageCacheAsItIs) {
   EXPECT_FALSE(path.IsCached(0, 1));
 
   std::array<std::byte, 1> byte;
+  ASSERT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);  // no read-ahead
   ASSERT_EQ(pread(fd, byte.data(), 1, static_cast<off_t>(2 * kPageBytes)), 1);
   EXPECT_TRUE(path.IsCached(2 * kPageBytes + 5, kPageBytes - 5));
+  EXPECT_FALSE(path.IsCached(2 * kPageBytes, kPageBytes + 1));
+  EXPECT_FALSE(path.IsCached(2 * kPageBytes - 1, 2));
   std::string all(bytes.size(), ' ');
   ASSERT_EQ(pread(fd, all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
   EXPECT_TRUE(path.IsCached(0, bytes.size()));

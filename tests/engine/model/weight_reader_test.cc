@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -93,7 +95,7 @@ void ReadAll(const MemorySource& source, const std::vector<WeightPart>& parts, s
     if (order->empty() || order->back() != tensor.name) order->push_back(tensor.name);
     const uint64_t element_bytes = tensor.dtype->bits / 8;
     ASSERT_EQ(reinterpret_cast<uintptr_t>(rows.data) % element_bytes, 0U);
-    const int64_t columns = rows.part->is_vector()    ? 1
+    const int64_t columns = rows.part->is_vector()  ? 1
                             : rows.part->transposed ? rows.part->shape[0]
                                                     : rows.part->shape[1];
     const uint64_t row_bytes = static_cast<uint64_t>(columns) * element_bytes;
@@ -113,8 +115,9 @@ TEST(WeightReader, ReadsSmallTensorsTogetherInTheOrderOfTheirFiles) {
   source.Add("bias", kernels::DType::kBF16, {7}, 0, 62 + 60'000);
   source.Add("far", kernels::DType::kBF16, {2, 2}, 0, 200'000);
   source.Add("other", kernels::DType::kBF16, {2, 2}, 1, 200'008);
-  const std::vector<WeightPart> parts = {Matrix("other", {2, 2}, 0, 2), Vector("bias", 7), Matrix("far", {2, 2}, 0, 2),
-                                         Matrix("a", {4, 2}, 0, 4), Matrix("b", {3, 5}, 1, 2), Matrix("b", {3, 5}, 0, 1)};
+  const std::vector<WeightPart> parts = {Matrix("other", {2, 2}, 0, 2), Vector("bias", 7),
+                                         Matrix("far", {2, 2}, 0, 2),   Matrix("a", {4, 2}, 0, 4),
+                                         Matrix("b", {3, 5}, 1, 2),     Matrix("b", {3, 5}, 0, 1)};
   std::vector<std::string> order;
   ReadAll(source, parts, &order);
   EXPECT_EQ(order, (std::vector<std::string>{"b", "a", "bias", "far", "other"}));
@@ -125,7 +128,8 @@ TEST(WeightReader, CutsLargeTensorsIntoRowsAndKeepsTransposedOnesWhole) {
   MemorySource source;
   source.Add("large", kernels::DType::kBF16, {2'000, 10'000}, 0, 0);  // 40 MB
   source.Add("transposed", kernels::DType::kF32, {3'000, 2'000}, 0, 40'000'000);
-  std::vector<WeightPart> parts = {Matrix("large", {2'000, 10'000}, 0, 2'000), Matrix("transposed", {3'000, 2'000}, 0, 2'000)};
+  std::vector<WeightPart> parts = {Matrix("large", {2'000, 10'000}, 0, 2'000),
+                                   Matrix("transposed", {3'000, 2'000}, 0, 2'000)};
   parts[1].transposed = true;
   std::vector<std::string> order;
   ReadAll(source, parts, &order);
@@ -135,7 +139,8 @@ TEST(WeightReader, CutsLargeTensorsIntoRowsAndKeepsTransposedOnesWhole) {
 TEST(WeightReader, TensorsThatOverlapAreReadApart) {
   MemorySource source;
   source.Add("a", kernels::DType::kBF16, {8, 8}, 0, 0);
-  const std::vector<WeightPart> parts = {Matrix("a", {8, 8}, 0, 8), Matrix("a", {8, 8}, 0, 8), Matrix("a", {8, 8}, 4, 4)};
+  const std::vector<WeightPart> parts = {Matrix("a", {8, 8}, 0, 8), Matrix("a", {8, 8}, 0, 8),
+                                         Matrix("a", {8, 8}, 4, 4)};
   std::vector<std::string> order;
   ReadAll(source, parts, &order);
   EXPECT_EQ(source.num_reads(), 3);
@@ -158,6 +163,23 @@ TEST(WeightReader, AnErrorComesWithItsBlockAndStays) {
   }
   EXPECT_EQ(reader.Next().status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(reader.Next().status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(WeightReader, ReadsNoFurtherThanItsBuffers) {
+  MemorySource source;
+  std::vector<WeightPart> parts;
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = absl::StrCat("t", i);
+    source.Add(name, kernels::DType::kBF16, {4, 4}, i, 0);
+    parts.push_back(Matrix(name, {4, 4}, 0, 4));
+  }
+  WeightReader reader(source, parts);
+  const auto rows = reader.Next();
+  ASSERT_TRUE(rows.ok());
+  while (source.num_reads() < 3) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // room for a read too many
+  EXPECT_EQ(source.num_reads(), 3);
+  for (uint64_t i = 0; i < 32; ++i) EXPECT_EQ((*rows)->data[i], ByteAt(0, i));
 }
 
 TEST(WeightReader, MayBeLeftAtAnyTime) {
