@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/direct_read.h"
 #include "engine/base/string_view.h"
 
 namespace dunlin::engine {
@@ -74,16 +75,12 @@ bool IsPlainFileName(std::string_view name) {
 File::File(int fd, std::string name, FileIdentity identity) : fd_(fd), name_(std::move(name)), identity_(identity) {}
 
 File::File(File&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      name_(std::move(other.name_)),
-      identity_(other.identity_),
-      direct_(std::move(other.direct_)) {}
+    : fd_(std::exchange(other.fd_, -1)), name_(std::move(other.name_)), identity_(other.identity_) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(name_, other.name_);
   std::swap(identity_, other.identity_);
-  std::swap(direct_, other.direct_);
   return *this;
 }
 
@@ -106,10 +103,6 @@ absl::Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   return absl::OkStatus();
 }
 
-void File::AllowDirect() {
-  if (direct_ == nullptr) direct_ = std::make_unique<const DirectPath>(fd_, identity_.size);
-}
-
 absl::StatusOr<std::byte*> File::ReadOnce(uint64_t offset, size_t bytes, PageBuffer* buffer) const {
   const uint64_t begin = offset / kPageBytes * kPageBytes;
   const size_t wanted = static_cast<size_t>(offset - begin) + bytes;
@@ -118,8 +111,7 @@ absl::StatusOr<std::byte*> File::ReadOnce(uint64_t offset, size_t bytes, PageBuf
     return absl::ResourceExhaustedError(absl::StrCat(name_, ": no memory for ", whole_pages, " bytes to read into"));
   }
   const std::span<std::byte> out = buffer->bytes().first(whole_pages);
-  const bool direct = direct_ != nullptr && !direct_->IsCached(begin, wanted);
-  if (!direct || direct_->Read(begin, out) < wanted) {
+  if (IsCached(fd_, begin, wanted) || ReadDirect(fd_, begin, out) < wanted) {
     if (absl::Status status = ReadAt(begin, out.first(wanted)); !status.ok()) return status;
   }
   return out.data() + (offset - begin);

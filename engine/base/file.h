@@ -2,7 +2,7 @@
 //
 // A file is named by one path component, [A-Za-z0-9._-], not starting with '.'. Symbolic links are followed only while
 // they stay inside the directory's real path. Pipes, devices and directories are refused without blocking.
-// Nothing is read by mappings: data is copied with pread, so that a file cut short gives an error instead of SIGBUS.
+// Nothing is mapped: data is copied with pread, so that a file cut short gives an error instead of SIGBUS.
 // Large data that is wanted once need not pass through the page cache: ReadOnce.
 // Thread rule: const functions from any thread.
 #pragma once
@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,7 +18,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/base/direct_path.h"
 #include "engine/base/page_buffer.h"
 
 namespace dunlin::engine {
@@ -46,13 +44,10 @@ class File {
 
   // Fills `out` from `offset`. DATA_LOSS when the file ends first (it was cut short) or cannot be read.
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
-  // For bytes that are wanted once: where the page cache has not all of them, they come past it (DirectPath). Returns
-  // where in `buffer` the bytes begin. Where the file system reads only through the cache (or AllowDirect was not
-  // called), as ReadAt. DATA_LOSS as ReadAt, RESOURCE_EXHAUSTED without memory for the buffer. REQUIRES: the range ends
-  // within size().
+  // For bytes that are wanted once: where the page cache has them, from there, else past it (direct_read.h), else as
+  // ReadAt. Returns where in `buffer` they begin. DATA_LOSS as ReadAt, RESOURCE_EXHAUSTED without memory for the
+  // buffer.
   absl::StatusOr<std::byte*> ReadOnce(uint64_t offset, size_t bytes, PageBuffer* buffer) const;
-  // Opens the way past the page cache.
-  void AllowDirect();
   // DATA_LOSS when size or times differ from those at opening. A write in the clock tick of the opening (4 ms before
   // Linux 6.13) that keeps the size goes unseen.
   absl::Status CheckUnchanged() const;
@@ -64,7 +59,6 @@ class File {
   int fd_ = -1;
   std::string name_;
   FileIdentity identity_;
-  std::unique_ptr<const DirectPath> direct_;  // null until AllowDirect
 };
 
 class Directory {

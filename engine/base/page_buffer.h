@@ -9,7 +9,7 @@
 
 namespace dunlin::engine {
 
-inline constexpr size_t kPageBytes = 4096;  // at least a disk's block
+inline constexpr size_t kPageBytes = 4096;  // of which most disks' blocks are a part
 
 class PageBuffer {
  public:

@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   model->warnings_ = opened.parsed.warnings;
   model->num_parameters_ = CountParameters(opened.parts);
   ModelBuilder builder(opened, model.get());
+  if (absl::Status status = builder.LoadScales(); !status.ok()) return status;
   WeightReader reader(builder.source_, opened.parts);  // reads while memory is taken
   if (absl::Status status = builder.Allocate(); !status.ok()) return status;
   if (absl::Status status = builder.LoadParts(&reader); !status.ok()) return status;
@@ -92,7 +93,6 @@ absl::Status ModelBuilder::LoadMatrix(const WeightRows& rows) {
   const WeightPart& part = *rows.part;
   const kernels::DType dtype = *source_.Find(part.tensor)->dtype->loadable;
   if (part.scales.weight != nullptr) {
-    if (absl::Status status = LoadScales(part); !status.ok()) return status;
     SpreadScales(rows);
     return PackRows(rows, rows.data, dtype);
   }
@@ -109,25 +109,27 @@ absl::Status ModelBuilder::LoadMatrix(const WeightRows& rows) {
   return PackRows(rows, widened_.data(), kernels::DType::kF32);
 }
 
-// Those of an FP8 part's weights and of its input. A fused matrix has one input: the largest of its parts' scales
-// covers them all.
-absl::Status ModelBuilder::LoadScales(const WeightPart& part) {
-  if (scaled_ == &part) return absl::OkStatus();
-  absl::StatusOr<std::vector<float>> scales = ReadScales(source_, *part.scales.weight);
-  if (!scales.ok()) return scales.status();
-  scales_ = *std::move(scales);
-  scaled_ = &part;
-  if (part.scales.input == nullptr) return absl::OkStatus();
-  const absl::StatusOr<std::vector<float>> input = ReadScales(source_, *part.scales.input);
-  if (!input.ok()) return input.status();
-  float& stored = model_->input_scales_[{part.slot, part.layer}];
-  stored = std::max(stored, input->front());
+// Of every FP8 part those of its weights and of its input, before the large reads, behind which each would wait. A
+// fused matrix has one input: the largest of its parts' scales covers them all.
+absl::Status ModelBuilder::LoadScales() {
+  for (const WeightPart& part : opened_.parts) {
+    if (part.scales.weight == nullptr) continue;
+    absl::StatusOr<std::vector<float>> scales = ReadScales(source_, *part.scales.weight);
+    if (!scales.ok()) return scales.status();
+    scales_[&part] = *std::move(scales);
+    if (part.scales.input == nullptr) continue;
+    const absl::StatusOr<std::vector<float>> input = ReadScales(source_, *part.scales.input);
+    if (!input.ok()) return input.status();
+    float& stored = model_->input_scales_[{part.slot, part.layer}];
+    stored = std::max(stored, input->front());
+  }
   return absl::OkStatus();
 }
 
 // The scales of FP8 rows, one line a row; the factor of scaled rows goes into them.
 void ModelBuilder::SpreadScales(const WeightRows& rows) {
   const WeightPart& part = *rows.part;
+  const std::vector<float>& scales = scales_.at(&part);
   const int64_t per_row = kernels::ScalesPerRow(part.scales.block, part.shape[1]);
   row_scales_.resize(static_cast<size_t>(rows.num_rows * per_row));
   for (int64_t row = 0; row < rows.num_rows; ++row) {
@@ -135,7 +137,7 @@ void ModelBuilder::SpreadScales(const WeightRows& rows) {
     const float factor = part.row_begin + rows.first_row + row < part.scaled_rows ? part.scale : 1.0F;
     for (int64_t i = 0; i < per_row; ++i) {
       row_scales_[static_cast<size_t>(row * per_row + i)] =
-          scales_[static_cast<size_t>(scale_row * per_row + i)] * factor;
+          scales[static_cast<size_t>(scale_row * per_row + i)] * factor;
     }
   }
 }

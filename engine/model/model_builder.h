@@ -1,6 +1,7 @@
 // Fills a Model: plans its memory, then streams every tensor once from its source into all resident precisions.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,10 +17,11 @@ namespace dunlin::engine {
 
 class ModelBuilder {
  public:
-  // REQUIRES: every precision appears once. Peak memory is the packed weights, and three buffers of 16 MiB, 192 rows or
-  // the largest transposed tensor. RESOURCE_EXHAUSTED when the device has not the memory (the message says how much
-  // was planned), INVALID_ARGUMENT when a scale is not finite and above 0, DATA_LOSS when a file changes, INTERNAL when
-  // the device fails.
+  // REQUIRES: every precision appears once. Peak memory is the packed weights and, for as long as this call takes,
+  // three buffers of 16 MiB, 192 rows or the largest transposed tensor, one more where tensors do not start at a
+  // multiple of their elements, and one of floats where rows are scaled. RESOURCE_EXHAUSTED when the device has not the
+  // memory (the message says how much was planned), INVALID_ARGUMENT when a scale is not finite and above 0, DATA_LOSS
+  // when a file changes, INTERNAL when the device fails.
   static absl::StatusOr<std::unique_ptr<Model>> Build(const OpenedModel& opened,
                                                       const std::vector<Precision>& precisions,
                                                       kernels::Device* device);
@@ -30,7 +32,7 @@ class ModelBuilder {
   absl::Status Allocate();
   absl::StatusOr<std::byte*> AllocateBlock(size_t bytes, size_t planned_bytes);
   absl::Status LoadParts(WeightReader* reader);
-  absl::Status LoadScales(const WeightPart& part);
+  absl::Status LoadScales();
   absl::Status LoadVector(const WeightRows& rows);
   absl::Status LoadMatrix(const WeightRows& rows);
   absl::Status PackRows(const WeightRows& rows, const void* values, kernels::DType dtype);
@@ -40,10 +42,9 @@ class ModelBuilder {
   const OpenedModel& opened_;
   const TensorSource& source_;
   Model* model_;
-  std::vector<float> widened_;          // where values are converted or scaled
-  const WeightPart* scaled_ = nullptr;  // the part that scales_ are of
-  std::vector<float> scales_;           // of an FP8 part, as the file has them
-  std::vector<float> row_scales_;       // [rows of one call, scales of a row]
+  std::vector<float> widened_;                              // where values are converted or scaled
+  std::map<const WeightPart*, std::vector<float>> scales_;  // of the FP8 parts, as the file has them
+  std::vector<float> row_scales_;                           // [rows of one call, scales of a row]
 };
 
 }  // namespace dunlin::engine

@@ -38,7 +38,6 @@ SafetensorsFile::SafetensorsFile(File file, uint64_t data_offset, std::vector<Te
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const Directory& directory, std::string_view name) {
   absl::StatusOr<File> file = directory.OpenFile(name);
   if (!file.ok()) return file.status();
-  file->AllowDirect();
   if (file->size() < kLengthBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(AbslView(name), ": has ", file->size(), " bytes; a safetensors file has at least 8"));

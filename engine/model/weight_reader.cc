@@ -1,9 +1,10 @@
 #include "engine/model/weight_reader.h"
 
 #include <algorithm>
-#include <cstring>
+#include <system_error>
 #include <tuple>
-#include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace dunlin::engine {
 namespace {
@@ -20,7 +21,12 @@ WeightReader::WeightReader(const TensorSource& source, const std::vector<WeightP
     return std::tie(a.tensor->file_index, a.begin) < std::tie(b.tensor->file_index, b.begin);
   });
   MakeBlocks();
-  thread_ = std::thread([this] { ReadBlocks(); });
+  try {
+    thread_ = std::thread([this] { ReadBlocks(); });
+  } catch (const std::system_error& error) {
+    const MutexLock lock(&mutex_);
+    status_ = absl::ResourceExhaustedError(absl::StrCat("no thread to read weights by: ", error.what()));
+  }
 }
 
 WeightReader::~WeightReader() {
@@ -29,7 +35,7 @@ WeightReader::~WeightReader() {
     stop_ = true;
     changed_.SignalAll();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void WeightReader::AddPieces(const WeightPart& part) {

@@ -2,26 +2,29 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
+#include <cstring>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/page_buffer.h"
 
 namespace dunlin::engine {
 namespace {
 
-constexpr uint64_t kCompareBytes = uint64_t{1} << 20;
+constexpr uint64_t kCompareBytes = uint64_t{16} << 20;
 
 absl::StatusOr<bool> SameBytes(const TensorInfo& a, const TensorInfo& b, const TensorSource& source) {
   if (a.dtype != b.dtype || a.shape != b.shape) return false;
   const uint64_t size = a.end - a.begin;
-  std::vector<std::byte> left(std::min(size, kCompareBytes));
-  std::vector<std::byte> right(left.size());
-  for (uint64_t at = 0; at < size; at += left.size()) {
-    const size_t count = std::min<uint64_t>(left.size(), size - at);
-    if (absl::Status status = source.Read(a, at, std::span(left).first(count)); !status.ok()) return status;
-    if (absl::Status status = source.Read(b, at, std::span(right).first(count)); !status.ok()) return status;
-    if (!std::equal(left.begin(), left.begin() + static_cast<ptrdiff_t>(count), right.begin())) return false;
+  PageBuffer left_buffer;
+  PageBuffer right_buffer;
+  for (uint64_t at = 0; at < size; at += kCompareBytes) {
+    const auto count = static_cast<size_t>(std::min(kCompareBytes, size - at));
+    const absl::StatusOr<std::byte*> left = source.ReadOnce(a, at, count, &left_buffer);
+    if (!left.ok()) return left.status();
+    const absl::StatusOr<std::byte*> right = source.ReadOnce(b, at, count, &right_buffer);
+    if (!right.ok()) return right.status();
+    if (std::memcmp(*left, *right, count) != 0) return false;
   }
   return true;
 }
