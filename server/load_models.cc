@@ -50,7 +50,7 @@ void LogMemory(const ModelSettings& settings, const engine::MemoryPlan& plan) {
 template <typename Runtime>
 absl::Status WarmUp(const ServedModel& served, Runtime* runtime) {
   std::string notice;
-  const absl::Status status = runtime->WarmUp(*served.profiles, &notice);
+  absl::Status status = runtime->WarmUp(*served.profiles, &notice);
   if (!notice.empty()) spdlog::warn("model \"{}\": {}", served.name, notice);
   return status;
 }

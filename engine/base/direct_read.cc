@@ -16,12 +16,13 @@ namespace dunlin::engine {
 namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 30;  // below the 2 GiB that one pread moves at most
-constexpr size_t kSamples = 8;                  // of a range: one in a thousand pages passes for all of them once in 10^24
+constexpr size_t kSamples = 8;  // of a range: one in a thousand pages passes for all of them once in 10^24
 
 // Another description of an open file, with flags of its own: those of `fd` would hold for all who read by it.
 class Reopened {
  public:
-  Reopened(int fd, int flags) : fd_(open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC | flags)) {}
+  Reopened(int fd, int flags)
+      : fd_(open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC | flags)) {}
   ~Reopened() {
     if (fd_ >= 0) close(fd_);
   }
@@ -64,7 +65,8 @@ bool IsCached(int fd, uint64_t offset, size_t bytes) {
 size_t ReadDirect(int fd, uint64_t offset, std::span<std::byte> out) {
   const Reopened file(fd, O_DIRECT);
   size_t done = 0;
-  while (file.fd() >= 0 && done < out.size() && done % kPageBytes == 0) {  // it ends inside a page at the file's end alone
+  while (file.fd() >= 0 && done < out.size() &&
+         done % kPageBytes == 0) {  // it ends inside a page at the file's end alone
     const size_t part = std::min(out.size() - done, kReadBytes);
     const ssize_t count = pread(file.fd(), out.data() + done, part, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;

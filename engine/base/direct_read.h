@@ -1,6 +1,5 @@
-// Reading a file's bytes past the page cache (O_DIRECT), and the question whether the cache has them. Past it, memory is
-// filled once, by the disk itself, and the cache keeps what others use.
-// Thread rule: any thread.
+// Reading a file's bytes past the page cache (O_DIRECT), and the question whether the cache has them. Past it, memory
+// is filled once, by the disk itself, and the cache keeps what others use. Thread rule: any thread.
 #pragma once
 
 #include <cstddef>

@@ -133,9 +133,9 @@ absl::Status PagedRun::StorePages() {
   const size_t row_floats = 3 * static_cast<size_t>(kv_width());
   auto staged = DeviceMemory::Allocate(device_, kChunkTokens * row_floats * sizeof(float), "a chunk");
   if (!staged.ok()) return staged.status();
-  auto places = DeviceMemory::Allocate(device_, 2 * kChunkTokens * sizeof(int32_t), "the places of a chunk");
+  auto places = DeviceMemory::Allocate(device_, size_t{2} * kChunkTokens * sizeof(int32_t), "the places of a chunk");
   if (!places.ok()) return places.status();
-  std::vector<int32_t> host_places(2 * kChunkTokens);  // pages, then slots
+  std::vector<int32_t> host_places(size_t{2} * kChunkTokens);  // pages, then slots
   kernels::RotateAndStoreKvParams params{};
   params.qkv = staged->floats();
   params.num_heads = p_.num_kv_heads;

@@ -100,8 +100,9 @@ absl::Status Session::TakeRoofMemory() {
   if (roof_memory_.data() != nullptr) return absl::OkStatus();
   auto memory = DeviceMemory::Allocate(device_.get(), measures_roofs() ? 2 * bytes_beyond_caches() : kUnmeasuredBytes,
                                        "the DRAM roof");
-  if (memory.ok()) roof_memory_ = *std::move(memory);
-  return memory.status();
+  if (!memory.ok()) return memory.status();
+  roof_memory_ = *std::move(memory);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<kernels::Roofs> Session::MeasureRoofs() {
@@ -144,7 +145,7 @@ LeastSeconds Session::LeastFor(const Work& work) {
     for (const auto& [probed, probed_unit, amount] :
          {std::tuple(computes, unit, work.flops), std::tuple(reads, static_cast<const char*>(nullptr), work.bytes)}) {
       if (!probed) continue;
-      const absl::StatusOr<double> rate = ProbeRoof(probed_unit, seconds);
+      absl::StatusOr<double> rate = ProbeRoof(probed_unit, seconds);
       if (!rate.ok()) return rate;
       least = std::max(least, amount / *rate);
     }

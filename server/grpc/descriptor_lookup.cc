@@ -56,6 +56,7 @@ absl::StatusOr<std::vector<int32_t>> ExtensionNumbers(const std::string& contain
   std::vector<const FieldDescriptor*> extensions;
   Pool().FindAllExtensions(type, &extensions);
   std::vector<int32_t> numbers;
+  numbers.reserve(extensions.size());
   for (const FieldDescriptor* extension : extensions) numbers.push_back(extension->number());
   std::sort(numbers.begin(), numbers.end());
   return numbers;

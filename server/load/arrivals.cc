@@ -16,9 +16,11 @@ double Arrivals::Next() {
     case ArrivalKind::kConstant:
       last_seconds_ = static_cast<double>(index) / rate_;
       break;
-    case ArrivalKind::kBurst:
-      last_seconds_ = static_cast<double>(index / burst_ * burst_) / rate_;
+    case ArrivalKind::kBurst: {
+      const int64_t first_of_burst = index / burst_ * burst_;
+      last_seconds_ = static_cast<double>(first_of_burst) / rate_;
       break;
+    }
   }
   return last_seconds_;
 }
