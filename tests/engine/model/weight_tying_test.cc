@@ -55,6 +55,23 @@ TEST_F(WeightTyingTest, EqualHeadsShareMemory) {
   EXPECT_THAT((*model)->warnings(), testing::ElementsAre(HasSubstr("lm_head.weight")));
 }
 
+TEST_F(WeightTyingTest, HeadsOfManyBlocksAreComparedToTheirEnd) {
+  constexpr int64_t kVocabulary = 800'000;  // 19 MB: more than is compared at once
+  std::vector<TestTensor> tensors = Gpt2Tensors("transformer.");
+  tensors[0].dtype = "I32";  // both zeros, but for the head's last byte
+  tensors[0].shape = {kVocabulary, 6};
+  tensors.push_back({.name = "lm_head.weight", .shape = {kVocabulary, 6}, .dtype = "I32"});
+  std::string file = SafetensorsBytes(tensors);
+  for (size_t at = file.find("I32"); at < 4096; at = file.find("I32", at)) file.replace(at, 3, "F32");
+  file.back() = '\x3f';
+  temp_.Write("config.json", WithField(kGpt2Config, "vocab_size", std::to_string(kVocabulary)));
+  temp_.Write("model.safetensors", file);
+  const auto model =
+      Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_FALSE((*model)->config().tied_embeddings);
+}
+
 TEST_F(WeightTyingTest, AHeadAloneStandsForTheEmbedding) {
   std::vector<TestTensor> tensors = Gpt2Tensors("transformer.");
   tensors[0].name = "lm_head.weight";
