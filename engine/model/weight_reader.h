@@ -27,6 +27,7 @@ struct WeightRows {
   const std::byte* data;
 };
 
+// Thread rule: belongs to one thread, its own aside.
 class WeightReader {
  public:
   // Reads from now on. Both arguments outlive the reader. REQUIRES: every part's tensor is in `source`.
@@ -36,7 +37,8 @@ class WeightReader {
   WeightReader& operator=(const WeightReader&) = delete;
 
   // The next rows, good until the next call; nothing after the last ones. Every row of every part comes once. Errors
-  // are those of TensorSource::ReadOnce, and come again when asked again.
+  // are those of TensorSource::ReadOnce, and RESOURCE_EXHAUSTED where no thread could be had; they come again when
+  // asked again.
   absl::StatusOr<std::optional<WeightRows>> Next();
 
  private:
