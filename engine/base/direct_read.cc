@@ -4,7 +4,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <random>
@@ -15,7 +14,6 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kReadBytes = size_t{1} << 30;  // below the 2 GiB that one pread moves at most
 constexpr size_t kSamples = 8;  // of a range: one in a thousand pages passes for all of them once in 10^24
 
 // Another description of an open file, with flags of its own: those of `fd` would hold for all who read by it.
@@ -65,10 +63,9 @@ bool IsCached(int fd, uint64_t offset, size_t bytes) {
 size_t ReadDirect(int fd, uint64_t offset, std::span<std::byte> out) {
   const Reopened file(fd, O_DIRECT);
   size_t done = 0;
-  while (file.fd() >= 0 && done < out.size() &&
-         done % kPageBytes == 0) {  // it ends inside a page at the file's end alone
-    const size_t part = std::min(out.size() - done, kReadBytes);
-    const ssize_t count = pread(file.fd(), out.data() + done, part, static_cast<off_t>(offset + done));
+  // One call moves less than 2 GiB, whole pages; it ends inside a page at the file's end alone.
+  while (file.fd() >= 0 && done < out.size() && done % kPageBytes == 0) {
+    const ssize_t count = pread(file.fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     done += static_cast<size_t>(count);

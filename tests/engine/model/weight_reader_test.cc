@@ -81,6 +81,17 @@ WeightPart Vector(const std::string& tensor, int64_t num_rows) {
   return part;
 }
 
+// `count` square matrices, each in a file of its own and so read apart.
+std::vector<WeightPart> AddSquares(int count, int64_t side, MemorySource* source) {
+  std::vector<WeightPart> parts;
+  for (int i = 0; i < count; ++i) {
+    const std::string name = absl::StrCat("t", i);
+    source->Add(name, kernels::DType::kBF16, {side, side}, i, 0);
+    parts.push_back(Matrix(name, {side, side}, 0, side));
+  }
+  return parts;
+}
+
 // Reads to the end; counts every row of every part, and compares its bytes.
 void ReadAll(const MemorySource& source, const std::vector<WeightPart>& parts, std::vector<std::string>* order) {
   std::map<const WeightPart*, std::vector<int>> seen;
@@ -148,12 +159,7 @@ TEST(WeightReader, TensorsThatOverlapAreReadApart) {
 
 TEST(WeightReader, AnErrorComesWithItsBlockAndStays) {
   MemorySource source;
-  std::vector<WeightPart> parts;
-  for (int i = 0; i < 8; ++i) {
-    const std::string name = absl::StrCat("t", i);
-    source.Add(name, kernels::DType::kBF16, {4, 4}, i, 0);
-    parts.push_back(Matrix(name, {4, 4}, 0, 4));
-  }
+  const std::vector<WeightPart> parts = AddSquares(8, 4, &source);
   source.failing_read = 5;
   WeightReader reader(source, parts);
   for (int i = 0; i < 5; ++i) {
@@ -167,12 +173,7 @@ TEST(WeightReader, AnErrorComesWithItsBlockAndStays) {
 
 TEST(WeightReader, ReadsNoFurtherThanItsBuffers) {
   MemorySource source;
-  std::vector<WeightPart> parts;
-  for (int i = 0; i < 8; ++i) {
-    const std::string name = absl::StrCat("t", i);
-    source.Add(name, kernels::DType::kBF16, {4, 4}, i, 0);
-    parts.push_back(Matrix(name, {4, 4}, 0, 4));
-  }
+  const std::vector<WeightPart> parts = AddSquares(8, 4, &source);
   WeightReader reader(source, parts);
   const auto rows = reader.Next();
   ASSERT_TRUE(rows.ok());
@@ -184,12 +185,7 @@ TEST(WeightReader, ReadsNoFurtherThanItsBuffers) {
 
 TEST(WeightReader, MayBeLeftAtAnyTime) {
   MemorySource source;
-  std::vector<WeightPart> parts;
-  for (int i = 0; i < 12; ++i) {
-    const std::string name = absl::StrCat("t", i);
-    source.Add(name, kernels::DType::kBF16, {64, 64}, i, 0);
-    parts.push_back(Matrix(name, {64, 64}, 0, 64));
-  }
+  const std::vector<WeightPart> parts = AddSquares(12, 64, &source);
   for (int taken = 0; taken < 12; ++taken) {
     WeightReader reader(source, parts);
     for (int i = 0; i < taken; ++i) ASSERT_TRUE(reader.Next().ok());
