@@ -2,10 +2,11 @@
 // only; every function is a template over a type of an anonymous namespace or always inlined, so none of it leaves
 // those files.
 //
-// Sums stay in registers: kVectorsOfRows x rows of them. Rows end in order (valid does not decrease), so a group of
-// rows runs unmasked up to its first row's end and then, for the few keys left, row by row: no row's chain ever holds a
-// term of a key it does not see. Many rows take the tile widened once instead (vector_wide.h): the same chains.
-// Instantiations per loader: 7 score kernels; 6 x 4 + 2 value kernels; of AVX2 6 and 8.
+// Sums stay in registers: rows times kVectorsOfRows of them, for values rows times VectorsOfValues. Rows end in order
+// (valid does not decrease), so a group of rows runs unmasked up to its first row's end and then, for the few keys left,
+// row by row: no row's chain ever holds a term of a key it does not see. Many rows take the tile widened once instead
+// (vector_wide.h): the same chains.
+// Instantiations per loader: 7 score kernels, 38 value kernels; of AVX2 6 and 10, of FP32 12.
 #pragma once
 
 #include "kernels/cpu/attention/vector_wide.h"
@@ -186,7 +187,8 @@ DUNLIN_INLINE void ValueRowsBy(const ValueArgs& args, int row, int dim, int64_t 
 
 template <typename Loader, int kRows>
 void ValueRows(const ValueArgs& args, int row, int64_t from) {
-  ValueRowsBy<Loader, kRows, Loader::Lanes::kVectorsOfRows[kRows - 1]>(args, row, 0, from);
+  constexpr bool kAsStored = Loader::kKeys == 1 && Loader::kDimBytes == sizeof(float);
+  ValueRowsBy<Loader, kRows, Loader::Lanes::VectorsOfValues(kRows, kAsStored)>(args, row, 0, from);
 }
 
 // A row whose first key is not the tile's: O times alpha, and the key that has no partner in front of it.
