@@ -22,10 +22,14 @@ struct WorkspaceNeed {
   int64_t rows;    // packed query rows of one sequence and KV head
   int32_t kv_len;  // keys of one sequence
   int num_threads;
+  const TileOps* ops;
 };
 
+// Rows of the largest blocks, a multiple of kBlockRows: a tile widened for more rows is widened less often.
+int FlashBlockRows(const WorkspaceNeed& need);
 size_t FlashWorkspace(const WorkspaceNeed& need);
-void RunFlash(DeviceContext* context, const AttentionCall& call, void* workspace);
+// workspace was sized by FlashWorkspace(need), need a bound of call.
+void RunFlash(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace);
 
 size_t EfficientWorkspace(const WorkspaceNeed& need);
 // workspace was sized by EfficientWorkspace(need), need a bound of call.

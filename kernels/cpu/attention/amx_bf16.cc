@@ -203,6 +203,7 @@ void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
 const TileOps kAmxBf16Tiles = {.bf16_pairs = true,
                                .score_rows = amx::kGroupRows,
                                .near_rows = {},
+                               .block_bytes = 0,
                                .load_query = vectors::LoadQuery<PairStep>,
                                .store_output = vectors::StoreOutput<PairStep>,
                                .scores = Scores,

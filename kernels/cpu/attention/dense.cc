@@ -30,7 +30,8 @@ WorkspaceNeed NeedOf(const DeviceContext* context, const DenseAttentionParams& p
           .num_kv_heads = params.num_kv_heads,
           .rows = int64_t{params.q_len} * (params.num_heads / params.num_kv_heads),
           .kv_len = params.kv_len,
-          .num_threads = context->pool.num_threads()};
+          .num_threads = context->pool.num_threads(),
+          .ops = &SelectTileOps(*context, params.dtype, params.head_dim, ValueDim(params))};
 }
 
 size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNeed& need) {
@@ -48,7 +49,8 @@ size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNee
 // Sequences of a round: enough for eight blocks of query rows a thread, so that the last blocks cost little waiting.
 int32_t SequencesPerRound(const DenseAttentionParams& params, const WorkspaceNeed& need) {
   if (params.backend == AttentionBackend::kMath) return params.batch;
-  const int64_t blocks = CeilDiv(need.rows, kMaxRows) * need.num_kv_heads;
+  const int block_rows = params.backend == AttentionBackend::kFlash ? FlashBlockRows(need) : kBlockRows;
+  const int64_t blocks = CeilDiv(need.rows, block_rows) * need.num_kv_heads;
   return static_cast<int32_t>(
       std::min<int64_t>(CeilDiv(int64_t{8} * need.num_threads, std::max<int64_t>(blocks, 1)), params.batch));
 }
@@ -105,7 +107,7 @@ void Pack(DeviceContext* context, const DenseAttentionParams& params, const Dens
 
 AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages) {
   AttentionCall call{};
-  call.ops = &SelectTileOps(*context, pages.layout);
+  call.ops = &SelectTileOps(*context, params.dtype, params.head_dim, ValueDim(params));
   call.layout = pages.layout;
   call.kv_pool = pages.pool;
   call.num_heads = params.num_heads;
@@ -190,7 +192,7 @@ KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& 
         RunDenseMath(context, call, need, rest);
         break;
       case AttentionBackend::kFlash:
-        RunFlash(context, call, rest);
+        RunFlash(context, call, need, rest);
         break;
       case AttentionBackend::kEfficient:
         RunEfficient(context, call, need, rest);

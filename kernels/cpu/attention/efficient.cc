@@ -33,15 +33,15 @@ struct Summary {
 // One worker's buffers. At head_dim 128: 72 + 144 + 16 + 2 x 72 KB.
 struct EfficientScratch {
   EfficientScratch(Arena arena, int32_t head_dim, int32_t v_head_dim)
-      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
-        s(arena.Take<float>(kMaxRows * kChunkKeys)),
+      : q(arena.Take<std::byte>(kBlockRows * QueryRowBytes(head_dim))),
+        s(arena.Take<float>(kBlockRows * kChunkKeys)),
         wide(arena.Take<float>(WidePanelFloats(head_dim))),
-        begin(arena.Take<int32_t>(kMaxRows)),
-        valid(arena.Take<int32_t>(kMaxRows)),
-        tile_begin(arena.Take<int32_t>(kMaxRows)),
-        tile_valid(arena.Take<int32_t>(kMaxRows)),
-        chunk(&arena, kMaxRows, v_head_dim),
-        total(&arena, kMaxRows, v_head_dim),
+        begin(arena.Take<int32_t>(kBlockRows)),
+        valid(arena.Take<int32_t>(kBlockRows)),
+        tile_begin(arena.Take<int32_t>(kBlockRows)),
+        tile_valid(arena.Take<int32_t>(kBlockRows)),
+        chunk(&arena, kBlockRows, v_head_dim),
+        total(&arena, kBlockRows, v_head_dim),
         bytes(arena.used()) {}
 
   std::byte* q;
@@ -207,7 +207,7 @@ struct EfficientMemory {
     const EfficientScratch measured(Arena(nullptr), need.head_dim, need.v_head_dim);
     worker_bytes = measured.bytes;
     workers = arena.Take<std::byte>(static_cast<int64_t>(worker_bytes) * need.num_threads);
-    slot_rows = std::min<int64_t>(kMaxRows, need.rows);
+    slot_rows = std::min<int64_t>(kBlockRows, need.rows);
     num_slots = std::max(CeilDiv(need.kv_len, kChunkKeys) * need.num_kv_heads, int64_t{8} * need.num_threads);
     slot_bytes = SlotBytes(need.v_head_dim);
     slots = arena.Take<std::byte>(static_cast<int64_t>(slot_bytes) * num_slots);
@@ -239,7 +239,7 @@ struct EfficientMemory {
 
 void RunWhole(DeviceContext* context, const AttentionCall& call, const EfficientMemory& memory) {
   ScheduleCursor cursor;
-  while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, memory.items)) {
+  while (const int count = FillSchedule(call, kBlockRows, kMaxScheduleItems, &cursor, memory.items)) {
     const int64_t num_tasks = int64_t{count} * call.num_kv_heads();
     context->pool.Run(num_tasks, [&](int64_t index, int worker) {
       const int64_t following = index + context->pool.num_threads();
@@ -310,7 +310,7 @@ void RunSplitRound(DeviceContext* context, const AttentionCall& call, const Effi
 
 void RunSplit(DeviceContext* context, const AttentionCall& call, const EfficientMemory& memory) {
   ScheduleCursor cursor;
-  while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, memory.items)) {
+  while (const int count = FillSchedule(call, kBlockRows, kMaxScheduleItems, &cursor, memory.items)) {
     int start = 0;
     while (start < count) {
       int64_t slots = 0;
@@ -334,7 +334,7 @@ size_t EfficientWorkspace(const WorkspaceNeed& need) {
 void RunEfficient(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace) {
   const EfficientMemory memory(workspace, need);
   const int64_t enough = int64_t{4} * need.num_threads;
-  if (need.num_threads > 1 && CountTasks(call, kMaxRows, enough) < enough) {
+  if (need.num_threads > 1 && CountTasks(call, kBlockRows, enough) < enough) {
     RunSplit(context, call, memory);
   } else {
     RunWhole(context, call, memory);

@@ -1,6 +1,6 @@
-// FLASH on the CPU: tiles of 128 keys at absolute positions, blocks of up to 144 packed rows, running maximum and sum,
-// O rescaled as it is loaded for the next tile. S never leaves a 72 KB buffer. Work is split over sequences, KV heads
-// and row blocks, never over keys.
+// FLASH on the CPU: tiles of 128 keys at absolute positions, blocks of up to 144 packed rows, 432 where a table widens
+// tiles and there are tasks enough, running maximum and sum, O rescaled as it is loaded for the next tile. S never
+// leaves a buffer of 512 bytes a row. Work is split over sequences, KV heads and row blocks, never over keys.
 // Source: Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018.
 #include <algorithm>
 #include <limits>
@@ -14,20 +14,22 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-// One worker's buffers, over a piece of the workspace. At head_dim 128: 72 + 72 + 16 + 72 + 12 KB.
+// One worker's buffers, over a piece of the workspace. At head_dim 128 and 144 rows: 72 + 72 + 16 + 72 + 12 KB.
 struct FlashScratch {
-  FlashScratch(Arena arena, int32_t head_dim, int32_t v_head_dim)
-      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
-        s(arena.Take<float>(kMaxRows * kTileKeys)),
-        wide(arena.Take<float>(WidePanelFloats(head_dim))),
-        o(arena.Take<float>(kMaxRows * PaddedDim(v_head_dim))),
-        row_max(arena.Take<float>(kMaxRows)),
-        lane_sum(arena.Take<float>(kMaxRows * kLanes)),
-        alpha(arena.Take<float>(kMaxRows)),
-        begin(arena.Take<int32_t>(kMaxRows)),
-        valid(arena.Take<int32_t>(kMaxRows)),
+  FlashScratch(Arena arena, const WorkspaceNeed& need)
+      : rows(FlashBlockRows(need)),
+        q(arena.Take<std::byte>(rows * QueryRowBytes(need.head_dim))),
+        s(arena.Take<float>(rows * kTileKeys)),
+        wide(arena.Take<float>(WidePanelFloats(need.head_dim))),
+        o(arena.Take<float>(rows * PaddedDim(need.v_head_dim))),
+        row_max(arena.Take<float>(rows)),
+        lane_sum(arena.Take<float>(rows * kLanes)),
+        alpha(arena.Take<float>(rows)),
+        begin(arena.Take<int32_t>(rows)),
+        valid(arena.Take<int32_t>(rows)),
         bytes(arena.used()) {}
 
+  int64_t rows;
   std::byte* q;
   float* s;  // then P
   float* wide;
@@ -93,7 +95,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
     const int row = from + done;
     const int count = std::min(step, rows - done);
     beside->Ask();
-    float* s = step == kMaxRows ? scratch.s + from * kTileKeys : scratch.s + (kMaxRows - step) * kTileKeys;
+    float* s = scratch.s + (step == kMaxRows ? from : scratch.rows - step) * kTileKeys;
     call.ops->scores({.q = block.q + row * q_stride,
                       .q_stride = q_stride,
                       .rows = count,
@@ -166,25 +168,34 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
 
 }  // namespace
 
+int FlashBlockRows(const WorkspaceNeed& need) {
+  const int64_t row_bytes = QueryRowBytes(need.head_dim) + (kTileKeys + PaddedDim(need.v_head_dim)) * int64_t{4};
+  const int64_t held = need.ops->block_bytes / (row_bytes * kBlockRows);
+  const int64_t wanted = CeilDiv(need.rows, kBlockRows);
+  return kBlockRows * static_cast<int>(std::clamp<int64_t>(std::min(held, wanted), 1, kMaxRows / kBlockRows));
+}
+
 size_t FlashWorkspace(const WorkspaceNeed& need) {
   Arena arena(nullptr);
   arena.Take<ScheduleItem>(kMaxScheduleItems);
-  const size_t worker = FlashScratch(Arena(nullptr), need.head_dim, need.v_head_dim).bytes;
-  return arena.used() + worker * static_cast<size_t>(need.num_threads);
+  return arena.used() + FlashScratch(Arena(nullptr), need).bytes * static_cast<size_t>(need.num_threads);
 }
 
-void RunFlash(DeviceContext* context, const AttentionCall& call, void* workspace) {
+void RunFlash(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace) {
   Arena arena(workspace);
   auto* items = arena.Take<ScheduleItem>(kMaxScheduleItems);
   std::byte* workers = static_cast<std::byte*>(workspace) + arena.used();
-  const size_t worker_bytes = FlashScratch(Arena(nullptr), call.head_dim(), call.v_head_dim()).bytes;
+  const size_t worker_bytes = FlashScratch(Arena(nullptr), need).bytes;
+  // Larger blocks, where a thread still gets several: the last of them would make the others wait.
+  const int64_t enough = need.num_threads == 1 ? 0 : int64_t{8} * need.num_threads;
+  const int most = FlashBlockRows(need);
+  const int block_rows = CountTasks(call, most, enough) >= enough ? most : kBlockRows;
   ScheduleCursor cursor;
-  while (const int count = FillSchedule(call, kMaxRows, kMaxScheduleItems, &cursor, items)) {
+  while (const int count = FillSchedule(call, block_rows, kMaxScheduleItems, &cursor, items)) {
     const int64_t num_tasks = int64_t{count} * call.num_kv_heads();
     const auto task_at = [&](int64_t index) { return TaskAt(call, items, index); };
     context->pool.Run(num_tasks, [&](int64_t index, int worker) {
-      const FlashScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(),
-                                 call.v_head_dim());
+      const FlashScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), need);
       const int64_t following = index + context->pool.num_threads();
       RunBlock(call, task_at(index), task_at(following < num_tasks ? following : index), scratch);
     });

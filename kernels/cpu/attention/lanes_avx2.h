@@ -36,6 +36,7 @@ struct Lanes {
   static constexpr int kWideRows = 6;
   static constexpr int kWideVectors = 1;
   static constexpr bool kBroadcastsInside = false;
+  static constexpr int64_t kBlockBytes = 0;  // many such processors have 256 KB
 
   // The kernels over widened tiles.
   struct Wide {

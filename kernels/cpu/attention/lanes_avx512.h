@@ -30,6 +30,7 @@ struct Lanes {
   static constexpr int kWideRows = 12;
   static constexpr int kWideVectors = 2;
   static constexpr bool kBroadcastsInside = true;
+  static constexpr int64_t kBlockBytes = int64_t{704} << 10;  // such processors have 1 MB and more
 
   // The kernels over widened tiles.
   struct Wide {

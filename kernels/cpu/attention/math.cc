@@ -21,10 +21,10 @@ int64_t ScoreStride(int32_t kv_len) {
 
 struct MathScratch {
   MathScratch(Arena arena, int32_t head_dim, int32_t v_head_dim, int64_t s_floats)
-      : q(arena.Take<std::byte>(kMaxRows * QueryRowBytes(head_dim))),
-        o(arena.Take<float>(kMaxRows * PaddedDim(v_head_dim))),
-        begin(arena.Take<int32_t>(kMaxRows)),
-        valid(arena.Take<int32_t>(kMaxRows)),
+      : q(arena.Take<std::byte>(kBlockRows * QueryRowBytes(head_dim))),
+        o(arena.Take<float>(kBlockRows * PaddedDim(v_head_dim))),
+        begin(arena.Take<int32_t>(kBlockRows)),
+        valid(arena.Take<int32_t>(kBlockRows)),
         wide(arena.Take<float>(WidePanelFloats(head_dim))),
         s(arena.Take<float>(s_floats)),
         bytes(arena.used()) {}
@@ -164,7 +164,7 @@ void RunDenseMath(DeviceContext* context, const AttentionCall& call, const Works
   };
   enum class Pass { kScores, kSoftmax, kValues };
   for (const Pass pass : {Pass::kScores, Pass::kSoftmax, Pass::kValues}) {
-    ForEachBlock(context, call, kMaxRows, 0, rest,
+    ForEachBlock(context, call, kBlockRows, 0, rest,
                  [&](const ScheduleItem& item, int32_t kv_head, const MathScratch& scratch) {
                    const SequenceView sequence = call.Sequence(item.sequence);
                    float* s = rows_of(item, kv_head);

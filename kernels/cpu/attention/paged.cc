@@ -27,7 +27,8 @@ WorkspaceNeed NeedOf(const DeviceContext* context, const PagedAttentionPlan& pla
           .num_kv_heads = plan.traits.num_kv_heads,
           .rows = int64_t{plan.max_query_tokens} * group,
           .kv_len = plan.max_kv_tokens,
-          .num_threads = context->pool.num_threads()};
+          .num_threads = context->pool.num_threads(),
+          .ops = &SelectTileOps(*context, plan.traits.dtype, plan.traits.head_dim, plan.traits.head_dim)};
 }
 
 bool ValidOutput(const PagedAttentionParams& params) {
@@ -101,7 +102,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   if (params.workspace_bytes < Workspace(params.backend, need)) return KernelStatus::kOutOfMemory;
 
   AttentionCall call{};
-  call.ops = &SelectTileOps(*context, params.layout);
+  call.ops = need.ops;
   call.layout = params.layout;
   call.kv_pool = static_cast<const std::byte*>(params.kv_pool);
   call.layer = params.layer;
@@ -125,7 +126,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
       RunMath(context, call, need, params.workspace);
       break;
     case AttentionBackend::kFlash:
-      RunFlash(context, call, params.workspace);
+      RunFlash(context, call, need, params.workspace);
       break;
     case AttentionBackend::kEfficient:
       RunEfficient(context, call, need, params.workspace);

@@ -141,6 +141,7 @@ constexpr TileOps TilesOf() {
   return {.bf16_pairs = false,
           .score_rows = kMaxRows,
           .near_rows = {},
+          .block_bytes = 0,
           .load_query = portable::LoadQuery,
           .store_output = portable::StoreOutput,
           .scores = portable::Scores<Blocks>,

@@ -27,8 +27,7 @@ const TileOps& Select(const VariantTiles& tiles, DType kv_dtype) {
 
 }  // namespace
 
-const TileOps& SelectTileOps(const DeviceContext& context, const KvLayout& layout) {
-  const DType kv_dtype = layout.dtype;
+const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype, int32_t head_dim, int32_t v_head_dim) {
   switch (context.variant) {
     case CpuVariant::kPortable:
       return Select({kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles, kPortableF8Tiles}, kv_dtype);
@@ -37,7 +36,7 @@ const TileOps& SelectTileOps(const DeviceContext& context, const KvLayout& layou
     case CpuVariant::kAvx512Bf16:
       return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles, kAvx512F8Tiles}, kv_dtype);
     case CpuVariant::kAmxBf16:
-      if (kv_dtype == DType::kBF16 && TakesAmxTiles(layout.shape.head_dim, layout.shape.v_head_dim)) {
+      if (kv_dtype == DType::kBF16 && TakesAmxTiles(head_dim, v_head_dim)) {
         return kAmxBf16Tiles;
       }
       [[fallthrough]];

@@ -20,10 +20,11 @@ struct DeviceContext;
 
 namespace dunlin::kernels::cpu {
 
-inline constexpr int kTileKeys = 128;  // keys of a tile; a tile starts at an absolute multiple of it
-inline constexpr int kMaxRows = 144;   // rows of a block: 12 groups of the 12 that a vector kernel holds in registers
-inline constexpr int kLanes = 16;      // partial sums of a row's softmax denominator
-inline constexpr int kMaxTilePages = 16;  // FP32 has 8 tokens a page
+inline constexpr int kTileKeys = 128;   // keys of a tile; a tile starts at an absolute multiple of it
+inline constexpr int kBlockRows = 144;  // rows of a block: 12 groups of the 12 that a vector kernel holds in registers
+inline constexpr int kMaxRows = 3 * kBlockRows;  // of FLASH's largest blocks (TileOps::block_bytes)
+inline constexpr int kLanes = 16;                // partial sums of a row's softmax denominator
+inline constexpr int kMaxTilePages = 16;         // FP32 has 8 tokens a page
 
 // The blocks of a tile, one pair per page. Pages past the sequence's end repeat a valid page: its keys are then masked.
 struct KvTile {
@@ -173,9 +174,10 @@ struct RowRange {
 };
 
 struct TileOps {
-  bool bf16_pairs;     // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
-  int score_rows;      // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
-  RowRange near_rows;  // as many rows ask half a tile ahead of where they read, others a whole tile
+  bool bf16_pairs;      // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
+  int score_rows;       // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
+  RowRange near_rows;   // as many rows ask half a tile ahead of where they read, others a whole tile
+  int64_t block_bytes;  // queries, S and O of FLASH's larger blocks: what an L2 cache holds; 0: all have kBlockRows
   void (*load_query)(const QueryRowArgs&);
   void (*store_output)(const OutputRowArgs&);
   void (*scores)(const ScoreArgs&);
@@ -200,7 +202,7 @@ constexpr bool TakesAmxTiles(int32_t head_dim, int32_t v_head_dim) {
   return head_dim % 32 == 0 && v_head_dim % 16 == 0;
 }
 
-// The table of a context's variant for pages of this layout.
-const TileOps& SelectTileOps(const DeviceContext& context, const KvLayout& layout);
+// The table of a context's variant for pages of this dtype and heads of these dimensions.
+const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype, int32_t head_dim, int32_t v_head_dim);
 
 }  // namespace dunlin::kernels::cpu

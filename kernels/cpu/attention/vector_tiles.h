@@ -3,10 +3,10 @@
 // those files.
 //
 // Sums stay in registers: rows times kVectorsOfRows of them, for values rows times VectorsOfValues. Rows end in order
-// (valid does not decrease), so a group of rows runs unmasked up to its first row's end and then, for the few keys left,
-// row by row: no row's chain ever holds a term of a key it does not see. Many rows take the tile widened once instead
-// (vector_wide.h): the same chains.
-// Instantiations per loader: 7 score kernels, 38 value kernels; of AVX2 6 and 10, of FP32 12.
+// (valid does not decrease), so a group of rows runs unmasked up to its first row's end and then, for the few keys
+// left, row by row: no row's chain ever holds a term of a key it does not see. Many rows take the tile widened once
+// instead (vector_wide.h): the same chains. Instantiations per loader: 7 score kernels, 38 value kernels; of AVX2 6 and
+// 10, of FP32 12.
 #pragma once
 
 #include "kernels/cpu/attention/vector_wide.h"
