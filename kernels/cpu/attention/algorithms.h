@@ -22,7 +22,7 @@ struct WorkspaceNeed {
   int64_t rows;    // packed query rows of one sequence and KV head
   int32_t kv_len;  // keys of one sequence
   int num_threads;
-  const TileOps* ops;
+  const TileOps* ops;  // the call's, not a bound
 };
 
 // Rows of the largest blocks, a multiple of kBlockRows: a tile widened for more rows is widened less often.

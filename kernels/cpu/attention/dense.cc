@@ -9,6 +9,7 @@
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/pack_page.h"
+#include "kernels/cpu/attention/schedule.h"
 #include "kernels/cpu/context.h"
 #include "kernels/cpu/kv_block.h"
 
@@ -46,11 +47,18 @@ size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNee
   return 0;
 }
 
+// Rows of the blocks that a call is cut into, as far as one can tell from its bounds.
+int BlockRows(const DenseAttentionParams& params, const WorkspaceNeed& need) {
+  if (params.backend != AttentionBackend::kFlash) return kBlockRows;
+  const int most = FlashBlockRows(need);
+  const int64_t blocks = CeilDiv(need.rows, most) * need.num_kv_heads * params.batch;
+  return blocks >= LargeBlocksWanted(need.num_threads) ? most : kBlockRows;
+}
+
 // Sequences of a round: enough for eight blocks of query rows a thread, so that the last blocks cost little waiting.
 int32_t SequencesPerRound(const DenseAttentionParams& params, const WorkspaceNeed& need) {
   if (params.backend == AttentionBackend::kMath) return params.batch;
-  const int block_rows = params.backend == AttentionBackend::kFlash ? FlashBlockRows(need) : kBlockRows;
-  const int64_t blocks = CeilDiv(need.rows, block_rows) * need.num_kv_heads;
+  const int64_t blocks = CeilDiv(need.rows, BlockRows(params, need)) * need.num_kv_heads;
   return static_cast<int32_t>(
       std::min<int64_t>(CeilDiv(int64_t{8} * need.num_threads, std::max<int64_t>(blocks, 1)), params.batch));
 }
@@ -105,9 +113,9 @@ void Pack(DeviceContext* context, const DenseAttentionParams& params, const Dens
   });
 }
 
-AttentionCall MakeCall(const DeviceContext* context, const DenseAttentionParams& params, const DensePages& pages) {
+AttentionCall MakeCall(const DenseAttentionParams& params, const WorkspaceNeed& need, const DensePages& pages) {
   AttentionCall call{};
-  call.ops = &SelectTileOps(*context, params.dtype, params.head_dim, ValueDim(params));
+  call.ops = need.ops;
   call.layout = pages.layout;
   call.kv_pool = pages.pool;
   call.num_heads = params.num_heads;
@@ -182,7 +190,7 @@ KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& 
   const int32_t per_round = SequencesPerRound(params, need);
   const DensePages pages(&arena, params, per_round);
   void* rest = static_cast<std::byte*>(params.workspace) + arena.used();
-  const AttentionCall whole = MakeCall(context, params, pages);
+  const AttentionCall whole = MakeCall(params, need, pages);
   for (int32_t first = 0; first < params.batch; first += per_round) {
     const int32_t sequences = std::min(per_round, params.batch - first);
     Pack(context, params, pages, first, sequences);

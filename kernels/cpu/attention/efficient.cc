@@ -334,7 +334,7 @@ size_t EfficientWorkspace(const WorkspaceNeed& need) {
 void RunEfficient(DeviceContext* context, const AttentionCall& call, const WorkspaceNeed& need, void* workspace) {
   const EfficientMemory memory(workspace, need);
   const int64_t enough = int64_t{4} * need.num_threads;
-  if (need.num_threads > 1 && CountTasks(call, kBlockRows, enough) < enough) {
+  if (need.num_threads > 1 && CountTasks(call, kBlockRows, 0, enough) < enough) {
     RunSplit(context, call, memory);
   } else {
     RunWhole(context, call, memory);

@@ -1,6 +1,7 @@
-// FLASH on the CPU: tiles of 128 keys at absolute positions, blocks of up to 144 packed rows, 432 where a table widens
-// tiles and there are tasks enough, running maximum and sum, O rescaled as it is loaded for the next tile. S never
-// leaves a buffer of 512 bytes a row. Work is split over sequences, KV heads and row blocks, never over keys.
+// FLASH on the CPU: tiles of 128 keys at absolute positions, blocks of up to 144 packed rows, 288 or 432 where a table
+// widens tiles, a block fits the cache and there are blocks enough, running maximum and sum, O rescaled as it is loaded
+// for the next tile. S never leaves a buffer of 512 bytes a row. Work is split over sequences, KV heads and row blocks,
+// never over keys.
 // Source: Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018.
 #include <algorithm>
 #include <limits>
@@ -95,6 +96,7 @@ void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& t
     const int row = from + done;
     const int count = std::min(step, rows - done);
     beside->Ask();
+    // kMaxRows: all rows at once.
     float* s = scratch.s + (step == kMaxRows ? from : scratch.rows - step) * kTileKeys;
     call.ops->scores({.q = block.q + row * q_stride,
                       .q_stride = q_stride,
@@ -186,10 +188,9 @@ void RunFlash(DeviceContext* context, const AttentionCall& call, const Workspace
   auto* items = arena.Take<ScheduleItem>(kMaxScheduleItems);
   std::byte* workers = static_cast<std::byte*>(workspace) + arena.used();
   const size_t worker_bytes = FlashScratch(Arena(nullptr), need).bytes;
-  // Larger blocks, where a thread still gets several: the last of them would make the others wait.
-  const int64_t enough = need.num_threads == 1 ? 0 : int64_t{8} * need.num_threads;
+  const int64_t wanted = LargeBlocksWanted(need.num_threads);
   const int most = FlashBlockRows(need);
-  const int block_rows = CountTasks(call, most, enough) >= enough ? most : kBlockRows;
+  const int block_rows = CountTasks(call, most, kBlockRows, wanted) >= wanted ? most : kBlockRows;
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, block_rows, kMaxScheduleItems, &cursor, items)) {
     const int64_t num_tasks = int64_t{count} * call.num_kv_heads();

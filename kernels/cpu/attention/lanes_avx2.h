@@ -27,9 +27,9 @@ struct Lanes {
   // 12 of 16 registers hold sums, 6 rows of 16 columns at most: one vector and one broadcast more are in use.
   static constexpr int kVectorsOfRows[6] = {2, 2, 1, 1, 1, 1};
   static constexpr bool kTakesEightRows = false;
-  // The same for the values of a page, more of which few rows read in one run: those that are multiplied as they are
-  // stored (FP32) need no register besides the sums'.
-  static constexpr int VectorsOfValues(int rows, bool as_stored) {
+  // The same for the values of a page, more of which few rows read in one run: one row needs a value once, two and
+  // three load one again, which pays where values are multiplied as they are stored (FP32).
+  static consteval int VectorsOfValues(int rows, bool as_stored) {
     if (rows == 1) return 4;
     return as_stored && rows <= 3 ? 5 - rows : kVectorsOfRows[rows - 1];
   }

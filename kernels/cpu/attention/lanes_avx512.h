@@ -23,14 +23,15 @@ struct Lanes {
   // read a widened tile: 12 x 2, which load a vector for twice as many products.
   static constexpr int kVectorsOfRows[8] = {4, 4, 4, 4, 4, 4, 0, 2};
   static constexpr bool kTakesEightRows = true;
-  // The same for the values of a page: 24 sums too, so that few rows read 128 dimensions of it in one run.
-  static constexpr int VectorsOfValues(int rows, bool /*as_stored*/) {
+  // The same for the values of a page: 24 sums too, so that few rows read 128 dimensions of it in one run. Three rows
+  // load a value twice for it, which nothing that waits for memory feels.
+  static consteval int VectorsOfValues(int rows, bool /*as_stored*/) {
     return rows <= 3 ? 8 : kVectorsOfRows[rows - 1];
   }
   static constexpr int kWideRows = 12;
   static constexpr int kWideVectors = 2;
   static constexpr bool kBroadcastsInside = true;
-  static constexpr int64_t kBlockBytes = int64_t{704} << 10;  // such processors have 1 MB and more
+  static constexpr int64_t kBlockBytes = int64_t{704} << 10;  // servers' cores have 1 MB and more
 
   // The kernels over widened tiles.
   struct Wide {

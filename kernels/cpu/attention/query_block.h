@@ -87,7 +87,7 @@ constexpr int32_t FirstTile(const QueryBlock& block, int32_t width) {
   return block.min_start / width * width;
 }
 
-// The rows first_row .. of the sequence; packed_q: [kMaxRows * QueryRowBytes], 64-byte aligned.
+// The rows first_row .. of the sequence; packed_q: [rows * QueryRowBytes], 64-byte aligned.
 void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int64_t first_row,
                     int rows, std::byte* packed_q, QueryBlock* block);
 

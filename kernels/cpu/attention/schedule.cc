@@ -31,10 +31,11 @@ int FillSchedule(const AttentionCall& call, int block_rows, int max_items, Sched
   return count;
 }
 
-int64_t CountTasks(const AttentionCall& call, int block_rows, int64_t enough) {
+int64_t CountTasks(const AttentionCall& call, int block_rows, int64_t more_than, int64_t enough) {
   int64_t tasks = 0;
   for (int32_t i = 0; i < call.num_sequences && tasks < enough; ++i) {
-    tasks += CeilDiv(PackedRows(call, call.Sequence(i)), block_rows) * call.num_kv_heads();
+    const int64_t rows = PackedRows(call, call.Sequence(i));
+    if (rows > more_than) tasks += CeilDiv(rows, block_rows) * call.num_kv_heads();
   }
   return tasks;
 }

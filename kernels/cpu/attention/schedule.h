@@ -53,7 +53,13 @@ inline int64_t PackedRows(const AttentionCall& call, const SequenceView& sequenc
 // dearest first. Returns how many; 0 at the end. items: [kMaxScheduleItems].
 int FillSchedule(const AttentionCall& call, int block_rows, int max_items, ScheduleCursor* cursor, ScheduleItem* items);
 
-// Blocks of the whole call times KV heads, counted up to `enough`.
-int64_t CountTasks(const AttentionCall& call, int block_rows, int64_t enough);
+// Blocks, of sequences with more packed rows than more_than, times KV heads, counted up to `enough`.
+int64_t CountTasks(const AttentionCall& call, int block_rows, int64_t more_than, int64_t enough);
+
+// FLASH takes larger blocks than kBlockRows where each thread gets so many of them: with fewer, the last one would make
+// the others wait. One thread takes them always.
+constexpr int64_t LargeBlocksWanted(int num_threads) {
+  return num_threads == 1 ? 0 : int64_t{8} * num_threads;
+}
 
 }  // namespace dunlin::kernels::cpu

@@ -5,7 +5,7 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-// One row per backend, by the enumerator. FLASH keeps a block's O, 48 rows x head_dim x 4 bytes, near a tile in the
+// One row per backend, by the enumerator. FLASH keeps a block's O, its rows x head_dim x 4 bytes, near a tile in the
 // caches, and takes no matrix beside Q, K and V, as PyTorch's does not; the other two take any dim and any matrix.
 // What no row names (window, softcap, ALiBi, causal, both alignments, dims of K and V apart) all three take.
 struct Capability {

@@ -34,6 +34,9 @@ std::vector<BitsCase> AllCases() {
         cases.push_back({dtype, backend, variant, {6, 2, 9}, 37, 0.0F});
         cases.push_back({dtype, backend, variant, {2, 1, 64}, 200, 1.5F});
       }
+      // Values of few rows by six vectors, and by eight of which the last is cut.
+      cases.push_back({dtype, AttentionBackend::kFlash, variant, {3, 1, 96}, 0, 0.0F});
+      cases.push_back({dtype, AttentionBackend::kFlash, variant, {2, 1, 120}, 0, 0.0F});
     }
   }
   return cases;
@@ -105,6 +108,17 @@ TEST_P(BitContractTest, TheNumberOfThreadsDoesNotMatter) {
     EXPECT_TRUE(SameRows(600, 1, Run({{kSeed, 600, 1}}, threads).data())) << threads;
     EXPECT_TRUE(SameRows(640, 43, Run({{kSeed, 640, 43}}, threads).data())) << threads;
   }
+}
+
+// FLASH takes blocks of another size where there are many of them. On two threads one sequence is too few.
+TEST_P(BitContractTest, ManyLongNeighboursDoNotMatter) {
+  std::vector<BatchSequence> sequences;
+  for (uint64_t i = 0; i < 16; ++i) sequences.push_back({100 + i, 0, 150 + static_cast<int32_t>(i)});
+  sequences[5] = {kSeed, 0, kLength};
+  size_t rows_before = 0;
+  for (size_t i = 0; i < 5; ++i) rows_before += static_cast<size_t>(sequences[i].query_len);
+  const std::vector<float> out = Run(sequences);
+  EXPECT_TRUE(SameRows(0, kLength, out.data() + rows_before * row_floats()));
 }
 
 TEST_P(BitContractTest, TheCallsBoundsDoNotMatter) {
