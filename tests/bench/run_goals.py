@@ -42,6 +42,8 @@ def parse_lines(text):
 # Nothing is so much faster than what bounds it: then the probe beside it was disturbed (a host that had taken its memory
 # back, say), and the roofs of the whole run count.
 BEYOND_A_ROOF = 1.25
+# At least so much of DRAM's speed: what takes twice as long there takes twice as long.
+MEMORY_BOUND = 0.85
 
 
 def field(record, name):
@@ -68,6 +70,13 @@ def identity(record, without=()):
     return tuple(json.dumps(record.get(name)) for name in names if name not in without)
 
 
+def memory_speed(record):
+    """GB/s that memory gave beside a record's calls; None where that was not measured, or did not bound them."""
+    ratio = record.get("paired_ratio")
+    bound = record.get("roof") == "dram_read" and ratio is not None and MEMORY_BOUND <= ratio <= BEYOND_A_ROOF
+    return record["gbytes_per_s"] / ratio if bound else None
+
+
 def metric_of(goal, record, records):
     """The goal's number for a record, or None where what it needs was not measured."""
     kind = goal["metric"]
@@ -78,7 +87,11 @@ def metric_of(goal, record, records):
         changed = tuple(goal["other"])
         others = [r for r in records if r["threads"] == record["threads"] and matches(r, goal["other"])
                   and identity(r, changed) == identity(record, changed)]
-        return field(record, goal["field"]) / field(others[0], goal["field"]) if others else None
+        if not others:
+            return None
+        ratio = field(record, goal["field"]) / field(others[0], goal["field"])
+        speeds = [memory_speed(r) if goal.get("same_memory") else None for r in (record, others[0])]
+        return ratio * speeds[1] / speeds[0] if all(speeds) else ratio
     if kind == "paired_ratio" and (record.get(kind) is None or record[kind] > BEYOND_A_ROOF):
         return field(record, "roofline_ratio")
     return field(record, kind)

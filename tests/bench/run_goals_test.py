@@ -75,6 +75,18 @@ class JudgeTest(unittest.TestCase):
         records[1]["workspace_bytes"] = 10
         self.assertEqual(run_goals.judge(goal, records)["verdict"], "short")
 
+    def test_against_at_the_same_speed_of_memory(self):
+        goal = {"name": "g", "where": {"precision": "fp8"}, "metric": "against", "field": "tokens_per_s",
+                "other": {"precision": "bf16"}, "same_memory": True, "least": 1.7, "threads": "all"}
+        # FP8 read at 40 GB/s, BF16 at 60: 1.2 times the tokens are 1.8 times at one speed.
+        fp8 = record(precision="fp8", tokens_per_s=120.0, roof="dram_read", gbytes_per_s=38.0, paired_ratio=0.95)
+        bf16 = record(precision="bf16", tokens_per_s=100.0, roof="dram_read", gbytes_per_s=60.0, paired_ratio=1.0)
+        self.assertAlmostEqual(run_goals.judge(goal, [fp8, bf16])["worst"], 1.8)
+        for field, value in (("paired_ratio", None), ("paired_ratio", 26.9), ("paired_ratio", 0.5), ("roof", "fp32_flops")):
+            self.assertAlmostEqual(run_goals.judge(goal, [fp8, {**bf16, field: value}])["worst"], 1.2)
+        del goal["same_memory"]
+        self.assertAlmostEqual(run_goals.judge(goal, [fp8, bf16])["worst"], 1.2)
+
     def test_nested_fields_and_upper_limits(self):
         goal = {"name": "g", "where": {"op": "model"}, "metric": "memory.rss_over_plan_ratio", "most": 1.0,
                 "threads": "all"}
