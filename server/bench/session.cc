@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "server/bench/cache_size.h"
 
 namespace dunlin::server::bench {
 namespace {
@@ -79,8 +80,7 @@ size_t Session::bytes_beyond_caches() const {
   constexpr size_t kMost = size_t{2} << 30;
   constexpr size_t kGpu = size_t{512} << 20;  // 8 times the largest second-level cache, an H200's 60 MB
   if (device_->ops->kind != kernels::DeviceKind::kCpu) return kGpu;
-  const long last_level = sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1 where it is not known
-  return std::clamp(8 * static_cast<size_t>(std::max(last_level, 0L)), kLeast, kMost);
+  return std::clamp(8 * LastLevelCacheBytes(), kLeast, kMost);
 }
 
 absl::Status Session::Start() {
