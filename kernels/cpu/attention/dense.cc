@@ -55,12 +55,12 @@ int BlockRows(const DenseAttentionParams& params, const WorkspaceNeed& need) {
   return blocks >= LargeBlocksWanted(need.num_threads) ? most : kBlockRows;
 }
 
-// Sequences of a round: enough for eight blocks of query rows a thread, so that the last blocks cost little waiting.
+// Sequences of a round: enough for kBlocksPerThread blocks of query rows a thread.
 int32_t SequencesPerRound(const DenseAttentionParams& params, const WorkspaceNeed& need) {
   if (params.backend == AttentionBackend::kMath) return params.batch;
   const int64_t blocks = CeilDiv(need.rows, BlockRows(params, need)) * need.num_kv_heads;
   return static_cast<int32_t>(
-      std::min<int64_t>(CeilDiv(int64_t{8} * need.num_threads, std::max<int64_t>(blocks, 1)), params.batch));
+      std::min<int64_t>(CeilDiv(kBlocksPerThread * need.num_threads, std::max<int64_t>(blocks, 1)), params.batch));
 }
 
 // The packed K and V of a round's sequences.

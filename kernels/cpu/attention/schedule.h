@@ -56,10 +56,12 @@ int FillSchedule(const AttentionCall& call, int block_rows, int max_items, Sched
 // Blocks, of sequences with more packed rows than more_than, times KV heads, counted up to `enough`.
 int64_t CountTasks(const AttentionCall& call, int block_rows, int64_t more_than, int64_t enough);
 
-// FLASH takes larger blocks than kBlockRows where each thread gets so many of them: with fewer, the last one would make
-// the others wait. One thread takes them always.
+// Blocks that each thread should get: with fewer, the last one would make the others wait.
+inline constexpr int64_t kBlocksPerThread = 8;
+
+// FLASH takes larger blocks than kBlockRows where a call has so many of them. One thread takes them always.
 constexpr int64_t LargeBlocksWanted(int num_threads) {
-  return num_threads == 1 ? 0 : int64_t{8} * num_threads;
+  return num_threads == 1 ? 0 : kBlocksPerThread * num_threads;
 }
 
 }  // namespace dunlin::kernels::cpu
