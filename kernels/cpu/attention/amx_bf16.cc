@@ -33,15 +33,15 @@ void Scores(const ScoreArgs& args) {
   if (args.rows <= amx::kFewRows && args.wide != nullptr) {
     return amx::ForFewRows(args.rows, [&]<int kRows>() { amx::ScoreFewRows<kRows>(args); });
   }
-  bool first_group = args.next != args.tile;
+  bool first_group = args.next != args.keys;
   amx::ForGroups(
       args.rows, [&](const amx::RowGroup& group) __attribute__((always_inline)) {
         const int last = group.row + group.low + group.high - 1;
         const int seen = args.valid == nullptr ? kTileKeys : args.valid[last];
         for (int page = 0; page * amx::kPageTokens < seen; page += 2) {
           if (first_group) {
-            PrefetchToL2(args.next->keys[page], args.head_dim * int64_t{32});
-            PrefetchToL2(args.next->keys[page + 1], args.head_dim * int64_t{32});
+            PrefetchToL2(args.next[page], args.head_dim * int64_t{32});
+            PrefetchToL2(args.next[page + 1], args.head_dim * int64_t{32});
           }
           group.high > 0 ? amx::ScorePages<true>(args, group, page) : amx::ScorePages<false>(args, group, page);
         }
@@ -88,10 +88,10 @@ bool CopyPanel(const ValueArgs& args, const KeyRange& range, int first, int tile
     for (int pair = 0; pair < amx::kTileRows; ++pair) {
       const int key = step * static_cast<int>(amx::kTileDepth) + 2 * pair;
       const size_t offset = static_cast<size_t>(pair % 8) * pair_bytes + static_cast<size_t>(first) * 64;
-      const std::byte* pairs = args.tile->values[key / amx::kPageTokens] + offset;
+      const std::byte* pairs = args.values[key / amx::kPageTokens] + offset;
       const bool whole = key >= range.all_begin && key + 2 <= range.all_end;
       std::byte* row = out + (static_cast<size_t>(step * amx::kPanelTiles * amx::kTileRows + pair)) * 64;
-      if (prefetch) PrefetchToL2(args.next->values[key / amx::kPageTokens] + offset, tiles * 64);
+      if (prefetch) PrefetchToL2(args.next[key / amx::kPageTokens] + offset, tiles * 64);
       for (int tile = 0; tile < tiles; ++tile) {
         __m512i line = _mm512_loadu_si512(pairs + tile * 64);
         if (!whole) {
@@ -203,6 +203,7 @@ void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
 const TileOps kAmxBf16Tiles = {.bf16_pairs = true,
                                .score_rows = amx::kGroupRows,
                                .near_rows = {},
+                               .round_rows = {},
                                .block_bytes = 0,
                                .load_query = vectors::LoadQuery<PairStep>,
                                .store_output = vectors::StoreOutput<PairStep>,

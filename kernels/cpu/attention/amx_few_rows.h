@@ -108,8 +108,8 @@ void ScoreFewRows(const ScoreArgs& args) {
         const size_t offset = static_cast<size_t>(step) * kTileBytes + static_cast<size_t>(pair) * kTileRowBytes;
 #pragma GCC unroll 4
         for (int c = 0; c < kPages; ++c) {
-          __builtin_prefetch(args.next->keys[page + c] + offset, 0, 2);
-          sums.Add(c, _mm512_loadu_si512(args.tile->keys[page + c] + offset), factors + pair, args.head_dim);
+          __builtin_prefetch(args.next[page + c] + offset, 0, 2);
+          sums.Add(c, _mm512_loadu_si512(args.keys[page + c] + offset), factors + pair, args.head_dim);
         }
       }
       sums.EndStep();
@@ -153,8 +153,8 @@ DUNLIN_LANE void AddFewRowsTiles(const ValueArgs& args, int tile, int begin, int
       const int key = first + 2 * pair;
       const bool cut = key < begin || key + 1 >= end;
       const size_t offset = static_cast<size_t>(pair % 8) * pair_bytes + static_cast<size_t>(tile) * kTileRowBytes;
-      const std::byte* line = args.tile->values[key / kPageTokens] + offset;
-      const std::byte* next = args.next->values[key / kPageTokens] + offset;
+      const std::byte* line = args.values[key / kPageTokens] + offset;
+      const std::byte* next = args.next[key / kPageTokens] + offset;
 #pragma GCC unroll 4
       for (int c = 0; c < kTiles; ++c) {
         __builtin_prefetch(next + c * 64, 0, 2);

@@ -72,9 +72,9 @@ DUNLIN_LANE void ScorePages(const ScoreArgs& args, const RowGroup& group, int pa
     const size_t along = static_cast<size_t>(step) * kTileRowBytes;
     const size_t offset = static_cast<size_t>(step) * kTileBytes;
     _tile_loadd(4, low + along, stride);
-    _tile_loadd(6, args.tile->keys[page] + offset, kTileRowBytes);
+    _tile_loadd(6, args.keys[page] + offset, kTileRowBytes);
     _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, args.tile->keys[page + 1] + offset, kTileRowBytes);
+    _tile_loadd(7, args.keys[page + 1] + offset, kTileRowBytes);
     _tile_dpbf16ps(1, 4, 7);
     if constexpr (kHigh) {
       _tile_loadd(5, high + along, stride);

@@ -69,7 +69,8 @@ constexpr TileOps Tiles() {
   TileOps ops = vectors::TilesOf<DotKeys, DotValues, FloatValues>();
   ops.load_query = LoadQuery;
   ops.score_rows = 48;  // 24 KB
-  ops.near_rows = dot::kPacedRows;
+  ops.near_rows = {.first = 1, .last = dot::kNearRows};
+  ops.round_rows = {.first = 1, .last = 1};
   ops.scores = dot::Scores<DotKeys>;
   ops.running_softmax = dot::RunningSoftmax<DotValues>;
   ops.chunk_softmax = dot::ChunkSoftmax<DotValues>;

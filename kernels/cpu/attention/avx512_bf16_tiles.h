@@ -4,7 +4,7 @@
 //
 // A tile's next pages are asked for once, by few rows line by line as they read, by many in slices between the groups.
 // Rows lie a stride apart and are reached by two pointers, so that 24 sums leave registers for all addresses.
-// Instantiations: 24 score kernels, 42 value kernels.
+// Instantiations: 22 score kernels, 41 value kernels.
 #pragma once
 
 #include <immintrin.h>
@@ -19,12 +19,17 @@ using avx512::Lanes;
 inline constexpr int kPageTokens = 16;
 inline constexpr int kPagePairs = kPageTokens / 2;
 inline constexpr int kTilePages = kTileKeys / kPageTokens;
-inline constexpr int kGroup = 6;    // rows whose sums fill the registers with four vectors
-inline constexpr int kFewRows = 8;  // up to as many ask for the next line at each line
+inline constexpr int kGroup = 6;     // rows whose sums fill the registers with four vectors
+inline constexpr int kFewRows = 8;   // up to as many ask for the next line at each line
+inline constexpr int kNearRows = 4;  // up to as many ask half a tile ahead, others a whole one: Zen 5, one thread
 
-// Vectors beside so many rows: enough sums to hide the product's 6 cycles at the pace of few rows, 24 fit.
+// Pages whose keys few rows read side by side, and vectors of values beside so many rows: 24 sums leave registers for
+// the rows.
+constexpr int KeyPagesOf(int rows) {
+  return rows <= kGroup ? 4 : 2;
+}
 constexpr int VectorsOf(int rows) {
-  return rows == 1 ? 8 : rows <= kGroup ? 4 : 2;
+  return rows == 1 ? 8 : KeyPagesOf(rows);
 }
 
 DUNLIN_INLINE __m512bh LoadPairs(const std::byte* p) {
@@ -33,27 +38,21 @@ DUNLIN_INLINE __m512bh LoadPairs(const std::byte* p) {
 DUNLIN_INLINE __m512bh BroadcastPair(const std::byte* p) {
   return (__m512bh)_mm512_set1_epi32(*reinterpret_cast<const int32_t*>(p));
 }
+// In its place: the compiler gathers calls of __builtin_prefetch before a block's loads, and memory gets them at once.
 DUNLIN_INLINE void Ask(const std::byte* line) {
-  __builtin_prefetch(line, 0, 3);
+  asm volatile("prefetcht0 %0" : : "m"(*line));
 }
 
-// Rows that read at memory's pace. One alone loses 2% by it where two threads share a memory, more are bound by their
-// own arithmetic (Zen 5).
-inline constexpr RowRange kPacedRows = {.first = 2, .last = kGroup};
-
-// Holds a loop that reads to one line in the latency of a product, 6 cycles, 43 GB/s at 4 GHz: what DRAM gives one
-// core. Without, it runs ahead of memory until its queues are full, and then stands; so it reads a quarter less.
-class Pace {
- public:
-  template <int kLines>
-  __attribute__((always_inline)) void Lines() {
-#pragma GCC unroll 8
-    for (int i = 0; i < kLines; ++i) asm volatile("vdpbf16ps %0, %0, %0" : "+v"(chain_));
-  }
-
- private:
-  __m512 chain_ = _mm512_setzero_ps();
-};
+// sum + row * the line in memory, one instruction: reading at memory's pace, a core sees as many lines as it holds
+// instructions (448 on Zen 5), and a load for all rows apart costs a place of it.
+DUNLIN_INLINE __m512 DotLine(__m512 sum, __m512bh row, const std::byte* line) {
+#ifdef __SANITIZE_ADDRESS__  // which does not see what an asm reads
+  return _mm512_dpbf16_ps(sum, row, LoadPairs(line));
+#else
+  asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(row), "m"(*reinterpret_cast<const __m512i_u*>(line)));
+  return sum;
+#endif
+}
 
 // Rows of pairs: row r is r % 3 strides behind the pointer r / 3.
 template <int kRows>
@@ -74,10 +73,12 @@ struct PairRows {
   int64_t stride;
 };
 
-// One step of all chains: sum[r][c] += rows[r] * vectors[c].
-template <int kRows, int kVectors>
-DUNLIN_INLINE void AddStep(const PairRows<kRows>& rows, int offset, const __m512bh (&vectors)[kVectors],
-                           __m512 (&sum)[kRows][kVectors]) {
+// One step of all chains: sum[r][c] += rows[r] * line(c).
+template <int kRows, int kVectors, typename Line>
+DUNLIN_INLINE void AddStep(const PairRows<kRows>& rows, int offset, const Line& line, __m512 (&sum)[kRows][kVectors]) {
+  __m512bh vectors[kVectors];
+#pragma GCC unroll 8
+  for (int c = 0; c < kVectors; ++c) vectors[c] = LoadPairs(line(c));
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     const __m512bh row = BroadcastPair(rows.Row(r) + offset);
@@ -86,20 +87,38 @@ DUNLIN_INLINE void AddStep(const PairRows<kRows>& rows, int offset, const __m512
   }
 }
 
-// kSteps steps along the dimensions of kVectors pages. next: of the pages to ask for, or null.
+// The same of few rows, out of memory: line c is line(c), and asks for next(c).
+template <int kRows, int kVectors, typename Line, typename Next>
+DUNLIN_INLINE void AddLines(const PairRows<kRows>& rows, int offset, const Line& line, const Next& next,
+                            __m512 (&sum)[kRows][kVectors]) {
+  __m512bh row[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) row[r] = BroadcastPair(rows.Row(r) + offset);
+#pragma GCC unroll 8
+  for (int c = 0; c < kVectors; ++c) {
+    Ask(next(c));
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sum[r][c] = DotLine(sum[r][c], row[r], line(c));
+  }
+}
+
+// kSteps steps along the dimensions of kVectors pages. next: of the pages to ask for, read where kAsks.
 template <int kRows, int kVectors, bool kAsks, int kSteps>
 DUNLIN_INLINE void AddKeys(PairRows<kRows>* rows, const std::byte* (&keys)[kVectors], const std::byte* const* next,
-                           int64_t offset, Pace* pace, __m512 (&sum)[kRows][kVectors]) {
+                           int64_t offset, __m512 (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 4
   for (int step = 0; step < kSteps; ++step) {
-    __m512bh pairs[kVectors];
-#pragma GCC unroll 8
-    for (int c = 0; c < kVectors; ++c) {
-      if constexpr (kAsks) Ask(next[c] + offset + 64 * step);
-      pairs[c] = LoadPairs(keys[c] + 64 * step);
+    const auto line = [&](int c) __attribute__((always_inline)) {
+      return keys[c] + 64 * step;
+    };
+    if constexpr (kAsks) {
+      const auto ahead = [&](int c) __attribute__((always_inline)) {
+        return next[c] + offset + 64 * step;
+      };
+      AddLines<kRows, kVectors>(*rows, 4 * step, line, ahead, sum);
+    } else {
+      AddStep<kRows, kVectors>(*rows, 4 * step, line, sum);
     }
-    AddStep<kRows, kVectors>(*rows, 4 * step, pairs, sum);
-    if constexpr (kAsks && kPacedRows.Holds(kRows)) pace->Lines<kVectors>();
   }
   rows->Advance(4 * kSteps);
 #pragma GCC unroll 8
@@ -110,20 +129,19 @@ DUNLIN_INLINE void AddKeys(PairRows<kRows>* rows, const std::byte* (&keys)[kVect
 template <int kRows, int kVectors, bool kAsks>
 void ScorePages(const ScoreArgs& args, int row, int page) {
   const int64_t steps = (args.head_dim + 1) / 2;
-  const std::byte* const* next = args.next->keys + page;
+  const std::byte* const* next = args.next + page;
   PairRows<kRows> rows(args.q + row * args.q_stride, args.q_stride);
   const std::byte* keys[kVectors];
   __m512 sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int c = 0; c < kVectors; ++c) {
-    keys[c] = args.tile->keys[page + c];
+    keys[c] = args.keys[page + c];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) sum[r][c] = _mm512_setzero_ps();
   }
-  Pace pace;
   int64_t step = 0;
-  for (; step + 4 <= steps; step += 4) AddKeys<kRows, kVectors, kAsks, 4>(&rows, keys, next, step * 64, &pace, sum);
-  for (; step < steps; ++step) AddKeys<kRows, kVectors, kAsks, 1>(&rows, keys, next, step * 64, &pace, sum);
+  for (; step + 4 <= steps; step += 4) AddKeys<kRows, kVectors, kAsks, 4>(&rows, keys, next, step * 64, sum);
+  for (; step < steps; ++step) AddKeys<kRows, kVectors, kAsks, 1>(&rows, keys, next, step * 64, sum);
   float* s = args.s + row * args.s_stride + page * kPageTokens;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r, s += args.s_stride) {
@@ -182,18 +200,18 @@ class Asker {
 template <typename Keys>  // of the including file
 void Scores(const ScoreArgs& args) {
   const auto seen_by = [&](int row) { return args.valid == nullptr ? kTileKeys : args.valid[row]; };
-  const bool asks = args.next != args.tile;
+  const bool asks = args.next != args.keys;
   if (args.rows <= kFewRows) {
     return ForCount<kFewRows>(
         args.rows, [&]<int kRows>() __attribute__((always_inline)) {
-          constexpr int kVectors = VectorsOf(kRows);
+          constexpr int kVectors = KeyPagesOf(kRows);
           const int seen = seen_by(kRows - 1);
           asks ? ScoreRow<kRows, kVectors, true>(args, 0, 0, seen) : ScoreRow<kRows, kVectors, false>(args, 0, 0, seen);
         });
   }
   constexpr int kHalf = kTilePages / 2;
   const int groups = args.rows / kGroup;
-  Asker asker(asks ? args.next->keys : nullptr, (args.head_dim + 1) / 2 * int64_t{64}, 2 * groups);
+  Asker asker(asks ? args.next : nullptr, (args.head_dim + 1) / 2 * int64_t{64}, 2 * groups);
   for (int page = 0; page < kTilePages; page += kHalf) {
     const auto keys_of = [&](int row) {
       const int seen = seen_by(row);
@@ -219,7 +237,7 @@ DUNLIN_INLINE void AddTail(const ValueArgs& args, int row, int64_t start, int64_
   const int32_t* valid = args.valid + row;
   const auto* p = static_cast<const uint16_t*>(args.p) + row * args.p_stride;
   for (; key < valid[kRows - 1]; key += 2) {
-    const std::byte* block = args.tile->values[key / kPageTokens] + start + key % kPageTokens / 2 * pair_bytes;
+    const std::byte* block = args.values[key / kPageTokens] + start + key % kPageTokens / 2 * pair_bytes;
     __m512i values[kVectors];
 #pragma GCC unroll 8
     for (int c = 0; c < kVectors; ++c) values[c] = _mm512_loadu_si512(block + 64 * c);
@@ -239,19 +257,22 @@ DUNLIN_INLINE void AddTail(const ValueArgs& args, int row, int64_t start, int64_
 // kPairs pairs of keys of a page. next: the same lines of the page to ask for.
 template <int kRows, int kVectors, bool kAsks, int kPairs>
 DUNLIN_INLINE void AddPairs(PairRows<kRows>* rows, const std::byte** block, const std::byte** next, int64_t pair_bytes,
-                            Pace* pace, __m512 (&sum)[kRows][kVectors]) {
+                            __m512 (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 8
   for (int pair = 0; pair < kPairs; ++pair) {
-    __m512bh values[kVectors];
-#pragma GCC unroll 8
-    for (int c = 0; c < kVectors; ++c) {
-      if constexpr (kAsks) Ask(*next + 64 * c);
-      values[c] = LoadPairs(*block + 64 * c);
+    const auto line = [&](int c) __attribute__((always_inline)) {
+      return *block + 64 * c;
+    };
+    if constexpr (kAsks) {
+      const auto ahead = [&](int c) __attribute__((always_inline)) {
+        return *next + 64 * c;
+      };
+      AddLines<kRows, kVectors>(*rows, 4 * pair, line, ahead, sum);
+      *next += pair_bytes;
+    } else {
+      AddStep<kRows, kVectors>(*rows, 4 * pair, line, sum);
     }
-    AddStep<kRows, kVectors>(*rows, 4 * pair, values, sum);
-    if constexpr (kAsks && kPacedRows.Holds(kRows)) pace->Lines<kVectors>();
     *block += pair_bytes;
-    if constexpr (kAsks) *next += pair_bytes;
   }
   rows->Advance(4 * kPairs);
 }
@@ -273,19 +294,18 @@ void ValueBlock(const ValueArgs& args, int row, int dim) {
   }
   PairRows<kRows> rows(static_cast<const std::byte*>(args.p) + row * args.p_stride * 2, args.p_stride * 2);
   const int whole = args.valid[row] / 2;  // pairs of keys that every row of the group sees
-  Pace pace;
   int page = 0;
   for (; (page + 1) * kPagePairs <= whole; ++page) {
-    const std::byte* block = args.tile->values[page] + start;
-    const std::byte* next = args.next->values[page] + start;
-    AddPairs<kRows, kVectors, kAsks, kPagePairs>(&rows, &block, &next, pair_bytes, &pace, sum);
+    const std::byte* block = args.values[page] + start;
+    const std::byte* next = args.next[page] + start;
+    AddPairs<kRows, kVectors, kAsks, kPagePairs>(&rows, &block, &next, pair_bytes, sum);
   }
   const int rest = whole - page * kPagePairs;
   if (rest > 0) {
-    const std::byte* block = args.tile->values[page] + start;
-    const std::byte* next = args.next->values[page] + start;
+    const std::byte* block = args.values[page] + start;
+    const std::byte* next = args.next[page] + start;
     for (int pair = 0; pair < rest; ++pair) {
-      AddPairs<kRows, kVectors, kAsks, 1>(&rows, &block, &next, pair_bytes, &pace, sum);
+      AddPairs<kRows, kVectors, kAsks, 1>(&rows, &block, &next, pair_bytes, sum);
     }
   }
   AddTail<kRows, kVectors>(args, row, start, pair_bytes, 2 * whole, sum);
@@ -326,14 +346,14 @@ DUNLIN_INLINE void ValueGroups(const ValueArgs& args, int dim, Asker* asker) {
 template <typename Values>
 void AddValues(const ValueArgs& args) {
   if (args.begin != nullptr || args.head_dim % 16 != 0) return vectors::AddValues<Values>(args);
-  const bool asks = args.next != args.tile;
+  const bool asks = args.next != args.values;
   if (args.rows <= kFewRows) {
     return ForCount<kFewRows>(
         args.rows, [&]<int kRows>()
                        __attribute__((always_inline)) { ValueRow<kRows, VectorsOf(kRows), true>(args, 0); });
   }
   const int64_t parts = args.rows / kGroup * ((args.head_dim + 63) / 64);
-  Asker asker(asks ? args.next->values : nullptr, args.head_dim * int64_t{32}, parts);
+  Asker asker(asks ? args.next : nullptr, args.head_dim * int64_t{32}, parts);
   ValueGroups<4>(args, 0, &asker);
 }
 

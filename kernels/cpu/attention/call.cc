@@ -1,6 +1,8 @@
 // Sequence views and tiles of a call.
 #include "kernels/cpu/attention/call.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/cpu/kv_block.h"
@@ -49,18 +51,20 @@ void AttentionCall::SetRule(float softmax_scale, const ScoreRule& score_rule) {
   exponent_scale = kLog2E;
 }
 
-KvTile MakeTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first) {
-  const int32_t tokens_per_page = call.layout.tokens_per_page;
-  const int32_t first_page = first / tokens_per_page;
-  const int32_t last_page = (std::min(first + kTileKeys, sequence.kv_len) - 1) / tokens_per_page;
-  const int32_t tile_pages = TileBlocks(call.layout);
-  KvTile tile;
-  for (int32_t i = 0; i < tile_pages; ++i) {
-    const int32_t page = first_page + i <= last_page ? first_page + i : first_page;
-    tile.keys[i] = KeyBlock(call.kv_pool, call.layout, sequence.pages[page], call.layer, kv_head);
-    tile.values[i] = tile.keys[i] + call.layout.key_block_bytes;
+// A decode runs this between loops that wait for memory, where each of its instructions delays the next request.
+void ListTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first,
+              const std::byte** keys, const std::byte** values) {
+  const KvLayout& layout = call.layout;
+  const auto page_bits = std::countr_zero(static_cast<uint32_t>(layout.tokens_per_page));
+  const int32_t* pages = sequence.pages + (first >> page_bits);
+  const int32_t last = ((std::min(first + kTileKeys, sequence.kv_len) - 1) >> page_bits) - (first >> page_bits);
+  const std::byte* page_0 = KeyBlock(call.kv_pool, layout, 0, call.layer, kv_head);
+  const int32_t num_blocks = kTileKeys >> page_bits;
+#pragma GCC unroll 4
+  for (int32_t i = 0; i < num_blocks; ++i) {
+    keys[i] = page_0 + static_cast<size_t>(pages[i <= last ? i : 0]) * layout.page_bytes;
+    values[i] = keys[i] + layout.key_block_bytes;
   }
-  return tile;
 }
 
 }  // namespace dunlin::kernels::cpu

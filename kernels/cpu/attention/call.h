@@ -108,7 +108,9 @@ constexpr bool EqualBlocks(const KvLayout& layout) {
   return layout.key_block_bytes == layout.value_block_bytes;
 }
 
-// The blocks of the tile that starts at key `first`, a multiple of kTileKeys below the sequence's kv_len.
-KvTile MakeTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first);
+// Writes the blocks of the tile that starts at key `first`, a multiple of kTileKeys below the sequence's kv_len: to
+// keys and to values TileBlocks each. Pages past the sequence's end repeat a valid page: its keys are then masked.
+void ListTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first,
+              const std::byte** keys, const std::byte** values);
 
 }  // namespace dunlin::kernels::cpu

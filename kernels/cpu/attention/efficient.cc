@@ -63,21 +63,17 @@ constexpr int kFewRows = 8;
 bool AsksAcross(const AttentionCall& call, int rows) {
   return rows <= kFewRows && EqualBlocks(call.layout);
 }
-KvTile ValuesAsKeys(const KvTile& tile) {
-  KvTile swapped;
-  std::copy(std::begin(tile.values), std::end(tile.values), swapped.keys);
-  return swapped;
-}
-KvTile KeysAsValues(const KvTile& tile) {
-  KvTile swapped;
-  std::copy(std::begin(tile.keys), std::end(tile.keys), swapped.values);
-  return swapped;
-}
 
-// Reduces the chunk that starts at key `first` for the rows that see a key of it; returns those. following: the tile
-// that this thread reads after it, as far as one can tell.
+// The chunk of a task that starts at key `first`, or at its first key where that is later.
+struct ChunkTask {
+  Task task;
+  int32_t first;
+};
+
+// Reduces the chunk that starts at key `first` for the rows that see a key of it; returns those. following: what this
+// thread reads after it, as far as one can tell.
 TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int32_t first,
-                     const KvTile& following, const EfficientScratch& scratch, const Summary& out) {
+                     const ChunkTask& following, const EfficientScratch& scratch, const Summary& out) {
   const int64_t o_stride = PaddedDim(call.v_head_dim());
   const int64_t q_stride = QueryRowBytes(call);
   const int32_t end = std::min(first + kChunkKeys, block.max_limit);
@@ -86,29 +82,34 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
   const int rows = chunk_rows.count();
   if (rows == 0) return chunk_rows;
   const int32_t first_tile = std::max(first, FirstTile(block, kTileKeys));
-  const auto tile_at = [&](int32_t key) { return MakeTile(call, sequence, block.kv_head, key); };
   const bool asks_across = AsksAcross(call, rows);
   const bool asks_near = asks_across && call.ops->near_rows.Holds(rows);
+  // The blocks in the order in which few rows read them: keys of all tiles, their values, keys that follow.
+  const std::byte* blocks[(2 * kChunkKeys / kTileKeys + 2) * kMaxTilePages];
   const int num_blocks = TileBlocks(call.layout);
-  KvTile near;
-  const KvTile first_of_chunk = tile_at(first_tile);
-  KvTile tile = first_of_chunk;
-  KvTile next;
-  for (int32_t key = first_tile; key < end; key += kTileKeys, tile = next) {
+  const int num_tiles = (end - first_tile + kTileKeys - 1) / kTileKeys;
+  const std::byte** const values = blocks + num_tiles * num_blocks;
+  for (int i = 0; i < num_tiles; ++i) {
+    ListTile(call, sequence, block.kv_head, first_tile + i * kTileKeys, blocks + i * num_blocks,
+             values + i * num_blocks);
+  }
+  const std::byte** const after = values + num_tiles * num_blocks;
+  if (asks_across && !ListFirstTile(call, following.task, following.first, after, after + num_blocks)) {
+    std::copy_n(blocks, num_blocks, after);
+  }
+  const auto ahead = [&](bool last) { return last && !asks_across ? 0 : asks_near ? num_blocks / 2 : num_blocks; };
+  const std::byte* const* tile = blocks;
+  for (int32_t key = first_tile; key < end; key += kTileKeys, tile += num_blocks) {
     const bool last = key + kTileKeys >= end;
-    next = !last ? tile_at(key + kTileKeys) : asks_across ? ValuesAsKeys(first_of_chunk) : tile;
     const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
     if (tile_rows.count() == 0) continue;
-    if (asks_near) HalfTileAhead(tile.keys, next.keys, num_blocks, near.keys);
     call.ops->scores({.q = block.q + tile_rows.from * q_stride,
                       .q_stride = q_stride,
                       .rows = tile_rows.count(),
                       .head_dim = call.head_dim(),
                       .valid = scratch.tile_valid + tile_rows.from,
-                      .tile = &tile,
-                      .next = last && !asks_across ? &tile
-                              : asks_near          ? &near
-                                                   : &next,
+                      .keys = tile,
+                      .next = tile + ahead(last),
                       .wide = scratch.wide,
                       .s = scratch.s + tile_rows.from * kChunkKeys + (key - first),
                       .s_stride = kChunkKeys});
@@ -126,13 +127,10 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                            .p_stride = kChunkKeys});
   std::fill_n(out.o + from * o_stride, rows * o_stride, 0.0F);
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
-  tile = first_of_chunk;
-  for (int32_t key = first_tile; key < end; key += kTileKeys, tile = next) {
+  for (int32_t key = first_tile; key < end; key += kTileKeys, tile += num_blocks) {
     const bool last = key + kTileKeys >= end;
-    next = !last ? tile_at(key + kTileKeys) : asks_across ? KeysAsValues(following) : tile;
     const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
     if (tile_rows.count() == 0) continue;
-    if (asks_near) HalfTileAhead(tile.values, next.values, num_blocks, near.values);
     const int64_t p_start = (tile_rows.from - from) * int64_t{kChunkKeys} + (key - first);
     call.ops->values({.p = reinterpret_cast<const std::byte*>(scratch.s) + p_start * p_bytes,
                       .p_stride = kChunkKeys,
@@ -141,10 +139,8 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                       .begin = tile_rows.cut ? scratch.tile_begin + tile_rows.from : nullptr,
                       .alpha = nullptr,
                       .head_dim = call.v_head_dim(),
-                      .tile = &tile,
-                      .next = last && !asks_across ? &tile
-                              : asks_near          ? &near
-                                                   : &next,
+                      .values = tile,
+                      .next = tile + ahead(last),
                       .wide = scratch.wide,
                       .o = out.o + tile_rows.from * o_stride,
                       .o_stride = o_stride});
@@ -189,9 +185,8 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
   LoadQueryBlock(call, sequence, kv_head, item.first_row, item.num_rows, scratch.q, &block);
   ClearTotal(call, block.rows, scratch.total);
   for (int32_t first = FirstTile(block, kChunkKeys); first < block.max_limit; first += kChunkKeys) {
-    const KvTile tile = FirstTileOf(call, task, first, {});  // a chunk has keys
-    const KvTile next = first + kChunkKeys < block.max_limit ? FirstTileOf(call, task, first + kChunkKeys, tile)
-                                                             : FirstTileOf(call, following, 0, tile);
+    const ChunkTask next =
+        first + kChunkKeys < block.max_limit ? ChunkTask{task, first + kChunkKeys} : ChunkTask{following, 0};
     const TileRows rows = ReduceChunk(call, sequence, block, first, next, scratch, scratch.chunk);
     MergeChunk(call, rows, scratch.chunk, scratch.total);
   }
@@ -257,12 +252,6 @@ int64_t NumChunks(const ScheduleItem& item) {
   return CeilDiv(item.end_key, kChunkKeys) - FirstChunk(item);
 }
 
-// The chunk of a task that starts at key `first`.
-struct ChunkTask {
-  Task task;
-  int32_t first;
-};
-
 // One round: the chunks of items[0..count) for every KV head, then their merges. Chunk c of (item, KV head) has slot
 // (slots of the items before + c) * num_kv_heads + kv_head.
 void RunSplitRound(DeviceContext* context, const AttentionCall& call, const EfficientMemory& memory,
@@ -287,8 +276,7 @@ void RunSplitRound(DeviceContext* context, const AttentionCall& call, const Effi
     const EfficientScratch scratch = memory.Worker(call, worker);
     QueryBlock block;
     LoadQueryBlock(call, sequence, task.kv_head, task.item.first_row, task.item.num_rows, scratch.q, &block);
-    ReduceChunk(call, sequence, block, first, FirstTileOf(call, following.task, following.first, {}), scratch,
-                memory.Slot(call, index));
+    ReduceChunk(call, sequence, block, first, following, scratch, memory.Slot(call, index));
   });
   context->pool.Run(count * kv_heads, [&](int64_t task, int worker) {
     const auto kv_head = static_cast<int32_t>(task % kv_heads);

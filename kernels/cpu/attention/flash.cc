@@ -1,7 +1,7 @@
 // FLASH on the CPU: tiles of 128 keys at absolute positions, blocks of up to 144 packed rows, 288 or 432 where a table
 // widens tiles, a block fits the cache and there are blocks enough, running maximum and sum, O rescaled as it is loaded
-// for the next tile. S never leaves a buffer of 512 bytes a row. Work is split over sequences, KV heads and row blocks,
-// never over keys.
+// for the next tile. Where one row reads at memory's pace, the scores of two tiles come before their values. S never
+// leaves a buffer of 512 bytes a row. Work is split over sequences, KV heads and row blocks, never over keys.
 // Source: Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018.
 #include <algorithm>
 #include <limits>
@@ -67,69 +67,110 @@ class Beside {
   int query_part_;
 };
 
-// What few rows ask for while they read a tile: values follow its keys, the next tile's keys its values.
-KvTile NearTile(const AttentionCall& call, const KvTile& tile, const KvTile& next) {
-  const int num_blocks = TileBlocks(call.layout);
-  KvTile near;
-  HalfTileAhead(tile.keys, tile.values, num_blocks, near.keys);
-  HalfTileAhead(tile.values, next.keys, num_blocks, near.values);
-  return near;
-}
+// Tiles of a round: their scores come first, then their values. Few rows may take two (TileOps::round_rows).
+constexpr int kRoundTiles = 2;
 
-void AddTile(const AttentionCall& call, const QueryBlock& block, const KvTile& tile, const KvTile& next, int32_t first,
-             const FlashScratch& scratch, Beside* beside) {
-  const int64_t o_stride = PaddedDim(call.v_head_dim());
+// The blocks of a round in the order in which few rows read them, the keys of its tiles, then their values; the next
+// round follows. Written pointer by pointer and read so: a copy by vectors of what was just written would wait for it.
+class BlockList {
+ public:
+  BlockList(const KvLayout& layout, int round_tiles) : round_blocks_(2 * round_tiles * TileBlocks(layout)) {}
+  BlockList(const BlockList&) = delete;
+  BlockList& operator=(const BlockList&) = delete;
+
+  const std::byte** round() { return round_; }
+  const std::byte** next() { return round_ + round_blocks_; }
+  // The next round becomes the round.
+  void Advance() {
+    if (next() + 2 * round_blocks_ <= std::end(blocks_)) {
+      round_ = next();
+    } else {
+      std::copy_n(next(), round_blocks_, blocks_);
+      round_ = blocks_;
+    }
+  }
+
+ private:
+  const std::byte* blocks_[4 * 2 * kRoundTiles * kMaxTilePages];  // several rounds, so that few are copied
+  const std::byte** round_ = blocks_;
+  int round_blocks_;
+};
+
+// What the values of a tile need of its scores: the rows that see it, and its part of the buffers.
+struct RoundTile {
+  TileRows rows;
+  std::byte* p;
+  float* alpha;
+  int32_t* begin;
+  int32_t* valid;
+};
+
+// Scores and softmax of the tile that starts at key `first`, the index-th of its round. ahead: blocks from those of a
+// tile to those to ask for meanwhile.
+RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t first, int index,
+                    const std::byte* const* keys, int ahead, const FlashScratch& scratch, Beside* beside) {
   const int64_t q_stride = QueryRowBytes(call);
+  const int slot = index * block.rows;
+  RoundTile tile{.rows = {},
+                 .p = nullptr,
+                 .alpha = scratch.alpha + slot,
+                 .begin = scratch.begin + slot,
+                 .valid = scratch.valid + slot};
   // Rows that end before this tile, or whose window starts after it, skip it.
-  const TileRows tile_rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
-  const int from = tile_rows.from;
-  const int rows = tile_rows.count();
-  if (rows == 0) return;
-  const bool asks_near = call.ops->near_rows.Holds(rows) && EqualBlocks(call.layout);
-  const KvTile asked = asks_near ? NearTile(call, tile, next) : next;
+  tile.rows = RowsOfTile(block, first, kTileKeys, tile.begin, tile.valid);
+  const int from = tile.rows.from;
+  const int rows = tile.rows.count();
   // P takes the place of S. Where S is made of a few rows at a time it stands at the end, and P, half as wide, before
   // it.
   const int step = call.ops->score_rows;
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
-  auto* p = reinterpret_cast<std::byte*>(scratch.s) + from * kTileKeys * p_bytes;
+  tile.p = reinterpret_cast<std::byte*>(scratch.s) + (slot + from) * kTileKeys * p_bytes;
   for (int done = 0; done < rows; done += step) {
     const int row = from + done;
     const int count = std::min(step, rows - done);
     beside->Ask();
     // kMaxRows: all rows at once.
-    float* s = scratch.s + (step == kMaxRows ? from : scratch.rows - step) * kTileKeys;
+    float* s = scratch.s + (step == kMaxRows ? slot + from : scratch.rows - step) * kTileKeys;
     call.ops->scores({.q = block.q + row * q_stride,
                       .q_stride = q_stride,
                       .rows = count,
                       .head_dim = call.head_dim(),
-                      .valid = scratch.valid + row,
-                      .tile = &tile,
-                      .next = done == 0 ? &asked : &tile,
+                      .valid = tile.valid + row,
+                      .keys = keys,
+                      .next = done == 0 ? keys + ahead : keys,
                       .wide = scratch.wide,
                       .s = s,
                       .s_stride = kTileKeys});
-    AdjustScores(call, block, first, {row, row + count, tile_rows.cut}, scratch.begin + row, scratch.valid + row, s,
+    AdjustScores(call, block, first, {row, row + count, tile.rows.cut}, tile.begin + row, tile.valid + row, s,
                  kTileKeys);
     call.ops->running_softmax({.s = s,
                                .s_stride = kTileKeys,
                                .rows = count,
-                               .valid = scratch.valid + row,
+                               .valid = tile.valid + row,
                                .scale = call.exponent_scale,
                                .row_max = scratch.row_max + row,
                                .lane_sum = scratch.lane_sum + row * kLanes,
-                               .alpha = scratch.alpha + row,
-                               .p = p + done * kTileKeys * p_bytes,
+                               .alpha = tile.alpha + row,
+                               .p = tile.p + done * kTileKeys * p_bytes,
                                .p_stride = kTileKeys});
   }
-  call.ops->values({.p = p,
+  return tile;
+}
+
+void ValueTile(const AttentionCall& call, const RoundTile& tile, const std::byte* const* values, int ahead,
+               const FlashScratch& scratch) {
+  const int64_t o_stride = PaddedDim(call.v_head_dim());
+  const int from = tile.rows.from;
+  if (tile.rows.count() == 0) return;
+  call.ops->values({.p = tile.p,
                     .p_stride = kTileKeys,
-                    .rows = rows,
-                    .valid = scratch.valid + from,
-                    .begin = tile_rows.cut ? scratch.begin + from : nullptr,
-                    .alpha = scratch.alpha + from,
+                    .rows = tile.rows.count(),
+                    .valid = tile.valid + from,
+                    .begin = tile.rows.cut ? tile.begin + from : nullptr,
+                    .alpha = tile.alpha + from,
                     .head_dim = call.v_head_dim(),
-                    .tile = &tile,
-                    .next = &asked,
+                    .values = values,
+                    .next = values + ahead,
                     .wide = scratch.wide,
                     .o = scratch.o + from * o_stride,
                     .o_stride = o_stride});
@@ -147,16 +188,41 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
   std::fill_n(scratch.lane_sum, block.rows * kLanes, 0.0F);
   std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
   const int32_t first_tile = FirstTile(block, kTileKeys);
-  KvTile next;
-  if (first_tile < block.max_limit) next = MakeTile(call, sequence, kv_head, first_tile);
+  const bool equal = EqualBlocks(call.layout);
+  const int round_tiles = equal && call.ops->round_rows.Holds(block.rows) ? kRoundTiles : 1;
+  const int num_blocks = TileBlocks(call.layout);
+  const int ahead = equal && call.ops->near_rows.Holds(block.rows) ? num_blocks / 2 : 2 * num_blocks;
+  const int32_t round_keys = round_tiles * kTileKeys;
+  BlockList list(call.layout, round_tiles);
+  const auto tiles_from = [&](int32_t first) {
+    return std::min(round_tiles, static_cast<int>(CeilDiv(block.max_limit - first, kTileKeys)));
+  };
+  const auto list_round = [&](int32_t first, const std::byte** blocks) {
+    const int tiles = tiles_from(first);
+    for (int i = 0; i < tiles; ++i, blocks += num_blocks) {
+      ListTile(call, sequence, kv_head, first + i * kTileKeys, blocks, blocks + tiles * num_blocks);
+    }
+  };
+  if (first_tile < block.max_limit) list_round(first_tile, list.round());
   const int64_t num_parts =
       CeilDiv(block.max_limit - first_tile, kTileKeys) * CeilDiv(block.rows, call.ops->score_rows);
   Beside beside(call, task, following, static_cast<int>(std::max<int64_t>(num_parts, 1)));
-  for (int32_t first = first_tile; first < block.max_limit; first += kTileKeys) {
-    const KvTile tile = next;
-    next = first + kTileKeys < block.max_limit ? MakeTile(call, sequence, kv_head, first + kTileKeys)
-                                               : FirstTileOf(call, following, 0, tile);
-    AddTile(call, block, tile, next, first, scratch, &beside);
+  for (int32_t first = first_tile; first < block.max_limit; first += round_keys) {
+    const int tiles = tiles_from(first);
+    const std::byte** keys = list.round();
+    const std::byte** values = keys + tiles * num_blocks;
+    const std::byte** next = values + tiles * num_blocks;
+    if (first + round_keys < block.max_limit) {
+      list_round(first + round_keys, next);
+    } else if (!ListFirstTile(call, following, 0, next, next + num_blocks)) {
+      std::copy_n(values - num_blocks, 2 * num_blocks, next);  // read already, and so in a cache
+    }
+    RoundTile round[kRoundTiles];
+    for (int i = 0; i < tiles; ++i) {
+      round[i] = ScoreTile(call, block, first + i * kTileKeys, i, keys + i * num_blocks, ahead, scratch, &beside);
+    }
+    for (int i = 0; i < tiles; ++i) ValueTile(call, round[i], values + i * num_blocks, ahead, scratch);
+    if (first + round_keys < block.max_limit) list.Advance();
   }
   for (int r = 0; r < block.rows; ++r) {
     // Four chains of four: one of sixteen would wait for its own additions.

@@ -43,7 +43,9 @@ void ScoreRows(const AttentionCall& call, const SequenceView& sequence, const Qu
                int64_t s_stride, const MathScratch& scratch) {
   const int64_t q_stride = QueryRowBytes(call);
   for (int32_t first = FirstTile(block, kTileKeys); first < block.max_limit; first += kTileKeys) {
-    const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
+    const std::byte* keys[kMaxTilePages];
+    const std::byte* values[kMaxTilePages];
+    ListTile(call, sequence, block.kv_head, first, keys, values);
     const TileRows rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
     if (rows.count() == 0) continue;
     call.ops->scores({.q = block.q + rows.from * q_stride,
@@ -51,8 +53,8 @@ void ScoreRows(const AttentionCall& call, const SequenceView& sequence, const Qu
                       .rows = rows.count(),
                       .head_dim = call.head_dim(),
                       .valid = scratch.valid + rows.from,
-                      .tile = &tile,
-                      .next = &tile,
+                      .keys = keys,
+                      .next = keys,
                       .wide = scratch.wide,
                       .s = s + rows.from * s_stride + first,
                       .s_stride = s_stride});
@@ -77,7 +79,9 @@ void ValueRows(const AttentionCall& call, const SequenceView& sequence, const Qu
   const int64_t o_stride = PaddedDim(call.v_head_dim());
   std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
   for (int32_t first = FirstTile(block, kTileKeys); first < block.max_limit; first += kTileKeys) {
-    const KvTile tile = MakeTile(call, sequence, block.kv_head, first);
+    const std::byte* keys[kMaxTilePages];
+    const std::byte* values[kMaxTilePages];
+    ListTile(call, sequence, block.kv_head, first, keys, values);
     const TileRows rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
     const int from = rows.from;
     if (rows.count() == 0) continue;
@@ -88,8 +92,8 @@ void ValueRows(const AttentionCall& call, const SequenceView& sequence, const Qu
                           .begin = rows.cut ? scratch.begin + from : nullptr,
                           .alpha = nullptr,
                           .head_dim = call.v_head_dim(),
-                          .tile = &tile,
-                          .next = &tile,
+                          .values = values,
+                          .next = values,
                           .wide = scratch.wide,
                           .o = scratch.o + from * o_stride,
                           .o_stride = o_stride});

@@ -87,14 +87,14 @@ void Scores(const ScoreArgs& args) {
     std::memset(sums, 0, sizeof(float) * kTokens * static_cast<size_t>(args.rows));
     for (int d = 0; d < args.head_dim; ++d) {
       float keys[kTokens];
-      Blocks::Keys(args.tile->keys[page], d, keys);
+      Blocks::Keys(args.keys[page], d, keys);
       for (int r = 0; r < args.rows; ++r) {
         const float q = reinterpret_cast<const float*>(args.q + r * args.q_stride)[d];
         for (int t = 0; t < kTokens; ++t) sums[r][t] += q * keys[t];
       }
     }
     for (int r = 0; r < args.rows; ++r) {
-      ScaleScores<Blocks>(args.tile->keys[page], args.head_dim, sums[r]);
+      ScaleScores<Blocks>(args.keys[page], args.head_dim, sums[r]);
       std::memcpy(args.s + r * args.s_stride + page * kTokens, sums[r], sizeof(float) * kTokens);
     }
   }
@@ -115,7 +115,7 @@ void Values(const ValueArgs& args) {
   for (int j = args.begin == nullptr ? 0 : args.begin[0]; j < last; ++j) {
     while (args.valid[first_row] <= j) ++first_row;  // rows end in order, and begin in order
     while (end_row < args.rows && args.begin[end_row] <= j) ++end_row;
-    const std::byte* block = args.tile->values[j / Blocks::kTokens];
+    const std::byte* block = args.values[j / Blocks::kTokens];
     for (int d = 0; d < args.head_dim; d += kDimStep) {
       const int count = args.head_dim - d < kDimStep ? args.head_dim - d : kDimStep;
       float value[kDimStep];
@@ -141,6 +141,7 @@ constexpr TileOps TilesOf() {
   return {.bf16_pairs = false,
           .score_rows = kMaxRows,
           .near_rows = {},
+          .round_rows = {},
           .block_bytes = 0,
           .load_query = portable::LoadQuery,
           .store_output = portable::StoreOutput,

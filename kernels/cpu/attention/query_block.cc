@@ -1,6 +1,7 @@
 // Loading of packed query rows, the keys they see, and storing of output rows.
 #include "kernels/cpu/attention/query_block.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace dunlin::kernels::cpu {

@@ -31,11 +31,13 @@ inline Task TaskAt(const AttentionCall& call, const ScheduleItem* items, int64_t
   return {items[index / call.num_kv_heads()], static_cast<int32_t>(index % call.num_kv_heads())};
 }
 
-// The first tile of the task from key `from` on, or `otherwise` where it has none.
-inline KvTile FirstTileOf(const AttentionCall& call, const Task& task, int32_t from, const KvTile& otherwise) {
+// ListTile of the first tile of the task from key `from` on. False where it has none, and nothing is written.
+inline bool ListFirstTile(const AttentionCall& call, const Task& task, int32_t from, const std::byte** keys,
+                          const std::byte** values) {
   const int32_t first = std::max(task.item.first_key, from) / kTileKeys * kTileKeys;
-  if (first >= task.item.end_key) return otherwise;
-  return MakeTile(call, call.Sequence(task.item.sequence), task.kv_head, first);
+  if (first >= task.item.end_key) return false;
+  ListTile(call, call.Sequence(task.item.sequence), task.kv_head, first, keys, values);
+  return true;
 }
 
 // Where the walk over sequences and blocks stands.

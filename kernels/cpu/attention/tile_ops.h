@@ -7,7 +7,6 @@
 // Thread rule: pure functions on the memory they are given.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,12 +24,6 @@ inline constexpr int kBlockRows = 144;  // rows of a block: 12 groups of the 12 
 inline constexpr int kMaxRows = 3 * kBlockRows;  // of FLASH's largest blocks (TileOps::block_bytes)
 inline constexpr int kLanes = 16;                // partial sums of a row's softmax denominator
 inline constexpr int kMaxTilePages = 16;         // FP32 has 8 tokens a page
-
-// The blocks of a tile, one pair per page. Pages past the sequence's end repeat a valid page: its keys are then masked.
-struct KvTile {
-  const std::byte* keys[kMaxTilePages];
-  const std::byte* values[kMaxTilePages];
-};
 
 // Scratch for a part of a tile's keys or values as floats; dim: that of the keys.
 constexpr int64_t WidePanelFloats(int32_t dim) {
@@ -58,29 +51,21 @@ struct OutputRowArgs {
   void* out;        // [head_dim]
 };
 
-// What a kernel asks memory for while it reads a tile. Few rows ask for a line at the place where they read one, so
-// that what is asked for must be what is read next, and not so far ahead that L1 loses it; many rows ask in slices.
+// A kernel asks memory for blocks while it reads a tile's. Few rows ask for a line at the place where they read one, so
+// that what is asked for must be what is read next, and not so far ahead that L1 loses it; many rows ask in slices. The
+// algorithms list blocks in the order in which they are read, so that what to ask for is a distance in the list.
 //
-// The blocks half a tile ahead of a reader of `own`: the second half of its own, then the first half of what it reads
-// afterwards. num_blocks: of a tile.
-inline void HalfTileAhead(const std::byte* const* own, const std::byte* const* afterwards, int num_blocks,
-                          const std::byte** ahead) {
-  const int half = num_blocks / 2;
-  std::copy_n(own + half, half, ahead);
-  std::copy_n(afterwards, half, ahead + half);
-}
-
 // s[r][j] = q[r] . k[j] for the keys of the tile, unscaled. Columns of unseen keys hold anything.
 struct ScoreArgs {
   const std::byte* q;  // [rows] packed query rows (query_block.h), q_stride bytes apart, padded to even with zeros
   int64_t q_stride;
   int rows;  // 1..kMaxRows
   int head_dim;
-  const int32_t* valid;  // [rows] 1..kTileKeys, not decreasing: keys that a row sees; or null for all
-  const KvTile* tile;
-  const KvTile* next;  // whose key blocks are asked for meanwhile; `tile` itself where there is none
-  float* wide;         // scratch of WidePanelFloats, 64-byte aligned, or null
-  float* s;            // [rows][kTileKeys], s_stride floats apart, 64-byte aligned
+  const int32_t* valid;          // [rows] 1..kTileKeys, not decreasing: keys that a row sees; or null for all
+  const std::byte* const* keys;  // blocks of the tile, one a page (call.h, ListTile)
+  const std::byte* const* next;  // as many, asked for meanwhile; `keys` itself where there are none
+  float* wide;                   // scratch of WidePanelFloats, 64-byte aligned, or null
+  float* s;                      // [rows][kTileKeys], s_stride floats apart, 64-byte aligned
   int64_t s_stride;
 };
 
@@ -145,10 +130,10 @@ struct ValueArgs {
   const int32_t* begin;  // [rows] < valid, not decreasing; or null for 0
   const float* alpha;    // [rows], or null for 1
   int head_dim;
-  const KvTile* tile;
-  const KvTile* next;  // as ScoreArgs, its value blocks
-  float* wide;         // as ScoreArgs
-  float* o;            // [rows][head_dim padded to 16], o_stride floats apart, 64-byte aligned
+  const std::byte* const* values;  // as ScoreArgs
+  const std::byte* const* next;
+  float* wide;  // as ScoreArgs
+  float* o;     // [rows][head_dim padded to 16], o_stride floats apart, 64-byte aligned
   int64_t o_stride;
 };
 
@@ -176,7 +161,8 @@ struct RowRange {
 struct TileOps {
   bool bf16_pairs;      // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
   int score_rows;       // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
-  RowRange near_rows;   // as many rows ask half a tile ahead of where they read, others a whole tile
+  RowRange near_rows;   // blocks of as many rows ask half a tile ahead of where they read, others a whole tile
+  RowRange round_rows;  // blocks of as many, at most 8, take FLASH's tiles by two: their scores, then their values
   int64_t block_bytes;  // queries, S and O of FLASH's larger blocks: what an L2 cache holds; 0: all have kBlockRows
   void (*load_query)(const QueryRowArgs&);
   void (*store_output)(const OutputRowArgs&);

@@ -15,6 +15,7 @@ constexpr TileOps TilesOf(RowRange near_rows = {}) {
   return {.bf16_pairs = sizeof(typename Values::P) == 2,
           .score_rows = kMaxRows,
           .near_rows = near_rows,
+          .round_rows = {},
           .block_bytes = Keys::kWidens ? Keys::Lanes::kBlockBytes : 0,
           .load_query = LoadQuery<Values>,
           .store_output = StoreOutput<Values>,

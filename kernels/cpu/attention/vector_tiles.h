@@ -25,10 +25,10 @@ DUNLIN_INLINE void PrefetchLines(const std::byte* from, int64_t bytes) {
 template <typename Keys, int kRows, int kVectors>
 void ScoreVectors(const ScoreArgs& args, int row, int first) {
   using Lanes = typename Keys::Lanes;
-  const std::byte* const* blocks = args.tile->keys;
+  const std::byte* const* blocks = args.keys;
   const int64_t steps = Keys::Steps(args.head_dim);
   constexpr int kPages = Keys::kPages * kVectors / 4 > 0 ? Keys::kPages * kVectors / 4 : 1;
-  const std::byte* const* next = args.next->keys + Keys::kPages * first / 4;
+  const std::byte* const* next = args.next + Keys::kPages * first / 4;
   const std::byte* q[kRows];
   typename Lanes::Floats sum[kRows][kVectors];
 #pragma GCC unroll 8
@@ -119,8 +119,8 @@ void ValueVectors(const ValueArgs& args, int row, int dim, typename Loader::Lane
   int64_t key = from;
   for (int64_t page = from / kTokens; key < whole; ++page) {
     const int64_t offset = start + key % kTokens / kKeys * step_bytes;
-    const std::byte* block = args.tile->values[page] + offset;
-    const std::byte* next = args.next->values[page] + offset;
+    const std::byte* block = args.values[page] + offset;
+    const std::byte* next = args.next[page] + offset;
     const int64_t end = whole < (page + 1) * kTokens ? whole : (page + 1) * kTokens;
     for (; key < end; key += kKeys, block += step_bytes, next += step_bytes) {
       PrefetchLines(next, kVectors * 16 * Loader::kDimBytes);
@@ -129,7 +129,7 @@ void ValueVectors(const ValueArgs& args, int row, int dim, typename Loader::Lane
         typename Loader::Vector values[kVectors];
 #pragma GCC unroll 8
         for (int c = 0; c < kVectors; ++c) {
-          values[c] = Loader::ScaleValue(args.tile->values[page], key % kTokens, args.head_dim,
+          values[c] = Loader::ScaleValue(args.values[page], key % kTokens, args.head_dim,
                                          Loader::Load(block, part, c, c + 1 == kVectors ? last : all));
         }
 #pragma GCC unroll 8
@@ -142,13 +142,13 @@ void ValueVectors(const ValueArgs& args, int row, int dim, typename Loader::Lane
     }
   }
   for (; key < valid[kRows - 1]; key += kKeys) {
-    const std::byte* block = args.tile->values[key / kTokens] + start + key % kTokens / kKeys * step_bytes;
+    const std::byte* block = args.values[key / kTokens] + start + key % kTokens / kKeys * step_bytes;
 #pragma GCC unroll 2
     for (int part = 0; part < Loader::kParts; ++part) {
       typename Loader::Vector values[kVectors];
 #pragma GCC unroll 8
       for (int c = 0; c < kVectors; ++c) {
-        values[c] = Loader::ScaleValue(args.tile->values[key / kTokens], key % kTokens, args.head_dim,
+        values[c] = Loader::ScaleValue(args.values[key / kTokens], key % kTokens, args.head_dim,
                                        Loader::Load(block, part, c, c + 1 == kVectors ? last : all));
       }
 #pragma GCC unroll 8
@@ -197,8 +197,8 @@ void StartRow(const ValueArgs& args, int row) {
   using Lanes = typename Loader::Lanes;
   const int begin = args.begin[row];
   const bool lone = begin % Loader::kKeys != 0;
-  const std::byte* block = args.tile->values[begin / Loader::kTokens] +
-                           begin % Loader::kTokens / Loader::kKeys * Loader::StepBytes(args.head_dim);
+  const std::byte* block =
+      args.values[begin / Loader::kTokens] + begin % Loader::kTokens / Loader::kKeys * Loader::StepBytes(args.head_dim);
   const auto* p = static_cast<const typename Loader::P*>(args.p) + row * args.p_stride;
   const auto alpha = Lanes::Set(args.alpha == nullptr ? 1.0F : args.alpha[row]);
   for (int dim = 0; dim < args.head_dim; dim += 16) {

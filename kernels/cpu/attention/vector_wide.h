@@ -30,23 +30,22 @@ void ScoreWidened(const ScoreArgs& args) {
       for (int part = 0; part < Keys::kParts; ++part, out += 16 * kVectors) {
 #pragma GCC unroll 2
         for (int c = 0; c < kVectors; ++c) {
-          Lanes::Store(out + 16 * c, Keys::Load(args.tile->keys, first + c, step, part));
+          Lanes::Store(out + 16 * c, Keys::Load(args.keys, first + c, step, part));
         }
       }
     }
     if constexpr (Keys::kScalesKeys) {
       for (int c = 0; c < kVectors; ++c) {
-        Lanes::Store(scales + 16 * c, Keys::Scale(args.tile->keys, first + c, args.head_dim));
+        Lanes::Store(scales + 16 * c, Keys::Scale(args.keys, first + c, args.head_dim));
       }
     }
     const bool last = (panel + 1) * 16 * kVectors >= seen;
-    const PanelSource following = {
-        .blocks = last ? args.next->keys : args.tile->keys + Keys::kPages * (first + kVectors) / 4,
-        .num_blocks = last && args.next == args.tile ? 0 : kPages,
-        .runs = 1,
-        .run_bytes = steps * Keys::kStepBytes,
-        .run_stride = 0,
-        .start = 0};
+    const PanelSource following = {.blocks = last ? args.next : args.keys + Keys::kPages * (first + kVectors) / 4,
+                                   .num_blocks = last && args.next == args.keys ? 0 : kPages,
+                                   .runs = 1,
+                                   .run_bytes = steps * Keys::kStepBytes,
+                                   .run_stride = 0,
+                                   .start = 0};
     Lanes::Wide::Scores(args, panel, static_cast<int>(steps) * Keys::kParts, Keys::kScalesKeys ? scales : nullptr,
                         following);
   }
@@ -63,7 +62,7 @@ DUNLIN_INLINE void WidenValues(const ValueArgs& args, int first) {
   const auto last = Lanes::TailOf(args.head_dim - 16 * (first + kVectors - 1));
   float* out = args.wide;
   for (int page = 0; page * Values::kTokens < seen; ++page) {
-    const std::byte* block = args.tile->values[page];
+    const std::byte* block = args.values[page];
     for (int slot = 0; slot < Values::kTokens; slot += Values::kKeys) {
       const int64_t offset = slot / Values::kKeys * step_bytes;
 #pragma GCC unroll 2
@@ -89,8 +88,8 @@ void AddWidenedValues(const ValueArgs& args) {
     }
     const bool last = (panel + 1) * 16 * kVectors >= args.head_dim;
     const PanelSource following = {
-        .blocks = last ? args.next->values : args.tile->values,
-        .num_blocks = last && args.next == args.tile ? 0 : (args.valid[args.rows - 1] - 1) / Values::kTokens + 1,
+        .blocks = last ? args.next : args.values,
+        .num_blocks = last && args.next == args.values ? 0 : (args.valid[args.rows - 1] - 1) / Values::kTokens + 1,
         .runs = Values::kTokens / Values::kKeys,
         .run_bytes = kVectors * 16 * Values::kDimBytes,
         .run_stride = Values::StepBytes(args.head_dim),

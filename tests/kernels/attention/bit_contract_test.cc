@@ -34,7 +34,11 @@ std::vector<BitsCase> AllCases() {
         cases.push_back({dtype, backend, variant, {6, 2, 9}, 37, 0.0F});
         cases.push_back({dtype, backend, variant, {2, 1, 64}, 200, 1.5F});
       }
-      // Values of few rows by six vectors, and by eight of which the last is cut.
+      // One row with values of eight vectors and of one, and with a window; few rows with values of six vectors, and of
+      // eight of which the last is cut.
+      cases.push_back({dtype, AttentionBackend::kFlash, variant, {1, 1, 128}, 0, 0.0F});
+      cases.push_back({dtype, AttentionBackend::kFlash, variant, {1, 1, 80}, 0, 0.0F});
+      cases.push_back({dtype, AttentionBackend::kFlash, variant, {1, 1, 64}, 300, 0.0F});
       cases.push_back({dtype, AttentionBackend::kFlash, variant, {3, 1, 96}, 0, 0.0F});
       cases.push_back({dtype, AttentionBackend::kFlash, variant, {2, 1, 120}, 0, 0.0F});
     }

@@ -21,6 +21,7 @@ const PagedCase kCases[] = {
     {{4, 4, 128}, {{1, 1022, 2}, {2, 0, 49}, {3, 511, 1}}},
     {{2, 1, 256}, {{1, 0, 70}, {2, 300, 1}}},
     {{16, 2, 64}, {{1, 1000, 24}, {2, 3000, 1}}},
+    {{2, 2, 32}, {{1, 4100, 1}, {2, 2175, 1}, {3, 1850, 1}}},  // one row a block, many tiles, even and odd numbers
 };
 
 const PagedCase kMaskCases[] = {
