@@ -202,6 +202,7 @@ void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
 
 const TileOps kAmxBf16Tiles = {.bf16_pairs = true,
                                .score_rows = amx::kGroupRows,
+                               .plan_asks = nullptr,
                                .near_rows = {},
                                .round_rows = {},
                                .block_bytes = 0,

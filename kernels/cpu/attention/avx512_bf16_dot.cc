@@ -65,10 +65,20 @@ void LoadQuery(const QueryRowArgs& args) {
   }
 }
 
+// Where one thread reads more of memory by a stream, and two no less: Zen 5, docs/benchmarks.md. Dimensions that fill
+// the vectors of these rows in keys and values.
+AskPlan PlanStream(int rows, int32_t head_dim) {
+  if (head_dim == 64 && rows >= 2 && rows <= dot::kGroup) return {.ahead = 3, .eighths = 6};
+  if (head_dim == 64 && rows > dot::kGroup && rows <= dot::kFewRows) return {.ahead = 6, .eighths = 6};
+  if (head_dim == 128 && rows >= 4 && rows <= dot::kGroup) return {.ahead = 7, .eighths = 7};
+  return {};
+}
+
 constexpr TileOps Tiles() {
   TileOps ops = vectors::TilesOf<DotKeys, DotValues, FloatValues>();
   ops.load_query = LoadQuery;
   ops.score_rows = 48;  // 24 KB
+  ops.plan_asks = PlanStream;
   ops.near_rows = {.first = 1, .last = dot::kNearRows};
   ops.round_rows = {.first = 1, .last = 1};
   ops.scores = dot::Scores<DotKeys>;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/attention/avx512_bf16_ask.h"
 #include "kernels/cpu/attention/avx512_bf16_p.h"
 #include "kernels/cpu/attention/exp2.h"
 #include "kernels/cpu/attention/lanes_avx512.h"
@@ -88,6 +89,7 @@ void RunningSoftmax(const RunningSoftmaxArgs& args) {
     const __mmask16 none = _mm512_cmp_ps_mask(max, _mm512_set1_ps(vectors::kMinusInfinity), _CMP_EQ_OQ);
     _mm512_store_ps(scaled_max, _mm512_mask_mov_ps(_mm512_mul_ps(max, scale), none, _mm512_setzero_ps()));
     for (int r = 0; r < rows; ++r, s += args.s_stride) {
+      AskBesideSoftmax(first + r, args.rows, args.stream);
       float* lane_sum = args.lane_sum + (first + r) * kLanes;
       const __m512 sum = _mm512_mul_ps(_mm512_load_ps(lane_sum), _mm512_set1_ps(args.alpha[first + r]));
       _mm512_store_ps(lane_sum,
@@ -105,6 +107,7 @@ void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
     alignas(64) float max[16];
     _mm512_store_ps(max, RowMaxima(s, args.s_stride, rows, args.valid + first));
     for (int r = 0; r < rows; ++r, s += args.s_stride) {
+      AskBesideSoftmax(first + r, args.rows, args.stream);
       const float scaled_max = vectors::ScaledMax(max[r], args.scale);
       const __m512 sum =
           RoundedExpRow<SubtractedP>(s, args.valid[first + r], args.scale, scaled_max, _mm512_setzero_ps(),

@@ -2,13 +2,14 @@
 // start two such products a cycle (Zen 5) and drop every prefetch but prefetcht0 when their queues are full. Included
 // by the file of that table only; templates over its types or always inlined, so none of it leaves it.
 //
-// A tile's next pages are asked for once, by few rows line by line as they read, by many in slices between the groups.
-// Rows lie a stride apart and are reached by two pointers, so that 24 sums leave registers for all addresses.
-// Instantiations: 22 score kernels, 41 value kernels.
+// A tile's next pages are asked for once: by few rows line by line as they read or by a stream, by many in slices
+// between the groups. Rows lie a stride apart and are reached by two pointers, so that 24 sums leave registers for all
+// addresses. Instantiations: 29 score kernels, 48 value kernels.
 #pragma once
 
 #include <immintrin.h>
 
+#include "kernels/cpu/attention/avx512_bf16_ask.h"
 #include "kernels/cpu/attention/lanes_avx512.h"
 #include "kernels/cpu/attention/vector_tiles.h"
 
@@ -16,12 +17,10 @@ namespace dunlin::kernels::cpu::dot {
 
 using avx512::Lanes;
 
-inline constexpr int kPageTokens = 16;
 inline constexpr int kPagePairs = kPageTokens / 2;
-inline constexpr int kTilePages = kTileKeys / kPageTokens;
 inline constexpr int kGroup = 6;     // rows whose sums fill the registers with four vectors
-inline constexpr int kFewRows = 8;   // up to as many ask for the next line at each line
-inline constexpr int kNearRows = 4;  // up to as many ask half a tile ahead, others a whole one: Zen 5, one thread
+inline constexpr int kFewRows = 8;   // up to as many ask for the next line at each line, or by a stream
+inline constexpr int kNearRows = 4;  // up to as many ask half a tile ahead, others a whole one, without a stream: Zen 5
 
 // Pages whose keys few rows read side by side, and vectors of values beside so many rows: 24 sums leave registers for
 // the rows.
@@ -38,11 +37,6 @@ DUNLIN_INLINE __m512bh LoadPairs(const std::byte* p) {
 DUNLIN_INLINE __m512bh BroadcastPair(const std::byte* p) {
   return (__m512bh)_mm512_set1_epi32(*reinterpret_cast<const int32_t*>(p));
 }
-// In its place: the compiler gathers calls of __builtin_prefetch before a block's loads, and memory gets them at once.
-DUNLIN_INLINE void Ask(const std::byte* line) {
-  asm volatile("prefetcht0 %0" : : "m"(*line));
-}
-
 // sum + row * the line in memory, one instruction: reading at memory's pace, a core sees as many lines as it holds
 // instructions (448 on Zen 5), and a load for all rows apart costs a place of it.
 DUNLIN_INLINE __m512 DotLine(__m512 sum, __m512bh row, const std::byte* line) {
@@ -87,35 +81,53 @@ DUNLIN_INLINE void AddStep(const PairRows<kRows>& rows, int offset, const Line& 
   }
 }
 
-// The same of few rows, out of memory: line c is line(c), and asks for next(c).
-template <int kRows, int kVectors, typename Line, typename Next>
-DUNLIN_INLINE void AddLines(const PairRows<kRows>& rows, int offset, const Line& line, const Next& next,
+// The same of few rows, out of memory: line c is line(c), before which ask(c) is called.
+template <int kRows, int kVectors, typename Line, typename AskAt>
+DUNLIN_INLINE void AddLines(const PairRows<kRows>& rows, int offset, const Line& line, const AskAt& ask,
                             __m512 (&sum)[kRows][kVectors]) {
   __m512bh row[kRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) row[r] = BroadcastPair(rows.Row(r) + offset);
 #pragma GCC unroll 8
   for (int c = 0; c < kVectors; ++c) {
-    Ask(next(c));
+    ask(c);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) sum[r][c] = DotLine(sum[r][c], row[r], line(c));
   }
 }
 
-// kSteps steps along the dimensions of kVectors pages. next: of the pages to ask for, read where kAsks.
-template <int kRows, int kVectors, bool kAsks, int kSteps>
+// Step 0 to 7 of eight, beside a stream. More rows than kGroup load a line once: an operand out of memory for each of
+// them keeps the load ports busy longer than the products take.
+template <int kRows, int kVectors, typename Line>
+DUNLIN_INLINE void AddStreamStep(const PairRows<kRows>& rows, int step, const Line& line, AskStream* stream,
+                                 __m512 (&sum)[kRows][kVectors]) {
+  AskAtStep<kVectors>(step, stream);
+  if constexpr (kRows <= kGroup) {
+    AddLines<kRows, kVectors>(rows, 4 * step, line, [](int) __attribute__((always_inline)){}, sum);
+  } else {
+    AddStep<kRows, kVectors>(rows, 4 * step, line, sum);
+  }
+}
+
+// What rows ask for while they read: nothing, the same line of the next pages at each line, or a stream.
+enum class Asks { kNothing, kLines, kStream };
+
+// kSteps steps along the dimensions of kVectors pages. next: of the pages to ask for, read where kAsks is kLines.
+template <int kRows, int kVectors, Asks kAsks, int kSteps>
 DUNLIN_INLINE void AddKeys(PairRows<kRows>* rows, const std::byte* (&keys)[kVectors], const std::byte* const* next,
-                           int64_t offset, __m512 (&sum)[kRows][kVectors]) {
-#pragma GCC unroll 4
+                           int64_t offset, AskStream* stream, __m512 (&sum)[kRows][kVectors]) {
+#pragma GCC unroll 8
   for (int step = 0; step < kSteps; ++step) {
     const auto line = [&](int c) __attribute__((always_inline)) {
       return keys[c] + 64 * step;
     };
-    if constexpr (kAsks) {
-      const auto ahead = [&](int c) __attribute__((always_inline)) {
-        return next[c] + offset + 64 * step;
+    if constexpr (kAsks == Asks::kStream) {
+      AddStreamStep<kRows, kVectors>(*rows, step, line, stream, sum);
+    } else if constexpr (kAsks == Asks::kLines) {
+      const auto ask = [&](int c) __attribute__((always_inline)) {
+        Ask(next[c] + offset + 64 * step);
       };
-      AddLines<kRows, kVectors>(*rows, 4 * step, line, ahead, sum);
+      AddLines<kRows, kVectors>(*rows, 4 * step, line, ask, sum);
     } else {
       AddStep<kRows, kVectors>(*rows, 4 * step, line, sum);
     }
@@ -126,7 +138,7 @@ DUNLIN_INLINE void AddKeys(PairRows<kRows>* rows, const std::byte* (&keys)[kVect
 }
 
 // Scores of kRows rows for the keys of pages `page` .. page + kVectors - 1.
-template <int kRows, int kVectors, bool kAsks>
+template <int kRows, int kVectors, Asks kAsks>
 void ScorePages(const ScoreArgs& args, int row, int page) {
   const int64_t steps = (args.head_dim + 1) / 2;
   const std::byte* const* next = args.next + page;
@@ -140,8 +152,14 @@ void ScorePages(const ScoreArgs& args, int row, int page) {
     for (int r = 0; r < kRows; ++r) sum[r][c] = _mm512_setzero_ps();
   }
   int64_t step = 0;
-  for (; step + 4 <= steps; step += 4) AddKeys<kRows, kVectors, kAsks, 4>(&rows, keys, next, step * 64, sum);
-  for (; step < steps; ++step) AddKeys<kRows, kVectors, kAsks, 1>(&rows, keys, next, step * 64, sum);
+  if constexpr (kAsks == Asks::kStream) {
+    AskStream stream = *args.stream;  // in registers
+    for (; step < steps; step += 8) AddKeys<kRows, kVectors, kAsks, 8>(&rows, keys, next, step * 64, &stream, sum);
+    *args.stream = stream;
+  } else {
+    for (; step + 4 <= steps; step += 4) AddKeys<kRows, kVectors, kAsks, 4>(&rows, keys, next, step * 64, nullptr, sum);
+    for (; step < steps; ++step) AddKeys<kRows, kVectors, kAsks, 1>(&rows, keys, next, step * 64, nullptr, sum);
+  }
   float* s = args.s + row * args.s_stride + page * kPageTokens;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r, s += args.s_stride) {
@@ -151,11 +169,11 @@ void ScorePages(const ScoreArgs& args, int row, int page) {
 }
 
 // The pages from `page` on that hold a key below `seen`, by kVectors, and by half as many where those are enough.
-template <int kRows, int kVectors, bool kAsks>
+template <int kRows, int kVectors, Asks kAsks>
 DUNLIN_INLINE void ScoreRow(const ScoreArgs& args, int row, int page, int seen) {
   for (; page < kTilePages && page * kPageTokens < seen; page += kVectors) {
-    if constexpr (kVectors == 4 && !kAsks) {
-      if (seen - page * kPageTokens <= 2 * kPageTokens) return ScorePages<kRows, 2, false>(args, row, page);
+    if constexpr (kVectors == 4 && kAsks == Asks::kNothing) {
+      if (seen - page * kPageTokens <= 2 * kPageTokens) return ScorePages<kRows, 2, kAsks>(args, row, page);
     }
     ScorePages<kRows, kVectors, kAsks>(args, row, page);
   }
@@ -170,33 +188,6 @@ DUNLIN_INLINE void ForCount(int count, const Body& body) {
   }
 }
 
-// Lines of the next tile's blocks, in order, a few at a time.
-class Asker {
- public:
-  // parts: how many calls of Part ask for all blocks.
-  Asker(const std::byte* const* blocks, int64_t block_bytes, int64_t parts)
-      : blocks_(blocks), block_lines_(block_bytes / 64), left_(blocks == nullptr ? 0 : kTilePages * block_lines_) {
-    per_part_ = (left_ + parts - 1) / parts;
-  }
-  __attribute__((always_inline)) void Part() {
-    for (int64_t i = left_ < per_part_ ? left_ : per_part_; i > 0; --i) {
-      Ask(*blocks_ + line_ * 64);
-      --left_;
-      if (++line_ == block_lines_) {
-        line_ = 0;
-        ++blocks_;
-      }
-    }
-  }
-
- private:
-  const std::byte* const* blocks_;
-  int64_t block_lines_;
-  int64_t left_;
-  int64_t per_part_;
-  int64_t line_ = 0;
-};
-
 template <typename Keys>  // of the including file
 void Scores(const ScoreArgs& args) {
   const auto seen_by = [&](int row) { return args.valid == nullptr ? kTileKeys : args.valid[row]; };
@@ -206,7 +197,11 @@ void Scores(const ScoreArgs& args) {
         args.rows, [&]<int kRows>() __attribute__((always_inline)) {
           constexpr int kVectors = KeyPagesOf(kRows);
           const int seen = seen_by(kRows - 1);
-          asks ? ScoreRow<kRows, kVectors, true>(args, 0, 0, seen) : ScoreRow<kRows, kVectors, false>(args, 0, 0, seen);
+          if constexpr (kRows > 1) {
+            if (args.stream != nullptr) return ScoreRow<kRows, kVectors, Asks::kStream>(args, 0, 0, seen);
+          }
+          asks ? ScoreRow<kRows, kVectors, Asks::kLines>(args, 0, 0, seen)
+               : ScoreRow<kRows, kVectors, Asks::kNothing>(args, 0, 0, seen);
         });
   }
   constexpr int kHalf = kTilePages / 2;
@@ -220,11 +215,11 @@ void Scores(const ScoreArgs& args) {
     int row = 0;
     for (; row + kGroup <= args.rows; row += kGroup) {
       asker.Part();
-      ScoreRow<kGroup, 4, false>(args, row, page, keys_of(row + kGroup - 1));
+      ScoreRow<kGroup, 4, Asks::kNothing>(args, row, page, keys_of(row + kGroup - 1));
     }
     ForCount<kGroup - 1>(
         args.rows - row, [&]<int kRows>() __attribute__((always_inline)) {
-          ScoreRow<kRows, 4, false>(args, row, page, keys_of(row + kRows - 1));
+          ScoreRow<kRows, 4, Asks::kNothing>(args, row, page, keys_of(row + kRows - 1));
         });
   }
 }
@@ -254,20 +249,22 @@ DUNLIN_INLINE void AddTail(const ValueArgs& args, int row, int64_t start, int64_
   }
 }
 
-// kPairs pairs of keys of a page. next: the same lines of the page to ask for.
-template <int kRows, int kVectors, bool kAsks, int kPairs>
+// kPairs pairs of keys of a page. next: the same lines of the page to ask for. A stream takes whole pages alone.
+template <int kRows, int kVectors, Asks kAsks, int kPairs>
 DUNLIN_INLINE void AddPairs(PairRows<kRows>* rows, const std::byte** block, const std::byte** next, int64_t pair_bytes,
-                            __m512 (&sum)[kRows][kVectors]) {
+                            AskStream* stream, __m512 (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 8
   for (int pair = 0; pair < kPairs; ++pair) {
     const auto line = [&](int c) __attribute__((always_inline)) {
       return *block + 64 * c;
     };
-    if constexpr (kAsks) {
-      const auto ahead = [&](int c) __attribute__((always_inline)) {
-        return *next + 64 * c;
+    if constexpr (kAsks == Asks::kStream && kPairs == kPagePairs) {
+      AddStreamStep<kRows, kVectors>(*rows, pair, line, stream, sum);
+    } else if constexpr (kAsks == Asks::kLines) {
+      const auto ask = [&](int c) __attribute__((always_inline)) {
+        Ask(*next + 64 * c);
       };
-      AddLines<kRows, kVectors>(*rows, 4 * pair, line, ahead, sum);
+      AddLines<kRows, kVectors>(*rows, 4 * pair, line, ask, sum);
       *next += pair_bytes;
     } else {
       AddStep<kRows, kVectors>(*rows, 4 * pair, line, sum);
@@ -278,7 +275,7 @@ DUNLIN_INLINE void AddPairs(PairRows<kRows>* rows, const std::byte** block, cons
 }
 
 // O of kRows rows for kVectors * 16 dimensions from `dim` on.
-template <int kRows, int kVectors, bool kAsks>
+template <int kRows, int kVectors, Asks kAsks>
 void ValueBlock(const ValueArgs& args, int row, int dim) {
   const int64_t pair_bytes = args.head_dim * int64_t{4};
   const int64_t start = dim * int64_t{4};
@@ -294,18 +291,21 @@ void ValueBlock(const ValueArgs& args, int row, int dim) {
   }
   PairRows<kRows> rows(static_cast<const std::byte*>(args.p) + row * args.p_stride * 2, args.p_stride * 2);
   const int whole = args.valid[row] / 2;  // pairs of keys that every row of the group sees
+  AskStream stream;                       // in registers
+  if constexpr (kAsks == Asks::kStream) stream = *args.stream;
   int page = 0;
   for (; (page + 1) * kPagePairs <= whole; ++page) {
     const std::byte* block = args.values[page] + start;
     const std::byte* next = args.next[page] + start;
-    AddPairs<kRows, kVectors, kAsks, kPagePairs>(&rows, &block, &next, pair_bytes, sum);
+    AddPairs<kRows, kVectors, kAsks, kPagePairs>(&rows, &block, &next, pair_bytes, &stream, sum);
   }
+  if constexpr (kAsks == Asks::kStream) *args.stream = stream;
   const int rest = whole - page * kPagePairs;
   if (rest > 0) {
     const std::byte* block = args.values[page] + start;
     const std::byte* next = args.next[page] + start;
     for (int pair = 0; pair < rest; ++pair) {
-      AddPairs<kRows, kVectors, kAsks, 1>(&rows, &block, &next, pair_bytes, sum);
+      AddPairs<kRows, kVectors, kAsks, 1>(&rows, &block, &next, pair_bytes, &stream, sum);
     }
   }
   AddTail<kRows, kVectors>(args, row, start, pair_bytes, 2 * whole, sum);
@@ -317,10 +317,10 @@ void ValueBlock(const ValueArgs& args, int row, int dim) {
 }
 
 // Dimensions from `dim` on by kVectors vectors while there are as many, then by half as many.
-template <int kRows, int kVectors, bool kAsks>
+template <int kRows, int kVectors, Asks kAsks>
 DUNLIN_INLINE void ValueRow(const ValueArgs& args, int dim) {
   for (; args.head_dim - dim >= 16 * kVectors; dim += 16 * kVectors) ValueBlock<kRows, kVectors, kAsks>(args, 0, dim);
-  if constexpr (kVectors > 1) {
+  if constexpr (kVectors > 1 && kAsks != Asks::kStream) {
     if (dim < args.head_dim) ValueRow<kRows, kVectors / 2, kAsks>(args, dim);
   }
 }
@@ -331,11 +331,12 @@ DUNLIN_INLINE void ValueGroups(const ValueArgs& args, int dim, Asker* asker) {
     int row = 0;
     for (; row + kGroup <= args.rows; row += kGroup) {
       asker->Part();
-      ValueBlock<kGroup, kVectors, false>(args, row, dim);
+      ValueBlock<kGroup, kVectors, Asks::kNothing>(args, row, dim);
     }
     ForCount<kGroup - 1>(
-        args.rows - row, [&]<int kRows>()
-                             __attribute__((always_inline)) { ValueBlock<kRows, kVectors, false>(args, row, dim); });
+        args.rows - row, [&]<int kRows>() __attribute__((always_inline)) {
+          ValueBlock<kRows, kVectors, Asks::kNothing>(args, row, dim);
+        });
   }
   if constexpr (kVectors > 1) {
     if (dim < args.head_dim) ValueGroups<kVectors / 2>(args, dim, asker);
@@ -349,8 +350,12 @@ void AddValues(const ValueArgs& args) {
   const bool asks = args.next != args.values;
   if (args.rows <= kFewRows) {
     return ForCount<kFewRows>(
-        args.rows, [&]<int kRows>()
-                       __attribute__((always_inline)) { ValueRow<kRows, VectorsOf(kRows), true>(args, 0); });
+        args.rows, [&]<int kRows>() __attribute__((always_inline)) {
+          if constexpr (kRows > 1) {
+            if (args.stream != nullptr) return ValueRow<kRows, VectorsOf(kRows), Asks::kStream>(args, 0);
+          }
+          ValueRow<kRows, VectorsOf(kRows), Asks::kLines>(args, 0);
+        });
   }
   const int64_t parts = args.rows / kGroup * ((args.head_dim + 63) / 64);
   Asker asker(asks ? args.next : nullptr, args.head_dim * int64_t{32}, parts);

@@ -107,6 +107,11 @@ constexpr int TileBlocks(const KvLayout& layout) {
 constexpr bool EqualBlocks(const KvLayout& layout) {
   return layout.key_block_bytes == layout.value_block_bytes;
 }
+// How so many rows ask by a stream, if they do.
+inline AskPlan PlanAsks(const AttentionCall& call, int rows) {
+  if (call.ops->plan_asks == nullptr || !EqualBlocks(call.layout)) return {};
+  return call.ops->plan_asks(rows, call.head_dim());
+}
 
 // Writes the blocks of the tile that starts at key `first`, a multiple of kTileKeys below the sequence's kv_len: to
 // keys and to values TileBlocks each. Pages past the sequence's end repeat a valid page: its keys are then masked.

@@ -70,10 +70,17 @@ struct ChunkTask {
   int32_t first;
 };
 
-// Reduces the chunk that starts at key `first` for the rows that see a key of it; returns those. following: what this
-// thread reads after it, as far as one can tell.
-TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int32_t first,
+// Lists the blocks of a chunk, or of the next one of its task that holds a key, and returns its tiles; 0: none.
+int ListChunk(const AttentionCall& call, const ChunkTask& chunk, const std::byte** blocks) {
+  const int32_t first = FirstTileFrom(chunk.task, chunk.first);
+  return ListTiles(call, chunk.task, first, (kChunkKeys - first % kChunkKeys) / kTileKeys, blocks);
+}
+
+// Reduces a chunk for the rows of its task that see a key of it; returns those. following: what this thread reads after
+// it, as far as one can tell.
+TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const ChunkTask& task,
                      const ChunkTask& following, const EfficientScratch& scratch, const Summary& out) {
+  const int32_t first = task.first;
   const int64_t o_stride = PaddedDim(call.v_head_dim());
   const int64_t q_stride = QueryRowBytes(call);
   const int32_t end = std::min(first + kChunkKeys, block.max_limit);
@@ -84,20 +91,20 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
   const int32_t first_tile = std::max(first, FirstTile(block, kTileKeys));
   const bool asks_across = AsksAcross(call, rows);
   const bool asks_near = asks_across && call.ops->near_rows.Holds(rows);
-  // The blocks in the order in which few rows read them: keys of all tiles, their values, keys that follow.
-  const std::byte* blocks[(2 * kChunkKeys / kTileKeys + 2) * kMaxTilePages];
+  // The blocks of this chunk in the order in which few rows read them, then those of the chunk that follows.
+  const std::byte* blocks[2 * (2 * kChunkKeys / kTileKeys) * kMaxTilePages];
   const int num_blocks = TileBlocks(call.layout);
-  const int num_tiles = (end - first_tile + kTileKeys - 1) / kTileKeys;
-  const std::byte** const values = blocks + num_tiles * num_blocks;
-  for (int i = 0; i < num_tiles; ++i) {
-    ListTile(call, sequence, block.kv_head, first_tile + i * kTileKeys, blocks + i * num_blocks,
-             values + i * num_blocks);
-  }
-  const std::byte** const after = values + num_tiles * num_blocks;
-  if (asks_across && !ListFirstTile(call, following.task, following.first, after, after + num_blocks)) {
-    std::copy_n(blocks, num_blocks, after);
-  }
+  const int num_tiles = ListChunk(call, task, blocks);
+  const std::byte** const after = blocks + 2 * num_tiles * num_blocks;
+  if (asks_across && ListChunk(call, following, after) == 0) std::copy_n(blocks, 2 * num_blocks, after);
   const auto ahead = [&](bool last) { return last && !asks_across ? 0 : asks_near ? num_blocks / 2 : num_blocks; };
+  AskStream chunk_stream;
+  AskStream* stream = nullptr;
+  if (const AskPlan plan = PlanAsks(call, block.rows); plan.ahead > 0 && asks_across && rows == block.rows) {
+    chunk_stream = AskStream(plan, call.layout, blocks, num_tiles, num_blocks);
+    stream = &chunk_stream;
+  }
+  const auto stream_of = [&](const TileRows& tile_rows) { return tile_rows.count() == rows ? stream : nullptr; };
   const std::byte* const* tile = blocks;
   for (int32_t key = first_tile; key < end; key += kTileKeys, tile += num_blocks) {
     const bool last = key + kTileKeys >= end;
@@ -110,6 +117,7 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                       .valid = scratch.tile_valid + tile_rows.from,
                       .keys = tile,
                       .next = tile + ahead(last),
+                      .stream = stream_of(tile_rows),
                       .wide = scratch.wide,
                       .s = scratch.s + tile_rows.from * kChunkKeys + (key - first),
                       .s_stride = kChunkKeys});
@@ -124,7 +132,8 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                            .row_max = out.row_max + from,
                            .row_sum = out.row_sum + from,
                            .p = scratch.s,
-                           .p_stride = kChunkKeys});
+                           .p_stride = kChunkKeys,
+                           .stream = stream});
   std::fill_n(out.o + from * o_stride, rows * o_stride, 0.0F);
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
   for (int32_t key = first_tile; key < end; key += kTileKeys, tile += num_blocks) {
@@ -141,6 +150,7 @@ TileRows ReduceChunk(const AttentionCall& call, const SequenceView& sequence, co
                       .head_dim = call.v_head_dim(),
                       .values = tile,
                       .next = tile + ahead(last),
+                      .stream = stream_of(tile_rows),
                       .wide = scratch.wide,
                       .o = out.o + tile_rows.from * o_stride,
                       .o_stride = o_stride});
@@ -187,7 +197,7 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
   for (int32_t first = FirstTile(block, kChunkKeys); first < block.max_limit; first += kChunkKeys) {
     const ChunkTask next =
         first + kChunkKeys < block.max_limit ? ChunkTask{task, first + kChunkKeys} : ChunkTask{following, 0};
-    const TileRows rows = ReduceChunk(call, sequence, block, first, next, scratch, scratch.chunk);
+    const TileRows rows = ReduceChunk(call, block, {task, first}, next, scratch, scratch.chunk);
     MergeChunk(call, rows, scratch.chunk, scratch.total);
   }
   StoreTotal(call, sequence, block, scratch.total);
@@ -276,7 +286,7 @@ void RunSplitRound(DeviceContext* context, const AttentionCall& call, const Effi
     const EfficientScratch scratch = memory.Worker(call, worker);
     QueryBlock block;
     LoadQueryBlock(call, sequence, task.kv_head, task.item.first_row, task.item.num_rows, scratch.q, &block);
-    ReduceChunk(call, sequence, block, first, following, scratch, memory.Slot(call, index));
+    ReduceChunk(call, block, {task, first}, following, scratch, memory.Slot(call, index));
   });
   context->pool.Run(count * kv_heads, [&](int64_t task, int worker) {
     const auto kv_head = static_cast<int32_t>(task % kv_heads);

@@ -99,6 +99,7 @@ class BlockList {
 // What the values of a tile need of its scores: the rows that see it, and its part of the buffers.
 struct RoundTile {
   TileRows rows;
+  AskStream* stream;  // or null
   std::byte* p;
   float* alpha;
   int32_t* begin;
@@ -106,12 +107,14 @@ struct RoundTile {
 };
 
 // Scores and softmax of the tile that starts at key `first`, the index-th of its round. ahead: blocks from those of a
-// tile to those to ask for meanwhile.
+// tile to those to ask for meanwhile, where it has no stream; stream: of blocks that have one, or null.
 RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t first, int index,
-                    const std::byte* const* keys, int ahead, const FlashScratch& scratch, Beside* beside) {
+                    const std::byte* const* keys, int ahead, const FlashScratch& scratch, Beside* beside,
+                    AskStream* stream) {
   const int64_t q_stride = QueryRowBytes(call);
   const int slot = index * block.rows;
   RoundTile tile{.rows = {},
+                 .stream = nullptr,
                  .p = nullptr,
                  .alpha = scratch.alpha + slot,
                  .begin = scratch.begin + slot,
@@ -120,6 +123,7 @@ RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t 
   tile.rows = RowsOfTile(block, first, kTileKeys, tile.begin, tile.valid);
   const int from = tile.rows.from;
   const int rows = tile.rows.count();
+  if (stream != nullptr && rows == block.rows) tile.stream = stream;
   // P takes the place of S. Where S is made of a few rows at a time it stands at the end, and P, half as wide, before
   // it.
   const int step = call.ops->score_rows;
@@ -138,6 +142,7 @@ RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t 
                       .valid = tile.valid + row,
                       .keys = keys,
                       .next = done == 0 ? keys + ahead : keys,
+                      .stream = tile.stream,
                       .wide = scratch.wide,
                       .s = s,
                       .s_stride = kTileKeys});
@@ -152,7 +157,8 @@ RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t 
                                .lane_sum = scratch.lane_sum + row * kLanes,
                                .alpha = tile.alpha + row,
                                .p = tile.p + done * kTileKeys * p_bytes,
-                               .p_stride = kTileKeys});
+                               .p_stride = kTileKeys,
+                               .stream = tile.stream});
   }
   return tile;
 }
@@ -171,6 +177,7 @@ void ValueTile(const AttentionCall& call, const RoundTile& tile, const std::byte
                     .head_dim = call.v_head_dim(),
                     .values = values,
                     .next = values + ahead,
+                    .stream = tile.stream,
                     .wide = scratch.wide,
                     .o = scratch.o + from * o_stride,
                     .o_stride = o_stride});
@@ -193,33 +200,27 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
   const int num_blocks = TileBlocks(call.layout);
   const int ahead = equal && call.ops->near_rows.Holds(block.rows) ? num_blocks / 2 : 2 * num_blocks;
   const int32_t round_keys = round_tiles * kTileKeys;
+  const AskPlan plan = PlanAsks(call, block.rows);
+  AskStream stream;
   BlockList list(call.layout, round_tiles);
-  const auto tiles_from = [&](int32_t first) {
-    return std::min(round_tiles, static_cast<int>(CeilDiv(block.max_limit - first, kTileKeys)));
-  };
-  const auto list_round = [&](int32_t first, const std::byte** blocks) {
-    const int tiles = tiles_from(first);
-    for (int i = 0; i < tiles; ++i, blocks += num_blocks) {
-      ListTile(call, sequence, kv_head, first + i * kTileKeys, blocks, blocks + tiles * num_blocks);
-    }
-  };
-  if (first_tile < block.max_limit) list_round(first_tile, list.round());
+  ListTiles(call, task, first_tile, round_tiles, list.round());
   const int64_t num_parts =
       CeilDiv(block.max_limit - first_tile, kTileKeys) * CeilDiv(block.rows, call.ops->score_rows);
   Beside beside(call, task, following, static_cast<int>(std::max<int64_t>(num_parts, 1)));
   for (int32_t first = first_tile; first < block.max_limit; first += round_keys) {
-    const int tiles = tiles_from(first);
+    const int tiles = std::min(round_tiles, static_cast<int>(CeilDiv(block.max_limit - first, kTileKeys)));
     const std::byte** keys = list.round();
     const std::byte** values = keys + tiles * num_blocks;
     const std::byte** next = values + tiles * num_blocks;
-    if (first + round_keys < block.max_limit) {
-      list_round(first + round_keys, next);
-    } else if (!ListFirstTile(call, following, 0, next, next + num_blocks)) {
+    if (ListTiles(call, task, first + round_keys, round_tiles, next) == 0 &&
+        ListTiles(call, following, FirstTileFrom(following, 0), round_tiles, next) == 0) {
       std::copy_n(values - num_blocks, 2 * num_blocks, next);  // read already, and so in a cache
     }
     RoundTile round[kRoundTiles];
+    if (plan.ahead > 0) stream = AskStream(plan, call.layout, keys, tiles, num_blocks);
     for (int i = 0; i < tiles; ++i) {
-      round[i] = ScoreTile(call, block, first + i * kTileKeys, i, keys + i * num_blocks, ahead, scratch, &beside);
+      round[i] = ScoreTile(call, block, first + i * kTileKeys, i, keys + i * num_blocks, ahead, scratch, &beside,
+                           plan.ahead > 0 ? &stream : nullptr);
     }
     for (int i = 0; i < tiles; ++i) ValueTile(call, round[i], values + i * num_blocks, ahead, scratch);
     if (first + round_keys < block.max_limit) list.Advance();

@@ -140,6 +140,7 @@ template <typename Blocks>
 constexpr TileOps TilesOf() {
   return {.bf16_pairs = false,
           .score_rows = kMaxRows,
+          .plan_asks = nullptr,
           .near_rows = {},
           .round_rows = {},
           .block_bytes = 0,

@@ -31,13 +31,22 @@ inline Task TaskAt(const AttentionCall& call, const ScheduleItem* items, int64_t
   return {items[index / call.num_kv_heads()], static_cast<int32_t>(index % call.num_kv_heads())};
 }
 
-// ListTile of the first tile of the task from key `from` on. False where it has none, and nothing is written.
-inline bool ListFirstTile(const AttentionCall& call, const Task& task, int32_t from, const std::byte** keys,
-                          const std::byte** values) {
-  const int32_t first = std::max(task.item.first_key, from) / kTileKeys * kTileKeys;
-  if (first >= task.item.end_key) return false;
-  ListTile(call, call.Sequence(task.item.sequence), task.kv_head, first, keys, values);
-  return true;
+// The first key of the task's first tile from key `from` on; item.end_key or more where it has none.
+inline int32_t FirstTileFrom(const Task& task, int32_t from) {
+  return std::max(task.item.first_key, from) / kTileKeys * kTileKeys;
+}
+
+// Lists blocks in the order in which few rows read them: keys of the task's tiles from key `first` on, a multiple of
+// kTileKeys, then their values. Returns how many tiles those are, at most `most`; 0 where it has none there.
+inline int ListTiles(const AttentionCall& call, const Task& task, int32_t first, int most, const std::byte** blocks) {
+  if (first >= task.item.end_key) return 0;
+  const int tiles = std::min(most, static_cast<int>(CeilDiv(task.item.end_key - first, kTileKeys)));
+  const int num_blocks = TileBlocks(call.layout);
+  const SequenceView sequence = call.Sequence(task.item.sequence);
+  for (int i = 0; i < tiles; ++i, blocks += num_blocks) {
+    ListTile(call, sequence, task.kv_head, first + i * kTileKeys, blocks, blocks + tiles * num_blocks);
+  }
+  return tiles;
 }
 
 // Where the walk over sequences and blocks stands.

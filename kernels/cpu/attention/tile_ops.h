@@ -12,6 +12,7 @@
 
 #include "kernels/api/dtype.h"
 #include "kernels/api/kv_layout.h"
+#include "kernels/cpu/attention/ask_stream.h"
 
 namespace dunlin::kernels {
 struct DeviceContext;
@@ -53,7 +54,8 @@ struct OutputRowArgs {
 
 // A kernel asks memory for blocks while it reads a tile's. Few rows ask for a line at the place where they read one, so
 // that what is asked for must be what is read next, and not so far ahead that L1 loses it; many rows ask in slices. The
-// algorithms list blocks in the order in which they are read, so that what to ask for is a distance in the list.
+// algorithms list blocks in the order in which they are read, so that what to ask for is a distance in the list. Where
+// a table plans a stream, its kernels for few rows ask by that and not for `next`.
 //
 // s[r][j] = q[r] . k[j] for the keys of the tile, unscaled. Columns of unseen keys hold anything.
 struct ScoreArgs {
@@ -64,6 +66,7 @@ struct ScoreArgs {
   const int32_t* valid;          // [rows] 1..kTileKeys, not decreasing: keys that a row sees; or null for all
   const std::byte* const* keys;  // blocks of the tile, one a page (call.h, ListTile)
   const std::byte* const* next;  // as many, asked for meanwhile; `keys` itself where there are none
+  AskStream* stream = nullptr;   // asked for in place of next, for few rows; or null
   float* wide;                   // scratch of WidePanelFloats, 64-byte aligned, or null
   float* s;                      // [rows][kTileKeys], s_stride floats apart, 64-byte aligned
   int64_t s_stride;
@@ -97,6 +100,7 @@ struct RunningSoftmaxArgs {
   void* p;           // [rows][kTileKeys] out, of the table's P type, zeros after the row's keys up to a multiple of 16;
                      // may be s
   int64_t p_stride;  // elements
+  AskStream* stream = nullptr;  // part of it is asked for beside the rows; or null
 };
 
 // EFFICIENT: a chunk's softmax alone. m = max s[0..n), p = 2^((s - m) scale), sum = of p.
@@ -110,6 +114,7 @@ struct ChunkSoftmaxArgs {
   float* row_sum;  // [rows] out
   void* p;         // as above
   int64_t p_stride;
+  AskStream* stream = nullptr;
 };
 
 // MATH: the whole row's softmax in place, FP32: s[j] = 2^((s[j] - m) scale) / sum.
@@ -132,6 +137,7 @@ struct ValueArgs {
   int head_dim;
   const std::byte* const* values;  // as ScoreArgs
   const std::byte* const* next;
+  AskStream* stream = nullptr;
   float* wide;  // as ScoreArgs
   float* o;     // [rows][head_dim padded to 16], o_stride floats apart, 64-byte aligned
   int64_t o_stride;
@@ -159,9 +165,13 @@ struct RowRange {
 };
 
 struct TileOps {
-  bool bf16_pairs;      // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
-  int score_rows;       // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
-  RowRange near_rows;   // blocks of as many rows ask half a tile ahead of where they read, others a whole tile
+  bool bf16_pairs;  // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
+  int score_rows;   // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
+  // How blocks of so many rows ask by a stream, where keys and values have blocks of equal size; null: never. Not for
+  // round_rows, nor for more than score_rows: a softmax would ask for its part several times.
+  AskPlan (*plan_asks)(int rows, int32_t head_dim);
+  RowRange
+      near_rows;  // blocks of as many rows, without a stream, ask half a tile ahead of where they read, others a tile
   RowRange round_rows;  // blocks of as many, at most 8, take FLASH's tiles by two: their scores, then their values
   int64_t block_bytes;  // queries, S and O of FLASH's larger blocks: what an L2 cache holds; 0: all have kBlockRows
   void (*load_query)(const QueryRowArgs&);

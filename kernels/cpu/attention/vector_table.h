@@ -14,6 +14,7 @@ template <typename Keys, typename Values, typename FloatValues>
 constexpr TileOps TilesOf(RowRange near_rows = {}) {
   return {.bf16_pairs = sizeof(typename Values::P) == 2,
           .score_rows = kMaxRows,
+          .plan_asks = nullptr,
           .near_rows = near_rows,
           .round_rows = {},
           .block_bytes = Keys::kWidens ? Keys::Lanes::kBlockBytes : 0,

@@ -1,0 +1,40 @@
+// What few rows ask memory for beside their work, evenly in time: most lines while they read others, the rest beside
+// the softmax, which reads none. Four blocks are asked for side by side: the processor's own prefetcher follows each,
+// and so few leave its queues room. Plain data of one worker, started by the algorithms and moved on by the kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/kv_layout.h"
+
+namespace dunlin::kernels::cpu {
+
+inline constexpr int kStreamBlocks = 4;  // side by side
+
+// How blocks of a number of rows ask (TileOps::plan_asks).
+struct AskPlan {
+  int ahead = 0;    // blocks in the list from what is read to what is asked for, at least; 0: no stream
+  int eighths = 8;  // lines asked for while eight are read, 6 or 7; the rest beside the softmax
+};
+
+// The lines of a list's blocks in the order in which they are asked for: four, one of each block, are a round.
+struct AskStream {
+  AskStream() = default;
+  // list: from the first block that is read on: keys and values of `tiles` tiles, of which one softmax is made, then
+  // the blocks that are read after those, plan.ahead and as many as a softmax asks for at least. Keys and values have
+  // blocks of equal size. While keys are read the stream falls behind by what is left for the softmax.
+  AskStream(const AskPlan& plan, const KvLayout& layout, const std::byte* const* list, int tiles, int tile_blocks)
+      : blocks(list + plan.ahead + tile_blocks * tiles * (8 - plan.eighths) / 8),
+        block_bytes(static_cast<int32_t>(layout.key_block_bytes)),
+        seven(plan.eighths == 7),
+        softmax_rounds(block_bytes / 64 * 2 * tile_blocks * tiles * (8 - plan.eighths) / 8 / kStreamBlocks) {}
+
+  const std::byte* const* blocks = nullptr;  // those asked for now, then the others
+  int32_t offset = 0;                        // into them
+  int32_t block_bytes = 0;
+  bool seven = false;
+  int32_t softmax_rounds = 0;
+};
+
+}  // namespace dunlin::kernels::cpu

@@ -1,0 +1,78 @@
+// How the kernels of the BF16 dot product ask memory for lines: one at a time, in slices, or by a stream. prefetcht0,
+// the one hint that a Zen 5 does not drop when its queues are full. Included by the file of that table only.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/attention/ask_stream.h"
+#include "kernels/cpu/attention/lanes_avx512.h"
+#include "kernels/cpu/attention/tile_ops.h"
+
+namespace dunlin::kernels::cpu::dot {
+
+inline constexpr int kPageTokens = 16;
+inline constexpr int kTilePages = kTileKeys / kPageTokens;
+
+// In its place: the compiler gathers calls of __builtin_prefetch before a block's loads, and memory gets them at once.
+DUNLIN_INLINE void Ask(const std::byte* line) {
+  asm volatile("prefetcht0 %0" : : "m"(*line));
+}
+
+// Lines of the next tile's blocks, in order, a few at a time: what many rows ask for.
+class Asker {
+ public:
+  // parts: how many calls of Part ask for all blocks.
+  Asker(const std::byte* const* blocks, int64_t block_bytes, int64_t parts)
+      : blocks_(blocks), block_lines_(block_bytes / 64), left_(blocks == nullptr ? 0 : kTilePages * block_lines_) {
+    per_part_ = (left_ + parts - 1) / parts;
+  }
+  __attribute__((always_inline)) void Part() {
+    for (int64_t i = left_ < per_part_ ? left_ : per_part_; i > 0; --i) {
+      Ask(*blocks_ + line_ * 64);
+      --left_;
+      if (++line_ == block_lines_) {
+        line_ = 0;
+        ++blocks_;
+      }
+    }
+  }
+
+ private:
+  const std::byte* const* blocks_;
+  int64_t block_lines_;
+  int64_t left_;
+  int64_t per_part_;
+  int64_t line_ = 0;
+};
+
+// A stream's next round: a line of each of its blocks.
+DUNLIN_INLINE void AskRound(AskStream* stream) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kStreamBlocks; ++i) Ask(stream->blocks[i] + stream->offset);
+  stream->offset += 64;
+  if (stream->offset == stream->block_bytes) {
+    stream->offset = 0;
+    stream->blocks += kStreamBlocks;
+  }
+}
+
+// What a stream asks for at step 0 to 7 of eight that read kLines lines each: 3 rounds of 2 lines a step, which is six
+// lines for eight; of 4 lines 6 rounds, or 7.
+template <int kLines>
+DUNLIN_INLINE void AskAtStep(int step, AskStream* stream) {
+  static_assert(kLines == 2 || kLines == 4);
+  if constexpr (kLines == 2) {
+    if (step % 3 == 0) AskRound(stream);
+  } else {
+    if (step % 4 != 3 || (step == 3 && stream->seven)) AskRound(stream);
+  }
+}
+
+// Part r of `parts` of what a stream asks for beside a softmax. stream: or null.
+DUNLIN_INLINE void AskBesideSoftmax(int r, int parts, AskStream* stream) {
+  if (stream == nullptr) return;
+  const int rounds = stream->softmax_rounds;
+  for (int i = rounds * r / parts; i < rounds * (r + 1) / parts; ++i) AskRound(stream);
+}
+
+}  // namespace dunlin::kernels::cpu::dot
