@@ -21,9 +21,9 @@ struct AskPlan {
 // The lines of a list's blocks in the order in which they are asked for: four, one of each block, are a round.
 struct AskStream {
   AskStream() = default;
-  // list: from the first block that is read on: keys and values of `tiles` tiles, of which one softmax is made, then
-  // the blocks that are read after those, plan.ahead and as many as a softmax asks for at least. Keys and values have
-  // blocks of equal size. While keys are read the stream falls behind by what is left for the softmax.
+  // list: from the first block that is read on: keys and values of `tiles` tiles, of which one softmax is made, then a
+  // tile's blocks that are read after those. Keys and values have blocks of equal size. While keys are read, and again
+  // while values are, the stream falls behind by half of what is left for the softmax.
   AskStream(const AskPlan& plan, const KvLayout& layout, const std::byte* const* list, int tiles, int tile_blocks)
       : blocks(list + plan.ahead + tile_blocks * tiles * (8 - plan.eighths) / 8),
         block_bytes(static_cast<int32_t>(layout.key_block_bytes)),

@@ -56,8 +56,9 @@ struct EfficientScratch {
   size_t bytes;
 };
 
-// In decode each tile asks for what is read after it: the last keys of a chunk for its first values, the last values
-// for the keys that follow. More rows ask for a tile in another order (vector_wide.h), in which keys and values differ.
+// In decode each tile asks for what is read after it, at each line or by the chunk's stream: the last keys of a chunk
+// for its first values, the last values for the keys that follow. More rows ask for a tile in another order
+// (vector_wide.h), in which keys and values differ.
 constexpr int kFewRows = 8;
 
 bool AsksAcross(const AttentionCall& call, int rows) {
@@ -70,7 +71,7 @@ struct ChunkTask {
   int32_t first;
 };
 
-// Lists the blocks of a chunk, or of the next one of its task that holds a key, and returns its tiles; 0: none.
+// Lists the blocks of a chunk, or of the first one after it in which its rows' keys begin. Returns its tiles; 0: none.
 int ListChunk(const AttentionCall& call, const ChunkTask& chunk, const std::byte** blocks) {
   const int32_t first = FirstTileFrom(chunk.task, chunk.first);
   return ListTiles(call, chunk.task, first, (kChunkKeys - first % kChunkKeys) / kTileKeys, blocks);

@@ -43,7 +43,7 @@ struct FlashScratch {
   size_t bytes;
 };
 
-// Outputs and the next task's queries are asked for beside the scores, a part at a time. The next task's first tile
+// Outputs and the next task's queries are asked for beside the scores, a part at a time. The next task's first round
 // follows the last one.
 class Beside {
  public:

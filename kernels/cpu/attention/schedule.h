@@ -31,7 +31,7 @@ inline Task TaskAt(const AttentionCall& call, const ScheduleItem* items, int64_t
   return {items[index / call.num_kv_heads()], static_cast<int32_t>(index % call.num_kv_heads())};
 }
 
-// The first key of the task's first tile from key `from` on; item.end_key or more where it has none.
+// The first key of the task's first tile from key `from` on; where it has none mostly past item.end_key.
 inline int32_t FirstTileFrom(const Task& task, int32_t from) {
   return std::max(task.item.first_key, from) / kTileKeys * kTileKeys;
 }

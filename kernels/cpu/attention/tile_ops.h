@@ -55,7 +55,8 @@ struct OutputRowArgs {
 // A kernel asks memory for blocks while it reads a tile's. Few rows ask for a line at the place where they read one, so
 // that what is asked for must be what is read next, and not so far ahead that L1 loses it; many rows ask in slices. The
 // algorithms list blocks in the order in which they are read, so that what to ask for is a distance in the list. Where
-// a table plans a stream, its kernels for few rows ask by that and not for `next`.
+// a table plans a stream, its kernels for few rows ask by that and not for `next`, except values that begin at
+// different keys.
 //
 // s[r][j] = q[r] . k[j] for the keys of the tile, unscaled. Columns of unseen keys hold anything.
 struct ScoreArgs {
@@ -170,8 +171,7 @@ struct TileOps {
   // How blocks of so many rows ask by a stream, where keys and values have blocks of equal size; null: never. Not for
   // round_rows, nor for more than score_rows: a softmax would ask for its part several times.
   AskPlan (*plan_asks)(int rows, int32_t head_dim);
-  RowRange
-      near_rows;  // blocks of as many rows, without a stream, ask half a tile ahead of where they read, others a tile
+  RowRange near_rows;   // blocks of as many rows that have no stream ask half a tile ahead, others a whole one
   RowRange round_rows;  // blocks of as many, at most 8, take FLASH's tiles by two: their scores, then their values
   int64_t block_bytes;  // queries, S and O of FLASH's larger blocks: what an L2 cache holds; 0: all have kBlockRows
   void (*load_query)(const QueryRowArgs&);
