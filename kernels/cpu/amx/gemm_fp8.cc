@@ -18,7 +18,7 @@ struct Fp8Panels {
         _mm_prefetch(codes + group * 4 * kPanelColumns + v * 64 + kBytesAhead, _MM_HINT_T0);
         __m512i first;
         __m512i second;
-        avx512::LookUpCodes(codes + group * 4 * kPanelColumns + v * 64, first, second);
+        avx512::LookUpCodes(_mm512_loadu_si512(codes + group * 4 * kPanelColumns + v * 64), first, second);
         _mm512_store_si512(pairs + v * 64, first);
         _mm512_store_si512(pairs + kPairRowBytes + v * 64, second);
       }

@@ -14,6 +14,10 @@ struct DeviceContext;
 
 namespace dunlin::kernels::cpu {
 
+// The table of a context's variant and a backend for pages of this dtype and heads of these dimensions.
+const TileOps& SelectTileOps(const DeviceContext& context, AttentionBackend backend, DType kv_dtype, int32_t head_dim,
+                             int32_t v_head_dim);
+
 // What the size of a workspace depends on; bounds on a call.
 struct WorkspaceNeed {
   int32_t head_dim;

@@ -201,6 +201,7 @@ void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
 }  // namespace
 
 const TileOps kAmxBf16Tiles = {.bf16_pairs = true,
+                               .scales_p = false,
                                .score_rows = amx::kGroupRows,
                                .plan_asks = nullptr,
                                .near_rows = {},

@@ -21,9 +21,9 @@ DUNLIN_INLINE void Ask(const std::byte* line) {
 // Lines of the next tile's blocks, in order, a few at a time: what many rows ask for.
 class Asker {
  public:
-  // parts: how many calls of Part ask for all blocks.
-  Asker(const std::byte* const* blocks, int64_t block_bytes, int64_t parts)
-      : blocks_(blocks), block_lines_(block_bytes / 64), left_(blocks == nullptr ? 0 : kTilePages * block_lines_) {
+  // blocks: num_blocks of them, or null for none. parts: how many calls of Part ask for all.
+  Asker(const std::byte* const* blocks, int num_blocks, int64_t block_bytes, int64_t parts)
+      : blocks_(blocks), block_lines_(block_bytes / 64), left_(blocks == nullptr ? 0 : num_blocks * block_lines_) {
     per_part_ = (left_ + parts - 1) / parts;
   }
   __attribute__((always_inline)) void Part() {

@@ -32,6 +32,38 @@ struct SubtractedP {
   }
 };
 
+// RoundedExpRow with weights scaled before they are rounded: stores 2^(s scale - scaled_max) p_scale, zeros where the
+// power is 0 whatever the scale, up to a multiple of 32, and returns sum + the powers, unrounded.
+DUNLIN_INLINE __m512 ScaledExpRow(const float* s, int count, float scale, float scaled_max, const float* p_scale,
+                                  __m512 sum, uint16_t* p) {
+  const __m512 scales = _mm512_set1_ps(scale);
+  const __m512 shift = _mm512_set1_ps(scaled_max);
+  const __m512 zero = _mm512_setzero_ps();
+  for (int j = 0; j < count; j += 32) {
+    const uint32_t seen = count - j >= 32 ? 0xFFFFFFFFU : (1U << (count - j)) - 1U;
+    __m512 weight[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      const auto some = static_cast<__mmask16>(seen >> 16 * i);
+      const __m512 x = _mm512_fmsub_ps(_mm512_maskz_loadu_ps(some, s + j + 16 * i), scales, shift);
+      const __m512 power = _mm512_maskz_mov_ps(some, SubtractedP::Exp2(x));
+      sum = _mm512_add_ps(sum, power);
+      weight[i] = _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(power, zero, _CMP_NEQ_UQ), power,
+                                      _mm512_maskz_loadu_ps(some, p_scale + j + 16 * i));
+    }
+    _mm512_storeu_si512(p + j, (__m512i)_mm512_cvtne2ps_pbh(weight[1], weight[0]));
+  }
+  return sum;
+}
+
+// P of a row; returns sum + P. Step: the including file's; kScalesP says whether P is scaled.
+template <typename Step>
+DUNLIN_INLINE __m512 ExpRow(const float* s, int count, float scale, float scaled_max, const float* p_scale, __m512 sum,
+                            uint16_t* p) {
+  if constexpr (Step::kScalesP) return ScaledExpRow(s, count, scale, scaled_max, p_scale, sum, p);
+  return RoundedExpRow<SubtractedP>(s, count, scale, scaled_max, sum, p);
+}
+
 // The largest of a row's scores by lanes.
 DUNLIN_INLINE __m512 LaneMax(const float* s, int count) {
   const __m512 none = _mm512_set1_ps(vectors::kMinusInfinity);
@@ -93,8 +125,8 @@ void RunningSoftmax(const RunningSoftmaxArgs& args) {
       float* lane_sum = args.lane_sum + (first + r) * kLanes;
       const __m512 sum = _mm512_mul_ps(_mm512_load_ps(lane_sum), _mm512_set1_ps(args.alpha[first + r]));
       _mm512_store_ps(lane_sum,
-                      RoundedExpRow<SubtractedP>(s, args.valid[first + r], args.scale, scaled_max[r], sum,
-                                                 static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride));
+                      ExpRow<Step>(s, args.valid[first + r], args.scale, scaled_max[r], args.p_scale, sum,
+                                   static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride));
     }
   }
 }
@@ -110,8 +142,8 @@ void ChunkSoftmax(const ChunkSoftmaxArgs& args) {
       AskBesideSoftmax(first + r, args.rows, args.stream);
       const float scaled_max = vectors::ScaledMax(max[r], args.scale);
       const __m512 sum =
-          RoundedExpRow<SubtractedP>(s, args.valid[first + r], args.scale, scaled_max, _mm512_setzero_ps(),
-                                     static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride);
+          ExpRow<Step>(s, args.valid[first + r], args.scale, scaled_max, args.p_scale, _mm512_setzero_ps(),
+                       static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride);
       args.row_max[first + r] = max[r];
       args.row_sum[first + r] = _mm512_reduce_add_ps(sum);
     }

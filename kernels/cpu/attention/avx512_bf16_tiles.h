@@ -137,8 +137,9 @@ DUNLIN_INLINE void AddKeys(PairRows<kRows>* rows, const std::byte* (&keys)[kVect
   for (int c = 0; c < kVectors; ++c) keys[c] += 64 * kSteps;
 }
 
-// Scores of kRows rows for the keys of pages `page` .. page + kVectors - 1.
-template <int kRows, int kVectors, Asks kAsks>
+// Scores of kRows rows for the keys of pages `page` .. page + kVectors - 1. Keys: of the including file; kScalesKeys
+// says whether each key's finished score is multiplied by Scale(block, head_dim).
+template <typename Keys, int kRows, int kVectors, Asks kAsks>
 void ScorePages(const ScoreArgs& args, int row, int page) {
   const int64_t steps = (args.head_dim + 1) / 2;
   const std::byte* const* next = args.next + page;
@@ -160,6 +161,14 @@ void ScorePages(const ScoreArgs& args, int row, int page) {
     for (; step + 4 <= steps; step += 4) AddKeys<kRows, kVectors, kAsks, 4>(&rows, keys, next, step * 64, nullptr, sum);
     for (; step < steps; ++step) AddKeys<kRows, kVectors, kAsks, 1>(&rows, keys, next, step * 64, nullptr, sum);
   }
+  if constexpr (Keys::kScalesKeys) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) {
+      const __m512 scale = Keys::Scale(args.keys[page + c], args.head_dim);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sum[r][c] = _mm512_mul_ps(sum[r][c], scale);
+    }
+  }
   float* s = args.s + row * args.s_stride + page * kPageTokens;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r, s += args.s_stride) {
@@ -169,13 +178,13 @@ void ScorePages(const ScoreArgs& args, int row, int page) {
 }
 
 // The pages from `page` on that hold a key below `seen`, by kVectors, and by half as many where those are enough.
-template <int kRows, int kVectors, Asks kAsks>
+template <typename Keys, int kRows, int kVectors, Asks kAsks>
 DUNLIN_INLINE void ScoreRow(const ScoreArgs& args, int row, int page, int seen) {
   for (; page < kTilePages && page * kPageTokens < seen; page += kVectors) {
     if constexpr (kVectors == 4 && kAsks == Asks::kNothing) {
-      if (seen - page * kPageTokens <= 2 * kPageTokens) return ScorePages<kRows, 2, kAsks>(args, row, page);
+      if (seen - page * kPageTokens <= 2 * kPageTokens) return ScorePages<Keys, kRows, 2, kAsks>(args, row, page);
     }
-    ScorePages<kRows, kVectors, kAsks>(args, row, page);
+    ScorePages<Keys, kRows, kVectors, kAsks>(args, row, page);
   }
 }
 
@@ -188,40 +197,49 @@ DUNLIN_INLINE void ForCount(int count, const Body& body) {
   }
 }
 
+// Keys that row `row` sees.
+DUNLIN_INLINE int SeenBy(const ScoreArgs& args, int row) {
+  return args.valid == nullptr ? kTileKeys : args.valid[row];
+}
+
+// The kHalf pages from `page` on for many rows, by groups, between which lines are asked for.
+inline constexpr int kHalf = kTilePages / 2;
+
+template <typename Keys>
+DUNLIN_INLINE void ScoreHalf(const ScoreArgs& args, int page, Asker* asker) {
+  const auto keys_of = [&](int row) {
+    const int seen = SeenBy(args, row);
+    return seen < (page + kHalf) * kPageTokens ? seen : (page + kHalf) * kPageTokens;
+  };
+  int row = 0;
+  for (; row + kGroup <= args.rows; row += kGroup) {
+    asker->Part();
+    ScoreRow<Keys, kGroup, 4, Asks::kNothing>(args, row, page, keys_of(row + kGroup - 1));
+  }
+  ForCount<kGroup - 1>(
+      args.rows - row, [&]<int kRows>() __attribute__((always_inline)) {
+        ScoreRow<Keys, kRows, 4, Asks::kNothing>(args, row, page, keys_of(row + kRows - 1));
+      });
+}
+
 template <typename Keys>  // of the including file
 void Scores(const ScoreArgs& args) {
-  const auto seen_by = [&](int row) { return args.valid == nullptr ? kTileKeys : args.valid[row]; };
   const bool asks = args.next != args.keys;
   if (args.rows <= kFewRows) {
     return ForCount<kFewRows>(
         args.rows, [&]<int kRows>() __attribute__((always_inline)) {
           constexpr int kVectors = KeyPagesOf(kRows);
-          const int seen = seen_by(kRows - 1);
+          const int seen = SeenBy(args, kRows - 1);
           if constexpr (kRows > 1) {
-            if (args.stream != nullptr) return ScoreRow<kRows, kVectors, Asks::kStream>(args, 0, 0, seen);
+            if (args.stream != nullptr) return ScoreRow<Keys, kRows, kVectors, Asks::kStream>(args, 0, 0, seen);
           }
-          asks ? ScoreRow<kRows, kVectors, Asks::kLines>(args, 0, 0, seen)
-               : ScoreRow<kRows, kVectors, Asks::kNothing>(args, 0, 0, seen);
+          asks ? ScoreRow<Keys, kRows, kVectors, Asks::kLines>(args, 0, 0, seen)
+               : ScoreRow<Keys, kRows, kVectors, Asks::kNothing>(args, 0, 0, seen);
         });
   }
-  constexpr int kHalf = kTilePages / 2;
-  const int groups = args.rows / kGroup;
-  Asker asker(asks ? args.next : nullptr, (args.head_dim + 1) / 2 * int64_t{64}, 2 * groups);
-  for (int page = 0; page < kTilePages; page += kHalf) {
-    const auto keys_of = [&](int row) {
-      const int seen = seen_by(row);
-      return seen < (page + kHalf) * kPageTokens ? seen : (page + kHalf) * kPageTokens;
-    };
-    int row = 0;
-    for (; row + kGroup <= args.rows; row += kGroup) {
-      asker.Part();
-      ScoreRow<kGroup, 4, Asks::kNothing>(args, row, page, keys_of(row + kGroup - 1));
-    }
-    ForCount<kGroup - 1>(
-        args.rows - row, [&]<int kRows>() __attribute__((always_inline)) {
-          ScoreRow<kRows, 4, Asks::kNothing>(args, row, page, keys_of(row + kRows - 1));
-        });
-  }
+  Asker asker(asks ? args.next : nullptr, kTilePages, (args.head_dim + 1) / 2 * int64_t{64},
+              2 * (args.rows / kGroup));
+  for (int page = 0; page < kTilePages; page += kHalf) ScoreHalf<Keys>(args, page, &asker);
 }
 
 // What is left of the keys where rows of a group end at different ones: each row's pairs, and the first of a pair that
@@ -358,7 +376,7 @@ void AddValues(const ValueArgs& args) {
         });
   }
   const int64_t parts = args.rows / kGroup * ((args.head_dim + 63) / 64);
-  Asker asker(asks ? args.next : nullptr, args.head_dim * int64_t{32}, parts);
+  Asker asker(asks ? args.next : nullptr, kTilePages, args.head_dim * int64_t{32}, parts);
   ValueGroups<4>(args, 0, &asker);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/cpu/kv_block.h"
 
@@ -64,6 +65,14 @@ void ListTile(const AttentionCall& call, const SequenceView& sequence, int32_t k
   for (int32_t i = 0; i < num_blocks; ++i) {
     keys[i] = page_0 + static_cast<size_t>(pages[i <= last ? i : 0]) * layout.page_bytes;
     values[i] = keys[i] + layout.key_block_bytes;
+  }
+}
+
+void LoadValueScales(const AttentionCall& call, const std::byte* const* values, int tiles, float* scales) {
+  if (!call.ops->scales_p) return;
+  for (int i = 0; i < tiles * TileBlocks(call.layout); ++i, scales += call.layout.tokens_per_page) {
+    std::memcpy(scales, values[i] + Fp8ScaleOffset(call.v_head_dim(), 0),
+                static_cast<size_t>(call.layout.tokens_per_page) * sizeof(float));
   }
 }
 

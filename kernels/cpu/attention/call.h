@@ -118,4 +118,7 @@ inline AskPlan PlanAsks(const AttentionCall& call, int rows) {
 void ListTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first,
               const std::byte** keys, const std::byte** values);
 
+// Copies the scales of the values of `tiles` tiles' blocks, where the call's table has them in P: [tiles * kTileKeys].
+void LoadValueScales(const AttentionCall& call, const std::byte* const* values, int tiles, float* scales);
+
 }  // namespace dunlin::kernels::cpu

@@ -32,7 +32,7 @@ WorkspaceNeed NeedOf(const DeviceContext* context, const DenseAttentionParams& p
           .rows = int64_t{params.q_len} * (params.num_heads / params.num_kv_heads),
           .kv_len = params.kv_len,
           .num_threads = context->pool.num_threads(),
-          .ops = &SelectTileOps(*context, params.dtype, params.head_dim, ValueDim(params))};
+          .ops = &SelectTileOps(*context, params.backend, params.dtype, params.head_dim, ValueDim(params))};
 }
 
 size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNeed& need) {

@@ -109,7 +109,7 @@ struct RoundTile {
 // Scores and softmax of the tile that starts at key `first`, the index-th of its round. ahead: blocks from those of a
 // tile to those to ask for meanwhile, where it has no stream; stream: of blocks that have one, or null.
 RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t first, int index,
-                    const std::byte* const* keys, int ahead, const FlashScratch& scratch, Beside* beside,
+                    const std::byte* const* keys, const std::byte* const* values, int ahead, const FlashScratch& scratch, Beside* beside,
                     AskStream* stream) {
   const int64_t q_stride = QueryRowBytes(call);
   const int slot = index * block.rows;
@@ -128,6 +128,8 @@ RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t 
   // it.
   const int step = call.ops->score_rows;
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
+  alignas(64) float value_scales[kTileKeys];
+  LoadValueScales(call, values, 1, value_scales);
   tile.p = reinterpret_cast<std::byte*>(scratch.s) + (slot + from) * kTileKeys * p_bytes;
   for (int done = 0; done < rows; done += step) {
     const int row = from + done;
@@ -158,6 +160,7 @@ RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t 
                                .alpha = tile.alpha + row,
                                .p = tile.p + done * kTileKeys * p_bytes,
                                .p_stride = kTileKeys,
+                               .p_scale = call.ops->scales_p ? value_scales : nullptr,
                                .stream = tile.stream});
   }
   return tile;
@@ -219,8 +222,8 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
     RoundTile round[kRoundTiles];
     if (plan.ahead > 0) stream = AskStream(plan, call.layout, keys, tiles, num_blocks);
     for (int i = 0; i < tiles; ++i) {
-      round[i] = ScoreTile(call, block, first + i * kTileKeys, i, keys + i * num_blocks, ahead, scratch, &beside,
-                           plan.ahead > 0 ? &stream : nullptr);
+      round[i] = ScoreTile(call, block, first + i * kTileKeys, i, keys + i * num_blocks, values + i * num_blocks,
+                           ahead, scratch, &beside, plan.ahead > 0 ? &stream : nullptr);
     }
     for (int i = 0; i < tiles; ++i) ValueTile(call, round[i], values + i * num_blocks, ahead, scratch);
     if (first + round_keys < block.max_limit) list.Advance();

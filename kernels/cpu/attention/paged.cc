@@ -20,7 +20,7 @@ size_t Workspace(AttentionBackend backend, const WorkspaceNeed& need) {
   return 0;
 }
 
-WorkspaceNeed NeedOf(const DeviceContext* context, const PagedAttentionPlan& plan) {
+WorkspaceNeed NeedOf(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan) {
   const int32_t group = plan.traits.num_heads / plan.traits.num_kv_heads;
   return {.head_dim = plan.traits.head_dim,
           .v_head_dim = plan.traits.head_dim,
@@ -28,7 +28,7 @@ WorkspaceNeed NeedOf(const DeviceContext* context, const PagedAttentionPlan& pla
           .rows = int64_t{plan.max_query_tokens} * group,
           .kv_len = plan.max_kv_tokens,
           .num_threads = context->pool.num_threads(),
-          .ops = &SelectTileOps(*context, plan.traits.dtype, plan.traits.head_dim, plan.traits.head_dim)};
+          .ops = &SelectTileOps(*context, backend, plan.traits.dtype, plan.traits.head_dim, plan.traits.head_dim)};
 }
 
 bool ValidOutput(const PagedAttentionParams& params) {
@@ -87,7 +87,7 @@ bool AttentionFuses(DeviceContext* context, const PagedAttentionParams& params) 
 
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan) {
   if (!SupportsAttention(context, backend, plan.traits, nullptr)) return 0;
-  return Workspace(backend, NeedOf(context, plan));
+  return Workspace(backend, NeedOf(context, backend, plan));
 }
 
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
@@ -98,7 +98,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   if (params.next != nullptr && !AttentionFuses(context, params)) return KernelStatus::kUnsupported;
   if (params.num_sequences == 0 || params.max_query_tokens == 0) return KernelStatus::kOk;
-  const WorkspaceNeed need = NeedOf(context, plan);
+  const WorkspaceNeed need = NeedOf(context, params.backend, plan);
   if (params.workspace_bytes < Workspace(params.backend, need)) return KernelStatus::kOutOfMemory;
 
   AttentionCall call{};

@@ -139,6 +139,7 @@ namespace {
 template <typename Blocks>
 constexpr TileOps TilesOf() {
   return {.bf16_pairs = false,
+          .scales_p = false,
           .score_rows = kMaxRows,
           .plan_asks = nullptr,
           .near_rows = {},

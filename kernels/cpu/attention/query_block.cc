@@ -64,7 +64,7 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
                           .in_dtype = call.query.dtype,
                           .head_dim = call.head_dim(),
                           .sign = call.query_sign,
-                          .round_to_bf16 = call.layout.dtype == DType::kBF16,
+                          .round_to_bf16 = call.layout.dtype == DType::kBF16 || call.ops->bf16_pairs,
                           .packed = packed_q + r * row_bytes});
     if (++head == call.group) {
       head = 0;

@@ -1,5 +1,5 @@
 // The table of a context and KV dtype.
-#include "kernels/cpu/attention/tile_ops.h"
+#include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/context.h"
 
 namespace dunlin::kernels::cpu {
@@ -27,14 +27,18 @@ const TileOps& Select(const VariantTiles& tiles, DType kv_dtype) {
 
 }  // namespace
 
-const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype, int32_t head_dim, int32_t v_head_dim) {
+const TileOps& SelectTileOps(const DeviceContext& context, AttentionBackend backend, DType kv_dtype, int32_t head_dim,
+                             int32_t v_head_dim) {
   switch (context.variant) {
     case CpuVariant::kPortable:
       return Select({kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles, kPortableF8Tiles}, kv_dtype);
     case CpuVariant::kAvx2:
       return Select({kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles}, kv_dtype);
     case CpuVariant::kAvx512Bf16:
-      return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles, kAvx512F8Tiles}, kv_dtype);
+      // MATH multiplies codes as floats, exactly: the oracle of what rounds queries and weights to BF16.
+      return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles,
+                     backend == AttentionBackend::kMath ? kAvx512F8Tiles : kAvx512F8DotTiles},
+                    kv_dtype);
     case CpuVariant::kAmxBf16:
       if (kv_dtype == DType::kBF16 && TakesAmxTiles(head_dim, v_head_dim)) {
         return kAmxBf16Tiles;

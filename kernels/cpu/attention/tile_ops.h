@@ -1,4 +1,4 @@
-// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 14 in all.
+// The tile primitives that the three algorithms are made of: one const table per code variant and KV dtype, 15 in all.
 // The algorithms (flash.cc, efficient.cc, math.cc) are written once, over a table; vector code stays in its own files.
 //
 // Bit contract: every result of a row is one fixed chain (scores over d, values over keys, both ascending) that stops
@@ -14,10 +14,6 @@
 #include "kernels/api/kv_layout.h"
 #include "kernels/cpu/attention/ask_stream.h"
 
-namespace dunlin::kernels {
-struct DeviceContext;
-}
-
 namespace dunlin::kernels::cpu {
 
 inline constexpr int kTileKeys = 128;   // keys of a tile; a tile starts at an absolute multiple of it
@@ -26,10 +22,11 @@ inline constexpr int kMaxRows = 3 * kBlockRows;  // of FLASH's largest blocks (T
 inline constexpr int kLanes = 16;                // partial sums of a row's softmax denominator
 inline constexpr int kMaxTilePages = 16;         // FP32 has 8 tokens a page
 
-// Scratch for a part of a tile's keys or values as floats; dim: that of the keys.
+// Scratch for a part of a tile's keys or values, widened: 32 keys as floats or 64 as BF16 pairs with a scale each, 32
+// or 64 dimensions of values. dim: that of the keys.
 constexpr int64_t WidePanelFloats(int32_t dim) {
   const int64_t padded = (int64_t{dim} + 1) / 2 * 2;
-  return 32 * (padded > kTileKeys ? padded : kTileKeys);
+  return 32 * (padded > kTileKeys ? padded : kTileKeys) + 64;
 }
 
 // Packs one query row, multiplied by sign: as FP32, rounded to BF16 or not, or as BF16 pairs where the table reads
@@ -101,7 +98,8 @@ struct RunningSoftmaxArgs {
   void* p;           // [rows][kTileKeys] out, of the table's P type, zeros after the row's keys up to a multiple of 16;
                      // may be s
   int64_t p_stride;  // elements
-  AskStream* stream = nullptr;  // part of it is asked for beside the rows; or null
+  const float* p_scale = nullptr;  // [kTileKeys] what each P is multiplied by before it is rounded (TileOps::scales_p)
+  AskStream* stream = nullptr;     // part of it is asked for beside the rows; or null
 };
 
 // EFFICIENT: a chunk's softmax alone. m = max s[0..n), p = 2^((s - m) scale), sum = of p.
@@ -115,6 +113,7 @@ struct ChunkSoftmaxArgs {
   float* row_sum;  // [rows] out
   void* p;         // as above
   int64_t p_stride;
+  const float* p_scale = nullptr;  // as above, as many as valid
   AskStream* stream = nullptr;
 };
 
@@ -167,6 +166,7 @@ struct RowRange {
 
 struct TileOps {
   bool bf16_pairs;  // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
+  bool scales_p;    // the softmax multiplies P by the values' FP32 scales (E4M3), not `values` the codes; the sums do not
   int score_rows;   // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
   // How blocks of so many rows ask by a stream, where keys and values have blocks of equal size; null: never. Not for
   // round_rows, nor for more than score_rows: a softmax would ask for its part several times.
@@ -180,9 +180,9 @@ struct TileOps {
   void (*adjust_row)(const AdjustRowArgs&);
   void (*running_softmax)(const RunningSoftmaxArgs&);
   void (*chunk_softmax)(const ChunkSoftmaxArgs&);
-  void (*full_softmax)(const FullSoftmaxArgs&);
+  void (*full_softmax)(const FullSoftmaxArgs&);  // MATH's; null where MATH takes another table (SelectTileOps)
   void (*values)(const ValueArgs&);
-  void (*values_f32)(const ValueArgs&);  // P in FP32 whatever the KV dtype
+  void (*values_f32)(const ValueArgs&);  // MATH's: P in FP32 whatever the KV dtype; null as above
   void (*merge)(const MergeArgs&);
 };
 
@@ -191,14 +191,12 @@ extern const TileOps kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles;
 extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512F8Tiles;
 extern const TileOps kAvx512Bf16Tiles;     // widened to FP32, FMA: Intel's BF16 dot product does half as much
 extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FMA's rate on AMD
+extern const TileOps kAvx512F8DotTiles;    // the same, of codes widened to BF16
 extern const TileOps kAmxBf16Tiles;        // tile registers; for dims where TakesAmxTiles
 
 // Whether the tile registers' table takes heads of these dimensions.
 constexpr bool TakesAmxTiles(int32_t head_dim, int32_t v_head_dim) {
   return head_dim % 32 == 0 && v_head_dim % 16 == 0;
 }
-
-// The table of a context's variant for pages of this dtype and heads of these dimensions.
-const TileOps& SelectTileOps(const DeviceContext& context, DType kv_dtype, int32_t head_dim, int32_t v_head_dim);
 
 }  // namespace dunlin::kernels::cpu

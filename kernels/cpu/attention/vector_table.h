@@ -13,6 +13,7 @@ namespace dunlin::kernels::cpu::vectors {
 template <typename Keys, typename Values, typename FloatValues>
 constexpr TileOps TilesOf(RowRange near_rows = {}) {
   return {.bf16_pairs = sizeof(typename Values::P) == 2,
+          .scales_p = false,
           .score_rows = kMaxRows,
           .plan_asks = nullptr,
           .near_rows = near_rows,

@@ -1,13 +1,15 @@
-// E4M3 weights widen to BF16 exactly by table: two 128-entry lookups give the high and low byte of each magnitude, the
-// code's sign bit joins the high byte, and an unpack of both gives two steps of the BF16 panel (packed_layout.h).
+// E4M3 codes widen to BF16 exactly by table: two 128-entry lookups give the high and low byte of each magnitude, the
+// code's sign bit joins the high byte, and an unpack of both gives two vectors.
 // Shifting the exponent instead would make BF16 subnormals, which the BF16 dot product takes for zero.
 // Translation units with VBMI flags only.
 #pragma once
 
+#include <immintrin.h>
+
 #include <bit>
 
 #include "kernels/api/float_formats.h"
-#include "kernels/cpu/avx512/lanes.h"
+#include "kernels/cpu/vector/lanes.h"
 
 namespace dunlin::kernels::cpu::avx512 {
 
@@ -28,9 +30,8 @@ constexpr ByteTables MakeByteTables() {
 inline constexpr ByteTables kTables =
     MakeByteTables();  // made by the compiler: no shared inline function is called here
 
-// 64 codes of one vector to its pairs of the group's first and second step.
-DUNLIN_LANE void LookUpCodes(const std::byte* at, __m512i& first, __m512i& second) {
-  const __m512i codes = _mm512_loadu_si512(at);
+// 64 codes to BF16: of each 128-bit lane the first eight, and the others.
+DUNLIN_LANE void LookUpCodes(__m512i codes, __m512i& first, __m512i& second) {
   const __m512i magnitude =
       _mm512_permutex2var_epi8(_mm512_load_si512(kTables.high), codes, _mm512_load_si512(kTables.high + 64));
   constexpr int kOrOfAnd = 0xF0 | (0xCC & 0xAA);  // a | (b & c)

@@ -15,7 +15,7 @@ struct CodesToPairs {
   DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
     __m512i first;
     __m512i second;
-    LookUpCodes(at, first, second);
+    LookUpCodes(_mm512_loadu_si512(at), first, second);
     weights[0] = _mm512_castsi512_ps(first);
     weights[1] = _mm512_castsi512_ps(second);
   }

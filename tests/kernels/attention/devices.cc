@@ -39,6 +39,11 @@ bool PoisonedMemory::Intact() const {
   return std::all_of(data_ + size_, data_ + size_ + kGuardBytes, [](std::byte b) { return b == kGuard; });
 }
 
+DType RoundingOf(AttentionBackend backend, DType dtype, const std::string& variant) {
+  const bool widens_to_bf16 = variant == "avx512_bf16" && backend != AttentionBackend::kMath;
+  return widens_to_bf16 && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
+}
+
 std::string Describe(AttentionBackend backend, DType dtype, const std::string& variant) {
   return std::string(Name(backend)) + " " + Name(dtype) + " " + variant;
 }

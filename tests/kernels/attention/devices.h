@@ -33,6 +33,9 @@ class PoisonedMemory {
   std::byte* data_;
 };
 
+// The dtype whose rounding queries and weights have beside keys and values of `dtype` on a CPU device of a variant.
+DType RoundingOf(AttentionBackend backend, DType dtype, const std::string& variant);
+
 // "flash bf16 avx512", for failure messages.
 std::string Describe(AttentionBackend backend, DType dtype, const std::string& variant);
 

@@ -1,8 +1,11 @@
 // Paged attention against FP64, over ragged batches: causal, windowed, soft-capped, bidirectional.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/kernels/attention/paged_batch.h"
 #include "tests/kernels/attention/reference.h"
+#include "tests/kernels/attention/synthetic.h"
 
 namespace dunlin::kernels::testing {
 namespace {
@@ -54,17 +57,21 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
   const int32_t group = paged.shape.num_heads / paged.shape.num_kv_heads;
   struct Result {
     std::string name;
+    DType rounding;
     std::vector<float> out;
     ErrorBound bound;
   };
   std::vector<Result> results;
+  std::set<DType> roundings;
   for (const std::string& variant : AvailableCpuVariants()) {
     for (const AttentionBackend backend : kBackends) {
       for (const int threads : {1, 3}) {
-        results.push_back({Describe(backend, dtype, variant), batch.Run(backend, variant, threads), {}});
+        results.push_back({Describe(backend, dtype, variant), RoundingOf(backend, dtype, variant),
+                           batch.Run(backend, variant, threads), {}});
       }
     }
   }
+  for (const Result& result : results) roundings.insert(result.rounding);
   for (size_t i = 0; i < paged.sequences.size(); ++i) {
     const BatchSequence& sequence = paged.sequences[i];
     for (int32_t head = 0; head < paged.shape.num_heads; ++head) {
@@ -72,17 +79,22 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
       const std::vector<float> values = batch.Tokens(i, Kind::kValue, head / group);
       for (int32_t t = 0; t < sequence.query_len; ++t) {
         const int32_t position = sequence.first_position + t;
-        const ReferenceRow row{.q = batch.Query(i, t, head),
-                               .keys = keys.data(),
-                               .values = values.data(),
-                               .limit = scores.causal ? position + 1 : sequence.first_position + sequence.query_len,
-                               .head_dim = paged.shape.head_dim,
-                               .scale = batch.scale,
-                               .begin = scores.window > 0 ? std::max(0, position - scores.window + 1) : 0,
-                               .softcap = scores.softcap};
-        const std::vector<double> exact = ExactRow(row);
-        const std::vector<float> unfused = UnfusedRow(row, dtype);
-        for (Result& result : results) result.bound.Add(exact, unfused, batch.Row(result.out, i, t, head));
+        for (const DType rounding : roundings) {
+          const std::vector<float> query = Rounded(rounding, batch.Query(i, t, head), paged.shape.head_dim);
+          const ReferenceRow row{.q = query.data(),
+                                 .keys = keys.data(),
+                                 .values = values.data(),
+                                 .limit = scores.causal ? position + 1 : sequence.first_position + sequence.query_len,
+                                 .head_dim = paged.shape.head_dim,
+                                 .scale = batch.scale,
+                                 .begin = scores.window > 0 ? std::max(0, position - scores.window + 1) : 0,
+                                 .softcap = scores.softcap};
+          const std::vector<double> exact = ExactRow(row);
+          const std::vector<float> unfused = UnfusedRow(row, rounding);
+          for (Result& result : results) {
+            if (result.rounding == rounding) result.bound.Add(exact, unfused, batch.Row(result.out, i, t, head));
+          }
+        }
       }
     }
   }

@@ -9,15 +9,10 @@
 
 #include "tests/kernels/attention/attention_runner.h"
 #include "tests/kernels/attention/reference.h"
+#include "tests/kernels/attention/synthetic.h"
 
 namespace dunlin::kernels::testing {
 namespace {
-
-std::vector<float> Rounded(DType dtype, const float* row, int32_t count) {
-  std::vector<float> rounded(row, row + count);
-  for (float& value : rounded) value = RoundTo(dtype, value);
-  return rounded;
-}
 
 struct PagedCase {
   size_t runner;  // of Runners()

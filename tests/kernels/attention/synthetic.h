@@ -40,6 +40,12 @@ inline float RoundTo(DType dtype, float value) {
   }
 }
 
+inline std::vector<float> Rounded(DType dtype, const float* row, int32_t count) {
+  std::vector<float> rounded(row, row + count);
+  for (float& value : rounded) value = RoundTo(dtype, value);
+  return rounded;
+}
+
 // One token's key or value as a KV page gives it back: E4M3 has one scale for the row, its largest magnitude on 448.
 inline std::vector<float> RoundRow(DType dtype, std::vector<float> row) {
   if (dtype != DType::kF8E4M3) {

@@ -24,7 +24,8 @@ class DeviceRunner : public AttentionRunner {
   }
   const PageFormat& pages() const override { return pages_; }
   DType RoundingOf(AttentionBackend backend, DType dtype) const override {
-    return is_cuda_ && backend == AttentionBackend::kFlash && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
+    if (!is_cuda_) return testing::RoundingOf(backend, dtype, AvailableCpuVariants().front());
+    return backend == AttentionBackend::kFlash && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
   }
   size_t grid_cases() const override { return is_cuda_ ? 2200 : 0; }
   bool runs_costly_lengths() const override { return is_cuda_; }
