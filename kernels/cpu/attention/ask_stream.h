@@ -3,6 +3,7 @@
 // and so few leave its queues room. Plain data of one worker, started by the algorithms and moved on by the kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,16 +25,21 @@ struct AskStream {
   // list: from the first block that is read on: keys and values of `tiles` tiles, of which one softmax is made, then a
   // tile's blocks that are read after those. Keys and values have blocks of equal size. While keys are read, and again
   // while values are, the stream falls behind by half of what is left for the softmax.
-  AskStream(const AskPlan& plan, const KvLayout& layout, const std::byte* const* list, int tiles, int tile_blocks)
-      : blocks(list + plan.ahead + tile_blocks * tiles * (8 - plan.eighths) / 8),
+  // following: how many blocks the list has behind those tiles, which bound how far ahead the stream asks.
+  AskStream(const AskPlan& plan, const KvLayout& layout, const std::byte* const* list, int tiles, int tile_blocks,
+            int following)
+      : blocks(list + std::min(plan.ahead + tile_blocks * tiles * (8 - plan.eighths) / 8, following)),
         block_bytes(static_cast<int32_t>(layout.key_block_bytes)),
-        seven(plan.eighths == 7),
-        softmax_rounds(block_bytes / 64 * 2 * tile_blocks * tiles * (8 - plan.eighths) / 8 / kStreamBlocks) {}
+        eighths(plan.eighths) {
+    const int32_t scale_bytes = layout.dtype == DType::kF8E4M3 ? layout.tokens_per_page * 4 : 0;
+    const int32_t read_lines = (block_bytes - scale_bytes) / 64 * 2 * tile_blocks * tiles;
+    softmax_rounds = (block_bytes / 64 * 2 * tile_blocks * tiles - read_lines * eighths / 8) / kStreamBlocks;
+  }
 
   const std::byte* const* blocks = nullptr;  // those asked for now, then the others
   int32_t offset = 0;                        // into them
   int32_t block_bytes = 0;
-  bool seven = false;
+  int32_t eighths = 8;
   int32_t softmax_rounds = 0;
 };
 

@@ -64,7 +64,7 @@ DUNLIN_INLINE void AskAtStep(int step, AskStream* stream) {
   if constexpr (kLines == 2) {
     if (step % 3 == 0) AskRound(stream);
   } else {
-    if (step % 4 != 3 || (step == 3 && stream->seven)) AskRound(stream);
+    if (step % 4 != 3 || (step == 3 && stream->eighths == 7)) AskRound(stream);
   }
 }
 

@@ -124,9 +124,8 @@ void RunningSoftmax(const RunningSoftmaxArgs& args) {
       AskBesideSoftmax(first + r, args.rows, args.stream);
       float* lane_sum = args.lane_sum + (first + r) * kLanes;
       const __m512 sum = _mm512_mul_ps(_mm512_load_ps(lane_sum), _mm512_set1_ps(args.alpha[first + r]));
-      _mm512_store_ps(lane_sum,
-                      ExpRow<Step>(s, args.valid[first + r], args.scale, scaled_max[r], args.p_scale, sum,
-                                   static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride));
+      _mm512_store_ps(lane_sum, ExpRow<Step>(s, args.valid[first + r], args.scale, scaled_max[r], args.p_scale, sum,
+                                             static_cast<uint16_t*>(args.p) + (first + r) * args.p_stride));
     }
   }
 }

@@ -237,8 +237,7 @@ void Scores(const ScoreArgs& args) {
                : ScoreRow<Keys, kRows, kVectors, Asks::kNothing>(args, 0, 0, seen);
         });
   }
-  Asker asker(asks ? args.next : nullptr, kTilePages, (args.head_dim + 1) / 2 * int64_t{64},
-              2 * (args.rows / kGroup));
+  Asker asker(asks ? args.next : nullptr, kTilePages, (args.head_dim + 1) / 2 * int64_t{64}, 2 * (args.rows / kGroup));
   for (int page = 0; page < kTilePages; page += kHalf) ScoreHalf<Keys>(args, page, &asker);
 }
 

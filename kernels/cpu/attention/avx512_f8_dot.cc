@@ -36,8 +36,17 @@ DUNLIN_INLINE void AddPairs(const __m512bh (&row)[kRows], const Pairs& pairs, in
   }
 }
 
+using dot::Asks;
+
+// What a stream asks for at a step that reads kLines lines. One line: of even eighths.
+template <int kLines>
+DUNLIN_INLINE void AskAtStep(int64_t step, AskStream* stream) {
+  const int64_t rounds = stream->eighths * kLines / 2;  // in sixteen steps
+  if ((step * rounds & 15) < rounds) dot::AskRound(stream);
+}
+
 // Scores of kRows rows for the keys of pages `page` .. page + LinesOf(kRows) - 1 of codes.
-template <int kRows, bool kAsks>
+template <int kRows, Asks kAsks>
 void ScoreCodes(const ScoreArgs& args, int page) {
   constexpr int kLines = LinesOf(kRows);
   dot::PairRows<kRows> rows(args.q, args.q_stride);
@@ -54,13 +63,16 @@ void ScoreCodes(const ScoreArgs& args, int page) {
     keys[i] = args.keys[page + i];
     next[i] = args.next[page + i];
   }
+  AskStream stream;  // in registers
+  if constexpr (kAsks == Asks::kStream) stream = *args.stream;
   for (int64_t d = 0; d < args.head_dim; d += 2) {
+    if constexpr (kAsks == Asks::kStream) AskAtStep<kLines>(d / 2, &stream);
     __m512bh row[kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) row[r] = dot::BroadcastPair(rows.Row(r));
 #pragma GCC unroll 2
     for (int i = 0; i < kLines; ++i) {
-      if constexpr (kAsks) {
+      if constexpr (kAsks == Asks::kLines) {
         dot::Ask(next[i]);
         next[i] += 64;
       }
@@ -69,10 +81,11 @@ void ScoreCodes(const ScoreArgs& args, int page) {
     }
     rows.Advance(4);
   }
+  if constexpr (kAsks == Asks::kStream) *args.stream = stream;
   float* s = args.s + page * kCodeTokens;
 #pragma GCC unroll 2
   for (int i = 0; i < kLines; ++i) {
-    if constexpr (kAsks) {
+    if constexpr (kAsks == Asks::kLines) {
       dot::Ask(next[i]);
       dot::Ask(next[i] + 64);
     }
@@ -92,7 +105,13 @@ void Scores(const ScoreArgs& args) {
         args.rows, [&]<int kRows>() __attribute__((always_inline)) {
           const int seen = dot::SeenBy(args, kRows - 1);
           for (int page = 0; page * kCodeTokens < seen; page += LinesOf(kRows)) {
-            asks ? ScoreCodes<kRows, true>(args, page) : ScoreCodes<kRows, false>(args, page);
+            if (args.stream != nullptr) {
+              ScoreCodes<kRows, Asks::kStream>(args, page);
+            } else if (asks) {
+              ScoreCodes<kRows, Asks::kLines>(args, page);
+            } else {
+              ScoreCodes<kRows, Asks::kNothing>(args, page);
+            }
           }
         });
   }
@@ -103,7 +122,8 @@ void Scores(const ScoreArgs& args) {
   }
   widened.keys = keys;
   widened.next = keys;
-  dot::Asker asker(asks ? args.next : nullptr, kCodePages, static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
+  dot::Asker asker(asks ? args.next : nullptr, kCodePages,
+                   static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
                    std::max(2 * (args.rows / dot::kGroup), 1));
   const int seen = dot::SeenBy(args, args.rows - 1);
   for (int page = 0; page < dot::kTilePages && page * dot::kPageTokens < seen; page += dot::kHalf) {
@@ -113,7 +133,7 @@ void Scores(const ScoreArgs& args) {
 }
 
 // O of kRows rows for kLines * 32 dimensions from `dim` on, of keys that all of them see.
-template <int kRows, bool kAsks>
+template <int kRows, Asks kAsks>
 void ValueCodes(const ValueArgs& args, int dim) {
   constexpr int kLines = LinesOf(kRows);
   float* out = args.o + dim;
@@ -148,12 +168,15 @@ void ValueCodes(const ValueArgs& args, int dim) {
     }
     rows.Advance(4);
   };
+  AskStream stream;  // in registers
+  if constexpr (kAsks == Asks::kStream) stream = *args.stream;
   for (int page = 0; page * kCodeTokens < seen; ++page) {
     const std::byte* value = args.values[page] + dim;
     const std::byte* next = args.next[page] + dim;
     const int left = std::min(seen - page * kCodeTokens, kCodeTokens);
     for (int key = 0; key + 2 <= left; key += 2) {
-      if constexpr (kAsks) {
+      if constexpr (kAsks == Asks::kStream) AskAtStep<kLines>(key / 2, &stream);
+      if constexpr (kAsks == Asks::kLines) {
         if (kLines == 2 || dim % 64 == 0) dot::Ask(next);
         if (kLines == 2 || dim % 64 != 0) dot::Ask(next + row_bytes);
         next += 2 * row_bytes;
@@ -163,6 +186,7 @@ void ValueCodes(const ValueArgs& args, int dim) {
     }
     if (left % 2 != 0) add(value, 0);
   }
+  if constexpr (kAsks == Asks::kStream) *args.stream = stream;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -177,7 +201,13 @@ void AddValues(const ValueArgs& args) {
     return dot::ForCount<dot::kFewRows>(
         args.rows, [&]<int kRows>() __attribute__((always_inline)) {
           for (int dim = 0; dim < args.head_dim; dim += 32 * LinesOf(kRows)) {
-            asks ? ValueCodes<kRows, true>(args, dim) : ValueCodes<kRows, false>(args, dim);
+            if (args.stream != nullptr) {
+              ValueCodes<kRows, Asks::kStream>(args, dim);
+            } else if (asks) {
+              ValueCodes<kRows, Asks::kLines>(args, dim);
+            } else {
+              ValueCodes<kRows, Asks::kNothing>(args, dim);
+            }
           }
         });
   }
@@ -185,9 +215,9 @@ void AddValues(const ValueArgs& args) {
   ValueArgs slice = args;
   slice.values = values;
   slice.next = values;
-  dot::Asker asker(asks ? args.next : nullptr, kCodePages,
-                   static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
-                   std::max<int64_t>(args.rows / dot::kGroup * ((args.head_dim + dot::kSliceDims - 1) / dot::kSliceDims), 1));
+  dot::Asker asker(
+      asks ? args.next : nullptr, kCodePages, static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
+      std::max<int64_t>(args.rows / dot::kGroup * ((args.head_dim + dot::kSliceDims - 1) / dot::kSliceDims), 1));
   for (int dim = 0; dim < args.head_dim; dim += dot::kSliceDims, slice.o += dot::kSliceDims) {
     slice.head_dim = std::min(args.head_dim - dim, dot::kSliceDims);
     for (int i = 0; i < dot::kTilePages; ++i) {
@@ -204,12 +234,18 @@ void AddValues(const ValueArgs& args) {
   }
 }
 
+// Zen 5, docs/benchmarks.md: one thread reads the more the further ahead it asks, up to two tiles.
+AskPlan PlanStream(int rows, int32_t head_dim) {
+  if (rows > dot::kFewRows || head_dim % dot::kSliceDims != 0) return {};
+  return LinesOf(rows) == 2 ? AskPlan{.ahead = 14, .eighths = 7} : AskPlan{.ahead = 12, .eighths = 6};
+}
+
 }  // namespace
 
 const TileOps kAvx512F8DotTiles = {.bf16_pairs = true,
                                    .scales_p = true,
                                    .score_rows = 48,  // 24 KB
-                                   .plan_asks = nullptr,
+                                   .plan_asks = PlanStream,
                                    .near_rows = {},
                                    .round_rows = {},
                                    .block_bytes = 0,

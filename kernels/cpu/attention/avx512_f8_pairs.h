@@ -1,7 +1,7 @@
 // E4M3 blocks (kv_block.h) as BF16 pairs, exactly. What is widened at once are 64 codes: two dimensions of 32 keys,
-// which are a line, or two keys' 32 dimensions; they become two vectors of pairs. For few rows that happens in registers
-// (avx512_f8_dot.cc); for many a part of a tile is widened into scratch that has the order of BF16 pages. Included by
-// that file only; always inlined, so none of it leaves it.
+// which are a line, or two keys' 32 dimensions; they become two vectors of pairs. For few rows that happens in
+// registers (avx512_f8_dot.cc); for many a part of a tile is widened into scratch that has the order of BF16 pages.
+// Included by that file only; always inlined, so none of it leaves it.
 #pragma once
 
 #include <immintrin.h>
@@ -19,8 +19,8 @@ inline constexpr int kCodeTokens = 32;  // of a page
 inline constexpr int kCodePages = kTileKeys / kCodeTokens;
 inline constexpr int kSliceDims = 64;  // of values, widened at once
 
-// Where each byte that is looked up comes from: a pair's first of the first 32 bytes, its second of the others. In every
-// 128-bit lane come four pairs of the first vector, then four of the second.
+// Where each byte that is looked up comes from: a pair's first of the first 32 bytes, its second of the others. In
+// every 128-bit lane come four pairs of the first vector, then four of the second.
 struct PairOrder {
   alignas(64) uint8_t of_half[64];  // 32 codes of either
   alignas(64) uint8_t of_line[64];  // 64 of either: those of the first 32; the others lie 32 behind
@@ -98,8 +98,8 @@ DUNLIN_INLINE void WidenKeys(const std::byte* const* pages, int head_dim, std::b
   }
 }
 
-// Widens dimensions dim .. dim + dims - 1, at most kSliceDims, of the first `keys` keys of a tile, and of one more where
-// those are odd, into `out`: blocks of 16 keys as those of a BF16 page with dims dimensions.
+// Widens dimensions dim .. dim + dims - 1, at most kSliceDims, of the first `keys` keys of a tile, and of one more
+// where those are odd, into `out`: blocks of 16 keys as those of a BF16 page with dims dimensions.
 DUNLIN_INLINE void WidenValues(const std::byte* const* pages, int head_dim, int dim, int dims, int keys,
                                std::byte* out) {
   const __mmask64 some = dims == 64 ? ~__mmask64{0} : (__mmask64{1} << dims) - 1;

@@ -97,12 +97,16 @@ TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const C
   const int num_blocks = TileBlocks(call.layout);
   const int num_tiles = ListChunk(call, task, blocks);
   const std::byte** const after = blocks + 2 * num_tiles * num_blocks;
-  if (asks_across && ListChunk(call, following, after) == 0) std::copy_n(blocks, 2 * num_blocks, after);
+  int tiles_after = asks_across ? ListChunk(call, following, after) : 0;
+  if (asks_across && tiles_after == 0) {
+    std::copy_n(blocks, 2 * num_blocks, after);
+    tiles_after = 1;
+  }
   const auto ahead = [&](bool last) { return last && !asks_across ? 0 : asks_near ? num_blocks / 2 : num_blocks; };
   AskStream chunk_stream;
   AskStream* stream = nullptr;
   if (const AskPlan plan = PlanAsks(call, block.rows); plan.ahead > 0 && asks_across && rows == block.rows) {
-    chunk_stream = AskStream(plan, call.layout, blocks, num_tiles, num_blocks);
+    chunk_stream = AskStream(plan, call.layout, blocks, num_tiles, num_blocks, 2 * tiles_after * num_blocks);
     stream = &chunk_stream;
   }
   const auto stream_of = [&](const TileRows& tile_rows) { return tile_rows.count() == rows ? stream : nullptr; };

@@ -71,7 +71,8 @@ class Beside {
 constexpr int kRoundTiles = 2;
 
 // The blocks of a round in the order in which few rows read them, the keys of its tiles, then their values; the next
-// round follows. Written pointer by pointer and read so: a copy by vectors of what was just written would wait for it.
+// round follows, and one more where a stream reaches it. Written pointer by pointer and read so: a copy by vectors of
+// what was just written would wait for it.
 class BlockList {
  public:
   BlockList(const KvLayout& layout, int round_tiles) : round_blocks_(2 * round_tiles * TileBlocks(layout)) {}
@@ -82,7 +83,7 @@ class BlockList {
   const std::byte** next() { return round_ + round_blocks_; }
   // The next round becomes the round.
   void Advance() {
-    if (next() + 2 * round_blocks_ <= std::end(blocks_)) {
+    if (next() + 3 * round_blocks_ <= std::end(blocks_)) {
       round_ = next();
     } else {
       std::copy_n(next(), round_blocks_, blocks_);
@@ -109,8 +110,8 @@ struct RoundTile {
 // Scores and softmax of the tile that starts at key `first`, the index-th of its round. ahead: blocks from those of a
 // tile to those to ask for meanwhile, where it has no stream; stream: of blocks that have one, or null.
 RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t first, int index,
-                    const std::byte* const* keys, const std::byte* const* values, int ahead, const FlashScratch& scratch, Beside* beside,
-                    AskStream* stream) {
+                    const std::byte* const* keys, const std::byte* const* values, int ahead,
+                    const FlashScratch& scratch, Beside* beside, AskStream* stream) {
   const int64_t q_stride = QueryRowBytes(call);
   const int slot = index * block.rows;
   RoundTile tile{.rows = {},
@@ -204,6 +205,7 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
   const int ahead = equal && call.ops->near_rows.Holds(block.rows) ? num_blocks / 2 : 2 * num_blocks;
   const int32_t round_keys = round_tiles * kTileKeys;
   const AskPlan plan = PlanAsks(call, block.rows);
+  const int32_t end = first_tile + static_cast<int32_t>(CeilDiv(block.max_limit - first_tile, round_keys)) * round_keys;
   AskStream stream;
   BlockList list(call.layout, round_tiles);
   ListTiles(call, task, first_tile, round_tiles, list.round());
@@ -215,15 +217,20 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
     const std::byte** keys = list.round();
     const std::byte** values = keys + tiles * num_blocks;
     const std::byte** next = values + tiles * num_blocks;
-    if (ListTiles(call, task, first + round_keys, round_tiles, next) == 0 &&
-        ListTiles(call, following, FirstTileFrom(following, 0), round_tiles, next) == 0) {
-      std::copy_n(values - num_blocks, 2 * num_blocks, next);  // read already, and so in a cache
+    int listed = 0;  // behind the round, of whole rounds
+    for (; listed == 0 || listed < plan.ahead; listed += 2 * round_tiles * num_blocks) {
+      const int32_t later = first + round_keys * (1 + listed / (2 * round_tiles * num_blocks));
+      const std::byte** at = next + listed;
+      if (ListTiles(call, task, later, round_tiles, at) == 0 &&
+          ListTiles(call, following, FirstTileFrom(following, 0) + std::max(later - end, 0), round_tiles, at) == 0) {
+        std::copy_n(values - num_blocks, 2 * num_blocks, at);  // read already, and so in a cache
+      }
     }
     RoundTile round[kRoundTiles];
-    if (plan.ahead > 0) stream = AskStream(plan, call.layout, keys, tiles, num_blocks);
+    if (plan.ahead > 0) stream = AskStream(plan, call.layout, keys, tiles, num_blocks, listed);
     for (int i = 0; i < tiles; ++i) {
-      round[i] = ScoreTile(call, block, first + i * kTileKeys, i, keys + i * num_blocks, values + i * num_blocks,
-                           ahead, scratch, &beside, plan.ahead > 0 ? &stream : nullptr);
+      round[i] = ScoreTile(call, block, first + i * kTileKeys, i, keys + i * num_blocks, values + i * num_blocks, ahead,
+                           scratch, &beside, plan.ahead > 0 ? &stream : nullptr);
     }
     for (int i = 0; i < tiles; ++i) ValueTile(call, round[i], values + i * num_blocks, ahead, scratch);
     if (first + round_keys < block.max_limit) list.Advance();

@@ -166,8 +166,8 @@ struct RowRange {
 
 struct TileOps {
   bool bf16_pairs;  // packed queries and P (of running_softmax, chunk_softmax, values) are BF16 pairs, else FP32
-  bool scales_p;    // the softmax multiplies P by the values' FP32 scales (E4M3), not `values` the codes; the sums do not
-  int score_rows;   // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
+  bool scales_p;  // the softmax multiplies P by the values' FP32 scales (E4M3), not `values` the codes; the sums do not
+  int score_rows;  // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
   // How blocks of so many rows ask by a stream, where keys and values have blocks of equal size; null: never. Not for
   // round_rows, nor for more than score_rows: a softmax would ask for its part several times.
   AskPlan (*plan_asks)(int rows, int32_t head_dim);

@@ -27,8 +27,8 @@ TEST(BlockRowsTest, TablesThatWidenTakeWhatTheCacheHolds) {
 }
 
 TEST(BlockRowsTest, OthersTakeTheSmallestBlocks) {
-  for (const TileOps* ops :
-       {&kPortableF32Tiles, &kPortableBf16Tiles, &kAvx2F32Tiles, &kAvx2F8Tiles, &kAvx512Bf16DotTiles, &kAmxBf16Tiles}) {
+  for (const TileOps* ops : {&kPortableF32Tiles, &kPortableBf16Tiles, &kAvx2F32Tiles, &kAvx2F8Tiles,
+                             &kAvx512Bf16DotTiles, &kAvx512F8DotTiles, &kAmxBf16Tiles}) {
     EXPECT_EQ(RowsOf(*ops, 64, 10000), kBlockRows);
   }
 }

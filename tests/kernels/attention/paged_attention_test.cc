@@ -66,8 +66,10 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
   for (const std::string& variant : AvailableCpuVariants()) {
     for (const AttentionBackend backend : kBackends) {
       for (const int threads : {1, 3}) {
-        results.push_back({Describe(backend, dtype, variant), RoundingOf(backend, dtype, variant),
-                           batch.Run(backend, variant, threads), {}});
+        results.push_back({Describe(backend, dtype, variant),
+                           RoundingOf(backend, dtype, variant),
+                           batch.Run(backend, variant, threads),
+                           {}});
       }
     }
   }
