@@ -22,8 +22,8 @@ struct AskPlan {
 // The lines of a list's blocks in the order in which they are asked for: four, one of each block, are a round.
 struct AskStream {
   AskStream() = default;
-  // list: from the first block that is read on: keys and values of `tiles` tiles, of which one softmax is made, then a
-  // tile's blocks that are read after those. Keys and values have blocks of equal size. While keys are read, and again
+  // list: from the first block that is read on: keys and values of `tiles` tiles, of which one softmax is made, then
+  // those that are read after them. Keys and values have blocks of equal size. While keys are read, and again
   // while values are, the stream falls behind by half of what is left for the softmax.
   // following: how many blocks the list has behind those tiles, which bound how far ahead the stream asks.
   AskStream(const AskPlan& plan, const KvLayout& layout, const std::byte* const* list, int tiles, int tile_blocks,

@@ -37,7 +37,8 @@ const TileOps& SelectTileOps(const DeviceContext& context, AttentionBackend back
     case CpuVariant::kAvx512Bf16:
       // MATH multiplies codes as floats, exactly: the oracle of what rounds queries and weights to BF16.
       return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles,
-                     backend == AttentionBackend::kMath ? kAvx512F8Tiles : kAvx512F8DotTiles},
+                     backend == AttentionBackend::kMath || !TakesF8DotTiles(head_dim, v_head_dim) ? kAvx512F8Tiles
+                                                                                                  : kAvx512F8DotTiles},
                     kv_dtype);
     case CpuVariant::kAmxBf16:
       if (kv_dtype == DType::kBF16 && TakesAmxTiles(head_dim, v_head_dim)) {

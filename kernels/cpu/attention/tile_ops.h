@@ -191,8 +191,13 @@ extern const TileOps kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles;
 extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512F8Tiles;
 extern const TileOps kAvx512Bf16Tiles;     // widened to FP32, FMA: Intel's BF16 dot product does half as much
 extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FMA's rate on AMD
-extern const TileOps kAvx512F8DotTiles;    // the same, of codes widened to BF16
+extern const TileOps kAvx512F8DotTiles;    // of codes widened to BF16, where TakesF8DotTiles
 extern const TileOps kAmxBf16Tiles;        // tile registers; for dims where TakesAmxTiles
+
+// Whether the table of codes widened to BF16 takes heads of these dimensions: others would leave few rows to scratch.
+constexpr bool TakesF8DotTiles(int32_t head_dim, int32_t v_head_dim) {
+  return head_dim % 64 == 0 && v_head_dim % 64 == 0;
+}
 
 // Whether the tile registers' table takes heads of these dimensions.
 constexpr bool TakesAmxTiles(int32_t head_dim, int32_t v_head_dim) {

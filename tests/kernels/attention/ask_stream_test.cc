@@ -217,7 +217,8 @@ TEST(AskStreamTest, APartOfThemAsksForLess) {
   if (!HasAvx512Bf16Variant()) GTEST_SKIP() << "no AVX512_BF16";
   ForPlans([](const Table& table, int rows, int head_dim, const AskPlan& plan) {
     for (int tiles = 1; tiles <= kMostTiles; ++tiles) {
-      for (const int seen : {1, 17, 97}) {
+      for (const int seen : {1, 17, 97, 127}) {
+        if (seen == 127 && table.dtype == DType::kF8E4M3) continue;  // no ask is at its last pair
         const Tiles problem(table, rows, head_dim, tiles, seen);
         AskStream stream = problem.Stream(plan);
         const int64_t whole = problem.BlocksTo(stream) + 2 * table.tile_blocks * tiles;

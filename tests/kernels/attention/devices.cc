@@ -39,8 +39,8 @@ bool PoisonedMemory::Intact() const {
   return std::all_of(data_ + size_, data_ + size_ + kGuardBytes, [](std::byte b) { return b == kGuard; });
 }
 
-DType RoundingOf(AttentionBackend backend, DType dtype, const std::string& variant) {
-  const bool widens_to_bf16 = variant == "avx512_bf16" && backend != AttentionBackend::kMath;
+DType RoundingOf(AttentionBackend backend, DType dtype, int32_t head_dim, const std::string& variant) {
+  const bool widens_to_bf16 = variant == "avx512_bf16" && head_dim % 64 == 0 && backend != AttentionBackend::kMath;
   return widens_to_bf16 && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
 }
 

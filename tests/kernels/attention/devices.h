@@ -34,7 +34,7 @@ class PoisonedMemory {
 };
 
 // The dtype whose rounding queries and weights have beside keys and values of `dtype` on a CPU device of a variant.
-DType RoundingOf(AttentionBackend backend, DType dtype, const std::string& variant);
+DType RoundingOf(AttentionBackend backend, DType dtype, int32_t head_dim, const std::string& variant);
 
 // "flash bf16 avx512", for failure messages.
 std::string Describe(AttentionBackend backend, DType dtype, const std::string& variant);

@@ -67,7 +67,7 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
     for (const AttentionBackend backend : kBackends) {
       for (const int threads : {1, 3}) {
         results.push_back({Describe(backend, dtype, variant),
-                           RoundingOf(backend, dtype, variant),
+                           RoundingOf(backend, dtype, paged.shape.head_dim, variant),
                            batch.Run(backend, variant, threads),
                            {}});
       }

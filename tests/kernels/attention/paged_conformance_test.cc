@@ -50,7 +50,7 @@ void PagedConformanceTest::ExpectExact(const PagedBatch& batch, const HeadShape&
                                        const std::vector<BatchSequence>& sequences) const {
   const std::vector<float> out = Run(batch);
   const int32_t group = shape.num_heads / shape.num_kv_heads;
-  const DType rounding = runner_->RoundingOf(backend(), dtype());
+  const DType rounding = runner_->RoundingOf(backend(), dtype(), shape.head_dim);
   ErrorBound bound;
   for (size_t i = 0; i < sequences.size(); ++i) {
     for (int32_t head = 0; head < shape.num_heads; ++head) {

@@ -113,7 +113,7 @@ class HostRunner : public AttentionRunner {
     EXPECT_TRUE(out.Intact());
     return Widen(params.dtype, out.data(), out.size());
   }
-  DType RoundingOf(AttentionBackend backend, DType dtype) const override {
+  DType RoundingOf(AttentionBackend backend, DType dtype, int32_t /*head_dim*/) const override {
     return backend == AttentionBackend::kFlash && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
   }
   size_t grid_cases() const override { return 0; }

@@ -23,8 +23,8 @@ class DeviceRunner : public AttentionRunner {
     return device_->ops->supports_attention(device_->context, backend, traits, nullptr);
   }
   const PageFormat& pages() const override { return pages_; }
-  DType RoundingOf(AttentionBackend backend, DType dtype) const override {
-    if (!is_cuda_) return testing::RoundingOf(backend, dtype, AvailableCpuVariants().front());
+  DType RoundingOf(AttentionBackend backend, DType dtype, int32_t head_dim) const override {
+    if (!is_cuda_) return testing::RoundingOf(backend, dtype, head_dim, AvailableCpuVariants().front());
     return backend == AttentionBackend::kFlash && dtype == DType::kF8E4M3 ? DType::kBF16 : dtype;
   }
   size_t grid_cases() const override { return is_cuda_ ? 2200 : 0; }
