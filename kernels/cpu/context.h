@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/api/memory_count.h"
+#include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/thread_pool.h"
@@ -19,6 +20,7 @@ enum class CpuVariant : uint8_t { kPortable, kAvx2, kAvx512, kAvx512Bf16, kAmxBf
 struct DeviceContext {
   DeviceContext(CpuVariant cpu_variant, const cpu::KernelTable& kernel_table, int num_threads)
       : variant(cpu_variant),
+        asks_l2(cpu::AsksL2Freely()),
         kernels(kernel_table),
         pool(num_threads),
         scratch_memory(cpu::kWorkerBytes * static_cast<size_t>(pool.num_threads())) {}
@@ -28,6 +30,7 @@ struct DeviceContext {
   }
 
   const CpuVariant variant;
+  const bool asks_l2;  // kAvx512Bf16: ask for what is ahead into L2 (cpu_features.h)
   const cpu::KernelTable& kernels;
   cpu::ThreadPool pool;
   const cpu::MemoryBlock scratch_memory;  // launchers do not allocate

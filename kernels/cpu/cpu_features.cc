@@ -71,6 +71,19 @@ bool HasFastBf16Dot() {
   return !(ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx && edx == signature_INTEL_edx);
 }
 
+bool AsksL2Freely() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  const bool amd = ebx == signature_AMD_ebx && ecx == signature_AMD_ecx && edx == signature_AMD_edx;
+  if (!amd || __get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
+  constexpr unsigned kZen4 = 0x19;  // and Zen 3, which has no AVX-512
+  const unsigned family = (eax >> 8 & 0xF) + (eax >> 20 & 0xFF);
+  return family == kZen4;
+}
+
 bool HasAmxVariant() {
   unsigned eax = 0;
   unsigned ebx = 0;

@@ -17,6 +17,9 @@ inline constexpr int kStreamBlocks = 4;  // side by side
 struct AskPlan {
   int ahead = 0;    // blocks in the list from what is read to what is asked for, at least; 0: no stream
   int eighths = 8;  // lines asked for while eight are read, 6 or 7; the rest beside the softmax
+  // Into L2, not L1: where that takes more requests than L1 waits for at a time (Zen 4). Others drop requests for L2
+  // when their queues are full (Zen 5).
+  bool into_l2 = false;
 };
 
 // The lines of a list's blocks in the order in which they are asked for: four, one of each block, are a round.
@@ -30,7 +33,8 @@ struct AskStream {
             int following)
       : blocks(list + std::min(plan.ahead + tile_blocks * tiles * (8 - plan.eighths) / 8, following)),
         block_bytes(static_cast<int32_t>(layout.key_block_bytes)),
-        eighths(plan.eighths) {
+        eighths(plan.eighths),
+        into_l2(plan.into_l2) {
     const int32_t scale_bytes = layout.dtype == DType::kF8E4M3 ? layout.tokens_per_page * 4 : 0;
     const int32_t read_lines = (block_bytes - scale_bytes) / 64 * 2 * tile_blocks * tiles;
     softmax_rounds = (block_bytes / 64 * 2 * tile_blocks * tiles - read_lines * eighths / 8) / kStreamBlocks;
@@ -41,6 +45,7 @@ struct AskStream {
   int32_t block_bytes = 0;
   int32_t eighths = 8;
   int32_t softmax_rounds = 0;
+  bool into_l2 = false;
 };
 
 }  // namespace dunlin::kernels::cpu

@@ -1,5 +1,6 @@
 // How the kernels of the BF16 dot product ask memory for lines: one at a time, in slices, or by a stream. prefetcht0,
-// the one hint that a Zen 5 does not drop when its queues are full. Included by the file of that table only.
+// the one hint that a Zen 5 does not drop when its queues are full, or, by a stream alone, prefetcht1
+// (AskPlan::into_l2). Included by the files of that product's tables only.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,9 @@ inline constexpr int kTilePages = kTileKeys / kPageTokens;
 // In its place: the compiler gathers calls of __builtin_prefetch before a block's loads, and memory gets them at once.
 DUNLIN_INLINE void Ask(const std::byte* line) {
   asm volatile("prefetcht0 %0" : : "m"(*line));
+}
+DUNLIN_INLINE void AskIntoL2(const std::byte* line) {
+  asm volatile("prefetcht1 %0" : : "m"(*line));
 }
 
 // Lines of the next tile's blocks, in order, a few at a time: what many rows ask for.
@@ -46,9 +50,13 @@ class Asker {
 };
 
 // A stream's next round: a line of each of its blocks.
+template <bool kIntoL2>
 DUNLIN_INLINE void AskRound(AskStream* stream) {
 #pragma GCC unroll 4
-  for (int i = 0; i < kStreamBlocks; ++i) Ask(stream->blocks[i] + stream->offset);
+  for (int i = 0; i < kStreamBlocks; ++i) {
+    const std::byte* line = stream->blocks[i] + stream->offset;
+    kIntoL2 ? AskIntoL2(line) : Ask(line);
+  }
   stream->offset += 64;
   if (stream->offset == stream->block_bytes) {
     stream->offset = 0;
@@ -57,14 +65,17 @@ DUNLIN_INLINE void AskRound(AskStream* stream) {
 }
 
 // What a stream asks for at step 0 to 7 of eight that read kLines lines each: 3 rounds of 2 lines a step, which is six
-// lines for eight; of 4 lines 6 rounds, or 7.
-template <int kLines>
+// lines for eight; of 4 lines 6 rounds, or 7; of 8 lines 12, or 14.
+template <int kLines, bool kIntoL2>
 DUNLIN_INLINE void AskAtStep(int step, AskStream* stream) {
-  static_assert(kLines == 2 || kLines == 4);
+  static_assert(kLines == 2 || kLines == 4 || kLines == 8);
   if constexpr (kLines == 2) {
-    if (step % 3 == 0) AskRound(stream);
+    if (step % 3 == 0) AskRound<kIntoL2>(stream);
+  } else if constexpr (kLines == 4) {
+    if (step % 4 != 3 || (step == 3 && stream->eighths == 7)) AskRound<kIntoL2>(stream);
   } else {
-    if (step % 4 != 3 || (step == 3 && stream->eighths == 7)) AskRound(stream);
+    AskRound<kIntoL2>(stream);
+    if (step % 2 == 0 || (step % 4 == 1 && stream->eighths == 7)) AskRound<kIntoL2>(stream);
   }
 }
 
@@ -72,7 +83,9 @@ DUNLIN_INLINE void AskAtStep(int step, AskStream* stream) {
 DUNLIN_INLINE void AskBesideSoftmax(int r, int parts, AskStream* stream) {
   if (stream == nullptr) return;
   const int rounds = stream->softmax_rounds;
-  for (int i = rounds * r / parts; i < rounds * (r + 1) / parts; ++i) AskRound(stream);
+  for (int i = rounds * r / parts; i < rounds * (r + 1) / parts; ++i) {
+    stream->into_l2 ? AskRound<true>(stream) : AskRound<false>(stream);
+  }
 }
 
 }  // namespace dunlin::kernels::cpu::dot

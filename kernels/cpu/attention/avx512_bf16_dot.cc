@@ -22,11 +22,17 @@ AskPlan PlanStream(int rows, int32_t head_dim) {
   return {};
 }
 
-constexpr TileOps Tiles() {
+// Where streams go into L2: Zen 4, docs/benchmarks.md.
+AskPlan PlanStreamIntoL2(int rows, int32_t head_dim) {
+  if (rows > dot::kFewRows || head_dim % 64 != 0) return {};
+  return {.ahead = 8, .eighths = rows <= dot::kGroup ? 7 : 6, .into_l2 = true};
+}
+
+constexpr TileOps Tiles(AskPlan (*plan_asks)(int rows, int32_t head_dim)) {
   TileOps ops = vectors::TilesOf<DotKeys, DotValues, FloatValues>();
   ops.load_query = dot::LoadQuery<DotValues>;
   ops.score_rows = 48;  // 24 KB
-  ops.plan_asks = PlanStream;
+  ops.plan_asks = plan_asks;
   ops.near_rows = {.first = 1, .last = dot::kNearRows};
   ops.round_rows = {.first = 1, .last = 1};
   ops.scores = dot::Scores<DotKeys>;
@@ -38,6 +44,7 @@ constexpr TileOps Tiles() {
 
 }  // namespace
 
-const TileOps kAvx512Bf16DotTiles = Tiles();
+const TileOps kAvx512Bf16DotTiles = Tiles(PlanStream);
+const TileOps kAvx512Bf16DotL2Tiles = Tiles(PlanStreamIntoL2);
 
 }  // namespace dunlin::kernels::cpu

@@ -1,6 +1,6 @@
 // Softmax for P in BF16 without vreduceps, which takes a Zen 5 three times as long as an addition, and with the maxima
-// of sixteen rows in one tree. Included by the file of the BF16 dot product's table only; always inlined or templates
-// over its types, so none of it leaves it.
+// of sixteen rows in one tree. Included by the files of the BF16 dot product's tables only; always inlined or templates
+// over a file's own types, so none of it leaves it.
 #pragma once
 
 #include <immintrin.h>

@@ -1,6 +1,7 @@
 // Scores and values of BF16 pages by the BF16 dot product: the chains of vector_tiles.h, shaped for processors that
 // start two such products a cycle (Zen 5) and drop every prefetch but prefetcht0 when their queues are full. Included
-// by the file of that table only; templates over its types or always inlined, so none of it leaves it.
+// by the files of that product's tables only, which have the same flags (CMakeLists.txt); templates over a file's own
+// types or always inlined, else the same in both.
 //
 // A tile's next pages are asked for once: by few rows line by line as they read or by a stream, by many in slices
 // between the groups. Rows lie a stride apart and are reached by two pointers, so that 24 sums leave registers for all
@@ -96,12 +97,18 @@ DUNLIN_INLINE void AddLines(const PairRows<kRows>& rows, int offset, const Line&
   }
 }
 
+// What rows ask for while they read: nothing, the same line of the next pages at each line, or a stream, into L1 or L2.
+enum class Asks { kNothing, kLines, kStream, kStreamIntoL2 };
+constexpr bool Streams(Asks asks) {
+  return asks == Asks::kStream || asks == Asks::kStreamIntoL2;
+}
+
 // Step 0 to 7 of eight, beside a stream. More rows than kGroup load a line once: an operand out of memory for each of
 // them keeps the load ports busy longer than the products take.
-template <int kRows, int kVectors, typename Line>
+template <int kRows, int kVectors, Asks kAsks, typename Line>
 DUNLIN_INLINE void AddStreamStep(const PairRows<kRows>& rows, int step, const Line& line, AskStream* stream,
                                  __m512 (&sum)[kRows][kVectors]) {
-  AskAtStep<kVectors>(step, stream);
+  AskAtStep<kVectors, kAsks == Asks::kStreamIntoL2>(step, stream);
   if constexpr (kRows <= kGroup) {
     AddLines<kRows, kVectors>(rows, 4 * step, line, [](int) __attribute__((always_inline)){}, sum);
   } else {
@@ -109,8 +116,14 @@ DUNLIN_INLINE void AddStreamStep(const PairRows<kRows>& rows, int step, const Li
   }
 }
 
-// What rows ask for while they read: nothing, the same line of the next pages at each line, or a stream.
-enum class Asks { kNothing, kLines, kStream };
+// Calls body.operator()<asks>(): a stream's where there is one, else of lines where there are next pages.
+template <typename Body>
+DUNLIN_INLINE void ForAsks(const AskStream* stream, bool next, const Body& body) {
+  if (stream != nullptr && stream->into_l2) return body.template operator()<Asks::kStreamIntoL2>();
+  if (stream != nullptr) return body.template operator()<Asks::kStream>();
+  if (next) return body.template operator()<Asks::kLines>();
+  body.template operator()<Asks::kNothing>();
+}
 
 // kSteps steps along the dimensions of kVectors pages. next: of the pages to ask for, read where kAsks is kLines.
 template <int kRows, int kVectors, Asks kAsks, int kSteps>
@@ -121,8 +134,8 @@ DUNLIN_INLINE void AddKeys(PairRows<kRows>* rows, const std::byte* (&keys)[kVect
     const auto line = [&](int c) __attribute__((always_inline)) {
       return keys[c] + 64 * step;
     };
-    if constexpr (kAsks == Asks::kStream) {
-      AddStreamStep<kRows, kVectors>(*rows, step, line, stream, sum);
+    if constexpr (Streams(kAsks)) {
+      AddStreamStep<kRows, kVectors, kAsks>(*rows, step, line, stream, sum);
     } else if constexpr (kAsks == Asks::kLines) {
       const auto ask = [&](int c) __attribute__((always_inline)) {
         Ask(next[c] + offset + 64 * step);
@@ -153,7 +166,7 @@ void ScorePages(const ScoreArgs& args, int row, int page) {
     for (int r = 0; r < kRows; ++r) sum[r][c] = _mm512_setzero_ps();
   }
   int64_t step = 0;
-  if constexpr (kAsks == Asks::kStream) {
+  if constexpr (Streams(kAsks)) {
     AskStream stream = *args.stream;  // in registers
     for (; step < steps; step += 8) AddKeys<kRows, kVectors, kAsks, 8>(&rows, keys, next, step * 64, &stream, sum);
     *args.stream = stream;
@@ -230,11 +243,10 @@ void Scores(const ScoreArgs& args) {
         args.rows, [&]<int kRows>() __attribute__((always_inline)) {
           constexpr int kVectors = KeyPagesOf(kRows);
           const int seen = SeenBy(args, kRows - 1);
-          if constexpr (kRows > 1) {
-            if (args.stream != nullptr) return ScoreRow<Keys, kRows, kVectors, Asks::kStream>(args, 0, 0, seen);
-          }
-          asks ? ScoreRow<Keys, kRows, kVectors, Asks::kLines>(args, 0, 0, seen)
-               : ScoreRow<Keys, kRows, kVectors, Asks::kNothing>(args, 0, 0, seen);
+          ForAsks(
+              args.stream, asks, [&]<Asks kAsks>() __attribute__((always_inline)) {
+                ScoreRow<Keys, kRows, kVectors, kAsks>(args, 0, 0, seen);
+              });
         });
   }
   Asker asker(asks ? args.next : nullptr, kTilePages, (args.head_dim + 1) / 2 * int64_t{64}, 2 * (args.rows / kGroup));
@@ -275,8 +287,8 @@ DUNLIN_INLINE void AddPairs(PairRows<kRows>* rows, const std::byte** block, cons
     const auto line = [&](int c) __attribute__((always_inline)) {
       return *block + 64 * c;
     };
-    if constexpr (kAsks == Asks::kStream && kPairs == kPagePairs) {
-      AddStreamStep<kRows, kVectors>(*rows, pair, line, stream, sum);
+    if constexpr (Streams(kAsks) && kPairs == kPagePairs) {
+      AddStreamStep<kRows, kVectors, kAsks>(*rows, pair, line, stream, sum);
     } else if constexpr (kAsks == Asks::kLines) {
       const auto ask = [&](int c) __attribute__((always_inline)) {
         Ask(*next + 64 * c);
@@ -309,14 +321,14 @@ void ValueBlock(const ValueArgs& args, int row, int dim) {
   PairRows<kRows> rows(static_cast<const std::byte*>(args.p) + row * args.p_stride * 2, args.p_stride * 2);
   const int whole = args.valid[row] / 2;  // pairs of keys that every row of the group sees
   AskStream stream;                       // in registers
-  if constexpr (kAsks == Asks::kStream) stream = *args.stream;
+  if constexpr (Streams(kAsks)) stream = *args.stream;
   int page = 0;
   for (; (page + 1) * kPagePairs <= whole; ++page) {
     const std::byte* block = args.values[page] + start;
     const std::byte* next = args.next[page] + start;
     AddPairs<kRows, kVectors, kAsks, kPagePairs>(&rows, &block, &next, pair_bytes, &stream, sum);
   }
-  if constexpr (kAsks == Asks::kStream) *args.stream = stream;
+  if constexpr (Streams(kAsks)) *args.stream = stream;
   const int rest = whole - page * kPagePairs;
   if (rest > 0) {
     const std::byte* block = args.values[page] + start;
@@ -337,7 +349,7 @@ void ValueBlock(const ValueArgs& args, int row, int dim) {
 template <int kRows, int kVectors, Asks kAsks>
 DUNLIN_INLINE void ValueRow(const ValueArgs& args, int dim) {
   for (; args.head_dim - dim >= 16 * kVectors; dim += 16 * kVectors) ValueBlock<kRows, kVectors, kAsks>(args, 0, dim);
-  if constexpr (kVectors > 1 && kAsks != Asks::kStream) {
+  if constexpr (kVectors > 4 || (kVectors > 1 && !Streams(kAsks))) {
     if (dim < args.head_dim) ValueRow<kRows, kVectors / 2, kAsks>(args, dim);
   }
 }
@@ -368,10 +380,10 @@ void AddValues(const ValueArgs& args) {
   if (args.rows <= kFewRows) {
     return ForCount<kFewRows>(
         args.rows, [&]<int kRows>() __attribute__((always_inline)) {
-          if constexpr (kRows > 1) {
-            if (args.stream != nullptr) return ValueRow<kRows, VectorsOf(kRows), Asks::kStream>(args, 0);
-          }
-          ValueRow<kRows, VectorsOf(kRows), Asks::kLines>(args, 0);
+          ForAsks(
+              args.stream, asks, [&]<Asks kAsks>() __attribute__((always_inline)) {
+                ValueRow<kRows, VectorsOf(kRows), kAsks>(args, 0);
+              });
         });
   }
   const int64_t parts = args.rows / kGroup * ((args.head_dim + 63) / 64);

@@ -1,6 +1,9 @@
 // AVX-512 tiles of E4M3 pages, the codes widened to BF16 pairs by table and multiplied by the BF16 dot product. A key's
 // scale multiplies its finished score. A value's scale is part of P (TileOps::scales_p), which is rounded to BF16, as
-// queries are. MATH, which rounds neither, takes kAvx512F8Tiles.
+// queries are. MATH, which rounds neither, takes kAvx512F8Tiles. Dimensions of keys and of values are multiples of 64
+// (TakesF8DotTiles).
+#include <algorithm>
+
 #include "kernels/cpu/attention/avx512_bf16_softmax.h"
 #include "kernels/cpu/attention/avx512_bf16_step.h"
 #include "kernels/cpu/attention/avx512_bf16_tiles.h"
@@ -39,10 +42,10 @@ DUNLIN_INLINE void AddPairs(const __m512bh (&row)[kRows], const Pairs& pairs, in
 using dot::Asks;
 
 // What a stream asks for at a step that reads kLines lines. One line: of even eighths.
-template <int kLines>
+template <int kLines, Asks kAsks>
 DUNLIN_INLINE void AskAtStep(int64_t step, AskStream* stream) {
   const int64_t rounds = stream->eighths * kLines / 2;  // in sixteen steps
-  if ((step * rounds & 15) < rounds) dot::AskRound(stream);
+  if ((step * rounds & 15) < rounds) dot::AskRound<kAsks == Asks::kStreamIntoL2>(stream);
 }
 
 // Scores of kRows rows for the keys of pages `page` .. page + LinesOf(kRows) - 1 of codes.
@@ -64,9 +67,9 @@ void ScoreCodes(const ScoreArgs& args, int page) {
     next[i] = args.next[page + i];
   }
   AskStream stream;  // in registers
-  if constexpr (kAsks == Asks::kStream) stream = *args.stream;
+  if constexpr (dot::Streams(kAsks)) stream = *args.stream;
   for (int64_t d = 0; d < args.head_dim; d += 2) {
-    if constexpr (kAsks == Asks::kStream) AskAtStep<kLines>(d / 2, &stream);
+    if constexpr (dot::Streams(kAsks)) AskAtStep<kLines, kAsks>(d / 2, &stream);
     __m512bh row[kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) row[r] = dot::BroadcastPair(rows.Row(r));
@@ -81,7 +84,7 @@ void ScoreCodes(const ScoreArgs& args, int page) {
     }
     rows.Advance(4);
   }
-  if constexpr (kAsks == Asks::kStream) *args.stream = stream;
+  if constexpr (dot::Streams(kAsks)) *args.stream = stream;
   float* s = args.s + page * kCodeTokens;
 #pragma GCC unroll 2
   for (int i = 0; i < kLines; ++i) {
@@ -100,19 +103,16 @@ void ScoreCodes(const ScoreArgs& args, int page) {
 
 void Scores(const ScoreArgs& args) {
   const bool asks = args.next != args.keys;
-  if (args.rows <= dot::kFewRows && args.head_dim % 2 == 0) {
+  if (args.rows <= dot::kFewRows) {
     return dot::ForCount<dot::kFewRows>(
         args.rows, [&]<int kRows>() __attribute__((always_inline)) {
           const int seen = dot::SeenBy(args, kRows - 1);
-          for (int page = 0; page * kCodeTokens < seen; page += LinesOf(kRows)) {
-            if (args.stream != nullptr) {
-              ScoreCodes<kRows, Asks::kStream>(args, page);
-            } else if (asks) {
-              ScoreCodes<kRows, Asks::kLines>(args, page);
-            } else {
-              ScoreCodes<kRows, Asks::kNothing>(args, page);
-            }
-          }
+          dot::ForAsks(
+              args.stream, asks, [&]<Asks kAsks>() __attribute__((always_inline)) {
+                for (int page = 0; page * kCodeTokens < seen; page += LinesOf(kRows)) {
+                  ScoreCodes<kRows, kAsks>(args, page);
+                }
+              });
         });
   }
   ScoreArgs widened = args;
@@ -123,8 +123,7 @@ void Scores(const ScoreArgs& args) {
   widened.keys = keys;
   widened.next = keys;
   dot::Asker asker(asks ? args.next : nullptr, kCodePages,
-                   static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
-                   std::max(2 * (args.rows / dot::kGroup), 1));
+                   static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)), 2 * (args.rows / dot::kGroup));
   const int seen = dot::SeenBy(args, args.rows - 1);
   for (int page = 0; page < dot::kTilePages && page * dot::kPageTokens < seen; page += dot::kHalf) {
     dot::WidenKeys(args.keys + page / 2, args.head_dim, reinterpret_cast<std::byte*>(args.wide));
@@ -169,13 +168,13 @@ void ValueCodes(const ValueArgs& args, int dim) {
     rows.Advance(4);
   };
   AskStream stream;  // in registers
-  if constexpr (kAsks == Asks::kStream) stream = *args.stream;
+  if constexpr (dot::Streams(kAsks)) stream = *args.stream;
   for (int page = 0; page * kCodeTokens < seen; ++page) {
     const std::byte* value = args.values[page] + dim;
     const std::byte* next = args.next[page] + dim;
     const int left = std::min(seen - page * kCodeTokens, kCodeTokens);
     for (int key = 0; key + 2 <= left; key += 2) {
-      if constexpr (kAsks == Asks::kStream) AskAtStep<kLines>(key / 2, &stream);
+      if constexpr (dot::Streams(kAsks)) AskAtStep<kLines, kAsks>(key / 2, &stream);
       if constexpr (kAsks == Asks::kLines) {
         if (kLines == 2 || dim % 64 == 0) dot::Ask(next);
         if (kLines == 2 || dim % 64 != 0) dot::Ask(next + row_bytes);
@@ -186,7 +185,7 @@ void ValueCodes(const ValueArgs& args, int dim) {
     }
     if (left % 2 != 0) add(value, 0);
   }
-  if constexpr (kAsks == Asks::kStream) *args.stream = stream;
+  if constexpr (dot::Streams(kAsks)) *args.stream = stream;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -196,37 +195,33 @@ void ValueCodes(const ValueArgs& args, int dim) {
 
 void AddValues(const ValueArgs& args) {
   const bool asks = args.next != args.values;
-  if (args.rows <= dot::kFewRows && args.begin == nullptr && args.valid[0] == args.valid[args.rows - 1] &&
-      args.head_dim % 64 == 0) {
+  if (args.rows <= dot::kFewRows && args.begin == nullptr && args.valid[0] == args.valid[args.rows - 1]) {
     return dot::ForCount<dot::kFewRows>(
         args.rows, [&]<int kRows>() __attribute__((always_inline)) {
-          for (int dim = 0; dim < args.head_dim; dim += 32 * LinesOf(kRows)) {
-            if (args.stream != nullptr) {
-              ValueCodes<kRows, Asks::kStream>(args, dim);
-            } else if (asks) {
-              ValueCodes<kRows, Asks::kLines>(args, dim);
-            } else {
-              ValueCodes<kRows, Asks::kNothing>(args, dim);
-            }
-          }
+          dot::ForAsks(
+              args.stream, asks, [&]<Asks kAsks>() __attribute__((always_inline)) {
+                for (int dim = 0; dim < args.head_dim; dim += 32 * LinesOf(kRows)) ValueCodes<kRows, kAsks>(args, dim);
+              });
         });
   }
   const std::byte* values[dot::kTilePages];
+  for (int i = 0; i < dot::kTilePages; ++i) {
+    values[i] =
+        reinterpret_cast<const std::byte*>(args.wide) + i * dot::kPagePairs * WidenedValues::StepBytes(dot::kSliceDims);
+  }
   ValueArgs slice = args;
   slice.values = values;
   slice.next = values;
-  dot::Asker asker(
-      asks ? args.next : nullptr, kCodePages, static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
-      std::max<int64_t>(args.rows / dot::kGroup * ((args.head_dim + dot::kSliceDims - 1) / dot::kSliceDims), 1));
+  slice.head_dim = dot::kSliceDims;
+  const int groups = args.begin != nullptr ? 0 : args.rows / dot::kGroup;  // that ask for a part each
+  dot::Asker asker(asks ? args.next : nullptr, kCodePages,
+                   static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
+                   int64_t{std::max(groups, 1)} * (args.head_dim / dot::kSliceDims));
   for (int dim = 0; dim < args.head_dim; dim += dot::kSliceDims, slice.o += dot::kSliceDims) {
-    slice.head_dim = std::min(args.head_dim - dim, dot::kSliceDims);
-    for (int i = 0; i < dot::kTilePages; ++i) {
-      values[i] = reinterpret_cast<const std::byte*>(args.wide) +
-                  i * dot::kPagePairs * WidenedValues::StepBytes(slice.head_dim);
-    }
-    dot::WidenValues(args.values, args.head_dim, dim, slice.head_dim, args.valid[args.rows - 1],
+    dot::WidenValues(args.values, args.head_dim, dim, args.valid[args.rows - 1],
                      reinterpret_cast<std::byte*>(args.wide));
-    if (slice.begin != nullptr || slice.head_dim % 16 != 0) {
+    if (groups == 0) asker.Part();
+    if (slice.begin != nullptr) {
       vectors::AddValues<WidenedValues>(slice);
     } else {
       dot::ValueGroups<4>(slice, 0, &asker);
@@ -239,25 +234,36 @@ AskPlan PlanStream(int rows, int32_t head_dim) {
   if (rows > dot::kFewRows || head_dim % dot::kSliceDims != 0) return {};
   return LinesOf(rows) == 2 ? AskPlan{.ahead = 14, .eighths = 7} : AskPlan{.ahead = 12, .eighths = 6};
 }
+// Zen 4: more rows than one wait for their products.
+AskPlan PlanStreamIntoL2(int rows, int32_t head_dim) {
+  AskPlan plan = PlanStream(rows, head_dim);
+  plan.into_l2 = rows == 1;
+  return plan;
+}
+
+constexpr TileOps Tiles(AskPlan (*plan_asks)(int rows, int32_t head_dim)) {
+  return {.bf16_pairs = true,
+          .scales_p = true,
+          .score_rows = 48,  // 24 KB
+          .plan_asks = plan_asks,
+          .near_rows = {},
+          .round_rows = {},
+          .block_bytes = 0,
+          .load_query = dot::LoadQuery<WidenedValues>,
+          .store_output = vectors::StoreOutput<WidenedValues>,
+          .scores = Scores,
+          .adjust_row = vectors::AdjustRow<WidenedValues>,
+          .running_softmax = dot::RunningSoftmax<WidenedValues>,
+          .chunk_softmax = dot::ChunkSoftmax<WidenedValues>,
+          .full_softmax = nullptr,
+          .values = AddValues,
+          .values_f32 = nullptr,
+          .merge = vectors::Merge<WidenedValues>};
+}
 
 }  // namespace
 
-const TileOps kAvx512F8DotTiles = {.bf16_pairs = true,
-                                   .scales_p = true,
-                                   .score_rows = 48,  // 24 KB
-                                   .plan_asks = PlanStream,
-                                   .near_rows = {},
-                                   .round_rows = {},
-                                   .block_bytes = 0,
-                                   .load_query = dot::LoadQuery<WidenedValues>,
-                                   .store_output = vectors::StoreOutput<WidenedValues>,
-                                   .scores = Scores,
-                                   .adjust_row = vectors::AdjustRow<WidenedValues>,
-                                   .running_softmax = dot::RunningSoftmax<WidenedValues>,
-                                   .chunk_softmax = dot::ChunkSoftmax<WidenedValues>,
-                                   .full_softmax = nullptr,
-                                   .values = AddValues,
-                                   .values_f32 = nullptr,
-                                   .merge = vectors::Merge<WidenedValues>};
+const TileOps kAvx512F8DotTiles = Tiles(PlanStream);
+const TileOps kAvx512F8DotL2Tiles = Tiles(PlanStreamIntoL2);
 
 }  // namespace dunlin::kernels::cpu

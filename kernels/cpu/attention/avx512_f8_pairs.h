@@ -6,7 +6,6 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cpu/attention/avx512_bf16_tiles.h"
@@ -87,37 +86,24 @@ DUNLIN_INLINE void WidenKeys(const std::byte* const* pages, int head_dim, std::b
       _mm512_store_si512(first, pairs.first);
       _mm512_store_si512(first + block_bytes, pairs.second);
     }
-    if (head_dim % 2 != 0) {  // no second
-      const Pairs pairs = WidenHalves(_mm512_maskz_loadu_epi8(0xFFFFFFFFU, line));
-      _mm512_store_si512(first, pairs.first);
-      _mm512_store_si512(first + block_bytes, pairs.second);
-      first += 64;
-    }
     _mm512_store_ps(first, CodeScales(pages[page], head_dim, 0));
     _mm512_store_ps(first + block_bytes, CodeScales(pages[page], head_dim, 16));
   }
 }
 
-// Widens dimensions dim .. dim + dims - 1, at most kSliceDims, of the first `keys` keys of a tile, and of one more
-// where those are odd, into `out`: blocks of 16 keys as those of a BF16 page with dims dimensions.
-DUNLIN_INLINE void WidenValues(const std::byte* const* pages, int head_dim, int dim, int dims, int keys,
-                               std::byte* out) {
-  const __mmask64 some = dims == 64 ? ~__mmask64{0} : (__mmask64{1} << dims) - 1;
-  const int padded = (dims + 1) / 2 * 2;
+// Widens dimensions dim .. dim + kSliceDims - 1 of the first `keys` keys of a tile, and of one more where those are
+// odd, into `out`: blocks of 16 keys as those of a BF16 page with kSliceDims dimensions.
+DUNLIN_INLINE void WidenValues(const std::byte* const* pages, int head_dim, int dim, int keys, std::byte* out) {
   for (int key = 0; key < keys; key += 2) {
     const std::byte* row = pages[key / kCodeTokens] + key % kCodeTokens * int64_t{head_dim} + dim;
-    const __m512i firsts = _mm512_maskz_loadu_epi8(some, row);
-    const __m512i seconds = _mm512_maskz_loadu_epi8(some, row + head_dim);
+    const __m512i firsts = _mm512_loadu_si512(row);
+    const __m512i seconds = _mm512_loadu_si512(row + head_dim);
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
-      const int left = padded - 32 * half;
-      if (left <= 0) break;
       const Pairs pairs = WidenLines(firsts, seconds, half == 1);
-      _mm512_mask_storeu_epi32(out, Lanes::First(left), pairs.first);
-      out += std::min(left, 16) * 4;
-      if (left <= 16) break;
-      _mm512_mask_storeu_epi32(out, Lanes::First(left - 16), pairs.second);
-      out += std::min(left - 16, 16) * 4;
+      _mm512_store_si512(out, pairs.first);
+      _mm512_store_si512(out + 64, pairs.second);
+      out += 128;
     }
   }
 }

@@ -68,12 +68,16 @@ void ListTile(const AttentionCall& call, const SequenceView& sequence, int32_t k
   }
 }
 
-void LoadValueScales(const AttentionCall& call, const std::byte* const* values, int tiles, float* scales) {
-  if (!call.ops->scales_p) return;
-  for (int i = 0; i < tiles * TileBlocks(call.layout); ++i, scales += call.layout.tokens_per_page) {
-    std::memcpy(scales, values[i] + Fp8ScaleOffset(call.v_head_dim(), 0),
-                static_cast<size_t>(call.layout.tokens_per_page) * sizeof(float));
+const float* LoadValueScales(const AttentionCall& call, const std::byte* const* values, int tiles, int32_t first,
+                             float* scales) {
+  if (!call.ops->scales_p) return nullptr;
+  std::fill_n(scales, first, 0.0F);
+  const int32_t tokens = call.layout.tokens_per_page;
+  for (int i = 0; i < tiles * TileBlocks(call.layout); ++i) {
+    std::memcpy(scales + first + i * tokens, values[i] + Fp8ScaleOffset(call.v_head_dim(), 0),
+                static_cast<size_t>(tokens) * sizeof(float));
   }
+  return scales;
 }
 
 }  // namespace dunlin::kernels::cpu

@@ -118,7 +118,9 @@ inline AskPlan PlanAsks(const AttentionCall& call, int rows) {
 void ListTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first,
               const std::byte** keys, const std::byte** values);
 
-// Copies the scales of the values of `tiles` tiles' blocks, where the call's table has them in P: [tiles * kTileKeys].
-void LoadValueScales(const AttentionCall& call, const std::byte* const* values, int tiles, float* scales);
+// The scales of the values of `tiles` tiles' blocks from key `first` of `scales` on, [first + tiles * kTileKeys], those
+// before it zeros; null, and nothing written, where the call's table does not have them in P. Returns scales.
+const float* LoadValueScales(const AttentionCall& call, const std::byte* const* values, int tiles, int32_t first,
+                             float* scales);
 
 }  // namespace dunlin::kernels::cpu

@@ -129,8 +129,7 @@ TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const C
   }
   AdjustScores(call, block, first, chunk_rows, scratch.begin + from, scratch.valid + from,
                scratch.s + from * kChunkKeys, kChunkKeys);
-  alignas(64) float value_scales[kChunkKeys] = {};
-  LoadValueScales(call, tile, num_tiles, value_scales + (first_tile - first));
+  alignas(64) float value_scales[kChunkKeys];
   call.ops->chunk_softmax({.s = scratch.s + from * kChunkKeys,
                            .s_stride = kChunkKeys,
                            .rows = rows,
@@ -140,7 +139,7 @@ TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const C
                            .row_sum = out.row_sum + from,
                            .p = scratch.s,
                            .p_stride = kChunkKeys,
-                           .p_scale = call.ops->scales_p ? value_scales : nullptr,
+                           .p_scale = LoadValueScales(call, tile, num_tiles, first_tile - first, value_scales),
                            .stream = stream});
   std::fill_n(out.o + from * o_stride, rows * o_stride, 0.0F);
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;

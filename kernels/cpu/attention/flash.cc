@@ -130,7 +130,7 @@ RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t 
   const int step = call.ops->score_rows;
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
   alignas(64) float value_scales[kTileKeys];
-  LoadValueScales(call, values, 1, value_scales);
+  const float* p_scale = LoadValueScales(call, values, 1, 0, value_scales);
   tile.p = reinterpret_cast<std::byte*>(scratch.s) + (slot + from) * kTileKeys * p_bytes;
   for (int done = 0; done < rows; done += step) {
     const int row = from + done;
@@ -161,7 +161,7 @@ RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t 
                                .alpha = tile.alpha + row,
                                .p = tile.p + done * kTileKeys * p_bytes,
                                .p_stride = kTileKeys,
-                               .p_scale = call.ops->scales_p ? value_scales : nullptr,
+                               .p_scale = p_scale,
                                .stream = tile.stream});
   }
   return tile;
@@ -200,11 +200,11 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
   std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
   const int32_t first_tile = FirstTile(block, kTileKeys);
   const bool equal = EqualBlocks(call.layout);
-  const int round_tiles = equal && call.ops->round_rows.Holds(block.rows) ? kRoundTiles : 1;
+  const AskPlan plan = PlanAsks(call, block.rows);
+  const int round_tiles = plan.ahead == 0 && equal && call.ops->round_rows.Holds(block.rows) ? kRoundTiles : 1;
   const int num_blocks = TileBlocks(call.layout);
   const int ahead = equal && call.ops->near_rows.Holds(block.rows) ? num_blocks / 2 : 2 * num_blocks;
   const int32_t round_keys = round_tiles * kTileKeys;
-  const AskPlan plan = PlanAsks(call, block.rows);
   const int32_t end = first_tile + static_cast<int32_t>(CeilDiv(block.max_limit - first_tile, round_keys)) * round_keys;
   AskStream stream;
   BlockList list(call.layout, round_tiles);

@@ -3,7 +3,7 @@
 //
 // Queries stay unscaled; the exponent's scale is applied to the FP32 score (folding it before rounding to BF16 would
 // add an error). For BF16 pages a query is rounded to BF16, and kept as FP32 or, for the BF16 dot product, two
-// dimensions to a word; for FP16 and FP32 pages it stays what it is.
+// dimensions to a word, as it is for E4M3 pages where that multiplies them; for other pages it stays what it is.
 #pragma once
 
 #include <cstdint>

@@ -34,12 +34,18 @@ const TileOps& SelectTileOps(const DeviceContext& context, AttentionBackend back
       return Select({kPortableF32Tiles, kPortableF16Tiles, kPortableBf16Tiles, kPortableF8Tiles}, kv_dtype);
     case CpuVariant::kAvx2:
       return Select({kAvx2F32Tiles, kAvx2F16Tiles, kAvx2Bf16Tiles, kAvx2F8Tiles}, kv_dtype);
-    case CpuVariant::kAvx512Bf16:
+    case CpuVariant::kAvx512Bf16: {
       // MATH multiplies codes as floats, exactly: the oracle of what rounds queries and weights to BF16.
-      return Select({kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles,
-                     backend == AttentionBackend::kMath || !TakesF8DotTiles(head_dim, v_head_dim) ? kAvx512F8Tiles
-                                                                                                  : kAvx512F8DotTiles},
-                    kv_dtype);
+      const bool floats = backend == AttentionBackend::kMath || !TakesF8DotTiles(head_dim, v_head_dim);
+      if (context.asks_l2) {
+        return Select(
+            {kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotL2Tiles, floats ? kAvx512F8Tiles : kAvx512F8DotL2Tiles},
+            kv_dtype);
+      }
+      return Select(
+          {kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles, floats ? kAvx512F8Tiles : kAvx512F8DotTiles},
+          kv_dtype);
+    }
     case CpuVariant::kAmxBf16:
       if (kv_dtype == DType::kBF16 && TakesAmxTiles(head_dim, v_head_dim)) {
         return kAmxBf16Tiles;

@@ -65,7 +65,7 @@ struct ScoreArgs {
   const std::byte* const* keys;  // blocks of the tile, one a page (call.h, ListTile)
   const std::byte* const* next;  // as many, asked for meanwhile; `keys` itself where there are none
   AskStream* stream = nullptr;   // asked for in place of next, for few rows; or null
-  float* wide;                   // scratch of WidePanelFloats, 64-byte aligned, or null
+  float* wide;                   // scratch of WidePanelFloats, 64-byte aligned; null from MATH
   float* s;                      // [rows][kTileKeys], s_stride floats apart, 64-byte aligned
   int64_t s_stride;
 };
@@ -85,7 +85,8 @@ struct AdjustRowArgs {
 };
 
 // FLASH: one tile's step of the running softmax. For a row with n = valid[r] >= 1 keys in the tile:
-// m' = max(m, max s[0..n)), alpha = 2^((m - m') scale), p = 2^((s - m') scale), sum = sum * alpha + p lane by lane.
+// m' = max(m, max s[0..n)), alpha = 2^((m - m') scale), p = 2^((s - m') scale), sum = sum * alpha + p lane by lane, p
+// without its scale.
 struct RunningSoftmaxArgs {
   const float* s;
   int64_t s_stride;
@@ -102,7 +103,7 @@ struct RunningSoftmaxArgs {
   AskStream* stream = nullptr;     // part of it is asked for beside the rows; or null
 };
 
-// EFFICIENT: a chunk's softmax alone. m = max s[0..n), p = 2^((s - m) scale), sum = of p.
+// EFFICIENT: a chunk's softmax alone. m = max s[0..n), p = 2^((s - m) scale), sum = of p without its scale.
 struct ChunkSoftmaxArgs {
   const float* s;
   int64_t s_stride;
@@ -169,10 +170,11 @@ struct TileOps {
   bool scales_p;  // the softmax multiplies P by the values' FP32 scales (E4M3), not `values` the codes; the sums do not
   int score_rows;  // FLASH makes S of so many rows at a time: kMaxRows, or, with bf16_pairs, a few that L1 holds
   // How blocks of so many rows ask by a stream, where keys and values have blocks of equal size; null: never. Not for
-  // round_rows, nor for more than score_rows: a softmax would ask for its part several times.
+  // more than score_rows: a softmax would ask for its part several times.
   AskPlan (*plan_asks)(int rows, int32_t head_dim);
-  RowRange near_rows;   // blocks of as many rows that have no stream ask half a tile ahead, others a whole one
-  RowRange round_rows;  // blocks of as many, at most 8, take FLASH's tiles by two: their scores, then their values
+  RowRange near_rows;  // blocks of as many rows that have no stream ask half a tile ahead, others a whole one
+  RowRange
+      round_rows;  // as many, at most 8, without a stream, take FLASH's tiles by two: their scores, then their values
   int64_t block_bytes;  // queries, S and O of FLASH's larger blocks: what an L2 cache holds; 0: all have kBlockRows
   void (*load_query)(const QueryRowArgs&);
   void (*store_output)(const OutputRowArgs&);
@@ -192,7 +194,8 @@ extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512F8Tiles;
 extern const TileOps kAvx512Bf16Tiles;     // widened to FP32, FMA: Intel's BF16 dot product does half as much
 extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FMA's rate on AMD
 extern const TileOps kAvx512F8DotTiles;    // of codes widened to BF16, where TakesF8DotTiles
-extern const TileOps kAmxBf16Tiles;        // tile registers; for dims where TakesAmxTiles
+extern const TileOps kAvx512Bf16DotL2Tiles, kAvx512F8DotL2Tiles;  // the same, whose streams may go into L2 (AskPlan)
+extern const TileOps kAmxBf16Tiles;                               // tile registers; for dims where TakesAmxTiles
 
 // Whether the table of codes widened to BF16 takes heads of these dimensions: others would leave few rows to scratch.
 constexpr bool TakesF8DotTiles(int32_t head_dim, int32_t v_head_dim) {

@@ -23,7 +23,10 @@ struct Table {
   int tile_blocks;
   int tiles_after;  // that the algorithms list behind those that are read, at least where a plan reaches so far
 };
-constexpr Table kTables[] = {{kAvx512Bf16DotTiles, DType::kBF16, 8, 1}, {kAvx512F8DotTiles, DType::kF8E4M3, 4, 2}};
+constexpr Table kTables[] = {{kAvx512Bf16DotTiles, DType::kBF16, 8, 1},
+                             {kAvx512Bf16DotL2Tiles, DType::kBF16, 8, 1},
+                             {kAvx512F8DotTiles, DType::kF8E4M3, 4, 2},
+                             {kAvx512F8DotL2Tiles, DType::kF8E4M3, 4, 2}};
 constexpr int kMostTiles = 2;
 
 // Floats of the buffers, 64-byte aligned, all written before they are read.
