@@ -34,6 +34,7 @@ struct Lanes {
   static constexpr int kTileVectors = 1;
   static constexpr int kNarrowRows = 2;         // 2 x 3 x 2 registers of sums
   static constexpr bool kDecodesWhole = false;  // vector by vector, for want of registers
+  static constexpr bool kAsksL2 = false;
 
   DUNLIN_LANE Mask MaskOf(int64_t left) {
     const int64_t count = left < vector::kLanes ? left : vector::kLanes;

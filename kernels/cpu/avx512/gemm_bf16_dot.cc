@@ -22,5 +22,8 @@ struct Bf16 {
 void GemmBf16Dot(const GemmBlock& block) {
   vector::GemmOf<Lanes, Bf16>::Run(block);
 }
+void GemmBf16DotAskL2(const GemmBlock& block) {
+  vector::GemmOf<L2Lanes, Bf16>::Run(block);
+}
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -30,5 +30,8 @@ struct Fp16 {
 void GemmFp16(const GemmBlock& block) {
   vector::GemmOf<Lanes, Fp16>::Run(block);
 }
+void GemmFp16AskL2(const GemmBlock& block) {
+  vector::GemmOf<L2Lanes, Fp16>::Run(block);
+}
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -20,5 +20,8 @@ struct Fp32 {
 void GemmFp32(const GemmBlock& block) {
   vector::GemmOf<Lanes, Fp32>::Run(block);
 }
+void GemmFp32AskL2(const GemmBlock& block) {
+  vector::GemmOf<L2Lanes, Fp32>::Run(block);
+}
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -37,5 +37,8 @@ struct Fp8 {
 void GemmFp8Dot(const GemmBlock& block) {
   vector::GemmOf<Lanes, Fp8>::Run(block);
 }
+void GemmFp8DotAskL2(const GemmBlock& block) {
+  vector::GemmOf<L2Lanes, Fp8>::Run(block);
+}
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -12,6 +12,11 @@ void GemmBf16Fma(const GemmBlock& block);  // rows of floats
 void GemmBf16Dot(const GemmBlock& block);  // rows of BF16
 void GemmFp8Fma(const GemmBlock& block);
 void GemmFp8Dot(const GemmBlock& block);
+// The same, which ask memory for lines into L2.
+void GemmFp32AskL2(const GemmBlock& block);
+void GemmFp16AskL2(const GemmBlock& block);
+void GemmBf16DotAskL2(const GemmBlock& block);
+void GemmFp8DotAskL2(const GemmBlock& block);
 
 NormMoments Moments(NormKind kind, const float* in, int64_t n, float epsilon);
 void Normalize(const float* in, NormMoments moments, const float* weight, const float* bias, int64_t n, float* out);

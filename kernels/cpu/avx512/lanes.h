@@ -19,6 +19,7 @@ struct Lanes {
   static constexpr int kTileVectors = 3;
   static constexpr int kNarrowRows = 8;        // whole panels at once, decoded in registers; 4 of FP8
   static constexpr bool kDecodesWhole = true;  // all vectors of a unit before the first multiply
+  static constexpr bool kAsksL2 = false;
 
   // The lanes that exist when `left` > 0 elements remain.
   DUNLIN_LANE Mask MaskOf(int64_t left) {
@@ -82,6 +83,11 @@ struct Lanes {
   DUNLIN_LANE void StoreLow8(uint8_t* to, Mask mask, Ints x) {
     _mm_mask_storeu_epi8(to, mask, _mm512_cvtepi32_epi8(x));
   }
+};
+
+// The same where requests of memory for L2 are taken when those for L1 wait (AsksL2Freely).
+struct L2Lanes : Lanes {
+  static constexpr bool kAsksL2 = true;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "kernels/cpu/avx512/kernels.h"
+#include "kernels/cpu/cpu_features.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -30,13 +31,23 @@ constexpr KernelTable MakeBf16DotTable() {
 }
 constexpr KernelTable kBf16DotTable = MakeBf16DotTable();
 
+constexpr KernelTable MakeBf16DotL2Table() {
+  KernelTable table = kBf16DotTable;
+  table.gemm[static_cast<int>(Precision::kFp32)] = avx512::GemmFp32AskL2;
+  table.gemm[static_cast<int>(Precision::kBf16)] = avx512::GemmBf16DotAskL2;
+  table.gemm[static_cast<int>(Precision::kFp16)] = avx512::GemmFp16AskL2;
+  table.gemm[static_cast<int>(Precision::kFp8)] = avx512::GemmFp8DotAskL2;
+  return table;
+}
+constexpr KernelTable kBf16DotL2Table = MakeBf16DotL2Table();
+
 }  // namespace
 
 const KernelTable& Avx512Kernels() {
   return kFmaTable;
 }
 const KernelTable& Avx512Bf16DotKernels() {
-  return kBf16DotTable;
+  return AsksL2Freely() ? kBf16DotL2Table : kBf16DotTable;
 }
 
 }  // namespace dunlin::kernels::cpu

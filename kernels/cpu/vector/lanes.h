@@ -3,7 +3,7 @@
 // between processors.
 //
 // V: Floats and Ints (sixteen lanes of 32 bits), Mask (of the lanes that exist), its functions under the instructions'
-// own words, and the register tile: kTileRows x kTileVectors sums.
+// own words, the register tile: kTileRows x kTileVectors sums, and kAsksL2: whether memory is asked for lines into L2.
 #pragma once
 
 #include <cstddef>

@@ -52,6 +52,12 @@ struct TileRows {
   }
 };
 
+// Asks memory for a line: where V::kAsksL2 into L2, which takes more requests at a time than L1 does.
+template <bool kIntoL2>
+DUNLIN_LANE void AskFor(const std::byte* line) {
+  __builtin_prefetch(line, 0, kIntoL2 ? 2 : 3);
+}
+
 // One unit of vectors [first, first + kVectors), decoded whole before the first multiply.
 template <typename V, typename Multiply, typename Panel, int kRows, int kVectors, int kCount>
 DUNLIN_LANE void MultiplyUnit(const TileRows& rows, int64_t step, const std::byte* at, int first,
@@ -81,9 +87,12 @@ DUNLIN_LANE void AccumulatePanel(const TileRows& rows, const std::byte* panel, i
   // What is under way between memory and core: 42 GB/s times 170 ns. Less made a core wait, more did no harm.
   constexpr int64_t kPrefetchBytes = 8192;
   constexpr int kTogether = V::kDecodesWhole ? kPanelVectors : 1;
+  // Into L2 where rows multiply 8 vectors a line or more. Those that read at memory's pace do so faster into L1, with
+  // the processor's own requests (Zen 4).
+  constexpr bool kIntoL2 = V::kAsksL2 && kRows * Panel::kSteps * kVectorStepBytes >= 8 * Panel::kVectorBytes;
   for (int64_t unit = 0; unit < units; ++unit, panel += kUnitBytes) {
 #pragma GCC unroll 3
-    for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(panel + kPrefetchBytes + line);
+    for (int64_t line = 0; line < kUnitBytes; line += 64) AskFor<kIntoL2>(panel + kPrefetchBytes + line);
 #pragma GCC unroll 3
     for (int v = 0; v < kPanelVectors; v += kTogether) {
       MultiplyUnit<V, Multiply, Panel, kRows, kPanelVectors, kTogether>(rows, unit * Panel::kSteps,
@@ -93,7 +102,8 @@ DUNLIN_LANE void AccumulatePanel(const TileRows& rows, const std::byte* panel, i
 }
 
 // A slice of K of a panel, at the tile's first vector. A tile asks memory for kAhead lines from `ahead` on in four
-// steps, all the way into the first-level cache: some processors drop requests for the second under load.
+// steps, all the way into the first-level cache without V::kAsksL2: some processors drop requests for the second under
+// load.
 struct PanelSlice {
   const std::byte* at;
   int64_t units;
@@ -169,7 +179,7 @@ DUNLIN_LANE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice, 
     for (int u = 0; u < kUnroll; ++u) {
       const int end = (u + 1) * kAhead / kUnroll;
 #pragma GCC unroll 6
-      for (int line = u * kAhead / kUnroll; line < end; ++line) __builtin_prefetch(ahead + line * 64);
+      for (int line = u * kAhead / kUnroll; line < end; ++line) AskFor<V::kAsksL2>(ahead + line * 64);
       multiply(unit + u);
     }
     ahead += kAhead * 64;
