@@ -102,8 +102,8 @@ DUNLIN_LANE void AccumulatePanel(const TileRows& rows, const std::byte* panel, i
 }
 
 // A slice of K of a panel, at the tile's first vector. A tile asks memory for kAhead lines from `ahead` on in four
-// steps, all the way into the first-level cache without V::kAsksL2: some processors drop requests for the second under
-// load.
+// steps, all the way into the first-level cache but of few tiles with V::kAsksL2: some processors drop requests for the
+// second under load.
 struct PanelSlice {
   const std::byte* at;
   int64_t units;
@@ -158,6 +158,7 @@ DUNLIN_LANE void MultiplySteps(const TileRows& rows, int64_t unit, const std::by
 template <typename V, typename Multiply, typename Panel, typename Widen, int kAhead, int kRows, int kVectors>
 DUNLIN_LANE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice, Sums<V, kRows, kVectors>& sums) {
   constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
+  constexpr bool kIntoL2 = V::kAsksL2 && kAhead == 6;  // of few tiles, which reach memory's pace
   // Units of four steps: fewer instructions beside the multiplies, of which a shared core is short.
   constexpr int kUnroll = 4 / Panel::kSteps;
   const auto widen = [&](int64_t unit, int units) __attribute__((always_inline)) {
@@ -179,7 +180,7 @@ DUNLIN_LANE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice, 
     for (int u = 0; u < kUnroll; ++u) {
       const int end = (u + 1) * kAhead / kUnroll;
 #pragma GCC unroll 6
-      for (int line = u * kAhead / kUnroll; line < end; ++line) AskFor<V::kAsksL2>(ahead + line * 64);
+      for (int line = u * kAhead / kUnroll; line < end; ++line) AskFor<kIntoL2>(ahead + line * 64);
       multiply(unit + u);
     }
     ahead += kAhead * 64;
