@@ -5,11 +5,19 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-struct Keys : vectors::F16Keys<avx512::Lanes> {};
-struct Values : vectors::F16Values<avx512::Lanes> {};
+template <typename Lanes>
+struct Keys : vectors::F16Keys<Lanes> {};
+template <typename Lanes>
+struct Values : vectors::F16Values<Lanes> {};
+
+template <typename Lanes>
+constexpr TileOps Tiles() {
+  return vectors::TilesOf<Keys<Lanes>, Values<Lanes>, Values<Lanes>>({.first = 1, .last = 2});
+}
 
 }  // namespace
 
-const TileOps kAvx512F16Tiles = vectors::TilesOf<Keys, Values, Values>({.first = 1, .last = 2});
+const TileOps kAvx512F16Tiles = Tiles<avx512::Lanes>();
+const TileOps kAvx512F16L2Tiles = Tiles<avx512::L2Lanes>();
 
 }  // namespace dunlin::kernels::cpu

@@ -5,11 +5,19 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-struct Keys : vectors::F32Keys<avx512::Lanes> {};
-struct Values : vectors::F32Values<avx512::Lanes> {};
+template <typename Lanes>
+struct Keys : vectors::F32Keys<Lanes> {};
+template <typename Lanes>
+struct Values : vectors::F32Values<Lanes> {};
+
+template <typename Lanes>
+constexpr TileOps Tiles() {
+  return vectors::TilesOf<Keys<Lanes>, Values<Lanes>, Values<Lanes>>();
+}
 
 }  // namespace
 
-const TileOps kAvx512F32Tiles = vectors::TilesOf<Keys, Values, Values>();
+const TileOps kAvx512F32Tiles = Tiles<avx512::Lanes>();
+const TileOps kAvx512F32L2Tiles = Tiles<avx512::L2Lanes>();
 
 }  // namespace dunlin::kernels::cpu

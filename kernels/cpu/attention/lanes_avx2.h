@@ -33,6 +33,7 @@ struct Lanes {
     if (rows == 1) return 4;
     return as_stored && rows <= 3 ? 5 - rows : kVectorsOfRows[rows - 1];
   }
+  static constexpr bool kAsksL2 = false;
   static constexpr int kWideRows = 6;
   static constexpr int kWideVectors = 1;
   static constexpr bool kBroadcastsInside = false;

@@ -31,6 +31,7 @@ struct Lanes {
   static constexpr int kWideRows = 12;
   static constexpr int kWideVectors = 2;
   static constexpr bool kBroadcastsInside = true;
+  static constexpr bool kAsksL2 = false;
   static constexpr int64_t kBlockBytes = int64_t{704} << 10;  // servers' cores have 1 MB and more
 
   // The kernels over widened tiles.
@@ -149,6 +150,11 @@ struct Lanes {
     const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
     return _mm512_cvtph_ps(_mm256_and_si256(moved, _mm256_set1_epi16(static_cast<int16_t>(0xBFFF))));
   }
+};
+
+// The same where requests of memory for L2 are taken when those for L1 wait (AsksL2Freely).
+struct L2Lanes : Lanes {
+  static constexpr bool kAsksL2 = true;
 };
 
 }  // namespace dunlin::kernels::cpu::avx512

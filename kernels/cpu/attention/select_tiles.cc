@@ -38,9 +38,9 @@ const TileOps& SelectTileOps(const DeviceContext& context, AttentionBackend back
       // MATH multiplies codes as floats, exactly: the oracle of what rounds queries and weights to BF16.
       const bool floats = backend == AttentionBackend::kMath || !TakesF8DotTiles(head_dim, v_head_dim);
       if (context.asks_l2) {
-        return Select(
-            {kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotL2Tiles, floats ? kAvx512F8Tiles : kAvx512F8DotL2Tiles},
-            kv_dtype);
+        return Select({kAvx512F32L2Tiles, kAvx512F16L2Tiles, kAvx512Bf16DotL2Tiles,
+                       floats ? kAvx512F8Tiles : kAvx512F8DotL2Tiles},
+                      kv_dtype);
       }
       return Select(
           {kAvx512F32Tiles, kAvx512F16Tiles, kAvx512Bf16DotTiles, floats ? kAvx512F8Tiles : kAvx512F8DotTiles},

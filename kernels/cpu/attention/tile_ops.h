@@ -194,8 +194,9 @@ extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512F8Tiles;
 extern const TileOps kAvx512Bf16Tiles;     // widened to FP32, FMA: Intel's BF16 dot product does half as much
 extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FMA's rate on AMD
 extern const TileOps kAvx512F8DotTiles;    // of codes widened to BF16, where TakesF8DotTiles
-extern const TileOps kAvx512Bf16DotL2Tiles, kAvx512F8DotL2Tiles;  // the same, whose streams may go into L2 (AskPlan)
-extern const TileOps kAmxBf16Tiles;                               // tile registers; for dims where TakesAmxTiles
+// The same, which ask memory for lines into L2: all, or those of a stream whose plan says so (AskPlan).
+extern const TileOps kAvx512F32L2Tiles, kAvx512F16L2Tiles, kAvx512Bf16DotL2Tiles, kAvx512F8DotL2Tiles;
+extern const TileOps kAmxBf16Tiles;  // tile registers; for dims where TakesAmxTiles
 
 // Whether the table of codes widened to BF16 takes heads of these dimensions: others would leave few rows to scratch.
 constexpr bool TakesF8DotTiles(int32_t head_dim, int32_t v_head_dim) {

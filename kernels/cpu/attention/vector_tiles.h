@@ -15,10 +15,11 @@ namespace dunlin::kernels::cpu::vectors {
 
 inline constexpr int kRowsAtOnce = 6;
 
-// What the next tile needs at the same place: its pages lie elsewhere, where no hardware prefetcher goes. Into L1,
-// because Zen 5 drops the other hints when its queues are full.
+// What the next tile needs at the same place: its pages lie elsewhere, where no hardware prefetcher goes. Into L1 but
+// where Lanes::kAsksL2, because Zen 5 drops the other hints when its queues are full.
+template <typename Lanes>
 DUNLIN_INLINE void PrefetchLines(const std::byte* from, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 3);
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, Lanes::kAsksL2 ? 2 : 3);
 }
 
 // Scores of kRows rows for kVectors * 16 keys from vector `first` on, one chain over the loader's steps each.
@@ -39,7 +40,7 @@ void ScoreVectors(const ScoreArgs& args, int row, int first) {
   }
   for (int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 8
-    for (int page = 0; page < kPages; ++page) PrefetchLines(next[page] + step * Keys::kStepBytes, 1);
+    for (int page = 0; page < kPages; ++page) PrefetchLines<Lanes>(next[page] + step * Keys::kStepBytes, 1);
 #pragma GCC unroll 2
     for (int part = 0; part < Keys::kParts; ++part) {
       typename Keys::Vector keys[kVectors];
@@ -123,7 +124,7 @@ void ValueVectors(const ValueArgs& args, int row, int dim, typename Loader::Lane
     const std::byte* next = args.next[page] + offset;
     const int64_t end = whole < (page + 1) * kTokens ? whole : (page + 1) * kTokens;
     for (; key < end; key += kKeys, block += step_bytes, next += step_bytes) {
-      PrefetchLines(next, kVectors * 16 * Loader::kDimBytes);
+      PrefetchLines<Lanes>(next, kVectors * 16 * Loader::kDimBytes);
 #pragma GCC unroll 2
       for (int part = 0; part < Loader::kParts; ++part) {
         typename Loader::Vector values[kVectors];
