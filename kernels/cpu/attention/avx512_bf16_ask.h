@@ -22,7 +22,14 @@ DUNLIN_INLINE void AskIntoL2(const std::byte* line) {
   asm volatile("prefetcht1 %0" : : "m"(*line));
 }
 
+// Asks for a line into L2, or L1.
+template <bool kIntoL2>
+DUNLIN_INLINE void AskInto(const std::byte* line) {
+  kIntoL2 ? AskIntoL2(line) : Ask(line);
+}
+
 // Lines of the next tile's blocks, in order, a few at a time: what many rows ask for.
+template <bool kIntoL2>
 class Asker {
  public:
   // blocks: num_blocks of them, or null for none. parts: how many calls of Part ask for all.
@@ -32,7 +39,7 @@ class Asker {
   }
   __attribute__((always_inline)) void Part() {
     for (int64_t i = left_ < per_part_ ? left_ : per_part_; i > 0; --i) {
-      Ask(*blocks_ + line_ * 64);
+      AskInto<kIntoL2>(*blocks_ + line_ * 64);
       --left_;
       if (++line_ == block_lines_) {
         line_ = 0;
@@ -53,10 +60,7 @@ class Asker {
 template <bool kIntoL2>
 DUNLIN_INLINE void AskRound(AskStream* stream) {
 #pragma GCC unroll 4
-  for (int i = 0; i < kStreamBlocks; ++i) {
-    const std::byte* line = stream->blocks[i] + stream->offset;
-    kIntoL2 ? AskIntoL2(line) : Ask(line);
-  }
+  for (int i = 0; i < kStreamBlocks; ++i) AskInto<kIntoL2>(stream->blocks[i] + stream->offset);
   stream->offset += 64;
   if (stream->offset == stream->block_bytes) {
     stream->offset = 0;

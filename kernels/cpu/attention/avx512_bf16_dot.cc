@@ -28,23 +28,24 @@ AskPlan PlanStreamIntoL2(int rows, int32_t head_dim) {
   return {.ahead = 8, .eighths = rows <= dot::kGroup ? 7 : 6, .into_l2 = true};
 }
 
-constexpr TileOps Tiles(AskPlan (*plan_asks)(int rows, int32_t head_dim)) {
+template <bool kIntoL2>
+constexpr TileOps Tiles() {
   TileOps ops = vectors::TilesOf<DotKeys, DotValues, FloatValues>();
   ops.load_query = dot::LoadQuery<DotValues>;
   ops.score_rows = 48;  // 24 KB
-  ops.plan_asks = plan_asks;
+  ops.plan_asks = kIntoL2 ? PlanStreamIntoL2 : PlanStream;
   ops.near_rows = {.first = 1, .last = dot::kNearRows};
   ops.round_rows = {.first = 1, .last = 1};
-  ops.scores = dot::Scores<DotKeys>;
+  ops.scores = dot::Scores<DotKeys, kIntoL2>;
   ops.running_softmax = dot::RunningSoftmax<DotValues>;
   ops.chunk_softmax = dot::ChunkSoftmax<DotValues>;
-  ops.values = dot::AddValues<DotValues>;
+  ops.values = dot::AddValues<DotValues, kIntoL2>;
   return ops;
 }
 
 }  // namespace
 
-const TileOps kAvx512Bf16DotTiles = Tiles(PlanStream);
-const TileOps kAvx512Bf16DotL2Tiles = Tiles(PlanStreamIntoL2);
+const TileOps kAvx512Bf16DotTiles = Tiles<false>();
+const TileOps kAvx512Bf16DotL2Tiles = Tiles<true>();
 
 }  // namespace dunlin::kernels::cpu

@@ -218,8 +218,8 @@ DUNLIN_INLINE int SeenBy(const ScoreArgs& args, int row) {
 // The kHalf pages from `page` on for many rows, by groups, between which lines are asked for.
 inline constexpr int kHalf = kTilePages / 2;
 
-template <typename Keys>
-DUNLIN_INLINE void ScoreHalf(const ScoreArgs& args, int page, Asker* asker) {
+template <typename Keys, bool kIntoL2>
+DUNLIN_INLINE void ScoreHalf(const ScoreArgs& args, int page, Asker<kIntoL2>* asker) {
   const auto keys_of = [&](int row) {
     const int seen = SeenBy(args, row);
     return seen < (page + kHalf) * kPageTokens ? seen : (page + kHalf) * kPageTokens;
@@ -235,7 +235,7 @@ DUNLIN_INLINE void ScoreHalf(const ScoreArgs& args, int page, Asker* asker) {
       });
 }
 
-template <typename Keys>  // of the including file
+template <typename Keys, bool kIntoL2>  // Keys: of the including file; kIntoL2: what many rows ask for
 void Scores(const ScoreArgs& args) {
   const bool asks = args.next != args.keys;
   if (args.rows <= kFewRows) {
@@ -249,7 +249,8 @@ void Scores(const ScoreArgs& args) {
               });
         });
   }
-  Asker asker(asks ? args.next : nullptr, kTilePages, (args.head_dim + 1) / 2 * int64_t{64}, 2 * (args.rows / kGroup));
+  Asker<kIntoL2> asker(asks ? args.next : nullptr, kTilePages, (args.head_dim + 1) / 2 * int64_t{64},
+                       2 * (args.rows / kGroup));
   for (int page = 0; page < kTilePages; page += kHalf) ScoreHalf<Keys>(args, page, &asker);
 }
 
@@ -354,8 +355,8 @@ DUNLIN_INLINE void ValueRow(const ValueArgs& args, int dim) {
   }
 }
 
-template <int kVectors>
-DUNLIN_INLINE void ValueGroups(const ValueArgs& args, int dim, Asker* asker) {
+template <int kVectors, bool kIntoL2>
+DUNLIN_INLINE void ValueGroups(const ValueArgs& args, int dim, Asker<kIntoL2>* asker) {
   for (; args.head_dim - dim >= 16 * kVectors; dim += 16 * kVectors) {
     int row = 0;
     for (; row + kGroup <= args.rows; row += kGroup) {
@@ -373,7 +374,7 @@ DUNLIN_INLINE void ValueGroups(const ValueArgs& args, int dim, Asker* asker) {
 }
 
 // Values: the including file's loader, for rows with a first key and for dimensions that fill no vector.
-template <typename Values>
+template <typename Values, bool kIntoL2>
 void AddValues(const ValueArgs& args) {
   if (args.begin != nullptr || args.head_dim % 16 != 0) return vectors::AddValues<Values>(args);
   const bool asks = args.next != args.values;
@@ -387,7 +388,7 @@ void AddValues(const ValueArgs& args) {
         });
   }
   const int64_t parts = args.rows / kGroup * ((args.head_dim + 63) / 64);
-  Asker asker(asks ? args.next : nullptr, kTilePages, args.head_dim * int64_t{32}, parts);
+  Asker<kIntoL2> asker(asks ? args.next : nullptr, kTilePages, args.head_dim * int64_t{32}, parts);
   ValueGroups<4>(args, 0, &asker);
 }
 

@@ -122,8 +122,9 @@ void Scores(const ScoreArgs& args) {
   }
   widened.keys = keys;
   widened.next = keys;
-  dot::Asker asker(asks ? args.next : nullptr, kCodePages,
-                   static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)), 2 * (args.rows / dot::kGroup));
+  dot::Asker<false> asker(asks ? args.next : nullptr, kCodePages,
+                          static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
+                          2 * (args.rows / dot::kGroup));
   const int seen = dot::SeenBy(args, args.rows - 1);
   for (int page = 0; page < dot::kTilePages && page * dot::kPageTokens < seen; page += dot::kHalf) {
     dot::WidenKeys(args.keys + page / 2, args.head_dim, reinterpret_cast<std::byte*>(args.wide));
@@ -214,9 +215,9 @@ void AddValues(const ValueArgs& args) {
   slice.next = values;
   slice.head_dim = dot::kSliceDims;
   const int groups = args.begin != nullptr ? 0 : args.rows / dot::kGroup;  // that ask for a part each
-  dot::Asker asker(asks ? args.next : nullptr, kCodePages,
-                   static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
-                   int64_t{std::max(groups, 1)} * (args.head_dim / dot::kSliceDims));
+  dot::Asker<false> asker(asks ? args.next : nullptr, kCodePages,
+                          static_cast<int64_t>(Fp8ScaleOffset(args.head_dim, kCodeTokens)),
+                          int64_t{std::max(groups, 1)} * (args.head_dim / dot::kSliceDims));
   for (int dim = 0; dim < args.head_dim; dim += dot::kSliceDims, slice.o += dot::kSliceDims) {
     dot::WidenValues(args.values, args.head_dim, dim, args.valid[args.rows - 1],
                      reinterpret_cast<std::byte*>(args.wide));
