@@ -1,6 +1,6 @@
 // How the kernels of the BF16 dot product ask memory for lines: one at a time, in slices, or by a stream. prefetcht0,
-// the one hint that a Zen 5 does not drop when its queues are full, or, by a stream alone, prefetcht1
-// (AskPlan::into_l2). Included by the files of that product's tables only.
+// the one hint that a Zen 5 does not drop when its queues are full, or, by streams and slices of a table that does so,
+// prefetcht1. Included by the files of that product's tables only.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 //
 // A tile's next pages are asked for once: by few rows line by line as they read or by a stream, by many in slices
 // between the groups. Rows lie a stride apart and are reached by two pointers, so that 24 sums leave registers for all
-// addresses. Instantiations: 29 score kernels, 48 value kernels.
+// addresses. Instantiations: 38 score kernels, 64 value kernels.
 #pragma once
 
 #include <immintrin.h>

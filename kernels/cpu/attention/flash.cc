@@ -1,8 +1,8 @@
 // FLASH on the CPU: tiles of 128 keys at absolute positions, blocks of up to 144 packed rows, 288 or 432 where a table
 // widens tiles, a block fits the cache and there are blocks enough, running maximum and sum, O rescaled as it is loaded
-// for the next tile. Where one row reads at memory's pace, the scores of two tiles come before their values. S never
-// leaves a buffer of 512 bytes a row. Work is split over sequences, KV heads and row blocks, never over keys.
-// Source: Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018.
+// for the next tile. Where one row reads at memory's pace and not by a stream, the scores of two tiles come before
+// their values. S never leaves a buffer of 512 bytes a row. Work is split over sequences, KV heads and row blocks,
+// never over keys. Source: Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018.
 #include <algorithm>
 #include <limits>
 

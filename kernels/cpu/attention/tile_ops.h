@@ -174,7 +174,7 @@ struct TileOps {
   AskPlan (*plan_asks)(int rows, int32_t head_dim);
   RowRange near_rows;  // blocks of as many rows that have no stream ask half a tile ahead, others a whole one
   RowRange
-      round_rows;  // as many, at most 8, without a stream, take FLASH's tiles by two: their scores, then their values
+      round_rows;  // blocks of as many, at most 8, without a stream take FLASH's tiles by two, scores before values
   int64_t block_bytes;  // queries, S and O of FLASH's larger blocks: what an L2 cache holds; 0: all have kBlockRows
   void (*load_query)(const QueryRowArgs&);
   void (*store_output)(const OutputRowArgs&);
@@ -194,7 +194,8 @@ extern const TileOps kAvx512F32Tiles, kAvx512F16Tiles, kAvx512F8Tiles;
 extern const TileOps kAvx512Bf16Tiles;     // widened to FP32, FMA: Intel's BF16 dot product does half as much
 extern const TileOps kAvx512Bf16DotTiles;  // the BF16 dot product: twice the FMA's rate on AMD
 extern const TileOps kAvx512F8DotTiles;    // of codes widened to BF16, where TakesF8DotTiles
-// The same, which ask memory for lines into L2: all, or those of a stream whose plan says so (AskPlan).
+// The same, which ask memory for lines into L2: FP32 and FP16 pages always, the others by streams whose plan says so
+// and BF16 pages for many rows.
 extern const TileOps kAvx512F32L2Tiles, kAvx512F16L2Tiles, kAvx512Bf16DotL2Tiles, kAvx512F8DotL2Tiles;
 extern const TileOps kAmxBf16Tiles;  // tile registers; for dims where TakesAmxTiles
 

@@ -52,7 +52,7 @@ struct TileRows {
   }
 };
 
-// Asks memory for a line: where V::kAsksL2 into L2, which takes more requests at a time than L1 does.
+// Asks memory for a line, into L2 or L1.
 template <bool kIntoL2>
 DUNLIN_LANE void AskFor(const std::byte* line) {
   __builtin_prefetch(line, 0, kIntoL2 ? 2 : 3);

@@ -187,7 +187,7 @@ template <typename Body>
 void ForPlans(const Body& body) {
   for (const Table& table : kTables) {
     int plans = 0;
-    for (const int head_dim : {16, 32, 48, 64, 80, 96, 128, 192, 256}) {
+    for (const int head_dim : {16, 32, 48, 64, 80, 96, 128, 192, 256, 320}) {
       for (int rows = 1; rows <= 48; ++rows) {
         const AskPlan plan = table.ops.plan_asks(rows, head_dim);
         if (plan.ahead == 0) continue;

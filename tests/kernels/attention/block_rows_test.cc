@@ -18,7 +18,8 @@ int RowsOf(const TileOps& ops, int32_t head_dim, int64_t rows, int32_t v_head_di
 }
 
 TEST(BlockRowsTest, TablesThatWidenTakeWhatTheCacheHolds) {
-  for (const TileOps* ops : {&kAvx512F32Tiles, &kAvx512F16Tiles, &kAvx512Bf16Tiles, &kAvx512F8Tiles}) {
+  for (const TileOps* ops : {&kAvx512F32Tiles, &kAvx512F16Tiles, &kAvx512F32L2Tiles, &kAvx512F16L2Tiles,
+                             &kAvx512Bf16Tiles, &kAvx512F8Tiles}) {
     for (const int32_t dim : {1, 64, 96, 128}) EXPECT_EQ(RowsOf(*ops, dim, 10000), 432) << dim;
     for (const int32_t dim : {160, 240}) EXPECT_EQ(RowsOf(*ops, dim, 10000), 288) << dim;
     EXPECT_EQ(RowsOf(*ops, 256, 10000), 144);
@@ -27,8 +28,9 @@ TEST(BlockRowsTest, TablesThatWidenTakeWhatTheCacheHolds) {
 }
 
 TEST(BlockRowsTest, OthersTakeTheSmallestBlocks) {
-  for (const TileOps* ops : {&kPortableF32Tiles, &kPortableBf16Tiles, &kAvx2F32Tiles, &kAvx2F8Tiles,
-                             &kAvx512Bf16DotTiles, &kAvx512F8DotTiles, &kAmxBf16Tiles}) {
+  for (const TileOps* ops :
+       {&kPortableF32Tiles, &kPortableBf16Tiles, &kAvx2F32Tiles, &kAvx2F8Tiles, &kAvx512Bf16DotTiles,
+        &kAvx512F8DotTiles, &kAvx512Bf16DotL2Tiles, &kAvx512F8DotL2Tiles, &kAmxBf16Tiles}) {
     EXPECT_EQ(RowsOf(*ops, 64, 10000), kBlockRows);
   }
 }
