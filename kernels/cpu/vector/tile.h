@@ -87,10 +87,11 @@ DUNLIN_LANE void AccumulatePanel(const TileRows& rows, const std::byte* panel, i
   // What is under way between memory and core: 42 GB/s times 170 ns. Less made a core wait, more did no harm.
   constexpr int64_t kPrefetchBytes = 8192;
   constexpr int kTogether = V::kDecodesWhole ? kPanelVectors : 1;
-  // Into L2 where rows multiply 8 vectors a line or more. Fewer read at memory's pace, and faster by the processor's
-  // own requests alone (Zen 4).
-  constexpr bool kIntoL2 = V::kAsksL2 && kRows * Panel::kSteps * kVectorStepBytes >= 8 * Panel::kVectorBytes;
-  constexpr int64_t kAskedBytes = V::kAsksL2 && !kIntoL2 ? 0 : kUnitBytes;
+  // Into L2 where rows multiply 8 vectors a line or more. Fewer read at memory's pace: lines that are one vector faster
+  // by the processor's own requests alone (Zen 4), others, which it follows less far ahead, into L1.
+  constexpr int64_t kLineVectors = Panel::kSteps * kVectorStepBytes / Panel::kVectorBytes;
+  constexpr bool kIntoL2 = V::kAsksL2 && kRows * kLineVectors >= 8;
+  constexpr int64_t kAskedBytes = V::kAsksL2 && !kIntoL2 && kLineVectors == 1 ? 0 : kUnitBytes;
   for (int64_t unit = 0; unit < units; ++unit, panel += kUnitBytes) {
 #pragma GCC unroll 3
     for (int64_t line = 0; line < kAskedBytes; line += 64) AskFor<kIntoL2>(panel + kPrefetchBytes + line);
