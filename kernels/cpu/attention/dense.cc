@@ -80,6 +80,9 @@ struct DensePages {
   std::byte* pool;
 };
 
+// Pages of a task that packs, at most: long runs of memory to read, and still several tasks a thread.
+constexpr int64_t kPiecePagesMax = 64;
+
 // Packs the rows of one page and KV head of a round; they have the page's dtype already.
 void PackPage(const DenseAttentionParams& params, const DensePages& pages, int32_t first_sequence, int64_t page,
               int32_t kv_head) {
@@ -106,9 +109,18 @@ void Pack(DeviceContext* context, const DenseAttentionParams& params, const Dens
           int32_t sequences) {
   const int64_t num_pages = int64_t{sequences} * pages.per_sequence;
   for (int64_t i = 0; i < num_pages; ++i) pages.table[i] = static_cast<int32_t>(i);
-  context->pool.Run(num_pages, [&](int64_t page, int) {
-    for (int32_t kv_head = 0; kv_head < params.num_kv_heads; ++kv_head) {
-      PackPage(params, pages, first_sequence, page, kv_head);
+  // A KV head's pages together: its rows follow one another in k and v.
+  const int64_t heads = int64_t{sequences} * params.num_kv_heads;
+  const int64_t wanted = CeilDiv(kBlocksPerThread * context->pool.num_threads(), std::max<int64_t>(heads, 1));
+  const int64_t pieces =
+      std::min<int64_t>(std::max(CeilDiv(pages.per_sequence, kPiecePagesMax), wanted), pages.per_sequence);
+  context->pool.Run(heads * pieces, [&](int64_t task, int) {
+    const int64_t sequence = task / pieces / params.num_kv_heads;
+    const auto kv_head = static_cast<int32_t>(task / pieces % params.num_kv_heads);
+    const int64_t piece = task % pieces;
+    const int64_t end = (piece + 1) * pages.per_sequence / pieces;
+    for (int64_t page = piece * pages.per_sequence / pieces; page < end; ++page) {
+      PackPage(params, pages, first_sequence, sequence * pages.per_sequence + page, kv_head);
     }
   });
 }
