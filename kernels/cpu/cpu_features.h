@@ -21,6 +21,7 @@ bool HasFastBf16Dot();
 
 // Whether requests of memory for L2 (prefetcht1) are taken when those for L1 (prefetcht0) have to wait: AMD's Zen 4,
 // one core of which reads pages at 13 GB/s by the one and 19 by the other. Zen 5 drops them when its queues are full.
+// It chooses the kernels that were measured on a Zen 4, which widen weights beside products of few rows too.
 bool AsksL2Freely();
 
 // Whether the "amx_bf16" variant may run: what "avx512_bf16" needs, AMX-TILE and AMX-BF16. The first call asks Linux to

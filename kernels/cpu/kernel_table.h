@@ -79,7 +79,7 @@ const KernelTable& Avx2Kernels();
 // REQUIRES: HasAvx512Variant() before any entry is called. bf16 and fp8 are widened to floats and multiplied by FMA.
 const KernelTable& Avx512Kernels();
 // REQUIRES: HasAvx512Bf16Variant(). bf16 and fp8 are multiplied in pairs by the BF16 dot product. Which of the two is
-// faster depends on the processor, as does how its products ask memory for lines (AsksL2Freely).
+// faster depends on the processor, as does how its products ask memory for lines and widen weights (AsksL2Freely).
 const KernelTable& Avx512Bf16DotKernels();
 // REQUIRES: HasAmxVariant(). bf16 and fp8 go through the tile registers.
 const KernelTable& AmxKernels();

@@ -41,7 +41,7 @@ DUNLIN_INLINE __m512bh BroadcastPair(const std::byte* p) {
 // sum + row * the line in memory, one instruction: reading at memory's pace, a core sees as many lines as it holds
 // instructions (448 on Zen 5), and a load for all rows apart costs a place of it.
 DUNLIN_INLINE __m512 DotLine(__m512 sum, __m512bh row, const std::byte* line) {
-#ifdef __SANITIZE_ADDRESS__  // which does not see what an asm reads
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // which do not see what an asm reads
   return _mm512_dpbf16_ps(sum, row, LoadPairs(line));
 #else
   asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(row), "m"(*reinterpret_cast<const __m512i_u*>(line)));

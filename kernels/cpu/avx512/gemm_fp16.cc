@@ -25,13 +25,32 @@ struct Fp16 {
   static constexpr int kScaledRows = 0;
 };
 
+// A row's value is read by the product itself, as MultiplyBf16PairFromMemory does.
+struct MultiplyFloatFromMemory : vector::MultiplyFloat<Lanes> {
+  static constexpr bool kFromMemory = true;
+  DUNLIN_LANE __m512 AddFrom(__m512 sum, const std::byte* a, __m512 w) {
+    const vector::AliasedFloat& value = *reinterpret_cast<const vector::AliasedFloat*>(a);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // which do not see what an asm reads
+    return Add(sum, _mm512_set1_ps(value), w);
+#else
+    asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(value));
+    return sum;
+#endif
+  }
+};
+
+// For processors that widen weights beside products (Zen 4).
+struct Fp16BesideProducts : Fp16 {
+  using Multiply = MultiplyFloatFromMemory;
+};
+
 }  // namespace
 
 void GemmFp16(const GemmBlock& block) {
   vector::GemmOf<Lanes, Fp16>::Run(block);
 }
 void GemmFp16AskL2(const GemmBlock& block) {
-  vector::GemmOf<L2Lanes, Fp16>::Run(block);
+  vector::GemmOf<L2Lanes, Fp16BesideProducts>::Run(block);
 }
 
 }  // namespace dunlin::kernels::cpu::avx512

@@ -12,7 +12,8 @@ void GemmBf16Fma(const GemmBlock& block);  // rows of floats
 void GemmBf16Dot(const GemmBlock& block);  // rows of BF16
 void GemmFp8Fma(const GemmBlock& block);
 void GemmFp8Dot(const GemmBlock& block);
-// The same, which ask memory for lines into L2.
+// The same for Zen 4 (AsksL2Freely): they ask memory for lines into L2, and widen weights of FP16 and FP8 beside the
+// products of few rows. The same bits, but for which NaN a product of two has.
 void GemmFp32AskL2(const GemmBlock& block);
 void GemmFp16AskL2(const GemmBlock& block);
 void GemmBf16DotAskL2(const GemmBlock& block);

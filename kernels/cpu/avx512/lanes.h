@@ -18,7 +18,7 @@ struct Lanes {
   static constexpr int kTileRowsMin = 4;
   static constexpr int kTileVectors = 3;
   static constexpr int kNarrowRows = 8;        // whole panels at once, decoded in registers; 4 of FP8
-  static constexpr bool kDecodesWhole = true;  // all vectors of a unit before the first multiply
+  static constexpr bool kDecodesWhole = true;  // all vectors of a unit, then its products, if registers feed them
   static constexpr bool kAsksL2 = false;
 
   // The lanes that exist when `left` > 0 elements remain.

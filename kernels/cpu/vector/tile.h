@@ -7,6 +7,9 @@
 // Panel: how a panel's bytes become dense. A unit is kSteps steps of a whole panel, kVectorBytes a vector. Of the
 // vector whose bytes start at `at`, Panel::Decode(at, weights) makes the kSteps dense vectors, Panel::DecodeStep(at, s)
 // the one of step s; the second is for panels that a tile reads again and again.
+//
+// Multiply: Add(sum, a, weights) multiplies a row's values. With kFromMemory few rows call AddFrom(sum, at, weights),
+// which reads the four bytes at `at` for all lanes itself, and decode vector by vector: each takes them anew.
 #pragma once
 
 #include "kernels/cpu/kernel_table.h"
@@ -23,6 +26,7 @@ using AliasedFloat = float __attribute__((may_alias));
 template <typename V>
 struct MultiplyFloat {
   using Floats = typename V::Floats;
+  static constexpr bool kFromMemory = false;
   DUNLIN_LANE Floats Add(Floats sum, Floats a, Floats w) { return V::MulAdd(a, w, sum); }
 };
 
@@ -45,10 +49,12 @@ struct TileRows {
   const std::byte* first;
   size_t stride;  // bytes
 
+  DUNLIN_LANE const std::byte* At(const TileRows& rows, int row, int64_t step) {
+    return rows.first + static_cast<size_t>(row) * rows.stride + step * 4;
+  }
   template <typename V>
   DUNLIN_LANE typename V::Floats Value(const TileRows& rows, int row, int64_t step) {
-    const std::byte* at = rows.first + static_cast<size_t>(row) * rows.stride + step * 4;
-    return V::All(*reinterpret_cast<const AliasedFloat*>(at));
+    return V::All(*reinterpret_cast<const AliasedFloat*>(At(rows, row, step)));
   }
 };
 
@@ -58,7 +64,7 @@ DUNLIN_LANE void AskFor(const std::byte* line) {
   __builtin_prefetch(line, 0, kIntoL2 ? 2 : 3);
 }
 
-// One unit of vectors [first, first + kVectors), decoded whole before the first multiply.
+// One unit of vectors [first, first + kCount), decoded whole before the first multiply.
 template <typename V, typename Multiply, typename Panel, int kRows, int kVectors, int kCount>
 DUNLIN_LANE void MultiplyUnit(const TileRows& rows, int64_t step, const std::byte* at, int first,
                               Sums<V, kRows, kVectors>& sums) {
@@ -69,11 +75,16 @@ DUNLIN_LANE void MultiplyUnit(const TileRows& rows, int64_t step, const std::byt
   for (int s = 0; s < Panel::kSteps; ++s) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const typename V::Floats a = TileRows::Value<V>(rows, r, step + s);
+      if constexpr (Multiply::kFromMemory) {
+        static_assert(kCount == 1);
+        sums.at[r][first] = Multiply::AddFrom(sums.at[r][first], TileRows::At(rows, r, step + s), weights[0][s]);
+      } else {
+        const typename V::Floats a = TileRows::Value<V>(rows, r, step + s);
 #pragma GCC unroll 3
-      for (int v = 0; v < kCount; ++v) {
-        typename V::Floats& sum = sums.at[r][first + v];
-        sum = Multiply::Add(sum, a, weights[v][s]);
+        for (int v = 0; v < kCount; ++v) {
+          typename V::Floats& sum = sums.at[r][first + v];
+          sum = Multiply::Add(sum, a, weights[v][s]);
+        }
       }
     }
   }
@@ -86,7 +97,7 @@ DUNLIN_LANE void AccumulatePanel(const TileRows& rows, const std::byte* panel, i
   constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
   // What is under way between memory and core: 42 GB/s times 170 ns. Less made a core wait, more did no harm.
   constexpr int64_t kPrefetchBytes = 8192;
-  constexpr int kTogether = V::kDecodesWhole ? kPanelVectors : 1;
+  constexpr int kTogether = V::kDecodesWhole && !Multiply::kFromMemory ? kPanelVectors : 1;
   // Into L2 where rows multiply 8 vectors a line or more. Fewer read at memory's pace: lines that are one vector faster
   // by the processor's own requests alone (Zen 4), others, which it follows less far ahead, into L1.
   constexpr int64_t kLineVectors = Panel::kSteps * kVectorStepBytes / Panel::kVectorBytes;
@@ -237,8 +248,8 @@ DUNLIN_LANE void Park(const Sums<V, kRows, kVectors>& sums, float* parked) {
   }
 }
 
-// Asks for the lines that Store will write, long before: a line that it had to wait for would hold the next tile up
-// too.
+// Asks for the lines that Store will write and the columns' scales and biases, long before: a line that it had to wait
+// for would hold the next tile up too.
 template <int kRows, int kVectors>
 DUNLIN_LANE void AskForOutput(const GemmBlock& block, int row, int64_t column) {
   const float* out = block.out + row * block.out_stride + column;
@@ -246,6 +257,12 @@ DUNLIN_LANE void AskForOutput(const GemmBlock& block, int row, int64_t column) {
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) __builtin_prefetch(out + r * block.out_stride + v * kLanes, 1);
+  }
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    if (block.weight_scale != nullptr && block.scales_per_row == 1)
+      __builtin_prefetch(block.weight_scale + column + v * kLanes);
+    if (block.bias != nullptr) __builtin_prefetch(block.bias + column + v * kLanes);
   }
 }
 
