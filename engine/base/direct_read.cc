@@ -33,7 +33,8 @@ class Reopened {
   int fd_;
 };
 
-// Blocks that file systems asked their disks for on this thread's behalf so far; a kernel may not count them.
+// Blocks that file systems asked their disks for on this thread's behalf so far; 0 where the kernel does not count
+// them.
 int64_t DiskBlocks() {
   rusage usage{};
   return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_inblock : 0;

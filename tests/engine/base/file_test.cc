@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -300,6 +301,27 @@ TEST_F(PageCacheTest, ASampleTellsAndHardlyFillsIt) {
   EXPECT_LE(CachedPages(fd_, bytes_.size()), 2);
   Warm(path());
   EXPECT_TRUE(IsCached(fd_, 0, bytes_.size()));
+}
+
+TEST_F(PageCacheTest, WhatAnotherThreadReadsIsNoMiss) {
+  temp_.Write("b", bytes_);
+  Evict(temp_.File("b"));
+  Warm(path());
+  std::atomic<bool> stop = false;
+  std::thread reader([&] {
+    PageBuffer buffer;
+    const int fd = open(temp_.File("b").c_str(), O_RDONLY);
+    if (buffer.Reserve(16 * kPageBytes)) {
+      while (!stop) ReadDirect(fd, 0, buffer.bytes().first(16 * kPageBytes));
+    }
+    close(fd);
+  });
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(IsCached(fd_, 0, bytes_.size()));
+    std::this_thread::yield();
+  }
+  stop = true;
+  reader.join();
 }
 
 TEST_F(PageCacheTest, ReadOnceGoesPastItUnlessItHasTheBytes) {
