@@ -38,8 +38,9 @@ DeviceMemory::~DeviceMemory() {
   if (data_ != nullptr) device_->ops->release(device_->context, data_, bytes_);
 }
 
-absl::Status DeviceMemory::Write(const void* host, size_t bytes) {
-  return StatusOf(device_->ops->copy_to_device(device_->context, data_, host, bytes), "copy to the device");
+absl::Status DeviceMemory::Write(const void* host, size_t bytes, size_t offset) {
+  std::byte* const to = static_cast<std::byte*>(data_) + offset;
+  return StatusOf(device_->ops->copy_to_device(device_->context, to, host, bytes), "copy to the device");
 }
 
 absl::Status DeviceMemory::Read(void* host, size_t bytes) const {

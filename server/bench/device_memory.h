@@ -27,9 +27,9 @@ class DeviceMemory {
   float* floats() const { return static_cast<float*>(data_); }
   size_t bytes() const { return bytes_; }
 
-  // Copies `bytes` from the host to the first bytes of this memory, or back. Reading waits for what was enqueued
-  // before.
-  absl::Status Write(const void* host, size_t bytes);
+  // Copies `bytes` from the host to this memory from `offset` on, or its first bytes back. Reading waits for what was
+  // enqueued before.
+  absl::Status Write(const void* host, size_t bytes, size_t offset = 0);
   absl::Status Read(void* host, size_t bytes) const;
 
  private:

@@ -48,6 +48,7 @@ constexpr int64_t kDimensionMax = int64_t{1} << 18;
 constexpr int64_t kRowsMax = int64_t{1} << 16;
 constexpr int64_t kCopiesMax = 1024;  // a weight below 256 KiB is a test's
 constexpr int64_t kSamples = 512;
+constexpr size_t kWeightAlignment = 256;  // of every copy: what an allocation of its own has on any device
 
 struct Problem {
   std::string case_name;
@@ -80,6 +81,10 @@ class GemmRun {
   double RelativeBound() const;
   absl::StatusOr<Proof> Check() const;
   int64_t Copies() const;
+  kernels::PackedWeight Copy(int64_t index) const {
+    return {static_cast<std::byte*>(weights_.data()) + static_cast<size_t>(index) * weight_bytes_, problem_.precision,
+            problem_.out_features, problem_.in_features, 0};
+  }
   float Scale(int64_t row) const { return row % 2 == 0 ? 0x1p-12F : 0x1p-11F; }
 
   Session& session_;
@@ -87,7 +92,9 @@ class GemmRun {
   const Problem problem_;
   std::vector<uint8_t> codes_;  // [out_features, in_features]
   std::vector<float> input_;    // [rows, in_features]
-  std::vector<DeviceMemory> weights_;
+  DeviceMemory weights_;  // copies, one behind the other, as a model's matrices lie: a block apart, a small one has small pages
+  size_t weight_bytes_ = 0;  // of one, of whole lines
+  int64_t copies_ = 0;
   DeviceMemory activation_memory_;
   kernels::Activation activation_;
   DeviceMemory out_;
@@ -114,12 +121,12 @@ absl::Status GemmRun::PackWeights() {
   for (size_t n = 0; n < scales.size(); ++n) scales[n] = Scale(static_cast<int64_t>(n));
   const size_t bytes = device_->ops->packed_weight_bytes(problem_.precision, problem_.out_features,
                                                          problem_.in_features, /*scale_block=*/0);
-  for (int64_t copy = 0; copy < Copies(); ++copy) {
-    auto memory = DeviceMemory::Allocate(device_, bytes, "the weights");
-    if (!memory.ok()) return memory.status();
-    weights_.push_back(*std::move(memory));
-  }
-  kernels::PackedWeight weight{weights_[0].data(), problem_.precision, problem_.out_features, problem_.in_features, 0};
+  weight_bytes_ = (bytes + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment;
+  copies_ = Copies();
+  auto memory = DeviceMemory::Allocate(device_, static_cast<size_t>(copies_) * weight_bytes_, "the weights");
+  if (!memory.ok()) return memory.status();
+  weights_ = *std::move(memory);
+  kernels::PackedWeight weight = Copy(0);
   const kernels::PackWeightParams params{.weight = &weight,
                                          .source = codes_.data(),
                                          .source_dtype = kernels::DType::kF8E4M3,
@@ -131,9 +138,9 @@ absl::Status GemmRun::PackWeights() {
   absl::Status status = StatusOf(device_->ops->pack_weight(device_->context, params), "pack weight");
   if (!status.ok()) return status;
   std::vector<std::byte> packed(bytes);
-  status = weights_[0].Read(packed.data(), bytes);
-  for (size_t copy = 1; status.ok() && copy < weights_.size(); ++copy) {
-    status = weights_[copy].Write(packed.data(), bytes);
+  status = weights_.Read(packed.data(), bytes);
+  for (int64_t copy = 1; status.ok() && copy < copies_; ++copy) {
+    status = weights_.Write(packed.data(), bytes, static_cast<size_t>(copy) * weight_bytes_);
   }
   return status;
 }
@@ -180,8 +187,7 @@ absl::Status GemmRun::Prepare() {
 }
 
 absl::Status GemmRun::Multiply(int64_t call) {
-  const kernels::PackedWeight weight{weights_[static_cast<size_t>(call) % weights_.size()].data(), problem_.precision,
-                                     problem_.out_features, problem_.in_features, 0};
+  const kernels::PackedWeight weight = Copy(call % copies_);
   const auto rows = static_cast<int32_t>(problem_.rows);
   return StatusOf(device_->ops->gemm(device_->context, {.in = &activation_,
                                                         .weight = &weight,
@@ -272,11 +278,11 @@ absl::Status GemmRun::Run() {
   record.precision = Name(problem_.precision);
   record.shape = {problem_.rows, problem_.out_features, problem_.in_features};
   record.timing = *timing;
-  record.resident_bytes = weights_[0].bytes() + activation_memory_.bytes() + out_.bytes();
+  record.resident_bytes = weight_bytes_ + activation_memory_.bytes() + out_.bytes();
   record.proof = *std::move(proof);
   record.extra["layer"] = problem_.layer;
   record.extra["phase"] = problem_.decodes() ? "decode" : "prefill";  // which chooses the kernel on some devices
-  record.extra["weight_copies"] = weights_.size();
+  record.extra["weight_copies"] = copies_;
   if (tuned_) status = AddCostOfDeterminism(&record);
   if (status.ok()) session_.Add(std::move(record));
   return status;
