@@ -92,7 +92,8 @@ class GemmRun {
   const Problem problem_;
   std::vector<uint8_t> codes_;  // [out_features, in_features]
   std::vector<float> input_;    // [rows, in_features]
-  DeviceMemory weights_;  // copies, one behind the other, as a model's matrices lie: a block apart, a small one has small pages
+  DeviceMemory
+      weights_;  // copies, one behind the other, as a model's matrices lie: a block apart, a small one has small pages
   size_t weight_bytes_ = 0;  // of one, of whole lines
   int64_t copies_ = 0;
   DeviceMemory activation_memory_;

@@ -1,6 +1,7 @@
 // What few rows ask memory for beside their work, evenly in time: most lines while they read others, the rest beside
 // the softmax, which reads none. Four blocks are asked for side by side: the processor's own prefetcher follows each,
-// and so few leave its queues room. Plain data of one worker, started by the algorithms and moved on by the kernels.
+// and so few leave its queues room. Or one after the other, where products leave no time to wait for four. Plain data
+// of one worker, started by the algorithms and moved on by the kernels.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace dunlin::kernels::cpu {
 
-inline constexpr int kStreamBlocks = 4;  // side by side
+inline constexpr int kRoundLines = 4;  // asked for at once
 
 // How blocks of a number of rows ask (TileOps::plan_asks).
 struct AskPlan {
@@ -20,9 +21,10 @@ struct AskPlan {
   // Into L2, not L1: where that takes more requests than L1 waits for at a time (Zen 4). Others drop requests for L2
   // when their queues are full (Zen 5).
   bool into_l2 = false;
+  int side = kRoundLines;  // blocks asked for side by side: 4, or 1 whose size is a multiple of a round's lines
 };
 
-// The lines of a list's blocks in the order in which they are asked for: four, one of each block, are a round.
+// The lines of a list's blocks in the order in which they are asked for: four, as many of each block, are a round.
 struct AskStream {
   AskStream() = default;
   // list: from the first block that is read on: keys and values of `tiles` tiles, of which one softmax is made, then
@@ -34,10 +36,11 @@ struct AskStream {
       : blocks(list + std::min(plan.ahead + tile_blocks * tiles * (8 - plan.eighths) / 8, following)),
         block_bytes(static_cast<int32_t>(layout.key_block_bytes)),
         eighths(plan.eighths),
-        into_l2(plan.into_l2) {
+        into_l2(plan.into_l2),
+        side(plan.side) {
     const int32_t scale_bytes = layout.dtype == DType::kF8E4M3 ? layout.tokens_per_page * 4 : 0;
     const int32_t read_lines = (block_bytes - scale_bytes) / 64 * 2 * tile_blocks * tiles;
-    softmax_rounds = (block_bytes / 64 * 2 * tile_blocks * tiles - read_lines * eighths / 8) / kStreamBlocks;
+    softmax_rounds = (block_bytes / 64 * 2 * tile_blocks * tiles - read_lines * eighths / 8) / kRoundLines;
   }
 
   const std::byte* const* blocks = nullptr;  // those asked for now, then the others
@@ -46,6 +49,7 @@ struct AskStream {
   int32_t eighths = 8;
   int32_t softmax_rounds = 0;
   bool into_l2 = false;
+  int32_t side = kRoundLines;
 };
 
 }  // namespace dunlin::kernels::cpu

@@ -56,30 +56,48 @@ class Asker {
   int64_t line_ = 0;
 };
 
-// A stream's next round: a line of each of its blocks.
-template <bool kIntoL2>
+// What rows ask for while they read: nothing, the same line of the next pages at each line, or a stream, into L1 or L2.
+enum class Asks { kNothing, kLines, kStream, kStreamIntoL2 };
+constexpr bool Streams(Asks asks) {
+  return asks == Asks::kStream || asks == Asks::kStreamIntoL2;
+}
+
+// Calls body.operator()<asks>(): a stream's where there is one, else of lines where there are next pages.
+template <typename Body>
+DUNLIN_INLINE void ForAsks(const AskStream* stream, bool next, const Body& body) {
+  if (stream != nullptr && stream->into_l2) return body.template operator()<Asks::kStreamIntoL2>();
+  if (stream != nullptr) return body.template operator()<Asks::kStream>();
+  if (next) return body.template operator()<Asks::kLines>();
+  body.template operator()<Asks::kNothing>();
+}
+
+// A stream's next round, of kSide blocks side by side.
+template <bool kIntoL2, int kSide>
 DUNLIN_INLINE void AskRound(AskStream* stream) {
+  constexpr int kLines = kRoundLines / kSide;
 #pragma GCC unroll 4
-  for (int i = 0; i < kStreamBlocks; ++i) AskInto<kIntoL2>(stream->blocks[i] + stream->offset);
-  stream->offset += 64;
+  for (int i = 0; i < kRoundLines; ++i) {
+    AskInto<kIntoL2>(stream->blocks[i / kLines] + stream->offset + i % kLines * 64);
+  }
+  stream->offset += kLines * 64;
   if (stream->offset == stream->block_bytes) {
     stream->offset = 0;
-    stream->blocks += kStreamBlocks;
+    stream->blocks += kSide;
   }
 }
 
 // What a stream asks for at step 0 to 7 of eight that read kLines lines each: 3 rounds of 2 lines a step, which is six
 // lines for eight; of 4 lines 6 rounds, or 7; of 8 lines 12, or 14.
-template <int kLines, bool kIntoL2>
+template <int kLines, bool kIntoL2, int kSide>
 DUNLIN_INLINE void AskAtStep(int step, AskStream* stream) {
   static_assert(kLines == 2 || kLines == 4 || kLines == 8);
   if constexpr (kLines == 2) {
-    if (step % 3 == 0) AskRound<kIntoL2>(stream);
+    if (step % 3 == 0) AskRound<kIntoL2, kSide>(stream);
   } else if constexpr (kLines == 4) {
-    if (step % 4 != 3 || (step == 3 && stream->eighths == 7)) AskRound<kIntoL2>(stream);
+    if (step % 4 != 3 || (step == 3 && stream->eighths == 7)) AskRound<kIntoL2, kSide>(stream);
   } else {
-    AskRound<kIntoL2>(stream);
-    if (step % 2 == 0 || (step % 4 == 1 && stream->eighths == 7)) AskRound<kIntoL2>(stream);
+    AskRound<kIntoL2, kSide>(stream);
+    if (step % 2 == 0 || (step % 4 == 1 && stream->eighths == 7)) AskRound<kIntoL2, kSide>(stream);
   }
 }
 
@@ -87,9 +105,11 @@ DUNLIN_INLINE void AskAtStep(int step, AskStream* stream) {
 DUNLIN_INLINE void AskBesideSoftmax(int r, int parts, AskStream* stream) {
   if (stream == nullptr) return;
   const int rounds = stream->softmax_rounds;
-  for (int i = rounds * r / parts; i < rounds * (r + 1) / parts; ++i) {
-    stream->into_l2 ? AskRound<true>(stream) : AskRound<false>(stream);
-  }
+  const auto ask = [&]<bool kIntoL2, int kSide>() __attribute__((always_inline)) {
+    for (int i = rounds * r / parts; i < rounds * (r + 1) / parts; ++i) AskRound<kIntoL2, kSide>(stream);
+  };
+  if (!stream->into_l2) return ask.template operator()<false, kRoundLines>();
+  stream->side == 1 ? ask.template operator()<true, 1>() : ask.template operator()<true, kRoundLines>();
 }
 
 }  // namespace dunlin::kernels::cpu::dot

@@ -25,7 +25,10 @@ AskPlan PlanStream(int rows, int32_t head_dim) {
 // Where streams go into L2: Zen 4, docs/benchmarks.md.
 AskPlan PlanStreamIntoL2(int rows, int32_t head_dim) {
   if (rows > dot::kFewRows || head_dim % 64 != 0) return {};
-  return {.ahead = 8, .eighths = rows <= dot::kGroup ? 7 : 6, .into_l2 = true};
+  return {.ahead = 8,
+          .eighths = rows <= dot::kGroup ? 7 : 6,
+          .into_l2 = true,
+          .side = dot::StreamSide(rows, /*into_l2=*/true)};
 }
 
 template <bool kIntoL2>

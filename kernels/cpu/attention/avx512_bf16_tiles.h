@@ -97,10 +97,9 @@ DUNLIN_INLINE void AddLines(const PairRows<kRows>& rows, int offset, const Line&
   }
 }
 
-// What rows ask for while they read: nothing, the same line of the next pages at each line, or a stream, into L1 or L2.
-enum class Asks { kNothing, kLines, kStream, kStreamIntoL2 };
-constexpr bool Streams(Asks asks) {
-  return asks == Asks::kStream || asks == Asks::kStreamIntoL2;
+// Blocks that a stream of so many rows asks for side by side.
+constexpr int StreamSide(int rows, bool into_l2) {
+  return into_l2 && rows > kGroup ? 1 : kRoundLines;
 }
 
 // Step 0 to 7 of eight, beside a stream. More rows than kGroup load a line once: an operand out of memory for each of
@@ -108,21 +107,13 @@ constexpr bool Streams(Asks asks) {
 template <int kRows, int kVectors, Asks kAsks, typename Line>
 DUNLIN_INLINE void AddStreamStep(const PairRows<kRows>& rows, int step, const Line& line, AskStream* stream,
                                  __m512 (&sum)[kRows][kVectors]) {
-  AskAtStep<kVectors, kAsks == Asks::kStreamIntoL2>(step, stream);
+  constexpr bool kIntoL2 = kAsks == Asks::kStreamIntoL2;
+  AskAtStep<kVectors, kIntoL2, StreamSide(kRows, kIntoL2)>(step, stream);
   if constexpr (kRows <= kGroup) {
     AddLines<kRows, kVectors>(rows, 4 * step, line, [](int) __attribute__((always_inline)){}, sum);
   } else {
     AddStep<kRows, kVectors>(rows, 4 * step, line, sum);
   }
-}
-
-// Calls body.operator()<asks>(): a stream's where there is one, else of lines where there are next pages.
-template <typename Body>
-DUNLIN_INLINE void ForAsks(const AskStream* stream, bool next, const Body& body) {
-  if (stream != nullptr && stream->into_l2) return body.template operator()<Asks::kStreamIntoL2>();
-  if (stream != nullptr) return body.template operator()<Asks::kStream>();
-  if (next) return body.template operator()<Asks::kLines>();
-  body.template operator()<Asks::kNothing>();
 }
 
 // kSteps steps along the dimensions of kVectors pages. next: of the pages to ask for, read where kAsks is kLines.

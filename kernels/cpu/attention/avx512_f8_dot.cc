@@ -45,7 +45,7 @@ using dot::Asks;
 template <int kLines, Asks kAsks>
 DUNLIN_INLINE void AskAtStep(int64_t step, AskStream* stream) {
   const int64_t rounds = stream->eighths * kLines / 2;  // in sixteen steps
-  if ((step * rounds & 15) < rounds) dot::AskRound<kAsks == Asks::kStreamIntoL2>(stream);
+  if ((step * rounds & 15) < rounds) dot::AskRound<kAsks == Asks::kStreamIntoL2, kRoundLines>(stream);
 }
 
 // Scores of kRows rows for the keys of pages `page` .. page + LinesOf(kRows) - 1 of codes.

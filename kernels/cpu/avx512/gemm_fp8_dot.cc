@@ -12,10 +12,11 @@ struct CodesToPairs {
   static constexpr int kSteps = 2;
   static constexpr int kUnits = 2;  // as Widen
   static constexpr int64_t kVectorBytes = 64;
-  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) { Widen(_mm512_loadu_si512(at), weights); }
+  DUNLIN_LANE void Widen(__m512i codes, Lanes::Floats (&weights)[2]) {
     __m512i first;
     __m512i second;
-    LookUpCodes(_mm512_loadu_si512(at), first, second);
+    LookUpCodes(codes, first, second);
     weights[0] = _mm512_castsi512_ps(first);
     weights[1] = _mm512_castsi512_ps(second);
   }
@@ -38,11 +39,7 @@ struct CodesReadOnce : CodesToPairs {
   DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
     __m512i codes = _mm512_loadu_si512(at);
     asm("" : "+v"(codes));
-    __m512i first;
-    __m512i second;
-    LookUpCodes(codes, first, second);
-    weights[0] = _mm512_castsi512_ps(first);
-    weights[1] = _mm512_castsi512_ps(second);
+    Widen(codes, weights);
   }
 };
 struct Fp8BesideProducts : Fp8 {
