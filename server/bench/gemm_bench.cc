@@ -48,7 +48,7 @@ constexpr int64_t kDimensionMax = int64_t{1} << 18;
 constexpr int64_t kRowsMax = int64_t{1} << 16;
 constexpr int64_t kCopiesMax = 1024;  // a weight below 256 KiB is a test's
 constexpr int64_t kSamples = 512;
-constexpr size_t kWeightAlignment = 256;  // of every copy: what an allocation of its own has on any device
+constexpr size_t kWeightAlignment = 64;  // PackedWeight's
 
 struct Problem {
   std::string case_name;
@@ -92,9 +92,9 @@ class GemmRun {
   const Problem problem_;
   std::vector<uint8_t> codes_;  // [out_features, in_features]
   std::vector<float> input_;    // [rows, in_features]
-  DeviceMemory
-      weights_;  // copies, one behind the other, as a model's matrices lie: a block apart, a small one has small pages
-  size_t weight_bytes_ = 0;  // of one, of whole lines
+  // Copies, one behind the other, as a model's matrices lie: in blocks of their own, small ones have small pages.
+  DeviceMemory weights_;
+  size_t weight_bytes_ = 0;  // from one copy to the next
   int64_t copies_ = 0;
   DeviceMemory activation_memory_;
   kernels::Activation activation_;
@@ -120,10 +120,6 @@ absl::Status GemmRun::PackWeights() {
   FillCodes(StreamOf(session_.options().seed, 0), codes_);
   std::vector<float> scales(static_cast<size_t>(problem_.out_features));
   for (size_t n = 0; n < scales.size(); ++n) scales[n] = Scale(static_cast<int64_t>(n));
-  const size_t bytes = device_->ops->packed_weight_bytes(problem_.precision, problem_.out_features,
-                                                         problem_.in_features, /*scale_block=*/0);
-  weight_bytes_ = (bytes + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment;
-  copies_ = Copies();
   auto memory = DeviceMemory::Allocate(device_, static_cast<size_t>(copies_) * weight_bytes_, "the weights");
   if (!memory.ok()) return memory.status();
   weights_ = *std::move(memory);
@@ -138,10 +134,10 @@ absl::Status GemmRun::PackWeights() {
                                          .source_scales = scales.data()};
   absl::Status status = StatusOf(device_->ops->pack_weight(device_->context, params), "pack weight");
   if (!status.ok()) return status;
-  std::vector<std::byte> packed(bytes);
-  status = weights_.Read(packed.data(), bytes);
+  std::vector<std::byte> packed(weight_bytes_);
+  status = weights_.Read(packed.data(), weight_bytes_);
   for (int64_t copy = 1; status.ok() && copy < copies_; ++copy) {
-    status = weights_.Write(packed.data(), bytes, static_cast<size_t>(copy) * weight_bytes_);
+    status = weights_.Write(packed.data(), weight_bytes_, static_cast<size_t>(copy) * weight_bytes_);
   }
   return status;
 }
@@ -175,8 +171,12 @@ absl::Status GemmRun::Prepare() {
   const double floats = static_cast<double>(problem_.rows) *
                         (3.0 * static_cast<double>(problem_.in_features) + static_cast<double>(problem_.out_features));
   const double codes = static_cast<double>(problem_.out_features) * static_cast<double>(problem_.in_features);
-  absl::Status status =
-      CheckMemory("--shape", WeightBytes(problem_) * static_cast<double>(Copies() + 1) + 4.0 * floats + codes);
+  const size_t bytes = device_->ops->packed_weight_bytes(problem_.precision, problem_.out_features,
+                                                         problem_.in_features, /*scale_block=*/0);
+  weight_bytes_ = (bytes + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment;
+  copies_ = Copies();
+  const double weights = static_cast<double>(weight_bytes_) * static_cast<double>(copies_ + 1);  // one to copy from
+  absl::Status status = CheckMemory("--shape", weights + 4.0 * floats + codes);
   if (status.ok()) status = PackWeights();
   if (status.ok()) status = QuantizeInput();
   if (!status.ok()) return status;

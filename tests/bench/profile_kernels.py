@@ -5,14 +5,17 @@
     tests/bench/profile_kernels.py build/release/dunlin --threads 2 --cpu-variant avx2
 
 Samples the processor's clock, which needs no counters of the hardware: a virtual machine has it too. Shares are of the
-samples in kernels alone: the loops that measure roofs, packing and the rest of the process are left out. A sample falls
-on the instruction that waits to retire, often the one behind that which took the time. Needs perf (Debian: linux-perf).
+samples in the CPU's functions without those that measure roofs, hold weights or wait for work; what packs a bench's
+inputs is among them where it takes time. A sample falls on the instruction that waits to retire, often the one behind
+that which took the time. Needs perf (Debian: linux-perf).
 
 Exit status: 0; 1 when perf or a bench failed. Standard library only.
 """
 
 import argparse
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +29,8 @@ WORK = (
      "attention --case decode --shape 8,32,2048,64 --kv-heads 8 --backend flash --precision bf16"),
 )
 KERNEL = "dunlin::kernels::cpu::"
-NO_KERNEL = re.compile(r"::(\w+Rounds|Sse2Read|Avx2Read|Avx512Read|Copy\w+|Stage\w+|Scatter\w+|Rotate\w+|ReadFloats)$")
+NO_KERNEL = re.compile(r"::(\w+Rounds|Sse2Read|Avx2Read|Avx512Read|CopyTransposed|CopyPairs|CopyScales|PackPanel"
+                       r"|RoundStaged|FindScales|StageFloats|ScatterStaged|ReadFloats)$|::ThreadPool::")
 SHARE_MIN = 1.0  # per cent
 FUNCTIONS = 4
 INSTRUCTIONS = 5
@@ -35,26 +39,38 @@ RUN_LIMIT_SECONDS = 120
 
 
 def run(command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_SECONDS, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command[:4])} ... exited with {done.returncode}: {done.stderr.strip()[-300:]}")
-    return done.stdout
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        out, err = child.communicate(timeout=RUN_LIMIT_SECONDS)
+    except BaseException:
+        os.killpg(child.pid, signal.SIGKILL)  # perf and the bench under it
+        child.wait()
+        raise
+    if child.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} exited with {child.returncode}: {err.strip()[-300:]}")
+    return out
+
+
+def plain(symbol):
+    """A symbol's name without its result, arguments and unnamed namespaces, whichever way perf prints them."""
+    name = re.sub(r"\([\w:]*Asks\)", "", symbol.replace("(anonymous namespace)::", ""))
+    return re.sub(r"^[\w:]+ (?=dunlin::)", "", name.split("(", 1)[0])
 
 
 def short(symbol):
-    """Without namespaces, arguments and what is the same in every symbol."""
-    name = re.sub(r"\([\w:]*Asks\)", "", symbol.replace("(anonymous namespace)::", ""))
-    return re.sub(r"\b(?:\w+::)+(?=\w)", "", name.split("(", 1)[0])
+    return re.sub(r"\b(?:\w+::)+(?=\w)", "", plain(symbol))
 
 
-def functions(data):
-    """[(share of the kernels' samples, symbol)], the largest first."""
+def functions(report):
+    """[(share of the kernels' samples, symbol)] of perf's report, the largest first."""
     rows = []
-    for line in run(["perf", "report", "-i", data, "--stdio", "--no-children", "-F", "overhead,symbol"]).splitlines():
+    for line in report.splitlines():
         match = re.match(r"\s*([\d.]+)%\s+\[\.\]\s+(.*\S)", line)
-        if match and match[2].startswith(KERNEL) and not NO_KERNEL.search(match[2].split("<", 1)[0]):
+        if match and plain(match[2]).startswith(KERNEL) and not NO_KERNEL.search(plain(match[2]).split("<", 1)[0]):
             rows.append((float(match[1]), match[2]))
     total = sum(share for share, _ in rows)
+    if total == 0:
+        raise RuntimeError("no sample lies in a kernel: are the binary's symbols there, and does perf demangle them?")
     return [(100.0 * share / total, symbol) for share, symbol in rows]
 
 
@@ -74,7 +90,7 @@ def profile(args, title, arguments):
         if args.cpu_variant:
             command += ["--cpu-variant", args.cpu_variant]
         run(["perf", "record", "-e", "cpu-clock", "-F", str(SAMPLES_PER_SECOND), "-o", data.name, *command])
-        rows = functions(data.name)
+        rows = functions(run(["perf", "report", "-i", data.name, "--stdio", "--no-children", "-F", "overhead,symbol"]))
         print(f"{title}:", ", ".join(f"{share:.0f}% {short(symbol)}"
                                      for share, symbol in rows[:FUNCTIONS] if share >= SHARE_MIN))
         mnemonics = instructions(data.name, rows[0][1])

@@ -21,10 +21,11 @@ struct AskPlan {
   // Into L2, not L1: where that takes more requests than L1 waits for at a time (Zen 4). Others drop requests for L2
   // when their queues are full (Zen 5).
   bool into_l2 = false;
-  int side = kRoundLines;  // blocks asked for side by side: 4, or 1 whose size is a multiple of a round's lines
+  int side = kRoundLines;  // blocks asked for side by side, as the table's kernels do: 4, or 1 of whole rounds
 };
 
-// The lines of a list's blocks in the order in which they are asked for: four, as many of each block, are a round.
+// The lines of a list's blocks in the order in which they are asked for: a round is one of each of four blocks, or four
+// of one.
 struct AskStream {
   AskStream() = default;
   // list: from the first block that is read on: keys and values of `tiles` tiles, of which one softmax is made, then

@@ -74,6 +74,7 @@ DUNLIN_INLINE void ForAsks(const AskStream* stream, bool next, const Body& body)
 // A stream's next round, of kSide blocks side by side.
 template <bool kIntoL2, int kSide>
 DUNLIN_INLINE void AskRound(AskStream* stream) {
+  static_assert(kRoundLines % kSide == 0);
   constexpr int kLines = kRoundLines / kSide;
 #pragma GCC unroll 4
   for (int i = 0; i < kRoundLines; ++i) {

@@ -12,8 +12,10 @@ struct CodesToPairs {
   static constexpr int kSteps = 2;
   static constexpr int kUnits = 2;  // as Widen
   static constexpr int64_t kVectorBytes = 64;
-  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) { Widen(_mm512_loadu_si512(at), weights); }
-  DUNLIN_LANE void Widen(__m512i codes, Lanes::Floats (&weights)[2]) {
+  DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
+    ToPairs(_mm512_loadu_si512(at), weights);
+  }
+  DUNLIN_LANE void ToPairs(__m512i codes, Lanes::Floats (&weights)[2]) {
     __m512i first;
     __m512i second;
     LookUpCodes(codes, first, second);
@@ -39,7 +41,7 @@ struct CodesReadOnce : CodesToPairs {
   DUNLIN_LANE void Decode(const std::byte* at, Lanes::Floats (&weights)[2]) {
     __m512i codes = _mm512_loadu_si512(at);
     asm("" : "+v"(codes));
-    Widen(codes, weights);
+    ToPairs(codes, weights);
   }
 };
 struct Fp8BesideProducts : Fp8 {
