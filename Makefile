@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One word each; CMake presets under them. PRESET=dev|release|asan|tsan where it makes sense.
 PRESET ?= release
 JOBS ?= $(shell nproc)

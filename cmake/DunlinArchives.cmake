@@ -1,5 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
 # Links packages that come both as shared libraries and as archives from their archives: calls inside and between them
-# then go nowhere through tables, which a request pays for in cold caches (docs/benchmarks.md, "The edge by stage").
+# then bypass the PLT and GOT, whose lines are rarely in the cache when a request comes.
 # Builds with sanitizers stay with the shared libraries.
 
 option(DUNLIN_ARCHIVES "Link gRPC, Protobuf and abseil from archives, where there are any" ON)

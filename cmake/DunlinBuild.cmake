@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shared build rules: warnings, sanitizers, ccache, and the one-line declarations of libraries and tests.
 
 find_program(CCACHE_PROGRAM ccache)

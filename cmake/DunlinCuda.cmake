@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The CUDA toolkit, and device code built with it. nvcc is called by its own rules and not as a CMake language: the
 # toolkit may be a folder of wheels, whose layout CMake's detection does not know. Sets DUNLIN_CUDA_FOUND.
 #

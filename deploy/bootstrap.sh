@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what the CPU build needs and this machine lacks, with the system's package manager. A second run does nothing.
 # Usage: bootstrap.sh [build]. "build" leaves out what only `make fmt` and `make tidy` need.
 set -euo pipefail
@@ -7,7 +8,6 @@ packages=(
   build-essential cmake ninja-build pkg-config git ca-certificates ccache
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev
-  libagg-dev libpng-dev
   libgtest-dev libgmock-dev
 )
 [ "${1:-}" = build ] || packages+=(clang-format-14 clang-tidy-14)

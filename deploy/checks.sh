@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Sourced by the verify_*.sh scripts: rows of a table, each a thing that must hold; and waiting for a server.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A bare Debian in a folder, for running what we ship where nothing of ours is installed: debootstrap's minbase, with
 # further packages if they are named. Usage: clean_root.sh SUITE [PACKAGE...]. Prints the folder, which a second run finds
 # there: build/deploy/debian-SUITE[-PACKAGE...]. Needs root.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Sourced by the scripts that run containers, from the repository's root: podman with a store of its own, so that no image
 # or container of the machine is touched.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Starts the demo server, streams one prompt through every attention backend and precision, shows what was measured
 # and counted, stops the server. Usage: demo.sh BINARY CONFIG. Exits non-zero when any of that failed.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Packs what a bare machine needs to serve into one relocatable file: dunlin-VERSION-linux-ARCH.tar.gz. The same binary
 # and the same commit give the same bytes. Usage: dist.sh BUILD_DIR OUT_DIR. The last line on stdout is the file.
 # DIST_CUDA=1 adds BUILD_DIR/libdunlin_cuda.so beside the binary, which then serves NVIDIA GPUs where it opens, and what

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Adds what checks the CUDA device to a folder that holds the server and lib/: test programs, goldens, the demo model and
 # gpu_check.sh. Usage: gpu_tests.sh BUILD_DIR HOME PROGRAMS, with PROGRAMS the server's folder: HOME or HOME/bin.
 # FAKE=1 adds the fake module, for a rehearsal (gpu_check.sh --rehearse).

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Lays out the image's root file system: a dist at /opt/dunlin, and from this system what a dist leaves out: glibc's
 # loader and libraries, CA certificates. Usage: image_root.sh DIST.tar.gz ROOT
 set -euo pipefail

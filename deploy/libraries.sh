@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Lists the shared libraries that programs need beside glibc, "SONAME PATH" a line. glibc stays the system's: its loader,
 # name service and locales belong together, and a newer one runs programs of an older. Usage: libraries.sh PROGRAM...
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Puts prometheus and promtool into build/prometheus for tests/deploy/monitoring_test.py, out of Debian's package without
 # installing it: no service starts, nothing is left on the machine. A second run does nothing, and neither does one where
 # they are on PATH. Exits with 1 and the reason where the package cannot be had.

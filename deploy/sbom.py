@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The software bill of materials of a dist or an image: CycloneDX 1.5 JSON on stdout.
 
   sbom.py BINARY BUILD_DIR          what went into BINARY: Debian packages of the shared libraries that it loads, of the

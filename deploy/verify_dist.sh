@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Shows that a dist serves on a bare machine: unpacks it into a clean Debian without our packages, serves the demo model
 # from it as nobody, streams a completion, stops it. Usage: verify_dist.sh DIST.tar.gz [SUITE]. Needs root and debootstrap.
 # Exits with 1 when a row of its table missed.

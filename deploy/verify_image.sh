@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds deploy/Dockerfile and shows the image at work: read-only, as nobody, without capabilities, in 512 MB; it streams
 # a completion, says that it is healthy and stops. Usage: verify_image.sh [DIST.tar.gz], a dist under build/dist to take
 # instead of building inside. BASE names the Debian 12 image to build on; without it debootstrap makes one. Needs root,
@@ -11,7 +12,7 @@ cd "$(dirname "$0")/.."
 command -v buildah >/dev/null || { echo "needs buildah (a Debian package)" >&2; exit 1; }
 base=${BASE:-$(base_image bookworm)}
 image=localhost/dunlin:verify
-version=$(sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' server/version.h)
+version=$(sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' server/process/version.h)
 started=$SECONDS
 # The machine's certificates are for fetching crates alone; the image's own come from its base.
 buildah "${store[@]}" bud --isolation chroot --format docker --target cpu --file deploy/Dockerfile --tag "$image" \

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs deploy/systemd/dunlin.service under a real systemd: a container with a bare Debian, systemd and kill takes a dist as
 # docs/operations.md says, and the service starts, serves, reloads, comes back when it hangs or is killed, and stops.
 # Usage: verify_service.sh DIST.tar.gz. Needs root, podman, runc, debootstrap. Exits with 1 when a row of its table missed.

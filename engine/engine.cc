@@ -1,4 +1,5 @@
-// The engine's public face: checks and hands over; the work is in engine_loop.cc.
+// SPDX-License-Identifier: Apache-2.0
+// Wires the parts of an engine together; its work is in engine_loop.cc.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -10,9 +11,8 @@
 #include "engine/base/check.h"
 #include "engine/engine_counters.h"
 #include "engine/engine_loop.h"
-#include "engine/inbox.h"
+#include "engine/mailbox.h"
 #include "engine/scheduler/scheduler.h"
-#include "engine/validate.h"
 #include "spdlog/spdlog.h"
 
 namespace dunlin::engine {
@@ -31,10 +31,26 @@ RequestLimits LimitsOf(const EngineOptions& options, const ModelConfig& config, 
   return limits;
 }
 
-// From Submit until handed back: every list of the engine is this long from the start. A full queue and a full batch,
-// and as many again that have ended in the step at hand, so that those never take a place from a new request.
-int32_t MaxLive(const EngineOptions& options) {
-  return 2 * (options.max_queued_requests + options.max_sequences);
+// Sequences between Submit and their return to the mailbox: a full queue and a full batch, and as many again that have
+// ended in the current step, so that those never take a place from a new request. Every list of the engine has this
+// capacity from the start.
+MailboxLimits MailboxLimitsOf(const EngineOptions& options) {
+  return {.max_queued_requests = options.max_queued_requests,
+          .max_queued_tokens = options.max_queued_tokens,
+          .max_live = 2 * (options.max_queued_requests + options.max_sequences)};
+}
+
+StepPlanLimits PlanLimitsOf(const EngineOptions& options, const ModelConfig& config, const RequestLimits& limits) {
+  int32_t max_pages = 0;
+  for (const int32_t page_tokens : limits.tokens_per_page) {
+    if (page_tokens > 0) max_pages = std::max(max_pages, PagesFor(limits.max_context_tokens, page_tokens));
+  }
+  return {.max_sequences = options.max_sequences,
+          .max_tokens = options.max_tokens_per_step,
+          .max_context_tokens = limits.max_context_tokens,
+          .max_pages_per_sequence = max_pages,
+          .num_eos_token_ids = static_cast<int32_t>(config.eos_token_ids.size()),
+          .vocab_size = config.vocab_size};
 }
 
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelConfig& config,
@@ -42,7 +58,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
   SchedulerOptions scheduler;
   scheduler.max_sequences = options.max_sequences;
   scheduler.max_tokens_per_step = options.max_tokens_per_step;
-  scheduler.max_live = MaxLive(options);
+  scheduler.max_live = MailboxLimitsOf(options).max_live;
   scheduler.prefix_cache = options.prefix_cache;
   scheduler.prefill_matches_decode = runtime.prefill_matches_decode();
   scheduler.eos_token_ids = config.eos_token_ids;
@@ -61,15 +77,16 @@ struct Engine::State {
       : clock(engine_clock),
         runtime(std::move(owned_runtime)),
         limits(LimitsOf(options, config, *runtime)),
-        inbox({options.max_queued_requests, options.max_queued_tokens, MaxLive(options)}),
+        mailbox(MailboxLimitsOf(options)),
         scheduler(SchedulerOptionsOf(options, config, limits, *runtime)),
-        loop({&inbox, &scheduler, runtime.get(), &counters, observer, clock}, options, MaxLive(options)) {}
+        loop({&mailbox, &scheduler, runtime.get(), &counters, observer, clock}, PlanLimitsOf(options, config, limits)) {
+  }
 
   const Clock clock;
   const std::unique_ptr<Runtime> runtime;
   const RequestLimits limits;
   EngineCounters counters;
-  Inbox inbox;
+  Mailbox<Sequence> mailbox;
   Scheduler scheduler;  // engine thread
   EngineLoop loop;      // engine thread
   std::once_flag joined;
@@ -89,6 +106,10 @@ Engine::~Engine() {
   Stop();
 }
 
+const RequestLimits& Engine::limits() const {
+  return state_->limits;
+}
+
 absl::Status Engine::Validate(const Request& request) const {
   return ValidateRequest(request, state_->limits);
 }
@@ -97,26 +118,27 @@ absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<Output
   const int32_t page_tokens = state_->limits.tokens_per_page[static_cast<size_t>(request.profile.precision)];
   DUNLIN_CHECK(page_tokens > 0 && !request.prompt.empty(), "Validate comes before Submit");
   if (request.arrival == 0) request.arrival = state_->clock();
-  return state_->inbox.Submit(MakeSequence(std::move(request), std::move(sink), page_tokens));
+  const uint64_t prompt_tokens = request.prompt.size();
+  return state_->mailbox.Submit(MakeSequence(std::move(request), std::move(sink), page_tokens), prompt_tokens);
 }
 
 void Engine::Cancel(RequestId id, FinishReason reason) {
-  state_->inbox.Cancel(id, reason);
+  state_->mailbox.Cancel(id, reason);
 }
 
 void Engine::StartDraining() {
-  state_->inbox.StartDraining();
+  state_->mailbox.Close(AcceptState::kDraining);
 }
 
 void Engine::Stop() {
-  state_->inbox.Stop();
+  state_->mailbox.Close(AcceptState::kStopped);
   std::call_once(state_->joined, [this] { state_->thread.join(); });
 }
 
 EngineStats Engine::stats() const {
   EngineStats stats;
   state_->counters.Fill(&stats);
-  const int64_t live = state_->inbox.live();
+  const int64_t live = state_->mailbox.live();
   stats.idle = live == 0;
   stats.waiting = static_cast<int32_t>(std::max<int64_t>(0, live - stats.running));
   stats.pages_total = state_->limits.num_pages;

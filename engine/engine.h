@@ -1,4 +1,5 @@
-// The engine of one model: a bounded inbox, one thread that plans, launches, collects and commits steps, and sinks.
+// SPDX-License-Identifier: Apache-2.0
+// The engine of one decoder: a bounded mailbox, and one thread that plans, launches, collects and commits steps.
 // Thread rule: all public functions may be called from any thread; none blocks on a step.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "engine/options.h"
 #include "engine/runtime/runtime.h"
 #include "engine/types.h"
+#include "engine/validate.h"
 
 namespace dunlin::engine {
 
@@ -28,22 +30,24 @@ class Engine final : public ModelEngine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Checks token ids, lengths and sampling bounds against this model; INVALID_ARGUMENT names field, value and limit,
-  // also for a request that could never fit the KV pool. Pure; does not queue.
+  // What CheckParams and CheckPrompt hold a request against; const.
+  const RequestLimits& limits() const;
+  // Both of them: INVALID_ARGUMENT names field, value and limit, also for a request that could never fit the KV pool.
+  // Pure; does not queue.
   absl::Status Validate(const Request& request) const;
 
   // Queues a validated request. RESOURCE_EXHAUSTED when the queue is full (requests or tokens), UNAVAILABLE when
-  // draining or failed; the sink is then never called. Otherwise the sink hears OnFinish exactly once; the engine may
-  // hold it until a later Submit or until it goes idle. REQUIRES: Validate(request) is OK.
+  // draining or failed; the sink is then never called. Otherwise its OnFinish is called exactly once; the engine may
+  // hold the sink until a later Submit or until it goes idle. REQUIRES: Validate(request) is OK.
   absl::StatusOr<RequestId> Submit(Request request, std::shared_ptr<OutputSink> sink);
 
-  // Ends a request with `reason` (kCancelled, or kStop when the edge matched a stop string); its pages are free within
+  // Ends a request with `reason` (kCancelled, or kStop when the server found a stop string); its pages are free within
   // one step. Unknown and finished ids are ignored.
   void Cancel(RequestId id, FinishReason reason);
 
   // Refuses new requests from now on; what is queued and running goes on.
   void StartDraining() override;
-  // Ends everything with kShutdown, joins the thread. Idempotent; never from a sink.
+  // Ends everything with kShutdown, joins the thread. Idempotent. Must not be called from a sink.
   void Stop() override;
 
   EngineStats stats() const override;

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the engine thread publishes for metrics and health: plain atomics, written once a step, read without a lock.
-// One snapshot may straddle two steps; each value is exact.
+// One snapshot may mix values of two steps; each value is exact.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include "engine/engine.h"
+#include "engine/engine_stats.h"
 #include "engine/scheduler/scheduler.h"
 
 namespace dunlin::engine {
@@ -27,7 +28,7 @@ class EngineCounters {
   }
   void SetFailed() { failed_.store(true, std::memory_order_relaxed); }
 
-  // Fills what is published here; the rest is the engine's to add.
+  // Sets the fields that are published here.
   void Fill(EngineStats* stats) const {
     stats->running = Get(running_);
     stats->pages_used = Get(pages_used_);

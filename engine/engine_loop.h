@@ -1,5 +1,6 @@
-// What the engine thread does, step after step: take mail, plan, launch, collect, commit. Runs the device at the
-// runtime's depth: at depth 1 a step is collected at once; at depth 2 the next one is planned while it runs.
+// SPDX-License-Identifier: Apache-2.0
+// What the engine thread does, step after step: take mail, plan, launch, collect, commit. Keeps as many steps in flight
+// as the runtime's depth: at depth 1 a step is collected at once; at depth 2 the next one is planned while it runs.
 // Allocates nothing after construction and frees nothing in a step.
 // Thread rule: constructed anywhere; everything else on the engine thread.
 #pragma once
@@ -9,29 +10,33 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/engine.h"
+#include "engine/clock.h"
 #include "engine/engine_counters.h"
-#include "engine/inbox.h"
+#include "engine/mailbox.h"
+#include "engine/plan/step_plan.h"
+#include "engine/plan/step_result.h"
 #include "engine/runtime/runtime.h"
 #include "engine/scheduler/scheduler.h"
+#include "engine/step_observer.h"
 
 namespace dunlin::engine {
 
 // What the loop works with; all outlive it.
 struct EngineLoopParts {
-  Inbox* inbox;
+  Mailbox<Sequence>* mailbox;
   Scheduler* scheduler;
   Runtime* runtime;
   EngineCounters* counters;
   StepObserver* observer;  // may be null
-  Engine::Clock clock;
+  Clock clock;
 };
 
 class EngineLoop {
  public:
-  EngineLoop(const EngineLoopParts& parts, const EngineOptions& options, int32_t max_live);
+  // limits: of the largest plan.
+  EngineLoop(const EngineLoopParts& parts, const StepPlanLimits& limits);
 
-  // Serves until the inbox says stop or the device fails; then every live sequence has ended. OK, or the device's
+  // Serves until the mailbox says stop or the device fails; then every live sequence has ended. OK, or the device's
   // error.
   absl::Status Run();
 
@@ -51,13 +56,14 @@ class EngineLoop {
   absl::Status Shutdown();
   absl::Status Fail(const absl::Status& error);
 
-  InFlightStep& slot(size_t index) { return ring_[(oldest_ + index) % ring_.size()]; }
+  // The step launched `index` steps after the oldest one in flight.
+  InFlightStep& InFlight(size_t index) { return ring_[(oldest_ + index) % ring_.size()]; }
 
   EngineLoopParts parts_;
-  Inbox::Mail mail_;
+  Mailbox<Sequence>::Mail mail_;
   std::vector<InFlightStep> ring_;  // [depth]
-  size_t oldest_ = 0;               // of the launched steps, an index of ring_
-  size_t num_in_flight_ = 0;        // launched and not collected
+  size_t oldest_ = 0;               // index in ring_ of the oldest launched step
+  size_t num_in_flight_ = 0;        // launched and not yet collected
   StepResult result_;
   uint64_t steps_ = 0;
 };

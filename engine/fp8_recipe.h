@@ -1,5 +1,7 @@
-// Where the scale of an FP8 GEMM input comes from: the recipes as data, and the settings of a model's own.
-// Names and settings follow Transformer Engine (common/recipe: DelayedScaling, Float8CurrentScaling).
+// SPDX-License-Identifier: Apache-2.0
+// Where the scale of an FP8 GEMM input comes from: the recipes as data, and the options of one model.
+// Names and options follow Transformer Engine (common/recipe: DelayedScaling, Float8CurrentScaling). Its fp8_format has
+// no counterpart here: HYBRID and E4M3 differ in the format of gradients alone.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@ struct Fp8RecipeTraits {
   const char* name;  // in configs and responses
   kernels::InputScaling scaling;
   bool deterministic;  // whether a row's bits are independent of the rows computed with it and before it
-  const char* scale;   // what it is made from, for messages
+  const char* scale;   // what the scale is derived from, for messages
 };
 
 // One row per recipe; the index is the enumerator.
@@ -30,15 +32,11 @@ constexpr const Fp8RecipeTraits& Traits(Fp8Recipe recipe) {
   return kFp8RecipeTable[static_cast<int>(recipe)];
 }
 
-// Both quantise the inputs and weights of a forward pass to E4M3: kHybrid differs in gradients (E5M2), which a server
-// has none of. Kept apart because a response should say what was configured.
-enum class Fp8Format : uint8_t { kHybrid, kE4M3 };
 enum class AmaxComputeAlgo : uint8_t { kMax, kMostRecent };
 
-// All but recipe are read by kDelayed alone.
+// Only kDelayed reads the fields other than recipe.
 struct Fp8Options {
   Fp8Recipe recipe = Fp8Recipe::kPerToken;
-  Fp8Format format = Fp8Format::kHybrid;
   int32_t amax_history_len = 16;  // steps; [1, kMaxAmaxHistory]
   AmaxComputeAlgo amax_compute_algo = AmaxComputeAlgo::kMax;
   int32_t margin = 0;  // the scale leaves room for values 2^margin times larger; [0, kMaxMargin]

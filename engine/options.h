@@ -1,19 +1,24 @@
-// How one model is served: bounds and sizes, resolved from the config at start and never changed after.
+// SPDX-License-Identifier: Apache-2.0
+// How one model is served: limits and sizes, resolved from the config at start and constant afterwards.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "engine/fp8_recipe.h"
-#include "kernels/api/attention.h"
+#include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
 
 namespace dunlin::engine {
 
-// Fused: an operation does all it can in one pass over its rows. Eager: each step of a module is an operation of its
-// own, the oracle and the baseline of the fused ones; slower, the same bits on the CPU.
+// Fused: the steps of a module run as one operation where the device has one. Eager: every step is an operation of its
+// own; slower, with the same bits on the CPU: the oracle and baseline of fused execution.
 enum class ExecutionMode : uint8_t { kFused, kEager };
+
+// The config key that enables a backend is this and the backend's name: attention.enable_flash.
+inline constexpr char kEnableBackendKey[] = "attention.enable_";
 
 struct EngineOptions {
   // Scheduler. A step computes at most max_tokens_per_step tokens over all sub-batches.
@@ -23,8 +28,10 @@ struct EngineOptions {
   int64_t max_queued_tokens = 1 << 20;  // prompt tokens waiting
   bool prefix_cache = true;
 
-  // Steps on the device at once, a power of two. With 2 a step is planned and staged while another one runs; as a
-  // sequence waits for its last token, the steps then share out the sequences, which pays where planning takes long.
+  // Steps in flight at once, 1 or 2; no config key sets it. With 2 a step is planned and staged while another one runs.
+  // A sequence cannot be planned again before its last token is known, so the sequences then split between the steps,
+  // which pays off only where planning takes long. Results are the same (tests/integration/model/device_steps_test.cc,
+  // tests/simulation).
   int32_t steps_in_flight = 1;
 
   // KV pages: the pool is sized once; what is left after rounding down to whole pages is not used.
@@ -35,25 +42,15 @@ struct EngineOptions {
 
   Fp8Options fp8;
   ExecutionMode execution = ExecutionMode::kFused;
-  // A response must not depend on its batch neighbours: refuses recipes that would make it so.
+  // A response must not depend on its batch neighbours: recipes that would make it depend on them are refused.
   bool deterministic = true;
 
-  // Attention backends a server may switch off, as PyTorch's enable_*_sdp do.
-  bool enable_flash = true;
-  bool enable_efficient = true;
-  bool enable_math = true;
+  // Attention backends that requests may use, by AttentionBackend. The config may disable some, as PyTorch's
+  // enable_*_sdp do.
+  std::bitset<kernels::kNumAttentionBackends> attention_backends = std::bitset<kernels::kNumAttentionBackends>().set();
 
-  bool enabled(kernels::AttentionBackend backend) const {
-    switch (backend) {
-      case kernels::AttentionBackend::kMath:
-        return enable_math;
-      case kernels::AttentionBackend::kFlash:
-        return enable_flash;
-      case kernels::AttentionBackend::kEfficient:
-        return enable_efficient;
-    }
-    return false;
-  }
+  bool enabled(kernels::AttentionBackend backend) const { return attention_backends[static_cast<size_t>(backend)]; }
+  void Enable(kernels::AttentionBackend backend, bool on) { attention_backends[static_cast<size_t>(backend)] = on; }
 };
 
 }  // namespace dunlin::engine

@@ -1,4 +1,5 @@
-// The words the engine and the edge share: requests, profiles, outputs. Plain data, no locks, no wire types.
+// SPDX-License-Identifier: Apache-2.0
+// What the engine and the server exchange: requests, profiles, outputs. Plain data, no locks, no wire types.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,13 @@ using kernels::Precision;
 using TokenId = int32_t;
 using RequestId = uint64_t;
 
-// Hard bounds of one request, whatever the config says; the edge checks them before anything is allocated.
+// Hard limits of one request, whatever the config says; the server checks them before it allocates anything.
 using kernels::kMaxTopLogprobs;
 inline constexpr int kMaxLogitBias = 1024;
 inline constexpr int kMaxStopTokenIds = 64;
 inline constexpr int kMaxOutputsPerRequest = 8;  // sampling.n
 
-// Nanoseconds of a monotonic clock that only ever reaches the engine as an argument.
+// Nanoseconds of a monotonic clock (clock.h).
 using TimeNs = int64_t;
 inline constexpr TimeNs kNoDeadline = std::numeric_limits<TimeNs>::max();
 
@@ -63,14 +64,14 @@ struct SamplingParams {
   float presence_penalty = 0.0F;                      // [-2, 2]; over output
   float frequency_penalty = 0.0F;                     // [-2, 2]; over output
   std::vector<std::pair<TokenId, float>> logit_bias;  // <= kMaxLogitBias, values in [-100, 100]
-  uint64_t seed = 0;                                  // the edge draws one when the request names none
+  uint64_t seed = 0;                                  // the server draws one if the request has none
   int32_t logprobs = -1;                              // -1 none, 0 of the chosen token, N also of the N most likely
   int32_t prompt_logprobs = -1;  // as logprobs, for prompt tokens 1..; such a request reads no prefix cache
 };
 
 struct StoppingParams {
   int32_t max_tokens = 16;              // >= 1; prompt + max_tokens <= the model's context
-  int32_t min_tokens = 0;               // before which no stop token (eos included) can be drawn
+  int32_t min_tokens = 0;               // output before any stop token (eos included) can be drawn
   std::vector<TokenId> stop_token_ids;  // <= kMaxStopTokenIds
   bool ignore_eos = false;
 };
@@ -93,13 +94,13 @@ using kernels::TokenOutput;
 using kernels::TopLogprob;
 
 enum class FinishReason : uint8_t {
-  kStop,        // end-of-sequence, a stop token id, or (set by the edge) a stop string
+  kStop,        // end-of-sequence, a stop token id, or (through Engine::Cancel) a stop string
   kLength,      // max_tokens
-  kCancelled,   // the client went away or asked for it
+  kCancelled,   // the client disconnected or cancelled
   kDeadline,    // the deadline passed, queued or running
-  kSlowReader,  // the sink was full: the client does not read
+  kSlowReader,  // the sink was full, because the client does not read
   kNumerical,   // the logits row held NaN or no finite value
-  kShutdown,    // the server is going down
+  kShutdown,    // the server is shutting down
   kInternal,    // the device failed
 };
 
@@ -116,8 +117,8 @@ struct FinishInfo {
   int32_t preemptions = 0;
 };
 
-// Where a sequence's output goes. All calls come from the engine thread, in order; an implementation neither blocks,
-// nor allocates, nor calls the engine.
+// Where a sequence's output goes. All calls come from the engine thread, in order. OnToken and OnPromptToken store and
+// wake: they neither block, nor allocate, nor call the engine.
 class OutputSink {
  public:
   virtual ~OutputSink() = default;
@@ -126,7 +127,8 @@ class OutputSink {
   [[nodiscard]] virtual bool OnToken(const TokenOutput& token) = 0;
   // Scores of a prompt token at `position` >= 1, ascending; only when prompt_logprobs was asked for.
   virtual void OnPromptToken(int32_t position, const TokenOutput& token) = 0;
-  // The last call, exactly once for every submitted request.
+  // The last call, exactly once for every submitted request. It may call Engine::stats and Engine::Cancel, allocate, and
+  // work for some tens of microseconds when no other request is live; it does not block.
   virtual void OnFinish(const FinishInfo& info) = 0;
 };
 

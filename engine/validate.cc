@@ -1,181 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/validate.h"
 
-#include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/scheduler/sequence.h"
+#include "engine/cache/page.h"
+#include "engine/field_checks.h"
 
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kMaxInt = std::numeric_limits<int32_t>::max();
-constexpr size_t kMaxCacheSaltBytes = 128;
+using F = RequestField;
 
-template <typename Name, typename Value>
-absl::Status Refuse(const Name& name, const Value& value, const std::string& limit) {
-  return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; limit is ", limit));
-}
-
-// One number with its bounds. The lower one may be excluded; NaN and infinities are outside of every interval.
-struct FloatRule {
-  const char* name;
-  float value;
-  float low;
-  bool low_allowed;
-  float high;
+struct FloatBound {
+  RequestField field;
+  float SamplingParams::*value;
+  FloatRange range;
 };
-
-absl::Status Check(const FloatRule& rule) {
-  const bool above = rule.low_allowed ? rule.value >= rule.low : rule.value > rule.low;
-  if (std::isfinite(rule.value) && above && rule.value <= rule.high) return absl::OkStatus();
-  return Refuse(rule.name, rule.value, absl::StrCat(rule.low_allowed ? "[" : "(", rule.low, ", ", rule.high, "]"));
-}
-
-struct IntRule {
-  const char* name;
-  int32_t value;
-  int32_t low;
-  int32_t high;
+constexpr FloatBound kSamplingBounds[] = {
+    {F::kTemperature, &SamplingParams::temperature, {0, 100}},
+    {F::kTopP, &SamplingParams::top_p, {0, 1, true}},
+    {F::kMinP, &SamplingParams::min_p, {0, 1}},
+    {F::kRepetitionPenalty, &SamplingParams::repetition_penalty, {0, 10, true}},
+    {F::kPresencePenalty, &SamplingParams::presence_penalty, {-2, 2}},
+    {F::kFrequencyPenalty, &SamplingParams::frequency_penalty, {-2, 2}},
 };
+constexpr FloatRange kLogitBiasRange = {-100, 100};
 
-absl::Status Check(const IntRule& rule) {
-  if (rule.value >= rule.low && rule.value <= rule.high) return absl::OkStatus();
-  if (rule.high == kMaxInt) return Refuse(rule.name, rule.value, absl::StrCat(">= ", rule.low));
-  return Refuse(rule.name, rule.value, absl::StrCat("[", rule.low, ", ", rule.high, "]"));
-}
-
-absl::Status CheckCount(const char* name, const char* unit, size_t count, size_t limit) {
-  if (count <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " has ", count, " ", unit, "; limit is ", limit));
-}
-
-bool IsToken(TokenId token, const RequestLimits& limits) {
-  return token >= 0 && token < limits.vocab_size;
-}
-
-std::string TokenRange(const RequestLimits& limits) {
-  return absl::StrCat("[0, ", limits.vocab_size - 1, "]");
-}
-
-absl::Status CheckTokens(const char* name, const std::vector<TokenId>& tokens, const RequestLimits& limits) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (!IsToken(tokens[i], limits)) return Refuse(absl::StrCat(name, "[", i, "]"), tokens[i], TokenRange(limits));
+std::optional<Violation> CheckLogitBias(const SamplingParams& sampling, int32_t vocab_size) {
+  if (auto v = CheckCount(F::kLogitBias, sampling.logit_bias.size(), kMaxLogitBias)) return v;
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    if (auto v = CheckTokenIds(F::kLogitBiasToken, std::span(&token, 1), vocab_size)) return v;
+    if (auto v = CheckFloat(F::kLogitBiasValue, bias, kLogitBiasRange, {token})) return v;
   }
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
-absl::Status CheckPrompt(const Request& request, const RequestLimits& limits) {
-  const size_t prompt_tokens = request.prompt.size();
-  if (prompt_tokens == 0) return absl::InvalidArgumentError("prompt has 0 tokens; at least 1 is needed");
-  if (prompt_tokens > static_cast<size_t>(limits.max_context_tokens)) {
-    return absl::InvalidArgumentError(absl::StrCat("prompt has ", prompt_tokens, " tokens; limit is ",
-                                                   limits.max_context_tokens, " (models[].max_context_tokens)"));
+std::optional<Violation> CheckSampling(const SamplingParams& sampling, int32_t vocab_size) {
+  for (const FloatBound& bound : kSamplingBounds) {
+    if (auto v = CheckFloat(bound.field, sampling.*bound.value, bound.range)) return v;
   }
-  if (static_cast<int64_t>(prompt_tokens) > limits.max_queued_tokens) {
-    return absl::InvalidArgumentError(absl::StrCat("prompt has ", prompt_tokens, " tokens; limit is ",
-                                                   limits.max_queued_tokens, " (scheduler.max_queued_tokens)"));
+  if (auto v = CheckInt(F::kTopK, sampling.top_k, 0, std::numeric_limits<int32_t>::max())) return v;
+  if (sampling.logprobs != -1) {
+    if (auto v = CheckTopLogprobs(F::kLogprobs, sampling.logprobs)) return v;
   }
-  return CheckTokens("prompt.token_ids", request.prompt, limits);
+  if (sampling.prompt_logprobs != -1) {
+    if (auto v = CheckTopLogprobs(F::kPromptLogprobs, sampling.prompt_logprobs)) return v;
+  }
+  return CheckLogitBias(sampling, vocab_size);
 }
 
-absl::Status CheckStopping(const Request& request, const RequestLimits& limits) {
+std::optional<Violation> CheckStopping(const StoppingParams& stopping, const RequestLimits& limits) {
+  if (auto v = CheckInt(F::kMaxTokens, stopping.max_tokens, 1, limits.max_context_tokens)) return v;
+  if (auto v = CheckInt(F::kMinTokens, stopping.min_tokens, 0, stopping.max_tokens)) return v;
+  if (auto v = CheckCount(F::kStopTokenIds, stopping.stop_token_ids.size(), kMaxStopTokenIds)) return v;
+  return CheckTokenIds(F::kStopTokenId, stopping.stop_token_ids, limits.vocab_size);
+}
+
+std::optional<Violation> CheckPromptLength(size_t prompt_tokens, const RequestLimits& limits) {
+  std::string limit;
+  if (prompt_tokens == 0) {
+    limit = "1 or more";
+  } else if (prompt_tokens >= static_cast<size_t>(limits.max_context_tokens)) {
+    limit = absl::StrCat(limits.max_context_tokens - 1, ", one less than the context (models[].max_context_tokens)");
+  } else if (static_cast<int64_t>(prompt_tokens) > limits.max_queued_tokens) {
+    limit = absl::StrCat(limits.max_queued_tokens, " (scheduler.max_queued_tokens)");
+  } else {
+    return std::nullopt;
+  }
+  return Violation{F::kPromptTokens, absl::StrCat("has ", prompt_tokens, " tokens"), limit, {}, std::nullopt};
+}
+
+// REQUIRES: the prompt's length has been checked.
+std::optional<Violation> CheckRoom(const Request& request, const RequestLimits& limits) {
   const StoppingParams& stopping = request.stopping;
   const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
   const int32_t room = limits.max_context_tokens - prompt_tokens;
-  if (stopping.max_tokens >= 1 && stopping.max_tokens > room) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("stopping.max_tokens is ", stopping.max_tokens, " after a prompt of ", prompt_tokens,
-                     " tokens; limit is ", room, " (models[].max_context_tokens is ", limits.max_context_tokens, ")"));
+  if (stopping.max_tokens > room) {
+    return Violation{F::kMaxTokens,
+                     absl::StrCat("is ", stopping.max_tokens, " after a prompt of ", prompt_tokens),
+                     absl::StrCat(room, " (models[].max_context_tokens is ", limits.max_context_tokens, ")"),
+                     {},
+                     std::nullopt};
   }
-  const IntRule rules[] = {{"stopping.max_tokens", stopping.max_tokens, 1, kMaxInt},
-                           {"stopping.min_tokens", stopping.min_tokens, 0, stopping.max_tokens}};
-  for (const IntRule& rule : rules) {
-    if (absl::Status status = Check(rule); !status.ok()) return status;
-  }
-  if (absl::Status status =
-          CheckCount("stopping.stop_token_ids", "entries", stopping.stop_token_ids.size(), kMaxStopTokenIds);
-      !status.ok()) {
-    return status;
-  }
-  return CheckTokens("stopping.stop_token_ids", stopping.stop_token_ids, limits);
+  return CheckInt(F::kMinTokens, stopping.min_tokens, 0, stopping.max_tokens);
 }
 
-absl::Status CheckLogitBias(const SamplingParams& sampling, const RequestLimits& limits) {
-  constexpr float kMaxBias = 100.0F;
-  if (absl::Status status = CheckCount("sampling.logit_bias", "entries", sampling.logit_bias.size(), kMaxLogitBias);
-      !status.ok()) {
-    return status;
-  }
-  for (const auto& [token, bias] : sampling.logit_bias) {
-    if (!IsToken(token, limits)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("sampling.logit_bias has token id ", token, "; limit is ", TokenRange(limits)));
-    }
-    const std::string name = absl::StrCat("sampling.logit_bias[", token, "]");
-    if (absl::Status status = Check(FloatRule{name.c_str(), bias, -kMaxBias, true, kMaxBias}); !status.ok()) {
-      return status;
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckSampling(const SamplingParams& sampling, const RequestLimits& limits) {
-  const FloatRule floats[] = {
-      {"sampling.temperature", sampling.temperature, 0, true, 100},
-      {"sampling.top_p", sampling.top_p, 0, false, 1},
-      {"sampling.min_p", sampling.min_p, 0, true, 1},
-      {"sampling.repetition_penalty", sampling.repetition_penalty, 0, false, 10},
-      {"sampling.presence_penalty", sampling.presence_penalty, -2, true, 2},
-      {"sampling.frequency_penalty", sampling.frequency_penalty, -2, true, 2},
-  };
-  for (const FloatRule& rule : floats) {
-    if (absl::Status status = Check(rule); !status.ok()) return status;
-  }
-  // -1 stands for "not asked for", which the wire says by leaving the field out.
-  const int32_t logprobs_low = sampling.logprobs == -1 ? -1 : 0;
-  const int32_t prompt_logprobs_low = sampling.prompt_logprobs == -1 ? -1 : 0;
-  const IntRule ints[] = {
-      {"sampling.top_k", sampling.top_k, 0, kMaxInt},
-      {"output.logprobs", sampling.logprobs, logprobs_low, kMaxTopLogprobs},
-      {"output.prompt_logprobs", sampling.prompt_logprobs, prompt_logprobs_low, kMaxTopLogprobs},
-  };
-  for (const IntRule& rule : ints) {
-    if (absl::Status status = Check(rule); !status.ok()) return status;
-  }
-  return CheckLogitBias(sampling, limits);
-}
-
-absl::Status CheckPages(const Request& request, const RequestLimits& limits) {
+// The last token drawn is never computed, so it needs no room in a page.
+std::optional<Violation> CheckPages(const Request& request, const RequestLimits& limits) {
   const int32_t page_tokens = limits.tokens_per_page[static_cast<size_t>(request.profile.precision)];
   if (page_tokens <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("execution.precision is ", Name(request.profile.precision),
-                                                   "; the model is not served in it (models[].precisions)"));
+    return Violation{F::kPrecision,
+                     absl::StrCat("is ", Name(request.profile.precision)),
+                     "the precisions of the model (models[].precisions)",
+                     {},
+                     std::nullopt};
   }
-  const int32_t tokens = static_cast<int32_t>(request.prompt.size()) + request.stopping.max_tokens - 1;
-  const int32_t pages = PagesFor(tokens, page_tokens);
-  if (pages <= limits.num_pages) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "prompt and stopping.max_tokens need ", pages, " KV pages (", request.prompt.size(), " + ",
-      request.stopping.max_tokens, " tokens); limit is ", limits.num_pages, " (models[].kv_cache.memory_bytes)"));
+  const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  const int32_t pages = PagesFor(prompt_tokens + request.stopping.max_tokens - 1, page_tokens);
+  if (pages <= limits.num_pages) return std::nullopt;
+  return Violation{F::kMaxTokens,
+                   absl::StrCat("is ", request.stopping.max_tokens, " after a prompt of ", prompt_tokens,
+                                ": that takes ", pages, " KV pages"),
+                   absl::StrCat(limits.num_pages, " (models[].kv_cache.memory_bytes)"),
+                   {},
+                   std::nullopt};
 }
 
 }  // namespace
 
-absl::Status ValidateRequest(const Request& request, const RequestLimits& limits) {
-  if (absl::Status status = CheckPrompt(request, limits); !status.ok()) return status;
-  if (absl::Status status = CheckStopping(request, limits); !status.ok()) return status;
-  if (absl::Status status = CheckSampling(request.sampling, limits); !status.ok()) return status;
-  if (absl::Status status = CheckCount("cache_salt", "bytes", request.cache_salt.size(), kMaxCacheSaltBytes);
-      !status.ok()) {
-    return status;
-  }
-  if (absl::Status status = Check(IntRule{"output_index", request.output_index, 0, kMaxOutputsPerRequest - 1});
-      !status.ok()) {
-    return status;
-  }
+std::optional<Violation> CheckTopLogprobs(RequestField field, int32_t value) {
+  return CheckInt(field, value, 0, kMaxTopLogprobs);
+}
+
+std::optional<Violation> CheckParams(const Request& request, const RequestLimits& limits) {
+  if (auto v = CheckBytes(F::kCacheSalt, request.cache_salt.size(), 0, kMaxCacheSaltBytes)) return v;
+  if (auto v = CheckInt(F::kPriority, request.priority, -kMaxPriority, kMaxPriority)) return v;
+  if (auto v = CheckSampling(request.sampling, limits.vocab_size)) return v;
+  return CheckStopping(request.stopping, limits);
+}
+
+std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits& limits) {
+  if (auto v = CheckPromptLength(request.prompt.size(), limits)) return v;
+  if (auto v = CheckTokenIds(F::kPromptToken, request.prompt, limits.vocab_size)) return v;
+  if (auto v = CheckRoom(request, limits)) return v;
   return CheckPages(request, limits);
+}
+
+absl::Status ValidateRequest(const Request& request, const RequestLimits& limits) {
+  std::optional<Violation> violation = CheckParams(request, limits);
+  if (!violation.has_value()) violation = CheckPrompt(request, limits);
+  if (!violation.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(Describe(*violation, kPlainFieldNames));
 }
 
 }  // namespace dunlin::engine

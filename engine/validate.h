@@ -1,13 +1,21 @@
-// Is a request one that this model can serve? Pure functions; any thread.
+// SPDX-License-Identifier: Apache-2.0
+// The bounds of a request, all in one place: what the fields of engine::Request may be, for a given model. The serving
+// core checks a client's request with these functions, in two steps: what does not depend on the prompt comes before
+// the prompt is tokenised. Pure functions; any thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
+#include "engine/request_field.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
+
+inline constexpr int32_t kMaxPriority = 100;  // [-100, 100]
+inline constexpr size_t kMaxCacheSaltBytes = 128;
 
 // What a request is measured against; const after the engine's construction.
 struct RequestLimits {
@@ -18,8 +26,17 @@ struct RequestLimits {
   std::array<int32_t, kernels::kNumPrecisions> tokens_per_page{};  // by precision; 0 where the model lacks it
 };
 
-// OK, or INVALID_ARGUMENT with the field's name on the wire, its value, and the limit:
-// `sampling.top_p is 1.5; limit is (0, 1]`. The first wrong field is named.
+// Each returns the first violation, in the order of the fields; none when the request may run.
+
+// Sampling, stopping, priority, cache salt. max_tokens and min_tokens are held against the whole context here, against
+// what the prompt leaves of it by CheckPrompt.
+std::optional<Violation> CheckParams(const Request& request, const RequestLimits& limits);
+// A value of logprobs or prompt_logprobs that a client has given; in SamplingParams -1 stands for "not given".
+std::optional<Violation> CheckTopLogprobs(RequestField field, int32_t value);
+// The prompt, and what it leaves for the output: context, queue and KV pages.
+std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits& limits);
+
+// All of them: OK, or INVALID_ARGUMENT with the field's plain name, value and limit: `top_p is 1.5; limit is (0, 1]`.
 absl::Status ValidateRequest(const Request& request, const RequestLimits& limits);
 
 }  // namespace dunlin::engine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one binary: picks a command, runs it, ends with its status.
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -6,7 +7,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "server/commands/command.h"
-#include "server/version.h"
+#include "server/commands/load_options.h"
+#include "server/process/version.h"
 
 namespace {
 
@@ -33,35 +35,7 @@ const CommandRow kCommands[] = {
      "  dunlin embed --address 127.0.0.1:50051 --model encoder --pooling cls --normalize --precision bf16 --json "
      "\"Hello\"",
      dunlin::server::SetUpEmbed},
-    {"load", "Load a server with the requests of many clients, and measure what they see",
-     "Examples:\n"
-     "  dunlin load --model demo --concurrency 32 --duration 20 --input-len 32 --output-len 64\n"
-     "  dunlin load --model demo --rate 50 --duration 30 --slo ttft_ms=200,itl_ms=50 --check 'goodput_ratio>=0.99'\n"
-     "  dunlin load --model demo --rate 20 --mix flash:bf16=3,math:fp32=1 --json result.json\n"
-     "  dunlin load --protocol openai --address 127.0.0.1:8000 --model gpt2 --concurrency 8 --chat\n"
-     "What is measured, in milliseconds; nearest-rank percentiles, off by at most 0.4%:\n"
-     "  from        open loop (--rate): the moment at which the schedule wanted a request sent, so that a slow server\n"
-     "              (or client) cannot hide by delaying the next one; closed loop: the moment it was sent\n"
-     "  TTFT        to the first message with a token, of completed requests\n"
-     "  ITL         between two messages with tokens, of all requests. A message of several tokens counts once, with\n"
-     "              its whole gap, as in vllm bench serve; mean_tokens_per_message says how many they were\n"
-     "  TPOT        (last token - first token) / (tokens - 1), of completed requests with two tokens or more\n"
-     "  E2E (e2el)  to the end of the call, of completed requests\n"
-     "  refusal     from when it was really sent to the status of a refused request: RESOURCE_EXHAUSTED, UNAVAILABLE\n"
-     "              with the server's own reason, HTTP 429 or 503, before any token. Reasons are listed apart\n"
-     "  send delay  from intended to really sent: what the load generator itself adds. When it is large, the\n"
-     "              generator is the bottleneck and the rest says little about the server\n"
-     "  beyond engine  E2E from really sent, less the time from first scheduled to finished that the server reports\n"
-     "  duration    from the first counted request to the end of the last; rates are over it. Tokens are those of\n"
-     "              completed requests: token ids with gRPC; with openai `usage`, else max_tokens of an answer that\n"
-     "              ended for its length, else its chunks with text\n"
-     "  goodput     completed requests a second that meet every limit of --slo; itl_ms is the longest gap of a "
-     "request.\n"
-     "              goodput_ratio is their part of all sent, without those that --cancel-after cancelled\n"
-     "  failed      any end but OK, a refusal, a passed deadline (deadline), --cancel-after (cancelled) and running "
-     "still\n"
-     "              at the end (unfinished)\n"
-     "Exit status: 0 done, 1 refused, a --check or --max-errors missed, or interrupted, 2 wrong usage.",
+    {"load", "Load a server with the requests of many clients, and measure what they see", dunlin::server::kLoadFooter,
      dunlin::server::SetUpLoad},
     {"inspect", "Show what a model directory would load: sizes, and which profiles fit and why not",
      "Example:\n  dunlin inspect models/demo --json", dunlin::server::SetUpInspect},
@@ -87,7 +61,8 @@ const CommandRow kCommands[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Debian's absl looks for cycles at every lock, ours and gRPC's: a tenth of a refusal's cost. The tests keep it on.
+  // Debian's absl checks every lock, ours and gRPC's, for deadlock cycles: a tenth of the time of a refusal. Tests keep
+  // it on.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Dunlin: an inference server for transformer models", "dunlin");
   app.set_version_flag("--version", dunlin::server::kVersion);

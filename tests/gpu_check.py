@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of gpu_check.sh: operations, attention, goldens, the bit contract, the demo model served on the CPU and on the
 GPU, and the benches of the seed tables. Every row's output stays in a folder named after the device."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks the CUDA device on a machine with a GPU, in at most six minutes, and ends in a table. Logs stay in
 # gpu_check_results/DEVICE (--out FOLDER for another place).
 # Usage: tests/gpu_check.sh [FOLDER] [--out FOLDER] [--rehearse]. FOLDER: a build folder (build/release), an unpacked

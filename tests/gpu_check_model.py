@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of gpu_check.py that serve the demo model on the CPU and on the device."""
 
 import concurrent.futures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by gpu_check.sh and gpu_sanitize.sh, with `here` the folder of this file and the caller's arguments: sets
 # `folder` to the one of the server, its module and tests/, and finds the libraries that were packed with them. The first
 # argument, a build folder (build/release), an unpacked bundle or bin of a dist; else the place that this file lies in.

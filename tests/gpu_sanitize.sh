@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The CUDA device's operations under compute-sanitizer: memory accesses, then races, on small shapes. Minutes.
 # Usage: tests/gpu_sanitize.sh [FOLDER], as gpu_check.sh. Exit status: 0 clean, 1 not, 77 no GPU or no compute-sanitizer.
 set -euo pipefail

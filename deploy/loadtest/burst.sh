@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Bursts of 100 requests at once, then silence: all are queued and answered, none fails. SECONDS_EACH=10.
+# SPDX-License-Identifier: Apache-2.0
+# Bursts of 100 concurrent requests, then silence: all are queued and completed, none fails. SECONDS_EACH=10.
 source "$(dirname "$0")/common.sh"
 start_server
 load burst --rate 20 --arrivals burst --burst 100 --duration "${SECONDS_EACH:-10}" --input-len 32 --output-len 16 \

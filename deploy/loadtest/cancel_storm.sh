@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Requests that their clients give up after the first token, REQUESTS=20000 of them: every page comes back.
+# SPDX-License-Identifier: Apache-2.0
+# Clients cancel after the first token, REQUESTS=20000 times: every KV page is released.
 source "$(dirname "$0")/common.sh"
 start_server
 load cancel_storm --concurrency 64 --num-prompts "${REQUESTS:-20000}" --input-len 16 --output-len 400 \

@@ -1,12 +1,13 @@
-# Sourced by each profile: a server to load, and `load` to load it with.
-#   ADDRESS, METRICS  HOST:PORT of a running server's gRPC and HTTP ports; without ADDRESS one is started here on free
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by each profile: starts a server where needed and defines `load`.
+#   ADDRESS, METRICS  HOST:PORT of a running server's gRPC and HTTP ports; without ADDRESS, one is started on free
 #                     ports with CONFIG and the profile's own settings, and stopped at the end
 #   BINARY            build/release/dunlin
-#   CONFIG            configs/demo.json, of a server that is started here
+#   CONFIG            configs/demo.json, for a server started here
 #   MODEL             demo
-#   PRIORITY          put before the load generator's command, as `nice`
-#   SERVER_CPUS, LOAD_CPUS  processors of each, as `taskset -c` takes them: apart, the load generator costs the server
-#                     nothing, as one on another machine
+#   PRIORITY          a prefix of the load generator's command, such as `nice`
+#   SERVER_CPUS, LOAD_CPUS  processors of each, as for `taskset -c`; when disjoint, the load generator takes no time
+#                     from the server, like one on another machine
 #   OUT               where results go: NAME.json and NAME.html; build/loadtest
 # A profile's limits are its --check options: its exit status is 1 when one is missed.
 set -euo pipefail
@@ -23,7 +24,7 @@ mkdir -p "$OUT"
 stop_server() {
   [ -n "$server" ] || return 0
   kill -TERM "$server" 2>/dev/null || true
-  wait "$server" || { echo "$profile: the server did not end with status 0" >&2; return 1; }
+  wait "$server" || { echo "$profile: the server did not exit with status 0" >&2; return 1; }
   server=
 }
 trap 'stop_server || true' EXIT
@@ -48,12 +49,12 @@ start_server() {
   [ -n "$ADDRESS" ]
 }
 
-# load NAME [option]...: one run; its figures on stdout.
+# load NAME [option]...: one run; prints its figures.
 load() {
   local name=$1
   shift
   echo "== $name: dunlin load $*"
-  # shellcheck disable=SC2086 # of words
+  # shellcheck disable=SC2086 # splits into words
   ${PRIORITY:-} ${LOAD_CPUS:+taskset -c "$LOAD_CPUS"} timeout "${LIMIT:-600}" "$BINARY" load --address "$ADDRESS" \
     --model "$MODEL" ${METRICS:+--server-metrics "$METRICS"} \
     --label "$name" --json "$OUT/$name.json" --report "$OUT/$name.html" "$@"

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# A short request's first token while others flood the server: long prompts, another profile, or both; FLOOD=16 at once.
-# Its TTFT p99 may be TIMES=3 times what it is alone, and CHUNKS=1 chunks: the time of scheduler.max_tokens_per_step (512)
-# prompt tokens of the flood's profile, by the TTFT p50 of such a prompt above the short one's. SECONDS_EACH=10.
-# A load generator on the server's own processors, and any other work there, shows in p99 first: SERVER_CPUS, LOAD_CPUS.
+# SPDX-License-Identifier: Apache-2.0
+# TTFT of a short request while FLOOD=16 concurrent requests flood the server: with long prompts, another profile, or
+# both. Its p99 may be at most TIMES=3 times that without the flood plus CHUNKS=1 chunks. A chunk is the time of
+# scheduler.max_tokens_per_step (512) prompt tokens in the flood's profile: the TTFT p50 of such a prompt less the short
+# one's. SECONDS_EACH=10. Other work on the server's processors, the load generator too, raises p99: see SERVER_CPUS and
+# LOAD_CPUS.
 source "$(dirname "$0")/common.sh"
 start_server
 SECONDS_EACH=${SECONDS_EACH:-10}
@@ -18,7 +20,7 @@ chunk_ms() { # PROFILE: sets chunk
   chunk=$(rounded "$(number fairness_chunk median_ttft_ms) - $(number fairness_alone median_ttft_ms)")
 }
 
-# flooded NAME PROFILE OPTION...: the victim beside FLOOD requests at once of that profile and shape.
+# flooded NAME PROFILE OPTION...: the victim beside FLOOD concurrent requests of that profile and shape.
 flooded() {
   local name=$1 profile=$2
   shift 2

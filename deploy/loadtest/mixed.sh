@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Four profiles beside each other, reported apart: each keeps the limits. SECONDS_EACH=10.
+# SPDX-License-Identifier: Apache-2.0
+# Four profiles at once, reported separately: each meets the limits. SECONDS_EACH=10.
 source "$(dirname "$0")/common.sh"
 start_server
 load mixed --rate 20 --duration "${SECONDS_EACH:-10}" --input-len 64 --output-len 32 --range-ratio 0.8 \

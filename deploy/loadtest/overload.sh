@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# 20 times what the server can do: it answers as many as at the knee, and refuses the rest at once, with RetryInfo.
-# DURATION=120 seconds, TIMES=20, SHARE=0.95 of the knee's goodput; KNEE requests/s, else measured from CONCURRENCY=8 at
-# once, KNEE_SECONDS=3 a step. A load generator on the server's own processors takes its part of them: SERVER_CPUS and
-# LOAD_CPUS part the two, PRIORITY='chrt --batch 0' has it give way (its own waits are in the refusals' times then); else
-# a smaller SHARE is right. Requests in flight are bounded by what may run and wait: those beyond are refused before
-# their message is read.
+# SPDX-License-Identifier: Apache-2.0
+# 20 times the load that the server can sustain: it completes as many requests as at the knee and refuses the rest at
+# once, with RetryInfo. DURATION=120 seconds, TIMES=20, SHARE=0.95 of the knee's goodput; KNEE requests/s, otherwise
+# measured from CONCURRENCY=8 on, KNEE_SECONDS=3 a step. A load generator on the server's processors takes time from it:
+# SERVER_CPUS and LOAD_CPUS separate the two, PRIORITY='chrt --batch 0' lowers its priority (its delays then count in
+# the refusals' times); otherwise choose a smaller SHARE. limits.max_concurrent_requests is what may run and wait, so
+# that requests beyond are refused before their message is read.
 source "$(dirname "$0")/common.sh"
 start_server scheduler.max_sequences=32 scheduler.max_queued_requests=32 limits.max_concurrent_requests=64
 shape=(--input-len 64 --output-len 32 --slo "${SLO:-ttft_ms=3000}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What `make loadtest` runs: short forms of the profiles, in less than three minutes. Exit status 1 when one missed a
-# limit; the others run all the same.
+# SPDX-License-Identifier: Apache-2.0
+# What `make loadtest` runs: short forms of the profiles, in under three minutes. All run; exit status 1 when one missed
+# a limit.
 set -euo pipefail
 cd "$(dirname "$0")"
 failed=()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# STREAMS=10000 requests at once, each on a stream of its own, 90 a connection: all are answered within DRAIN=120 seconds
-# and nothing of them is left. How long it takes is the engine's throughput: the bound is the work, not the streams.
+# SPDX-License-Identifier: Apache-2.0
+# STREAMS=10000 concurrent requests, each on its own stream, 90 to a connection: all complete within DRAIN=120 seconds
+# and leave nothing behind. The time they take is bounded by the engine's throughput, not by the streams.
 source "$(dirname "$0")/common.sh"
 streams=${STREAMS:-10000}
 start_server limits.max_concurrent_requests="$streams" scheduler.max_queued_requests="$streams"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DUNLIN_CHECK: a broken invariant ends the process, in release builds too. Bad input and device errors are never
 // broken invariants: those travel as absl::Status. Does not allocate; any thread.
 #pragma once

@@ -1,4 +1,5 @@
-// Sizes that come from files are multiplied and added in this type alone: an overflow sticks and is asked about once.
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic on sizes that come from files. Overflow is sticky, so that one check at the end is enough.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/base/direct_read.h"
 
 #include <fcntl.h>
@@ -15,9 +16,9 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kSamples = 8;  // of a range: one in a thousand pages passes for all of them once in 10^24
+constexpr size_t kSamples = 8;  // of a range: with one page in a thousand cached, all hit once in 10^24
 
-// Another description of an open file, with flags of its own: those of `fd` would hold for all who read by it.
+// A second open file description with flags of its own: those of `fd` are shared by all its readers.
 class Reopened {
  public:
   Reopened(int fd, int flags)
@@ -33,14 +34,13 @@ class Reopened {
   int fd_;
 };
 
-// Blocks that file systems asked their disks for on this thread's behalf so far; 0 where the kernel does not count
-// them.
+// Blocks read from disks for this thread so far; 0 where the kernel does not count them.
 int64_t DiskBlocks() {
   rusage usage{};
   return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_inblock : 0;
 }
 
-// A miss starts a read, and a disk that answers at once gives the byte all the same: the count tells.
+// A miss starts a read, and a fast disk may still return the byte, so the count of blocks decides.
 bool HasByte(int fd, uint64_t offset) {
   std::byte byte;
   const iovec part = {.iov_base = &byte, .iov_len = 1};
@@ -53,7 +53,7 @@ bool HasByte(int fd, uint64_t offset) {
 bool IsCached(int fd, uint64_t offset, size_t bytes) {
   if (bytes == 0) return true;
   const Reopened file(fd, 0);
-  // Without read-ahead, which a read that does not wait starts too (Linux 6, mm/filemap.c).
+  // Without read-ahead, which non-blocking reads start too (Linux 6, mm/filemap.c).
   if (file.fd() < 0 || posix_fadvise(file.fd(), 0, 0, POSIX_FADV_RANDOM) != 0) return false;
   const uint64_t last = offset + bytes - 1;
   if (bytes <= kSamples * kPageBytes) {
@@ -73,7 +73,7 @@ bool IsCached(int fd, uint64_t offset, size_t bytes) {
 size_t ReadDirect(int fd, uint64_t offset, std::span<std::byte> out) {
   const Reopened file(fd, O_DIRECT);
   size_t done = 0;
-  // One call moves less than 2 GiB, whole pages; it ends inside a page at the file's end alone.
+  // One call reads less than 2 GiB, in whole pages; it ends inside a page only at the end of the file.
   while (file.fd() >= 0 && done < out.size() && done % kPageBytes == 0) {
     const ssize_t count = pread(file.fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/base/file.h"
 
 #include <dirent.h>
@@ -44,8 +45,8 @@ std::optional<std::string> RealPath(const std::string& path) {
   return std::string(resolved.get());
 }
 
-// Opens a link-free path under `directory_fd`. A swap of a component for a link after the check still fails to open.
-// Kernels before 5.6 and some container filters lack openat2; there the last component alone is guarded.
+// Opens a path without links under `directory_fd`. Fails if a component was replaced by a link after the check.
+// Kernels before 5.6 and some container filters lack openat2; there only the last component is protected.
 int OpenBeneath(int directory_fd, const char* relative) {
   constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
   open_how how{};

@@ -1,9 +1,10 @@
-// Reading regular files inside one directory, and nothing else: the door through which model directories are seen.
+// SPDX-License-Identifier: Apache-2.0
+// Reads regular files inside one directory, and nothing else: the only access to model directories.
 //
 // A file is named by one path component, [A-Za-z0-9._-], not starting with '.'. Symbolic links are followed only while
 // they stay inside the directory's real path. Pipes, devices and directories are refused without blocking.
 // Nothing is mapped: data is copied with pread, so that a file cut short gives an error instead of SIGBUS.
-// Large data that is wanted once need not pass through the page cache: ReadOnce.
+// Large data that is read once need not go through the page cache: ReadOnce.
 // Thread rule: const functions from any thread.
 #pragma once
 
@@ -22,7 +23,7 @@
 
 namespace dunlin::engine {
 
-// What tells one state of a file from another.
+// Distinguishes two states of a file.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -44,7 +45,7 @@ class File {
 
   // Fills `out` from `offset`. DATA_LOSS when the file ends first (it was cut short) or cannot be read.
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
-  // For bytes that are wanted once: where the page cache has them, from there, else past it (direct_read.h), else as
+  // For bytes that are read once: from the page cache if it has them, else past it (direct_read.h), else as
   // ReadAt. Returns where in `buffer` they begin. DATA_LOSS as ReadAt, RESOURCE_EXHAUSTED without memory for the
   // buffer.
   absl::StatusOr<std::byte*> ReadOnce(uint64_t offset, size_t bytes, PageBuffer* buffer) const;
@@ -88,7 +89,7 @@ class Directory {
   std::string path_;
 };
 
-// Whether `name` obeys the rule of this header's head.
+// Whether `name` follows the naming rule above.
 bool IsPlainFileName(std::string_view name);
 
 }  // namespace dunlin::engine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/base/json.h"
 
 #include <exception>
@@ -13,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Watches the parser go by. The parser is iterative, so that a fault may wait until it returns.
+// Called for every event of the parser. The parser is iterative, so a fault can be reported after it returns.
 class StrictnessCheck {
  public:
   bool operator()(int /*depth*/, json::parse_event_t event, const json& parsed) {

@@ -1,4 +1,5 @@
-// Strict JSON for files that people hand to the server: bounded, no duplicate keys, errors instead of exceptions.
+// SPDX-License-Identifier: Apache-2.0
+// Strict JSON for configs and model files: bounded, no duplicate keys, errors instead of exceptions.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// absl::Mutex that ThreadSanitizer can see. Debian's absl is not built with it, so without these two words of help
-// every hand-over through a mutex looks like a race; elsewhere the wrapper is nothing but absl's.
+// SPDX-License-Identifier: Apache-2.0
+// absl::Mutex, annotated for ThreadSanitizer. Debian's absl is not built with it, so without the annotations every
+// hand-over through a mutex would be reported as a race; in other builds they are empty.
 #pragma once
 
 #include "absl/base/thread_annotations.h"
@@ -54,7 +55,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 
 class CondVar {
  public:
-  // Lets go of `mutex` while it waits. May wake for no reason. REQUIRES: the caller holds it.
+  // Releases `mutex` while it waits. May wake spuriously. REQUIRES: the caller holds it.
   void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     mutex->Releasing();
     condition_.Wait(&mutex->mutex_);

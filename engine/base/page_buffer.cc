@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/base/page_buffer.h"
 
 #include <sys/mman.h>
@@ -17,7 +18,7 @@ bool PageBuffer::Reserve(size_t bytes) {
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(unit, size)));
   if (memory_ == nullptr) return false;
   size_ = size;
-  if (unit == kLargePageBytes) madvise(memory_.get(), size, MADV_HUGEPAGE);  // advice: the memory is good without it
+  if (unit == kLargePageBytes) madvise(memory_.get(), size, MADV_HUGEPAGE);  // only advice, so a failure is ignored
   return true;
 }
 

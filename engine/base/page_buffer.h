@@ -1,5 +1,6 @@
-// Memory that starts on a page, as reads past the page cache need it, in large pages where the system has them: one of
-// 16 MiB is then a few runs of memory for the disk, not thousands.
+// SPDX-License-Identifier: Apache-2.0
+// Page-aligned memory, as reads past the page cache require, in large pages where the system has them: a read of 16 MiB
+// then goes to a few contiguous runs of memory instead of thousands.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,11 @@
 
 namespace dunlin::engine {
 
-inline constexpr size_t kPageBytes = 4096;  // of which most disks' blocks are a part
+inline constexpr size_t kPageBytes = 4096;  // a multiple of the block size of most disks
 
 class PageBuffer {
  public:
-  // Makes room for `bytes`; where that takes other memory, what was inside is lost. False when there is none.
+  // Grows to at least `bytes`; growing discards the contents. False when there is no memory.
   bool Reserve(size_t bytes);
   std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Debian's absl (20220623) is built with its own string_view, which does not convert to or from std::string_view.
 // Our code says std::string_view; these two lines are the only crossing.
 #pragma once

@@ -1,5 +1,6 @@
-// BLAKE2s-256 with a key: the hash of the prefix cache. Keyed, so that a client cannot construct collisions; 256 bits,
-// so that accidents do not happen. Never allocates; const after construction, any thread.
+// SPDX-License-Identifier: Apache-2.0
+// BLAKE2s-256 with a key: the hash of the prefix cache. The key keeps clients from constructing collisions; with 256
+// bits none occur by accident. Never allocates; const after construction, any thread.
 // Source: RFC 7693, sections 2 and 3.
 #pragma once
 

@@ -1,4 +1,5 @@
-// The words of the KV page cache: pages by id, and where a token prefix stands in the cache. Plain data.
+// SPDX-License-Identifier: Apache-2.0
+// Identifies pages of the KV pool, and prefixes of whole pages in the prefix cache. Plain data.
 #pragma once
 
 #include <array>
@@ -8,6 +9,11 @@ namespace dunlin::engine {
 
 using PageId = int32_t;
 inline constexpr PageId kNoPage = -1;
+
+// Pages that `num_tokens` tokens take.
+constexpr int32_t PagesFor(int32_t num_tokens, int32_t tokens_per_page) {
+  return static_cast<int32_t>((int64_t{num_tokens} + tokens_per_page - 1) / tokens_per_page);
+}
 
 using Digest = std::array<uint32_t, 8>;  // 256 bits
 

@@ -1,6 +1,7 @@
-// The KV pages of one model: a fixed number of ids with reference counts, and a list of the free ones in the order in
-// which they were given back. One array, nothing allocated after construction, every operation O(1).
-// What a page holds is no business of the pool: a free page keeps its bytes until somebody takes it.
+// SPDX-License-Identifier: Apache-2.0
+// The KV pages of one model: a fixed number of ids with reference counts, and a list of the free ones in the order of
+// reuse. One array, nothing allocated after construction, every operation O(1).
+// The pool knows nothing of page contents: a free page keeps its bytes until it is allocated again.
 // Thread rule: the engine thread only.
 #pragma once
 
@@ -17,12 +18,12 @@ class PagePool {
   // REQUIRES: num_pages >= 1.
   explicit PagePool(int32_t num_pages);
 
-  // The free page that has been free the longest, with one reference; kNoPage when none is free.
+  // The first of the free list, with one reference; kNoPage when none is free.
   PageId Allocate();
-  // One more reference. The page may be free: it is then taken out of the free list with its bytes intact.
+  // Adds a reference. A free page leaves the free list with its bytes intact.
   void Retain(PageId page);
-  // One reference less. The last one frees the page: `reusable` puts it where it will be taken last, because its bytes
-  // may be wanted again; others are taken first. REQUIRES: it has a reference.
+  // Drops a reference. The last one frees the page: to the end of the free list when `reusable`, because its bytes may
+  // be needed again, else to the front. REQUIRES: it has a reference.
   void Release(PageId page, bool reusable);
 
   int32_t num_free() const { return num_free_; }

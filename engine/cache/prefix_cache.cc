@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/cache/prefix_cache.h"
 
 #include <algorithm>
@@ -82,7 +83,7 @@ void PrefixCache::Forget(PageId page) {
   while (slots_[hole] != page) hole = (hole + 1) & slot_mask_;
   entry.serial = 0;
   --num_cached_;
-  // Entries behind the hole move into it unless that would put them before their home.
+  // Entries after the hole move into it unless that would put them before their home.
   for (uint32_t slot = (hole + 1) & slot_mask_; slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
     const uint32_t home = HomeSlot(entries_[static_cast<size_t>(slots_[slot])].key);
     if (((slot - home) & slot_mask_) >= ((slot - hole) & slot_mask_)) {

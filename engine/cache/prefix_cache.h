@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the page that continues a token prefix: a table from 256-bit keyed hash chains to pages. A hit also compares
-// the tokens, the domain and the parent entry, so that even a collision could not give one request another's keys.
+// the tokens, the domain and the parent entry, so that not even a collision gives one request the KV of another.
 // Nothing is allocated after construction; every operation O(1) (one hash of a page's tokens).
-// Knows no reference counts: whoever overwrites a page calls Forget first.
+// Holds no references: the caller calls Forget before a page is overwritten.
 // Thread rule: the engine thread only.
 #pragma once
 
@@ -20,7 +21,7 @@ struct PrefixCacheOptions {
   int32_t num_pages = 0;            // >= 1
   int32_t max_tokens_per_page = 0;  // >= 1, over all KV dtypes
   Digest hash_key{};                // random per process
-  int32_t key_words = 8;            // words of a page's key that are kept; tests keep none, and all keys collide
+  int32_t key_words = 8;            // words of a page's key that are kept; with 0, as in tests, all keys collide
 };
 
 class PrefixCache {
@@ -33,8 +34,8 @@ class PrefixCache {
   // The page that holds `tokens` after `chain`, and *chain advanced past it; kNoPage, *chain unchanged, on a miss.
   PageId Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const;
 
-  // Makes `page`, which holds `tokens` computed after `chain`, findable, and advances *chain past it. Returns `page`,
-  // or the page that was there already: `page` is then not entered. REQUIRES: `page` is not in the cache.
+  // Enters `page`, which holds `tokens` computed after `chain`, and advances *chain past it. Returns `page`, or an
+  // equal page that is cached already: `page` is then not entered. REQUIRES: `page` is not in the cache.
   PageId Publish(const TokenId* tokens, int32_t num_tokens, PageId page, PrefixChain* chain);
 
   // The page's bytes are about to change. No-op when it is not in the cache.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/encoder/embedding_settings.h"
 
 #include <nlohmann/json.hpp>
@@ -5,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/model/json_fields.h"
+#include "engine/base/json_fields.h"
 #include "engine/model/model_limits.h"
 
 namespace dunlin::engine {
@@ -15,12 +16,12 @@ constexpr const char* kModulesFile = "modules.json";
 constexpr const char* kSentenceFile = "sentence_bert_config.json";
 constexpr size_t kMaxNamedBytes = 64;
 
-struct PoolingWord {
-  const char* flag;  // in configs that have one boolean per pooling
-  const char* word;  // in those that name it
+struct PoolingName {
+  const char* flag;  // in configs with one boolean per pooling
+  const char* name;  // in configs that name it
   Pooling pooling;
 };
-constexpr PoolingWord kPoolingWords[] = {
+constexpr PoolingName kPoolingNames[] = {
     {"pooling_mode_mean_tokens", "mean", Pooling::kMean},
     {"pooling_mode_cls_token", "cls", Pooling::kCls},
     {"pooling_mode_lasttoken", "lasttoken", Pooling::kLast},
@@ -31,8 +32,8 @@ constexpr const char* kOtherFlags[] = {"pooling_mode_max_tokens", "pooling_mode_
 void ParsePooling(JsonFields& fields, EmbeddingSettings* settings) {
   int num_set = 0;
   const std::string named = fields.TextOr("pooling_mode", "");
-  for (const PoolingWord& row : kPoolingWords) {
-    if (!fields.BoolOr(row.flag, false) && named != row.word) continue;
+  for (const PoolingName& row : kPoolingNames) {
+    if (!fields.BoolOr(row.flag, false) && named != row.name) continue;
     settings->pooling = row.pooling;
     ++num_set;
   }
@@ -60,7 +61,7 @@ absl::Status ReadPooling(const Directory& directory, const std::string& folder, 
   return fields.status();
 }
 
-// A module is known by the last word of its Python name: "sentence_transformers.models.Pooling".
+// A module is identified by the last part of its Python name: "sentence_transformers.models.Pooling".
 absl::Status ReadModule(const Directory& directory, const nlohmann::json& module, EmbeddingSettings* settings) {
   if (!module.is_object()) return absl::InvalidArgumentError(absl::StrCat(kModulesFile, ": a module is no object"));
   JsonFields fields(module, kModulesFile);

@@ -1,4 +1,5 @@
-// How an encoder's directory wants its vectors made: the files that sentence-transformers writes beside a model.
+// SPDX-License-Identifier: Apache-2.0
+// The embedding defaults of an encoder's directory, from the files that sentence-transformers writes beside a model.
 // Source: sentence-transformers 5, modules.json, 1_Pooling/config.json and sentence_bert_config.json.
 #pragma once
 
@@ -10,15 +11,15 @@
 
 namespace dunlin::engine {
 
-// What a request that names nothing gets. Without the files: the mean, not normalised, as sentence-transformers does.
+// Defaults of a request. Without the files: the mean, not normalised, as in sentence-transformers.
 struct EmbeddingSettings {
   Pooling pooling = Pooling::kMean;
   bool normalize = false;
   int32_t max_input_tokens = 0;  // max_seq_length of sentence_bert_config.json; 0: the model's own limit
 };
 
-// INVALID_ARGUMENT names file, field and value: also for a module or a pooling that this server does not run, because
-// vectors without it would be wrong.
+// INVALID_ARGUMENT names file, field and value, also for an unsupported module or pooling: vectors without it would be
+// wrong.
 absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const std::string& directory);
 
 }  // namespace dunlin::engine

@@ -1,5 +1,6 @@
-// One call to an encoder: many inputs in, one vector each out. Plain data that travels: the edge makes it, with the
-// room for its vectors, the engine fills it, the sink takes it back. So the engine thread allocates nothing for a call.
+// SPDX-License-Identifier: Apache-2.0
+// One call to an encoder: many inputs in, one vector each out. The server creates it with memory for its vectors, the
+// engine fills them, the sink takes it back: the engine thread allocates nothing for a call.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,8 @@ struct EncodeRequest {
   std::vector<TokenId> tokens;   // of all inputs, one after another; each in [0, vocab_size)
   std::vector<int32_t> lengths;  // tokens of each input, >= 1; their sum is tokens.size()
   Pooling pooling = Pooling::kMean;
-  int32_t dimensions = 0;  // [1, hidden_dim]: the first of the pooled vector are kept
-  bool normalize = false;  // to length 1, after the cut; a zero vector stays zero
+  int32_t dimensions = 0;  // [1, hidden_dim]: so many leading elements of the pooled vector are kept
+  bool normalize = false;  // to length 1, after truncation; a zero vector stays zero
   ExecutionProfile profile;
   TimeNs arrival = 0;
   TimeNs deadline = kNoDeadline;
@@ -45,7 +46,7 @@ struct EncodeRequest {
 
 struct EncodeCall {
   EncodeRequest request;
-  std::vector<float> vectors;  // [lengths.size(), dimensions]; what is in it counts only with kStop
+  std::vector<float> vectors;  // [lengths.size(), dimensions]; valid only with kStop
 
   // Set by the engine before OnFinish.
   FinishReason reason = FinishReason::kStop;  // kStop: every vector is there
@@ -53,7 +54,7 @@ struct EncodeCall {
   TimeNs finished = 0;
 };
 
-// Where a call goes when it ends. Called on the engine thread; neither blocks, nor calls the engine.
+// Receives a call when it ends. Called on the engine thread; neither blocks nor calls the engine.
 class EncodeSink {
  public:
   virtual ~EncodeSink() = default;

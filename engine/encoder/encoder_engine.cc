@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/encoder/encoder_engine.h"
 
 #include <algorithm>
@@ -8,8 +9,9 @@
 
 #include "engine/base/check.h"
 #include "engine/encoder/encoder_memory.h"
-#include "engine/encoder/encoder_queue.h"
-#include "engine/encoder/encoder_turns.h"
+#include "engine/encoder/encoder_scheduler.h"
+#include "engine/encoder/live_call.h"
+#include "engine/mailbox.h"
 #include "spdlog/spdlog.h"
 
 namespace dunlin::engine {
@@ -22,6 +24,14 @@ EncodeLimits LimitsOf(const EngineOptions& options, const ModelConfig& config) {
           .max_queued_tokens = options.max_queued_tokens};
 }
 
+// A full queue, and as many calls again that have ended in the current batch, so that those never take a place from a
+// new one.
+MailboxLimits MailboxLimitsOf(const EngineOptions& options) {
+  return {.max_queued_requests = options.max_queued_requests,
+          .max_queued_tokens = options.max_queued_tokens,
+          .max_live = 2 * options.max_queued_requests};
+}
+
 }  // namespace
 
 struct EncoderEngine::State {
@@ -31,11 +41,16 @@ struct EncoderEngine::State {
         observer(step_observer),
         limits(LimitsOf(options, config)),
         runtime(std::move(owned_runtime)),
-        queue({options.max_queued_requests, options.max_queued_tokens}),
-        turns({options.max_queued_requests, options.max_sequences, BatchTokens(config, options)}) {}
+        mailbox(MailboxLimitsOf(options)),
+        scheduler({.max_calls = mailbox.limits().max_live,
+                   .max_batch_inputs = options.max_sequences,
+                   .max_batch_tokens = BatchTokens(config, options)}) {
+    mail.Reserve(mailbox.limits());
+  }
 
-  // Serves until the queue says stop or the device fails; then every live call has ended.
+  // Serves until the mailbox says stop or the device fails; then every live call has ended. OK, or the device's error.
   absl::Status Run();
+  void Exchange(bool may_sleep);
   void TakeMail();
   absl::Status RunBatch();
   void Publish();
@@ -45,9 +60,9 @@ struct EncoderEngine::State {
   StepObserver* const observer;
   const EncodeLimits limits;
   const std::unique_ptr<EncoderRuntime> runtime;  // engine thread
-  EncoderQueue queue;
-  EncoderTurns turns;       // engine thread
-  EncoderQueue::Mail mail;  // engine thread
+  Mailbox<LiveCall> mailbox;
+  EncoderScheduler scheduler;    // engine thread
+  Mailbox<LiveCall>::Mail mail;  // engine thread
   std::atomic<uint64_t> batches{0};
   std::atomic<uint64_t> computed_tokens{0};
   std::atomic<int32_t> running{0};
@@ -60,27 +75,31 @@ absl::Status EncoderEngine::State::Run() {
   while (true) {
     TakeMail();
     if (mail.stop) {
-      turns.EndAll(FinishReason::kShutdown, clock());
-      Publish();
+      scheduler.EndAll(FinishReason::kShutdown, clock());
+      Exchange(false);
       return absl::OkStatus();
     }
     if (absl::Status status = RunBatch(); !status.ok()) return Fail(status);
   }
 }
 
-// Sleeps only when nothing is live: deadlines are looked at before every batch.
-void EncoderEngine::State::TakeMail() {
+void EncoderEngine::State::Exchange(bool may_sleep) {
   Publish();
-  queue.Take(turns.empty(), &mail);
+  mailbox.Exchange(may_sleep, &scheduler.retired(), &mail);
+}
+
+// Sleeps only when nothing is live: deadlines are checked before every batch.
+void EncoderEngine::State::TakeMail() {
+  Exchange(scheduler.empty());
   const TimeNs now = clock();
-  for (LiveCall& live : mail.arrivals) turns.Add(std::move(live));
-  for (const EncoderQueue::Ending& ending : mail.endings) turns.End(ending.id, ending.reason, now);
-  turns.EndExpired(now);
+  for (LiveCall* live : mail.arrivals) scheduler.Add(live);
+  for (const Mailbox<LiveCall>::Ending& ending : mail.endings) scheduler.End(ending.work, ending.reason, now);
+  scheduler.EndExpired(now);
 }
 
 absl::Status EncoderEngine::State::RunBatch() {
   const TimeNs start = clock();
-  EncodeBatch* batch = turns.Plan(start);
+  EncodeBatch* batch = scheduler.Plan(start);
   if (batch->inputs.empty()) return absl::OkStatus();
   Publish();
   if (absl::Status status = runtime->Run(batch); !status.ok()) return status;
@@ -88,25 +107,25 @@ absl::Status EncoderEngine::State::RunBatch() {
   const auto num_inputs = static_cast<int32_t>(batch->inputs.size());
   batches.fetch_add(1, std::memory_order_relaxed);
   if (observer != nullptr) observer->OnStep(batch->num_tokens, num_inputs, now - start);
-  turns.Commit(now);
+  scheduler.Commit(now);
   return absl::OkStatus();
 }
 
 void EncoderEngine::State::Publish() {
-  const EncoderCounters& counters = turns.counters();
-  queue.SetEnded(counters.ended_calls, counters.ended_tokens);
+  const EncoderCounters& counters = scheduler.counters();
+  mailbox.SetDequeued(counters.ended_calls, counters.ended_tokens);
   computed_tokens.store(counters.computed_tokens, std::memory_order_relaxed);
   running.store(counters.running, std::memory_order_relaxed);
 }
 
-// Nothing more can be computed. The door closes first, so that no call is left behind it.
+// Nothing more can be computed. The mailbox closes first, so that no call is left in it.
 absl::Status EncoderEngine::State::Fail(const absl::Status& error) {
   failed.store(true, std::memory_order_relaxed);
-  queue.Close(Door::kFailed);
-  queue.Take(false, &mail);
-  for (LiveCall& live : mail.arrivals) turns.Add(std::move(live));
-  turns.EndAll(FinishReason::kInternal, clock());
-  Publish();
+  mailbox.Close(AcceptState::kFailed);
+  Exchange(false);
+  for (LiveCall* live : mail.arrivals) scheduler.Add(live);
+  scheduler.EndAll(FinishReason::kInternal, clock());
+  Exchange(false);
   return error;
 }
 
@@ -134,26 +153,30 @@ absl::Status EncoderEngine::Validate(const EncodeRequest& request) const {
 absl::StatusOr<RequestId> EncoderEngine::Submit(std::unique_ptr<EncodeCall> call, std::shared_ptr<EncodeSink> sink) {
   const EncodeRequest& request = call->request;
   DUNLIN_CHECK(call->vectors.size() == request.lengths.size() * static_cast<size_t>(request.dimensions),
-               "a call comes with room for its vectors");
-  return state_->queue.Submit(std::move(call), std::move(sink));
+               "a call is submitted with memory for its vectors");
+  const uint64_t num_tokens = request.tokens.size();
+  auto live = std::make_unique<LiveCall>();
+  live->call = std::move(call);
+  live->sink = std::move(sink);
+  return state_->mailbox.Submit(std::move(live), num_tokens);
 }
 
 void EncoderEngine::Cancel(RequestId id, FinishReason reason) {
-  state_->queue.Cancel(id, reason);
+  state_->mailbox.Cancel(id, reason);
 }
 
 void EncoderEngine::StartDraining() {
-  state_->queue.Close(Door::kDraining);
+  state_->mailbox.Close(AcceptState::kDraining);
 }
 
 void EncoderEngine::Stop() {
-  state_->queue.Close(Door::kStopped);
+  state_->mailbox.Close(AcceptState::kStopped);
   std::call_once(state_->joined, [this] { state_->thread.join(); });
 }
 
 EngineStats EncoderEngine::stats() const {
   EngineStats stats;
-  const int64_t live = state_->queue.live();
+  const int64_t live = state_->mailbox.live();
   stats.running = state_->running.load(std::memory_order_relaxed);
   stats.waiting = static_cast<int32_t>(std::max<int64_t>(0, live - stats.running));
   stats.idle = live == 0;

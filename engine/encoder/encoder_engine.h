@@ -1,4 +1,5 @@
-// The engine of one encoder: a bounded queue, one thread that makes batches of the calls in it and runs them, sinks.
+// SPDX-License-Identifier: Apache-2.0
+// The engine of one encoder: a bounded mailbox, and one thread that makes batches of its calls and runs them.
 // Thread rule: all public functions may be called from any thread; none blocks on a batch.
 #pragma once
 
@@ -34,15 +35,16 @@ class EncoderEngine final : public ModelEngine {
   absl::Status Validate(const EncodeRequest& request) const;
 
   // Queues a validated call whose vectors have their size. RESOURCE_EXHAUSTED when the queue is full, UNAVAILABLE when
-  // draining or failed; the sink is then never called. Otherwise it hears OnFinish exactly once.
+  // draining or failed; the sink is then never called. Otherwise its OnFinish is called exactly once; the engine may
+  // hold the sink until a later Submit or until it goes idle.
   absl::StatusOr<RequestId> Submit(std::unique_ptr<EncodeCall> call, std::shared_ptr<EncodeSink> sink);
 
-  // Ends a call with `reason` after the batch at hand. Unknown and finished ids are ignored.
+  // Ends a call with `reason` after the current batch. Unknown and finished ids are ignored.
   void Cancel(RequestId id, FinishReason reason);
 
   void StartDraining() override;
   void Stop() override;
-  // steps are batches, prompt_tokens those computed; there are no pages and no generated tokens.
+  // steps counts batches, prompt_tokens computed tokens; there are no pages and no generated tokens.
   EngineStats stats() const override;
   int32_t max_context_tokens() const override;
 

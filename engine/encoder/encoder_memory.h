@@ -1,5 +1,6 @@
-// What an encoder's runtime holds in device memory: a decoder's buffers, with pages for the keys and values of one
-// layer (every layer writes them anew) and without logits.
+// SPDX-License-Identifier: Apache-2.0
+// The device memory of an encoder's runtime: a decoder's buffers without logits, and pages for the keys and values of
+// one layer, which every layer overwrites.
 #pragma once
 
 #include <vector>
@@ -12,14 +13,11 @@
 
 namespace dunlin::engine {
 
-// Tokens of one batch: scheduler.max_tokens_per_step, but never less than one input of full length, because an input is
-// not computed in parts: its tokens see each other.
+// Tokens of one batch: scheduler.max_tokens_per_step, but at least one input of full length. An input cannot be split
+// over batches, because all its tokens attend to each other.
 int32_t BatchTokens(const ModelConfig& config, const EngineOptions& options);
 
-// The layout of the pages of one layer in a precision.
-kernels::KvLayout LayerKvLayoutOf(const ModelConfig& config, Precision precision);
-
-// kv_memory_bytes of the options is not looked at: the pages follow from the batch. Errors: PlanMemory's.
+// Ignores kv_memory_bytes of the options: the number of pages follows from the batch. Errors: as PlanMemory.
 absl::StatusOr<MemoryPlan> PlanEncoderMemory(const ModelConfig& config, const std::vector<Precision>& resident,
                                              const kernels::Device& device, const EngineOptions& options);
 

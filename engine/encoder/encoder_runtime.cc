@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/encoder/encoder_runtime.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/encoder/encoder_memory.h"
-#include "engine/encoder/encoder_pass.h"
 #include "engine/encoder/pooling.h"
+#include "engine/layers/forward_pass.h"
 #include "engine/runtime/tuning.h"
 
 namespace dunlin::engine {
@@ -67,11 +68,12 @@ absl::Status ModelEncoderRuntime::WarmUp(const ProfileTable& profiles, std::stri
 
 absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
   const ModelConfig& config = model_->config();
-  rows_.Stage(*batch, LayerKvLayoutOf(config, batch->profile.precision).tokens_per_page);
+  rows_.Stage(*batch, KvLayoutOf(config, batch->profile.precision).tokens_per_page);
   absl::Status status = CopyStatus(rows_.Upload(buffers_.get()), "batch inputs");
   if (!status.ok()) return status;
-  EncoderPass pass(config, model_->weights(batch->profile.precision), batch->profile, rows_, *buffers_);
-  if (status = pass.Run(); !status.ok()) return status;
+  ForwardPass pass(config, model_->weights(batch->profile.precision), batch->profile, rows_.pass_inputs(),
+                   buffers_->layers());
+  if (status = pass.RunLayers(); !status.ok()) return status;
   hidden_ = pass.hidden();
   const absl::StatusOr<const float*> hidden = HostHidden();
   if (!hidden.ok()) return hidden.status();

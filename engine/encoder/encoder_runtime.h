@@ -1,4 +1,5 @@
-// Runs batches of an encoder: stages them, runs EncoderPass on the device, pools. The interface is what the engine
+// SPDX-License-Identifier: Apache-2.0
+// Runs batches of an encoder: stages them, runs ForwardPass on the device, pools. The interface is what the engine
 // sees, so that tests can stand in for the device. Thread rule: the engine thread only.
 #pragma once
 

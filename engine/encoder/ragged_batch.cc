@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/encoder/ragged_batch.h"
 
 #include <algorithm>
@@ -19,13 +20,15 @@ RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
       max_tokens_(plan.max_tokens_per_step),
       indices_(static_cast<size_t>(kNumArrays) * static_cast<size_t>(plan.max_tokens_per_step)),
       page_table_(plan[BufferId::kPageTable] / sizeof(int32_t)) {
-  DUNLIN_CHECK(plan[BufferId::kIndices] >= indices_.size() * sizeof(int32_t), "the plan has no room for the arrays");
+  DUNLIN_CHECK(plan[BufferId::kIndices] >= indices_.size() * sizeof(int32_t),
+               "the memory plan has no room for the arrays of a ragged batch");
   spans_.reserve(static_cast<size_t>(plan.max_sequences));
   pooled_spans_.reserve(static_cast<size_t>(plan.max_sequences));
 }
 
 void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
-  DUNLIN_CHECK(batch.num_tokens <= max_tokens_ && batch.inputs.size() <= spans_.capacity(), "a batch exceeds its plan");
+  DUNLIN_CHECK(batch.num_tokens <= max_tokens_ && batch.inputs.size() <= spans_.capacity(),
+               "a batch exceeds the memory plan");
   num_tokens_ = 0;
   spans_.clear();
   pooled_spans_.clear();
@@ -48,13 +51,13 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
     StageInput(input, next_page, tokens_per_page);
     next_page += num_pages;
   }
-  DUNLIN_CHECK(num_tokens_ == batch.num_tokens, "a batch miscounts its tokens");
+  DUNLIN_CHECK(num_tokens_ == batch.num_tokens, "a batch's num_tokens differs from the sum over its inputs");
   const bool has_mean = std::any_of(batch.inputs.begin(), batch.inputs.end(),
                                     [](const BatchInput& input) { return input.pooling == Pooling::kMean; });
   for (size_t i = 0; !has_mean && i < batch.inputs.size(); ++i) StagePooledRow(batch.inputs[i], i);
 }
 
-// Nothing is causal here, so that the place of a row among the keys counts for nothing: as the last it sees them all.
+// Without a causal mask a row's position among the keys has no effect; the span's end says how many keys it sees.
 void RaggedBatch::StagePooledRow(const BatchInput& input, size_t index) {
   const auto row = static_cast<int32_t>(index);
   host_array(kPooledRows)[row] =
@@ -73,6 +76,26 @@ void RaggedBatch::StageInput(const BatchInput& input, int32_t first_page, int32_
     host_array(kSlots)[num_tokens_] = i % tokens_per_page;
     ++num_tokens_;
   }
+}
+
+PassInputs RaggedBatch::pass_inputs() const {
+  const int32_t count = num_inputs();
+  PassInputs inputs{.num_tokens = num_tokens_,
+                    .token_ids = device_array(kTokenIds),
+                    .positions = device_array(kPositions),
+                    .token_types = device_array(kTokenTypes),
+                    .token_page = device_array(kPages),
+                    .token_slot = device_array(kSlots),
+                    .spans = {device_spans_, count, max_input_tokens_, max_input_tokens_},
+                    .page_table = device_page_table_,
+                    .page_table_stride = page_table_stride_,
+                    .kept = {}};
+  inputs.kept.count = num_rows();
+  if (pools_one_row()) {
+    inputs.kept.index = device_array(kPooledRows);
+    inputs.kept.spans = {device_spans_ + count, count, 1, max_input_tokens_};
+  }
+  return inputs;
 }
 
 kernels::KernelStatus RaggedBatch::Upload(StepBuffers* buffers) {

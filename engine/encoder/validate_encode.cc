@@ -1,51 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/encoder/validate_encode.h"
 
 #include <numeric>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/field_checks.h"
 
 namespace dunlin::engine {
 namespace {
 
-absl::Status CheckTokens(const EncodeRequest& request, int32_t vocab_size) {
-  size_t token = 0;
+using F = RequestField;
+
+std::optional<Violation> CheckTokens(const EncodeRequest& request, int32_t vocab_size) {
+  std::span<const TokenId> rest(request.tokens);
   for (size_t input = 0; input < request.lengths.size(); ++input) {
-    for (int32_t i = 0; i < request.lengths[input]; ++i, ++token) {
-      const TokenId id = request.tokens[token];
-      if (id >= 0 && id < vocab_size) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("inputs[", input, "].token_ids.ids[", i, "] is ", id, "; limit is [0, ", vocab_size, ")"));
-    }
+    const auto length = static_cast<size_t>(request.lengths[input]);
+    if (auto v = CheckTokenIds(F::kInputToken, rest.first(length), vocab_size, static_cast<int64_t>(input))) return v;
+    rest = rest.subspan(length);
   }
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
 }  // namespace
 
-absl::Status CheckInputLength(size_t input, int64_t num_tokens, const EncodeLimits& limits) {
-  if (num_tokens >= 1 && num_tokens <= limits.max_input_tokens) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("inputs[", input, "] has ", num_tokens, " tokens; limit is 1 to ",
-                                                 limits.max_input_tokens, " (models[].max_context_tokens)"));
+std::optional<Violation> CheckInputLength(size_t input, int64_t num_tokens, const EncodeLimits& limits) {
+  if (num_tokens >= 1 && num_tokens <= limits.max_input_tokens) return std::nullopt;
+  return Violation{F::kInput,
+                   absl::StrCat("has ", num_tokens, " tokens"),
+                   absl::StrCat("1 to ", limits.max_input_tokens, " (models[].max_context_tokens)"),
+                   {static_cast<int64_t>(input)},
+                   std::nullopt};
 }
 
-absl::Status ValidateEncode(const EncodeRequest& request, const EncodeLimits& limits) {
-  if (request.lengths.empty()) return absl::InvalidArgumentError("inputs has 0 entries; limit is 1 or more");
+std::optional<Violation> CheckDimensions(int32_t dimensions, const EncodeLimits& limits) {
+  return CheckInt(F::kDimensions, dimensions, 1, limits.hidden_dim);
+}
+
+std::optional<Violation> CheckEncode(const EncodeRequest& request, const EncodeLimits& limits) {
+  if (request.lengths.empty()) return Violation{F::kInputs, "has 0 entries", "1 or more", {}, std::nullopt};
   for (size_t input = 0; input < request.lengths.size(); ++input) {
-    if (absl::Status status = CheckInputLength(input, request.lengths[input], limits); !status.ok()) return status;
+    if (auto v = CheckInputLength(input, request.lengths[input], limits)) return v;
   }
   const int64_t total = std::accumulate(request.lengths.begin(), request.lengths.end(), int64_t{0});
   DUNLIN_CHECK(static_cast<size_t>(total) == request.tokens.size(),
                "the lengths of a call are not those of its tokens");
   if (total > limits.max_queued_tokens) {
-    return absl::InvalidArgumentError(absl::StrCat("inputs has ", total, " tokens; limit is ", limits.max_queued_tokens,
-                                                   " (scheduler.max_queued_tokens)"));
+    return Violation{F::kInputs,
+                     absl::StrCat("has ", total, " tokens"),
+                     absl::StrCat(limits.max_queued_tokens, " (scheduler.max_queued_tokens)"),
+                     {},
+                     std::nullopt};
   }
-  if (request.dimensions < 1 || request.dimensions > limits.hidden_dim) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dimensions is ", request.dimensions, "; limit is [1, ", limits.hidden_dim, "]"));
-  }
+  if (auto v = CheckDimensions(request.dimensions, limits)) return v;
   return CheckTokens(request, limits.vocab_size);
+}
+
+absl::Status ValidateEncode(const EncodeRequest& request, const EncodeLimits& limits) {
+  const std::optional<Violation> violation = CheckEncode(request, limits);
+  if (!violation.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(Describe(*violation, kPlainFieldNames));
 }
 
 }  // namespace dunlin::engine

@@ -1,14 +1,18 @@
-// Is a call one that this encoder can serve? Pure functions; any thread.
+// SPDX-License-Identifier: Apache-2.0
+// Whether an encoder can serve a call. Pure functions; any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "engine/encoder/encode_call.h"
+#include "engine/request_field.h"
 
 namespace dunlin::engine {
 
-// What a call is measured against; const after the engine's construction.
+// Limits of a call; const after the engine's construction.
 struct EncodeLimits {
   int32_t vocab_size = 0;
   int32_t hidden_dim = 0;
@@ -16,10 +20,16 @@ struct EncodeLimits {
   int64_t max_queued_tokens = 0;  // of one call: a longer one could never be queued
 };
 
-// OK, or INVALID_ARGUMENT with the field's name on the wire, its value, and the limit. The first wrong field is named.
-absl::Status ValidateEncode(const EncodeRequest& request, const EncodeLimits& limits);
+// The first field of the call that this encoder cannot take; none when the call may run.
+std::optional<Violation> CheckEncode(const EncodeRequest& request, const EncodeLimits& limits);
 
 // "inputs[3] has 600 tokens; limit is 1 to 512 (models[].max_context_tokens)"
-absl::Status CheckInputLength(size_t input, int64_t num_tokens, const EncodeLimits& limits);
+std::optional<Violation> CheckInputLength(size_t input, int64_t num_tokens, const EncodeLimits& limits);
+
+// "dimensions is 37; limit is [1, 36]"
+std::optional<Violation> CheckDimensions(int32_t dimensions, const EncodeLimits& limits);
+
+// OK, or INVALID_ARGUMENT with the field's plain name, value and limit.
+absl::Status ValidateEncode(const EncodeRequest& request, const EncodeLimits& limits);
 
 }  // namespace dunlin::engine

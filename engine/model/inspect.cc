@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/inspect.h"
 
 #include <utility>
 
-#include "engine/model/open_source.h"
-#include "engine/model/weight_storage.h"
+#include "engine/model/attention_shape.h"
+#include "engine/model/opened_model.h"
+#include "engine/model/weights/weight_storage.h"
 #include "kernels/api/kv_layout.h"
 
 namespace dunlin::engine {
@@ -18,14 +20,12 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   const absl::StatusOr<size_t> vector_bytes = VectorBytes(summary.config);
   if (!vector_bytes.ok()) return vector_bytes.status();
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
-    const absl::StatusOr<size_t> bytes = MatrixBytes(summary.config, model->forms, row.precision, ops);
+    const absl::StatusOr<size_t> bytes = MatrixBytes(summary.config, model->encodings, row.precision, ops);
     if (!bytes.ok()) return bytes.status();
     summary.weight_bytes[static_cast<size_t>(row.precision)] = *bytes + *vector_bytes;
   }
   if (summary.config.is_encoder()) return summary;
-  const kernels::KvShape shape = {.num_layers = summary.config.num_layers,
-                                  .num_kv_heads = summary.config.num_kv_heads,
-                                  .head_dim = summary.config.head_dim};
+  const kernels::KvShape shape = KvShapeOf(summary.config);
   for (const kernels::DType dtype :
        {kernels::DType::kF32, kernels::DType::kF16, kernels::DType::kBF16, kernels::DType::kF8E4M3}) {
     summary.kv_bytes_per_token.push_back(

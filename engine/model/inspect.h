@@ -1,4 +1,5 @@
-// What a model directory would need, from config.json and the safetensors headers alone: no weight is read.
+// SPDX-License-Identifier: Apache-2.0
+// The memory that a model would need, from config.json and the safetensors headers; no weight is read.
 #pragma once
 
 #include <array>
@@ -16,10 +17,10 @@
 namespace dunlin::engine {
 
 struct ModelSummary {
-  ModelConfig config;                                          // config.architecture is the row's name
+  ModelConfig config;
   int64_t num_parameters = 0;                                  // a tied head counts once
   std::array<size_t, kernels::kNumPrecisions> weight_bytes{};  // by Precision, as Model::weight_bytes
-  // By KvDType: bytes of one token's keys and values over all layers.
+  // Bytes of one token's keys and values over all layers.
   struct KvBytes {
     kernels::DType dtype;
     size_t bytes_per_token;
@@ -28,8 +29,8 @@ struct ModelSummary {
   std::vector<std::string> warnings;
 };
 
-// Same checks and errors as Model::Load, but for what only reading the weights would show. `source.precisions` is not
-// looked at. `ops` is a device's table; only packed_weight_bytes is called.
+// Checks and errors as Model::Load, except for those that need the weights' values. Ignores source.precisions. Of `ops`
+// only packed_weight_bytes is called.
 absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kernels::DeviceOps& ops);
 
 }  // namespace dunlin::engine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/model.h"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/model/model_builder.h"
-#include "engine/model/open_source.h"
+#include "engine/model/opened_model.h"
 
 namespace dunlin::engine {
 namespace {
@@ -17,7 +18,7 @@ absl::Status CheckPrecisions(const std::vector<Precision>& precisions) {
     const auto end = precisions.begin() + static_cast<std::ptrdiff_t>(i);
     if (std::find(precisions.begin(), end, precisions[i]) != end) {
       return absl::InvalidArgumentError(
-          absl::StrCat("models[].precisions has '", kernels::Name(precisions[i]), "' twice"));
+          absl::StrCat("models[].precisions lists '", kernels::Name(precisions[i]), "' twice"));
     }
   }
   return absl::OkStatus();
@@ -41,7 +42,7 @@ Model::~Model() {
 
 size_t Model::IndexOf(Precision precision) const {
   const auto found = std::find(precisions_.begin(), precisions_.end(), precision);
-  DUNLIN_CHECK(found != precisions_.end(), "asked for the weights of a precision that is not resident");
+  DUNLIN_CHECK(found != precisions_.end(), "requested weights of a precision that is not resident");
   return static_cast<size_t>(found - precisions_.begin());
 }
 

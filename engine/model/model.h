@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loaded model: its config and, for each resident precision, its packed weights in device memory.
-// Immutable after load; any thread may read it.
+// Thread rule: immutable after Load; any thread may read it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/model_config.h"
-#include "engine/model/weight_slot.h"
+#include "engine/model/weights/weight_slot.h"
 #include "kernels/api/device.h"
 
 namespace dunlin::engine {
@@ -31,48 +32,50 @@ struct NormWeights {
 };
 
 struct LayerWeights {
-  NormWeights attention_norm;       // before the attention; in an encoder after it
+  NormWeights attention_norm;       // before the attention; with NormPlacement::kPost after it
   LinearWeights qkv;                // [qkv_features, hidden_dim]: Q heads, K heads, V heads
   NormWeights query_norm;           // with qk_norm
   NormWeights key_norm;             // with qk_norm
   LinearWeights attention_out;      // [hidden_dim, num_heads * head_dim]
-  NormWeights post_attention_norm;  // with post_norms
-  NormWeights mlp_norm;             // before the MLP; in an encoder after it; not with shared_norm
+  NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost
+  NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with shared_norm
   LinearWeights mlp_up;             // [up_features, hidden_dim]
   LinearWeights mlp_down;           // [hidden_dim, ffn_dim]
-  NormWeights post_mlp_norm;        // with post_norms
+  NormWeights post_mlp_norm;        // with kPreAndPost
 };
 
-// The whole model in one precision. FP8 may keep some matrices wider (slot_forms.h): each says its own precision.
+// The whole model in one precision. FP8 may keep some matrices in 16 bits (weight_encodings.h): each says its
+// precision.
 struct PrecisionWeights {
   kernels::PackedWeight embedding;    // [vocab_size, hidden_dim]
   kernels::PackedWeight positions;    // [position_rows, hidden_dim] when learned_positions
   kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
-  NormWeights embedding_norm;         // encoders
+  NormWeights embedding_norm;         // with NormPlacement::kPost
   std::vector<LayerWeights> layers;
-  NormWeights final_norm;  // decoders
+  NormWeights final_norm;  // before the head; not with NormPlacement::kPost
   LinearWeights head;      // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
   // Activation::amax_limit of every FP8 input.
   float input_amax_limit = std::numeric_limits<float>::infinity();
 };
 
-// The scales of linear inputs that a checkpoint or a calibration gives, by the slot that takes the input.
+// FP8 scales of linear inputs, from a checkpoint or a calibration, by (slot that takes the input, layer).
 using InputScales = std::map<std::pair<WeightSlot, int32_t>, float>;
 
-// Where a model comes from.
+// Where a model's config and weights come from.
 struct ModelSource {
-  std::string path;          // a Hugging Face directory; or empty for random weights:
-  std::string random_shape;  // a row of named_shapes.cc, a path to a config.json, or the text of one ("{...")
+  std::string path;  // a Hugging Face model directory; empty for random weights
+  std::string
+      random_shape;  // for random weights: a name of named_shapes.cc, a path to a config.json, or its text ("{...")
   uint64_t random_seed = 0;
-  std::vector<Precision> precisions;  // resident ones, the first is the default; >= 1, no repeats
+  std::vector<Precision> precisions;  // resident precisions, the default first; >= 1, distinct
 };
 
 class Model {
  public:
-  // Reads, checks and packs. Files are copied out with pread, converted once and closed: afterwards nothing refers to
-  // them. Errors: NOT_FOUND (no such file or tensor), INVALID_ARGUMENT (a file says something wrong; the message names
-  // file, field, value and limit), RESOURCE_EXHAUSTED (memory), DATA_LOSS (a file changed while it was read), INTERNAL
-  // (the device failed). device outlives the model.
+  // Reads, checks and packs. Files are read with pread, converted once and closed; the model does not refer to them
+  // afterwards. Errors: NOT_FOUND (a missing file or tensor), INVALID_ARGUMENT (a malformed or unsupported file; the
+  // message names file, field, value and limit), RESOURCE_EXHAUSTED (memory), DATA_LOSS (a file changed while it was
+  // read), INTERNAL (the device failed). device outlives the model.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const ModelSource& source, kernels::Device* device);
   ~Model();
 
@@ -81,13 +84,13 @@ class Model {
   kernels::Device* device() const { return device_; }
   // REQUIRES: precision is one of precisions().
   const PrecisionWeights& weights(Precision precision) const;
-  // Bytes of packed weights of one resident precision, with the FP32 norms and biases that all precisions share.
+  // Bytes of the packed weights of one precision, including the FP32 norms and biases that all precisions share.
   // REQUIRES: precision is one of precisions().
   size_t weight_bytes(Precision precision) const;
-  // Empty unless the checkpoint has them; then finite and above 0.
+  // Finite and > 0; empty when neither the checkpoint nor a calibration has any.
   const InputScales& input_scales() const { return input_scales_; }
   int64_t num_parameters() const { return num_parameters_; }  // a tied head counts once
-  // What the files say that was not used or not believed: one sentence each, for the log.
+  // Contents of the files that were ignored or overridden: one sentence each, for the log.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/model_builder.h"
 
 #include <algorithm>
@@ -6,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
-#include "engine/model/weight_scales.h"
-#include "engine/model/weight_storage.h"
+#include "engine/model/weights/weight_scales.h"
+#include "engine/model/weights/weight_storage.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
@@ -30,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   model->num_parameters_ = CountParameters(opened.parts);
   ModelBuilder builder(opened, model.get());
   if (absl::Status status = builder.LoadScales(); !status.ok()) return status;
-  WeightReader reader(builder.source_, opened.parts);  // reads while memory is taken
+  WeightReader reader(builder.source_, opened.parts);  // starts reading while memory is allocated
   if (absl::Status status = builder.Allocate(); !status.ok()) return status;
   if (absl::Status status = builder.LoadParts(&reader); !status.ok()) return status;
   if (!opened.calibrated.empty()) model->input_scales_ = opened.calibrated;
@@ -59,7 +60,7 @@ absl::Status ModelBuilder::Allocate() {
   std::vector<size_t> matrix_bytes;
   CheckedU64 planned(*vector_bytes);
   for (const Precision precision : model_->precisions_) {
-    const absl::StatusOr<size_t> bytes = MatrixBytes(model_->config_, opened_.forms, precision, ops);
+    const absl::StatusOr<size_t> bytes = MatrixBytes(model_->config_, opened_.encodings, precision, ops);
     if (!bytes.ok()) return bytes.status();
     matrix_bytes.push_back(*bytes);
     planned += *bytes;
@@ -71,7 +72,7 @@ absl::Status ModelBuilder::Allocate() {
     const absl::StatusOr<std::byte*> matrices = AllocateBlock(matrix_bytes[i], planned.value());
     if (!matrices.ok()) return matrices.status();
     PrecisionWeights& weights = model_->weights_.emplace_back();
-    PlaceWeights(model_->config_, opened_.forms, model_->precisions_[i], ops, *matrices, *vectors, &weights);
+    PlaceWeights(model_->config_, opened_.encodings, model_->precisions_[i], ops, *matrices, *vectors, &weights);
     weights.input_amax_limit = opened_.parsed.quantization.input_amax_limit;
     model_->weight_bytes_.push_back(matrix_bytes[i] + *vector_bytes);
   }
@@ -88,12 +89,12 @@ absl::Status ModelBuilder::LoadParts(WeightReader* reader) {
   }
 }
 
-// Into every precision.
+// Packs the rows into every precision.
 absl::Status ModelBuilder::LoadMatrix(const WeightRows& rows) {
   const WeightPart& part = *rows.part;
   const kernels::DType dtype = *source_.Find(part.tensor)->dtype->loadable;
   if (part.scales.weight != nullptr) {
-    SpreadScales(rows);
+    ExpandScales(rows);
     return PackRows(rows, rows.data, dtype);
   }
   const int64_t num_scaled = std::clamp(part.scaled_rows - part.row_begin - rows.first_row, int64_t{0}, rows.num_rows);
@@ -109,8 +110,8 @@ absl::Status ModelBuilder::LoadMatrix(const WeightRows& rows) {
   return PackRows(rows, widened_.data(), kernels::DType::kF32);
 }
 
-// Of every FP8 part those of its weights and of its input, before the large reads, behind which each would wait. A
-// fused matrix has one input: the largest of its parts' scales covers them all.
+// Reads the weight and input scales of every FP8 part before the large reads start, so that none waits for those. The
+// parts of a fused matrix share one input, whose scale is the largest of theirs.
 absl::Status ModelBuilder::LoadScales() {
   for (const WeightPart& part : opened_.parts) {
     if (part.scales.weight == nullptr) continue;
@@ -126,8 +127,8 @@ absl::Status ModelBuilder::LoadScales() {
   return absl::OkStatus();
 }
 
-// The scales of FP8 rows, one line a row; the factor of scaled rows goes into them.
-void ModelBuilder::SpreadScales(const WeightRows& rows) {
+// Expands the scales of FP8 rows to one line per row, multiplied by the factor of scaled rows.
+void ModelBuilder::ExpandScales(const WeightRows& rows) {
   const WeightPart& part = *rows.part;
   const std::vector<float>& scales = scales_.at(&part);
   const int64_t per_row = kernels::ScalesPerRow(part.scales.block, part.shape[1]);
@@ -142,7 +143,7 @@ void ModelBuilder::SpreadScales(const WeightRows& rows) {
   }
 }
 
-// Packs the rows, whose `values` are as rows.data in `dtype`.
+// Packs rows with `values` of `dtype` in the layout of rows.data.
 absl::Status ModelBuilder::PackRows(const WeightRows& rows, const void* values, kernels::DType dtype) {
   const WeightPart& part = *rows.part;
   const kernels::Device& device = *model_->device_;
@@ -172,7 +173,7 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
   if (IsNorm(part.slot) && !part.is_bias) {
     for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm_weight_offset;
   }
-  // All precisions share the vectors, so that the first one's pointer is every one's.
+  // All precisions share the vectors, so the first precision's pointer serves all.
   const float* vector = *VectorOf(&model_->weights_.front(), part.slot, part.layer, part.is_bias);
   const kernels::Device& device = *model_->device_;
   const kernels::KernelStatus status = device.ops->copy_to_device(
@@ -181,7 +182,7 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
   return absl::OkStatus();
 }
 
-// `count` values, as FP32.
+// Converts `count` values to FP32.
 void ModelBuilder::Widen(const std::byte* values, kernels::DType dtype, size_t count) {
   widened_.resize(std::max(widened_.size(), count));
   if (dtype == kernels::DType::kF32) {

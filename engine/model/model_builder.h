@@ -1,4 +1,5 @@
-// Fills a Model: plans its memory, then streams every tensor once from its source into all resident precisions.
+// SPDX-License-Identifier: Apache-2.0
+// Builds a Model: plans its memory, then streams every tensor once from its source into all resident precisions.
 #pragma once
 
 #include <map>
@@ -7,21 +8,21 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/model/checkpoint/tensor_source.h"
 #include "engine/model/model.h"
-#include "engine/model/open_source.h"
-#include "engine/model/tensor_source.h"
-#include "engine/model/weight_parts.h"
-#include "engine/model/weight_reader.h"
+#include "engine/model/opened_model.h"
+#include "engine/model/weights/weight_parts.h"
+#include "engine/model/weights/weight_reader.h"
 
 namespace dunlin::engine {
 
 class ModelBuilder {
  public:
-  // REQUIRES: every precision appears once. Peak memory is the packed weights and, for as long as this call takes,
-  // three buffers of 16 MiB, 192 rows or the largest transposed tensor, one more where tensors do not start at a
-  // multiple of their elements, and one of floats where rows are scaled. RESOURCE_EXHAUSTED when the device has not the
-  // memory (the message says how much was planned), INVALID_ARGUMENT when a scale is not finite and above 0, DATA_LOSS
-  // when a file changes, INTERNAL when the device fails.
+  // REQUIRES: precisions are distinct. Peak memory is the packed weights and, during the call, three buffers of 16 MiB,
+  // 192 rows or the largest transposed tensor, whichever is largest, a fourth where tensors are not aligned to their
+  // elements, and one of floats where rows are scaled. RESOURCE_EXHAUSTED when the device lacks the memory (the message
+  // says how much was planned), INVALID_ARGUMENT when a scale is not finite and > 0, DATA_LOSS when a file changes,
+  // INTERNAL when the device fails.
   static absl::StatusOr<std::unique_ptr<Model>> Build(const OpenedModel& opened,
                                                       const std::vector<Precision>& precisions,
                                                       kernels::Device* device);
@@ -37,14 +38,14 @@ class ModelBuilder {
   absl::Status LoadMatrix(const WeightRows& rows);
   absl::Status PackRows(const WeightRows& rows, const void* values, kernels::DType dtype);
   void Widen(const std::byte* values, kernels::DType dtype, size_t count);
-  void SpreadScales(const WeightRows& rows);
+  void ExpandScales(const WeightRows& rows);
 
   const OpenedModel& opened_;
   const TensorSource& source_;
   Model* model_;
-  std::vector<float> widened_;                              // where values are converted or scaled
-  std::map<const WeightPart*, std::vector<float>> scales_;  // of the FP8 parts, as the file has them
-  std::vector<float> row_scales_;                           // [rows of one call, scales of a row]
+  std::vector<float> widened_;                              // values converted to FP32 or scaled
+  std::map<const WeightPart*, std::vector<float>> scales_;  // of the FP8 parts, as stored in the file
+  std::vector<float> row_scales_;                           // [rows of one call, ScalesPerRow]
 };
 
 }  // namespace dunlin::engine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/model_directory.h"
 
 #include <nlohmann/json.hpp>
@@ -5,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"
-#include "engine/model/json_fields.h"
+#include "engine/base/json_fields.h"
 #include "engine/model/model_limits.h"
 
 namespace dunlin::engine {
@@ -15,7 +16,7 @@ constexpr const char* kConfigFile = "config.json";
 constexpr const char* kGenerationFile = "generation_config.json";
 constexpr const char* kHfQuantFile = "hf_quant_config.json";
 
-// A file's text; "" where there is no such file. One that is there and empty is a fault.
+// A file's text, "" when the file is absent. An empty file is an error.
 absl::StatusOr<std::string> ReadOptional(const Directory& directory, const char* name) {
   if (!directory.Has(name)) return std::string();
   absl::StatusOr<std::string> text = directory.ReadFile(name, kMaxConfigBytes);
@@ -23,22 +24,18 @@ absl::StatusOr<std::string> ReadOptional(const Directory& directory, const char*
   return text;
 }
 
-// Ids at or above the vocabulary can never be generated: they are dropped with a warning (small test models keep the
-// defaults of the large ones).
-void ReadTokenIds(JsonFields& fields, ParsedModel* model) {
-  const auto in_vocabulary = [&](const char* name, int64_t id) {
-    if (id < model->config.vocab_size) return true;
-    model->warnings.push_back(absl::StrCat(fields.where(), ": ", name, " ", id, " is ignored: the vocabulary has ",
-                                           model->config.vocab_size, " tokens"));
-    return false;
-  };
+// Ids outside the vocabulary can never be generated: they are dropped with a warning (small test models keep the ids of
+// the large ones).
+void ReadEosTokenIds(JsonFields& fields, ParsedModel* model) {
   if (fields.Has("eos_token_id")) model->config.eos_token_ids.clear();
   for (const int64_t id : fields.IntListOr("eos_token_id", 0, INT32_MAX, kMaxEosTokens)) {
-    if (in_vocabulary("eos_token_id", id)) model->config.eos_token_ids.push_back(static_cast<TokenId>(id));
+    if (id < model->config.vocab_size) {
+      model->config.eos_token_ids.push_back(static_cast<TokenId>(id));
+      continue;
+    }
+    model->warnings.push_back(absl::StrCat(fields.where(), ": eos_token_id ", id, " is ignored: the vocabulary has ",
+                                           model->config.vocab_size, " tokens"));
   }
-  if (!fields.Has("bos_token_id")) return;
-  const int64_t bos = fields.Int("bos_token_id", 0, INT32_MAX);
-  if (in_vocabulary("bos_token_id", bos)) model->config.bos_token_id = static_cast<TokenId>(bos);
 }
 
 }  // namespace
@@ -55,7 +52,7 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
   model.config.architecture = (*architecture)->name;
   (*architecture)->parse_config(fields, &model.config);
   if (!fields.status().ok()) return fields.status();
-  ReadTokenIds(fields, &model);
+  ReadEosTokenIds(fields, &model);
   if (!fields.status().ok()) return fields.status();
 
   absl::StatusOr<Quantization> quantization = ParseQuantization(fields, hf_quant_text);
@@ -67,7 +64,7 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
   const absl::StatusOr<nlohmann::json> generation = ParseJsonObject(generation_text, kGenerationFile);
   if (!generation.ok()) return generation.status();
   JsonFields generation_fields(*generation, kGenerationFile);
-  ReadTokenIds(generation_fields, &model);
+  ReadEosTokenIds(generation_fields, &model);
   if (!generation_fields.status().ok()) return generation_fields.status();
   return model;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // config.json, generation_config.json and hf_quant_config.json, read into a ModelConfig and a Quantization.
 #pragma once
 
@@ -7,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/file.h"
-#include "engine/model/architecture.h"
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/checkpoint/quantization.h"
 #include "engine/model/model_config.h"
-#include "engine/model/quantization.h"
 
 namespace dunlin::engine {
 
@@ -17,10 +18,10 @@ struct ParsedModel {
   const Architecture* architecture = nullptr;
   ModelConfig config;
   Quantization quantization;
-  std::vector<std::string> warnings;  // worth a log line each; the model loads all the same
+  std::vector<std::string> warnings;  // for the log; none prevents loading
 };
 
-// Parses the texts; all but the first may be empty. INVALID_ARGUMENT names file, field, value and limit.
+// All texts but the first may be empty. INVALID_ARGUMENT names file, field, value and limit.
 absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::string_view generation_text,
                                              std::string_view hf_quant_text = "");
 

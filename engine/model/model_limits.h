@@ -1,4 +1,5 @@
-// The largest model that a config may describe. With these, no product of two fields overflows 64 bits, and
+// SPDX-License-Identifier: Apache-2.0
+// Limits on the size of a model. Within them no product of two fields overflows 64 bits, and
 // (num_heads + 2 * num_kv_heads) * head_dim and 2 * ffn_dim fit an int32_t.
 #pragma once
 
@@ -13,7 +14,7 @@ inline constexpr int64_t kMaxHeads = 1024;
 inline constexpr int64_t kMaxHeadDim = 1024;
 inline constexpr int64_t kMaxFfnDim = 1 << 20;
 inline constexpr int64_t kMaxVocabSize = 1 << 22;
-inline constexpr int64_t kMaxContextTokens = 1 << 24;  // positions are multiplied in FP32: exact up to 2^24
+inline constexpr int64_t kMaxContextTokens = 1 << 24;  // rotary positions are FP32, exact up to 2^24
 inline constexpr size_t kMaxEosTokens = 64;
 inline constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 20;
 

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/sampling_defaults.h"
 
 #include <nlohmann/json.hpp>
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/model/json_fields.h"
+#include "engine/base/json_fields.h"
 #include "engine/model/model_limits.h"
 
 namespace dunlin::engine {

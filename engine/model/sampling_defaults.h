@@ -1,4 +1,5 @@
-// What a model's own generation_config.json asks of sampling, for the fields a request leaves unset.
+// SPDX-License-Identifier: Apache-2.0
+// A model's own sampling defaults (generation_config.json), for the fields that a request leaves unset.
 #pragma once
 
 #include <string>
@@ -8,9 +9,9 @@
 
 namespace dunlin::engine {
 
-// Reads temperature, top_k, top_p, min_p and repetition_penalty; what is not given keeps SamplingParams' value, and so
-// does everything when there is no such file. do_sample is not read: as in vLLM, a request that names no temperature
-// samples. INVALID_ARGUMENT names file, field, value and limit.
+// Reads temperature, top_k, top_p, min_p and repetition_penalty; absent fields, or an absent file, keep the defaults of
+// SamplingParams. do_sample is not read: as in vLLM, a request without a temperature samples. INVALID_ARGUMENT names
+// file, field, value and limit.
 absl::StatusOr<SamplingParams> ReadSamplingDefaults(const std::string& directory);
 
 }  // namespace dunlin::engine

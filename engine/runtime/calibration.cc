@@ -1,13 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/calibration.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/runtime/forward_pass.h"
-#include "engine/runtime/fp8_scaling.h"
+#include "engine/layers/forward_pass.h"
+#include "engine/layers/fp8_scaling.h"
+#include "engine/plan/sequence_view.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
 #include "engine/runtime/step_buffers.h"
@@ -51,14 +54,14 @@ class Amaxes {
   float* memory_;
 };
 
-// Everything a window runs in.
-struct Workplace {
+// What a window runs with.
+struct Workspace {
   ExecutionProfile profile;
   std::unique_ptr<StepBuffers> buffers;
   int32_t tokens_per_page;
 };
 
-absl::StatusOr<Workplace> MakeWorkplace(const Model& model, int32_t window) {
+absl::StatusOr<Workspace> MakeWorkspace(const Model& model, int32_t window) {
   const Precision precision = model.precisions().front();
   const kernels::KvLayout layout = KvLayoutOf(model.config(), precision);
   EngineOptions options;
@@ -74,27 +77,26 @@ absl::StatusOr<Workplace> MakeWorkplace(const Model& model, int32_t window) {
   absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
       StepBuffers::Allocate(*plan, model.config().inv_freq, model.device());
   if (!buffers.ok()) return buffers.status();
-  return Workplace{*profile, *std::move(buffers), layout.tokens_per_page};
+  return Workspace{*profile, *std::move(buffers), layout.tokens_per_page};
 }
 
-absl::Status RunWindow(const Model& model, const Workplace& place, const Fp8Scaling& scaling,
+absl::Status RunWindow(const Model& model, const Workspace& place, const Fp8Scaling& scaling,
                        std::span<const TokenId> tokens) {
   const auto count = static_cast<int32_t>(tokens.size());
-  Sequence sequence;
-  sequence.tokens.assign(tokens.begin(), tokens.end());
-  sequence.prompt_len = count;
-  sequence.request.sampling.prompt_logprobs = 0;  // makes every row a head row
-  for (int32_t page = 0; page < PagesFor(count, place.tokens_per_page); ++page) sequence.pages.push_back(page);
+  SamplingParams sampling;
+  sampling.prompt_logprobs = 0;  // makes every row a head row
+  std::vector<PageId> pages(static_cast<size_t>(PagesFor(count, place.tokens_per_page)));
+  std::iota(pages.begin(), pages.end(), 0);
   StepPlan plan;
-  plan.num_tokens = count;
-  plan.sub_batches.push_back({place.profile, 0, 1, count});
-  plan.sequences.push_back({&sequence, 0, count, true});
+  AppendSequence(place.profile,
+                 {.tokens = tokens, .prompt_len = count, .pages = pages, .sampling = sampling, .stopping = {}},
+                 {.num_tokens = count, .samples = true}, &plan);
   StepInputs inputs(place.buffers->plan());
   inputs.Stage(plan, plan.sub_batches.front(), place.tokens_per_page);
   absl::Status status = DeviceStatus(inputs.Upload(place.buffers.get()), "copy of step inputs");
   if (!status.ok()) return status;
-  ForwardPass pass(model.config(), model.weights(place.profile.precision), place.profile, inputs, *place.buffers,
-                   &scaling);
+  ForwardPass pass(model.config(), model.weights(place.profile.precision), place.profile, inputs.pass_inputs(),
+                   place.buffers->layers(), &scaling);
   if (status = pass.RunLayers(); !status.ok()) return status;
   const auto num_rows = static_cast<int32_t>(inputs.head_rows().size());
   for (int32_t row = 0; row < num_rows && status.ok(); row += kHeadBlockRows) {
@@ -103,7 +105,7 @@ absl::Status RunWindow(const Model& model, const Workplace& place, const Fp8Scal
   return status;
 }
 
-// An input that was 0 throughout has scale 1: any does.
+// An input that was always 0 gets scale 1; any would do.
 absl::StatusOr<InputScales> ToScales(const ModelConfig& config, const std::vector<float>& amaxes) {
   constexpr WeightSlot kSlots[kInputsPerLayer] = {WeightSlot::kQkv, WeightSlot::kAttentionOut, WeightSlot::kMlpUp,
                                                   WeightSlot::kMlpDown};
@@ -135,7 +137,7 @@ absl::StatusOr<InputScales> CalibrateInputs(const Model& model, std::span<const 
   const auto window = static_cast<size_t>(std::min(config.max_context, kCalibrationWindow));
   const Amaxes amaxes(model.device(), NumInputs(config));
   if (amaxes.data() == nullptr) return absl::ResourceExhaustedError("no memory for the observed magnitudes");
-  const absl::StatusOr<Workplace> place = MakeWorkplace(model, static_cast<int32_t>(window));
+  const absl::StatusOr<Workspace> place = MakeWorkspace(model, static_cast<int32_t>(window));
   if (!place.ok()) return place.status();
   const Fp8Scaling observer = Fp8Scaling::Observe(amaxes.data());
   for (size_t first = 0; first < tokens.size(); first += window) {

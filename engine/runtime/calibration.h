@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Observes a model over a text: the largest magnitude of every linear input becomes the constant of the recipe static.
 // Source: the publishers' static FP8 recipes, scale = amax / 448.
 #pragma once

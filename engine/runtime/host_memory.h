@@ -1,4 +1,6 @@
-// Host memory that a device copies from and to by itself (DeviceOps::allocate_host), owned. Thread rule: one owner.
+// SPDX-License-Identifier: Apache-2.0
+// Owns host memory that a device can copy from and to asynchronously (DeviceOps::allocate_host). Thread rule: one
+// owner.
 #pragma once
 
 #include <cstddef>

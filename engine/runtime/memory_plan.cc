@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/memory_plan.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "engine/runtime/fp8_scaling.h"
+#include "engine/layers/fp8_scaling.h"
 #include "engine/sampling/logit_edits.h"
 
 namespace dunlin::engine {
@@ -116,29 +117,6 @@ size_t MemoryPlan::total() const {
   return sum;
 }
 
-kernels::KvShape KvShapeOf(const ModelConfig& config) {
-  return {.num_layers = config.num_layers, .num_kv_heads = config.num_kv_heads, .head_dim = config.head_dim};
-}
-
-kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, bool kv_fp8) {
-  const kernels::KvShape shape = KvShapeOf(config);
-  const kernels::DType own = kernels::Traits(precision).kv_dtype;
-  if (!kv_fp8) return kernels::MakeKvLayout(own, shape);
-  const kernels::KvLayout fp8 = kernels::MakeKvLayout(kernels::DType::kF8E4M3, shape);
-  return precision == Precision::kFp8 ? fp8 : kernels::MakeKvLayout(own, shape, fp8.page_bytes);
-}
-
-kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, kernels::DType kv_dtype) {
-  const std::vector<int32_t>& windows = config.layer_windows;
-  return {.dtype = kv_dtype,
-          .head_dim = config.head_dim,
-          .num_heads = config.num_heads,
-          .num_kv_heads = config.num_kv_heads,
-          .window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end()),
-          .softcap = config.attention_softcap,
-          .causal = !config.is_encoder()};
-}
-
 int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options) {
   return options.max_context_tokens > 0 ? std::min(options.max_context_tokens, config.max_context) : config.max_context;
 }
@@ -172,7 +150,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kQkv, Floats(tokens, config.qkv_features()));
   set(BufferId::kAttention, Floats(tokens, int64_t{config.num_heads} * config.head_dim));
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
-  set(BufferId::kTerm, config.post_norms ? Floats(tokens, config.hidden_dim) : 0);
+  set(BufferId::kTerm, config.norm_placement == NormPlacement::kPreAndPost ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
   set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
   const bool eager = options.execution == ExecutionMode::kEager;

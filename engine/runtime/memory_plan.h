@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a model's runtime will hold in device memory, computed before anything is allocated, so that start-up can print
 // it, or refuse it with the config key to change. Weights are not part of it (Model::weight_bytes).
 #pragma once
@@ -10,11 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/model/attention_shape.h"
 #include "engine/model/model_config.h"
 #include "engine/options.h"
 #include "engine/types.h"
 #include "kernels/api/device.h"
-#include "kernels/api/kv_layout.h"
 
 namespace dunlin::engine {
 
@@ -25,7 +26,7 @@ enum class BufferId : uint8_t {
   kQkv,          // [T, qkv_features] floats
   kAttention,    // [T, num_heads * head_dim] floats
   kMlp,          // [T, up_features] floats, or the input of the MLP's second matrix (GemmParams::next)
-  kTerm,         // [T, hidden_dim] floats with post_norms: a term before its norm
+  kTerm,         // [T, hidden_dim] floats with NormPlacement::kPreAndPost: a term before its norm
   kActivation,   // GEMM input: T rows of the widest, in the largest resident precision
   kKeptRows,     // [K, hidden_dim] floats, then [K, num_heads * head_dim], K = max_kept_rows: see KeepRows
   kUnfused,      // [T, max(hidden_dim, ffn_dim)] floats, eager only: rows between two steps of a module
@@ -72,12 +73,6 @@ struct MemoryPlan {
   size_t total() const;
 };
 
-kernels::KvShape KvShapeOf(const ModelConfig& config);
-// The pages of a precision's requests. kv_fp8: MemoryPlan's; then FP8's are E4M3, and every page of the pool has the
-// size of an E4M3 page, the largest.
-kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, bool kv_fp8 = false);
-// What the model asks of an attention backend; the window is its widest one, 0 when no layer has one.
-kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, kernels::DType kv_dtype);
 // The model's own limit, cut by options.max_context_tokens when that is set.
 int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options);
 

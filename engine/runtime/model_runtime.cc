@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/model_runtime.h"
 
 #include <algorithm>
@@ -5,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
-#include "engine/runtime/forward_pass.h"
+#include "engine/layers/forward_pass.h"
 #include "engine/runtime/warm_up.h"
 
 namespace dunlin::engine {
@@ -18,19 +19,6 @@ absl::Status DeviceStatus(kernels::KernelStatus status, const char* what) {
 
 StepHandle After(StepHandle handle) {
   return (handle + 1) & 0x3FFFFFFF;
-}
-
-SampleInput InputOf(const SequenceStep& step) {
-  const Sequence& sequence = *step.sequence;
-  SampleInput input;
-  input.sampling = &sequence.request.sampling;
-  input.stopping = &sequence.request.stopping;
-  input.tokens = sequence.tokens.data();
-  input.num_tokens = step.first_position + step.num_tokens;
-  input.prompt_len = sequence.prompt_len;
-  input.output_index = sequence.request.output_index;
-  input.allowed_tokens = step.allowed_tokens;
-  return input;
 }
 
 }  // namespace
@@ -48,7 +36,8 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
   const Fp8Options fp8 = (*buffers)->bytes(BufferId::kFp8Scales) > 0 ? options.fp8 : Fp8Options{};
   absl::StatusOr<std::vector<float>> constants = InputConstants(fp8, *model);
   if (!constants.ok()) return constants.status();
-  absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), *constants, buffers->get());
+  absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), *constants, model->device(),
+                                                          (*buffers)->floats(BufferId::kFp8Scales));
   if (!scaling.ok()) return scaling.status();
   DUNLIN_CHECK(options.steps_in_flight >= 1, "a runtime without a step in flight");
   Slots slots;
@@ -64,7 +53,7 @@ ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buff
     : model_(model),
       buffers_(std::move(buffers)),
       scaling_(scaling),
-      edits_(model->config().vocab_size, model->config().eos_token_ids),
+      edits_(model->config().vocab_size),
       slots_(std::move(slots)) {}
 
 int32_t ModelRuntime::tokens_per_page(Precision precision) const {
@@ -108,8 +97,8 @@ absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& bat
   inputs.Stage(plan, batch, tokens_per_page(batch.profile.precision));
   absl::Status status = DeviceStatus(inputs.Upload(buffers_.get()), "copy of step inputs");
   if (!status.ok()) return status;
-  ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, inputs, *buffers_,
-                   &scaling_);
+  ForwardPass pass(model_->config(), model_->weights(batch.profile.precision), batch.profile, inputs.pass_inputs(),
+                   buffers_->layers(), &scaling_);
   if (status = pass.RunLayers(); !status.ok()) return status;
   const auto num_head_rows = static_cast<int32_t>(inputs.head_rows().size());
   for (int32_t first = 0; first < num_head_rows; first += kHeadBlockRows) {
@@ -147,11 +136,10 @@ absl::Status ModelRuntime::LaunchRows(int32_t first_in_block, StepSlot* slot) {
 bool ModelRuntime::AddRow(const StepPlan& plan, const HeadRow& row, StepSlot* slot) {
   const SequenceStep& step = plan.sequences[static_cast<size_t>(row.sequence_index)];
   if (row.scored_position < 0) {
-    if (!slot->samples().AddDraw(InputOf(step), &edits_)) return false;
+    if (!slot->samples().AddDraw(plan, step, &edits_)) return false;
   } else {
-    const Sequence& sequence = *step.sequence;
-    slot->samples().AddScore(sequence.tokens[static_cast<size_t>(row.scored_position)],
-                             sequence.request.sampling.prompt_logprobs);
+    const auto token = static_cast<size_t>(row.scored_position - step.first_position);
+    slot->samples().AddScore(plan.TokensOf(step)[token], step.prompt_logprobs);
   }
   slot->AddRow(row);
   return true;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The runtime of a loaded model: owns the KV pool and every step buffer, runs plans through ForwardPass and the
 // device's sampling. Launch enqueues a step and marks its end, Collect waits for that mark alone; steps in flight share
 // the device's buffers, because its work has one order, and have host memory of their own. Neither allocates. Thread
@@ -9,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/layers/fp8_scaling.h"
 #include "engine/model/model.h"
 #include "engine/options.h"
-#include "engine/runtime/fp8_scaling.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
 #include "engine/runtime/runtime.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/profiles.h"
 
 #include <algorithm>
@@ -12,15 +13,15 @@ namespace {
 using kernels::AttentionBackend;
 using kernels::kAutoOrder;
 
-// The server's switches first, then residency, then the kernel's own conditions: the order in which PyTorch's filters
-// report theirs (the run-time flag comes first).
+// The config's switches first, then residency, then the kernel's own conditions, as PyTorch's filters report the
+// run-time flag first.
 std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const ModelConfig& config,
                                         const std::vector<Precision>& resident, const kernels::Device& device,
                                         const EngineOptions& options) {
   std::vector<std::string> reasons;
   const char* backend = kernels::Name(profile.attention_backend);
   if (!options.enabled(profile.attention_backend)) {
-    reasons.push_back(absl::StrCat(backend, " is disabled by the config (attention.enable_", backend, ")"));
+    reasons.push_back(absl::StrCat(backend, " is disabled by the config (", kEnableBackendKey, backend, ")"));
   }
   if (std::find(resident.begin(), resident.end(), profile.precision) == resident.end()) {
     const std::string list = absl::StrJoin(
@@ -36,12 +37,12 @@ std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const M
 }  // namespace
 
 absl::Status CheckBackendsEnabled(const EngineOptions& options) {
-  for (AttentionBackend backend : kAutoOrder) {
-    if (options.enabled(backend)) return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(
-      "no available kernel: math, flash and efficient are all disabled (attention.enable_math, "
-      "attention.enable_flash, attention.enable_efficient); enable at least one");
+  if (options.attention_backends.any()) return absl::OkStatus();
+  const std::vector<std::string> names = kernels::NamesOf(kernels::kAttentionBackendTable);
+  const std::string keys = absl::StrJoin(
+      names, ", ", [](std::string* out, const std::string& name) { absl::StrAppend(out, kEnableBackendKey, name); });
+  return absl::FailedPreconditionError(absl::StrCat("no available kernel: ", kernels::ListInWords(names),
+                                                    " are all disabled (", keys, "); enable at least one"));
 }
 
 ProfileTable::ProfileTable(const ModelConfig& config, const std::vector<Precision>& resident,

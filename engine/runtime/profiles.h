@@ -1,4 +1,5 @@
-// The per-request choice: turns what a request asks for into the profile that runs, or into every reason why not.
+// SPDX-License-Identifier: Apache-2.0
+// Resolves the execution profile that a request asks for into the one that runs, or into every reason why none does.
 #pragma once
 
 #include <string>
@@ -20,22 +21,24 @@ struct ProfileSupport {
   std::vector<std::string> reasons;  // empty when supported
 };
 
-// FAILED_PRECONDITION when all three backends are switched off; asked at start, before anything is loaded.
+// FAILED_PRECONDITION when the config disables every backend; checked at start, before anything is loaded.
 absl::Status CheckBackendsEnabled(const EngineOptions& options);
 
-// Which profiles a model offers on its device: every backend x every precision, the refused ones with their reasons.
-// Built once at start; const after.
+// The profiles of a model on its device: every backend x every precision, the unsupported ones with their reasons.
+// Immutable; any thread.
 class ProfileTable {
  public:
-  // resident: precisions whose weights are loaded, the first is the default.
+  // resident: the precisions whose weights are loaded; the first is the default.
   ProfileTable(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                const EngineOptions& options);
 
-  // AUTO precision is the default one; AUTO backend is the first of kAutoOrder that is supported. A named backend that
-  // is not supported is FAILED_PRECONDITION with every reason, or replaced in AUTO's order when allow_fallback is set.
+  // An AUTO precision is the default one; an AUTO backend is the first of kAutoOrder that is supported. A named backend
+  // that is not supported is FAILED_PRECONDITION with every reason, or replaced in AUTO's order when allow_fallback is
+  // set. Another device than the model's is FAILED_PRECONDITION.
   absl::StatusOr<ExecutionProfile> Resolve(const ExecutionChoice& choice) const;
 
-  // OK when some resident precision has a backend; otherwise FAILED_PRECONDITION with every reason: start is refused.
+  // OK when some resident precision has a backend; otherwise FAILED_PRECONDITION with every reason, and the server does
+  // not start.
   absl::Status CheckServable() const;
 
   // Backend-major in the order of kAutoOrder, all precisions each, resident or not.

@@ -1,4 +1,5 @@
-// Runs step plans on a device. The engine loop sees this interface alone, so that a simulation can stand in for it.
+// SPDX-License-Identifier: Apache-2.0
+// Runs step plans on a device. The engine loop knows this interface alone, so a simulation can stand in for a device.
 // Thread rule: the engine thread only.
 #pragma once
 
@@ -6,7 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/runtime/step_plan.h"
+#include "engine/plan/step_plan.h"
+#include "engine/plan/step_result.h"
+#include "kernels/api/device.h"
 
 namespace dunlin::engine {
 
@@ -15,19 +18,20 @@ using StepHandle = int32_t;
 class Runtime {
  public:
   virtual ~Runtime() = default;
-  // Starts a step: gather, forward, sample. The plan's sequences keep their pages until Collect. At most depth()
-  // handles are outstanding. An error means the device can no longer be trusted; the engine stops.
+  // Starts a step: gather, forward, sample. The plan's pages stay its sequences', and the plan is not changed, until
+  // Collect. At most depth() handles are outstanding. On an error the device can no longer be trusted; the engine
+  // stops.
   virtual absl::StatusOr<StepHandle> Launch(const StepPlan& plan) = 0;
   // Waits for a launched step and fills its result. Handles are collected in launch order.
   virtual absl::Status Collect(StepHandle handle, StepResult* result) = 0;
-  // Steps that may be in flight at once: 1 on the CPU.
+  // Steps that may be in flight at once.
   virtual int32_t depth() const = 0;
   // Pages of the KV pool, fixed at construction, and the tokens each holds for a precision; 0 for one not resident.
   virtual int32_t num_pages() const = 0;
   virtual int32_t tokens_per_page(Precision precision) const = 0;
   // SchedulerOptions::prefill_matches_decode.
   virtual bool prefill_matches_decode() const = 0;
-  // What the device has given out, to all its models. Any thread.
+  // What the device has allocated, for all its models. Any thread.
   virtual kernels::DeviceMemory device_memory() const { return {}; }
 };
 

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/sample_stage.h"
 
 #include "engine/base/check.h"
+#include "engine/sampling/sample_rows.h"
 
 namespace dunlin::engine {
 namespace {
@@ -30,7 +32,7 @@ SampleStage::SampleStage(const MemoryPlan& plan, std::byte* memory)
       words_(reinterpret_cast<uint32_t*>(results_ + plan.max_tokens_per_step)),
       max_words_(MaxWords(plan)) {
   static_assert(sizeof(SampleRow) % alignof(SampledToken) == 0 && sizeof(SampledToken) % alignof(uint32_t) == 0,
-                "the arrays stand behind each other");
+                "the arrays follow each other");
 }
 
 void SampleStage::Restart() {
@@ -38,10 +40,16 @@ void SampleStage::Restart() {
   ReuseWords();
 }
 
-bool SampleStage::AddDraw(const SampleInput& input, LogitEdits* edits) {
+bool SampleStage::AddDraw(const StepPlan& plan, const SequenceStep& step, LogitEdits* edits) {
+  const LogitEditInput input{.biases = plan.BiasesOf(step),
+                             .history = plan.HistoryOf(step),
+                             .prompt_len = step.prompt_len,
+                             .banned = plan.BannedOf(step),
+                             .mask = plan.MaskOf(step)};
   const size_t needed = edits->MaxWords(input);
   if (needed > max_words_ - num_words_) return false;
-  rows_[num_rows_++] = DrawRow(input, edits->Write(input, words_ + launched_words_, num_words_ - launched_words_));
+  rows_[num_rows_] = step.row;
+  rows_[num_rows_++].edits = edits->Write(input, words_ + launched_words_, num_words_ - launched_words_);
   num_words_ += needed;
   return true;
 }

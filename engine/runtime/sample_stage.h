@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sampled rows of one step in host memory: what goes to the device's `sample`, and what comes back. Rows are added
 // and launched in blocks; all of a step's rows, with their results, stay until the step has been collected.
 // Thread rule: the engine thread only. Nothing allocates after construction.
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/plan/step_plan.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/sampling/logit_edits.h"
 #include "kernels/api/sampling.h"
@@ -23,7 +25,7 @@ class SampleStage {
 
   // Adds a row. AddDraw returns false, adding nothing, where the lists of the rows since the last ReuseWords leave no
   // room: after a Launch and a wait for the device, ReuseWords makes room for any row.
-  bool AddDraw(const SampleInput& input, LogitEdits* edits);
+  bool AddDraw(const StepPlan& plan, const SequenceStep& step, LogitEdits* edits);
   void AddScore(TokenId token, int32_t logprobs);
   void ReuseWords() { num_words_ = launched_words_ = 0; }
 

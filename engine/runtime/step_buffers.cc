@@ -1,8 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/step_buffers.h"
 
 #include "absl/strings/str_cat.h"
 
 namespace dunlin::engine {
+namespace {
+
+LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
+  const MemoryPlan& plan = buffers.plan();
+  return {.device = buffers.device(),
+          .max_tokens = plan.max_tokens_per_step,
+          .max_kept_rows = plan.max_kept_rows,
+          .kv_fp8 = plan.kv_fp8,
+          .deterministic = plan.deterministic,
+          .kv_pool = buffers.at(BufferId::kKvPool),
+          .hidden = buffers.floats(BufferId::kHidden),
+          .qkv = buffers.floats(BufferId::kQkv),
+          .attention = buffers.floats(BufferId::kAttention),
+          .mlp = buffers.at(BufferId::kMlp),
+          .term = buffers.floats(BufferId::kTerm),
+          .activation = buffers.at(BufferId::kActivation),
+          .kept_rows = buffers.floats(BufferId::kKeptRows),
+          .unfused = buffers.floats(BufferId::kUnfused),
+          .rotary = buffers.floats(BufferId::kRotary),
+          .inv_freq = buffers.floats(BufferId::kFrequencies),
+          .logits = buffers.floats(BufferId::kLogits),
+          .workspace = buffers.at(BufferId::kWorkspace),
+          .workspace_bytes = buffers.bytes(BufferId::kWorkspace)};
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryPlan& plan,
                                                                    const std::vector<float>& inv_freq,
@@ -16,6 +43,7 @@ absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryP
     return absl::ResourceExhaustedError(absl::StrCat("device memory has no room for the ", traits.name, " buffer of ",
                                                      plan.bytes[i], " bytes (", traits.key, ")"));
   }
+  buffers->layers_ = LayerBuffersOf(*buffers);
   if (inv_freq.empty()) return buffers;
   const kernels::KernelStatus copied = device->ops->copy_to_device(device->context, buffers->at(BufferId::kFrequencies),
                                                                    inv_freq.data(), plan[BufferId::kFrequencies]);

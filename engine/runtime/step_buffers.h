@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device memory of a runtime: every buffer of the plan, allocated once and released together.
 // Thread rule: the engine thread only.
 #pragma once
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/layers/layer_buffers.h"
 #include "engine/runtime/memory_plan.h"
 #include "kernels/api/device.h"
 
@@ -29,6 +31,8 @@ class StepBuffers {
   size_t bytes(BufferId id) const { return plan_[id]; }
   const MemoryPlan& plan() const { return plan_; }
   kernels::Device* device() const { return device_; }
+  // What a forward pass computes in.
+  const LayerBuffers& layers() const { return layers_; }
 
  private:
   StepBuffers(const MemoryPlan& plan, kernels::Device* device) : plan_(plan), device_(device) {}
@@ -36,6 +40,7 @@ class StepBuffers {
   MemoryPlan plan_;
   kernels::Device* device_;
   std::array<void*, kNumBuffers> memory_{};  // null where the plan has 0 bytes
+  LayerBuffers layers_;                      // points into memory_
 };
 
 }  // namespace dunlin::engine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/step_inputs.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace dunlin::engine {
 namespace {
 
 int32_t PagesOf(const SequenceStep& step, int32_t tokens_per_page) {
-  return (step.first_position + step.num_tokens + tokens_per_page - 1) / tokens_per_page;
+  return PagesFor(step.first_position + step.num_tokens, tokens_per_page);
 }
 
 }  // namespace
@@ -72,39 +73,33 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
                  .first_position = step.first_position,
                  .page_table_row = i};
     const auto num_pages = static_cast<size_t>(PagesOf(step, tokens_per_page));
-    DUNLIN_CHECK(step.sequence->pages.size() >= num_pages, "a planned token has no page");
-    std::copy_n(step.sequence->pages.begin(), num_pages, page_table_ + i * page_table_stride_);
+    const std::span<const PageId> pages = plan.PagesOf(step);
+    DUNLIN_CHECK(pages.size() >= num_pages, "a planned token has no page");
+    std::copy_n(pages.begin(), num_pages, page_table_ + i * page_table_stride_);
     StageHeadRows(step, sequence_index);
-    StageTokens(step, tokens_per_page);
+    StageTokens(plan, step, tokens_per_page);
   }
   DUNLIN_CHECK(next_token_ == batch.num_tokens, "a sub-batch miscounts its tokens");
   StageHeadSpans(batch.first_sequence);
 }
 
-void StepInputs::StageTokens(const SequenceStep& step, int32_t tokens_per_page) {
-  const Sequence& sequence = *step.sequence;
-  DUNLIN_CHECK(step.first_position + step.num_tokens <= sequence.num_tokens(), "a planned token is not known yet");
+void StepInputs::StageTokens(const StepPlan& plan, const SequenceStep& step, int32_t tokens_per_page) {
+  const TokenId* tokens = plan.TokensOf(step).data();
+  const PageId* pages = plan.PagesOf(step).data();
   DUNLIN_CHECK(next_token_ + step.num_tokens <= num_tokens_, "a sub-batch miscounts its tokens");
   for (int32_t i = 0; i < step.num_tokens; ++i) {
     const int32_t position = step.first_position + i;
-    host_array(0)[next_token_] = sequence.tokens[static_cast<size_t>(position)];
+    host_array(0)[next_token_] = tokens[i];
     host_array(1)[next_token_] = position;
-    host_array(2)[next_token_] = sequence.pages[static_cast<size_t>(position / tokens_per_page)];
+    host_array(2)[next_token_] = pages[position / tokens_per_page];
     host_array(3)[next_token_] = position % tokens_per_page;
     ++next_token_;
   }
 }
 
 void StepInputs::StageHeadRows(const SequenceStep& step, int32_t sequence_index) {
-  const Sequence& sequence = *step.sequence;
-  const int32_t end = step.first_position + step.num_tokens;
-  if (sequence.request.sampling.prompt_logprobs >= 0) {
-    // The row of position p - 1 scores token p. What an earlier run of a preempted sequence scored stays scored.
-    const int32_t first = std::max(sequence.scored_prompt, step.first_position + 1);
-    const int32_t last = std::min(end, sequence.prompt_len - 1);
-    for (int32_t position = first; position <= last; ++position) {
-      AddHeadRow(next_token_ + position - 1 - step.first_position, {sequence_index, position});
-    }
+  for (int32_t position = step.first_scored; position < step.first_scored + step.num_scored; ++position) {
+    AddHeadRow(next_token_ + position - 1 - step.first_position, {sequence_index, position});
   }
   if (step.samples) AddHeadRow(next_token_ + step.num_tokens - 1, {sequence_index, -1});
 }
@@ -136,6 +131,23 @@ void StepInputs::StageHeadSpans(int32_t first_sequence) {
     max_head_query_tokens_ = std::max(max_head_query_tokens_, ++last->query_len);
     max_head_kv_tokens_ = std::max(max_head_kv_tokens_, last->first_position + last->query_len);
   }
+}
+
+PassInputs StepInputs::pass_inputs() const {
+  const auto num_head_rows = static_cast<int32_t>(head_rows_.size());
+  return {.num_tokens = num_tokens_,
+          .num_decode_tokens = num_decode_tokens_,
+          .token_ids = token_ids(),
+          .positions = positions(),
+          .token_page = token_page(),
+          .token_slot = token_slot(),
+          .spans = query_spans(),
+          .page_table = page_table(),
+          .page_table_stride = page_table_stride_,
+          .kept = {.index = head_row_index(),
+                   .count = num_head_rows,
+                   .num_decode = num_head_rows,
+                   .spans = has_head_spans() ? head_spans() : QuerySpans{}}};
 }
 
 kernels::KernelStatus StepInputs::Upload(StepBuffers* buffers) {

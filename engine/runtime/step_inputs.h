@@ -1,21 +1,22 @@
-// A sub-batch as flat arrays: what the kernels read to gather tokens, find pages and pick the rows of the head.
-// Staged in host memory, then copied to the device; Stage and Upload do not allocate. Sub-batches of a step are staged
-// behind each other, so that the copies of one may be under way while the next is staged.
+// SPDX-License-Identifier: Apache-2.0
+// A sub-batch as flat arrays, which the kernels read to gather tokens, find pages and pick the rows of the head.
+// Staged in host memory, then copied to the device; Stage and Upload do not allocate. The sub-batches of a step are
+// staged one after another in memory, so that one may still be copied while the next is staged.
 // Thread rule: the engine thread only.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "engine/runtime/layer_rows.h"
+#include "engine/layers/pass_inputs.h"
+#include "engine/plan/step_plan.h"
 #include "engine/runtime/step_buffers.h"
-#include "engine/runtime/step_plan.h"
 #include "kernels/api/attention.h"
 #include "kernels/api/status.h"
 
 namespace dunlin::engine {
 
-// A row whose logits are wanted: to draw the next token, or to score a prompt token.
+// A row whose logits are needed: to draw the next token, or to score a prompt token.
 struct HeadRow {
   int32_t sequence_index = 0;    // in StepPlan::sequences
   int32_t scored_position = -1;  // the prompt position this row scores; -1: it draws
@@ -42,6 +43,9 @@ class StepInputs {
   int32_t num_sequences() const { return num_sequences_; }
   QuerySpans query_spans() const { return {spans(), num_sequences_, max_query_tokens_, max_kv_tokens_}; }
   int64_t page_table_stride() const { return page_table_stride_; }
+  // What a forward pass reads, valid after Upload until the next Stage. The kept rows are the head's: they give the
+  // next token, so all of them run as decode, however few their neighbours make them.
+  PassInputs pass_inputs() const;
   // In ascending (sequence, position) order.
   const std::vector<HeadRow>& head_rows() const { return head_rows_; }
   // The head's rows as a call of attention of their own, row i of the queries for head row i: sequences whose last rows
@@ -66,7 +70,7 @@ class StepInputs {
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
   void Place(const SubBatch& batch, int32_t pages_per_sequence);
-  void StageTokens(const SequenceStep& step, int32_t tokens_per_page);
+  void StageTokens(const StepPlan& plan, const SequenceStep& step, int32_t tokens_per_page);
   void StageHeadRows(const SequenceStep& step, int32_t sequence_index);
   void AddHeadRow(int32_t row, HeadRow head_row);
   void StageHeadSpans(int32_t first_sequence);

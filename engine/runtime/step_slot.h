@@ -1,5 +1,6 @@
-// What one step in flight holds in host memory, until it has been collected: its inputs, its sampled rows, and the mark
-// of its end in the device's work. A runtime of depth n has n of them.
+// SPDX-License-Identifier: Apache-2.0
+// Host memory of one step in flight, until it has been collected: its inputs, its sampled rows, and the event that
+// marks its end on the device. A runtime of depth n has n of them.
 // Thread rule: the engine thread only. Nothing allocates after Create.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/plan/step_result.h"
 #include "engine/runtime/host_memory.h"
 #include "engine/runtime/sample_stage.h"
 #include "engine/runtime/step_inputs.h"
@@ -21,11 +23,11 @@ class StepSlot {
   StepSlot(const StepSlot&) = delete;
   StepSlot& operator=(const StepSlot&) = delete;
 
-  // For a new step of so many sequences. REQUIRES: the one before it has ended.
+  // Begins a step of `num_sequences` sequences. REQUIRES: the previous one has ended.
   void Restart(size_t num_sequences);
-  // Notes what the next row of samples() is for.
+  // Records what the next row of samples() is for.
   void AddRow(const HeadRow& row) { rows_.push_back(row); }
-  // Marks the end of the step; waits for it.
+  // Close marks the end of the step; Wait blocks until the device is there.
   kernels::KernelStatus Close() { return device_->ops->record_event(device_->context, ended_); }
   kernels::KernelStatus Wait() { return device_->ops->wait_event(device_->context, ended_); }
   // Fills the result of a step that has ended.

@@ -1,5 +1,6 @@
-// While it lives, the device chooses the algorithms of its products by time (DeviceOps::set_tuning): around what a
-// runtime computes before it serves. Thread rule: the thread that makes it.
+// SPDX-License-Identifier: Apache-2.0
+// While it lives, the device chooses GEMM algorithms by timing them (DeviceOps::set_tuning): for what a runtime
+// computes before READY. Thread rule: the thread that creates it.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace dunlin::engine {
 
 class Tuning {
  public:
-  // device and notice outlive the object. *notice: what a log should say, else left alone.
+  // device and notice outlive the object. *notice is set to what should be logged, if anything.
   Tuning(const kernels::Device* device, std::string* notice)
       : device_(*device), notice_(notice), on_(device_.ops->set_tuning(device_.context, true, notice)) {}
   ~Tuning() {
@@ -19,7 +20,7 @@ class Tuning {
   Tuning(const Tuning&) = delete;
   Tuning& operator=(const Tuning&) = delete;
 
-  // False: the device has nothing to choose.
+  // False if the device has no choice of algorithms.
   bool on() const { return on_; }
 
  private:

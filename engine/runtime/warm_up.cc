@@ -1,9 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/warm_up.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/runtime/forward_pass.h"
+#include "engine/layers/forward_pass.h"
+#include "engine/plan/sequence_view.h"
 #include "engine/runtime/step_inputs.h"
 #include "engine/runtime/tuning.h"
 
@@ -25,23 +29,21 @@ int32_t LongestPrompt(const Model& model, const ExecutionProfile& profile, const
       std::min<int64_t>(pool_tokens, std::min(memory.max_tokens_per_step, memory.max_context_tokens)));
 }
 
-// Scales are a row's own, whatever the recipe: its state is the requests'.
+// With a scale per row whatever the recipe, so that the state of a recipe comes from requests alone.
 absl::Status RunPrompt(const Model& model, const ExecutionProfile& profile, int32_t num_tokens, StepBuffers* buffers) {
   const MemoryPlan& memory = buffers->plan();
   const int32_t per_page = PageTokens(model, profile, memory);
-  Sequence sequence;
-  sequence.tokens.assign(static_cast<size_t>(num_tokens), 0);
-  sequence.prompt_len = num_tokens;
-  for (int32_t page = 0; page < PagesFor(num_tokens, per_page); ++page) sequence.pages.push_back(page);
+  const std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 0);
+  std::vector<PageId> pages(static_cast<size_t>(PagesFor(num_tokens, per_page)));
+  std::iota(pages.begin(), pages.end(), 0);
   StepPlan plan;
-  plan.num_tokens = num_tokens;
-  plan.sub_batches.push_back({profile, 0, 1, num_tokens});
-  plan.sequences.push_back({&sequence, 0, num_tokens, true});
+  AppendSequence(profile, {.tokens = tokens, .prompt_len = num_tokens, .pages = pages, .sampling = {}, .stopping = {}},
+                 {.num_tokens = num_tokens, .samples = true}, &plan);
 
   StepInputs inputs(memory);
   inputs.Stage(plan, plan.sub_batches[0], per_page);
   if (absl::Status status = Done(inputs.Upload(buffers), "copy of warm-up inputs"); !status.ok()) return status;
-  ForwardPass pass(model.config(), model.weights(profile.precision), profile, inputs, *buffers);
+  ForwardPass pass(model.config(), model.weights(profile.precision), profile, inputs.pass_inputs(), buffers->layers());
   absl::Status status = pass.RunLayers();
   if (status.ok()) status = pass.RunHead(0, 1);
   // The host memory of the inputs ends here.
@@ -61,7 +63,7 @@ absl::Status WarmUp(const Model& model, const ProfileTable& profiles, StepBuffer
     if (!profile.ok()) continue;  // no backend serves it
     int32_t num_tokens = LongestPrompt(model, *profile, buffers->plan());
     absl::Status status = RunPrompt(model, *profile, num_tokens, buffers);
-    // Elsewhere an algorithm is one for any number of rows.
+    // In deterministic mode one algorithm serves any number of rows.
     while (status.ok() && !buffers->plan().deterministic && num_tokens > 1) {
       status = RunPrompt(model, *profile, num_tokens /= 2, buffers);
     }

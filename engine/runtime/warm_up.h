@@ -1,5 +1,6 @@
-// A prompt in every precision through a model's layers and head, before it serves: where the device chooses algorithms
-// by time, it meets every product of a prompt here, and its code is loaded. Nothing of it is kept but the choices.
+// SPDX-License-Identifier: Apache-2.0
+// Runs a prompt in every precision through a model's layers and head before READY: where the device chooses GEMM
+// algorithms by timing them, it does so here, and its code is loaded. Nothing else of it is kept.
 #pragma once
 
 #include <string>
@@ -11,9 +12,9 @@
 
 namespace dunlin::engine {
 
-// Does nothing on a device that has nothing to choose (Tuning). The prompt is as long as a step, the context and the
-// pool allow; its keys and values are left in the first pages, which are written again before they are read.
-// *notice: as Tuning. INTERNAL as ForwardPass: the device can no longer be trusted.
+// Does nothing on a device without a choice of algorithms (Tuning). The prompt is as long as a step, the context and
+// the pool allow; its K and V stay in the first pages, which are written again before they are read. *notice: as
+// Tuning. INTERNAL as ForwardPass: the device can no longer be trusted.
 absl::Status WarmUp(const Model& model, const ProfileTable& profiles, StepBuffers* buffers, std::string* notice);
 
 }  // namespace dunlin::engine

@@ -1,4 +1,5 @@
-// Life of a sequence in the scheduler: taking in, ending, retiring. Planning and committing have their own files.
+// SPDX-License-Identifier: Apache-2.0
+// Life of a sequence in the scheduler: adding, ending, retiring. Planning and committing have their own files.
 #include "engine/scheduler/scheduler.h"
 
 #include <algorithm>
@@ -12,15 +13,21 @@ Scheduler::Scheduler(const SchedulerOptions& options)
       pages_(options.cache, options.prefix_cache),
       waiting_(static_cast<size_t>(options.max_live), options.max_tokens_per_step),
       running_(static_cast<size_t>(options.max_sequences)),
-      retiring_(static_cast<size_t>(options.max_live)) {
+      retiring_(static_cast<size_t>(options.max_live)),
+      slots_(static_cast<size_t>(options.max_live)) {
   DUNLIN_CHECK(options.max_sequences >= 1 && options.max_tokens_per_step >= 1, "a step computes something");
   retired_.reserve(static_cast<size_t>(options.max_live));
+  for (int32_t slot = options.max_live; slot-- > 0;) free_slots_.push_back(slot);
 }
 
 void Scheduler::Add(Sequence* sequence) {
   DUNLIN_CHECK(sequence->state == SequenceState::kWaiting && sequence->pages.empty(), "only new sequences are added");
   DUNLIN_CHECK(PagesFor(sequence->max_kv_tokens(), sequence->tokens_per_page) <= num_pages(),
                "a sequence that cannot fit is refused by Validate");
+  DUNLIN_CHECK(!free_slots_.empty(), "more live sequences than max_live");
+  sequence->slot = free_slots_.back();
+  free_slots_.pop_back();
+  slots_[static_cast<size_t>(sequence->slot)] = sequence;
   waiting_.Insert(sequence);
   nearest_deadline_ = std::min(nearest_deadline_, sequence->request.deadline);
 }
@@ -60,10 +67,18 @@ void Scheduler::Finish(Sequence* sequence, FinishReason reason, TimeNs now) {
   if (sequence->num_in_flight == 0) Retire(sequence);
 }
 
+Sequence* Scheduler::SequenceOf(const SequenceStep& step) const {
+  Sequence* sequence = slots_[static_cast<size_t>(step.sequence_slot)];
+  DUNLIN_CHECK(sequence != nullptr && sequence->id == step.request_id, "a launched sequence keeps its slot");
+  return sequence;
+}
+
 void Scheduler::Retire(Sequence* sequence) {
   retiring_.Erase(sequence);
   pages_.Release(sequence);
   sequence->state = SequenceState::kFinished;
+  slots_[static_cast<size_t>(sequence->slot)] = nullptr;
+  free_slots_.push_back(sequence->slot);
   retired_.push_back(sequence);
 }
 

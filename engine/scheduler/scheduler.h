@@ -1,15 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides what each step computes. Continuous batching without phases: a sequence has known tokens and computed tokens,
 // and a step closes the gap under one token budget; prefill is a wide gap, decode is a gap of one.
 //
-// Order: higher priority, then earlier arrival ("older"). Decodes get budget first, oldest first. The rest is for
-// prompts, those that run and those that wait alike: one of each profile, then the others, shortest first. So a prompt
-// starts in the next step, whatever flood of longer ones or of another profile came before it. A quarter of the step is
-// the oldest prompt's all the same, the oldest that waits is passed only so often (waiting_queue.h), and where a short
-// prompt ends in a step, the long ones beside it get no more than a quarter together, so that it does not wait for
-// them. Where short ones have come lately, long ones get no more than that of any step: the next short one waits for
-// the step that it meets. The oldest running sequence gets a share of every plan that it can be in, is never preempted,
-// and may take every page, so it always finishes: there is no livelock. When pages run out the newest sequence gives
-// all of its own back and is computed again later (recompute preemption).
+// Order: higher priority, then earlier arrival ("older"). Decodes get budget first, oldest first. The rest goes to
+// prompts, running and waiting alike: one of each profile first, then the others, shortest first. So a prompt starts in
+// the next step, however many longer prompts, or prompts of another profile, arrived before it. Bounds on that:
+// - A quarter of the step goes to the oldest running prompt.
+// - The oldest waiting sequence is passed only by a bounded number of tokens (waiting_queue.h).
+// - In a step in which a short prompt ends, long prompts together get at most a quarter, because the short one waits
+//   for the whole step. While short prompts keep arriving, long ones get at most a quarter of every step, because a new
+//   short prompt waits for the step in progress.
+// - The oldest running sequence gets a share of every plan that it can be in, is never preempted, and may take every
+//   page, so it always finishes: there is no livelock. When pages run out, the newest running sequence gives back all
+//   of its pages and is computed again later (recompute preemption).
 //
 // Pure: time is an argument, the device is elsewhere, nothing is allocated after construction. At depth 2 Plan is
 // called again before Commit: a sequence whose sample is in flight is left out, prefill chunks may follow one another.
@@ -24,7 +27,9 @@
 
 #include "absl/status/status.h"
 #include "engine/cache/page.h"
-#include "engine/runtime/step_plan.h"
+#include "engine/plan/sequence_view.h"
+#include "engine/plan/step_plan.h"
+#include "engine/plan/step_result.h"
 #include "engine/scheduler/sequence_list.h"
 #include "engine/scheduler/sequence_pages.h"
 #include "engine/scheduler/waiting_queue.h"
@@ -37,8 +42,8 @@ struct SchedulerOptions {
   int32_t max_tokens_per_step = 512;
   int32_t max_live = 320;  // waiting, running and retiring together
   bool prefix_cache = true;
-  // Whether the device gives a token the same bits in prefill and in decode. When not, decoded pages stay out of the
-  // prefix cache, and what was decoded before a preemption is decoded again, token by token.
+  // Whether the device gives a token the same bits in prefill and in decode. If not, decoded pages stay out of the
+  // prefix cache, and tokens decoded before a preemption are decoded again, one by one.
   bool prefill_matches_decode = true;
   std::vector<TokenId> eos_token_ids;
   PrefixCacheOptions cache;  // pages of the pool, and the hash
@@ -58,12 +63,12 @@ struct SchedulerCounters {
 
 class Scheduler {
  public:
-  // Short prompts are expected until long ones have had this many steps' tokens without one.
+  // Short prompts are expected until long ones have had the tokens of this many steps with none in between.
   static constexpr int32_t kStepsToForgetShort = 16;
 
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Takes in a sequence, which stays where it is until it is in TakeRetired.
+  // Borrows a sequence until it is in retired().
   // REQUIRES: kWaiting, pages for max_kv_tokens() fit the pool, fewer than max_live are live.
   void Add(Sequence* sequence);
 
@@ -73,14 +78,15 @@ class Scheduler {
   // Ends all. in_flight_lost: the launched steps will never be committed, because the device failed.
   void EndAll(FinishReason reason, TimeNs now, bool in_flight_lost);
 
-  // Ends what is past its deadline, then fills *plan, whose vectors have the room. The plan counts as launched.
-  // An empty plan while something is live means that everything left is in flight.
+  // Ends what is past its deadline, then fills *plan, which is Reserved for these options. The plan counts as launched.
+  // An empty plan while a sequence is live means that all live sequences are in flight.
   void Plan(TimeNs now, StepPlan* plan);
 
-  // Takes in the result of the oldest launched plan: tokens, scores and ends go to the sinks.
+  // Commits the result of the oldest launched plan: tokens, scores and ends go to the sinks.
   void Commit(const StepPlan& plan, const StepResult& result, TimeNs now);
 
-  // Sequences that ended and hold nothing any more; the caller clears the vector. Nothing here refers to them.
+  // Sequences that have ended and hold no pages, in the order in which they ended; the scheduler no longer refers to
+  // them. The caller clears the vector.
   std::vector<Sequence*>& retired() { return retired_; }
 
   bool empty() const { return waiting_.empty() && running_.empty() && retiring_.empty(); }
@@ -96,14 +102,14 @@ class Scheduler {
   absl::Status CheckIntegrity() const;
 
  private:
-  // What a plan still has for prompts, while it is made.
+  // What is left for prompts while a plan is made.
   struct PrefillBudget {
     int32_t tokens;                              // of the step
     int32_t long_tokens;                         // of these, for long prompts
-    int32_t long_beside_short;                   // and once a short one ends in the step
-    bool short_ends = false;                     // one does
-    std::array<bool, kNumProfiles> served = {};  // profiles of which a prompt has had tokens
-    std::array<bool, kNumProfiles> closed = {};  // profiles of which none can be started: the next one has no room
+    int32_t long_beside_short;                   // the same, once a short prompt ends in the step
+    bool short_ends = false;                     // a short prompt ends in the step
+    std::array<bool, kNumProfiles> served = {};  // profiles of which a prompt has been given tokens
+    std::array<bool, kNumProfiles> closed = {};  // profiles of which no prompt can be started for lack of room
   };
 
   // Planning (scheduler_plan.cc).
@@ -112,13 +118,14 @@ class Scheduler {
   int32_t ChunkOf(const Sequence& sequence, int32_t budget) const;
   int32_t ShareOfOldest() const;
   int32_t PlanDecodes(int32_t budget);
-  void GivePages();
+  void ReservePages();
   Sequence* NewestIdleAfter(size_t index) const;
   void Preempt(Sequence* sequence);
   void Fill(StepPlan* plan);
+  SequenceView ViewOf(const Sequence& sequence) const;
 
   // Planning prompts (scheduler_prefill.cc).
-  // By what it came with, not by what is left: the ends of long prompts would fill the steps that short ones meet.
+  // By its length at the start, not by what is left: else the ends of long prompts would crowd out short ones.
   bool IsLong(const Sequence& sequence) const {
     const bool waits = sequence.state == SequenceState::kWaiting;
     return (waits ? sequence.num_uncomputed() : sequence.prefill_tokens) > quarter();
@@ -128,18 +135,19 @@ class Scheduler {
   }
   Sequence* OldestPrefill() const;
   void PlanPrefills(TimeNs now, int32_t tokens);
-  void GiveSharesOfOldest(TimeNs now, PrefillBudget* budget);
+  void PlanSharesOfOldest(TimeNs now, PrefillBudget* budget);
   bool IsSooner(const Sequence& a, const Sequence& b, const PrefillBudget& budget) const;
   Sequence* NextPrefill(const PrefillBudget& budget) const;
-  void Give(Sequence* sequence, int32_t limit, PrefillBudget* budget);
+  void PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* budget);
   int64_t PagesToReserve(const Sequence& sequence) const;
   bool AttachWithRoom(Sequence* sequence);
   bool Start(Sequence* sequence, TimeNs now);
   void CountAdmission(Sequence* sequence, TimeNs now);
 
   // Committing (scheduler_commit.cc).
-  void CommitStep(const SequenceStep& step, const StepOutput& output, TimeNs now);
-  void DeliverScores(const StepPlan& plan, const StepResult& result, size_t sequence_index, size_t* next_score);
+  void CommitStep(Sequence* sequence, bool samples, const StepOutput& output, TimeNs now);
+  // Hands the scores of plan.sequences[index] to its sink; *next_score is the next of result.prompt_scores.
+  void DeliverScores(Sequence* sequence, int32_t index, const StepResult& result, size_t* next_score);
   void Append(Sequence* sequence, const TokenOutput& token, TimeNs now);
   bool IsStopToken(const Sequence& sequence, TokenId token) const;
 
@@ -147,17 +155,22 @@ class Scheduler {
   void Finish(Sequence* sequence, FinishReason reason, TimeNs now);
   void Retire(Sequence* sequence);
 
+  // The sequence of one step of a launched plan.
+  Sequence* SequenceOf(const SequenceStep& step) const;
+
   SchedulerOptions options_;
   SequencePages pages_;
   WaitingQueue waiting_;
   SequenceList running_;
   SequenceList retiring_;
   std::vector<Sequence*> retired_;
-  // Tokens of long prompts since a short one was started; as if that had been long ago at first.
+  std::vector<Sequence*> slots_;  // [max_live], by Sequence::slot; null where free
+  std::vector<int32_t> free_slots_;
+  // Tokens of long prompts since a short one was started; at first as if that had been long ago.
   int64_t long_since_short_ = std::numeric_limits<int32_t>::max();
   TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one
-  // Admission found no room for this sequence with this many pages to spare: not worth hashing its prompt again until
-  // there are more.
+  // Admission found no room for this sequence with this many spare pages: its prompt is not hashed again until there
+  // are more.
   RequestId blocked_id_ = 0;
   int64_t blocked_pages_ = 0;
   SchedulerCounters counters_;

@@ -1,4 +1,5 @@
-// Taking in a result: tokens, scores and ends go to the sinks, full pages to the prefix cache.
+// SPDX-License-Identifier: Apache-2.0
+// Committing a result: tokens, scores and ends go to the sinks, full pages to the prefix cache.
 #include <algorithm>
 
 #include "engine/base/check.h"
@@ -7,47 +8,42 @@
 namespace dunlin::engine {
 
 void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs now) {
-  DUNLIN_CHECK(result.outputs.size() == plan.sequences.size(), "a runtime answers for every sequence of the plan");
+  DUNLIN_CHECK(result.outputs.size() == plan.sequences.size(), "a result has an output for every sequence of the plan");
   size_t next_score = 0;
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
     const SequenceStep& step = plan.sequences[i];
-    Sequence* sequence = step.sequence;
+    Sequence* sequence = SequenceOf(step);
     sequence->num_in_flight -= step.num_tokens;
     sequence->num_computed += step.num_tokens;
-    // A deadline that has passed comes first: such a request never ends as one that got all its tokens.
+    // An expired deadline takes precedence: such a request never ends as a complete one.
     if (sequence->state == SequenceState::kRunning && sequence->request.deadline <= now) {
       Finish(sequence, FinishReason::kDeadline, now);
     } else if (sequence->state == SequenceState::kRunning) {
-      DeliverScores(plan, result, i, &next_score);
-      CommitStep(step, result.outputs[i], now);
+      DeliverScores(sequence, static_cast<int32_t>(i), result, &next_score);
+      CommitStep(sequence, step.samples, result.outputs[i], now);
     } else if (sequence->state == SequenceState::kRetiring && sequence->num_in_flight == 0) {
       Retire(sequence);
     }
   }
 }
 
-void Scheduler::CommitStep(const SequenceStep& step, const StepOutput& output, TimeNs now) {
-  Sequence* sequence = step.sequence;
+void Scheduler::CommitStep(Sequence* sequence, bool samples, const StepOutput& output, TimeNs now) {
   if (output.numerical_error) return Finish(sequence, FinishReason::kNumerical, now);
-  if (!step.samples) return;
+  if (!samples) return;
   DUNLIN_CHECK(output.sampled, "the last known token of a sequence gives the next one");
-  // A finite row has read every key and value before it, so only now are the pages known to be sound. Pages of a
-  // prompt whose first row is NaN are thus never published, whichever chunk the NaN came from.
+  // A row of logits depends on every key and value before it, so only a finite one shows that the pages are sound:
+  // pages of a prompt with a NaN in any chunk are never published.
   const int32_t sound = sequence->num_computed;
   pages_.Publish(sequence, options_.prefill_matches_decode ? sound : std::min(sound, sequence->prompt_len));
   Append(sequence, output.token, now);
 }
 
-void Scheduler::DeliverScores(const StepPlan& plan, const StepResult& result, size_t sequence_index,
-                              size_t* next_score) {
-  Sequence* sequence = plan.sequences[sequence_index].sequence;
-  const auto index = static_cast<int32_t>(sequence_index);
+void Scheduler::DeliverScores(Sequence* sequence, int32_t index, const StepResult& result, size_t* next_score) {
   for (; *next_score < result.prompt_scores.size(); ++*next_score) {
     const PromptScore& score = result.prompt_scores[*next_score];
     if (score.sequence_index > index) return;
-    // Earlier indices were of sequences that have ended; earlier positions were scored before a preemption.
-    if (score.sequence_index < index || score.position < sequence->scored_prompt) continue;
-    sequence->scored_prompt = score.position + 1;
+    if (score.sequence_index < index) continue;  // of a sequence that has ended
+    sequence->next_scored_position = score.position + 1;
     sequence->sink->OnPromptToken(score.position, score.token);
   }
 }

@@ -1,4 +1,5 @@
-// The scheduler's books, checked from the outside: what the simulation asks after every step.
+// SPDX-License-Identifier: Apache-2.0
+// Checks of the scheduler's invariants; the simulation runs them after every step.
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,7 @@ absl::Status CheckSequence(const Sequence& sequence, SequenceState expected) {
     return absl::InternalError(absl::StrCat("sequence ", sequence.id, ": ", what));
   };
   if (sequence.state != expected) return wrong("its state is not that of its list");
-  if (sequence.num_planned != 0) return wrong("a plan was left half made");
+  if (sequence.num_planned != 0) return wrong("a plan was left unfinished");
   if (sequence.num_in_flight < 0 || sequence.num_uncomputed() < 0) return wrong("more tokens launched than known");
   const auto paged = static_cast<int64_t>(sequence.pages.size()) * sequence.tokens_per_page;
   if (paged < sequence.next_position()) return wrong("tokens without pages");
@@ -20,7 +21,7 @@ absl::Status CheckSequence(const Sequence& sequence, SequenceState expected) {
   return absl::OkStatus();
 }
 
-// Adds a sequence's references; a page that someone else lists too must be full for this one.
+// Counts a sequence's references; a page that another sequence lists too must be full.
 absl::Status CountPages(const Sequence& sequence, const PagePool& pool, std::vector<int32_t>* references) {
   for (size_t i = 0; i < sequence.pages.size(); ++i) {
     const PageId page = sequence.pages[i];

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Making a plan: decodes, prompts, pages, then the sub-batches.
 #include <algorithm>
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/plan/sequence_view.h"
 #include "engine/scheduler/scheduler.h"
 
 namespace dunlin::engine {
@@ -13,7 +15,7 @@ void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   const int32_t budget = options_.max_tokens_per_step;
   const int32_t decodes = PlanDecodes(budget - ShareOfOldest());
   PlanPrefills(now, budget - decodes);
-  GivePages();
+  ReservePages();
   Fill(plan);
 }
 
@@ -41,8 +43,8 @@ int32_t Scheduler::ChunkOf(const Sequence& sequence, int32_t budget) const {
   return std::min(limit, budget);
 }
 
-// Tokens kept from the decodes for the oldest prompt: without them, as many decodes as the budget has tokens would stop
-// it. They cost nothing unless the budget is that tight. Where an older sequence decodes, that one's token comes first.
+// Tokens withheld from the decodes for the oldest prompt: without them, as many decodes as the budget has tokens would
+// stop it. They matter only when the budget is that tight. If an older sequence decodes, its token comes first.
 int32_t Scheduler::ShareOfOldest() const {
   bool oldest_of_all = true;
   for (const Sequence* sequence : running_) {
@@ -65,10 +67,10 @@ int32_t Scheduler::PlanDecodes(int32_t budget) {
   return used;
 }
 
-// Oldest first, so that whoever is preempted has not been given pages in this plan. A chunk shrinks to the pages there
-// are; only when not even one token fits does the newest go. Without anyone to preempt, a sequence stands still with
-// what it has, and so do all newer ones: they are in flight, and can be preempted once that is committed.
-void Scheduler::GivePages() {
+// Oldest first, so that a preempted sequence has not been given pages in this plan. A chunk shrinks to the free pages;
+// only when not even one token fits is the newest sequence preempted. If none can be, this sequence and all newer ones
+// keep their pages and compute nothing: the newer ones are in flight, and can be preempted once that is committed.
+void Scheduler::ReservePages() {
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence* sequence = running_[i];
     if (sequence->num_planned == 0) continue;
@@ -88,7 +90,7 @@ void Scheduler::GivePages() {
   }
 }
 
-// The newest running sequence behind `index` whose pages no launched step uses; null when there is none.
+// The newest running sequence after `index` whose pages no launched step uses; null when there is none.
 Sequence* Scheduler::NewestIdleAfter(size_t index) const {
   for (size_t i = running_.size(); i-- > index + 1;) {
     if (running_[i]->num_in_flight == 0) return running_[i];
@@ -106,8 +108,8 @@ void Scheduler::Preempt(Sequence* sequence) {
   waiting_.Insert(sequence);
 }
 
-// Groups what was planned by profile. Profiles stand in the order of their oldest sequence; inside one, what lies
-// behind its prompt stands before prefill chunks, each oldest first: a device may compute the two by different sums.
+// Groups what was planned by profile. Profiles come in the order of their oldest sequence; within one, decodes come
+// before prefill chunks, each oldest first, because a device may use different kernels for the two.
 void Scheduler::Fill(StepPlan* plan) {
   const auto batch_of = [plan](const Sequence& sequence) {
     return std::find_if(plan->sub_batches.begin(), plan->sub_batches.end(),
@@ -139,14 +141,29 @@ void Scheduler::Fill(StepPlan* plan) {
       const auto batch = batch_of(*sequence);
       if (decodes) batch->num_decode_tokens += sequence->num_planned;
       const int32_t index = batch->first_sequence + batch->num_sequences++;
-      plan->sequences[static_cast<size_t>(index)] = {sequence, sequence->next_position(), sequence->num_planned,
-                                                     sequence->num_planned == sequence->num_uncomputed()};
+      FillStep(ViewOf(*sequence),
+               {.first_position = sequence->next_position(),
+                .num_tokens = sequence->num_planned,
+                .samples = sequence->num_planned == sequence->num_uncomputed()},
+               &plan->sequences[static_cast<size_t>(index)], plan);
     }
   }
-  for (const SequenceStep& step : plan->sequences) {
-    step.sequence->num_in_flight += step.num_tokens;
-    step.sequence->num_planned = 0;
+  for (Sequence* sequence : running_) {
+    sequence->num_in_flight += std::exchange(sequence->num_planned, 0);
   }
+}
+
+SequenceView Scheduler::ViewOf(const Sequence& sequence) const {
+  return {.request_id = sequence.id,
+          .sequence_slot = sequence.slot,
+          .tokens = sequence.tokens,
+          .prompt_len = sequence.prompt_len,
+          .pages = sequence.pages,
+          .sampling = sequence.request.sampling,
+          .stopping = sequence.request.stopping,
+          .output_index = sequence.request.output_index,
+          .next_scored_position = sequence.next_scored_position,
+          .eos_token_ids = options_.eos_token_ids};
 }
 
 }  // namespace dunlin::engine

@@ -1,35 +1,36 @@
-// Planning prompts: who is next, and how much of the step it gets. What is started here has room for all that is known
-// of it, beyond what everyone running still needs, so it takes pages from nobody.
+// SPDX-License-Identifier: Apache-2.0
+// Planning prompts: which is next, and how much of the step it gets. A sequence is started only if there are pages for
+// all of its known tokens beyond what all running ones still need, so starting it preempts nobody.
 #include "engine/base/check.h"
 #include "engine/scheduler/scheduler.h"
 
 namespace dunlin::engine {
 
-// Running prompts and those that wait, in the order of IsSooner.
+// Running and waiting prompts, in the order of IsSooner.
 void Scheduler::PlanPrefills(TimeNs now, int32_t tokens) {
   PrefillBudget budget{tokens, short_expected() ? quarter() : tokens, quarter()};
-  GiveSharesOfOldest(now, &budget);
+  PlanSharesOfOldest(now, &budget);
   while (budget.tokens > 0) {
     Sequence* next = NextPrefill(budget);
     if (next == nullptr) return;
     int32_t limit = budget.tokens;
     if (IsLong(*next)) limit = std::min(limit, budget.short_ends ? budget.long_beside_short : budget.long_tokens);
-    if (limit == 0) return;  // behind a long prompt there are only long ones
+    if (limit == 0) return;  // after a long prompt there are only long ones
     if (next->state == SequenceState::kWaiting && !Start(next, now)) {
       budget.closed[ProfileIndex(next->request.profile)] = true;
     } else {
-      Give(next, limit, &budget);
+      PlanTokens(next, limit, &budget);
     }
   }
 }
 
-// A quarter of the step goes to the oldest prompt, and to the oldest that waits once it is due.
-void Scheduler::GiveSharesOfOldest(TimeNs now, PrefillBudget* budget) {
+// A quarter of the step goes to the oldest running prompt, and to the oldest waiting one once it is due.
+void Scheduler::PlanSharesOfOldest(TimeNs now, PrefillBudget* budget) {
   Sequence* oldest = OldestPrefill();
-  if (oldest != nullptr) Give(oldest, std::min(budget->tokens, quarter()), budget);
+  if (oldest != nullptr) PlanTokens(oldest, std::min(budget->tokens, quarter()), budget);
   if (budget->tokens == 0 || waiting_.empty() || !waiting_.oldest_is_due()) return;
   Sequence* due = waiting_.oldest();
-  if (Start(due, now)) Give(due, std::min(budget->tokens, std::max(1, budget->long_beside_short)), budget);
+  if (Start(due, now)) PlanTokens(due, std::min(budget->tokens, std::max(1, budget->long_beside_short)), budget);
 }
 
 Sequence* Scheduler::OldestPrefill() const {
@@ -39,7 +40,7 @@ Sequence* Scheduler::OldestPrefill() const {
   return nullptr;
 }
 
-// Whether `a` comes before `b`. Short prompts come before long ones of any profile, so that those know of them.
+// Whether `a` comes before `b`. Short prompts come before long ones of any profile, because they limit those.
 bool Scheduler::IsSooner(const Sequence& a, const Sequence& b, const PrefillBudget& budget) const {
   if (a.request.priority != b.request.priority) return a.request.priority > b.request.priority;
   if (IsLong(a) != IsLong(b)) return IsLong(b);
@@ -69,7 +70,7 @@ Sequence* Scheduler::NextPrefill(const PrefillBudget& budget) const {
 }
 
 // Plans at most `limit` more tokens of a running sequence.
-void Scheduler::Give(Sequence* sequence, int32_t limit, PrefillBudget* budget) {
+void Scheduler::PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* budget) {
   const int32_t before = sequence->num_planned;
   sequence->num_planned = ChunkOf(*sequence, before + limit);
   const int32_t given = sequence->num_planned - before;
@@ -84,8 +85,8 @@ void Scheduler::Give(Sequence* sequence, int32_t limit, PrefillBudget* budget) {
   }
 }
 
-// Pages a sequence is still going to take for what is known of it and one page of tokens to come. Admission leaves
-// these free for everyone running: it is the watermark that keeps a new sequence from being preempted at once.
+// Pages that a sequence still needs for its known tokens and one page of tokens to come. Admission leaves these free
+// for all running sequences, so that a new one is not preempted at once.
 int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
   const int64_t known_and_headroom = int64_t{sequence.num_tokens()} + sequence.tokens_per_page;
   const auto tokens = static_cast<int32_t>(std::min<int64_t>(known_and_headroom, sequence.max_kv_tokens()));
@@ -94,7 +95,7 @@ int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
   return std::max<int64_t>(missing, 0);
 }
 
-// Attaches what the cache has of a waiting sequence if there is room for the rest; else leaves it as it was.
+// Attaches the cached prefix of a waiting sequence if there is room for the rest; else leaves it as it was.
 bool Scheduler::AttachWithRoom(Sequence* sequence) {
   int64_t spare = pages_.pool().num_free();
   for (const Sequence* other : running_) spare -= PagesToReserve(*other);
@@ -110,7 +111,7 @@ bool Scheduler::AttachWithRoom(Sequence* sequence) {
 
 bool Scheduler::Start(Sequence* sequence, TimeNs now) {
   if (static_cast<int32_t>(running_.size()) == options_.max_sequences || !AttachWithRoom(sequence)) return false;
-  waiting_.TakeOut(sequence);
+  waiting_.EraseStarted(sequence);
   running_.Insert(sequence);
   sequence->state = SequenceState::kRunning;
   sequence->prefill_tokens = sequence->num_uncomputed();

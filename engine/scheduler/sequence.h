@@ -1,5 +1,6 @@
-// One request inside the engine. Created by Submit on the caller's thread with all its memory; from then on touched by
-// the engine thread alone.
+// SPDX-License-Identifier: Apache-2.0
+// One request inside the engine. Engine::Submit creates it on the caller's thread with all its memory; from then on
+// only the engine thread touches it, until it is retired.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,13 @@
 
 namespace dunlin::engine {
 
-// kWaiting: no pages, nothing computed. kRunning: may have pages and tokens in flight. kRetiring: the sink has heard
-// OnFinish, tokens are still in flight, so the pages are kept. kFinished: nothing of it is left in the scheduler.
+// kWaiting: no pages, nothing computed. kRunning: may have pages and tokens in flight. kRetiring: OnFinish has been
+// called, but tokens are still in flight, so the pages are kept. kFinished: the scheduler no longer refers to it.
 enum class SequenceState : uint8_t { kWaiting, kRunning, kRetiring, kFinished };
 
 struct Sequence {
   RequestId id = 0;
+  int32_t slot = -1;  // the scheduler's, from Add until it is retired; names the sequence in plans
   Request request;
   std::shared_ptr<OutputSink> sink;
 
@@ -26,13 +28,13 @@ struct Sequence {
   int32_t num_in_flight = 0;    // tokens launched and not yet committed
   std::vector<PageId> pages;    // in order of position; capacity for the longest from the start
   int32_t tokens_per_page = 0;  // of its KV dtype
-  PrefixChain chain;            // of its first pages, those that the prefix cache knows
+  PrefixChain chain;            // of its first pages, those that the prefix cache holds
   int32_t num_planned = 0;      // tokens of the plan being made; 0 outside Scheduler::Plan
-  int32_t prefill_tokens = 0;   // to compute when it was started; unset before that
-  int64_t passed_tokens = 0;    // of newer sequences that were started while it was the oldest that waited
+  int32_t prefill_tokens = 0;   // tokens left to compute when it was last started; unset before that
+  int64_t passed_tokens = 0;    // of newer sequences started while it was the oldest waiting one
 
   SequenceState state = SequenceState::kWaiting;
-  int32_t scored_prompt = 1;  // next prompt position to score when prompt_logprobs is on
+  int32_t next_scored_position = 1;  // with prompt_logprobs: the next prompt position to score
   FinishInfo info;
 
   int32_t num_tokens() const { return static_cast<int32_t>(tokens.size()); }
@@ -41,16 +43,11 @@ struct Sequence {
   // flight: its token is not known yet, so the sequence cannot be planned again before the commit.
   int32_t next_position() const { return num_computed + num_in_flight; }
   int32_t num_uncomputed() const { return num_tokens() - next_position(); }
-  // Tokens that ever need K and V: all but the last one drawn.
+  // Tokens whose K and V are ever needed: all but the last one drawn.
   int32_t max_kv_tokens() const { return prompt_len + request.stopping.max_tokens - 1; }
 };
 
-// A sequence with everything it will ever need allocated. REQUIRES: a validated request, tokens_per_page > 0.
+// A sequence with all memory that it will ever need. REQUIRES: a validated request, tokens_per_page > 0.
 std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSink> sink, int32_t tokens_per_page);
-
-// Pages that `num_tokens` tokens take.
-constexpr int32_t PagesFor(int32_t num_tokens, int32_t tokens_per_page) {
-  return static_cast<int32_t>((int64_t{num_tokens} + tokens_per_page - 1) / tokens_per_page);
-}
 
 }  // namespace dunlin::engine

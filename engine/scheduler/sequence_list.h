@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sequences in one of two orders, a sorted array of fixed capacity: no allocation after construction, O(log n) to find,
-// O(n) moved pointers to change. What an order looks at may not change while a sequence is listed.
+// O(n) moved pointers to change. The fields that an order compares must not change while a sequence is listed.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,7 @@ class SortedSequences {
   explicit SortedSequences(size_t capacity) { sequences_.reserve(capacity); }
 
   void Insert(Sequence* sequence) {
-    DUNLIN_CHECK(sequences_.size() < sequences_.capacity(), "a list holds what it was made for");
+    DUNLIN_CHECK(sequences_.size() < sequences_.capacity(), "the list is full");
     sequences_.insert(std::lower_bound(sequences_.begin(), sequences_.end(), sequence, Before), sequence);
   }
 

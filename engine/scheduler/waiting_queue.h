@@ -1,6 +1,7 @@
-// The sequences that wait to be started, in two orders: by age, and for each profile by length. Shorter ones may pass
-// the oldest until it has been passed by max_passed() tokens: then it is due, and nobody else is started before it. So
-// an old sequence waits at most some four times as long as in strict order.
+// SPDX-License-Identifier: Apache-2.0
+// The sequences waiting to be started, in two orders: by age, and for each profile by length. Shorter ones may pass the
+// oldest until max_passed() tokens have: then it is due, and no other is started before it. So the oldest waits about
+// four times as long as in strict order at most.
 // Thread rule: the engine thread only. Nothing is allocated after construction.
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace dunlin::engine {
 
-// Profiles that sequences of one model differ in; the rest of a profile is the model's.
+// Profiles within one model: the other fields of a profile are the same in all of them.
 inline constexpr size_t kNumProfiles = size_t{kernels::kNumAttentionBackends} * kernels::kNumPrecisions;
 constexpr size_t ProfileIndex(const ExecutionProfile& profile) {
   return static_cast<size_t>(profile.attention_backend) * kernels::kNumPrecisions +
@@ -22,7 +23,7 @@ constexpr size_t ProfileIndex(const ExecutionProfile& profile) {
 
 class WaitingQueue {
  public:
-  // max_tokens_per_step: what may pass any sequence, however short it is.
+  // max_tokens_per_step: so many tokens may pass any sequence, however short it is.
   WaitingQueue(size_t capacity, int32_t max_tokens_per_step)
       : max_tokens_per_step_(max_tokens_per_step), by_age_(capacity) {
     for (size_t profile = 0; profile < kNumProfiles; ++profile) by_length_.emplace_back(capacity);
@@ -37,8 +38,8 @@ class WaitingQueue {
     by_age_.Erase(sequence);
     by_length_[ProfileIndex(sequence->request.profile)].Erase(sequence);
   }
-  // Erases a sequence that is started: it passes the oldest one if that is another.
-  void TakeOut(Sequence* sequence) {
+  // Erases a sequence that is being started. If an older one stays, it has been passed.
+  void EraseStarted(Sequence* sequence) {
     Erase(sequence);
     if (!empty() && IsOlder(oldest(), sequence)) oldest()->passed_tokens += sequence->num_tokens();
   }
@@ -46,7 +47,7 @@ class WaitingQueue {
   bool empty() const { return by_age_.empty(); }
   const SequenceList& by_age() const { return by_age_; }
   Sequence* oldest() const { return by_age_.first(); }
-  // The shortest of a profile, of those with the highest priority; null when there is none.
+  // The shortest of a profile among those of the highest priority; null when there is none.
   Sequence* shortest(size_t profile) const {
     const ByLength& list = by_length_[profile];
     return list.empty() ? nullptr : list.first();
@@ -54,7 +55,7 @@ class WaitingQueue {
 
   // Whether the oldest is the only one that may be started. REQUIRES: not empty.
   bool oldest_is_due() const { return oldest()->passed_tokens >= max_passed(*oldest()); }
-  // Tokens of others; the last of them may go beyond.
+  // Tokens of newer sequences that may pass it; the last one of these may exceed them.
   int64_t max_passed(const Sequence& sequence) const {
     return std::max(int64_t{max_tokens_per_step_}, int64_t{3} * sequence.num_tokens());
   }

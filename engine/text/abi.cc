@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/abi.h"
 
 namespace dunlin::engine::text_abi {

@@ -1,4 +1,5 @@
-// The crossing to the Rust library: statuses and buffers of its C ABI as absl::Status and owned C++ values.
+// SPDX-License-Identifier: Apache-2.0
+// C++ side of the Rust library's C ABI: its statuses and buffers as absl::Status and owned C++ values.
 // For the .cc files of engine/text only. Thread rule: plain values, one thread each.
 #pragma once
 
@@ -14,14 +15,14 @@
 
 namespace dunlin::engine::text_abi {
 
-// The ABI counts in absl's own codes. OK for 0.
+// code: the number of an absl::StatusCode; 0 is OK.
 absl::Status ToStatus(int32_t code, const dunlin_text_error& error);
 
 inline const uint8_t* Data(std::string_view text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-// Bytes that the library filled; given back at the end of the scope.
+// Bytes that the library allocated; freed at the end of the scope.
 class Bytes {
  public:
   Bytes() = default;
@@ -36,7 +37,7 @@ class Bytes {
   dunlin_text_bytes bytes_{};
 };
 
-// Token ids that the library filled; given back at the end of the scope.
+// Token ids that the library allocated; freed at the end of the scope.
 class Ids {
  public:
   Ids() = default;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/stop_matcher.h"
 
 #include <algorithm>
@@ -52,7 +53,7 @@ absl::StatusOr<StopMatcher> StopMatcher::Create(const std::vector<std::string>& 
 StopMatcher::StopMatcher(std::vector<Stop> stops, bool include_stop)
     : stops_(std::move(stops)), include_stop_(include_stop) {}
 
-// Moves every automaton by one byte. Returns the stop string that ends here, null for none.
+// Advances every automaton by one byte. Returns the stop string that ends here, or null.
 const StopMatcher::Stop* StopMatcher::Advance(char byte) {
   const Stop* found = nullptr;
   for (Stop& stop : stops_) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/stream_decoder.h"
 
 #include "engine/text/abi.h"

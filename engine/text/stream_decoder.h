@@ -1,8 +1,8 @@
-// Token ids in, text out, while a sequence is being generated. One object per sequence and output.
-// What it promises: every delta is whole UTF-8 characters, and all deltas together are exactly what
-// Tokenizer::Decode gives for all ids at once, however the ids were cut into calls. The price is
-// constant per token; what is held back is an unfinished character (at most 3 bytes) or, with
-// SentencePiece byte tokens, the run of byte tokens that is still open (see Push).
+// SPDX-License-Identifier: Apache-2.0
+// Incremental detokenisation of one sequence while it is generated. Every delta consists of whole UTF-8 characters, and
+// all deltas together equal Tokenizer::Decode of all ids, however the ids are split into calls. The cost per token is
+// constant. Held back are an unfinished character (at most 3 bytes) or, with SentencePiece byte tokens, the open run of
+// byte tokens (see Push).
 // Owner: the request. Thread rule: one thread at a time.
 
 #pragma once
@@ -22,13 +22,12 @@ namespace dunlin::engine {
 
 class StreamDecoder {
  public:
-  // context: the ids that stand before the first pushed one, empty when the output stands alone.
-  //   Their text is not repeated, but it decides how the output starts: SentencePiece drops the
-  //   space in front of a text's first word, and a continuation keeps it. The last 16 ids of a
-  //   prompt suffice for that; the whole prompt is fine too (about 0.3 us per id). An
-  //   unfinished character at the end of the context is finished by the first pushed ids.
-  // skip_special: as in Tokenizer::Decode; also leaves special tokens of the context out of sight.
-  // The stream keeps what it needs of `tokenizer` alive itself.
+  // context: the ids before the first pushed one; empty when the output starts a text. Their text is not returned, but
+  //   it decides how the output starts: SentencePiece drops the space before a text's first word, and a continuation
+  //   keeps it. The last 16 ids of a prompt suffice; the whole prompt costs about 0.3 us per id. An unfinished
+  //   character at the end of the context is completed by the first pushed ids.
+  // skip_special: as in Tokenizer::Decode, for the context too.
+  // The stream shares ownership of the tokenizer's data, so it may outlive `tokenizer`.
   // Errors: INVALID_ARGUMENT (a negative id, more than kMaxTokenIds).
   static absl::StatusOr<StreamDecoder> Create(const Tokenizer& tokenizer, std::span<const TokenId> context = {},
                                               bool skip_special = true);
@@ -37,15 +36,14 @@ class StreamDecoder {
   StreamDecoder(StreamDecoder&&) noexcept;
   StreamDecoder& operator=(StreamDecoder&&) noexcept;
 
-  // The text that became certain with these ids, possibly empty. Byte tokens of a SentencePiece
-  // vocabulary (<0xE2>) are held until their run ends: Hugging Face's decoder makes the whole run
-  // U+FFFD when any part of it is broken, so nothing of it is certain before.
+  // The text that is final after these ids, possibly empty. Byte tokens of a SentencePiece vocabulary (<0xE2>) are held
+  // until their run ends: Hugging Face's decoder turns the whole run into U+FFFD if any part of it is invalid.
   // Errors: INVALID_ARGUMENT (a negative id, more than kMaxTokenIds over the stream's life);
-  //   FAILED_PRECONDITION (after Finish). The stream's state is unchanged by a refused call.
+  //   FAILED_PRECONDITION (after Finish). A refused call leaves the state unchanged.
   absl::StatusOr<std::string> Push(std::span<const TokenId> ids);
   absl::StatusOr<std::string> Push(TokenId id) { return Push(std::span<const TokenId>(&id, 1)); }
 
-  // The rest: what was held, an unfinished character as U+FFFD. Once.
+  // Ends the stream: returns the held text, an unfinished character as U+FFFD.
   // Errors: FAILED_PRECONDITION (called twice).
   absl::StatusOr<std::string> Finish();
 

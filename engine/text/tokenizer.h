@@ -1,8 +1,9 @@
-// Text <-> token ids for one model, as Hugging Face `tokenizers` does it: the ids and the text are
-// the field's own, bit for bit (a Rust static library behind a small C ABI, engine/text/rust/).
-// Owner: the model. Thread rule: immutable after Load; every const method may be called from any
-// number of threads at once. Encode and Decode take time linear in their input and allocate, so
-// they belong on the text pool, never on a gRPC callback thread or the engine thread.
+// SPDX-License-Identifier: Apache-2.0
+// Text <-> token ids of one model, by Hugging Face `tokenizers` itself (a Rust static library behind a small C ABI,
+// engine/text/rust/), so that ids and text match transformers exactly.
+// Owner: the model. Thread rule: immutable after Load; every const method may be called from any number of threads at
+// once. Encode and Decode take time linear in their input and allocate: call them on the text pool, never on a gRPC
+// callback thread or the engine thread.
 // Source: tokenizer.json as written by Hugging Face `tokenizers` 0.23.
 
 #pragma once
@@ -24,33 +25,31 @@ struct dunlin_text_tokenizer;  // the C ABI's handle, engine/text/rust/include/d
 
 namespace dunlin::engine {
 
-// Limits of one call; what is over is refused with INVALID_ARGUMENT, nothing is cut silently.
+// Limits of one call; larger inputs are refused with INVALID_ARGUMENT, never truncated.
 inline constexpr size_t kMaxTextBytes = size_t{4} << 20;            // Encode
 inline constexpr size_t kMaxTokenIds = size_t{1} << 20;             // Decode, StreamDecoder
 inline constexpr size_t kMaxTokenizerJsonBytes = size_t{64} << 20;  // tokenizer.json
 inline constexpr int64_t kMaxVocabSize = int64_t{1} << 22;          // token ids of any tokenizer
 
 struct EncodeOptions {
-  // Add what the model expects around a whole text (BOS, EOS): the post-processor of
-  // tokenizer.json, corrected by add_bos_token / add_eos_token of tokenizer_config.json.
+  // Add the special tokens that the model expects around a text (BOS, EOS): the post-processor of tokenizer.json, as
+  // overridden by add_bos_token / add_eos_token of tokenizer_config.json.
   bool add_special_tokens = true;
 
-  // False: text such as "<|endoftext|>" is plain text and never becomes a special token. True only
-  // for text that the server itself made (a rendered chat template). Tokens that tokenizer.json
-  // adds without `special` match in both modes.
+  // False: text such as "<|endoftext|>" is plain text and never becomes a special token. True only for text that the
+  // server made itself (a rendered chat template). Added tokens without `special` match in both modes.
   bool parse_special = false;
 };
 
 class Tokenizer {
  public:
   // Reads `model_dir`/tokenizer.json and, where it exists, `model_dir`/tokenizer_config.json.
-  // vocab_limit: the model's embedding rows; every token id must be below it. 0: no model limit
-  //   (kMaxVocabSize holds always).
-  // Errors: NOT_FOUND (no tokenizer.json); INVALID_ARGUMENT (a file is malformed, too large, or
-  //   breaks a rule: the message names the file, the place in it, the value and the limit).
+  // vocab_limit: rows of the model's embedding; every token id must be below it. 0: only kMaxVocabSize applies.
+  // Errors: NOT_FOUND (no tokenizer.json); INVALID_ARGUMENT (a file is malformed, too large, or breaks a rule: the
+  //   message names the file, the place in it, the value and the limit).
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& model_dir, int64_t vocab_limit);
 
-  // As Load, from memory. tokenizer_config_json may be empty: no flags, no named tokens.
+  // As Load, from memory. tokenizer_config_json may be empty.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromJson(std::string_view tokenizer_json,
                                                              std::string_view tokenizer_config_json,
                                                              int64_t vocab_limit);
@@ -59,40 +58,36 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Token ids of `text` (valid UTF-8, NUL allowed, at most kMaxTextBytes). An empty text gives what
-  // add_special_tokens adds, else nothing. Each id is in [0, vocab_size()). On one core of the build
-  // machine about 3 MB/s; while it runs up to 120 bytes of memory for each byte of text (500 MiB at
-  // the limit), so admission caps prompts by the model's context before it comes here.
-  // Errors: INVALID_ARGUMENT (not UTF-8, too long, a letter that the vocabulary cannot spell);
-  //   INTERNAL (the pattern of tokenizer.json backtracks beyond its step limit). Messages never
-  //   quote the text.
+  // Token ids of `text` (valid UTF-8, NUL allowed, at most kMaxTextBytes), each in [0, vocab_size()). Runs at about 3
+  // MB/s on one core and takes up to 120 bytes of memory per byte of text (500 MiB at the limit), so callers bound
+  // prompts by the model's context first.
+  // Errors: INVALID_ARGUMENT (not UTF-8, too long, a character that the vocabulary cannot encode); INTERNAL (the
+  //   regular expression of tokenizer.json exceeds its backtracking limit). Messages never quote the text.
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // Text of `ids` (at most kMaxTokenIds): always valid UTF-8; bytes that form no character become
-  // U+FFFD. skip_special drops the special tokens. An id without a token (a padded embedding row)
-  // adds nothing. For text that arrives token by token use StreamDecoder.
+  // Text of `ids` (at most kMaxTokenIds), always valid UTF-8: invalid bytes become U+FFFD. skip_special drops special
+  // tokens. An id without a token (a padded embedding row) adds nothing. For incremental decoding use StreamDecoder.
   // Errors: INVALID_ARGUMENT (a negative id, too many ids).
   absl::StatusOr<std::string> Decode(std::span<const TokenId> ids, bool skip_special = true) const;
 
-  // Greatest token id + 1, added tokens included; ids in between may be unused.
+  // Largest token id + 1, added tokens included; ids below may be unused.
   int64_t vocab_size() const { return vocab_size_; }
 
-  // Id of the token that is spelled `token` in the vocabulary ("Ġthe", "</s>"), if there is one.
+  // Id of the token that the vocabulary spells `token` ("Ġthe", "</s>").
   std::optional<TokenId> TokenToId(std::string_view token) const;
 
   // The token as the vocabulary spells it. Errors: OUT_OF_RANGE (no token has this id).
   absl::StatusOr<std::string> TokenText(TokenId id) const;
 
-  // The bytes that the token stands for inside a text; single bytes of a character are possible:
-  // the caller must not expect UTF-8. Errors: OUT_OF_RANGE (no token has this id).
+  // The bytes that the token contributes inside a text; not necessarily UTF-8, as a token may be part of a character.
+  // Errors: OUT_OF_RANGE (no token has this id).
   absl::StatusOr<std::string> TokenBytes(TokenId id) const;
 
-  // Ids of the tokens marked `special`, ascending. IsSpecial is false for any other number.
+  // Ids of the tokens marked `special`, ascending.
   const std::vector<TokenId>& special_token_ids() const { return special_token_ids_; }
   bool IsSpecial(TokenId id) const;
 
-  // bos_token and eos_token of tokenizer_config.json, where named. (Which ids end a generation is
-  // the model's generation_config.json; this is the tokenizer's own view.)
+  // bos_token and eos_token of tokenizer_config.json. (ModelConfig::eos_token_ids says which ids end a generation.)
   std::optional<TokenId> bos_token_id() const { return bos_token_id_; }
   std::optional<TokenId> eos_token_id() const { return eos_token_id_; }
 

@@ -1,4 +1,5 @@
-// UTF-8 validity, for text that did not come through a checked door. Pure functions.
+// SPDX-License-Identifier: Apache-2.0
+// UTF-8 validation, for text that no parser has validated. Pure.
 // Source: The Unicode Standard 15, table 3-7 (no overlong forms, no surrogates, <= U+10FFFF).
 
 #pragma once
@@ -7,7 +8,7 @@
 
 namespace dunlin::engine {
 
-// True for the empty text too; NUL is a character like any other. Linear in the size.
+// The empty text is valid, and NUL is an ordinary character. Linear in the size.
 bool IsValidUtf8(std::string_view text);
 
 }  // namespace dunlin::engine

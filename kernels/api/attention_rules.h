@@ -1,6 +1,8 @@
-// What no attention backend of any device takes, refused alike by all of them, and the collecting of reasons.
+// SPDX-License-Identifier: Apache-2.0
+// The refusals that the attention backends of all devices share, and the collection of their reasons. Host code.
 #pragma once
 
+#include <array>
 #include <limits>
 #include <string>
 #include <vector>
@@ -9,7 +11,7 @@
 
 namespace dunlin::kernels {
 
-// Collects the reasons; builds a sentence only where somebody reads it.
+// Collects the reasons against a call. A sentence is built only when the caller wants the reasons.
 class AttentionRefusals {
  public:
   // device: its name; reasons may be null.
@@ -31,7 +33,7 @@ class AttentionRefusals {
   bool supported_ = true;
 };
 
-// Heads and dims that make no sense.
+// Head counts and dims that contradict each other.
 inline void AddShapeRules(const AttentionTraits& traits, AttentionRefusals* refuse) {
   refuse->If(traits.head_dim < 1,
              [&] { return "needs a head_dim of at least 1; head_dim is " + std::to_string(traits.head_dim); });
@@ -48,30 +50,47 @@ inline void AddShapeRules(const AttentionTraits& traits, AttentionRefusals* refu
              [&] { return "needs num_heads to be a multiple of num_kv_heads" + counts(); });
 }
 
-// A backend's own limits.
+// Limits of one backend on one device; a row of zeros is a backend that the device does not have.
 struct AttentionLimits {
-  int32_t max_head_dim;
-  bool bias;
-  bool mask;
+  int32_t max_head_dim = 0;  // of queries, keys and values
+  bool bias = false;         // takes AttentionTraits::bias
+  bool mask = false;         // takes AttentionTraits::mask
 };
 inline constexpr int32_t kAnyHeadDim = std::numeric_limits<int32_t>::max();
+// By AttentionBackend.
+using AttentionLimitsTable = std::array<AttentionLimits, kNumAttentionBackends>;
 
-inline void AddLimits(const AttentionLimits& limits, const AttentionTraits& traits, AttentionRefusals* refuse) {
+// "math and efficient do"
+inline std::string BackendsWith(bool AttentionLimits::*feature, const AttentionLimitsTable& device) {
+  std::vector<std::string> names;
+  for (const AttentionBackendTraits& row : kAttentionBackendTable) {
+    if (device[static_cast<size_t>(row.backend)].*feature) names.emplace_back(row.name);
+  }
+  if (names.empty()) return "no backend does";
+  return ListInWords(names) + (names.size() == 1 ? " does" : " do");
+}
+
+// `device`: the limits of all of a device's backends.
+inline void AddLimits(const AttentionLimitsTable& device, AttentionBackend backend, const AttentionTraits& traits,
+                      AttentionRefusals* refuse) {
+  const AttentionLimits& limits = device[static_cast<size_t>(backend)];
+  if (limits.max_head_dim == 0) return refuse->If(true, [] { return std::string("is not implemented"); });
   const auto dim_reason = [&](const char* name, int32_t dim) {
     return std::string("supports ") + name + " up to " + std::to_string(limits.max_head_dim) + "; " + name + " is " +
            std::to_string(dim);
   };
   refuse->If(traits.head_dim > limits.max_head_dim, [&] { return dim_reason("head_dim", traits.head_dim); });
   refuse->If(traits.v_head_dim > limits.max_head_dim, [&] { return dim_reason("v_head_dim", traits.v_head_dim); });
-  refuse->If(traits.bias && !limits.bias, [] {
-    return std::string("does not support a bias (a non-null floating-point attn_mask); math and efficient do");
+  refuse->If(traits.bias && !limits.bias, [&] {
+    return "does not support a bias (a non-null floating-point attn_mask); " +
+           BackendsWith(&AttentionLimits::bias, device);
   });
-  refuse->If(traits.mask && !limits.mask, [] {
-    return std::string("does not support a mask (a non-null boolean attn_mask); math and efficient do");
+  refuse->If(traits.mask && !limits.mask, [&] {
+    return "does not support a mask (a non-null boolean attn_mask); " + BackendsWith(&AttentionLimits::mask, device);
   });
 }
 
-// Windows, soft caps and masks that contradict each other, and what is for training.
+// Windows, soft caps and masks that contradict each other.
 inline void AddScoreRules(const AttentionTraits& traits, AttentionRefusals* refuse) {
   refuse->If(traits.window < 0, [&] {
     return "needs a window of at least 0 keys (0 is none); window is " + std::to_string(traits.window);
@@ -85,13 +104,9 @@ inline void AddScoreRules(const AttentionTraits& traits, AttentionRefusals* refu
   });
   refuse->If(traits.mask && traits.causal,
              [] { return std::string("does not support an explicit mask together with causal; set one of them"); });
-  refuse->If(traits.dropout_probability != 0.0F, [&] {
-    return "does not support dropout, which is for training; dropout_probability is " +
-           std::to_string(traits.dropout_probability) + ", it must be 0";
-  });
 }
 
-// The traits of a call, to put to supports_attention.
+// The traits of a call, for supports_attention.
 inline AttentionTraits TraitsOf(const PagedAttentionParams& params) {
   return {.dtype = params.layout.dtype,
           .head_dim = params.layout.shape.head_dim,
@@ -111,9 +126,7 @@ inline AttentionTraits TraitsOf(const DenseAttentionParams& params) {
           .causal = params.causal,
           .v_head_dim = params.v_head_dim,
           .bias = params.bias.data != nullptr,
-          .mask = params.mask.data != nullptr,
-          .alibi = params.alibi_slopes != nullptr,
-          .dropout_probability = params.dropout_probability};
+          .mask = params.mask.data != nullptr};
 }
 
 }  // namespace dunlin::kernels

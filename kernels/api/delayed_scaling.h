@@ -1,6 +1,7 @@
-// Delayed scaling: each FP8 input is quantised with a scale made from the largest magnitudes of earlier steps. The
-// state is plain data on the device, so that a step's amaxes never leave it; one function for every device, constexpr
-// so that device code may call it. Source: Transformer Engine, common/recipe/delayed_scaling.cu.
+// SPDX-License-Identifier: Apache-2.0
+// Delayed scaling: each FP8 input is quantised with a scale computed from the largest magnitudes (amaxes) of earlier
+// steps. The state is plain data in device memory, so amaxes never travel to the host. One function for every device,
+// constexpr so that device code may call it. Source: Transformer Engine, common/recipe/delayed_scaling.cu.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +9,21 @@
 
 namespace dunlin::kernels {
 
-// Arrays in device memory. The start: history 0, factors and scales 1.
+// Arrays in device memory. Initially the history is 0, factors and scales are 1.
 struct DelayedScalingParams {
-  float* history;  // [history_len, num_inputs]; row 0 holds the amaxes of the step that has run
+  float* history;  // [history_len, num_inputs]; row 0 holds the amaxes of the last step
   float* factors;  // [num_inputs] code = round(value * factor); finite, > 0
   float* scales;   // [num_inputs] 1 / factor
   int32_t num_inputs;
   int32_t history_len;  // >= 1
-  bool use_largest;     // the largest of the whole history ("max", NaN apart), or that of the step ("most_recent")
-  float code_max;       // 448 / 2^margin: where an amax lands
+  bool use_largest;     // the maximum of the history, ignoring NaN ("max"), or the last step's amax ("most_recent")
+  float code_max;       // 448 / 2^margin: the code that an amax maps to
 };
 
-// After a step. An input whose amax is 0 did not run and is left alone. Of the others the factor becomes
-// code_max / amax; an amax of 0, infinity or NaN keeps the old one, an overflow gives FLT_MAX. Then the history moves
-// on by a row: row 0 goes to the end and becomes 0, the oldest, row 1, drops out; so the factor has still seen it.
+// Updates one input after a step. An input whose amax of the step is 0 did not run and is left alone. For the others
+// the factor becomes code_max / amax; an amax of 0, infinity or NaN keeps the old factor, an overflow gives FLT_MAX.
+// Then the history shifts by a row: row 0 moves to the end and becomes 0, and the oldest, row 1, drops out, having
+// counted once more.
 constexpr void UpdateDelayedInput(const DelayedScalingParams& params, int32_t input) {
   const int64_t stride = params.num_inputs;
   float* column = params.history + input;

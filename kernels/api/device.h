@@ -1,7 +1,9 @@
-// A compute device: a const table of functions (DeviceOps) over an opaque context. The engine sees only this.
+// SPDX-License-Identifier: Apache-2.0
+// A compute device: a const table of functions (DeviceOps) over an opaque context, all that the engine knows of one.
 //
-// Thread rule: one Device may be used by several engine threads at once; calls of one thread are ordered. On the CPU a
-// call has finished when it returns; on CUDA it is enqueued and `synchronize` waits. No launcher allocates.
+// Thread rule: several engine threads may use one Device at once; calls of one thread run in order. On the CPU a call
+// has finished when it returns; on CUDA it is enqueued and `synchronize` waits for it. Unless a struct says otherwise,
+// its pointers to data are device memory and its structs are read before the call returns. No launcher allocates.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +14,7 @@
 
 #include "kernels/api/attention.h"
 #include "kernels/api/delayed_scaling.h"
+#include "kernels/api/device_kind.h"
 #include "kernels/api/gemm.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/roofs.h"
@@ -20,15 +23,10 @@
 
 namespace dunlin::kernels {
 
-enum class DeviceKind : uint8_t { kCpu, kCuda };
-constexpr const char* Name(DeviceKind kind) {
-  return kind == DeviceKind::kCpu ? "cpu" : "cuda";
-}
-
 struct DeviceContext;  // private to each device
-struct DeviceEvent;    // a place in the order of a device's work; private to each device
+struct DeviceEvent;    // a position in a device's queue of work; private to each device
 
-// Device memory that allocate has given out and that the device took for itself when it was opened.
+// Device memory in use: what `allocate` has returned and what the device took for itself when it was opened.
 struct DeviceMemory {
   size_t bytes_held = 0;
   size_t bytes_peak = 0;     // the largest bytes_held since the device was opened
@@ -37,14 +35,14 @@ struct DeviceMemory {
 
 struct DeviceOps {
   DeviceKind kind;
-  // Whether a row of a product has the same bits in prefill and in decode. Where it has not, pages that decode has made
-  // cannot stand for prefilled ones.
+  // Whether a row has the same bits in prefill and in decode. Where it does not, pages written by decode cannot replace
+  // prefilled ones.
   bool prefill_matches_decode;
 
-  // Memory. allocate returns 64-byte aligned zeroed memory, or null. Copies are host <-> device. allocate_host returns
-  // host memory, 64-byte aligned and zeroed, or null: pinned where the device copies from such memory by itself. A copy
-  // from it or to it may still be under way when the call returns, so it stays as it is until an event after the copy,
-  // or `synchronize`, has been waited for; any other host memory is the caller's again on return.
+  // Memory. allocate returns zeroed memory, 64-byte aligned, or null. Copies are host <-> device. allocate_host returns
+  // zeroed host memory, 64-byte aligned, or null; it is pinned where the device copies asynchronously. A copy from or
+  // to such memory may still be in progress when the call returns: leave it alone until an event recorded after the
+  // copy, or `synchronize`, has been waited for. Any other host memory is the caller's again on return.
   void* (*allocate)(DeviceContext*, size_t bytes);
   void (*release)(DeviceContext*, void* memory, size_t bytes);
   KernelStatus (*copy_to_device)(DeviceContext*, void* device, const void* host, size_t bytes);
@@ -54,27 +52,26 @@ struct DeviceOps {
   KernelStatus (*synchronize)(DeviceContext*);
   DeviceMemory (*memory)(const DeviceContext*);
 
-  // Events. record_event marks the end of what has been enqueued so far; wait_event waits for the last mark alone, at
-  // once where there is none. create_event returns null when the device has none left.
+  // Events. record_event marks the end of what has been enqueued so far; wait_event blocks until the device reaches the
+  // last mark, and returns at once where there is none. create_event returns null when the device has no event left.
   DeviceEvent* (*create_event)(DeviceContext*);
   void (*destroy_event)(DeviceContext*, DeviceEvent*);
   KernelStatus (*record_event)(DeviceContext*, DeviceEvent*);
   KernelStatus (*wait_event)(DeviceContext*, DeviceEvent*);
 
-  // Weights and GEMM.
-  // scale_block: PackedWeight's. activation_bytes covers every scale_block.
+  // Weights and GEMM. packed_weight_bytes: scale_block as PackedWeight. activation_bytes suffices for any scale_block.
   size_t (*packed_weight_bytes)(Precision, int64_t out_features, int64_t in_features, int32_t scale_block);
   KernelStatus (*pack_weight)(DeviceContext*, const PackWeightParams&);
   size_t (*activation_bytes)(Precision, int32_t rows, int32_t columns);
   KernelStatus (*gemm)(DeviceContext*, const GemmParams&);
-  // Whether gemm takes these parameters' `next` or `heads`. One answer for a weight, an activation and the form of
-  // `next`, or the shape of the heads: neither the rows nor their number, nor what lies in device memory, is looked at.
-  // False: gemm to `out`, then activate or rotate_and_store_kv.
+  // Whether gemm supports these parameters' `next` or `heads`. The answer depends on the weight, the activation and the
+  // format of `next`, or the shape of the heads; not on the rows, their number or the contents of device memory. False:
+  // gemm to `out`, then activate or rotate_and_store_kv.
   bool (*gemm_fuses)(DeviceContext*, const GemmParams&);
-  // Choosing the algorithms of products by their time: before a model serves, never while requests wait. While it is
-  // on, a product that the device has not met takes seconds, and what it computes is of no use. False: the device has
-  // nothing to choose. Turned off, it keeps its choices, in DeviceOptions::cublas_algorithm_cache too. *notice: set to
-  // what a log should say, one sentence, else left alone.
+  // Turns tuning on or off: the choice of GEMM algorithms by measurement, before a model serves. While it is on, the
+  // first GEMM of a shape takes seconds and its results are meaningless. Turning it off keeps the choices, also in
+  // DeviceOptions::cublas_algorithm_cache. False: the device has nothing to tune. *notice: one sentence for the log, or
+  // left unchanged.
   bool (*set_tuning)(DeviceContext*, bool on, std::string* notice);
   KernelStatus (*gather_rows)(DeviceContext*, const GatherRowsParams&);
 
@@ -89,38 +86,37 @@ struct DeviceOps {
   KernelStatus (*rotary_table)(DeviceContext*, const RotaryTableParams&);
   KernelStatus (*rotate_and_store_kv)(DeviceContext*, const RotateAndStoreKvParams&);
 
-  // Attention. supports_attention appends one sentence per unmet condition to reasons (may be null) and returns
-  // whether there was none; a launch never discovers an unsupported case.
+  // Attention. supports_attention appends one sentence per unmet condition to *reasons (may be null) and returns
+  // whether there was none. What it accepts, a launch does not refuse as kUnsupported.
   bool (*supports_attention)(const DeviceContext*, AttentionBackend, const AttentionTraits&,
                              std::vector<std::string>* reasons);
   size_t (*paged_attention_workspace)(const DeviceContext*, AttentionBackend, const PagedAttentionPlan&);
   KernelStatus (*paged_attention)(DeviceContext*, const PagedAttentionParams&);
-  // Whether paged_attention takes these parameters' `next`: one answer for its form. False: paged_attention to `out`,
-  // then quantize.
+  // Whether paged_attention supports these parameters' `next`; the answer depends only on its format. False:
+  // paged_attention to `out`, then quantize.
   bool (*attention_fuses)(DeviceContext*, const PagedAttentionParams&);
   size_t (*dense_attention_workspace)(const DeviceContext*, const DenseAttentionParams&);
   KernelStatus (*dense_attention)(DeviceContext*, const DenseAttentionParams&);
 
-  // What the device can do at most (roofs.h). probe_roof: kUnsupported where the device has no other users to share
-  // with.
+  // Peak rates (roofs.h). probe_roof: kUnsupported on devices that are not shared with other users.
   KernelStatus (*measure_roofs)(DeviceContext*, const RoofParams&);
   KernelStatus (*probe_roof)(DeviceContext*, const RoofProbe&);
 
-  // Rows of logits to tokens.
+  // Sampling: rows of logits to tokens.
   size_t (*sample_workspace)(const DeviceContext*, int32_t num_rows, int32_t vocab_size);
   KernelStatus (*sample)(DeviceContext*, const SampleParams&);
 };
 
 // How a device is opened.
 struct DeviceOptions {
-  int num_threads = 0;      // compute threads, the caller's included; 0 takes what the process may use
-  std::string cpu_variant;  // "" takes the best that this processor has: AvailableCpuVariants()[0]
-  // CUDA: the shared library that holds the device (device_module.h); "" has none.
+  int num_threads = 0;      // compute threads, the caller's included; 0: as many as the process may use
+  std::string cpu_variant;  // "": the best one that this processor supports, AvailableCpuVariants()[0]
+  // CUDA: path of the shared library that implements the device (device_module.h); "": no CUDA device.
   std::string cuda_module = {};
-  // CUDA: path or name of the cuBLASLt library; "" looks for it where the system does.
+  // CUDA: path or name of the cuBLASLt library; "": the dynamic linker's search path.
   std::string cublas_library = {};
-  // CUDA: a file that keeps which algorithm is quickest for a product, read and written by set_tuning; "" takes what
-  // cuBLASLt names first, and times nothing.
+  // CUDA: a file that caches the fastest algorithm per GEMM, read and written by set_tuning; "": cuBLASLt's first
+  // heuristic result, without timing.
   std::string cublas_algorithm_cache = {};
 };
 
@@ -138,11 +134,11 @@ struct Device {
   void (*close)(DeviceContext*) = nullptr;
 };
 
-// Opens a device, or returns null with the reason in *error (no such device, variant the processor lacks, ...).
+// Opens a device, or returns null with the reason in *error: no such device, a CPU variant that the processor lacks.
 std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options, std::string* error);
 
-// The CPU variants this processor can run, best first, of "amx_bf16" (tile registers), "avx512" and "avx2" (bf16, fp8
-// widened to FP32, FMA), "avx512_bf16" (BF16 dot product) and "portable"; tests iterate over them.
+// The CPU variants that this processor can run, fastest first: "amx_bf16" (tile registers), "avx512_bf16" (BF16 dot
+// product), "avx512" and "avx2" (FMA on BF16 and FP8 widened to FP32), "portable".
 std::vector<std::string> AvailableCpuVariants();
 
 }  // namespace dunlin::kernels

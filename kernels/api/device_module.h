@@ -1,9 +1,10 @@
-// A device that lives in a shared library of its own and is opened at run time: the one symbol that such a library
-// exports, and what stands behind it. Opened by kernels/module.
+// SPDX-License-Identifier: Apache-2.0
+// A device in a shared library of its own, opened at run time by kernels/module: the one symbol that such a library
+// exports, and the table behind it.
 //
-// The functions of DeviceOps take the structs of kernels/api and a std::vector, so a module serves only the binary
-// whose contract it was compiled with: abi_version says how this struct reads, api_digest is the digest of every header
-// of kernels/api. Both use the system's one libstdc++.
+// DeviceOps passes the structs of kernels/api and a std::vector across the boundary, so a module works only with the
+// binary whose contract it was compiled with: abi_version is the layout of this struct, api_digest a digest of all
+// headers of kernels/api. Module and binary share the system's libstdc++.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,11 @@ inline constexpr uint32_t kDeviceModuleAbi = 1;
 inline constexpr char kDeviceModuleEntry[] = "dunlin_device_module";
 
 struct DeviceModuleOptions {
-  const char* cublas_library;          // path or name of the cuBLASLt library; "" lets the module look for it
+  const char* cublas_library;          // as DeviceOptions
   const char* cublas_algorithm_cache;  // as DeviceOptions
 };
 
-// What an open device is called, or why there is none; both end with a 0 byte.
+// The description of an opened device, or why none was opened; both are null-terminated.
 struct DeviceModuleReply {
   char description[256];
   char error[512];
@@ -29,9 +30,9 @@ struct DeviceModuleReply {
 
 struct DeviceModule {
   uint32_t abi_version;    // kDeviceModuleAbi; the first field of every version
-  const char* api_digest;  // DUNLIN_API_DIGEST as the module was compiled, hexadecimal
+  const char* api_digest;  // DUNLIN_API_DIGEST when the module was compiled, hexadecimal
   const DeviceOps* ops;    // static; no entry is null
-  // Null, with reply->error, when there is no such device, driver or library, or it is too old. reply is never null.
+  // Null, with reply->error set, when the device, its driver or a library is missing or too old. reply is not null.
   DeviceContext* (*open)(const DeviceModuleOptions* options, DeviceModuleReply* reply);
   void (*close)(DeviceContext*);
 };

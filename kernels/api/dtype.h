@@ -1,8 +1,11 @@
-// Element types of tensors, and the precisions a request may choose. Plain data, any thread.
+// SPDX-License-Identifier: Apache-2.0
+// Element types of tensors, and the precisions that a request may choose. Plain data, any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/api/choice_table.h"
 
 namespace dunlin::kernels {
 
@@ -35,14 +38,13 @@ constexpr const char* Name(DType dtype) {
   return "?";
 }
 
-// How weights are stored and multiplied. Activations between the operations are always FP32.
+// How weights are stored and multiplied. Activations between operations are always FP32.
 enum class Precision : uint8_t { kFp32, kBf16, kFp16, kFp8 };
 inline constexpr int kNumPrecisions = 4;
 
-// One row per precision; the index is the enumerator.
 struct PrecisionTraits {
   Precision precision;
-  const char* name;    // the word in configs, requests, metrics
+  const char* name;    // in configs, requests, commands, metrics and messages
   DType weight_dtype;  // of PackedWeight
   DType kv_dtype;      // of the KV pages this precision writes
 };
@@ -52,8 +54,10 @@ inline constexpr PrecisionTraits kPrecisionTable[kNumPrecisions] = {
     {Precision::kFp16, "fp16", DType::kF16, DType::kF16},
     {Precision::kFp8, "fp8", DType::kF8E4M3, DType::kBF16},
 };
+static_assert(IsChoiceTable(kPrecisionTable, &PrecisionTraits::precision));
+
 constexpr const PrecisionTraits& Traits(Precision precision) {
-  return kPrecisionTable[static_cast<int>(precision)];
+  return kPrecisionTable[static_cast<size_t>(precision)];
 }
 constexpr const char* Name(Precision precision) {
   return Traits(precision).name;

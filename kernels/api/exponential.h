@@ -1,4 +1,5 @@
-// e^x for x <= 0 in plain arithmetic: the same bits whatever libm is installed, and a loop over it vectorises.
+// SPDX-License-Identifier: Apache-2.0
+// e^x for x <= 0 in plain arithmetic: the same bits with any libm, and loops over it vectorise.
 // Source: Cody & Waite 1980, chapter 6 (range reduction by a split ln 2); the polynomial is Cephes expf's.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Scalar conversions between FP32 and the small formats: round to nearest even; the reference of the vector code.
+// SPDX-License-Identifier: Apache-2.0
+// Scalar conversions between FP32 and BF16, FP16 and E4M3, rounding to nearest even; the reference of the vector code.
 // BF16 and FP16 overflow to infinity; E4M3 saturates to +-448 and keeps NaN as 0x7F (sign kept). Source: OCP OFP8 1.0.
 #pragma once
 

@@ -1,9 +1,10 @@
-// Where a token's key and value lie inside a KV page. The scheduler sees page ids and counts; only kernels know bytes.
+// SPDX-License-Identifier: Apache-2.0
+// The layout of a KV page. The scheduler sees page ids and counts; only kernels address bytes.
 //
 // A page holds `tokens_per_page` consecutive tokens of one sequence for every layer and KV head of a model, in
 // `page_bytes` bytes at pool + page_id * page_bytes. Inside a page: layer-major, then KV head, then K block and V
-// block. The order inside a K or V block belongs to the device and dtype (CPU: kernels/cpu/kv_block.h). Unused slots
-// may hold anything, NaN too: whoever writes the first token of a packed pair zeroes its partner.
+// block. The order inside a K or V block is the device's, by dtype (CPU: kernels/cpu/kv_block.h). Unused slots may hold
+// anything, NaN included: whoever writes the first token of a packed pair zeroes its partner.
 #pragma once
 
 #include <cstddef>
@@ -21,22 +22,22 @@ struct KvShape {
 };
 
 struct KvLayout {
-  DType dtype;  // any; kF8E4M3 carries an FP32 scale per token in each block, behind the codes
+  DType dtype;  // any; a kF8E4M3 block ends with one FP32 scale per token
   KvShape shape;
-  int32_t tokens_per_page;  // FP32 8, FP16 and BF16 16, E4M3 32
+  int32_t tokens_per_page;  // TokensPerPage(dtype)
   size_t key_block_bytes;   // one layer, one head, one page
   size_t value_block_bytes;
   size_t head_bytes;   // K block + V block
   size_t layer_bytes;  // num_kv_heads * head_bytes
-  size_t page_bytes;   // num_layers * layer_bytes, or more: all layouts of a pool have one page size
+  size_t page_bytes;   // >= num_layers * layer_bytes; all layouts of a pool have the same page size
 };
 
 constexpr int32_t TokensPerPage(DType kv_dtype) {
   return kv_dtype == DType::kF32 ? 8 : kv_dtype == DType::kF8E4M3 ? 32 : 16;
 }
 
-// Without page_bytes a page is as large as its blocks: the same for FP32, FP16 and BF16, larger by 4 bytes a token and
-// block for E4M3. Where one pool holds several, page_bytes is the largest of theirs.
+// page_bytes: the page size of a pool that holds several layouts, the largest of theirs. 0: the size of the page's own
+// blocks, equal for FP32, FP16 and BF16 and larger by 4 bytes per token and block for E4M3.
 constexpr KvLayout MakeKvLayout(DType kv_dtype, KvShape shape, size_t page_bytes = 0) {
   KvLayout layout{};
   layout.dtype = kv_dtype;
@@ -57,7 +58,7 @@ constexpr KvLayout MakeKvLayout(DType kv_dtype, KvShape shape, size_t page_bytes
   return layout;
 }
 
-// Bytes that one token's keys and values occupy over all layers.
+// Bytes of one token's keys and values over all layers.
 constexpr size_t KvBytesPerToken(const KvLayout& layout) {
   return layout.page_bytes / static_cast<size_t>(layout.tokens_per_page);
 }

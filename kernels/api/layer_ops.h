@@ -1,4 +1,5 @@
-// The elementwise operations between the GEMMs of a decoder layer, each one pass over its rows.
+// SPDX-License-Identifier: Apache-2.0
+// The operations between the GEMMs of a transformer layer, each one pass over its rows.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +14,9 @@ enum class NormKind : uint8_t { kLayerNorm, kRmsNorm };
 
 // LayerNorm: (x - mean) / sqrt(var + epsilon) * weight + bias, variance over N.
 // RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight. Accumulates in FP32, one fixed order per row.
-// With a residual, it is added behind the norm. Writes the rows as the input of the next GEMM (rounding or quantising
-// them in the same pass), and, where rows_out is given, as they are. With rows_out, out->data may be null: then only
-// rows_out is written, and of out only columns counts. Source: Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4.
+// A residual is added after the norm. Writes the rows as the input of the next GEMM, rounded or quantised in the same
+// pass, and also in FP32 where rows_out is given. With rows_out, out->data may be null: then only rows_out is written
+// and only out->columns is read. Source: Ba et al. 2016, eq. 4; Zhang & Sennrich 2019, eq. 4.
 struct NormParams {
   NormKind kind;
   const float* in;                  // [*, hidden_dim], contiguous rows
@@ -29,7 +30,7 @@ struct NormParams {
   const float* residual = nullptr;  // [num_rows, hidden_dim], contiguous, or null; may be rows_out
 };
 
-// values = cap * tanh(values / cap), in place: Gemma 2's bound on logits. NaN stays NaN.
+// values = cap * tanh(values / cap), in place: Gemma 2's soft cap on logits. NaN stays NaN.
 struct SoftcapParams {
   float* values;     // [num_rows, columns], contiguous rows
   float cap;         // > 0
@@ -37,25 +38,25 @@ struct SoftcapParams {
   int32_t columns;   // > 0
 };
 
-// Turns FP32 rows into a GEMM input: FP32/FP16 copy, BF16 round, FP8 quantise as out->scaling says.
+// Converts FP32 rows to a GEMM input: copied for FP32 and FP16, rounded for BF16, quantised by out->scaling for FP8.
 struct QuantizeParams {
   const float* in;    // [num_rows, out->columns], rows in_stride apart
-  int64_t in_stride;  // floats
+  int64_t in_stride;  // floats, >= out->columns
   Activation* out;
-  int32_t num_rows;
+  int32_t num_rows;  // >= 0
 };
 
-// out = f(in), or f(in[:, :F]) * in[:, F:] when gated (SwiGLU and its kin); F = out->columns.
+// out = f(in), or f(in[:, :F]) * in[:, F:] when gated (SwiGLU and variants); F = out->columns.
 struct ActivateParams {
   ActivationKind kind;
   bool gated;
   const float* in;  // [num_rows, F] or [num_rows, 2 F] (gate first), contiguous
   Activation* out;
-  int32_t num_rows;
-  float* rows_out = nullptr;  // [num_rows, F]: as NormParams::rows_out; may be `in` when not gated
+  int32_t num_rows;           // >= 0
+  float* rows_out = nullptr;  // [num_rows, F], as NormParams::rows_out; may be `in` when not gated
 };
 
-// rows += bias + residual, each where it is given, in this order: what a GEMM that was given neither left to do.
+// rows = (rows + bias) + residual, each where it is given: what a GEMM without them leaves to do.
 struct AddParams {
   float* rows;            // [num_rows, columns], contiguous
   const float* bias;      // [columns] or null
@@ -74,32 +75,32 @@ struct CopyRowsParams {
   int32_t columns;      // > 0
 };
 
-// cos and sin of every rotation of a step, shared by all layers.
+// Cosines and sines of all rotations of a step, shared by its layers.
 // Row t: cos[0..rotary_dim/2), then sin[0..rotary_dim/2); angle = positions[t] * inv_freq[i] (FP32 product), both
 // multiplied by attention_factor (YaRN's; 1 otherwise).
 struct RotaryTableParams {
-  const int32_t* positions;  // [num_tokens]
-  const float* inv_freq;     // [rotary_dim / 2]
+  const int32_t* positions;  // [num_tokens], >= 0
+  const float* inv_freq;     // [rotary_dim / 2], radians per position
   float attention_factor;
   int32_t rotary_dim;  // even, <= head_dim
   float* cos_sin;      // [num_tokens, rotary_dim]
-  int32_t num_tokens;
+  int32_t num_tokens;  // >= 0
 };
 
 // Rotates Q (in place) and K of a fused projection, then writes K and V into the KV pages, rounded to the page dtype.
-// Rotation pairs element i with i + rotary_dim / 2 (the Hugging Face order). Where a norm is given, every head of Q or
-// K goes through RMSNorm first (as NormParams says, over head_dim): Qwen 3's QK-norm.
+// Rotation pairs element i with i + rotary_dim / 2 (the Hugging Face order). Where a norm weight is given, every head
+// of Q or K goes through RMSNorm over head_dim first (Qwen 3's QK-norm).
 struct RotateAndStoreKvParams {
   float* qkv;            // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads
   const float* cos_sin;  // [num_tokens, rotary_dim], or null for no rotation
-  int32_t rotary_dim;
-  int32_t num_heads;
-  void* kv_pool;
+  int32_t rotary_dim;    // even, <= head_dim
+  int32_t num_heads;     // a multiple of layout.shape.num_kv_heads
+  void* kv_pool;         // page 0
   KvLayout layout;
-  int32_t layer;
-  const int32_t* token_page;  // [num_tokens] page id
-  const int32_t* token_slot;  // [num_tokens] index inside the page, 0 <= slot < tokens_per_page
-  int32_t num_tokens;
+  int32_t layer;                      // 0 <= layer < layout.shape.num_layers
+  const int32_t* token_page;          // [num_tokens] page id
+  const int32_t* token_slot;          // [num_tokens] index inside the page, 0 <= slot < tokens_per_page
+  int32_t num_tokens;                 // >= 0
   const float* query_norm = nullptr;  // [head_dim] or null
   const float* key_norm = nullptr;    // [head_dim] or null
   float norm_epsilon = 0.0F;          // > 0 where a norm is given

@@ -1,5 +1,6 @@
-// Arithmetic on single logits that every device's sampling shares, bit by bit: constexpr, so that device code may call
-// it too. Source of the penalties and of their order: vLLM v1's sampler.
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic on single logits, shared by the sampling of all devices so that they agree bit for bit; constexpr, so that
+// device code may call it too. Source of the penalties and their order: vLLM v1's sampler.
 #pragma once
 
 #include <bit>
@@ -9,11 +10,11 @@
 
 namespace dunlin::kernels {
 
-// In the count of a token that stands in the prompt: above any count, a context is far shorter than 2^30 tokens.
+// Flag in the count of a token that occurs in the prompt; above any count, as contexts are shorter than 2^30 tokens.
 inline constexpr int32_t kInPrompt = 1 << 30;
 
-// Weights are summed for a draw in blocks of so many tokens, a block in four interleaved FP64 chains (id % 4), joined
-// as (0 + 1) + (2 + 3), blocks in ascending order; so that a draw searches vocab_size / 256 + 256 values.
+// A draw sums the weights in blocks of this many tokens: four interleaved FP64 chains per block (id % 4), joined as
+// (0 + 1) + (2 + 3), blocks in ascending order. A draw then searches vocab_size / 256 + 256 values.
 inline constexpr int32_t kWeightBlock = 256;
 
 // repetition_penalty r, tokens of prompt and output: x = x > 0 ? x / r : x * r. frequency_penalty f: x -= f * (times in
@@ -25,13 +26,13 @@ constexpr float Penalized(float x, int32_t count_and_flag, const SampleRow& row)
   return count > 0 ? x - row.presence_penalty : x;
 }
 
-// Unsigned integers in the order of the floats; adding zero turns -0 into +0, which compare equal.
+// Maps floats to unsigned integers of the same order. Adding zero turns -0 into +0, which compare equal.
 constexpr uint32_t KeyOfLogit(float logit) {
   const auto bits = std::bit_cast<uint32_t>(logit + 0.0F);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-// Whether a mask of SampleRow's edits allows a token.
+// Whether the mask of EditLists allows a token.
 constexpr bool Allows(const uint32_t* mask, int32_t id) {
   return (mask[id / 32] >> (id % 32) & 1U) != 0;
 }

@@ -1,4 +1,5 @@
-// Counts a device's memory: what DeviceOps::memory answers. Any thread.
+// SPDX-License-Identifier: Apache-2.0
+// The counters behind DeviceOps::memory. Any thread.
 #pragma once
 
 #include <atomic>

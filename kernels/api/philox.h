@@ -1,4 +1,5 @@
-// Philox4x32-10, a counter-based generator: a pure function of (key, counter), so drawing keeps no state.
+// SPDX-License-Identifier: Apache-2.0
+// Philox4x32-10, a counter-based random number generator: a pure function of (key, counter), without state.
 // Source: Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3", section 4; constants from Random123.
 #pragma once
 

@@ -1,7 +1,7 @@
-// Rows of logits to tokens: penalties, masks, temperature, truncation and the draw, or the score of a token that is
-// given, as one operation. What a row needs beside its logits is plain data, so that it can be staged with a step; what
-// comes back is a token and, where asked, the log-probabilities of a few. Shared by devices: logits.h, exponential.h,
-// philox.h.
+// SPDX-License-Identifier: Apache-2.0
+// Sampling, from rows of logits to tokens, as one operation: penalties, masks, temperature, truncation and the draw, or
+// the score of a given token. A row's parameters are plain data, staged with the step; the result is a token and, where
+// requested, the log-probabilities of a few. Arithmetic that devices share: logits.h, exponential.h, philox.h.
 //
 // Order, vLLM v1's: check the row; log-probabilities of the raw row; the edits; then greedy (argmax, lowest id on ties)
 // when temperature is 0, else temperature, min_p, top_k, top_p and the draw.
@@ -15,8 +15,8 @@ namespace dunlin::kernels {
 
 inline constexpr int kMaxTopLogprobs = 20;
 
-// What changes a row's logits before a token is drawn: lists in SampleParams::words, behind each other from
-// `first_word` on, in the order in which they are applied. No id stands twice in a list; every id is a token.
+// The edits of a row's logits before a token is drawn: consecutive lists in SampleParams::words from `first_word` on,
+// in the order in which they are applied. An id occurs at most once in a list and is in [0, vocab_size).
 struct EditLists {
   int32_t first_word = 0;
   int32_t num_biases = 0;  // pairs (id, bits of a float): x += bias
@@ -29,20 +29,20 @@ constexpr int32_t MaskWords(int32_t vocab_size) {
   return (vocab_size + 31) / 32;
 }
 
-// One row. A draw reads the generator at (seed, output_index, position), so a row has no state.
+// One row. A draw evaluates the generator at (seed, output_index, position), so a row has no state.
 struct SampleRow {
   float temperature = 1.0F;         // >= 0; 0 is greedy
   int32_t top_k = 0;                // 0 keeps all
   float top_p = 1.0F;               // (0, 1]
   float min_p = 0.0F;               // [0, 1]; relative to the most likely token
-  float repetition_penalty = 1.0F;  // > 0; these three are read with num_counts
+  float repetition_penalty = 1.0F;  // > 0; the three penalties apply to the tokens of num_counts
   float presence_penalty = 0.0F;
   float frequency_penalty = 0.0F;
-  int32_t logprobs = -1;  // -1 none, 0 of the token, N also of the N most likely, at most kMaxTopLogprobs
+  int32_t logprobs = -1;  // -1 none, 0 the token's own, N also the N most likely; at most kMaxTopLogprobs
   uint64_t seed = 0;
   int32_t output_index = 0;
   int32_t position = 0;
-  int32_t scored_token = -1;  // >= 0: nothing is drawn or edited; this token is scored, logprobs >= 0
+  int32_t scored_token = -1;  // >= 0: score this token instead of drawing one, without edits; needs logprobs >= 0
   EditLists edits;
 };
 
@@ -51,29 +51,29 @@ struct TopLogprob {
   float logprob;  // natural logarithm, of the distribution before temperature, penalties and truncation
 };
 
-// One drawn or scored token. top holds the num_top most likely tokens, most likely first, equal ones by lower id.
+// One drawn or scored token. top holds the num_top most likely tokens, most likely first, ties by lower id.
 struct TokenOutput {
   int32_t token_id = 0;
-  float logprob = 0.0F;  // valid when asked for
+  float logprob = 0.0F;  // valid when requested
   int32_t num_top = 0;
   std::array<TopLogprob, kMaxTopLogprobs> top;
 };
 
-// valid: false when the row holds NaN or +infinity, or when the edits leave no finite logit; then token is unspecified.
+// valid: false when the row has a NaN or +infinity, or the edits leave no finite logit; token is unspecified then.
 struct SampledToken {
   TokenOutput token;
   bool valid = false;
 };
 
-// rows, words, out and workspace lie in device memory. The logits are not written; a row's result depends on nothing
-// but the row. Devices agree on the token but for a top_p that falls on a cut to the last bits of an FP64 sum, and on
-// log-probabilities to FP32's rounding.
+// All pointers are device memory. The logits are not written. A row's result depends only on the row. Devices draw the
+// same token, except where the rounding of an FP64 sum decides a top_p cut, and agree on log-probabilities up to FP32
+// rounding.
 struct SampleParams {
   const float* logits;     // [num_rows, vocab_size], contiguous rows
   int32_t vocab_size;      // > 0
   int32_t num_rows;        // >= 0
   const SampleRow* rows;   // [num_rows]
-  const uint32_t* words;   // of all rows' lists; may be null when there are none
+  const uint32_t* words;   // the edit lists of all rows; may be null when there are none
   SampledToken* out;       // [num_rows]
   void* workspace;         // 64-byte aligned
   size_t workspace_bytes;  // >= DeviceOps::sample_workspace(num_rows, vocab_size)

@@ -1,4 +1,5 @@
-// The result of a kernel launch. Kernels never throw and never abort on data; what a launch returns is one of these.
+// SPDX-License-Identifier: Apache-2.0
+// The result of a kernel launch. Kernels never throw and never abort on data.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@ namespace dunlin::kernels {
 enum class [[nodiscard]] KernelStatus : uint8_t{
     kOk,
     kInvalidArgument,  // a parameter breaks the contract of its struct; nothing was written
-    kUnsupported,      // a combination that Supports() refuses; nothing was written
-    kOutOfMemory,      // the workspace given is smaller than the planned size
+    kUnsupported,      // a combination that supports_attention, gemm_fuses or attention_fuses refuses; nothing written
+    kOutOfMemory,      // the workspace is smaller than the planned size
     kDeviceError,      // the device failed; its context can no longer be trusted
 };
 

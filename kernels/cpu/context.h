@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPU device's context: which code variant runs, on which pool, and each worker's scratch.
 // Thread rule: read-only after it is made; scratch(w) belongs to pool worker w while a task runs.
 #pragma once
@@ -13,14 +14,14 @@
 
 namespace dunlin::kernels {
 
-// kAvx2: AVX2, FMA and F16C; kAvx512: besides, AVX-512 F, BW, VL and DQ; kAvx512Bf16: besides, VBMI and the BF16 dot
-// product; kAmxBf16: besides, AMX's tile registers.
+// kAvx2: AVX2, FMA and F16C; kAvx512: also AVX-512 F, BW, VL and DQ; kAvx512Bf16: also VBMI and the BF16 dot product;
+// kAmxBf16: also the tile registers of AMX.
 enum class CpuVariant : uint8_t { kPortable, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16 };
 
 struct DeviceContext {
   DeviceContext(CpuVariant cpu_variant, const cpu::KernelTable& kernel_table, int num_threads)
       : variant(cpu_variant),
-        asks_l2(cpu::AsksL2Freely()),
+        prefers_l2_prefetch(cpu::PrefersL2Prefetch()),
         kernels(kernel_table),
         pool(num_threads),
         scratch_memory(cpu::kWorkerBytes * static_cast<size_t>(pool.num_threads())) {}
@@ -30,7 +31,7 @@ struct DeviceContext {
   }
 
   const CpuVariant variant;
-  const bool asks_l2;  // kAvx512Bf16: ask for what is ahead into L2 (cpu_features.h)
+  const bool prefers_l2_prefetch;  // cpu_features.h; read by attention of kAvx512Bf16
   const cpu::KernelTable& kernels;
   cpu::ThreadPool pool;
   const cpu::MemoryBlock scratch_memory;  // launchers do not allocate

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Source: Intel SDM volume 2A, CPUID leaves 1 and 7; volume 1, sections 14.3 (AVX), 15.2 (AVX-512) and 18.2 (AMX);
 // Linux, Documentation/arch/x86/xstate.rst.
 #include "kernels/cpu/cpu_features.h"
@@ -17,7 +18,7 @@ unsigned SavedRegisterSets() {
   return low;
 }
 
-bool AskForTileRegisters() {
+bool RequestTileRegisters() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;               // the XSAVE component
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
@@ -71,7 +72,7 @@ bool HasFastBf16Dot() {
   return !(ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx && edx == signature_INTEL_edx);
 }
 
-bool AsksL2Freely() {
+bool PrefersL2Prefetch() {
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
@@ -95,7 +96,7 @@ bool HasAmxVariant() {
   constexpr unsigned kTileSets = 0x60000;  // configuration and data
   if ((edx & (kAmxBf16 | kAmxTile)) != (kAmxBf16 | kAmxTile)) return false;
   if ((SavedRegisterSets() & kTileSets) != kTileSets) return false;
-  static const bool permitted = AskForTileRegisters();
+  static const bool permitted = RequestTileRegisters();
   return permitted;
 }
 

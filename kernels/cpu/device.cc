@@ -1,20 +1,19 @@
-// The CPU row of the device table, and the opening of devices.
-#include "kernels/api/device.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/device.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "kernels/cpu/activation_layout.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/rotary.h"
 #include "kernels/cpu/context.h"
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/gemm/activation_layout.h"
+#include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/launchers.h"
 #include "kernels/cpu/memory.h"
-#include "kernels/cpu/packed_layout.h"
 #include "kernels/cpu/roofs/roofs.h"
-#include "kernels/module/load_module.h"
 
 namespace dunlin::kernels {
 namespace {
@@ -51,7 +50,7 @@ KernelStatus UpdateDelayedScaling(DeviceContext* /*context*/, const DelayedScali
   return KernelStatus::kOk;
 }
 
-// A call has finished when it returns: there is nothing to mark or to wait for.
+// A call has finished when it returns: there is nothing to record or to wait for.
 DeviceEvent* CreateEvent(DeviceContext* context) {
   return reinterpret_cast<DeviceEvent*>(context);
 }
@@ -114,7 +113,7 @@ struct VariantRow {
 constexpr VariantRow kVariants[] = {
     {CpuVariant::kAmxBf16, "amx_bf16", cpu::AmxKernels, cpu::HasAmxVariant},
     {CpuVariant::kAvx512, "avx512", cpu::Avx512Kernels, cpu::HasAvx512Variant},
-    {CpuVariant::kAvx512Bf16, "avx512_bf16", cpu::Avx512Bf16DotKernels, cpu::HasAvx512Bf16Variant},
+    {CpuVariant::kAvx512Bf16, "avx512_bf16", cpu::Avx512Bf16Kernels, cpu::HasAvx512Bf16Variant},
     {CpuVariant::kAvx2, "avx2", cpu::Avx2Kernels, cpu::HasAvx2Variant},
     {CpuVariant::kPortable, "portable", cpu::PortableKernels, [] { return true; }},
 };
@@ -125,9 +124,9 @@ std::string Known() {
   return names;
 }
 
-const VariantRow* FindVariant(const std::string& asked, std::string* error) {
+const VariantRow* FindVariant(const std::string& requested, std::string* error) {
   const std::vector<std::string> available = AvailableCpuVariants();
-  const std::string& name = asked.empty() ? available.front() : asked;
+  const std::string& name = requested.empty() ? available.front() : requested;
   for (const VariantRow& row : kVariants) {
     if (name != row.name) continue;
     if (row.available()) return &row;
@@ -139,7 +138,9 @@ const VariantRow* FindVariant(const std::string& asked, std::string* error) {
   return nullptr;
 }
 
-std::unique_ptr<Device> OpenCpu(const DeviceOptions& options, std::string* error) {
+}  // namespace
+
+std::unique_ptr<Device> cpu::OpenCpuDevice(const DeviceOptions& options, std::string* error) {
   const VariantRow* row = FindVariant(options.cpu_variant, error);
   if (row == nullptr) return nullptr;
   if (options.num_threads < 0 || options.num_threads > kThreadsMax) {
@@ -162,8 +163,6 @@ std::unique_ptr<Device> OpenCpu(const DeviceOptions& options, std::string* error
   return device;
 }
 
-}  // namespace
-
 std::vector<std::string> AvailableCpuVariants() {
   std::vector<std::string> names;
   for (const VariantRow& row : kVariants) {
@@ -174,10 +173,6 @@ std::vector<std::string> AvailableCpuVariants() {
                    std::find(names.begin(), names.end(), "avx512_bf16"));
   }
   return names;
-}
-
-std::unique_ptr<Device> OpenDevice(DeviceKind kind, const DeviceOptions& options, std::string* error) {
-  return kind == DeviceKind::kCpu ? OpenCpu(options, error) : OpenDeviceModule(options, error);
 }
 
 }  // namespace dunlin::kernels

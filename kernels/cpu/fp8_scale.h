@@ -1,4 +1,5 @@
-// The scale of one FP8 row: its largest magnitude lands on 448. Shared by weights and activations.
+// SPDX-License-Identifier: Apache-2.0
+// The scale of one FP8 row: its largest magnitude maps to 448. Shared by weights and activations.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@ struct Fp8Scale {
 };
 
 // max_magnitude_bits: KernelTable::max_magnitude_bits of the row. A row of zeros, or of numbers so small that the
-// scale would be subnormal, gets scale 1 and codes of 0. A row with NaN or infinity gets a scale that spreads it.
+// scale would be subnormal, gets scale 1 and codes of 0. A row with NaN or infinity gets a scale that propagates it.
 inline Fp8Scale ScaleOfRow(uint32_t max_magnitude_bits) {
   constexpr float kSmallest = kE4M3Max * 0x1p-126F;
   const float largest = std::bit_cast<float>(max_magnitude_bits);
@@ -25,12 +26,12 @@ inline Fp8Scale ScaleOfRow(uint32_t max_magnitude_bits) {
   return {scale, 1.0F / scale};
 }
 
-// Of a scale > 0 that is given. The factor of a subnormal scale would overflow, and then make NaN of 0.
+// For a given scale > 0. The factor of a subnormal scale would overflow, and then make NaN of 0.
 inline Fp8Scale GivenScale(float scale) {
   return {scale, std::min(1.0F / scale, std::numeric_limits<float>::max())};
 }
 
-// The smaller of a magnitude and Activation::amax_limit; infinity and NaN stay, so that they are not hidden.
+// The smaller of a magnitude and Activation::amax_limit; infinity and NaN are kept, so that they are not hidden.
 inline uint32_t LimitMagnitude(uint32_t max_magnitude_bits, float limit) {
   constexpr uint32_t kInfinity = 0x7F800000U;
   const auto limit_bits = std::bit_cast<uint32_t>(limit);

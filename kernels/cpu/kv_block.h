@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of elements inside a K or V block of a CPU KV page: the only place that knows it, with the tile kernels of
 // kernels/cpu/attention/ that read it. A block holds one layer, one KV head and one page: T = tokens_per_page tokens.
 //
@@ -113,7 +114,7 @@ inline void StoreValuePart(const KvLayout& layout, std::byte* value_block, int32
   if (first + count == head_dim && head_dim % 2 != 0) pairs[count] = 0;
 }
 
-// Quantises one token's key or value: amax on 448.
+// Quantises one token's key or value: its amax maps to 448.
 template <typename StorePart>
 void StoreFp8Token(const KvLayout& layout, std::byte* block, int32_t slot, int32_t dim, const float* row,
                    const StorePart& store_part) {
@@ -121,7 +122,7 @@ void StoreFp8Token(const KvLayout& layout, std::byte* block, int32_t slot, int32
   for (int32_t d = 0; d < dim; ++d) largest = std::max(largest, std::bit_cast<uint32_t>(row[d]) & 0x7FFFFFFFU);
   const Fp8Scale scale = ScaleOfRow(largest);
   for (int32_t d = 0; d < dim; ++d) {
-    // Part by part, an element at a time: first is even only for pairs, which E4M3 has none of.
+    // One element at a time: only BF16 pairs need an even first dimension.
     const uint8_t code = FloatToE4M3(row[d] * scale.factor);
     store_part(layout, block, slot, d, 1, &code);
   }
@@ -154,7 +155,7 @@ inline void StoreToken(const KvLayout& layout, std::byte* key_block, int32_t slo
   }
 }
 
-// One element of a block as FP32, of E4M3 the code's; index from KeyIndex or ValueIndex. For tests and tools.
+// One element of a block as FP32 (of E4M3 without its scale); index from KeyIndex or ValueIndex. For tests and tools.
 inline float LoadKvElement(const KvLayout& layout, const std::byte* block, size_t index) {
   switch (layout.dtype) {
     case DType::kF32:
@@ -168,7 +169,7 @@ inline float LoadKvElement(const KvLayout& layout, const std::byte* block, size_
   }
 }
 
-// Writes one element, its pair partner left as it is. For tests and tools.
+// Writes one element and leaves its pair partner unchanged. For tests and tools.
 inline void StoreKvElement(const KvLayout& layout, std::byte* block, size_t index, float value) {
   switch (layout.dtype) {
     case DType::kF32:

@@ -1,4 +1,5 @@
-// The CPU entries of DeviceOps that live in this folder; attention's are in attention/. Contracts: kernels/api/.
+// SPDX-License-Identifier: Apache-2.0
+// The CPU entries of DeviceOps, but for attention's (attention/attention.h). Contracts: kernels/api/.
 // Each checks its parameters, then runs on the context's pool and returns when the work is done.
 #pragma once
 

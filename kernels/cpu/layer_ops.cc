@@ -1,4 +1,5 @@
-// Norm, quantise and activate: one pass per row from FP32 to the form that the next GEMM multiplies. An operation
+// SPDX-License-Identifier: Apache-2.0
+// Norm, quantise and activate: one pass per row from FP32 to the format that the next GEMM reads. An operation
 // produces its row as floats in the activation itself, where it is then rounded.
 #include <algorithm>
 #include <atomic>
@@ -6,11 +7,11 @@
 #include <cstring>
 
 #include "kernels/api/fp8_scale.h"
-#include "kernels/cpu/activation_layout.h"
 #include "kernels/cpu/fp8_scale.h"
+#include "kernels/cpu/gemm/activation_layout.h"
+#include "kernels/cpu/gemm/packed_layout.h"
+#include "kernels/cpu/gemm/round_columns.h"
 #include "kernels/cpu/launchers.h"
-#include "kernels/cpu/packed_layout.h"
-#include "kernels/cpu/round_columns.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/memory.h"
 
 #include <sys/mman.h>
@@ -22,9 +23,9 @@ constexpr size_t RoundUp(size_t value, size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// Takes the pages now: a KV pool that grew while serving would meet the memory limit under load, not at start. By all
-// workers: clearing is what a start spends most of its memory time on, and on a machine with several memory nodes the
-// area spreads over those that the workers run on. False when memory ran out.
+// Populates the pages now: a KV pool that grew while serving would hit the memory limit under load, not at start. All
+// workers take part: clearing pages dominates the memory time of a start, and on a machine with several memory nodes
+// the area is spread over those that the workers run on. False when memory ran out.
 bool TouchPages(char* area, size_t length, ThreadPool* pool) {
   std::atomic<bool> out_of_memory{false};
   const auto touch = [&](size_t first) {

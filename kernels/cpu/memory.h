@@ -1,4 +1,5 @@
-// Host memory for weights, pages and scratch: 64-byte aligned, zeroed; large areas are mapped and ask for huge pages.
+// SPDX-License-Identifier: Apache-2.0
+// Host memory for weights, pages and scratch: 64-byte aligned, zeroed; large areas are mapped with huge pages.
 // Any thread.
 #pragma once
 
@@ -9,7 +10,8 @@ namespace dunlin::kernels::cpu {
 
 class ThreadPool;
 
-// Null when the system has none left, or for 0 bytes. pool: its workers take a large area's pages; null: the caller.
+// Null when memory is exhausted, or for 0 bytes. pool: its workers touch the pages of a large area first, so that they
+// are spread over memory nodes; null: the caller does.
 void* AllocateZeroed(size_t bytes, ThreadPool* pool = nullptr);
 
 // `bytes` as given to AllocateZeroed; null memory is allowed.

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // One job at a time: a 64-bit word holds (generation, tasks left), and a thread claims a task by lowering it with a
 // compare-and-swap. A worker that wakes late finds nothing left, so a finished job never waits for it; a claimed task
 // keeps the job's fields alive until `unfinished` has been lowered by it.
-// std::mutex and not absl::Mutex: the packaged absl is not instrumented, and this file must stay checkable by TSan.
+// std::mutex, not absl::Mutex: the packaged absl is not instrumented, and TSan must be able to check this file.
 #include "kernels/cpu/thread_pool.h"
 
 #include <atomic>
@@ -17,7 +18,7 @@ constexpr std::chrono::microseconds kSpin{20};
 constexpr uint64_t kLeftMask = 0xFFFFFFFFU;
 constexpr int64_t kTasksPerRoundMax = int64_t{1} << 30;  // fits the low half of the claim word
 
-// Waits until ready() or until the spin time is over; returns the last answer of ready().
+// Spins until ready() or until the spin time is over; returns the last result of ready().
 template <typename Ready>
 bool SpinUntil(const Ready& ready) {
   if (ready()) return true;

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compute pool of a CPU device, shared by all engines. Tasks are claimed from an atomic counter, because a static
-// partition stalls whenever another thread takes a core; waits spin for some 20 us, then sleep, so an idle pool costs
-// nothing. Thread rule: Run may be called from any thread; concurrent calls take turns, each runs one job at a time.
+// partition stalls whenever another thread takes a core; waits spin for some 20 us, then sleep, so an idle pool
+// costs nothing. Thread rule: Run may be called from any thread; concurrent calls are serialised.
 #pragma once
 
 #include <cstdint>

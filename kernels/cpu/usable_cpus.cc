@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/usable_cpus.h"
 
 #include <sched.h>
@@ -40,7 +41,7 @@ int Smaller(int a, int b) {
 }
 
 // Inside a container the group's path often does not exist under the mount: then only the root is found, which is
-// exactly where the container's own limit shows.
+// where the container's own limit is visible.
 int SmallestUpwards(const std::string& mount, std::string path, int (*read)(const std::string&)) {
   int cpus = 0;
   while (!path.empty() && path != "/") {

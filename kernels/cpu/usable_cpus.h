@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPU quota of a control group, as containers set it. Pure functions over a file system root, so that a test can
 // lay out its own tree; UsableCpus() in thread_pool.h reads the real one.
 // Source: kernel documentation, cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst (cpu.cfs_quota_us).

@@ -1,5 +1,6 @@
-// The text that keeps chosen algorithms of cuBLASLt on disk: a title, the platform that they were chosen on, a line a
-// product, and a checksum of all of it, so that a part of a file is never taken for one. Host code alone.
+// SPDX-License-Identifier: Apache-2.0
+// The text form of the cuBLASLt algorithms chosen for GEMMs: a title, the platform that they were measured on, one line
+// per GEMM, and a checksum over all of it, so that a truncated file is detected. Host code.
 #pragma once
 
 #include <map>
@@ -9,14 +10,14 @@
 
 namespace dunlin::kernels::cuda {
 
-// By product: its name, one line without '='.
+// By the GEMM's name: one line without '='.
 using Algorithms = std::map<std::string, MatmulAlgo>;
 
 // platform: one line.
 std::string EncodeAlgorithms(const std::string& platform, const Algorithms& algorithms);
 
-// "" with the entries of the text, or why it is of no use and nothing in *algorithms: no such file, torn or damaged, of
-// another platform.
+// Returns "" and fills *algorithms; or returns why the text is unusable (missing, truncated, damaged, of another
+// platform) and leaves *algorithms empty.
 std::string DecodeAlgorithms(const std::string& text, const std::string& platform, Algorithms* algorithms);
 
 }  // namespace dunlin::kernels::cuda

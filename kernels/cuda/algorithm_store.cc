@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/algorithm_store.h"
 
 #include <unistd.h>
@@ -12,7 +13,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-constexpr size_t kFileBytesMax = size_t{4} << 20;  // some 20,000 products
+constexpr size_t kFileBytesMax = size_t{4} << 20;  // about 20,000 GEMMs
 constexpr size_t kProductsMax = 10000;
 
 bool WriteAll(int file, const std::string& text) {
@@ -26,7 +27,8 @@ bool WriteAll(int file, const std::string& text) {
   return fsync(file) == 0;
 }
 
-// Into a file of its own that then takes the path's place: who reads sees the old one or the new one. errno when not.
+// Writes a temporary file and renames it over the path, so that readers see the old or the new version. False:
+// errno says why.
 bool Replace(const std::string& path, const std::string& text) {
   std::string beside = path + ".XXXXXX";
   const int file = mkstemp(beside.data());
@@ -59,7 +61,7 @@ std::string AlgorithmStore::Read() {
   Algorithms read;
   if (!on_disk()) return "";
   std::string reason = ReadFile(&read);
-  known_.merge(read);  // what this process has chosen stays
+  known_.merge(read);  // this process's choices win
   return reason;
 }
 

@@ -1,5 +1,7 @@
-// Which algorithm of cuBLASLt is the quickest for a product, in memory and, where it has a path, in a file between
-// processes. Two processes may write at once: a file is always one of theirs, whole. Thread rule: one at a time.
+// SPDX-License-Identifier: Apache-2.0
+// The fastest cuBLASLt algorithm known for each GEMM, in memory and, where a path is given, in a file shared by
+// processes. Processes may write concurrently: the file is always one complete version. Thread rule: one thread at a
+// time.
 #pragma once
 
 #include <string>
@@ -10,19 +12,19 @@ namespace dunlin::kernels::cuda {
 
 class AlgorithmStore {
  public:
-  // path: "" keeps nothing on disk; its folder is there. platform: what an algorithm depends on beside the product, one
-  // line: GPU, driver, runtime and library.
+  // path: "" keeps nothing on disk; its folder must exist. platform: one line with what a choice depends on besides the
+  // GEMM: GPU, driver, runtime and library.
   AlgorithmStore(std::string path, std::string platform) : path_(std::move(path)), platform_(std::move(platform)) {}
 
   bool on_disk() const { return !path_.empty(); }
 
-  // Takes in what the file has. "", or one sentence for a log: the file is there and of no use. It will be replaced.
+  // Loads the file. Returns "", or one sentence for the log when the file exists but is unusable; it will be replaced.
   std::string Read();
-  // Null: not known.
+  // Null: unknown.
   const MatmulAlgo* Find(const std::string& product) const;
   void Add(const std::string& product, const MatmulAlgo& algo);
-  // Writes the file when something was added, with what another process has put there meanwhile; of a product that both
-  // know, its choice stays. "", or one sentence for a log.
+  // Writes the file if anything was added, merged with what other processes wrote meanwhile; for a GEMM that both
+  // chose, the file's choice stays. Returns "", or one sentence for the log.
   std::string Write();
 
  private:
@@ -31,7 +33,7 @@ class AlgorithmStore {
   const std::string path_;
   const std::string platform_;
   Algorithms known_;
-  bool added_ = false;  // since the file was written
+  bool added_ = false;  // since the file was last written
 };
 
 }  // namespace dunlin::kernels::cuda

@@ -1,5 +1,5 @@
-// The GPU's clock around products whose operands come from memory: before each run the L2 cache is filled with
-// something else. Holds device memory of that size while it lives.
+// SPDX-License-Identifier: Apache-2.0
+// Times GEMMs with cold caches: before each run the L2 cache is overwritten. Holds device memory of twice its size.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace dunlin::kernels::cuda {
 
 class ColdClock : public ProductClock {
  public:
-  // Twice the cache: what is written does not take the places of the oldest lines alone.
+  // Twice the cache, because a write of its exact size does not evict every line.
   explicit ColdClock(DeviceContext* context)
       : context_(context), watch_(context), other_(context, 2 * context->l2_bytes) {}
 
@@ -29,7 +29,7 @@ class ColdClock : public ProductClock {
   }
 
  private:
-  static constexpr int kRuns = 4;  // the first loads the kernel's code
+  static constexpr int kRuns = 4;  // the first one includes loading the kernel
 
   DeviceContext* const context_;
   Stopwatch watch_;

@@ -1,5 +1,6 @@
-// The context of an open CUDA device: one device, one stream that every operation is enqueued on, the memory that
-// launches need beside their operands. Thread rule: any thread; operations of several launches hold `turn`.
+// SPDX-License-Identifier: Apache-2.0
+// The context of an open CUDA device: one device, one stream that every operation is enqueued on, and the memory that
+// launches need besides their operands. Thread rule: any thread; operations of several launches hold `turn`.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,18 +26,18 @@ struct DeviceContext {
   dunlin::kernels::cuda::CublasLtContext* cublas_handle = nullptr;
   std::unique_ptr<dunlin::kernels::cuda::GemmPlans> plans;
   std::unique_ptr<dunlin::kernels::cuda::AlgorithmStore> algorithms;
-  std::unique_ptr<dunlin::kernels::cuda::ProductClock> clock;  // while algorithms are chosen by time
+  std::unique_ptr<dunlin::kernels::cuda::ProductClock> clock;  // set while tuning
 
-  // Device memory, taken when the device is opened.
+  // Device memory, allocated when the device is opened.
   void* gemm_workspace = nullptr;  // kGemmWorkspaceBytes
-  void* staging = nullptr;         // kStagingBytes: weights on their way into their layout, FP8 products on theirs
-  uint32_t* current = nullptr;     // magnitude bits over the rows of a call with InputScaling::kCurrent
-  void* bias = nullptr;            // [kActivatedColumnsMax] FP32: a bias in the type of an activated product
+  void* staging = nullptr;         // kStagingBytes: unpacked weights, staged GEMM outputs
+  uint32_t* current = nullptr;     // InputScaling::kCurrent: bits of the largest magnitude over a call's rows
+  void* bias = nullptr;            // [kActivatedColumnsMax] FP32: the bias of a fused activation, converted
 
   MemoryCount memory;
 
-  std::mutex turn;                  // guards staging, current and bias from their first launch to their last
-  std::atomic<bool> failed{false};  // an earlier call failed: nothing the device says can be trusted any more
+  std::mutex turn;                  // guards staging, current and bias over all launches of an operation
+  std::atomic<bool> failed{false};  // an earlier call failed; the device's results can no longer be trusted
 };
 
 }  // namespace dunlin::kernels
@@ -45,13 +46,13 @@ namespace dunlin::kernels::cuda {
 
 inline constexpr size_t kStagingBytes = size_t{64} << 20;
 
-// Notes a failure, for good.
+// Records a failure permanently.
 inline KernelStatus Checked(DeviceContext* context, cudaError_t result) {
   if (result != cudaSuccess) context->failed = true;
   return context->failed ? KernelStatus::kDeviceError : KernelStatus::kOk;
 }
 
-// Of the launch before it.
+// The status of the preceding launch.
 inline KernelStatus Launched(DeviceContext* context) {
   return Checked(context, cudaGetLastError());
 }

@@ -1,7 +1,8 @@
-// The part of cuBLASLt that the GEMMs call, as a table of its functions. The library is opened at run time, so that the
-// module neither links nor ships it, and any of its versions from 12.9 on serves.
-// Source: cublasLt.h and cublas_api.h 13.1, whose names these are; values and signatures are stable across versions and
-// held against that header by tests/kernels/cuda/cublaslt_header_check.cc where it is at hand.
+// SPDX-License-Identifier: Apache-2.0
+// The part of cuBLASLt that the GEMMs call, as a table of functions. The library is opened at run time, so the module
+// neither links nor ships it and works with any version from 12.9 on.
+// Source: cublasLt.h and cublas_api.h 13.1, whose names these are. Values and signatures are stable across versions;
+// tests/kernels/cuda/cublaslt_header_check.cc compares them with that header where it is installed.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ inline constexpr int32_t kCudaR32F = 0;
 inline constexpr int32_t kCudaR16F = 2;
 inline constexpr int32_t kCudaR16BF = 14;
 inline constexpr int32_t kCudaR8FE4M3 = 28;
-inline constexpr int32_t kCublasCompute32F = 68;  // FP32 inputs stay FP32: TF32 has a compute type of its own
+inline constexpr int32_t kCublasCompute32F = 68;  // FP32 inputs stay FP32: TF32 is a different compute type
 inline constexpr int32_t kCublasOpT = 1;
 
 // cublasLtMatmulDescAttributes_t
@@ -59,7 +60,7 @@ struct MatmulHeuristicResult {
   int32_t reserved[4];
 };
 
-// One entry per function, under its name without the prefix cublasLt. stream: a cudaStream_t.
+// One entry per function, named without the prefix cublasLt. stream: a cudaStream_t.
 struct CublasLt {
   size_t (*GetVersion)();
   CublasStatus (*Create)(CublasLtContext** handle);

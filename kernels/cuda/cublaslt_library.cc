@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cublaslt_library.h"
 
 #include <dlfcn.h>
@@ -13,7 +14,7 @@ void Find(void* library, const char* name, Function* function, std::string* erro
   if (*function == nullptr && error->empty()) *error = std::string("the cuBLASLt library has no ") + name;
 }
 
-// Fills the table; *error stays empty when the library serves.
+// Fills the table; *error stays empty when the library is usable.
 void FindFunctions(void* library, CublasLt* cublas, std::string* error) {
   Find(library, "cublasLtGetVersion", &cublas->GetVersion, error);
   Find(library, "cublasLtCreate", &cublas->Create, error);

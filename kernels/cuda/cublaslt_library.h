@@ -1,4 +1,5 @@
-// Finding cuBLASLt at run time. The library stays in the process once it was opened.
+// SPDX-License-Identifier: Apache-2.0
+// Loads cuBLASLt at run time. Once opened, the library stays in the process.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace dunlin::kernels::cuda {
 
-// Fills the table from the first of CublasCandidates(setting) that serves. False, with the reason against each in
-// *error: no library, one without a function, one older than kCublasVersionMin.
+// Fills the table from the first usable one of CublasCandidates(setting). False, with every candidate's reason in
+// *error: no library, a missing function, older than kCublasVersionMin.
 bool LoadCublasLt(const std::string& setting, CublasLt* cublas, std::string* error);
 
 }  // namespace dunlin::kernels::cuda

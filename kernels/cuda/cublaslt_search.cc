@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cublaslt_search.h"
 
 #include <filesystem>
@@ -7,7 +8,7 @@ namespace dunlin::kernels::cuda {
 namespace {
 
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-// In a folder: itself, a toolkit's, the wheels of CUDA 13 and of CUDA 12 beside PyTorch.
+// Subfolders of a part: itself, a toolkit's, and those of the CUDA 13 and CUDA 12 wheels beside PyTorch.
 constexpr const char* kPlaces[] = {
     "", "lib64", "lib", "targets/x86_64-linux/lib", "nvidia/cu13/lib", "cublas/lib", "nvidia/cublas/lib"};
 

@@ -1,4 +1,5 @@
-// Where cuBLASLt may lie. Host code alone.
+// SPDX-License-Identifier: Apache-2.0
+// The search path of cuBLASLt. Host code.
 #pragma once
 
 #include <string>
@@ -6,9 +7,10 @@
 
 namespace dunlin::kernels::cuda {
 
-// What to open, in order, for a setting (compute.cublas_library): "" is the names that the system resolves. Else parts,
-// separated by ':'. A part that is a folder stands for the libraries that lie in it and where toolkits and the wheels
-// of PyTorch put them (a toolkit's folder, site-packages), newest first; any other is a file, or a name for the system.
+// What to open, in order, for the config key compute.cublas_library. "": the names that the dynamic linker resolves.
+// Otherwise parts separated by ':'. A folder stands for the libraries in it and in the subfolders where toolkits and
+// PyTorch's wheels put them (a toolkit's root, site-packages), newest first; any other part is a file, or a name for
+// the dynamic linker.
 std::vector<std::string> CublasCandidates(const std::string& setting);
 
 }  // namespace dunlin::kernels::cuda

@@ -1,5 +1,6 @@
-// Softcap, add, row copy, rotary table, row gather, rotation and KV store: what has no GEMM input to fill. No templates
-// over dtypes: these read and write little, and a branch on the dtype is the same for a whole launch.
+// SPDX-License-Identifier: Apache-2.0
+// Softcap, add, row copy, rotary table, row gather, rotation and KV store: the operations that fill no GEMM input. Not
+// templated over dtypes: they move little data, and a branch on the dtype is uniform within a launch.
 #include "kernels/cuda/element_ops.h"
 #include "kernels/cuda/kv_store.h"
 #include "kernels/cuda/lanes.cuh"
@@ -8,7 +9,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-constexpr unsigned kMaxBlocks = 1U << 20;  // of the flat kernels, which stride over what is left
+constexpr unsigned kMaxBlocks = 1U << 20;  // of the flat kernels, which use a grid-stride loop
 
 __device__ int64_t FlatIndex() {
   return int64_t{blockIdx.x} * kRowThreads + threadIdx.x;
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) GatherPackedRows(Gath
   GatherRow(BlockLanes(), call, blockIdx.x);
 }
 
-// A warp a head: blockIdx.x is the token.
+// One warp per head; blockIdx.x is the token.
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) RotateAndStoreHeads(RotateAndStoreKvParams params) {
   constexpr int kWarps = kRowThreads / kWarp;
   const int32_t heads = params.num_heads + 2 * params.layout.shape.num_kv_heads;

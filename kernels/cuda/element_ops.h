@@ -1,4 +1,5 @@
-// The operations whose elements stand alone, and row gather: the device's arithmetic, one call a row or an element.
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise operations and row gather: device arithmetic, one call per element or row.
 #pragma once
 
 #include <cmath>
@@ -14,7 +15,7 @@ DUNLIN_HD inline float Softcapped(float cap, float value) {
   return cap * tanhf(value / cap);
 }
 
-// As AddParams, of one element.
+// As AddParams, one element.
 DUNLIN_HD inline void AddAt(const AddParams& params, int64_t row, int64_t column) {
   const int64_t at = row * params.columns + column;
   float value = params.rows[at];
@@ -23,13 +24,13 @@ DUNLIN_HD inline void AddAt(const AddParams& params, int64_t row, int64_t column
   params.rows[at] = value;
 }
 
-// As CopyRowsParams, of one element.
+// As CopyRowsParams, one element.
 DUNLIN_HD inline void CopyAt(const CopyRowsParams& params, int64_t row, int64_t column) {
   params.out[row * params.columns + column] = params.in[params.rows[row] * params.in_stride + column];
 }
 
-// Cosine and sine of an angle, to FP32. The device counts in half turns: the product with 1 / pi is off by less than
-// 1e-10 for any position, and no angle needs the long reduction, which spills.
+// Cosine and sine of an angle, rounded to FP32. The device computes in half turns: multiplying by 1 / pi is off by less
+// than 1e-10 for any position, and avoids the slow-path range reduction, which spills registers.
 DUNLIN_HD inline void CosSin(float angle, float* cos_out, float* sin_out) {
 #ifdef __CUDA_ARCH__
   double sine = 0.0;
@@ -43,7 +44,8 @@ DUNLIN_HD inline void CosSin(float angle, float* cos_out, float* sin_out) {
   *sin_out = static_cast<float>(sine);
 }
 
-// As RotaryTableParams, of one token and frequency. The angle is rounded to FP32, its cosine computed in FP64.
+// As RotaryTableParams, one token and frequency. The angle is rounded to FP32, its cosine and sine are computed in
+// FP64.
 DUNLIN_HD inline void RotaryAt(const RotaryTableParams& params, int32_t token, int32_t i) {
   const int32_t half = params.rotary_dim / 2;
   const float angle = static_cast<float>(params.positions[token]) * params.inv_freq[i];
@@ -53,8 +55,8 @@ DUNLIN_HD inline void RotaryAt(const RotaryTableParams& params, int32_t token, i
   row[i + half] *= params.attention_factor;
 }
 
-// As GatherRowsParams, of row `index` in the order of ids. An id that the weight does not have gives zeros: the device
-// cannot refuse a launch for what lies in its memory.
+// As GatherRowsParams, for row `index`. An id outside the weight gives zeros: a launch cannot refuse what lies in
+// device memory.
 struct GatherCall {
   MatrixView weight;
   const int32_t* ids;
@@ -63,7 +65,7 @@ struct GatherCall {
   float scale;
 };
 
-// An element of a packed row, FP8 without its scale.
+// An element of a packed row; FP8 without its scale.
 DUNLIN_HD inline float PackedElement(Precision precision, const unsigned char* row, int64_t k) {
   switch (precision) {
     case Precision::kFp32:

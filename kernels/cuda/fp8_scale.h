@@ -1,4 +1,5 @@
-// Scales of E4M3 rows on the device: the same numbers as the CPU's.
+// SPDX-License-Identifier: Apache-2.0
+// Scales of E4M3 rows on the device, bit-identical to the CPU's.
 // Source: kernels/api/fp8_scale.h; Transformer Engine, common/recipe.
 #pragma once
 
@@ -14,8 +15,8 @@ struct Fp8Scale {
 inline constexpr float kFloatMax = 3.402823466e+38F;
 inline constexpr uint32_t kInfinityBits = 0x7F800000U;
 
-// From the largest magnitude of a row: it lands on 448. A row of zeros, or of numbers so small that the scale would be
-// subnormal, gets scale 1 and codes of 0.
+// Scale that maps the row's largest magnitude to 448. A row of zeros, or of magnitudes so small that the scale would be
+// subnormal, gets scale 1 and codes 0.
 DUNLIN_HD inline Fp8Scale ScaleOfRow(uint32_t magnitude_bits) {
   constexpr float kSmallest = kE4M3Max * 0x1p-126F;
   const float largest = BitsToFloat(magnitude_bits);
@@ -24,20 +25,20 @@ DUNLIN_HD inline Fp8Scale ScaleOfRow(uint32_t magnitude_bits) {
   return {scale, 1.0F / scale};
 }
 
-// Of a scale > 0 that is given. The factor of a subnormal scale would overflow, and then make NaN of 0.
+// A given scale > 0. The factor of a subnormal scale is clamped: infinity times 0 would give NaN.
 DUNLIN_HD inline Fp8Scale GivenScale(float scale) {
   const float factor = 1.0F / scale;
   return {scale, factor < kFloatMax ? factor : kFloatMax};
 }
 
-// Of the largest magnitude over all rows of a call: the scale that FactorFromAmax gives.
+// From the largest magnitude over all rows of a call: the scale that FactorFromAmax gives.
 DUNLIN_HD inline Fp8Scale CurrentScale(uint32_t magnitude_bits) {
   if (magnitude_bits >= kInfinityBits || magnitude_bits == 0) return GivenScale(1.0F);
   const float factor = kE4M3Max / BitsToFloat(magnitude_bits);
   return GivenScale(1.0F / (factor < kFloatMax ? factor : kFloatMax));
 }
 
-// The smaller of a magnitude and Activation::amax_limit; infinity and NaN stay, so that they are not hidden.
+// The magnitude, at most Activation::amax_limit; infinity and NaN stay, so that they are not hidden.
 DUNLIN_HD inline uint32_t LimitMagnitude(uint32_t magnitude_bits, float limit) {
   const uint32_t limit_bits = FloatBits(limit);
   return magnitude_bits < kInfinityBits && magnitude_bits > limit_bits ? limit_bits : magnitude_bits;

@@ -1,6 +1,7 @@
-// GEMM: rows that decode, and the FP8 that cuBLASLt has not, by the tile kernel (gemm/tile_plan.h says which); the rest
-// by cuBLASLt and the plans of gemm_plan.h. What such a plan leaves out is added by a kernel afterwards: FP8's bias,
-// and all that follows a product that went through the staging area.
+// SPDX-License-Identifier: Apache-2.0
+// GEMM. Decode rows, and the FP8 that cuBLASLt does not support, go to the tile kernel (gemm/tile_plan.h decides), the
+// rest to cuBLASLt through the plans of gemm_plan.h. A kernel then adds what the plan left out: FP8's bias, and
+// everything after a GEMM that went through the staging area.
 #include <algorithm>
 
 #include "kernels/cuda/gemm/tile_kernels.h"
@@ -13,7 +14,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-// out[m, n] = product[m, n] + bias[n] + residual[m, n]; product may be out itself.
+// out[m, n] = product[m, n] + bias[n] + residual[m, n]; product may be `out`.
 struct Finish {
   const float* product;
   int64_t product_stride;
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) FinishRows(Finish fin
   }
 }
 
-// Where the product goes: FP32 rows, or the input of another one.
+// The GEMM's destination: FP32 rows, or the next GEMM's input.
 bool ValidOutput(const GemmParams& p) {
   if (p.next == nullptr) return p.out != nullptr && p.out_stride >= p.weight->out_features;
   return p.residual == nullptr && p.next->data != nullptr && p.next->data != p.in->data &&
@@ -51,8 +52,8 @@ bool Valid(const GemmParams& p) {
          p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows;
 }
 
-// Rows [first, first + count) of the product into `out`, then what its form left out. A staged product starts at the
-// row before whose scale stands on 16 bytes.
+// Rows [first, first + count) of the GEMM into `out`, then what the form left out. A staged GEMM starts at the
+// preceding row whose scale is 16-byte aligned.
 KernelStatus RunRows(DeviceContext* context, const GemmParams& params, const GemmForm& form, bool staged, int64_t first,
                      int64_t count) {
   const MatrixView weight = ViewOf(*params.weight);
@@ -91,8 +92,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
   if (i < columns) StoreAs(precision, out, i, 1, Float4{{bias[i]}});
 }
 
-// The bias in the type of an activated product, which is the only one that cuBLASLt adds to it, on 16 bytes. The next
-// call's is written behind this call's product.
+// The bias of a fused activation, converted to the dtype that cuBLASLt requires and 16-byte aligned. Stream order keeps
+// the next call's conversion after this call's GEMM.
 const void* BiasOf(DeviceContext* context, const GemmParams& params) {
   if (params.bias == nullptr) return nullptr;
   const int64_t columns = params.weight->out_features;
@@ -102,7 +103,7 @@ const void* BiasOf(DeviceContext* context, const GemmParams& params) {
   return context->bias;
 }
 
-// Rows [begin, end) of an activated product.
+// Rows [begin, end) with a fused activation.
 KernelStatus RunActivated(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end) {
   const auto count = static_cast<int32_t>(end - begin);
   const std::lock_guard<std::mutex> lock(context->turn);
@@ -141,7 +142,7 @@ void LaunchTiles(Precision precision, const TileCall& call, cudaStream_t stream)
   LaunchTilesBf16(call, stream);
 }
 
-// Rows [begin, end), all of one phase. Where K is divided, parts wait in the staging area.
+// Rows [begin, end), all of one phase. Where K is divided, partial sums go to the staging area.
 KernelStatus RunTiles(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end, bool decodes) {
   const Precision precision = params.weight->precision;
   const int64_t part_floats = PartFloatsPerRow(*params.weight, decodes);
@@ -186,7 +187,7 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
   if (params.next != nullptr && !TakesActivation(params)) return KernelStatus::kUnsupported;
   if (context->failed) return KernelStatus::kDeviceError;
-  // Where cuBLASLt has both phases, one call does.
+  // One call suffices where cuBLASLt handles both phases.
   const int64_t decode_rows = UsesTiles(context->sm_version, *params.weight, true) ? params.decode_rows : 0;
   const KernelStatus status = RunPhase(context, params, 0, decode_rows, true);
   return status != KernelStatus::kOk ? status : RunPhase(context, params, decode_rows, params.num_rows, false);

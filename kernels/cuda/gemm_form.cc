@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/gemm_form.h"
 
 #include <bit>
@@ -11,7 +12,7 @@ bool Aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
-// Forms whose algorithm is chosen by rows too: one for each power of two.
+// Forms tuned by number of rows: one per power of two.
 int32_t RowsOf(const GemmParams& params, int32_t num_rows) {
   return params.deterministic ? 0 : static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(num_rows)));
 }
@@ -45,7 +46,7 @@ GemmForm FormOf(const GemmParams& params, bool staged, int32_t num_rows) {
                 .rows = RowsOf(params, num_rows)};
   if (params.next == nullptr) return form;
   form.out_stride = PaddedDepth(weight.out_features);
-  form.bias = params.bias != nullptr;  // copied to where it is aligned
+  form.bias = params.bias != nullptr;  // copied to an aligned buffer
   form.activation = params.activation;
   form.rows = 0;
   return form;

@@ -1,5 +1,6 @@
-// How a product of a linear layer is put to cuBLASLt: D^T = A^T B with the weight as A, so that out [M, N], row-major,
-// is D, column-major, and M is any number. Products of one form share a plan. Host code alone.
+// SPDX-License-Identifier: Apache-2.0
+// How a GEMM is described to cuBLASLt: D^T = A^T B with the weight as A, so that `out` [M, N] row-major is D
+// column-major and M is arbitrary. GEMMs of one form share a plan. Host code.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +13,36 @@ namespace dunlin::kernels::cuda {
 
 struct GemmForm {
   Precision precision;
-  int64_t out_features;  // as the weight has them
+  int64_t out_features;  // as the weight's
   int64_t in_features;
   int64_t out_stride;  // of D, elements; a multiple of 4 in FP8
-  bool bias;           // in the epilogue; never in FP8, and where it stands on 16 bytes
+  bool bias;           // in the epilogue; never in FP8; 16-byte aligned
   bool residual;       // beta = 1
-  // In the epilogue, behind the bias; D is then the input of another product, in the precision's own type, the bias
-  // too. Else D and bias are FP32.
+  // In the epilogue, after the bias. D is then the next GEMM's input: D and bias have the precision's dtype. Otherwise
+  // both are FP32.
   std::optional<ActivationKind> activation = std::nullopt;
-  // 0: one algorithm for any number of rows, without split-K. Else the rows that the algorithm is chosen for, as it is.
+  // 0: one algorithm for any number of rows, without split-K. Otherwise the algorithm is chosen for this number of
+  // rows.
   int32_t rows = 0;
   bool operator==(const GemmForm&) const = default;
 };
 
-// FP8 writes whole groups of 16 outputs at addresses of 16 bytes, and its scales stand on 16 bytes. Where `out` has no
-// room or another stride, or the rows begin between such addresses, the product goes to a staging area of PaddedRows(N)
-// floats a row and a kernel copies it.
+// cuBLASLt's FP8 kernels write groups of 16 outputs at 16-byte aligned addresses and need 16-byte aligned scales. Where
+// `out` has no padding or another stride, or the first row's scale is not aligned, the GEMM writes to the staging area,
+// PaddedRows(N) floats per row, and a kernel copies from it.
 inline constexpr int64_t kScaleRows = 4;  // rows whose scales share 16 bytes
 bool NeedsStaging(const GemmParams& params, int64_t first_row);
 
-// Whether a product may end in params.activation and fill params.next: as cuBLASLt's epilogues do, whose GELU is the
-// tanh approximation; without columns of padding, which nobody would zero; of a bias that the area for it holds.
+// Whether cuBLASLt can fuse params.activation and fill params.next: an activation that its epilogues have (their GELU
+// is the tanh approximation), no padding columns, which nothing would zero, and a bias that fits its buffer.
 inline constexpr int64_t kActivatedColumnsMax = int64_t{1} << 17;
 bool TakesActivation(const GemmParams& params);
 
-// The form of num_rows of a call's rows. What it leaves out, bias or residual, is added afterwards. A product that ends
-// in an activation is one of any number of rows: so what GemmPlans::Has says of one call holds for the next.
+// The form of num_rows rows of a call. A bias or residual that it leaves out is added afterwards. A fused activation is
+// independent of the number of rows, so GemmPlans::Has of one call holds for the next.
 GemmForm FormOf(const GemmParams& params, bool staged, int32_t num_rows);
 
-// A line that names a form whose algorithm is chosen at num_rows rows, and no other.
+// A line that names the form and the number of rows that its algorithm is chosen for.
 std::string NameOf(const GemmForm& form, int32_t num_rows);
 
 }  // namespace dunlin::kernels::cuda

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/gemm_plan.h"
 
 #include <limits>
@@ -39,7 +40,7 @@ int32_t PlannedRows(const GemmForm& form) {
   return form.rows == 0 ? kPlanRows : form.rows;
 }
 
-// The fewest that the plan will be used for.
+// The smallest number of rows that the plan is used for.
 int32_t LeastRows(const GemmForm& form) {
   return form.rows / 2 + 1;
 }
@@ -82,7 +83,7 @@ GemmPlans::Plan* GemmPlans::Find(const GemmForm& form) {
   return plan;
 }
 
-// Column-major, as cuBLAS sees them: weight [K, N] (transposed into N x K), input [K, M], out [N, M].
+// Column-major, as cuBLAS has it: weight [K, N] (transposed to N x K), input [K, M], out [N, M].
 bool GemmPlans::Describe(Plan* plan) {
   const GemmForm& form = plan->form;
   const bool fp8 = form.precision == Precision::kFp8;
@@ -106,7 +107,7 @@ bool GemmPlans::Describe(Plan* plan) {
   };
   set(kDescTransA, transposed);
   set(kDescEpilogue, epilogue);
-  // Pointers are looked at for their alignment while an algorithm is chosen; each launch sets its own.
+  // Heuristics inspect the alignment of pointers; each launch sets its own.
   if (form.bias) {
     set(kDescBiasDataType, out_type);
     set(kDescBiasPointer, workspace_);
@@ -125,7 +126,7 @@ void GemmPlans::FindCandidates(Plan* plan) {
   MatmulPreference* preference = nullptr;
   if (cublas_->MatmulPreferenceCreate(&preference) != kSuccess) return;
   const size_t workspace = kGemmWorkspaceBytes;
-  // 0 is CUBLASLT_REDUCTION_SCHEME_NONE: one sequence over K.
+  // 0 is CUBLASLT_REDUCTION_SCHEME_NONE: a single pass over K.
   const uint32_t reductions = plan->form.rows == 0 ? 0 : kReductionSchemesAll;
   MatmulHeuristicResult results[kCandidates];
   int32_t found = 0;

@@ -1,7 +1,8 @@
-// Products as cuBLASLt calls, one plan a form. The algorithm of a plan is chosen once in the life of the object, at its
-// first product: cuBLASLt's first proposal, or, while algorithms are tuned, the quickest. A form without rows
-// (GemmForm::rows) uses it for every number of them, without split-K: so a row's sum has one order whatever rows are
-// beside it. Host code alone: nothing here reads device memory.
+// SPDX-License-Identifier: Apache-2.0
+// GEMMs as cuBLASLt calls, one plan per form. A plan's algorithm is chosen once, at its first GEMM: cuBLASLt's first
+// heuristic result or, while tuning, the fastest one. A form without rows (GemmForm::rows) uses it for any number of
+// rows, without split-K, so the order of a row's sum does not depend on the other rows. Host code: nothing here reads
+// device memory.
 #pragma once
 
 #include <cstddef>
@@ -17,43 +18,45 @@
 
 namespace dunlin::kernels::cuda {
 
-// Rows that proposals are asked for: a prefill chunk. One is good enough for decode, whose products wait for memory.
+// The number of rows that heuristics are queried for: a prefill chunk. The result is good enough for decode, which is
+// memory-bound.
 inline constexpr int32_t kPlanRows = 256;
-inline constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // what cuBLASLt's FP8 kernels ask on sm_90
-inline constexpr int kMaxPlans = 1024;  // five shapes a model and precision, two forms each, many models; or by rows
+inline constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // what cuBLASLt's FP8 kernels need on sm_90
+inline constexpr int kMaxPlans =
+    1024;  // five shapes per model and precision, two forms each, for many models; or by rows
 
-// Operands of one call, device memory.
+// Operands of one call, in device memory.
 struct GemmOperands {
   const void* weight;
   const void* in;
-  const float* weight_scales;  // FP8: a scale a row of the weight, and of the input
+  const float* weight_scales;  // FP8: one scale per row of the weight
   const float* in_scales;
-  const void* bias;       // form.bias; of D's type
+  const void* bias;       // form.bias; same dtype as D
   const float* residual;  // form.residual; rows out_stride apart
-  void* out;              // FP32, or, with form.activation, the precision's type
+  void* out;              // FP32; with form.activation the precision's dtype
   int32_t num_rows;       // >= 1
 };
 
-// Plans and the handle behind them. Thread rule: any thread; calls take turns, as the stream does.
+// Plans and the cuBLASLt handle. Thread rule: any thread; calls are serialised, as the stream serialises them.
 class GemmPlans {
  public:
-  // cublas and workspace (device, kGemmWorkspaceBytes) outlive the object.
+  // cublas and workspace (device memory, kGemmWorkspaceBytes) outlive the object.
   GemmPlans(const CublasLt* cublas, CublasLtContext* handle, void* workspace)
       : cublas_(cublas), handle_(handle), workspace_(workspace) {}
   ~GemmPlans();
   GemmPlans(const GemmPlans&) = delete;
   GemmPlans& operator=(const GemmPlans&) = delete;
 
-  // From now on an algorithm that is not chosen yet is the store's, or the quickest by the clock, which the store then
-  // gets to know; nulls end it. Without a file only forms with rows are timed: others would have other bits in the next
-  // process. Products then compute nothing of use: each is run many times, and adds its residual as often.
+  // Starts tuning: from now on an algorithm not yet chosen is the store's, or the fastest by the clock, which is then
+  // added to the store. Nulls end it. Without a file only forms with rows are timed: others would have other bits in
+  // the next process. Results are meaningless while tuning: each GEMM runs many times, adding its residual each time.
   void Tune(ProductClock* clock, AlgorithmStore* store);
 
   // Whether cuBLASLt has an algorithm for the form.
   bool Has(const GemmForm& form);
 
-  // Enqueues the product on a stream. kUnsupported when cuBLASLt has no algorithm for the form, or kMaxPlans forms are
-  // in use; kDeviceError when a call fails. The first call of a form plans it: host memory only.
+  // Enqueues the GEMM on a stream. kUnsupported when cuBLASLt has no algorithm for the form or kMaxPlans forms are in
+  // use; kDeviceError when a call fails. The first call of a form plans it, which allocates host memory only.
   KernelStatus Run(const GemmForm& form, const GemmOperands& operands, void* stream);
 
   int num_plans() const { return num_plans_; }
@@ -65,12 +68,12 @@ class GemmPlans {
     MatrixLayout* weight = nullptr;
     MatrixLayout* in = nullptr;
     MatrixLayout* out = nullptr;
-    std::vector<MatmulAlgo> candidates;  // cuBLASLt's, best first; none: it does not take the form
+    std::vector<MatmulAlgo> candidates;  // cuBLASLt's, best first; empty: the form is unsupported
     bool chosen = false;
     MatmulAlgo algo{};
   };
 
-  // Null: there are kMaxPlans others.
+  // Null: kMaxPlans plans exist.
   Plan* Find(const GemmForm& form);
   bool Describe(Plan* plan);
   void FindCandidates(Plan* plan);
@@ -83,7 +86,7 @@ class GemmPlans {
   const CublasLt* const cublas_;
   CublasLtContext* const handle_;
   void* const workspace_;
-  std::mutex turn_;  // guards all below: a launch sets its pointers and rows in a plan
+  std::mutex turn_;  // guards all below: a launch sets pointers and row counts in the plan's descriptors
   ProductClock* clock_ = nullptr;
   AlgorithmStore* store_ = nullptr;
   Plan plans_[kMaxPlans];

@@ -1,5 +1,6 @@
-// Code for both sides: index arithmetic and row algorithms are written once, compiled for the device into kernels and
-// for the host into tests. A row algorithm sees its threads as a `Lanes` value; the host has one lane.
+// SPDX-License-Identifier: Apache-2.0
+// Code for both sides: index arithmetic and row algorithms are written once and compiled for the device into kernels
+// and for the host into tests. A row algorithm sees its threads as a `Lanes` value; the host has a single lane.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,12 @@
 
 namespace dunlin::kernels::cuda {
 
-// Four floats, read and written in one access of 16 bytes.
+// Four floats, loaded and stored as one 16-byte access.
 struct alignas(16) Float4 {
   float values[4];
 };
 
-// The one lane of the host: sums and maxima are its own. Lanes come in parts, which may go ways of their own.
+// The host's single lane: sums and maxima are the lane's own values. Lanes are divided into parts, which may diverge.
 struct SingleLane {
   int32_t index() const { return 0; }
   int32_t count() const { return 1; }
@@ -36,14 +37,14 @@ struct SingleLane {
   uint64_t Max(uint64_t value) const { return value; }
   template <int kCount>
   void Sums(double (*)[kCount]) const {}
-  float Largest(float value) const { return value; }  // NaN is passed over where another lane has a number
+  float Largest(float value) const { return value; }  // NaN is ignored where another lane has a number
   void Sync() const {}
   int32_t num_parts() const { return 1; }
   int32_t part_index() const { return 0; }
   SingleLane Part() const { return {}; }
 };
 
-// Round to nearest even, as float_formats.h; NaN gives a NaN, its sign and payload are the side's own.
+// Round to nearest even, as float_formats.h. NaN stays NaN; sign and payload differ between device and host.
 DUNLIN_HD inline uint16_t ToBf16(float value) {
 #ifdef __CUDA_ARCH__
   return __bfloat16_as_ushort(__float2bfloat16_rn(value));

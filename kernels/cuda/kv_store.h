@@ -1,5 +1,6 @@
-// QK-norm and rotation of one head of Q or K, and the writing of a head's key or value into its page. A head is the
-// work of one group of lanes; no two heads touch the same bytes.
+// SPDX-License-Identifier: Apache-2.0
+// QK-norm and rotation of one head of Q or K, and the store of a head's key or value into its page. One group of lanes
+// handles one head; no two heads touch the same bytes.
 #pragma once
 
 #include "kernels/api/layer_ops.h"
@@ -32,7 +33,7 @@ DUNLIN_HD void RotateHead(const Lanes& lanes, const float* cos_sin, int32_t rota
   lanes.Sync();
 }
 
-// Rounds a head's row into slot `slot` of a block, with the zero that pads an odd dim.
+// Rounds a head's row into slot `slot` of a block; an odd dim is padded with a zero.
 template <typename Lanes>
 DUNLIN_HD void StoreHead(const Lanes& lanes, const KvLayout& layout, unsigned char* block, int32_t dim, int32_t slot,
                          const float* row) {

@@ -1,5 +1,6 @@
-// Lanes of the device: the threads of a block, or of a warp. Sums run in one order for a number of lanes, and every
-// lane gets the same bits.
+// SPDX-License-Identifier: Apache-2.0
+// Device lanes: the threads of a warp or of a block. A sum's order depends only on the number of lanes, and every lane
+// gets the same bits.
 #pragma once
 
 #include "kernels/cuda/host_device.h"
@@ -7,12 +8,12 @@
 namespace dunlin::kernels::cuda {
 
 inline constexpr int kWarp = 32;
-// A row is the work of one block: 256 threads of four floats each take a row of 1,024 in one pass. Four blocks an SM
-// leave a thread 64 registers; without that number the compiler aims at eight, 32 registers, and spills.
+// One block per row: 256 threads of four floats each cover a row of 1,024 in one pass. Four blocks per SM leave 64
+// registers per thread; without the bound the compiler targets eight blocks, 32 registers, and spills.
 inline constexpr int kRowThreads = 256;
 inline constexpr int kRowBlocks = 4;
 
-// All lanes of the warp take part.
+// All lanes of the warp must call.
 struct WarpLanes {
   DUNLIN_HD int32_t index() const {
 #ifdef __CUDA_ARCH__
@@ -67,7 +68,7 @@ struct WarpLanes {
   }
 };
 
-// All threads of a block take part.
+// All threads of the block must call.
 template <int kThreads>
 struct LanesOfBlock {
   DUNLIN_HD int32_t index() const {
@@ -89,7 +90,8 @@ struct LanesOfBlock {
   DUNLIN_HD uint64_t Max(uint64_t value) const {
     return Combine(WarpLanes().Max(value), [](uint64_t a, uint64_t b) { return a > b ? a : b; });
   }
-  // Several sums at once, at most one a warp: each warp its own, then a warp those of all warps.
+  // Several sums at once, at most one per warp: each warp reduces its own values, then one warp reduces those of all
+  // warps.
   template <int kCount>
   DUNLIN_HD void Sums(double (*values)[kCount]) const {
 #ifdef __CUDA_ARCH__
@@ -100,7 +102,7 @@ struct LanesOfBlock {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     for (int i = 0; i < kCount; ++i) (*values)[i] = WarpLanes().Sum((*values)[i]);
-    __syncthreads();  // the sums before these have been read
+    __syncthreads();  // the previous sums have been read
     for (int i = 0; i < kCount; ++i) {
       if (lane == 0) parts[i][warp] = (*values)[i];
     }
@@ -131,12 +133,12 @@ struct LanesOfBlock {
   }
 
  private:
-  // Of one value a warp, in the order of the warps.
+  // Combines one value per warp, in the order of the warps.
   template <typename T, typename Merge>
   DUNLIN_HD T Combine(T value, const Merge& merge) const {
 #ifdef __CUDA_ARCH__
     __shared__ T warps[kThreads / kWarp];
-    __syncthreads();  // the values of a combination before this one have been read
+    __syncthreads();  // the previous combination's values have been read
     if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
     __syncthreads();
     value = warps[0];

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/large_product.h"
 
 #include <vector>
@@ -9,14 +10,14 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-// 0.55 TFLOP a product: milliseconds on an A100, and 0.4 GB.
+// 0.55 TFLOP per GEMM: milliseconds on an A100, and 0.4 GB.
 constexpr int32_t kRows = 8192;
 constexpr int32_t kOutFeatures = 8192;
 constexpr int32_t kInFeatures = 4096;
-constexpr int32_t kSlabRows = 1024;  // of random values, again and again
-constexpr int kProducts = 5;         // of one run
+constexpr int32_t kSlabRows = 1024;  // of random values, repeated
+constexpr int kProducts = 5;         // per run
 
-// Values in [-1, 1), as any row has them: products of zeros cost less power, and so clock higher.
+// Values in [-1, 1): GEMMs of zeros draw less power and therefore run at higher clocks.
 std::vector<float> Slab() {
   std::vector<float> values(size_t{kSlabRows} * kInFeatures);
   uint32_t state = 1;
@@ -27,7 +28,7 @@ std::vector<float> Slab() {
   return values;
 }
 
-// Weight, input rows and output of one large product.
+// Weight, input rows and output of one large GEMM.
 class Product {
  public:
   Product(DeviceContext* context, Precision precision)
@@ -38,7 +39,7 @@ class Product {
         weight_{weight_memory_.data(), precision, kOutFeatures, kInFeatures, 0},
         in_{.data = in_memory_.data(), .precision = precision, .capacity_rows = kRows, .columns = kInFeatures} {}
 
-  // Not kOk where the device does not take the precision, or has no room.
+  // Not kOk when the device does not support the precision or lacks memory.
   KernelStatus Fill(const std::vector<float>& slab) {
     if (weight_memory_.data() == nullptr || in_memory_.data() == nullptr || out_.data() == nullptr) {
       return KernelStatus::kUnsupported;
@@ -47,7 +48,7 @@ class Product {
     for (int64_t row = 0; status == KernelStatus::kOk && row < kOutFeatures; row += kSlabRows) {
       status = PackWeight(context_, {&weight_, slab.data(), DType::kF32, kInFeatures, 1, row, kSlabRows});
     }
-    // The input is quantised out of the output's room.
+    // The output buffer holds the FP32 input until it is quantised.
     static_assert(kInFeatures <= kOutFeatures);
     for (size_t row = 0; status == KernelStatus::kOk && row < kRows; row += kSlabRows) {
       status = CopyToDevice(context_, out_.floats() + row * kInFeatures, slab.data(), slab.size() * sizeof(float));
@@ -79,7 +80,7 @@ double LargeProductRate(DeviceContext* context, Stopwatch* watch, Precision prec
     for (int i = 0; status == KernelStatus::kOk && i < kProducts; ++i) status = product.Enqueue();
     return status;
   };
-  const double seconds = watch->BestSeconds(runs + 1, enqueue);  // the first chooses the algorithm
+  const double seconds = watch->BestSeconds(runs + 1, enqueue);  // the first run chooses the algorithm
   return 2.0 * kRows * kOutFeatures * kInFeatures * kProducts / seconds;
 }
 

@@ -1,5 +1,6 @@
-// A product large enough that the tensor units are all that it waits for, through the GEMM that prefill takes: Hopper's
-// units run at full rate only by instructions that no loop of roof_loops.h has.
+// SPDX-License-Identifier: Apache-2.0
+// A GEMM large enough to be limited only by the tensor cores, through prefill's GEMM path: Hopper's tensor cores reach
+// their full rate only through instructions that the loops of roof_loops.h do not use.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@ namespace dunlin::kernels::cuda {
 
 class Stopwatch;
 
-// Operations a second, the best of `runs` runs; 0 where the device does not take the precision or has no room (0.5 GB).
+// Operations per second, the best of `runs` runs; 0 where the device does not support the precision or lacks memory
+// (0.5 GB).
 double LargeProductRate(DeviceContext* context, Stopwatch* watch, Precision precision, int32_t runs);
 
 }  // namespace dunlin::kernels::cuda

@@ -1,5 +1,6 @@
-// The entries of the CUDA device's table. Contracts: kernels/api/. Each checks what the host can see of its parameters
-// and enqueues its kernels; indices that lie in device memory are the caller's promise.
+// SPDX-License-Identifier: Apache-2.0
+// The entries of the CUDA device's table; contracts: kernels/api/. Each checks what the host can see of its parameters
+// and enqueues its kernels. Indices in device memory are the caller's responsibility.
 #pragma once
 
 #include <string>
@@ -24,12 +25,12 @@ KernelStatus RecordEvent(DeviceContext* context, DeviceEvent* event);
 KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event);
 
 size_t PackedWeightBytes(Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block);
-// Strides of which neither is 1: kUnsupported.
+// kUnsupported when neither stride is 1.
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
 size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns);
 bool GemmFuses(DeviceContext* context, const GemmParams& params);
 bool SetTuning(DeviceContext* context, bool on, std::string* notice);
-cudaError_t PrepareGemm();  // once, when the device is opened
+cudaError_t PrepareGemm();  // called once, when the device is opened
 KernelStatus Gemm(DeviceContext* context, const GemmParams& params);
 KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params);
 
@@ -48,7 +49,7 @@ size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t v
 KernelStatus Sample(DeviceContext* context, const SampleParams& params);
 
 // attention/. What is supported: attention/support.cc.
-cudaError_t PrepareAttention();  // once, when the device is opened
+cudaError_t PrepareAttention();  // called once, when the device is opened
 bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, const AttentionTraits& traits,
                        std::vector<std::string>* reasons);
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan);

@@ -1,9 +1,10 @@
-// Where things lie in the memory of a CUDA device: packed weights, GEMM inputs, KV pages. The only place that knows.
+// SPDX-License-Identifier: Apache-2.0
+// The memory layout of a CUDA device: packed weights, GEMM inputs, KV pages. Only this file knows it.
 //
-// Rows of K elements in the precision's dtype, K padded with zeros to a multiple of 16, and zero rows up to a multiple
-// of 16, so that every row starts on 16 bytes and an FP8 matrix is one that cuBLASLt takes. Weights [N, K] are its
-// matrix A (transposed), GEMM inputs [M, K] its matrix B: rows of inputs are its free dimension, any number of them
-// will do. Source: cuBLAS documentation, cublasLtMatmul, "to use FP8 kernels".
+// Rows of K elements in the precision's dtype. K is padded with zeros to a multiple of 16, and zero rows pad to a
+// multiple of 16 rows, so that every row is 16-byte aligned and cuBLASLt accepts FP8 matrices. Weights [N, K] are its
+// matrix A (transposed), GEMM inputs [M, K] its matrix B, whose number of rows is free. Source: cuBLAS documentation,
+// cublasLtMatmul, "to use FP8 kernels".
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace dunlin::kernels::cuda {
 
-inline constexpr int64_t kMatrixMultiple = 16;  // elements of a row, and rows
+inline constexpr int64_t kMatrixMultiple = 16;  // of the elements of a row and of the rows
 inline constexpr int64_t kScaleAlignment = 256;
 
 DUNLIN_HD constexpr int64_t PaddedDepth(int64_t in_features) {
@@ -25,8 +26,8 @@ DUNLIN_HD constexpr int64_t PaddedRows(int64_t rows) {
   return RoundUpTo(rows, kMatrixMultiple);
 }
 
-// Elements of a matrix: FP32, BF16, FP16 and E4M3 by precision, for weights and inputs alike. An FP16 product has FP16
-// inputs here, FP32 ones on the CPU.
+// Element type of a matrix by precision, for weights and inputs alike: FP32, BF16, FP16 or E4M3. FP16 GEMM inputs are
+// FP16 here and FP32 on the CPU.
 DUNLIN_HD constexpr int64_t ElementBytes(Precision precision) {
   return precision == Precision::kFp32 ? 4 : precision == Precision::kFp8 ? 1 : 2;
 }
@@ -35,8 +36,8 @@ DUNLIN_HD constexpr int64_t RowBytes(Precision precision, int64_t columns) {
   return PaddedDepth(columns) * ElementBytes(precision);
 }
 
-// Rows, then, in FP8, FP32 scales: one a row, or one a row for each kScaleBlock columns, all rows of the first such
-// block before those of the next; the padding's rows too.
+// Rows, followed in FP8 by FP32 scales: one per row, or one per row and kScaleBlock columns, the first block's scales
+// of all rows (padding included) before the next block's.
 DUNLIN_HD constexpr int64_t ScalesOffset(Precision precision, int64_t rows, int64_t columns) {
   return RoundUpTo(PaddedRows(rows) * RowBytes(precision, columns), kScaleAlignment);
 }
@@ -45,7 +46,7 @@ DUNLIN_HD constexpr int64_t MatrixBytes(Precision precision, int64_t rows, int64
   return ScalesOffset(precision, rows, columns) + RoundUpTo(scales, kScaleAlignment);
 }
 
-// A packed weight or a GEMM input as it lies in memory.
+// A packed weight or a GEMM input in memory.
 struct MatrixView {
   unsigned char* data;
   Precision precision;
@@ -69,8 +70,9 @@ inline MatrixView ViewOf(const Activation& activation) {
           activation.columns, activation.scale_block};
 }
 
-// K and V blocks of a page: [tokens_per_page][dim padded to even], token-major, so that a key is one run of bytes for
-// 16-byte copies; E4M3: then [tokens_per_page] FP32 scales. Every slot stands alone: none has a partner to zero.
+// K and V blocks of a page: [tokens_per_page][dim padded to even], token-major, so that a key is contiguous for 16-byte
+// copies; E4M3 blocks end with [tokens_per_page] FP32 scales. Slots are independent: there is no packed partner to
+// zero.
 DUNLIN_HD constexpr int64_t PaddedHeadDim(int32_t dim) {
   return (int64_t{dim} + 1) / 2 * 2;
 }
@@ -81,11 +83,11 @@ DUNLIN_HD inline int64_t KeyBlockOffset(const KvLayout& layout, int32_t page, in
 DUNLIN_HD inline int64_t ValueBlockOffset(const KvLayout& layout, int32_t page, int32_t layer, int32_t kv_head) {
   return KeyBlockOffset(layout, page, layer, kv_head) + static_cast<int64_t>(layout.key_block_bytes);
 }
-// Element of (slot, d) inside a block whose rows have `dim` elements.
+// Index of element (slot, d) inside a block whose rows have `dim` elements.
 DUNLIN_HD constexpr int64_t KvElement(int32_t dim, int32_t slot, int32_t d) {
   return slot * PaddedHeadDim(dim) + d;
 }
-// Byte of a slot's scale inside a block of E4M3 codes.
+// Byte offset of a slot's scale inside a block of E4M3 codes.
 DUNLIN_HD constexpr int64_t KvScaleOffset(int32_t dim, int32_t tokens_per_page, int32_t slot) {
   return tokens_per_page * PaddedHeadDim(dim) + slot * 4;
 }

@@ -1,6 +1,6 @@
-// Memory of the device, and the way to it and back; marks in the stream. Copies take their turn in the stream; those
-// from host memory that is not pinned have read it when they return, those to such memory have written it. Source: CUDA
-// runtime API, "API synchronization behavior".
+// SPDX-License-Identifier: Apache-2.0
+// Device memory, copies and events. Copies are ordered in the stream; those from or to host memory that is not pinned
+// have finished with it when they return. Source: CUDA runtime API, "API synchronization behavior".
 #include <cstring>
 
 #include "kernels/cuda/launchers.h"
@@ -11,7 +11,7 @@ void* Allocate(DeviceContext* context, size_t bytes) {
   if (bytes == 0 || context->failed) return nullptr;
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes) != cudaSuccess) {
-    (void)cudaGetLastError();  // having no memory left is no failure of the device
+    (void)cudaGetLastError();  // running out of memory is not a device failure
     return nullptr;
   }
   if (Checked(context, cudaMemsetAsync(memory, 0, bytes, context->stream)) == KernelStatus::kOk) {
@@ -28,7 +28,7 @@ void Release(DeviceContext* context, void* memory, size_t bytes) {
   if (!context->failed) (void)Checked(context, cudaFree(memory));
 }
 
-// Pinned: page-locked, so that the device copies while the host goes on. Page-aligned by the driver.
+// Pinned (page-locked), so that copies are asynchronous; the driver aligns to pages.
 void* AllocateHost(DeviceContext* context, size_t bytes) {
   if (bytes == 0 || context->failed) return nullptr;
   void* memory = nullptr;
@@ -67,8 +67,8 @@ KernelStatus Synchronize(DeviceContext* context) {
   return Checked(context, cudaStreamSynchronize(context->stream));
 }
 
-// Blocking: the engine's thread sleeps while it waits, because a step takes milliseconds and the host has other work.
-// Without times, which would cost the device a write each.
+// Blocking sync: the engine's thread sleeps while it waits, because a step takes milliseconds and the host has other
+// work. Timing is disabled, because it would cost a device write per event.
 DeviceEvent* CreateEvent(DeviceContext* context) {
   if (context->failed) return nullptr;
   cudaEvent_t event = nullptr;

@@ -1,4 +1,5 @@
-// The CUDA device's row of the device table, and the one symbol of its shared library.
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA device's row of the device table, and the entry symbol of its shared library.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -50,7 +51,7 @@ constexpr DeviceOps kCudaOps = {
     .dense_attention_workspace = cuda::DenseAttentionWorkspace,
     .dense_attention = cuda::DenseAttention,
     .measure_roofs = cuda::MeasureRoofs,
-    // A run of a bench has the GPU to itself: what is measured before and after it is what it had.
+    // A bench has the GPU to itself, so the rates measured before and after a case apply to it.
     .probe_roof = [](DeviceContext*, const RoofProbe&) { return KernelStatus::kUnsupported; },
     .sample_workspace = cuda::SampleWorkspace,
     .sample = cuda::Sample,
@@ -77,7 +78,7 @@ std::string Reason(const char* what, cudaError_t error) {
   return std::string(what) + ": " + cudaGetErrorString(error);
 }
 
-// Empty when device 0 is one that the kernels run on.
+// Empty when device 0 can run the kernels.
 std::string CheckDevice(cudaDeviceProp* properties) {
   int driver = 0;
   if (const cudaError_t error = cudaDriverGetVersion(&driver); error != cudaSuccess) {
@@ -97,7 +98,7 @@ std::string CheckDevice(cudaDeviceProp* properties) {
          std::to_string(properties->minor) + "; the kernels need 8.0 or later";
 }
 
-// What an algorithm's speed depends on beside the product, in one line.
+// What an algorithm's speed depends on besides the GEMM, in one line.
 std::string PlatformOf(const cudaDeviceProp& properties, const cuda::CublasLt& cublas) {
   int driver = 0;
   int runtime = 0;
@@ -108,7 +109,7 @@ std::string PlatformOf(const cudaDeviceProp& properties, const cuda::CublasLt& c
          std::to_string(cublas.GetVersion());
 }
 
-// Empty when the context has its stream and its memory.
+// Empty when the stream and the memory were created.
 std::string FillContext(DeviceContext* context, const std::string& cublas_library) {
   std::string error;
   if (!cuda::LoadCublasLt(cublas_library, &context->cublas, &error)) return error;

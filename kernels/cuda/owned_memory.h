@@ -1,4 +1,5 @@
-// Device memory that is released with its owner. For what measures, before anything serves.
+// SPDX-License-Identifier: Apache-2.0
+// Device memory released with its owner; for measurements before the server is ready.
 #pragma once
 
 #include "kernels/cuda/launchers.h"
@@ -7,7 +8,7 @@ namespace dunlin::kernels::cuda {
 
 class OwnedMemory {
  public:
-  // data() is null where the device has no room.
+  // data() is null when the allocation failed.
   OwnedMemory(DeviceContext* context, size_t bytes)
       : context_(context), bytes_(bytes), data_(Allocate(context, bytes)) {}
   ~OwnedMemory() { Release(context_, data_, bytes_); }

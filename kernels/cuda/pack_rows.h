@@ -1,5 +1,6 @@
-// Packing: rows of a plain matrix become rows of a packed weight, rounded, quantised, or copied. The source of a call
-// lies in memory of its own, column_stride or row_stride being 1.
+// SPDX-License-Identifier: Apache-2.0
+// Packing: rows of a plain matrix become rows of a packed weight, rounded, quantised or copied. The source of a call is
+// a separate buffer in which column_stride or row_stride is 1.
 #pragma once
 
 #include <limits>
@@ -9,7 +10,7 @@
 
 namespace dunlin::kernels::cuda {
 
-// The plain rows, dequantised: row `index` of the weight is row index - first_row here.
+// The plain rows, dequantised; row `index` of the weight is row index - first_row here.
 struct PackSource {
   const void* source;
   DType dtype;
@@ -19,7 +20,7 @@ struct PackSource {
   const float* scales;  // kF8E4M3: [rows, scales_per_row]
   int64_t scale_block;  // kF8E4M3: 0 or kScaleBlock
   int64_t scales_per_row;
-  bool vector = false;  // strides may be anything
+  bool vector = false;  // the strides may prevent vector loads
 
   struct Row {
     const PackSource* from;
@@ -50,7 +51,7 @@ struct PackSource {
   }
 };
 
-// FP8 from FP8: codes and scales as they are.
+// FP8 from FP8: codes and scales are copied.
 template <typename Lanes>
 DUNLIN_HD void CopyCodes(const Lanes& lanes, const PackSource& source, const MatrixView& weight, int64_t index) {
   const int64_t row = index - source.first_row;
@@ -64,7 +65,7 @@ DUNLIN_HD void CopyCodes(const Lanes& lanes, const PackSource& source, const Mat
   }
 }
 
-// Row `index` of the weight, in its precision. Only codes come with scale blocks.
+// Packs row `index` of the weight. Only FP8 sources have scale blocks.
 template <typename Lanes>
 DUNLIN_HD void PackRow(const Lanes& lanes, const PackSource& source, const MatrixView& weight, int64_t index) {
   RowTarget target{};
@@ -84,17 +85,17 @@ DUNLIN_HD void PackRow(const Lanes& lanes, const PackSource& source, const Matri
   }
 }
 
-// How a source reaches the device: parts of rows_per_part rows, each copied as `height` lines of rows.
+// How a source is copied to the device: parts of rows_per_part rows, each as `height` lines.
 struct PackParts {
-  bool by_rows;           // a line is a row (column_stride 1); else a column (row_stride 1)
-  int64_t rows_per_part;  // >= 1; 0: the strides are of neither kind, or a row does not fit
+  bool by_rows;           // a line is a row (column_stride 1), else a column (row_stride 1)
+  int64_t rows_per_part;  // >= 1; 0: neither stride is 1, or a row does not fit
 };
-// staging_bytes: what a part may take, its scales beside it.
+// staging_bytes: the limit of a part, its scales included.
 DUNLIN_HD constexpr PackParts PartsOf(int64_t row_stride, int64_t column_stride, int64_t in_features,
                                       int64_t element_bytes, int64_t scale_bytes_per_row, int64_t staging_bytes) {
   const bool by_rows = column_stride == 1;
   if (!by_rows && row_stride != 1) return {false, 0};
-  // 16 bytes: the scales of a part follow its elements on a boundary of theirs.
+  // A part's scales follow its elements, aligned to 16 bytes.
   return {by_rows, (staging_bytes - 16) / (in_features * element_bytes + scale_bytes_per_row)};
 }
 

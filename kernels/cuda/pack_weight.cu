@@ -1,5 +1,6 @@
-// Weights on their way to the device: parts of the plain matrix go through the staging area as they are, and kernels
-// bring them into the packed layout. The host's memory may be reused when PackWeight returns.
+// SPDX-License-Identifier: Apache-2.0
+// Packing weights: parts of the plain matrix are copied to the staging area, and kernels write them in the packed
+// layout. The host memory may be reused when PackWeight returns.
 #include <algorithm>
 
 #include "kernels/cuda/lanes.cuh"
@@ -34,7 +35,7 @@ cudaError_t PackPart(DeviceContext* context, const PackWeightParams& p, const Pa
   const PackedWeight& weight = *p.weight;
   const auto element = static_cast<int64_t>(SizeOf(p.source_dtype));
   const int64_t scales_per_row = ScalesPerRow(p.source_scale_block, weight.in_features);
-  const int64_t width = parts.by_rows ? weight.in_features : count;  // elements of a line
+  const int64_t width = parts.by_rows ? weight.in_features : count;  // elements per line
   const int64_t height = parts.by_rows ? count : weight.in_features;
   const int64_t stride = parts.by_rows ? p.row_stride : p.column_stride;
   const char* from = static_cast<const char*>(p.source) + first * p.row_stride * element;

@@ -1,4 +1,5 @@
-// How long a product takes, for the choice of its algorithm.
+// SPDX-License-Identifier: Apache-2.0
+// Times a GEMM, to choose its algorithm.
 #pragma once
 
 #include <functional>
@@ -10,8 +11,8 @@ namespace dunlin::kernels::cuda {
 class ProductClock {
  public:
   virtual ~ProductClock() = default;
-  // Seconds of the quickest of a few runs of what `enqueue` puts on the device's stream, none of whose operands the
-  // caches hold: a layer's weights come from memory. Infinity where it fails.
+  // Seconds of the fastest of a few runs of what `enqueue` puts on the device's stream, with its operands out of the
+  // caches, as a layer's weights are when a model runs. Infinity on failure.
   virtual double ColdSeconds(const std::function<KernelStatus()>& enqueue) = 0;
 };
 

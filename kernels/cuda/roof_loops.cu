@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contract: roof_loops.h.
 #include "kernels/api/dtype.h"
 #include "kernels/cuda/block/tensor_core.h"
@@ -7,19 +8,19 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-// 2,048 threads of an SM, 64 warps, for four schedulers of 32 lanes with a latency of 4: more than enough chains.
+// 2,048 threads per SM, 64 warps, for four schedulers of 32 lanes with a latency of 4: enough independent chains.
 constexpr int kFmaBlocks = 4;
 constexpr int kFmaChains = 8;
-constexpr int kFmaUnrolled = 32;  // so that the loop's own instructions are one in fifty
-// 16 warps of an SM: four for each tensor unit, with eight products that do not wait for each other.
+constexpr int kFmaUnrolled = 32;  // makes the loop overhead about one instruction in fifty
+// 16 warps per SM: four per tensor core, with eight independent products.
 constexpr int kMmaBlocks = 4;
 constexpr int kMmaProducts = 8;
 constexpr int kMmaUnrolled = 4;
 constexpr double kMmaFlops = 2.0 * 16 * 8 * 16;
 constexpr int kReadBlocks = 8;
-constexpr int kReadsAtOnce = 4;  // on their way before the first is used
+constexpr int kReadsAtOnce = 4;  // issued before the first is used
 
-// The compiler cannot know that no sum is `never`, so it leaves what makes the sum.
+// The compiler cannot prove that no sum equals `never`, so it keeps the computation.
 struct Sink {
   float* out;
   float never = -1.0F;
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) FmaRounds(int64_t rou
   sink.Take(sum);
 }
 
-// A value in (-1, 1) that looks like any other: products of zeros cost less power, and so clock higher.
+// A value in (-1, 1): products of zeros draw less power and therefore run at higher clocks.
 __device__ float Scattered(uint32_t index) {
   const uint32_t bits = (index + 1) * 0x9E3779B9U;
   return static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-31F;

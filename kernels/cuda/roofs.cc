@@ -1,4 +1,5 @@
-// The rates of a GPU: loops that do nothing else, and a large product.
+// SPDX-License-Identifier: Apache-2.0
+// The peak rates of a GPU: dedicated loops and a large GEMM.
 #include <algorithm>
 
 #include "kernels/cuda/large_product.h"
@@ -13,7 +14,7 @@ constexpr double kRunSeconds = 5e-3;
 constexpr int64_t kTrialRounds = 256;
 constexpr int64_t kRoundsMax = int64_t{1} << 24;
 
-// The rate of a loop of rounds, each run about kRunSeconds long.
+// The rate of a loop, each run taking about kRunSeconds.
 template <typename Enqueue>
 double LoopRate(DeviceContext* context, Stopwatch* watch, int32_t runs, double round_flops, const Enqueue& enqueue) {
   const auto run = [&](int64_t rounds) {
@@ -62,7 +63,7 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
   const double bf16 = mma_rate(DType::kBF16);
   Set(&roofs, Peak::kBf16, bf16, LargeProductRate(context, &watch, Precision::kBf16, params.runs));
   Set(&roofs, Peak::kFp16, mma_rate(DType::kF16), LargeProductRate(context, &watch, Precision::kFp16, params.runs));
-  // Kernels of ours multiply FP8 codes as the BF16 numbers that they are.
+  // Our kernels multiply FP8 codes widened to 16 bits, at the rate of BF16.
   const double fp8 = LargeProductRate(context, &watch, Precision::kFp8, params.runs);
   if (fp8 > 0.0) Set(&roofs, Peak::kFp8, bf16, fp8);
   const double read_seconds = watch.BestSeconds(params.runs + 1, [&] {

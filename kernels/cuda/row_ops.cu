@@ -1,4 +1,5 @@
-// Norm, quantise and activate: a block a row. Instantiations: 3 sources x (4 precisions + plain + measure) = 18.
+// SPDX-License-Identifier: Apache-2.0
+// Norm, quantise and activate: one block per row. Instantiations: 3 sources x (4 precisions + plain + measure) = 18.
 #include "kernels/cuda/lanes.cuh"
 #include "kernels/cuda/launchers.h"
 #include "kernels/cuda/row_target.h"
@@ -50,7 +51,7 @@ void LaunchWrite(Precision precision, const Source& source, const RowTarget& tar
   }
 }
 
-// Fills rows of an activation, or of rows_out, or both. The source reads four columns at a time where all can.
+// Fills rows of an activation, of rows_out, or both. The source is read four columns at a time where alignment allows.
 template <typename Source>
 KernelStatus FillRows(DeviceContext* context, Source source, const Activation& out, float* rows_out, int32_t num_rows) {
   if (context->failed) return KernelStatus::kDeviceError;

@@ -1,5 +1,6 @@
-// What the row operations read: a source begins a row, a row gives its values. Values are computed anew each time they
-// are asked for: a row is read from the caches again rather than kept in registers, so that any width fits.
+// SPDX-License-Identifier: Apache-2.0
+// The inputs of row operations: a source yields a row, a row yields values. Values are recomputed each time they are
+// read, from cached memory rather than registers, so that any width fits.
 #pragma once
 
 #include <cmath>
@@ -13,9 +14,9 @@ DUNLIN_HD inline Float4 LoadFour(const float* at) {
   return *reinterpret_cast<const Float4*>(at);
 }
 
-// visit(first, count, values) over the columns [begin, end) of a row, each visited by one lane: four at a time where
-// `vector` says that every pointer behind the row and its width allow it, else one (count 1, values.values[0]).
-// Unrolled, the loops spill. begin: a multiple of 4.
+// Calls visit(first, count, values) over the columns [begin, end) of a row, each visited by one lane: four at a time if
+// `vector` (every pointer of the row is aligned and its width a multiple of 4), else one (count 1, values.values[0]).
+// Not unrolled, because unrolled loops spill registers. begin: a multiple of 4.
 template <typename Lanes, typename Row, typename Visit>
 DUNLIN_HD void ForValuesIn(const Lanes& lanes, const Row& row, int64_t begin, int64_t end, bool vector,
                            const Visit& visit) {
@@ -92,7 +93,7 @@ struct NormSource {
     }
   };
 
-  // Mean, then the mean of the squared distances from it: two sums, each in one order per width and number of lanes.
+  // Mean, then the mean squared deviation: two sums, whose order depends only on the width and the number of lanes.
   template <typename Lanes>
   DUNLIN_HD Row Begin(const Lanes& lanes, int64_t index) const {
     const CopySource::Row values{in + (rows == nullptr ? index : rows[index]) * columns};
@@ -118,14 +119,14 @@ struct NormSource {
   }
 };
 
-// Functions of ActivationKind. x * sigmoid(2u) is 0.5 x (1 + tanh(u)) without its cancellation at negative x.
+// ActivationKind's functions. x * sigmoid(2u) is 0.5 x (1 + tanh(u)) without its cancellation at negative x.
 // Source: Hendrycks & Gimpel 2016 (GELU); Elfwing et al. 2017 (SiLU).
 DUNLIN_HD inline float GeluTanh(float x) {
   constexpr float kTwoSqrt2OverPi = 1.5957691216F;
   return x / (1.0F + expf(-kTwoSqrt2OverPi * (x + 0.044715F * x * x * x)));
 }
 
-// NaN stays.
+// NaN stays NaN.
 DUNLIN_HD inline float Relu(float x) {
   return x < 0.0F ? 0.0F : x;
 }

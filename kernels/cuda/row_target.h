@@ -1,4 +1,5 @@
-// What the row operations write: the rows of a GEMM input, rounded or quantised, and the rows as they are.
+// SPDX-License-Identifier: Apache-2.0
+// The outputs of row operations: the rows of a GEMM input, rounded or quantised, and optionally the FP32 rows.
 #pragma once
 
 #include "kernels/cuda/fp8_scale.h"
@@ -8,16 +9,16 @@
 namespace dunlin::kernels::cuda {
 
 struct RowTarget {
-  MatrixView out;    // data null: rows_out alone
+  MatrixView out;    // data null: rows_out only
   float* rows_out;   // [*, out.columns] or null
-  float amax_limit;  // these four: as Activation
+  float amax_limit;  // the next four: as Activation
   InputScaling scaling;
   float* shared_scale;
   float* amax;
-  uint32_t* current;  // kCurrent: magnitude bits over all rows of the call, from MeasureRow
+  uint32_t* current;  // kCurrent: bits of the largest magnitude over the call's rows, from MeasureRow
 };
 
-// *amax = max(*amax, the magnitude of these bits), by any number of lanes: a maximum has no order.
+// *amax = max(*amax, magnitude), atomically; the result does not depend on the order.
 DUNLIN_HD inline void RaiseMagnitude(uint32_t* amax, uint32_t magnitude_bits) {
 #ifdef __CUDA_ARCH__
   atomicMax(amax, magnitude_bits);
@@ -32,7 +33,7 @@ DUNLIN_HD inline void RaiseAmax(float* amax, uint32_t magnitude_bits) {
   RaiseMagnitude(reinterpret_cast<uint32_t*>(amax), magnitude_bits);
 }
 
-// Of the columns [begin, end).
+// Over the columns [begin, end).
 template <typename Lanes, typename Row>
 DUNLIN_HD uint32_t LargestMagnitude(const Lanes& lanes, const Row& row, int64_t begin, int64_t end, bool vector) {
   uint32_t largest = 0;
@@ -80,14 +81,14 @@ DUNLIN_HD void StoreValues(unsigned char* row, int64_t first, int count, const F
   }
 }
 
-// The same for a precision, not FP8, that is known late.
+// The same for a precision other than FP8 known only at run time.
 DUNLIN_HD inline void StoreAs(Precision precision, unsigned char* row, int64_t first, int count, const Float4& four) {
   if (precision == Precision::kFp32) return StoreValues<Precision::kFp32>(row, first, count, four, 1.0F);
   if (precision == Precision::kFp16) return StoreValues<Precision::kFp16>(row, first, count, four, 1.0F);
   StoreValues<Precision::kBf16>(row, first, count, four, 1.0F);
 }
 
-// The scale of an FP8 row, as its scaling says; also tells what others want to know of the row's magnitude.
+// The scale of an FP8 row by target.scaling; also raises target.amax.
 template <typename Lanes, typename Row>
 DUNLIN_HD Fp8Scale ScaleFor(const Lanes& lanes, const Row& row, const RowTarget& target, int64_t index, bool vector) {
   if (target.scaling == InputScaling::kCurrent) {
@@ -105,7 +106,7 @@ DUNLIN_HD Fp8Scale ScaleFor(const Lanes& lanes, const Row& row, const RowTarget&
   return per_row ? ScaleOfRow(LimitMagnitude(largest, target.amax_limit)) : GivenScale(*target.shared_scale);
 }
 
-// Columns [begin, end) to where they go. out: the row of target.out.
+// Writes columns [begin, end). out: the row in target.out.
 template <Precision kPrecision, typename Lanes, typename Row>
 DUNLIN_HD void WriteColumns(const Lanes& lanes, const Row& row, const RowTarget& target, int64_t index, int64_t begin,
                             int64_t end, float factor, bool vector) {
@@ -117,7 +118,7 @@ DUNLIN_HD void WriteColumns(const Lanes& lanes, const Row& row, const RowTarget&
   });
 }
 
-// Codes with a scale each kScaleBlock columns: a part of the lanes takes a block on its own.
+// FP8 with a scale per kScaleBlock columns: each part of the lanes handles whole blocks.
 template <typename Lanes, typename Row>
 DUNLIN_HD void WriteScaleBlocks(const Lanes& lanes, const Row& row, const RowTarget& target, int64_t index,
                                 bool vector) {
@@ -137,7 +138,7 @@ DUNLIN_HD void WriteScaleBlocks(const Lanes& lanes, const Row& row, const RowTar
   }
 }
 
-// Computes row `index` of the source into the target. rows_out may be what the source reads, element by element.
+// Computes row `index` of the source into the target. rows_out may alias the source's input element for element.
 // kBlocks: the target may have scale blocks.
 template <Precision kPrecision, bool kBlocks = true, typename Lanes, typename Source>
 DUNLIN_HD void WriteRow(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
@@ -164,7 +165,7 @@ DUNLIN_HD void WriteRow(const Lanes& lanes, const Source& source, const RowTarge
   }
 }
 
-// The same without a GEMM input.
+// The same without a GEMM input: rows_out only.
 template <typename Lanes, typename Source>
 DUNLIN_HD void WritePlainRow(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
   const int64_t columns = target.out.columns;
@@ -175,7 +176,7 @@ DUNLIN_HD void WritePlainRow(const Lanes& lanes, const Source& source, const Row
   });
 }
 
-// kCurrent's first pass: raises *current by the row's largest magnitude.
+// kCurrent's first pass: raises *current to the row's largest magnitude.
 template <typename Lanes, typename Source>
 DUNLIN_HD void MeasureRow(const Lanes& lanes, const Source& source, const RowTarget& target, int64_t index) {
   const auto row = source.Begin(lanes, index);

@@ -1,5 +1,6 @@
-// The GPU's own clock: seconds between two events around what a function enqueues on the context's stream. For what
-// measures, not for what serves: it waits.
+// SPDX-License-Identifier: Apache-2.0
+// GPU time: seconds between two events around what a function enqueues on the context's stream. It synchronises, so it
+// is for measurements, not for serving.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ class Stopwatch {
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  // The least of `runs` runs; infinity after a failure, which the context keeps.
+  // The shortest of `runs` runs; infinity after a failure, which the context records.
   template <typename Enqueue>
   double BestSeconds(int32_t runs, const Enqueue& enqueue) {
     double best = std::numeric_limits<double>::infinity();
@@ -41,7 +42,7 @@ class Stopwatch {
                           Checked(context_, cudaEventRecord(end_, context_->stream)) == KernelStatus::kOk &&
                           Checked(context_, cudaEventSynchronize(end_)) == KernelStatus::kOk &&
                           Checked(context_, cudaEventElapsedTime(&milliseconds, begin_, end_)) == KernelStatus::kOk;
-    // Events tell half a microsecond apart.
+    // Event timestamps have a resolution of half a microsecond.
     return measured ? std::max(1e-3 * static_cast<double>(milliseconds), 0.5e-6)
                     : std::numeric_limits<double>::infinity();
   }

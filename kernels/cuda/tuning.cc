@@ -1,4 +1,5 @@
-// The choice of algorithms by time, switched on and off.
+// SPDX-License-Identifier: Apache-2.0
+// Starts and ends the tuning of GEMM algorithms.
 #include "kernels/cuda/cold_clock.h"
 #include "kernels/cuda/launchers.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/module/load_module.h"
 
 #include <dlfcn.h>
@@ -29,7 +30,7 @@ std::string Joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// Empty when the module may be used.
+// Empty when the module can be used.
 std::string ReasonAgainst(const DeviceModule& module, const std::string& path) {
   if (module.abi_version != kDeviceModuleAbi) {
     return path + " has module ABI " + std::to_string(module.abi_version) + "; this binary has " +
@@ -90,8 +91,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"sample_workspace", ops.sample_workspace != nullptr},
       {"sample", ops.sample != nullptr},
   };
-  static_assert(sizeof(DeviceOps) == (1 + sizeof(entries) / sizeof(entries[0])) * sizeof(void*),
-                "a row for every entry");
+  static_assert(sizeof(DeviceOps) == (1 + sizeof(entries) / sizeof(entries[0])) * sizeof(void*), "one row per entry");
   std::vector<std::string> missing;
   for (const auto& entry : entries) {
     if (!entry.present) missing.emplace_back(entry.name);

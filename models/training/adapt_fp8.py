@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains the demo model on for FP8: every linear layer's weight and input, the embedding and the head are rounded as
 the FP8 recipe per_token rounds them (E4M3 under a scale of amax / 448 for each row), and gradients pass straight
 through the rounding. Starts from the weights in --model and writes --work/checkpoint.pt for export.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Held-out perplexity of the exported demo model with transformers in float32, and samples.
 
 Procedure: the whole text file is tokenised as one string, without special tokens; the tokens are cut

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the demo model's Hugging Face files from a training checkpoint: weights in BF16.
 
 Usage: export.py --work DIR --out MODEL_DIR

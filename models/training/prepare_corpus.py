@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the demo model's corpus from prose that ships in Debian packages.
 
 Downloads each package of SOURCES with apt-get (Debian 12), unpacks it, extracts running English

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains the demo model on the CPU: GPT-2 architecture, bf16 autocast, packed documents.
 
 Warm-up, stable, decay on the wall clock: the learning rate is constant after the warm-up and falls

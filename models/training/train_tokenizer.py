@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains the byte-level BPE tokenizer on train.jsonl and packs both splits into token files.
 
 Writes tokenizer.json and tokenizer_config.json to --out, train.bin and heldout.bin (uint16, every

@@ -1,42 +1,49 @@
-// `dunlin bench WHAT`: cases measured against the roofs of the machine that they run on.
+// SPDX-License-Identifier: Apache-2.0
+// `dunlin bench WHAT`: cases measured against the roofs of the machine.
 #include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "server/bench/benches.h"
-#include "server/bench/options.h"
-#include "server/bench/session.h"
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/device_kind.h"
+#include "kernels/api/dtype.h"
 #include "server/commands/command.h"
-#include "server/devices.h"
-#include "server/status_name.h"
+#include "server/models/devices.h"
+#include "server/serving/status_name.h"
+#include "tools/bench/benches.h"
+#include "tools/bench/options.h"
+#include "tools/bench/session.h"
 
 namespace dunlin::server {
 namespace {
 
-using bench::BenchOptions;
+using tools::bench::BenchOptions;
 
 constexpr char kFields[] =
-    "Every run measures the roofs of the threads it uses first, and again at its end; the higher of both counts:\n"
-    "multiply-adds a second in FP32 and BF16, on CUDA in FP16 and FP8 too (the fastest unit for each, which the\n"
-    "record names) and bytes a second read from memory far larger than its caches. On CUDA calls are enqueued in\n"
-    "groups, and a call's time is its share of the group's. Combinations that the device does not take are left out,\n"
-    "which stderr says. Fields of a case:\n"
+    "Every run measures the roofs of the threads it uses before the first case and after the last; the higher of both\n"
+    "counts: multiply-adds a second in FP32 and BF16, on CUDA in FP16 and FP8 too (with the fastest unit for each, "
+    "which\n"
+    "the record names), and bytes a second read from memory far larger than the caches. On CUDA calls are enqueued in\n"
+    "groups, and a call's time is its share of the group's. Combinations that the device does not support are "
+    "skipped,\n"
+    "with the reason on stderr. Fields of a case:\n"
     "  median_us, min_us   of at least 5 timed calls, unless --max-seconds ends them earlier (iterations)\n"
-    "  gflops              operations a second; a multiply-add is two. Causal attention counts the (query, key) pairs\n"
-    "                      that are seen\n"
+    "  gflops              operations a second; a multiply-add is two. Causal attention counts the visible (query, "
+    "key)\n"
+    "                      pairs\n"
     "  gbytes_per_s        bytes that must come from memory: the weights of a GEMM, Q, K, V and the output of dense\n"
     "                      attention, the KV pages of paged attention, weights and KV pages of a model's step\n"
-    "  roof, roof_us       the roof that allows least, and the time it allows\n"
+    "  roof, roof_us       the tightest roof, and the time at that roof\n"
     "  roofline_ratio      roof_us / median_us: 1 is the roof\n"
-    "  paired_ratio        the median of the same ratio, each of some calls against the roof as it was just before "
-    "and\n"
-    "                      after them: what a machine that does other things too leaves comparable; null where not\n"
-    "                      measured\n"
+    "  paired_ratio        the median of the same ratio, each of a group of calls against the roof as measured just\n"
+    "                      before and after it, which stays comparable on a shared machine; null where not measured\n"
     "  variant_peak_ratio  the same with the multiply-add rate of the instructions that this CPU variant uses; on "
     "CUDA\n"
     "                      of mma.sync\n"
-    "  workspace_bytes     memory of the call alone; resident_bytes: memory that stays (inputs, weights, output)\n"
+    "  workspace_bytes     memory of the call alone; resident_bytes: memory held between calls (inputs, weights,\n"
+    "                      output)\n"
     "  output_sha256       of the whole output of the last timed call; the same seed and variant give the same\n"
     "  max_abs_error_fp64  over error_samples outputs, against FP64 on the same inputs\n"
     "Exit status: 0 measured, 1 refused, failed or a result out of its error bound, 2 wrong usage.";
@@ -45,7 +52,7 @@ struct BenchRow {
   const char* name;
   const char* description;
   const char* examples;
-  absl::Status (*run)(bench::Session*);
+  absl::Status (*run)(tools::bench::Session*);
   bool shape;  // has --shape
   bool backend;
   bool attention;  // has --kv-heads, --causal
@@ -55,63 +62,68 @@ struct BenchRow {
 constexpr BenchRow kBenches[] = {
     {"gemm", "out = A W^T: --case gpt2, llama-1b, llama-8b, gemv, small-batch, or --shape M,N,K",
      "  dunlin bench gemm --case gemv --precision bf16 --threads 1\n  dunlin bench gemm --shape 256,3072,768 --json\n",
-     bench::BenchGemm, true, false, false, false, false},
+     tools::bench::BenchGemm, true, false, false, false, false},
     {"attention",
-     "softmax(Q K^T) V: --case sdpa, xformers (dense), prefill, decode (out of KV pages), or --shape B,H,S,D",
+     "softmax(Q K^T) V: --case sdpa, xformers (dense), prefill, decode (over KV pages), or --shape B,H,S,D",
      "  dunlin bench attention --case sdpa --precision fp16,bf16\n"
      "  dunlin bench attention --case decode --shape 8,32,2048,64 --kv-heads 8 --precision fp8 --json\n",
-     bench::BenchAttention, true, true, true, false, false},
+     tools::bench::BenchAttention, true, true, true, false, false},
     {"model", "A model through its runtime: --case gpt2-124m, llama-1b (random weights) or --model DIR",
      "  dunlin bench model --case gpt2-124m --batch 1,8 --precision bf16,fp8\n"
      "  dunlin bench model --model models/demo --prompt-tokens 64 --new-tokens 64 --json\n",
-     bench::BenchModel, false, true, false, true, false},
+     tools::bench::BenchModel, false, true, false, true, false},
     {"layer",
      "Modules of a layer, eager and fused: --case te (Linear to TransformerLayer), nanogpt (an attention block)",
      "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8\n"
      "  dunlin bench layer --case nanogpt --precision fp16 --json\n",
-     bench::BenchLayer, false, true, false, false, true},
+     tools::bench::BenchLayer, false, true, false, false, true},
     {"encoder", "Texts to vectors: --case bert-base, minilm-l6 (random weights) or --model DIR",
-     "  dunlin bench encoder --case bert-base --batch 32 --prompt-tokens 128 --precision bf16\n", bench::BenchEncoder,
-     false, true, false, true, false},
+     "  dunlin bench encoder --case bert-base --batch 32 --prompt-tokens 128 --precision bf16\n",
+     tools::bench::BenchEncoder, false, true, false, true, false},
 };
 
 absl::Status Run(const BenchRow& row, BenchOptions options) {
   options.device_options = ResolveDeviceOptions(std::move(options.device_options));
-  absl::StatusOr<std::unique_ptr<bench::Session>> session = bench::Session::Open(options);
+  absl::StatusOr<std::unique_ptr<tools::bench::Session>> session = tools::bench::Session::Open(options);
   if (!session.ok()) return session.status();
   if (absl::Status status = row.run(session->get()); !status.ok()) return status;
   return (*session)->Finish();
 }
 
 void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options) {
-  subcommand->add_option("--case", options->case_name, "A built-in case; without it and --shape, all of them");
+  subcommand->add_option("--case", options->case_name,
+                         "A built-in case; default: all of them, unless --shape is given");
   subcommand->add_option("--precision,--dtype", options->precision,
-                         "fp32, bf16, fp16, fp8: some, comma-separated, or all");
-  subcommand->add_option("--device", options->device, "cpu, cuda, or auto: CUDA where it opens, else the CPU")
-      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+                         kernels::JoinNames(kernels::kPrecisionTable, ", ") + ": one or more, comma-separated, or all");
+  std::vector<std::string> devices = kernels::NamesOf(kernels::kDeviceKindTable);
+  devices.emplace_back("auto");
+  subcommand
+      ->add_option("--device", options->device,
+                   kernels::JoinNames(kernels::kDeviceKindTable, ", ") + ", or auto: CUDA where it opens, else the CPU")
+      ->check(CLI::IsMember(devices));
   subcommand->add_option("--cuda-module", options->device_options.cuda_module,
                          "The shared library that holds the CUDA device; auto: libdunlin_cuda.so beside the binary");
   subcommand->add_option("--cublas-library", options->device_options.cublas_library,
-                         "The cuBLASLt library, as compute.cublas_library of serve");
+                         "The cuBLASLt library, as compute.cublas_library in the server's config");
   subcommand->add_option("--cublas-algorithm-cache", options->device_options.cublas_algorithm_cache,
-                         "As compute.cublas_algorithm_cache of serve");
+                         "As compute.cublas_algorithm_cache in the server's config");
   subcommand
-      ->add_option("--threads", options->device_options.num_threads, "Compute threads; 0: what the process may use")
+      ->add_option("--threads", options->device_options.num_threads, "Compute threads; 0: all that the process may use")
       ->check(CLI::Range(0, 1024));
-  subcommand->add_option("--cpu-variant", options->device_options.cpu_variant,
-                         "A CPU variant in place of the best one");
-  subcommand->add_option("--seed", options->seed, "Of the random inputs");
+  subcommand->add_option("--cpu-variant", options->device_options.cpu_variant, "A CPU variant instead of the best one");
+  subcommand->add_option("--seed", options->seed, "Seed of the random inputs");
   subcommand
       ->add_option("--max-seconds", options->max_seconds,
-                   "Bound of the timed part of a case; under 0.1 the roofs are rough too")
+                   "Bound of the timed part of a case; below 0.1 the roofs are not measured properly either")
       ->check(CLI::Range(0.001, 600.0));
-  subcommand->add_flag("--json", options->json, "One JSON object a line in place of a table");
+  subcommand->add_flag("--json", options->json, "One JSON object a line instead of a table");
   if (row.shape) {
-    subcommand->add_option("--shape", options->shape, "Whole numbers, comma-separated, in place of the case's");
+    subcommand->add_option("--shape", options->shape, "Integers, comma-separated, instead of the case's");
   }
   if (row.backend) {
     subcommand->add_option("--backend", options->backend,
-                           "math, flash, efficient: some, comma-separated, or all; none: the case's own");
+                           kernels::JoinNames(kernels::kAttentionBackendTable, ", ") +
+                               ": one or more, comma-separated, or all; default: the case's own");
   }
   if (row.attention) {
     subcommand->add_option("--kv-heads", options->kv_heads, "KV heads; 0: as many as heads")
@@ -119,10 +131,12 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
     subcommand->add_flag("--causal", options->causal, "A query sees the keys up to its own position");
   }
   if (row.model) {
-    subcommand->add_option("--model", options->model, "A model directory in place of a named shape");
-    subcommand->add_option("--batch", options->batch, "Sequences at once: some, comma-separated");
-    subcommand->add_option("--prompt-tokens", options->prompt_tokens, "Of each sequence")->check(CLI::Range(1, 65536));
-    subcommand->add_option("--new-tokens", options->new_tokens, "Of each sequence")->check(CLI::Range(2, 65536));
+    subcommand->add_option("--model", options->model, "A model directory instead of a named shape");
+    subcommand->add_option("--batch", options->batch, "Concurrent sequences: one or more, comma-separated");
+    subcommand->add_option("--prompt-tokens", options->prompt_tokens, "Prompt tokens of each sequence")
+        ->check(CLI::Range(1, 65536));
+    subcommand->add_option("--new-tokens", options->new_tokens, "New tokens of each sequence")
+        ->check(CLI::Range(2, 65536));
   }
   if (row.scale) {
     subcommand->add_option("--scale", options->scale, "Shrinks the case: 1 is the published size")
@@ -135,9 +149,10 @@ int Report(const absl::Status& status, bool json) {
   const std::string code = StatusName(status.code());
   const std::string message(status.message());
   if (json) {
-    std::cout
-        << bench::Json{{"error", {{"code", code}, {"message", message}, {"details", bench::Json::array()}}}}.dump()
-        << "\n";
+    std::cout << tools::bench::Json{{"error",
+                                     {{"code", code}, {"message", message}, {"details", tools::bench::Json::array()}}}}
+                     .dump()
+              << "\n";
   }
   std::cerr << code << ": " << message << "\n";
   return kExitFailed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `dunlin calibrate DIR --text FILE --out DIR`: measures the inputs of a model's linear layers over a text and writes
 // the constants of the FP8 recipe static beside the model's files.
 #include <fcntl.h>
@@ -14,12 +15,13 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/input_scales.h"
+#include "engine/model/checkpoint/input_scales.h"
 #include "engine/runtime/calibration.h"
 #include "engine/text/tokenizer.h"
 #include "kernels/api/device.h"
+#include "kernels/api/dtype.h"
 #include "server/commands/command.h"
-#include "server/status_name.h"
+#include "server/serving/status_name.h"
 
 namespace dunlin::server {
 namespace {
@@ -47,9 +49,7 @@ absl::StatusOr<engine::InputScales> Measure(const CalibrateOptions& options) {
   if (device == nullptr) return absl::FailedPreconditionError(error);
   engine::ModelSource source;
   source.path = options.directory;
-  for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
-    if (options.precision == row.name) source.precisions = {row.precision};
-  }
+  source.precisions = {kernels::FindByName(kernels::kPrecisionTable, options.precision)->precision};
   const auto model = engine::Model::Load(source, device.get());
   if (!model.ok()) return model.status();
   const auto tokenizer = engine::Tokenizer::Load(options.directory, (*model)->config().vocab_size);
@@ -137,7 +137,7 @@ std::function<int()> SetUpCalibrate(CLI::App* subcommand) {
       ->add_option("--out", options->out, "The directory to write, with a copy of the model; DIR itself needs none")
       ->required();
   subcommand->add_option("--precision", options->precision, "The precision that is observed")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}))
+      ->check(CLI::IsMember(kernels::NamesOf(kernels::kPrecisionTable)))
       ->capture_default_str();
   subcommand->add_option("--max-tokens", options->max_tokens, "Tokens of the text that are used")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/commands/client_error.h"
 
 #include <google/protobuf/util/json_util.h>
@@ -5,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/status_name.h"
+#include "server/serving/status_name.h"
 
 namespace dunlin::server {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A refused or failed call, as the client commands show it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of the binary, one row each in main.cc. A command declares its options on a CLI11 subcommand and runs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A streamed completion put together again, and the object that `dunlin generate --json` prints.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `dunlin embed`: the vectors of texts, from a server.
 #include <grpcpp/create_channel.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/commands/execution_name.h"
 
 #include "absl/strings/ascii.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words of an Execution, as every command prints them: "flash", "bf16", "cpu".
 #pragma once
 

@@ -1,19 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/commands/execution_options.h"
+
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/device_kind.h"
+#include "kernels/api/dtype.h"
 
 namespace dunlin::server {
+namespace {
+
+constexpr char kAuto[] = "auto";
+
+template <typename Row, size_t kRows>
+std::vector<std::string> AutoAndNamesOf(const Row (&table)[kRows]) {
+  std::vector<std::string> names = kernels::NamesOf(table);
+  names.insert(names.begin(), kAuto);
+  return names;
+}
+
+}  // namespace
 
 void AddExecutionOptions(CLI::App* subcommand, ExecutionWords* words) {
+  std::vector<std::string> backends = {kAuto};
+  for (const kernels::AttentionBackend backend : kernels::kAutoOrder) backends.emplace_back(Name(backend));
   subcommand->add_option("--attention-backend", words->attention_backend, "Attention implementation")
-      ->check(CLI::IsMember({"auto", "flash", "efficient", "math"}))
+      ->check(CLI::IsMember(backends))
       ->capture_default_str();
   subcommand->add_option("--precision", words->precision, "Precision of weights and GEMMs")
-      ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16", "fp8"}))
+      ->check(CLI::IsMember(AutoAndNamesOf(kernels::kPrecisionTable)))
       ->capture_default_str();
   subcommand->add_option("--device", words->device, "Where it runs")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->check(CLI::IsMember(AutoAndNamesOf(kernels::kDeviceKindTable)))
       ->capture_default_str();
   subcommand->add_flag("--allow-fallback", words->allow_fallback, "Replace a backend that does not fit");
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of a client command that choose what runs its request.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of `dunlin generate` and the request they make.
 #pragma once
 

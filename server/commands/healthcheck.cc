@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <grpcpp/create_channel.h>
 
 #include <chrono>

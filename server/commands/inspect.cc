@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `dunlin inspect DIR`: what would be loaded, from the headers alone, and which profiles this machine offers for it.
 #include "engine/model/inspect.h"
 
@@ -15,8 +16,8 @@
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
-#include "server/devices.h"
-#include "server/status_name.h"
+#include "server/models/devices.h"
+#include "server/serving/status_name.h"
 
 namespace dunlin::server {
 namespace {
@@ -29,9 +30,6 @@ struct InspectOptions {
   bool json = false;
 };
 
-constexpr engine::Precision kAll[] = {engine::Precision::kFp32, engine::Precision::kBf16, engine::Precision::kFp16,
-                                      engine::Precision::kFp8};
-
 Json ProfileJson(const engine::ProfileSupport& row) {
   return {{"device", Name(row.profile.device)},
           {"attention_backend", Name(row.profile.attention_backend)},
@@ -40,24 +38,26 @@ Json ProfileJson(const engine::ProfileSupport& row) {
           {"reasons", row.reasons}};
 }
 
-// The CPU's rows, then CUDA's, which all say why where no such device opens.
+// The profiles of every kind of device, the CPU's first. Where no device of a kind opens, each of its rows says why.
 Json ProfilesJson(const engine::ModelConfig& config, const kernels::Device& cpu) {
   Json rows = Json::array();
-  const std::vector<engine::Precision> all = {std::begin(kAll), std::end(kAll)};
-  const engine::ProfileTable table(config, all, cpu, engine::EngineOptions());
-  for (const engine::ProfileSupport& row : table.rows()) rows.push_back(ProfileJson(row));
+  constexpr auto kPrecisions = kernels::EnumeratorsOf(kernels::kPrecisionTable, &kernels::PrecisionTraits::precision);
+  const std::vector<engine::Precision> precisions(kPrecisions.begin(), kPrecisions.end());
   kernels::DeviceOptions options;
   options.cuda_module = options.cublas_library = "auto";
-  std::string reason;
-  const auto cuda = kernels::OpenDevice(kernels::DeviceKind::kCuda, ResolveDeviceOptions(options), &reason);
-  const engine::ProfileTable cuda_table(config, all, cuda == nullptr ? cpu : *cuda, engine::EngineOptions());
-  for (engine::ProfileSupport row : cuda_table.rows()) {
-    row.profile.device = kernels::DeviceKind::kCuda;
-    if (cuda == nullptr) {
-      row.supported = false;
-      row.reasons = {reason};
+  for (const kernels::DeviceKindTraits& kind : kernels::kDeviceKindTable) {
+    std::unique_ptr<kernels::Device> opened;
+    std::string reason;
+    if (kind.kind != cpu.ops->kind) opened = kernels::OpenDevice(kind.kind, ResolveDeviceOptions(options), &reason);
+    const engine::ProfileTable table(config, precisions, opened == nullptr ? cpu : *opened, engine::EngineOptions());
+    for (engine::ProfileSupport row : table.rows()) {
+      row.profile.device = kind.kind;
+      if (!reason.empty()) {
+        row.supported = false;
+        row.reasons = {reason};
+      }
+      rows.push_back(ProfileJson(row));
     }
-    rows.push_back(ProfileJson(row));
   }
   return rows;
 }
@@ -82,8 +82,8 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
                {"hidden_dim", config.hidden_dim},      {"heads", config.num_heads},
                {"kv_heads", config.num_kv_heads},      {"head_dim", config.head_dim},
                {"vocab_size", config.vocab_size},      {"max_context_tokens", config.max_context}};
-  for (const engine::Precision precision : kAll) {
-    json["weights_bytes"][Name(precision)] = summary.weight_bytes[static_cast<size_t>(precision)];
+  for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
+    json["weights_bytes"][row.name] = summary.weight_bytes[static_cast<size_t>(row.precision)];
   }
   for (const auto& kv : summary.kv_bytes_per_token) json["kv_bytes_per_token"][Name(kv.dtype)] = kv.bytes_per_token;
   json["profiles"] = ProfilesJson(config, cpu);

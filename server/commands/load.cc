@@ -1,22 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
 // `dunlin load`: the requests of many clients from one process, and what they saw.
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "server/commands/command.h"
 #include "server/commands/load_options.h"
-#include "server/load/charts.h"
-#include "server/load/png_canvas.h"
-#include "server/load/session.h"
-#include "server/load/svg_canvas.h"
-#include "server/status_name.h"
+#include "server/serving/status_name.h"
+#include "tools/load/chart.h"
+#include "tools/load/result_charts.h"
+#include "tools/load/session.h"
 
 namespace dunlin::server {
 namespace {
 
-using load::Json;
+using tools::load::Json;
 
 bool WriteFile(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
@@ -30,25 +31,19 @@ bool WriteCharts(const std::string& folder, const Json& result) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   bool written = true;
-  for (const load::NamedChart& named : load::ChartsOf(result)) {
-    const std::string path = folder + "/" + named.file_name;
-    const absl::StatusOr<std::string> png = load::DrawPng(named.chart);
-    if (!png.ok()) {
-      std::cerr << path << ".png: " << png.status().message() << "\n";
-      return false;
-    }
-    written &= WriteFile(path + ".svg", load::DrawSvg(named.chart)) && WriteFile(path + ".png", *png);
+  for (const tools::load::NamedChart& named : tools::load::ChartsOf(result)) {
+    written &= WriteFile(folder + "/" + named.file_name + ".svg", tools::load::DrawSvg(named.chart));
   }
   return written;
 }
 
-bool Write(const load::LoadOptions& options, const Json& result) {
-  std::cout << (options.json_file == "-" ? result.dump() + "\n" : load::ResultText(result)) << std::flush;
+bool Write(const tools::load::LoadOptions& options, const Json& result) {
+  std::cout << (options.json_file == "-" ? result.dump() + "\n" : tools::load::ResultText(result)) << std::flush;
   bool written = true;
   if (!options.json_file.empty() && options.json_file != "-") {
     written &= WriteFile(options.json_file, result.dump() + "\n");
   }
-  if (!options.report_file.empty()) written &= WriteFile(options.report_file, load::ReportHtml(result));
+  if (!options.report_file.empty()) written &= WriteFile(options.report_file, tools::load::ReportHtml(result));
   if (!options.charts_dir.empty()) written &= WriteCharts(options.charts_dir, result);
   return written;
 }
@@ -58,8 +53,8 @@ int Refused(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
 }
 
-int RunLoad(const load::LoadOptions& options) {
-  const auto session = load::Session::Open(options);
+int RunLoad(const tools::load::LoadOptions& options) {
+  const auto session = tools::load::Session::Open(options);
   if (!session.ok()) return Refused(session.status());
   const absl::StatusOr<Json> result = (*session)->Run();
   if (!result.ok()) return Refused(result.status());
@@ -74,7 +69,7 @@ int RunLoad(const load::LoadOptions& options) {
 }  // namespace
 
 std::function<int()> SetUpLoad(CLI::App* subcommand) {
-  auto options = std::make_shared<load::LoadOptions>();
+  auto options = std::make_shared<tools::load::LoadOptions>();
   AddLoadOptions(subcommand, options.get());
   return [options] { return RunLoad(*options); };
 }

@@ -1,12 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of `dunlin load`.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
-#include "server/load/options.h"
+#include "tools/load/options.h"
 
 namespace dunlin::server {
 
-void AddLoadOptions(CLI::App* subcommand, load::LoadOptions* options);
+// The end of `dunlin load --help`: examples, and what each figure measures.
+extern const char kLoadFooter[];
+
+void AddLoadOptions(CLI::App* subcommand, tools::load::LoadOptions* options);
 
 }  // namespace dunlin::server

@@ -1,4 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "server/commands/command.h"
 #include "server/config/validate.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `dunlin serve`: config, devices, models, ports, READY; then waits for signals, and drains when one says so.
 #include <spdlog/spdlog.h>
 
@@ -16,60 +17,55 @@
 #include "server/commands/command.h"
 #include "server/config/config.h"
 #include "server/config/reload.h"
-#include "server/devices.h"
-#include "server/grpc/grpc_server.h"
-#include "server/heartbeat.h"
-#include "server/http/http_server.h"
-#include "server/load_models.h"
-#include "server/logging.h"
+#include "server/edge.h"
 #include "server/metrics/server_metrics.h"
-#include "server/monotonic_clock.h"
-#include "server/observers.h"
-#include "server/service_notifier.h"
-#include "server/signals.h"
+#include "server/models/devices.h"
+#include "server/models/heartbeat.h"
+#include "server/models/loader.h"
+#include "server/models/repository.h"
+#include "server/process/logging.h"
+#include "server/process/service_notifier.h"
+#include "server/process/signals.h"
+#include "server/serving/monotonic_clock.h"
+#include "server/serving/observers.h"
+#include "server/transport/http/http_server.h"
 
 namespace dunlin::server {
 namespace {
 
 constexpr engine::TimeNs kStallLimit = engine::TimeNs{10} * 1000000000;
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
-// After a device failed: time for streams to hear of it. With the watchdog's period and the poll, within a second.
+// After a device failure: time for streams to deliver their status. With the watchdog's period and the poll, the
+// process ends within a second.
 constexpr absl::Duration kFailedGrace = absl::Milliseconds(500);
 
-// Everything a running server owns, in the order it is built; taken down in the opposite one.
+// Everything that a running server owns, in the order of construction; destroyed in reverse.
 struct Server {
   explicit Server(const Config& config)
-      : metrics(ModelNames(config)),
-        observer(&log, &metrics),
-        devices(config.device),
-        heartbeat(&MonotonicNs, kStallLimit) {}
-
-  static std::vector<std::string> ModelNames(const Config& config) {
-    std::vector<std::string> names;
-    for (const ModelSettings& model : config.models) names.push_back(model.name);
-    return names;
+      : observer(&log, &metrics), devices(config.device), heartbeat(&MonotonicNs, kStallLimit) {
+    repository.Subscribe(&metrics);
+    repository.Subscribe(&heartbeat);
   }
 
   RequestLog log;
   ServerMetrics metrics;
   ObserverPair observer;
   Devices devices;  // shared by all models
-  ModelRegistry registry;
   Heartbeat heartbeat;
+  ModelRepository repository;
   std::atomic<bool> ready{false};
   ServiceNotifier notifier;
-  GrpcServer grpc;
-  std::unique_ptr<HttpServer> http;  // built before grpc starts, and gone first: its answers read all of the above
+  Edge edge;
+  std::unique_ptr<HttpServer> http;  // started before the edge, destroyed first: its answers read all of the above
 };
 
 absl::Status LoadModels(const Config& config, Server* server) {
   for (const ModelSettings& settings : config.models) {
     const absl::StatusOr<kernels::Device*> device = server->devices.For(settings);
     if (!device.ok()) return device.status();
-    if (absl::Status status = LoadModel(settings, *device, &server->metrics, &server->registry); !status.ok()) {
-      return status;
-    }
-    server->heartbeat.Watch(settings.name, server->registry.models().back()->any_engine());
+    auto model = LoadModel(settings, *device, server->metrics.AddModel(settings.name));
+    if (!model.ok()) return model.status();
+    if (absl::Status status = server->repository.Add(*std::move(model)); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -89,18 +85,18 @@ void WarnIfPublic(const char* key, const std::string& address) {
 
 // Opens both ports and announces them. The HTTP port comes first, so that probes see a server that is loading.
 absl::Status OpenPorts(const Config& config, Server* server) {
-  GrpcServerOptions options;
-  options.text_threads = config.text_threads;
+  EdgeOptions options;
+  options.serving.text_threads = config.text_threads;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
-  auto port = server->grpc.Start(config.grpc_address, config.limits, server->registry, &server->observer, options);
+  auto port = server->edge.Start(config.grpc_address, config.limits, &server->repository, &server->observer, options);
   if (!port.ok()) return port.status();
   WarnIfPublic("listen.grpc", config.grpc_address);
   WarnIfPublic("listen.http", config.http_address);
   server->metrics.WatchEdge([server] {
-    const AdmissionStats stats = server->grpc.admission_stats();
+    const AdmissionStats stats = server->edge.admission_stats();
     return EdgeSnapshot{server->ready, stats.requests, stats.queued_bytes};
   });
-  server->grpc.SetServing(true);
+  server->edge.SetServing(true);
   server->ready = true;
   const std::string host = config.grpc_address.substr(0, config.grpc_address.rfind(':'));
   std::cout << "READY grpc=" << host << ":" << *port << " http=" << server->http->bound_address() << std::endl;
@@ -108,24 +104,24 @@ absl::Status OpenPorts(const Config& config, Server* server) {
   return absl::OkStatus();
 }
 
-// A service manager restarts what stops beating: a stalled engine does, and so does this thread when it hangs.
-void BeatWhileWell(Server* server) {
+// Without beats the service manager restarts the process: when an engine stalls, and when this thread hangs.
+void BeatIfHealthy(Server* server) {
   if (server->heartbeat.sick_reason().empty()) server->notifier.Beat(MonotonicNs());
 }
 
-// Lets what runs finish within the limit. A second signal to stop ends the process at once.
+// Lets calls in flight finish within the limit. A second signal to stop ends the process at once.
 int Drain(int64_t timeout_ms, Server* server) {
   spdlog::info("stopping: draining for at most {} ms", timeout_ms);
   server->ready = false;
   server->notifier.Stopping();
-  server->grpc.StartDraining();
+  server->edge.StartDraining();
   std::atomic<bool> done{false};
   std::thread drainer([&] {
-    server->grpc.Shutdown(absl::Now() + absl::Milliseconds(timeout_ms));
+    server->edge.Shutdown(absl::Now() + absl::Milliseconds(timeout_ms));
     done = true;
   });
   while (!done) {
-    BeatWhileWell(server);
+    BeatIfHealthy(server);
     if (WaitForRequest(kPollPeriod) == SignalRequest::kStop) {
       spdlog::warn("second signal: ending now");
       std::_Exit(kExitFailed);
@@ -136,14 +132,14 @@ int Drain(int64_t timeout_ms, Server* server) {
   return kExitOk;
 }
 
-// The context of a failed device cannot be used again: end, and let a supervisor start afresh. The engine has ended its
-// requests with UNAVAILABLE; their streams get to say so, unless another engine's device hangs.
+// A failed device cannot be used again by this process: it exits, and a supervisor restarts it. The engine has ended
+// its requests with UNAVAILABLE; the grace lets their streams deliver that, unless another engine's device hangs.
 [[noreturn]] void EndFailed(Server* server) {
   spdlog::error("{}; ending", server->heartbeat.sick_reason());
   server->ready = false;
-  server->grpc.StartDraining();
+  server->edge.StartDraining();
   std::thread([server] {
-    server->grpc.Shutdown(absl::Now() + kFailedGrace);
+    server->edge.Shutdown(absl::Now() + kFailedGrace);
     std::_Exit(kExitDeviceFailed);
   }).detach();
   absl::SleepFor(kFailedGrace);
@@ -156,7 +152,7 @@ struct ConfigSource {
   std::vector<std::string> overrides;
 };
 
-// A file that is wrong changes nothing: the server goes on with what it has.
+// A file with errors changes nothing.
 void Reload(const ConfigSource& source, Config* config) {
   const absl::StatusOr<Config> loaded = LoadConfig(source.path, source.overrides);
   if (!loaded.ok()) {
@@ -174,7 +170,8 @@ int WaitAndStop(const ConfigSource& source, Config config, Server* server) {
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     if (server->heartbeat.failed()) EndFailed(server);
-    BeatWhileWell(server);
+    BeatIfHealthy(server);
+    server->repository.FreeUnleased();
     if (request != SignalRequest::kReload) continue;
     server->notifier.Reloading(MonotonicNs());
     Reload(source, &config);

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/config/config.h"
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -49,20 +51,15 @@ T Get(const Json& document, const char* pointer) {
   return document.at(Json::json_pointer(pointer)).get<T>();
 }
 
-engine::Precision PrecisionNamed(const std::string& name) {
-  for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
-    if (name == row.name) return row.precision;
-  }
-  return engine::Precision::kFp32;  // not reached: the key table lists the names
+// REQUIRES: the table has the name, as it does once the document was checked against ConfigKey::choices.
+template <typename Row, size_t kRows>
+const Row& RowNamed(const Row (&table)[kRows], const std::string& name) {
+  return *kernels::FindByName(table, name);
 }
 
 engine::Fp8Options ReadFp8(const Json& model) {
   engine::Fp8Options fp8;
-  const auto name = Get<std::string>(model, "/fp8/recipe");
-  for (const engine::Fp8RecipeTraits& row : engine::kFp8RecipeTable) {
-    if (name == row.name) fp8.recipe = row.recipe;
-  }
-  if (Get<std::string>(model, "/fp8/format") == "e4m3") fp8.format = engine::Fp8Format::kE4M3;
+  fp8.recipe = RowNamed(engine::kFp8RecipeTable, Get<std::string>(model, "/fp8/recipe")).recipe;
   fp8.amax_history_len = Get<int32_t>(model, "/fp8/amax_history_len");
   if (Get<std::string>(model, "/fp8/amax_compute_algo") == "most_recent") {
     fp8.amax_compute_algo = engine::AmaxComputeAlgo::kMostRecent;
@@ -84,9 +81,10 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   options.fp8 = ReadFp8(model);
   options.deterministic = Get<bool>(model, "/deterministic");
   if (Get<std::string>(model, "/execution") == "eager") options.execution = engine::ExecutionMode::kEager;
-  options.enable_flash = Get<bool>(document, "/attention/enable_flash");
-  options.enable_efficient = Get<bool>(document, "/attention/enable_efficient");
-  options.enable_math = Get<bool>(document, "/attention/enable_math");
+  for (const kernels::AttentionBackendTraits& row : kernels::kAttentionBackendTable) {
+    const std::string key = absl::StrCat(engine::kEnableBackendKey, row.name);
+    options.Enable(row.backend, Get<bool>(document, ("/" + absl::StrReplaceAll(key, {{".", "/"}})).c_str()));
+  }
   return options;
 }
 
@@ -105,7 +103,7 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
     settings.source.path = path;
   }
   for (const Json& name : model.at("precisions")) {
-    settings.source.precisions.push_back(PrecisionNamed(name.get<std::string>()));
+    settings.source.precisions.push_back(RowNamed(kernels::kPrecisionTable, name.get<std::string>()).precision);
   }
   settings.engine = ReadEngineOptions(document, model);
   return settings;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's configuration after loading: checked, defaults filled in, const from then on.
 #pragma once
 
@@ -10,7 +11,7 @@
 #include "engine/model/model.h"
 #include "engine/options.h"
 #include "kernels/api/device.h"
-#include "server/limits.h"
+#include "server/serving/limits.h"
 
 namespace dunlin::server {
 

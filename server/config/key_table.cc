@@ -1,8 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/config/key_table.h"
 
+#include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "engine/fp8_recipe.h"
+#include "engine/options.h"
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/device_kind.h"
+#include "kernels/api/dtype.h"
+#include "server/config/static_text.h"
 
 namespace dunlin::server {
 namespace {
@@ -15,7 +23,29 @@ constexpr auto kInt = KeyType::kInteger;
 constexpr auto kBool = KeyType::kBool;
 constexpr auto kList = KeyType::kStringList;
 
-constexpr ConfigKey kKeys[] = {
+constexpr StaticText kDeviceChoices = ChoicesOf(kernels::kDeviceKindTable, "auto");
+constexpr StaticText kPrecisionChoices = ChoicesOf(kernels::kPrecisionTable);
+constexpr StaticText kRecipeChoices = ChoicesOf(engine::kFp8RecipeTable);
+
+// attention.enable_<name> of every backend, in the order in which AUTO tries them.
+struct BackendKey {
+  StaticText path;
+  StaticText description;
+};
+constexpr auto kBackendKeys = [] {
+  std::array<BackendKey, kernels::kAutoOrder.size()> keys{};
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const kernels::AttentionBackendTraits& row = kernels::Traits(kernels::kAutoOrder[i]);
+    keys[i].path.Append(engine::kEnableBackendKey);
+    keys[i].path.Append(row.name);
+    keys[i].description.Append("Offer the ");
+    keys[i].description.Append(row.label);
+    keys[i].description.Append(" backend");
+  }
+  return keys;
+}();
+
+constexpr ConfigKey kListenAndModelKeys[] = {
     {"listen.grpc", kStr, "\"127.0.0.1:50051\"", 3, 255, nullptr, "Address of the gRPC port; port 0 takes a free one"},
     {"listen.http", kStr, "\"127.0.0.1:8080\"", 3, 255, nullptr,
      "Address of /metrics, /healthz and /readyz; port 0 takes a free one"},
@@ -30,15 +60,15 @@ constexpr ConfigKey kKeys[] = {
      "With random weights: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b, or the path of a "
      "config.json"},
     {"models[].seed", kInt, "0", 0, INT64_MAX, nullptr, "Seed of random weights"},
-    {"models[].device", kStr, "\"auto\"", 1, 8, "auto|cpu|cuda",
+    {"models[].device", kStr, "\"auto\"", 1, 8, kDeviceChoices.c_str(),
      "Where the model runs; auto: on a CUDA device where one opens, else on the CPU"},
-    {"models[].precisions", kList, "[\"bf16\"]", 1, 4, "fp32|bf16|fp16|fp8",
+    {"models[].precisions", kList, "[\"bf16\"]", 1, kernels::kNumPrecisions, kPrecisionChoices.c_str(),
      "Precisions whose weights are resident; the first is the default of a request"},
-    {"models[].fp8.recipe", kStr, "\"per_token\"", 1, 16, "per_token|static|current|delayed",
+    {"models[].fp8.recipe", kStr, "\"per_token\"", 1, 16, kRecipeChoices.c_str(),
      "Where an FP8 input's scale comes from: its own row, the model's constants, all rows computed together, or the "
      "steps before; the last two need deterministic false"},
     {"models[].fp8.format", kStr, "\"hybrid\"", 1, 8, "hybrid|e4m3",
-     "Transformer Engine's Format; both are E4M3 in a forward pass, hybrid differs in gradients alone"},
+     "Accepted for Transformer Engine configs, without effect: both formats quantise forward inputs to E4M3"},
     {"models[].fp8.amax_history_len", kInt, "16", 1, engine::kMaxAmaxHistory, nullptr,
      "delayed: steps whose largest magnitudes make a scale"},
     {"models[].fp8.amax_compute_algo", kStr, "\"max\"", 1, 16, "max|most_recent",
@@ -55,11 +85,9 @@ constexpr ConfigKey kKeys[] = {
      "A response never depends on its batch neighbours; false allows the FP8 recipes current and delayed"},
     {"models[].execution", kStr, "\"fused\"", 1, 8, "fused|eager",
      "eager runs every step of a module on its own: the oracle and the baseline of fused"},
+};
 
-    {"attention.enable_flash", kBool, "true", 0, 0, nullptr, "Offer the FLASH backend"},
-    {"attention.enable_efficient", kBool, "true", 0, 0, nullptr, "Offer the EFFICIENT backend"},
-    {"attention.enable_math", kBool, "true", 0, 0, nullptr, "Offer the MATH backend"},
-
+constexpr ConfigKey kServerKeys[] = {
     {"scheduler.max_sequences", kInt, "64", 1, 1024, nullptr, "Sequences running at once, per model"},
     {"scheduler.max_tokens_per_step", kInt, "512", 1, 65536, nullptr,
      "Tokens of one step over all its sequences; longer prompts are prefilled in chunks"},
@@ -105,10 +133,20 @@ constexpr ConfigKey kKeys[] = {
     {"log.format", kStr, "\"text\"", 1, 8, "text|json", "Form of the lines on stderr"},
 };
 
+constexpr auto kKeys = [] {
+  std::array<ConfigKey, std::size(kListenAndModelKeys) + kBackendKeys.size() + std::size(kServerKeys)> keys{};
+  auto* next = std::copy(std::begin(kListenAndModelKeys), std::end(kListenAndModelKeys), keys.begin());
+  for (const BackendKey& key : kBackendKeys) {
+    *next++ = {key.path.c_str(), kBool, "true", 0, 0, nullptr, key.description.c_str()};
+  }
+  std::copy(std::begin(kServerKeys), std::end(kServerKeys), next);
+  return keys;
+}();
+
 }  // namespace
 
 ConfigKeyTable ConfigKeys() {
-  return {kKeys, std::size(kKeys)};
+  return {kKeys.data(), kKeys.size()};
 }
 
 }  // namespace dunlin::server

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every config key, declared once as data: the loader, configs/schema.json, the help and the tests iterate this table.
 // Adding a key is one row here and one line in config.cc that reads it.
 #pragma once

@@ -1,4 +1,5 @@
-// What of a changed config file a running server takes: keys that nothing was sized by.
+// SPDX-License-Identifier: Apache-2.0
+// Which keys of a changed config file a running server takes over: those that nothing was sized by at start.
 #pragma once
 
 #include <string>

@@ -1,4 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // The key table as a JSON Schema, for editors and for the loader's tests.
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

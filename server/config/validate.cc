@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/config/validate.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "absl/strings/numbers.h"

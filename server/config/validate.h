@@ -1,7 +1,8 @@
-// Holds a JSON document against the key table.
+// SPDX-License-Identifier: Apache-2.0
+// Checks a JSON document against the key table.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -1,44 +1,83 @@
-// Every metric, declared once: name, help, kind, labels and bucket edges. tests/server/metrics holds the names as a
-// golden file. The vllm:* names let existing dashboards and routers read this server; the intervals are vLLM's:
-// QUEUED -> first SCHEDULED is queue, SCHEDULED -> first token is prefill, first -> last token is decode.
+// SPDX-License-Identifier: Apache-2.0
+// Every metric, one row each: name, help, type, buckets, and how its value is obtained. ServerMetrics creates, updates
+// and renders whatever the table holds; tests/server/metrics holds its names as a golden file, which the table of
+// docs/operations.md and the Grafana dashboard are checked against.
+// The vllm:* names let existing dashboards and routers read this server; the intervals are vLLM's: QUEUED -> first
+// SCHEDULED is queue, SCHEDULED -> first token is prefill, first -> last token is decode.
 // Source: vLLM's metrics design document.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
+#include <string>
+#include <variant>
+
+#include "engine/model_engine.h"
+#include "server/serving/request_record.h"
 
 namespace dunlin::server {
 
-enum class MetricKind : unsigned char { kCounter, kGauge, kHistogram };
+enum class MetricType : unsigned char { kCounter, kGauge, kHistogram };
 
-struct MetricRow {
-  const char* name;
-  const char* help;
-  MetricKind kind;
-  std::span<const double> buckets;  // kHistogram: upper edges
+using MetricLabels = std::map<std::string, std::string>;
+
+struct StepSample {
+  int32_t num_tokens = 0;
+  engine::TimeNs duration = 0;
 };
 
-// Per model, label model_name: filled when a request ends (those of generation alone by Generate calls alone), or per
-// token interval, or per step.
-extern const MetricRow kTimeToFirstToken;
-extern const MetricRow kInterTokenLatency;
-extern const MetricRow kTimePerOutputToken;
-extern const MetricRow kEndToEndLatency;
-extern const MetricRow kQueueTime;
-extern const MetricRow kInferenceTime;
-extern const MetricRow kPrefillTime;
-extern const MetricRow kDecodeTime;
-extern const MetricRow kPromptTokensPerRequest;
-extern const MetricRow kGenerationTokensPerRequest;
-extern const MetricRow kRequestParamsN;
-extern const MetricRow kRequestParamsMaxTokens;
-extern const MetricRow kEmbeddingInputs;
-extern const MetricRow kIterationTokens;
-extern const MetricRow kStepSeconds;
-extern const MetricRow kRequestSuccess;  // also label finished_reason
+struct EdgeSnapshot {
+  bool ready = false;  // takes requests: neither loading nor draining
+  int32_t requests_in_flight = 0;
+  int64_t queued_bytes = 0;  // of requests that are accepted and not yet tokenised
+};
+
+struct ServerSnapshot {
+  EdgeSnapshot edge;
+  double start_time_s = 0;  // since 1970
+};
+
+// Per model, label model_name.
+struct EngineValue {  // read at each scrape
+  double (*value)(const engine::EngineStats& stats);
+};
+struct StepValue {  // observed after each engine step
+  double (*value)(const StepSample& step);
+};
+struct TokenIntervalValue {  // observed for each pair of consecutive tokens of an output
+  double (*value)(engine::TimeNs interval);
+};
+struct RequestValue {  // observed for each call that ended OK; nullopt: not of this call
+  std::optional<double> (*value)(const RequestRecord& record);
+};
+struct ModelRequestCount {  // counts calls that ended OK, by further labels
+  MetricLabels (*labels)(const RequestRecord& record);
+};
 
 // Over all models.
-extern const MetricRow kRequests;   // labels attention_backend, precision, status
-extern const MetricRow kRefusals;   // label reason
-extern const MetricRow kBuildInfo;  // label version
+struct RequestCount {  // counts every call by labels; nullopt: does not count
+  std::optional<MetricLabels> (*labels)(const RequestRecord& record);
+};
+struct ServerValue {  // read at each scrape
+  double (*value)(const ServerSnapshot& server);
+};
+struct Info {  // constant 1
+  MetricLabels (*labels)();
+};
+
+using MetricSource = std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount,
+                                  RequestCount, ServerValue, Info>;
+
+struct Metric {
+  const char* name;
+  const char* help;
+  MetricType type;
+  MetricSource source;
+  std::span<const double> buckets = {};  // kHistogram: upper edges
+};
+
+std::span<const Metric> Metrics();
 
 }  // namespace dunlin::server

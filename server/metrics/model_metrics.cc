@@ -1,73 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/metrics/model_metrics.h"
 
-#include "server/metrics/metric_table.h"
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/histogram.h>
+
+#include <utility>
 
 namespace dunlin::server {
 namespace {
 
-double Seconds(engine::TimeNs duration) {
-  return static_cast<double>(duration) * 1e-9;
-}
-
-prometheus::Histogram* AddHistogram(const MetricRow& row, const std::string& model_name,
-                                    prometheus::Registry* registry) {
-  auto& family = prometheus::BuildHistogram().Name(row.name).Help(row.help).Register(*registry);
-  return &family.Add({{"model_name", model_name}},
-                     prometheus::Histogram::BucketBoundaries(row.buckets.begin(), row.buckets.end()));
-}
+constexpr char kModelName[] = "model_name";
 
 }  // namespace
 
-ModelMetrics::ModelMetrics(const std::string& model_name, prometheus::Registry* registry)
-    : model_name_(model_name),
-      success_(&prometheus::BuildCounter().Name(kRequestSuccess.name).Help(kRequestSuccess.help).Register(*registry)),
-      first_token_(AddHistogram(kTimeToFirstToken, model_name, registry)),
-      token_interval_(AddHistogram(kInterTokenLatency, model_name, registry)),
-      per_output_token_(AddHistogram(kTimePerOutputToken, model_name, registry)),
-      end_to_end_(AddHistogram(kEndToEndLatency, model_name, registry)),
-      queue_(AddHistogram(kQueueTime, model_name, registry)),
-      inference_(AddHistogram(kInferenceTime, model_name, registry)),
-      prefill_(AddHistogram(kPrefillTime, model_name, registry)),
-      decode_(AddHistogram(kDecodeTime, model_name, registry)),
-      prompt_tokens_(AddHistogram(kPromptTokensPerRequest, model_name, registry)),
-      generation_tokens_(AddHistogram(kGenerationTokensPerRequest, model_name, registry)),
-      params_n_(AddHistogram(kRequestParamsN, model_name, registry)),
-      params_max_tokens_(AddHistogram(kRequestParamsMaxTokens, model_name, registry)),
-      embedding_inputs_(AddHistogram(kEmbeddingInputs, model_name, registry)),
-      iteration_tokens_(AddHistogram(kIterationTokens, model_name, registry)),
-      step_seconds_(AddHistogram(kStepSeconds, model_name, registry)) {}
+// One row: a histogram, or counters by label.
+struct ModelMetrics::Series {
+  explicit Series(const Metric& row)
+      : metric(row),
+        histogram(prometheus::Histogram::BucketBoundaries(row.buckets.begin(), row.buckets.end())),
+        counts(row.name, row.help, {}) {}
+
+  const Metric& metric;
+  prometheus::Histogram histogram;
+  prometheus::Family<prometheus::Counter> counts;
+};
+
+ModelMetrics::ModelMetrics(const std::string& model_name) : model_name_(model_name) {
+  for (const Metric& metric : Metrics()) {
+    const bool counted = std::holds_alternative<ModelRequestCount>(metric.source);
+    const bool observed = metric.type == MetricType::kHistogram || counted;
+    series_.push_back(observed ? std::make_unique<Series>(metric) : nullptr);
+  }
+}
+
+ModelMetrics::~ModelMetrics() = default;
 
 void ModelMetrics::OnStep(int32_t num_tokens, int32_t /*num_sequences*/, engine::TimeNs duration) {
-  iteration_tokens_->Observe(num_tokens);
-  step_seconds_->Observe(Seconds(duration));
+  const StepSample sample{num_tokens, duration};
+  for (const auto& series : series_) {
+    if (series == nullptr) continue;
+    if (const auto* step = std::get_if<StepValue>(&series->metric.source)) {
+      series->histogram.Observe(step->value(sample));
+    }
+  }
 }
 
 void ModelMetrics::OnTokenInterval(engine::TimeNs interval) {
-  token_interval_->Observe(Seconds(interval));
+  for (const auto& series : series_) {
+    if (series == nullptr) continue;
+    if (const auto* source = std::get_if<TokenIntervalValue>(&series->metric.source)) {
+      series->histogram.Observe(source->value(interval));
+    }
+  }
 }
 
 void ModelMetrics::OnServed(const RequestRecord& record) {
-  success_->Add({{"model_name", model_name_}, {"finished_reason", record.finish_reason}}).Increment();
-  end_to_end_->Observe(Seconds(record.finished - record.arrival));
-  queue_->Observe(Seconds(record.first_scheduled - record.arrival));
-  inference_->Observe(Seconds(record.finished - record.first_scheduled));
-  prompt_tokens_->Observe(record.prompt_tokens);
-  if (record.num_inputs > 0) {
-    embedding_inputs_->Observe(record.num_inputs);
-    return;
+  for (const auto& series : series_) {
+    if (series == nullptr) continue;
+    if (const auto* count = std::get_if<ModelRequestCount>(&series->metric.source)) {
+      MetricLabels labels = count->labels(record);
+      labels[kModelName] = model_name_;
+      series->counts.Add(labels).Increment();
+    } else if (const auto* source = std::get_if<RequestValue>(&series->metric.source)) {
+      if (const auto value = source->value(record)) series->histogram.Observe(*value);
+    }
   }
-  if (record.first_token != 0) {
-    first_token_->Observe(Seconds(record.first_token - record.arrival));
-    prefill_->Observe(Seconds(record.first_token - record.first_scheduled));
-    decode_->Observe(Seconds(record.finished - record.first_token));
+}
+
+void ModelMetrics::Collect(size_t row, const engine::EngineStats* stats, prometheus::MetricFamily* family) const {
+  const Metric& metric = Metrics()[row];
+  if (metric.type == MetricType::kHistogram) {
+    family->metric.push_back(series_[row]->histogram.Collect());
+    family->metric.back().label = {{kModelName, model_name_}};
+  } else if (std::holds_alternative<ModelRequestCount>(metric.source)) {
+    for (prometheus::MetricFamily& counts : series_[row]->counts.Collect()) {
+      for (prometheus::ClientMetric& count : counts.metric) family->metric.push_back(std::move(count));
+    }
+  } else if (const auto* engine = std::get_if<EngineValue>(&metric.source); engine != nullptr && stats != nullptr) {
+    prometheus::ClientMetric sample;
+    sample.label = {{kModelName, model_name_}};
+    sample.gauge.value = engine->value(*stats);
+    sample.counter.value = sample.gauge.value;
+    family->metric.push_back(std::move(sample));
   }
-  const int32_t tokens_per_output = record.completion_tokens / record.num_outputs;
-  if (tokens_per_output > 1) {
-    per_output_token_->Observe(Seconds(record.finished - record.first_token) / (tokens_per_output - 1));
-  }
-  generation_tokens_->Observe(record.completion_tokens);
-  params_n_->Observe(record.num_outputs);
-  params_max_tokens_->Observe(record.max_tokens);
 }
 
 }  // namespace dunlin::server

@@ -1,49 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/metrics/server_metrics.h"
 
-#include <prometheus/gauge.h>
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
 #include <prometheus/text_serializer.h>
 
 #include <chrono>
-#include <iterator>
 #include <utility>
 
-#include "server/metrics/engine_series.h"
-#include "server/metrics/metric_table.h"
 #include "server/metrics/model_metrics.h"
-#include "server/status_name.h"
-#include "server/version.h"
 
 namespace dunlin::server {
+
+// One RequestCount row.
+struct ServerMetrics::Counter {
+  explicit Counter(const Metric& row) : source(std::get<RequestCount>(row.source)), counts(row.name, row.help, {}) {}
+
+  // One per row of Metrics().
+  static std::vector<std::unique_ptr<Counter>> ForTable() {
+    std::vector<std::unique_ptr<Counter>> counters;
+    for (const Metric& metric : Metrics()) {
+      const bool counts = std::holds_alternative<RequestCount>(metric.source);
+      counters.push_back(counts ? std::make_unique<Counter>(metric) : nullptr);
+    }
+    return counters;
+  }
+
+  const RequestCount source;
+  prometheus::Family<prometheus::Counter> counts;
+};
+
 namespace {
 
 double SecondsSince1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-void Append(std::vector<prometheus::MetricFamily> more, std::vector<prometheus::MetricFamily>* families) {
-  families->insert(families->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+prometheus::MetricType PrometheusType(MetricType type) {
+  switch (type) {
+    case MetricType::kCounter:
+      return prometheus::MetricType::Counter;
+    case MetricType::kGauge:
+      return prometheus::MetricType::Gauge;
+    case MetricType::kHistogram:
+      return prometheus::MetricType::Histogram;
+  }
+  return prometheus::MetricType::Untyped;
 }
+
+void AddSample(double value, const MetricLabels& labels, prometheus::MetricFamily* family) {
+  prometheus::ClientMetric& sample = family->metric.emplace_back();
+  for (const auto& [name, text] : labels) sample.label.push_back({name, text});
+  sample.gauge.value = value;
+  sample.counter.value = value;
+}
+
+// One model, as a scrape sees it.
+struct ModelSnapshot {
+  std::shared_ptr<const ModelMetrics> metrics;
+  std::optional<engine::EngineStats> stats;  // none while it is loading
+};
 
 }  // namespace
 
-ServerMetrics::ServerMetrics(const std::vector<std::string>& model_names)
-    : requests_(&prometheus::BuildCounter().Name(kRequests.name).Help(kRequests.help).Register(registry_)),
-      refusals_(&prometheus::BuildCounter().Name(kRefusals.name).Help(kRefusals.help).Register(registry_)),
-      start_time_s_(SecondsSince1970()) {
-  for (const std::string& name : model_names) models_[name] = std::make_unique<ModelMetrics>(name, &registry_);
-  auto& build = prometheus::BuildGauge().Name(kBuildInfo.name).Help(kBuildInfo.help).Register(registry_);
-  build.Add({{"version", kVersion}}).Set(1);
-}
+ServerMetrics::ServerMetrics() : start_time_s_(SecondsSince1970()), counters_(Counter::ForTable()) {}
 
 ServerMetrics::~ServerMetrics() = default;
 
-engine::StepObserver* ServerMetrics::step_observer(const std::string& model_name) {
-  return models_.find(model_name)->second.get();
+std::shared_ptr<engine::StepObserver> ServerMetrics::AddModel(const std::string& name) {
+  auto metrics = std::make_shared<ModelMetrics>(name);
+  absl::MutexLock lock(&mutex_);
+  models_[name] = {metrics, nullptr};
+  return metrics;
 }
 
-void ServerMetrics::Watch(const std::string& model_name, const engine::ModelEngine* engine) {
+void ServerMetrics::OnModelAdded(const ModelLease& model) {
   absl::MutexLock lock(&mutex_);
-  watched_.push_back({model_name, engine});
+  Model& entry = models_[model->name];
+  if (entry.metrics == nullptr) entry.metrics = std::make_shared<ModelMetrics>(model->name);
+  entry.lease = model;
+}
+
+void ServerMetrics::OnModelRemoved(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  models_.erase(name);
 }
 
 void ServerMetrics::WatchEdge(std::function<EdgeSnapshot()> edge) {
@@ -51,34 +91,55 @@ void ServerMetrics::WatchEdge(std::function<EdgeSnapshot()> edge) {
   edge_ = std::move(edge);
 }
 
+std::shared_ptr<ModelMetrics> ServerMetrics::Find(const std::string& model) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto found = models_.find(model);
+  return found == models_.end() ? nullptr : found->second.metrics;
+}
+
 void ServerMetrics::OnTokenInterval(const std::string& model, engine::TimeNs interval) {
-  if (const auto found = models_.find(model); found != models_.end()) found->second->OnTokenInterval(interval);
+  if (const auto metrics = Find(model); metrics != nullptr) metrics->OnTokenInterval(interval);
 }
 
 void ServerMetrics::OnFinished(const RequestRecord& record) {
-  const bool ran = record.profile.has_value();
-  requests_
-      ->Add({{"attention_backend", ran ? Name(record.profile->attention_backend) : "none"},
-             {"precision", ran ? Name(record.profile->precision) : "none"},
-             {"status", StatusName(record.status.code())}})
-      .Increment();
-  if (!record.refusal_reason.empty()) refusals_->Add({{"reason", record.refusal_reason}}).Increment();
+  for (const auto& counter : counters_) {
+    if (counter == nullptr) continue;
+    if (const auto labels = counter->source.labels(record)) counter->counts.Add(*labels).Increment();
+  }
   if (!record.status.ok()) return;
-  if (const auto found = models_.find(record.model); found != models_.end()) found->second->OnServed(record);
+  if (const auto metrics = Find(record.model); metrics != nullptr) metrics->OnServed(record);
 }
 
 std::string ServerMetrics::Render() const {
-  std::vector<prometheus::MetricFamily> families = registry_.Collect();
-  std::vector<EngineSnapshot> engines;
-  EdgeSnapshot edge;
+  ServerSnapshot server;
+  server.start_time_s = start_time_s_;
+  std::vector<ModelSnapshot> models;
   {
     absl::MutexLock lock(&mutex_);
-    for (const Watched& watched : watched_) engines.push_back({watched.model_name, watched.engine->stats()});
-    if (edge_) edge = edge_();
+    if (edge_) server.edge = edge_();
+    for (const auto& [name, model] : models_) {
+      models.push_back({model.metrics, std::nullopt});
+      if (model.lease != nullptr) models.back().stats = model.lease->any_engine()->stats();
+    }
   }
-  Append(EngineSeries(engines), &families);
-  Append(EdgeSeries(edge), &families);
-  Append(ProcessSeries(start_time_s_), &families);
+  std::vector<prometheus::MetricFamily> families;
+  for (size_t row = 0; row < Metrics().size(); ++row) {
+    const Metric& metric = Metrics()[row];
+    prometheus::MetricFamily family{metric.name, metric.help, PrometheusType(metric.type), {}};
+    if (const auto* value = std::get_if<ServerValue>(&metric.source)) {
+      AddSample(value->value(server), {}, &family);
+    } else if (const auto* info = std::get_if<Info>(&metric.source)) {
+      AddSample(1, info->labels(), &family);
+    } else if (counters_[row] != nullptr) {
+      for (prometheus::MetricFamily& counts : counters_[row]->counts.Collect())
+        family.metric = std::move(counts.metric);
+    } else {
+      for (const ModelSnapshot& model : models) {
+        model.metrics->Collect(row, model.stats ? &*model.stats : nullptr, &family);
+      }
+    }
+    families.push_back(std::move(family));
+  }
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -1,11 +1,8 @@
-// The server's metrics: counts what the edge and the engines tell it, reads the engines' own counters at each scrape.
+// SPDX-License-Identifier: Apache-2.0
+// The server's metrics: counts what requests and engine steps report, reads the engines' own counters at each scrape.
+// What there is to count stands in metric_table.cc. A model has series from AddModel until it leaves the repository.
 // Thread rule: any thread.
 #pragma once
-
-#include <prometheus/counter.h>
-#include <prometheus/family.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
 
 #include <functional>
 #include <map>
@@ -16,24 +13,26 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/model_engine.h"
-#include "server/metrics/server_series.h"
-#include "server/request_record.h"
+#include "server/metrics/metric_table.h"
+#include "server/models/repository.h"
+#include "server/serving/request_record.h"
 
 namespace dunlin::server {
 
 class ModelMetrics;
 
-class ServerMetrics : public RequestObserver {
+class ServerMetrics : public RequestObserver, public RepositoryListener {
  public:
-  // model_names: what is served; requests for other names count only in the dunlin_* totals, so that clients cannot
-  // make new time series.
-  explicit ServerMetrics(const std::vector<std::string>& model_names);
+  ServerMetrics();
   ~ServerMetrics() override;
 
-  // The observer to give to a model's engine. REQUIRES: one of model_names. Lives as long as this.
-  engine::StepObserver* step_observer(const std::string& model_name);
-  // Starts reading an engine at each scrape; it must outlive the last Render.
-  void Watch(const std::string& model_name, const engine::ModelEngine* engine);
+  // Starts the series of a model that is about to be loaded; the result goes to its engine. Requests for names that
+  // were not added count only in the totals over all models, so that clients cannot create time series.
+  std::shared_ptr<engine::StepObserver> AddModel(const std::string& name);
+  // Reads the model's engine at each scrape from now on.
+  void OnModelAdded(const ModelLease& model) override;
+  // Ends the series of the model.
+  void OnModelRemoved(const std::string& name) override;
 
   // Asks the edge at each scrape; until then it is not ready. The function may be called from any thread.
   void WatchEdge(std::function<EdgeSnapshot()> edge);
@@ -45,17 +44,19 @@ class ServerMetrics : public RequestObserver {
   std::string Render() const;
 
  private:
-  prometheus::Registry registry_;
-  std::map<std::string, std::unique_ptr<ModelMetrics>, std::less<>> models_;  // const after construction
-  prometheus::Family<prometheus::Counter>* requests_;
-  prometheus::Family<prometheus::Counter>* refusals_;
-  struct Watched {
-    std::string model_name;
-    const engine::ModelEngine* engine;
+  struct Model {
+    std::shared_ptr<ModelMetrics> metrics;
+    ModelLease lease;  // null while the model is loading
   };
-  const double start_time_s_;  // since 1970
-  mutable absl::Mutex mutex_;  // guards what is read at a scrape: the port answers while models are still loading
-  std::vector<Watched> watched_ ABSL_GUARDED_BY(mutex_);
+  struct Counter;
+
+  // Null for a name that is not served.
+  std::shared_ptr<ModelMetrics> Find(const std::string& model) const;
+
+  const double start_time_s_;                             // since 1970
+  const std::vector<std::unique_ptr<Counter>> counters_;  // by row of Metrics(); null where the server counts nothing
+  mutable absl::Mutex mutex_;  // guards what is read at a scrape: the port answers while models come and go
+  std::map<std::string, Model> models_ ABSL_GUARDED_BY(mutex_);
   std::function<EdgeSnapshot()> edge_ ABSL_GUARDED_BY(mutex_);
 };
 

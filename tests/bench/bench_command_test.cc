@@ -1,4 +1,5 @@
-// `dunlin bench` as a script meets it, on tiny shapes: fields, proofs, repeatability, refusals. No speed.
+// SPDX-License-Identifier: Apache-2.0
+// The `dunlin bench` command on tiny shapes: fields, verification, reproducibility, errors. Not speed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(BenchCommand, GemmOfEveryPrecisionAndVariantIsProvedAndRepeats) {
+TEST(BenchCommand, GemmOfEveryPrecisionAndVariantIsVerifiedAndReproducible) {
   for (const std::string& variant : kernels::AvailableCpuVariants()) {
     const Arguments arguments = {"gemm",  "--shape",   "3,50,70", "--precision", "all", "--cpu-variant",
                                  variant, "--threads", "2"};
@@ -79,7 +80,7 @@ TEST(BenchCommand, LayersFusedAndEagerGiveTheSameBits) {
   }
 }
 
-TEST(BenchCommand, AModelGivesTheSameTokensOnEveryBackendAndEveryTime) {
+TEST(BenchCommand, ModelGivesTheSameTokensOnEveryBackendAndEveryRun) {
   const Arguments arguments = {"model",
                                "--model",
                                DUNLIN_SOURCE_DIR "/models/demo",
@@ -107,7 +108,7 @@ TEST(BenchCommand, AModelGivesTheSameTokensOnEveryBackendAndEveryTime) {
   EXPECT_GT(records[1]["memory"]["rss_bytes"], records[1]["memory"]["weight_bytes"]);
 }
 
-TEST(BenchCommand, AnEncoderGivesTheSameVectorsEveryTime) {
+TEST(BenchCommand, EncoderGivesTheSameVectorsEveryRun) {
   const Arguments arguments = {"encoder", "--model",     DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_tiny",
                                "--batch", "3",           "--prompt-tokens",
                                "12",      "--precision", "bf16"};
@@ -124,7 +125,7 @@ TEST(BenchCommand, WithoutJsonItPrintsATable) {
   EXPECT_THAT(result.out, HasSubstr("2x48x64"));
 }
 
-TEST(BenchCommand, RefusalsNameTheOption) {
+TEST(BenchCommand, ErrorsNameTheOption) {
   const struct {
     Arguments arguments;
     const char* message;
@@ -137,7 +138,7 @@ TEST(BenchCommand, RefusalsNameTheOption) {
       {{"gemm", "--precision", "int4"}, "--precision is \"int4\"; known are fp32"},
       {{"gemm", "--shape", "1,2,3", "--cpu-variant", "sse9"}, "unknown CPU variant \"sse9\""},
       {{"attention", "--shape", "1,4,8,8", "--kv-heads", "3"}, "--kv-heads is 3; it must divide the 4 heads"},
-      {{"attention", "--case", "sdpa", "--precision", "fp8"}, "dense attention takes fp32, bf16 and fp16"},
+      {{"attention", "--case", "sdpa", "--precision", "fp8"}, "dense attention supports fp32, bf16 and fp16"},
       {{"attention", "--shape", "1,1,8,512", "--backend", "flash"}, "supports head_dim up to 256"},
       {{"model", "--case", "gpt5"}, "known are gpt2-124m"},
       {{"model", "--model", "/nonexistent"}, "/nonexistent"},
@@ -155,7 +156,7 @@ TEST(BenchCommand, RefusalsNameTheOption) {
   }
 }
 
-TEST(BenchCommand, WrongUsageHasItsStatus) {
+TEST(BenchCommand, WrongUsageExitsWithStatus2) {
   EXPECT_EQ(RunBench({}).status, 2);
   EXPECT_EQ(RunBench({"conv"}).status, 2);
   EXPECT_EQ(RunBench({"gemm", "--threads", "-1"}).status, 2);

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // `dunlin bench --device cuda` on the fake module, whose memory faults when the host touches it and whose results are
-// the CPU's: the seed tables' cases, small, prove what they prove on the CPU, with the same digests. No speed.
+// the CPU's: the cases, scaled down, verify as on the CPU and give the same digests. Not speed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -46,7 +47,7 @@ std::vector<Json> SameAsCpu(const Arguments& arguments) {
   return cuda;
 }
 
-TEST(BenchCuda, GemmOfEveryPrecisionIsProved) {
+TEST(BenchCuda, GemmOfEveryPrecisionIsVerified) {
   const auto records = SameAsCpu({"gemm", "--shape", "3,50,70", "--precision", "all"});
   ASSERT_EQ(records.size(), 4U);
   for (const Json& record : records) {
@@ -55,7 +56,7 @@ TEST(BenchCuda, GemmOfEveryPrecisionIsProved) {
   }
 }
 
-// Rows and decoding rows of every product that a bench has asked of the fake device.
+// Rows and decode rows of every GEMM that a bench ran on the fake device.
 std::set<std::pair<int, int>> ProductsOf(const Arguments& arguments) {
   const std::string file = "/tmp/dunlin_bench_products_" + std::to_string(getpid());
   setenv(kernels::kFakeProductsFile, file.c_str(), 1);
@@ -69,7 +70,7 @@ std::set<std::pair<int, int>> ProductsOf(const Arguments& arguments) {
   return products;
 }
 
-TEST(BenchCuda, RowsOfASmallProductDecodeAndThoseOfALargeOneAreAPrompt) {
+TEST(BenchCuda, SmallGemmsAreDecodeAndLargeOnesPrefill) {
   const auto products_of = [](const char* shape) {
     return ProductsOf({"gemm", "--shape", shape, "--precision", "bf16"});
   };
@@ -78,7 +79,7 @@ TEST(BenchCuda, RowsOfASmallProductDecodeAndThoseOfALargeOneAreAPrompt) {
   EXPECT_THAT(products_of("65,50,70"), ElementsAre(Pair(65, 0)));
 }
 
-TEST(BenchCuda, ADeviceThatChoosesAlgorithmsTellsWhatDeterminismCosts) {
+TEST(BenchCuda, ReportsTheCostOfDeterminismWhereAlgorithmsAreTuned) {
   const std::string cache = "/tmp/dunlin_bench_algorithms_" + std::to_string(getpid());
   for (const bool chooses : {true, false}) {
     Arguments arguments = {"gemm", "--shape", "70,48,64", "--precision", "bf16"};
@@ -92,14 +93,14 @@ TEST(BenchCuda, ADeviceThatChoosesAlgorithmsTellsWhatDeterminismCosts) {
   std::remove(cache.c_str());
 }
 
-TEST(BenchCuda, AModelsPhasesAreThoseThatItServes) {
+TEST(BenchCuda, ModelPhasesMatchServing) {
   const auto products = ProductsOf({"model", "--model", kDemo, "--prompt-tokens", "20", "--new-tokens", "3", "--batch",
                                     "3", "--precision", "bf16", "--backend", "flash"});
   // A prompt, its last row for the head; then a token of each sequence.
   EXPECT_THAT(products, ElementsAre(Pair(1, 1), Pair(3, 3), Pair(20, 0)));
 }
 
-TEST(BenchCuda, TheAttentionTablesOfEveryBackendAreProved) {
+TEST(BenchCuda, AttentionOfEveryBackendIsVerified) {
   for (const char* name : {"sdpa", "xformers"}) {
     const auto records = SameAsCpu({"attention", "--case", name, "--shape", "2,4,33,16", "--kv-heads", "2"});
     ASSERT_EQ(records.size(), 3U) << name;
@@ -115,7 +116,7 @@ TEST(BenchCuda, TheAttentionTablesOfEveryBackendAreProved) {
   }
 }
 
-TEST(BenchCuda, TheLayerTablesAreProvedEagerAndFused) {
+TEST(BenchCuda, LayersAreVerifiedEagerAndFused) {
   for (const char* name : {"te", "nanogpt"}) {
     const auto records = SameAsCpu({"layer", "--case", name, "--scale", "0.01", "--precision", "bf16,fp16,fp8"});
     ASSERT_EQ(records.size(), std::string(name) == "te" ? 24U : 6U);
@@ -123,7 +124,7 @@ TEST(BenchCuda, TheLayerTablesAreProvedEagerAndFused) {
   }
 }
 
-TEST(BenchCuda, AModelsStepsAreTimedWholeAndItsOperationsInOneMore) {
+TEST(BenchCuda, TimesModelStepsWholeAndOperationsInAnExtraStep) {
   const auto records = SameAsCpu({"model", "--model", kDemo, "--prompt-tokens", "20", "--new-tokens", "3", "--batch",
                                   "1,3", "--precision", "bf16", "--backend", "all"});
   ASSERT_EQ(records.size(), 12U);
@@ -137,18 +138,18 @@ TEST(BenchCuda, AModelsStepsAreTimedWholeAndItsOperationsInOneMore) {
   }
 }
 
-TEST(BenchCuda, AnEncodersVectorsAreTheCpus) {
+TEST(BenchCuda, EncoderVectorsMatchTheCpu) {
   const auto records = SameAsCpu({"encoder", "--model", DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_tiny", "--batch",
                                   "3", "--prompt-tokens", "12", "--precision", "bf16,fp8"});
   EXPECT_EQ(records.size(), 2U);
 }
 
-TEST(BenchCuda, WhatTheDeviceDoesNotTakeIsLeftOutWithItsReason) {
+TEST(BenchCuda, SkipsUnsupportedCasesWithTheReason) {
   const Arguments both = OnFake({"attention", "--shape", "1,2,8,16", "--backend", "flash", "--precision", "fp32,fp16",
                                  "--json", "--max-seconds", "0.01"});
   const CommandResult some = RunBench(both);
   EXPECT_EQ(some.status, 0) << some.err;
-  EXPECT_THAT(some.err, HasSubstr("left out: shape flash fp32: flash on cuda supports keys in fp16"));
+  EXPECT_THAT(some.err, HasSubstr("skipped: shape flash fp32: flash on cuda supports keys in fp16"));
   EXPECT_EQ(Json::parse(some.out)["precision"], "fp16") << "one record";
   Arguments none = both;
   none[6] = "fp32";
@@ -159,7 +160,7 @@ TEST(BenchCuda, WhatTheDeviceDoesNotTakeIsLeftOutWithItsReason) {
   EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("flash on cuda supports keys in fp16"));
 }
 
-TEST(BenchCuda, WithoutADeviceItEndsWithTheReasonOrMeasuresTheCpu) {
+TEST(BenchCuda, WithoutADeviceFailsWithTheReasonOrMeasuresTheCpu) {
   const Arguments gemm = {"gemm", "--shape", "2,48,64", "--precision", "fp32", "--max-seconds", "0.01"};
   const CommandResult no_module = RunBench(OnFake(gemm, "cuda", "/nowhere/libdunlin_cuda.so"));
   EXPECT_EQ(no_module.status, 1);
@@ -171,11 +172,11 @@ TEST(BenchCuda, WithoutADeviceItEndsWithTheReasonOrMeasuresTheCpu) {
   EXPECT_EQ(no_driver.status, 1);
   EXPECT_THAT(no_driver.err, HasSubstr("device cuda cannot be opened: no CUDA driver"));
   EXPECT_EQ(automatic.status, 0) << automatic.err;
-  EXPECT_THAT(automatic.err, HasSubstr("no CUDA device, the CPU is measured: no CUDA driver"));
+  EXPECT_THAT(automatic.err, HasSubstr("no CUDA device, measuring the CPU: no CUDA driver"));
   EXPECT_EQ(RunBench(OnFake(gemm, "tpu")).status, 2);
 }
 
-TEST(BenchCuda, AFailedDeviceEndsTheRun) {
+TEST(BenchCuda, DeviceFailureEndsTheRun) {
   const std::string file = "/tmp/dunlin_bench_fails_" + std::to_string(getpid());
   std::ofstream(file) << "now";
   setenv(kernels::kFakeFailFile, file.c_str(), 1);

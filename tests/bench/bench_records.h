@@ -1,4 +1,5 @@
-// `dunlin bench` in a process of its own, and what it prints for scripts, for tests.
+// SPDX-License-Identifier: Apache-2.0
+// Runs `dunlin bench` as a process and reads its JSON lines, for tests.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,8 +15,8 @@ using Arguments = std::vector<std::string>;
 
 CommandResult RunBench(Arguments arguments);
 
-// The records of a bench on a device, whose arguments are among the others, measured for as short as it goes. Expects
-// each to have the pinned fields, with values that can be, and a proof that holds.
+// The records of a bench with these arguments, measured as briefly as possible. Expects each to have the pinned fields
+// with plausible values, and an error within its bound.
 std::vector<Json> Records(Arguments arguments, const std::string& device = "cpu");
 
 }  // namespace dunlin::integration

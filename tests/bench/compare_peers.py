@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Dunlin against PyTorch, llama.cpp, CTranslate2 and onnxruntime: same machine, threads, weights and run.
 
-One command builds the peers into a virtual environment, makes the weights, measures every engine in turn and prints
-one table: how many times faster Dunlin is than the best peer, with the goal beside. A peer that cannot be built or
-run is a line that says why. Needs the release binary and a Python with venv; the first run downloads about 3 GB.
+Installs the peers into a virtual environment, makes the weights, measures the engines in turns and prints one table: how
+many times faster Dunlin is than the best peer, beside the goal. A peer that cannot be installed or run is listed with the
+reason. Needs the release binary and a Python with venv; the first run downloads about 3 GB.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE / "peers"))
+sys.path[:0] = [str(HERE / "peers"), str(HERE)]
 
 import attention_cases  # noqa: E402
 import dunlin_bench  # noqa: E402
@@ -25,6 +26,7 @@ import engines  # noqa: E402
 import environment  # noqa: E402
 import machine  # noqa: E402
 import report  # noqa: E402
+import results_file  # noqa: E402
 import shapes  # noqa: E402
 import startup  # noqa: E402
 import turns  # noqa: E402
@@ -66,12 +68,13 @@ def arguments():
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "peers")
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "build" / "release" / "dunlin")
     parser.add_argument("--out", type=pathlib.Path, help="append each measurement as a JSON line")
+    parser.add_argument("--name", help="at the end, replace the measured works in results/<name>.jsonl")
     parser.add_argument("--report", type=pathlib.Path, nargs="+", help="measure nothing; print the table of these files")
     return parser.parse_args()
 
 
 class Run:
-    """Measures and keeps what came of it."""
+    """Runs measurements and collects their results."""
 
     def __init__(self, args):
         self.args = args
@@ -85,7 +88,7 @@ class Run:
                 stream.write(json.dumps(fields) + "\n")
 
     def measure(self, job, round_index):
-        """Runs one process and keeps its lines. False when it failed."""
+        """Runs one process and keeps its measurements. False when it failed."""
         words = {"engine": job.engine, "part": job.part, "shape": job.shape, "precision": job.precision,
                  "setting": job.setting, "round": round_index}
         start = time.monotonic()
@@ -102,7 +105,7 @@ class Run:
         return error is None
 
     def variables(self):
-        """glibc keeps large blocks: without that PyTorch spends its time in page faults."""
+        """Makes glibc keep large blocks; without that PyTorch spends its time in page faults."""
         return dict(os.environ, OMP_NUM_THREADS=str(self.args.threads), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false",
                     TORCHINDUCTOR_CACHE_DIR=str(self.args.work / "inductor"), MALLOC_MMAP_THRESHOLD_=str(1 << 32),
                     MALLOC_TRIM_THRESHOLD_=str(1 << 33))
@@ -118,7 +121,7 @@ def jobs_of(options, args, present, part, shape):
 
 
 def contenders(jobs, measurements):
-    """After the first round: Dunlin's jobs, and those that hold a best figure among the peers in some metric."""
+    """The jobs that run again after the first round: Dunlin's, and those with the best peer figure in some metric."""
     found = report.medians(measurements)
     best = set()
     for job in jobs:
@@ -146,7 +149,7 @@ def measure_part(run, options, present, part, shape):
 
 
 def prepare(args, run):
-    """Installs the peers and makes the weights; the peers that are there."""
+    """Installs the peers and makes the weights. Returns the environment and the installed peers."""
     args.work.mkdir(parents=True, exist_ok=True)
     env = environment.Environment(args.work, args.work / "install.log")
     present = []
@@ -154,7 +157,7 @@ def prepare(args, run):
         print(f"installing {peer or 'numpy, gguf'}", file=sys.stderr, flush=True)
         if reason := env.install(peer, args.install_seconds):
             run.keep(engine=peer or "weights", part="install", error=reason)
-            print(f"  {peer or 'weights'} is left out: {reason}", file=sys.stderr)
+            print(f"  {peer or 'weights'} is skipped: {reason}", file=sys.stderr)
         elif peer:
             present.append(peer)
     for shape in args.shapes if "model" in args.parts or "startup" in args.parts else []:
@@ -167,10 +170,26 @@ def prepare(args, run):
     return env, present
 
 
+def keep_results(machine, measurements):
+    """Into results/<machine>.jsonl, in place of the kept measurements of the same works."""
+    facts = next(m for m in measurements if m["part"] == "run")
+    measured = [{"bench": "peers", **m} for m in measurements if m["part"] not in ("run", "install")]
+    if measured:
+        results_file.write(machine, {name: facts[name] for name in ("processor", "cpus", "versions")}, measured,
+                           results_file.peers_key, {m["part"] for m in measured})
+
+
+def read_measurements(path):
+    """Of a file that --out or --name wrote."""
+    records = results_file.read(path)
+    return [{"part": "run", **m} if m.get("bench") == "machine" else m
+            for m in records if m.get("bench", "peers") in ("peers", "machine")]
+
+
 def print_report(measurements):
     for m in measurements:
         if m["part"] == "run":
-            words = {**{k: v for k, v in m.items() if k not in ("part", "versions")}, **m["versions"]}
+            words = {**{k: v for k, v in m.items() if k not in ("bench", "part", "versions")}, **m["versions"]}
             print(", ".join(f"{name} {value}" for name, value in words.items()))
     print("\n" + report.table(report.rows_of(COMPARISONS, measurements)))
     for line in (*report.memory_lines(measurements), *startup.lines(measurements), *report.agreement_lines(measurements)):
@@ -186,7 +205,7 @@ def main():
     run = Run(args)
     if args.report:
         for file in args.report:
-            run.measurements += [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+            run.measurements += read_measurements(file)
         print_report(run.measurements)
         return
     env, present = prepare(args, run)
@@ -203,6 +222,8 @@ def main():
     if "startup" in args.parts:
         startup.measure(run, options, ROOT / "models" / "demo", args.shapes)
     print_report(run.measurements)
+    if args.name:
+        keep_results(args.name, run.measurements)
 
 
 if __name__ == "__main__":

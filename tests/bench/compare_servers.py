@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`dunlin serve` against `llama_cpp.server` (llama-cpp-python), both loaded by `dunlin load`: the same random GPT-2 124M
-weights and vocabulary, the same prompts of words, tokens streamed as text. One server runs at a time.
+weights and vocabulary, the same word prompts, tokens streamed as text. One server runs at a time.
 
 Usage: compare_servers.py BUILD_DIR PEERS_DIR [STREAMS:PROMPT:NEW]...
-PEERS_DIR is where compare_peers.py keeps its environment and weights; it needs llama-cpp-python[server] there. Each
-case is one closed loop of STREAMS requests at once. In the environment: SECONDS_EACH (30) and DRAIN (60) bound a case,
-DTYPE (BF16) is llama.cpp's, ONLY (dunlin, llama_cpp.server) leaves out the other.
+PEERS_DIR is the --work folder of compare_peers.py, with its environment and weights; llama-cpp-python[server] must be
+installed in it. Each case is a closed loop of STREAMS concurrent requests. Environment variables: SECONDS_EACH (30) and
+DRAIN (60) bound a case, DTYPE (BF16) is llama.cpp's weight type, ONLY (dunlin or llama_cpp.server) runs one of the two.
 """
 
 import json
@@ -79,7 +80,7 @@ def start_llama(peers, gguf, work):
 
 
 def tokens_per_second(result):
-    """All tokens that came while requests were sent, also of requests that were given up at the end."""
+    """Tokens received while requests were being sent, including those of requests abandoned at the end."""
     slots, slot_s = result["timeline"]["output_tokens_per_s"], result["timeline"]["slot_s"]
     taken = slots[:max(1, int(SECONDS / slot_s))]
     return sum(taken) / len(taken)

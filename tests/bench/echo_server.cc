@@ -1,6 +1,7 @@
-// The floor of an RPC: answers Generate from gRPC's own thread, with one empty token and nothing done. What `dunlin
-// load` sees here is the wire, gRPC and the load generator; what Dunlin adds to that is its edge. Prints READY
-// grpc=ADDRESS, and ends with its standard input.
+// SPDX-License-Identifier: Apache-2.0
+// The floor of an RPC: answers Generate on gRPC's thread with one empty token and no work. The latency that `dunlin
+// load` measures here is that of the wire, gRPC and the load generator; what Dunlin adds is its edge. Prints READY
+// grpc=ADDRESS, and exits when its standard input closes.
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What Dunlin's edge adds to an RPC: one-token requests on the demo model, one at a time, in turns with an echo server
-whose Generate does nothing but stream one message. Prints the goal's figure: median of (E2E less the engine's own time)
-less the echo's E2E. The engine's time is from first scheduled to finished, so that the way into it counts as edge.
+# SPDX-License-Identifier: Apache-2.0
+"""What Dunlin's RPC edge costs: one-token requests on the demo model, one at a time, alternating with an echo server
+whose Generate only streams one message. Prints the median of (E2E less the engine's time) less the echo's E2E. The
+engine's time runs from first scheduled to finished, so that submission counts as edge.
 
 Usage: edge_cost.py BUILD_DIR [TURNS [SECONDS_PER_TURN]]. Exit status 1 when it is over 120 us.
 """

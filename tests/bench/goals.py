@@ -1,11 +1,12 @@
-"""What `make bench` runs and what it holds the results against. Data only: run_goals.py reads it.
+# SPDX-License-Identifier: Apache-2.0
+"""What `make bench` runs and the goals it compares the results with. Data only: run_goals.py reads it.
 
-A run is a command line of `dunlin bench`, with `threads` "one", "all" or both. A goal picks records by equal fields
-(`where`, a tuple or list of values allows any of them; `least` gives lower bounds of numbers), takes a metric of each,
-and compares the worst of them with `goal`. Metrics: the name of a field, dotted where it is nested; "scaling" is the
-median time on one thread over that on all; "paired_ratio" is roofline_ratio where it was not measured, or is beyond any
-roof; "against" divides the same field of the record that `other` describes, with `same_memory` as at one speed of
-memory, where memory bounds both: it may have changed between them.
+A run is a command line of `dunlin bench`, with `threads` "one", "all" or both. A goal selects records by equal fields
+(`where`; a tuple allows any of its values), takes a metric of each, and compares the worst with `least` or `most`. Metrics: the name of a field, dotted where it is nested; "scaling" is the
+median time on one thread over that on all; "paired_ratio" falls back to roofline_ratio where it was not measured or
+is implausibly high; "against" is the ratio of `field` to that of the record with the fields of `other`; `same_memory`
+scales it to one DRAM speed where memory bounds both, because that may have changed between the two. Neighbouring goals with the same `page_row` share a
+row of docs/benchmarks.md.
 """
 
 RUNS = [
@@ -35,42 +36,51 @@ GOALS = [
      "metric": "paired_ratio", "least": 0.90, "threads": "one"},
     {"name": "BF16 GEMM, all threads against one", "where": {**PREFILL_LAYERS, "precision": "bf16"},
      "metric": "scaling", "least": 1.85, "threads": "all"},
-    {"name": "FP32 GEMM, of the FP32 peak", "where": {**PREFILL_LAYERS, "precision": "fp32"},
+    {"name": "FP32 GEMM, of the FP32 peak", "page_row": "GEMM with FP32; FP16; FP8 weights, of their peak",
+     "where": {**PREFILL_LAYERS, "precision": "fp32"},
      "metric": "paired_ratio", "least": 0.88, "threads": "one"},
-    {"name": "FP16-weight GEMM, of the FP32 peak", "where": {**PREFILL_LAYERS, "precision": "fp16"},
+    {"name": "FP16-weight GEMM, of the FP32 peak", "page_row": "GEMM with FP32; FP16; FP8 weights, of their peak",
+     "where": {**PREFILL_LAYERS, "precision": "fp16"},
      "metric": "paired_ratio", "least": 0.85, "threads": "one"},
-    {"name": "FP8-weight GEMM, of the BF16 peak", "where": {**PREFILL_LAYERS, "precision": "fp8"},
+    {"name": "FP8-weight GEMM, of the BF16 peak", "page_row": "GEMM with FP32; FP16; FP8 weights, of their peak",
+     "where": {**PREFILL_LAYERS, "precision": "fp8"},
      "metric": "paired_ratio", "least": 0.83, "threads": "one"},
-    {"name": "GEMV, M 1 and 4, of DRAM read, one thread", "where": {"op": "gemm", "case": "gemv"},
+    {"name": "GEMV, M 1 and 4, of DRAM read, one thread", "page_row": "GEMV, M 1 and 4, of DRAM read; one thread, all",
+     "where": {"op": "gemm", "case": "gemv"},
      "metric": "paired_ratio", "least": 0.92, "threads": "one"},
-    {"name": "GEMV, M 1 and 4, of DRAM read, all threads", "where": {"op": "gemm", "case": "gemv"},
+    {"name": "GEMV, M 1 and 4, of DRAM read, all threads", "page_row": "GEMV, M 1 and 4, of DRAM read; one thread, all",
+     "where": {"op": "gemm", "case": "gemv"},
      "metric": "paired_ratio", "least": 0.92, "threads": "all"},
-    {"name": "small batches, M 8, 16, 32, one thread", "where": {"op": "gemm", "case": "small-batch"},
+    {"name": "small batches, M 8, 16, 32, one thread", "page_row": "small batches, M 8, 16, 32; one thread, all",
+     "where": {"op": "gemm", "case": "small-batch"},
      "metric": "paired_ratio", "least": 0.85, "threads": "one"},
-    {"name": "small batches, M 8, 16, 32, all threads", "where": {"op": "gemm", "case": "small-batch"},
+    {"name": "small batches, M 8, 16, 32, all threads", "page_row": "small batches, M 8, 16, 32; one thread, all",
+     "where": {"op": "gemm", "case": "small-batch"},
      "metric": "paired_ratio", "least": 0.85, "threads": "all"},
-    {"name": "FLASH prefill, d128, 2048 and 4096 tokens",
+    {"name": "FLASH prefill, d128, 2048 and 4096 tokens", "page_row": "FLASH prefill, d128; d64; 512 tokens",
      "where": {"case": "prefill", "backend": "flash", "shape": ([1, 32, 2048, 128], [1, 32, 4096, 128])},
      "metric": "paired_ratio", "least": 0.80, "threads": "one"},
-    {"name": "FLASH prefill, d64, 2048 and 4096 tokens",
+    {"name": "FLASH prefill, d64, 2048 and 4096 tokens", "page_row": "FLASH prefill, d128; d64; 512 tokens",
      "where": {"case": "prefill", "backend": "flash", "shape": ([1, 32, 2048, 64], [1, 32, 4096, 64])},
      "metric": "paired_ratio", "least": 0.70, "threads": "one"},
-    {"name": "FLASH prefill, 512 tokens",
+    {"name": "FLASH prefill, 512 tokens", "page_row": "FLASH prefill, d128; d64; 512 tokens",
      "where": {"case": "prefill", "backend": "flash", "shape": ([1, 32, 512, 64], [1, 32, 512, 128])},
      "metric": "paired_ratio", "least": 0.62, "threads": "one"},
-    {"name": "paged decode attention, of DRAM read, one thread", "where": {"case": "decode", "backend": "flash"},
+    {"name": "paged decode attention, of DRAM read, one thread", "page_row": "paged decode attention, of DRAM read; one thread, all",
+     "where": {"case": "decode", "backend": "flash"},
      "metric": "paired_ratio", "least": 0.80, "threads": "one"},
-    {"name": "paged decode attention, of DRAM read, all threads", "where": {"case": "decode", "backend": "flash"},
+    {"name": "paged decode attention, of DRAM read, all threads", "page_row": "paged decode attention, of DRAM read; one thread, all",
+     "where": {"case": "decode", "backend": "flash"},
      "metric": "paired_ratio", "least": 0.80, "threads": "all"},
     {"name": "xformers: workspace of FLASH against MATH's", "where": {"case": "xformers", "backend": "flash"},
      "metric": "against", "field": "workspace_bytes", "other": {"backend": "math"}, "most": 0.02, "threads": "all"},
     {"name": "nanogpt block: saved by fused against eager",
      "where": {"case": "nanogpt", "execution": "fused"},
      "metric": "saved_against_eager", "least": 0.26, "threads": "all"},
-    {"name": "GPT-2 124M: outside GEMM and attention, decode",
+    {"name": "GPT-2 124M: outside GEMM and attention, decode", "page_row": "GPT-2 124M: outside GEMM and attention, decode; prefill",
      "where": {"op": "model", "case": "gpt2-124m", "phase": "decode"},
      "metric": "outside_gemm_and_attention", "most": 0.05, "threads": "all"},
-    {"name": "GPT-2 124M: outside GEMM and attention, prefill",
+    {"name": "GPT-2 124M: outside GEMM and attention, prefill", "page_row": "GPT-2 124M: outside GEMM and attention, decode; prefill",
      "where": {"op": "model", "case": "gpt2-124m", "phase": "prefill"},
      "metric": "outside_gemm_and_attention", "most": 0.08, "threads": "all"},
     {"name": "decode, batch 1, BF16, of DRAM read",

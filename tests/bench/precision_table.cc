@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // The accuracy table of docs/precision.md: every precision, FP8 recipe and KV dtype of a model against its FP32.
 //   precision_table demo               perplexity of models/demo on its held-out text
 //   precision_table SHAPE [TOKENS]     logits of a random model ("llama-1b") over random token ids
-// The recipe static has the scales that delayed scaling has after the first windows (max of their amaxes), frozen.
+// The recipe static freezes the scales of delayed scaling after the first windows (max of their amaxes).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -35,7 +36,7 @@ class Subject {
     for (const auto& window : windows_) longest_ = std::max(longest_, static_cast<int32_t>(window.size()));
   }
 
-  // Runs the windows, each in one step, and gives the logits of each to `take`. Recipes with a state see the first
+  // Runs the windows, each in one step, and passes the logits of each to `take`. Stateful recipes see the first
   // windows beforehand.
   template <typename Take>
   void Score(const Variant& variant, const Take& take) const {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Where the kernels' time goes: perf's samples of four benches, by function and, of the hottest, by instruction.
+# SPDX-License-Identifier: Apache-2.0
+"""Where the kernels spend their time: perf samples of four benches, by function and, for the hottest, by instruction.
 
     tests/bench/profile_kernels.py build/release/dunlin
     tests/bench/profile_kernels.py build/release/dunlin --threads 2 --cpu-variant avx2
 
-Samples the processor's clock, which needs no counters of the hardware: a virtual machine has it too. Shares are of the
-samples in the CPU's functions without those that measure roofs, hold weights or wait for work; what packs a bench's
-inputs is among them where it takes time. A sample falls on the instruction that waits to retire, often the one behind
-that which took the time. Needs perf (Debian: linux-perf).
+Samples the cpu-clock event, which needs no hardware counters and so works in a virtual machine. Shares are of the
+samples in CPU kernels, without the functions that measure roofs, pack weights or wait for work. A sample falls on the
+instruction that waits to retire, often the one after the slow one. Needs perf (Debian: linux-perf).
 
 Exit status: 0; 1 when perf or a bench failed. Standard library only.
 """
@@ -52,8 +52,8 @@ def run(command):
 
 
 def plain(symbol):
-    """A symbol's name without its result, arguments and unnamed namespaces, whichever way perf prints them."""
-    name = re.sub(r"\([\w:]*Asks\)", "", symbol.replace("(anonymous namespace)::", ""))
+    """A symbol's name without return type, arguments, enum casts and unnamed namespaces, however perf prints them."""
+    name = re.sub(r"\([\w:]+\)(?=\d)", "", symbol.replace("(anonymous namespace)::", ""))
     return re.sub(r"^[\w:]+ (?=dunlin::)", "", name.split("(", 1)[0])
 
 
@@ -62,7 +62,7 @@ def short(symbol):
 
 
 def functions(report):
-    """[(share of the kernels' samples, symbol)] of perf's report, the largest first."""
+    """[(share of the kernels' samples, symbol)] from perf's report, largest first."""
     rows = []
     for line in report.splitlines():
         match = re.match(r"\s*([\d.]+)%\s+\[\.\]\s+(.*\S)", line)
@@ -70,12 +70,12 @@ def functions(report):
             rows.append((float(match[1]), match[2]))
     total = sum(share for share, _ in rows)
     if total == 0:
-        raise RuntimeError("no sample lies in a kernel: are the binary's symbols there, and does perf demangle them?")
+        raise RuntimeError("no sample is in a kernel: does the binary have symbols, and does perf demangle them?")
     return [(100.0 * share / total, symbol) for share, symbol in rows]
 
 
 def instructions(data, symbol):
-    """[(share of the function's samples, mnemonic)], the largest first."""
+    """[(share of the function's samples, mnemonic)], largest first."""
     shares = {}
     for line in run(["perf", "annotate", "-i", data, "--stdio", "--stdio-color=never", "-s", symbol]).splitlines():
         match = re.match(r"\s*([\d.]+)\s+:\s+[0-9a-f]+:\s+(\w+)", line)

@@ -1,35 +1,37 @@
 #!/usr/bin/env python3
-"""Runs the benches of goals.py, keeps their JSON lines, and prints each goal with what was measured.
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the benches of goals.py and prints each goal with what was measured.
 
-    tests/bench/run_goals.py build/release/dunlin                      # prints the tables
-    tests/bench/run_goals.py build/release/dunlin --name cascade-lake-2c   # keeps results/<name>.jsonl too
-    tests/bench/run_goals.py --read tests/bench/results/cascade-lake-2c.jsonl
+    tests/bench/run_goals.py build/release/dunlin                    # prints the tables
+    tests/bench/run_goals.py build/release/dunlin --name zen5-2c     # and replaces the goals in results/zen5-2c.jsonl
+    tests/bench/run_goals.py --read tests/bench/results/zen5-2c.jsonl
 
-Exit status: 0 when everything ran, whatever the verdicts; 1 when a bench failed or a result was out of its bound.
-Standard library only.
+Exit status: 0 when everything ran, whatever the verdicts; 1 when a bench failed or a result was out of its bound: then
+nothing is kept. Standard library only.
 """
 
 import argparse
-import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
 import time
 
 import goals
+import results_file
 
 RUN_LIMIT_SECONDS = 300
 
 
 def parse_lines(text):
-    """The records of JSON lines; raises ValueError for a line that is none."""
+    """The records in JSON lines, of `dunlin bench` or kept ones; raises ValueError for a line that is none."""
     records = []
     for line in text.splitlines():
         if not line.strip():
             continue
         record = json.loads(line)
+        if record.get("bench", "goals") != "goals":
+            continue
         if "error" in record:
             raise ValueError(record["error"].get("message", "error without a message"))
         for field in ("op", "median_us", "roofline_ratio", "threads"):
@@ -39,10 +41,10 @@ def parse_lines(text):
     return records
 
 
-# Nothing is so much faster than what bounds it: then the probe beside it was disturbed (a host that had taken its memory
-# back, say), and the roofs of the whole run count.
+# A call cannot be this much faster than its roof: the probe beside it was disturbed (a host that took memory back, say),
+# and the roofs of the whole run are used.
 BEYOND_A_ROOF = 1.25
-# At least so much of DRAM's speed: what takes twice as long there takes twice as long.
+# From this part of DRAM's speed on, memory bounds a call: its time is proportional to the bytes.
 MEMORY_BOUND = 0.85
 
 
@@ -65,20 +67,20 @@ def matches(record, where):
 
 
 def identity(record, without=()):
-    """What makes a case the same case in another run."""
+    """The fields that identify a case across runs."""
     names = ("op", "case", "backend", "precision", "shape", "layer", "execution", "phase", "batch", "kv_heads")
     return tuple(json.dumps(record.get(name)) for name in names if name not in without)
 
 
 def memory_speed(record):
-    """GB/s that memory gave beside a record's calls; None where that was not measured, or did not bound them."""
+    """DRAM read in GB/s beside a record's calls; None where it was not measured or did not bound them."""
     ratio = record.get("paired_ratio")
     bound = record.get("roof") == "dram_read" and ratio is not None and MEMORY_BOUND <= ratio <= BEYOND_A_ROOF
     return record["gbytes_per_s"] / ratio if bound else None
 
 
 def metric_of(goal, record, records):
-    """The goal's number for a record, or None where what it needs was not measured."""
+    """The goal's metric of a record; None where a field or the record to compare with is missing."""
     kind = goal["metric"]
     if kind == "scaling":
         ones = [r for r in records if r["threads"] == 1 and identity(r) == identity(record)]
@@ -130,7 +132,7 @@ def label(record):
 
 def roof_spreads(records):
     """For each number of threads and rate: the lowest and highest of the runs' roofs (the better of before and after).
-    Far apart, a run was disturbed, and its ratios say nothing."""
+    Far apart, a run was disturbed, and its ratios mean nothing."""
     spreads = {}
     for record in records:
         for rate in ("fp32_gflops", "bf16_gflops", "dram_read_gbytes_per_s"):
@@ -169,14 +171,8 @@ def print_cases(records, out=sys.stdout):
                   f"{metric_of({'metric': 'paired_ratio'}, r, records):.3f} |\n")
 
 
-def result_path(name):
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
-    os.makedirs(folder, exist_ok=True)
-    return os.path.join(folder, name + ".jsonl")
-
-
-def run_all(binary, only, variant, keep):
-    """Every run of goals.RUNS; (records, failures). keep: a file that gets the lines of each run as it ends, or None."""
+def run_all(binary, only, variant):
+    """Every run of goals.RUNS; (records, failures)."""
     records, failures = [], []
     for run in goals.RUNS:
         if only and run["args"][0] not in only:
@@ -189,9 +185,6 @@ def run_all(binary, only, variant, keep):
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_SECONDS, check=False)
                 records += parse_lines(done.stdout)
-                if keep:
-                    keep.write(done.stdout)
-                    keep.flush()
                 if done.returncode != 0:
                     failures.append((command, done.stderr.strip().splitlines()[-1:]))
             except (ValueError, subprocess.TimeoutExpired) as error:
@@ -203,8 +196,8 @@ def run_all(binary, only, variant, keep):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", help="dunlin")
-    parser.add_argument("--name", help="keep the JSON lines as results/<name>.jsonl")
-    parser.add_argument("--read", help="judge these JSON lines instead of running anything")
+    parser.add_argument("--name", help="keep the records in results/<name>.jsonl")
+    parser.add_argument("--read", help="judge the records of this file instead of running anything")
     parser.add_argument("--only", action="append", help="gemm, attention, layer, encoder or model; may be repeated")
     parser.add_argument("--cpu-variant", help="passed on")
     options = parser.parse_args()
@@ -215,9 +208,12 @@ def main():
         with open(options.read, encoding="utf-8") as file:
             records = parse_lines(file.read())
     else:
-        with contextlib.ExitStack() as stack:
-            keep = stack.enter_context(open(result_path(options.name), "w", encoding="utf-8")) if options.name else None
-            records, failures = run_all(options.binary, options.only, options.cpu_variant, keep)
+        records, failures = run_all(options.binary, options.only, options.cpu_variant)
+        if options.name and records and not failures:
+            processor, _, cpus = records[0]["machine"].partition(", ")
+            facts = {"processor": processor, "cpus": int(cpus.split()[0]), "variant": records[0]["variant"]}
+            results_file.write(options.name, facts, [results_file.reduced(r) for r in records], results_file.goals_key,
+                               ["goals"])
     print_cases(records)
     print()
     print_roofs(records)

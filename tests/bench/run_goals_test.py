@@ -1,4 +1,5 @@
-"""The verdicts of run_goals.py over made-up records; nothing is timed."""
+# SPDX-License-Identifier: Apache-2.0
+"""The verdicts of run_goals.py on synthetic records; nothing is timed."""
 
 import io
 import json
@@ -24,6 +25,10 @@ class ParseTest(unittest.TestCase):
         text = json.dumps(record()) + "\n\n" + json.dumps(record(precision="fp8")) + "\n"
         self.assertEqual([r["precision"] for r in run_goals.parse_lines(text)], ["bf16", "fp8"])
 
+    def test_kept_lines_of_other_benches_are_skipped(self):
+        text = "\n".join(json.dumps(line) for line in ({"bench": "machine"}, {**record(), "bench": "goals"}, {"bench": "peers"}))
+        self.assertEqual(len(run_goals.parse_lines(text)), 1)
+
     def test_an_error_object_is_not_a_record(self):
         with self.assertRaisesRegex(ValueError, "no memory"):
             run_goals.parse_lines('{"error": {"code": "X", "message": "no memory"}}')
@@ -43,22 +48,22 @@ class JudgeTest(unittest.TestCase):
         self.assertIn("2048x768x768", row["worst_case"])
         self.assertEqual(run_goals.judge(GOAL, records[:1])["verdict"], "pass")
 
-    def test_a_ratio_beyond_a_roof_is_the_runs_own(self):
+    def test_implausible_paired_ratio_falls_back_to_roofline_ratio(self):
         goal = {**GOAL, "metric": "paired_ratio"}
         row = run_goals.judge(goal, [record(roofline_ratio=0.5, paired_ratio=26.9), record(roofline_ratio=0.99, paired_ratio=1.2)])
         self.assertEqual((row["worst"], row["verdict"]), (0.5, "short"))
 
-    def test_a_ratio_that_was_not_paired_is_the_runs_own(self):
+    def test_missing_paired_ratio_falls_back_to_roofline_ratio(self):
         goal = {**GOAL, "metric": "paired_ratio"}
         records = [record(roofline_ratio=0.5, paired_ratio=0.91), record(paired_ratio=None), record()]
         row = run_goals.judge(goal, records)
         self.assertEqual((row["verdict"], row["worst"], row["median"]), ("pass", 0.91, 0.95))
 
-    def test_other_threads_and_fields_do_not_count(self):
+    def test_records_of_other_threads_and_fields_are_ignored(self):
         records = [record(), record(threads=2, roofline_ratio=0.1), record(precision="fp8", roofline_ratio=0.1)]
         self.assertEqual(run_goals.judge(GOAL, records)["verdict"], "pass")
 
-    def test_nothing_measured_is_said_so(self):
+    def test_goal_without_records_is_not_measured(self):
         self.assertEqual(run_goals.judge(GOAL, [])["verdict"], "not measured")
 
     def test_scaling_pairs_the_same_case(self):
@@ -93,7 +98,7 @@ class JudgeTest(unittest.TestCase):
         records = [record(op="model", memory={"rss_over_plan_ratio": 1.2})]
         self.assertEqual(run_goals.judge(goal, records)["verdict"], "short")
 
-    def test_roofs_far_apart_are_called_disturbed(self):
+    def test_roofs_far_apart_are_reported_as_disturbed(self):
         def roofs(rate):
             return {side: {"fp32_gflops": rate / (1 + (side == "after"))} for side in ("before", "after")}
         out = io.StringIO()

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A dist packs, unpacks anywhere and serves from there with its own libraries. (deploy/verify_dist.sh shows more, in a
 bare system, and needs root.) Usage: dist_test.py BUILD_DIR
 """

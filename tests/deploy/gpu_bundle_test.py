@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The bundle that checks a GPU packs, unpacks anywhere, and its check runs there from end to end, on the fake module in
 place of the CUDA one. Usage: gpu_bundle_test.py BUILD_DIR
 """

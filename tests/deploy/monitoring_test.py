@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prometheus scrapes a loaded server: its rules load, every metric arrives, and every query of the Grafana dashboard
 returns a number. Also runs promtool over deploy/prometheus.
 

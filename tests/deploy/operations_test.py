@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """docs/operations.md, the alerts and the dashboard speak of what the server has: its metrics, its refusal reasons, its
 sizes. Usage: operations_test.py BINARY
 """
@@ -91,7 +92,7 @@ class Alerts(unittest.TestCase):
 
 class Reasons(unittest.TestCase):
     def test_the_docs_name_every_refusal_reason(self):
-        table = (ROOT / "server/convert/errors.cc").read_text()
+        table = (ROOT / "server/serving/errors.cc").read_text()
         reasons = re.findall(r'\{Reason::k\w+, "(\w+)"', table)
         self.assertGreater(len(reasons), 15)
         named = re.findall(r"`(\w+)`", " ".join(rows("### Refusal reasons")))

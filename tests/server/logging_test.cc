@@ -1,4 +1,5 @@
-#include "server/logging.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process/logging.h"
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
@@ -9,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "server/convert/errors.h"
+#include "server/serving/errors.h"
 
 namespace dunlin::server {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model small enough to reason about: the "key and value" of a position is a hash of everything up to it, the next
 // token a hash over all of them. So a wrong page, a stale page or a wrong prefix hit gives a wrong token.
 #pragma once
@@ -14,8 +15,8 @@ inline constexpr Kv kNothing = 0;  // before position 0
 
 // A request with this bit in its seed writes NaN at the position in the seed's low bits.
 inline constexpr uint64_t kPoison = uint64_t{1} << 63;
-inline bool IsPoisonedAt(const engine::Request& request, int32_t position) {
-  return request.sampling.seed == (kPoison | static_cast<uint64_t>(position));
+constexpr bool IsPoisonedAt(uint64_t seed, int32_t position) {
+  return seed == (kPoison | static_cast<uint64_t>(position));
 }
 
 constexpr uint64_t Mix(uint64_t a, uint64_t b) {  // splitmix64's finaliser
@@ -37,8 +38,8 @@ inline uint64_t Attend(uint64_t so_far, Kv kv) {
   return so_far == kNan || kv == kNan ? kNan : Mix(so_far, kv) >> 1;
 }
 
-inline engine::TokenId Draw(uint64_t attended, const engine::SamplingParams& sampling, int32_t vocab_size) {
-  return static_cast<engine::TokenId>(Mix(attended, sampling.seed) % static_cast<uint64_t>(vocab_size));
+inline engine::TokenId Draw(uint64_t attended, uint64_t seed, int32_t vocab_size) {
+  return static_cast<engine::TokenId>(Mix(attended, seed) % static_cast<uint64_t>(vocab_size));
 }
 
 inline float ScoreOf(Kv kv) {

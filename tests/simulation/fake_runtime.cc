@@ -1,29 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/simulation/fake_runtime.h"
 
 #include <algorithm>
 
 namespace dunlin::simulation {
 
-using engine::PageId;
-using engine::Sequence;
 using engine::SequenceStep;
 using engine::StepPlan;
 using engine::StepResult;
-using engine::TokenId;
 
 FakeRuntime::FakeRuntime(const FakeRuntimeOptions& options)
     : options_(options),
       slots_per_page_(*std::max_element(options.tokens_per_page.begin(), options.tokens_per_page.end())),
       slots_(static_cast<size_t>(options.num_pages) * static_cast<size_t>(slots_per_page_)),
       writers_(static_cast<size_t>(options.num_pages)),
-      snapshots_(static_cast<size_t>(options.depth)) {
-  for (Snapshot& snapshot : snapshots_) {
-    snapshot.pages.reserve(size_t{64} * 1024);
-    snapshot.first_page.reserve(1024);
-    snapshot.tokens.reserve(size_t{64} * 1024);
-  }
-  early_result_.outputs.reserve(1024);
-  early_result_.prompt_scores.reserve(size_t{16} * 1024);
+      launched_(static_cast<size_t>(options.depth)) {
+  early_result_.Reserve(1024, 16 * 1024);
 }
 
 void FakeRuntime::Violate(const char* what, uint64_t sequence_id) {
@@ -35,11 +27,10 @@ absl::StatusOr<engine::StepHandle> FakeRuntime::Launch(const StepPlan& plan) {
   if (num_launched_ == options_.fail_launch_at) return absl::InternalError("launch failed, as asked");
   if (num_launched_ - num_collected_ >= options_.depth) Violate("more steps in flight than the depth", 0);
   CheckPlan(plan);
-  Snapshot& snapshot = snapshots_[static_cast<size_t>(num_launched_ % options_.depth)];
-  Snap(plan, &snapshot);
+  launched_[static_cast<size_t>(num_launched_ % options_.depth)] = &plan;
   if (options_.depth == 1) {
     early_result_.Clear();
-    Execute(snapshot, &early_result_);
+    Execute(plan, &early_result_);
   }
   return static_cast<engine::StepHandle>(num_launched_++);
 }
@@ -47,9 +38,9 @@ absl::StatusOr<engine::StepHandle> FakeRuntime::Launch(const StepPlan& plan) {
 absl::Status FakeRuntime::Collect(engine::StepHandle handle, StepResult* result) {
   if (num_collected_ == options_.fail_collect_at) return absl::InternalError("collect failed, as asked");
   if (handle != num_collected_) Violate("steps are collected out of order", 0);
-  const Snapshot& snapshot = snapshots_[static_cast<size_t>(num_collected_++ % options_.depth)];
+  const StepPlan& plan = *launched_[static_cast<size_t>(num_collected_++ % options_.depth)];
   if (options_.depth > 1) {
-    Execute(snapshot, result);
+    Execute(plan, result);
     return absl::OkStatus();
   }
   result->outputs.assign(early_result_.outputs.begin(), early_result_.outputs.end());
@@ -62,10 +53,14 @@ void FakeRuntime::CheckPlan(const StepPlan& plan) {
   int32_t num_tokens = 0;
   for (const engine::SubBatch& batch : plan.sub_batches) {
     if (batch.first_sequence != next_sequence || batch.num_sequences < 1) Violate("sub-batches leave gaps", 0);
+    const int32_t page_tokens = tokens_per_page(batch.profile.precision);
     int32_t batch_tokens = 0;
     for (int32_t i = 0; i < batch.num_sequences; ++i) {
       const SequenceStep& step = plan.sequences[static_cast<size_t>(next_sequence + i)];
-      if (step.sequence->request.profile != batch.profile) Violate("a sub-batch mixes profiles", step.sequence->id);
+      if (step.num_tokens < 1) Violate("a sequence without tokens", step.request_id);
+      if (step.pages.count * page_tokens < step.first_position + step.num_tokens) {
+        Violate("tokens without pages", step.request_id);
+      }
       batch_tokens += step.num_tokens;
     }
     if (batch_tokens != batch.num_tokens) Violate("a sub-batch miscounts tokens", 0);
@@ -74,57 +69,25 @@ void FakeRuntime::CheckPlan(const StepPlan& plan) {
   }
   if (next_sequence != static_cast<int32_t>(plan.sequences.size())) Violate("sequences without a sub-batch", 0);
   if (num_tokens != plan.num_tokens) Violate("the plan miscounts tokens", 0);
-  for (const SequenceStep& step : plan.sequences) {
-    const Sequence& sequence = *step.sequence;
-    const int32_t end = step.first_position + step.num_tokens;
-    if (step.num_tokens < 1 || end > sequence.num_tokens()) Violate("tokens that are not known", sequence.id);
-    if (step.samples != (end == sequence.num_tokens())) Violate("samples is wrong", sequence.id);
-    if (end != sequence.next_position()) Violate("positions are not computed in order", sequence.id);
-    if (static_cast<int32_t>(sequence.pages.size()) * sequence.tokens_per_page < end) {
-      Violate("tokens without pages", sequence.id);
-    }
+}
+
+void FakeRuntime::Execute(const StepPlan& plan, StepResult* result) {
+  for (const engine::SubBatch& batch : plan.sub_batches) {
+    for (int32_t i = 0; i < batch.num_sequences; ++i) ExecuteSequence(plan, batch, batch.first_sequence + i, result);
   }
 }
 
-void FakeRuntime::Snap(const StepPlan& plan, Snapshot* snapshot) {
-  snapshot->plan = &plan;
-  snapshot->pages.clear();
-  snapshot->first_page.clear();
-  snapshot->tokens.clear();
-  for (const SequenceStep& step : plan.sequences) {
-    const auto first = step.sequence->tokens.begin() + step.first_position;
-    snapshot->first_page.push_back(snapshot->pages.size());
-    snapshot->pages.insert(snapshot->pages.end(), step.sequence->pages.begin(), step.sequence->pages.end());
-    snapshot->tokens.insert(snapshot->tokens.end(), first, first + step.num_tokens);
-  }
-}
-
-void FakeRuntime::Execute(const Snapshot& snapshot, StepResult* result) {
-  const TokenId* tokens = snapshot.tokens.data();
-  for (size_t i = 0; i < snapshot.plan->sequences.size(); ++i) {
-    const SequenceStep& step = snapshot.plan->sequences[i];
-    const PageId* pages = snapshot.pages.data() + snapshot.first_page[i];
-    // The list may have grown since the launch, but what was launched must still be the sequence's.
-    const auto used =
-        static_cast<size_t>(engine::PagesFor(step.first_position + step.num_tokens, step.sequence->tokens_per_page));
-    if (step.sequence->pages.size() < used || !std::equal(pages, pages + used, step.sequence->pages.begin())) {
-      Violate("pages of a launched step were taken away", step.sequence->id);
-    }
-    ExecuteSequence(step, static_cast<int32_t>(i), pages, tokens, result);
-    tokens += step.num_tokens;
-  }
-}
-
-void FakeRuntime::ExecuteSequence(const SequenceStep& step, int32_t index, const PageId* pages, const TokenId* tokens,
+void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& batch, int32_t index,
                                   StepResult* result) {
-  const Sequence& sequence = *step.sequence;
-  const engine::Request& request = sequence.request;
+  const SequenceStep& step = plan.sequences[static_cast<size_t>(index)];
+  const Pages pages{step.request_id, plan.PagesOf(step), tokens_per_page(batch.profile.precision)};
   for (int32_t i = 0; i < step.num_tokens; ++i) {
     const int32_t position = step.first_position + i;
-    const Kv previous = position == 0 ? kNothing : Read(sequence, pages, position - 1);
-    const Kv kv = IsPoisonedAt(request, position) ? kNan : KvOf(previous, tokens[i], position, request.profile);
-    Write(sequence, pages, position, kv);
-    if (request.sampling.prompt_logprobs >= 0 && position + 1 < sequence.prompt_len) {
+    const Kv previous = position == 0 ? kNothing : Read(pages, position - 1);
+    const engine::TokenId token = plan.TokensOf(step)[static_cast<size_t>(i)];
+    const Kv kv = IsPoisonedAt(step.row.seed, position) ? kNan : KvOf(previous, token, position, batch.profile);
+    Write(pages, position, kv);
+    if (position + 1 >= step.first_scored && position + 1 < step.first_scored + step.num_scored) {
       engine::PromptScore& score = result->prompt_scores.emplace_back();
       score.sequence_index = index;
       score.position = position + 1;
@@ -135,29 +98,30 @@ void FakeRuntime::ExecuteSequence(const SequenceStep& step, int32_t index, const
   if (!step.samples) return;
   uint64_t attended = kNothing;
   for (int32_t position = 0; position < step.first_position + step.num_tokens; ++position) {
-    attended = Attend(attended, Read(sequence, pages, position));
+    attended = Attend(attended, Read(pages, position));
   }
   output.numerical_error = attended == kNan;
   output.sampled = !output.numerical_error;
-  if (output.sampled) output.token.token_id = Draw(attended, request.sampling, options_.vocab_size);
+  if (output.sampled) output.token.token_id = Draw(attended, step.row.seed, options_.vocab_size);
 }
 
-FakeRuntime::Slot& FakeRuntime::SlotOf(const Sequence& sequence, const PageId* pages, int32_t position) {
-  const PageId page = pages[position / sequence.tokens_per_page];
-  return slots_[static_cast<size_t>(page * slots_per_page_ + position % sequence.tokens_per_page)];
+FakeRuntime::Slot& FakeRuntime::SlotOf(const Pages& pages, int32_t position) {
+  const engine::PageId page = pages.ids[static_cast<size_t>(position / pages.tokens_per_page)];
+  return slots_[static_cast<size_t>(page * slots_per_page_ + position % pages.tokens_per_page)];
 }
 
-Kv FakeRuntime::Read(const Sequence& sequence, const PageId* pages, int32_t position) {
-  const Slot& slot = SlotOf(sequence, pages, position);
-  if (slot.position != position) Violate("a page does not hold the position that is read", sequence.id);
+Kv FakeRuntime::Read(const Pages& pages, int32_t position) {
+  const Slot& slot = SlotOf(pages, position);
+  if (slot.position != position) Violate("a page does not hold the position that is read", pages.owner);
   return slot.kv;
 }
 
-void FakeRuntime::Write(const Sequence& sequence, const PageId* pages, int32_t position, Kv kv) {
-  engine::RequestId& writer = writers_[static_cast<size_t>(pages[position / sequence.tokens_per_page])];
-  if (position % sequence.tokens_per_page == 0) writer = sequence.id;
-  if (writer != sequence.id) Violate("a page is written by a sequence that did not begin it", sequence.id);
-  SlotOf(sequence, pages, position) = {position, kv};
+void FakeRuntime::Write(const Pages& pages, int32_t position, Kv kv) {
+  const engine::PageId page = pages.ids[static_cast<size_t>(position / pages.tokens_per_page)];
+  engine::RequestId& writer = writers_[static_cast<size_t>(page)];
+  if (position % pages.tokens_per_page == 0) writer = pages.owner;
+  if (writer != pages.owner) Violate("a page is written by a sequence that did not begin it", pages.owner);
+  SlotOf(pages, position) = {position, kv};
 }
 
 }  // namespace dunlin::simulation

@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs plans of the fake model in fake pages, and distrusts the scheduler: every read checks that the page holds that
-// position, every write that the page is this sequence's own. What is wrong is counted in violations().
-// At depth 1 a step runs in Launch; at depth 2 it runs in Collect, from a snapshot of the page lists, as a device
-// would that is late. Does not allocate after construction.
+// position, every write that the page is this sequence's own. Violations are counted.
+// At depth 1 a step runs in Launch; at depth 2 it runs in Collect, as on a device that lags behind.
+// Does not allocate after construction.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,7 +41,7 @@ class FakeRuntime : public engine::Runtime {
   }
   bool prefill_matches_decode() const override { return true; }
 
-  // How often the scheduler broke its contract, and the first case in words.
+  // How often the scheduler broke its contract, and a description of the first case.
   int64_t violations() const { return violations_; }
   const std::string& first_violation() const { return first_violation_; }
 
@@ -48,29 +50,28 @@ class FakeRuntime : public engine::Runtime {
     int32_t position = -1;
     Kv kv = 0x5EED;
   };
-  struct Snapshot {
-    const engine::StepPlan* plan = nullptr;
-    std::vector<engine::PageId> pages;    // of all sequences, one after another
-    std::vector<size_t> first_page;       // by sequence, an index of pages
-    std::vector<engine::TokenId> tokens;  // those of the step, one after another
+  // The pages of one sequence in a plan.
+  struct Pages {
+    engine::RequestId owner;
+    std::span<const engine::PageId> ids;
+    int32_t tokens_per_page;
   };
 
   void CheckPlan(const engine::StepPlan& plan);
-  void Snap(const engine::StepPlan& plan, Snapshot* snapshot);
-  void Execute(const Snapshot& snapshot, engine::StepResult* result);
-  void ExecuteSequence(const engine::SequenceStep& step, int32_t index, const engine::PageId* pages,
-                       const engine::TokenId* tokens, engine::StepResult* result);
-  Slot& SlotOf(const engine::Sequence& sequence, const engine::PageId* pages, int32_t position);
-  Kv Read(const engine::Sequence& sequence, const engine::PageId* pages, int32_t position);
-  void Write(const engine::Sequence& sequence, const engine::PageId* pages, int32_t position, Kv kv);
+  void Execute(const engine::StepPlan& plan, engine::StepResult* result);
+  void ExecuteSequence(const engine::StepPlan& plan, const engine::SubBatch& batch, int32_t index,
+                       engine::StepResult* result);
+  Slot& SlotOf(const Pages& pages, int32_t position);
+  Kv Read(const Pages& pages, int32_t position);
+  void Write(const Pages& pages, int32_t position, Kv kv);
   void Violate(const char* what, uint64_t sequence_id);
 
   FakeRuntimeOptions options_;
   int32_t slots_per_page_;
-  std::vector<Slot> slots_;                 // [num_pages, slots_per_page]
-  std::vector<engine::RequestId> writers_;  // [num_pages] who wrote its first slot
-  std::vector<Snapshot> snapshots_;         // [depth]
-  engine::StepResult early_result_;         // of Launch, at depth 1
+  std::vector<Slot> slots_;                        // [num_pages, slots_per_page]
+  std::vector<engine::RequestId> writers_;         // [num_pages] who wrote its first slot
+  std::vector<const engine::StepPlan*> launched_;  // [depth]
+  engine::StepResult early_result_;                // of Launch, at depth 1
   int64_t num_launched_ = 0;
   int64_t num_collected_ = 0;
   int64_t violations_ = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Floods, seeded: however many prompts of one kind keep coming, a request of another kind starts and ends within a
 // number of steps that does not depend on how long the flood goes on.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/simulation/reference.h"
 
 #include <algorithm>
@@ -20,15 +21,16 @@ Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenI
   Kv kv = kNothing;
   uint64_t attended = kNothing;
   for (int32_t position = 0;; ++position) {
-    kv = IsPoisonedAt(request, position) ? kNan
-                                         : KvOf(kv, tokens[static_cast<size_t>(position)], position, request.profile);
+    kv = IsPoisonedAt(request.sampling.seed, position)
+             ? kNan
+             : KvOf(kv, tokens[static_cast<size_t>(position)], position, request.profile);
     attended = Attend(attended, kv);
     if (position + 1 < prompt_len) {
       if (request.sampling.prompt_logprobs >= 0) answer.prompt_scores.push_back(ScoreOf(kv));
       continue;
     }
     if (attended == kNan) return answer.reason = engine::FinishReason::kNumerical, answer;
-    const engine::TokenId token = Draw(attended, request.sampling, vocab_size);
+    const engine::TokenId token = Draw(attended, request.sampling.seed, vocab_size);
     tokens.push_back(token);
     answer.tokens.push_back(token);
     const auto num_output = static_cast<int32_t>(answer.tokens.size());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a request must answer: the fake model run alone, without pages, batches or a scheduler. The oracle.
 #pragma once
 

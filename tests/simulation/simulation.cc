@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/simulation/simulation.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "engine/scheduler/scheduler.h"
+#include "tests/simulation/plan_check.h"
 #include "tests/simulation/recording_sink.h"
 #include "tests/simulation/reference.h"
 #include "tests/simulation/workload.h"
@@ -63,6 +65,10 @@ class Simulation {
     if (problem_.empty()) problem_ = what + " at time " + std::to_string(now_);
   }
 
+  void Expect(const std::string& problem) {
+    if (!problem.empty()) Fail(problem);
+  }
+
   void TakeMail() {
     for (; next_arrival_ < workload_.requests.size(); ++next_arrival_) {
       const PlannedRequest& planned = workload_.requests[next_arrival_];
@@ -92,6 +98,7 @@ class Simulation {
     CheckPassed(waited);
     CheckShare(share, *plan);
     CheckPlan(*plan);
+    Expect(CheckNewPlan(*plan, find_));
     now_ += dice_.Between(0, 2);
     const bool planned = !plan->empty();
     if (planned) {
@@ -103,6 +110,7 @@ class Simulation {
       if (!scheduler_.empty()) Fail("nothing can be planned and nothing is in flight");
       return;
     }
+    Expect(CheckPagesKept(*in_flight_.front().plan, find_));
     engine::StepResult result;
     if (!runtime_.Collect(in_flight_.front().handle, &result).ok()) Fail("collect failed");
     scheduler_.Commit(*in_flight_.front().plan, result, now_);
@@ -149,7 +157,7 @@ class Simulation {
     if (share.sequence == nullptr || share.sequence->state != SequenceState::kRunning) return;
     if (scheduler_.num_pages_used() == scheduler_.num_pages()) return;
     for (const engine::SequenceStep& step : plan.sequences) {
-      if (step.sequence == share.sequence && step.num_tokens >= share.tokens) return;
+      if (step.request_id == share.sequence->id && step.num_tokens >= share.tokens) return;
     }
     if (share.tokens > 0) Fail("the oldest prompt has not had its share of the step");
   }
@@ -175,9 +183,10 @@ class Simulation {
     if (static_cast<int32_t>(scheduler_.running().size()) > workload_.scheduler.max_sequences) Fail("too many running");
     std::set<const Sequence*> seen;
     for (const engine::SequenceStep& step : plan.sequences) {
-      if (!seen.insert(step.sequence).second) Fail("a sequence stands twice in a plan");
-      if (step.sequence->request.deadline <= now_) Fail("a step is planned after the deadline");
-      if (step.sequence->state != SequenceState::kRunning) Fail("what does not run is planned");
+      const Sequence* sequence = find_(step.request_id);
+      if (!seen.insert(sequence).second) Fail("a sequence stands twice in a plan");
+      if (sequence->request.deadline <= now_) Fail("a step is planned after the deadline");
+      if (sequence->state != SequenceState::kRunning) Fail("what does not run is planned");
     }
     if (scheduler_.running().empty()) return;
     const Sequence* oldest = scheduler_.running().first();
@@ -253,7 +262,8 @@ class Simulation {
   SimulationStats* stats_;
   TimeNs now_ = 1;
   size_t next_arrival_ = 0;
-  std::vector<Live> live_;
+  std::vector<Live> live_;  // by id - 1
+  const FindSequence find_ = [this](engine::RequestId id) { return live_[id - 1].sequence.get(); };
   std::deque<InFlight> in_flight_;
   int32_t stalls_ = 0;                         // plans in a row without the oldest sequence
   std::map<const Sequence*, int64_t> passed_;  // tokens started before it while it was the oldest that waited

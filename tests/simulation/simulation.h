@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One seeded run of the scheduler against the fake runtime, in virtual time, on one thread: random requests,
 // priorities, profiles, deadlines, cancels, slow readers and NaN, in a pool that is too small. Every step is checked.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a seed stands for: the sizes of the engine and the requests that come, with the time and the manner of each.
 #pragma once
 

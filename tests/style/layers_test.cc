@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arrows of docs/architecture.md: server -> engine -> kernels/api, proto only from server, vectors only in kernels.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,25 +20,28 @@ struct Rule {
 };
 
 const Rule kRules[] = {
-    {"^kernels/", "", R"(#include "(engine|server|dunlin/v1|tests)/)", "kernels include nothing above them"},
+    {"^kernels/", "", R"(#include "(engine|server|tools|dunlin/v1|tests)/)", "kernels include nothing above them"},
     {"^kernels/api/", "", R"(#include "kernels/(cpu|cuda|module)/)", "the contract does not know its implementations"},
     {"^kernels/cuda/", "", R"(#include "kernels/cpu/)", "devices share the contract alone"},
-    {"^engine/", "", R"(#include "(server|dunlin/v1|google/rpc|grpc/|tests)/?)",
+    {"^engine/", "", R"(#include "(server|tools|dunlin/v1|google/rpc|grpc/|tests)/?)",
      "the engine knows no wire and no edge"},
-    {"^(engine|server)/", "", R"(#include "kernels/(cpu|cuda|module)/)", "only kernels/api is visible above kernels"},
+    {"^tools/", "", R"(#include "(server|tests)/)", "tools do not depend on the server"},
+    {"^server/", "^server/commands/", R"(#include "tools/)", "only the commands run tools"},
+    {"^(engine|server|tools)/", "", R"(#include "kernels/(cpu|cuda|module)/)",
+     "only kernels/api is visible above kernels"},
     {"^(engine|kernels)/", "", R"(#include <(grpc|google/protobuf))", "gRPC and protobuf stay at the edge"},
-    {"^(kernels|engine|server)/", "^kernels/cpu/.*(avx|amx)", R"(immintrin|_mm(256|512)_|__m(128|256|512))",
+    {"^(kernels|engine|server|tools)/", "^kernels/cpu/.*(avx|amx|simd)", R"(immintrin|_mm(256|512)_|__m(128|256|512))",
      "vector intrinsics live in the variant folders of kernels/cpu"},
     {"^(kernels|engine)/", "", R"(\bgetenv\()", "no environment variable is read below server/"},
-    {"^(kernels|engine|server)/", "", R"(using namespace )", "names are spelled or aliased"},
-    {"^(kernels|engine|server)/.*\\.h$", "", R"(^#ifndef .*_H_?$)", "headers use #pragma once"},
-    {"^(kernels|engine|server)/", "", R"(\b(TODO|FIXME|XXX)\b)", "finish it, or leave it out and say so"},
+    {"^(kernels|engine|server|tools)/", "", R"(using namespace )", "names are spelled or aliased"},
+    {"^(kernels|engine|server|tools)/.*\\.h$", "", R"(^#ifndef .*_H_?$)", "headers use #pragma once"},
+    {"^(kernels|engine|server|tools)/", "", R"(\b(TODO|FIXME|XXX)\b)", "finish it, or leave it out and say so"},
 };
 
-const Rule kThreadRule = {"^(kernels|engine|server)/",
+const Rule kThreadRule = {"^(kernels|engine|server|tools)/",
                           "^(kernels/cpu/thread_pool|engine/(encoder/encoder_)?engine|engine/model/"
-                          "weight_reader|server/(text_pool|heartbeat)|server/http/http_server|"
-                          "server/grpc/grpc_server|server/commands/serve)",
+                          "weight_reader|server/(serving/text_pool|models/heartbeat)|server/transport/http/http_server|"
+                          "server/commands/serve)",
                           R"(std::(jthread|thread\b|async\())",
                           "threads live in the places that docs/architecture.md lists"};
 

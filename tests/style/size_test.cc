@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizes: files stay small, and what is over the limit is listed in size_ratchet.txt with a size that may only fall.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/style/source_tree.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ std::vector<SourceFile> ReadSourceTree() {
   static const std::set<std::string> kExtensions = {".h", ".cc", ".cu", ".cuh", ".rs"};
   const fs::path root = DUNLIN_SOURCE_DIR;
   std::vector<SourceFile> files;
-  for (const char* folder : {"kernels", "engine", "server", "tests"}) {
+  for (const char* folder : {"kernels", "engine", "server", "tools", "tests"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string path = fs::relative(entry.path(), root).string();
       if (!entry.is_regular_file() || kExtensions.count(entry.path().extension().string()) == 0) continue;

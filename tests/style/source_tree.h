@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The project's own source files, as the style tests read them.
 #pragma once
 
@@ -11,7 +12,7 @@ struct SourceFile {
   std::vector<std::string> lines;
 };
 
-// Every .h, .cc, .cu, .cuh and .rs file below kernels, engine, server and tests; build trees are not there.
+// Every .h, .cc, .cu, .cuh and .rs file below kernels, engine, server, tools and tests; build trees are not there.
 std::vector<SourceFile> ReadSourceTree();
 
 }  // namespace dunlin::style

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The three algorithms, each with the size of its workspace. MATH materialises whole score rows, FLASH keeps a running
 // softmax over key tiles, EFFICIENT reduces fixed chunks of keys alone and merges them in order.
 // Thread rule: Run* may be called from any thread; the work runs on the context's pool. Run* allocates nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Carves typed, 64-byte aligned arrays out of a workspace. Measuring and carving run the same code: over a null base an
 // Arena only counts. Thread rule: one owner.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPU device's attention entries: MATH, FLASH and EFFICIENT over KV pages and over dense tensors.
 //
 // Contract: kernels/api/attention.h. Calls allocate nothing: all scratch comes from the caller's workspace, whose size

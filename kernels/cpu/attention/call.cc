@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sequence views and tiles of a call.
 #include "kernels/cpu/attention/call.h"
 
@@ -52,7 +53,7 @@ void AttentionCall::SetRule(float softmax_scale, const ScoreRule& score_rule) {
   exponent_scale = kLog2E;
 }
 
-// A decode runs this between loops that wait for memory, where each of its instructions delays the next request.
+// In decode this runs between memory-bound loops, where each instruction delays the next cache miss.
 void ListTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first,
               const std::byte** keys, const std::byte** values) {
   const KvLayout& layout = call.layout;

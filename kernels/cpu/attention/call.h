@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One attention call as the algorithms see it, paged or dense: where queries, keys and outputs lie, and how many keys a
 // row sees. Rows of a KV head are packed: row r is query token r / group of head kv_head * group + r % group, so the
 // heads of a group share a tile's keys also when there is one token. Immutable while the call runs; any thread.
@@ -102,15 +103,6 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) {
 // Blocks of a whole tile.
 constexpr int TileBlocks(const KvLayout& layout) {
   return kTileKeys / layout.tokens_per_page;
-}
-// Whether keys and values of a page are equally many lines, so that one can be asked for in place of the other.
-constexpr bool EqualBlocks(const KvLayout& layout) {
-  return layout.key_block_bytes == layout.value_block_bytes;
-}
-// How so many rows ask by a stream, if they do.
-inline AskPlan PlanAsks(const AttentionCall& call, int rows) {
-  if (call.ops->plan_asks == nullptr || !EqualBlocks(call.layout)) return {};
-  return call.ops->plan_asks(rows, call.head_dim());
 }
 
 // Writes the blocks of the tile that starts at key `first`, a multiple of kTileKeys below the sequence's kv_len: to

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dense entries: K and V are packed into pages of the workspace, with an identity page table, and the paged
-// algorithms run on them, a few sequences at a time, so that the pages stay small and near; MATH runs its own form,
-// which holds all of S and all pages.
+// algorithms run on them, a few sequences at a time, so that the pages stay in the caches; MATH has a dense form of its
+// own, which holds all of S and all pages.
 #include <algorithm>
 #include <cstring>
 
@@ -47,7 +48,7 @@ size_t AlgorithmWorkspace(const DenseAttentionParams& params, const WorkspaceNee
   return 0;
 }
 
-// Rows of the blocks that a call is cut into, as far as one can tell from its bounds.
+// Rows of the blocks that a call is cut into, estimated from its bounds.
 int BlockRows(const DenseAttentionParams& params, const WorkspaceNeed& need) {
   if (params.backend != AttentionBackend::kFlash) return kBlockRows;
   const int most = FlashBlockRows(need);
@@ -80,7 +81,7 @@ struct DensePages {
   std::byte* pool;
 };
 
-// Pages of a task that packs, at most: long runs of memory to read, and still several tasks a thread.
+// Upper bound of pages per packing task: long contiguous reads, and still several tasks a thread.
 constexpr int64_t kPiecePagesMax = 64;
 
 // Packs the rows of one page and KV head of a round; they have the page's dtype already.

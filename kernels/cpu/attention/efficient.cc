@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // EFFICIENT on the CPU: memory-efficient attention. Keys are cut into chunks of 256 at absolute positions; a chunk's
 // (max, sum, O) is reduced alone, with no running rescale inside, and a row's chunks are merged in ascending order in
 // one fixed arithmetic. With few blocks the chunks are themselves work items, so that one long sequence uses every core
-// in decode; who computed a chunk does not change a bit of it.
+// in decode; which thread computed a chunk does not change its bits.
 // Source: Rabe & Staats 2021.
 #include <algorithm>
 #include <limits>
@@ -56,15 +57,6 @@ struct EfficientScratch {
   size_t bytes;
 };
 
-// In decode each tile asks for what is read after it, at each line or by the chunk's stream: the last keys of a chunk
-// for its first values, the last values for the keys that follow. More rows ask for a tile in another order
-// (vector_wide.h), in which keys and values differ.
-constexpr int kFewRows = 8;
-
-bool AsksAcross(const AttentionCall& call, int rows) {
-  return rows <= kFewRows && EqualBlocks(call.layout);
-}
-
 // The chunk of a task that starts at key `first`, or at its first key where that is later.
 struct ChunkTask {
   Task task;
@@ -77,8 +69,8 @@ int ListChunk(const AttentionCall& call, const ChunkTask& chunk, const std::byte
   return ListTiles(call, chunk.task, first, (kChunkKeys - first % kChunkKeys) / kTileKeys, blocks);
 }
 
-// Reduces a chunk for the rows of its task that see a key of it; returns those. following: what this thread reads after
-// it, as far as one can tell.
+// Reduces a chunk for the rows of its task that see a key of it; returns those rows. following: what this thread
+// probably reads next, prefetched meanwhile.
 TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const ChunkTask& task,
                      const ChunkTask& following, const EfficientScratch& scratch, const Summary& out) {
   const int32_t first = task.first;
@@ -90,26 +82,15 @@ TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const C
   const int rows = chunk_rows.count();
   if (rows == 0) return chunk_rows;
   const int32_t first_tile = std::max(first, FirstTile(block, kTileKeys));
-  const bool asks_across = AsksAcross(call, rows);
-  const bool asks_near = asks_across && call.ops->near_rows.Holds(rows);
-  // The blocks of this chunk in the order in which few rows read them, then those of the chunk that follows.
+  // The blocks of this chunk in the order in which few rows read them, then those of the chunk that follows, which few
+  // rows prefetch too. More rows prefetch the chunk's other tile.
+  const bool prefetches_across = rows <= kFewRows && call.layout.key_block_bytes == call.layout.value_block_bytes;
   const std::byte* blocks[2 * (2 * kChunkKeys / kTileKeys) * kMaxTilePages];
   const int num_blocks = TileBlocks(call.layout);
   const int num_tiles = ListChunk(call, task, blocks);
   const std::byte** const after = blocks + 2 * num_tiles * num_blocks;
-  int tiles_after = asks_across ? ListChunk(call, following, after) : 0;
-  if (asks_across && tiles_after == 0) {
-    std::copy_n(blocks, 2 * num_blocks, after);
-    tiles_after = 1;
-  }
-  const auto ahead = [&](bool last) { return last && !asks_across ? 0 : asks_near ? num_blocks / 2 : num_blocks; };
-  AskStream chunk_stream;
-  AskStream* stream = nullptr;
-  if (const AskPlan plan = PlanAsks(call, block.rows); plan.ahead > 0 && asks_across && rows == block.rows) {
-    chunk_stream = AskStream(plan, call.layout, blocks, num_tiles, num_blocks, 2 * tiles_after * num_blocks);
-    stream = &chunk_stream;
-  }
-  const auto stream_of = [&](const TileRows& tile_rows) { return tile_rows.count() == rows ? stream : nullptr; };
+  if (prefetches_across && ListChunk(call, following, after) == 0) std::copy_n(blocks, 2 * num_blocks, after);
+  const auto ahead = [&](bool last) { return prefetches_across ? 2 * num_blocks : last ? 0 : num_blocks; };
   const std::byte* const* tile = blocks;
   for (int32_t key = first_tile; key < end; key += kTileKeys, tile += num_blocks) {
     const bool last = key + kTileKeys >= end;
@@ -122,7 +103,6 @@ TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const C
                       .valid = scratch.tile_valid + tile_rows.from,
                       .keys = tile,
                       .next = tile + ahead(last),
-                      .stream = stream_of(tile_rows),
                       .wide = scratch.wide,
                       .s = scratch.s + tile_rows.from * kChunkKeys + (key - first),
                       .s_stride = kChunkKeys});
@@ -139,8 +119,7 @@ TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const C
                            .row_sum = out.row_sum + from,
                            .p = scratch.s,
                            .p_stride = kChunkKeys,
-                           .p_scale = LoadValueScales(call, tile, num_tiles, first_tile - first, value_scales),
-                           .stream = stream});
+                           .p_scale = LoadValueScales(call, tile, num_tiles, first_tile - first, value_scales)});
   std::fill_n(out.o + from * o_stride, rows * o_stride, 0.0F);
   const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
   for (int32_t key = first_tile; key < end; key += kTileKeys, tile += num_blocks) {
@@ -157,7 +136,6 @@ TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const C
                       .head_dim = call.v_head_dim(),
                       .values = tile,
                       .next = tile + ahead(last),
-                      .stream = stream_of(tile_rows),
                       .wide = scratch.wide,
                       .o = out.o + tile_rows.from * o_stride,
                       .o_stride = o_stride});

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 2^x by polynomials, minimax coefficients by Remez for relative error, c0 set to 1 so that 2^0 is exact. Below 2^-126
 // the result is 0.
 #pragma once

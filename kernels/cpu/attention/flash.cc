@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // FLASH on the CPU: tiles of 128 keys at absolute positions, blocks of up to 144 packed rows, 288 or 432 where a table
 // widens tiles, a block fits the cache and there are blocks enough, running maximum and sum, O rescaled as it is loaded
-// for the next tile. Where one row reads at memory's pace and not by a stream, the scores of two tiles come before
-// their values. S never leaves a buffer of 512 bytes a row. Work is split over sequences, KV heads and row blocks,
+// for the next tile. S never leaves a buffer of 512 bytes a row. Work is split over sequences, KV heads and row blocks,
 // never over keys. Source: Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018.
 #include <algorithm>
 #include <limits>
@@ -43,151 +43,102 @@ struct FlashScratch {
   size_t bytes;
 };
 
-// Outputs and the next task's queries are asked for beside the scores, a part at a time. The next task's first round
-// follows the last one.
-class Beside {
+// Prefetches a task's output rows and the next task's query rows, a share beside the scores of each tile.
+class RowsBesideScores {
  public:
-  Beside(const AttentionCall& call, const Task& task, const Task& next, int num_parts)
+  RowsBesideScores(const AttentionCall& call, const Task& task, const Task& next, int num_shares)
       : out_(call, call.out, call.v_head_dim(), call.Sequence(task.item.sequence).out_offset, task.kv_head,
              task.item.first_row, task.item.num_rows),
         query_(call, call.query, call.head_dim(), call.Sequence(next.item.sequence).query_offset, next.kv_head,
                next.item.first_row, next.item.num_rows),
-        out_part_((task.item.num_rows + num_parts - 1) / num_parts),
-        query_part_((next.item.num_rows + num_parts - 1) / num_parts) {}
+        out_share_((task.item.num_rows + num_shares - 1) / num_shares),
+        query_share_((next.item.num_rows + num_shares - 1) / num_shares) {}
 
-  void Ask() {
-    out_.Ask<true>(out_part_);
-    query_.Ask<false>(query_part_);
+  void PrefetchShare() {
+    out_.Prefetch<true>(out_share_);
+    query_.Prefetch<false>(query_share_);
   }
 
  private:
-  RowAsker<std::byte> out_;
-  RowAsker<const std::byte> query_;
-  int out_part_;
-  int query_part_;
+  RowPrefetcher<std::byte> out_;
+  RowPrefetcher<const std::byte> query_;
+  int out_share_;
+  int query_share_;
 };
 
-// Tiles of a round: their scores come first, then their values. Few rows may take two (TileOps::round_rows).
-constexpr int kRoundTiles = 2;
-
-// The blocks of a round in the order in which few rows read them, the keys of its tiles, then their values; the next
-// round follows, and one more where a stream reaches it. Written pointer by pointer and read so: a copy by vectors of
-// what was just written would wait for it.
-class BlockList {
- public:
-  BlockList(const KvLayout& layout, int round_tiles) : round_blocks_(2 * round_tiles * TileBlocks(layout)) {}
-  BlockList(const BlockList&) = delete;
-  BlockList& operator=(const BlockList&) = delete;
-
-  const std::byte** round() { return round_; }
-  const std::byte** next() { return round_ + round_blocks_; }
-  // The next round becomes the round.
-  void Advance() {
-    if (next() + 3 * round_blocks_ <= std::end(blocks_)) {
-      round_ = next();
-    } else {
-      std::copy_n(next(), round_blocks_, blocks_);
-      round_ = blocks_;
-    }
-  }
-
- private:
-  const std::byte* blocks_[4 * 2 * kRoundTiles * kMaxTilePages];  // several rounds, so that few are copied
-  const std::byte** round_ = blocks_;
-  int round_blocks_;
+// The blocks of a tile: its keys', then its values'.
+struct TileBlockList {
+  const std::byte* blocks[2 * kMaxTilePages];
 };
 
-// What the values of a tile need of its scores: the rows that see it, and its part of the buffers.
-struct RoundTile {
-  TileRows rows;
-  AskStream* stream;  // or null
-  std::byte* p;
-  float* alpha;
-  int32_t* begin;
-  int32_t* valid;
-};
+// P of block row `row` takes the place of S. Where S is made of a few rows at a time it stands at the end, and P, half
+// as wide, before it.
+std::byte* ProbabilityRow(const AttentionCall& call, const FlashScratch& scratch, int row) {
+  return reinterpret_cast<std::byte*>(scratch.s) + row * int64_t{kTileKeys} * (call.ops->bf16_pairs ? 2 : 4);
+}
 
-// Scores and softmax of the tile that starts at key `first`, the index-th of its round. ahead: blocks from those of a
-// tile to those to ask for meanwhile, where it has no stream; stream: of blocks that have one, or null.
-RoundTile ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t first, int index,
-                    const std::byte* const* keys, const std::byte* const* values, int ahead,
-                    const FlashScratch& scratch, Beside* beside, AskStream* stream) {
+// Scores and softmax of the tile that starts at key `first`; returns the rows that see it. next: the tile to prefetch.
+TileRows ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t first, const TileBlockList& tile,
+                   const TileBlockList& next, const FlashScratch& scratch, RowsBesideScores* beside) {
   const int64_t q_stride = QueryRowBytes(call);
-  const int slot = index * block.rows;
-  RoundTile tile{.rows = {},
-                 .stream = nullptr,
-                 .p = nullptr,
-                 .alpha = scratch.alpha + slot,
-                 .begin = scratch.begin + slot,
-                 .valid = scratch.valid + slot};
   // Rows that end before this tile, or whose window starts after it, skip it.
-  tile.rows = RowsOfTile(block, first, kTileKeys, tile.begin, tile.valid);
-  const int from = tile.rows.from;
-  const int rows = tile.rows.count();
-  if (stream != nullptr && rows == block.rows) tile.stream = stream;
-  // P takes the place of S. Where S is made of a few rows at a time it stands at the end, and P, half as wide, before
-  // it.
+  const TileRows rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
   const int step = call.ops->score_rows;
-  const int64_t p_bytes = call.ops->bf16_pairs ? 2 : 4;
   alignas(64) float value_scales[kTileKeys];
-  const float* p_scale = LoadValueScales(call, values, 1, 0, value_scales);
-  tile.p = reinterpret_cast<std::byte*>(scratch.s) + (slot + from) * kTileKeys * p_bytes;
-  for (int done = 0; done < rows; done += step) {
-    const int row = from + done;
-    const int count = std::min(step, rows - done);
-    beside->Ask();
+  const float* p_scale = LoadValueScales(call, tile.blocks + TileBlocks(call.layout), 1, 0, value_scales);
+  for (int row = rows.from; row < rows.to; row += step) {
+    const int count = std::min(step, rows.to - row);
+    beside->PrefetchShare();
     // kMaxRows: all rows at once.
-    float* s = scratch.s + (step == kMaxRows ? slot + from : scratch.rows - step) * kTileKeys;
+    float* s = scratch.s + (step == kMaxRows ? row : scratch.rows - step) * kTileKeys;
     call.ops->scores({.q = block.q + row * q_stride,
                       .q_stride = q_stride,
                       .rows = count,
                       .head_dim = call.head_dim(),
-                      .valid = tile.valid + row,
-                      .keys = keys,
-                      .next = done == 0 ? keys + ahead : keys,
-                      .stream = tile.stream,
+                      .valid = scratch.valid + row,
+                      .keys = tile.blocks,
+                      .next = row == rows.from ? next.blocks : tile.blocks,
                       .wide = scratch.wide,
                       .s = s,
                       .s_stride = kTileKeys});
-    AdjustScores(call, block, first, {row, row + count, tile.rows.cut}, tile.begin + row, tile.valid + row, s,
+    AdjustScores(call, block, first, {row, row + count, rows.cut}, scratch.begin + row, scratch.valid + row, s,
                  kTileKeys);
     call.ops->running_softmax({.s = s,
                                .s_stride = kTileKeys,
                                .rows = count,
-                               .valid = tile.valid + row,
+                               .valid = scratch.valid + row,
                                .scale = call.exponent_scale,
                                .row_max = scratch.row_max + row,
                                .lane_sum = scratch.lane_sum + row * kLanes,
-                               .alpha = tile.alpha + row,
-                               .p = tile.p + done * kTileKeys * p_bytes,
+                               .alpha = scratch.alpha + row,
+                               .p = ProbabilityRow(call, scratch, row),
                                .p_stride = kTileKeys,
-                               .p_scale = p_scale,
-                               .stream = tile.stream});
+                               .p_scale = p_scale});
   }
-  return tile;
+  return rows;
 }
 
-void ValueTile(const AttentionCall& call, const RoundTile& tile, const std::byte* const* values, int ahead,
+void ValueTile(const AttentionCall& call, const TileRows& rows, const TileBlockList& tile, const TileBlockList& next,
                const FlashScratch& scratch) {
   const int64_t o_stride = PaddedDim(call.v_head_dim());
-  const int from = tile.rows.from;
-  if (tile.rows.count() == 0) return;
-  call.ops->values({.p = tile.p,
+  const int num_blocks = TileBlocks(call.layout);
+  const int from = rows.from;
+  if (rows.count() == 0) return;
+  call.ops->values({.p = ProbabilityRow(call, scratch, from),
                     .p_stride = kTileKeys,
-                    .rows = tile.rows.count(),
-                    .valid = tile.valid + from,
-                    .begin = tile.rows.cut ? tile.begin + from : nullptr,
-                    .alpha = tile.alpha + from,
+                    .rows = rows.count(),
+                    .valid = scratch.valid + from,
+                    .begin = rows.cut ? scratch.begin + from : nullptr,
+                    .alpha = scratch.alpha + from,
                     .head_dim = call.v_head_dim(),
-                    .values = values,
-                    .next = values + ahead,
-                    .stream = tile.stream,
+                    .values = tile.blocks + num_blocks,
+                    .next = next.blocks + num_blocks,
                     .wide = scratch.wide,
                     .o = scratch.o + from * o_stride,
                     .o_stride = o_stride});
 }
 
-// following: the task that this thread runs next, as far as one can tell; the same one where there is none.
+// following: the task that this thread probably runs next; the same one where there is none.
 void RunBlock(const AttentionCall& call, const Task& task, const Task& following, const FlashScratch& scratch) {
   const ScheduleItem& item = task.item;
   const int32_t kv_head = task.kv_head;
@@ -199,44 +150,24 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
   std::fill_n(scratch.lane_sum, block.rows * kLanes, 0.0F);
   std::fill_n(scratch.o, block.rows * o_stride, 0.0F);
   const int32_t first_tile = FirstTile(block, kTileKeys);
-  const bool equal = EqualBlocks(call.layout);
-  const AskPlan plan = PlanAsks(call, block.rows);
-  const int round_tiles = plan.ahead == 0 && equal && call.ops->round_rows.Holds(block.rows) ? kRoundTiles : 1;
-  const int num_blocks = TileBlocks(call.layout);
-  const int ahead = equal && call.ops->near_rows.Holds(block.rows) ? num_blocks / 2 : 2 * num_blocks;
-  const int32_t round_keys = round_tiles * kTileKeys;
-  const int32_t end = first_tile + static_cast<int32_t>(CeilDiv(block.max_limit - first_tile, round_keys)) * round_keys;
-  AskStream stream;
-  BlockList list(call.layout, round_tiles);
-  ListTiles(call, task, first_tile, round_tiles, list.round());
-  const int64_t num_parts =
+  TileBlockList lists[2];  // of this tile and the next one, in turns
+  ListTiles(call, task, first_tile, 1, lists[0].blocks);
+  const int64_t num_shares =
       CeilDiv(block.max_limit - first_tile, kTileKeys) * CeilDiv(block.rows, call.ops->score_rows);
-  Beside beside(call, task, following, static_cast<int>(std::max<int64_t>(num_parts, 1)));
-  for (int32_t first = first_tile; first < block.max_limit; first += round_keys) {
-    const int tiles = std::min(round_tiles, static_cast<int>(CeilDiv(block.max_limit - first, kTileKeys)));
-    const std::byte** keys = list.round();
-    const std::byte** values = keys + tiles * num_blocks;
-    const std::byte** next = values + tiles * num_blocks;
-    int listed = 0;  // behind the round, of whole rounds
-    for (; listed == 0 || listed < plan.ahead; listed += 2 * round_tiles * num_blocks) {
-      const int32_t later = first + round_keys * (1 + listed / (2 * round_tiles * num_blocks));
-      const std::byte** at = next + listed;
-      if (ListTiles(call, task, later, round_tiles, at) == 0 &&
-          ListTiles(call, following, FirstTileFrom(following, 0) + std::max(later - end, 0), round_tiles, at) == 0) {
-        std::copy_n(values - num_blocks, 2 * num_blocks, at);  // read already, and so in a cache
-      }
+  RowsBesideScores beside(call, task, following, static_cast<int>(std::max<int64_t>(num_shares, 1)));
+  int turn = 0;
+  for (int32_t first = first_tile; first < block.max_limit; first += kTileKeys, turn = 1 - turn) {
+    const TileBlockList& tile = lists[turn];
+    TileBlockList& next = lists[1 - turn];
+    if (ListTiles(call, task, first + kTileKeys, 1, next.blocks) == 0 &&
+        ListTiles(call, following, FirstTileFrom(following, 0), 1, next.blocks) == 0) {
+      next = tile;  // in a cache already
     }
-    RoundTile round[kRoundTiles];
-    if (plan.ahead > 0) stream = AskStream(plan, call.layout, keys, tiles, num_blocks, listed);
-    for (int i = 0; i < tiles; ++i) {
-      round[i] = ScoreTile(call, block, first + i * kTileKeys, i, keys + i * num_blocks, values + i * num_blocks, ahead,
-                           scratch, &beside, plan.ahead > 0 ? &stream : nullptr);
-    }
-    for (int i = 0; i < tiles; ++i) ValueTile(call, round[i], values + i * num_blocks, ahead, scratch);
-    if (first + round_keys < block.max_limit) list.Advance();
+    const TileRows rows = ScoreTile(call, block, first, tile, next, scratch, &beside);
+    ValueTile(call, rows, tile, next, scratch);
   }
   for (int r = 0; r < block.rows; ++r) {
-    // Four chains of four: one of sixteen would wait for its own additions.
+    // Four chains of four, because a chain of sixteen additions is bound by their latency.
     const float* lanes = scratch.lane_sum + r * kLanes;
     float part[4];
     for (int i = 0; i < 4; ++i) part[i] = ((lanes[i] + lanes[4 + i]) + lanes[8 + i]) + lanes[12 + i];

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MATH on the CPU, the oracle of the other two: S = Q K^T in full rows, softmax over each whole row in FP32, then P V
 // with P in FP32. Paged: one worker holds S of one block of 24 rows of one (sequence, KV head). Dense: S of the whole
 // call in three passes, as PyTorch's MATH, so its memory grows with q_len * kv_len.

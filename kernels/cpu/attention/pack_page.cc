@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pages by vectors of four words.
 #include "kernels/cpu/attention/pack_page.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 // FP16 elements.
 using Halves [[gnu::vector_size(16), gnu::aligned(2), gnu::may_alias]] = uint16_t;
-// Words of 32 bits: an FP32 element, or two BF16 ones that stand side by side in rows and in blocks alike.
+// Words of 32 bits: an FP32 element, or two BF16 elements that are adjacent both in rows and in blocks.
 using Words [[gnu::vector_size(16), gnu::aligned(2), gnu::may_alias]] = uint32_t;
 
 // out[w][t] = rows[t][w] of a whole page's rows, four by four. words: a multiple of 4; kTokens: of a page.
@@ -40,8 +41,8 @@ void PackValuePair(const uint16_t* first, const uint16_t* second, int32_t dim, u
   }
 }
 
-// The same for FP16 elements, eight by eight: pairs of elements, then of words, then halves of eight bytes change
-// places. dims: a multiple of 8.
+// The same for FP16 elements, eight by eight: interleaves elements, then words, then 8-byte halves. dims: a multiple
+// of 8.
 template <int kTokens>
 void TransposeHalves(const std::byte* rows, size_t row_bytes, size_t dims, std::byte* out) {
   constexpr size_t kElement = sizeof(uint16_t);

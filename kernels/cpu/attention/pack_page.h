@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A page's K and V of one head from whole rows that have its dtype already: what dense attention packs and what a
 // prompt's tokens fill. Thread rule: plain memory.
 #pragma once
@@ -10,7 +11,7 @@
 namespace dunlin::kernels::cpu {
 
 // The keys of a whole page, rows: [tokens_per_page, head_dim], row_bytes apart, into its K block. False, and nothing
-// written, where the dtype or the dimension has no way but token by token: StoreKeyPart.
+// written, where the dtype or the dimension must be stored token by token: StoreKeyPart.
 bool PackPageKeys(const KvLayout& layout, const std::byte* rows, size_t row_bytes, std::byte* key_block);
 
 // The values of the page's first `tokens` tokens, rows: [tokens, v_head_dim], row_bytes apart, into its V block. Not

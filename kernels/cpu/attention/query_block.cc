@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loading of packed query rows, the keys they see, and storing of output rows.
 #include "kernels/cpu/attention/query_block.h"
 
@@ -48,13 +49,13 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
   block->rows = rows;
   block->q = packed_q;
   const int64_t row_bytes = QueryRowBytes(call);
-  // Counted on, because a division costs as much as a row's load.
+  // Incremented instead of divided: a division costs as much as loading a row.
   auto token = static_cast<int32_t>(first_row / call.group);
   auto head = static_cast<int32_t>(first_row % call.group);
-  RowAsker asker(call, call.query, call.head_dim(), sequence.query_offset, kv_head, first_row, rows);
-  asker.Ask<false>(RowAsker<const std::byte>::RowsAhead(call.query, call.head_dim()));
+  RowPrefetcher prefetcher(call, call.query, call.head_dim(), sequence.query_offset, kv_head, first_row, rows);
+  prefetcher.Prefetch<false>(RowPrefetcher<const std::byte>::RowsAhead(call.query, call.head_dim()));
   for (int r = 0; r < rows; ++r) {
-    asker.Ask<false>(1);
+    prefetcher.Prefetch<false>(1);
     block->tokens[r] = token;
     block->heads[r] = head;
     block->starts[r] = sequence.KeyStart(token);

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block of up to kMaxRows packed query rows of one (sequence, KV head): their queries in the form that the score
 // kernels read, and the keys each row sees. Thread rule: belongs to one worker.
 //
 // Queries stay unscaled; the exponent's scale is applied to the FP32 score (folding it before rounding to BF16 would
 // add an error). For BF16 pages a query is rounded to BF16, and kept as FP32 or, for the BF16 dot product, two
-// dimensions to a word, as it is for E4M3 pages where that multiplies them; for other pages it stays what it is.
+// dimensions to a word, as it is for E4M3 pages where that multiplies them; for other pages it is not rounded.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +35,14 @@ struct TileRows {
   int count() const { return to - from; }
 };
 
-// Asks for the rows of queries or outputs of a block, in order. They lie apart, where no hardware prefetcher goes.
+// Prefetches the rows of queries or outputs of a block, in order. They lie a stride apart that hardware prefetchers do
+// not follow.
 template <typename Byte>
-class RowAsker {
+class RowPrefetcher {
  public:
-  // offset: the sequence's. Asks for nothing before Ask.
-  RowAsker(const AttentionCall& call, const RowTensor<Byte>& tensor, int32_t dim, int64_t offset, int32_t kv_head,
-           int64_t first_row, int rows)
+  // offset: the sequence's. Prefetches nothing yet.
+  RowPrefetcher(const AttentionCall& call, const RowTensor<Byte>& tensor, int32_t dim, int64_t offset, int32_t kv_head,
+                int64_t first_row, int rows)
       : element_bytes_(static_cast<int64_t>(SizeOf(tensor.dtype))),
         row_bytes_(dim * element_bytes_),
         head_bytes_(tensor.head_stride * element_bytes_),
@@ -52,10 +54,10 @@ class RowAsker {
                             (kv_head * int64_t{call.group} + head_) * tensor.head_stride) *
                                element_bytes_) {}
 
-  // The next `count` rows, while there are any. kWrites: they will be written. Inlined always: GCC 12 takes a call that
-  // only prefetches for one without effect.
+  // The next `count` rows, while there are any. kWrites: they will be written. Always inlined: GCC 12 deletes a call of
+  // a function that does nothing but prefetch.
   template <bool kWrites>
-  [[gnu::always_inline]] void Ask(int count) {
+  [[gnu::always_inline]] void Prefetch(int count) {
     for (; count > 0 && left_ > 0; --count, --left_) {
       for (int64_t byte = 0; byte < row_bytes_; byte += 64) __builtin_prefetch(row_ + byte, kWrites ? 1 : 0, 3);
       row_ += head_bytes_;
@@ -66,7 +68,7 @@ class RowAsker {
     }
   }
 
-  // Rows between a row's use and the one that is asked for then: memory's latency times one core's rate.
+  // The prefetch distance in rows: 8 KB, about the latency of memory times one core's bandwidth.
   static int RowsAhead(const RowTensor<Byte>& tensor, int32_t dim) {
     return static_cast<int>(8192 / (dim * static_cast<int64_t>(SizeOf(tensor.dtype))));
   }
@@ -75,7 +77,7 @@ class RowAsker {
   int64_t element_bytes_;
   int64_t row_bytes_;
   int64_t head_bytes_;
-  int64_t token_bytes_;  // from behind a token's last head to the next one's first
+  int64_t token_bytes_;  // from the end of a token's last head to the next token's first
   int32_t group_;
   int32_t head_;
   int left_;
@@ -95,7 +97,7 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
 TileRows RowsOfTile(const QueryBlock& block, int32_t first, int32_t width, int32_t* begin, int32_t* valid);
 
 // Turns the scores of these rows for the keys [first, first + valid[r]) into what the softmax takes: the call's rule,
-// and -inf before begin[r]. s, begin, valid: of row rows.from. Does nothing in the ordinary case.
+// and -inf before begin[r]. s, begin, valid: of row rows.from. Does nothing without a rule and a window.
 void AdjustScores(const AttentionCall& call, const QueryBlock& block, int32_t first, const TileRows& rows,
                   const int32_t* begin, const int32_t* valid, float* s, int64_t s_stride);
 

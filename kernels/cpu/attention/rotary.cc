@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of rotations of a step. Source: Su et al. 2021; angles and their rounding as in Hugging Face transformers:
 // the FP32 product of position and inverse frequency, its cosine and sine rounded to FP32, times the attention factor.
 #include "kernels/cpu/attention/rotary.h"

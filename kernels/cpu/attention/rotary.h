@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotary positions on the CPU, and the pass that writes keys and values into KV pages. Contract:
 // kernels/api/layer_ops.h. Thread rule: any thread; the work runs on context->pool, nothing is allocated.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filling and ordering of the block list.
 #include "kernels/cpu/attention/schedule.h"
 

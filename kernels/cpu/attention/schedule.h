@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The work of a call in pieces: blocks of query rows, longest first, because a causal prefill's last block costs many
 // times its first. The list lives in the workspace and has a fixed capacity; longer calls run in several rounds.
 // Thread rule: filled by the caller's thread, then read by the pool's workers.
@@ -31,7 +32,7 @@ inline Task TaskAt(const AttentionCall& call, const ScheduleItem* items, int64_t
   return {items[index / call.num_kv_heads()], static_cast<int32_t>(index % call.num_kv_heads())};
 }
 
-// The first key of the task's first tile from key `from` on; where it has none mostly past item.end_key.
+// The first key of the task's first tile at or after the tile of key `from`; past item.end_key where there is none.
 inline int32_t FirstTileFrom(const Task& task, int32_t from) {
   return std::max(task.item.first_key, from) / kTileKeys * kTileKeys;
 }
@@ -61,13 +62,13 @@ inline int64_t PackedRows(const AttentionCall& call, const SequenceView& sequenc
 }
 
 // Appends the next blocks of at most block_rows rows, at most max_items (<= kMaxScheduleItems), and sorts them by cost,
-// dearest first. Returns how many; 0 at the end. items: [kMaxScheduleItems].
+// most expensive first. Returns how many; 0 at the end. items: [kMaxScheduleItems].
 int FillSchedule(const AttentionCall& call, int block_rows, int max_items, ScheduleCursor* cursor, ScheduleItem* items);
 
 // Blocks, of sequences with more packed rows than more_than, times KV heads, counted up to `enough`.
 int64_t CountTasks(const AttentionCall& call, int block_rows, int64_t more_than, int64_t enough);
 
-// Blocks that each thread should get: with fewer, the last one would make the others wait.
+// Blocks per thread that keep the threads balanced: with fewer, most threads wait for the last block.
 inline constexpr int64_t kBlocksPerThread = 8;
 
 // FLASH takes larger blocks than kBlockRows where a call has so many of them. One thread takes them always.

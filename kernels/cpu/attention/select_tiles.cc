@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of a context and KV dtype.
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/context.h"
@@ -37,7 +38,7 @@ const TileOps& SelectTileOps(const DeviceContext& context, AttentionBackend back
     case CpuVariant::kAvx512Bf16: {
       // MATH multiplies codes as floats, exactly: the oracle of what rounds queries and weights to BF16.
       const bool floats = backend == AttentionBackend::kMath || !TakesF8DotTiles(head_dim, v_head_dim);
-      if (context.asks_l2) {
+      if (context.prefers_l2_prefetch) {
         return Select({kAvx512F32L2Tiles, kAvx512F16L2Tiles, kAvx512Bf16DotL2Tiles,
                        floats ? kAvx512F8Tiles : kAvx512F8DotL2Tiles},
                       kv_dtype);

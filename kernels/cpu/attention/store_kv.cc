@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QK-norm and rotation of Q and K, and the writing of K and V into pages, one pass over a fused projection.
 // Tasks are (token range, some KV heads); a range never ends inside a page: its tokens are stored together, and the
 // even token of a BF16 V pair zeroes its partner and so must come first, on the same thread.
@@ -14,10 +15,10 @@ namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr int32_t kTokensPerTask = 16;
-constexpr int64_t kTasksPerThread = 4;          // at least, where there is enough to do
+constexpr int64_t kTasksPerThread = 4;          // at least, where there is enough work
 constexpr int32_t kPartDims = 128;              // rounded at a time; even
 constexpr int32_t kPageDimsMax = 256;           // of a head whose page is stored at once
-constexpr int64_t kFloatsWorthThreads = 32768;  // below this one thread is faster than waking another
+constexpr int64_t kFloatsWorthThreads = 32768;  // below this, one thread is faster than waking another
 
 // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) for the halves of the rotated part, each product rounded alone.
 void Rotate(const float* cos_sin, int32_t rotary_dim, float* row) {
@@ -39,7 +40,7 @@ void NormHead(const KernelTable& kernels, const float* weight, float epsilon, in
   kernels.normalize(row, moments, weight, nullptr, head_dim, row);
 }
 
-// The first token at or after t that does not go on in the page of the token before it.
+// The first token at or after t that does not continue the page of the token before it.
 int32_t RangeStart(const RotateAndStoreKvParams& params, int32_t t) {
   const auto goes_on = [&params](int32_t token) {
     return token > 0 && params.token_page[token] == params.token_page[token - 1] &&
@@ -202,7 +203,7 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
   const int64_t floats = int64_t{params.num_tokens} * (params.num_heads + 2 * kv_heads) * params.layout.shape.head_dim;
   const int32_t step = floats < kFloatsWorthThreads ? std::max(params.num_tokens, 1) : kTokensPerTask;
   const int64_t ranges = (params.num_tokens + step - 1) / step;
-  // As many heads as leave every thread its tasks: a token's heads lie one behind the other in memory.
+  // As many heads per task as leave kTasksPerThread tasks: a token's heads are contiguous in memory.
   const int64_t tasks = floats < kFloatsWorthThreads ? 1 : kTasksPerThread * context->pool.num_threads();
   const int64_t heads_per_task = std::clamp<int64_t>(kv_heads * ranges / tasks, 1, kv_heads);
   const int64_t head_tasks = (kv_heads + heads_per_task - 1) / heads_per_task;

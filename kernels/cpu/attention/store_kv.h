@@ -1,5 +1,6 @@
-// One head of one token of a fused projection on its way into a page: what rotate_and_store_kv and a product that ends
-// in pages (GemmParams::heads) share. Thread rule: the tokens of a BF16 pair of a page are stored in ascending order by
+// SPDX-License-Identifier: Apache-2.0
+// Storing one head of one token of a fused projection into a page: what rotate_and_store_kv and a GEMM that writes
+// pages (GemmParams::heads) share. Thread rule: the tokens of a BF16 pair of a page are stored in ascending order by
 // one thread, or each by StoreHalf.
 #pragma once
 
@@ -8,7 +9,7 @@
 
 namespace dunlin::kernels::cpu {
 
-// Whether the operation can take these, whatever the projection holds.
+// Whether the operation supports these parameters, whatever the projection holds.
 bool ValidHeads(const RotateAndStoreKvParams& params);
 
 // `head` counts the heads of Q, then those of K, then those of V. values: [head_dim] of that head of the token.
@@ -34,7 +35,7 @@ void StorePage(const KernelTable& kernels, const RotateAndStoreKvParams& params,
 void StoreHalf(const KernelTable& kernels, const RotateAndStoreKvParams& params, int32_t token, int32_t head,
                const float* values);
 
-// Whether the two tokens, one behind the other in the step, are a pair of a BF16 page.
+// Whether two consecutive tokens of the step are a pair of a BF16 page.
 bool ArePair(const RotateAndStoreKvParams& params, int32_t token);  // token and token + 1
 
 }  // namespace dunlin::kernels::cpu

@@ -1,22 +1,19 @@
-// What each backend takes on the CPU, and why not, in PyTorch's kind of sentences.
+// SPDX-License-Identifier: Apache-2.0
+// What each backend supports on the CPU; refusal reasons follow PyTorch's.
 #include "kernels/api/attention_rules.h"
 #include "kernels/cpu/attention/attention.h"
 
 namespace dunlin::kernels::cpu {
 namespace {
 
-// One row per backend, by the enumerator. FLASH keeps a block's O, its rows x head_dim x 4 bytes, near a tile in the
-// caches, and takes no matrix beside Q, K and V, as PyTorch's does not; the other two take any dim and any matrix.
-// What no row names (window, softcap, ALiBi, causal, both alignments, dims of K and V apart) all three take.
-struct Capability {
-  AttentionBackend backend;
-  AttentionLimits limits;
-};
-constexpr Capability kCapabilities[kNumAttentionBackends] = {
-    {AttentionBackend::kMath, {kAnyHeadDim, true, true}},
-    {AttentionBackend::kFlash, {256, false, false}},
-    {AttentionBackend::kEfficient, {kAnyHeadDim, true, true}},
-};
+// By AttentionBackend. FLASH keeps a block's output, rows x head_dim x 4 bytes, in the caches beside a tile, and takes
+// no bias or mask, as PyTorch's does not. All three take whatever else AttentionTraits names: window, softcap, ALiBi,
+// both alignments, and a v_head_dim that differs from head_dim.
+constexpr AttentionLimitsTable kLimits = {{
+    {kAnyHeadDim, true, true},  // MATH
+    {256, false, false},        // FLASH
+    {kAnyHeadDim, true, true},  // EFFICIENT
+}};
 
 }  // namespace
 
@@ -24,7 +21,7 @@ bool SupportsAttention(const DeviceContext* /*context*/, AttentionBackend backen
                        std::vector<std::string>* reasons) {
   AttentionRefusals refuse(backend, "cpu", reasons);
   AddShapeRules(traits, &refuse);
-  AddLimits(kCapabilities[static_cast<size_t>(backend)].limits, traits, &refuse);
+  AddLimits(kLimits, backend, traits, &refuse);
   AddScoreRules(traits, &refuse);
   return refuse.supported();
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tanh in FP32, used by every variant: below kTanhSmall the odd polynomial x + x^3 P(x^2), minimax by Remez for
 // relative error; above it 1 - 2 / (2^(2 log2(e) x) + 1). Largest relative error of both variants over FP32
 // numbers: 1.3e-7 (a bit over 1 ulp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loops behind MeasureRoofs: chains of multiply-adds that do not depend on each other, and reads of memory. One
 // translation unit for each instruction set, with its flags. Any thread.
 #pragma once
@@ -22,10 +23,10 @@ inline constexpr double kAvx512FmaRoundFlops = 20.0 * 16 * 2;
 inline constexpr double kAvx512Bf16DotRoundFlops = 20.0 * 32 * 2;
 inline constexpr double kAmxBf16RoundFlops = 6.0 * 16 * 16 * 32 * 2;
 
-inline constexpr size_t kReadUnit = 256;  // bytes; what the read loops take at once
+inline constexpr size_t kReadUnit = 256;  // bytes of one iteration of the read loops
 
 // Reads `bytes` (a multiple of kReadUnit) from a 64-byte aligned address and returns a value that depends on all of
-// them. prefetch_ahead: bytes between a read and the line that is asked for; 0 leaves it to the processor.
+// them. prefetch_ahead: distance in bytes of the prefetches; 0 leaves them to the hardware.
 using ReadLoop = uint64_t (*)(const std::byte* data, size_t bytes, size_t prefetch_ahead);
 uint64_t Sse2Read(const std::byte* data, size_t bytes, size_t prefetch_ahead);
 uint64_t Avx2Read(const std::byte* data, size_t bytes, size_t prefetch_ahead);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the loops on every thread of the pool and keeps the best of several runs.
 #include "kernels/cpu/roofs/roofs.h"
 
@@ -57,13 +58,13 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Tasks of about 100 us, many more than threads: a thread that loses its core for a while takes fewer of them.
+// Tasks of about 100 us, many more than threads: a thread that is preempted for a while runs fewer of them.
 double MeasurePeak(DeviceContext* context, const UnitRow& unit, int32_t runs) {
   constexpr double kTaskSeconds = 100e-6;
   constexpr int64_t kTasksPerThread = 150;
   constexpr int64_t kTrialRounds = 4096;
   constexpr int kTrials = 8;
-  // Trials find the number of rounds; the fastest one counts, because a thread may lose its core in any of them.
+  // Trials find the number of rounds; the fastest one counts, because a thread may be preempted in any of them.
   double round_seconds = 1.0;
   for (int trial = 0; trial < kTrials; ++trial) {
     const auto start = std::chrono::steady_clock::now();
@@ -86,7 +87,7 @@ struct ReadPattern {
   size_t task_bytes;
   size_t prefetch_ahead;
 };
-// How GEMV and attention read, and what is best on one processor or another.
+// How GEMV and attention read, and the fastest patterns of different processors.
 constexpr ReadPattern kReadPatterns[] = {
     {size_t{256} << 10, 0},  {size_t{256} << 10, 2048}, {size_t{256} << 10, 8192}, {size_t{1} << 20, 512},
     {size_t{1} << 20, 4096}, {size_t{1} << 20, 8192},   {size_t{8} << 20, 0},      {size_t{8} << 20, 2048},
@@ -147,8 +148,8 @@ double RateFor(DeviceContext* context, double seconds, const RunSome& run_some) 
 
 double ProbeRead(DeviceContext* context, const RoofProbe& probe) {
   constexpr size_t kChunk = size_t{256} << 10;
-  // The least that is fastest where memory is far away, or the processor's own requests alone (Zen 4): whichever reads
-  // more.
+  // The shortest distance that is fastest where memory latency is high, or the hardware prefetcher alone (Zen 4):
+  // whichever reads more.
   constexpr size_t kPrefetchAhead[] = {8192, 0};
   const ReadLoop read = BestReadLoop();
   const auto* memory = static_cast<const std::byte*>(probe.memory);
@@ -181,7 +182,7 @@ bool Readable(const void* memory, size_t bytes) {
 }  // namespace
 
 KernelStatus ProbeRoof(DeviceContext* context, const RoofProbe& probe) {
-  constexpr int64_t kRounds = 1024;  // 2 to 20 us: little beside the shortest probe worth its name
+  constexpr int64_t kRounds = 1024;  // 2 to 20 us: short against any useful probe
   if (probe.rate == nullptr || !(probe.seconds > 0)) return KernelStatus::kInvalidArgument;
   if (probe.unit == nullptr) {
     if (probe.position == nullptr || !Readable(probe.memory, probe.memory_bytes)) return KernelStatus::kInvalidArgument;

@@ -1,4 +1,5 @@
-// The CPU's part of MeasureRoofs and ProbeRoof, on the context's pool. Contract: kernels/api/roofs.h.
+// SPDX-License-Identifier: Apache-2.0
+// measure_roofs and probe_roof of the CPU device, on the context's pool. Contract: kernels/api/roofs.h.
 #pragma once
 
 #include "kernels/api/roofs.h"

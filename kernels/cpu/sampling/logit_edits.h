@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Applies a row's edit lists to its logits. Pure, any thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/sampling/logits_row.h"
 
 #include <algorithm>
@@ -13,8 +14,8 @@ namespace {
 constexpr int kLanes = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Four lanes by the compiler's vector types: as plain loops over arrays of lanes they went through memory, at a third
-// of the speed.
+// Four lanes as a vector type of the compiler: plain loops over arrays of lanes go through memory, at a third of the
+// speed.
 using Floats = float __attribute__((vector_size(16)));
 using Bits = int32_t __attribute__((vector_size(16)));
 
@@ -69,7 +70,7 @@ double LogSumExp(const float* logits, int32_t vocab_size, float max) {
 void FindTopLogprobs(const float* logits, int32_t vocab_size, double log_sum_exp, int32_t num_top, TokenOutput* out) {
   const int32_t limit = std::min({num_top, static_cast<int32_t>(kMaxTopLogprobs), vocab_size});
   int32_t count = 0;
-  // A sorted list of at most twenty by insertion: after the first few hundred tokens hardly any passes the first test.
+  // A sorted list of at most twenty by insertion: after the first few hundred tokens few pass the first test.
   for (int32_t id = 0; limit > 0 && id < vocab_size; ++id) {
     const float x = logits[id];
     if (count == limit && !(x > out->top[static_cast<size_t>(limit - 1)].logprob)) continue;

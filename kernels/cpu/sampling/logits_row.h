@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reductions over one row of FP32 logits, each in one fixed order: sixteen lanes, element i in lane i % 16, lanes
-// joined in ascending order. Pure functions, any thread.
+// combined in ascending order. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/sampling/row_sampler.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace dunlin::kernels::cpu {
 namespace {
 
-// One block in four interleaved FP64 chains, always joined in the same order.
+// The sum of one block in four interleaved FP64 chains, combined in a fixed order.
 double SumBlock(const float* weights, int32_t count) {
   double lanes[4] = {};
   for (int32_t i = 0; i < count; ++i) lanes[i % 4] += static_cast<double>(weights[i]);
@@ -87,7 +88,7 @@ int32_t RowSampler::PickAt(double uniform) {
     if (left < weight) return id;
     left -= weight;
   }
-  // Rounding carried the draw past the block's last weight: the nearest token before it that has one.
+  // Rounding carried the draw past the last weight of the block: the nearest token before it with a nonzero weight.
   int32_t id = end - 1;
   while (id > 0 && !(weights_[id] > 0.0F)) --id;
   return id;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws one token from one row of FP32 logits, or scores one, as SampleParams says. Pure functions of their input.
 // Thread rule: one instance per caller; its scratch is the caller's workspace.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operation `sample` of the CPU device: row after row, because an engine's rows of a step are few.
 #include "kernels/cpu/launchers.h"
 #include "kernels/cpu/sampling/row_sampler.h"

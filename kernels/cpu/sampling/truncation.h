@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Restricts a distribution to its most likely tokens: min_p, top_k, top_p, in vLLM v1's order. Each keeps a prefix of
 // the tokens ordered by (logit descending, id ascending), found by radix selection in O(vocab_size), never by a sort.
 #pragma once

@@ -1,4 +1,5 @@
-// The attention entries of the CUDA device's table: checks, workspace, and which kernels run.
+// SPDX-License-Identifier: Apache-2.0
+// The attention entries of the CUDA device's table: validation, workspace, and the choice of kernels.
 #include "kernels/api/attention_rules.h"
 #include "kernels/cuda/attention/kernels.h"
 #include "kernels/cuda/attention/support.h"

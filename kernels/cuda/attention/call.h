@@ -1,6 +1,8 @@
-// One attention call as the kernels see it, over pages or dense tensors: where queries, keys, values and outputs lie,
-// how many keys a row sees, what is done to its scores. Rows of a KV head are packed: row r is query token r / group of
-// head kv_head * group + r % group, so that the heads of a group share a tile's keys also when there is one token.
+// SPDX-License-Identifier: Apache-2.0
+// One attention call as the kernels see it, over pages or dense tensors: the layout of queries, keys, values and
+// outputs, how many keys a row sees, and what is applied to its scores. Rows of a KV head are packed: row r is query
+// token r / group of head kv_head * group + r % group, so the heads of a group share a tile's keys even for a single
+// token.
 #pragma once
 
 #include <cmath>
@@ -36,8 +38,8 @@ DUNLIN_HD inline float LoadElement(DType dtype, const unsigned char* row, int64_
   return 0.0F;
 }
 
-// Rows of queries or outputs: element d of (sequence, token, head) at the sum of the strides + d. Paged, a sequence
-// begins query_start tokens on; dense, sequence_stride.
+// Rows of queries or outputs: element d of (sequence, token, head) is at the sum of their offsets + d. A paged sequence
+// starts query_start tokens in, a dense one at a multiple of sequence_stride.
 template <typename Byte>
 struct RowTensor {
   Byte* data;
@@ -48,27 +50,27 @@ struct RowTensor {
   int64_t head_stride;
 };
 
-// Keys, or values, of a call. A row of a sequence and KV head is one run of elements.
+// Keys or values of a call. A row of a sequence and KV head is contiguous.
 struct KvTensor {
-  const unsigned char* data;  // of KV head 0; paged: of page 0, the call's layer
+  const unsigned char* data;  // of KV head 0; paged: of page 0, at the call's layer
   DType dtype;
   int32_t dim;
   int64_t head_bytes;      // from one KV head to the next
-  int64_t row_bytes;       // from one key to the next, in a page
+  int64_t row_bytes;       // from one key to the next, within a page
   int64_t sequence_bytes;  // dense
-  int64_t scale_offset;    // E4M3: of the FP32 scales of a page's block, behind `data`
-  bool whole_pieces;       // every row stands on 16 bytes and is a multiple of them long
+  int64_t scale_offset;    // E4M3: from `data` to the FP32 scales of a page's block
+  bool whole_pieces;       // every row is 16-byte aligned and a multiple of 16 bytes long
 };
 
-// One sequence. Query token t sees the keys KeyStart(t) .. KeyLimit(t) - 1.
+// One sequence. Query token t sees the keys KeyStart(t) to KeyLimit(t) - 1.
 struct SequenceView {
   int32_t index;        // in the call
-  int64_t query_start;  // elements of RowTensor before its first token
+  int64_t query_start;  // elements from RowTensor's start to its first token
   int64_t out_start;
   int32_t query_len;
   int32_t kv_len;
   int32_t first_limit;  // keys that token 0 sees; may be negative
-  int32_t limit_step;   // 1 causal, 0 not
+  int32_t limit_step;   // 1 if causal, else 0
   int32_t window;       // 0: none
   const int32_t* pages;
 
@@ -87,17 +89,17 @@ struct AttentionCall {
   int32_t num_heads;
   int32_t num_kv_heads;
   int32_t group;  // query heads per KV head
-  // Paged; spans is null for dense.
+  // Paged; spans is null for dense calls.
   const SequenceSpan* spans;
   const int32_t* page_table;
   int64_t page_table_stride;
   int64_t page_bytes;
   int32_t page_shift;
-  // Dense: all sequences alike.
+  // Dense: the same for all sequences.
   int32_t dense_query_len;
   int32_t dense_kv_len;
   int32_t first_position;  // of query token 0 among the keys
-  // What a row sees, and what becomes of its scores.
+  // Visibility and scores.
   bool causal;
   int32_t window;
   float scale;
@@ -126,7 +128,7 @@ struct KvRows {
     if (pages == nullptr) return data + key * tensor.row_bytes;
     return Page(key) + Slot(key) * tensor.row_bytes;
   }
-  // Of E4M3 codes.
+  // Scales of E4M3 codes.
   DUNLIN_HD float Scale(int32_t key) const {
     return reinterpret_cast<const float*>(Page(key) + tensor.scale_offset)[Slot(key)];
   }
@@ -138,7 +140,7 @@ struct KvRows {
   DUNLIN_HD int32_t Slot(int32_t key) const { return key & ((1 << call.page_shift) - 1); }
 };
 
-// tensor: the call's.
+// tensor: the call's keys or values.
 DUNLIN_HD inline KvRows RowsOf(const AttentionCall& call, const KvTensor& tensor, const SequenceView& sequence,
                                int32_t kv_head) {
   const unsigned char* head = tensor.data + kv_head * tensor.head_bytes;
@@ -170,7 +172,7 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
           .pages = page_table + span.page_table_row * page_table_stride};
 }
 
-// Host: the call of an API's parameters. Neither checks them.
+// Host: builds the call from API parameters, which are not checked here.
 AttentionCall CallOf(const PagedAttentionParams& params);
 AttentionCall CallOf(const DenseAttentionParams& params);
 

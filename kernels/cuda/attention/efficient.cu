@@ -1,11 +1,12 @@
-// EFFICIENT. Instantiations: keys in BF16, in FP16, and in FP32 with those in E4M3 = 3.
+// SPDX-License-Identifier: Apache-2.0
+// EFFICIENT. Instantiations: BF16 keys, FP16 keys, and FP32 or E4M3 keys = 3.
 #include "kernels/cuda/attention/efficient_block.h"
 #include "kernels/cuda/attention/kernels.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
-// Two blocks an SM leave a thread 255 registers: 64 scores, 32 values of the chunk, 32 of the total.
+// Two blocks per SM leave 255 registers per thread: 64 scores, 32 values of the chunk, 32 of the total.
 template <typename Products>
 __global__ void __launch_bounds__(kBlockThreads, 2)
     EfficientRows(const __grid_constant__ AttentionCall call, const __grid_constant__ LaunchPlan plan) {

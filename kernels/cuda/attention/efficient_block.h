@@ -1,7 +1,8 @@
-// EFFICIENT: 64 rows and 64 columns of the values are the work of a block. Keys come in chunks of 64 at absolute
-// multiples; a chunk is reduced alone, to its maximum, its sum and its values, and chunks are merged in ascending
-// order: in one block, or by another kernel out of many blocks, with the same bits. Dims of the queries come 64 at a
-// time, so any number will do, and d_v stands on its own. Source: Rabe & Staats 2021, section 3.
+// SPDX-License-Identifier: Apache-2.0
+// EFFICIENT: a block computes 64 rows by 64 value columns. Keys are processed in chunks of 64 at absolute multiples;
+// each chunk is reduced independently to its maximum, sum and values, and chunks are merged in ascending order, within
+// one block or by the merge kernel over many blocks, with the same bits. Query dims are processed 64 at a time, so any
+// head_dim works, and v_head_dim is independent of it. Source: Rabe & Staats 2021, section 3.
 #pragma once
 
 #include "kernels/cuda/attention/partial.h"
@@ -11,19 +12,19 @@ namespace dunlin::kernels::cuda {
 
 inline constexpr int32_t kChunkKeys = kTileRows;
 
-// What a warp holds of a block.
+// A warp's state within a block.
 struct EfficientWarp {
   RowKeys keys;
   TileFrag scores;  // then weights
   RowFrag maximum;  // of the chunk
   RowFrag sum;
   TileFrag out;
-  RowFrag total_maximum;  // of all chunks so far
+  RowFrag total_maximum;  // of all previous chunks
   RowFrag total_sum;
   TileFrag total;
 };
 
-// The weights of the chunk at first_key out of its products, with their maximum and sum.
+// Turns the products of the chunk at first_key into weights, with their maximum and sum.
 DUNLIN_HD inline void WeighChunk(const AttentionCall& call, const RowBlock& rows, int warp, int32_t first_key,
                                  EfficientWarp* own) {
   ToScores(call, rows, warp, own->keys, first_key, nullptr, &own->scores);
@@ -53,7 +54,7 @@ DUNLIN_HD inline void MergeChunk(EfficientWarp* own) {
   });
 }
 
-// The 64 columns from first_dim on. part: the only chunk of a block, where parts is a store.
+// The 64 columns from first_dim on. part: the block's only chunk where the call has a part store.
 template <typename Products>
 DUNLIN_HD void RunEfficient(const AttentionCall& call, const PartialStore& parts, const RowBlock& rows,
                             int32_t first_dim, int32_t part, unsigned char* shared) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FLASH on BF16 operands, keys and values in BF16 or E4M3. Instantiations: 1, 2 and 4 slices = 3.
 #include "kernels/cuda/attention/flash_launch.cuh"
 

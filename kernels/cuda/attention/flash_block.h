@@ -1,6 +1,7 @@
-// FLASH: a block's 64 rows walk through tiles of 64 keys with a running rescale; no score leaves the registers. Keys
-// are split at absolute multiples of 512: at a split's end its part is merged into the row's total, or left to the
-// kernel that merges parts, with the same bits, so that decode and prefill of a row are equal. Tiles come by
+// SPDX-License-Identifier: Apache-2.0
+// FLASH: a block's 64 rows walk through tiles of 64 keys with a running rescale; scores stay in registers. Keys are
+// split at absolute multiples of 512: at the end of a split its partial result is merged into the row's total, or left
+// to the merge kernel, with the same bits, so that decode and prefill of a row are equal. Tiles are fetched by
 // asynchronous copies, one ahead. Source: Dao 2023 (FlashAttention-2), section 3; Flash-Decoding.
 #pragma once
 
@@ -13,11 +14,11 @@ inline constexpr int32_t kSplitKeys = 512;
 inline constexpr int32_t kFlashDimMax = 256;
 inline constexpr int kFlashStages = 2;
 
-// Shared memory of a block: kSlices tiles of 64 dims of the queries, and of each stage's keys and values.
+// A block's shared memory: kSlices tiles of 64 query dims, and per stage as many of keys and values.
 template <int kSlices>
 struct FlashMemory {
   static constexpr int kTile = TileLayout<2>::kBytes;
-  static constexpr int kScales = 2 * kTileRows * 4;  // of a stage: keys' and values', of E4M3 codes
+  static constexpr int kScales = 2 * kTileRows * 4;  // per stage: the scales of E4M3 keys and values
   static constexpr int kBytes = (1 + 2 * kFlashStages) * kSlices * kTile + kFlashStages * kScales + kTileDims * 8;
 
   unsigned char* data;
@@ -39,7 +40,7 @@ struct FlashWarp {
   RowFrag maximum;  // of the split so far
   RowFrag sum;      // the lane's part
   Frag<float, 32 * kSlices> out;
-  RowFrag total_maximum;  // of the splits before
+  RowFrag total_maximum;  // of the previous splits
   RowFrag total_sum;
 };
 
@@ -83,7 +84,7 @@ struct FlashBlock {
     });
   }
 
-  // The tile's weights, and the outputs so far brought to its maximum.
+  // Computes the tile's weights and rescales the outputs so far to its maximum.
   DUNLIN_HD void ScoreTile(int32_t first_key, int stage, Warps* warps) const {
     const float* scales = has_scales() ? memory.scales(stage) : nullptr;
     ForWarps([&](int warp) {
@@ -113,7 +114,7 @@ struct FlashBlock {
     });
   }
 
-  // A key that is not seen has weight 0, whatever its scale is.
+  // A masked key has weight 0, whatever its scale.
   DUNLIN_HD static void ScaleWeights(const float* scales, TileFrag* weights) {
     ForLanes([&](int lane) {
       DUNLIN_UNROLL
@@ -131,7 +132,7 @@ struct FlashBlock {
       const int32_t dim = slice * kTileDims;
       if (dim >= call.values.dim) break;
       if (cut) {
-        SyncBlock();  // what was taken out of the slice before has been given back
+        SyncBlock();  // the previous slice's removed values have been added back
         TakeOutNonFinite<Products>(memory.values(stage, slice), memory.bad());
       }
       ForWarps([&](int warp) {
@@ -152,8 +153,8 @@ struct FlashBlock {
     });
   }
 
-  // Merges the split into the rows' totals: totals + OutputAt(row) + dim, each element of one lane. What is left in
-  // out, maximum and sum is the merge; it is written back unless it is the last.
+  // Merges the split into the rows' totals: totals + OutputAt(row) + dim, each element owned by one lane. out, maximum
+  // and sum hold the merged state afterwards; it is stored unless the split is the last.
   DUNLIN_HD void EndSplit(float* totals, bool first, bool last, Warps* warps) const {
     ForWarps([&](int warp) {
       FlashWarp<kSlices>& own = (*warps)[warp];
@@ -197,8 +198,8 @@ DUNLIN_HD inline TileRange TilesOf(const RowBlock& rows, bool in_parts, int32_t 
   return {AtLeast(range.first, part * kSplitTiles), AtMost(range.end, (part + 1) * kSplitTiles)};
 }
 
-// part: the only split of a block, where parts is a store. totals: FP32, laid out as the call's outputs; needed where a
-// row's keys lie in several splits and there is no store.
+// part: the block's only split where the call has a part store. totals: FP32, laid out as the call's outputs; needed
+// where a row's keys span several splits and there is no store.
 template <typename Products, int kSlices>
 DUNLIN_HD void RunFlash(const AttentionCall& call, const PartialStore& parts, float* totals, const RowBlock& rows,
                         int32_t part, unsigned char* shared) {
@@ -216,11 +217,11 @@ DUNLIN_HD void RunFlash(const AttentionCall& call, const PartialStore& parts, fl
   block.BeginSplit(&warps);
   block.LoadAllQueries();
   bool first_split = true;
-  // The first turn only fetches the first tile.
+  // The first iteration only fetches the first tile.
   for (int32_t tile = tiles.first - 1; tile < tiles.end; ++tile) {
     const int stage = (tile - tiles.first + kFlashStages) % kFlashStages;
     WaitForCopies<0>();
-    SyncBlock();  // the tile is there, and the one before has been read
+    SyncBlock();  // the tile has arrived, and the previous one has been read
     if (tile + 1 < tiles.end) block.LoadTile((tile + 1) * kTileRows, kFlashStages - 1 - stage);
     if (tile < tiles.first) continue;
     block.ScoreTile(tile * kTileRows, stage, &warps);

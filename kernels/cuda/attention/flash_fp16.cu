@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FLASH on FP16 operands. Instantiations: 1, 2 and 4 slices = 3.
 #include "kernels/cuda/attention/flash_launch.cuh"
 

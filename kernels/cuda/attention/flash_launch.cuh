@@ -1,4 +1,5 @@
-// FLASH's kernel for one operand format, by the number of 64-dim slices of queries, keys and values: 1, 2 and 4.
+// SPDX-License-Identifier: Apache-2.0
+// FLASH's kernel for one operand format, instantiated by the number of 64-dim slices: 1, 2 and 4.
 #pragma once
 
 #include "kernels/cuda/attention/flash_block.h"
@@ -6,7 +7,7 @@
 
 namespace dunlin::kernels::cuda {
 
-// Blocks an SM: by registers, of which a thread's values take 32 a slice, and by shared memory, 40 KB a slice.
+// Blocks per SM: limited by registers, 32 per thread and slice for the values, and by shared memory, 40 KB per slice.
 template <int kSlices>
 inline constexpr int kFlashBlocks = kSlices == 4 ? 1 : 2;
 

@@ -1,4 +1,5 @@
-// The attention kernels' launches. Each enqueues on the stream and reads nothing that lies on the device.
+// SPDX-License-Identifier: Apache-2.0
+// Launchers of the attention kernels. Each enqueues on the stream and reads no device memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,14 +9,14 @@
 namespace dunlin::kernels::cuda {
 
 void LaunchEfficient(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream);
-// Keys in BF16 or E4M3, and in FP16.
+// BF16 or E4M3 keys; FP16 keys.
 void LaunchFlashBf16(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream);
 void LaunchFlashFp16(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream);
 void LaunchMath(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream);
-// Ends a launch whose plan has parts.
+// Completes a launch whose plan has parts.
 void LaunchMerge(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream);
 
-// Allows each kernel the shared memory it takes; once, when the device is opened.
+// Raises each kernel's shared memory limit; called once, when the device is opened.
 cudaError_t PrepareEfficient();
 cudaError_t PrepareFlashBf16();
 cudaError_t PrepareFlashFp16();

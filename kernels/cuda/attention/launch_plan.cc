@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/attention/launch_plan.h"
 
 #include <algorithm>
@@ -45,13 +46,13 @@ int64_t TasksOf(const AttentionCall& call) {
          CeilDiv(RowsOf(call.max_query_tokens, call.group), kTileRows);
 }
 
-// Parts pay where one block has all of a task's rows and the tasks do not fill the device.
+// Parts pay off when one block covers all rows of a task and there are too few tasks to fill the device.
 bool WantsParts(AttentionBackend backend, const AttentionCall& call, const PartialStore& store) {
   if (backend == AttentionBackend::kMath || store.num_parts < 2) return false;
   return RowsOf(call.max_query_tokens, call.group) <= kTileRows && TasksOf(call) < kBlocksToFill;
 }
 
-// FP32 outputs hold a row's total between splits; others need memory for it.
+// Totals live in FP32 outputs; other outputs need separate memory.
 bool WantsTotals(AttentionBackend backend, const AttentionCall& call) {
   return backend == AttentionBackend::kFlash && call.max_kv_tokens > kSplitKeys && call.out.dtype != DType::kF32;
 }

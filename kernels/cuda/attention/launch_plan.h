@@ -1,5 +1,6 @@
-// How a call's work is divided among blocks, and the memory that takes. Host code over the call's bounds alone: it
-// never reads what lies on the device. No bit of a result depends on it.
+// SPDX-License-Identifier: Apache-2.0
+// How a call's work is divided among blocks, and the memory this takes. Host code over the call's bounds: it reads no
+// device memory. Results do not depend on it, bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +10,25 @@
 
 namespace dunlin::kernels::cuda {
 
-// Blocks that fill a device: two an SM of an H200's 132. With fewer, a task's keys are divided.
+// Blocks that fill a device: two for each of an H200's 132 SMs. With fewer, a task's keys are divided.
 inline constexpr int64_t kBlocksToFill = 264;
-inline constexpr int64_t kPartialBytesMax = int64_t{64} << 20;     // of parts
-inline constexpr int64_t kPagedScoreBytesMax = int64_t{64} << 20;  // of paged MATH's scores, if one block needs less
+inline constexpr int64_t kPartialBytesMax = int64_t{64} << 20;  // of parts
+inline constexpr int64_t kPagedScoreBytesMax = int64_t{64}
+                                               << 20;  // of paged MATH's scores, unless one block needs more
 
 struct LaunchPlan {
-  int32_t row_blocks;    // of 64 packed rows, of one (sequence, KV head)
-  int32_t column_tiles;  // of 64 columns of the values that blocks share out; 1 where a block has all
+  int32_t row_blocks;    // of 64 packed rows, per (sequence, KV head)
+  int32_t column_tiles;  // of 64 value columns, divided among blocks; 1: a block has all columns
   PartialStore parts;    // data null: a block walks through all keys of its rows
   int32_t part_keys;
-  float* totals;  // FLASH: FP32 rows as the outputs', or null where no row has several splits
+  float* totals;  // FLASH: FP32 rows laid out as the outputs, or null when no row has several splits
   float* scores;  // MATH: [workers][score_floats]
   int64_t score_floats;
-  int64_t workers;  // MATH: blocks, that take tasks in turn
-  int64_t blocks;   // of the grid
+  int64_t workers;  // MATH: blocks that take tasks in turn
+  int64_t blocks;   // grid size
 };
 
-// Where block `index` of the grid stands. Blocks of one (sequence, KV head) follow each other, those with the most keys
+// Position of block `index` in the grid. Blocks of one (sequence, KV head) are adjacent, those with the most keys
 // first.
 struct BlockPlace {
   int32_t sequence;
@@ -49,9 +51,9 @@ DUNLIN_HD inline BlockPlace PlaceOf(const LaunchPlan& plan, int32_t num_kv_heads
   return place;
 }
 
-// Bytes that the largest call of a plan needs, or uses: any number of sequences fits.
+// Bytes for the largest call of a plan, for any number of sequences.
 size_t PagedWorkspaceBytes(AttentionBackend backend, const PagedAttentionPlan& plan);
-// Bytes of this very call.
+// Bytes for this call.
 size_t DenseWorkspaceBytes(AttentionBackend backend, const AttentionCall& call);
 
 // False when the workspace is too small.

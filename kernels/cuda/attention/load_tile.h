@@ -1,6 +1,7 @@
-// Filling tiles in shared memory: 64 rows by 64 dims of queries, keys or values, zeros where there is no row or dim.
-// Where keys and values stand on 16 bytes in the tile's own format they are copied asynchronously, else element by
-// element; either way a tile is there after WaitForCopies and SyncBlock.
+// SPDX-License-Identifier: Apache-2.0
+// Filling tiles in shared memory: 64 rows by 64 dims of queries, keys or values, with zeros beyond the rows or dims.
+// Keys and values that are 16-byte aligned and in the tile's own format are copied asynchronously, others element by
+// element; either way a tile is complete after WaitForCopies and SyncBlock.
 #pragma once
 
 #include "kernels/cuda/attention/row_block.h"
@@ -9,7 +10,8 @@
 
 namespace dunlin::kernels::cuda {
 
-// Calls fill(row, piece) for every piece of a tile, each thread its own; neighbours in a row are neighbours in a warp.
+// Calls fill(row, piece) for every piece of a tile, divided among threads; adjacent pieces of a row go to adjacent
+// lanes.
 template <typename Layout, typename Fill>
 DUNLIN_HD void ForPieces(const Fill& fill) {
   constexpr int kPieces = kTileRows * Layout::kPieces;
@@ -21,7 +23,7 @@ DUNLIN_HD void ForPieces(const Fill& fill) {
   });
 }
 
-// One piece of a tile from elements of any dtype, times a factor.
+// One piece of a tile from elements of any dtype, multiplied by a factor.
 template <typename Products>
 DUNLIN_HD void FillPiece(unsigned char* piece, DType dtype, const unsigned char* row, int32_t first, int32_t dim,
                          float factor) {
@@ -34,7 +36,7 @@ DUNLIN_HD void FillPiece(unsigned char* piece, DType dtype, const unsigned char*
   }
 }
 
-// Eight E4M3 codes at an address of 8 bytes as eight elements of 2 bytes, exactly; null: zeros.
+// Widens eight 8-byte aligned E4M3 codes to 2-byte elements, exactly; null gives zeros.
 template <typename Products>
 DUNLIN_HD void WidenCodes(unsigned char* piece, const unsigned char* codes) {
   struct alignas(8) Codes {
@@ -68,7 +70,7 @@ DUNLIN_HD void LoadQueries(const AttentionCall& call, const RowBlock& block, int
 }
 
 // Dims [first_dim, first_dim + 64) of the keys or values [first_key, first_key + 64), of which those before end_key
-// exist. FP32 tiles of E4M3 codes have the scales in them.
+// exist. FP32 tiles of E4M3 codes include the scales.
 template <typename Products>
 DUNLIN_HD void LoadKeyTile(const KvRows& rows, int32_t first_key, int32_t end_key, int32_t first_dim,
                            unsigned char* tile) {
@@ -107,9 +109,9 @@ DUNLIN_HD void LoadKeyTile(const KvRows& rows, int32_t first_key, int32_t end_ke
   });
 }
 
-// A value that is no number must not meet the weight 0 of a row that does not see its key, for the product would be
-// NaN. In a tile that some row sees in part, such values become 0 and are counted here; AddNonFinite gives them back to
-// the rows that see them. bad: [64 dims][2], one bit a key. Between SyncBlocks, after the tile is there.
+// A non-finite value must not be multiplied by the weight 0 of a row that does not see its key: the product would be
+// NaN. In a tile that some row sees only in part, such values become 0 and are recorded here; AddNonFinite adds them to
+// the rows that see them. bad: [64 dims][2], one bit per key. Called between SyncBlocks, once the tile is complete.
 template <typename Products>
 DUNLIN_HD void TakeOutNonFinite(unsigned char* tile, uint32_t* bad) {
   using Layout = typename Products::Layout;
@@ -133,7 +135,7 @@ DUNLIN_HD void TakeOutNonFinite(unsigned char* tile, uint32_t* bad) {
   SyncBlock();
 }
 
-// Adds, to the outputs of each row, the values that were taken out of the tile and whose keys the row sees.
+// Adds to each row's outputs the removed values whose keys the row sees.
 template <int kCount>
 DUNLIN_HD void AddNonFinite(const KvRows& rows, const RowKeys& keys, int32_t first_key, int32_t first_dim,
                             const uint32_t* bad, Frag<float, kCount>* out, int slice) {

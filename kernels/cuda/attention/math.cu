@@ -1,11 +1,12 @@
-// MATH, and the merge of parts. Instantiations: one each.
+// SPDX-License-Identifier: Apache-2.0
+// MATH, and the merge of parts. One instantiation each.
 #include "kernels/cuda/attention/kernels.h"
 #include "kernels/cuda/attention/math_block.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
 
-// Blocks take (sequence, KV head, rows) in turn, each in scores of its own.
+// Blocks take tasks (sequence, KV head, rows) in turn, each with its own scores.
 __global__ void __launch_bounds__(kBlockThreads, 2)
     MathRows(const __grid_constant__ AttentionCall call, const __grid_constant__ LaunchPlan plan) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -15,12 +16,12 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
     const BlockPlace place = PlaceOf(plan, call.num_kv_heads, task);
     const RowBlock rows = BlockOf(call, place.sequence, place.kv_head, place.row_block);
     if (rows.num_rows == 0) continue;
-    SyncBlock();  // the tiles of the task before have been read
+    SyncBlock();  // the previous task's tiles have been read
     RunMath(call, rows, scores, shared);
   }
 }
 
-// blockIdx.x: the task; a thread an element of its outputs, as long as there are some.
+// blockIdx.x: the task. Each thread computes elements of its outputs in a stride loop.
 __global__ void __launch_bounds__(kBlockThreads)
     MergedRows(const __grid_constant__ AttentionCall call, const __grid_constant__ LaunchPlan plan) {
   const auto task = static_cast<int32_t>(blockIdx.x);
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-constexpr unsigned kMergeBlocks = 4;  // of a task: 512 threads take 4 rows of 128 columns at once
+constexpr unsigned kMergeBlocks = 4;  // per task: 512 threads cover 4 rows of 128 columns at once
 
 }  // namespace
 

@@ -1,17 +1,18 @@
-// MATH, the oracle of the other two: all scores of a block's 64 rows in global memory, a softmax over whole rows, then
-// the weights, made to sum to 1, times the values; all in FP32. A lane reads back what it wrote itself.
+// SPDX-License-Identifier: Apache-2.0
+// MATH, the reference of the other two: all scores of a block's 64 rows in global memory, a softmax over whole rows,
+// then the normalised weights times the values, all in FP32. A lane reads back only what it wrote itself.
 #pragma once
 
 #include "kernels/cuda/attention/tile_work.h"
 
 namespace dunlin::kernels::cuda {
 
-// Floats of a block's scores over max_kv_tokens keys: tiles of 64 x 64.
+// Floats of a block's scores over max_kv_tokens keys, in tiles of 64 x 64.
 DUNLIN_HD constexpr int64_t MathScoreFloats(int32_t max_kv_tokens) {
   return (int64_t{max_kv_tokens} + kTileRows - 1) / kTileRows * (kTileRows * kTileRows);
 }
 
-// Register r of a lane in the scores of tile `tile`: lanes beside each other.
+// Index of a lane's register r in the scores of tile `tile`: adjacent lanes are adjacent.
 DUNLIN_HD constexpr int64_t MathScoreAt(int32_t tile, int warp, int lane, int r) {
   return ((int64_t{tile} * kBlockWarps + warp) * 32 + r) * kWarpLanes + lane;
 }
@@ -19,7 +20,7 @@ DUNLIN_HD constexpr int64_t MathScoreAt(int32_t tile, int warp, int lane, int r)
 struct MathWarp {
   RowKeys keys;
   RowFrag maximum;
-  RowFrag sum;  // then what weights are multiplied by
+  RowFrag sum;  // then the factor that normalises the weights
   TileFrag scores;
   TileFrag out;
 };
@@ -37,7 +38,7 @@ DUNLIN_HD inline void LoadScores(const float* scores, int32_t tile, int warp, Ti
   });
 }
 
-// scores: [MathScoreFloats(call.max_kv_tokens)], of this block alone.
+// scores: [MathScoreFloats(call.max_kv_tokens)], owned by this block.
 DUNLIN_HD inline void RunMath(const AttentionCall& call, const RowBlock& rows, float* scores, unsigned char* shared) {
   const TileWork<Fp32Products> work = WorkOf<Fp32Products>(call, rows, shared);
   PerWarp<MathWarp> warps;

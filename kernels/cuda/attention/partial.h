@@ -1,17 +1,18 @@
-// Parts of a row's softmax that several blocks computed, each over keys of its own, and the merge that ends them.
-// A part is a fixed range of keys at an absolute multiple of its size: EFFICIENT's chunk, FLASH's split. One block that
-// walks through all parts merges them by the same operations, so that how work was divided shows in no bit.
+// SPDX-License-Identifier: Apache-2.0
+// Partial softmaxes of a row computed by several blocks over disjoint keys, and the merge that completes them. A part
+// is a fixed range of keys at an absolute multiple of its size: EFFICIENT's chunk, FLASH's split. A block that walks
+// through all parts merges them by the same operations, so the division of work does not change a bit.
 #pragma once
 
 #include "kernels/cuda/attention/row_block.h"
 
 namespace dunlin::kernels::cuda {
 
-// Where parts lie: for task (sequence, KV head) and part, [rows] maxima, [rows] sums, [rows, v_head_dim] values.
+// Layout of parts: per task (sequence, KV head) and part, [rows] maxima, [rows] sums, [rows, v_head_dim] values.
 struct PartialStore {
-  float* data;        // null: no parts, a block does all of a task's keys
-  int32_t num_parts;  // of a task, at most
-  int32_t rows;       // of a task
+  float* data;        // null: no parts, a block handles all keys of a task
+  int32_t num_parts;  // per task, at most
+  int32_t rows;       // per task
   int32_t v_head_dim;
 
   DUNLIN_HD int64_t floats_per_part() const { return int64_t{rows} * (v_head_dim + 2); }
@@ -20,7 +21,7 @@ struct PartialStore {
   }
 };
 
-// The 64 columns from first_dim on of a warp's rows.
+// Stores 64 columns from first_dim on of a warp's rows.
 template <int kCount>
 DUNLIN_HD void StorePart(const PartialStore& store, float* part, const RowBlock& block, int warp, int32_t first_dim,
                          int slice, const RowFrag& maximum, const RowFrag& sum, const Frag<float, kCount>& out) {
@@ -43,7 +44,7 @@ DUNLIN_HD void StorePart(const PartialStore& store, float* part, const RowBlock&
   });
 }
 
-// The output at (row, dim) of a task: its parts in ascending order.
+// The output at (row, dim) of a task: its parts merged in ascending order.
 DUNLIN_HD inline void MergeParts(const AttentionCall& call, const PartialStore& store, const RowBlock& block,
                                  int32_t part_keys, int32_t row, int32_t dim) {
   const int64_t task = block.task(call.num_kv_heads);

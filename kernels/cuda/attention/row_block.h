@@ -1,5 +1,6 @@
-// A block's 64 packed rows of one (sequence, KV head), and what a warp does to their scores and outputs. A warp has 16
-// of the rows; registers stand as ProductSlot says, and a lane's two rows are those of its registers 0 and 2.
+// SPDX-License-Identifier: Apache-2.0
+// A block's 64 packed rows of one (sequence, KV head), and a warp's operations on their scores and outputs. A warp has
+// 16 of the rows; registers are laid out by ProductSlot, and a lane's two rows are those of its registers 0 and 2.
 #pragma once
 
 #include "kernels/cuda/attention/call.h"
@@ -8,17 +9,17 @@
 
 namespace dunlin::kernels::cuda {
 
-using RowFrag = Frag<float, 2>;  // a value of each of a lane's two rows
+using RowFrag = Frag<float, 2>;  // one value for each of a lane's two rows
 
 struct RowBlock {
   SequenceView sequence;
   int32_t kv_head;
   int32_t first_row;  // packed
-  int32_t num_rows;   // <= 64; 0: the block has nothing to do
+  int32_t num_rows;   // <= 64; 0: the block has no work
   int32_t group;
-  int32_t key_start;  // what the first row sees from, and the last row sees up to: all that the block reads
+  int32_t key_start;  // the range of keys that the block reads: from the first row's start to the last row's limit
   int32_t key_limit;
-  int32_t whole_start;  // keys that every row sees
+  int32_t whole_start;  // the keys that every row sees
   int32_t whole_limit;
 
   DUNLIN_HD int32_t Token(int32_t row) const { return (first_row + row) / group; }
@@ -48,12 +49,12 @@ DUNLIN_HD inline RowBlock BlockOf(const AttentionCall& call, int32_t sequence, i
   return rows;
 }
 
-// Packed row of the block that register i of a warp's lane belongs to.
+// The block's packed row that register i of a warp's lane belongs to.
 DUNLIN_HD constexpr int32_t RowOf(int warp, int lane, int i) {
   return warp * 16 + ProductSlot::Row(lane, i);
 }
 
-// The keys that a lane's two rows see; rows past the block's see none.
+// The keys that a lane's two rows see; rows past the block's last see none.
 struct RowKeys {
   Frag<int32_t, 2> start;
   Frag<int32_t, 2> limit;
@@ -74,7 +75,7 @@ DUNLIN_HD inline void FindKeys(const RowBlock& block, int warp, RowKeys* keys) {
 
 constexpr float kLog2E = 1.44269504F;
 
-// A product of query and key as the softmax takes it, a power of two's exponent: scale, softcap, ALiBi, bias, mask. The
+// The base-2 exponent of one score: scale, softcap, ALiBi, bias and mask applied to a query-key product. REQUIRES: the
 // row sees the key.
 DUNLIN_HD inline float AdjustedScore(const AttentionCall& call, const RowBlock& block, int32_t row, int32_t key,
                                      float product) {
@@ -98,8 +99,8 @@ DUNLIN_HD inline float AdjustedScore(const AttentionCall& call, const RowBlock& 
   return score * kLog2E;
 }
 
-// The rule on the scores of a tile that follow one. Written as a loop, whose body is large and whose calls are rare: a
-// register is found by comparing, because registers have no addresses.
+// Applies them to the scores of a tile that needs them. A loop, because the body is large and the case rare; the
+// register is selected by comparison, because registers cannot be indexed.
 DUNLIN_HD inline void AdjustScores(const AttentionCall& call, const RowBlock& block, int warp, const RowKeys& keys,
                                    int32_t first_key, TileFrag* scores) {
   ForLanes([&](int lane) {
@@ -120,8 +121,8 @@ DUNLIN_HD inline void AdjustScores(const AttentionCall& call, const RowBlock& bl
   });
 }
 
-// Products of the tile at first_key to scores, -inf where a row does not see a key. key_scales: of E4M3 codes, or null.
-// Rows that all see all keys take the short way, which gives the same bits.
+// Turns the products of the tile at first_key into scores, -inf where a row does not see a key. key_scales: of E4M3
+// codes, or null. Tiles that all rows see completely take a shorter path with the same bits.
 DUNLIN_HD inline void ToScores(const AttentionCall& call, const RowBlock& block, int warp, const RowKeys& keys,
                                int32_t first_key, const float* key_scales, TileFrag* scores) {
   if (key_scales != nullptr) {
@@ -146,7 +147,7 @@ DUNLIN_HD inline void ToScores(const AttentionCall& call, const RowBlock& block,
   });
 }
 
-// The largest score of each row, at least *largest; NaN is passed over.
+// The largest score of each row, at least *largest; NaN is ignored.
 DUNLIN_HD inline void RaiseToLargest(const TileFrag& scores, RowFrag* largest) {
   ForLanes([&](int lane) {
     DUNLIN_UNROLL
@@ -157,12 +158,12 @@ DUNLIN_HD inline void RaiseToLargest(const TileFrag& scores, RowFrag* largest) {
   });
 }
 
-// What scores are subtracted from before they become exponents: with nothing but -inf, nothing is to weigh.
+// What is subtracted from the scores before exponentiation; 0 where all scores are -inf, so that the weights are 0.
 DUNLIN_HD inline float CenterOf(float largest) {
   return largest == -INFINITY ? 0.0F : largest;
 }
 
-// Scores to weights 2^(score - center); adds them to the lane's part of the row's sum.
+// Turns scores into weights 2^(score - center) and adds them to the lane's part of the row's sum.
 DUNLIN_HD inline void ToWeights(const RowFrag& largest, TileFrag* scores, RowFrag* sum) {
   ForLanes([&](int lane) {
     DUNLIN_UNROLL
@@ -182,8 +183,8 @@ DUNLIN_HD inline void LargestOfQuads(RowFrag* largest) {
   ReduceQuads(largest, [](float a, float b) { return fmaxf(a, b); });
 }
 
-// How the later of two partial softmaxes is appended to the earlier: value * keep + later * take. A part that has seen
-// nothing changes nothing. In one block or by the kernel that merges parts, the same operations in the same order.
+// Appends the later of two partial softmaxes to the earlier: value * keep + later * take. An empty part changes
+// nothing. The same operations in the same order within one block and in the merge kernel.
 struct MergeFactors {
   float maximum;
   float sum;
@@ -212,8 +213,8 @@ DUNLIN_HD inline int64_t OutputAt(const AttentionCall& call, const RowBlock& blo
   return block.sequence.out_start + block.Token(row) * call.out.token_stride + block.Head(row) * call.out.head_stride;
 }
 
-// 64 columns of the warp's rows, from column first_dim of the outputs and register 32 * slice on, divided by the sums.
-// A row that saw nothing gives zeros.
+// Stores 64 columns of the warp's rows, from output column first_dim and register 32 * slice on, divided by the sums. A
+// row that saw no key gives zeros.
 template <int kCount>
 DUNLIN_HD void StoreOutputs(const AttentionCall& call, const RowBlock& block, int warp, int32_t first_dim, int slice,
                             const RowFrag& sum, const Frag<float, kCount>& out) {

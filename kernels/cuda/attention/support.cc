@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/attention/support.h"
 
 #include "kernels/api/attention_rules.h"
@@ -14,9 +15,10 @@ constexpr DType kAllDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::k
 constexpr unsigned kAnyDType = Bit(DType::kF32) | Bit(DType::kF16) | Bit(DType::kBF16) | Bit(DType::kF8E4M3);
 constexpr unsigned kTensorDTypes = kAnyDType & ~Bit(DType::kF32);
 
-// A row says what a backend takes from an architecture on, until a later row of the backend. FLASH multiplies on tensor
-// cores alone, which take no FP32, and keeps a row's values in registers. What no row names (window, softcap, ALiBi,
-// causal, both alignments, dims of K and V apart) all take.
+// What a backend takes from a compute capability on, up to the next row of the same backend. FLASH multiplies on tensor
+// cores only, which do not take FP32, and keeps a row's output in registers. All backends take whatever else
+// AttentionTraits names: window, softcap, ALiBi, causal or not, both alignments, a v_head_dim that differs from
+// head_dim.
 struct Capability {
   int sm_version_min;
   AttentionBackend backend;
@@ -37,18 +39,22 @@ const Capability* Find(int sm_version, AttentionBackend backend) {
   return found;
 }
 
+// A backend without a row keeps the zeros of a backend that the device does not have.
+AttentionLimitsTable LimitsOf(int sm_version) {
+  AttentionLimitsTable limits{};
+  for (const Capability& row : kCapabilities) {
+    if (row.sm_version_min <= sm_version) limits[static_cast<size_t>(row.backend)] = row.limits;
+  }
+  return limits;
+}
+
 // "fp16, bf16 and fp8_e4m3"
-std::string NamesOf(unsigned dtypes) {
+std::string DTypeNames(unsigned dtypes) {
   std::vector<std::string> names;
   for (const DType dtype : kAllDTypes) {
     if ((dtypes & Bit(dtype)) != 0) names.emplace_back(Name(dtype));
   }
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
-    text += names[i];
-  }
-  return text;
+  return ListInWords(names);
 }
 
 }  // namespace
@@ -64,8 +70,8 @@ bool SupportsAttention(int sm_version, AttentionBackend backend, const Attention
   });
   if (row != nullptr) {
     refuse.If((row->dtypes & Bit(traits.dtype)) == 0,
-              [&] { return "supports keys in " + NamesOf(row->dtypes) + "; they are in " + Name(traits.dtype); });
-    AddLimits(row->limits, traits, &refuse);
+              [&] { return "supports keys in " + DTypeNames(row->dtypes) + "; they are in " + Name(traits.dtype); });
+    AddLimits(LimitsOf(sm_version), backend, traits, &refuse);
   }
   AddScoreRules(traits, &refuse);
   return refuse.supported();

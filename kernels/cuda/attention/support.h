@@ -1,4 +1,5 @@
-// What each backend takes on a CUDA device, by its architecture, and why not. Host code.
+// SPDX-License-Identifier: Apache-2.0
+// What each backend supports on a CUDA device, by compute capability, and the reasons against the rest. Host code.
 #pragma once
 
 #include <string>

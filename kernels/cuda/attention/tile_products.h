@@ -1,6 +1,7 @@
-// The two products of attention on tiles in shared memory, for one warp: 16 rows of queries by 64 keys, and their 64
-// weights by 64 dims of the values. On tensor cores for 2-byte operands; in FP32 with fused multiply-add for the rest.
-// A row's sums depend on no other row, and run over dims, and keys, in ascending order tile by tile.
+// SPDX-License-Identifier: Apache-2.0
+// The two products of attention on tiles in shared memory, for one warp: 16 query rows by 64 keys, and their 64 weights
+// by 64 value dims. 2-byte operands use tensor cores, the rest FP32 fused multiply-add. A row's sums do not depend on
+// other rows, and run over dims and keys in ascending order, tile by tile.
 #pragma once
 
 #include <cmath>
@@ -17,12 +18,12 @@ struct TensorProducts {
   using Element = uint16_t;
   using Layout = TileLayout<2>;
   static constexpr DType kDType = Format::kDType;
-  static constexpr int kWeightBytes = 0;  // of shared memory a warp needs beside the tiles
+  static constexpr int kWeightBytes = 0;  // shared memory per warp besides the tiles
 
   DUNLIN_HD static uint16_t FromFloat(float value) { return Format::FromFloat(value); }
   DUNLIN_HD static bool IsFinite(uint16_t bits) { return Format::IsFinite(bits); }
 
-  // Adds the part of 64 dims to the scores of the warp's rows.
+  // Adds the contribution of 64 dims to the scores of the warp's rows.
   DUNLIN_HD static void AddScores(int warp, const unsigned char* queries, const unsigned char* keys, TileFrag* scores) {
     DUNLIN_UNROLL
     for (int depth = 0; depth < kTileDims / 16; ++depth) {
@@ -108,7 +109,7 @@ struct Fp32Products {
   DUNLIN_HD static void AddValues(int warp, const TileFrag& weights, const unsigned char* values,
                                   unsigned char* scratch, Frag<float, kCount>* out, int slice) {
     unsigned char* own = scratch + warp * kWeightBytes;
-    SyncWarp();  // the weights of the tile before have been read
+    SyncWarp();  // the previous tile's weights have been read
     ForLanes([&](int lane) {
       DUNLIN_UNROLL
       for (int r = 0; r < 32; ++r) {

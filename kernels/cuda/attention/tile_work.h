@@ -1,12 +1,13 @@
-// A block's products over one tile of keys, from global memory to registers: what EFFICIENT and MATH share. Dims of the
-// queries come 64 at a time, columns of the values too, so that any number of either will do.
+// SPDX-License-Identifier: Apache-2.0
+// A block's products over one tile of keys, from global memory to registers: shared by EFFICIENT and MATH. Query dims
+// and value columns are processed 64 at a time, so any number of either works.
 #pragma once
 
 #include "kernels/cuda/attention/load_tile.h"
 
 namespace dunlin::kernels::cuda {
 
-// Shared memory of a block. Keys and values take turns in one tile.
+// A block's shared memory. Keys and values share one tile.
 template <typename Products>
 struct TileMemory {
   static constexpr int kTile = Products::Layout::kBytes;
@@ -36,7 +37,7 @@ struct TileWork {
     ForWarps([&](int warp) { scores(warp).Fill(0.0F); });
     DUNLIN_NO_UNROLL
     for (int32_t dims = 0; dims < query_tiles(); ++dims) {
-      SyncBlock();  // the tiles before have been read
+      SyncBlock();  // the previous tiles have been read
       if (!queries_there) LoadQueries<Products>(call, rows, dims * kTileDims, memory.queries());
       LoadKeyTile<Products>(keys, first_key, rows.sequence.kv_len, dims * kTileDims, memory.keys());
       CommitCopies();
@@ -48,8 +49,8 @@ struct TileWork {
     }
   }
 
-  // Adds weights times 64 columns of the tile's values. body(warp, weigh) calls weigh(weights, keys, &out) with what
-  // the warp holds.
+  // Adds weights times 64 columns of the tile's values. body(warp, weigh) calls weigh(weights, keys, &out) with the
+  // warp's state.
   template <typename Body>
   DUNLIN_HD void WeighTile(int32_t first_key, int32_t first_dim, const Body& body) const {
     SyncBlock();

@@ -1,7 +1,8 @@
-// Programs of a thread block that also run on the host. A program is a list of parts: `ForThreads`, `ForWarps` and, in
-// a warp, `ForLanes` run their body once a thread, warp or lane; `SyncBlock` stands between parts that hand things over
-// in shared memory. On the device each thread runs its own share and holds its own registers; the host runs every share
-// in turn, and a Frag or PerWarp holds those of all. So a test runs what the device runs, tile by tile.
+// SPDX-License-Identifier: Apache-2.0
+// Thread block programs that also run on the host. A program is a sequence of phases: `ForThreads`, `ForWarps` and,
+// within a warp, `ForLanes` run their body once per thread, warp or lane; `SyncBlock` separates phases that communicate
+// through shared memory. On the device each thread runs its own share and holds its own registers; the host runs all
+// shares in turn, and a Frag or PerWarp holds those of all. Tests thus run what the device runs, tile by tile.
 #pragma once
 
 #include <cstdint>
@@ -88,7 +89,7 @@ DUNLIN_HD inline void SyncWarp() {
 #endif
 }
 
-// Reduces register i over each quad of lanes: those that share rows of a product. All four get the same bits.
+// Reduces register i over each quad of lanes, which share rows of a product. All four get the same bits.
 template <int kCount, typename Merge>
 DUNLIN_HD void ReduceQuads(Frag<float, kCount>* values, const Merge& merge) {
 #ifdef __CUDA_ARCH__
@@ -108,7 +109,8 @@ DUNLIN_HD void ReduceQuads(Frag<float, kCount>* values, const Merge& merge) {
 #endif
 }
 
-// 16 bytes from global to shared memory, or zeros; on the device asynchronous until WaitForCopies and SyncBlock.
+// Copies 16 bytes from global to shared memory, or writes zeros; on the device asynchronous until WaitForCopies and
+// SyncBlock.
 DUNLIN_HD inline void CopyPiece(unsigned char* shared, const unsigned char* global, bool present) {
 #ifdef __CUDA_ARCH__
   asm volatile(
@@ -133,7 +135,7 @@ DUNLIN_HD inline void CommitCopies() {
   asm volatile("cp.async.commit_group;");
 #endif
 }
-// Until at most kPending of the groups committed last are under way.
+// Waits until at most kPending of the groups committed last are in flight.
 template <int kPending>
 DUNLIN_HD void WaitForCopies() {
 #ifdef __CUDA_ARCH__
@@ -141,7 +143,7 @@ DUNLIN_HD void WaitForCopies() {
 #endif
 }
 
-// 2^x within 2 units in the last place; 2^-inf is 0, results below 2^-126 too.
+// 2^x within 2 ulp; 2^-inf is 0, and so are results below 2^-126.
 DUNLIN_HD inline float Exp2(float x) {
 #ifdef __CUDA_ARCH__
   float y;

@@ -1,4 +1,5 @@
-// The two instructions of a tensor core that the kernels use, and what they do, in plain C++. Source: PTX ISA, ldmatrix
+// SPDX-License-Identifier: Apache-2.0
+// The two tensor core instructions that the kernels use, and their semantics in plain C++. Source: PTX ISA, ldmatrix
 // and mma.sync.aligned.m16n8k16.
 #pragma once
 
@@ -29,8 +30,8 @@ DUNLIN_HD uint32_t PackPair(float low, float high) {
   return Format::FromFloat(low) | static_cast<uint32_t>(Format::FromFloat(high)) << 16;
 }
 
-// Four matrices of 8 x 8 elements: lane l gives the place of row l % 8 of matrix l / 8. Register m of lane l becomes
-// the elements (l / 4, 2 (l % 4)) and the next of matrix m, of its transpose if kTransposed.
+// Loads four matrices of 8 x 8 elements: lane l passes the address of row l % 8 of matrix l / 8. Register m of lane l
+// receives elements (l / 4, 2 (l % 4)) and the next one of matrix m, or of its transpose if kTransposed.
 template <bool kTransposed, typename Place>
 DUNLIN_HD void LoadMatrices(Frag<uint32_t, 4>* out, const Place& place) {
 #ifdef __CUDA_ARCH__
@@ -62,7 +63,7 @@ DUNLIN_HD void LoadMatrices(Frag<uint32_t, 4>* out, const Place& place) {
 #endif
 }
 
-// c[4 n ..] += a b: a is 16 x 16, b is 16 x 8 in registers first and first + 1 of `b`.
+// c[4 n ..] += a b: a is 16 x 16; b is 16 x 8, in registers first and first + 1 of `b`.
 template <typename Format, int kCount>
 DUNLIN_HD void MultiplyAdd(Frag<float, kCount>* c, int n, const Frag<uint32_t, 4>& a, const Frag<uint32_t, 4>& b,
                            int first) {
@@ -84,8 +85,8 @@ DUNLIN_HD void MultiplyAdd(Frag<float, kCount>* c, int n, const Frag<uint32_t, 4
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
   }
 #else
-  // Register r of a: rows lane / 4 and, if r is odd, 8 more; depths 2 (lane % 4) and, from r = 2 on, 8 more. Register
-  // r of b: depths as that, column lane / 4.
+  // Register r of a: row lane / 4, plus 8 if r is odd; depth 2 (lane % 4), plus 8 from r = 2 on. Register r of b: the
+  // same depths, column lane / 4.
   float left[16][16];
   float right[16][8];
   for (int lane = 0; lane < kWarpLanes; ++lane) {

@@ -1,6 +1,7 @@
-// Tiles in shared memory: 64 rows (of queries, or keys) by 64 dims, as 2-byte or 4-byte elements. A row is a run of
-// 16-byte pieces, and a piece's place is turned by its row, so that eight lanes that read the same piece of eight rows
-// meet eight different groups of banks.
+// SPDX-License-Identifier: Apache-2.0
+// Tiles in shared memory: 64 rows (of queries or keys) by 64 dims of 2-byte or 4-byte elements. A row is a sequence of
+// 16-byte pieces, whose order is swizzled by the row, so that eight lanes reading the same piece of eight rows hit
+// different banks.
 #pragma once
 
 #include "kernels/cuda/host_device.h"
@@ -27,8 +28,8 @@ struct TileLayout {
   }
 };
 
-// Slots of a warp's product of 16 rows by 8 columns, of which a tile has 8 side by side: register 4 n + i of lane l is
-// row Row(l, i), column 8 n + Column(l, i). Source: PTX ISA, mma.m16n8k16, "Accumulators (C or D)".
+// Register layout of a warp's product of 16 rows by 8 columns, of which a tile has 8 side by side: register 4 n + i of
+// lane l is row Row(l, i), column 8 n + Column(l, i). Source: PTX ISA, mma.m16n8k16, "Accumulators (C or D)".
 struct ProductSlot {
   DUNLIN_HD static constexpr int Row(int lane, int i) { return lane / 4 + i / 2 * 8; }
   DUNLIN_HD static constexpr int Column(int lane, int i) { return lane % 4 * 2 + i % 2; }

@@ -1,4 +1,5 @@
-// The second half of a tile GEMM whose K is divided: four outputs a thread.
+// SPDX-License-Identifier: Apache-2.0
+// The second pass of a tile GEMM whose K is divided: four outputs per thread.
 #include "kernels/cuda/gemm/tile_kernels.h"
 
 namespace dunlin::kernels::cuda {

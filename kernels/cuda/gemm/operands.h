@@ -1,22 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands of the tile GEMM: how 32 bytes of a row in shared memory become registers of mma.m16n8k16. Two-byte elements
-// go in as they are. E4M3 codes are widened to FP16, exactly; a lane then holds other depths of its 16 than the
-// instruction names, the same in both operands, so that a product's terms are those of its 16 depths.
+// are used directly. E4M3 codes are widened to FP16, exactly; a lane then holds other depths than the instruction
+// assigns it, the same ones in both operands, so the sum of products is unchanged.
 #pragma once
 
 #include "kernels/cuda/block/tensor_core.h"
 
 namespace dunlin::kernels::cuda {
 
-using RawFrag = Frag<uint32_t, 4>;  // four matrices of 8 rows by 16 bytes, as LoadMatrices gives them
+using RawFrag = Frag<uint32_t, 4>;  // four matrices of 8 rows by 16 bytes, as LoadMatrices loads them
 
-// Two codes as the halves of a word, each a half of 2^-8 times its value: an E4M3 exponent is 8 less than a half's.
-// codes: in bytes 1 and 3. NaN stays NaN.
+// Two codes as the halves of a word, each an FP16 of 2^-8 times its value, because E4M3's exponent bias is 8 less than
+// FP16's. codes: in bytes 1 and 3. NaN stays NaN.
 DUNLIN_HD constexpr uint32_t HalvesOfCodes(uint32_t codes) {
   const uint32_t magnitude = (codes & 0x7F007F00U) >> 1;
   return (codes & 0x80008000U) | magnitude | ((magnitude + 0x00800080U) & 0x40004000U);
 }
 
-// Codes 2 pair and 2 pair + 1 of the four as FP16.
+// Codes 2 pair and 2 pair + 1 of the four, as FP16.
 DUNLIN_HD inline uint32_t WidenCodePair(uint32_t codes, int pair) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
   uint32_t halves;
@@ -39,7 +40,7 @@ DUNLIN_HD inline uint32_t WidenCodePair(uint32_t codes, int pair) {
 template <typename ElementFormat>
 struct PlainOperand {
   using Format = ElementFormat;
-  static constexpr int kSteps = 1;  // products of 16 depths in 32 bytes
+  static constexpr int kSteps = 1;  // steps of 16 depths in 32 bytes
 
   DUNLIN_HD static void Left(const RawFrag& raw, int /*step*/, RawFrag* a) { *a = raw; }
   DUNLIN_HD static void Right(const RawFrag& raw, int /*step*/, RawFrag* b) { *b = raw; }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tile GEMM on BF16 operands. Instantiations: 1, 2 and 4 groups = 3.
 #include "kernels/cuda/gemm/tile_launch.cuh"
 

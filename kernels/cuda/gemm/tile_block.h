@@ -1,6 +1,8 @@
-// The tile GEMM's block, for kGroups * 16 rows. Tiles of 128 bytes of K come by asynchronous copies, three ahead; each
-// warp multiplies its quarter of a tile with all rows and columns, so that every operand is read, and widened, once a
-// block; the four warps' sums are added in ascending order at the end. Source: PTX ISA, mma.m16n8k16 and cp.async.
+// SPDX-License-Identifier: Apache-2.0
+// A block of the tile GEMM, for kGroups * 16 rows. Tiles of 128 bytes of K are fetched by asynchronous copies, three
+// ahead; each warp multiplies its quarter of a tile's depth with all rows and columns, so every operand is read, and
+// widened, once per block; the four warps' sums are added in ascending order at the end. Source: PTX ISA, mma.m16n8k16
+// and cp.async.
 #pragma once
 
 #include <cmath>
@@ -12,7 +14,7 @@ namespace dunlin::kernels::cuda {
 
 inline constexpr int kGemmStages = 4;
 
-// Shared memory of a block: stages, then, in their place, the warps' sums of 16 rows on their way to each other.
+// A block's shared memory: stages, later reused to exchange the warps' sums of 16 rows.
 template <int kGroups, bool kScaled>
 struct GemmMemory {
   static constexpr int kRows = kGroups * kGroupRows;
@@ -20,7 +22,7 @@ struct GemmMemory {
   static constexpr int kInputs = kRows * kTileBytes;
   static constexpr int kScales = kScaled ? (kTileColumns + kRows) * 4 : 0;
   static constexpr int kStage = kWeights + kInputs + kScales;
-  static constexpr int kSumStride = kTileColumns + 8;  // floats; 8 more put rows of a quad on different banks
+  static constexpr int kSumStride = kTileColumns + 8;  // floats; the extra 8 put the rows of a quad on different banks
   static constexpr int kSums = kBlockWarps * kGroupRows * kSumStride * 4;
   static constexpr int kBytes = kGemmStages * kStage > kSums ? kGemmStages* kStage : kSums;
 
@@ -45,7 +47,7 @@ struct GemmBlock {
   TilePlace place;
   Memory memory;
 
-  // Rows [first, first + 16 kCount) of a matrix, zeros past its last row and past its depth.
+  // Copies rows [first, first + 16 kCount) of a matrix, with zeros past its last row and depth.
   template <int kCount>
   DUNLIN_HD void LoadRows(const unsigned char* matrix, int64_t first, int64_t end, int32_t tile,
                           unsigned char* rows) const {
@@ -78,7 +80,7 @@ struct GemmBlock {
     });
   }
 
-  // Commits a group of copies, an empty one behind the last tile.
+  // Commits a group of copies, an empty one after the last tile.
   DUNLIN_HD void LoadTile(int32_t tile, int32_t end) const {
     const int stage = tile % kGemmStages;
     if (tile < end) {
@@ -91,7 +93,7 @@ struct GemmBlock {
 
   using Left = RawFrag[kGroups][Operand::kSteps];
 
-  // Adds 16 columns of the warp's quarter of a tile to sums: those of a group start at register 4 (stride group + n).
+  // Adds 16 columns of the warp's quarter of a tile to sums; a group's start at register 4 (stride group + n).
   template <int kCount>
   DUNLIN_HD void AddPair(int warp, int stage, int pair, const Left& left, Frag<float, kCount>* sums, int stride,
                          int n) const {
@@ -111,7 +113,7 @@ struct GemmBlock {
     }
   }
 
-  // Adds products of 128 codes, times their scales.
+  // Adds products of 128 codes, multiplied by their scales.
   DUNLIN_HD void AddScaled(int stage, int pair, const Frag<float, 8 * kGroups>& products, Sums* sums) const {
     ForLanes([&](int lane) {
       DUNLIN_UNROLL
@@ -155,9 +157,9 @@ struct GemmBlock {
     });
   }
 
-  // The warps' sums of 16 rows, in ascending order of the warps, to where they go.
+  // Combines the warps' sums of 16 rows in ascending order and stores them.
   DUNLIN_HD void MergeGroup(int group, Warps* warps) const {
-    SyncBlock();  // what was in this memory has been read
+    SyncBlock();  // the stages have been read
     ForWarps([&](int warp) {
       const Sums& own = (*warps)[warp];
       ForLanes([&](int lane) {
@@ -205,7 +207,7 @@ DUNLIN_HD void RunTileGemm(const TileCall& call, const TilePlace& place, unsigne
   for (int32_t tile = first; tile < first + kGemmStages - 1; ++tile) block.LoadTile(tile, end);
   for (int32_t tile = first; tile < end; ++tile) {
     WaitForCopies<kGemmStages - 2>();
-    SyncBlock();  // the tile is there, and the one whose place the next takes has been read
+    SyncBlock();  // the tile has arrived, and the one that the next overwrites has been read
     block.LoadTile(tile + kGemmStages - 1, end);
     block.AddTile(tile, &warps);
   }

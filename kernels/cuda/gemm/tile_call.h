@@ -1,6 +1,7 @@
-// One launch of the tile GEMM, out = in W^T: what its blocks read and where their sums go. A block computes 64 outputs
-// of up to 64 rows over one slice of K; slices are merged in ascending order by a second kernel. A row's sum depends on
-// the division of K alone, never on the rows beside it. Pointers are device memory.
+// SPDX-License-Identifier: Apache-2.0
+// One launch of the tile GEMM, out = in W^T: operands and outputs. A block computes 64 outputs of up to 64 rows over
+// one slice of K; a second kernel merges slices in ascending order. A row's sum depends only on the division of K,
+// never on the other rows. Pointers are device memory.
 #pragma once
 
 #include "kernels/cuda/block/block_program.h"
@@ -9,11 +10,11 @@
 
 namespace dunlin::kernels::cuda {
 
-inline constexpr int kGroupRows = 16;               // of a tensor-core product
-inline constexpr int kTileColumns = kTileRows;      // outputs of a block
-inline constexpr int kTileBytes = 8 * kPieceBytes;  // of a row, in a tile: 64 two-byte elements or 128 codes
+inline constexpr int kGroupRows = 16;               // per tensor core product
+inline constexpr int kTileColumns = kTileRows;      // outputs per block
+inline constexpr int kTileBytes = 8 * kPieceBytes;  // of a row, per tile: 64 two-byte elements or 128 codes
 
-// How sums become outputs: (sum * scales) + bias + residual; or, with `next`, activation(sum + bias), rounded.
+// How sums become outputs: sum * scales + bias + residual; or, with `next`, activation(sum + bias), rounded.
 struct TileStore {
   const float* weight_scales;  // [columns], or null; with in_scales
   const float* in_scales;      // [num_rows]
@@ -22,8 +23,8 @@ struct TileStore {
   float* out;
   int64_t out_stride;  // floats
   int64_t columns;
-  bool vector;  // out and residual stand on 16 bytes, rows too
-  // In place of out and residual, or null: rows of next_row_bytes; columns is then a multiple of 16.
+  bool vector;  // rows of out and residual are 16-byte aligned
+  // Replaces out and residual, or null: rows of next_row_bytes; columns is then a multiple of 16.
   unsigned char* next;
   int64_t next_row_bytes;
   Precision next_precision;   // kFp16 or kBf16
@@ -36,7 +37,7 @@ struct TileCall {
   int64_t row_bytes;            // a multiple of 16; padding holds zeros
   int64_t columns;
   int32_t num_rows;
-  // Scales of each 128 codes: [tiles, stride]. Null: the products have none, or TileStore does.
+  // Scales per 128 codes: [tiles, stride]. Null: none, or TileStore has them.
   const float* weight_scales;
   int64_t weight_scale_stride;
   const float* in_scales;
@@ -44,7 +45,7 @@ struct TileCall {
   int32_t tiles;  // of K
   int32_t tiles_per_slice;
   int32_t slices;
-  float* parts;          // [slices, num_rows, parts_stride]; null: one slice, straight to the outputs
+  float* parts;          // [slices, num_rows, parts_stride]; null: one slice, written straight to the outputs
   int64_t parts_stride;  // floats, a multiple of 4, >= columns
   TileStore store;
 };
@@ -56,7 +57,7 @@ struct TilePlace {
   int64_t first_column;
 };
 
-// Blocks that read the same weights are neighbours.
+// Blocks that read the same weights are adjacent.
 DUNLIN_HD inline TilePlace TilePlaceOf(const TileCall& call, int32_t rows_per_block, int64_t block) {
   const int64_t row_blocks = (call.num_rows + rows_per_block - 1) / rows_per_block;
   const int64_t column_tiles = (call.columns + kTileColumns - 1) / kTileColumns;
@@ -75,7 +76,7 @@ DUNLIN_HD inline void StoreActivated(const TileStore& store, int64_t row, int64_
   StoreAs(store.next_precision, store.next + row * store.next_row_bytes, column, 4, values);
 }
 
-// Four sums of a row, the first of them in `column`, to where they go. column is a multiple of 4.
+// Stores four sums of a row from `column`, a multiple of 4, on.
 DUNLIN_HD inline void StoreSums(const TileStore& store, int64_t row, int64_t column, const Float4& sums) {
   if (store.next != nullptr) return StoreActivated(store, row, column, sums);
   const bool scaled = store.weight_scales != nullptr;
@@ -98,7 +99,7 @@ DUNLIN_HD inline void StoreSums(const TileStore& store, int64_t row, int64_t col
   }
 }
 
-// Merges the slices of four outputs, in ascending order.
+// Merges the slices of four outputs in ascending order.
 DUNLIN_HD inline void MergeSlices(const TileCall& call, int64_t row, int64_t column) {
   const int64_t slice_stride = call.num_rows * call.parts_stride;
   const float* part = call.parts + row * call.parts_stride + column;

@@ -1,4 +1,5 @@
-// The tile GEMM on E4M3 codes. Instantiations: 1, 2 and 4 groups, and 1 and 2 with scales each 128 codes = 5.
+// SPDX-License-Identifier: Apache-2.0
+// The tile GEMM on E4M3 codes. Instantiations: 1, 2 and 4 groups, and 1 and 2 with a scale per 128 codes = 5.
 #include "kernels/cuda/gemm/tile_launch.cuh"
 
 namespace dunlin::kernels::cuda {

@@ -1,5 +1,5 @@
-// The tile GEMM's launches, by operands. Each enqueues one kernel on the stream and reads nothing that lies on the
-// device.
+// SPDX-License-Identifier: Apache-2.0
+// Launchers of the tile GEMM, by operand type. Each enqueues one kernel on the stream and reads no device memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,13 +10,13 @@ namespace dunlin::kernels::cuda {
 
 void LaunchTilesFp16(const TileCall& call, cudaStream_t stream);
 void LaunchTilesBf16(const TileCall& call, cudaStream_t stream);
-// One scale a row and output; and one each 128 codes, where the call has weight_scales.
+// One scale per row and output; or, where the call has weight_scales, one per 128 codes.
 void LaunchTilesFp8(const TileCall& call, cudaStream_t stream);
-// Ends a call that has parts, of at most kMergeRowsMax rows.
+// Completes a call that has parts, of at most kMergeRowsMax rows.
 inline constexpr int64_t kMergeRowsMax = 65535;
 void LaunchMergeSlices(const TileCall& call, cudaStream_t stream);
 
-// Allows each kernel the shared memory it takes; once, when the device is opened.
+// Raises each kernel's shared memory limit; called once, when the device is opened.
 cudaError_t PrepareTilesFp16();
 cudaError_t PrepareTilesBf16();
 cudaError_t PrepareTilesFp8();

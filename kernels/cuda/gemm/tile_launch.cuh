@@ -1,4 +1,5 @@
-// The tile GEMM's kernel for one kind of operands, by groups of 16 rows: 1, 2 and, without scales each 128 codes, 4.
+// SPDX-License-Identifier: Apache-2.0
+// The tile GEMM's kernel for one operand type, by groups of 16 rows: 1, 2 and, without scales per 128 codes, 4.
 #pragma once
 
 #include "kernels/cuda/gemm/tile_block.h"
@@ -7,8 +8,8 @@
 
 namespace dunlin::kernels::cuda {
 
-// Blocks an SM: by registers, of which a thread's sums take 32 a group, and by shared memory, 40 KB of 164 KB on sm_80
-// with one group and 64 KB with four.
+// Blocks per SM: limited by registers, 32 per thread and group for the sums, and by shared memory, 40 KB of sm_80's 164
+// KB with one group and 64 KB with four.
 template <int kGroups>
 inline constexpr int kTileGemmBlocks = kGroups == 1   ? 4
                                        : kGroups == 2 ? 3

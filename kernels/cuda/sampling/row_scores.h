@@ -1,5 +1,6 @@
-// What is read off a raw row of logits: its most likely tokens and log-probabilities. Maxima are exact whatever the
-// number of lanes; the sum of a row is FP64, in one order per number of lanes.
+// SPDX-License-Identifier: Apache-2.0
+// What is read from a raw row of logits: its most likely tokens and log-probabilities. Maxima are exact for any number
+// of lanes; a row's sum is FP64, in an order that depends only on the number of lanes.
 #pragma once
 
 #include <cmath>
@@ -10,7 +11,7 @@
 
 namespace dunlin::kernels::cuda {
 
-// A token in the order of (logit, lower id), both in one number.
+// Rank of a token by (logit, lower id), in one number.
 DUNLIN_HD inline uint64_t RankOf(float logit, int32_t id) {
   return uint64_t{KeyOfLogit(logit)} << 32 | ~static_cast<uint32_t>(id);
 }
@@ -20,7 +21,7 @@ DUNLIN_HD inline int32_t IdOf(uint64_t rank) {
 
 struct RowTop {
   bool valid;  // no NaN, no +infinity, at least one finite value
-  int32_t id;  // the lowest of those that have the largest logit
+  int32_t id;  // the lowest id with the largest logit
 };
 
 template <typename Lanes>
@@ -60,7 +61,7 @@ DUNLIN_HD uint64_t NextRank(const Lanes& lanes, const float* logits, int32_t voc
   return lanes.Max(next);
 }
 
-// log-probabilities of `token` and of the most likely ones. A pass over the row for each of those: they are few.
+// Log-probabilities of `token` and of the most likely tokens. One pass over the row for each, because they are few.
 template <typename Lanes>
 DUNLIN_HD void ScoreToken(const Lanes& lanes, const SampleParams& params, const SampleRow& row, const float* logits,
                           float max, int32_t token, TokenOutput* out) {

@@ -1,6 +1,7 @@
-// One row of logits to a token: the work of one group of lanes, as SampleParams says. Every pass reads the row anew and
-// computes weights where they are needed, so any vocabulary fits. Sums are FP64 in one order per number of lanes; the
-// draw's own sums have the CPU device's order, whatever the number.
+// SPDX-License-Identifier: Apache-2.0
+// One row of logits to a token, by one group of lanes, as SampleParams specifies. Every pass rereads the row and
+// recomputes weights, so any vocabulary fits. Sums are FP64, in an order that depends only on the number of lanes; the
+// draw's own sums have the CPU's order for any number of lanes.
 #pragma once
 
 #include <cmath>
@@ -11,7 +12,7 @@
 
 namespace dunlin::kernels::cuda {
 
-// A row's part of the workspace.
+// A row's share of the workspace.
 struct SampleScratch {
   float* edited;       // [vocab_size] the row after the edits
   double* block_sums;  // [ceil(vocab_size / kWeightBlock)]
@@ -28,7 +29,7 @@ DUNLIN_HD inline SampleScratch ScratchOf(void* workspace, int64_t row_bytes, int
   return {reinterpret_cast<float*>(at), reinterpret_cast<double*>(at + RoundUpTo(int64_t{vocab_size} * 4, 16))};
 }
 
-// A row's logits with its edits, in `edited`.
+// A row's logits after its edits, in `edited`.
 template <typename Lanes>
 DUNLIN_HD void EditRow(const Lanes& lanes, const SampleRow& row, const uint32_t* words, int32_t vocab_size,
                        const float* logits, float* edited) {
@@ -57,7 +58,7 @@ DUNLIN_HD void EditRow(const Lanes& lanes, const SampleRow& row, const uint32_t*
   lanes.Sync();
 }
 
-// The sum of a block of weights: four chains, as kWeightBlock says.
+// The sum of a block of weights: four chains, as at kWeightBlock.
 DUNLIN_HD inline double SumOfBlock(const KeptWeights& weights, int32_t first, int32_t end) {
   double chains[4] = {};
   DUNLIN_NO_UNROLL
@@ -69,7 +70,7 @@ DUNLIN_HD inline double SumOfBlock(const KeptWeights& weights, int32_t first, in
   return (chains[0] + chains[1]) + (chains[2] + chains[3]);
 }
 
-// The token at which the running sum of the weights, in order of id, passes uniform * their sum. One lane's work.
+// The token at which the running sum of the weights, by ascending id, passes uniform * their total. Called by one lane.
 DUNLIN_HD inline int32_t PickToken(const KeptWeights& weights, int32_t vocab_size, const double* block_sums,
                                    double uniform) {
   const int32_t blocks = WeightBlocks(vocab_size);
@@ -85,13 +86,13 @@ DUNLIN_HD inline int32_t PickToken(const KeptWeights& weights, int32_t vocab_siz
     if (left < weight) return id;
     left -= weight;
   }
-  // Rounding carried the draw past the block's last weight: the nearest token before it that has one.
+  // Rounding carried the draw past the block's last weight: take the nearest preceding token with a weight.
   int32_t id = end - 1;
   while (id > 0 && !(weights(id) > 0.0F)) --id;
   return id;
 }
 
-// Lane 0's answer is the token.
+// Lane 0 returns the token.
 template <typename Lanes>
 DUNLIN_HD int32_t DrawToken(const Lanes& lanes, const SampleRow& row, const float* logits, int32_t vocab_size,
                             float max, double* block_sums) {
@@ -107,7 +108,7 @@ DUNLIN_HD int32_t DrawToken(const Lanes& lanes, const SampleRow& row, const floa
   return PickToken(weights, vocab_size, block_sums, UniformAt(row.seed, row.output_index, row.position));
 }
 
-// The row's token before it is scored; valid is false as SampledToken's.
+// The row's token before it is scored; valid: as SampledToken.
 template <typename Lanes>
 DUNLIN_HD RowTop ChooseToken(const Lanes& lanes, const SampleParams& params, const SampleRow& row, const float* logits,
                              const RowTop& raw, const SampleScratch& scratch) {
@@ -123,7 +124,7 @@ DUNLIN_HD RowTop ChooseToken(const Lanes& lanes, const SampleParams& params, con
   return {true, DrawToken(lanes, row, logits, params.vocab_size, logits[top.id], scratch.block_sums)};
 }
 
-// Row `index` of a call.
+// Processes row `index` of a call.
 template <typename Lanes>
 DUNLIN_HD void SampleOneRow(const Lanes& lanes, const SampleParams& params, int64_t row_bytes, int64_t index) {
   const SampleRow& row = params.rows[index];

@@ -1,5 +1,6 @@
-// The operation `sample`: a block a row. Rows of a step are few and long, so a block has all the threads it can: 1,024
-// of 64 registers read 4 KiB at once.
+// SPDX-License-Identifier: Apache-2.0
+// The operation `sample`: one block per row. A step's rows are few and long, so a block has the most threads possible:
+// 1,024 with 64 registers each read 4 KiB at once.
 #include "kernels/cuda/lanes.cuh"
 #include "kernels/cuda/launchers.h"
 #include "kernels/cuda/sampling/sample_row.h"

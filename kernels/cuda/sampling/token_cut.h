@@ -1,7 +1,8 @@
-// Which tokens of a row may be drawn: min_p, top_k and top_p, each of which keeps a prefix of the tokens in the order
-// of (logit descending, id ascending). A prefix is two numbers; its end is found by passes over the row that sum above
-// seven bounds at once, three bits of the answer a pass, without a histogram, so that sums need no atomic and have one
-// order.
+// SPDX-License-Identifier: Apache-2.0
+// Which tokens of a row may be drawn: min_p, top_k and top_p, each of which keeps a prefix of the tokens ordered by
+// (logit descending, id ascending). A prefix is described by two numbers; its end is found by passes over the row that
+// sum above seven bounds at once, three bits of the answer per pass. Without a histogram, sums need no atomics and have
+// a fixed order.
 #pragma once
 
 #include <cmath>
@@ -22,7 +23,7 @@ struct TokenCut {
   }
 };
 
-// Weights of a row: e^((logit - max) / temperature), 0 for what is cut off.
+// Weights of a row: e^((logit - max) / temperature), 0 for tokens below min_p.
 struct KeptWeights {
   const float* logits;
   float max;
@@ -39,8 +40,8 @@ struct KeptWeights {
   }
 };
 
-// The largest bound whose total, of the amounts of the ids that rank at or above it, reaches the target; 0 when none
-// does. amount_of(id) is a double >= 0, rank_of(id) an uint32_t.
+// The largest bound for which the amounts of the ids ranked at or above it sum to the target or more; 0 when none does.
+// amount_of(id) is a double >= 0, rank_of(id) a uint32_t.
 template <typename Lanes, typename AmountOf, typename RankOf>
 DUNLIN_HD uint32_t LargestBound(const Lanes& lanes, int32_t vocab_size, double target, const AmountOf& amount_of,
                                 const RankOf& rank_of) {
@@ -70,7 +71,7 @@ DUNLIN_HD uint32_t LargestBound(const Lanes& lanes, int32_t vocab_size, double t
   return static_cast<uint32_t>(low);
 }
 
-// The prefix whose count of tokens, or whose weight, reaches the target. REQUIRES: the target is below the whole.
+// The prefix whose count or weight reaches the target. REQUIRES: the target is less than the total.
 template <bool kByMass, typename Lanes>
 DUNLIN_HD TokenCut FindCut(const Lanes& lanes, const KeptWeights& weights, int32_t vocab_size, double target) {
   const auto amount_of = [&](int32_t id) {
@@ -81,7 +82,7 @@ DUNLIN_HD TokenCut FindCut(const Lanes& lanes, const KeptWeights& weights, int32
   const uint32_t bound = LargestBound(lanes, vocab_size, target, amount_of, key_of);
   TokenCut cut = weights.cut;
   if (bound > cut.key) cut = TokenCut{.key = bound};
-  double sums[3] = {};  // above the key; with the key; their number
+  double sums[3] = {};  // above the key; at the key; number of tokens at the key
   DUNLIN_NO_UNROLL
   for (int32_t id = lanes.index(); id < vocab_size; id += lanes.count()) {
     const uint32_t key = key_of(id);
@@ -97,7 +98,7 @@ DUNLIN_HD TokenCut FindCut(const Lanes& lanes, const KeptWeights& weights, int32
   lanes.Sums(&sums);
   const double wanted = ceil((target - sums[0]) / (sums[1] / sums[2]));
   if (!(wanted < sums[2])) return cut;
-  // Of tokens that are equal the first ids stay.
+  // Of equal tokens the lower ids stay.
   const auto is_equal = [&](int32_t id) { return key_of(id) == cut.key && weights(id) > 0.0F ? 1.0 : 0.0; };
   const auto id_rank = [](int32_t id) { return ~static_cast<uint32_t>(id); };
   const uint32_t last = LargestBound(lanes, vocab_size, wanted < 1.0 ? 1.0 : wanted, is_equal, id_rank);
@@ -121,7 +122,7 @@ DUNLIN_HD WeightTotals SumWeights(const Lanes& lanes, const KeptWeights& weights
   return {sums[0], sums[1]};
 }
 
-// top_k, then top_p of what that left; min_p is in the weights.
+// top_k, then top_p of what remains; min_p is in the weights.
 template <typename Lanes>
 DUNLIN_HD void Truncate(const Lanes& lanes, const SampleRow& row, int32_t vocab_size, KeptWeights* weights) {
   if (row.top_k > 0 && row.top_k < SumWeights(lanes, *weights, vocab_size).count) {

@@ -1,4 +1,5 @@
-"""The attention work that is compared with PyTorch's scaled_dot_product_attention, and the goals. Standard library only.
+# SPDX-License-Identifier: Apache-2.0
+"""The attention cases that are compared with PyTorch's scaled_dot_product_attention, and the goals. Standard library only.
 
 kind: the case of `dunlin bench attention`. Prefill and decode read KV pages there, and contiguous tensors in PyTorch.
 ours: the backends of `dunlin bench attention`; backends: those of PyTorch on a CPU.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CTranslate2's side of the comparison. One job per process; answers and turns as worker.py has
 them.
 

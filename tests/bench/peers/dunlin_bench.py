@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dunlin's side of the comparison: commands of `dunlin bench`, and its JSON lines as measurements.
 
 Standard library only.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A `dunlin serve` process: time to READY, resident memory, and greedy tokens by `dunlin generate`.
 
 Standard library only.

@@ -1,4 +1,5 @@
-"""What is run: for each engine, shape and setting the command of one process that measures. Standard library only."""
+# SPDX-License-Identifier: Apache-2.0
+"""The measuring processes: one command for each engine, shape and setting. Standard library only."""
 
 import dataclasses
 import json
@@ -26,7 +27,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the jobs of a run share."""
+    """What all jobs of a run share."""
     work: pathlib.Path
     python: pathlib.Path
     binary: pathlib.Path
@@ -37,7 +38,7 @@ class Options:
     batches: tuple = BATCHES
 
     def metrics(self):
-        """What a process that measures a whole model gives."""
+        """The metrics of a process that measures a whole model."""
         return ("prefill", *(f"decode_b{batch}" for batch in self.batches))
 
 

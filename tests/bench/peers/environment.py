@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The peers' own virtual environment: pinned versions, each peer installed alone, so that one may fail.
 
 Standard library only. constraints.txt pins everything, also what the packages below bring along.
@@ -38,7 +39,7 @@ class Environment:
                                   check=False).returncode
 
     def install(self, peer, seconds):
-        """None, or why the peer is not there."""
+        """None, or why the peer could not be installed."""
         try:
             if not self.python.exists():
                 self._run([sys.executable, "-m", "venv", str(self.directory)], 120)
@@ -54,7 +55,7 @@ class Environment:
         return f"not installed: {', '.join(missing)}" if missing else None
 
     def versions(self, packages):
-        """{package: version} of what is installed."""
+        """{package: version} of the installed packages."""
         script = ("import importlib.metadata as m, json, sys\nout = {}\n"
                   "for name in sys.argv[1:]:\n"
                   "    try: out[name] = m.version(name)\n"

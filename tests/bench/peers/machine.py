@@ -1,4 +1,5 @@
-"""What a figure was measured on, and how fast a file comes off the disk. Standard library only."""
+# SPDX-License-Identifier: Apache-2.0
+"""The machine of a measurement, and how fast a file is read from disk. Standard library only."""
 
 import datetime
 import os
@@ -19,7 +20,7 @@ def facts(binary):
 
 
 def evict(path):
-    """Takes a file out of the page cache, as far as the kernel agrees."""
+    """Asks the kernel to drop a file from the page cache."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -29,7 +30,7 @@ def evict(path):
 
 
 def dd_seconds(path):
-    """Of `dd` reading the file once from where it lies, evicted first."""
+    """The time `dd` takes to read the file once, evicted first."""
     evict(path)
     start = time.perf_counter()
     subprocess.run(["dd", f"if={path}", "of=/dev/null", "bs=4M"], check=True, capture_output=True, timeout=300)

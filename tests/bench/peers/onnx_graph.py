@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes a checkpoint as an ONNX graph in FP32, as onnxruntime's own model builder lays decoders out:
 GroupQueryAttention over caches that are input and output at once, logits of the last position alone.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """onnxruntime's side of the comparison. One job per process; answers and turns as worker.py has them.
 
 Each step writes into caches that are bound as input and as output, so that nothing is copied. It writes the graph

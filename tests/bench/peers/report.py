@@ -1,8 +1,9 @@
-"""From measurements to a table: the best peer of each work, the ratio to it, the goal beside. Standard library only.
+# SPDX-License-Identifier: Apache-2.0
+"""From measurements to a table: the best peer of each work, the ratio to it, and the goal. Standard library only.
 
 A measurement is a dict: engine, part, shape, metric, precision, setting, round, and either value (a median), best (the
 fastest call) and unit, or error. A ratio is how many times faster Dunlin is, whatever the unit: above 1 it wins.
-Verdicts follow medians; the fastest calls stand beside them, because a busy machine slows medians down.
+Verdicts compare medians; the ratio of the fastest calls is given too, because a busy machine slows medians.
 """
 
 import collections
@@ -12,7 +13,7 @@ import statistics
 OURS = "dunlin"
 LOWER_IS_BETTER = {"ms", "s", "bytes"}
 WIDE = ("bf16", "fp16", "fp32")  # a peer may run BF16 weights in any of these: the best counts
-GOAL_PEERS = ("torch", "llama_cpp")  # whom the goals name; the others have rows of their own
+GOAL_PEERS = ("torch", "llama_cpp")  # the peers the goals name; the others have their own rows
 OTHER_PEERS = ("ctranslate2", "onnxruntime")
 
 
@@ -57,11 +58,11 @@ def attention_comparisons(cases):
     return rows
 
 
-SAVED_BY_COMPILE = 0.26  # of nanoGPT's step, by torch.compile on a GPU: what a fused execution is held to
+SAVED_BY_COMPILE = 0.26  # of nanoGPT's step, by torch.compile on a GPU: the goal of fused execution
 
 
 def block_comparisons():
-    """Dunlin's fused block against PyTorch's eager one, with its fused attention and without, and against the best."""
+    """Dunlin's fused block against PyTorch's eager one, with and without fused attention, and against its best."""
     rows = []
     for precision in ("bf16", "fp32"):
         for settings, goal in ((("eager", "unfused eager"), round(1 / (1 - SAVED_BY_COMPILE), 2)), ((), 0.0)):
@@ -87,7 +88,7 @@ def speed_ratio(ours, theirs, unit):
 
 
 def best(candidates):
-    """The fastest of {key: (value, unit)}; None of none."""
+    """The fastest of {key: (value, unit)}; None when empty."""
     if not candidates:
         return None
     unit = next(iter(candidates.values()))[1]
@@ -136,7 +137,7 @@ def ratio_of(comparison, found):
 
 
 def rows_of(comparisons, measurements):
-    """Rows of every comparison that either side was measured for."""
+    """A row for each comparison with a measurement on either side."""
     found, fastest = medians(measurements), medians(measurements, "best")
     rows = []
     for comparison in comparisons:
@@ -167,7 +168,7 @@ def described(found, with_engine):
 
 
 def table(rows):
-    """Markdown, its columns aligned."""
+    """A Markdown table with aligned columns."""
     lines = [("work", "Dunlin", "best peer", "ratio", "of fastest", "goal", "")]
     lines += [dataclasses.astuple(row) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -177,7 +178,7 @@ def table(rows):
 
 
 def agreement(ours, theirs):
-    """How many first tokens are equal."""
+    """The length of the common prefix."""
     count = 0
     for a, b in zip(ours, theirs):
         if a != b:
@@ -187,7 +188,7 @@ def agreement(ours, theirs):
 
 
 def memory_lines(measurements):
-    """Peak resident memory of each engine in part `model`, its largest batch included; of the setting that needs least."""
+    """Peak resident memory of each engine in part `model`, over all batches, in the setting that needs least."""
     peaks = {}
     for m in measurements:
         if m["part"] == "model" and m.get("metric") == "rss" and "value" in m:
@@ -198,7 +199,7 @@ def memory_lines(measurements):
 
 
 def agreement_lines(measurements):
-    """How many first greedy tokens of each peer are Dunlin's, on the same weights and prompt in its nearest precision."""
+    """How many leading greedy tokens of each peer equal Dunlin's, on the same weights and prompt, in the nearest precision."""
     ours, seen, text = {}, set(), []
     for m in measurements:
         if m.get("engine") == OURS and m.get("metric") == "tokens" and "tokens" in m:

@@ -1,9 +1,12 @@
-"""The comparison's own logic, without a peer: ratios, verdicts, the table, contenders, shapes."""
+# SPDX-License-Identifier: Apache-2.0
+"""The logic of the comparison, without a peer: ratios, verdicts, the table, contenders, shapes."""
 
 import math
 import pathlib
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -13,6 +16,7 @@ import compare_peers  # noqa: E402
 import engines  # noqa: E402
 import environment  # noqa: E402
 import report  # noqa: E402
+import results_file  # noqa: E402
 import shapes  # noqa: E402
 import startup  # noqa: E402
 
@@ -29,7 +33,7 @@ def decode_b8(measurements):
 
 
 class Ratios(unittest.TestCase):
-    def test_the_best_peer_counts_in_whatever_wide_precision_it_runs(self):
+    def test_best_peer_may_run_any_wide_precision(self):
         row, = decode_b8([measured("dunlin", "decode_b8", 320.0, "bf16"), measured("torch", "decode_b8", 100.0, "bf16"),
                           measured("torch", "decode_b8", 200.0, "fp32", "eager"),
                           measured("llama_cpp", "decode_b8", 900.0, "q8_0")])
@@ -40,18 +44,18 @@ class Ratios(unittest.TestCase):
         row, = decode_b8([measured("dunlin", "decode_b8", 319.0, "bf16"), measured("torch", "decode_b8", 200.0, "fp32")])
         self.assertEqual(row.verdict, "short")
 
-    def test_peers_that_no_goal_names_have_a_row_of_their_own(self):
+    def test_peers_without_a_goal_have_their_own_row(self):
         named, other = decode_b8([measured("dunlin", "decode_b8", 300.0, "bf16"), measured("torch", "decode_b8", 100.0, "fp32"),
                                   measured("onnxruntime", "decode_b8", 200.0, "fp32")])
         self.assertEqual((named.ratio, named.verdict), ("3.00x", "pass"))
         self.assertEqual((other.ratio, other.goal, other.verdict), ("1.50x", "-", "-"))
 
-    def test_rounds_count_by_their_median(self):
+    def test_rounds_are_summarised_by_their_median(self):
         rows = [measured("dunlin", "decode_b8", value, "bf16", round_=i) for i, value in enumerate((100.0, 400.0, 300.0))]
         row, = decode_b8(rows + [measured("torch", "decode_b8", 100.0, "fp32")])
         self.assertEqual(row.ratio, "3.00x")
 
-    def test_fastest_calls_have_a_ratio_of_their_own(self):
+    def test_fastest_calls_have_their_own_ratio(self):
         row, = decode_b8([dict(measured("dunlin", "decode_b8", 100.0, "bf16"), best=400.0),
                           dict(measured("torch", "decode_b8", 100.0, "fp32"), best=200.0)])
         self.assertEqual((row.ratio, row.fastest, row.verdict), ("1.00x", "2.00x", "short"))
@@ -61,12 +65,12 @@ class Ratios(unittest.TestCase):
         found = {("a",): (3.0, "ms"), ("b",): (2.0, "ms")}
         self.assertEqual(report.best(found)[0], ("b",))
 
-    def test_one_side_alone_has_no_ratio(self):
+    def test_one_side_without_measurement_has_no_ratio(self):
         row, = decode_b8([measured("torch", "decode_b8", 100.0, "fp32")])
         self.assertEqual((row.ours, row.ratio, row.verdict), ("-", "-", "not measured"))
         self.assertEqual(decode_b8([]), [])
 
-    def test_math_is_held_against_math_alone(self):
+    def test_math_is_compared_with_math_only(self):
         def sdpa(engine, setting, value):
             return measured(engine, "sdpa", value, "fp32", setting, "ms", "attention", "-")
         rows = report.rows_of(report.attention_comparisons(attention_cases.CASES), [
@@ -76,7 +80,7 @@ class Ratios(unittest.TestCase):
         self.assertEqual(by_work["sdpa fp32 math"].ratio, "1.11x")
         self.assertEqual((by_work["sdpa fp32 flash"].ratio, by_work["sdpa fp32 flash"].verdict), ("1.50x", "short"))
 
-    def test_the_fused_block_is_held_against_eager_ones_and_the_best(self):
+    def test_fused_block_is_compared_with_eager_and_with_the_best(self):
         def block(engine, setting, value):
             return measured(engine, "block", value, "bf16", setting, "ms", "block", "nanogpt")
         eager, any_peer = report.rows_of(report.block_comparisons(), [
@@ -85,7 +89,7 @@ class Ratios(unittest.TestCase):
         self.assertEqual((eager.ratio, eager.goal, eager.verdict), ("1.34x", ">= 1.35x", "short"))
         self.assertEqual((any_peer.ratio, any_peer.peer, any_peer.verdict), ("1.20x", "12 ms, torch bf16 unfused compile", "-"))
 
-    def test_errors_and_words_are_no_figures(self):
+    def test_errors_and_text_are_not_figures(self):
         self.assertEqual(report.medians([{"engine": "torch", "error": "no"}, measured("llama_cpp", "system", "AVX", "bf16")]), {})
 
     def test_the_table_is_markdown_with_equal_columns(self):
@@ -104,12 +108,12 @@ class Lines(unittest.TestCase):
         line, = report.agreement_lines(rows)
         self.assertIn("the first 2 of 2 are those of Dunlin in fp8", line)
 
-    def test_memory_is_that_of_the_largest_batch_and_the_leanest_setting(self):
+    def test_memory_is_the_largest_batch_in_the_leanest_setting(self):
         rows = [measured("torch", "rss", value, "fp32", setting, "bytes")
                 for setting, value in (("static", 5e6), ("static", 9e6), ("dynamic", 7e6))]
         self.assertEqual(report.memory_lines(rows), ["RSS gpt2-124m torch fp32: 7 MB"])
 
-    def test_start_is_held_against_dd_and_memory_against_the_plan(self):
+    def test_start_is_compared_with_dd_and_memory_with_the_plan(self):
         rows = [measured("dunlin", "dd", 2.0, "bf16", "dd", "s", "startup"),
                 measured("dunlin", "ready", 2.7, "bf16", "", "s", "startup"),
                 dict(measured("dunlin", "rss", 3e8, "bf16", "serve", "bytes", "startup"), planned={"weights": 1e8, "plan": 1e8})]
@@ -118,11 +122,24 @@ class Lines(unittest.TestCase):
         self.assertTrue(memory.endswith("pass"), memory)
 
 
+class KeptResults(unittest.TestCase):
+    def test_a_named_run_is_kept_and_read_back(self):
+        run = {"part": "run", "processor": "P", "cpus": 2, "versions": {"torch": "2"}}
+        failed = {"engine": "torch", "part": "install", "error": "no network"}
+        row = measured("dunlin", "prefill", 1.0, "bf16")
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(results_file, "FOLDER", pathlib.Path(folder)):
+            compare_peers.keep_results("m", [run, failed, row])
+            compare_peers.keep_results("m", [run, dict(row, value=2.0)])
+            head, kept = compare_peers.read_measurements(results_file.path_of("m"))
+        self.assertEqual((head["part"], head["versions"], list(head["measured"])), ("run", {"torch": "2"}, ["model"]))
+        self.assertEqual((kept["bench"], kept["value"]), ("peers", 2.0))
+
+
 class Contenders(unittest.TestCase):
     def job(self, engine, precision, setting):
         return engines.Job(engine, "model", "gpt2-124m", precision, setting, (), ("prefill", "decode_b8"))
 
-    def test_settings_that_hold_no_best_run_once(self):
+    def test_settings_without_a_best_figure_run_once(self):
         jobs = [self.job("dunlin", "bf16", ""), self.job("torch", "fp32", "eager"), self.job("torch", "bf16", "eager"),
                 self.job("llama_cpp", "bf16", "flash")]
         rows = [measured("dunlin", "prefill", 1.0, "bf16"), measured("torch", "prefill", 9.0, "fp32", "eager"),
@@ -150,7 +167,7 @@ class Weights(unittest.TestCase):
         self.assertAlmostEqual(factors[-1], 32.0)
         self.assertEqual(factors, sorted(factors))
 
-    def test_a_prompt_is_the_same_every_time_and_within_the_vocabulary(self):
+    def test_prompt_is_deterministic_and_within_the_vocabulary(self):
         tokens = shapes.prompt_tokens(1000, 512, 7)
         self.assertEqual(tokens, shapes.prompt_tokens(1000, 512, 7))
         self.assertNotEqual(tokens, shapes.prompt_tokens(1000, 512, 8))

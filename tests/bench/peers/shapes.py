@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model shapes that are compared: config.json as Hugging Face writes it, and the tensors of each checkpoint.
 
-Standard library only. The configs are those of engine/model/named_shapes.cc.
+Standard library only. The configs are those of engine/model/architectures/named_shapes.cc.
 """
 
 import math

@@ -1,8 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time to READY and resident memory of a Dunlin server, and whether it computes what the peers compute.
 
 Standard library only.
 """
 
+import dataclasses
 import statistics
 
 import dunlin_server
@@ -18,7 +20,7 @@ PRECISIONS = ("bf16", "fp16", "fp32", "fp8")
 
 
 def measure_tokens(run, options, shape):
-    """Greedy continuations of the peers' own prompt, per precision."""
+    """Greedy continuations of the peers' prompt, in each precision."""
     directory = options.work / shape / "hf"
     for precision in PRECISIONS:
         words = {"engine": report.OURS, "part": "model", "shape": shape, "precision": precision, "setting": "serve",
@@ -38,7 +40,7 @@ def ready_once(options, directory, cold_file):
 
 
 def measure(run, options, demo, shapes):
-    """READY of the demo model; of each shape, its file evicted, beside dd of the file, taken in turn."""
+    """READY of the demo model; and of each shape with its file evicted, alternating with dd of the file."""
     words = {"engine": report.OURS, "part": "startup", "precision": "bf16"}
     cases = [("demo", demo, None)]
     cases += [(shape, options.work / shape / "hf", options.work / shape / "hf" / "model.safetensors") for shape in shapes]
@@ -56,23 +58,54 @@ def measure(run, options, demo, shapes):
             run.keep(**row, setting="serve", metric="rss", value=resident, unit="bytes", planned=planned)
 
 
-def lines(measurements):
-    """One sentence a shape: what the start took, what it may take."""
-    rows = [m for m in measurements if m["part"] == "startup" and "value" in m]
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """READY and memory of one shape: medians over rounds, the largest resident size, and their limits."""
+    shape: str
+    ready: float  # seconds
+    ready_limit: float
+    limit_source: str
+    resident: float  # bytes
+    planned: float
+
+    def ready_verdict(self):
+        return "pass" if self.ready <= self.ready_limit else "short"
+
+    def memory_verdict(self):
+        return "pass" if self.resident <= self.planned else "short"
+
+
+def starts(measurements):
+    """A Start for each shape measured."""
+    measured = [m for m in measurements if m["part"] == "startup" and "value" in m]
 
     def values(shape, metric):
-        return [m["value"] for m in rows if m["shape"] == shape and m["metric"] == metric]
+        return [m["value"] for m in measured if m["shape"] == shape and m["metric"] == metric]
 
-    text = []
-    for shape in dict.fromkeys(m["shape"] for m in rows):
-        ready, limit, source = statistics.median(values(shape, "ready")), READY_DEMO_SECONDS, "fixed"
+    found = []
+    for shape in dict.fromkeys(m["shape"] for m in measured):
+        limit, source = READY_DEMO_SECONDS, "fixed"
         if reads := values(shape, "dd"):
             limit, source = READY_OVER_DD * statistics.median(reads), f"{READY_OVER_DD}x dd of the evicted file"
-        text.append(f"READY {shape}: {ready:.2f} s, limit {limit:.2f} s ({source}): "
-                    f"{'pass' if ready <= limit else 'short'}")
-        memory = [m for m in rows if m["shape"] == shape and m["metric"] == "rss"]
-        planned = sum(memory[0]["planned"].values()) + MEMORY_SLACK
-        worst = max(m["value"] for m in memory)
-        text.append(f"RSS {shape}: {worst / 1e6:.0f} MB, limit {planned / 1e6:.0f} MB (weights, KV pool and workspace "
-                    f"as planned, and {MEMORY_SLACK // 10**6} MB): {'pass' if worst <= planned else 'short'}")
+        plan = next(m["planned"] for m in measured if m["shape"] == shape and m["metric"] == "rss")
+        found.append(Start(shape, statistics.median(values(shape, "ready")), limit, source, max(values(shape, "rss")),
+                           sum(plan.values()) + MEMORY_SLACK))
+    return found
+
+
+def lines(measurements):
+    """What each start took and may take, in words."""
+    text = []
+    for start in starts(measurements):
+        text.append(f"READY {start.shape}: {start.ready:.2f} s, limit {start.ready_limit:.2f} s ({start.limit_source}): "
+                    f"{start.ready_verdict()}")
+        text.append(f"RSS {start.shape}: {start.resident / 1e6:.0f} MB, limit {start.planned / 1e6:.0f} MB (weights, KV pool "
+                    f"and workspace as planned, and {MEMORY_SLACK // 10**6} MB): {start.memory_verdict()}")
     return text
+
+
+def rows(measurements):
+    """The same as cells of a table."""
+    return [[start.shape, f"{start.ready:.2f} s", f"{start.ready_limit:.2f} s", f"{start.resident / 1e6:.0f} MB",
+             f"{start.planned / 1e6:.0f} MB", "pass" if start.ready_verdict() == start.memory_verdict() == "pass" else "short"]
+            for start in starts(measurements)]

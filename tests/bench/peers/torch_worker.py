@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's side of the comparison: scaled_dot_product_attention on the CPU, nanoGPT's block, and transformers models.
 
 One job per process: a JSON object as the argument; answers and turns as worker.py has them.

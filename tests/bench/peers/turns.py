@@ -1,4 +1,5 @@
-"""Runs one measuring process, and gives it its turns. Standard library only.
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one measuring process and grants its turns. Standard library only.
 
 A worker says {"metric": "ready"} before each measurement and waits for a line (worker.py). A turn may be taken
 inside a gate: a command that runs its arguments while nothing else does; the turn lasts as long as that runs.
@@ -15,7 +16,7 @@ HOLD = ("sh", "-c", "echo go; read -r line")  # what runs inside the gate
 
 
 class GateClosed(Exception):
-    """While a measurement went on."""
+    """Closed during a measurement."""
 
 
 class Gate:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Turns of a measuring process, with small processes in a worker's place."""
 
 import os
@@ -19,12 +20,12 @@ TWO_TURNS = ("import sys, worker\n"
 
 
 def run(script, gate=(), seconds=30.0, whole=False, gate_seconds=0.0):
-    door = turns.Gate(list(gate), gate_seconds)
+    gate_under_test = turns.Gate(list(gate), gate_seconds)
     try:
-        return turns.run([sys.executable, "-c", script], door, seconds, dict(os.environ, PYTHONPATH=str(HERE)),
+        return turns.run([sys.executable, "-c", script], gate_under_test, seconds, dict(os.environ, PYTHONPATH=str(HERE)),
                          subprocess.DEVNULL, whole)
     finally:
-        door.close()
+        gate_under_test.close()
 
 
 class Turns(unittest.TestCase):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A byte-level BPE vocabulary of any size, made up, for models with random weights: what a server needs to take and give
 text. The bytes, words of two letters (with and without a space before them) as `dunlin load --prompt-form words` writes
 them, and fillers: a word of a prompt is one token, and every token drawn is some text.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the random weights that every engine of a comparison loads: one checkpoint, written once.
 
   DIR/SHAPE/hf/            config.json, model.safetensors (BF16): Dunlin, transformers

@@ -1,4 +1,5 @@
-"""What every worker does: one JSON object a line as answer, and a turn before each measurement.
+# SPDX-License-Identifier: Apache-2.0
+"""What every worker does: write results as JSON lines, and wait for its turn before each measurement.
 
 Standard library only. Before what is timed, a worker says that it is ready and waits for a line on stdin, so that
 loading and warming up never run while another engine is measured, and an idle machine can be asked for in between.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expected digests: Python's hashlib.blake2s(data, key=bytes(range(32))).
 #include "engine/cache/keyed_hash.h"
 

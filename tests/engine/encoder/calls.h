@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls for tests: inputs of given lengths whose tokens count up, and a sink that remembers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of sentence-transformers beside a model: what they mean, and which are refused.
 #include "engine/encoder/embedding_settings.h"
 
@@ -30,7 +31,7 @@ struct Files {
   absl::StatusOr<EmbeddingSettings> Read() const { return ReadEmbeddingSettings(temp.path()); }
 };
 
-TEST(EmbeddingSettings, WithoutFilesItIsTheMean) {
+TEST(EmbeddingSettings, DefaultsToTheMeanWithoutFiles) {
   const absl::StatusOr<EmbeddingSettings> settings = Files().Read();
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->pooling, Pooling::kMean);
@@ -59,7 +60,7 @@ TEST(EmbeddingSettings, ReadsPoolingNormalizeAndLength) {
   }
 }
 
-TEST(EmbeddingSettings, RefusesWhatItWouldGetWrong) {
+TEST(EmbeddingSettings, RefusesUnsupportedModulesAndPoolings) {
   const struct {
     std::string modules;
     const char* pooling;

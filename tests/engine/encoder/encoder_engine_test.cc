@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The encoder's engine with its thread, on a runtime that can be held and can fail.
 #include "engine/encoder/encoder_engine.h"
 

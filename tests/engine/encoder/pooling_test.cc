@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pooling against the definition, and values that are not finite.
 #include "engine/encoder/pooling.h"
 
@@ -29,20 +30,20 @@ std::vector<float> Pool(Pooling pooling, bool normalize, int32_t dimensions, con
   return vector;
 }
 
-TEST(Pooling, TakesMeanFirstAndLast) {
+TEST(Pooling, PoolsMeanFirstAndLast) {
   EXPECT_THAT(Pool(Pooling::kMean, false, 3), ElementsAre(5, 6, 30));
   EXPECT_THAT(Pool(Pooling::kCls, false, 3), ElementsAre(3, 4, 10));
   EXPECT_THAT(Pool(Pooling::kLast, false, 3), ElementsAre(7, 8, 60));
 }
 
-TEST(Pooling, CutsThenNormalises) {
+TEST(Pooling, TruncatesThenNormalises) {
   EXPECT_THAT(Pool(Pooling::kCls, false, 2), ElementsAre(3, 4));
   EXPECT_THAT(Pool(Pooling::kCls, true, 2), ElementsAre(0.6F, 0.8F));
   EXPECT_THAT(Pool(Pooling::kMean, true, 1), ElementsAre(1));
   EXPECT_THAT(Pool(Pooling::kMean, true, 3, {0, 0, 0}), ElementsAre(0, 0, 0));
 }
 
-TEST(Pooling, SaysWhatIsNotFinite) {
+TEST(Pooling, ReportsNonFiniteValues) {
   bool finite = false;
   Pool(Pooling::kMean, true, 3, kRows, &finite);
   EXPECT_TRUE(finite);

@@ -1,4 +1,5 @@
-// Which rows of a batch its vectors are pooled from, and the call of attention over those alone.
+// SPDX-License-Identifier: Apache-2.0
+// Which rows of a batch are pooled, and the attention call over those alone.
 #include "engine/encoder/ragged_batch.h"
 
 #include <gmock/gmock.h>
@@ -15,6 +16,7 @@ class RaggedBatchTest : public ::testing::Test {
  protected:
   RaggedBatchTest() {
     config_.kind = ModelKind::kEncoder;
+    config_.causal = false;
     config_.num_layers = 2;
     config_.hidden_dim = 8;
     config_.num_heads = config_.num_kv_heads = 2;
@@ -51,12 +53,14 @@ class RaggedBatchTest : public ::testing::Test {
   std::unique_ptr<RaggedBatch> batch_;
 };
 
-TEST_F(RaggedBatchTest, InputsThatAreEachPooledFromOneRowGoOnWithThose) {
+TEST_F(RaggedBatchTest, KeepsOneRowPerInputWhenEveryPoolingReadsOne) {
   Stage({Pooling::kLast, Pooling::kCls, Pooling::kCls});
-  ASSERT_TRUE(batch_->pools_one_row());
-  EXPECT_THAT(std::vector<int32_t>(batch_->pooled_rows(), batch_->pooled_rows() + 3), ElementsAre(4, 5, 6));
+  const PassInputs inputs = batch_->pass_inputs();
+  ASSERT_EQ(inputs.kept.count, 3);
+  EXPECT_EQ(inputs.kept.num_decode, 0);
+  EXPECT_THAT(std::vector<int32_t>(inputs.kept.index, inputs.kept.index + 3), ElementsAre(4, 5, 6));
   EXPECT_EQ(batch_->num_rows(), 3);
-  const QuerySpans spans = batch_->pooled_spans();
+  const QuerySpans spans = inputs.kept.spans;
   ASSERT_EQ(spans.count, 3);
   EXPECT_EQ(spans.max_query_tokens, 1);
   EXPECT_EQ(spans.max_kv_tokens, 5);
@@ -68,17 +72,18 @@ TEST_F(RaggedBatchTest, InputsThatAreEachPooledFromOneRowGoOnWithThose) {
     EXPECT_EQ(batch_->first_row(static_cast<size_t>(i)), i);
     EXPECT_EQ(batch_->num_rows(static_cast<size_t>(i)), 1);
   }
-  EXPECT_EQ(batch_->query_spans().first[2].query_start, 6) << "the whole inputs are there too";
+  EXPECT_EQ(inputs.spans.first[2].query_start, 6) << "the spans of the whole inputs are there too";
 }
 
-TEST_F(RaggedBatchTest, AMeanNeedsEveryRowOfTheBatch) {
+TEST_F(RaggedBatchTest, KeepsEveryRowWhenOneInputIsPooledByMean) {
   Stage({Pooling::kCls, Pooling::kMean, Pooling::kLast});
-  EXPECT_FALSE(batch_->pools_one_row());
+  EXPECT_EQ(batch_->pass_inputs().kept.count, 9);
+  EXPECT_EQ(batch_->pass_inputs().kept.spans.count, 0);
   EXPECT_EQ(batch_->num_rows(), 9);
   EXPECT_EQ(batch_->first_row(2), 6);
   EXPECT_EQ(batch_->num_rows(2), 3);
   Stage({Pooling::kCls});
-  EXPECT_TRUE(batch_->pools_one_row()) << "the batch before is forgotten";
+  EXPECT_EQ(batch_->pass_inputs().kept.spans.count, 1) << "nothing remains of the previous batch";
 }
 
 }  // namespace

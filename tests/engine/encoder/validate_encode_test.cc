@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that an encoder refuses: each names its field, its value and the limit.
 #include "engine/encoder/validate_encode.h"
 
@@ -38,12 +39,12 @@ TEST(ValidateEncode, NamesFieldValueAndLimit) {
        "inputs has 41 tokens; limit is 40 (scheduler.max_queued_tokens)"},
       {[](EncodeRequest* r) { r->dimensions = 9; }, "dimensions is 9; limit is [1, 8]"},
       {[](EncodeRequest* r) { r->dimensions = 0; }, "dimensions is 0; limit is [1, 8]"},
-      {[](EncodeRequest* r) { r->tokens[2] = 50; }, "inputs[0].token_ids.ids[2] is 50; limit is [0, 50)"},
+      {[](EncodeRequest* r) { r->tokens[2] = 50; }, "inputs[0][2] is 50; limit is [0, 50)"},
       {[](EncodeRequest* r) {
          *r = TestCall({2, 3})->request;
          r->tokens[3] = -1;
        },
-       "inputs[1].token_ids.ids[1] is -1; limit is [0, 50)"},
+       "inputs[1][1] is -1; limit is [0, 50)"},
   };
   for (const auto& c : cases) {
     EncodeRequest request = TestCall({3})->request;

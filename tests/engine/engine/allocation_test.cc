@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine thread neither allocates nor frees in steps, whatever happens in them: admission, prefix hits, decode,
 // preemption, cancel, end. Counted at malloc itself.
 #include <gtest/gtest.h>

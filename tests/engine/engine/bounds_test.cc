@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Full queues, draining, and stopping: who is refused, and with what.
 #include <gmock/gmock.h>
 

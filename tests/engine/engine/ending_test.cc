@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cancels and deadlines, placed exactly: while a step is held, the world changes.
 #include "tests/engine/engine/engine_harness.h"
 

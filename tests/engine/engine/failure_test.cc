@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device that fails: everything ends with kInternal, and the engine says so and stays down.
 #include "tests/engine/engine/engine_harness.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine at work: answers, statistics, sleep.
 #include <time.h>
 

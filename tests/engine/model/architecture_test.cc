@@ -1,5 +1,6 @@
-// What each architecture's config means, and that the table's rows are complete.
-#include "engine/model/architecture.h"
+// SPDX-License-Identifier: Apache-2.0
+// The config parser of each architecture, and completeness of the table's rows.
+#include "engine/model/architectures/architecture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,17 +22,16 @@ ModelConfig Parse(const std::string& config) {
   return model->config;
 }
 
-TEST(Architectures, RowsAreCompleteAndWordsAreUnique) {
-  std::set<std::string> words;
+TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
+  std::set<std::string> model_types;
   for (const Architecture* row : Architectures()) {
-    for (const char* word : row->model_types) EXPECT_TRUE(words.insert(word).second) << word;
+    for (const char* type : row->model_types) EXPECT_TRUE(model_types.insert(type).second) << type;
     std::set<WeightSlot> slots;
     std::set<std::string> names;
     for (const WeightName& weight : row->weights) {
       slots.insert(weight.slot);
       EXPECT_TRUE(names.insert(weight.name).second) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
-      EXPECT_TRUE(!IsNorm(weight.slot) || weight.axis == ShardAxis::kReplicated) << weight.name;
     }
     for (const WeightSlot slot : {WeightSlot::kEmbedding, WeightSlot::kAttentionNorm, WeightSlot::kQkv,
                                   WeightSlot::kAttentionOut, WeightSlot::kMlpUp, WeightSlot::kMlpDown}) {
@@ -64,7 +64,7 @@ TEST(Gpt2, ReadsItsConfig) {
   Parse(WithField(kGpt2Config, "reorder_and_upcast_attn", "true"));
 }
 
-TEST(Gpt2, MapsEveryActivationWord) {
+TEST(Gpt2, MapsEveryActivationName) {
   const struct {
     const char* word;
     ActivationKind kind;
@@ -78,7 +78,7 @@ TEST(Gpt2, MapsEveryActivationWord) {
   }
 }
 
-TEST(NanoGpt, IsKnownByBlockSizeOrByName) {
+TEST(NanoGpt, IsSelectedByBlockSizeOrModelType) {
   const ModelConfig config = Parse(kNanoGptConfig);
   EXPECT_EQ(config.architecture, "nanogpt");
   EXPECT_EQ(config.max_context, 5);
@@ -109,6 +109,8 @@ TEST(Llama, ReadsItsConfig) {
 TEST(Bert, ReadsItsConfig) {
   const ModelConfig config = Parse(kBertConfig);
   EXPECT_TRUE(config.is_encoder());
+  EXPECT_FALSE(config.causal);
+  EXPECT_EQ(config.norm_placement, NormPlacement::kPost);
   EXPECT_EQ(config.max_context, 8);
   EXPECT_EQ(config.position_rows(), 8);
   EXPECT_EQ(config.position_pad_id, -1);
@@ -120,7 +122,7 @@ TEST(Bert, ReadsItsConfig) {
   EXPECT_FALSE(HasSlot(config, WeightSlot::kHead) || HasSlot(config, WeightSlot::kFinalNorm));
 }
 
-TEST(Roberta, PositionsBeginBehindThePaddingRow) {
+TEST(Roberta, PositionsStartAfterThePaddingRow) {
   for (const char* word : {"\"roberta\"", "\"xlm-roberta\"", "\"camembert\""}) {
     const ModelConfig config = Parse(WithField(kBertConfig, "model_type", word));
     EXPECT_EQ(config.architecture, "roberta");
@@ -131,7 +133,7 @@ TEST(Roberta, PositionsBeginBehindThePaddingRow) {
   }
 }
 
-TEST(Bert, RefusesWhatItDoesNotCompute) {
+TEST(Bert, RefusesUnsupportedOptions) {
   const struct {
     const char* field;
     const char* value;
@@ -163,7 +165,7 @@ TEST(GptNeoX, ReadsItsConfig) {
   EXPECT_FALSE(Parse(WithField(kGptNeoXConfig, "use_parallel_residual", "false")).parallel_residual);
   EXPECT_FALSE(Parse(WithField(kGptNeoXConfig, "attention_bias", "false")).qkv_bias);
   EXPECT_NE(Parse(WithField(kGptNeoXConfig, "rotary_emb_base", "500")).inv_freq, config.inv_freq);
-  // transformers 5 moves both words into rope_parameters.
+  // transformers 5 moves both fields into rope_parameters.
   const std::string moved = R"({"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5})";
   EXPECT_EQ(Parse(WithField(WithField(kGptNeoXConfig, "rotary_pct", ""), "rope_parameters", moved)).inv_freq,
             Parse(WithField(kGptNeoXConfig, "rotary_emb_base", "500")).inv_freq);
@@ -191,7 +193,7 @@ TEST(Qwen, BiasesAndHeadNormsAreTheDifference) {
   EXPECT_EQ(Parse(WithField(WithField(kQwen2Config, "head_dim", ""), "model_type", "\"qwen3\"")).head_dim, 128);
 }
 
-TEST(SlidingWindows, FollowTheConfigsWords) {
+TEST(SlidingWindows, FollowTheConfig) {
   using ::testing::ElementsAre;
   using ::testing::IsEmpty;
   EXPECT_THAT(Parse(kMistralConfig).layer_windows, ElementsAre(20, 20, 20));
@@ -214,7 +216,7 @@ TEST(SlidingWindows, FollowTheConfigsWords) {
 
 TEST(Gemma2, ReadsItsConfig) {
   const ModelConfig config = Parse(kGemma2Config);
-  EXPECT_TRUE(config.post_norms && config.gated_mlp && config.tied_embeddings);
+  EXPECT_TRUE(config.norm_placement == NormPlacement::kPreAndPost && config.gated_mlp && config.tied_embeddings);
   EXPECT_EQ(config.norm_weight_offset, 1.0F);
   EXPECT_EQ(config.activation, ActivationKind::kGeluTanh);
   EXPECT_FLOAT_EQ(config.embedding_scale, 2.4494898F);

@@ -1,4 +1,5 @@
-// Files that are cut short, before and while they are read: never a signal, never a model.
+// SPDX-License-Identifier: Apache-2.0
+// Files truncated before or during reading: loading fails without a signal and never returns a model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -67,7 +68,7 @@ TEST(ChangingFiles, ChangesDuringTheLoadAreDataLossAtEveryStep) {
     for (int pack = 0; pack < 2 + 2 * 7; ++pack) {
       const TempDirectory temp;
       WriteModel(temp, kLlamaConfig, LlamaTensors());
-      // Older than the clock tick in which it will be changed.
+      // Older than the clock tick of the change.
       fs::last_write_time(temp.File("model.safetensors"), fs::file_time_type::clock::now() - std::chrono::hours(1));
       Meddling meddling{.file = temp.File("model.safetensors"), .pack = pack, .size = size};
       PlainDeviceState state{.on_pack = &Meddle, .on_pack_argument = &meddling};
@@ -91,8 +92,7 @@ TEST(ChangingFiles, NothingRefersToTheFilesAfterTheLoad) {
   EXPECT_EQ(ElementOf((*model)->weights(Precision::kFp32).head.weight, 8, 5), ValueOf("lm_head.weight", 53));
 }
 
-// A writer that cuts and restores the file all the time: every load ends, either way, and a model that did load is
-// whole.
+// A writer truncates and restores the file continuously: every load ends, and a model that loads is complete.
 TEST(ChangingFiles, ConcurrentTruncationNeverCrashes) {
   const TempDirectory temp;
   WriteModel(temp, kLlamaConfig, LlamaTensors());

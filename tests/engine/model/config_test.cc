@@ -1,4 +1,5 @@
-// Every field of a config.json is ranged: a table of one bad field each, with the message it must give.
+// SPDX-License-Identifier: Apache-2.0
+// Every field of a config.json is range-checked: a table of one bad field each, with the expected message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +61,7 @@ const BadField kBadFields[] = {
     {kGpt2Config, "quantization_config", "{}", "quant_method is ''; known: compressed-tensors, modelopt"},
     {kGpt2Config, "eos_token_id", "-1", "eos_token_id is -1; limit is [0, 2147483647]"},
     {kGpt2Config, "eos_token_id", "[1, \"x\"]", "eos_token_id is \"x\"; must be an integer"},
-    {kGpt2Config, "bos_token_id", "1.5", "bos_token_id is 1.5; must be an integer"},
+    {kGpt2Config, "eos_token_id", "1.5", "eos_token_id is 1.5; must be an integer"},
     {kNanoGptConfig, "block_size", "0", "block_size is 0"},
     {kNanoGptConfig, "bias", "0", "bias is 0; must be true or false"},
     {kLlamaConfig, "num_hidden_layers", "0", "num_hidden_layers is 0"},
@@ -154,14 +155,12 @@ TEST(ModelConfig, TooManyEosTokensAreRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("eos_token_id has 65 entries; limit is 64"));
 }
 
-TEST(ModelConfig, TheGenerationConfigsTokensComeFirst) {
-  const std::string config = WithField(WithField(kGpt2Config, "eos_token_id", "1"), "bos_token_id", "2");
+TEST(ModelConfig, TheGenerationConfigsTokensTakePrecedence) {
+  const std::string config = WithField(kGpt2Config, "eos_token_id", "1");
   EXPECT_THAT(ParseModelConfig(config, "")->config.eos_token_ids, ElementsAre(1));
   EXPECT_THAT(ParseModelConfig(config, "{}")->config.eos_token_ids, ElementsAre(1));
-  EXPECT_EQ(ParseModelConfig(config, "{}")->config.bos_token_id, 2);
-  const auto model = ParseModelConfig(config, R"({"eos_token_id": [3, 4], "bos_token_id": 5})");
+  const auto model = ParseModelConfig(config, R"({"eos_token_id": [3, 4]})");
   EXPECT_THAT(model->config.eos_token_ids, ElementsAre(3, 4));
-  EXPECT_EQ(model->config.bos_token_id, 5);
   const absl::Status bad = ParseModelConfig(config, R"({"eos_token_id": "x"})").status();
   EXPECT_THAT(std::string(bad.message()), HasSubstr("generation_config.json: eos_token_id is \"x\""));
   EXPECT_FALSE(ParseModelConfig(config, "[").ok());

@@ -1,4 +1,5 @@
-// Model directories that are incomplete, hostile or half copied: what Model::Load says about each.
+// SPDX-License-Identifier: Apache-2.0
+// Incomplete, hostile or half-copied model directories: the error of Model::Load for each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -28,7 +29,7 @@ std::string Index(const std::string& shard) {
   return R"({"metadata": {}, "weight_map": {"transformer.wte.weight": ")" + shard + R"("}})";
 }
 
-// Writes a good gpt2 directory in two shards and an index, then bends it.
+// Writes a valid gpt2 directory with two shards and an index, then corrupts it.
 struct BadDirectory {
   const char* what;
   std::function<void(const TempDirectory&)> bend;
@@ -184,7 +185,7 @@ std::vector<BadDirectory> BadDirectories() {
   };
 }
 
-TEST(ModelDirectory, TheGoodOneLoads) {
+TEST(ModelDirectory, AValidOneLoads) {
   const TempDirectory temp;
   WriteShards(temp);
   EXPECT_TRUE(LoadStatus(temp.path()).ok()) << LoadStatus(temp.path());
@@ -192,7 +193,7 @@ TEST(ModelDirectory, TheGoodOneLoads) {
   EXPECT_TRUE(LoadStatus(temp.path()).ok()) << LoadStatus(temp.path());
 }
 
-TEST(ModelDirectory, LinksInsideAreFollowed) {
+TEST(ModelDirectory, FollowsLinksInside) {
   const TempDirectory temp;
   WriteShards(temp);
   fs::create_directory(temp.File("blobs"));
@@ -201,7 +202,7 @@ TEST(ModelDirectory, LinksInsideAreFollowed) {
   EXPECT_TRUE(LoadStatus(temp.path()).ok()) << LoadStatus(temp.path());
 }
 
-TEST(ModelDirectory, EachBadOneIsRefusedWithItsReason) {
+TEST(ModelDirectory, RefusesEachBadOneWithItsReason) {
   for (const BadDirectory& c : BadDirectories()) {
     const TempDirectory temp;
     WriteShards(temp);

@@ -1,4 +1,5 @@
-// Encoder directories load under each of their names, and every tensor comes to its place.
+// SPDX-License-Identifier: Apache-2.0
+// Encoder directories load under each naming scheme, and every tensor reaches its slot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,8 +43,8 @@ TEST(EncoderCheckpoint, LoadsUnderEveryNaming) {
   }
 }
 
-// They are gathered and added, never multiplied: quantising them would only cost accuracy.
-TEST(EncoderCheckpoint, TablesOfFp8AreBf16) {
+// They are gathered and added, never multiplied, so quantising them would only cost accuracy.
+TEST(EncoderCheckpoint, KeepsGatheredTablesInBf16ForFp8) {
   const TempDirectory temp;
   WriteModel(temp, kBertConfig, BertTensors(""));
   PlainDeviceState state;

@@ -1,4 +1,5 @@
-// FP8 checkpoints on a device that shows what was packed: dequantised values, what stays wide, and bad files by name.
+// SPDX-License-Identifier: Apache-2.0
+// FP8 checkpoints on a device that exposes the packed weights: dequantised values, unquantised matrices, bad files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ bool IsProjection(const TestTensor& tensor) {
   return tensor.name.ends_with("_proj.weight");
 }
 
-// LlamaTensors with every projection in FP8 and its scale of `shape(rows, columns)` beside it.
+// LlamaTensors with every projection in FP8, each with a scale tensor of `shape(rows, columns)`.
 std::vector<TestTensor> Quantized(const std::string& ending,
                                   const std::function<std::vector<int64_t>(int64_t, int64_t)>& shape) {
   std::vector<TestTensor> tensors = LlamaTensors();
@@ -109,7 +110,7 @@ TEST_F(Fp8Checkpoint, AFusedInputTakesTheLargestScale) {
   EXPECT_EQ(scales.at({WeightSlot::kMlpDown, 1}), 0.5F);
 }
 
-TEST_F(Fp8Checkpoint, ChannelAndBlockScalesMeetTheirRows) {
+TEST_F(Fp8Checkpoint, AppliesChannelAndBlockScalesToTheirRows) {
   for (const bool blocks : {false, true}) {
     const auto model = Load(blocks ? kBlocks : kPerChannel, blocks ? InBlocks() : PerChannel());
     ASSERT_TRUE(model.ok()) << model.status();
@@ -125,7 +126,7 @@ TEST_F(Fp8Checkpoint, ChannelAndBlockScalesMeetTheirRows) {
   }
 }
 
-TEST_F(Fp8Checkpoint, WhatIsNotQuantisedStaysWide) {
+TEST_F(Fp8Checkpoint, UnquantisedMatricesKeepTheirDtype) {
   auto tensors = PerChannel();
   for (TestTensor& tensor : tensors) {
     if (tensor.name == "lm_head.weight") tensor.dtype = "F16";
@@ -205,7 +206,7 @@ TEST_F(Fp8Checkpoint, BadFilesAreRefusedByTensorAndValue) {
       {"infinity", kPerChannel, PerChannel,
        Bend(down + "weight_scale", SetLast(std::numeric_limits<float>::infinity())), "has inf at 5"},
       {"ignored", kAutoFp8, PerTensor, Bend("lm_head.weight", [](TestTensor& t) { t.dtype = "F8_E4M3"; }),
-       "'lm_head.weight' is F8_E4M3, but the quantization lists its module as left alone"},
+       "'lm_head.weight' is F8_E4M3, but the quantization config lists its module as ignored"},
       {"half fused", kPerChannel, PerChannel,
        Bend("model.layers.0.self_attn.k_proj.weight", [](TestTensor& t) { t.dtype = "BF16"; }), "only one is F8_E4M3"},
       {"norm", kPerChannel, PerChannel, Bend("model.norm.weight", [](TestTensor& t) { t.dtype = "F8_E4M3"; }),

@@ -1,5 +1,6 @@
-// The tiny published-style directories of tests/golden/models load on the CPU in every precision, and embeddings come
-// back as the file has them. What they compute is the forward pass's test.
+// SPDX-License-Identifier: Apache-2.0
+// The tiny directories of tests/golden/models load on the CPU in every precision, and embeddings are read back as
+// stored. Their results are tested with the forward pass.
 #include <gtest/gtest.h>
 
 #include <algorithm>

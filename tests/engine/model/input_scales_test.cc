@@ -1,5 +1,6 @@
-// dunlin_input_scales.json: what is written is read again bit for bit, beside a model, and bad files are refused.
-#include "engine/model/input_scales.h"
+// SPDX-License-Identifier: Apache-2.0
+// dunlin_input_scales.json: round trips are exact, it is read beside a model, and bad files are refused.
+#include "engine/model/checkpoint/input_scales.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ TEST(InputScalesFile, ReadsWhatItWrites) {
   EXPECT_EQ(*read, kScales);
 }
 
-TEST(InputScalesFile, IsReadBesideTheModel) {
+TEST(InputScalesFile, LoadsWithTheModel) {
   const TempDirectory temp;
   WriteModel(temp, kLlamaConfig, LlamaTensors());
   temp.Write(kInputScalesFile, InputScalesText(kScales));

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes rope_goldens.json: inverse frequencies and attention factors as transformers computes them.
 
 Run by hand with torch and transformers 5.23 installed; the C++ test reads the file. Each case is a llama config.json.

@@ -1,10 +1,11 @@
-// What loading does when the device fails, and how it streams.
+// SPDX-License-Identifier: Apache-2.0
+// Loading on a failing device, and streaming of large matrices.
 #include "engine/model/model_builder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/model/random_tensors.h"
+#include "engine/model/checkpoint/random_tensors.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 
@@ -34,7 +35,7 @@ TEST_F(ModelBuilderTest, NoMemoryIsResourceExhaustedAndNothingIsKept) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << limit;
     EXPECT_THAT(std::string(status.message()), HasSubstr("planned for 2 precision(s)")) << limit;
     EXPECT_EQ(state_.bytes_held, 0U);
-    EXPECT_EQ(state_.num_packs, 0);  // the plan comes before the reading
+    EXPECT_EQ(state_.num_packs, 0);  // memory is planned before anything is read
   }
 }
 

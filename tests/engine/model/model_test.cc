@@ -1,4 +1,5 @@
-// Round trips: directories written here, loaded, and read back element by element from where they were packed.
+// SPDX-License-Identifier: Apache-2.0
+// Round trips: directories written by the test, loaded, and read back element by element from the packed weights.
 #include "engine/model/model.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +69,7 @@ void ExpectGpt2Layer(const LayerWeights& layer, const std::string& name, ExpectM
   vector(layer.mlp_norm.bias, 6, name + "ln_2.bias");
 }
 
-TEST_F(ModelTest, Gpt2ComesBackWithEitherPrefixAndEveryDtype) {
+TEST_F(ModelTest, Gpt2RoundTripsWithEitherPrefixAndEveryDtype) {
   for (const std::string prefix : {"", "transformer."}) {
     for (const char* dtype : {"F32", "F16", "BF16"}) {
       WriteModel(temp_, kGpt2Config, Gpt2Tensors(prefix, dtype));
@@ -163,7 +164,7 @@ TEST_F(ModelTest, PrecisionsKeepTheirOrderAndShareTheVectors) {
   EXPECT_EQ(model->num_parameters(), 7 * 6 + 5 * 6 + 2 * (24 + 6 * 18 + 18 + 36 + 6 + 60 + 10 + 60 + 6) + 12);
 }
 
-TEST_F(ModelTest, EveryPointerIsAlignedAndMemoryIsGivenBack) {
+TEST_F(ModelTest, EveryPointerIsAlignedAndAllMemoryIsReleased) {
   WriteModel(temp_, kLlamaConfig, LlamaTensors());
   {
     const auto model = LoadOrDie({Precision::kBf16, Precision::kFp16});
@@ -189,7 +190,7 @@ TEST_F(ModelTest, UnknownTensorsAreReportedInOneWarning) {
   EXPECT_THAT(model->warnings()[0], HasSubstr(", ..."));
 }
 
-TEST_F(ModelTest, SourcesThatMakeNoSenseAreRefused) {
+TEST_F(ModelTest, RefusesInvalidSources) {
   const auto refuse = [&](const ModelSource& source, const char* message) {
     const absl::Status status = Model::Load(source, device_.get()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

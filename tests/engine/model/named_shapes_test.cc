@@ -1,9 +1,10 @@
-#include "engine/model/named_shapes.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/architectures/named_shapes.h"
 
 #include <gtest/gtest.h>
 
 #include "engine/model/model_directory.h"
-#include "engine/model/weight_parts.h"
+#include "engine/model/weights/weight_parts.h"
 
 namespace dunlin::engine {
 namespace {

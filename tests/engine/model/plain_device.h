@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device that keeps every packed weight as plain FP32 rows, so that tests can read back what was packed where.
 // It can run out of memory, or fail, on demand. No arithmetic.
 #pragma once

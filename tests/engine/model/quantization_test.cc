@@ -1,5 +1,6 @@
-// The words of every FP8 format, and every refusal with its file, field and value.
-#include "engine/model/quantization.h"
+// SPDX-License-Identifier: Apache-2.0
+// The config fields of every FP8 format, and every refusal with its file, field and value.
+#include "engine/model/checkpoint/quantization.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ struct Accepted {
   size_t num_warnings;
 };
 
-TEST(Quantization, ReadsTheWordsOfEveryFormat) {
+TEST(Quantization, ReadsTheFieldsOfEveryFormat) {
   const Accepted cases[] = {
       {"tensor", CompressedTensors(kTensor, kTensor), "", "compressed-tensors", WeightScaling::kTensor, true, 0},
       {"channel", CompressedTensors(kChannel, kToken), "", "compressed-tensors", WeightScaling::kChannel, false, 0},
@@ -79,7 +80,7 @@ TEST(Quantization, ReadsTheWordsOfEveryFormat) {
   EXPECT_EQ(Parse(cases[9].config)->block_rows, 128);
 }
 
-TEST(Quantization, IgnoredModulesAreNamesOrEndings) {
+TEST(Quantization, IgnoredModulesAreNamesOrSuffixes) {
   const absl::StatusOr<Quantization> parsed = Parse(CompressedTensors(kTensor, kTensor));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_TRUE(IsIgnored(*parsed, "lm_head"));

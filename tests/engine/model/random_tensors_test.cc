@@ -1,4 +1,5 @@
-#include "engine/model/random_tensors.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/random_tensors.h"
 
 #include <gtest/gtest.h>
 
@@ -36,7 +37,7 @@ TEST(RandomTensors, FillEveryPart) {
   EXPECT_EQ(ReadElements(tensors, "model.layers.0.mlp.up_proj.bias", 0, 10), std::vector<float>(10, 0.0F));
 }
 
-TEST(RandomTensors, AnyPieceIsAPieceOfTheWhole) {
+TEST(RandomTensors, PartialReadsEqualTheWhole) {
   const RandomTensors tensors(Parts(kLlamaConfig), 1);
   const std::vector<float> whole = ReadElements(tensors, "lm_head.weight", 0, 54);
   for (uint64_t first = 0; first < 54; ++first) {
@@ -48,7 +49,7 @@ TEST(RandomTensors, AnyPieceIsAPieceOfTheWhole) {
   }
 }
 
-TEST(RandomTensors, SeedAndNameChooseTheStream) {
+TEST(RandomTensors, DependOnSeedAndName) {
   const std::vector<WeightPart> parts = Parts(kLlamaConfig);
   const RandomTensors one(parts, 1);
   const RandomTensors again(parts, 1);
@@ -58,7 +59,7 @@ TEST(RandomTensors, SeedAndNameChooseTheStream) {
   EXPECT_NE(ReadElements(one, "lm_head.weight", 0, 54), ReadElements(one, "model.embed_tokens.weight", 0, 54));
 }
 
-// Pinned, so that a benchmark's model does not change unnoticed.
+// Pinned, because benchmarks depend on the model's values.
 TEST(RandomTensors, FirstValuesArePinned) {
   const RandomTensors tensors(Parts(kLlamaConfig), 42);
   const std::vector<float> values = ReadElements(tensors, "lm_head.weight", 0, 4);

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inverse frequencies against transformers': rope_goldens.json, written by make_rope_goldens.py.
-#include "engine/model/rotary_scaling.h"
+#include "engine/model/architectures/rotary_scaling.h"
 
 #include <gtest/gtest.h>
 

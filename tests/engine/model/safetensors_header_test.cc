@@ -1,4 +1,5 @@
-#include "engine/model/safetensors_header.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/safetensors_header.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

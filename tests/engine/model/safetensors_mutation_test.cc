@@ -1,4 +1,5 @@
-// Seeded mutations of a good header: each is refused or, if it is taken, still tiles its file.
+// SPDX-License-Identifier: Apache-2.0
+// Seeded mutations of a valid header: each is refused or, if accepted, still tiles its file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/safetensors_header.h"
+#include "engine/model/checkpoint/safetensors_header.h"
 #include "tests/engine/model/small_checkpoints.h"
 
 namespace dunlin::engine {
@@ -74,7 +75,7 @@ TEST(SafetensorsHeader, SurvivesMutations) {
     ++taken;
     ExpectTiles(*tensors, data_bytes);
   }
-  EXPECT_GT(taken, 0);  // a changed letter of a name is a good header
+  EXPECT_GT(taken, 0);  // a changed character of a name leaves a valid header
 }
 
 }  // namespace

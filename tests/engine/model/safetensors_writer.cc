@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/model/safetensors_writer.h"
 
 #include <cstring>
@@ -5,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/string_view.h"
-#include "engine/model/tensor_dtype.h"
+#include "engine/model/checkpoint/tensor_dtype.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {

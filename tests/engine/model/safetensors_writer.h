@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes safetensors bytes for tests. Values are a function of the tensor's name and the element's index, and exact in
-// FP32, FP16 and BF16 (rounded in F8_E4M3), so that a test can say what any element must be without keeping it.
+// FP32, FP16 and BF16 (rounded in F8_E4M3), so that a test can compute any element's expected value.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,9 @@ struct TestTensor {
 
 float ValueOf(std::string_view tensor, int64_t index);
 
-// A header of that text behind its 8-byte length, then `data`.
+// The 8-byte length of `header`, `header`, then `data`.
 std::string SafetensorsBytes(std::string_view header, std::string_view data);
-// A well-formed file.
+// A valid file.
 std::string SafetensorsBytes(const std::vector<TestTensor>& tensors);
 
 }  // namespace dunlin::engine

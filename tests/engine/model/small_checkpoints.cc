@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/model/small_checkpoints.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
-// Tiny model directories of each architecture, for tests to write, bend and load.
+// SPDX-License-Identifier: Apache-2.0
+// Tiny model directories of each architecture, for tests to write, corrupt and load.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ inline constexpr const char* kGpt2Config =
     R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 6, "n_head": 2, "n_positions": 5, "vocab_size": 7, "n_inner": 10})";
 std::vector<TestTensor> Gpt2Tensors(const std::string& prefix, const std::string& dtype = "F32");
 
-// The same sizes in nanoGPT's words, without biases.
+// The same sizes in nanoGPT's config fields, without biases.
 inline constexpr const char* kNanoGptConfig =
     R"({"n_layer": 2, "n_embd": 6, "n_head": 2, "block_size": 5, "vocab_size": 7, "bias": false})";
 std::vector<TestTensor> NanoGptTensors();

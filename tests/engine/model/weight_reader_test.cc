@@ -1,5 +1,6 @@
-// The reader against a source in memory: every row once, right, in the files' order; few reads; errors; leaving early.
-#include "engine/model/weight_reader.h"
+// SPDX-License-Identifier: Apache-2.0
+// The reader with a source in memory: every row once, in file order; few reads; errors; early destruction.
+#include "engine/model/weights/weight_reader.h"
 
 #include <gtest/gtest.h>
 
@@ -64,7 +65,6 @@ WeightPart Matrix(const std::string& tensor, std::vector<int64_t> shape, int64_t
   return {.slot = WeightSlot::kQkv,
           .layer = 0,
           .is_bias = false,
-          .axis = ShardAxis::kReplicated,
           .transposed = false,
           .tensor = tensor,
           .shape = std::move(shape),
@@ -81,7 +81,7 @@ WeightPart Vector(const std::string& tensor, int64_t num_rows) {
   return part;
 }
 
-// `count` square matrices, each in a file of its own and so read apart.
+// `count` square matrices, each in its own file and therefore read separately.
 std::vector<WeightPart> AddSquares(int count, int64_t side, MemorySource* source) {
   std::vector<WeightPart> parts;
   for (int i = 0; i < count; ++i) {
@@ -122,7 +122,7 @@ void ReadAll(const MemorySource& source, const std::vector<WeightPart>& parts, s
 TEST(WeightReader, ReadsSmallTensorsTogetherInTheOrderOfTheirFiles) {
   MemorySource source;
   source.Add("b", kernels::DType::kBF16, {3, 5}, 0, 0);
-  source.Add("a", kernels::DType::kF32, {4, 2}, 0, 30);  // not at a multiple of its elements
+  source.Add("a", kernels::DType::kF32, {4, 2}, 0, 30);  // not aligned to its elements
   source.Add("bias", kernels::DType::kBF16, {7}, 0, 62 + 60'000);
   source.Add("far", kernels::DType::kBF16, {2, 2}, 0, 200'000);
   source.Add("other", kernels::DType::kBF16, {2, 2}, 1, 200'008);
@@ -132,10 +132,10 @@ TEST(WeightReader, ReadsSmallTensorsTogetherInTheOrderOfTheirFiles) {
   std::vector<std::string> order;
   ReadAll(source, parts, &order);
   EXPECT_EQ(order, (std::vector<std::string>{"b", "a", "bias", "far", "other"}));
-  EXPECT_EQ(source.num_reads(), 3);  // "far" lies too far behind, "other" in another file
+  EXPECT_EQ(source.num_reads(), 3);  // "far" is beyond the gap limit, "other" in another file
 }
 
-TEST(WeightReader, CutsLargeTensorsIntoRowsAndKeepsTransposedOnesWhole) {
+TEST(WeightReader, SplitsLargeTensorsIntoRowsAndKeepsTransposedOnesWhole) {
   MemorySource source;
   source.Add("large", kernels::DType::kBF16, {2'000, 10'000}, 0, 0);  // 40 MB
   source.Add("transposed", kernels::DType::kF32, {3'000, 2'000}, 0, 40'000'000);
@@ -147,7 +147,7 @@ TEST(WeightReader, CutsLargeTensorsIntoRowsAndKeepsTransposedOnesWhole) {
   EXPECT_EQ(source.num_reads(), 3 + 1);  // 16 MiB are 838 rows, cut to 768; the transposed one is larger than a block
 }
 
-TEST(WeightReader, TensorsThatOverlapAreReadApart) {
+TEST(WeightReader, ReadsOverlappingTensorsSeparately) {
   MemorySource source;
   source.Add("a", kernels::DType::kBF16, {8, 8}, 0, 0);
   const std::vector<WeightPart> parts = {Matrix("a", {8, 8}, 0, 8), Matrix("a", {8, 8}, 0, 8),
@@ -157,7 +157,7 @@ TEST(WeightReader, TensorsThatOverlapAreReadApart) {
   EXPECT_EQ(source.num_reads(), 3);
 }
 
-TEST(WeightReader, AnErrorComesWithItsBlockAndStays) {
+TEST(WeightReader, ReturnsAnErrorAtItsBlockAndFromThenOn) {
   MemorySource source;
   const std::vector<WeightPart> parts = AddSquares(8, 4, &source);
   source.failing_read = 5;
@@ -171,19 +171,19 @@ TEST(WeightReader, AnErrorComesWithItsBlockAndStays) {
   EXPECT_EQ(reader.Next().status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST(WeightReader, ReadsNoFurtherThanItsBuffers) {
+TEST(WeightReader, ReadsNoFurtherAheadThanItsBuffers) {
   MemorySource source;
   const std::vector<WeightPart> parts = AddSquares(8, 4, &source);
   WeightReader reader(source, parts);
   const auto rows = reader.Next();
   ASSERT_TRUE(rows.ok());
   while (source.num_reads() < 3) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // room for a read too many
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time for an excess read
   EXPECT_EQ(source.num_reads(), 3);
   for (uint64_t i = 0; i < 32; ++i) EXPECT_EQ((*rows)->data[i], ByteAt(0, i));
 }
 
-TEST(WeightReader, MayBeLeftAtAnyTime) {
+TEST(WeightReader, MayBeDestroyedAtAnyTime) {
   MemorySource source;
   const std::vector<WeightPart> parts = AddSquares(12, 64, &source);
   for (int taken = 0; taken < 12; ++taken) {

@@ -1,4 +1,5 @@
-#include "engine/model/weight_tying.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/weights/weight_tying.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,7 +56,7 @@ TEST_F(WeightTyingTest, EqualHeadsShareMemory) {
   EXPECT_THAT((*model)->warnings(), testing::ElementsAre(HasSubstr("lm_head.weight")));
 }
 
-TEST_F(WeightTyingTest, HeadsOfManyBlocksAreComparedToTheirEnd) {
+TEST_F(WeightTyingTest, ComparesHeadsOfManyBlocksToTheEnd) {
   constexpr int64_t kVocabulary = 800'000;  // 19 MB: more than is compared at once
   std::vector<TestTensor> tensors = Gpt2Tensors("transformer.");
   tensors[0].dtype = "I32";  // both zeros, but for the head's last byte
@@ -72,7 +73,7 @@ TEST_F(WeightTyingTest, HeadsOfManyBlocksAreComparedToTheirEnd) {
   EXPECT_FALSE((*model)->config().tied_embeddings);
 }
 
-TEST_F(WeightTyingTest, AHeadAloneStandsForTheEmbedding) {
+TEST_F(WeightTyingTest, AHeadAloneAlsoProvidesTheEmbedding) {
   std::vector<TestTensor> tensors = Gpt2Tensors("transformer.");
   tensors[0].name = "lm_head.weight";
   const auto model = LoadOrDie(kGpt2Config, tensors);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/runtime/fake_device.h"
 
 #include <cstdlib>
@@ -50,12 +51,9 @@ KernelStatus Copy(DeviceContext*, void* to, const void* from, size_t bytes) {
 
 bool SupportsAttention(const DeviceContext* context, kernels::AttentionBackend backend, const kernels::AttentionTraits&,
                        std::vector<std::string>* reasons) {
-  const FakeSupport& support = *context->support;
-  const std::string& reason = backend == kernels::AttentionBackend::kFlash       ? support.flash
-                              : backend == kernels::AttentionBackend::kEfficient ? support.efficient
-                                                                                 : support.math;
-  if (reason.empty()) return true;
-  if (reasons != nullptr) reasons->push_back(reason);
+  const auto refusal = context->support->refusals.find(backend);
+  if (refusal == context->support->refusals.end()) return true;
+  if (reasons != nullptr) reasons->push_back(refusal->second);
   return false;
 }
 
@@ -63,6 +61,7 @@ KernelStatus Attend(DeviceContext* context, const kernels::PagedAttentionParams&
   return Note(context,
               absl::StrCat("attention ", kernels::Name(params.backend), " layer ", params.layer, " sequences ",
                            params.num_sequences, params.window > 0 ? absl::StrCat(" window ", params.window) : "",
+                           params.causal ? "" : " bidirectional",
                            params.softcap > 0.0F ? absl::StrCat(" softcap ", params.softcap) : "",
                            params.next != nullptr ? " rounded" : ""));
 }
@@ -122,6 +121,7 @@ constexpr kernels::DeviceOps kFakeOps = {
         [](DeviceContext* context, const kernels::NormParams& params) {
           return Note(context, absl::StrCat("norm rows ", params.num_rows, params.rows != nullptr ? " picked" : "",
                                             params.out->data == nullptr ? " plain" : "",
+                                            params.rows_out == params.in ? " in place" : "",
                                             params.residual != nullptr ? " residual" : ""));
         },
     .softcap =

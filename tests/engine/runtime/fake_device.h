@@ -1,7 +1,9 @@
-// A device that computes nothing: it writes down each operation as a line of text, may be told to fail one, and may
-// refuse attention backends. For tests of what the runtime asks of a device.
+// SPDX-License-Identifier: Apache-2.0
+// A device that computes nothing: it logs each operation as a line of text, can fail one on demand, and can refuse
+// attention backends. For tests of the operations that the runtime issues.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,11 +19,9 @@ struct FakeDeviceLog {
   size_t bytes_held = 0;
 };
 
-// backend and the reason it gives for refusing every shape; "" supports all.
 struct FakeSupport {
-  std::string flash;
-  std::string efficient;
-  std::string math;
+  // Why a backend refuses every shape; one that is not here takes all.
+  std::map<kernels::AttentionBackend, std::string> refusals;
   bool gemm_fuses = false;
   bool attention_fuses = false;
 };

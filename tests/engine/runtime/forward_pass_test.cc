@@ -1,10 +1,14 @@
-#include "engine/runtime/forward_pass.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/forward_pass.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "engine/options.h"
+#include "engine/runtime/step_buffers.h"
+#include "engine/runtime/step_inputs.h"
 #include "tests/engine/runtime/fake_device.h"
 #include "tests/engine/runtime/small_models.h"
 #include "tests/engine/runtime/step_fixture.h"
@@ -32,17 +36,18 @@ class ForwardPassTest : public ::testing::Test {
     StepInputs inputs(plan);
     PlanBuilder builder(profile);
     builder.Add(20, 2, 2, 1, {1}, samples_);  // decodes, so it stands first
-    builder.Add(10, 4, 0, 4, {0}, scores_)->request.sampling.prompt_logprobs = scores_ ? 0 : -1;
-    inputs.Stage(builder.plan(), builder.batch(), 8);
+    builder.Add(10, 4, 0, 4, {0}, scores_)->sampling.prompt_logprobs = scores_ ? 0 : -1;
+    const StepPlan step = builder.plan();
+    inputs.Stage(step, step.sub_batches[0], 8);
     EXPECT_EQ(inputs.Upload(buffers.get()), kernels::KernelStatus::kOk);
     const float bias = 0.0F;
     const PrecisionWeights weights = ShapesOf(config, profile.precision, &bias);
-    ForwardPass pass(config, weights, profile, inputs, *buffers);
+    ForwardPass pass(config, weights, profile, inputs.pass_inputs(), buffers->layers());
     const absl::Status status = pass.RunLayers();
     return status.ok() && samples_ ? pass.RunHead(0, 1) : status;
   }
-  // The lines from the last "store kv" on.
-  std::vector<std::string> BehindTheLastKv() const {
+  // The lines after the last "store kv".
+  std::vector<std::string> AfterTheLastKv() const {
     const auto last = std::find_if(log_.lines.rbegin(), log_.lines.rend(),
                                    [](const std::string& line) { return line.rfind("store kv", 0) == 0; });
     return {last.base(), log_.lines.end()};
@@ -68,7 +73,7 @@ TEST_F(ForwardPassTest, RunsAGpt2LayerByItsConfig) {
         "attention efficient layer 0 sequences 2", "quantize columns 8",
         "gemm rows 5 decode 1 weight [8,8] bias residual", "norm rows 5", "gemm rows 5 decode 1 weight [32,8] bias",
         "activate columns 32", "gemm rows 5 decode 1 weight [8,32] bias residual",
-        // The last layer goes on with the one row that the head takes.
+        // The last layer continues with the one row that the head reads.
         "norm rows 5", "gemm rows 5 decode 1 weight [24,8] bias", "store kv bf16 layer 1", "copy rows 1 columns 8",
         "copy rows 1 columns 8", "attention efficient layer 1 sequences 1", "quantize columns 8",
         "gemm rows 1 decode 1 weight [8,8] bias residual", "norm rows 1", "gemm rows 1 decode 1 weight [32,8] bias",
@@ -93,30 +98,29 @@ TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
                   "gemm rows 1 decode 1 weight [100,8]"));
 }
 
-// A chunk in the middle of a prompt: what a last layer makes of it, nothing reads.
-TEST_F(ForwardPassTest, NothingGoesOnBehindTheLastKvWithoutAHead) {
+// A chunk in the middle of a prompt: nothing reads its hidden states after the last layer.
+TEST_F(ForwardPassTest, ComputesNothingAfterTheLastKvWithoutHeadRows) {
   samples_ = false;
   for (const ModelConfig& config : {SmallGpt2Config(), SmallLlamaConfig()}) {
     log_.lines.clear();
     ASSERT_TRUE(Run(config, {}).ok());
     EXPECT_THAT(log_.lines, Contains(HasSubstr("store kv")).Times(config.num_layers));
-    EXPECT_THAT(BehindTheLastKv(), ElementsAre());
+    EXPECT_THAT(AfterTheLastKv(), ElementsAre());
   }
 }
 
-// Where every row is scored there is nothing to copy; their phase is decode all the same.
-TEST_F(ForwardPassTest, EveryRowGoesOnWhereTheHeadTakesEveryRow) {
+// When every row is scored nothing is copied, but all rows run as decode.
+TEST_F(ForwardPassTest, ComputesEveryRowOfTheLastLayerWhenTheHeadReadsAll) {
   scores_ = true;
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
-  EXPECT_THAT(BehindTheLastKv(), ElementsAre("attention flash layer 0 sequences 2", "quantize columns 24",
-                                             "gemm rows 5 decode 5 weight [8,24] residual", "norm rows 5",
-                                             "gemm rows 5 decode 5 weight [40,8]", "activate columns 20 gated",
-                                             "gemm rows 5 decode 5 weight [8,20] residual", "norm rows 1 picked",
-                                             "gemm rows 1 decode 1 weight [100,8]"));
+  EXPECT_THAT(AfterTheLastKv(), ElementsAre("attention flash layer 0 sequences 2", "quantize columns 24",
+                                            "gemm rows 5 decode 5 weight [8,24] residual", "norm rows 5",
+                                            "gemm rows 5 decode 5 weight [40,8]", "activate columns 20 gated",
+                                            "gemm rows 5 decode 5 weight [8,20] residual", "norm rows 1 picked",
+                                            "gemm rows 1 decode 1 weight [100,8]"));
 }
 
-// Of a device whose product ends in an activation.
-TEST_F(ForwardPassTest, LeavesTheActivationToAProductThatHasIt) {
+TEST_F(ForwardPassTest, UsesTheGemmThatFusesTheActivation) {
   support_.gemm_fuses = true;
   ModelConfig config = SmallGpt2Config();
   config.num_layers = 1;
@@ -134,7 +138,7 @@ TEST_F(ForwardPassTest, LeavesTheActivationToAProductThatHasIt) {
   EXPECT_THAT(log_.lines, Not(Contains(HasSubstr("activate columns"))));
 }
 
-TEST_F(ForwardPassTest, LeavesTheHeadsToAProductThatStoresThem) {
+TEST_F(ForwardPassTest, UsesTheGemmThatStoresKeysAndValues) {
   support_.gemm_fuses = true;
   for (const ModelConfig& config : {SmallGpt2Config(), SmallLlamaConfig()}) {
     log_.lines.clear();
@@ -144,7 +148,7 @@ TEST_F(ForwardPassTest, LeavesTheHeadsToAProductThatStoresThem) {
   }
 }
 
-TEST_F(ForwardPassTest, LeavesTheRoundingToAnAttentionThatHasIt) {
+TEST_F(ForwardPassTest, UsesTheAttentionThatRoundsItsOutput) {
   support_.attention_fuses = true;
   for (const ModelConfig& config : {SmallGpt2Config(), SmallLlamaConfig()}) {
     log_.lines.clear();
@@ -154,7 +158,7 @@ TEST_F(ForwardPassTest, LeavesTheRoundingToAnAttentionThatHasIt) {
   }
 }
 
-TEST_F(ForwardPassTest, KeepsAnActivationThatNoProductCanHave) {
+TEST_F(ForwardPassTest, RunsTheActivationWhereNothingFusesIt) {
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
   EXPECT_THAT(log_.lines, Contains("activate columns 20 gated"));
   log_.lines.clear();
@@ -164,8 +168,8 @@ TEST_F(ForwardPassTest, KeepsAnActivationThatNoProductCanHave) {
   EXPECT_THAT(log_.lines, Contains("activate columns 32 plain"));
 }
 
-// One operation a step: norm, round, multiply, bias, residual and activation apart.
-TEST_F(ForwardPassTest, EagerRunsTheSameLayerStepByStep) {
+// Norm, rounding, GEMM, bias, residual and activation are separate operations.
+TEST_F(ForwardPassTest, EagerRunsOneOperationPerStep) {
   execution_ = ExecutionMode::kEager;
   ExecutionProfile profile;
   profile.precision = Precision::kFp8;
@@ -219,7 +223,7 @@ TEST_F(ForwardPassTest, EagerRunsTheSameLayerStepByStep) {
   EXPECT_THAT(log_.lines, ElementsAreArray(expected));
 }
 
-// The MLP's first half comes before the attention's term is added.
+// The up projection runs before the attention's output is added.
 TEST_F(ForwardPassTest, RunsAParallelLayerByItsConfig) {
   ModelConfig config = SmallGpt2Config();
   config.num_layers = 1;
@@ -244,7 +248,8 @@ TEST_F(ForwardPassTest, RunsAParallelLayerByItsConfig) {
 
 TEST_F(ForwardPassTest, NormsCapsAndScalesByItsConfig) {
   ModelConfig config = SmallLlamaConfig();
-  config.qk_norm = config.post_norms = true;
+  config.qk_norm = true;
+  config.norm_placement = NormPlacement::kPreAndPost;
   config.embedding_scale = 3.01F;
   config.attention_softcap = 50.0F;
   config.layer_windows = {7};
@@ -262,7 +267,54 @@ TEST_F(ForwardPassTest, NormsCapsAndScalesByItsConfig) {
                                       "gemm rows 1 decode 1 weight [100,8]", "softcap rows 1 columns 100"));
 }
 
-TEST_F(ForwardPassTest, ProductsMayHaveAnyOrderWhereTheModelAllowsIt) {
+// As BERT: each norm follows its residual and also makes the input of the next GEMM. Both layers store their keys and
+// values in the pages of one.
+TEST_F(ForwardPassTest, RunsAPostNormLayerByItsConfig) {
+  ModelConfig config = SmallGpt2Config();
+  config.kind = ModelKind::kEncoder;
+  config.norm_placement = NormPlacement::kPost;
+  config.causal = false;
+  config.num_token_types = 2;
+  samples_ = false;
+  scores_ = true;
+  ExecutionProfile profile;
+  profile.precision = Precision::kFp32;
+  ASSERT_TRUE(Run(config, profile).ok());
+  std::vector<std::string> expected = {
+      "gather rows 5 of [100,8]", "gather rows 5 of [2,8] accumulate",       "gather rows 5 of [64,8] accumulate",
+      "norm rows 5 in place",     "gemm rows 5 decode 1 weight [24,8] bias", "store kv fp32 layer 0"};
+  for (const char* line : {"attention flash layer 0 sequences 2 bidirectional",
+                           "quantize columns 8",
+                           "gemm rows 5 decode 1 weight [8,8] bias residual",
+                           "norm rows 5 in place",
+                           "gemm rows 5 decode 1 weight [32,8] bias",
+                           "activate columns 32",
+                           "gemm rows 5 decode 1 weight [8,32] bias residual",
+                           "norm rows 5 in place",
+                           "gemm rows 5 decode 1 weight [24,8] bias",
+                           "store kv fp32 layer 0",
+                           "copy rows 4 columns 8",
+                           "copy rows 4 columns 8",
+                           "attention flash layer 0 sequences 1 bidirectional",
+                           "quantize columns 8",
+                           "gemm rows 4 decode 4 weight [8,8] bias residual",
+                           "norm rows 4 in place",
+                           "gemm rows 4 decode 4 weight [32,8] bias",
+                           "activate columns 32",
+                           "gemm rows 4 decode 4 weight [8,32] bias residual",
+                           "norm rows 4 plain in place"}) {
+    expected.emplace_back(line);
+  }
+  EXPECT_THAT(log_.lines, ElementsAreArray(expected));
+
+  log_.lines.clear();
+  execution_ = ExecutionMode::kEager;
+  ASSERT_TRUE(Run(config, profile).ok());
+  EXPECT_THAT(log_.lines, Contains("norm rows 5 plain in place").Times(3));
+  EXPECT_THAT(log_.lines, Contains("norm rows 4 plain in place").Times(2));
+}
+
+TEST_F(ForwardPassTest, PassesDeterministicToEveryGemm) {
   deterministic_ = false;
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
   for (const std::string& line : log_.lines) {

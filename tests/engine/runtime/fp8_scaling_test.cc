@@ -1,8 +1,11 @@
-#include "engine/runtime/fp8_scaling.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/fp8_scaling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/options.h"
+#include "engine/runtime/step_buffers.h"
 #include "tests/engine/runtime/fake_device.h"
 #include "tests/engine/runtime/small_models.h"
 
@@ -16,7 +19,8 @@ class Fp8ScalingTest : public ::testing::Test {
  protected:
   Fp8Scaling Make(const std::vector<float>& constants = {}) {
     Plan();
-    absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(options_.fp8, kInputs, constants, buffers_.get());
+    absl::StatusOr<Fp8Scaling> scaling =
+        Fp8Scaling::Create(options_.fp8, kInputs, constants, device_.get(), buffers_->floats(BufferId::kFp8Scales));
     EXPECT_TRUE(scaling.ok()) << scaling.status();
     return *std::move(scaling);
   }

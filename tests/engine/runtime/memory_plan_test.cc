@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/memory_plan.h"
 
 #include <gmock/gmock.h>
@@ -75,15 +76,15 @@ TEST_F(MemoryPlanTest, Fp8KvGivesEveryPageOfThePoolTheSizeOfAnE4M3Page) {
 TEST_F(MemoryPlanTest, PostNormsNeedATermOfTheirOwn) {
   ModelConfig config = SmallLlamaConfig();
   EXPECT_EQ((*Plan(config))[BufferId::kTerm], 0U);
-  config.post_norms = true;
+  config.norm_placement = NormPlacement::kPreAndPost;
   EXPECT_EQ((*Plan(config))[BufferId::kTerm], 10U * 8 * 4);
 }
 
 TEST_F(MemoryPlanTest, WorkspaceLeavesOutBackendsThatAreOffOrUnsupported) {
-  options_.enable_math = false;
+  options_.Enable(kernels::AttentionBackend::kMath, false);
   EXPECT_EQ((*Plan(SmallLlamaConfig()))[BufferId::kWorkspace], 100U);
-  options_.enable_math = true;
-  support_.math = "no";
+  options_.Enable(kernels::AttentionBackend::kMath, true);
+  support_.refusals[kernels::AttentionBackend::kMath] = "no";
   EXPECT_EQ((*Plan(SmallLlamaConfig()))[BufferId::kWorkspace], 100U);
 }
 

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/profiles.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/engine/runtime/fake_device.h"
 #include "tests/engine/runtime/small_models.h"
 
@@ -11,6 +13,7 @@ namespace {
 
 using kernels::AttentionBackend;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 class ProfilesTest : public ::testing::Test {
@@ -49,9 +52,9 @@ TEST_F(ProfilesTest, Fp8KvIsOfFp8ProfilesAlone) {
 }
 
 TEST_F(ProfilesTest, AutoWalksFlashEfficientMath) {
-  support_.flash = "flash says no";
+  support_.refusals[AttentionBackend::kFlash] = "flash says no";
   EXPECT_EQ(Table().Resolve({})->attention_backend, AttentionBackend::kEfficient);
-  options_.enable_efficient = false;
+  options_.Enable(AttentionBackend::kEfficient, false);
   EXPECT_EQ(Table().Resolve({})->attention_backend, AttentionBackend::kMath);
 }
 
@@ -66,8 +69,8 @@ TEST_F(ProfilesTest, NamedChoicesAreHonoured) {
 }
 
 TEST_F(ProfilesTest, ANamedBackendThatDoesNotFitIsRefusedWithEveryReason) {
-  options_.enable_flash = false;
-  support_.flash = "head_dim is 4; flash takes 64 and above";
+  options_.Enable(AttentionBackend::kFlash, false);
+  support_.refusals[AttentionBackend::kFlash] = "head_dim is 4; flash takes 64 and above";
   ExecutionChoice choice;
   choice.attention_backend = AttentionBackend::kFlash;
   choice.precision = Precision::kFp16;
@@ -78,7 +81,7 @@ TEST_F(ProfilesTest, ANamedBackendThatDoesNotFitIsRefusedWithEveryReason) {
 }
 
 TEST_F(ProfilesTest, AllowFallbackReplacesTheBackendInAutosOrder) {
-  support_.flash = "flash says no";
+  support_.refusals[AttentionBackend::kFlash] = "flash says no";
   ExecutionChoice choice;
   choice.attention_backend = AttentionBackend::kFlash;
   choice.allow_fallback = true;
@@ -114,18 +117,22 @@ TEST_F(ProfilesTest, RowsCoverEveryBackendAndPrecision) {
 
 TEST_F(ProfilesTest, StartIsRefusedWithAllBackendsSwitchedOff) {
   EXPECT_TRUE(CheckBackendsEnabled(options_).ok());
-  options_.enable_flash = options_.enable_efficient = options_.enable_math = false;
+  options_.attention_backends.reset();
   const absl::Status status = CheckBackendsEnabled(options_);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("no available kernel: math, flash and efficient are all disabled"));
+              HasSubstr("no available kernel: math, flash and efficient are all disabled (attention.enable_math, "
+                        "attention.enable_flash, attention.enable_efficient)"));
   EXPECT_EQ(Table().CheckServable().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(ProfilesTest, StartIsRefusedWhenNoKernelTakesTheModel) {
   EXPECT_TRUE(Table().CheckServable().ok());
-  support_ = {.flash = "no flash", .efficient = "no efficient", .math = "no math"};
-  EXPECT_THAT(std::string(Table().CheckServable().message()), HasSubstr("efficient: no efficient."));
+  for (const kernels::AttentionBackendTraits& row : kernels::kAttentionBackendTable) {
+    support_.refusals[row.backend] = absl::StrCat("no ", row.name);
+  }
+  EXPECT_THAT(std::string(Table().CheckServable().message()),
+              EndsWith("flash: no flash. efficient: no efficient. math: no math."));
 }
 
 }  // namespace

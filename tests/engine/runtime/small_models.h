@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Configs of two small models, one of each family, for tests that run no arithmetic.
 #pragma once
 
@@ -57,6 +58,7 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
   PrecisionWeights weights;
   weights.embedding = linear(config.vocab_size, config.hidden_dim, false).weight;
   weights.positions = linear(config.max_context, config.hidden_dim, false).weight;
+  weights.token_types = linear(config.num_token_types, config.hidden_dim, false).weight;
   weights.head = linear(config.vocab_size, config.hidden_dim, config.head_bias);
   const int64_t attention_dim = int64_t{config.num_heads} * config.head_dim;
   for (int32_t i = 0; i < config.num_layers; ++i) {

@@ -1,42 +1,62 @@
-// Sequences and plans for the tests of StepInputs and ForwardPass.
+// SPDX-License-Identifier: Apache-2.0
+// Plans for the tests of StepInputs and ForwardPass.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "engine/runtime/step_plan.h"
+#include "engine/plan/sequence_view.h"
 
 namespace dunlin::engine {
 
-// A plan of one sub-batch that owns its sequences.
+// One sequence of a plan, as its owner would hold it.
+struct PlannedSequence {
+  std::vector<TokenId> tokens;
+  std::vector<PageId> pages;
+  int32_t prompt_len = 0;
+  int32_t next_scored_position = 1;
+  SamplingParams sampling;
+  StepShare share;
+};
+
+// A plan of one sub-batch.
 class PlanBuilder {
  public:
-  explicit PlanBuilder(ExecutionProfile profile) { plan_.sub_batches.push_back({.profile = profile}); }
+  explicit PlanBuilder(ExecutionProfile profile) : profile_(profile) {}
 
   // Tokens first .. first + count - 1 of a sequence whose token at position p is base + p, and whose pages are given.
-  Sequence* Add(TokenId base, int32_t prompt_len, int32_t first, int32_t count, std::vector<PageId> pages,
-                bool samples) {
-    auto sequence = std::make_unique<Sequence>();
-    for (int32_t p = 0; p < first + count; ++p) sequence->tokens.push_back(base + p);
-    for (int32_t p = first + count; p < prompt_len; ++p) sequence->tokens.push_back(base + p);
-    sequence->prompt_len = prompt_len;
+  // The sequence may be changed until the plan is taken.
+  PlannedSequence* Add(TokenId base, int32_t prompt_len, int32_t first, int32_t count, std::vector<PageId> pages,
+                       bool samples) {
+    auto sequence = std::make_unique<PlannedSequence>();
+    for (int32_t p = 0; p < std::max(first + count, prompt_len); ++p) sequence->tokens.push_back(base + p);
     sequence->pages = std::move(pages);
-    plan_.sequences.push_back(
-        {.sequence = sequence.get(), .first_position = first, .num_tokens = count, .samples = samples});
-    plan_.num_tokens += count;
-    plan_.sub_batches[0].num_tokens += count;
-    ++plan_.sub_batches[0].num_sequences;
-    if (first >= prompt_len) plan_.sub_batches[0].num_decode_tokens += count;
+    sequence->prompt_len = prompt_len;
+    sequence->share = {.first_position = first, .num_tokens = count, .samples = samples};
     sequences_.push_back(std::move(sequence));
     return sequences_.back().get();
   }
 
-  const StepPlan& plan() const { return plan_; }
-  const SubBatch& batch() const { return plan_.sub_batches[0]; }
+  StepPlan plan() const {
+    StepPlan plan;
+    for (const auto& sequence : sequences_) {
+      AppendSequence(profile_,
+                     {.tokens = sequence->tokens,
+                      .prompt_len = sequence->prompt_len,
+                      .pages = sequence->pages,
+                      .sampling = sequence->sampling,
+                      .stopping = {},
+                      .next_scored_position = sequence->next_scored_position},
+                     sequence->share, &plan);
+    }
+    return plan;
+  }
 
  private:
-  StepPlan plan_;
-  std::vector<std::unique_ptr<Sequence>> sequences_;
+  ExecutionProfile profile_;
+  std::vector<std::unique_ptr<PlannedSequence>> sequences_;
 };
 
 }  // namespace dunlin::engine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/step_inputs.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +23,8 @@ class StepInputsTest : public ::testing::Test {
     inputs_ = std::make_unique<StepInputs>(plan_);
   }
   void Stage(const PlanBuilder& builder) {
-    inputs_->Stage(builder.plan(), builder.batch(), 8);
+    const StepPlan plan = builder.plan();
+    inputs_->Stage(plan, plan.sub_batches[0], 8);
     ASSERT_EQ(inputs_->Upload(buffers_.get()), kernels::KernelStatus::kOk);
   }
   std::vector<int32_t> Tokens(const int32_t* array) const { return {array, array + inputs_->num_tokens()}; }
@@ -87,9 +89,9 @@ TEST_F(StepInputsTest, TheHeadsRowsAreTheLastOfSequencesOfTheirOwn) {
   PlanBuilder builder({});
   builder.Add(0, 2, 4, 1, {2}, true);
   builder.Add(0, 20, 3, 5, {0}, false);
-  Sequence* scored = builder.Add(0, 9, 2, 7, {1, 3}, true);
-  scored->request.sampling.prompt_logprobs = 0;
-  scored->scored_prompt = 7;
+  PlannedSequence* scored = builder.Add(0, 9, 2, 7, {1, 3}, true);
+  scored->sampling.prompt_logprobs = 0;
+  scored->next_scored_position = 7;
   Stage(builder);
   ASSERT_EQ(inputs_->head_rows().size(), 4U);
   EXPECT_TRUE(inputs_->has_head_spans());
@@ -100,9 +102,9 @@ TEST_F(StepInputsTest, TheHeadsRowsAreTheLastOfSequencesOfTheirOwn) {
 
   // Known output tokens between the prompt and the row that draws: that one is a span of its own.
   PlanBuilder gap({});
-  Sequence* again = gap.Add(0, 6, 0, 8, {0}, true);
-  again->request.sampling.prompt_logprobs = 0;
-  again->scored_prompt = 4;
+  PlannedSequence* again = gap.Add(0, 6, 0, 8, {0}, true);
+  again->sampling.prompt_logprobs = 0;
+  again->next_scored_position = 4;
   Stage(gap);
   EXPECT_THAT(HeadSpans(*inputs_), ElementsAre(ElementsAre(0, 2, 3, 0), ElementsAre(2, 1, 7, 0)));
 }
@@ -143,14 +145,14 @@ std::vector<std::pair<int32_t, int32_t>> Scored(const StepInputs& inputs) {
 
 TEST_F(StepInputsTest, ScoresEachPromptTokenByTheRowBeforeIt) {
   PlanBuilder first({});
-  first.Add(0, 7, 0, 4, {0}, false)->request.sampling.prompt_logprobs = 0;
+  first.Add(0, 7, 0, 4, {0}, false)->sampling.prompt_logprobs = 0;
   Stage(first);
   EXPECT_THAT(Scored(*inputs_), ElementsAre(std::pair(1, 0), std::pair(2, 1), std::pair(3, 2), std::pair(4, 3)));
 
   PlanBuilder second({});
-  Sequence* sequence = second.Add(0, 7, 4, 3, {0}, true);
-  sequence->request.sampling.prompt_logprobs = 0;
-  sequence->scored_prompt = 5;
+  PlannedSequence* sequence = second.Add(0, 7, 4, 3, {0}, true);
+  sequence->sampling.prompt_logprobs = 0;
+  sequence->next_scored_position = 5;
   Stage(second);
   EXPECT_THAT(Scored(*inputs_), ElementsAre(std::pair(5, 0), std::pair(6, 1)));
   EXPECT_EQ(inputs_->head_rows().size(), 3U);  // and the row that samples
@@ -158,9 +160,9 @@ TEST_F(StepInputsTest, ScoresEachPromptTokenByTheRowBeforeIt) {
 
 TEST_F(StepInputsTest, DoesNotScoreAgainAfterAPreemption) {
   PlanBuilder builder({});
-  Sequence* sequence = builder.Add(0, 6, 0, 6, {0}, true);
-  sequence->request.sampling.prompt_logprobs = 2;
-  sequence->scored_prompt = 4;
+  PlannedSequence* sequence = builder.Add(0, 6, 0, 6, {0}, true);
+  sequence->sampling.prompt_logprobs = 2;
+  sequence->next_scored_position = 4;
   Stage(builder);
   EXPECT_THAT(Scored(*inputs_), ElementsAre(std::pair(4, 3), std::pair(5, 4)));
 }
@@ -168,7 +170,8 @@ TEST_F(StepInputsTest, DoesNotScoreAgainAfterAPreemption) {
 TEST_F(StepInputsTest, DiesOnATokenWithoutAPage) {
   PlanBuilder builder({});
   builder.Add(0, 9, 0, 9, {0}, true);
-  EXPECT_DEATH(inputs_->Stage(builder.plan(), builder.batch(), 8), "a planned token has no page");
+  const StepPlan plan = builder.plan();
+  EXPECT_DEATH(inputs_->Stage(plan, plan.sub_batches[0], 8), "a planned token has no page");
 }
 
 }  // namespace

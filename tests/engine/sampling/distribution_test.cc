@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is drawn follows the distribution that the request asks for: chi-square over many draws, seeds fixed.
 #include <gtest/gtest.h>
 
@@ -80,7 +81,7 @@ TEST_P(Distribution, MatchesTheReference) {
   test.sampling.min_p = setting.min_p;
   const std::vector<double> p = Expected(logits, test.sampling);
 
-  Sampler sampler(setting.vocab_size, {});
+  Sampler sampler(setting.vocab_size);
   std::vector<int> seen(logits.size());
   for (int i = 0; i < kDraws; ++i) {
     test.sampling.seed = static_cast<uint64_t>(i);
@@ -109,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Distribution, PairsOfConsecutivePositionsAreIndependent) {
   constexpr int kTokens = 8;
   const std::vector<float> logits(kTokens, 0.0F);
-  Sampler sampler(kTokens, {});
+  Sampler sampler(kTokens);
   std::vector<int> seen(kTokens * kTokens);
   SampleCase test;
   test.tokens.assign(1, 0);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/sampling/logit_edits.h"
 
 #include <gmock/gmock.h>
@@ -17,34 +18,34 @@ using ::testing::FloatEq;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 // The lists as a device applies them: plainly, one after another.
-std::vector<float> Edited(LogitEdits* edits, const SampleInput& input, std::vector<float> row) {
+std::vector<float> Edited(LogitEdits* edits, const SampleCase& test, std::vector<float> row) {
   constexpr size_t kFirst = 3;
-  std::vector<uint32_t> words(kFirst + edits->MaxWords(input) + 1, 0xFFFFFFFF);
-  const kernels::EditLists lists = edits->Write(input, words.data(), kFirst);
-  EXPECT_EQ(lists.first_word, static_cast<int32_t>(kFirst));
+  const RowInput input = test.Input(row);
+  std::vector<uint32_t> words(kFirst + edits->MaxWords(input.edits()) + 1, 0xFFFFFFFF);
+  kernels::SampleRow draw = input.step().row;
+  draw.edits = edits->Write(input.edits(), words.data(), kFirst);
+  EXPECT_EQ(draw.edits.first_word, static_cast<int32_t>(kFirst));
   EXPECT_EQ(words.back(), 0xFFFFFFFF) << "wrote past MaxWords";
-  kernels::cpu::ApplyEdits(DrawRow(input, lists), words.data(), static_cast<int32_t>(row.size()), row.data());
+  kernels::cpu::ApplyEdits(draw, words.data(), static_cast<int32_t>(row.size()), row.data());
   return row;
 }
 
-std::vector<float> Edited(LogitEdits* edits, const SampleCase& test, const std::vector<float>& row) {
-  return Edited(edits, test.Input(row), row);
-}
-
-std::vector<float> Edited(const SampleCase& test, std::vector<float> row) {
-  LogitEdits edits(static_cast<int32_t>(row.size()), {1});
+std::vector<float> Edited(SampleCase test, std::vector<float> row) {
+  LogitEdits edits(static_cast<int32_t>(row.size()));
+  test.eos_token_ids = {1};
   return Edited(&edits, test, std::move(row));
 }
 
 TEST(LogitEdits, AreNotNeededByDefault) {
-  LogitEdits edits(4, {1});
+  const LogitEdits edits(4);
   SampleCase test;
+  test.eos_token_ids = {1};
   const std::vector<float> row(4);
-  EXPECT_FALSE(edits.MaxWords(test.Input(row)) > 0);
+  EXPECT_EQ(edits.MaxWords(test.Input(row).edits()), 0U);
   test.stopping.min_tokens = 1;
-  EXPECT_TRUE(edits.MaxWords(test.Input(row)) > 0);
+  EXPECT_GT(edits.MaxWords(test.Input(row).edits()), 0U);
   test.tokens = {0, 2};  // one output token: the minimum is met
-  EXPECT_FALSE(edits.MaxWords(test.Input(row)) > 0);
+  EXPECT_EQ(edits.MaxWords(test.Input(row).edits()), 0U);
 }
 
 TEST(LogitEdits, AddLogitBias) {
@@ -86,7 +87,7 @@ TEST(LogitEdits, ComeInTheStatedOrder) {
 }
 
 TEST(LogitEdits, LeaveNothingBehindForTheNextRequest) {
-  LogitEdits edits(4, {});
+  LogitEdits edits(4);
   SampleCase penalized;
   penalized.tokens = {3, 1, 2, 2};
   penalized.sampling.frequency_penalty = 1.0F;
@@ -116,13 +117,9 @@ TEST(LogitEdits, IgnoreEosLeavesEndOfSequenceDrawable) {
 }
 
 TEST(LogitEdits, AllowedTokensMasksTheRestAcrossWords) {
-  const std::vector<uint32_t> allowed = {1U << 31, 1U << 2};  // tokens 31 and 34
-  std::vector<float> row(40, 1.0F);
   SampleCase test;
-  SampleInput input = test.Input(row);
-  input.allowed_tokens = allowed.data();
-  LogitEdits edits(40, {});
-  row = Edited(&edits, input, row);
+  test.allowed_tokens = {1U << 31, 1U << 2};  // tokens 31 and 34
+  const std::vector<float> row = Edited(test, std::vector<float>(40, 1.0F));
   for (size_t i = 0; i < row.size(); ++i) EXPECT_EQ(row[i], i == 31 || i == 34 ? 1.0F : kMasked) << i;
 }
 

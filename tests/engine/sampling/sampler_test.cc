@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +13,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 TokenId SampleOne(const SampleCase& test, const std::vector<float>& logits) {
-  Sampler sampler(static_cast<int32_t>(logits.size()), {});
+  Sampler sampler(static_cast<int32_t>(logits.size()));
   TokenOutput out;
   EXPECT_TRUE(sampler.Sample(test.Input(logits), &out));
   return out.token_id;
@@ -51,7 +52,7 @@ TEST(Sampler, ReportsNumericalErrorForABadRow) {
     for (size_t at : {size_t{0}, size_t{17}, size_t{49}}) {
       std::vector<float> logits(50, 0.0F);
       logits[at] = bad;
-      Sampler sampler(50, {});
+      Sampler sampler(50);
       TokenOutput out;
       SampleCase test;
       EXPECT_FALSE(sampler.Sample(test.Input(logits), &out));
@@ -62,13 +63,11 @@ TEST(Sampler, ReportsNumericalErrorForABadRow) {
 
 TEST(Sampler, ReportsNumericalErrorWhenTheEditsLeaveNoToken) {
   const std::vector<float> logits(50, 0.0F);
-  const std::vector<uint32_t> none(2, 0);
-  Sampler sampler(50, {});
+  Sampler sampler(50);
   SampleCase test;
-  RowInput input = test.Input(logits);
-  input.allowed_tokens = none.data();
+  test.allowed_tokens = {0, 0};
   TokenOutput out;
-  EXPECT_FALSE(sampler.Sample(input, &out));
+  EXPECT_FALSE(sampler.Sample(test.Input(logits), &out));
 }
 
 TEST(Sampler, DrawsTheOnlyTokenThatIsLeft) {
@@ -87,17 +86,14 @@ TEST(Sampler, DrawsTheOnlyTokenThatIsLeft) {
 
 TEST(Sampler, HonoursTheTokenMask) {
   const std::vector<float> logits = RandomLogits(100, 1.0F, 5);
-  std::vector<uint32_t> allowed(4, 0);
-  allowed[1] = 0b1010;  // 33 and 35
-  Sampler sampler(100, {});
+  Sampler sampler(100);
   int seen33 = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     SampleCase test;
     test.sampling.seed = seed;
-    RowInput input = test.Input(logits);
-    input.allowed_tokens = allowed.data();
+    test.allowed_tokens = {0, 0b1010, 0, 0};  // 33 and 35
     TokenOutput out;
-    ASSERT_TRUE(sampler.Sample(input, &out));
+    ASSERT_TRUE(sampler.Sample(test.Input(logits), &out));
     ASSERT_TRUE(out.token_id == 33 || out.token_id == 35);
     seen33 += out.token_id == 33 ? 1 : 0;
   }
@@ -114,7 +110,7 @@ TEST(Sampler, LogprobsAreOfTheRawRowWhateverTheRequestAsks) {
   test.sampling.logit_bias = {{4, 100.0F}};
   test.sampling.top_k = 3;
   test.sampling.logprobs = 2;
-  Sampler sampler(1000, {});
+  Sampler sampler(1000);
   TokenOutput out;
   ASSERT_TRUE(sampler.Sample(test.Input(logits), &out));
   EXPECT_EQ(out.token_id, 4);
@@ -151,7 +147,7 @@ TEST(Sampler, SeedOutputIndexAndPositionDrawIndependently) {
 }
 
 TEST(Sampler, ARowDoesNotDependOnTheRowsSampledBefore) {
-  Sampler used(300, {7});
+  Sampler used(300);
   for (uint32_t i = 0; i < 100; ++i) {
     const std::vector<float> logits = RandomLogits(300, 2.0F, i);
     SampleCase test;
@@ -163,7 +159,8 @@ TEST(Sampler, ARowDoesNotDependOnTheRowsSampledBefore) {
     test.stopping.min_tokens = i % 4 == 0 ? 10 : 0;
     test.sampling.logprobs = 5;
     test.tokens = {1, 2, 3, 3, static_cast<TokenId>(i)};
-    Sampler fresh(300, {7});
+    test.eos_token_ids = {7};
+    Sampler fresh(300);
     TokenOutput a;
     TokenOutput b;
     ASSERT_TRUE(used.Sample(test.Input(logits), &a));
@@ -201,9 +198,10 @@ TEST(Sampler, EveryPairOfOptionsGivesATokenInRange) {
     for (Option second : options) {
       SampleCase test;
       test.tokens = {1, 2, 2, 5};
+      test.eos_token_ids = {4};
       first(&test);
       second(&test);
-      Sampler sampler(11, {4});
+      Sampler sampler(11);
       TokenOutput out;
       ASSERT_TRUE(sampler.Sample(test.Input(logits), &out));
       EXPECT_GE(out.token_id, 0);

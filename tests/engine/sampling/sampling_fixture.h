@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests for the sampling tests, and the CPU device's sampling of them, one row at a time.
 #pragma once
 
@@ -9,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/plan/sequence_view.h"
 #include "engine/sampling/logit_edits.h"
+#include "engine/sampling/sample_rows.h"
 #include "kernels/api/device.h"
 #include "tests/kernels/sampling/random_logits.h"
 
@@ -17,41 +20,59 @@ namespace dunlin::engine {
 
 using kernels::RandomLogits;
 
-struct RowInput : SampleInput {
+// One draw: a plan of one sequence, as a scheduler makes it, and the logits of its last token.
+struct RowInput {
+  StepPlan plan;
   const float* logits = nullptr;
+
+  const SequenceStep& step() const { return plan.sequences[0]; }
+  LogitEditInput edits() const {
+    return {.biases = plan.BiasesOf(step()),
+            .history = plan.HistoryOf(step()),
+            .prompt_len = step().prompt_len,
+            .banned = plan.BannedOf(step()),
+            .mask = plan.MaskOf(step())};
+  }
 };
 
-// A request with its tokens, so that a SampleInput has something to point at.
+// A request with its tokens.
 struct SampleCase {
   SamplingParams sampling;
   StoppingParams stopping;
   std::vector<TokenId> tokens = {0};
   int32_t prompt_len = 1;
   int32_t output_index = 0;
+  std::vector<TokenId> eos_token_ids = {};
+  std::vector<uint32_t> allowed_tokens = {};
 
   RowInput Input(const std::vector<float>& logits) const {
     RowInput input;
     input.logits = logits.data();
-    input.sampling = &sampling;
-    input.stopping = &stopping;
-    input.tokens = tokens.data();
-    input.num_tokens = static_cast<int32_t>(tokens.size());
-    input.prompt_len = prompt_len;
-    input.output_index = output_index;
+    AppendSequence({},
+                   {.tokens = tokens,
+                    .prompt_len = prompt_len,
+                    .sampling = sampling,
+                    .stopping = stopping,
+                    .output_index = output_index,
+                    .eos_token_ids = eos_token_ids,
+                    .allowed_tokens = allowed_tokens},
+                   {.num_tokens = static_cast<int32_t>(tokens.size()), .samples = true}, &input.plan);
     return input;
   }
 };
 
 class Sampler {
  public:
-  Sampler(int32_t vocab_size, std::vector<TokenId> eos_token_ids)
+  explicit Sampler(int32_t vocab_size)
       : vocab_size_(vocab_size),
-        edits_(vocab_size, std::move(eos_token_ids)),
+        edits_(vocab_size),
         workspace_(cpu().ops->sample_workspace(cpu().context, 1, vocab_size) + 64) {}
 
   bool Sample(const RowInput& input, TokenOutput* out) {
-    words_.assign(edits_.MaxWords(input) + 1, 0);
-    return Run(DrawRow(input, edits_.Write(input, words_.data(), 0)), input.logits, out);
+    words_.assign(edits_.MaxWords(input.edits()) + 1, 0);
+    kernels::SampleRow row = input.step().row;
+    row.edits = edits_.Write(input.edits(), words_.data(), 0);
+    return Run(row, input.logits, out);
   }
   bool Score(const float* logits, TokenId token_id, int32_t num_top, TokenOutput* out) {
     return Run(ScoreRow(token_id, num_top), logits, out);

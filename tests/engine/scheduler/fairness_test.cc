@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who goes first when prompts want more than a step has: 16 tokens a step, so 4 are a quarter and the bound of a short
 // prompt.
 #include "tests/engine/scheduler/scheduler_harness.h"

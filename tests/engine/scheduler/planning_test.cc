@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/scheduler/scheduler_harness.h"
 
 namespace dunlin::engine {
@@ -91,8 +92,8 @@ TEST(Planning, PutsWhatDecodesBeforeWhatLiesInAPrompt) {
   ASSERT_EQ(harness.plan.sub_batches.size(), 1U);
   EXPECT_EQ(harness.plan.sub_batches[0].num_tokens, 2);
   EXPECT_EQ(harness.plan.sub_batches[0].num_decode_tokens, 1);
-  EXPECT_EQ(harness.plan.sequences[0].sequence, decoding->sequence.get());
-  EXPECT_EQ(harness.plan.sequences[1].sequence, prefilling->sequence.get());
+  EXPECT_EQ(harness.plan.sequences[0].request_id, decoding->sequence->id);
+  EXPECT_EQ(harness.plan.sequences[1].request_id, prefilling->sequence->id);
 }
 
 TEST(Planning, StarvesNoProfile) {
@@ -152,7 +153,7 @@ TEST(Planning, DecodesAgainWhatWasDecodedWherePrefillWouldGiveOtherBits) {
   bool replayed = false;
   while (harness.Step()) {
     for (const SequenceStep& step : harness.plan.sequences) {
-      const bool in_prompt = step.first_position + step.num_tokens <= step.sequence->prompt_len;
+      const bool in_prompt = step.first_position + step.num_tokens <= step.prompt_len;
       EXPECT_TRUE(in_prompt || step.num_tokens == 1);
       replayed |= !in_prompt && !step.samples;
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drives a Scheduler against the fake runtime by hand: one Step() is one turn of the engine loop, time is a number.
 #pragma once
 
@@ -10,6 +11,7 @@
 
 #include "engine/scheduler/scheduler.h"
 #include "tests/simulation/fake_runtime.h"
+#include "tests/simulation/plan_check.h"
 #include "tests/simulation/recording_sink.h"
 #include "tests/simulation/reference.h"
 
@@ -83,9 +85,11 @@ class SchedulerHarness {
     scheduler.Plan(now, &in_flight_.back().first);
     plan = in_flight_.back().first;
     if (plan.empty()) return in_flight_.pop_back();
+    EXPECT_EQ(simulation::CheckNewPlan(plan, find_), "");
     in_flight_.back().second = *runtime_.Launch(in_flight_.back().first);
   }
   void Collect() {
+    EXPECT_EQ(simulation::CheckPagesKept(in_flight_.front().first, find_), "");
     StepResult result;
     ASSERT_TRUE(runtime_.Collect(in_flight_.front().second, &result).ok());
     scheduler.Commit(in_flight_.front().first, result, now);
@@ -125,7 +129,7 @@ class SchedulerHarness {
   // Tokens of the last plan that are this client's.
   int32_t Planned(const Client* client) const {
     for (const SequenceStep& step : plan.sequences) {
-      if (step.sequence == client->sequence.get()) return step.num_tokens;
+      if (step.request_id == client->sequence->id) return step.num_tokens;
     }
     return 0;
   }
@@ -146,7 +150,8 @@ class SchedulerHarness {
   int32_t depth_;
   simulation::FakeRuntime runtime_;
   std::deque<std::pair<StepPlan, StepHandle>> in_flight_;
-  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<std::unique_ptr<Client>> clients_;  // by id - 1
+  const simulation::FindSequence find_ = [this](RequestId id) { return clients_[id - 1]->sequence.get(); };
 };
 
 using Client = SchedulerHarness::Client;

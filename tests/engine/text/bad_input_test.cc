@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What callers and files may get wrong, through the whole crossing: a code, a message that names it, no crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ TEST(BadInput, TextThatIsNotUtf8IsRefusedWithItsPlace) {
   }
 }
 
-TEST(BadInput, TooMuchIsRefusedWithTheLimit) {
+TEST(BadInput, RefusesInputsOverTheLimits) {
   const Tokenizer& tokenizer = *Goldens()[0].tokenizer;
   ExpectRefused(tokenizer.Encode(std::string(kMaxTextBytes + 1, 'a')), absl::StatusCode::kInvalidArgument,
                 "4194305 bytes; limit is 4194304");
@@ -43,7 +44,7 @@ TEST(BadInput, TooMuchIsRefusedWithTheLimit) {
   ExpectRefused(StreamDecoder::Create(tokenizer, many), absl::StatusCode::kInvalidArgument, "limit is 1048576");
 }
 
-TEST(BadInput, TheLargestTextAndTheMostIdsPass) {
+TEST(BadInput, AcceptsInputsAtTheLimits) {
   const Tokenizer& tokenizer = *Goldens()[0].tokenizer;
   EXPECT_TRUE(tokenizer.Encode(std::string(kMaxTextBytes, 'a')).ok());
   EXPECT_TRUE(tokenizer.Decode(std::vector<TokenId>(kMaxTokenIds, 5)).ok());
@@ -80,7 +81,7 @@ TEST(BadInput, BrokenFilesAreNamed) {
 }
 
 // The library answers some files and patterns with a panic: that is an error like any other here.
-TEST(BadInput, APatternWithoutEndGivesAnErrorAndTheServerLives) {
+TEST(BadInput, CatastrophicBacktrackingIsAnErrorNotACrash) {
   nlohmann::json file = TokenizerJson("byte_level_llama3");
   file["pre_tokenizer"] = {
       {"type", "Split"}, {"pattern", {{"Regex", "(a+)+$"}}}, {"behavior", "Isolated"}, {"invert", false}};

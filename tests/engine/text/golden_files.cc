@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/text/golden_files.h"
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The goldens of tests/golden/text: three tokenizers and what Hugging Face `tokenizers` does with them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/stop_matcher.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +73,7 @@ TEST(StopMatcher, AgreesWithTheNaiveRuleHoweverTheTextIsCut) {
   EXPECT_LT(matches, 19000);
 }
 
-TEST(StopMatcher, HoldsBackNoMoreThanAStopStringCouldNeed) {
+TEST(StopMatcher, HoldsBackNoMoreThanAStopStringNeeds) {
   std::mt19937 random(4);
   for (int round = 0; round < 2000; ++round) {
     const std::vector<std::string> stops = {RandomText(random, 1 + random() % 6, 2), RandomText(random, 8, 2)};
@@ -93,7 +94,7 @@ TEST(StopMatcher, HoldsBackNoMoreThanAStopStringCouldNeed) {
   }
 }
 
-TEST(StopMatcher, FindsAStopAcrossPiecesAndLeaksNothingOfIt) {
+TEST(StopMatcher, FindsAStopAcrossPiecesAndReleasesNoneOfIt) {
   StopMatcher matcher = StopMatcher::Create({"</s>", "\n\n"}).value();
   EXPECT_EQ(matcher.Push("done<").text, "done");
   EXPECT_EQ(matcher.Push("/s").text, "");
@@ -104,7 +105,7 @@ TEST(StopMatcher, FindsAStopAcrossPiecesAndLeaksNothingOfIt) {
   EXPECT_EQ(matcher.Finish(), "");
 }
 
-TEST(StopMatcher, GivesBackWhatWasNoStopAfterAll) {
+TEST(StopMatcher, ReleasesHeldTextThatDidNotBecomeAStop) {
   StopMatcher matcher = StopMatcher::Create({"</s>"}).value();
   EXPECT_EQ(matcher.Push("a</").text, "a");
   EXPECT_EQ(matcher.Push("b>").text, "</b>");
@@ -118,7 +119,7 @@ TEST(StopMatcher, IncludesTheStopStringWhenAsked) {
   EXPECT_EQ(matcher.Push("NDy").text, "END");
 }
 
-TEST(StopMatcher, CutsBetweenCharacters) {
+TEST(StopMatcher, SplitsOnlyBetweenCharacters) {
   StopMatcher matcher = StopMatcher::Create({"é!", "日"}).value();
   EXPECT_EQ(matcher.Push("caf\u00e9").text, "caf");
   EXPECT_EQ(matcher.Push("?月").text, "é?月");  // 月 shares its first byte with 日
@@ -127,7 +128,7 @@ TEST(StopMatcher, CutsBetweenCharacters) {
   EXPECT_EQ(result.stop_index, 1);
 }
 
-TEST(StopMatcher, RefusesWhatItCannotHold) {
+TEST(StopMatcher, RefusesInvalidStopStrings) {
   const auto message = [](const std::vector<std::string>& stops) {
     const auto matcher = StopMatcher::Create(stops);
     EXPECT_EQ(matcher.status().code(), absl::StatusCode::kInvalidArgument);

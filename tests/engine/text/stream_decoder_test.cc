@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/stream_decoder.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ std::string Streamed(const Tokenizer& tokenizer, std::span<const TokenId> ids, b
   return text + stream.Finish().value();
 }
 
-TEST(StreamDecoder, DeltasMakeTheDecodedWhole) {
+TEST(StreamDecoder, DeltasConcatenateToTheDecodedText) {
   std::mt19937 random(1);
   for (const Golden& golden : Goldens()) {
     for (const DecodeCase& entry : golden.decode) {
@@ -37,7 +38,7 @@ TEST(StreamDecoder, DeltasMakeTheDecodedWhole) {
   }
 }
 
-TEST(StreamDecoder, EverySplitInTwoMakesTheSameText) {
+TEST(StreamDecoder, EverySplitGivesTheSameText) {
   for (const Golden& golden : Goldens()) {
     for (const DecodeCase& entry : golden.decode) {
       const std::span<const TokenId> ids(entry.ids);
@@ -85,7 +86,7 @@ TEST(StreamDecoder, ContinuesAPrompt) {
   }
 }
 
-TEST(StreamDecoder, RefusesWithoutLosingItsPlace) {
+TEST(StreamDecoder, ARefusedCallLeavesTheStateUnchanged) {
   const Tokenizer& tokenizer = *Goldens()[0].tokenizer;
   const auto ids = tokenizer.Encode("😀").value();
   ASSERT_GE(ids.size(), 1U);
@@ -108,7 +109,7 @@ TEST(StreamDecoder, OutlivesItsTokenizer) {
   EXPECT_EQ(text + stream.Finish().value(), "hello");
 }
 
-TEST(StreamDecoder, TakesALimitedNumberOfIds) {
+TEST(StreamDecoder, LimitsTheNumberOfIds) {
   StreamDecoder stream = StreamDecoder::Create(*Goldens()[0].tokenizer).value();
   const std::vector<TokenId> most(kMaxTokenIds, 5);
   EXPECT_TRUE(stream.Push(most).ok());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +72,7 @@ TEST(Tokenizer, NamesTokensAsTheVocabularyDoes) {
   }
 }
 
-TEST(Tokenizer, BytesOfTokensMakeTheText) {
+TEST(Tokenizer, BytesOfTokensConcatenateToTheText) {
   for (const Golden& golden : Goldens()) {
     for (const EncodeCase& entry : golden.encode) {
       if (entry.options.add_special_tokens) continue;
@@ -96,7 +97,7 @@ TEST(Tokenizer, BytesOfSingleByteTokensAreRaw) {
   }
 }
 
-TEST(Tokenizer, IsUsedByManyThreadsAtOnce) {
+TEST(Tokenizer, MayBeUsedByManyThreadsAtOnce) {
   const Golden& golden = Goldens()[1];
   std::vector<std::thread> threads;
   std::vector<int> wrong(4);

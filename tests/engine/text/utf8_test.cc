@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/utf8.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ TEST(Utf8, AgreesWithTheTokenizerOnLongerSequences) {
   }
 }
 
-TEST(Utf8, TakesTheEmptyTextAndNul) {
+TEST(Utf8, AcceptsTheEmptyTextAndNul) {
   EXPECT_TRUE(IsValidUtf8(""));
   EXPECT_TRUE(IsValidUtf8(std::string("a\0b", 3)));
 }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the encoder goldens: tiny seeded BERT and RoBERTa directories, their hidden states, vectors and token ids.
 
 Each row of MODELS becomes a folder beside this script with what `transformers` writes (config.json, model.safetensors,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scripted amax sequences through Transformer Engine's delayed scaling, as published: the oracle of delayed_scaling_test.
 
 A straight transcription of common/recipe/delayed_scaling.cu for one E4M3 tensor, in float32. Floats are written as

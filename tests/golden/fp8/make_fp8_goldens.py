@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the FP8 goldens: tiny Llama checkpoints as each publisher writes them, and their logits.
 
-Each row of FORMATS becomes a folder beside this script: config.json in the format's own words, a safetensors file whose
+Each row of FORMATS becomes a folder beside this script: config.json with the format's fields, a safetensors file whose
 projections are E4M3 codes with the format's scales (embeddings, norms and lm_head stay BF16), and goldens.json. The
 weights are drawn here; no other project's tool is used.
 
@@ -8,7 +9,7 @@ goldens.json: source, format, tokens, and logits by recipe, each a list of {posi
   fp32       the dequantised weights in float64: what any wide precision approaches
   per_token  each input of a projection quantised by its own row (in 128-column groups where the weights have blocks),
              Q, K and V rounded to BF16 as the KV pages are, the input of lm_head rounded to BF16, the rest float32
-  static     the same with one scale a projection's input, where the format has them
+  static     the same with one scale per projection input, where the format has them
 
 Usage: make_fp8_goldens.py     (package versions: models/training/requirements.txt)
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Perplexity of the demo model under the FP8 recipe per_token, simulated in PyTorch: the oracle of perplexity_test.
 
 Recipe: E4M3, scale = amax / 448; one scale for each row of a weight (output feature, embedding row) and for each row

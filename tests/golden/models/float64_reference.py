@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain forward passes of every family, written from the papers, in any torch float type.
 
 An oracle independent of `transformers`: it reads a checkpoint folder's own files, shares no code with
@@ -107,7 +108,7 @@ def rotate(x, frequencies, factor):
 
 
 def rope_of(config):
-    """Either way of writing it, as one dictionary."""
+    """Both config styles, as one dictionary."""
     theta = config.get("rope_theta") or config.get("rotary_emb_base") or 10000.0
     part = config.get("rotary_pct") or config.get("partial_rotary_factor") or 1.0
     rope = {"rope_theta": theta, "partial_rotary_factor": part}
@@ -129,7 +130,7 @@ def windows_of(config):
 
 
 def llama_logits(config, w, tokens):
-    """Llama and the families in its words: Mistral, Qwen 2 and 3, Gemma 2."""
+    """The Llama family: Llama, Mistral, Qwen 2 and 3, Gemma 2."""
     gemma = config["model_type"] == "gemma2"
     head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     epsilon, n = config["rms_norm_eps"], len(tokens)
@@ -177,7 +178,7 @@ PHI = {"prefix": "model.", "embed": "embed_tokens", "attention": "self_attn.", "
 
 
 def neox_logits(config, w, tokens):
-    """GPT-NeoX and Phi: LayerNorm, partly rotated heads, one residual for both terms."""
+    """GPT-NeoX and Phi: LayerNorm, partially rotated heads, parallel residual."""
     neox = config["model_type"] == "gpt_neox"
     names = NEOX if neox else PHI
     heads, epsilon, n = config["num_attention_heads"], config["layer_norm_eps"], len(tokens)
@@ -198,7 +199,7 @@ def neox_logits(config, w, tokens):
         layer = f"{prefix}layers.{i}."
         attention = layer + names["attention"]
         first = norm(x, layer + "input_layernorm")
-        if neox:  # Q, K and V of one head stand together
+        if neox:  # Q, K and V are interleaved by head
             q, k, v = linear(first, attention + "query_key_value").view(n, heads, 3, head_dim).unbind(2)
         else:
             q, k, v = (linear(first, f"{attention}{p}_proj").view(n, -1, head_dim) for p in "qkv")

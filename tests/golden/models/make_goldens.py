@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the model goldens: tiny seeded checkpoints, their logits and greedy continuations.
 
 Each row of MODELS becomes a folder beside this script with the files of a Hugging Face checkpoint and
@@ -131,7 +132,7 @@ MODELS = {
 
 
 def published_shapes(config):
-    """tensor_shapes of a family whose names need no second thought: those of transformers' own model."""
+    """tensor_shapes of a family whose tensor names are those of the transformers model."""
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**config))
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}

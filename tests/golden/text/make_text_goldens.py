@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes the text goldens: three small tokenizers and what Hugging Face `tokenizers` does with them.
 
 Run with a Python that has tokenizers == 0.23.2 (the version of the Rust crate in engine/text/rust):
@@ -109,7 +110,7 @@ def sentencepiece_llama2():
     trained.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     trained.train_from_iterator(CORPUS, trainers.BpeTrainer(
         vocab_size=VOCAB_SIZE + 100, special_tokens=special + byte_tokens, show_progress=False, limit_alphabet=150))
-    # The converted Llama 2 form: no pre-tokenizer, the space is a normalizer's work, only the real
+    # The converted Llama 2 form: no pre-tokenizer, a normalizer adds the space, only the real
     # special tokens are added tokens.
     doc = json.loads(trained.to_str())
     doc["pre_tokenizer"] = None

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bit contract for encoders: a vector does not depend on its batch neighbours. Random mixes of calls, on engines
 // with small and large batches, give input by input the bits that the same input gives alone, on one thread.
 #include <gtest/gtest.h>
@@ -73,7 +74,7 @@ MixedCall SubmitMixed(const std::vector<LibraryEntry>& library, EncoderClient* c
 
 class EncoderBits : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
-TEST_P(EncoderBits, AVectorIsTheOneItsInputGivesAlone) {
+TEST_P(EncoderBits, AVectorEqualsThatOfItsInputAlone) {
   const auto& [name, variant] = GetParam();
   const TestModel one = LoadTestModel(GoldenEncoderPath(name), variant, 1, kAllPrecisions);
   const TestModel two = LoadTestModel(GoldenEncoderPath(name), variant, 2, kAllPrecisions);
@@ -120,7 +121,7 @@ TEST_P(EncoderBits, AVectorIsTheOneItsInputGivesAlone) {
 }
 
 // Fewer dimensions are the first of all, and normalising comes after the cut.
-TEST_P(EncoderBits, DimensionsAreCutBeforeNormalising) {
+TEST_P(EncoderBits, DimensionsAreTruncatedBeforeNormalising) {
   const auto& [name, variant] = GetParam();
   const TestModel test = LoadTestModel(GoldenEncoderPath(name), variant, 1, {Precision::kFp32});
   EncoderClient client(test.model.get(), EngineOptions());

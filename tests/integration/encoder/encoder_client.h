@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls to an EncoderEngine that wait for their vectors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the goldens.json of an encoder; its format stands at the head of tests/golden/encoders/make_encoder_goldens.py.
 #pragma once
 

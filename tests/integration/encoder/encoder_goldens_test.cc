@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hidden states and vectors of encoders in FP32 against `transformers`, for every model, attention backend and CPU
 // variant: each input alone, all in one ragged batch, and mixes in which an input stands at odd rows.
 #include "tests/integration/encoder/encoder_goldens.h"
@@ -131,7 +132,7 @@ TEST_P(EncoderGoldensTest, VectorsMatchTransformersInEveryPooling) {
 }
 
 // The other precisions compute the same model: their vectors point the same way.
-TEST_P(EncoderGoldensTest, EveryPrecisionPointsTheSameWay) {
+TEST_P(EncoderGoldensTest, VectorsOfEveryPrecisionHaveTheSameDirection) {
   const TestModel test = LoadTestModel(GoldenEncoderPath(GetParam()), "", 2, kAllPrecisions);
   EncoderClient client(test.model.get(), RoomFor(16));
   const GoldenInput& golden = goldens_.inputs.back();

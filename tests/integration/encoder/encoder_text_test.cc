@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokenizers of encoders: token ids as Hugging Face encodes, [CLS] and [SEP] or <s> and </s> around them.
 #include <gtest/gtest.h>
 

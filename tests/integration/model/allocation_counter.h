@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts calls of malloc and its kin (operator new included) by interposing them. Linked only into tests that use it.
 // Under a sanitizer, which owns malloc, nothing is counted: AllocationCounterWorks() is false.
 #pragma once

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // No allocation after READY: neither by a step of the runtime, nor by the engine's and the device's threads while they
 // serve. Only the submitting thread allocates: a request brings its own memory.
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <numeric>
 
+#include "engine/plan/sequence_view.h"
 #include "tests/integration/model/allocation_counter.h"
 #include "tests/integration/model/engine_client.h"
 #include "tests/integration/model/request_mix.h"
@@ -32,22 +35,25 @@ TEST_P(AllocationTest, LaunchAndCollectAllocateNothing) {
   EngineOptions options;
   const auto runtime = *ModelRuntime::Create(test_.model.get(), options);
   StepResult result;
-  result.outputs.reserve(static_cast<size_t>(options.max_sequences));
-  result.prompt_scores.reserve(static_cast<size_t>(options.max_tokens_per_step));
+  result.Reserve(options.max_sequences, options.max_tokens_per_step);
+  std::vector<PageId> pages(20);
+  std::iota(pages.begin(), pages.end(), 0);
   RequestMix mix(5);
   for (const ExecutionProfile& profile : AllCpuProfiles()) {
-    Sequence sequence;
-    sequence.request = mix.DrawRequest(test_.model->config(), profile);
-    sequence.request.sampling.prompt_logprobs = 5;
-    sequence.request.sampling.frequency_penalty = 1.0F;
-    sequence.request.sampling.top_p = 0.9F;
-    sequence.request.sampling.temperature = 1.0F;
-    sequence.tokens = sequence.request.prompt;
-    sequence.prompt_len = sequence.num_tokens();
-    for (PageId page = 0; page < 20; ++page) sequence.pages.push_back(page);
+    Request request = mix.DrawRequest(test_.model->config(), profile);
+    request.sampling.prompt_logprobs = 5;
+    request.sampling.frequency_penalty = 1.0F;
+    request.sampling.top_p = 0.9F;
+    request.sampling.temperature = 1.0F;
+    const auto prompt_len = static_cast<int32_t>(request.prompt.size());
     StepPlan plan;
-    plan.sub_batches.push_back({profile, 0, 1, sequence.prompt_len});
-    plan.sequences.push_back({&sequence, 0, sequence.prompt_len, true});
+    AppendSequence(profile,
+                   {.tokens = request.prompt,
+                    .prompt_len = prompt_len,
+                    .pages = pages,
+                    .sampling = request.sampling,
+                    .stopping = request.stopping},
+                   {.num_tokens = prompt_len, .samples = true}, &plan);
 
     const AllocationCounter counter(Threads::kAll);
     const absl::StatusOr<StepHandle> handle = runtime->Launch(plan);
@@ -55,11 +61,11 @@ TEST_P(AllocationTest, LaunchAndCollectAllocateNothing) {
     ASSERT_TRUE(runtime->Collect(*handle, &result).ok());
     EXPECT_EQ(counter.count(), 0) << kernels::Name(profile.attention_backend) << kernels::Name(profile.precision);
     EXPECT_TRUE(result.outputs[0].sampled);
-    EXPECT_EQ(static_cast<int32_t>(result.prompt_scores.size()), sequence.prompt_len - 1);
+    EXPECT_EQ(static_cast<int32_t>(result.prompt_scores.size()), prompt_len - 1);
   }
 }
 
-TEST_P(AllocationTest, ServingAllocatesOnTheSubmittingThreadAlone) {
+TEST_P(AllocationTest, ServingAllocatesOnTheSubmittingThreadOnly) {
   RequestMix mix(6);
   EngineOptions options;
   options.max_tokens_per_step = 40;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bit contract (docs/architecture.md): a response does not depend on its neighbours. Random mixes of requests on
 // engines with little memory and small budgets give, request by request, the token ids and the bits of every log
 // probability that the same request gives alone, on one thread, with room for everything and no prefix cache.
@@ -12,7 +13,7 @@ MixTotals totals;
 
 class BitContract : public ::testing::TestWithParam<std::tuple<MixCase, std::string>> {};
 
-TEST_P(BitContract, AResponseIsTheOneItsRequestGivesAlone) {
+TEST_P(BitContract, AResponseEqualsThatOfItsRequestAlone) {
   const auto& [test, variant] = GetParam();
   const TestModel alone = LoadTestModel(test.path, variant, 1, kAllPrecisions);
   const TestModel together = LoadTestModel(test.path, variant, 2, kAllPrecisions);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixes for the bit contract (docs/architecture.md): a response does not depend on its neighbours. Random mixes of
 // requests on engines with little memory and small budgets give, request by request, the token ids and the bits of
 // every log probability that the same request gives alone, on one thread, with room for everything and no prefix cache.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logits of every model, precision and attention backend on a device of its own against `transformers`: no further from
 // them than the CPU's, whose tests hold it to them, twice over. Whole prompts, chunks and single tokens.
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ float ErrorOf(const Model& model, const ExecutionProfile& profile, const std::ve
 
 class DeviceGoldens : public ::testing::TestWithParam<std::tuple<Place, std::string>> {};
 
-TEST_P(DeviceGoldens, LogitsAreAsNearTransformersAsTheCpus) {
+TEST_P(DeviceGoldens, LogitsAreAsCloseToTransformersAsOnTheCpu) {
   const auto& [place, name] = GetParam();
   std::string reason;
   auto device = OpenPlace(place, 2, &reason);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bit contract on devices of their own: the mixes of bit_contract_test, 500 of them where there is a GPU, a few on
 // the fake module.
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@ MixTotals totals;
 
 class DeviceMixes : public ::testing::TestWithParam<std::tuple<Place, MixCase>> {};
 
-TEST_P(DeviceMixes, AResponseIsTheOneItsRequestGivesAlone) {
+TEST_P(DeviceMixes, AResponseEqualsThatOfItsRequestAlone) {
   const auto& [place, test] = GetParam();
   std::string reason;
   auto device = OpenPlace(place, 2, &reason);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps on a device that works behind the host's back: the fake module does what it is given only when it is waited
 // for. What the engine stages, enqueues and collects gives the CPU's bits at any depth, and takes no memory while it
 // serves.
@@ -7,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
 
+#include "engine/plan/sequence_view.h"
 #include "tests/integration/model/engine_client.h"
 #include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"
@@ -84,34 +87,47 @@ INSTANTIATE_TEST_SUITE_P(Depths, DeviceStepsTest, ::testing::Values(1, 2));
 // Sequences over their first tokens, one sub-batch each, so that a step stages several.
 class StepsByHand {
  public:
-  explicit StepsByHand(TokenId first, size_t num_sequences = 2) : sequences_(num_sequences) {
-    for (size_t i = 0; i < num_sequences; ++i) {
-      Sequence& sequence = sequences_[i];
-      for (TokenId t = 0; t < 5 + static_cast<TokenId>(i % 3); ++t) sequence.tokens.push_back(first + t);
-      sequence.prompt_len = sequence.num_tokens();
-      sequence.pages = {first / 10 * static_cast<PageId>(num_sequences) + static_cast<PageId>(i)};
-      sequence.request.profile.precision = i % 2 == 0 ? Precision::kBf16 : Precision::kFp16;
-      sequence.request.profile.device = DeviceKind::kCuda;
-      sequence.request.sampling.seed = static_cast<uint64_t>(first) + i;
-      const auto at = static_cast<int32_t>(i);
-      plan_.sub_batches.push_back({sequence.request.profile, at, 1, sequence.prompt_len});
-      plan_.sequences.push_back({&sequence, 0, sequence.prompt_len, true});
-      plan_.num_tokens += sequence.prompt_len;
-    }
-  }
+  explicit StepsByHand(TokenId first, size_t num_sequences = 2) : first_(first), num_sequences_(num_sequences) {}
   // Every token has a bias, so that a row's lists are long.
   void BiasAll(int32_t vocab_size) {
-    for (Sequence& sequence : sequences_) {
-      for (TokenId id = 0; id < vocab_size; ++id) {
-        sequence.request.sampling.logit_bias.emplace_back(id, static_cast<float>(id % 7));
-      }
-    }
+    for (TokenId id = 0; id < vocab_size; ++id) biases_.emplace_back(id, static_cast<float>(id % 7));
   }
-  const StepPlan& plan() const { return plan_; }
+  // One step of every sequence, or of sequence i alone.
+  StepPlan plan() const {
+    StepPlan plan;
+    for (size_t i = 0; i < num_sequences_; ++i) Append(i, &plan);
+    return plan;
+  }
+  StepPlan plan(size_t i) const {
+    StepPlan plan;
+    Append(i, &plan);
+    return plan;
+  }
 
  private:
-  std::vector<Sequence> sequences_;
-  StepPlan plan_;
+  void Append(size_t i, StepPlan* plan) const {
+    std::vector<TokenId> tokens(5 + i % 3);
+    std::iota(tokens.begin(), tokens.end(), first_);
+    const PageId page = first_ / 10 * static_cast<PageId>(num_sequences_) + static_cast<PageId>(i);
+    ExecutionProfile profile;
+    profile.precision = i % 2 == 0 ? Precision::kBf16 : Precision::kFp16;
+    profile.device = DeviceKind::kCuda;
+    SamplingParams sampling;
+    sampling.seed = static_cast<uint64_t>(first_) + i;
+    sampling.logit_bias = biases_;
+    const auto prompt_len = static_cast<int32_t>(tokens.size());
+    AppendSequence(profile,
+                   {.tokens = tokens,
+                    .prompt_len = prompt_len,
+                    .pages = std::span(&page, 1),
+                    .sampling = sampling,
+                    .stopping = {}},
+                   {.num_tokens = prompt_len, .samples = true}, plan);
+  }
+
+  TokenId first_;
+  size_t num_sequences_;
+  std::vector<std::pair<TokenId, float>> biases_;
 };
 
 std::vector<TokenId> TokensOf(const StepResult& result) {
@@ -137,16 +153,16 @@ class StepsInFlightTest : public ::testing::Test {
 
 // Both are staged before anything of the first has been copied.
 TEST_F(StepsInFlightTest, TwoStepsInFlightHaveStagingOfTheirOwn) {
-  const StepsByHand first(10);
-  const StepsByHand second(20);
-  const std::vector<TokenId> expected[] = {RunAlone(fake_.model.get(), options_, first.plan()),
-                                           RunAlone(fake_.model.get(), options_, second.plan())};
+  const StepPlan first = StepsByHand(10).plan();
+  const StepPlan second = StepsByHand(20).plan();
+  const std::vector<TokenId> expected[] = {RunAlone(fake_.model.get(), options_, first),
+                                           RunAlone(fake_.model.get(), options_, second)};
   EXPECT_NE(expected[0], expected[1]);
   options_.steps_in_flight = 2;
   const auto runtime = *ModelRuntime::Create(fake_.model.get(), options_);
   EXPECT_EQ(runtime->depth(), 2);
   for (int round = 0; round < 3; ++round) {
-    const StepHandle handles[] = {*runtime->Launch(first.plan()), *runtime->Launch(second.plan())};
+    const StepHandle handles[] = {*runtime->Launch(first), *runtime->Launch(second)};
     StepResult result;
     for (int step = 0; step < 2; ++step) {
       ASSERT_TRUE(runtime->Collect(handles[step], &result).ok());
@@ -165,25 +181,21 @@ TEST_F(StepsInFlightTest, RowsWhoseListsDoNotFitTogetherAreSampledInTurns) {
   EXPECT_LT(runtime->memory_plan()[BufferId::kSampleRows], size_t{8} * 2 * static_cast<size_t>(vocab_size) * 4)
       << "the lists of all rows fit: nothing was shown";
   for (size_t i = 0; i < tokens.size(); ++i) {
-    StepPlan alone;
-    alone.sub_batches.push_back(together.plan().sub_batches[i]);
-    alone.sub_batches[0].first_sequence = 0;
-    alone.sequences.push_back(together.plan().sequences[i]);
-    EXPECT_EQ(RunAlone(fake_.model.get(), options_, alone), std::vector<TokenId>{tokens[i]}) << i;
+    EXPECT_EQ(RunAlone(fake_.model.get(), options_, together.plan(i)), std::vector<TokenId>{tokens[i]}) << i;
   }
 }
 
 TEST_F(StepsInFlightTest, AFailureInAStepShowsWhenItIsCollected) {
   const std::string file = "/tmp/dunlin_step_fails_" + std::to_string(getpid());
-  const StepsByHand steps(10);
+  const StepPlan plan = StepsByHand(10).plan();
   const auto runtime = *ModelRuntime::Create(fake_.model.get(), options_);
-  const absl::StatusOr<StepHandle> handle = runtime->Launch(steps.plan());
+  const absl::StatusOr<StepHandle> handle = runtime->Launch(plan);
   ASSERT_TRUE(handle.ok());
   setenv(kernels::kFakeFailFile, file.c_str(), 1);
   std::ofstream(file) << "now";
   StepResult result;
   EXPECT_EQ(runtime->Collect(*handle, &result).code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(runtime->Launch(steps.plan()).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(runtime->Launch(plan).status().code(), absl::StatusCode::kInternal);
   std::remove(file.c_str());
   unsetenv(kernels::kFakeFailFile);
 }

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/integration/model/direct_run.h"
 
 #include <algorithm>
 
 #include "engine/base/check.h"
-#include "engine/runtime/forward_pass.h"
+#include "engine/layers/forward_pass.h"
+#include "engine/plan/sequence_view.h"
 #include "engine/runtime/memory_plan.h"
 
 namespace dunlin::engine {
@@ -24,8 +26,8 @@ DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_
   buffers_ = *StepBuffers::Allocate(*plan, model->config().inv_freq, model->device());
   inputs_ = std::make_unique<StepInputs>(*plan);
   const Fp8Options fp8 = profile.precision == Precision::kFp8 ? options.fp8 : Fp8Options{};
-  absl::StatusOr<Fp8Scaling> scaling =
-      Fp8Scaling::Create(fp8, NumInputs(model->config()), run_options.input_scales, buffers_.get());
+  absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), run_options.input_scales,
+                                                          model->device(), buffers_->floats(BufferId::kFp8Scales));
   DUNLIN_CHECK(scaling.ok(), "the test's FP8 recipe");
   scaling_ = std::make_unique<Fp8Scaling>(*std::move(scaling));
 }
@@ -53,25 +55,28 @@ std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& to
                                                   int32_t num_cached) {
   const auto vocab_size = static_cast<size_t>(model_->config().vocab_size);
   const auto num_tokens = static_cast<int32_t>(tokens.size());
-  Sequence sequence;
-  sequence.tokens = tokens;
-  sequence.prompt_len = num_tokens;
-  sequence.request.sampling.prompt_logprobs = 0;  // makes every prompt row a head row
+  SamplingParams sampling;
+  sampling.prompt_logprobs = 0;  // makes every prompt row a head row
   // Neither in order nor from 0, so that a page id is never mistaken for an index.
-  for (int32_t page = buffers_->plan().num_pages; page-- > 1;) sequence.pages.push_back(page);
+  std::vector<PageId> pages;
+  for (int32_t page = buffers_->plan().num_pages; page-- > 1;) pages.push_back(page);
 
   std::vector<std::vector<float>> logits;
   for (int32_t first = num_cached; first < num_tokens; first += chunk_size) {
     const int32_t count = std::min(chunk_size, num_tokens - first);
-    sequence.scored_prompt = first + 1;
     StepPlan plan;
-    plan.num_tokens = count;
-    plan.sub_batches.push_back({profile_, 0, 1, count});
-    plan.sequences.push_back({&sequence, first, count, first + count == num_tokens});
+    AppendSequence(profile_,
+                   {.tokens = tokens,
+                    .prompt_len = num_tokens,
+                    .pages = pages,
+                    .sampling = sampling,
+                    .stopping = {},
+                    .next_scored_position = first + 1},
+                   {.first_position = first, .num_tokens = count, .samples = first + count == num_tokens}, &plan);
     inputs_->Stage(plan, plan.sub_batches[0], tokens_per_page());
     DUNLIN_CHECK(inputs_->Upload(buffers_.get()) == kernels::KernelStatus::kOk, "upload");
-    ForwardPass pass(model_->config(), model_->weights(profile_.precision), profile_, *inputs_, *buffers_,
-                     scaling_.get());
+    ForwardPass pass(model_->config(), model_->weights(profile_.precision), profile_, inputs_->pass_inputs(),
+                     buffers_->layers(), scaling_.get());
     DUNLIN_CHECK(pass.RunLayers().ok(), "layers");
     for (int32_t row = 0; row < count; row += kHeadBlockRows) {
       const int32_t rows = std::min(kHeadBlockRows, count - row);

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs tokens through ForwardPass without scheduler or sampler and shows the logits of every position.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "engine/layers/fp8_scaling.h"
 #include "engine/model/model.h"
 #include "engine/options.h"
-#include "engine/runtime/fp8_scaling.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_inputs.h"
 #include "engine/types.h"

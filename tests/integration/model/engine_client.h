@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Submits requests to an engine and waits for what comes back. Sinks reserve their memory at submission, so that the
 // engine's callbacks allocate nothing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the goldens of tests/golden/fp8; their format stands at the head of make_fp8_goldens.py.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FP8 checkpoints of every published format: codes and scales packed as the file has them; logits against the
 // dequantised weights in FP32, and against a PyTorch simulation of the recipe in FP8.
 #include <gtest/gtest.h>
@@ -7,13 +8,13 @@
 #include <functional>
 #include <span>
 
-#include "engine/model/checkpoint.h"
-#include "engine/model/open_source.h"
-#include "engine/model/weight_scales.h"
-#include "engine/model/weight_storage.h"
+#include "engine/layers/fp8_scaling.h"
+#include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/opened_model.h"
+#include "engine/model/weights/weight_scales.h"
+#include "engine/model/weights/weight_storage.h"
 #include "engine/runtime/calibration.h"
-#include "engine/runtime/fp8_scaling.h"
-#include "kernels/cpu/packed_layout.h"
+#include "kernels/cpu/gemm/packed_layout.h"
 #include "tests/integration/model/direct_run.h"
 #include "tests/integration/model/fp8_golden.h"
 #include "tests/integration/model/test_model.h"
@@ -82,7 +83,7 @@ class Fp8Goldens : public ::testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Fp8Goldens, LogitsAreThoseOfTheRecipe) {
+TEST_P(Fp8Goldens, LogitsMatchTheRecipe) {
   for (const std::string& variant : kernels::AvailableCpuVariants()) {
     const TestModel test = LoadTestModel(path_, variant, 2, {Precision::kFp8, Precision::kFp32});
     for (const AttentionBackend backend : kernels::kAutoOrder) {
@@ -126,7 +127,7 @@ TEST_P(Fp8Goldens, StaticIsRefusedWithoutScales) {
   EXPECT_TRUE(std::string(status.message()).starts_with("models[].fp8.recipe is static, but ")) << status;
 }
 
-TEST_P(Fp8Goldens, CodesAndScalesAreTheFilesOwn) {
+TEST_P(Fp8Goldens, KeepsTheCodesAndScalesOfTheFile) {
   const absl::StatusOr<OpenedModel> opened =
       OpenModelSource({.path = path_, .random_shape = "", .precisions = {}}, true);
   ASSERT_TRUE(opened.ok()) << opened.status();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads goldens.json; its format stands at the head of tests/golden/models/make_goldens.py.
 #pragma once
 

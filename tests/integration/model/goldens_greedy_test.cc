@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 64 greedy tokens of the engine in FP32 against `transformers`: cold, behind a prefix hit, and in odd prefill chunks.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `dunlin inspect` shows of every golden model: its family, sizes, and each profile with the reasons against it.
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ TEST_P(GoldensInspect, ShowsTheFamilyAndEveryProfile) {
     EXPECT_TRUE(row.supported && row.reasons.empty()) << kernels::Name(row.profile.attention_backend);
   }
   EngineOptions without_flash;
-  without_flash.enable_flash = false;
+  without_flash.Enable(AttentionBackend::kFlash, false);
   const ProfileTable some(summary->config, {Precision::kBf16}, *test.device, without_flash);
   for (const ProfileSupport& row : some.rows()) {
     const bool flash = row.profile.attention_backend == AttentionBackend::kFlash;

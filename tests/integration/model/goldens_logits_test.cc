@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logits of the FP32 path against `transformers`, for every model, attention backend and CPU variant: whole prompts,
 // prompts in odd chunks, token by token, and behind pages that an earlier run computed.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The modules' two executions: eager, an operation a step, gives the bits of fused. They are equal, not close, because
 // activations are FP32 between operations on the CPU: an epilogue adds the same numbers in the same order, and a row is
 // rounded from the same floats. On a device that rounds a GEMM's output, the bound would be that dtype's.
@@ -28,7 +29,7 @@ class Modules : public ::testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Modules, EagerGivesTheBitsOfFusedInEveryPrecisionRecipeAndVariant) {
+TEST_P(Modules, EagerAndFusedGiveTheSameBitsInEveryPrecisionRecipeAndVariant) {
   const std::string path = GoldenModelPath(GetParam());
   const std::vector<TokenId> tokens = ReadGoldens(path).back().tokens;
   for (const std::string& variant : kernels::AvailableCpuVariants()) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NaN stays with the request that met it (reliability E5): its neighbours keep their bits, and what it computed is
 // never found in the prefix cache.
 #include <gtest/gtest.h>
@@ -57,7 +58,7 @@ std::vector<TokenId> PromptWithout(TokenId avoided, int32_t length, int32_t step
 
 class NumericalFault : public ::testing::TestWithParam<AttentionBackend> {};
 
-TEST_P(NumericalFault, EndsOneRequestAndTouchesNoOther) {
+TEST_P(NumericalFault, EndsOnlyTheAffectedRequest) {
   const TestModel test = LoadTestModel(PoisonedModelPath(), "", 2, kAllPrecisions);
   for (Precision precision : kAllPrecisions) {
     SCOPED_TRACE(kernels::Name(precision));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the precisions and the backends cost on real text: perplexity of the demo model on its held-out text, through
 // the engine's prompt_logprobs. The reference number is the training script's own (FP32, PyTorch).
 #include <gtest/gtest.h>
@@ -48,7 +49,7 @@ double NegativeLogLikelihood(const std::vector<float>& logits, TokenId token) {
   return max + std::log(sum) - static_cast<double>(logits[static_cast<size_t>(token)]);
 }
 
-TEST(Perplexity, OfTheFp32PathIsTheReferencesInEveryWindow) {
+TEST(Perplexity, OfFp32MatchesTheReferenceInEveryWindow) {
   const nlohmann::json golden = nlohmann::json::parse(ReadText(SourcePath("tests/golden/models/demo_perplexity.json")));
   const auto expected = golden.at("window_negative_log_likelihoods").get<std::vector<double>>();
   const std::vector<TokenId> tokens = HeldOutTokens();
@@ -89,7 +90,7 @@ double EnginePerplexity(EngineClient* client, const std::vector<std::vector<Toke
   return std::exp(sum / static_cast<double>(count));
 }
 
-TEST(Perplexity, OfEveryProfileIsCloseToTheExactOne) {
+TEST(Perplexity, OfEveryProfileIsCloseToTheReference) {
   const TestModel test = LoadTestModel(SourcePath("models/demo"), "", 2, kAllPrecisions);
   EngineOptions options;
   EngineClient client(test.model.get(), options);
@@ -121,7 +122,7 @@ TEST(Perplexity, OfEveryProfileIsCloseToTheExactOne) {
   }
 }
 
-TEST(Perplexity, OfFp8KeysAndValuesIsWithinOnePercentOfBf16s) {
+TEST(Perplexity, WithFp8KeysAndValuesIsWithinOnePercentOfBf16) {
   const TestModel test = LoadTestModel(SourcePath("models/demo"), "", 2, {Precision::kFp8});
   EngineOptions options;
   EngineClient wide(test.model.get(), options);

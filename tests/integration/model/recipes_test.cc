@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FP8 recipes on whole models: how far each is from FP32, which of them let neighbours in, and what delayed settles to.
 #include <gtest/gtest.h>
 
@@ -65,7 +66,7 @@ class Recipes : public ::testing::TestWithParam<std::string> {
 
 // The tiny model's random weights make much of a small change; what a shared scale costs is held to what a scale per
 // token does.
-TEST_P(Recipes, NoSharedScaleCostsMuchMoreThanOneAToken) {
+TEST_P(Recipes, SharedScalesCostLittleMoreThanPerToken) {
   const Logits exact = Fp32Logits();
   const double per_token = 1.0 - Cosine(Run(Fp8Recipe::kPerToken).Logits(tokens_, num_tokens()), exact);
   EXPECT_LT(per_token, 0.05);
@@ -88,7 +89,7 @@ TEST_P(Recipes, OnlyTheDeterministicOnesGiveTheSameBitsInEveryChunking) {
 }
 
 // Of equal steps, the last one's amaxes are this one's: input by input, delayed scaling becomes current scaling.
-TEST_P(Recipes, DelayedSettlesToCurrentOverEqualSteps) {
+TEST_P(Recipes, DelayedConvergesToCurrentOverEqualSteps) {
   const Logits current = Run(Fp8Recipe::kCurrent).Logits(tokens_, num_tokens());
   DirectRun run = Run(Fp8Recipe::kDelayed, AmaxComputeAlgo::kMostRecent);
   EXPECT_NE(run.Logits(tokens_, num_tokens()), current);

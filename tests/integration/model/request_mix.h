@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeded random requests and random engines for the bit contract: prompts that share prefixes, every sampling option,
 // every profile; engines with few pages, few tokens a step, with and without the prefix cache.
 #pragma once

@@ -1,7 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // ModelRuntime by hand, without a scheduler: masks, head blocks, refusals at start.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
+#include "engine/plan/sequence_view.h"
 #include "engine/runtime/model_runtime.h"
 #include "tests/integration/model/test_model.h"
 
@@ -12,13 +16,28 @@ using ::testing::HasSubstr;
 
 class RuntimeStepsTest : public ::testing::Test {
  protected:
+  struct Prompt {
+    std::vector<TokenId> tokens;
+    SamplingParams sampling;
+    int32_t next_scored_position = 1;
+    std::vector<uint32_t> allowed_tokens;
+  };
+
   // One step over a whole prompt that draws the next token.
-  StepResult Step(ModelRuntime* runtime, Sequence* sequence, const uint32_t* allowed_tokens) {
-    sequence->prompt_len = sequence->num_tokens();
-    for (PageId page = 0; page < 30; ++page) sequence->pages.push_back(page);
+  StepResult Step(ModelRuntime* runtime, const Prompt& prompt) {
+    std::vector<PageId> pages(30);
+    std::iota(pages.begin(), pages.end(), 0);
+    const auto num_tokens = static_cast<int32_t>(prompt.tokens.size());
     StepPlan plan;
-    plan.sub_batches.push_back({sequence->request.profile, 0, 1, sequence->num_tokens()});
-    plan.sequences.push_back({sequence, 0, sequence->num_tokens(), true, allowed_tokens});
+    AppendSequence({},
+                   {.tokens = prompt.tokens,
+                    .prompt_len = num_tokens,
+                    .pages = pages,
+                    .sampling = prompt.sampling,
+                    .stopping = {},
+                    .next_scored_position = prompt.next_scored_position,
+                    .allowed_tokens = prompt.allowed_tokens},
+                   {.num_tokens = num_tokens, .samples = true}, &plan);
     const absl::StatusOr<StepHandle> handle = runtime->Launch(plan);
     EXPECT_TRUE(handle.ok()) << handle.status();
     StepResult result;
@@ -32,40 +51,40 @@ class RuntimeStepsTest : public ::testing::Test {
 
 TEST_F(RuntimeStepsTest, DrawsOnlyTokensThatTheStepAllows) {
   const auto runtime = *ModelRuntime::Create(test_.model.get(), options_);
-  std::vector<uint32_t> allowed(17, 0);
-  allowed[12] = 1U << 7;  // token 391
-  Sequence sequence;
-  sequence.tokens = {1, 2, 3};
-  EXPECT_EQ(Step(runtime.get(), &sequence, allowed.data()).outputs[0].token.token_id, 391);
+  Prompt prompt;
+  prompt.tokens = {1, 2, 3};
+  prompt.allowed_tokens.resize(17);
+  prompt.allowed_tokens[12] = 1U << 7;  // token 391
+  EXPECT_EQ(Step(runtime.get(), prompt).outputs[0].token.token_id, 391);
 }
 
 TEST_F(RuntimeStepsTest, ScoresMoreRowsThanOneHeadBlock) {
   const auto runtime = *ModelRuntime::Create(test_.model.get(), options_);
-  Sequence sequence;
-  for (TokenId i = 0; i < 2 * kHeadBlockRows + 3; ++i) sequence.tokens.push_back(i * 3 % 500);
-  sequence.request.sampling.prompt_logprobs = 1;
-  const StepResult result = Step(runtime.get(), &sequence, nullptr);
+  Prompt prompt;
+  for (TokenId i = 0; i < 2 * kHeadBlockRows + 3; ++i) prompt.tokens.push_back(i * 3 % 500);
+  prompt.sampling.prompt_logprobs = 1;
+  const StepResult result = Step(runtime.get(), prompt);
   EXPECT_TRUE(result.outputs[0].sampled);
-  ASSERT_EQ(result.prompt_scores.size(), sequence.tokens.size() - 1);
+  ASSERT_EQ(result.prompt_scores.size(), prompt.tokens.size() - 1);
   for (size_t i = 0; i < result.prompt_scores.size(); ++i) {
     EXPECT_EQ(result.prompt_scores[i].position, static_cast<int32_t>(i) + 1);
-    EXPECT_EQ(result.prompt_scores[i].token.token_id, sequence.tokens[i + 1]);
+    EXPECT_EQ(result.prompt_scores[i].token.token_id, prompt.tokens[i + 1]);
     EXPECT_LE(result.prompt_scores[i].token.logprob, result.prompt_scores[i].token.top[0].logprob);
   }
 }
 
 // The last layer goes on with the head's rows, of which there may be several blocks, or with all: a row has the same
 // bits.
-TEST_F(RuntimeStepsTest, ARowOfTheHeadHasTheSameBitsAloneAndAmongAllRows) {
+TEST_F(RuntimeStepsTest, AHeadRowHasTheSameBitsAloneAndAmongAllRows) {
   constexpr int32_t kTokens = 150;
-  const auto run = [&](int32_t scored_prompt) {
+  const auto run = [&](int32_t next_scored_position) {
     const auto runtime = *ModelRuntime::Create(test_.model.get(), options_);
-    Sequence sequence;
-    for (TokenId i = 0; i < kTokens; ++i) sequence.tokens.push_back(i * 7 % 500);
-    sequence.request.sampling.prompt_logprobs = 3;
-    sequence.scored_prompt = scored_prompt;
-    sequence.request.sampling.logprobs = 3;
-    return Step(runtime.get(), &sequence, nullptr);
+    Prompt prompt;
+    for (TokenId i = 0; i < kTokens; ++i) prompt.tokens.push_back(i * 7 % 500);
+    prompt.sampling.prompt_logprobs = 3;
+    prompt.next_scored_position = next_scored_position;
+    prompt.sampling.logprobs = 3;
+    return Step(runtime.get(), prompt);
   };
   const StepResult every = run(0);
   ASSERT_EQ(every.prompt_scores.size(), size_t{kTokens - 1});
@@ -86,7 +105,7 @@ TEST_F(RuntimeStepsTest, ARowOfTheHeadHasTheSameBitsAloneAndAmongAllRows) {
   }
 }
 
-TEST_F(RuntimeStepsTest, KnowsThePagesOfResidentPrecisionsAlone) {
+TEST_F(RuntimeStepsTest, KnowsThePagesOfResidentPrecisionsOnly) {
   options_.kv_memory_bytes = 10 * KvLayoutOf(test_.model->config(), Precision::kBf16).page_bytes + 1;
   const auto runtime = *ModelRuntime::Create(test_.model.get(), options_);
   EXPECT_EQ(runtime->num_pages(), 10);
@@ -101,7 +120,7 @@ TEST_F(RuntimeStepsTest, RefusesMemoryThatHoldsNoPage) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("models[].kv_cache.memory_bytes"));
 }
 
-TEST_F(RuntimeStepsTest, RefusesMemoryThatTheMachineDoesNotHave) {
+TEST_F(RuntimeStepsTest, RefusesMoreMemoryThanTheMachineHas) {
   options_.kv_memory_bytes = size_t{1} << 46;
   const absl::Status status = ModelRuntime::Create(test_.model.get(), options_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

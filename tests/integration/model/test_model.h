@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models of the goldens, loaded on a variant of the CPU or on the device of a module.
 #pragma once
 

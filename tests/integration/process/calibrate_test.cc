@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `dunlin calibrate` as a user meets it: what it writes is served as the recipe static; its exit statuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Child processes for tests: run one to its end, or keep a server running and stop it.
 #pragma once
 

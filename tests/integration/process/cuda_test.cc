@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `"device": "cuda"` end to end, on the fake module: its device memory faults when the host touches it, its results are
 // the CPU's, so that what the engine and the edge make of a device of its own can be seen without one.
 #include <gmock/gmock.h>
@@ -13,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/dtype.h"
 #include "tests/integration/process/child.h"
 #include "tests/kernels/module/fake_cuda.h"
 
@@ -53,9 +56,9 @@ Json GenerateJson(const ServerProcess& server, const std::vector<std::string>& a
 // Every profile that the fake offers, with everything that comes back from a device: logits, scores, sampled tokens.
 Json Answers(const ServerProcess& server) {
   Json answers;
-  for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
-    for (const char* backend : {"math", "flash", "efficient"}) {
-      if (std::string(precision) == "fp32" && std::string(backend) == "flash") continue;
+  for (const std::string& precision : kernels::NamesOf(kernels::kPrecisionTable)) {
+    for (const std::string& backend : kernels::NamesOf(kernels::kAttentionBackendTable)) {
+      if (precision == "fp32" && backend == "flash") continue;
       const Json json = GenerateJson(
           server, {"--precision", precision, "--attention-backend", backend, "--max-tokens", "6", "--seed", "3",
                    "--logprobs", "2", "--prompt-logprobs", "1", "--ignore-eos", "Once there was a king"});
@@ -111,7 +114,7 @@ TEST(Cuda, EmbedsWithTheBitsOfTheDeviceInside) {
   for (const bool cuda : {false, true}) {
     ServerProcess server(kDemo, EncoderOn(cuda ? "cuda" : "cpu"));
     ASSERT_TRUE(server.ready()) << server.Log();
-    for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
+    for (const std::string& precision : kernels::NamesOf(kernels::kPrecisionTable)) {
       const CommandResult result = Embed(server, {"--precision", precision, "--attention-backend", "efficient",
                                                   "A dunlin flies.", "Dunlins fly in a flock."});
       ASSERT_EQ(result.status, 0) << result.out << result.err;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An encoder as a user meets it: inspect, serve, embed, metrics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/dtype.h"
 #include "tests/integration/process/child.h"
 
 namespace dunlin::integration {
@@ -48,8 +51,8 @@ class EmbedCommand : public ::testing::Test {
 ServerProcess* EmbedCommand::server_ = nullptr;
 
 TEST_F(EmbedCommand, EveryProfileRunsSaysSoAndIsCounted) {
-  for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
-    for (const char* backend : {"math", "flash", "efficient"}) {
+  for (const std::string& precision : kernels::NamesOf(kernels::kPrecisionTable)) {
+    for (const std::string& backend : kernels::NamesOf(kernels::kAttentionBackendTable)) {
       const Json json = EmbedJson(
           {"--precision", precision, "--attention-backend", backend, "A dunlin flies.", "Dunlins fly in a flock."});
       EXPECT_EQ(json["execution"]["precision"], precision);

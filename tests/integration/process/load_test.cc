@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `dunlin load` against a server of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -147,7 +148,6 @@ TEST_F(LoadTest, ASweepFindsAKneeAndDrawsIt) {
   EXPECT_THAT(Contents(report), HasSubstr("TTFT against load"));
   for (const char* name : {"sweep_ttft", "sweep_throughput", "ttft_distribution", "timeline_tokens", "server_memory"}) {
     EXPECT_THAT(Contents(folder + "/charts/" + name + ".svg"), StartsWith("<svg ")) << name;
-    EXPECT_THAT(Contents(folder + "/charts/" + name + ".png"), StartsWith("\x89PNG\r\n")) << name;
   }
   std::filesystem::remove_all(folder);
 }

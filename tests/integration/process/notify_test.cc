@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a service manager hears from `dunlin serve`: the test is the manager, with a datagram socket of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The binary as a user meets it: the demo server, its client, its ports, its signals and its exit statuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/dtype.h"
 #include "tests/integration/process/child.h"
 
 namespace dunlin::integration {
@@ -50,8 +53,8 @@ class ServeTest : public ::testing::Test {
 ServerProcess* ServeTest::server_ = nullptr;
 
 TEST_F(ServeTest, EveryProfileRunsAndSaysSo) {
-  for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
-    for (const char* backend : {"math", "flash", "efficient"}) {
+  for (const std::string& precision : kernels::NamesOf(kernels::kPrecisionTable)) {
+    for (const std::string& backend : kernels::NamesOf(kernels::kAttentionBackendTable)) {
       const Json json = GenerateJson({"--precision", precision, "--attention-backend", backend, "--max-tokens", "5",
                                       "--temperature", "0", "--ignore-eos", "The people"});
       EXPECT_EQ(json["execution"]["precision"], precision);
@@ -327,7 +330,7 @@ TEST(Serve, EagerExecutionGivesTheBitsOfFused) {
   for (const bool eager : {false, true}) {
     ServerProcess server(kDemo, {"--set", std::string("models.0.execution=") + (eager ? "eager" : "fused")});
     ASSERT_TRUE(server.ready()) << server.Log();
-    for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
+    for (const std::string& precision : kernels::NamesOf(kernels::kPrecisionTable)) {
       const CommandResult result =
           RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--precision", precision,
                      "--max-tokens", "12", "--seed", "3", "--logprobs", "2", "--json", "Once there was a king"});

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delayed scaling over scripted sequences, against a transcription of the published formula
 // (tests/golden/fp8/make_delayed_scaling.py).
 #include "kernels/api/delayed_scaling.h"
@@ -72,7 +73,7 @@ TEST(DelayedScaling, FollowsThePublishedFormulaStepByStep) {
     if (entry["amax_compute_algo"] == "most_recent") options.use_largest = false;
     const std::string name = entry["amax_compute_algo"].get<std::string>() + " of " +
                              std::to_string(options.history_len) + ", margin " + std::to_string(options.margin);
-    // The scripted input stands between one that never runs and one that always does.
+    // The scripted input is between one that never runs and one that always runs.
     State state(options, 3);
     int step = 0;
     for (const Json& row : entry["steps"]) {
@@ -96,7 +97,7 @@ TEST(DelayedScaling, FollowsThePublishedFormulaStepByStep) {
   EXPECT_GT(num_steps, 1000);
 }
 
-TEST(DelayedScaling, TheScaleHasSeenTheValueThatDropsOut) {
+TEST(DelayedScaling, ADroppedValueCountsForOneMoreScale) {
   Options options;
   options.history_len = 3;
   State state(options, 1);
@@ -106,7 +107,7 @@ TEST(DelayedScaling, TheScaleHasSeenTheValueThatDropsOut) {
     Update(options, &state);
     factors.push_back(state.factors[0]);
   }
-  // Three values count, the running one among them; the fourth step has lost the first.
+  // The maximum covers three steps, the current one included; the fourth step no longer sees the first.
   EXPECT_EQ(factors, (std::vector<float>{8.0F, 8.0F, 8.0F, 64.0F, 64.0F}));
 }
 

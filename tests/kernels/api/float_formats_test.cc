@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scalar conversions against definitions that share no code with them: values by formula, rounding by search.
 #include "kernels/api/float_formats.h"
 
@@ -21,7 +22,7 @@ double E4M3ByDefinition(int code) {
   return sign * std::ldexp(1.0 + mantissa / 8.0, exponent - 7);
 }
 
-// The nearest finite magnitude; of two at the same distance the even code.
+// The nearest finite magnitude; ties go to the even code.
 int NearestMagnitude(double magnitude) {
   int best = 0;
   for (int code = 1; code < 0x7F; ++code) {
@@ -52,7 +53,7 @@ TEST(FloatFormats, EveryE4M3CodeSurvivesTheRoundTrip) {
 }
 
 TEST(FloatFormats, EveryBf16RoundsToTheNearestE4M3AndSaturates) {
-  std::vector<int> nearest(0x8000);  // of the magnitudes
+  std::vector<int> nearest(0x8000);  // by magnitude
   for (uint32_t bits = 0; bits <= 0x7F80; ++bits) {
     const float value = Bf16ToFloat(static_cast<uint16_t>(bits));
     nearest[bits] = value >= 448.0F ? 0x7E : NearestMagnitude(static_cast<double>(value));
@@ -64,7 +65,7 @@ TEST(FloatFormats, EveryBf16RoundsToTheNearestE4M3AndSaturates) {
   }
 }
 
-TEST(FloatFormats, FloatsAroundEveryE4M3TieRoundToTheirOwnSide) {
+TEST(FloatFormats, FloatsAroundEveryE4M3TieRoundToTheNearerCode) {
   for (int code = 0; code < 0x7E; ++code) {
     const float tie = static_cast<float>((E4M3ByDefinition(code) + E4M3ByDefinition(code + 1)) / 2);
     EXPECT_EQ(FloatToE4M3(std::nextafter(tie, 0.0F)), code);
@@ -76,7 +77,7 @@ TEST(FloatFormats, FloatsAroundEveryE4M3TieRoundToTheirOwnSide) {
 TEST(FloatFormats, EveryBf16SurvivesTheRoundTrip) {
   for (uint32_t bits = 0; bits <= 0xFFFF; ++bits) {
     const bool is_nan = (bits & 0x7FFF) > 0x7F80;
-    const uint32_t expected = is_nan ? bits | 0x40 : bits;  // NaN turns quiet
+    const uint32_t expected = is_nan ? bits | 0x40 : bits;  // NaN becomes quiet
     ASSERT_EQ(FloatToBf16(Bf16ToFloat(static_cast<uint16_t>(bits))), expected);
   }
 }
@@ -113,7 +114,7 @@ TEST(FloatFormats, EveryFp16HasItsDefinedValueAndSurvivesTheRoundTrip) {
   }
 }
 
-TEST(FloatFormats, FloatsAroundEveryFp16TieRoundToTheirOwnSide) {
+TEST(FloatFormats, FloatsAroundEveryFp16TieRoundToTheNearerValue) {
   for (uint32_t bits = 0; bits < 0x7C00; ++bits) {
     const double above = bits == 0x7BFF ? 65536.0 : Fp16ByDefinition(bits + 1);
     const float tie = static_cast<float>((Fp16ByDefinition(bits) + above) / 2);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dense grid on the CPU, every variant of it.
 #include <gtest/gtest.h>
 

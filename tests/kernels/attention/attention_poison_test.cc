@@ -1,5 +1,6 @@
-// What a kernel must not see, it must not even multiply: NaN and infinity in unused slots, in tokens after a row, and
-// in the sequences beside it leave every bit of the row as it was.
+// SPDX-License-Identifier: Apache-2.0
+// Kernels do not even multiply what a row must not see: NaN and infinity in unused slots, in later tokens and in other
+// sequences leave every bit of the row unchanged.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,7 +53,7 @@ TEST_P(AttentionPoisonTest, LaterTokensLeaveNoTraceInEarlierRows) {
   }
 }
 
-// What stands before every row's window may hold anything: a cache may have given it away.
+// Slots before every row's window may hold anything: the cache may have reused them.
 TEST_P(AttentionPoisonTest, TokensBeforeTheWindowLeaveNoTrace) {
   const auto& [dtype, shape] = GetParam();
   for (const int32_t window : {1, 30, 64, 101}) {

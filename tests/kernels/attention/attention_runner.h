@@ -1,5 +1,6 @@
-// Whoever can run a problem of attention: the tests of what attention promises ask each of them. A test program brings
-// its runners: the CUDA device's kernels on the host (tests/kernels/cuda), or the devices behind modules
+// SPDX-License-Identifier: Apache-2.0
+// A runner computes attention problems; the conformance tests run every problem on each of them. A test program
+// defines its runners: the CUDA device's kernels on the host (tests/kernels/cuda), or the devices behind modules
 // (tests/kernels/module).
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace dunlin::kernels::testing {
 
-// How the keys of few rows are divided. kWhole: one block walks through all of them, where the runner can ask for it.
+// How the keys of few rows are divided. kWhole: one block walks through all of them, where the runner supports it.
 enum class Division : uint8_t { kAsPlanned, kWhole };
 
 class AttentionRunner {

@@ -1,4 +1,5 @@
-// Refusals: what a backend does not do it says in a sentence with the value and the limit, and a launch returns it.
+// SPDX-License-Identifier: Apache-2.0
+// Refusals: a backend names each unmet condition in a sentence with the value and the limit, and a launch returns it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +68,7 @@ TEST(AttentionSupportTest, AWindowNeedsACausalMask) {
   }
 }
 
-// Every feature of the dense op against every backend: what it says is what the table says.
+// Every feature of the dense op against every backend: what is refused is what the capability table lists.
 TEST(AttentionSupportTest, EveryFeatureIsTakenOrRefusedByName) {
   struct Feature {
     void (*set)(AttentionTraits*);
@@ -78,19 +79,15 @@ TEST(AttentionSupportTest, EveryFeatureIsTakenOrRefusedByName) {
   constexpr const char* kBias = "does not support a bias (a non-null floating-point attn_mask); math and efficient do";
   constexpr const char* kMask = "does not support a mask (a non-null boolean attn_mask); math and efficient do";
   constexpr const char* kBoth = "does not support an explicit mask together with causal; set one of them";
-  constexpr const char* kDropout =
-      "does not support dropout, which is for training; dropout_probability is 0.100000, it must be 0";
   constexpr const char* kDim = "supports v_head_dim up to 256; v_head_dim is 300";
   const Feature features[] = {
       {[](AttentionTraits* t) { t->v_head_dim = 96; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->v_head_dim = 300; }, nullptr, kDim, nullptr},
-      {[](AttentionTraits* t) { t->alibi = true; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->softcap = 30.0F; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->window = 128; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->causal = false; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->bias = true; }, nullptr, kBias, nullptr},
       {[](AttentionTraits* t) { t->mask = true, t->causal = false; }, nullptr, kMask, nullptr},
-      {[](AttentionTraits* t) { t->dropout_probability = 0.1F; }, kDropout, kDropout, kDropout},
   };
   for (const Feature& feature : features) {
     AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 64, .num_heads = 8, .num_kv_heads = 2};
@@ -124,7 +121,7 @@ TEST(AttentionSupportTest, LaunchesReturnWhatIsWrong) {
   EXPECT_EQ(device.ops->dense_attention(device.context, params), KernelStatus::kInvalidArgument);
 }
 
-// A device whose sequences lie elsewhere has only the call's bounds; here a bound that is none is found.
+// A device that holds its sequences in its own memory knows only the call's bounds; on the CPU a wrong bound is found.
 TEST(AttentionSupportTest, APagedCallsBoundsMustHold) {
   Device& device = CpuDevice("", 1);
   PagedBatch batch(DType::kBF16, {2, 1, 16}, {{1, 0, 5}, {2, 20, 3}});

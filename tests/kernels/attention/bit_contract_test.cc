@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bit contract: a row has the same bits in a whole prefill, in any chunking, alone in decode, with any neighbours,
 // in any page order, on any number of threads, at any repetition.
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace dunlin::kernels::testing {
 namespace {
 
-// More than two EFFICIENT chunks and ten FLASH tiles, and no multiple of anything.
+// More than two EFFICIENT chunks and ten FLASH tiles; a multiple of neither.
 constexpr int32_t kLength = 683;
 constexpr uint64_t kSeed = 42;
 

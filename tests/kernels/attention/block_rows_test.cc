@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of FLASH's blocks, by table, dimensions and the longest sequence of a call.
 #include <gtest/gtest.h>
 

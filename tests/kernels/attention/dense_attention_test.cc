@@ -1,4 +1,5 @@
-// Dense attention beyond the grid: MATH against a plain FP32 loop bit for bit, dims and batches at the ends.
+// SPDX-License-Identifier: Apache-2.0
+// Dense attention beyond the grid: MATH against a plain FP32 loop bit for bit, extreme dims and batches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,7 +103,7 @@ TEST(DenseAttentionTest, MathIsAPlainFp32LoopBitForBit) {
   }
 }
 
-TEST(DenseAttentionTest, TakesDimsBeyondFlashs) {
+TEST(DenseAttentionTest, TakesDimsBeyondTheLimitOfFlash) {
   for (const DType dtype : kDTypes) {
     DenseShape shape = Shape(30, 300, 320, true);
     shape.dtype = dtype;

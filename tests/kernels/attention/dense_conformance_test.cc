@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dense op by every runner: the grid, and dims beyond FLASH's.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/attention/dense_grid.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ constexpr size_t kCostly = 4;  // of kLengths; only the cover has it
 constexpr int32_t kHeadDims[] = {1, 9, 20, 33, 64, 80, 128, 256};
 constexpr int32_t kValueDims[] = {0, 1, 7, 64, 100, 256};
 constexpr std::pair<int32_t, int32_t> kHeads[] = {{1, 1}, {2, 3}, {1, 7}};  // KV heads, group
-struct Sight {
+struct Visibility {
   bool causal;
   CausalAlignment alignment;
   int32_t window;
@@ -24,9 +25,10 @@ struct Sight {
 };
 constexpr auto kTop = CausalAlignment::kTopLeft;
 constexpr auto kBottom = CausalAlignment::kBottomRight;
-constexpr Sight kSights[] = {{false, kTop, 0, false},   {false, kBottom, 0, false}, {true, kTop, 0, false},
-                             {true, kBottom, 0, false}, {true, kTop, 5, false},     {true, kBottom, 64, false},
-                             {true, kTop, 300, false},  {true, kBottom, 1, false},  {false, kTop, 0, true}};
+constexpr Visibility kVisibilities[] = {
+    {false, kTop, 0, false},   {false, kBottom, 0, false}, {true, kTop, 0, false},
+    {true, kBottom, 0, false}, {true, kTop, 5, false},     {true, kBottom, 64, false},
+    {true, kTop, 300, false},  {true, kBottom, 1, false},  {false, kTop, 0, true}};
 constexpr float kSoftcaps[] = {0.0F, 1.7F};
 constexpr float kScales[] = {0.25F, -0.1F, 0.0F};
 constexpr std::pair<BiasShape, bool> kBiases[] = {
@@ -42,27 +44,27 @@ enum Axis : size_t {
   kHeadDim,
   kValueDim,
   kHead,
-  kSight,
+  kVisibility,
   kSoftcap,
   kScale,
   kAlibi,
   kBias
 };
 
-template <typename T, size_t N>
-const T& Pick(const T (&values)[N], const GridCase& c, Axis axis) {
+template <typename Values>
+const auto& Pick(const Values& values, const GridCase& c, Axis axis) {
   return values[static_cast<size_t>(c[axis])];
 }
 
 bool Takes(const GridCase& c) {
   return Pick(kBackends, c, kBackend) != AttentionBackend::kFlash ||
-         (!Pick(kSights, c, kSight).mask && Pick(kBiases, c, kBias).first == BiasShape::kNone);
+         (!Pick(kVisibilities, c, kVisibility).mask && Pick(kBiases, c, kBias).first == BiasShape::kNone);
 }
 constexpr int kTakenByNone = 5;  // pairs: FLASH with a mask, and with each of 4 biases
 
 DenseShape ShapeOf(const GridCase& c) {
   const auto& [q_len, kv_len] = Pick(kLengths, c, kLength);
-  const Sight& sight = Pick(kSights, c, kSight);
+  const Visibility& sight = Pick(kVisibilities, c, kVisibility);
   const auto& [bias, same_dtype] = Pick(kBiases, c, kBias);
   const DType dtype = Pick(kDTypes, c, kDtype);
   return {.dtype = dtype,
@@ -96,7 +98,7 @@ std::string CaseText(const GridCase& c, const std::string& variant) {
   add("dv", shape.value_dim());
   add("kv_heads", shape.num_kv_heads);
   add("group", shape.group);
-  add("sight", c[kSight]);
+  add("sight", c[kVisibility]);
   add("softcap", shape.softcap);
   add("scale", shape.scale);
   add("alibi", shape.alibi);
@@ -124,7 +126,7 @@ DenseGrid::DenseGrid(int variants, size_t num_cases, bool costly,
                                   static_cast<int>(std::size(kHeadDims)),
                                   static_cast<int>(std::size(kValueDims)),
                                   static_cast<int>(std::size(kHeads)),
-                                  static_cast<int>(std::size(kSights)),
+                                  static_cast<int>(std::size(kVisibilities)),
                                   static_cast<int>(std::size(kSoftcaps)),
                                   static_cast<int>(std::size(kScales)),
                                   2,

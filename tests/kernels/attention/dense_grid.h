@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dense op over all its features: a pairwise cover of backend, dtype, variant, lengths, dims, grouping, what a row
 // sees, softcap, ALiBi and bias, filled up with random cases; error at most twice that of the unfused computation in
 // the same dtype, against FP64.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Synthetic dense problems.
 #include "tests/kernels/attention/dense_problem.h"
 
@@ -109,9 +110,7 @@ AttentionTraits DenseProblem::traits() const {
           .causal = shape_.causal,
           .v_head_dim = shape_.v_head_dim,
           .bias = shape_.bias != BiasShape::kNone,
-          .mask = shape_.mask,
-          .alibi = shape_.alibi,
-          .dropout_probability = 0.0F};
+          .mask = shape_.mask};
 }
 
 DenseAttentionParams DenseProblem::Params(AttentionBackend backend, void* out) const {

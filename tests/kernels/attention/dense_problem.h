@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dense attention problem with synthetic tensors and every feature: runs it on a device and gives each row's
 // reference. Keys and values that no row sees, and bias and mask where a row does not look, are poison.
 #pragma once

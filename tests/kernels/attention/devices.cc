@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices and memory of the attention tests.
 #include "tests/kernels/attention/devices.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opened CPU devices, aligned poisoned memory, and the axes that every test iterates.
 #pragma once
 
@@ -12,8 +13,7 @@ namespace dunlin::kernels::testing {
 
 inline constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 inline constexpr DType kKvDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};  // of KV pages
-inline constexpr AttentionBackend kBackends[] = {AttentionBackend::kMath, AttentionBackend::kFlash,
-                                                 AttentionBackend::kEfficient};
+inline constexpr auto kBackends = EnumeratorsOf(kAttentionBackendTable, &AttentionBackendTraits::backend);
 
 // A device that stays open until the program ends. variant as in DeviceOptions.
 Device& CpuDevice(const std::string& variant, int num_threads);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The devices' page formats, by their own index arithmetic.
 #include "kernels/cpu/kv_block.h"
 #include "kernels/cuda/kv_store.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paged attention against FP64, over ragged batches: causal, windowed, soft-capped, bidirectional.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Layout and running of paged batches.
 #include "tests/kernels/attention/paged_batch.h"
 

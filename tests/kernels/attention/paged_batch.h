@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A batch of synthetic sequences in KV pages: random page order, NaN in every slot that holds no token, an absurd page
 // id in the tail of the page table, queries and keys by (sequence seed, position).
 #pragma once

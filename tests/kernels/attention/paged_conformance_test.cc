@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paged attention by every runner: against FP64, and the bit contract: a row has the same bits in
 // decode, in any prefill chunk, beside any neighbours, and however its keys are divided among blocks. What a row must
 // not see leaves no trace in it.
@@ -112,7 +113,7 @@ constexpr uint64_t kSeed = 42;
 constexpr HeadShape kShape{4, 2, 20};
 constexpr size_t kRowFloats = 4 * 20;
 
-TEST_P(PagedConformanceTest, ARowHasItsBitsInAnyChunkAlongAnyKeysDivision) {
+TEST_P(PagedConformanceTest, ARowHasTheSameBitsInAnyChunkAndAnySplitOfItsKeys) {
   const std::vector<float> whole = Run(Batch(kShape, {{kSeed, 0, kLength}}));
   const auto same = [&whole](int32_t first, const float* rows, size_t count) {
     return std::memcmp(whole.data() + static_cast<size_t>(first) * kRowFloats, rows, count * kRowFloats * 4) == 0;

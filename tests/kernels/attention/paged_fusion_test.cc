@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention that ends in the next product's input: the bytes of attention followed by quantize.
 #include <gtest/gtest.h>
 

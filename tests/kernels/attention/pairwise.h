@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A deterministic list of cases over several axes: every allowed pair of values of two axes is in some case, and the
 // list is filled up to a given length with random ones.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The norm over each head of Q and K before the rotation: against double arithmetic, and the same bits for a token
 // alone, among others and on any number of threads.
 #include <gtest/gtest.h>

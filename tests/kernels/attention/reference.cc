@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain loops: meant to be read, not to be fast.
 #include "tests/kernels/attention/reference.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // References for one row of attention: exact in FP64, and the unfused computation in the dtype, whose error is the
 // measure of what is acceptable.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rotary table against double arithmetic.
 #include <gtest/gtest.h>
 

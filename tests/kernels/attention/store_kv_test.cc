@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotation and storing of a step's keys and values: against double arithmetic, with any slots, on any number of
 // threads.
 #include <gtest/gtest.h>

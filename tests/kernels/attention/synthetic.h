@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Deterministic test data: a number is a function of (seed, kind, position, head, dimension) alone, so that the same
 // sequence can be laid out, chunked and batched in any way.
 #pragma once

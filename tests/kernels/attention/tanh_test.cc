@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The softcap's tanh, through the table's adjust_row: every 37th FP32 number, against double.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FP8 with a scale for each 128 elements of K: the quantised activation, and the product against FP64 and alone.
 #include <gtest/gtest.h>
 

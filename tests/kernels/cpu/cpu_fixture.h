@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the CPU kernel tests share: an opened variant, tensors that own their memory, and operands rounded by the scalar
 // functions of kernels/api/float_formats.h, for references in FP64.
 #pragma once
@@ -14,7 +15,7 @@
 
 #include "kernels/api/device.h"
 #include "kernels/api/float_formats.h"
-#include "kernels/cpu/activation_layout.h"
+#include "kernels/cpu/gemm/activation_layout.h"
 #include "kernels/cpu/context.h"
 
 namespace dunlin::kernels::testing_cpu {

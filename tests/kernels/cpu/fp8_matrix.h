@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A matrix as an FP8 checkpoint holds it: codes, and a scale for each row or for each kScaleBlock elements of a row.
 #pragma once
 

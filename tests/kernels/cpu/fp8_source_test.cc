@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights that come as FP8 codes and scales: kept as they are in an FP8 weight, dequantised in the others.
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "kernels/cpu/packed_layout.h"
+#include "kernels/cpu/gemm/packed_layout.h"
 #include "tests/kernels/cpu/fp8_matrix.h"
 
 namespace dunlin::kernels {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bit contract of GEMM: a row's result is the same bits for every number of rows, of threads, and beside any
 // neighbours.
 #include <gtest/gtest.h>

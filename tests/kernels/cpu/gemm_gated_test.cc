@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of gated weights: the bytes of the plain product of the same rows, followed by the activation where there is
 // a next input.
 #include <algorithm>
@@ -5,7 +6,7 @@
 #include <numeric>
 
 #include "kernels/api/layer_ops.h"
-#include "kernels/cpu/round_columns.h"
+#include "kernels/cpu/gemm/round_columns.h"
 #include "tests/kernels/cpu/cpu_fixture.h"
 
 namespace dunlin::kernels {

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // How products are cut into tasks: every panel once, within a block's memory, as many for each thread.
-#include "kernels/cpu/gemm_grid.h"
+#include "kernels/cpu/gemm/gemm_grid.h"
 
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/kernel_table.h"
-#include "kernels/cpu/packed_layout.h"
+#include "kernels/cpu/gemm/packed_layout.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products that end in pages: the bytes of the product followed by rotate_and_store_kv.
 #include <cstring>
 

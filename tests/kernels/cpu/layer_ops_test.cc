@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Norm, quantise and activate against FP64, and their part of the bit contract.
 #include <gtest/gtest.h>
 

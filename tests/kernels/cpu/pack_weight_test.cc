@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packing from any strides, in parts, and reading back by row gather.
 #include <gtest/gtest.h>
 

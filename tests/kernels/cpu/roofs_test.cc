@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The roofs of a machine: rates that are rates, on memory too small to be a measurement, and what is refused.
 #include "kernels/api/roofs.h"
 

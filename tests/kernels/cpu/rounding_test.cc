@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every variant's vector rounding against the scalar functions, bit for bit.
 #include <gtest/gtest.h>
 

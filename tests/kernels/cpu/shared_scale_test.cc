@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FP8 inputs whose rows share one scale, the largest magnitude that the operations report, and the unfused forms.
 #include <gtest/gtest.h>
 

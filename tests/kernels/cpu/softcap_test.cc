@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The soft cap on logits and the scale of gathered rows, against FP64, and their part of the bit contract.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/usable_cpus.h"
 
 #include <gtest/gtest.h>

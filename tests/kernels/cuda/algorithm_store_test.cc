@@ -1,4 +1,5 @@
-// The file that keeps chosen algorithms: what it is worth after a cut, a flipped bit, another machine, two writers.
+// SPDX-License-Identifier: Apache-2.0
+// The file of chosen algorithms: truncated, damaged, from another machine, and with two writers.
 #include "kernels/cuda/algorithm_store.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +34,7 @@ class AlgorithmStoreTest : public testing::Test {
   ~AlgorithmStoreTest() override { std::filesystem::remove_all(folder_); }
 
   AlgorithmStore Here() const { return {path_, kHere}; }
-  // A file of two products.
+  // A file with two GEMMs.
   std::string TextOfTwo() {
     AlgorithmStore store = Here();
     store.Add("one", Algo(1));
@@ -43,7 +44,7 @@ class AlgorithmStoreTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   void PutText(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
-  // Nothing is taken in, and what is chosen afterwards takes the file's place.
+  // Nothing is loaded, and the next write replaces the file.
   void ExpectIgnored(const std::string& reason) const {
     AlgorithmStore store = Here();
     EXPECT_THAT(store.Read(), HasSubstr("the cuBLASLt algorithm cache " + path_ + " is ignored and made anew: "));
@@ -67,7 +68,7 @@ class AlgorithmStoreTest : public testing::Test {
   std::string path_;
 };
 
-TEST_F(AlgorithmStoreTest, TheNextProcessKnowsWhatThisOneChose) {
+TEST_F(AlgorithmStoreTest, ChoicesReachTheNextProcess) {
   AlgorithmStore none = Here();
   EXPECT_EQ(none.Read(), "") << "no file is no reason";
   TextOfTwo();
@@ -78,7 +79,7 @@ TEST_F(AlgorithmStoreTest, TheNextProcessKnowsWhatThisOneChose) {
   EXPECT_EQ(store.Find("three"), nullptr);
 }
 
-TEST_F(AlgorithmStoreTest, ATornFileIsIgnoredWhereverItEnds) {
+TEST_F(AlgorithmStoreTest, ATruncatedFileIsIgnoredWhereverItEnds) {
   const std::string text = TextOfTwo();
   for (size_t length = 0; length < text.size(); ++length) {
     PutText(text.substr(0, length));
@@ -122,7 +123,7 @@ TEST_F(AlgorithmStoreTest, AnythingElseIsIgnored) {
   ExpectIgnored("it has more than 4194304 bytes");
 }
 
-TEST_F(AlgorithmStoreTest, OfAProductThatTwoProcessesChoseTheFirstWritersStays) {
+TEST_F(AlgorithmStoreTest, TheFirstWriterWinsWhereTwoProcessesChose) {
   AlgorithmStore first = Here();
   AlgorithmStore second = Here();
   first.Add("both", Algo(1));
@@ -130,14 +131,14 @@ TEST_F(AlgorithmStoreTest, OfAProductThatTwoProcessesChoseTheFirstWritersStays) 
   second.Add("more", Algo(3));
   ASSERT_EQ(first.Write(), "");
   ASSERT_EQ(second.Write(), "");
-  ExpectHas(second, "both", 2);  // this process keeps what it has used
+  ExpectHas(second, "both", 2);  // this process keeps the algorithm that it has used
   AlgorithmStore next = Here();
   ASSERT_EQ(next.Read(), "");
   ExpectHas(next, "both", 1);
   ExpectHas(next, "more", 3);
 }
 
-TEST_F(AlgorithmStoreTest, TwoProcessesThatWriteAtOnceLeaveAWholeFile) {
+TEST_F(AlgorithmStoreTest, ConcurrentWritersLeaveACompleteFile) {
   pid_t writers[2];
   for (int i = 0; i < 2; ++i) {
     writers[i] = fork();
@@ -164,12 +165,12 @@ TEST_F(AlgorithmStoreTest, TwoProcessesThatWriteAtOnceLeaveAWholeFile) {
   EXPECT_EQ(files, 1) << "nothing is left beside it";
 }
 
-TEST_F(AlgorithmStoreTest, AFileThatCannotBeWrittenIsSaid) {
+TEST_F(AlgorithmStoreTest, AFileThatCannotBeWrittenIsReported) {
   AlgorithmStore store((folder_ / "nowhere" / "algorithms").string(), kHere);
   EXPECT_EQ(store.Write(), "") << "nothing to write";
   store.Add("one", Algo(1));
   EXPECT_THAT(store.Write(), HasSubstr("nowhere/algorithms cannot be written: No such file or directory"));
-  std::filesystem::create_directory(path_);  // where the file belongs lies a folder
+  std::filesystem::create_directory(path_);  // a folder is in the file's place
   AlgorithmStore blocked = Here();
   blocked.Add("one", Algo(1));
   EXPECT_THAT(blocked.Write(), HasSubstr("cannot be written: "));

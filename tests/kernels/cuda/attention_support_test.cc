@@ -1,4 +1,5 @@
-// What a CUDA device takes and refuses, by architecture, in the words of the CPU.
+// SPDX-License-Identifier: Apache-2.0
+// What a CUDA device supports and refuses, by compute capability, in the same words as the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ std::vector<std::string> Reasons(AttentionBackend backend, const AttentionTraits
   return reasons;
 }
 
-TEST(CudaAttentionSupport, TakesTheOrdinaryModels) {
+TEST(CudaAttentionSupport, SupportsOrdinaryModels) {
   for (const int sm_version : {80, 86, 89, 90, 100}) {
     for (const AttentionBackend backend : testing::kBackends) {
       for (const DType dtype : testing::kKvDTypes) {
@@ -53,14 +54,13 @@ TEST(CudaAttentionSupport, RefusesOldDevices) {
               ElementsAre("math on cuda needs compute capability 8.0 or later; the device has 7.5"));
 }
 
-// Contradictions are refused alike on every device: but for the device's name, the sentences are the CPU's.
+// Contradictions are refused alike on every device: except for the device's name, the sentences are the CPU's.
 TEST(CudaAttentionSupport, RefusesContradictionsAsTheCpuDoes) {
   AttentionTraits window{.dtype = DType::kBF16, .head_dim = 64, .num_heads = 7, .num_kv_heads = 2, .window = 8};
   window.causal = false;
   AttentionTraits mask{.dtype = DType::kBF16, .head_dim = 0, .num_heads = 0, .num_kv_heads = 2};
   mask.mask = true;
   mask.softcap = -1.0F;
-  mask.dropout_probability = 0.5F;
   Device& cpu = testing::CpuDevice("", 1);
   for (const AttentionTraits& traits : {window, mask}) {
     for (const AttentionBackend backend : testing::kBackends) {

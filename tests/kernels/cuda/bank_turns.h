@@ -1,4 +1,5 @@
-// How long a warp waits for shared memory.
+// SPDX-License-Identifier: Apache-2.0
+// Counts shared-memory bank conflicts.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +9,8 @@
 
 namespace dunlin::kernels::cuda {
 
-// Turns that the 32 banks of 4 bytes take to serve lanes that each access `bytes` at their place: 128 bytes a turn at
-// best. Equal words are read once.
+// Cycles that the 32 banks of 4 bytes need to serve lanes that each access `bytes` at their address: at best 128 bytes
+// per cycle. Identical words are read once.
 template <typename Place>
 int Turns(int first_lane, int lanes, int bytes, const Place& place) {
   std::array<std::set<int>, 32> words;

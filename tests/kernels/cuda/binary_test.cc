@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The main binary needs no CUDA library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// kernels/cuda/cublaslt_api.h against the header it restates: compiles only while they agree. Built where that header
-// is at hand.
+// SPDX-License-Identifier: Apache-2.0
+// Compares kernels/cuda/cublaslt_api.h with the header that it restates; compiles only while they agree. Built where
+// that header is installed.
 #include <cublasLt.h>
 
 #include <cstddef>
@@ -35,7 +36,7 @@ static_assert(offsetof(MatmulHeuristicResult, workspace_bytes) ==
               offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
 static_assert(sizeof(cublasStatus_t) == sizeof(CublasStatus) && sizeof(cudaDataType) == sizeof(int32_t));
 
-// A function of the header takes what the table's entry passes: as many arguments, of the same size each.
+// A function of the header accepts what the table's entry passes: as many arguments, of the same sizes.
 template <typename Entry, typename Function>
 struct SameShape;
 template <typename R1, typename... A, typename R2, typename... B>

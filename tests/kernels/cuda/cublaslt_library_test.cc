@@ -1,5 +1,6 @@
-// How cuBLASLt is found: by the system's names, as a file, in a toolkit's folder, among the wheels beside PyTorch, in
-// several places in turn. The libraries are stubs in a tree that looks as those do.
+// SPDX-License-Identifier: Apache-2.0
+// The search for cuBLASLt: by the dynamic linker's names, as a file, in a toolkit's folder, among the wheels beside
+// PyTorch, and in several places in turn. The libraries are stubs in trees laid out like these.
 #include "kernels/cuda/cublaslt_library.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +36,7 @@ class CublasLibrary : public testing::Test {
     return file.string();
   }
   std::string Folder(const std::string& place) const { return (root_ / place).string(); }
-  // The version that is found, or 0 with the reason in error_.
+  // The version found, or 0 with the reason in error_.
   size_t VersionBehind(const std::string& setting) {
     CublasLt cublas{};
     return LoadCublasLt(setting, &cublas, &error_) ? cublas.GetVersion() : 0;
@@ -45,11 +46,11 @@ class CublasLibrary : public testing::Test {
   std::string error_;
 };
 
-TEST_F(CublasLibrary, NothingSetIsWhatTheSystemResolves) {
+TEST_F(CublasLibrary, AnEmptySettingUsesTheDynamicLinker) {
   EXPECT_THAT(CublasCandidates(""), ElementsAre("libcublasLt.so.13", "libcublasLt.so.12"));
 }
 
-TEST_F(CublasLibrary, AFileIsTakenAsItIs) {
+TEST_F(CublasLibrary, AFileIsOpenedDirectly) {
   EXPECT_EQ(VersionBehind(Install("anywhere/lt.so", "cublaslt_130000")), 130000U);
   EXPECT_EQ(VersionBehind(Folder("nowhere.so")), 0U);
   EXPECT_THAT(error_, HasSubstr("cuBLASLt cannot be loaded: " + Folder("nowhere.so")));
@@ -72,7 +73,7 @@ TEST_F(CublasLibrary, TheNewestOfAFolderComesFirst) {
   EXPECT_EQ(VersionBehind(Folder("site")), 130000U);
 }
 
-TEST_F(CublasLibrary, PlacesAreTriedInTurnUntilOneServes) {
+TEST_F(CublasLibrary, PlacesAreTriedInTurnUntilOneIsUsable) {
   Install("old/libcublasLt.so.12", "cublaslt_120400");
   Install("good/libcublasLt.so.12", "cublaslt_120900");
   fs::create_directories(root_ / "empty");
@@ -83,7 +84,7 @@ TEST_F(CublasLibrary, PlacesAreTriedInTurnUntilOneServes) {
   EXPECT_THAT(error_, HasSubstr("cuBLASLt has version 120400; it needs 120900 or later; cuBLASLt cannot be loaded: "));
 }
 
-TEST_F(CublasLibrary, AFolderWithoutOneIsNamed) {
+TEST_F(CublasLibrary, AFolderWithoutTheLibraryIsNamed) {
   EXPECT_EQ(VersionBehind(Folder("")), 0U);
   EXPECT_THAT(error_, HasSubstr("there is no cuBLASLt (libcublasLt.so.13 or .12) in " + Folder("")));
 }

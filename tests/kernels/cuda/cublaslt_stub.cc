@@ -1,4 +1,5 @@
-// A library with cuBLASLt's names, of version DUNLIN_STUB_VERSION, that does nothing: for tests of how it is found.
+// SPDX-License-Identifier: Apache-2.0
+// A library with cuBLASLt's symbols and version DUNLIN_STUB_VERSION that does nothing, for tests of the search.
 #include <cstddef>
 
 #define DUNLIN_STUB(name) \

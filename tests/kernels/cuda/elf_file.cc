@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/cuda/elf_file.h"
 
 #include <elf.h>

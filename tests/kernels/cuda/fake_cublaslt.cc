@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/cuda/fake_cublaslt.h"
 
 #include <cmath>
@@ -67,7 +68,7 @@ bool HasBias(int32_t epilogue) {
   return epilogue == kEpilogueBias || epilogue == kEpilogueReluBias || epilogue == kEpilogueGeluBias;
 }
 
-// As the library's epilogue does. Source: Hendrycks & Gimpel 2016, the tanh approximation.
+// As the library's epilogue. Source: Hendrycks & Gimpel 2016, the tanh approximation.
 double Activated(int32_t epilogue, double x) {
   if (Gives(epilogue, kEpilogueRelu, kEpilogueReluBias)) return x < 0 ? 0.0 : x;
   if (!Gives(epilogue, kEpilogueGelu, kEpilogueGeluBias)) return x;
@@ -94,7 +95,7 @@ double Element(const void* data, int32_t type, uint64_t at) {
   }
 }
 
-// What cuBLASLt documents of FP8 products and of shapes; empty when it takes the product.
+// cuBLASLt's documented constraints on FP8 GEMMs and shapes; empty when the GEMM is allowed.
 std::string ReasonAgainst(const MatmulDesc& desc, const MatrixLayout& a, const MatrixLayout& b, const MatrixLayout& d) {
   if (desc.compute_type != kCublasCompute32F || desc.scale_type != kCudaR32F) return "compute type";
   if (desc.Get<int32_t>(kDescTransA, 0) != kCublasOpT) return "A is not transposed";

@@ -1,5 +1,6 @@
-// cuBLASLt in plain C++ over host memory: keeps what it is told, computes what it is asked, refuses what the real one
-// would. For the tests of how the GEMMs describe their products.
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt in plain C++ over host memory: records its calls, computes GEMMs, and refuses what the real library would.
+// For tests of how GEMMs are described to it.
 #pragma once
 
 #include <string>
@@ -10,18 +11,18 @@
 namespace dunlin::kernels::cuda {
 
 struct FakeCublasLt {
-  int candidates = 2;      // that the heuristic returns
-  int bad_candidates = 0;  // of them, the first, that do not take a single row
+  int candidates = 2;      // returned by the heuristic
+  int bad_candidates = 0;  // the first of these refuse a single row
   bool matmul_fails = false;
-  bool no_activation = false;        // no epilogue has one
-  bool split_is_refused = true;      // a proposal is given only where split-K is excluded
+  bool no_activation = false;        // no epilogue has an activation
+  bool split_is_refused = true;      // the heuristic returns results only where split-K is excluded
   int heuristics = 0;                // calls so far
-  int objects = 0;                   // descriptors alive
-  std::vector<uint64_t> algorithms;  // of every product, in order
-  std::string refusal;               // why the last product was refused
+  int objects = 0;                   // live descriptors
+  std::vector<uint64_t> algorithms;  // of every GEMM, in order
+  std::string refusal;               // why the last GEMM was refused
 };
 
-// The table; it works on the one object below. Tests run one at a time.
+// The function table, over the single state below. Tests run one at a time.
 const CublasLt& FakeCublasLtTable();
 FakeCublasLt& FakeCublasLtState();
 

@@ -1,4 +1,5 @@
-// The products that the GEMMs ask of cuBLASLt, computed by a fake of it, against FP64.
+// SPDX-License-Identifier: Apache-2.0
+// The GEMMs requested from cuBLASLt, computed by a fake of it, against FP64.
 #include "kernels/cuda/gemm_plan.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr int32_t kRows = 5;
 
-// Rows of the padding are device memory that starts as zeros.
+// Padding rows are device memory, which starts as zeros.
 void FillAs(const HostMatrix& matrix, uint32_t seed) {
   FillRandom(matrix, seed);
   const MatrixView& view = matrix.view();
@@ -42,7 +43,7 @@ struct Shape {
   int64_t out_stride;
 };
 
-// What gemm.cu does with a call, the kernels' part in plain C++.
+// What gemm.cu does with a call, with its kernels in plain C++.
 KernelStatus RunGemm(GemmPlans* plans, const GemmParams& params, const HostMatrix& weight, const HostMatrix& in) {
   const bool staged = NeedsStaging(params, 0);
   const GemmForm form = FormOf(params, staged, params.num_rows);
@@ -69,7 +70,7 @@ KernelStatus RunGemm(GemmPlans* plans, const GemmParams& params, const HostMatri
   return status;
 }
 
-TEST_F(GemmPlanTest, EveryPrecisionAndFormIsTheProduct) {
+TEST_F(GemmPlanTest, EveryPrecisionAndFormMatchesFp64) {
   GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);
   for (const Precision precision : kAllPrecisions) {
     for (const Shape& shape : {Shape{32, 48, 32}, Shape{19, 21, 19}, Shape{32, 16, 36}, Shape{16, 7, 21}}) {
@@ -89,7 +90,7 @@ TEST_F(GemmPlanTest, EveryPrecisionAndFormIsTheProduct) {
           GemmParams params{};
           params.weight = &packed;
           params.bias = with_bias ? bias[0].values : nullptr;
-          params.residual = with_residual ? out[0].values : nullptr;  // in place, as the engine adds a term
+          params.residual = with_residual ? out[0].values : nullptr;  // in place, as the engine adds the residual
           params.out = out[0].values;
           params.out_stride = shape.out_stride;
           params.num_rows = kRows;
@@ -117,8 +118,8 @@ TEST_F(GemmPlanTest, EveryPrecisionAndFormIsTheProduct) {
   }
 }
 
-// Their scales too must stand on 16 bytes.
-TEST_F(GemmPlanTest, Fp8RowsThatBeginBetweenAddressesOf16BytesAreStaged) {
+// Their scales must be 16-byte aligned too.
+TEST_F(GemmPlanTest, Fp8RowsWithUnalignedScalesAreStaged) {
   const HostMatrix weight(Precision::kFp8, 32, 16);
   const PackedWeight packed = weight.Weight();
   GemmParams params{};
@@ -146,8 +147,8 @@ double Activated(ActivationKind kind, double x) {
   return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
-// The product as the input of the next one: rounded to its type, its bias too, behind the activation.
-TEST_F(GemmPlanTest, AnActivatedProductIsTheNextOnesInput) {
+// The result as the next GEMM's input: rounded to its dtype, as is its bias, after the activation.
+TEST_F(GemmPlanTest, AFusedActivationWritesTheNextInput) {
   GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);
   constexpr int64_t kOuts = 32;
   constexpr int64_t kDepth = 21;
@@ -195,7 +196,7 @@ TEST_F(GemmPlanTest, AnActivatedProductIsTheNextOnesInput) {
   }
 }
 
-TEST_F(GemmPlanTest, OnlyWhatTheEpiloguesComputeIsActivated) {
+TEST_F(GemmPlanTest, OnlyActivationsThatEpiloguesHaveAreFused) {
   const HostMatrix weight(Precision::kBf16, 32, 16);
   const HostMatrix codes(Precision::kFp8, 32, 16);
   const HostMatrix odd(Precision::kBf16, 24, 16);
@@ -221,7 +222,7 @@ TEST_F(GemmPlanTest, OnlyWhatTheEpiloguesComputeIsActivated) {
   EXPECT_FALSE(takes(odd, ActivationKind::kRelu, Precision::kBf16, nullptr)) << "nobody would zero the padding";
 }
 
-TEST_F(GemmPlanTest, AnEpilogueThatTheLibraryHasNotIsAskedForOnce) {
+TEST_F(GemmPlanTest, AnEpilogueThatTheLibraryLacksIsQueriedOnce) {
   FakeCublasLtState().no_activation = true;
   GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);
   const GemmForm form{Precision::kBf16, 16, 16, 16, false, false, ActivationKind::kGeluTanh};
@@ -231,7 +232,7 @@ TEST_F(GemmPlanTest, AnEpilogueThatTheLibraryHasNotIsAskedForOnce) {
 }
 
 TEST_F(GemmPlanTest, OneAlgorithmServesEveryNumberOfRows) {
-  FakeCublasLtState().bad_candidates = 1;  // the first does not take a single row
+  FakeCublasLtState().bad_candidates = 1;  // the first refuses a single row
   GemmPlans plans(&FakeCublasLtTable(), nullptr, workspace_);
   const HostMatrix weight(Precision::kBf16, 16, 16);
   const HostMatrix in(Precision::kBf16, 300, 16);
@@ -252,7 +253,7 @@ TEST_F(GemmPlanTest, OneAlgorithmServesEveryNumberOfRows) {
   EXPECT_EQ(FakeCublasLtState().algorithms, std::vector<uint64_t>(5, 101));
 }
 
-TEST_F(GemmPlanTest, FailuresAreToldApart) {
+TEST_F(GemmPlanTest, FailuresAreDistinguished) {
   const HostMatrix weight(Precision::kFp16, 16, 16);
   const HostMatrix in(Precision::kFp16, kRows, 16);
   FillAs(weight, 1);
@@ -294,7 +295,7 @@ TEST_F(GemmPlanTest, PlansAreBounded) {
   EXPECT_EQ(plans.Run(form, operands, nullptr), KernelStatus::kOk) << "those that are there still serve";
 }
 
-TEST(CublasLtLibrary, SaysWhatIsMissing) {
+TEST(CublasLtLibrary, ReportsWhatIsMissing) {
   CublasLt table{};
   std::string error;
   EXPECT_FALSE(LoadCublasLt("/nowhere/libcublasLt.so.13", &table, &error));

@@ -1,4 +1,5 @@
-// The choice of a product's algorithm by time, with a fake of cuBLASLt and of the clock.
+// SPDX-License-Identifier: Apache-2.0
+// Choosing a GEMM's algorithm by time, with a fake cuBLASLt and a fake clock.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr char kHere[] = "a GPU";
 
-// Seconds by the algorithm that has just run; no row: it failed.
+// Seconds by the algorithm that ran last; no entry: it failed.
 class FakeClock : public ProductClock {
  public:
   double ColdSeconds(const std::function<KernelStatus()>& enqueue) override {
@@ -38,7 +39,7 @@ class GemmTuningTest : public testing::Test {
   }
   ~GemmTuningTest() override { std::remove(path_.c_str()); }
 
-  // The algorithm of a product of some rows, FP32 [4, 16].
+  // The algorithm used for a GEMM of some rows, FP32 [4, 16].
   uint64_t AlgorithmOf(GemmPlans* plans, int32_t rows = 5, bool deterministic = true) {
     const PackedWeight weight{in_, Precision::kFp32, 4, 16, 0};
     GemmParams params{};
@@ -58,7 +59,7 @@ class GemmTuningTest : public testing::Test {
   alignas(16) float out_[1000 * 4] = {};
 };
 
-TEST_F(GemmTuningTest, TheQuickestIsChosenOnceForEveryNumberOfRows) {
+TEST_F(GemmTuningTest, TheFastestIsChosenOnceForEveryNumberOfRows) {
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
   plans.Tune(&clock_, &store_);
   EXPECT_EQ(AlgorithmOf(&plans), 102U);
@@ -71,7 +72,7 @@ TEST_F(GemmTuningTest, TheQuickestIsChosenOnceForEveryNumberOfRows) {
   EXPECT_EQ(FakeCublasLtState().heuristics, 1);
 }
 
-TEST_F(GemmTuningTest, WhatAnEarlierProcessChoseIsTakenUntimed) {
+TEST_F(GemmTuningTest, AnEarlierProcessesChoiceIsUsedWithoutTiming) {
   {
     GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
     plans.Tune(&clock_, &store_);
@@ -79,7 +80,7 @@ TEST_F(GemmTuningTest, WhatAnEarlierProcessChoseIsTakenUntimed) {
     EXPECT_EQ(store_.Write(), "");
   }
   clock_ = FakeClock();
-  clock_.seconds[100] = 0.5;  // whatever the clock would say today
+  clock_.seconds[100] = 0.5;  // a later timing would choose another
   AlgorithmStore kept(path_, kHere);
   EXPECT_EQ(kept.Read(), "");
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
@@ -88,7 +89,7 @@ TEST_F(GemmTuningTest, WhatAnEarlierProcessChoseIsTakenUntimed) {
   EXPECT_EQ(clock_.asked, 0);
 }
 
-TEST_F(GemmTuningTest, WhatWasChosenAtOtherRowsIsTimedAnew) {
+TEST_F(GemmTuningTest, AChoiceForOtherRowsIsTimedAgain) {
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
   plans.Tune(&clock_, &store_);
   AlgorithmOf(&plans, 5);
@@ -98,17 +99,17 @@ TEST_F(GemmTuningTest, WhatWasChosenAtOtherRowsIsTimedAnew) {
   EXPECT_EQ(clock_.asked, 8);
 }
 
-TEST_F(GemmTuningTest, AKnownAlgorithmThatTheLibraryRefusesIsChosenAnew) {
+TEST_F(GemmTuningTest, AKnownAlgorithmThatTheLibraryRefusesIsReplaced) {
   GemmPlans first(&FakeCublasLtTable(), nullptr, in_);
   first.Tune(&clock_, &store_);
   AlgorithmOf(&first);
-  FakeCublasLtState().bad_candidates = 3;  // 100 to 102 no longer take one row
+  FakeCublasLtState().bad_candidates = 3;  // 100 to 102 now refuse a single row
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
   plans.Tune(&clock_, &store_);
   EXPECT_EQ(AlgorithmOf(&plans), 103U);
 }
 
-TEST_F(GemmTuningTest, WithoutAFileTheFirstProposalStays) {
+TEST_F(GemmTuningTest, WithoutAFileTheFirstHeuristicResultIsUsed) {
   AlgorithmStore memory("", kHere);
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
   plans.Tune(&clock_, &memory);
@@ -124,7 +125,7 @@ TEST_F(GemmTuningTest, AnAlgorithmInUseIsNotChosenAgain) {
   EXPECT_EQ(clock_.asked, 0);
 }
 
-TEST_F(GemmTuningTest, WhatFailsIsNotChosen) {
+TEST_F(GemmTuningTest, AFailingAlgorithmIsNotChosen) {
   clock_.seconds = {{101, 2.0}};
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
   plans.Tune(&clock_, &store_);
@@ -138,7 +139,7 @@ TEST_F(GemmTuningTest, WhatFailsIsNotChosen) {
   EXPECT_EQ(access(path_.c_str(), F_OK), -1) << "and nothing is kept";
 }
 
-// Not deterministic: a form for each power of two of rows, split-K too, timed without a file.
+// Not deterministic: one form per power of two of rows, with split-K, timed without a file.
 TEST_F(GemmTuningTest, RowsMayChooseWhereTheBitContractIsOff) {
   AlgorithmStore memory("", kHere);
   GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);

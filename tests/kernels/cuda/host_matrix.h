@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matrices in the device's layout, in host memory, and their values.
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace dunlin::kernels::cuda {
 
-// Starts as 0xFF bytes: NaN in every format.
+// Filled with 0xFF bytes: NaN in every format.
 class HostMatrix {
  public:
   HostMatrix(Precision precision, int64_t rows, int64_t columns, int32_t scale_block = 0)
@@ -53,7 +54,7 @@ void FillRows(const HostMatrix& matrix, const std::vector<float>& values) {
   for (int64_t row = 0; row < matrix.view().rows; ++row) WriteRow<kPrecision>(SingleLane(), source, target, row);
 }
 
-// Values in the matrix' precision, as Quantize writes them. The rows of the padding stay what they were.
+// Stores values in the matrix's precision, as Quantize does. Padding rows are left unchanged.
 inline void FillWith(const HostMatrix& matrix, const std::vector<float>& values) {
   switch (matrix.view().precision) {
     case Precision::kFp32:

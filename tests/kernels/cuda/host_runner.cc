@@ -1,5 +1,6 @@
-// The CUDA device's attention on the host: the blocks of a launch one after another, as plain C++ over the same code.
-// Shared memory starts as NaN and has a guard behind it, the workspace too.
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA device's attention on the host: the blocks of a launch in turn, as plain C++ from the same source. Shared
+// memory and the workspace start as NaN and end with a guard.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,7 +71,7 @@ void RunBlock(AttentionBackend backend, const cuda::AttentionCall& call, const c
 
 void Run(AttentionBackend backend, const cuda::AttentionCall& call, size_t workspace_bytes, Division division) {
   if (call.num_sequences == 0 || call.max_query_tokens == 0) return;
-  if (division == Division::kWhole && backend != AttentionBackend::kMath) workspace_bytes = 0;  // no room for parts
+  if (division == Division::kWhole && backend != AttentionBackend::kMath) workspace_bytes = 0;  // no memory for parts
   PoisonedMemory workspace(workspace_bytes);
   cuda::LaunchPlan plan;
   ASSERT_TRUE(cuda::PlanLaunch(backend, call, workspace.data(), workspace_bytes, &plan));
@@ -99,7 +100,7 @@ class HostRunner : public AttentionRunner {
     std::vector<float> out(batch.out_floats(), NAN);
     const PagedAttentionPlan plan = batch.Plan();
     size_t bytes = cuda::PagedWorkspaceBytes(backend, plan);
-    if (backend == AttentionBackend::kMath) {  // two workers, to be quick
+    if (backend == AttentionBackend::kMath) {  // two workers, to save time
       bytes = std::min(bytes, sizeof(float) * 2 * static_cast<size_t>(cuda::MathScoreFloats(plan.max_kv_tokens)));
     }
     Run(backend, cuda::CallOf(batch.Params(backend, out.data())), bytes, division);

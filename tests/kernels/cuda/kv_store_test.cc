@@ -1,5 +1,5 @@
-// Pages in the device's layout: where things lie, and what QK-norm, rotation and rounding put there, against the CPU
-// device.
+// SPDX-License-Identifier: Apache-2.0
+// Pages in the device's layout: offsets, and the results of QK-norm, rotation and rounding, against the CPU device.
 #include "kernels/cuda/kv_store.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr DType kKvDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};
 
-TEST(KvPages, EverySlotHasBytesOfItsOwnInsideItsBlock) {
+TEST(KvPages, EverySlotHasItsOwnBytesInsideItsBlock) {
   for (const DType dtype : kKvDTypes) {
     for (const int32_t head_dim : {1, 7, 64, 96}) {
       const KvLayout layout = MakeKvLayout(dtype, {.num_layers = 2, .num_kv_heads = 3, .head_dim = head_dim});
@@ -56,7 +56,7 @@ TEST(KvPages, BlocksFollowEachOtherThroughThePool) {
   EXPECT_EQ(KeyBlockOffset(layout, 100000, 0, 0), 100000 * (expected / 2)) << "beyond 2^31";
 }
 
-TEST(KvPages, RowsOfCommonHeadsStandOn16Bytes) {
+TEST(KvPages, RowsOfCommonHeadDimsAreAlignedTo16Bytes) {
   for (const DType dtype : kKvDTypes) {
     for (const int32_t head_dim : {64, 96, 128, 256}) {
       const KvLayout layout = MakeKvLayout(dtype, {.num_layers = 3, .num_kv_heads = 5, .head_dim = head_dim});
@@ -85,7 +85,7 @@ struct Case {
   bool norms;
 };
 
-TEST(KvPages, WhatIsStoredIsTheCpus) {
+TEST(KvPages, StoredValuesMatchTheCpus) {
   std::string error;
   const auto cpu = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
   ASSERT_NE(cpu, nullptr) << error;
@@ -149,7 +149,7 @@ TEST(KvPages, WhatIsStoredIsTheCpus) {
                                                                 : Precision::kFp8;
             return PackedElement(precision, pool + offset, KvElement(test.head_dim, slots[token], d)) * scale;
           };
-          // A key may be off by a step of the format where QK-norm's sum ran in another order; a value is copied.
+          // A key may differ by one step of the format, because QK-norm's sum runs in another order; a value is copied.
           const float step = dtype == DType::kF32 ? 3e-6F : dtype == DType::kF8E4M3 ? 0.07F : 0.008F;
           for (int32_t d = 0; d < test.head_dim; ++d) {
             const float expected_key = key[static_cast<size_t>(d)];

@@ -1,5 +1,6 @@
-// How a launch is divided: every row, column and part has one block, the workspace covers every call of its plan, and
-// what does not fit is refused.
+// SPDX-License-Identifier: Apache-2.0
+// The division of a launch: every row, column and part has exactly one block, the workspace suffices for every call of
+// its plan, and what does not fit is refused.
 #include "kernels/cuda/attention/launch_plan.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +38,7 @@ PagedAttentionPlan PlanOf(const AttentionCall& call) {
 
 alignas(64) unsigned char workspace[64];
 
-TEST(LaunchPlan, EveryPlaceHasOneBlock) {
+TEST(LaunchPlan, EveryRowColumnAndPartHasOneBlock) {
   for (const AttentionCall& call : {Paged(3, 300, 300), Paged(2, 1, 5000), Paged(40, 16, 700), Paged(1, 17, 17, 200)}) {
     for (const AttentionBackend backend : {AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
       LaunchPlan plan;
@@ -75,13 +76,13 @@ TEST(LaunchPlan, KeysAreDividedWhereRowsDoNotFillTheDevice) {
   EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(1, 1, kSplitKeys)), 0) << "one split";
   EXPECT_EQ(parts_of(AttentionBackend::kEfficient, Paged(1, 1, 8192)), 8192 / kChunkKeys);
   EXPECT_EQ(parts_of(AttentionBackend::kMath, Paged(1, 1, 8192)), 0);
-  // Without the memory for parts a block walks through all keys.
+  // Without memory for parts a block walks through all keys.
   ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, Paged(1, 1, 8192), workspace, 0, &plan));
   EXPECT_EQ(plan.parts.data, nullptr);
   EXPECT_EQ(plan.blocks, 8);
 }
 
-TEST(LaunchPlan, PartsLieBesideEachOther) {
+TEST(LaunchPlan, PartsDoNotOverlap) {
   const PartialStore store{.data = nullptr, .num_parts = 5, .rows = 12, .v_head_dim = 80};
   EXPECT_EQ(store.floats_per_part(), 12 * 82);
   EXPECT_EQ(store.Part(2, 3) - store.Part(0, 0), (2 * 5 + 3) * 12 * 82);
@@ -126,7 +127,7 @@ TEST(LaunchPlan, DenseMathHoldsAllScores) {
   EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, call, workspace, bytes - 1, &plan));
 }
 
-TEST(LaunchPlan, TotalsLieInTheOutputsWhereTheyAreFp32) {
+TEST(LaunchPlan, TotalsUseTheOutputsWhereTheyAreFp32) {
   LaunchPlan plan;
   AttentionCall call = Paged(1, 600, 600);
   unsigned char out[4];
@@ -144,7 +145,8 @@ TEST(LaunchPlan, TotalsLieInTheOutputsWhereTheyAreFp32) {
   EXPECT_EQ(DenseWorkspaceBytes(AttentionBackend::kFlash, call), 0U);
 }
 
-// What an SM has: 163 KB a block on sm_80, 227 KB on sm_90; two blocks of 164 KB or 228 KB, 1 KB of each the system's.
+// Limits of an SM: 163 KB per block on sm_80, 227 KB on sm_90; two blocks share 164 KB or 228 KB, of which the system
+// reserves 1 KB each.
 TEST(LaunchPlan, SharedMemoryFitsTheSmallestDevice) {
   EXPECT_LE(FlashMemory<4>::kBytes, 163 * 1024);
   EXPECT_LE(2 * (FlashMemory<2>::kBytes + 1024), 164 * 1024 + 1024) << "two blocks";
@@ -152,7 +154,7 @@ TEST(LaunchPlan, SharedMemoryFitsTheSmallestDevice) {
   EXPECT_LE(2 * (TileMemory<Fp32Products>::kBytes + 1024), 164 * 1024);
 }
 
-TEST(LaunchPlan, ScoresOfABlockHaveTheirPlaces) {
+TEST(LaunchPlan, ScoresOfABlockDoNotOverlap) {
   std::set<int64_t> places;
   for (int32_t tile = 0; tile < 3; ++tile) {
     for (int warp = 0; warp < 4; ++warp) {

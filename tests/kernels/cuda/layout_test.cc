@@ -1,4 +1,5 @@
-// Matrices in the device's layout: what cuBLASLt's FP8 kernels ask of them, and that nothing overlaps.
+// SPDX-License-Identifier: Apache-2.0
+// Matrices in the device's layout: cuBLASLt's FP8 alignment rules, and no overlaps.
 #include "kernels/cuda/layout.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-TEST(MatrixLayout, RowsAreWhole16BytesAndTheDepthWhole16Elements) {
+TEST(MatrixLayout, RowsAreMultiplesOf16BytesAndDepthsOf16Elements) {
   for (const Precision precision : kAllPrecisions) {
     for (const int64_t columns : {1, 15, 16, 17, 768, 4097}) {
       EXPECT_EQ(RowBytes(precision, columns) % 16, 0);
@@ -39,7 +40,7 @@ TEST(MatrixLayout, ScalesFollowThePaddedRowsAndEndTheMatrix) {
   EXPECT_EQ(reinterpret_cast<unsigned char*>(matrix.view().scales()) - matrix.view().data, 512);
 }
 
-TEST(Fp8Scales, AreTheCpus) {
+TEST(Fp8Scales, MatchTheCpus) {
   const float magnitudes[] = {0.0F, 1e-45F, 1e-38F, 5.3e-36F, 0.1F, 1.0F, 448.0F, 3.4e38F, BitsToFloat(kInfinityBits)};
   for (const float magnitude : magnitudes) {
     const uint32_t bits = FloatBits(magnitude);

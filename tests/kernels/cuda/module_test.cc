@@ -1,5 +1,6 @@
-// libdunlin_cuda.so as it was built: what it needs and shows, what its table holds, what it says where there is no
-// device, and the machine code inside.
+// SPDX-License-Identifier: Apache-2.0
+// libdunlin_cuda.so as built: its dependencies and exports, its table, its errors where there is no device, and its
+// machine code.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What a module says where there is no driver, no device or, with a device, no library.
+// What a module reports without a driver, without a device or, with a device, without cuBLASLt.
 const testing::Matcher<const std::string&> kNoDevice = testing::AnyOf(
     HasSubstr("CUDA driver"), HasSubstr("CUDA device"), HasSubstr("cuBLASLt cannot be loaded: /nowhere"));
 
@@ -42,7 +43,7 @@ TEST(CudaModule, BelongsToThisBuild) {
   EXPECT_EQ(Module()->ops->kind, DeviceKind::kCuda);
 }
 
-// So the loader takes it, and what is said is of the device.
+// The loader accepts it, so the error is about the device.
 TEST(CudaModule, IsComplete) {
   ASSERT_NE(Module(), nullptr);
   EXPECT_THAT(MissingEntries(*Module()->ops), testing::IsEmpty());
@@ -54,7 +55,7 @@ TEST(CudaModule, IsComplete) {
   EXPECT_THAT(error, kNoDevice);
 }
 
-TEST(CudaModule, SaysWhyItHasNoDevice) {
+TEST(CudaModule, ReportsWhyItHasNoDevice) {
   ASSERT_NE(Module(), nullptr);
   const DeviceModuleOptions options{.cublas_library = "/nowhere/libcublasLt.so.13", .cublas_algorithm_cache = ""};
   DeviceModuleReply reply{};
@@ -71,7 +72,7 @@ std::string OutputOf(const std::string& command) {
   return output;
 }
 
-// One kernel of one target, by the name of its function.
+// One kernel of one target, by function name.
 struct Kernel {
   std::string target;
   std::string name;
@@ -100,8 +101,8 @@ std::vector<Kernel> Kernels() {
   return kernels;
 }
 
-// An SM has 65,536: four blocks of 256 threads, or two of attention's 128; FLASH with four slices runs one. The tile
-// GEMM of 128 threads runs four, three and two with 1, 2 and 4 groups of rows.
+// An SM has 65,536 registers: four blocks of 256 threads, or two of attention's 128; FLASH with four slices runs one.
+// The tile GEMM, with 128 threads, runs four, three and two blocks with 1, 2 and 4 groups of rows.
 int RegisterBudget(const std::string& kernel) {
   if (kernel.find("TileGemm") != std::string::npos) {
     return kernel.find("ELi1ELb") != std::string::npos ? 128 : kernel.find("ELi2ELb") != std::string::npos ? 168 : 255;
@@ -112,7 +113,7 @@ int RegisterBudget(const std::string& kernel) {
   return 64;
 }
 
-TEST(CudaCode, EveryKernelOfBothTargetsFitsItsRegistersAndSpillsNothing) {
+TEST(CudaCode, EveryKernelOfBothTargetsFitsItsRegistersWithoutSpills) {
   std::map<std::string, int> per_target;
   for (const Kernel& kernel : Kernels()) {
     SCOPED_TRACE(kernel.target + " " + kernel.name);
@@ -129,7 +130,7 @@ TEST(CudaCode, EveryKernelOfBothTargetsFitsItsRegistersAndSpillsNothing) {
   EXPECT_EQ(per_target["sm_80"], 56);
 }
 
-// How often an instruction stands in each function of sm_90a. Taking the machine code apart is what this test costs.
+// Occurrences of an instruction in each function of sm_90a. Disassembling is what makes this test slow.
 const std::map<std::string, std::map<std::string, int>>& Instructions() {
   static const auto* counts = [] {
     auto* found = new std::map<std::string, std::map<std::string, int>>();
@@ -166,8 +167,8 @@ TEST(CudaCode, RowKernelsReadAndWriteFourFloatsAtOnce) {
   EXPECT_EQ(row_kernels, 18);
 }
 
-// Tensor cores and matrix loads where operands have 2 bytes, none in FP32; asynchronous copies of 16 bytes everywhere.
-TEST(CudaCode, AttentionUsesWhatItIsWrittenFor) {
+// Tensor cores and matrix loads for 2-byte operands, none for FP32; 16-byte asynchronous copies everywhere.
+TEST(CudaCode, AttentionUsesTensorCoresAndAsynchronousCopies) {
   int kernels = 0;
   for (const Kernel& kernel : Kernels()) {
     const bool flash = kernel.name.find("FlashRows") != std::string::npos;
@@ -180,7 +181,7 @@ TEST(CudaCode, AttentionUsesWhatItIsWrittenFor) {
     EXPECT_EQ(tensor, flash || (efficient && kernel.name.find("Fp32Products") == std::string::npos));
     EXPECT_GT(Count(kernel.name, "LDGSTS.E.BYPASS.128"), 0);
     if (tensor) {
-      // A tile of 64 x 64 x 64 is 32 products of a warp, once for scores and once for values.
+      // A tile of 64 x 64 x 64 is 32 products per warp, once for scores and once for values.
       EXPECT_GE(Count(kernel.name, "HMMA.16816.F32"), 64);
       EXPECT_GE(Count(kernel.name, "LDSM"), 20 + 16);
     } else {
@@ -191,8 +192,8 @@ TEST(CudaCode, AttentionUsesWhatItIsWrittenFor) {
   EXPECT_EQ(kernels, 10);
 }
 
-// Nothing was optimised away: a round of each loop stands there whole.
-TEST(CudaCode, RoofLoopsAreWhatTheyCount) {
+// Nothing was optimised away: every loop's body is complete.
+TEST(CudaCode, RoofLoopsHaveTheInstructionsTheyCount) {
   int kernels = 0;
   for (const Kernel& kernel : Kernels()) {
     if (kernel.target != "sm_90a") continue;
@@ -205,8 +206,8 @@ TEST(CudaCode, RoofLoopsAreWhatTheyCount) {
   EXPECT_EQ(kernels, 3);
 }
 
-// A tile of 16 rows and 64 columns is 8 products of a warp, and twice as many of codes; each operand is loaded once,
-// and widened by the instruction for it.
+// A tile of 16 rows and 64 columns is 8 products per warp, twice as many for E4M3 codes; each operand is loaded once
+// and widened by the dedicated instruction.
 TEST(CudaCode, TheTileGemmUsesTensorCoresOnAsynchronousCopies) {
   int kernels = 0;
   for (const Kernel& kernel : Kernels()) {
@@ -227,7 +228,7 @@ TEST(CudaCode, TheTileGemmUsesTensorCoresOnAsynchronousCopies) {
   EXPECT_EQ(kernels, 11);
 }
 
-TEST(CudaCode, PtxOfHopperIsThereForLaterDevices) {
+TEST(CudaCode, ContainsHopperPtxForLaterDevices) {
   EXPECT_THAT(OutputOf(DUNLIN_CUOBJDUMP " -lptx " DUNLIN_CUDA_MODULE), HasSubstr("sm_90"));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packing and row gather in the device's layout, on the host, against the CPU device.
 #include "kernels/cuda/pack_rows.h"
 
@@ -27,7 +28,7 @@ struct Plain {
   DType dtype;
   bool transposed;
   std::vector<unsigned char> bytes;
-  std::vector<float> scales;  // kF8E4M3: one a row
+  std::vector<float> scales;  // kF8E4M3: one per row
 
   Plain(DType source_dtype, bool is_transposed) : dtype(source_dtype), transposed(is_transposed) {
     const std::vector<float> values = RandomValues(kOut * kIn, 11);
@@ -72,14 +73,15 @@ std::vector<float> GatheredOnCpu(Precision precision, const Plain& plain, const 
   return rows;
 }
 
-TEST(PackRows, RowsOfEverySourceInEveryPrecisionAreTheCpus) {
+TEST(PackRows, RowsOfEverySourceInEveryPrecisionMatchTheCpus) {
   const std::vector<int32_t> ids = {20, 0, 7, 7};
   for (const Precision precision : kAllPrecisions) {
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3}) {
       for (const bool transposed : {false, true}) {
         const Plain plain(dtype, transposed);
         HostMatrix weight(precision, kOut, kIn);
-        // Three parts, the middle one by lanes: as fused matrices are packed, and through the staging area.
+        // Three parts, the middle one by several lanes: as fused matrices are packed, and as the staging area divides
+        // them.
         for (const int64_t first : {0, 5, 14}) {
           const int64_t end = first == 0 ? 5 : first == 5 ? 14 : kOut;
           PackSource source{

@@ -1,4 +1,5 @@
-// The device's row algorithms on the host: one lane, and several that run beside each other, against the CPU device.
+// SPDX-License-Identifier: Apache-2.0
+// The device's row algorithms on the host, with one lane and with several concurrent ones, against the CPU device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ void Write(const Lanes& lanes, const Source& source, const RowTarget& target, in
   }
 }
 
-// Row by row, as the kernels' blocks do. lanes 0 is the single lane.
+// Row by row, as the kernels' blocks do. lanes 0: the single lane.
 template <typename Source>
 void RunRows(const Source& source, const RowTarget& target, int32_t lanes, int32_t rows = kRows) {
   for (int32_t row = 0; row < rows; ++row) {
@@ -78,14 +79,14 @@ float LargestOf(const float* values, int64_t count) {
   return largest;
 }
 
-// `out` holds `expected` rounded, one scale a row in FP8, and zeros behind.
+// Expects `expected`, rounded, in `out`, with one scale per row in FP8, and zeros in the padding.
 void ExpectRows(const HostMatrix& out, const std::vector<float>& expected, float tolerance) {
   const MatrixView& view = out.view();
   for (int64_t row = 0; row < kRows; ++row) {
     const float* values = expected.data() + row * view.columns;
     const float scale = LargestOf(values, view.columns) / kE4M3Max;
     for (int64_t k = 0; k < view.columns; ++k) {
-      // One step of the format where the value lies within the tolerance of a tie.
+      // One step of the format where the value is within the tolerance of a tie.
       const float step = view.precision == Precision::kFp8    ? std::fmax(std::fabs(values[k]) / 8, scale / 64)
                          : view.precision == Precision::kBf16 ? std::fabs(values[k]) / 128
                          : view.precision == Precision::kFp16 ? std::fmax(std::fabs(values[k]) / 1024, 0x1p-24F)
@@ -112,7 +113,7 @@ TEST(RowOps, QuantizeRoundsEveryPrecisionExactly) {
   }
 }
 
-TEST(RowOps, NormsAreTheCpus) {
+TEST(RowOps, NormsMatchTheCpus) {
   for (const NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
     for (const int32_t columns : {5, 64, 772}) {
       for (const int32_t lanes : {0, 4}) {
@@ -160,7 +161,7 @@ TEST(RowOps, NormMayWriteItsOwnInput) {
   EXPECT_EQ(apart, in_place);
 }
 
-// Behind the norm, four columns at a time and one, into a GEMM input and onto the residual itself.
+// After the norm, four columns at a time and one at a time, into a GEMM input and onto the residual itself.
 TEST(RowOps, ANormAddsItsResidual) {
   for (const int64_t columns : {35, 36}) {
     const std::vector<float> in = RandomValues(kRows * columns, 5);
@@ -180,22 +181,22 @@ TEST(RowOps, ANormAddsItsResidual) {
   }
 }
 
-// Lanes of a row's parts raise one number at once.
-TEST(RowOps, NoLanesAmaxIsLost) {
+// Several parts' lanes raise one number concurrently.
+TEST(RowOps, ConcurrentAmaxUpdatesAreNotLost) {
   constexpr uint32_t kSteps = 20000;
   float amax = 0.0F;
   RunLanes(4, [&](const ThreadLanes& lanes) {
     const auto lane = static_cast<uint32_t>(lanes.index());
     for (uint32_t step = 0; step < kSteps; ++step) {
       RaiseAmax(&amax, 4 * step + lane);
-      // Whatever the others do, it never falls.
+      // It never decreases.
       EXPECT_GE(__atomic_load_n(reinterpret_cast<uint32_t*>(&amax), __ATOMIC_RELAXED), 4 * step + lane);
     }
   });
   EXPECT_EQ(FloatBits(amax), 4 * kSteps - 1);
 }
 
-TEST(RowOps, ActivationsAreTheCpus) {
+TEST(RowOps, ActivationsMatchTheCpus) {
   for (const ActivationKind kind :
        {ActivationKind::kGeluTanh, ActivationKind::kGeluErf, ActivationKind::kRelu, ActivationKind::kSilu}) {
     for (const bool gated : {false, true}) {
@@ -215,8 +216,8 @@ TEST(RowOps, ActivationsAreTheCpus) {
   }
 }
 
-// Scales of the CPU device under the same recipe, of the values that its activation was filled with.
-TEST(RowOps, SharedScalesAndAmaxesAreTheCpus) {
+// The scales of the CPU device under the same recipe, for the values that its activation holds.
+TEST(RowOps, SharedScalesAndAmaxesMatchTheCpus) {
   constexpr int32_t kColumns = 40;
   std::vector<float> in = RandomValues(kRows * kColumns, 7);
   for (const float extra : {0.0F, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
@@ -256,7 +257,7 @@ TEST(RowOps, SharedScalesAndAmaxesAreTheCpus) {
   }
 }
 
-TEST(RowOps, AmaxLimitCutsAScaleAndTheCodesSaturate) {
+TEST(RowOps, AmaxLimitBoundsAScaleAndTheCodesSaturate) {
   constexpr int32_t kColumns = 32;
   std::vector<float> in(kRows * kColumns, 1.0F);
   in[3] = 1000.0F;
@@ -269,12 +270,12 @@ TEST(RowOps, AmaxLimitCutsAScaleAndTheCodesSaturate) {
   EXPECT_EQ(out.view().scales()[1], 1.0F / kE4M3Max);
 }
 
-// One scale each 128 columns, of those columns alone: by one lane, and by lanes that take blocks in turns.
-TEST(RowOps, BlocksOf128ColumnsHaveScalesOfTheirOwn) {
+// One scale per 128 columns, of those columns only: with one lane, and with lanes that take blocks in turn.
+TEST(RowOps, BlocksOf128ColumnsHaveTheirOwnScales) {
   for (const int64_t columns : {1, 128, 300, 516}) {
     std::vector<float> in = RandomValues(kRows * columns, 10);
     for (size_t i = 0; i < in.size(); ++i) in[i] *= static_cast<float>(1 + i % 7);
-    in[0] = 5000.0F;  // above the limit: it saturates, and widens no scale
+    in[0] = 5000.0F;  // above the limit: it saturates and does not widen the scale
     for (const int32_t lanes : {0, 3, 8}) {
       HostMatrix out(Precision::kFp8, kRows, columns, kScaleBlock);
       std::vector<float> plain(in.size());
@@ -299,7 +300,7 @@ TEST(RowOps, BlocksOf128ColumnsHaveScalesOfTheirOwn) {
   }
 }
 
-TEST(ElementOps, SoftcapAddCopyAndRotaryTableAreTheCpus) {
+TEST(ElementOps, SoftcapAddCopyAndRotaryTableMatchTheCpus) {
   constexpr int32_t kColumns = 24;
   const std::vector<float> in = RandomValues(kRows * kColumns, 8);
   const std::vector<float> bias = RandomValues(kColumns, 9);

@@ -1,5 +1,6 @@
-// The device's sampling on the host, by one lane and by several that run beside each other, against the CPU device: the
-// same token for every row and every combination of options, and log-probabilities to FP32's rounding.
+// SPDX-License-Identifier: Apache-2.0
+// The device's sampling on the host, with one lane and with several concurrent ones, against the CPU device: the same
+// token for every row and every combination of options, and log-probabilities up to FP32 rounding.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -22,7 +23,7 @@ Device& Cpu() {
   return *device;
 }
 
-// Rows of one length with their lists, and where results go.
+// Rows of one length with their edit lists, and the results.
 struct Call {
   explicit Call(int32_t vocab) : vocab_size(vocab) {}
 
@@ -53,7 +54,7 @@ struct Call {
   int32_t vocab_size;
   std::vector<float> logits;
   std::vector<SampleRow> rows;
-  std::vector<uint32_t> words = {0};  // lists begin behind it: first_word 0 is "no list yet"
+  std::vector<uint32_t> words = {0};  // lists start at word 1: first_word 0 means no list yet
 };
 
 std::vector<SampledToken> OnCpu(Call* call) {
@@ -66,7 +67,7 @@ std::vector<SampledToken> OnCpu(Call* call) {
   return out;
 }
 
-// lanes 0 is the single lane.
+// lanes 0: the single lane.
 std::vector<SampledToken> OnLanes(Call* call, int32_t lanes) {
   std::vector<SampledToken> out;
   std::vector<double> workspace;
@@ -82,7 +83,7 @@ std::vector<SampledToken> OnLanes(Call* call, int32_t lanes) {
   return out;
 }
 
-// Log-probabilities are differences of an FP32 logit and an FP64 sum whose order is a device's own.
+// Log-probabilities are differences of an FP32 logit and an FP64 sum whose order depends on the device.
 void ExpectSame(const TokenOutput& own, const TokenOutput& cpu, int32_t logprobs) {
   ASSERT_EQ(own.token_id, cpu.token_id);
   ASSERT_EQ(own.num_top, cpu.num_top);
@@ -132,7 +133,7 @@ TEST(CudaSampling, EveryCombinationOfTruncationsDrawsTheCpusToken) {
   }
 }
 
-TEST(CudaSampling, LanesBesideEachOtherDrawTheCpusToken) {
+TEST(CudaSampling, ConcurrentLanesDrawTheCpusToken) {
   Call call(1100);
   for (uint32_t seed = 0; seed < 8; ++seed) {
     SampleRow& row = call.Add(RandomLogits(1100, 3.0F, seed));
@@ -144,12 +145,12 @@ TEST(CudaSampling, LanesBesideEachOtherDrawTheCpusToken) {
   ExpectCpusTokens(&call, {2, 5});
 }
 
-// Rounded logits: most tokens have equals, so that cuts fall among them and the lower ids stay.
-TEST(CudaSampling, CutsAmongEqualsAreTheCpus) {
+// Rounded logits: most tokens have ties, so cuts fall among equals, of which the lower ids stay.
+TEST(CudaSampling, CutsAmongEqualsMatchTheCpus) {
   Call call(700);
   for (uint32_t seed = 0; seed < 60; ++seed) {
     std::vector<float> logits = RandomLogits(700, 1.5F, seed);
-    for (float& x : logits) x = std::round(x);  // -0 among them
+    for (float& x : logits) x = std::round(x);  // including -0
     SampleRow& row = call.Add(logits);
     row.top_k = static_cast<int32_t>(seed * 3);
     row.top_p = seed % 2 == 0 ? 0.55F : 1.0F;
@@ -158,7 +159,7 @@ TEST(CudaSampling, CutsAmongEqualsAreTheCpus) {
   ExpectCpusTokens(&call, {0, 3});
 }
 
-TEST(CudaSampling, TopPCutsAmongTheEqualsThatTopKLeft) {
+TEST(CudaSampling, TopPCutsAmongTheEqualsLeftByTopK) {
   Call call(9);
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SampleRow& row = call.Add({1, 2, 1, 2, 1, 2, 2, 2, 0});
@@ -172,7 +173,7 @@ TEST(CudaSampling, TopPCutsAmongTheEqualsThatTopKLeft) {
   }
 }
 
-TEST(CudaSampling, EditsAreTheCpus) {
+TEST(CudaSampling, EditsMatchTheCpus) {
   Call call(300);
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SampleRow& row = call.Add(RandomLogits(300, 2.0F, seed));
@@ -197,19 +198,19 @@ TEST(CudaSampling, EditsAreTheCpus) {
   ExpectCpusTokens(&call, {0, 4});
 }
 
-TEST(CudaSampling, ScoresAreTheCpus) {
+TEST(CudaSampling, ScoresMatchTheCpus) {
   for (const int32_t vocab_size : {1, 19, 1000}) {
     Call call(vocab_size);
     for (int32_t i = 0; i < 25; ++i) {
       SampleRow& row = call.Add(RandomLogits(vocab_size, 4.0F, static_cast<uint32_t>(i)));
       row.scored_token = i * 31 % vocab_size;
-      row.logprobs = i;  // 21 and more are cut to 20
+      row.logprobs = i;  // 21 and above are clamped to 20
     }
     ExpectCpusTokens(&call, {0, 3});
   }
 }
 
-TEST(CudaSampling, ABadRowIsNotValid) {
+TEST(CudaSampling, ARowWithoutFiniteLogitsIsInvalid) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(), kInfinity}) {
     for (const size_t at : {size_t{0}, size_t{17}, size_t{49}}) {
@@ -230,8 +231,8 @@ TEST(CudaSampling, ABadRowIsNotValid) {
   for (const SampledToken& sampled : OnLanes(&call, 0)) EXPECT_FALSE(sampled.valid);
 }
 
-// The rows of a call share nothing: each has the bits that it has alone.
-TEST(CudaSampling, ARowDoesNotDependOnTheRowsBesideIt) {
+// Rows of a call are independent: each has the bits that it has alone.
+TEST(CudaSampling, ARowDoesNotDependOnOtherRows) {
   Call together(400);
   std::vector<SampledToken> alone;
   for (uint32_t seed = 0; seed < 9; ++seed) {

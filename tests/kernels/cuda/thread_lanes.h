@@ -1,5 +1,6 @@
-// Lanes that really run beside each other: one thread each, with a barrier, so that the device's row algorithms are
-// tested as a block runs them, and a missing Sync is a race that ThreadSanitizer sees.
+// SPDX-License-Identifier: Apache-2.0
+// Concurrent lanes: one thread each, with a barrier, so that the device's row algorithms are tested as a block runs
+// them, and ThreadSanitizer reports a missing Sync as a race.
 #pragma once
 
 #include <barrier>
@@ -63,7 +64,7 @@ class ThreadLanes {
     }
   }
   void Sync() const { shared_->barrier.arrive_and_wait(); }
-  // Each thread is a part of its own.
+  // Each thread is its own part.
   int32_t num_parts() const { return shared_->count; }
   int32_t part_index() const { return index_; }
   SingleLane Part() const { return {}; }
@@ -73,7 +74,7 @@ class ThreadLanes {
   int32_t index_;
 };
 
-// body(lanes) on `count` lanes at once, the first of them the caller's thread.
+// Runs body(lanes) on `count` concurrent lanes, the first of them on the caller's thread.
 template <typename Body>
 void RunLanes(int32_t count, const Body& body) {
   ThreadLanes::Shared shared(count);

@@ -1,4 +1,5 @@
-// Tiles in shared memory: every element has its own place, and no access of the kernels makes banks wait.
+// SPDX-License-Identifier: Apache-2.0
+// Tiles in shared memory: every element has its own address, and no access of the kernels has bank conflicts.
 #include "kernels/cuda/block/tile_layout.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ TEST(TileLayout, MatrixLoadsHaveNoBankConflicts) {
                       [&](int lane) { return Layout::Piece(lane % 8 + lane / 16 * 8, part * 2 + lane / 8 % 2); }),
                 1);
     }
-    // Copies into the tile: neighbours in a row.
+    // Copies into the tile: adjacent pieces of a row.
     EXPECT_EQ(Turns(first, 8, 16, [](int lane) { return Layout::Piece(lane / 8, lane % 8); }), 1);
   }
 }
@@ -60,12 +61,12 @@ TEST(TileLayout, Fp32AccessesHaveNoBankConflicts) {
   }
 }
 
-// Without the turn of a row's pieces the same loads would wait eight times as long: the count counts.
-TEST(TileLayout, StraightRowsWouldConflict) {
+// Without the swizzle the same loads would take eight times as long: the conflicts are counted.
+TEST(TileLayout, UnswizzledRowsWouldConflict) {
   EXPECT_EQ(Turns(0, 8, 16, [](int lane) { return lane % 16 * TileLayout<2>::kRowBytes; }), 8);
 }
 
-TEST(ProductSlots, AreEachRowAndColumnOnce) {
+TEST(ProductSlots, CoverEachRowAndColumnOnce) {
   std::set<std::pair<int, int>> slots;
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 4; ++i) slots.insert({ProductSlot::Row(lane, i), ProductSlot::Column(lane, i)});

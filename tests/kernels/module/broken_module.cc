@@ -1,4 +1,5 @@
-// Modules that the loader must refuse; DUNLIN_BROKEN says what is wrong with this one.
+// SPDX-License-Identifier: Apache-2.0
+// Modules that the loader must refuse; DUNLIN_BROKEN selects the fault.
 #include "kernels/api/device_module.h"
 
 namespace dunlin::kernels {

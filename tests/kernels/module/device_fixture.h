@@ -1,4 +1,5 @@
-// The device behind a module beside the CPU device, for tests that ask both for the same.
+// SPDX-License-Identifier: Apache-2.0
+// A module's device beside the CPU device, for tests that compare the two.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ inline std::vector<float> Random(int64_t count, uint32_t seed) {
   return values;
 }
 
-// The parameter is the module's path; without its device the test is skipped and says why.
+// The parameter is the module's path; without its device the test is skipped with the reason.
 class DeviceTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

@@ -1,5 +1,6 @@
-// What a device does in one operation, against the CPU's two; and that choosing algorithms changes nothing it should
-// not.
+// SPDX-License-Identifier: Apache-2.0
+// A device's fused operations against the CPU's separate ones, and tuning, which must not change results without a
+// file.
 #include <string>
 #include <vector>
 
@@ -10,8 +11,8 @@ namespace {
 
 class DeviceFusionTest : public DeviceTest {};
 
-// Where a device ends a product in an activation: rows that decode and rows in a prompt, with a bias and without.
-TEST_P(DeviceFusionTest, ActivatedProductsAreAProductThenAnActivation) {
+// Fused activations: decode and prefill rows, with and without a bias.
+TEST_P(DeviceFusionTest, FusedActivationsMatchSeparateOnes) {
   constexpr int32_t kRows = 21;
   constexpr int32_t kOuts = 48;
   constexpr int32_t kIns = 70;
@@ -54,7 +55,7 @@ TEST_P(DeviceFusionTest, ActivatedProductsAreAProductThenAnActivation) {
   }
 }
 
-TEST_P(DeviceFusionTest, ANormAddsItsResidualAsTheCpus) {
+TEST_P(DeviceFusionTest, NormsAddTheirResidualAsTheCpuDoes) {
   constexpr int32_t kRows = 3;
   constexpr int32_t kColumns = 70;
   const std::vector<float> in = Random(kRows * kColumns, 1);
@@ -75,7 +76,7 @@ TEST_P(DeviceFusionTest, ANormAddsItsResidualAsTheCpus) {
   ExpectNear(results[1], results[0], 2e-5, 2e-6, "norm");
 }
 
-// Algorithms without a file are not timed: a product in between, and the next, has the bits that it had.
+// Algorithms without a file are not timed: a GEMM during tuning, and the next one, have the same bits as before.
 TEST_P(DeviceFusionTest, TuningWithoutAFileChangesNoBit) {
   const Weight weight(*device_, Precision::kBf16, Random(64 * 48, 1), 64, 48);
   Input input(*device_, Precision::kBf16, 40, 48);

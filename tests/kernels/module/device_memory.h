@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of a module's device, for tests.
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace dunlin::kernels {
 
-// Memory of a device with the host's values in it.
+// Device memory initialised with the host's values.
 template <typename T>
 class Array {
  public:

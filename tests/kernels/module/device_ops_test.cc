@@ -1,5 +1,6 @@
-// What every device's operations promise, through its table alone: the CPU device's numbers, up to the rounding that a
-// precision allows. Run on the fake module always, and on libdunlin_cuda.so where its device opens.
+// SPDX-License-Identifier: Apache-2.0
+// Every device's operations, through its table only, against the CPU device, up to the rounding of a precision. Runs on
+// the fake module everywhere, and on libdunlin_cuda.so where its device opens.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 
 class DeviceOpsTest : public DeviceTest {};
 
-TEST_P(DeviceOpsTest, MemoryStartsAsZerosAndIsCopiedFromAnyByte) {
+TEST_P(DeviceOpsTest, MemoryStartsAsZerosAndIsCopiedAtAnyByte) {
   const DeviceOps& ops = *device_->ops;
   void* memory = ops.allocate(device_->context, 1000);
   ASSERT_NE(memory, nullptr);
@@ -31,7 +32,7 @@ TEST_P(DeviceOpsTest, MemoryStartsAsZerosAndIsCopiedFromAnyByte) {
   EXPECT_EQ(ops.allocate(device_->context, 0), nullptr);
 }
 
-TEST_P(DeviceOpsTest, ProductsAreTheCpus) {
+TEST_P(DeviceOpsTest, GemmsMatchTheCpus) {
   for (const Precision precision : kAllPrecisions) {
     for (const auto& [rows, outs, ins] : {std::tuple{1, 19, 21}, {5, 64, 48}, {300, 33, 256}, {17, 1003, 64}}) {
       SCOPED_TRACE(std::string(Name(precision)) + " " + std::to_string(outs) + " x " + std::to_string(ins));
@@ -40,7 +41,7 @@ TEST_P(DeviceOpsTest, ProductsAreTheCpus) {
       const std::vector<float> bias = Random(outs, 3);
       const std::vector<float> residual = Random(int64_t{rows} * outs, 4);
       std::vector<float> results[2];
-      std::vector<float> alone[2];  // of the device: in its prompt, and decoding
+      std::vector<float> alone[2];  // of the device: prefill, decode
       std::vector<float> decoding;  // of the device
       for (Device* device : {cpu_.get(), device_.get()}) {
         const Weight weight(*device, precision, weights, outs, ins);
@@ -58,7 +59,7 @@ TEST_P(DeviceOpsTest, ProductsAreTheCpus) {
         }
         decoding = Multiply(*device, input.activation, weight.packed, rows, bias_row.data(), &residual, true);
       }
-      // Inputs that are rounded alike on both sides but for FP16's, which the CPU leaves alone.
+      // Inputs round alike on both devices, except FP16's, which the CPU keeps in FP32.
       const double rounding = precision == Precision::kFp16 ? StepOf(precision) : 1e-4;
       ExpectNear(results[1], results[0], 4 * rounding * std::sqrt(ins), 1e-4, "product");
       ExpectNear(decoding, results[0], 4 * rounding * std::sqrt(ins), 1e-4, "product of decoding rows");
@@ -75,7 +76,7 @@ TEST_P(DeviceOpsTest, ProductsAreTheCpus) {
 }
 
 // Rows of both phases in one call: each has the bits of its phase.
-TEST_P(DeviceOpsTest, ACallOfBothPhasesIsTheTwoCalls) {
+TEST_P(DeviceOpsTest, ACallWithBothPhasesMatchesTwoCalls) {
   constexpr int32_t kRows = 23;
   constexpr int32_t kOuts = 40;
   constexpr int32_t kIns = 96;
@@ -101,7 +102,7 @@ TEST_P(DeviceOpsTest, ACallOfBothPhasesIsTheTwoCalls) {
   }
 }
 
-TEST_P(DeviceOpsTest, BlockScaledProductsAreTheCpus) {
+TEST_P(DeviceOpsTest, BlockScaledGemmsMatchTheCpus) {
   constexpr int32_t kOuts = 70;
   constexpr int32_t kIns = 300;
   std::vector<uint8_t> codes(size_t{kOuts} * kIns);
@@ -140,7 +141,7 @@ TEST_P(DeviceOpsTest, BlockScaledProductsAreTheCpus) {
   }
 }
 
-TEST_P(DeviceOpsTest, GatheredRowsAreTheCpus) {
+TEST_P(DeviceOpsTest, GatheredRowsMatchTheCpus) {
   const std::vector<float> values = Random(40 * 37, 5);
   const std::vector<int32_t> ids = {39, 0, 5, 5};
   for (const Precision precision : kAllPrecisions) {
@@ -157,7 +158,7 @@ TEST_P(DeviceOpsTest, GatheredRowsAreTheCpus) {
   }
 }
 
-TEST_P(DeviceOpsTest, NormsAndActivationsAreTheCpus) {
+TEST_P(DeviceOpsTest, NormsAndActivationsMatchTheCpus) {
   constexpr int32_t kRows = 3;
   for (const int32_t columns : {37, 1024}) {
     const std::vector<float> in = Random(kRows * 2 * columns, 6);
@@ -195,7 +196,7 @@ TEST_P(DeviceOpsTest, NormsAndActivationsAreTheCpus) {
   }
 }
 
-TEST_P(DeviceOpsTest, SharedScalesAreTheCpus) {
+TEST_P(DeviceOpsTest, SharedScalesMatchTheCpus) {
   constexpr int32_t kRows = 4;
   constexpr int32_t kColumns = 100;
   const std::vector<float> in = Random(kRows * kColumns, 9);
@@ -220,7 +221,7 @@ TEST_P(DeviceOpsTest, SharedScalesAreTheCpus) {
   }
 }
 
-TEST_P(DeviceOpsTest, TheRestIsTheCpus) {
+TEST_P(DeviceOpsTest, OtherOperationsMatchTheCpus) {
   constexpr int32_t kTokens = 6;
   constexpr int32_t kHeads = 4;
   constexpr int32_t kKvHeads = 2;

@@ -1,4 +1,5 @@
-// Weights, inputs and products of a device through its table, for tests that hold it to the CPU's numbers.
+// SPDX-License-Identifier: Apache-2.0
+// Weights, inputs and GEMMs of a device through its table, for tests that compare it with the CPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ struct Weight {
          int64_t in_features)
       : memory(device, Bytes(device.ops->packed_weight_bytes(precision, out_features, in_features, 0))),
         packed{memory.data(), precision, out_features, in_features, 0} {
-    // In two parts, as fused matrices come.
+    // In two parts, as fused matrices are packed.
     for (const bool second : {false, true}) {
       const int64_t cut = out_features / 3;
       const PackWeightParams params{&packed,
@@ -61,7 +62,7 @@ inline std::vector<float> Multiply(Device& device, const Activation& in, const P
   return out.Read();
 }
 
-// What an activation holds, through a product with the identity.
+// The values of an activation, read by a GEMM with the identity.
 inline std::vector<float> Values(Device& device, const Activation& in, int32_t rows) {
   std::vector<float> identity(static_cast<size_t>(in.columns) * static_cast<size_t>(in.columns));
   for (int32_t i = 0; i < in.columns; ++i)
@@ -70,7 +71,7 @@ inline std::vector<float> Values(Device& device, const Activation& in, int32_t r
   return Multiply(device, in, weight.packed, rows);
 }
 
-// Half a step of a precision's inputs, relative.
+// Half a step of a precision's inputs, relative to the value.
 inline double StepOf(Precision precision) {
   switch (precision) {
     case Precision::kFp32:

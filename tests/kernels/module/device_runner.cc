@@ -1,4 +1,5 @@
-// The devices behind modules as runners: the fake one always, and libdunlin_cuda.so where it was built and its device
+// SPDX-License-Identifier: Apache-2.0
+// The devices behind modules, as runners: the fake one always, and libdunlin_cuda.so where it was built and its device
 // opens.
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ class DeviceRunner : public AttentionRunner {
     const Array<unsigned char> pool(*device_, Copied<unsigned char>(params.kv_pool, batch.pool_bytes()));
     const Array<int32_t> table(*device_, Copied<int32_t>(params.page_table, batch.page_table_entries()));
     const Array<SequenceSpan> spans(*device_, batch.spans());
-    // Without memory for parts the CUDA device has one block walk through all keys.
+    // Without memory for parts, one block of the CUDA device walks through all keys.
     const bool without = is_cuda_ && division == Division::kWhole && backend != AttentionBackend::kMath;
     const size_t bytes = without ? 0 : device_->ops->paged_attention_workspace(device_->context, backend, batch.Plan());
     const Array<unsigned char> workspace(*device_, std::vector<unsigned char>(bytes, 0xFF));

@@ -1,5 +1,6 @@
-// What a step asks of a device beside the layers: sampling, marks in its work, pinned memory, its memory's count and
-// the scales of the recipe delayed. Through the table alone, as device_ops_test.
+// SPDX-License-Identifier: Apache-2.0
+// What a step needs from a device besides the layers: sampling, events, pinned memory, memory counters and the scales
+// of the recipe `delayed`. Through the table only, as device_ops_test.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,11 +13,12 @@ namespace {
 
 class DeviceStepTest : public DeviceTest {};
 
-TEST_P(DeviceStepTest, SampledTokensAreTheCpus) {
+TEST_P(DeviceStepTest, SampledTokensMatchTheCpus) {
   constexpr int32_t kRows = 24;
   for (const int32_t vocab_size : {50, 5003}) {
     const std::vector<float> logits = Random(int64_t{kRows} * vocab_size, 13);
-    const std::vector<uint32_t> words = {7, 0x40A00000, 3, 2, 5};  // token 7 gets +5, token 3 came twice, 5 is banned
+    const std::vector<uint32_t> words = {7, 0x40A00000, 3, 2,
+                                         5};  // token 7 gets +5, token 3 occurred twice, 5 is banned
     std::vector<SampleRow> rows(kRows);
     for (int32_t i = 0; i < kRows; ++i) {
       SampleRow& row = rows[static_cast<size_t>(i)];
@@ -68,7 +70,7 @@ TEST_P(DeviceStepTest, SampledTokensAreTheCpus) {
   }
 }
 
-TEST_P(DeviceStepTest, AnEventEndsTheCopiesBeforeIt) {
+TEST_P(DeviceStepTest, WaitingForAnEventCompletesTheCopiesBeforeIt) {
   constexpr size_t kCount = 100000;
   constexpr size_t kBytes = kCount * sizeof(int32_t);
   const DeviceOps& ops = *device_->ops;
@@ -104,7 +106,7 @@ TEST_P(DeviceStepTest, MemoryIsCounted) {
   EXPECT_EQ(after.bytes_peak, held.bytes_peak);
 }
 
-TEST_P(DeviceStepTest, DelayedScalingIsTheCpus) {
+TEST_P(DeviceStepTest, DelayedScalingMatchesTheCpus) {
   const std::vector<float> history = {56.0F, 0.0F, 2.0F, 1.0F, 3.0F, 900.0F};  // two rows of three inputs
   std::vector<float> results[2];
   for (Device* device : {cpu_.get(), device_.get()}) {

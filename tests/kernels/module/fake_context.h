@@ -1,4 +1,5 @@
-// The state of an open fake device, the CPU device behind it, and waiting for what was handed in.
+// SPDX-License-Identifier: Apache-2.0
+// The state of an open fake device, the CPU device behind it, and waiting for enqueued work.
 #pragma once
 
 #include <unistd.h>
@@ -23,7 +24,7 @@ struct FakeContext {
   FakeTuning tuning;
 };
 
-// The device behind the fake one.
+// The CPU device behind the fake one.
 inline Device& Cpu() {
   static std::string error;
   static const std::unique_ptr<Device> device = OpenDevice(DeviceKind::kCpu, {}, &error);
@@ -34,7 +35,7 @@ inline FakeContext& Of(DeviceContext* context) {
   return *reinterpret_cast<FakeContext*>(context);
 }
 
-// Failures show where work is waited for, as a real device's do; afterwards everything is refused.
+// Failures surface when work is waited for, as on a real device; afterwards everything is refused.
 inline KernelStatus Waited(DeviceContext* context, KernelStatus status) {
   const char* file = std::getenv(kFakeFailFile);
   const bool fails = file != nullptr && access(file, F_OK) == 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/module/fake_cuda.h"
 
 #include <cstdio>
@@ -13,7 +14,7 @@
 namespace dunlin::kernels {
 namespace {
 
-// Parameters of a call that is done later, with what they point to on the host.
+// Parameters of a deferred call, with the host memory that they point to.
 template <typename Params>
 struct Held {
   Params params;
@@ -22,7 +23,7 @@ struct Held {
   Activation out;
 };
 
-// Hands in an operation of the CPU on what `translate` makes of its parameters.
+// Enqueues an operation of the CPU device on the translated parameters.
 template <typename Params, typename Translate>
 KernelStatus Run(DeviceContext* context, KernelStatus (*operation)(DeviceContext*, const Params&), const Params& params,
                  const Translate& translate) {
@@ -43,7 +44,7 @@ void HoldWeight(Translation& to_host, Held<Params>& held) {
   held.params.weight = &held.weight;
 }
 
-// *activation: what an operation fills; it points to `held.out` then.
+// *activation: the operation's output; it then points to `held.out`.
 template <typename Params>
 void HoldActivation(Translation& to_host, Held<Params>& held, Activation** activation) {
   held.out = **activation;
@@ -63,7 +64,7 @@ KernelStatus RunFilling(DeviceContext* context, KernelStatus (*operation)(Device
   });
 }
 
-// A Translate that needs nothing but the parameters.
+// A Translate that needs only the parameters.
 template <typename Translate>
 auto Plain(const Translate& translate) {
   return [translate](Translation& to_host, auto& held) { translate(to_host, held.params); };
@@ -98,7 +99,7 @@ void ReleaseHost(DeviceContext* context, void* memory, size_t bytes) {
   Cpu().ops->release_host(Cpu().context, memory, bytes);
 }
 
-// The device's address, or null where it is none.
+// The host address behind a device address, or null.
 const void* HostAddress(const void* device) {
   Translation to_host;
   to_host(&device);
@@ -128,7 +129,7 @@ KernelStatus CopyToHost(DeviceContext* context, void* host, const void* device, 
   return Of(context).pinned.Hold(host) ? KernelStatus::kOk : Synchronize(context);
 }
 
-// A mark is the number of works before it.
+// An event is the number of operations before it.
 DeviceEvent* CreateEvent(DeviceContext* /*context*/) {
   return reinterpret_cast<DeviceEvent*>(new uint64_t(0));
 }
@@ -256,7 +257,7 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
              }));
 }
 
-// What a device of its own would refuse: FLASH takes no FP32 here.
+// A limit that the CPU lacks: FLASH does not take FP32 here.
 bool SupportsAttention(const DeviceContext*, AttentionBackend backend, const AttentionTraits& traits,
                        std::vector<std::string>* reasons) {
   const bool refused = backend == AttentionBackend::kFlash && traits.dtype == DType::kF32;
@@ -302,7 +303,7 @@ KernelStatus Sample(DeviceContext* context, const SampleParams& params) {
 
 KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
   if (params.out == nullptr) return KernelStatus::kInvalidArgument;
-  // What it finds is on the host when it returns.
+  // Its results are on the host when it returns.
   const KernelStatus status = Run(context, Cpu().ops->measure_roofs, params,
                                   Plain([](Translation& to_host, RoofParams& p) { to_host(&p.memory); }));
   return status == KernelStatus::kOk ? Synchronize(context) : status;

@@ -1,25 +1,26 @@
-// The fake CUDA module: the module ABI with the CPU device inside. Its device memory has addresses that no processor
-// can dereference, so that whatever treats device memory as host memory faults; every operation translates what it is
-// given, and refuses host addresses where device memory belongs. Work is done when it is waited for (fake_stream.h),
-// and failures show then.
+// SPDX-License-Identifier: Apache-2.0
+// The fake CUDA module: the module ABI over the CPU device. Its device memory has addresses that no processor can
+// dereference, so code that treats device memory as host memory faults; every operation translates its pointers and
+// refuses host addresses where device memory is required. Work runs when it is waited for (fake_stream.h), and failures
+// surface then.
 #pragma once
 
 #include <cstdint>
 
 namespace dunlin::kernels {
 
-// Set in device addresses. Not canonical on x86-64: reading through one is a fault.
+// Set in device addresses. Non-canonical on x86-64: dereferencing one faults.
 inline constexpr uintptr_t kFakeDeviceTag = uintptr_t{1} << 60;
 
-// Environment: the device fails, for good, once this file exists.
+// Environment variable: the device fails permanently once this file exists.
 inline constexpr char kFakeFailFile[] = "DUNLIN_FAKE_CUDA_FAIL_FILE";
-// Environment: every product appends "<rows> <rows that decode> <1 while algorithms are chosen, else 0>" to this file.
+// Environment variable: every GEMM appends "<rows> <decode rows> <1 while tuning, else 0>" to this file.
 inline constexpr char kFakeProductsFile[] = "DUNLIN_FAKE_CUDA_PRODUCTS_FILE";
-// Environment: open refuses with this text.
+// Environment variable: open refuses with this text.
 inline constexpr char kFakeOpenError[] = "DUNLIN_FAKE_CUDA_OPEN_ERROR";
 
-// What the fake leaves in a file of algorithms (DeviceOptions::cublas_algorithm_cache), which it has a choice of where
-// it is opened with one. Any other text there it ignores, and says so.
+// What the fake writes to DeviceOptions::cublas_algorithm_cache; with such a file it has something to tune. Any other
+// content is ignored, with a notice.
 inline constexpr char kFakeAlgorithms[] = "the fake's algorithms";
 
 }  // namespace dunlin::kernels

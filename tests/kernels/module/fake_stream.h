@@ -1,5 +1,6 @@
-// The fake device's stream: work that is handed in and done later, in order, when somebody waits for it. So whatever
-// counts on a copy or an operation that has not been waited for finds that nothing has happened yet.
+// SPDX-License-Identifier: Apache-2.0
+// The fake device's stream: enqueued work runs later, in order, when somebody waits for it. Code that relies on a copy
+// or an operation without waiting finds that nothing has happened yet.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ class FakeStream {
     const std::lock_guard<std::mutex> lock(mutex_);
     return num_added_;
   }
-  // Does the first `count` works that were ever added, and says how the first bad one of them ended.
+  // Runs the first `count` operations ever added and returns the status of the first that failed.
   KernelStatus DoFirst(uint64_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
     KernelStatus first_bad = KernelStatus::kOk;
@@ -39,13 +40,13 @@ class FakeStream {
   KernelStatus DoAll() { return DoFirst(UINT64_MAX); }
 
  private:
-  std::mutex mutex_;  // guards what follows; held while work is done, which keeps its order
+  std::mutex mutex_;  // guards what follows; held while work runs, which keeps it in order
   std::deque<Work> queue_;
   uint64_t num_added_ = 0;
   uint64_t num_done_ = 0;
 };
 
-// Which host memory is pinned: copies from and to it are deferred.
+// The pinned host memory: copies from and to it are deferred.
 class PinnedRanges {
  public:
   void Add(const void* memory, size_t bytes) {

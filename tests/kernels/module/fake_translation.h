@@ -1,4 +1,5 @@
-// What the fake device makes of the addresses that it gave out.
+// SPDX-License-Identifier: Apache-2.0
+// Translation of the fake device's addresses.
 #pragma once
 
 #include <cstdint>

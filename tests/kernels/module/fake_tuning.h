@@ -1,5 +1,6 @@
-// What the fake device makes of DeviceOps::set_tuning: it keeps one line in its file, and computes as ever. It writes
-// down every product, so that a test sees what was asked for when.
+// SPDX-License-Identifier: Apache-2.0
+// The fake device's DeviceOps::set_tuning: it keeps one line in its file and computes as before. It logs every GEMM, so
+// that a test sees what was requested when.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@ namespace dunlin::kernels {
 
 class FakeTuning {
  public:
-  // DeviceOptions::cublas_algorithm_cache; "": there is nothing to choose.
+  // DeviceOptions::cublas_algorithm_cache; "": nothing to tune
   void set_path(std::string path) { path_ = std::move(path); }
 
   bool Set(bool on, std::string* notice) {

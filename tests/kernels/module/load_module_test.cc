@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/module/load_module.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +39,7 @@ std::unique_ptr<Device> OpenFake() {
   return device;
 }
 
-TEST(LoadModule, OpensADeviceAndPassesTheOptionsOn) {
+TEST(LoadModule, OpensADeviceAndForwardsTheOptions) {
   const auto device = OpenFake();
   EXPECT_EQ(device->ops->kind, DeviceKind::kCuda);
   EXPECT_EQ(device->description, "cuda (fake, cublas \"x\")");
@@ -46,7 +47,7 @@ TEST(LoadModule, OpensADeviceAndPassesTheOptionsOn) {
   EXPECT_THAT(MissingEntries(*device->ops), testing::IsEmpty());
 }
 
-TEST(LoadModule, RefusesWhatIsNoModuleOfThisBuild) {
+TEST(LoadModule, RefusesModulesOfOtherBuilds) {
   EXPECT_THAT(Refusal(""), HasSubstr("no CUDA module is given"));
   EXPECT_THAT(Refusal("/nowhere/libdunlin_cuda.so"), HasSubstr("cannot be loaded: /nowhere/libdunlin_cuda.so"));
   EXPECT_THAT(Refusal(ModulePath("broken_entry")), HasSubstr("exports no dunlin_device_module"));
@@ -54,7 +55,7 @@ TEST(LoadModule, RefusesWhatIsNoModuleOfThisBuild) {
   EXPECT_THAT(Refusal(ModulePath("broken_digest")), HasSubstr("belongs to another build"));
 }
 
-TEST(LoadModule, RefusesATableThatLacksAnEntryBeforeItIsOpened) {
+TEST(LoadModule, RefusesAnIncompleteTableBeforeOpening) {
   const std::string error = Refusal(ModulePath("broken_table"));
   EXPECT_THAT(error, HasSubstr("is not complete: it lacks allocate, release,"));
   EXPECT_THAT(error, HasSubstr("dense_attention"));
@@ -69,13 +70,13 @@ TEST(LoadModule, NamesEveryEntryThatATableLacks) {
   EXPECT_EQ(MissingEntries(DeviceOps{}).size(), sizeof(DeviceOps) / sizeof(void*) - 1);
 }
 
-TEST(LoadModule, SaysWhatTheModuleSaysOfItsDevice) {
+TEST(LoadModule, ForwardsTheModulesReason) {
   setenv(kFakeOpenError, "no CUDA driver", 1);
   EXPECT_EQ(Refusal(ModulePath("fake_cuda")), "no CUDA driver");
   unsetenv(kFakeOpenError);
 }
 
-TEST(FakeCuda, MemoryIsReachedByCopiesAlone) {
+TEST(FakeCuda, MemoryIsReachableByCopiesOnly) {
   const auto device = OpenFake();
   const int source[3] = {1, 2, 3};
   int target[3] = {};
@@ -96,7 +97,7 @@ TEST(FakeCuda, RefusesHostMemoryInAnOperation) {
   EXPECT_EQ(device->ops->softcap(device->context, on_host), KernelStatus::kInvalidArgument);
 }
 
-TEST(FakeCuda, FailsForGood) {
+TEST(FakeCuda, FailsPermanently) {
   const auto device = OpenFake();
   const std::string file = "/tmp/dunlin_fake_fail_" + std::to_string(getpid());
   setenv(kFakeFailFile, file.c_str(), 1);

@@ -1,4 +1,5 @@
-// A module's device as the loader opens it, for tests.
+// SPDX-License-Identifier: Apache-2.0
+// A module's device, opened by the loader, for tests.
 #pragma once
 
 #include <cstdlib>
@@ -9,8 +10,8 @@
 
 namespace dunlin::kernels {
 
-// Null with the reason when there is none. Where the tests were carried to another machine, DUNLIN_TEST_CUDA_MODULE
-// names the CUDA module, DUNLIN_TEST_FAKE_MODULE the fake one, and DUNLIN_TEST_CUBLAS the cuBLASLt library.
+// Null, with the reason, when there is none. Where tests run on another machine, DUNLIN_TEST_CUDA_MODULE names the CUDA
+// module, DUNLIN_TEST_FAKE_MODULE the fake one, and DUNLIN_TEST_CUBLAS the cuBLASLt library.
 inline std::unique_ptr<Device> OpenModule(const std::string& path, std::string* error) {
   const bool is_fake = path.find("fake") != std::string::npos;
   const char* module = std::getenv(is_fake ? "DUNLIN_TEST_FAKE_MODULE" : "DUNLIN_TEST_CUDA_MODULE");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/api/philox.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of logits for the sampling tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loader against the key table: defaults, overrides, and each way a config can be wrong.
 #include "server/config/config.h"
 
@@ -7,9 +8,16 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "engine/fp8_recipe.h"
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/device_kind.h"
+#include "kernels/api/dtype.h"
 #include "server/config/key_table.h"
 #include "server/config/validate.h"
 
@@ -42,7 +50,7 @@ TEST_F(ConfigTest, FillsInDefaultsFromTheTable) {
   EXPECT_EQ(config->models[0].source.precisions, std::vector{engine::Precision::kBf16});
   EXPECT_EQ(config->models[0].engine.kv_memory_bytes, 268435456U);
   EXPECT_FALSE(config->models[0].engine.kv_fp8);
-  EXPECT_TRUE(config->models[0].engine.enable_flash);
+  EXPECT_TRUE(config->models[0].engine.attention_backends.all());
   EXPECT_EQ(config->limits.max_unsent_tokens, 1024);
   EXPECT_EQ(config->limits.busy_message_interval_ms, 50);
 }
@@ -75,7 +83,7 @@ TEST_F(ConfigTest, OverridesTakeJsonOrWords) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->grpc_address, "127.0.0.1:0");
   EXPECT_EQ(config->models[0].engine.max_sequences, 3);
-  EXPECT_FALSE(config->models[0].engine.enable_math);
+  EXPECT_FALSE(config->models[0].engine.enabled(kernels::AttentionBackend::kMath));
   EXPECT_EQ(config->models[0].source.precisions, (std::vector{engine::Precision::kFp8, engine::Precision::kFp32}));
 }
 
@@ -147,6 +155,36 @@ TEST(ConfigKeys, EveryDefaultPassesItsOwnCheck) {
   nlohmann::ordered_json document = nlohmann::ordered_json::parse(R"({"models": [{"name": "m"}]})");
   ASSERT_TRUE(CheckAndComplete(&document).ok());
   EXPECT_TRUE(CheckAndComplete(&document).ok()) << "a completed document is valid";
+}
+
+TEST(ConfigKeys, EveryBackendDevicePrecisionAndRecipeHasItsKey) {
+  std::map<std::string, const ConfigKey*> keys;
+  for (const ConfigKey& key : ConfigKeys()) keys[key.path] = &key;
+  const auto choices = [&keys](const char* path) { return std::string("|") + keys.at(path)->choices + "|"; };
+  for (const kernels::AttentionBackendTraits& row : kernels::kAttentionBackendTable) {
+    const std::string path = absl::StrCat("attention.enable_", row.name);
+    ASSERT_TRUE(keys.contains(path)) << path;
+    EXPECT_EQ(keys[path]->description, absl::StrCat("Offer the ", row.label, " backend"));
+  }
+  for (const auto& row : kernels::kDeviceKindTable) {
+    EXPECT_THAT(choices("models[].device"), HasSubstr(absl::StrCat("|", row.name, "|")));
+  }
+  for (const auto& row : kernels::kPrecisionTable) {
+    EXPECT_THAT(choices("models[].precisions"), HasSubstr(absl::StrCat("|", row.name, "|")));
+  }
+  for (const auto& row : engine::kFp8RecipeTable) {
+    EXPECT_THAT(choices("models[].fp8.recipe"), HasSubstr(absl::StrCat("|", row.name, "|")));
+  }
+}
+
+TEST_F(ConfigTest, AKeyDisablesItsBackendOnly) {
+  for (const kernels::AttentionBackendTraits& row : kernels::kAttentionBackendTable) {
+    const auto config = Load(kSmallest, {absl::StrCat("attention.enable_", row.name, "=false")});
+    ASSERT_TRUE(config.ok()) << config.status();
+    const engine::EngineOptions& options = config->models[0].engine;
+    EXPECT_FALSE(options.enabled(row.backend));
+    EXPECT_EQ(options.attention_backends.count(), options.attention_backends.size() - 1);
+  }
 }
 
 TEST(ConfigKeys, SchemaInTheTreeIsTheTables) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which changes of a config a running server takes.
 #include "server/config/reload.h"
 

@@ -1,14 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h and
 // stream_decoder.h.
 //
 // Rules of every function:
-//  - A status is 0 or a number of absl::StatusCode. Where one is not 0, the outputs are untouched and `error` (may be
-//    null) holds a message, NUL-terminated, cut at a character border to its capacity. No panic and no exception
-//    crosses.
+//  - A status is 0 or the number of an absl::StatusCode. If it is not 0, the outputs are untouched and `error` (may be
+//    null) holds a NUL-terminated message, truncated at a character boundary. No panic and no exception crosses the
+//    ABI.
 //  - Inputs belong to the caller and are only read during the call; a null pointer with size 0 is an empty input.
-//  - A dunlin_text_bytes or dunlin_text_ids that was filled belongs to the caller, who gives it back once with its
-//    _free function. A handle belongs to whoever created it, until its _free. Freeing null or an empty buffer is a
-//    no-op.
+//  - A filled dunlin_text_bytes or dunlin_text_ids belongs to the caller, who frees it once with its _free function. A
+//    handle belongs to its creator until its _free. Freeing null or an empty buffer is a no-op.
 //  - A tokenizer may be used by any number of threads at once; a stream by one at a time.
 #pragma once
 
@@ -25,13 +25,13 @@ typedef struct dunlin_text_stream dunlin_text_stream;
 typedef struct {
   uint8_t* data;  // [size]
   size_t size;
-  size_t capacity;  // the allocator's; leave as is
+  size_t capacity;  // of the allocation; do not change
 } dunlin_text_bytes;
 
 typedef struct {
   int32_t* data;  // [size], each in [0, 2^22)
   size_t size;
-  size_t capacity;  // the allocator's; leave as is
+  size_t capacity;  // of the allocation; do not change
 } dunlin_text_ids;
 
 typedef struct {
@@ -39,7 +39,7 @@ typedef struct {
 } dunlin_text_error;
 
 typedef struct {
-  int64_t vocab_size;    // greatest id + 1
+  int64_t vocab_size;    // largest id + 1
   int64_t bos_token_id;  // -1: not named
   int64_t eos_token_id;  // -1: not named
 } dunlin_text_facts;
@@ -58,8 +58,8 @@ void dunlin_text_ids_free(dunlin_text_ids* ids);
 
 // --- Tokenizer ----------------------------------------------------------------------------------------------------
 
-// Loads a model directory, or the two files from memory (config may be empty). vocab_limit: embedding rows, every id is
-// below; 0: none. Errors: NOT_FOUND, INVALID_ARGUMENT.
+// Loads a model directory, or the two files from memory (config may be empty). vocab_limit: embedding rows; every id
+// must be below. 0: none. Errors: NOT_FOUND, INVALID_ARGUMENT.
 int32_t dunlin_text_tokenizer_load(const uint8_t* dir, size_t dir_size, int64_t vocab_limit,
                                    dunlin_text_tokenizer** tokenizer, dunlin_text_error* error);
 int32_t dunlin_text_tokenizer_from_json(const uint8_t* json, size_t json_size, const uint8_t* config,
@@ -71,11 +71,11 @@ void dunlin_text_get_facts(const dunlin_text_tokenizer* tokenizer, dunlin_text_f
 int32_t dunlin_text_special_ids(const dunlin_text_tokenizer* tokenizer, dunlin_text_ids* ids, dunlin_text_error* error);
 
 // Flags of encode, decode and stream_new.
-#define DUNLIN_TEXT_ADD_SPECIAL_TOKENS 1u  // encode: what the model expects around a text
-#define DUNLIN_TEXT_PARSE_SPECIAL 2u       // encode: special tokens are read out of the text
-#define DUNLIN_TEXT_SKIP_SPECIAL 4u        // decode: special tokens give no text
+#define DUNLIN_TEXT_ADD_SPECIAL_TOKENS 1u  // encode: add the special tokens around a text
+#define DUNLIN_TEXT_PARSE_SPECIAL 2u       // encode: recognise special tokens in the text
+#define DUNLIN_TEXT_SKIP_SPECIAL 4u        // decode: omit special tokens
 
-// Errors: INVALID_ARGUMENT (not UTF-8, too long, nothing in the vocabulary for a letter).
+// Errors: INVALID_ARGUMENT (not UTF-8, too long, a character that the vocabulary cannot encode).
 int32_t dunlin_text_encode(const dunlin_text_tokenizer* tokenizer, const uint8_t* text, size_t text_size,
                            uint32_t flags, dunlin_text_ids* ids, dunlin_text_error* error);
 // Errors: INVALID_ARGUMENT (a negative id, too many).
@@ -84,7 +84,7 @@ int32_t dunlin_text_decode(const dunlin_text_tokenizer* tokenizer, const int32_t
 
 // -1: no such token.
 int64_t dunlin_text_token_to_id(const dunlin_text_tokenizer* tokenizer, const uint8_t* token, size_t token_size);
-// The token as the vocabulary spells it, and the bytes it stands for. Errors: OUT_OF_RANGE.
+// The token as the vocabulary spells it, and the bytes that it contributes to a text. Errors: OUT_OF_RANGE.
 int32_t dunlin_text_token_text(const dunlin_text_tokenizer* tokenizer, int32_t id, dunlin_text_bytes* text,
                                dunlin_text_error* error);
 int32_t dunlin_text_token_bytes(const dunlin_text_tokenizer* tokenizer, int32_t id, dunlin_text_bytes* bytes,
@@ -92,7 +92,7 @@ int32_t dunlin_text_token_bytes(const dunlin_text_tokenizer* tokenizer, int32_t 
 
 // --- Stream: ids in, text out -------------------------------------------------------------------------------------
 
-// Keeps its own share of the tokenizer. Errors: INVALID_ARGUMENT.
+// Shares ownership of the tokenizer. Errors: INVALID_ARGUMENT.
 int32_t dunlin_text_stream_new(const dunlin_text_tokenizer* tokenizer, const int32_t* context, size_t num_context,
                                uint32_t flags, dunlin_text_stream** stream, dunlin_text_error* error);
 void dunlin_text_stream_free(dunlin_text_stream* stream);

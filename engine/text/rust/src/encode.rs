@@ -1,5 +1,6 @@
-//! Text to ids, in the library's own steps (added tokens, normalizer, pre-tokenizer, model), called one by one: so that
-//! one tokenizer serves both ways to treat special tokens, and no offsets or strings are made that nobody reads.
+// SPDX-License-Identifier: Apache-2.0
+//! Text to ids by the library's own steps (added tokens, normalizer, pre-tokenizer, model), called one by one: one
+//! tokenizer then serves both treatments of special tokens, and no unused offsets or strings are made.
 
 use tokenizers::{Model, OffsetReferential, OffsetType, PreTokenizer};
 
@@ -10,9 +11,9 @@ use crate::tokenizer::TextTokenizer;
 /// How to read a text.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EncodeOptions {
-    /// Put what the model expects before and after the text.
+    /// Add the special tokens that the model expects around the text.
     pub add_special_tokens: bool,
-    /// Read special tokens out of the text.
+    /// Recognise special tokens in the text.
     pub parse_special: bool,
 }
 
@@ -48,8 +49,8 @@ impl TextTokenizer {
         Ok(())
     }
 
-    /// A special token that is also a word of the model's own vocabulary can still come out of plain text: then its
-    /// letters are encoded one by one. The unknown token is no such case: any unknown letter gives it.
+    /// The model's own vocabulary can still produce a special token from plain text; its characters are then encoded
+    /// one by one. The unknown token is exempt: any unknown character produces it.
     fn encode_piece(&self, piece: &str, parse_special: bool, ids: &mut Vec<u32>) -> tokenizers::Result<()> {
         let model = self.inner.get_model();
         for token in model.tokenize(piece)? {
@@ -73,7 +74,7 @@ impl TextTokenizer {
     }
 }
 
-/// The library's reason is left out: it may quote the text.
+/// Without the library's reason, which may quote the text.
 fn refused() -> Error {
     let reason = "the tokenizer cannot spell the text with its vocabulary, and has no token for the unknown";
     Error::new(Code::InvalidArgument, reason)

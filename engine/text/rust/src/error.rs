@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The one error type. Codes carry the numbers of `absl::StatusCode`, so that C++ passes them on unchanged.
 
 use std::fmt;
@@ -8,13 +9,13 @@ use std::fmt;
 pub enum Code {
     /// An argument or a file breaks a rule.
     InvalidArgument = 3,
-    /// A file is not there.
+    /// A file does not exist.
     NotFound = 5,
-    /// The object is past the call's time.
+    /// The object's state does not allow the call.
     FailedPrecondition = 9,
     /// No token has this id.
     OutOfRange = 11,
-    /// A defect of this library or of one under it.
+    /// A bug in this library or its dependencies.
     Internal = 13,
 }
 

@@ -1,11 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Dunlin's text layer: Hugging Face `tokenizers` behind a small C ABI (include/dunlin_text.h).
 //!
-//! A tokenizer travels through the crate in the order of the modules:
-//! `load` reads and checks the files, `tokenizer` holds what came out, `encode` and `decode` use it, `abi` hands it to
-//! C++. Everything but `abi` is safe Rust with ordinary errors.
+//! The modules in the order of use: `load` reads and checks the files, `tokenizer` holds the result, `encode` and
+//! `decode` use it, `abi` exposes it to C++. Everything but `abi` is safe Rust with ordinary errors.
 //!
-//! Chat templates (minijinja) and grammars (llguidance) get a module of their own next to these, `template` and
-//! `grammar`, and a section of their own in the header; the dependencies come with them.
+//! Chat templates (minijinja) and grammars (llguidance) will be modules beside these, `template` and `grammar`, each
+//! with a section of the header.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(missing_docs)]

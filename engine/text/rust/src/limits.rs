@@ -1,4 +1,5 @@
-//! What one call may ask for. The C++ headers repeat the first four; tokenizer_test.cc compares them.
+// SPDX-License-Identifier: Apache-2.0
+//! Limits of one call. The C++ headers repeat the first four; tokenizer_test.cc compares them.
 
 /// Bytes of text in one encode call.
 pub const MAX_TEXT_BYTES: usize = 4 << 20;
@@ -10,9 +11,9 @@ pub const MAX_TOKENIZER_JSON_BYTES: usize = 64 << 20;
 pub const MAX_VOCAB_SIZE: u32 = 1 << 22;
 /// Bytes of tokenizer_config.json; it holds names and flags.
 pub const MAX_TOKENIZER_CONFIG_BYTES: usize = 16 << 20;
-/// Parts (normalizers, pre-tokenizers, ...) in one component of tokenizer.json; 12 is much.
+/// Parts (normalizers, pre-tokenizers, ...) in one component of tokenizer.json; real files have at most 12.
 pub const MAX_COMPONENT_PARTS: usize = 64;
-/// How much longer than the text the normalizers together may make it. Llama 2's make 3 bytes of a space.
+/// Largest factor by which all normalizers together may expand a text. Llama 2's turn a space into 3 bytes.
 pub const MAX_NORMALIZER_GROWTH: usize = 64;
-/// Longest word WordPiece may be asked to search, which it does in quadratic time.
+/// Longest word that WordPiece searches, in quadratic time.
 pub const MAX_WORDPIECE_WORD_CHARS: u64 = 1000;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One loaded tokenizer. Immutable: every method takes `&self` and may run on any thread.
 
 use std::sync::Arc;
@@ -9,14 +10,14 @@ use crate::error::{Code, Error, Result};
 use crate::limits::MAX_TOKEN_IDS;
 use crate::load::Affixes;
 
-/// A tokenizer and what was worked out about it at load.
+/// A tokenizer and the data derived from it at load.
 pub struct TextTokenizer {
     pub(crate) inner: Tokenizer,
-    /// The added tokens in the library's mode that leaves special ones alone: for the text of users.
+    /// The added tokens in the library's mode that does not match special ones: for text from users.
     pub(crate) plain_added: AddedVocabulary,
     pub(crate) affixes: Affixes,
     pub(crate) unknown_id: Option<u32>,
-    /// The decoder as stages for a stream; none: it cannot be cut into stages.
+    /// The decoder as stages for a stream; none: it cannot be split into stages.
     pub(crate) plan: Option<Arc<Plan>>,
     special_ids: Vec<u32>,
     vocab_size: u32,
@@ -42,7 +43,7 @@ impl TextTokenizer {
         Self { inner, plain_added, affixes, unknown_id, plan, special_ids, vocab_size, bos_id, eos_id }
     }
 
-    /// Greatest id + 1.
+    /// Largest id + 1.
     pub fn vocab_size(&self) -> u32 {
         self.vocab_size
     }
@@ -75,7 +76,7 @@ impl TextTokenizer {
         token.ok_or_else(|| Error::new(Code::OutOfRange, format!("no token has id {}", id as i32)))
     }
 
-    /// The bytes that the token stands for inside a text.
+    /// The bytes that the token contributes inside a text.
     pub fn token_bytes(&self, id: u32) -> Result<Vec<u8>> {
         let token = self.token_text(id)?;
         let is_added = self.inner.get_added_vocabulary().get_added_tokens_decoder().contains_key(&id);
@@ -85,7 +86,7 @@ impl TextTokenizer {
         }
     }
 
-    /// The token that the library's decoder sees for an id; none: it sees nothing.
+    /// The token that the library's decoder receives for an id; none: the id is skipped.
     pub(crate) fn decoder_token(&self, id: u32, skip_special: bool) -> Option<String> {
         let token = self.inner.id_to_token(id)?;
         let skipped = skip_special && self.inner.get_added_vocabulary().is_special_token(&token);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A broken tokenizer.json is refused at load with its place named, and never crashes: reliability table C, row C6.
 
 mod golden_files;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The regex engine under the pre-tokenizers splits as the one in the Python wheels: for every code point, up to the
 //! size limit, and with an error where a pattern backtracks without end.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! All deltas of a stream together are the decoded whole, for each kind of decoder and for any ids, however they are cut.
 
 mod golden_files;

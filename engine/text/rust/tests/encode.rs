@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What encode promises beyond the library: special tokens in plain text, flags of the config, linear time.
 
 mod golden_files;

@@ -1,5 +1,6 @@
-// The tile GEMM's whole launches on the host: against FP64 by the CPU's bound, row by row whoever is beside it, and
-// with NaN wherever nothing belongs.
+// SPDX-License-Identifier: Apache-2.0
+// Whole launches of the tile GEMM on the host: against FP64 within the CPU's bound, independent of other rows, and with
+// NaN in all memory that must not be read.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +13,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-// A product of rounded random operands. Rows past num_rows, of both matrices, hold NaN.
+// A GEMM of rounded random operands. Rows past num_rows, of both matrices, are NaN.
 struct Problem {
   Problem(const TileOperands& operands, int32_t num_rows, int64_t columns, int64_t depth, int64_t stride)
       : rows(num_rows),
@@ -48,7 +49,8 @@ struct Shape {
   int64_t depth;
   int64_t stride;
 };
-// Every tail of rows, columns and depth; one slice and several; strides that allow whole stores and that do not.
+// All tails of rows, columns and depth; one slice and several; strides that allow vector stores and strides that do
+// not.
 constexpr Shape kShapes[] = {{1, 1, 1, 1},        {3, 64, 64, 64},   {16, 65, 130, 65}, {17, 130, 257, 132},
                              {5, 100, 1027, 101}, {33, 70, 640, 72}, {66, 67, 129, 68}, {2, 40, 2100, 40}};
 
@@ -72,7 +74,7 @@ void ExpectIsTheProduct(const Problem& problem, const Shape& shape, const std::v
   }
 }
 
-TEST(TileGemm, IsTheProductWithinTheCpusBound) {
+TEST(TileGemm, MatchesFp64WithinTheCpusBound) {
   for (const TileOperands& operands : kTileOperands) {
     for (const bool decodes : {true, false}) {
       for (const Shape& shape : kShapes) {
@@ -87,7 +89,7 @@ TEST(TileGemm, IsTheProductWithinTheCpusBound) {
   }
 }
 
-// The first rows of 70, in calls of every number from 1 to 33, from any row on, and of all.
+// The first rows of 70, in calls of 1 to 33 rows, starting at any row, and of all.
 TEST(TileGemm, ARowHasTheSameBitsInAnyCall) {
   constexpr int32_t kRows = 70;
   constexpr int64_t kColumns = 68;
@@ -114,7 +116,7 @@ TEST(TileGemm, ARowHasTheSameBitsInAnyCall) {
   }
 }
 
-// Rows of a problem as f of its product, in the type of `out`: NaN kept, other rows left alone.
+// Rows of a problem as f of its product, in the dtype of `out`: NaN stays, other rows are not written.
 void ExpectIsActivated(const Problem& problem, int64_t depth, ActivationKind kind, const HostMatrix& out, int64_t m) {
   const bool half = out.view().precision == Precision::kFp16;
   for (int64_t n = 0; n < out.view().columns; ++n) {
@@ -135,7 +137,7 @@ void ExpectIsActivated(const Problem& problem, int64_t depth, ActivationKind kin
 }
 
 // In place of FP32 rows: with one slice and several, the same bits in any call.
-TEST(TileGemm, AnActivatedProductIsTheNextOnesInput) {
+TEST(TileGemm, AFusedActivationWritesTheNextInput) {
   constexpr int32_t kRows = 19;
   constexpr int64_t kColumns = 80;
   for (const auto& [precision, decodes, depth] : {std::tuple{Precision::kBf16, true, 700},
@@ -148,7 +150,7 @@ TEST(TileGemm, AnActivatedProductIsTheNextOnesInput) {
       const Problem problem({precision, 0}, kRows, kColumns, depth, kColumns);
       const HostMatrix all(precision, kRows, kColumns);
       const HostMatrix some(precision, kRows, kColumns);
-      problem.in.view().row(7)[1] = 0x7F;  // the upper half of an element: no number
+      problem.in.view().row(7)[1] = 0x7F;  // the upper half of an element: NaN
       problem.in.view().row(7)[0] = 0xFF;
       const auto run = [&](const HostMatrix& out, int64_t first, int32_t count) {
         Activation next{.data = out.view().data, .precision = out.view().precision, .capacity_rows = kRows};
@@ -184,7 +186,7 @@ TEST(TileGemm, ANanStaysInItsRow) {
     const Problem problem(operands, kRows, kColumns, 600, kColumns);
     std::vector<float> clean = problem.before;
     RunTiles(problem.Params(clean.data(), kColumns), 0, kRows, true);
-    problem.in.view().row(3)[1] = 0x7F;  // the upper half of element 0, or code 1: no number in any format
+    problem.in.view().row(3)[1] = 0x7F;  // the upper half of element 0, or code 1: NaN in any format
     problem.in.view().row(3)[0] = 0xFF;
     std::vector<float> out = problem.before;
     RunTiles(problem.Params(out.data(), kColumns), 0, kRows, true);
@@ -201,11 +203,11 @@ TEST(TileGemm, ANanStaysInItsRow) {
   }
 }
 
-TEST(TileGemm, SharedScalesMultiplyAsARowsOwn) {
+TEST(TileGemm, SharedScalesMultiplyAsPerRowScales) {
   const Problem problem({Precision::kFp8, 0}, 4, 33, 140, 33);
   std::vector<float> own = problem.before;
   RunTiles(problem.Params(own.data(), 33), 0, 4, true);
-  // kGiven and kCurrent write one scale into every row: twice the first row's.
+  // kGiven and kCurrent store one scale for every row: twice the first row's.
   for (int64_t row = 0; row < 4; ++row) problem.in.view().scale(row, 0) *= 2.0F;
   std::vector<float> shared = problem.before;
   RunTiles(problem.Params(shared.data(), 33), 0, 4, true);

@@ -1,4 +1,5 @@
-// How the tile GEMM's launches are divided, what its lanes load, and how codes become halves.
+// SPDX-License-Identifier: Apache-2.0
+// The division of the tile GEMM's launches, its shared-memory accesses, and the widening of codes.
 #include "kernels/cuda/gemm/tile_plan.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ PackedWeight WeightOf(Precision precision, int32_t scale_block = 0) {
   return {nullptr, precision, 64, 64, scale_block};
 }
 
-TEST(TilePlan, ThePhaseChoosesTheKernel) {
+TEST(TilePlan, ThePhaseSelectsTheKernel) {
   for (const int sm_version : {80, 86, 89, 90, 100, 120}) {
     EXPECT_FALSE(UsesTiles(sm_version, WeightOf(Precision::kFp32), true));
     EXPECT_FALSE(UsesTiles(sm_version, WeightOf(Precision::kBf16), false));
@@ -118,8 +119,8 @@ TEST(TileLoads, HaveNoBankConflicts) {
   EXPECT_EQ(Turns(16, 16, 8, place), 1);
 }
 
-// What sm_80 does without an instruction for it: all codes at once, in both halves.
-TEST(Codes, BecomeHalvesExactly) {
+// The conversion on sm_80, which has no instruction for it: all codes, in both halves.
+TEST(Codes, WidenToFp16Exactly) {
   for (uint32_t code = 0; code < 256; ++code) {
     for (const int half : {0, 1}) {
       const uint32_t halves = HalvesOfCodes(code << 8 | 0x40U << 24);

@@ -1,5 +1,6 @@
-// A product by the tile kernel on the host: the blocks of a launch one after another, as plain C++ over the device's
-// code. Shared memory starts as NaN and has a guard behind it, the parts too.
+// SPDX-License-Identifier: Apache-2.0
+// A GEMM by the tile kernel on the host: the blocks of a launch in turn, as plain C++ from the device's source. Shared
+// memory and the parts start as NaN and end with a guard.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ void RunTileGroups(const TileCall& call) {
   if constexpr (!kScaled) RunTileBlocks<Operand, 4, kScaled>(call);
 }
 
-// Rows [first, first + count) as gemm.cu runs them in one launch.
+// Rows [first, first + count), as gemm.cu computes them in one launch.
 inline void RunTiles(const GemmParams& params, int64_t first, int32_t count, bool decodes) {
   const int64_t floats = PartFloatsPerRow(*params.weight, decodes) * count;
   testing::PoisonedMemory parts(static_cast<size_t>(floats) * sizeof(float));
@@ -48,7 +49,7 @@ inline void RunTiles(const GemmParams& params, int64_t first, int32_t count, boo
   EXPECT_TRUE(parts.Intact()) << "wrote past the parts";
 }
 
-// One kind of operands that the tile kernel takes.
+// One operand type of the tile kernel.
 struct TileOperands {
   Precision precision;
   int32_t scale_block;

@@ -1,10 +1,11 @@
-//! The plain structs of the header, and slices out of its pointers.
+// SPDX-License-Identifier: Apache-2.0
+//! The plain structs of the header, and slices from its pointers.
 
 use std::mem::ManuallyDrop;
 
 use crate::error::{Error, Result};
 
-/// `dunlin_text_bytes` and `dunlin_text_ids`: a Vec taken apart.
+/// `dunlin_text_bytes` and `dunlin_text_ids`: the parts of a Vec.
 #[repr(C)]
 pub struct Buffer<T> {
     data: *mut T,
@@ -44,7 +45,7 @@ impl Default for ErrorMessage {
 }
 
 impl ErrorMessage {
-    /// Cuts at a character border; the last byte is NUL. A NUL inside becomes a space.
+    /// Truncates at a character boundary; the last byte is NUL. An inner NUL becomes a space.
     pub(super) fn set(&mut self, text: &str) {
         let mut size = text.len().min(self.message.len() - 1);
         while !text.is_char_boundary(size) {
@@ -76,7 +77,7 @@ pub(super) fn put_ids(out: *mut Ids, ids: &[u32]) -> Result<()> {
     put(out, ids.iter().map(|id| *id as i32).collect())
 }
 
-/// SAFETY: `data` points to `size` readable values that nobody writes during `'a`, or size is 0.
+/// SAFETY: `data` points to `size` readable values that are not written during `'a`, or size is 0.
 pub(super) unsafe fn slice<'a, T>(data: *const T, size: usize) -> &'a [T] {
     match data.is_null() || size == 0 {
         true => &[],

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Nothing unwinds into C++: a panic becomes INTERNAL. Its message is not passed on, because it may quote the text of a
 //! request; the file and line of the library are.
 

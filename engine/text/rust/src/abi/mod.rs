@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The C ABI. Its contract is include/dunlin_text.h; the functions here only translate: pointers to slices, results to
 //! codes. All `unsafe` of the crate is in this module, and every function runs inside [`guard::status`] or is too small
 //! to fail.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Section "Stream" of the header.
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub unsafe extern "C" fn dunlin_text_stream_new(
     error: *mut ErrorMessage,
 ) -> i32 {
     guard::status(error, || {
-        // SAFETY: a live handle, by the header; it came out of Arc::into_raw, and the share taken here is its own.
+        // SAFETY: a live handle, by the header; it came from Arc::into_raw, and this takes a new reference.
         let tokenizer = unsafe {
             live(tokenizer)?;
             Arc::increment_strong_count(tokenizer);
@@ -37,7 +38,7 @@ pub unsafe extern "C" fn dunlin_text_stream_new(
 #[no_mangle]
 pub unsafe extern "C" fn dunlin_text_stream_free(stream: *mut DecodeStream) {
     if !stream.is_null() {
-        // SAFETY: made by dunlin_text_stream_new, given back once.
+        // SAFETY: made by dunlin_text_stream_new, freed once.
         drop(unsafe { Box::from_raw(stream) });
     }
 }
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn dunlin_text_stream_finish(
     guard::status(error, || put(out, unsafe { live_stream(stream) }?.finish()?.into_bytes()))
 }
 
-/// SAFETY: null, or a handle that nobody else uses or frees during `'a`.
+/// SAFETY: null, or a handle that no other thread uses or frees during `'a`.
 unsafe fn live_stream<'a>(stream: *mut DecodeStream) -> Result<&'a mut DecodeStream> {
     // SAFETY: as above.
     unsafe { stream.as_mut() }.ok_or_else(|| Error::invalid("the stream handle is null"))

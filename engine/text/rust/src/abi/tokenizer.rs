@@ -1,4 +1,5 @@
-//! Section "Tokenizer" of the header. A handle is an `Arc`: a stream keeps a share of its own.
+// SPDX-License-Identifier: Apache-2.0
+//! Section "Tokenizer" of the header. A handle is an `Arc`: a stream holds its own reference.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn dunlin_text_tokenizer_from_json(
 #[no_mangle]
 pub unsafe extern "C" fn dunlin_text_tokenizer_free(tokenizer: *const TextTokenizer) {
     if !tokenizer.is_null() {
-        // SAFETY: made by put_tokenizer, given back once.
+        // SAFETY: made by put_tokenizer, freed once.
         drop(unsafe { Arc::from_raw(tokenizer) });
     }
 }

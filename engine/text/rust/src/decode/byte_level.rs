@@ -1,9 +1,10 @@
-//! Bytes of a byte-level token: its letters stand for bytes, as GPT-2 fixed it.
+// SPDX-License-Identifier: Apache-2.0
+//! Bytes of a byte-level token, whose characters stand for bytes by GPT-2's mapping.
 //! Source: bytes_to_unicode in GPT-2's encoder.py.
 
 use std::sync::LazyLock;
 
-/// Byte of each letter below U+0144; none where the letter stands for no byte.
+/// Byte of each character below U+0144; none where the character maps to no byte.
 static BYTE_OF_LETTER: LazyLock<[Option<u8>; 0x144]> = LazyLock::new(|| {
     let mut table = [None; 0x144];
     let mut next_free = 0x100;
@@ -19,7 +20,7 @@ static BYTE_OF_LETTER: LazyLock<[Option<u8>; 0x144]> = LazyLock::new(|| {
     table
 });
 
-/// A token with any other letter in it is no byte-level token: its own UTF-8 counts, as in the library.
+/// A token with any other character is not byte-level: its UTF-8 bytes are used, as in the library.
 pub(super) fn token_bytes(token: &str) -> Vec<u8> {
     let bytes: Option<Vec<u8>> = token.chars().map(|letter| *BYTE_OF_LETTER.get(letter as usize)?).collect();
     bytes.unwrap_or_else(|| token.as_bytes().to_vec())

@@ -1,4 +1,5 @@
-//! Ids to text, piece by piece: the library's decoder as a chain of stages that keep a bounded state.
+// SPDX-License-Identifier: Apache-2.0
+//! Incremental ids to text: the library's decoder as a chain of stages with bounded state.
 
 mod byte_level;
 mod plan;

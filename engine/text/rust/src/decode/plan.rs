@@ -1,4 +1,5 @@
-//! Which stages a tokenizer's decoder consists of, worked out once at load.
+// SPDX-License-Identifier: Apache-2.0
+//! The stages of a tokenizer's decoder, derived once at load.
 
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::Decoder;
@@ -11,9 +12,9 @@ pub struct Plan {
     pub(super) stages: Vec<StageKind>,
 }
 
-/// What one stage does with the tokens that pass.
+/// What one stage does with each token.
 pub(super) enum StageKind {
-    /// Each token by itself: Replace, Strip before Fuse.
+    /// Each token on its own: Replace, Strip before Fuse.
     EachToken(DecoderWrapper),
     /// Each token, the first one differently: Metaspace, WordPiece.
     FirstDiffers(DecoderWrapper),
@@ -28,7 +29,7 @@ pub(super) enum StageKind {
 }
 
 impl Plan {
-    /// None for a decoder whose output for a token depends on later ones without a bound.
+    /// None for a decoder whose output may depend on an unbounded number of later tokens.
     pub(crate) fn compile(decoder: Option<&DecoderWrapper>) -> Option<Self> {
         let Some(decoder) = decoder else {
             return Some(Self { stages: vec![StageKind::JoinWithSpace] });
@@ -80,7 +81,7 @@ impl Plan {
     }
 }
 
-/// What the library makes of the last of `tokens`.
+/// The library's output for the last of `tokens`.
 pub(super) fn decode_one(decoder: &DecoderWrapper, tokens: Vec<String>) -> Result<String> {
     let decoded = decoder.decode_chain(tokens).ok().and_then(|mut tokens| tokens.pop());
     decoded.ok_or_else(|| Error::new(Code::Internal, "the tokenizer's decoder refused a token"))

@@ -1,5 +1,6 @@
-//! What each stage keeps between tokens, and how it passes text on. The functions mirror the library's decoders of the
-//! same names; tests/decode_stream.rs compares them on random ids.
+// SPDX-License-Identifier: Apache-2.0
+//! The state of each stage between tokens, and its output. The functions mirror the library's decoders of the same
+//! names; tests/decode_stream.rs compares them on random ids.
 
 use super::plan::{decode_one, Plan, StageKind};
 use super::{byte_level, utf8};
@@ -8,9 +9,9 @@ use crate::error::Result;
 /// State of one stage of one stream. The default is the start of a text.
 #[derive(Default)]
 pub(super) struct StageState {
-    /// Bytes that are no text yet: an open run of byte tokens, or an unfinished character.
+    /// Held bytes: an open run of byte tokens, or an unfinished character.
     bytes: Vec<u8>,
-    /// Tokens have passed, or leading characters are stripped as far as they may.
+    /// Whether a token has passed, or stripping of leading characters is complete.
     started: bool,
     /// Leading characters stripped so far.
     stripped: usize,
@@ -25,7 +26,7 @@ pub(super) fn byte_of(token: &str) -> Option<u8> {
     u8::from_str_radix(digits, 16).ok()
 }
 
-/// Passes one token through `states[at..]`; what comes out at the end is appended to `text`.
+/// Passes one token through `states[at..]` and appends the output to `text`.
 pub(super) fn pass(plan: &Plan, states: &mut [StageState], at: usize, token: String, text: &mut String) -> Result<()> {
     let Some(stage) = plan.stages.get(at) else {
         text.push_str(&token);
@@ -61,7 +62,7 @@ pub(super) fn pass(plan: &Plan, states: &mut [StageState], at: usize, token: Str
     pass(plan, states, at + 1, token, text)
 }
 
-/// The end of the text: every stage gives out what it holds, from the first to the last.
+/// Ends the text: every stage, from the first to the last, returns what it holds.
 pub(super) fn finish(plan: &Plan, states: &mut [StageState], text: &mut String) -> Result<()> {
     for at in 0..plan.stages.len() {
         match plan.stages[at] {
@@ -76,7 +77,7 @@ pub(super) fn finish(plan: &Plan, states: &mut [StageState], text: &mut String) 
     Ok(())
 }
 
-/// The end of a context: its text is somebody else's, only an unfinished character goes on.
+/// Ends the context: its text is dropped, an unfinished character is kept.
 pub(super) fn end_context(plan: &Plan, states: &mut [StageState]) -> Result<()> {
     let mut unseen = String::new();
     for at in 0..plan.stages.len() {
@@ -89,7 +90,7 @@ pub(super) fn end_context(plan: &Plan, states: &mut [StageState]) -> Result<()> 
     Ok(())
 }
 
-/// A run of byte tokens is text as a whole, or one U+FFFD for each byte: the library's rule.
+/// A run of byte tokens is valid text as a whole, or becomes one U+FFFD per byte, as in the library.
 fn close_run(plan: &Plan, states: &mut [StageState], at: usize, text: &mut String) -> Result<()> {
     let run = std::mem::take(&mut states[at].bytes);
     if run.is_empty() {

@@ -1,4 +1,5 @@
-//! One output text while its ids arrive.
+// SPDX-License-Identifier: Apache-2.0
+//! One output text, decoded incrementally.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ impl DecodeStream {
         Ok(stream)
     }
 
-    /// The text that is certain with these ids.
+    /// The text that is final after these ids.
     pub fn push(&mut self, ids: &[u32]) -> Result<String> {
         self.check_open()?;
         if ids.len() > MAX_TOKEN_IDS - self.ids_seen {
@@ -57,7 +58,7 @@ impl DecodeStream {
         Ok(text)
     }
 
-    /// The rest. Once.
+    /// The held rest; callable once.
     pub fn finish(&mut self) -> Result<String> {
         self.check_open()?;
         self.finished = true;

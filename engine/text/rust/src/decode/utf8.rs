@@ -1,7 +1,8 @@
-//! Bytes to characters where more bytes may follow. Broken sequences become U+FFFD as `String::from_utf8_lossy` makes
-//! them, wherever the bytes are cut.
+// SPDX-License-Identifier: Apache-2.0
+//! Incremental UTF-8 decoding. Invalid sequences become U+FFFD as in `String::from_utf8_lossy`, however the bytes are
+//! split.
 
-/// Takes everything that later bytes cannot change: leaves at most 3 bytes, the start of a character.
+/// Takes everything that later bytes cannot change; leaves at most 3 bytes, the start of a character.
 pub(super) fn take_certain(bytes: &mut Vec<u8>) -> String {
     let tail = unfinished_tail(bytes).len();
     let certain = bytes.len() - tail;
@@ -10,7 +11,7 @@ pub(super) fn take_certain(bytes: &mut Vec<u8>) -> String {
     text
 }
 
-/// The start of a character that `bytes` end in the middle of; empty when they do not.
+/// The unfinished character at the end of `bytes`, or empty.
 pub(super) fn unfinished_tail(bytes: &[u8]) -> &[u8] {
     // A character has at most 4 bytes, so an unfinished one starts in the last 3.
     let window = bytes.len().saturating_sub(3);

@@ -1,6 +1,7 @@
-//! What the model expects around a whole text, found once: the post-processor of tokenizer.json is shown one token, and
-//! what it puts before and after is kept. Then add_bos_token and add_eos_token of tokenizer_config.json have their say,
-//! as they have in `transformers` when it rebuilds the post-processor.
+// SPDX-License-Identifier: Apache-2.0
+//! The special tokens around a text, determined once: the post-processor of tokenizer.json is applied to one token,
+//! then add_bos_token and add_eos_token of tokenizer_config.json override the result, as `transformers` does when it
+//! rebuilds the post-processor.
 
 use tokenizers::{Encoding, Token, Tokenizer};
 

@@ -1,5 +1,6 @@
-//! Rules for the parts around the model, which the library would obey without a bound: how many there are, how much
-//! text a normalizer may make of little, how long a word WordPiece searches.
+// SPDX-License-Identifier: Apache-2.0
+//! Limits on the components around the model, which the library does not bound: their number, how much a normalizer may
+//! expand text, and the longest word that WordPiece searches.
 
 use serde_json::Value;
 
@@ -45,7 +46,7 @@ fn count_parts(component: &Value) -> usize {
     }
 }
 
-/// Product over all parts of how many bytes one matched byte may become.
+/// Product over all parts of the bytes that one matched byte may become.
 fn growth(component: &Value) -> usize {
     match component {
         Value::Object(fields) => {

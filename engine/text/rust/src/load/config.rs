@@ -1,4 +1,5 @@
-//! tokenizer_config.json as far as the server needs it: which tokens open and close a text, and whether to add them.
+// SPDX-License-Identifier: Apache-2.0
+//! The fields of tokenizer_config.json that the server needs: the BOS and EOS tokens, and whether to add them.
 
 use serde::Deserialize;
 use tokenizers::Tokenizer;

@@ -1,5 +1,6 @@
-//! tokenizer.json as far as our own rules look at it. The library's reader keeps one of two equal keys or ids without a
-//! word; this one keeps them all, so that `vocabulary` can name them.
+// SPDX-License-Identifier: Apache-2.0
+//! The parts of tokenizer.json that our rules check. The library silently drops duplicate keys and ids; this reader
+//! keeps them, so that `vocabulary` can name them.
 
 use std::fmt;
 
@@ -54,7 +55,7 @@ pub(super) enum Merge {
     Line(String),
 }
 
-/// (token, id) in file order. Unigram lists [piece, score] pairs: the id is the place in the list.
+/// (token, id) in file order. Unigram lists [piece, score] pairs: the id is the index.
 pub(super) struct Vocab(pub Vec<(String, Value)>);
 
 impl Document {
@@ -62,7 +63,7 @@ impl Document {
         serde_json::from_slice(json).map_err(|error| Error::invalid(format!("tokenizer.json: {error}")))
     }
 
-    /// Id of the token that stands for what the vocabulary cannot spell.
+    /// Id of the unknown token.
     pub fn unknown_id(&self) -> Option<u32> {
         let by_name = || {
             let name = self.model.unk_token.as_ref()?;

@@ -1,5 +1,6 @@
-//! From the files of a model directory to a [`TextTokenizer`]: size, JSON, our rules, the library, then what the
-//! library made of it. Each stage names the file and the place that it refuses.
+// SPDX-License-Identifier: Apache-2.0
+//! From the files of a model directory to a [`TextTokenizer`]: size, JSON, our rules, the library, and checks of its
+//! result. Errors of each stage name the file and the place in it.
 
 mod affixes;
 mod components;
@@ -68,7 +69,7 @@ fn read_file(dir: &Path, name: &str, max_bytes: usize) -> Result<Vec<u8>> {
         };
         Error::new(code, format!("{}: {error}", path.display()))
     };
-    // Before opening: opening a FIFO would block.
+    // Checked before opening, because opening a FIFO would block.
     if !std::fs::metadata(&path).map_err(failed)?.is_file() {
         return Err(Error::invalid(format!("{} is not a regular file", path.display())));
     }
@@ -86,7 +87,7 @@ fn too_large(name: &str, size: u64, limit: usize) -> Error {
     Error::invalid(format!("{name} has {size} bytes; limit is {limit}"))
 }
 
-/// The library numbers added tokens itself and only warns where the file says otherwise: here it is an error.
+/// The library assigns ids to added tokens itself and only warns if the file disagrees; here that is an error.
 fn check_added_ids(document: &Document, tokenizer: &Tokenizer) -> Result<()> {
     for (i, added) in document.added_tokens.iter().enumerate() {
         let id = tokenizer.token_to_id(&added.content);
@@ -102,8 +103,8 @@ fn check_added_ids(document: &Document, tokenizer: &Tokenizer) -> Result<()> {
     Ok(())
 }
 
-/// Nothing cut or filled up silently, nothing drawn at random, nothing of a prompt kept: the file's truncation, padding
-/// and dropout are off, and so is the library's cache of words, which is filled per thread and never freed.
+/// Disables the file's truncation, padding and dropout, and the library's word cache, which would keep parts of prompts
+/// and grows per thread without being freed.
 fn make_predictable(tokenizer: &mut Tokenizer) -> Result<()> {
     let failed = |error| Error::new(Code::Internal, format!("tokenizer.json: {error}"));
     tokenizer.with_truncation(None).map_err(failed)?;

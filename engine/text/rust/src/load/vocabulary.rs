@@ -1,5 +1,6 @@
-//! Rules for ids, tokens and merges (reliability table C, row C6): every id inside the embedding table and used once,
-//! every token once, every merge made of tokens that exist.
+// SPDX-License-Identifier: Apache-2.0
+//! Rules for ids, tokens and merges: every id is inside the embedding table and used once, every token occurs once,
+//! every merge consists of existing tokens.
 
 use std::collections::HashMap;
 

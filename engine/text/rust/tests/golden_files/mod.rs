@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The goldens of tests/golden/text, and a small generator of numbers for the property tests.
 
 use std::path::PathBuf;

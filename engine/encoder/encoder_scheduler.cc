@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/encoder/encoder_scheduler.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/base/check.h"
+
+namespace dunlin::engine {
+
+EncoderScheduler::EncoderScheduler(const Limits& limits) : limits_(limits) {
+  const auto max_calls = static_cast<size_t>(limits.max_calls);
+  const auto max_inputs = static_cast<size_t>(limits.max_batch_inputs);
+  calls_.reserve(max_calls);
+  retired_.reserve(max_calls);
+  batch_.inputs.reserve(max_inputs);
+  owners_.reserve(max_inputs);
+}
+
+void EncoderScheduler::Add(LiveCall* live) {
+  DUNLIN_CHECK(calls_.size() < calls_.capacity(), "more live calls than max_calls");
+  calls_.push_back(live);
+}
+
+void EncoderScheduler::Finish(LiveCall* live, FinishReason reason, TimeNs now) {
+  live->call->reason = reason;
+  live->call->finished = now;
+  ++counters_.ended_calls;
+  counters_.ended_tokens += live->call->request.tokens.size();
+  if (live->next_input > 0) --counters_.running;
+  live->sink->OnFinish(std::move(live->call));
+  retired_.push_back(live);
+}
+
+// reason_of(call) gives a reason to end it, or none. The others keep their order.
+template <typename Reason>
+void EncoderScheduler::EndWhere(TimeNs now, const Reason& reason_of) {
+  const auto ends = [&](LiveCall* live) {
+    const std::optional<FinishReason> reason = reason_of(*live);
+    if (reason.has_value()) Finish(live, *reason, now);
+    return reason.has_value();
+  };
+  calls_.erase(std::remove_if(calls_.begin(), calls_.end(), ends), calls_.end());
+}
+
+void EncoderScheduler::End(LiveCall* live, FinishReason reason, TimeNs now) {
+  if (live->call == nullptr) return;
+  EndWhere(now, [&](const LiveCall& other) { return &other == live ? std::optional(reason) : std::nullopt; });
+}
+
+void EncoderScheduler::EndExpired(TimeNs now) {
+  EndWhere(now, [&](const LiveCall& live) {
+    return live.call->request.deadline <= now ? std::optional(FinishReason::kDeadline) : std::nullopt;
+  });
+}
+
+void EncoderScheduler::EndAll(FinishReason reason, TimeNs now) {
+  EndWhere(now, [&](const LiveCall&) { return std::optional(reason); });
+}
+
+EncodeBatch* EncoderScheduler::Plan(TimeNs now) {
+  batch_.inputs.clear();
+  batch_.num_tokens = 0;
+  owners_.clear();
+  if (calls_.empty()) return &batch_;
+  batch_.profile = calls_.front()->call->request.profile;
+  for (LiveCall* live : calls_) {
+    if (live->call->request.profile == batch_.profile) TakeInputs(live, now);
+    owners_.resize(batch_.inputs.size(), live);
+  }
+  return &batch_;
+}
+
+void EncoderScheduler::TakeInputs(LiveCall* live, TimeNs now) {
+  EncodeCall& call = *live->call;
+  const EncodeRequest& request = call.request;
+  while (live->next_input < request.lengths.size()) {
+    const int32_t num_tokens = request.lengths[live->next_input];
+    if (batch_.num_tokens + num_tokens > limits_.max_batch_tokens) return;
+    if (batch_.inputs.size() == static_cast<size_t>(limits_.max_batch_inputs)) return;
+    if (live->next_input == 0) {
+      call.first_scheduled = now;
+      ++counters_.running;
+    }
+    const auto dimensions = static_cast<size_t>(request.dimensions);
+    batch_.inputs.push_back({.tokens = request.tokens.data() + live->next_token,
+                             .num_tokens = num_tokens,
+                             .vector = call.vectors.data() + live->next_input * dimensions,
+                             .dimensions = request.dimensions,
+                             .pooling = request.pooling,
+                             .normalize = request.normalize});
+    batch_.num_tokens += num_tokens;
+    live->next_token += static_cast<size_t>(num_tokens);
+    ++live->next_input;
+  }
+}
+
+void EncoderScheduler::Commit(TimeNs now) {
+  counters_.computed_tokens += static_cast<uint64_t>(batch_.num_tokens);
+  for (size_t i = 0; i < batch_.inputs.size(); ++i) {
+    if (!batch_.inputs[i].finite) owners_[i]->numerical = true;
+  }
+  EndWhere(now, [](const LiveCall& live) -> std::optional<FinishReason> {
+    if (live.numerical) return FinishReason::kNumerical;
+    if (live.next_input == live.call->request.lengths.size()) return FinishReason::kStop;
+    return std::nullopt;
+  });
+  // The owners stand in order, so those that are left go to the end in it.
+  owners_.erase(std::unique(owners_.begin(), owners_.end()), owners_.end());
+  for (LiveCall* owner : owners_) {
+    if (owner->call == nullptr) continue;  // it has ended
+    const auto place = std::find(calls_.begin(), calls_.end(), owner);
+    std::rotate(place, place + 1, calls_.end());
+  }
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes batches of an encoder's live calls. The first call's profile is the batch's; its inputs go in first, then those
+// of later calls with that profile, while there is room. A call that was in a batch and has inputs left goes to the end
+// of the order, so every call makes progress, however large its neighbours are.
+// Pure: time is an argument, the device is elsewhere, nothing is allocated after construction.
+// Thread rule: the engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/encoder/live_call.h"
+#include "engine/encoder/ragged_batch.h"
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+struct EncoderCounters {
+  uint64_t ended_calls = 0;
+  uint64_t ended_tokens = 0;
+  uint64_t computed_tokens = 0;
+  int32_t running = 0;  // live calls that have been in a batch
+};
+
+class EncoderScheduler {
+ public:
+  struct Limits {
+    int32_t max_calls;         // live at once
+    int32_t max_batch_inputs;  // >= 1
+    int32_t max_batch_tokens;  // >= the longest input
+  };
+  explicit EncoderScheduler(const Limits& limits);
+
+  // Borrows a call until it is in retired(). REQUIRES: fewer than max_calls are live.
+  void Add(LiveCall* live);
+
+  // End calls and hand them to their sinks. No-op for a call that has ended. REQUIRES: not between Plan and Commit.
+  void End(LiveCall* live, FinishReason reason, TimeNs now);
+  void EndExpired(TimeNs now);
+  void EndAll(FinishReason reason, TimeNs now);
+
+  // The next batch, empty when nothing is live; valid until the next Plan.
+  EncodeBatch* Plan(TimeNs now);
+  // After the batch has run: ends the calls that are complete or not finite, and moves the other ones of the batch to
+  // the end of the order.
+  void Commit(TimeNs now);
+
+  bool empty() const { return calls_.empty(); }
+  // Calls that have ended; the caller clears the vector. The scheduler no longer refers to them.
+  std::vector<LiveCall*>& retired() { return retired_; }
+  const EncoderCounters& counters() const { return counters_; }
+
+ private:
+  void TakeInputs(LiveCall* live, TimeNs now);
+  void Finish(LiveCall* live, FinishReason reason, TimeNs now);
+  template <typename Reason>
+  void EndWhere(TimeNs now, const Reason& reason_of);
+
+  const Limits limits_;
+  std::vector<LiveCall*> calls_;  // in order
+  std::vector<LiveCall*> retired_;
+  EncodeBatch batch_;
+  std::vector<LiveCall*> owners_;  // of batch_.inputs
+  EncoderCounters counters_;
+};
+
+}  // namespace dunlin::engine

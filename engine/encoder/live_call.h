@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A submitted call inside the engine, and its progress. Created by Submit on the caller's thread; from then on only the
+// engine thread touches it, until it is retired.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "engine/encoder/encode_call.h"
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+struct LiveCall {
+  RequestId id = 0;
+  std::unique_ptr<EncodeCall> call;  // null once the sink has it
+  std::shared_ptr<EncodeSink> sink;
+  size_t next_input = 0;   // the first that no batch has taken
+  size_t next_token = 0;   // the first token of next_input, in EncodeRequest::tokens
+  bool numerical = false;  // a hidden state was not finite
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dunlin::engine {
+
+// A snapshot for metrics and health; counters since start.
+struct EngineStats {
+  int32_t running = 0;
+  int32_t waiting = 0;
+  int32_t pages_used = 0;  // owned by sequences (cached pages that can be evicted are free)
+  int32_t pages_total = 0;
+  uint64_t steps = 0;   // completed; the liveness counter
+  bool idle = true;     // nothing queued, running or in flight
+  bool failed = false;  // the device failed; nothing is served from then on
+  uint64_t preemptions = 0;
+  uint64_t prompt_tokens = 0;  // of admitted requests
+  uint64_t prompt_tokens_cached = 0;
+  uint64_t generation_tokens = 0;
+  uint64_t prefix_queries = 0;          // tokens looked up
+  uint64_t prefix_hits = 0;             // tokens found
+  size_t device_memory_peak_bytes = 0;  // of the device, over all its models; 0 if unknown
+};
+
+}  // namespace dunlin::engine

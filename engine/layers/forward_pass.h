@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// One batch through a model: embeddings, layers, and the head over the rows that need logits. Decoders and encoders
+// share the code: ModelConfig says which parts a layer has and where its norms stand, PassInputs which rows are
+// computed. The modules are those of Transformer Engine: Linear, LayerNormLinear, LayerNormMlp, TransformerLayer. Each
+// runs fused, or eager (one device operation per step) where LayerBuffers::unfused is given; both give the same bits.
+// A ForwardPass lives for one batch on the engine thread. It allocates nothing unless an operation fails.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/layers/fp8_scaling.h"
+#include "engine/layers/layer_buffers.h"
+#include "engine/layers/layer_rows.h"
+#include "engine/layers/pass_inputs.h"
+#include "engine/model/model.h"
+#include "engine/model/model_config.h"
+#include "engine/types.h"
+
+namespace dunlin::engine {
+
+// A part of a layer that can run alone on the rows in `hidden`, for benches and tests.
+enum class Module : uint8_t {
+  kLinear,            // qkv = hidden W_qkv^T + bias
+  kLayerNormLinear,   // qkv = norm(hidden) W_qkv^T + bias
+  kLayerNormMlp,      // hidden += Down(f(Up(norm(hidden))))
+  kAttentionBlock,    // hidden = Out(attention(hidden W_qkv^T)), without norm and residual (nanoGPT's module)
+  kTransformerLayer,  // the whole layer, in place
+};
+
+class ForwardPass {
+ public:
+  // References are borrowed for the life of the object. weights: of profile.precision. scaling: the runtime's, or null
+  // for a scale per row.
+  ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
+              const PassInputs& inputs, const LayerBuffers& buffers, const Fp8Scaling* scaling = nullptr);
+
+  // Runs the layers and stores the keys and values of every token in their pages. After those of the last layer only
+  // the kept rows are computed. INTERNAL names the operation and the layer that failed; the device can no longer be
+  // trusted.
+  absl::Status RunLayers();
+
+  // Runs one module of one layer. REQUIRES: 0 <= layer < num_layers, NormPlacement::kPre or kPreAndPost, and no rotary
+  // positions (RunLayers fills their table). Errors: as RunLayers.
+  absl::Status RunModule(Module module, int32_t layer);
+
+  // Logits of the kept rows [first, first + count) into LayerBuffers::logits, from its row 0. REQUIRES: a decoder,
+  // RunLayers has succeeded, count <= kHeadBlockRows.
+  absl::Status RunHead(int32_t first, int32_t count);
+
+  // [inputs.kept.count, hidden_dim] in device memory, valid after RunLayers: the hidden states of the kept rows or,
+  // when every row is kept, of all rows in batch order.
+  const float* hidden() const { return rows_.hidden; }
+
+ private:
+  // A linear operation and the index of its input (InputIndex, HeadInputIndex).
+  struct Target {
+    const LinearWeights& linear;
+    int32_t input;
+    int32_t columns() const { return static_cast<int32_t>(linear.weight.in_features); }
+  };
+
+  // The rows that a norm reads.
+  struct NormRows {
+    const float* in;        // [*, hidden_dim]
+    const int32_t* picked;  // [count] or null for rows 0, 1, ...
+    int32_t count;
+  };
+  NormRows all_rows() const { return {rows_.hidden, nullptr, rows_.count}; }
+
+  // Every step below returns false after the first failure, which it has recorded.
+  bool Embed();
+  bool Gather(const char* op, const kernels::PackedWeight& table, const int32_t* ids, bool accumulate, float scale);
+  bool RunsModule(Module module);
+  // The first and the second part of a layer: up to its keys and values in their pages, and the rest.
+  bool LayerToKv(const LayerWeights& weights);
+  bool LayerAfterKv(const LayerWeights& weights);
+  // kPost: the layer's last norm, which makes the input of the next layer.
+  bool EndLayer(const LayerWeights& weights);
+  bool AttentionBlock(const LayerWeights& weights);
+  // out = norm(rows) W^T + bias.
+  bool LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
+                       const NormRows& rows, float* out);
+  // hidden += Down(f(Up(norm(hidden)))), in two steps. MlpUp leaves f's input in the buffer mlp or, where the device
+  // fuses f into the GEMM, the input of the down projection.
+  bool LayerNormMlp(const LayerWeights& weights) { return MlpUp(weights) && MlpDown(weights); }
+  bool MlpUp(const LayerWeights& weights);
+  bool MlpDown(const LayerWeights& weights);
+
+  // Steps of the modules (forward_pass_steps.cc). Those that take `next` write the GEMM input of that linear operation.
+  bool QkvToPages(const LayerWeights& weights);
+  bool Attend(const Target& next);
+  // kPost: normalises the rows in place, too; next may then be null, and nothing else is written.
+  bool Norm(const char* op, const NormWeights& weights, const Target* next, const NormRows& rows);
+  bool Quantize(const char* op, const float* in, const Target& next, int32_t num_rows);
+  bool Activate(const Target& next);
+  // hidden += linear(activation), normalised first where the model has post norms.
+  bool AddToResidual(const char* op, const LinearWeights& linear, const NormWeights& post_norm);
+  bool CapLogits(int32_t num_rows);
+  // out = activation W^T + bias + residual; residual is null or out.
+  bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out, int32_t num_rows);
+  bool Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual, float* out,
+            int32_t num_rows);
+  kernels::NormParams NormParamsOf(const NormWeights& weights, int32_t num_rows) const;
+  kernels::GemmParams GemmParamsOf(const LinearWeights& linear, int32_t num_rows) const;
+  bool Ran(kernels::KernelStatus status, const char* op);
+  absl::Status Failure() const;
+
+  bool eager() const { return buffers_.unfused != nullptr; }
+  bool post_norm() const { return config_.norm_placement == NormPlacement::kPost; }
+  // Encoders keep the keys and values of the running layer only.
+  int32_t kv_layer() const { return layout_.shape.num_layers == 1 ? 0 : layer_; }
+  Target QkvOf(int32_t layer) const {
+    return {weights_.layers[static_cast<size_t>(layer)].qkv, InputIndex(layer, LayerInput::kQkv)};
+  }
+
+  // `data` as the GEMM input of `next`.
+  kernels::Activation InputOf(const Target& next, void* data) const;
+  // The activation buffer as the GEMM input of `next`.
+  kernels::Activation* GemmInput(const Target& next);
+
+  const ModelConfig& config_;
+  const PrecisionWeights& weights_;
+  const ExecutionProfile profile_;
+  const PassInputs inputs_;
+  const LayerBuffers& buffers_;
+  const Fp8Scaling* const scaling_;
+  const kernels::DeviceOps& ops_;
+  kernels::DeviceContext* const context_;
+  const kernels::KvLayout layout_;
+  LayerRows rows_{};
+  kernels::Activation activation_;      // the input of the next GEMM
+  kernels::Activation mlp_down_input_;  // the down projection's, in `mlp`; data is null where `mlp` holds f's input
+
+  int32_t layer_ = -1;  // the running layer; -1 outside the layers
+  const char* failed_op_ = nullptr;
+  kernels::KernelStatus failed_status_ = kernels::KernelStatus::kOk;
+};
+
+}  // namespace dunlin::engine

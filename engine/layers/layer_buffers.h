@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device memory that a forward pass computes in. Plain data that borrows the runtime's buffers (StepBuffers).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/device.h"
+
+namespace dunlin::engine {
+
+// T = max_tokens, K = max_kept_rows. Rows are contiguous; pointers are null where the model has no use for a buffer.
+struct LayerBuffers {
+  kernels::Device* device = nullptr;
+  int32_t max_tokens = 0;     // rows of a batch
+  int32_t max_kept_rows = 0;  // KeptRows::count where rows are copied
+  bool kv_fp8 = false;        // of KvLayoutOf: how the pool is divided into pages
+  bool deterministic = true;  // GemmParams::deterministic
+
+  void* kv_pool = nullptr;
+  float* hidden = nullptr;          // [T, hidden_dim] the residual stream
+  float* qkv = nullptr;             // [T, qkv_features]
+  float* attention = nullptr;       // [T, num_heads * head_dim]
+  void* mlp = nullptr;              // [T, up_features] floats, or the GEMM input of the down projection
+  float* term = nullptr;            // [T, hidden_dim] an output that is normalised before it is added to the residual
+  void* activation = nullptr;       // GEMM input of T rows
+  float* kept_rows = nullptr;       // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
+  float* unfused = nullptr;         // [T, max(hidden_dim, ffn_dim)] between two steps of a module; non-null runs eager
+  float* rotary = nullptr;          // [T, rotary_dim] cos and sin of the batch's positions
+  const float* inv_freq = nullptr;  // [rotary_dim / 2]
+  float* logits = nullptr;          // [kHeadBlockRows, vocab_size]
+  void* workspace = nullptr;        // of attention
+  size_t workspace_bytes = 0;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows that a layer computes: all rows of a batch or, after the last layer's keys and values, the kept ones.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/layers/layer_buffers.h"
+#include "engine/layers/pass_inputs.h"
+#include "engine/model/model_config.h"
+#include "kernels/api/status.h"
+
+namespace dunlin::engine {
+
+struct LayerRows {
+  float* hidden;         // [count, hidden_dim] the residual stream
+  const float* query;    // [count] rows of num_heads * head_dim floats, query_stride apart
+  int64_t query_stride;  // floats
+  QuerySpans spans;
+  int32_t count;
+  int32_t num_decode;  // the first of them run as decode: GemmParams::decode_rows
+};
+
+LayerRows AllRows(const ModelConfig& config, const LayerBuffers& buffers, const PassInputs& inputs);
+
+// Narrows *rows, which are all rows of a batch, to the kept ones: copies them to the buffer kept_rows unless every row
+// is kept. kept.count <= max_kept_rows where rows are copied. Returns the device's error.
+kernels::KernelStatus KeepRows(const ModelConfig& config, const LayerBuffers& buffers, const KeptRows& kept,
+                               LayerRows* rows);
+
+}  // namespace dunlin::engine

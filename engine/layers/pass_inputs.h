@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The batch that a forward pass reads, as flat arrays in device memory. Plain data: StepInputs fills it for decoders,
+// RaggedBatch for encoders. The arrays are borrowed until the device has finished the pass.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/api/attention.h"
+
+namespace dunlin::engine {
+
+// The spans of one attention call; query row i belongs to hidden row i.
+struct QuerySpans {
+  const kernels::SequenceSpan* first = nullptr;  // [count], device memory
+  int32_t count = 0;
+  int32_t max_query_tokens = 0;  // of one span
+  int32_t max_kv_tokens = 0;     // of one span
+};
+
+// The rows that something reads after the layers (the head or the pooling). Once the last layer has stored its keys and
+// values, it computes these rows only.
+struct KeptRows {
+  const int32_t* index = nullptr;  // [count] rows of the batch; not read where `spans` is empty
+  int32_t count = 0;               // 0: the pass ends with the keys and values of the last layer
+  int32_t num_decode = 0;          // the first of them, <= count, that run as decode (GemmParams::decode_rows)
+  QuerySpans spans;                // of the kept rows, in their order; empty when every row of the batch is kept
+};
+
+struct PassInputs {
+  int32_t num_tokens = 0;
+  int32_t num_decode_tokens = 0;         // the first of the tokens, which decode; the rest are prefill
+  const int32_t* token_ids = nullptr;    // [num_tokens]
+  const int32_t* positions = nullptr;    // [num_tokens] row of the position table, or position of the rotation
+  const int32_t* token_types = nullptr;  // [num_tokens] row of the type table; read where the model has one
+  const int32_t* token_page = nullptr;   // [num_tokens] page id
+  const int32_t* token_slot = nullptr;   // [num_tokens] index inside the page
+  QuerySpans spans;                      // of the sequences, covering all tokens
+  const int32_t* page_table = nullptr;   // [sequences, page_table_stride] page ids
+  int64_t page_table_stride = 0;
+  KeptRows kept;
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// One row per architecture: its model types, the parser of its config.json, and the names of its weights.
+// Adding one takes one file with the row and its parser, and one entry in architecture.cc; tests iterate over the
+// table.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/base/json_fields.h"
+#include "engine/model/model_config.h"
+#include "engine/model/weights/weight_slot.h"
+
+namespace dunlin::engine {
+
+// Which rows of a fused matrix a tensor holds. kQkvByHead: all of them, interleaved by head: Q, K and V of the first
+// head, then of the next (GPT-NeoX, which has as many K and V heads as Q heads).
+enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp, kQkvByHead };
+
+// A tensor's name and slot. The weight is `name` + ".weight", the bias (where the config has one) `name` + ".bias".
+struct WeightName {
+  WeightSlot slot;
+  FusedPart part;
+  const char* name;         // '#' stands for the layer's index
+  bool prefixed = true;     // one of Architecture::prefixes precedes it
+  bool transposed = false;  // stored [in_features, out_features] (GPT-2's Conv1D)
+};
+
+// A second name that some checkpoints use: a tensor that is not found is looked up with `name` replaced by `alias`.
+struct NameAlias {
+  const char* name;
+  const char* alias;
+};
+
+struct Architecture {
+  const char* name;
+  std::span<const char* const> model_types;  // config.json's model_type
+  // Fills everything but architecture and the token ids, and checks every field. Records errors in `fields`.
+  void (*parse_config)(JsonFields& fields, ModelConfig* config);
+  std::span<const char* const> prefixes;  // tried in order until the embedding is found
+  std::span<const WeightName> weights;
+  std::span<const char* const> ignored;  // suffixes of tensor names that are buffers, not weights
+  std::span<const NameAlias> aliases = {};
+};
+
+// All of them, in a fixed order.
+std::span<const Architecture* const> Architectures();
+
+// The row for a config.json, by model_type. A config without model_type but with block_size is nanoGPT's.
+// INVALID_ARGUMENT lists the known model types.
+absl::StatusOr<const Architecture*> SelectArchitecture(JsonFields& fields);
+
+extern const Architecture kGpt2;
+extern const Architecture kNanoGpt;
+extern const Architecture kLlama;
+extern const Architecture kBert;
+extern const Architecture kRoberta;
+extern const Architecture kGptNeoX;
+extern const Architecture kPhi;
+extern const Architecture kQwen2;
+extern const Architecture kQwen3;
+extern const Architecture kMistral;
+extern const Architecture kGemma2;
+
+}  // namespace dunlin::engine

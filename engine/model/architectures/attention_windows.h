@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which layers have a sliding attention window: sliding_window and layer_types of a config.json.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/json_fields.h"
+#include "engine/model/model_config.h"
+
+namespace dunlin::engine {
+
+// The layers that slide without layer_types: first, first + step, ...
+struct SlidingLayers {
+  int64_t first = 0;
+  int64_t step = 1;
+};
+
+// sliding_window in tokens: 0 when it is null, transformers' default of 4096 when it is absent.
+int64_t ParseWindow(JsonFields& fields);
+
+// Fills config->layer_windows. window: tokens, 0 for none; one that covers max_context counts as none. Records an error
+// when layer_types has the wrong length, an unknown type, or a sliding layer without a window. REQUIRES: num_layers and
+// max_context are set.
+void SetWindows(JsonFields& fields, int64_t window, const SlidingLayers& sliding, ModelConfig* config);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/architectures/config_fields.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+using kernels::ActivationKind;
+
+// Source: transformers 5.23, activations.py; the tanh variants are one formula.
+struct ActivationName {
+  const char* name;
+  ActivationKind kind;
+};
+constexpr ActivationName kActivationNames[] = {
+    {"gelu_new", ActivationKind::kGeluTanh},
+    {"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
+    {"gelu_python_tanh", ActivationKind::kGeluTanh},
+    {"gelu_fast", ActivationKind::kGeluTanh},
+    {"gelu", ActivationKind::kGeluErf},
+    {"gelu_python", ActivationKind::kGeluErf},
+    {"relu", ActivationKind::kRelu},
+    {"silu", ActivationKind::kSilu},
+    {"swish", ActivationKind::kSilu},
+};
+
+}  // namespace
+
+ActivationKind ParseActivation(JsonFields& fields, const char* name, const char* fallback) {
+  const std::string text = fields.TextOr(name, fallback);
+  std::string known;
+  for (const ActivationName& row : kActivationNames) {
+    if (text == row.name) return row.kind;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", row.name);
+  }
+  fields.Fail(absl::StrCat(name, " is '", text.substr(0, 32), "'; known: ", known));
+  return ActivationKind::kGeluTanh;
+}
+
+void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (fields.BoolOr(name, false)) fields.Fail(absl::StrCat(name, " is true, which is not supported"));
+  }
+}
+
+void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config) {
+  config->num_layers = static_cast<int32_t>(fields.Int("num_hidden_layers", 1, kMaxLayers));
+  config->hidden_dim = static_cast<int32_t>(fields.Int("hidden_size", 1, kMaxHiddenDim));
+  config->ffn_dim = static_cast<int32_t>(fields.Int("intermediate_size", 1, kMaxFfnDim));
+  config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
+  config->max_context =
+      static_cast<int32_t>(fields.IntOr("max_position_embeddings", 1, kMaxContextTokens, default_context));
+}
+
+void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, ModelConfig* config) {
+  if (!fields.status().ok()) return;
+  if (head_dim == 0 && config->hidden_dim % num_heads != 0) {
+    fields.Fail(absl::StrCat("hidden size is ", config->hidden_dim, ", which ", num_heads, " heads do not divide"));
+    return;
+  }
+  if (head_dim == 0) head_dim = config->hidden_dim / num_heads;
+  if (num_heads % num_kv_heads != 0) {
+    fields.Fail(absl::StrCat("num_key_value_heads is ", num_kv_heads, ", which does not divide ", num_heads, " heads"));
+    return;
+  }
+  config->num_heads = static_cast<int32_t>(num_heads);
+  config->num_kv_heads = static_cast<int32_t>(num_kv_heads);
+  config->head_dim = static_cast<int32_t>(head_dim);
+  config->attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+}
+
+void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* config) {
+  const RotaryScaling scaling = ParseRotaryScaling(fields, names, config->max_context);
+  if (!fields.status().ok()) return;
+  // Truncated, as transformers' int() does.
+  const auto rotary_dim = static_cast<int32_t>(config->head_dim * scaling.partial_factor);
+  if (rotary_dim % 2 != 0 || rotary_dim == 0) {
+    fields.Fail(rotary_dim == config->head_dim
+                    ? absl::StrCat("head_dim is ", config->head_dim, "; rotary positions need an even one")
+                    : absl::StrCat(names.partial_factor, " is ", scaling.partial_factor, ", which rotates ", rotary_dim,
+                                   " of ", config->head_dim, " dimensions; it must be an even number of them"));
+    return;
+  }
+  config->rotary_dim = rotary_dim;
+  config->inv_freq = InverseFrequencies(scaling, rotary_dim);
+  config->rotary_attention_factor = RotaryAttentionFactor(scaling);
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Config fields that several architectures share. Errors are recorded in `fields`.
+#pragma once
+
+#include <initializer_list>
+
+#include "engine/base/json_fields.h"
+#include "engine/model/architectures/rotary_scaling.h"
+#include "engine/model/model_config.h"
+
+namespace dunlin::engine {
+
+// The activation that the field `name` names in transformers' terms; an error lists the known names.
+kernels::ActivationKind ParseActivation(JsonFields& fields, const char* name, const char* fallback);
+
+// Refuses options that change the result and that no architecture supports: booleans in `names` that are true.
+void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> names);
+
+// num_hidden_layers, hidden_size, intermediate_size, vocab_size and max_position_embeddings.
+void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config);
+
+// Head counts, dimensions and attention_scale = head_dim^-1/2; `head_dim` 0 derives it from hidden_dim.
+void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, ModelConfig* config);
+
+// Rotary positions. REQUIRES: SetHeads has been called.
+void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* config);
+
+}  // namespace dunlin::engine

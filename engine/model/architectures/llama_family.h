@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Config fields and weight names of the Llama family: RMSNorm, rotary positions, grouped-query attention, gated MLP.
+// Each architecture of the family passes its defaults and adds its own fields and norms.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "engine/model/architectures/architecture.h"
+
+namespace dunlin::engine {
+
+// transformers' defaults for fields that config.json omits.
+struct LlamaDefaults {
+  int64_t max_context;   // max_position_embeddings
+  int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  const char* activation_field = "hidden_act";
+  const char* activation = "silu";
+  bool tied_embeddings = false;
+};
+
+// Sizes, heads, norm, activation, tying and rotary positions; no biases.
+void ParseLlamaFamily(JsonFields& fields, const LlamaDefaults& defaults, ModelConfig* config);
+
+// The matrices and the norms that the whole family shares.
+inline constexpr WeightName kLlamaCommonWeights[] = {
+    {WeightSlot::kEmbedding, FusedPart::kAll, "embed_tokens"},
+    {WeightSlot::kAttentionNorm, FusedPart::kAll, "layers.#.input_layernorm"},
+    {WeightSlot::kQkv, FusedPart::kQuery, "layers.#.self_attn.q_proj"},
+    {WeightSlot::kQkv, FusedPart::kKey, "layers.#.self_attn.k_proj"},
+    {WeightSlot::kQkv, FusedPart::kValue, "layers.#.self_attn.v_proj"},
+    {WeightSlot::kAttentionOut, FusedPart::kAll, "layers.#.self_attn.o_proj"},
+    {WeightSlot::kMlpUp, FusedPart::kGate, "layers.#.mlp.gate_proj"},
+    {WeightSlot::kMlpUp, FusedPart::kUp, "layers.#.mlp.up_proj"},
+    {WeightSlot::kMlpDown, FusedPart::kAll, "layers.#.mlp.down_proj"},
+    {WeightSlot::kFinalNorm, FusedPart::kAll, "norm"},
+    {WeightSlot::kHead, FusedPart::kAll, "lm_head", false},
+};
+
+// kLlamaCommonWeights and an architecture's other norms.
+template <size_t kCount>
+constexpr auto WithNorms(const WeightName (&norms)[kCount]) {
+  std::array<WeightName, std::size(kLlamaCommonWeights) + kCount> all{};
+  size_t at = 0;
+  for (const WeightName& name : kLlamaCommonWeights) all[at++] = name;
+  for (const WeightName& name : norms) all[at++] = name;
+  return all;
+}
+
+inline constexpr WeightName kLlamaNorms[] = {
+    {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
+};
+inline constexpr auto kLlamaWeights = WithNorms(kLlamaNorms);
+inline constexpr const char* kLlamaPrefixes[] = {"model.", ""};
+inline constexpr const char* kLlamaBuffers[] = {".rotary_emb.inv_freq"};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mistral: Llama with one sliding window for all layers, or none where sliding_window is null (later releases).
+// Source: transformers 5.23, models/mistral.
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/llama_family.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+void ParseMistral(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaFamily(fields, {.max_context = 131072}, config);
+  if (fields.Has("layer_types")) fields.Fail("layer_types is set; all layers of model_type 'mistral' have one window");
+  SetWindows(fields, ParseWindow(fields), {}, config);
+}
+
+constexpr const char* kModelTypes[] = {"mistral"};
+
+}  // namespace
+
+const Architecture kMistral = {"mistral", kModelTypes, &ParseMistral, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

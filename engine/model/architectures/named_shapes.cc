@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/architectures/named_shapes.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr NamedShape kNamedShapes[] = {
+    {"gpt2-124m", R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024,
+                      "vocab_size": 50257, "eos_token_id": 50256, "bos_token_id": 50256})"},
+    {"gpt2-xl", R"({"model_type": "gpt2", "n_layer": 48, "n_embd": 1600, "n_head": 25, "n_positions": 1024,
+                    "vocab_size": 50257, "eos_token_id": 50256, "bos_token_id": 50256})"},
+    // Llama-3.2-1B
+    {"llama-1b", R"({"model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "intermediate_size": 8192,
+                     "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256,
+                     "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "tie_word_embeddings": true,
+                     "rope_theta": 500000.0,
+                     "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
+                                      "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
+                     "eos_token_id": 128001, "bos_token_id": 128000})"},
+    // Llama-3.1-8B
+    {"llama-8b", R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336,
+                     "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+                     "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "tie_word_embeddings": false,
+                     "rope_theta": 500000.0,
+                     "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                      "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
+                     "eos_token_id": 128001, "bos_token_id": 128000})"},
+    // Qwen3-0.6B
+    {"qwen3-0.6b", R"({"model_type": "qwen3", "num_hidden_layers": 28, "hidden_size": 1024, "intermediate_size": 3072,
+                       "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
+                       "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "tie_word_embeddings": true,
+                       "rope_theta": 1000000.0, "eos_token_id": 151645, "bos_token_id": 151643})"},
+    // Mistral-7B-v0.1, with sliding windows
+    {"mistral-7b", R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096,
+                       "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8,
+                       "vocab_size": 32000, "max_position_embeddings": 32768, "rms_norm_eps": 1e-5,
+                       "tie_word_embeddings": false, "sliding_window": 4096, "rope_theta": 10000.0,
+                       "eos_token_id": 2, "bos_token_id": 1})"},
+};
+
+}  // namespace
+
+std::span<const NamedShape> NamedShapes() {
+  return kNamedShapes;
+}
+
+const NamedShape* FindNamedShape(std::string_view name) {
+  for (const NamedShape& shape : kNamedShapes) {
+    if (name == shape.name) return &shape;
+  }
+  return nullptr;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model's attention asks of the kernels: the layout of its KV pages, and the traits a backend must support.
+// Pure.
+#pragma once
+
+#include "engine/model/model_config.h"
+#include "engine/types.h"
+#include "kernels/api/attention.h"
+#include "kernels/api/kv_layout.h"
+
+namespace dunlin::engine {
+
+kernels::KvShape KvShapeOf(const ModelConfig& config);
+
+// The pages that hold keys and values of a precision. kv_fp8: the pool is planned for E4M3 pages in FP8; then every
+// page of the pool has the size of an E4M3 page, the largest.
+kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, bool kv_fp8 = false);
+
+// kv_dtype: of keys and values. window is the widest of the model's, 0 when no layer has one.
+kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, kernels::DType kv_dtype);
+
+}  // namespace dunlin::engine

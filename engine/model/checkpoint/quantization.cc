@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/quantization.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/json.h"
+#include "engine/model/checkpoint/quantization_formats.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr const char* kHfQuantFile = "hf_quant_config.json";
+
+// The row for quantization_config, or null after an error that lists the known methods.
+const QuantizationFormat* SelectFormat(JsonFields& fields) {
+  const std::string method = fields.TextOr("quant_method", "");
+  std::string known;
+  for (const QuantizationFormat& row : QuantizationFormats()) {
+    if (method == row.method && (!row.blocks || fields.Has("weight_block_size"))) return &row;
+    if (!absl::StrContains(known, row.method)) absl::StrAppend(&known, known.empty() ? "" : ", ", row.method);
+  }
+  fields.Fail(absl::StrCat("quant_method is '", method.substr(0, 32), "'; known: ", known));
+  return nullptr;
+}
+
+absl::StatusOr<Quantization> Parse(JsonFields fields, const QuantizationFormat* format) {
+  Quantization quantization;
+  if (format == nullptr) format = SelectFormat(fields);
+  if (!fields.status().ok()) return fields.status();
+  quantization.format = format;
+  format->parse(fields, &quantization);
+  if (!fields.status().ok()) return fields.status();
+  return quantization;
+}
+
+const QuantizationFormat* FormatNamed(std::string_view method) {
+  const auto formats = QuantizationFormats();
+  return &*std::find_if(formats.begin(), formats.end(), [&](const auto& row) { return method == row.method; });
+}
+
+}  // namespace
+
+absl::StatusOr<Quantization> ParseQuantization(JsonFields& config, std::string_view hf_quant_text) {
+  for (const char* name : {"quantization_config", "compression_config"}) {
+    const nlohmann::json* object = config.Object(name);
+    if (!config.status().ok()) return config.status();
+    if (object != nullptr) return Parse(JsonFields(*object, absl::StrCat(config.where(), ": ", name)), nullptr);
+  }
+  if (hf_quant_text.empty()) return Quantization();
+  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(hf_quant_text, kHfQuantFile);
+  if (!object.ok()) return object.status();
+  return Parse(JsonFields(*object, kHfQuantFile), FormatNamed("modelopt"));
+}
+
+bool IsIgnored(const Quantization& quantization, std::string_view module) {
+  return std::any_of(quantization.ignored.begin(), quantization.ignored.end(), [&](const std::string& name) {
+    if (!module.ends_with(name)) return false;
+    return module.size() == name.size() || module[module.size() - name.size() - 1] == '.';
+  });
+}
+
+}  // namespace dunlin::engine

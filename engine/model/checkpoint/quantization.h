@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a checkpoint's files describe its FP8 weights and the input scales of its linear layers: one table row per
+// published format. Other quantisations are refused by name. Pure.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/json_fields.h"
+
+namespace dunlin::engine {
+
+// The elements that share a weight scale: the matrix, an output row, or a block of rows by kernels::kScaleBlock
+// columns.
+enum class WeightScaling : uint8_t { kTensor, kChannel, kBlock };
+
+struct Quantization;
+
+struct QuantizationFormat {
+  const char* name;                            // for messages
+  const char* method;                          // quantization_config.quant_method
+  bool blocks;                                 // whether weight_block_size must be set; tells apart rows of one method
+  std::span<const char* const> weight_scales;  // suffixes that replace "weight"; the first that exists counts
+  std::span<const char* const> input_scales;   // the same, for static inputs
+  void (*parse)(JsonFields& fields, Quantization* quantization);
+};
+
+struct Quantization {
+  const QuantizationFormat* format = nullptr;  // null: the checkpoint is not quantised
+  WeightScaling weights = WeightScaling::kTensor;
+  int64_t block_rows = 0;      // kBlock: output rows of a block, > 0
+  bool static_inputs = false;  // every quantised linear layer has an input scale
+  // Dynamic input scales saturate larger magnitudes; > 0.
+  float input_amax_limit = std::numeric_limits<float>::infinity();
+  std::vector<std::string> ignored;   // modules that are not quantised: full names or suffixes, no patterns
+  std::vector<std::string> warnings;  // where serving differs from what the files ask for
+};
+
+// All formats, in a fixed order.
+std::span<const QuantizationFormat> QuantizationFormats();
+
+// Reads quantization_config of config.json (`config`), or the text of hf_quant_config.json, which may be empty.
+// INVALID_ARGUMENT names file, field, value and the known values: an unknown method, an algorithm other than FP8
+// (NVFP4, W4A16, INT8, ...), an unsupported strategy or block size.
+absl::StatusOr<Quantization> ParseQuantization(JsonFields& config, std::string_view hf_quant_text);
+
+// Whether a module ("model.layers.0.mlp.up_proj") is one of `ignored`.
+bool IsIgnored(const Quantization& quantization, std::string_view module);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/quantization_formats.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/api/gemm.h"
+
+namespace dunlin::engine {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxIgnored = 1 << 16;
+constexpr int64_t kMaxBlockRows = 1 << 20;
+
+constexpr const char* kScale[] = {"weight_scale"};
+constexpr const char* kInput[] = {"input_scale"};
+constexpr const char* kBlockScale[] = {"weight_scale_inv", "weight_scale"};
+constexpr const char* kTensorScale[] = {"weight_scale", "weight_scale_inv"};
+constexpr const char* kTensorInput[] = {"input_scale", "activation_scale"};
+
+constexpr QuantizationFormat kFormats[] = {
+    {"compressed-tensors", "compressed-tensors", false, kScale, kInput, ParseCompressedTensors},
+    {"ModelOpt", "modelopt", false, kScale, kInput, ParseModelOpt},
+    {"fbgemm_fp8", "fbgemm_fp8", false, kScale, {}, ParseFbgemm},
+    {"fp8 in blocks", "fp8", true, kBlockScale, {}, ParseFp8},
+    {"fp8 per tensor", "fp8", false, kTensorScale, kTensorInput, ParseFp8},
+};
+
+// One of `known`, or an error.
+std::string Word(JsonFields& fields, const char* name, const char* fallback, std::initializer_list<const char*> known) {
+  std::string text = fields.TextOr(name, fallback);
+  for (const char* value : known) {
+    if (text == value) return text;
+  }
+  fields.Fail(absl::StrCat(name, " is '", text.substr(0, 32), "'; known: ", absl::StrJoin(known, ", ")));
+  return text;
+}
+
+// Names and suffixes. Patterns ("re:...", globs) are dropped: the tensors' dtypes carry the same information.
+void ReadIgnored(JsonFields& fields, const char* name, Quantization* quantization) {
+  for (std::string& entry : fields.TextListOr(name, kMaxIgnored)) {
+    const bool pattern = entry.empty() || entry.starts_with("re:") || entry.find('*') != std::string::npos;
+    if (!pattern) quantization->ignored.push_back(std::move(entry));
+  }
+}
+
+void SetBlocks(JsonFields& fields, const char* name, Quantization* quantization) {
+  const std::vector<int64_t> block = fields.IntListOr(name, 1, kMaxBlockRows, 2);
+  if (!fields.status().ok()) return;
+  if (block.size() != 2 || block[1] != kernels::kScaleBlock) {
+    fields.Fail(
+        absl::StrCat(name, " is [", absl::StrJoin(block, ", "), "]; must be [rows, ", kernels::kScaleBlock, "]"));
+    return;
+  }
+  quantization->weights = WeightScaling::kBlock;
+  quantization->block_rows = block[0];
+}
+
+// Checks of compressed-tensors that weights and activations share.
+void CheckFp8(JsonFields& args) {
+  Word(args, "type", "int", {"float"});
+  args.Int("num_bits", 8, 8);
+  if (!args.BoolOr("symmetric", true)) args.Fail("symmetric is false; FP8 has no zero point");
+}
+
+void ReadWeightArgs(JsonFields& args, Quantization* quantization) {
+  CheckFp8(args);
+  const std::string strategy = Word(args, "strategy", "tensor", {"tensor", "channel", "block"});
+  if (!args.status().ok()) return;
+  quantization->weights = strategy == "channel" ? WeightScaling::kChannel : WeightScaling::kTensor;
+  if (strategy == "block") SetBlocks(args, "block_structure", quantization);
+}
+
+void ReadInputArgs(JsonFields& args, Quantization* quantization) {
+  CheckFp8(args);
+  const bool dynamic = args.BoolOr("dynamic", false);
+  const bool blocks = quantization->weights == WeightScaling::kBlock;
+  if (!dynamic) {
+    Word(args, "strategy", "tensor", {"tensor"});
+    if (blocks) args.Fail("dynamic is false; block-scaled weights need dynamic inputs");
+    quantization->static_inputs = true;
+    return;
+  }
+  const std::string strategy = Word(args, "strategy", "token", {"tensor", "token", "group"});
+  if (strategy == "group") args.Int("group_size", kernels::kScaleBlock, kernels::kScaleBlock);
+  if ((strategy == "group") != blocks) {
+    quantization->warnings.push_back(absl::StrCat(args.where(), ": strategy is '", strategy, "'; served ",
+                                                  blocks ? "per token and 128 channels" : "per token"));
+  } else if (strategy == "tensor") {
+    quantization->warnings.push_back(
+        absl::StrCat(args.where(), ": strategy is 'tensor', which depends on other requests; served per token"));
+  }
+}
+
+Quantization ReadGroup(JsonFields& group) {
+  Quantization quantization;
+  const json* weights = group.Object("weights");
+  if (weights == nullptr) group.Fail("weights is missing");
+  if (group.Has("output_activations")) group.Fail("output_activations is set, which is not supported");
+  if (!group.status().ok()) return quantization;
+  JsonFields weight_args(*weights, absl::StrCat(group.where(), ".weights"));
+  ReadWeightArgs(weight_args, &quantization);
+  group.Adopt(weight_args.status());
+  const json* inputs = group.Object("input_activations");
+  if (inputs == nullptr) {
+    quantization.warnings.push_back(
+        absl::StrCat(group.where(), ": input_activations is not set; inputs are quantised per token all the same"));
+    return quantization;
+  }
+  JsonFields input_args(*inputs, absl::StrCat(group.where(), ".input_activations"));
+  ReadInputArgs(input_args, &quantization);
+  group.Adopt(input_args.status());
+  return quantization;
+}
+
+bool SameScaling(const Quantization& a, const Quantization& b) {
+  return a.weights == b.weights && a.block_rows == b.block_rows && a.static_inputs == b.static_inputs;
+}
+
+}  // namespace
+
+std::span<const QuantizationFormat> QuantizationFormats() {
+  return kFormats;
+}
+
+void ParseCompressedTensors(JsonFields& fields, Quantization* quantization) {
+  Word(fields, "format", "float-quantized", {"float-quantized", "naive-quantized"});
+  for (const char* name : {"sparsity_config", "transform_config"}) {
+    const json* object = fields.Object(name);
+    const bool plain = object == nullptr || object->empty() || object->value("format", "") == "dense";
+    if (!plain) fields.Fail(absl::StrCat(name, " is set, which is not supported"));
+  }
+  const json* groups = fields.Object("config_groups");
+  if (groups == nullptr || groups->empty()) return fields.Fail("config_groups is missing");
+  if (!fields.status().ok()) return;
+  const QuantizationFormat* format = quantization->format;
+  bool first = true;
+  for (const auto& [name, value] : groups->items()) {
+    const std::string where = absl::StrCat(fields.where(), ".config_groups.", name.substr(0, 32));
+    if (!value.is_object()) return fields.Adopt(absl::InvalidArgumentError(absl::StrCat(where, " must be an object")));
+    JsonFields group(value, where);
+    Quantization parsed = ReadGroup(group);
+    if (!group.status().ok()) return fields.Adopt(group.status());
+    if (!first && !SameScaling(*quantization, parsed)) {
+      return fields.Fail("config_groups has groups of different strategies; all must be scaled in one way");
+    }
+    *quantization = std::move(parsed);
+    first = false;
+  }
+  quantization->format = format;
+  ReadIgnored(fields, "ignore", quantization);
+}
+
+void ParseModelOpt(JsonFields& fields, Quantization* quantization) {
+  if (const json* nested = fields.Object("quantization")) {
+    JsonFields inner(*nested, absl::StrCat(fields.where(), ": quantization"));
+    ParseModelOpt(inner, quantization);
+    return fields.Adopt(inner.status());
+  }
+  const std::string algorithm = Word(fields, "quant_algo", "", {"FP8", "FP8_PER_CHANNEL_PER_TOKEN"});
+  quantization->weights = algorithm == "FP8" ? WeightScaling::kTensor : WeightScaling::kChannel;
+  quantization->static_inputs = algorithm == "FP8";
+  for (const char* name : {"exclude_modules", "ignore"}) ReadIgnored(fields, name, quantization);
+}
+
+void ParseFbgemm(JsonFields& fields, Quantization* quantization) {
+  quantization->weights = WeightScaling::kChannel;
+  quantization->input_amax_limit = static_cast<float>(fields.NumberOr("activation_scale_ub", 1e-6, 3e38, 1200.0));
+  ReadIgnored(fields, "modules_to_not_convert", quantization);
+}
+
+void ParseFp8(JsonFields& fields, Quantization* quantization) {
+  Word(fields, "fmt", "e4m3", {"e4m3", "float8_e4m3fn"});
+  quantization->static_inputs = Word(fields, "activation_scheme", "dynamic", {"dynamic", "static"}) == "static";
+  if (fields.Has("weight_block_size")) {
+    SetBlocks(fields, "weight_block_size", quantization);
+    if (quantization->static_inputs) {
+      fields.Fail("activation_scheme is 'static'; block-scaled weights need 'dynamic'");
+    }
+  }
+  for (const char* name : {"modules_to_not_convert", "ignored_layers"}) ReadIgnored(fields, name, quantization);
+}
+
+}  // namespace dunlin::engine

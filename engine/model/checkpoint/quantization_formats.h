@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parsers of QuantizationFormats(), one per publisher. Errors are recorded in `fields`.
+#pragma once
+
+#include "engine/model/checkpoint/quantization.h"
+
+namespace dunlin::engine {
+
+// llm-compressor. Source: compressed-tensors 0.12, QuantizationConfig and QuantizationArgs.
+void ParseCompressedTensors(JsonFields& fields, Quantization* quantization);
+// NVIDIA Model Optimizer; its fields are under "quantization" in hf_quant_config.json. Source: ModelOpt 0.40, export.
+void ParseModelOpt(JsonFields& fields, Quantization* quantization);
+// Source: transformers 5.23, FbgemmFp8Config.
+void ParseFbgemm(JsonFields& fields, Quantization* quantization);
+// DeepSeek's block-scaled weights and AutoFP8's per-tensor ones. Source: transformers 5.23, FineGrainedFP8Config.
+void ParseFp8(JsonFields& fields, Quantization* quantization);
+
+}  // namespace dunlin::engine

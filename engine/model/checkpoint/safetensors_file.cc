@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/safetensors_file.h"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+#include "engine/model/checkpoint/safetensors_header.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr uint64_t kLengthBytes = 8;
+
+// The header's length, checked against the file's size. REQUIRES: the file has kLengthBytes.
+absl::StatusOr<uint64_t> ReadHeaderLength(const File& file) {
+  std::array<std::byte, kLengthBytes> bytes;
+  if (absl::Status status = file.ReadAt(0, bytes); !status.ok()) return status;
+  uint64_t length = 0;
+  for (size_t i = kLengthBytes; i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(bytes[i]);
+  if (length > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.name(), ": header length is ", length, " bytes; limit is ", kMaxHeaderBytes));
+  }
+  if (length > file.size() - kLengthBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(file.name(), ": header length is ", length, " bytes; the file has ",
+                                                   file.size(), ": it is cut short"));
+  }
+  return length;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(File file, uint64_t data_offset, std::vector<TensorInfo> tensors)
+    : file_(std::move(file)), data_offset_(data_offset), tensors_(std::move(tensors)) {}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const Directory& directory, std::string_view name) {
+  absl::StatusOr<File> file = directory.OpenFile(name);
+  if (!file.ok()) return file.status();
+  if (file->size() < kLengthBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(AbslView(name), ": has ", file->size(), " bytes; a safetensors file has at least 8"));
+  }
+  const absl::StatusOr<uint64_t> length = ReadHeaderLength(*file);
+  if (!length.ok()) return length.status();
+  std::string header(*length, '\0');
+  const absl::Status read = file->ReadAt(kLengthBytes, std::as_writable_bytes(std::span(header)));
+  if (!read.ok()) return read;
+  const uint64_t data_offset = kLengthBytes + *length;
+  absl::StatusOr<std::vector<TensorInfo>> tensors = ParseSafetensorsHeader(header, file->size() - data_offset);
+  if (!tensors.ok()) {
+    return absl::Status(tensors.status().code(), absl::StrCat(AbslView(name), ": ", tensors.status().message()));
+  }
+  return SafetensorsFile(*std::move(file), data_offset, *std::move(tensors));
+}
+
+absl::Status SafetensorsFile::Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const {
+  return file_.ReadAt(data_offset_ + tensor.begin + first_byte, out);
+}
+
+absl::StatusOr<std::byte*> SafetensorsFile::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                                     PageBuffer* buffer) const {
+  return file_.ReadOnce(data_offset_ + tensor.begin + first_byte, bytes, buffer);
+}
+
+}  // namespace dunlin::engine

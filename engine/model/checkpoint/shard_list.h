@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which safetensors files make up a checkpoint.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/file.h"
+
+namespace dunlin::engine {
+
+inline constexpr size_t kMaxShards = 512;
+
+// The first that exists: model.safetensors; the files of model.safetensors.index.json; every *.safetensors. Sorted.
+// NOT_FOUND: there is none (the message explains why pytorch_model.bin is not read), or a shard is missing (named).
+// INVALID_ARGUMENT: the index is malformed or contains something other than plain file names.
+absl::StatusOr<std::vector<std::string>> ListShards(const Directory& directory);
+
+}  // namespace dunlin::engine

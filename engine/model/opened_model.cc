@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/opened_model.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/architectures/named_shapes.h"
+#include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/input_scales.h"
+#include "engine/model/checkpoint/random_tensors.h"
+#include "engine/model/model_limits.h"
+#include "engine/model/weights/weight_scales.h"
+#include "engine/model/weights/weight_tying.h"
+
+namespace dunlin::engine {
+namespace {
+
+absl::StatusOr<InputScales> ReadCalibration(const Directory& directory, const ModelConfig& config) {
+  if (!directory.Has(kInputScalesFile)) return InputScales();
+  const absl::StatusOr<std::string> text = directory.ReadFile(kInputScalesFile, kMaxConfigBytes);
+  if (!text.ok()) return text.status();
+  return ParseInputScales(*text, config);
+}
+
+absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_weights) {
+  const absl::StatusOr<Directory> directory = Directory::Open(path);
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<ParsedModel> parsed = ReadModelConfig(*directory);
+  if (!parsed.ok()) return parsed.status();
+  absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint.ok()) return checkpoint.status();
+  OpenedModel model{
+      .parsed = *std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = *std::move(checkpoint)};
+  const Architecture& architecture = *model.parsed.architecture;
+  const std::string prefix = FindPrefix(architecture, *model.tensors);
+  model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
+  const absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,
+                                          &model.parts, &model.parsed.warnings);
+  if (!tying.ok()) return tying;
+  ApplyAliases(architecture, *model.tensors, &model.parts);
+  ApplyOldNormNames(*model.tensors, &model.parts);
+  const absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
+  if (!scales.ok()) return scales;
+  if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;
+  model.encodings = WeightEncodings(model.parts, *model.tensors);
+  for (std::string& warning : UnusedTensorWarnings(architecture, model.parts, *model.tensors)) {
+    model.parsed.warnings.push_back(std::move(warning));
+  }
+  absl::StatusOr<InputScales> calibrated = ReadCalibration(*directory, model.parsed.config);
+  if (!calibrated.ok()) return calibrated.status();
+  model.calibrated = *std::move(calibrated);
+  absl::StatusOr<std::string> kv_scales = CheckKvScales(*model.tensors, read_weights);
+  if (!kv_scales.ok()) return kv_scales.status();
+  if (!kv_scales->empty()) model.parsed.warnings.push_back(*std::move(kv_scales));
+  return model;
+}
+
+absl::StatusOr<std::string> ReadShape(const std::string& shape) {
+  if (const NamedShape* named = FindNamedShape(shape)) return std::string(named->config_json);
+  if (shape.starts_with('{')) return shape;
+  const size_t slash = shape.rfind('/');
+  if (!shape.ends_with(".json")) {
+    const auto name = [](std::string* out, const NamedShape& row) { absl::StrAppend(out, row.name); };
+    return absl::InvalidArgumentError(absl::StrCat("unknown shape; known: ", absl::StrJoin(NamedShapes(), ", ", name),
+                                                   ", or a path to a config.json"));
+  }
+  const std::string folder = slash == std::string::npos ? "." : shape.substr(0, slash + 1);
+  const absl::StatusOr<Directory> directory = Directory::Open(folder);
+  if (!directory.ok()) return directory.status();
+  return directory->ReadFile(slash == std::string::npos ? shape : shape.substr(slash + 1), kMaxConfigBytes);
+}
+
+absl::StatusOr<OpenedModel> OpenRandom(const std::string& shape, uint64_t seed) {
+  const absl::StatusOr<std::string> text = ReadShape(shape);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<ParsedModel> parsed = ParseModelConfig(*text, "");
+  if (!parsed.ok()) return parsed.status();
+  OpenedModel model{.parsed = *std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = nullptr};
+  const Architecture& architecture = *model.parsed.architecture;
+  model.parts = ListWeightParts(architecture, model.parsed.config, architecture.prefixes.front());
+  model.tensors = std::make_unique<RandomTensors>(model.parts, seed);
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedModel> OpenModelSource(const ModelSource& source, bool read_weights) {
+  const bool random = source.path.empty();
+  if (random && source.random_shape.empty())
+    return absl::InvalidArgumentError("a model needs a path or a random shape");
+  absl::StatusOr<OpenedModel> model =
+      random ? OpenRandom(source.random_shape, source.random_seed) : OpenDirectory(source.path, read_weights);
+  if (model.ok()) return model;
+  const std::string where = random ? absl::StrCat("shape '", source.random_shape, "'") : source.path;
+  return absl::Status(model.status().code(), absl::StrCat(where, ": ", model.status().message()));
+}
+
+}  // namespace dunlin::engine

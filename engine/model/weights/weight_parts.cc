@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/weights/weight_parts.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/weights/weight_scales.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr size_t kMaxNamedMissing = 4;
+constexpr size_t kMaxNamedUnused = 8;
+
+struct RowRange {
+  int64_t begin;  // in the slot's matrix
+  int64_t count;
+  int64_t source = 0;  // in the tensor
+};
+
+// Head h of Q, K and V is in rows [3 h, 3 h + 3) * head_dim of the tensor.
+std::vector<RowRange> RowsByHead(const ModelConfig& config) {
+  std::vector<RowRange> ranges;
+  const int64_t head_dim = config.head_dim;
+  for (int64_t head = 0; head < config.num_heads; ++head) {
+    for (int64_t part = 0; part < 3; ++part) {
+      ranges.push_back({(part * config.num_heads + head) * head_dim, head_dim, (3 * head + part) * head_dim});
+    }
+  }
+  return ranges;
+}
+
+std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, FusedPart part) {
+  const int64_t query = int64_t{config.num_heads} * config.head_dim;
+  const int64_t key = int64_t{config.num_kv_heads} * config.head_dim;
+  switch (part) {
+    case FusedPart::kAll:
+      return {{0, ShapeOf(config, slot).out_features}};
+    case FusedPart::kQuery:
+      return {{0, query}};
+    case FusedPart::kKey:
+      return {{query, key}};
+    case FusedPart::kValue:
+      return {{query + key, key}};
+    case FusedPart::kGate:
+      return {{0, config.ffn_dim}};
+    case FusedPart::kUp:
+      return {{config.ffn_dim, config.ffn_dim}};
+    case FusedPart::kQkvByHead:
+      return RowsByHead(config);
+  }
+  return {};
+}
+
+std::string FullName(const WeightName& name, const std::string& prefix, int32_t layer) {
+  std::string full = name.prefixed ? prefix : "";
+  for (const char* c = name.name; *c != '\0'; ++c) {
+    if (*c == '#') {
+      absl::StrAppend(&full, layer);
+    } else {
+      full += *c;
+    }
+  }
+  return full;
+}
+
+void AppendTensor(const ModelConfig& config, const WeightName& name, const std::string& prefix, int32_t layer,
+                  bool is_bias, std::vector<WeightPart>* parts) {
+  const std::vector<RowRange> ranges = RowsOf(config, name.slot, name.part);
+  int64_t tensor_rows = 0;
+  for (const RowRange& range : ranges) tensor_rows += range.count;
+  const int64_t columns = ShapeOf(config, name.slot).in_features;
+  WeightPart part{.slot = name.slot,
+                  .layer = layer,
+                  .is_bias = is_bias,
+                  .transposed = name.transposed && !is_bias,
+                  .tensor = absl::StrCat(FullName(name, prefix, layer), is_bias ? ".bias" : ".weight"),
+                  .shape = {},
+                  .row_begin = 0,
+                  .num_rows = 0,
+                  .source_row = 0,
+                  .scaled_rows = 0,
+                  .scale = 1.0F};
+  if (part.is_vector()) {
+    part.shape = {tensor_rows};
+  } else if (part.transposed) {
+    part.shape = {columns, tensor_rows};
+  } else {
+    part.shape = {tensor_rows, columns};
+  }
+  if (config.inverse_layer_query_scale && name.slot == WeightSlot::kQkv && layer > 0) {
+    part.scaled_rows = int64_t{config.num_heads} * config.head_dim;
+    part.scale = 1.0F / static_cast<float>(layer + 1);
+  }
+  for (const RowRange& range : ranges) {
+    part.row_begin = range.begin;
+    part.num_rows = range.count;
+    part.source_row = range.source;
+    parts->push_back(part);
+  }
+}
+
+void AppendParts(const Architecture& architecture, const ModelConfig& config, const std::string& prefix, int32_t layer,
+                 bool per_layer, std::vector<WeightPart>* parts) {
+  for (const WeightName& name : architecture.weights) {
+    if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot)) continue;
+    AppendTensor(config, name, prefix, layer, false, parts);
+    if (HasBias(config, name.slot)) AppendTensor(config, name, prefix, layer, true, parts);
+  }
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+}  // namespace
+
+std::string FindPrefix(const Architecture& architecture, const TensorSource& source) {
+  for (const char* prefix : architecture.prefixes) {
+    for (const WeightName& name : architecture.weights) {
+      const bool leads = name.slot == WeightSlot::kEmbedding || name.slot == WeightSlot::kFinalNorm;
+      if (leads && source.Find(absl::StrCat(prefix, name.name, ".weight")) != nullptr) return prefix;
+    }
+  }
+  return architecture.prefixes.front();
+}
+
+std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const ModelConfig& config,
+                                        const std::string& prefix) {
+  std::vector<WeightPart> parts;
+  AppendParts(architecture, config, prefix, 0, false, &parts);
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    AppendParts(architecture, config, prefix, layer, true, &parts);
+  }
+  return parts;
+}
+
+void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts) {
+  for (WeightPart& part : *parts) {
+    if (!IsNorm(part.slot) || source.Find(part.tensor) != nullptr) continue;
+    const std::string stem = part.tensor.substr(0, part.tensor.rfind('.'));
+    const std::string old_name = absl::StrCat(stem, part.is_bias ? ".beta" : ".gamma");
+    if (source.Find(old_name) != nullptr) part.tensor = old_name;
+  }
+}
+
+void ApplyAliases(const Architecture& architecture, const TensorSource& source, std::vector<WeightPart>* parts) {
+  for (WeightPart& part : *parts) {
+    if (source.Find(part.tensor) != nullptr) continue;
+    for (const NameAlias& name : architecture.aliases) {
+      const size_t at = part.tensor.find(name.name);
+      if (at == std::string::npos) continue;
+      std::string alias = part.tensor;
+      alias.replace(at, std::string_view(name.name).size(), name.alias);
+      if (source.Find(alias) != nullptr) part.tensor = std::move(alias);
+    }
+  }
+}
+
+absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource& source) {
+  std::vector<std::string> missing;
+  for (const WeightPart& part : parts) {
+    const TensorInfo* tensor = source.Find(part.tensor);
+    if (tensor == nullptr) {
+      if (missing.empty() || missing.back() != part.tensor) missing.push_back(part.tensor);
+      continue;
+    }
+    if (tensor->shape != part.shape) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", part.tensor, "' has shape ", ShapeText(tensor->shape),
+                                                     "; config.json makes it ", ShapeText(part.shape)));
+    }
+    if (!tensor->dtype->loadable.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", part.tensor, "' has dtype ", tensor->dtype->name,
+                                                     "; weights are loaded from F32, F16, BF16 and F8_E4M3"));
+    }
+    if (*tensor->dtype->loadable == kernels::DType::kF8E4M3 && part.scales.weight == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor '", part.tensor, "' has dtype F8_E4M3; norms and biases are loaded from F32, F16 and BF16"));
+    }
+  }
+  if (missing.empty()) return absl::OkStatus();
+  const size_t num_missing = missing.size();
+  missing.resize(std::min(num_missing, kMaxNamedMissing));
+  return absl::NotFoundError(absl::StrCat("the checkpoint lacks ", num_missing, " tensor(s): ",
+                                          absl::StrJoin(missing, ", "), num_missing > missing.size() ? ", ..." : ""));
+}
+
+std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, const std::vector<WeightPart>& parts,
+                                              const TensorSource& source) {
+  std::set<std::string_view> used;
+  for (const WeightPart& part : parts) {
+    used.insert(part.tensor);
+    for (const TensorInfo* scale : {part.scales.weight, part.scales.input}) {
+      if (scale != nullptr) used.insert(scale->name);
+    }
+  }
+  std::vector<std::string> unused;
+  for (const TensorInfo* tensor : source.List()) {
+    const auto is_buffer = [&](const char* ending) { return tensor->name.ends_with(ending); };
+    if (used.contains(tensor->name) || IsKvScale(tensor->name)) continue;
+    if (std::any_of(architecture.ignored.begin(), architecture.ignored.end(), is_buffer)) continue;
+    unused.push_back(tensor->name);
+  }
+  if (unused.empty()) return {};
+  const size_t num_unused = unused.size();
+  unused.resize(std::min(num_unused, kMaxNamedUnused));
+  return {absl::StrCat(num_unused, " tensor(s) of the checkpoint are not used: ", absl::StrJoin(unused, ", "),
+                       num_unused > unused.size() ? ", ..." : "")};
+}
+
+int64_t CountParameters(const std::vector<WeightPart>& parts) {
+  int64_t count = 0;
+  for (const WeightPart& part : parts) {
+    count += part.num_rows * (part.is_vector() ? 1 : part.shape[part.transposed ? 0 : 1]);
+  }
+  return count;
+}
+
+}  // namespace dunlin::engine

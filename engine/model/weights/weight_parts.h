@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors that a model needs from its checkpoint, with their expected shapes and destinations. The same list drives
+// loading, random weights and inspection.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/checkpoint/tensor_source.h"
+#include "engine/model/model_config.h"
+
+namespace dunlin::engine {
+
+// The scales of an FP8 part, from FindScales. Row n of the tensor, element k: weight[n / rows_per_scale][k / block].
+struct PartScales {
+  const TensorInfo* weight = nullptr;  // null: the part is not FP8
+  const TensorInfo* input = nullptr;   // the scale of the layer's input, or null
+  int64_t rows_per_scale = 0;
+  int32_t block = 0;  // 0: one scale for all k
+};
+
+struct WeightPart {
+  WeightSlot slot;
+  int32_t layer;  // 0 where the slot is not per layer
+  bool is_bias;
+  bool transposed;             // the tensor is [in_features, out_features]
+  std::string tensor;          // full name
+  std::vector<int64_t> shape;  // expected: [rows, columns], or [rows] for norms and biases
+  int64_t row_begin;           // destination row in the slot's matrix or vector
+  int64_t num_rows;
+  int64_t source_row;   // first of the rows in the tensor; nonzero only where several parts share one tensor
+  int64_t scaled_rows;  // the first rows are multiplied by `scale`; 0 for none
+  float scale;
+  PartScales scales = {};
+
+  bool is_vector() const { return is_bias || IsNorm(slot); }
+};
+
+// The architecture's prefix under which `source` has the embedding or the final norm; its first prefix when none fits.
+std::string FindPrefix(const Architecture& architecture, const TensorSource& source);
+
+// Every tensor of the model, in a fixed order.
+std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const ModelConfig& config,
+                                        const std::string& prefix);
+
+// Renames norms to .gamma and .beta where `source` has those (checkpoints converted from TensorFlow).
+void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts);
+
+// Renames parts by the architecture's aliases where `source` has the alias only.
+void ApplyAliases(const Architecture& architecture, const TensorSource& source, std::vector<WeightPart>* parts);
+
+// Checks that every part exists with its shape and a loadable dtype. NOT_FOUND names up to 4 missing tensors and counts
+// the rest; INVALID_ARGUMENT names the tensor, its shape or dtype, and what was expected.
+absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource& source);
+
+// One line that names up to 8 tensors that are neither used by a part nor known buffers; empty when there are none.
+std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, const std::vector<WeightPart>& parts,
+                                              const TensorSource& source);
+
+// Elements of all parts.
+int64_t CountParameters(const std::vector<WeightPart>& parts);
+
+}  // namespace dunlin::engine

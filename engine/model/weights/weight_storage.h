@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout of a model's weights in device memory: one block for the matrices of each precision, and one for the FP32
+// vectors that all precisions share. Sizes are known before anything is allocated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "engine/model/model.h"
+#include "engine/model/model_config.h"
+#include "engine/model/weights/weight_encodings.h"
+#include "engine/model/weights/weight_slot.h"
+#include "kernels/api/device.h"
+
+namespace dunlin::engine {
+
+// Bytes of all matrices in one precision; of all norms and biases. RESOURCE_EXHAUSTED when they overflow 63 bits.
+absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, const WeightEncodings& encodings,
+                                   kernels::Precision precision, const kernels::DeviceOps& ops);
+absl::StatusOr<size_t> VectorBytes(const ModelConfig& config);
+
+// Points every field of `weights` into `matrices` and `vectors`, 64-byte aligned blocks of MatrixBytes and VectorBytes;
+// a tied head shares the embedding's memory. Does not write to the blocks.
+void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, kernels::Precision precision,
+                  const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors, PrecisionWeights* weights);
+
+// The field of a slot. REQUIRES: the slot exists in this model and, for MatrixOf, is not a norm.
+kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer);
+const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer, bool is_bias);
+
+}  // namespace dunlin::engine

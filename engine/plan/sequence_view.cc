@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/sequence_view.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+#include "engine/sampling/sample_rows.h"
+
+namespace dunlin::engine {
+namespace {
+
+template <typename T>
+PlanRange Append(std::span<const T> elements, std::vector<T>* array) {
+  const PlanRange range{static_cast<int32_t>(array->size()), static_cast<int32_t>(elements.size())};
+  array->insert(array->end(), elements.begin(), elements.end());
+  return range;
+}
+
+// A position is scored by the row before it, so the token after the share can be scored too.
+void FillScores(const SequenceView& sequence, SequenceStep* step) {
+  step->prompt_logprobs = sequence.sampling.prompt_logprobs;
+  if (step->prompt_logprobs < 0) return;
+  const int32_t end = std::min(step->first_position + step->num_tokens, sequence.prompt_len - 1) + 1;
+  step->first_scored = std::max(sequence.next_scored_position, step->first_position + 1);
+  step->num_scored = std::max(0, end - step->first_scored);
+}
+
+void FillEdits(const SequenceView& sequence, SequenceStep* step, StepPlan* plan) {
+  step->biases = Append(std::span<const std::pair<TokenId, float>>(sequence.sampling.logit_bias), &plan->biases);
+  step->mask = Append(sequence.allowed_tokens, &plan->masks);
+  if (HasPenalty(sequence.sampling)) step->history = Append(sequence.tokens, &plan->history);
+  const StoppingParams& stopping = sequence.stopping;
+  if (step->row.position - sequence.prompt_len >= stopping.min_tokens) return;
+  step->banned = Append(std::span<const TokenId>(stopping.stop_token_ids), &plan->banned);
+  if (!stopping.ignore_eos) step->banned.count += Append(sequence.eos_token_ids, &plan->banned).count;
+}
+
+}  // namespace
+
+void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep* step, StepPlan* plan) {
+  const auto num_known = static_cast<int32_t>(sequence.tokens.size());
+  const int32_t end = share.first_position + share.num_tokens;
+  DUNLIN_CHECK(share.num_tokens >= 1 && end <= num_known, "a planned token is not known yet");
+  DUNLIN_CHECK(!share.samples || end == num_known, "only the last known token gives the next one");
+  *step = {.request_id = sequence.request_id,
+           .sequence_slot = sequence.sequence_slot,
+           .first_position = share.first_position,
+           .num_tokens = share.num_tokens,
+           .prompt_len = sequence.prompt_len,
+           .samples = share.samples,
+           .row = DrawRow(sequence.sampling, sequence.output_index, end)};
+  FillScores(sequence, step);
+  const bool scores_next = step->num_scored > 0 && step->first_scored + step->num_scored > end;
+  const size_t num_tokens = static_cast<size_t>(share.num_tokens) + (scores_next ? 1 : 0);
+  step->tokens = Append(sequence.tokens.subspan(static_cast<size_t>(share.first_position), num_tokens), &plan->tokens);
+  step->pages = Append(sequence.pages, &plan->pages);
+  if (share.samples) FillEdits(sequence, step, plan);
+}
+
+void AppendSequence(const ExecutionProfile& profile, const SequenceView& sequence, const StepShare& share,
+                    StepPlan* plan) {
+  if (plan->sub_batches.empty() || plan->sub_batches.back().profile != profile) {
+    plan->sub_batches.push_back({.profile = profile, .first_sequence = static_cast<int32_t>(plan->sequences.size())});
+  }
+  SubBatch& batch = plan->sub_batches.back();
+  FillStep(sequence, share, &plan->sequences.emplace_back(), plan);
+  ++batch.num_sequences;
+  batch.num_tokens += share.num_tokens;
+  if (share.first_position >= sequence.prompt_len) batch.num_decode_tokens += share.num_tokens;
+  plan->num_tokens += share.num_tokens;
+}
+
+}  // namespace dunlin::engine

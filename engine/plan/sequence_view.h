@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan copies of a sequence: borrowed while the plan is filled, so that a plan can be made of a scheduler's
+// sequences, or of a few vectors where there is no scheduler (calibration, warm-up, benchmarks).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/plan/step_plan.h"
+
+namespace dunlin::engine {
+
+struct SequenceView {
+  RequestId request_id = 0;
+  int32_t sequence_slot = 0;
+  std::span<const TokenId> tokens = {};  // all that are known: prompt, then output so far
+  int32_t prompt_len = 0;
+  std::span<const PageId> pages = {};  // in order of position
+  const SamplingParams& sampling;
+  const StoppingParams& stopping;
+  int32_t output_index = 0;
+  int32_t next_scored_position = 1;               // with prompt_logprobs: those before it are not scored again
+  std::span<const TokenId> eos_token_ids = {};    // of the model
+  std::span<const uint32_t> allowed_tokens = {};  // a grammar's mask (SequenceStep::mask); empty allows all
+};
+
+// The share of a step that a sequence gets.
+struct StepShare {
+  int32_t first_position = 0;
+  int32_t num_tokens = 0;  // >= 1
+  bool samples = false;
+};
+
+// Fills *step, one of plan->sequences, from a sequence and its share, and appends to the plan's arrays. Until the
+// output has min_tokens, stop tokens and, unless ignore_eos, end-of-sequence tokens are banned. REQUIRES: the share
+// lies within the known tokens; if it samples, it ends with the last of them.
+void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep* step, StepPlan* plan);
+
+// Appends a sequence to the last sub-batch, which has this profile or is started. For plans made without a scheduler:
+// sequences that decode come before those in their prompts.
+void AppendSequence(const ExecutionProfile& profile, const SequenceView& sequence, const StepShare& share,
+                    StepPlan* plan);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/step_plan.h"
+
+namespace dunlin::engine {
+namespace {
+
+// Distinct profiles of one plan: every backend and precision of a device.
+constexpr size_t kMaxSubBatches = size_t{kernels::kNumAttentionBackends} * kernels::kNumPrecisions;
+
+}  // namespace
+
+void StepPlan::Reserve(const StepPlanLimits& limits) {
+  const auto num_sequences = static_cast<size_t>(limits.max_sequences);
+  sub_batches.reserve(kMaxSubBatches);
+  sequences.reserve(num_sequences);
+  tokens.reserve(static_cast<size_t>(limits.max_tokens) + num_sequences);
+  pages.reserve(num_sequences * static_cast<size_t>(limits.max_pages_per_sequence));
+  biases.reserve(num_sequences * kMaxLogitBias);
+  history.reserve(num_sequences * static_cast<size_t>(limits.max_context_tokens));
+  banned.reserve(num_sequences * (kMaxStopTokenIds + static_cast<size_t>(limits.num_eos_token_ids)));
+  masks.reserve(num_sequences * static_cast<size_t>(kernels::MaskWords(limits.vocab_size)));
+}
+
+void StepPlan::Clear() {
+  sub_batches.clear();
+  sequences.clear();
+  num_tokens = 0;
+  tokens.clear();
+  pages.clear();
+  biases.clear();
+  history.clear();
+  banned.clear();
+  masks.clear();
+}
+
+}  // namespace dunlin::engine

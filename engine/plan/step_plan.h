@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one step computes: the scheduler fills it, the runtime runs it. A plan is a value: it holds copies of all that
+// the runtime reads, in arrays that are reserved once and reused, so that filling one allocates nothing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/cache/page.h"
+#include "engine/types.h"
+#include "kernels/api/sampling.h"
+
+namespace dunlin::engine {
+
+// Elements [first, first + count) of one of the arrays of StepPlan.
+struct PlanRange {
+  int32_t first = 0;
+  int32_t count = 0;
+};
+
+// One sequence's share of a step: the tokens at positions [first_position, first_position + num_tokens). Their K and V
+// go to the sequence's pages; attention reads every position before them from there.
+struct SequenceStep {
+  RequestId request_id = 0;
+  int32_t sequence_slot = 0;  // Sequence::slot; means nothing to a runtime
+  int32_t first_position = 0;
+  int32_t num_tokens = 0;  // >= 1
+  int32_t prompt_len = 0;  // positions from here on are output
+  // Whether the last of the tokens is the last known one, so that the next one is drawn from its logits.
+  bool samples = false;
+  PlanRange tokens = {};  // of StepPlan::tokens: the num_tokens tokens, and the one after them if it is scored
+  PlanRange pages = {};   // of StepPlan::pages: those of positions [0, first_position + num_tokens), in order, or more
+
+  // Prompt positions [first_scored, first_scored + num_scored), each scored by the logits of the position before it.
+  int32_t first_scored = 0;
+  int32_t num_scored = 0;
+  int32_t prompt_logprobs = -1;  // SamplingParams::prompt_logprobs
+
+  // The parameters of a draw at position first_position + num_tokens, set whether it samples or not. row.edits is left
+  // for the runtime to write, from the ranges below; they are empty unless it samples.
+  kernels::SampleRow row = {};
+  PlanRange biases = {};   // of StepPlan::biases
+  PlanRange history = {};  // of StepPlan::history: prompt, then output so far; empty when no penalty applies
+  PlanRange banned = {};   // of StepPlan::banned: tokens that must not be drawn yet
+  PlanRange mask = {};     // of StepPlan::masks: kernels::MaskWords(vocab_size) words, or none, which allows all
+};
+
+// Sequences of one profile, contiguous in StepPlan::sequences: first those that decode, then those in their prompts.
+// Sub-batches run one after another, in this order.
+struct SubBatch {
+  ExecutionProfile profile;
+  int32_t first_sequence = 0;
+  int32_t num_sequences = 0;
+  int32_t num_tokens = 0;
+  int32_t num_decode_tokens = 0;  // the leading ones of num_tokens, which lie beyond their prompts
+};
+
+// What the largest plan holds.
+struct StepPlanLimits {
+  int32_t max_sequences = 0;
+  int32_t max_tokens = 0;  // computed in the step
+  int32_t max_context_tokens = 0;
+  int32_t max_pages_per_sequence = 0;
+  int32_t num_eos_token_ids = 0;
+  int32_t vocab_size = 0;
+};
+
+struct StepPlan {
+  std::vector<SubBatch> sub_batches;
+  std::vector<SequenceStep> sequences;
+  int32_t num_tokens = 0;  // of all sub-batches
+
+  // Ranges of SequenceStep index these.
+  std::vector<TokenId> tokens;
+  std::vector<PageId> pages;
+  std::vector<std::pair<TokenId, float>> biases;
+  std::vector<TokenId> history;
+  std::vector<TokenId> banned;
+  std::vector<uint32_t> masks;
+
+  // Makes room for any plan within the limits. The arrays for edits have their worst case, some kilobytes a sequence
+  // and its whole context; memory that no plan has touched is not resident.
+  void Reserve(const StepPlanLimits& limits);
+  void Clear();
+
+  bool empty() const { return sequences.empty(); }
+  std::span<const TokenId> TokensOf(const SequenceStep& step) const { return In(tokens, step.tokens); }
+  std::span<const PageId> PagesOf(const SequenceStep& step) const { return In(pages, step.pages); }
+  std::span<const std::pair<TokenId, float>> BiasesOf(const SequenceStep& step) const {
+    return In(biases, step.biases);
+  }
+  std::span<const TokenId> HistoryOf(const SequenceStep& step) const { return In(history, step.history); }
+  std::span<const TokenId> BannedOf(const SequenceStep& step) const { return In(banned, step.banned); }
+  std::span<const uint32_t> MaskOf(const SequenceStep& step) const { return In(masks, step.mask); }
+
+ private:
+  template <typename T>
+  static std::span<const T> In(const std::vector<T>& array, PlanRange range) {
+    return std::span(array).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
+  }
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an error can say of a client's request: which field, what is wrong with it, what the limit is. The engine and
+// the serving core report fields; each front end names them in its own terms. Plain data and pure functions, any
+// thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+namespace dunlin::engine {
+
+enum class RequestField : uint8_t {
+  kModel,
+  kRequestId,
+  kPriority,
+  kCacheSalt,
+  // The prompt of a generation, the text or the tokens of a tokenizer call.
+  kPrompt,  // of whatever kind
+  kPromptText,
+  kPromptTokens,
+  kPromptToken,  // [index]
+  // Sampling.
+  kNumOutputs,
+  kTemperature,
+  kTopK,
+  kTopP,
+  kMinP,
+  kRepetitionPenalty,
+  kPresencePenalty,
+  kFrequencyPenalty,
+  kLogitBias,
+  kLogitBiasToken,
+  kLogitBiasValue,  // [token id]
+  // Stopping.
+  kMaxTokens,
+  kMinTokens,
+  kStopStrings,
+  kStopString,  // [index]
+  kStopTokenIds,
+  kStopTokenId,  // [index]
+  // Output.
+  kLogprobs,
+  kPromptLogprobs,
+  kOmitText,
+  // Execution.
+  kDevice,
+  kAttentionBackend,
+  kPrecision,
+  // Embeddings.
+  kInputs,
+  kInput,        // [index]
+  kInputText,    // [index]
+  kInputTokens,  // [index]
+  kInputToken,   // [index of the input][index of the token]
+  kPooling,
+  kDimensions,
+};
+inline constexpr size_t kNumRequestFields = static_cast<size_t>(RequestField::kDimensions) + 1;
+
+// How one kind of message names the fields: "sampling.top_p", "stopping.stop[*]". Each '*' stands for an index.
+class FieldNames {
+ public:
+  struct Row {
+    RequestField field;
+    const char* name;
+  };
+  // The fields' plain names ("top_p"), but those of the rows.
+  constexpr explicit FieldNames(std::initializer_list<Row> rows) : names_(kPlainNames) {
+    for (const Row& row : rows) names_[static_cast<size_t>(row.field)] = row.name;
+  }
+  constexpr const char* operator[](RequestField field) const { return names_[static_cast<size_t>(field)]; }
+
+ private:
+  using Names = std::array<const char*, kNumRequestFields>;
+  static constexpr Names kPlainNames = {"model",
+                                        "request_id",
+                                        "priority",
+                                        "cache_salt",
+                                        "prompt",
+                                        "prompt",
+                                        "prompt",
+                                        "prompt[*]",
+                                        "n",
+                                        "temperature",
+                                        "top_k",
+                                        "top_p",
+                                        "min_p",
+                                        "repetition_penalty",
+                                        "presence_penalty",
+                                        "frequency_penalty",
+                                        "logit_bias",
+                                        "logit_bias key",
+                                        "logit_bias[*]",
+                                        "max_tokens",
+                                        "min_tokens",
+                                        "stop",
+                                        "stop[*]",
+                                        "stop_token_ids",
+                                        "stop_token_ids[*]",
+                                        "logprobs",
+                                        "prompt_logprobs",
+                                        "omit_text",
+                                        "device",
+                                        "attention_backend",
+                                        "precision",
+                                        "inputs",
+                                        "inputs[*]",
+                                        "inputs[*]",
+                                        "inputs[*]",
+                                        "inputs[*][*]",
+                                        "pooling",
+                                        "dimensions"};
+  Names names_;
+};
+inline constexpr FieldNames kPlainFieldNames({});
+
+// One field that is not as it must be.
+struct Violation {
+  RequestField field = RequestField::kModel;
+  std::string problem;                // "is 1.5", "has 17 entries"
+  std::string limit;                  // "(0, 1]"; "" when the problem says it all
+  std::array<int64_t, 2> index = {};  // of the '*' in the field's name, in order
+  std::optional<RequestField> other;  // the field whose name takes the place of a '*' in `problem`
+};
+
+// "sampling.logit_bias[7]"
+std::string NameOf(const Violation& violation, const FieldNames& names);
+// "sampling.top_p is 1.5; limit is (0, 1]"
+std::string Describe(const Violation& violation, const FieldNames& names);
+
+}  // namespace dunlin::engine

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/sampling/sample_rows.h"
+
+namespace dunlin::engine {
+
+bool HasPenalty(const SamplingParams& sampling) {
+  return sampling.repetition_penalty != 1.0F || sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F;
+}
+
+kernels::SampleRow DrawRow(const SamplingParams& sampling, int32_t output_index, int32_t position) {
+  kernels::SampleRow row;
+  row.temperature = sampling.temperature;
+  row.top_k = sampling.top_k;
+  row.top_p = sampling.top_p;
+  row.min_p = sampling.min_p;
+  row.repetition_penalty = sampling.repetition_penalty;
+  row.presence_penalty = sampling.presence_penalty;
+  row.frequency_penalty = sampling.frequency_penalty;
+  row.logprobs = sampling.logprobs;
+  row.seed = sampling.seed;
+  row.output_index = output_index;
+  row.position = position;
+  return row;
+}
+
+kernels::SampleRow ScoreRow(TokenId token, int32_t logprobs) {
+  kernels::SampleRow row;
+  row.scored_token = token;
+  row.logprobs = logprobs;
+  return row;
+}
+
+}  // namespace dunlin::engine

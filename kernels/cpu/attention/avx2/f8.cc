@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVX2 tiles of E4M3 pages, multiplied as floats (vector/loaders.h).
+#include "kernels/cpu/attention/avx2/tile_lanes.h"
+#include "kernels/cpu/attention/vector/table.h"
+
+namespace dunlin::kernels::cpu {
+
+const TileOps kAvx2F8Tiles =
+    attention::TilesOf<attention::F8Keys<avx2::TileLanes>, attention::F8Values<avx2::TileLanes>>();
+
+}  // namespace dunlin::kernels::cpu

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row gather from a packed weight (token embeddings of a tied model). A row is a strided walk through its panel, bound
+// by cache lines and not by arithmetic, so one scalar version serves every variant.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/api/float_formats.h"
+#include "kernels/cpu/gemm/packed_layout.h"
+#include "kernels/cpu/launchers.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+constexpr int64_t kTaskElements = 1 << 13;
+
+template <Precision kPrecision>
+float LoadElement(const std::byte* panel, int64_t k, int64_t column) {
+  const std::byte* at = panel + static_cast<size_t>(ElementIndex(kPrecision, k, column)) * ElementBytes(kPrecision);
+  if constexpr (kPrecision == Precision::kFp8) {
+    return E4M3ToFloat(static_cast<uint8_t>(*at));
+  } else if constexpr (kPrecision == Precision::kFp32) {
+    float value = 0;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  } else {
+    uint16_t bits = 0;
+    std::memcpy(&bits, at, sizeof(bits));
+    return kPrecision == Precision::kBf16 ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
+  }
+}
+
+template <Precision kPrecision>
+void GatherRow(const PackedWeight& weight, int64_t id, float scale, bool accumulate, float* out) {
+  const auto* data = static_cast<const std::byte*>(weight.data);
+  const int64_t stored = StoredColumn(weight, id);
+  const int64_t panel_index = stored / kPanelColumns;
+  const int64_t column = stored % kPanelColumns;
+  const std::byte* panel = data + static_cast<size_t>(panel_index) * PanelBytes(kPrecision, weight.in_features);
+  for (int64_t k = 0; k < weight.in_features; ++k) {
+    float value = LoadElement<kPrecision>(panel, k, column);
+    if constexpr (kPrecision == Precision::kFp8) {
+      const int64_t block = weight.scale_block == 0 ? 0 : k / weight.scale_block;
+      value *= PanelScales(weight, panel_index)[block * kPanelColumns + column];
+    }
+    value *= scale;
+    out[k] = accumulate ? out[k] + value : value;
+  }
+}
+
+using RowGatherer = void (*)(const PackedWeight&, int64_t, float, bool, float*);
+constexpr RowGatherer kGatherers[kNumPrecisions] = {GatherRow<Precision::kFp32>, GatherRow<Precision::kBf16>,
+                                                    GatherRow<Precision::kFp16>, GatherRow<Precision::kFp8>};
+
+bool Valid(const GatherRowsParams& p) {
+  if (p.weight == nullptr || p.weight->data == nullptr || p.num_rows < 0) return false;
+  if (p.num_rows > 0 && (p.ids == nullptr || p.out == nullptr)) return false;
+  return std::all_of(p.ids, p.ids + p.num_rows, [&](int32_t id) { return id >= 0 && id < p.weight->out_features; });
+}
+
+}  // namespace
+
+KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) {
+  if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  const PackedWeight& weight = *params.weight;
+  const int64_t columns = weight.in_features;
+  const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(columns, 1));
+  const RowGatherer gather = kGatherers[static_cast<int>(weight.precision)];
+  context->pool.Run((params.num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
+    const int64_t end = std::min<int64_t>(params.num_rows, (task + 1) * rows_per_task);
+    for (int64_t row = task * rows_per_task; row < end; ++row) {
+      gather(weight, params.ids[row], params.scale, params.accumulate, params.out + row * columns);
+    }
+  });
+  return KernelStatus::kOk;
+}
+
+}  // namespace dunlin::kernels::cpu

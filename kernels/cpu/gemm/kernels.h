@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM kernels of the CPU variants: what the launcher (gemm.cc) calls on one worker.
+// Bit contract: an output element depends on its own row and column alone, not on how rows were grouped into blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/dtype.h"
+#include "kernels/api/gemm.h"
+
+namespace dunlin::kernels::cpu {
+
+inline constexpr int64_t kGemmRowsMax = 256;     // rows of one GemmBlock
+inline constexpr int64_t kGemmPanelsMax = 8;     // panels that are computed together, slice by slice of K
+inline constexpr int64_t kGemmDepthBlock = 512;  // steps of K in a decoded panel slice; a multiple of 4
+
+// Scratch of one worker: partial sums [kGemmPanelsMax][kGemmRowsMax][48], then a panel slice [kGemmDepthBlock][48] of
+// floats.
+inline constexpr size_t kGemmSumBytes = static_cast<size_t>(kGemmRowsMax) * 48 * sizeof(float);
+inline constexpr size_t kScratchBytes =
+    kGemmPanelsMax * kGemmSumBytes + static_cast<size_t>(kGemmDepthBlock) * 48 * sizeof(float);
+
+// After it, for the launcher: a block's output before it is rounded into GemmParams::next.
+inline constexpr size_t kBlockOutBytes = kGemmPanelsMax * kGemmSumBytes;
+inline constexpr size_t kWorkerBytes = kScratchBytes + kBlockOutBytes;
+
+// A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
+// Block scales: out = sum over blocks, ascending, of (sum of the block) * (activation scale * weight scale).
+struct GemmBlock {
+  const std::byte* activation;  // [rows], activation_stride bytes apart
+  size_t activation_stride;
+  const float* activation_scale;  // [rows, scales_per_row], FP8 only
+  const std::byte* panels;        // panel_bytes apart
+  size_t panel_bytes;
+  const float* weight_scale;  // [panels, scales_per_row, 48], FP8 only
+  int64_t scales_per_row;     // 1: applied to the whole sum; more: to the sum of each kScaleBlock elements of K
+  int64_t padded_depth;       // K as stored in a panel
+  const float* bias;          // [columns] or null
+  const float* residual;      // [rows], out_stride floats apart, or null; may be out
+  float* out;
+  int64_t out_stride;
+  int32_t rows;        // 1 <= rows <= kGemmRowsMax
+  int32_t columns;     // > 0; the last panel may be partial
+  std::byte* scratch;  // kScratchBytes, 64-byte aligned
+};
+
+using GemmKernel = void(const GemmBlock&);
+
+struct GemmKernels {
+  GemmKernel* gemm[kNumPrecisions];  // by Precision
+  int64_t gemm_rows;                 // rows of a block that fit the caches best, <= kGemmRowsMax; a multiple of 8
+};
+
+// One translation unit each, compiled with its variant's flags. Activation rows of bf16 and fp8 are floats in the
+// variants that multiply by FMA, BF16 in avx512_bf16 and amx.
+namespace portable {
+GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8;
+}
+namespace avx2 {
+GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8;
+}
+namespace avx512 {
+GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8;
+}
+namespace avx512_bf16 {
+GemmKernel GemmBf16, GemmFp8;
+}
+namespace amx {
+GemmKernel GemmBf16, GemmFp8;
+}
+
+}  // namespace dunlin::kernels::cpu

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain loops that the compiler vectorises or that stay in the L1 cache; the same bytes on every variant.
+#include "kernels/cpu/gemm/pack_slice.h"
+
+#include <cstring>
+
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+// Branch-free, so that the loop over it vectorises; the values of Fp16ToFloat, bit for bit but for the payload of NaN.
+float WidenFp16(uint16_t bits) {
+  const int32_t magnitude = bits & 0x7FFF;
+  const int32_t sign = static_cast<int32_t>(static_cast<uint32_t>(bits & 0x8000) << 16);
+  const int32_t normal = (magnitude << 13) + (magnitude >= 0x7C00 ? 0x70000000 : 0x38000000);
+  const auto small = std::bit_cast<int32_t>(static_cast<float>(magnitude) * 0x1p-24F);
+  return std::bit_cast<float>(sign | (magnitude < 0x0400 ? small : normal));
+}
+
+template <DType kDType>
+struct SourceElement;
+template <>
+struct SourceElement<DType::kF32> {
+  using Type = float;
+  static float Widen(float value) { return value; }
+};
+template <>
+struct SourceElement<DType::kF16> {
+  using Type = uint16_t;
+  static float Widen(uint16_t bits) { return WidenFp16(bits); }
+};
+template <>
+struct SourceElement<DType::kBF16> {
+  using Type = uint16_t;
+  static float Widen(uint16_t bits) { return Bf16ToFloat(bits); }
+};
+template <>
+struct SourceElement<DType::kF8E4M3> {
+  using Type = uint8_t;
+  static float Widen(uint8_t code) { return E4M3ToFloat(code); }
+};
+
+// staged[c][k] = convert(source element). Walks the source in the direction in which it is contiguous.
+template <typename In, typename Out, typename Convert>
+void Stage(const SliceSource& source, int64_t columns, int64_t count, Out* staged, const Convert& convert) {
+  const auto* in = reinterpret_cast<const In*>(source.data);
+  if (source.column_stride == 1) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const In* row = in + c * source.row_stride;
+      Out* out = staged + c * kStagedStride;
+      for (int64_t k = 0; k < count; ++k) out[k] = convert(row[k]);
+    }
+    return;
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    const In* row = in + k * source.column_stride;
+    for (int64_t c = 0; c < columns; ++c) staged[c * kStagedStride + k] = convert(row[c * source.row_stride]);
+  }
+}
+
+template <DType kDType>
+void StageFloatsOf(const SliceSource& source, int64_t columns, int64_t count, float* floats) {
+  using Element = SourceElement<kDType>;
+  Stage<typename Element::Type>(source, columns, count, floats, [](auto bits) { return Element::Widen(bits); });
+}
+
+template <typename Element>
+void StageAsTheyAre(const SliceSource& source, int64_t columns, int64_t count, std::byte* staged) {
+  Stage<Element>(source, columns, count, reinterpret_cast<Element*>(staged), [](Element element) { return element; });
+}
+
+// One staged element per (k, column): fp32 and fp16 panels, and bf16 panels as pairs.
+template <typename Element>
+void ScatterElements(const std::byte* staged, int64_t columns, int64_t count, int64_t stride, Element* out) {
+  const auto* in = reinterpret_cast<const Element*>(staged);
+  for (int64_t k = 0; k < count; ++k, out += kPanelColumns) {
+    for (int64_t c = 0; c < columns; ++c) out[c] = in[c * stride + k];
+  }
+}
+
+// Rows k and k + 1 of a source whose rows are K: one pair per column.
+void CopyPairs(const SliceSource& source, int64_t columns, int64_t depth, uint32_t* out) {
+  const auto* row = reinterpret_cast<const uint16_t*>(source.data);
+  int64_t k = 0;
+  for (; k + 2 <= depth; k += 2, row += 2 * source.column_stride, out += kPanelColumns) {
+    const uint16_t* next = row + source.column_stride;
+    for (int64_t c = 0; c < columns; ++c) out[c] = row[c] | static_cast<uint32_t>(next[c]) << 16;
+  }
+  for (int64_t c = 0; k < depth && c < columns; ++c) out[c] = row[c];
+}
+
+// Two pairs of K per column, 8 bytes apart.
+void ScatterCodes(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
+                  std::byte* panel) {
+  for (int64_t k = 0; k < count; k += 4) {
+    for (int64_t c = 0; c < columns; ++c) {
+      std::byte* out = panel + ElementIndex(Precision::kFp8, first + k, first_column + c);
+      const std::byte* in = staged + c * kStagedStride + k;
+      std::memcpy(out, in, 2);
+      std::memcpy(out + 8, in + 2, 2);
+    }
+  }
+}
+static_assert(ElementIndex(Precision::kFp8, 2, 0) == 8 && ElementIndex(Precision::kFp8, 1, 0) == 1);
+static_assert(DepthUnit(Precision::kFp8) == 4 && DepthUnit(Precision::kBf16) == 2);
+
+}  // namespace
+
+void StageFloats(const SliceSource& source, int64_t columns, int64_t count, float* floats) {
+  switch (source.dtype) {
+    case DType::kF32:
+      return StageFloatsOf<DType::kF32>(source, columns, count, floats);
+    case DType::kF16:
+      return StageFloatsOf<DType::kF16>(source, columns, count, floats);
+    case DType::kBF16:
+      return StageFloatsOf<DType::kBF16>(source, columns, count, floats);
+    case DType::kF8E4M3:
+      return StageFloatsOf<DType::kF8E4M3>(source, columns, count, floats);
+  }
+}
+
+void StageElements(const SliceSource& source, int64_t columns, int64_t count, std::byte* staged) {
+  switch (SizeOf(source.dtype)) {
+    case 4:
+      return StageAsTheyAre<uint32_t>(source, columns, count, staged);
+    case 2:
+      return StageAsTheyAre<uint16_t>(source, columns, count, staged);
+    default:
+      return StageAsTheyAre<uint8_t>(source, columns, count, staged);
+  }
+}
+
+void ScatterStaged(Precision precision, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
+                   int64_t count, std::byte* panel) {
+  switch (precision) {
+    case Precision::kFp32:
+      return ScatterElements(staged, columns, count, kStagedStride,
+                             reinterpret_cast<uint32_t*>(panel) + first * kPanelColumns + first_column);
+    case Precision::kFp16:
+      return ScatterElements(staged, columns, count, kStagedStride,
+                             reinterpret_cast<uint16_t*>(panel) + first * kPanelColumns + first_column);
+    case Precision::kBf16:
+      return ScatterElements(staged, columns, count / 2, kStagedStride / 2,
+                             reinterpret_cast<uint32_t*>(panel) + first / 2 * kPanelColumns + first_column);
+    case Precision::kFp8:
+      return ScatterCodes(staged, first_column, columns, first, count, panel);
+  }
+}
+
+void CopyTransposed(Precision precision, const SliceSource& source, int64_t first_column, int64_t columns,
+                    int64_t depth, std::byte* panel) {
+  const size_t element = SizeOf(source.dtype);
+  const size_t source_stride = static_cast<size_t>(source.column_stride) * element;
+  std::byte* out = panel + static_cast<size_t>(ElementIndex(precision, 0, first_column)) * element;
+  if (precision == Precision::kBf16) return CopyPairs(source, columns, depth, reinterpret_cast<uint32_t*>(out));
+  for (int64_t k = 0; k < depth; ++k, out += static_cast<size_t>(kPanelColumns) * element) {
+    std::memcpy(out, source.data + static_cast<size_t>(k) * source_stride, static_cast<size_t>(columns) * element);
+  }
+}
+
+}  // namespace dunlin::kernels::cpu

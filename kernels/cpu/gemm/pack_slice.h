@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of packing a slice of K of one panel: source rows to staged rows, staged rows into the panel's order. Staged
+// rows lie kStagedStride elements apart in a worker's scratch, so that 48 of them meet in the cache without sharing its
+// sets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/api/dtype.h"
+#include "kernels/cpu/gemm/packed_layout.h"
+
+namespace dunlin::kernels::cpu {
+
+inline constexpr int64_t kSliceDepth = 256;                 // K elements staged at once; a multiple of every DepthUnit
+inline constexpr int64_t kStagedStride = kSliceDepth + 32;  // elements between staged rows, of 1, 2 or 4 bytes
+
+// Where a slice is read from: column c of the panel, element k of the slice at data[c * row_stride + k *
+// column_stride].
+struct SliceSource {
+  const std::byte* data;
+  DType dtype;
+  int64_t row_stride;  // elements
+  int64_t column_stride;
+};
+
+// floats[c][k] = the source's values, `columns` by `count`; FP8 codes without their scale.
+void StageFloats(const SliceSource& source, int64_t columns, int64_t count, float* floats);
+
+// staged[c][k] = the source's elements unchanged.
+void StageElements(const SliceSource& source, int64_t columns, int64_t count, std::byte* staged);
+
+// Puts staged elements (of the precision's weight dtype) of `columns` columns from first_column on, K [first, first +
+// count), into the panel. REQUIRES: first and count are multiples of DepthUnit(precision).
+void ScatterStaged(Precision precision, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
+                   int64_t count, std::byte* panel);
+
+// The same for a source of the precision's weight dtype, fp32, fp16 or bf16, whose columns of the panel lie side by
+// side (row_stride 1): the whole K, straight into the panel. An odd K of bf16 is padded with zeros.
+void CopyTransposed(Precision precision, const SliceSource& source, int64_t first_column, int64_t columns,
+                    int64_t depth, std::byte* panel);
+
+}  // namespace dunlin::kernels::cpu

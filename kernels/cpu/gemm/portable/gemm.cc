@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMM without vector intrinsics. A slice of K of the panel is decoded to FP32 in scratch (exact for every format),
+// then multiplied by tiles of rows; partial sums wait in scratch between slices, so each sum stays one chain over K.
+// With block scales a slice is a block: its sums are scaled and added to totals, in ascending order.
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "kernels/api/float_formats.h"
+#include "kernels/cpu/gemm/kernels.h"
+#include "kernels/cpu/gemm/packed_layout.h"
+
+namespace dunlin::kernels::cpu::portable {
+namespace {
+
+constexpr int kColumns = static_cast<int>(kPanelColumns);
+constexpr int kTileRows = 4;
+
+uint16_t Load16(const std::byte* at) {
+  uint16_t value = 0;
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+// Without a branch per element: the exponent is rebased by an exact product; infinity and NaN keep an all-ones
+// exponent.
+float Fp16Lane(uint16_t bits) {
+  const uint32_t magnitude = bits & 0x7FFFU;
+  const float rebased = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
+  const uint32_t special = magnitude >= 0x7C00U ? 0x7F800000U : 0U;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(rebased) | special | static_cast<uint32_t>(bits & 0x8000U) << 16);
+}
+
+constexpr std::array<float, 256> MakeE4M3Table() {
+  std::array<float, 256> table{};
+  for (size_t code = 0; code < table.size(); ++code) table[code] = E4M3ToFloat(static_cast<uint8_t>(code));
+  return table;
+}
+constexpr std::array<float, 256> kE4M3Table = MakeE4M3Table();
+
+// The four decoders: K elements [first, first + count) of a panel to out[count][48]. first is a multiple of 4.
+struct Fp32Panel {
+  static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
+    std::memcpy(out, panel + first * kColumns * 4, static_cast<size_t>(count * kColumns) * 4);
+  }
+};
+
+struct Fp16Panel {
+  static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
+    const std::byte* in = panel + first * kColumns * 2;
+    for (int64_t i = 0; i < count * kColumns; ++i) out[i] = Fp16Lane(Load16(in + i * 2));
+  }
+};
+
+struct Bf16Panel {
+  static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
+    const std::byte* in = panel + first * kColumns * 2;
+    for (int64_t k = 0; k < count; k += 2, in += kColumns * 4, out += kColumns * 2) {
+      for (int c = 0; c < kColumns; ++c) {
+        out[c] = Bf16ToFloat(Load16(in + c * 4));
+        out[c + kColumns] = Bf16ToFloat(Load16(in + c * 4 + 2));
+      }
+    }
+  }
+};
+
+struct Fp8Panel {
+  static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
+    const std::byte* in = panel + first * kColumns;
+    for (int64_t k = 0; k < count; ++k) {
+      for (int c = 0; c < kColumns; ++c) {
+        out[k * kColumns + c] = kE4M3Table[static_cast<size_t>(in[ElementIndex(Precision::kFp8, k, c)])];
+      }
+    }
+  }
+};
+
+// sums[rows][48] += activation[rows][first .. first + count) times slice[count][48].
+void MultiplyTile(const GemmBlock& block, int row, int rows, int64_t first, int64_t count, const float* slice,
+                  float* sums) {
+  const std::byte* in = block.activation + static_cast<size_t>(row) * block.activation_stride;
+  for (int64_t k = 0; k < count; ++k) {
+    const float* weight = slice + k * kColumns;
+    for (int r = 0; r < rows; ++r) {
+      float value = 0;
+      std::memcpy(&value, in + static_cast<size_t>(r) * block.activation_stride + (first + k) * 4, sizeof(value));
+      float* sum = sums + r * kColumns;
+      for (int c = 0; c < kColumns; ++c) sum[c] += value * weight[c];
+    }
+  }
+}
+
+// out = sums (scaled) + bias + residual of one row and panel.
+void StoreRow(const GemmBlock& block, int row, int64_t first_column, const float* sums) {
+  const int64_t left = block.columns - first_column;
+  const int64_t columns = left < kColumns ? left : kColumns;
+  const int64_t offset = row * block.out_stride + first_column;
+  for (int64_t c = 0; c < columns; ++c) {
+    float value = sums[c];
+    if (block.weight_scale != nullptr && block.scales_per_row == 1) {
+      value = value * block.activation_scale[row] * block.weight_scale[first_column + c];
+    }
+    if (block.bias != nullptr) value += block.bias[first_column + c];
+    if (block.residual != nullptr) value += block.residual[offset + c];
+    block.out[offset + c] = value;
+  }
+}
+
+// totals[rows][48] += sums * (activation scale * weight scale), for scale `index` of each row.
+void AddScaled(const GemmBlock& block, const float* weight_scales, int64_t index, const float* sums, float* totals) {
+  const float* weight_scale = weight_scales + index * kColumns;
+  for (int row = 0; row < block.rows; ++row, sums += kColumns, totals += kColumns) {
+    const float activation_scale = block.activation_scale[row * block.scales_per_row + index];
+    for (int c = 0; c < kColumns; ++c) totals[c] += sums[c] * (activation_scale * weight_scale[c]);
+  }
+}
+
+template <typename Panel>
+void MultiplySlice(const GemmBlock& block, const std::byte* panel, int64_t first, int64_t count, float* sums,
+                   float* slice) {
+  Panel::Decode(panel, first, count, slice);
+  for (int row = 0; row < block.rows; row += kTileRows) {
+    const int rows = block.rows - row < kTileRows ? block.rows - row : kTileRows;
+    MultiplyTile(block, row, rows, first, count, slice, sums + row * kColumns);
+  }
+}
+
+template <typename Panel>
+void BlockScaledGemm(const GemmBlock& block) {
+  static_assert(kScaleBlock * kColumns * sizeof(float) + 2 * kGemmSumBytes <= kScratchBytes);
+  const size_t sum_bytes = static_cast<size_t>(block.rows) * kColumns * sizeof(float);
+  float* sums = reinterpret_cast<float*>(block.scratch);
+  float* totals = reinterpret_cast<float*>(block.scratch + kGemmSumBytes);
+  float* slice = reinterpret_cast<float*>(block.scratch + 2 * kGemmSumBytes);
+  const std::byte* panel = block.panels;
+  const float* scales = block.weight_scale;
+  for (int64_t column = 0; column < block.columns; column += kColumns, panel += block.panel_bytes) {
+    std::memset(totals, 0, sum_bytes);
+    for (int64_t index = 0; index < block.scales_per_row; ++index) {
+      const int64_t first = index * kScaleBlock;
+      const int64_t left = block.padded_depth - first;
+      std::memset(sums, 0, sum_bytes);
+      MultiplySlice<Panel>(block, panel, first, left < kScaleBlock ? left : kScaleBlock, sums, slice);
+      AddScaled(block, scales, index, sums, totals);
+    }
+    for (int row = 0; row < block.rows; ++row) StoreRow(block, row, column, totals + row * kColumns);
+    scales += block.scales_per_row * kColumns;
+  }
+}
+
+template <typename Panel>
+void GemmBlockOf(const GemmBlock& block) {
+  float* sums = reinterpret_cast<float*>(block.scratch);
+  float* slice = reinterpret_cast<float*>(block.scratch + kGemmSumBytes);
+  const std::byte* panel = block.panels;
+  for (int64_t column = 0; column < block.columns; column += kColumns, panel += block.panel_bytes) {
+    std::memset(sums, 0, static_cast<size_t>(block.rows) * kColumns * sizeof(float));
+    for (int64_t first = 0; first < block.padded_depth; first += kGemmDepthBlock) {
+      const int64_t left = block.padded_depth - first;
+      MultiplySlice<Panel>(block, panel, first, left < kGemmDepthBlock ? left : kGemmDepthBlock, sums, slice);
+    }
+    for (int row = 0; row < block.rows; ++row) StoreRow(block, row, column, sums + row * kColumns);
+  }
+}
+
+}  // namespace
+
+void GemmFp32(const GemmBlock& block) {
+  GemmBlockOf<Fp32Panel>(block);
+}
+void GemmBf16(const GemmBlock& block) {
+  GemmBlockOf<Bf16Panel>(block);
+}
+void GemmFp16(const GemmBlock& block) {
+  GemmBlockOf<Fp16Panel>(block);
+}
+void GemmFp8(const GemmBlock& block) {
+  if (block.scales_per_row > 1) return BlockScaledGemm<Fp8Panel>(block);
+  GemmBlockOf<Fp8Panel>(block);
+}
+
+}  // namespace dunlin::kernels::cpu::portable

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a block of rows by panels is covered by register tiles, for every precision.
+//
+// Few rows (decode): a panel is read once from memory and decoded in registers, by one tile, or by several tiles of
+// rows one after another where decoding costs little. Many rows: a slice of K of one panel meets all rows of the block
+// in tiles, each of which decodes it in registers: that costs less than reading floats, which are more bytes, from the
+// L2 cache. Codes for which it would cost more are widened into scratch once a slice, by the first tile, a few steps
+// before it multiplies them. Sums are parked between slices. Where the block's rows do not fit the L2 cache, several
+// panels take the same slice of K before the next, so that the rows' part of it stays there. While tiles multiply a
+// slice they prefetch the next one. Both paths compute the same chain per sum, so they give the same bits. With block
+// scales a slice is a block: its sums start at +0, are scaled and added to the totals, in ascending order in both.
+//
+// Precision: Multiply; Panel, for few rows; SlicePanel, for many, and where it differs from Panel Widen, which makes
+// kUnits of its vectors from a vector of the panel; kStepDepth, K elements of a step; kNarrowRows, rows of a tile that
+// decodes whole panels; kRepeatedRows, up to which several such tiles are used; kScaledRows, up to which weights with
+// block scales use one, 0 where there are none.
+// Instantiations: up to 8 narrow tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice tiles
+// (twice that where slices are widened).
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/cpu/gemm/vector/tile.h"
+
+namespace dunlin::kernels::cpu::simd {
+
+template <typename V, typename Precision>
+struct VectorGemm {
+  using Multiply = typename Precision::Multiply;
+  using Panel = typename Precision::Panel;
+  using Tile = TileShape<V>;
+  using SlicePanel = typename Precision::SlicePanel;
+  static constexpr int kSteps = Panel::kSteps;
+  static constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
+  static constexpr int64_t kUnitDepth = kSteps * Precision::kStepDepth;
+
+  static constexpr int kNarrowRows = std::min(Precision::kNarrowRows, Tile::kNarrowRows);
+  static constexpr int kPanelRows = std::max(kNarrowRows, Precision::kRepeatedRows);  // that take a whole panel
+  static constexpr int kScaledRows = std::min(Precision::kScaledRows, Tile::kNarrowRows);
+  static constexpr bool kScaled = kScaledRows > 0;
+  static_assert(kNarrowRows + 1 >= Tile::kTileRowsMin && (!kScaled || kScaledRows + 1 >= Tile::kTileRowsMin));
+  static constexpr bool kWidened = !std::is_same_v<Panel, SlicePanel>;
+  static constexpr int64_t kSliceSteps = kGemmDepthBlock;
+  // For one or two tiles of rows, which finish a slice sooner than memory delivers the next one: short enough that the
+  // prefetched lines are still in L1 when they are read.
+  static constexpr int64_t kFewTilesSteps = 128;
+  static constexpr int64_t kBlockSteps = kScaleBlock / Precision::kStepDepth;
+  static_assert(kBlockSteps <= kSliceSteps);
+  // The share of an L2 cache (1 MiB on server cores) that the rows of a block may fill.
+  static constexpr int64_t kRowBytesMax = 512 << 10;
+
+  // A slice of one panel against the rows of the block, for the tile's vectors of it.
+  struct Slice {
+    PanelSlice panel;
+    size_t activation_offset;  // bytes into a row
+    int64_t column;
+    bool first;
+    bool last;
+    const float* weight_scale;  // at the column, when the slice is a block with its own scale, or null
+    int64_t scale_index;
+    float* parked;  // [rows][kTileVectors][16]
+  };
+
+  template <int kRows>
+  static void NarrowScaledBlock(const GemmBlock& block) {
+    constexpr int64_t kUnits = kScaleBlock / kUnitDepth;
+    const int64_t units = block.padded_depth / kUnitDepth;
+    const std::byte* panel = block.panels;
+    const float* scales = block.weight_scale;
+    for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
+      Sums<V, kRows, kPanelVectors> totals;
+      Clear(totals);
+      for (int64_t index = 0; index < block.scales_per_row; ++index, scales += kPanelColumns) {
+        const int64_t first = index * kUnits;
+        Sums<V, kRows, kPanelVectors> sums;
+        Clear(sums);
+        AccumulatePanel<V, Multiply, Panel>({block.activation + first * kSteps * 4, block.activation_stride},
+                                            panel + first * kUnitBytes, units - first < kUnits ? units - first : kUnits,
+                                            sums);
+        AddScaled(block, 0, index, scales, sums, totals);
+      }
+      Store(block, 0, column, totals);
+    }
+  }
+
+  template <int kRows>
+  static void NarrowTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
+    const std::byte* rows = block.activation + static_cast<size_t>(row) * block.activation_stride;
+    PrefetchOutput<kRows, kPanelVectors>(block, row, column);
+    Sums<V, kRows, kPanelVectors> sums;
+    Clear(sums);
+    AccumulatePanel<V, Multiply, Panel>({rows, block.activation_stride}, panel, block.padded_depth / kUnitDepth, sums);
+    Store(block, row, column, sums);
+  }
+  template <int kRows>
+  static void NarrowTileOf(const GemmBlock& block, int row, int rows, const std::byte* panel, int64_t column) {
+    if constexpr (kRows > 0) {
+      if (rows == kRows) return NarrowTile<kRows>(block, row, panel, column);
+      NarrowTileOf<kRows - 1>(block, row, rows, panel, column);
+    }
+  }
+  static void NarrowBlock(const GemmBlock& block) {
+    const int tiles = (block.rows + kNarrowRows - 1) / kNarrowRows;
+    const std::byte* panel = block.panels;
+    for (int64_t column = 0; column < block.columns; column += kPanelColumns, panel += block.panel_bytes) {
+      for (int tile = 0; tile < tiles; ++tile) {
+        const int row = block.rows * tile / tiles;
+        NarrowTileOf<kNarrowRows>(block, row, block.rows * (tile + 1) / tiles - row, panel, column);
+      }
+    }
+  }
+
+  template <typename WidenOfTile, bool kPrefetches, int kRows>
+  static void SliceTile(const GemmBlock& block, const Slice& slice, int row) {
+    float* parked = slice.parked + row * Tile::kTileVectors * kLanes;
+    if (slice.last) PrefetchOutput<kRows, Tile::kTileVectors>(block, row, slice.column);
+    const bool scaled = kScaled && slice.weight_scale != nullptr;
+    Sums<V, kRows, Tile::kTileVectors> sums;
+    if (slice.first || scaled) {
+      Clear(sums);
+    } else {
+      Load(parked, sums);
+    }
+    const std::byte* rows = block.activation + static_cast<size_t>(row) * block.activation_stride;
+    AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, kPrefetches>(
+        {rows + slice.activation_offset, block.activation_stride}, slice.panel, sums);
+    if (scaled) {
+      Sums<V, kRows, Tile::kTileVectors> totals;
+      if (slice.first) {
+        Clear(totals);
+      } else {
+        Load(parked, totals);
+      }
+      AddScaled(block, row, slice.scale_index, slice.weight_scale, sums, totals);
+      sums = totals;
+    }
+    if (slice.last) {
+      Store(block, row, slice.column, sums);
+    } else {
+      Park(sums, parked);
+    }
+  }
+
+  template <typename WidenOfTile, bool kPrefetches, int kRows>
+  static void SliceTileOf(const GemmBlock& block, const Slice& slice, int row, int rows) {
+    if constexpr (kRows >= Tile::kTileRowsMin) {
+      if (rows == kRows) return SliceTile<WidenOfTile, kPrefetches, kRows>(block, slice, row);
+      SliceTileOf<WidenOfTile, kPrefetches, kRows - 1>(block, slice, row, rows);
+    }
+  }
+
+  template <bool kPrefetches>
+  static void SliceTileOf(const GemmBlock& block, const Slice& slice, int row, int rows, bool widens) {
+    if constexpr (kWidened) {
+      if (widens) return SliceTileOf<typename Precision::Widen, kPrefetches, Tile::kTileRows>(block, slice, row, rows);
+    }
+    SliceTileOf<InPlace, kPrefetches, Tile::kTileRows>(block, slice, row, rows);
+  }
+
+  // The rows in tiles of nearly equal size. The first one widens the slice, where `widens`; the first ones prefetch the
+  // `next_lines` lines of the next slice.
+  static void SliceRows(const GemmBlock& block, Slice slice, int64_t next_lines, bool widens) {
+    const int tiles = (block.rows + Tile::kTileRows - 1) / Tile::kTileRows;
+    const int64_t tile_lines = slice.panel.units * SlicePanel::kSteps / 4 * kNextLines;
+    for (int tile = 0; tile < tiles; ++tile) {
+      const int row = block.rows * tile / tiles;
+      const int rows = block.rows * (tile + 1) / tiles - row;
+      const bool first = widens && tile == 0;
+      if (next_lines > 0) {
+        SliceTileOf<true>(block, slice, row, rows, first);
+      } else {
+        SliceTileOf<false>(block, slice, row, rows, first);
+      }
+      slice.panel.next += tile_lines * 64;
+      next_lines -= tile_lines;
+    }
+  }
+
+  static int64_t SliceSteps(const GemmBlock& block) {
+    if (kScaled && block.scales_per_row > 1) return kBlockSteps;
+    return block.rows <= 2 * Tile::kTileRows ? kFewTilesSteps : kSliceSteps;
+  }
+
+  // Slice `index` of the panel at `column`. parked: [48 / tile columns][rows][tile columns]; next: the panel bytes
+  // that are read after it, or null.
+  static void MultiplySlice(const GemmBlock& block, int64_t column, int64_t index, float* parked,
+                            const std::byte* next) {
+    const bool scaled = kScaled && block.scales_per_row > 1;
+    const int64_t steps = block.padded_depth / Precision::kStepDepth;
+    const int64_t slice_steps = SliceSteps(block);
+    const int64_t step = index * slice_steps;
+    const int64_t count = steps - step < slice_steps ? steps - step : slice_steps;
+    const std::byte* codes =
+        block.panels + static_cast<size_t>(column / kPanelColumns) * block.panel_bytes + step / kSteps * kUnitBytes;
+    const float* scales = scaled ? block.weight_scale + column * block.scales_per_row + index * kPanelColumns : nullptr;
+    std::byte* widened = block.scratch + kGemmPanelsMax * kGemmSumBytes;
+    const std::byte* at = kWidened ? widened : codes;
+    Slice slice{{at, count / SlicePanel::kSteps, codes, widened, next},
+                static_cast<size_t>(step) * 4,
+                column,
+                step == 0,
+                step + count == steps,
+                scales,
+                index,
+                parked};
+    const int64_t next_lines = next == nullptr ? 0 : count / kSteps * kUnitBytes / 64;
+    constexpr int64_t kColumns = Tile::kTileVectors * kLanes;
+    for (int64_t first = 0; first < kPanelColumns && slice.column < block.columns; first += kColumns) {
+      SliceRows(block, slice, first == 0 ? next_lines : 0, kWidened && first == 0);
+      slice.panel.at += Tile::kTileVectors * SlicePanel::kVectorBytes;
+      slice.column += kColumns;
+      slice.parked += block.rows * kColumns;
+      if (scaled) slice.weight_scale += kColumns;
+    }
+  }
+
+  static void WideBlock(const GemmBlock& block) {
+    const int64_t steps = block.padded_depth / Precision::kStepDepth;
+    const int64_t slice_steps = SliceSteps(block);
+    const int64_t slices = (steps + slice_steps - 1) / slice_steps;
+    const int64_t slice_bytes = slice_steps / kSteps * kUnitBytes;
+    const int64_t panels = NumPanels(block.columns);
+    const int64_t together = block.rows * steps * 4 > kRowBytesMax ? kGemmPanelsMax : 1;
+    for (int64_t first = 0; first < panels; first += together) {
+      const int64_t end = panels - first < together ? panels : first + together;
+      for (int64_t index = 0; index < slices; ++index) {
+        for (int64_t panel = first; panel < end; ++panel) {
+          const int64_t next_index = panel + 1 < end ? index : (index + 1) % slices;
+          const int64_t next_panel = panel + 1 < end ? panel + 1 : (index + 1 < slices ? first : end);
+          const std::byte* next =
+              next_panel < panels
+                  ? block.panels + static_cast<size_t>(next_panel) * block.panel_bytes + next_index * slice_bytes
+                  : nullptr;
+          float* parked =
+              reinterpret_cast<float*>(block.scratch + (panel - first) * static_cast<int64_t>(kGemmSumBytes));
+          MultiplySlice(block, panel * kPanelColumns, index, parked, next);
+        }
+      }
+    }
+  }
+
+  template <int kRows>
+  static void NarrowScaledBlockOf(const GemmBlock& block) {
+    if constexpr (kRows > 0) {
+      if (block.rows == kRows) return NarrowScaledBlock<kRows>(block);
+      NarrowScaledBlockOf<kRows - 1>(block);
+    }
+  }
+
+  static void Run(const GemmBlock& block) {
+    if (kScaled && block.scales_per_row > 1) {
+      if (block.rows > kScaledRows) return WideBlock(block);
+      return NarrowScaledBlockOf<kScaledRows>(block);
+    }
+    if (block.rows > kPanelRows) return WideBlock(block);
+    NarrowBlock(block);
+  }
+};
+
+}  // namespace dunlin::kernels::cpu::simd

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What VectorGemm (block.h) is instantiated for: the precisions of the variants that multiply floats by FMA.
+#pragma once
+
+#include "kernels/cpu/gemm/vector/block.h"
+#include "kernels/cpu/simd/e4m3.h"
+
+namespace dunlin::kernels::cpu::simd {
+
+template <typename V>
+struct FloatProducts {
+  struct Multiply {
+    DUNLIN_INLINE typename V::Floats Add(typename V::Floats sum, typename V::Floats a, typename V::Floats w) {
+      return V::MulAdd(a, w, sum);
+    }
+  };
+  static constexpr int64_t kStepDepth = 1;
+  static constexpr int kNarrowRows = 8;
+  static constexpr int kRepeatedRows = 0;
+  static constexpr int kScaledRows = 0;
+};
+
+template <typename V>
+struct Fp32 : FloatProducts<V> {
+  using Panel = DensePanel<V>;
+  using SlicePanel = Panel;
+};
+
+template <typename V>
+struct Fp16 : FloatProducts<V> {
+  using Panel = Fp16Panel<V>;
+  using SlicePanel = Panel;
+};
+
+// On processors with a half-rate BF16 dot product twice as fast as that for many rows.
+template <typename V>
+struct Bf16 : FloatProducts<V> {
+  using Panel = PairPanel<V>;
+  using SlicePanel = Panel;
+};
+
+template <typename V>
+struct Fp8 : FloatProducts<V> {
+  using Panel = CodesToFloats<V, E4M3ByShuffle<V>>;
+  using SlicePanel = PairPanel<V>;
+  using Widen = CodesToPairs<V, E4M3ByShuffle<V>>;
+  static constexpr int kNarrowRows = 4;
+  static constexpr int kScaledRows = 4;
+};
+
+}  // namespace dunlin::kernels::cpu::simd

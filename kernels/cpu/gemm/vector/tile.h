@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register tile of the vector variants' GEMM: kRows rows by kVectors vectors of columns.
+//
+// A step is four bytes of each activation row (one float, or a pair of BF16) times 64 bytes of dense weights a vector.
+// Each sum is one chain of multiply-adds over ascending steps that starts at +0, in every tile shape; a sum that is
+// parked in memory between slices of K continues the same chain.
+//
+// Multiply::Add(sum, a, weights) multiplies a row's values; Panel (panels.h) decodes a panel's bytes.
+#pragma once
+
+#include "kernels/cpu/gemm/kernels.h"
+#include "kernels/cpu/gemm/packed_layout.h"
+#include "kernels/cpu/gemm/vector/panels.h"
+#include "kernels/cpu/simd/lanes.h"
+
+namespace dunlin::kernels::cpu::simd {
+
+inline constexpr int kPanelVectors = static_cast<int>(kPanelColumns / kLanes);
+
+// How far a kernel that reads a panel once prefetches, into L1: what is in flight between memory and core, 42 GB/s
+// times 170 ns. A smaller distance makes a core wait, a larger one gains nothing.
+inline constexpr int64_t kPrefetchBytes = 8192;
+
+// The register tile of a lanes type.
+template <typename V>
+struct TileShape {
+  static constexpr bool kLarge = V::kNumVectors >= 32;
+  // 8 x 3 sums, 3 weights and a broadcast of 32 vectors; 6 sums, a weight and a broadcast of 8. Rows are spread evenly
+  // over the tiles of a block, so that a tile has at least kTileRowsMin.
+  static constexpr int kTileRows = kLarge ? 8 : 6;
+  static constexpr int kTileRowsMin = kLarge ? 4 : 3;
+  static constexpr int kTileVectors = kLarge ? 3 : 1;
+  static constexpr int kNarrowRows = kLarge ? 8 : 2;  // of tiles that decode whole panels
+  // Vectors of a unit that are decoded before its products, as far as registers reach.
+  static constexpr int kDecodedVectors = kLarge ? kPanelVectors : 1;
+};
+
+template <typename V, int kRows, int kVectors>
+struct Sums {
+  typename V::Floats at[kRows][kVectors];
+};
+
+// The activation rows of a tile, at their first step.
+struct TileRows {
+  const std::byte* first;
+  size_t stride;  // bytes
+
+  // A row's four bytes of a step, in every lane.
+  template <typename V>
+  DUNLIN_INLINE typename V::Floats Value(const TileRows& rows, int row, int64_t step) {
+    using AliasedFloat = float __attribute__((may_alias));
+    return V::Broadcast(
+        *reinterpret_cast<const AliasedFloat*>(rows.first + static_cast<size_t>(row) * rows.stride + step * 4));
+  }
+};
+
+// One unit of vectors [first, first + kCount), decoded whole before the first multiply.
+template <typename V, typename Multiply, typename Panel, int kRows, int kVectors, int kCount>
+DUNLIN_INLINE void MultiplyUnit(const TileRows& rows, int64_t step, const std::byte* at, int first,
+                                Sums<V, kRows, kVectors>& sums) {
+  typename V::Floats weights[kCount][Panel::kSteps];
+#pragma GCC unroll 3
+  for (int v = 0; v < kCount; ++v) Panel::Decode(at + v * Panel::kVectorBytes, weights[v]);
+#pragma GCC unroll 4
+  for (int s = 0; s < Panel::kSteps; ++s) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const typename V::Floats a = TileRows::Value<V>(rows, r, step + s);
+#pragma GCC unroll 3
+      for (int v = 0; v < kCount; ++v) {
+        typename V::Floats& sum = sums.at[r][first + v];
+        sum = Multiply::Add(sum, a, weights[v][s]);
+      }
+    }
+  }
+}
+
+// A panel that is read once, from memory: decoded in registers.
+template <typename V, typename Multiply, typename Panel, int kRows>
+DUNLIN_INLINE void AccumulatePanel(const TileRows& rows, const std::byte* panel, int64_t units,
+                                   Sums<V, kRows, kPanelVectors>& sums) {
+  constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
+  constexpr int kTogether = TileShape<V>::kDecodedVectors;
+  for (int64_t unit = 0; unit < units; ++unit, panel += kUnitBytes) {
+#pragma GCC unroll 3
+    for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(panel + kPrefetchBytes + line);
+#pragma GCC unroll 3
+    for (int v = 0; v < kPanelVectors; v += kTogether) {
+      MultiplyUnit<V, Multiply, Panel, kRows, kPanelVectors, kTogether>(rows, unit * Panel::kSteps,
+                                                                        panel + v * Panel::kVectorBytes, v, sums);
+    }
+  }
+}
+
+// A slice of K of a panel, at the tile's first vector.
+struct PanelSlice {
+  const std::byte* at;
+  int64_t units;
+  const std::byte* codes;  // a tile that widens the slice reads it from codes and writes it to widened
+  std::byte* widened;
+  const std::byte* next;  // bytes of the next slice, of which a tile prefetches kNextLines lines every four steps
+};
+inline constexpr int kNextLines = 6;
+
+// One unit of a slice. Step by step: of all decoded vectors, those of one step alone fit the registers beside a whole
+// tile's sums.
+template <typename V, typename Multiply, typename Panel, int kRows, int kVectors>
+DUNLIN_INLINE void MultiplySteps(const TileRows& rows, int64_t unit, const std::byte* at,
+                                 Sums<V, kRows, kVectors>& sums) {
+#pragma GCC unroll 4
+  for (int s = 0; s < Panel::kSteps; ++s) {
+    typename V::Floats weights[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) weights[v] = Panel::DecodeStep(at + v * Panel::kVectorBytes, s);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const typename V::Floats a = TileRows::Value<V>(rows, r, unit * Panel::kSteps + s);
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) sums.at[r][v] = Multiply::Add(sums.at[r][v], a, weights[v]);
+    }
+  }
+}
+
+// `units` units of codes, widened to kUnits units of SlicePanel each.
+template <typename V, typename SlicePanel, typename Widen>
+DUNLIN_INLINE void WidenUnits(const std::byte* codes, int units, std::byte* to) {
+#pragma GCC unroll 2
+  for (int unit = 0; unit < units; ++unit) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kPanelVectors; ++v) {
+      typename V::Floats widened[Widen::kUnits];
+      Widen::Decode(codes + (unit * kPanelVectors + v) * Widen::kVectorBytes, widened);
+#pragma GCC unroll 2
+      for (int u = 0; u < Widen::kUnits; ++u) {
+        V::Store(to + ((unit * Widen::kUnits + u) * kPanelVectors + v) * SlicePanel::kVectorBytes, widened[u]);
+      }
+    }
+  }
+}
+
+// Widen: how this tile widens the slice's codes, four steps before it multiplies them; InPlace where there are none or
+// an earlier tile has widened them.
+template <typename V, typename Multiply, typename Panel, typename Widen, bool kPrefetches, int kRows, int kVectors>
+DUNLIN_INLINE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice, Sums<V, kRows, kVectors>& sums) {
+  constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
+  // Units of four steps: fewer instructions beside the multiplies, of which a shared core is short.
+  constexpr int kUnroll = 4 / Panel::kSteps;
+  const auto widen = [&](int64_t unit, int units) __attribute__((always_inline)) {
+    if constexpr (Widen::kUnits > 0) {
+      constexpr int64_t kCodeBytes = kPanelVectors * Widen::kVectorBytes;
+      WidenUnits<V, Panel, Widen>(slice.codes + unit / Widen::kUnits * kCodeBytes, units / Widen::kUnits,
+                                  slice.widened + unit * kUnitBytes);
+    }
+  };
+  const auto multiply = [&](int64_t unit) __attribute__((always_inline)) {
+    MultiplySteps<V, Multiply, Panel, kRows, kVectors>(rows, unit, slice.at + unit * kUnitBytes, sums);
+  };
+  const int64_t whole = slice.units / kUnroll * kUnroll;
+  const std::byte* next = slice.next;
+  if (whole > 0) widen(0, kUnroll);
+  for (int64_t unit = 0; unit < whole; unit += kUnroll) {
+    if (unit + kUnroll < whole) widen(unit + kUnroll, kUnroll);
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll; ++u) {
+      const int end = kPrefetches ? (u + 1) * kNextLines / kUnroll : 0;
+#pragma GCC unroll 6
+      for (int line = u * kNextLines / kUnroll; line < end; ++line) __builtin_prefetch(next + line * 64);
+      multiply(unit + u);
+    }
+    next += kNextLines * 64;
+  }
+  for (int64_t unit = whole; unit < slice.units; ++unit) {
+    if (Widen::kUnits > 0 && (unit - whole) % (Widen::kUnits > 0 ? Widen::kUnits : 1) == 0) widen(unit, Widen::kUnits);
+    multiply(unit);
+  }
+}
+
+template <typename V, int kRows, int kVectors>
+DUNLIN_INLINE void Clear(Sums<V, kRows, kVectors>& sums) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 6
+    for (int v = 0; v < kVectors; ++v) sums.at[r][v] = V::Zero();
+  }
+}
+
+// totals += sums * (activation scale * weight scale), for scale `index` of each row. weight_scale: of that scale, at
+// the first column.
+template <typename V, int kRows, int kVectors>
+DUNLIN_INLINE void AddScaled(const GemmBlock& block, int row, int64_t index, const float* weight_scale,
+                             const Sums<V, kRows, kVectors>& sums, Sums<V, kRows, kVectors>& totals) {
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    const typename V::Floats by_column = V::Load(weight_scale + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const float by_row = block.activation_scale[(row + r) * block.scales_per_row + index];
+      const typename V::Floats scale = V::Mul(V::Broadcast(by_row), by_column);
+      totals.at[r][v] = V::MulAdd(sums.at[r][v], scale, totals.at[r][v]);
+    }
+  }
+}
+
+// Parked sums: [kRows][kVectors][16] floats.
+template <typename V, int kRows, int kVectors>
+DUNLIN_INLINE void Load(const float* parked, Sums<V, kRows, kVectors>& sums) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) sums.at[r][v] = V::Load(parked + (r * kVectors + v) * kLanes);
+  }
+}
+template <typename V, int kRows, int kVectors>
+DUNLIN_INLINE void Park(const Sums<V, kRows, kVectors>& sums, float* parked) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) V::Store(parked + (r * kVectors + v) * kLanes, sums.at[r][v]);
+  }
+}
+
+// Prefetches the output lines that Store will write, and the columns' scales and biases, at the start of a tile:
+// waiting for them at its end would delay the next tile too.
+template <int kRows, int kVectors>
+DUNLIN_INLINE void PrefetchOutput(const GemmBlock& block, int row, int64_t column) {
+  const float* out = block.out + row * block.out_stride + column;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(out + r * block.out_stride + v * kLanes, 1);
+  }
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    if (block.weight_scale != nullptr && block.scales_per_row == 1)
+      __builtin_prefetch(block.weight_scale + column + v * kLanes);
+    if (block.bias != nullptr) __builtin_prefetch(block.bias + column + v * kLanes);
+  }
+}
+
+// out = sums (scaled) + bias + residual, for the columns that exist.
+template <typename V, int kRows, int kVectors>
+DUNLIN_INLINE void Store(const GemmBlock& block, int row, int64_t first_column, const Sums<V, kRows, kVectors>& sums) {
+#pragma GCC unroll 6
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t column = first_column + v * kLanes;
+    if (column >= block.columns) return;
+    const typename V::Mask mask = V::FirstLanes(block.columns - column);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t offset = (row + r) * block.out_stride + column;
+      typename V::Floats value = sums.at[r][v];
+      if (block.weight_scale != nullptr && block.scales_per_row == 1) {
+        value = V::Mul(value, V::Broadcast(block.activation_scale[row + r]));
+        value = V::Mul(value, V::LoadMasked(block.weight_scale + column, mask));
+      }
+      if (block.bias != nullptr) value = V::Add(value, V::LoadMasked(block.bias + column, mask));
+      if (block.residual != nullptr) value = V::Add(value, V::LoadMasked(block.residual + offset, mask));
+      V::StoreMasked(block.out + offset, mask, value);
+    }
+  }
+}
+
+}  // namespace dunlin::kernels::cpu::simd

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/access/admission.h"
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace dunlin::server {
+
+struct Admission::State {
+  enum class AcceptState : uint8_t { kNotReady, kOpen, kClosed };
+
+  explicit State(const AdmissionLimits& admission_limits) : limits(admission_limits) {}
+
+  const AdmissionLimits limits;
+  mutable absl::Mutex mutex;  // guards what follows
+  AcceptState accepts ABSL_GUARDED_BY(mutex) = AcceptState::kNotReady;
+  int32_t requests ABSL_GUARDED_BY(mutex) = 0;
+  int64_t queued_bytes ABSL_GUARDED_BY(mutex) = 0;
+
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return requests == 0; }
+};
+
+Admission::Ticket::Ticket(std::shared_ptr<State> state, int64_t bytes) : state_(std::move(state)), bytes_(bytes) {}
+
+Admission::Ticket::Ticket(Ticket&& other) noexcept
+    : state_(std::move(other.state_)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
+  Ticket old(std::move(*this));  // gives its slot back
+  state_ = std::move(other.state_);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+Admission::Ticket::~Ticket() {
+  if (state_ == nullptr) return;
+  absl::MutexLock lock(&state_->mutex);
+  state_->queued_bytes -= bytes_;
+  --state_->requests;
+}
+
+void Admission::Ticket::ReleaseBytes() {
+  if (bytes_ == 0) return;
+  absl::MutexLock lock(&state_->mutex);
+  state_->queued_bytes -= std::exchange(bytes_, 0);
+}
+
+Admission::Admission(const AdmissionLimits& limits) : state_(std::make_shared<State>(limits)) {}
+
+std::variant<Admission::Ticket, AdmissionRefusal> Admission::TryAdmit(size_t message_bytes) {
+  using AcceptState = State::AcceptState;
+  const AdmissionLimits& limits = state_->limits;
+  const auto bytes = static_cast<int64_t>(message_bytes);
+  absl::MutexLock lock(&state_->mutex);
+  if (state_->accepts == AcceptState::kNotReady) return AdmissionRefusal::kNotReady;
+  if (state_->accepts == AcceptState::kClosed) return AdmissionRefusal::kDraining;
+  if (state_->requests >= limits.max_concurrent_requests) return AdmissionRefusal::kTooManyRequests;
+  if (state_->queued_bytes + bytes > limits.max_queued_bytes) return AdmissionRefusal::kTooManyQueuedBytes;
+  ++state_->requests;
+  state_->queued_bytes += bytes;
+  return Ticket(state_, bytes);
+}
+
+void Admission::Open() {
+  absl::MutexLock lock(&state_->mutex);
+  if (state_->accepts == State::AcceptState::kNotReady) state_->accepts = State::AcceptState::kOpen;
+}
+
+void Admission::Close() {
+  absl::MutexLock lock(&state_->mutex);
+  state_->accepts = State::AcceptState::kClosed;
+}
+
+bool Admission::WaitUntilIdle(absl::Time deadline) const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->mutex.AwaitWithDeadline(absl::Condition(state_.get(), &State::Idle), deadline);
+}
+
+AdmissionStats Admission::stats() const {
+  absl::MutexLock lock(&state_->mutex);
+  return {state_->requests, state_->queued_bytes};
+}
+
+}  // namespace dunlin::server

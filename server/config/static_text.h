@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text built at compile time from the names of a table's rows, so that a const table of char pointers may hold it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace dunlin::server {
+
+// Does not compile where the text has more than kMaxBytes.
+struct StaticText {
+  static constexpr size_t kMaxBytes = 63;
+  std::array<char, kMaxBytes + 1> bytes{};  // ends with a 0 byte
+  size_t size = 0;
+
+  constexpr void Append(std::string_view text) {
+    for (const char c : text) bytes.at(size++) = c;
+    if (size > kMaxBytes) throw "kMaxBytes is too small";
+  }
+  constexpr const char* c_str() const { return bytes.data(); }
+};
+
+// "a|b|c", `first` before the names of the rows where it is not empty: the form of ConfigKey::choices.
+template <typename Row, size_t kRows>
+constexpr StaticText ChoicesOf(const Row (&table)[kRows], std::string_view first = {}) {
+  StaticText text;
+  text.Append(first);
+  for (const Row& row : table) {
+    if (text.size > 0) text.Append("|");
+    text.Append(row.name);
+  }
+  return text;
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/dunlin_v1/embed_call.h"
+
+#include <utility>
+#include <variant>
+
+#include "server/fronts/dunlin_v1/embed_messages.h"
+#include "server/transport/grpc/call_metadata.h"
+#include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/wire_buffer.h"
+
+namespace dunlin::server {
+
+grpc::ServerUnaryReactor* EmbedCall::Start(ServingCore* core, grpc::CallbackServerContext* context,
+                                           const grpc::ByteBuffer& message, grpc::ByteBuffer* response) {
+  const engine::TimeNs now = core->now();
+  std::shared_ptr<EmbedCall> call(new EmbedCall(context, message, response));
+  call->self_ = call;
+  std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message.Length());
+  if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
+    core->ReportRefused(*refusal, now);
+    call->Finish({core->StatusOf(*refusal), {}}, nullptr);
+    return call.get();
+  }
+  const ClientCall client = {{}, now, DeadlineNs(*context, now), message.Length()};
+  call->job_ = std::make_shared<EmbedJob>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);
+  call->job_->Start();
+  return call.get();
+}
+
+absl::Status EmbedCall::ReadRequest(ClientEmbedRequest* request) {
+  v1::EmbedRequest message;
+  const absl::Status parsed = ParseWire(message_, &message);
+  message_.Clear();
+  if (!parsed.ok()) return parsed;
+  const absl::Status status = EmbedRequestFromWire(&message, request);
+  if (request->request_id.empty()) request->request_id = RequestIdOf(*context_);
+  return status;
+}
+
+void EmbedCall::Finish(const ResponseEnd& end, const EmbedResult* result) {
+  if (result != nullptr) {
+    v1::EmbedResponse response = EmbedResultToWire(*result);
+    response.set_request_id(end.request_id);
+    *response_ = SerializeWire(response);
+    context_->AddInitialMetadata(kRequestIdKey, end.request_id);
+    return ServerUnaryReactor::Finish(grpc::Status::OK);
+  }
+  if (!end.request_id.empty()) context_->AddTrailingMetadata(kRequestIdKey, end.request_id);
+  const GrpcReply reply = ToGrpcReply(end.status);
+  AddTrailers(reply, context_);
+  ServerUnaryReactor::Finish(reply.status);
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// EmbedRequest -> ClientEmbedRequest, EmbedResult -> EmbedResponse. Pure functions, any thread.
+#pragma once
+
+#include "absl/status/status.h"
+#include "dunlin/v1/embedding.pb.h"
+#include "engine/encoder/encode_call.h"
+#include "server/serving/client_request.h"
+#include "server/serving/response_writer.h"
+
+namespace dunlin::server {
+
+// Takes the strings out of *wire. Errors: INVALID_ARGUMENT for a number outside of its enum; everything else is in
+// *request even then.
+absl::Status EmbedRequestFromWire(v1::EmbedRequest* wire, ClientEmbedRequest* request);
+
+v1::Pooling ToWire(engine::Pooling pooling);
+
+// All but request_id.
+v1::EmbedResponse EmbedResultToWire(const EmbedResult& result);
+
+}  // namespace dunlin::server

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Execution profiles between dunlin.v1 and the engine. The wire enumerators follow from the names in the tables of
+// kernels/api: adding a row there and an enumerator to execution.proto is all that a new one takes. Any thread.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dunlin/v1/execution.pb.h"
+#include "engine/request_field.h"
+#include "engine/types.h"
+
+namespace dunlin::server {
+
+// UNSPECIFIED and AUTO both become an empty choice. Errors: INVALID_ARGUMENT (a number outside its enum).
+absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOptions& wire,
+                                                       const engine::FieldNames& names);
+
+v1::Device ToWire(engine::DeviceKind device);
+v1::AttentionBackend ToWire(engine::AttentionBackend backend);
+v1::Precision ToWire(engine::Precision precision);
+// What runs, with the recipe and the KV dtype of the precision.
+v1::Execution ToWire(const engine::ExecutionProfile& profile);
+
+}  // namespace dunlin::server

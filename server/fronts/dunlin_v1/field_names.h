@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the messages of dunlin.v1 name the fields of a request: paths in the proto. Fields that a message names as the
+// core does are left out.
+#pragma once
+
+#include "engine/request_field.h"
+
+namespace dunlin::server {
+
+inline constexpr engine::FieldNames kGenerateFieldNames({
+    {engine::RequestField::kPrompt, "input"},
+    {engine::RequestField::kPromptText, "text"},
+    {engine::RequestField::kPromptTokens, "token_ids.ids"},
+    {engine::RequestField::kPromptToken, "token_ids.ids[*]"},
+    {engine::RequestField::kNumOutputs, "sampling.n"},
+    {engine::RequestField::kTemperature, "sampling.temperature"},
+    {engine::RequestField::kTopK, "sampling.top_k"},
+    {engine::RequestField::kTopP, "sampling.top_p"},
+    {engine::RequestField::kMinP, "sampling.min_p"},
+    {engine::RequestField::kRepetitionPenalty, "sampling.repetition_penalty"},
+    {engine::RequestField::kPresencePenalty, "sampling.presence_penalty"},
+    {engine::RequestField::kFrequencyPenalty, "sampling.frequency_penalty"},
+    {engine::RequestField::kLogitBias, "sampling.logit_bias"},
+    {engine::RequestField::kLogitBiasToken, "sampling.logit_bias key"},
+    {engine::RequestField::kLogitBiasValue, "sampling.logit_bias[*]"},
+    {engine::RequestField::kMaxTokens, "stopping.max_tokens"},
+    {engine::RequestField::kMinTokens, "stopping.min_tokens"},
+    {engine::RequestField::kStopStrings, "stopping.stop"},
+    {engine::RequestField::kStopString, "stopping.stop[*]"},
+    {engine::RequestField::kStopTokenIds, "stopping.stop_token_ids"},
+    {engine::RequestField::kStopTokenId, "stopping.stop_token_ids[*]"},
+    {engine::RequestField::kLogprobs, "output.logprobs"},
+    {engine::RequestField::kPromptLogprobs, "output.prompt_logprobs"},
+    {engine::RequestField::kOmitText, "output.omit_text"},
+    {engine::RequestField::kDevice, "execution.device"},
+    {engine::RequestField::kAttentionBackend, "execution.attention_backend"},
+    {engine::RequestField::kPrecision, "execution.precision"},
+});
+
+inline constexpr engine::FieldNames kEmbedFieldNames({
+    {engine::RequestField::kInputText, "inputs[*].text"},
+    {engine::RequestField::kInputTokens, "inputs[*].token_ids.ids"},
+    {engine::RequestField::kInputToken, "inputs[*].token_ids.ids[*]"},
+    {engine::RequestField::kDevice, "execution.device"},
+    {engine::RequestField::kAttentionBackend, "execution.attention_backend"},
+    {engine::RequestField::kPrecision, "execution.precision"},
+});
+
+inline constexpr engine::FieldNames kTokenizerFieldNames({
+    {engine::RequestField::kPromptText, "text"},
+    {engine::RequestField::kPromptTokens, "token_ids"},
+    {engine::RequestField::kPromptToken, "token_ids[*]"},
+});
+
+}  // namespace dunlin::server

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/dunlin_v1/generate_messages.h"
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "server/fronts/dunlin_v1/execution.h"
+#include "server/fronts/dunlin_v1/field_names.h"
+
+namespace dunlin::server {
+namespace {
+
+ClientPrompt PromptFromWire(v1::GenerateRequest* wire) {
+  switch (wire->input_case()) {
+    case v1::GenerateRequest::kText:
+      return std::move(*wire->mutable_text());
+    case v1::GenerateRequest::kTokenIds: {
+      const auto& ids = wire->token_ids().ids();
+      return std::vector<engine::TokenId>(ids.begin(), ids.end());
+    }
+    case v1::GenerateRequest::kChat: {
+      ChatMessages messages;
+      for (v1::ChatMessage& message : *wire->mutable_chat()->mutable_messages()) {
+        messages.push_back({std::move(*message.mutable_role()), std::move(*message.mutable_content())});
+      }
+      return messages;
+    }
+    case v1::GenerateRequest::INPUT_NOT_SET:
+      break;
+  }
+  return std::monostate();
+}
+
+void SamplingFromWire(const v1::Sampling& wire, ClientSampling* out) {
+  if (wire.has_temperature()) out->temperature = wire.temperature();
+  if (wire.has_top_k()) out->top_k = wire.top_k();
+  if (wire.has_top_p()) out->top_p = wire.top_p();
+  if (wire.has_min_p()) out->min_p = wire.min_p();
+  if (wire.has_repetition_penalty()) out->repetition_penalty = wire.repetition_penalty();
+  if (wire.has_presence_penalty()) out->presence_penalty = wire.presence_penalty();
+  if (wire.has_frequency_penalty()) out->frequency_penalty = wire.frequency_penalty();
+  if (wire.has_seed()) out->seed = wire.seed();
+  out->logit_bias.assign(wire.logit_bias().begin(), wire.logit_bias().end());
+}
+
+void StoppingFromWire(v1::Stopping* wire, ClientStopping* out) {
+  if (wire->has_max_tokens()) out->max_tokens = wire->max_tokens();
+  out->min_tokens = wire->min_tokens();
+  for (std::string& stop : *wire->mutable_stop()) out->stop.push_back(std::move(stop));
+  out->stop_token_ids.assign(wire->stop_token_ids().begin(), wire->stop_token_ids().end());
+  out->ignore_eos = wire->ignore_eos();
+  out->include_stop = wire->include_stop();
+}
+
+void OutputFromWire(const v1::OutputOptions& wire, ClientOutput* out) {
+  if (wire.has_logprobs()) out->logprobs = wire.logprobs();
+  if (wire.has_prompt_logprobs()) out->prompt_logprobs = wire.prompt_logprobs();
+  out->keep_special_tokens = wire.keep_special_tokens();
+  out->omit_text = wire.omit_text();
+}
+
+void LogprobsToWire(const TokenLogprobs& logprobs, google::protobuf::RepeatedPtrField<v1::TokenLogprob>* wire) {
+  for (size_t i = 0; i < logprobs.size(); ++i) {
+    const TokenLogprobs::Entry entry = logprobs[i];
+    v1::TokenLogprob* out = wire->Add();
+    out->set_token_id(entry.token_id);
+    out->set_logprob(entry.logprob);
+    for (const engine::TopLogprob& top : entry.top) {
+      v1::TopLogprob* out_top = out->add_top();
+      out_top->set_token_id(top.token_id);
+      out_top->set_logprob(top.logprob);
+    }
+  }
+}
+
+void FinishToWire(const OutputFinish& finish, v1::Finish* wire) {
+  wire->set_reason(finish.reason == engine::FinishReason::kStop ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH);
+  wire->mutable_usage()->set_prompt_tokens(finish.usage.prompt_tokens);
+  wire->mutable_usage()->set_cached_tokens(finish.usage.cached_tokens);
+  wire->mutable_usage()->set_completion_tokens(finish.usage.completion_tokens);
+  wire->mutable_timings()->set_queue_ms(finish.timings.queue_ms);
+  wire->mutable_timings()->set_ttft_ms(finish.timings.ttft_ms);
+  wire->mutable_timings()->set_total_ms(finish.timings.total_ms);
+  if (finish.stop_token_id.has_value()) wire->set_stop_token_id(*finish.stop_token_id);
+  if (finish.stop_string.has_value()) wire->set_stop(*finish.stop_string);
+}
+
+}  // namespace
+
+absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* request) {
+  request->field_names = &kGenerateFieldNames;
+  request->request_id = std::move(*wire->mutable_request_id());
+  request->model = std::move(*wire->mutable_model());
+  request->prompt = PromptFromWire(wire);
+  SamplingFromWire(wire->sampling(), &request->sampling);
+  if (wire->sampling().has_n()) request->num_outputs = wire->sampling().n();
+  StoppingFromWire(wire->mutable_stopping(), &request->stopping);
+  OutputFromWire(wire->output(), &request->output);
+  request->priority = wire->priority();
+  request->cache_salt = std::move(*wire->mutable_cache_salt());
+  const absl::StatusOr<engine::ExecutionChoice> choice = ChoiceFromWire(wire->execution(), kGenerateFieldNames);
+  if (!choice.ok()) return choice.status();
+  request->execution = *choice;
+  return absl::OkStatus();
+}
+
+void ChunkToWire(const OutputChunk& chunk, v1::GenerateResponse* wire) {
+  wire->Clear();
+  wire->set_request_id(chunk.request_id);
+  if (chunk.profile.has_value()) *wire->mutable_execution() = ToWire(*chunk.profile);
+  wire->set_index(chunk.index);
+  wire->mutable_token_ids()->Add(chunk.token_ids.begin(), chunk.token_ids.end());
+  wire->set_text_delta(chunk.text);
+  LogprobsToWire(chunk.logprobs, wire->mutable_logprobs());
+  LogprobsToWire(chunk.prompt_logprobs, wire->mutable_prompt_logprobs());
+  if (chunk.finish.has_value()) FinishToWire(*chunk.finish, wire->mutable_finish());
+}
+
+}  // namespace dunlin::server

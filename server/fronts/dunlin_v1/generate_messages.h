@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// GenerateRequest -> ClientRequest, OutputChunk -> GenerateResponse. Pure functions, any thread.
+#pragma once
+
+#include "absl/status/status.h"
+#include "dunlin/v1/generation.pb.h"
+#include "server/serving/client_request.h"
+#include "server/serving/output_chunk.h"
+
+namespace dunlin::server {
+
+// Takes the strings out of *wire. Errors: INVALID_ARGUMENT for a number outside of its enum; everything else is in
+// *request even then.
+absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* request);
+
+// Overwrites *wire, whose memory is kept.
+void ChunkToWire(const OutputChunk& chunk, v1::GenerateResponse* wire);
+
+}  // namespace dunlin::server

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// dunlin.v1.TokenizerService: the model's own tokenizer, on the text pool, under the same admission as Generate.
+#pragma once
+
+#include "dunlin/v1/tokenizer.grpc.pb.h"
+#include "server/serving/serving_core.h"
+
+namespace dunlin::server {
+
+class TokenizerService final
+    : public v1::TokenizerService::WithRawCallbackMethod_Tokenize<
+          v1::TokenizerService::WithRawCallbackMethod_Detokenize<v1::TokenizerService::Service>> {
+ public:
+  // core outlives the service.
+  explicit TokenizerService(ServingCore* core) : core_(core) {}
+
+ private:
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
+
+  ServingCore* const core_;
+};
+
+}  // namespace dunlin::server

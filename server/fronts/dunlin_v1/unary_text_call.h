@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A unary gRPC call whose work runs on the text pool: admission on gRPC's thread; parse, work and serialise on the
+// pool. Ownership: gRPC holds it until OnDone, the pool while it is scheduled; the admission ticket goes with it.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "server/access/admission.h"
+#include "server/serving/serving_core.h"
+#include "server/serving/text_pool.h"
+#include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/wire_buffer.h"
+
+namespace dunlin::server {
+
+template <class Request, class Response>
+class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
+ public:
+  // On the text pool; must be a pure function of its arguments and what is const.
+  using Work = absl::Status (*)(const ServingCore& core, const Request& request, Response* response);
+
+  // core and *response outlive the call.
+  static grpc::ServerUnaryReactor* Start(ServingCore* core, grpc::CallbackServerContext* context,
+                                         const grpc::ByteBuffer& message, grpc::ByteBuffer* response, Work work) {
+    std::shared_ptr<UnaryTextCall> call(new UnaryTextCall(*core, context, response, work));
+    call->self_ = call;
+    std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message.Length());
+    if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
+      call->End(core->StatusOf(*refusal));
+      return call.get();
+    }
+    call->ticket_ = std::get<Admission::Ticket>(std::move(answer));
+    call->message_ = message;
+    core->text_pool()->Schedule(call.get());
+    return call.get();
+  }
+
+ private:
+  UnaryTextCall(const ServingCore& core, grpc::CallbackServerContext* context, grpc::ByteBuffer* response, Work work)
+      : core_(core), context_(context), response_(response), work_(work) {}
+
+  void OnDone() override { const std::shared_ptr<UnaryTextCall> last = std::move(self_); }
+
+  void Run() override {
+    if (context_->IsCancelled()) return End(absl::CancelledError());
+    Request request;
+    absl::Status status = ParseWire(message_, &request);
+    message_.Clear();
+    Response response;
+    if (status.ok()) status = work_(core_, request, &response);
+    ticket_.ReleaseBytes();
+    if (status.ok()) *response_ = SerializeWire(response);
+    End(status);
+  }
+
+  void End(const absl::Status& status) {
+    const GrpcReply reply = ToGrpcReply(status);
+    AddTrailers(reply, context_);
+    Finish(reply.status);
+  }
+
+  const ServingCore& core_;
+  grpc::CallbackServerContext* const context_;  // until Finish
+  grpc::ByteBuffer* const response_;            // gRPC's, until OnDone
+  const Work work_;
+  grpc::ByteBuffer message_;
+  std::shared_ptr<UnaryTextCall> self_;  // gRPC's share
+  Admission::Ticket ticket_;
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/loader.h"
+
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/encoder/encoder_runtime.h"
+#include "engine/model/sampling_defaults.h"
+#include "engine/runtime/model_runtime.h"
+#include "server/serving/monotonic_clock.h"
+
+namespace dunlin::server {
+namespace {
+
+absl::Status Named(const std::string& model_name, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("model \"", model_name, "\": ", status.message()));
+}
+
+double Seconds(engine::TimeNs from) {
+  return static_cast<double>(MonotonicNs() - from) * 1e-9;
+}
+
+void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine::TimeNs start) {
+  spdlog::info("model \"{}\": {} with {} parameters on {}, {:.2f} s", settings.name, model.config().architecture,
+               model.num_parameters(), model.device()->description, Seconds(start));
+  for (const engine::Precision precision : model.precisions()) {
+    spdlog::info("model \"{}\": {} weights {} bytes", settings.name, Name(precision), model.weight_bytes(precision));
+  }
+  for (const std::string& warning : model.warnings()) spdlog::warn("model \"{}\": {}", settings.name, warning);
+}
+
+// Random weights have no words; a directory without a tokenizer serves token ids alone.
+absl::StatusOr<std::unique_ptr<engine::Tokenizer>> LoadTokenizer(const ModelSettings& settings, int64_t vocab_size) {
+  const std::string& path = settings.source.path;
+  if (path.empty() || !std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json")) {
+    spdlog::warn("model \"{}\": no tokenizer.json; it takes token ids alone", settings.name);
+    return std::unique_ptr<engine::Tokenizer>();
+  }
+  return engine::Tokenizer::Load(path, vocab_size);
+}
+
+void LogMemory(const ModelSettings& settings, const engine::MemoryPlan& plan) {
+  spdlog::info("model \"{}\": {} KV pages, memory plan: {}", settings.name, plan.num_pages, engine::Describe(plan));
+}
+
+// A model that is about to serve, through every product of a prompt where that makes later ones quicker.
+template <typename Runtime>
+absl::Status WarmUp(const ServedModel& served, Runtime* runtime) {
+  std::string notice;
+  absl::Status status = runtime->WarmUp(*served.profiles, &notice);
+  if (!notice.empty()) spdlog::warn("model \"{}\": {}", served.name, notice);
+  return status;
+}
+
+absl::Status StartDecoder(const ModelSettings& settings, ServedModel* served) {
+  if (!settings.source.path.empty()) {
+    auto defaults = engine::ReadSamplingDefaults(settings.source.path);
+    if (!defaults.ok()) return defaults.status();
+    served->sampling_defaults = *defaults;
+  }
+  auto runtime = engine::ModelRuntime::Create(served->model.get(), settings.engine);
+  if (!runtime.ok()) return runtime.status();
+  LogMemory(settings, (*runtime)->memory_plan());
+  if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
+  served->engine = std::make_unique<engine::Engine>(settings.engine, served->model->config(), *std::move(runtime),
+                                                    &MonotonicNs, served->step_observer.get());
+  return absl::OkStatus();
+}
+
+absl::Status StartEncoder(const ModelSettings& settings, ServedModel* served) {
+  engine::EngineOptions options = settings.engine;
+  if (!settings.source.path.empty()) {
+    auto embedding = engine::ReadEmbeddingSettings(settings.source.path);
+    if (!embedding.ok()) return embedding.status();
+    served->embedding = *embedding;
+  }
+  // The shorter of what the operator and what the directory allows.
+  const int32_t own_limit = served->embedding.max_input_tokens;
+  if (own_limit > 0 && (options.max_context_tokens == 0 || own_limit < options.max_context_tokens)) {
+    options.max_context_tokens = own_limit;
+  }
+  auto runtime = engine::ModelEncoderRuntime::Create(served->model.get(), options);
+  if (!runtime.ok()) return runtime.status();
+  LogMemory(settings, (*runtime)->memory_plan());
+  if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
+  served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(), *std::move(runtime),
+                                                            &MonotonicNs, served->step_observer.get());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& settings, kernels::Device* device,
+                                                       std::shared_ptr<engine::StepObserver> step_observer) {
+  if (absl::Status status = engine::CheckBackendsEnabled(settings.engine); !status.ok()) return status;
+  if (absl::Status status = engine::CheckFp8Recipe(settings.engine.fp8, settings.engine.deterministic); !status.ok()) {
+    return Named(settings.name, status);
+  }
+  const engine::TimeNs start = MonotonicNs();
+  auto served = std::make_unique<ServedModel>();
+  served->name = settings.name;
+  served->step_observer = std::move(step_observer);
+
+  auto model = engine::Model::Load(settings.source, device);
+  if (!model.ok()) return Named(settings.name, model.status());
+  served->model = *std::move(model);
+  const engine::ModelConfig& config = served->model->config();
+
+  auto tokenizer = LoadTokenizer(settings, config.vocab_size);
+  if (!tokenizer.ok()) return Named(settings.name, tokenizer.status());
+  served->tokenizer = *std::move(tokenizer);
+
+  served->profiles =
+      std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine);
+  if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
+  const auto start_engine = config.is_encoder() ? &StartEncoder : &StartDecoder;
+  absl::Status started = start_engine(settings, served.get());
+  if (!started.ok()) return Named(settings.name, started);
+  LogLoaded(settings, *served->model, start);
+  return served;
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// From config to a served model: loads weights and tokenizer, plans memory, warms up, starts the engine.
+// Thread rule: one load at a time.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/api/device.h"
+#include "server/config/config.h"
+#include "server/models/served_model.h"
+
+namespace dunlin::server {
+
+// Logs what was loaded and the memory plan. device outlives the model, which keeps step_observer (may be null).
+// Errors carry the model's name.
+absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& settings, kernels::Device* device,
+                                                       std::shared_ptr<engine::StepObserver> step_observer);
+
+}  // namespace dunlin::server

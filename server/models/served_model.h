@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that serves one model. Built by the loader, const once it is in the repository.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/encoder/embedding_settings.h"
+#include "engine/encoder/encoder_engine.h"
+#include "engine/engine.h"
+#include "engine/model/model.h"
+#include "engine/runtime/profiles.h"
+#include "engine/text/tokenizer.h"
+#include "engine/types.h"
+
+namespace dunlin::server {
+
+struct ServedModel {
+  std::string name;
+  std::unique_ptr<engine::Model> model;
+  std::unique_ptr<engine::Tokenizer> tokenizer;  // null for random weights: token ids only
+  std::unique_ptr<engine::ProfileTable> profiles;
+  engine::SamplingParams sampling_defaults;             // of generation_config.json
+  engine::EmbeddingSettings embedding;                  // of an encoder's directory
+  std::shared_ptr<engine::StepObserver> step_observer;  // of the engine; may be null
+  // One of the two, by the model's kind. Declared last: the engine stops before what it uses is destroyed.
+  std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<engine::EncoderEngine> encoder;
+
+  engine::ModelEngine* any_engine() const {
+    return engine != nullptr ? static_cast<engine::ModelEngine*>(engine.get()) : encoder.get();
+  }
+};
+
+}  // namespace dunlin::server

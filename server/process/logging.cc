@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process/logging.h"
+
+#include <grpc/support/log.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/serving/status_name.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxMessageBytes = 500;
+constexpr engine::TimeNs kRefusalLinePeriod = 1'000'000'000;
+
+// Puts the message into a JSON string, so that a line stays one line whatever it says.
+class JsonMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string quoted = nlohmann::json(std::string(message.payload.data(), message.payload.size()))
+                                   .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    out.append(quoted.data(), quoted.data() + quoted.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
+};
+
+std::string Milliseconds(engine::TimeNs from, engine::TimeNs to) {
+  return from == 0 || to == 0 ? "-" : absl::StrFormat("%.3f", static_cast<double>(to - from) * 1e-6);
+}
+
+std::string Profile(const RequestRecord& record) {
+  if (!record.profile.has_value()) return "-";
+  return absl::StrCat(Name(record.profile->device), "/", Name(record.profile->attention_backend), "/",
+                      Name(record.profile->precision));
+}
+
+// What gRPC's core has to say (peers that break the protocol, sockets that fail) joins our lines, below our warnings.
+void LogGrpcLine(gpr_log_func_args* line) {
+  spdlog::log(line->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::info : spdlog::level::debug, "grpc: {}",
+              LogSafe(line->message, kMaxMessageBytes));
+}
+
+}  // namespace
+
+void SetUpLogging(const std::string& level, const std::string& format) {
+  auto logger = std::make_shared<spdlog::logger>("dunlin", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_level(spdlog::level::from_str(level));
+  if (format == "json") {
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<JsonMessage>('*').set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":%*})");
+    logger->set_formatter(std::move(formatter));
+  } else {
+    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+  }
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+  gpr_set_log_function(&LogGrpcLine);
+}
+
+void SetLogLevel(const std::string& level) {
+  spdlog::default_logger_raw()->set_level(spdlog::level::from_str(level));
+}
+
+std::string LogSafe(const std::string& text, size_t limit) {
+  std::string safe;
+  for (const char character : text) {
+    if (safe.size() >= limit) return safe + "...";
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20 || byte == 0x7F || character == '"' || character == '\\') {
+      absl::StrAppendFormat(&safe, "\\x%02x", byte);
+    } else {
+      safe.push_back(character);
+    }
+  }
+  return safe;
+}
+
+void RequestLog::OnTokenInterval(const std::string& /*model*/, engine::TimeNs /*interval*/) {}
+
+std::optional<int64_t> RequestLog::TakeRefusedCount(engine::TimeNs now) {
+  num_refused_.fetch_add(1, std::memory_order_relaxed);
+  engine::TimeNs next = next_refusal_line_.load(std::memory_order_relaxed);
+  if (now < next || !next_refusal_line_.compare_exchange_strong(next, now + kRefusalLinePeriod)) return std::nullopt;
+  return num_refused_.exchange(0, std::memory_order_relaxed);
+}
+
+void RequestLog::OnFinished(const RequestRecord& record) {
+  if (!spdlog::should_log(spdlog::level::info)) return;
+  if (record.request_id.empty() && absl::IsResourceExhausted(record.status)) {
+    const std::optional<int64_t> refused = TakeRefusedCount(record.finished);
+    if (!refused.has_value()) return;
+    spdlog::info("refused before reading: {} requests, the last as {}", *refused, record.refusal_reason);
+    return;
+  }
+  const std::string line = absl::StrCat(
+      "request id=", LogSafe(record.request_id, kMaxNameBytes), " model=", LogSafe(record.model, kMaxNameBytes),
+      " profile=", Profile(record), " prompt_tokens=", record.prompt_tokens, " cached_tokens=", record.cached_tokens,
+      " completion_tokens=", record.completion_tokens,
+      " queue_ms=", Milliseconds(record.arrival, record.first_scheduled),
+      " ttft_ms=", Milliseconds(record.arrival, record.first_token),
+      " total_ms=", Milliseconds(record.arrival, record.finished), " preemptions=", record.preemptions,
+      " status=", StatusName(record.status.code()),
+      record.finish_reason.empty() ? "" : absl::StrCat(" finish=", record.finish_reason),
+      record.status.ok()
+          ? ""
+          : absl::StrCat(" message=\"", LogSafe(std::string(record.status.message()), kMaxMessageBytes), "\""));
+  spdlog::info("{}", line);
+}
+
+}  // namespace dunlin::server

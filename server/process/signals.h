@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// SIGTERM, SIGINT and SIGHUP as events to wait for. Block first, before any thread is started, so that every thread
+// inherits the mask; then only WaitForRequest receives them.
+#pragma once
+
+#include "absl/time/time.h"
+
+namespace dunlin::server {
+
+// What a signal asks of the server: SIGTERM and SIGINT to stop, SIGHUP to reload its config.
+enum class SignalRequest { kNone, kStop, kReload };
+
+// Blocks them in this thread and those it starts; ignores SIGPIPE.
+void BlockSignals();
+
+// Waits for one of them; kNone when `timeout` passed first.
+SignalRequest WaitForRequest(absl::Duration timeout);
+
+}  // namespace dunlin::server

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client asks for, whatever protocol it came by. A front end fills these structs from its wire form and checks
+// nothing but that form; the serving core holds every field against its bounds (engine/validate.h, check_request.h).
+// Plain data. An empty optional takes the model's default.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/encoder/encode_call.h"
+#include "engine/request_field.h"
+#include "engine/types.h"
+#include "server/access/principal.h"
+
+namespace dunlin::server {
+
+// What is known of a call before its message is read.
+struct ClientCall {
+  Principal principal;
+  engine::TimeNs arrival = 0;                     // ServingCore::now() when the call opened
+  engine::TimeNs deadline = engine::kNoDeadline;  // on the same clock
+  size_t message_bytes = 0;                       // of the request on the wire
+};
+
+struct ChatMessage {
+  std::string role;
+  std::string content;
+};
+using ChatMessages = std::vector<ChatMessage>;
+
+// Text (special tokens in it are text), token ids, or a chat; none when the client gave none.
+using ClientPrompt = std::variant<std::monostate, std::string, std::vector<engine::TokenId>, ChatMessages>;
+
+struct ClientSampling {
+  std::optional<float> temperature;
+  std::optional<int32_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repetition_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::vector<std::pair<engine::TokenId, float>> logit_bias;  // in any order
+  std::optional<uint64_t> seed;                               // drawn when empty
+};
+
+struct ClientStopping {
+  std::optional<int32_t> max_tokens;  // empty: what the context leaves, at most limits.default_max_tokens
+  int32_t min_tokens = 0;
+  std::vector<std::string> stop;
+  std::vector<engine::TokenId> stop_token_ids;
+  bool ignore_eos = false;
+  bool include_stop = false;  // leave a matched stop string, or a stop token's text, in the text
+};
+
+struct ClientOutput {
+  std::optional<int32_t> logprobs;         // of each token and of the N most likely ones
+  std::optional<int32_t> prompt_logprobs;  // the same for prompt tokens 1..
+  bool keep_special_tokens = false;
+  bool omit_text = false;  // token ids alone
+};
+
+struct ClientRequest {
+  const engine::FieldNames* field_names = &engine::kPlainFieldNames;  // of the front's message, for errors; never null
+  std::string request_id;  // the client's own name for the call; drawn when empty
+  std::string model;
+  ClientPrompt prompt;
+  ClientSampling sampling;
+  ClientStopping stopping;
+  ClientOutput output;
+  engine::ExecutionChoice execution;
+  int32_t num_outputs = 1;  // completions of the one prompt
+  int32_t priority = 0;
+  std::string cache_salt;
+};
+
+// One text to embed, or its token ids.
+using ClientEmbedInput = std::variant<std::monostate, std::string, std::vector<engine::TokenId>>;
+
+struct ClientEmbedRequest {
+  const engine::FieldNames* field_names = &engine::kPlainFieldNames;
+  std::string request_id;
+  std::string model;
+  std::vector<ClientEmbedInput> inputs;
+  std::optional<engine::Pooling> pooling;
+  std::optional<bool> normalize;
+  std::optional<int32_t> dimensions;
+  bool truncate = false;  // cut inputs that are too long instead of refusing them
+  engine::ExecutionChoice execution;
+};
+
+}  // namespace dunlin::server

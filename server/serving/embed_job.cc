@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/embed_job.h"
+
+#include <utility>
+
+#include "server/serving/embed_plan.h"
+#include "server/serving/errors.h"
+#include "server/serving/resolve.h"
+
+namespace dunlin::server {
+EmbedJob::EmbedJob(ServingCore* core, Admission::Ticket ticket, const ClientCall& call,
+                   std::shared_ptr<EmbedWriter> writer)
+    : core_(core), call_(call), writer_(std::move(writer)), ticket_(std::move(ticket)) {
+  record_.arrival = call.arrival;
+}
+
+void EmbedJob::Cancel() {
+  cancelled_.store(true, std::memory_order_release);
+  {
+    absl::MutexLock lock(&submit_mutex_);
+    if (engine_ != nullptr) engine_->Cancel(engine_id_, engine::FinishReason::kCancelled);
+  }
+  core_->text_pool()->Schedule(this);
+}
+
+void EmbedJob::OnFinish(std::unique_ptr<engine::EncodeCall> call) {
+  finished_ = std::move(call);
+  engine_done_.store(true, std::memory_order_release);
+  core_->text_pool()->Schedule(this);
+}
+
+void EmbedJob::Run() {
+  if (phase_ == Phase::kArrived) {
+    phase_ = Phase::kRunning;
+    if (absl::Status s = PlanAndSubmit(); !s.ok()) End(s);
+  }
+  if (phase_ == Phase::kRunning) Continue();
+  if (phase_ == Phase::kEnded) Report();
+}
+
+absl::Status EmbedJob::PlanAndSubmit() {
+  if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus(call_.deadline, core_->now());
+  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
+  ClientEmbedRequest request;
+  const absl::Status read = writer_->ReadRequest(&request);
+  ticket_.ReleaseBytes();
+  if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
+  if (!read.ok()) return read;
+  absl::StatusOr<EmbedPlan> plan = PlanEmbed(std::move(request), *core_, &record_);
+  if (!plan.ok()) return plan.status();
+  plan->call->request.arrival = call_.arrival;
+  plan->call->request.deadline = call_.deadline;
+  truncated_ = std::move(plan->truncated);
+  model_ = std::move(plan->model);
+  // The sink is a share in this job: the engine keeps it alive until OnFinish.
+  std::shared_ptr<engine::EncodeSink> sink(shared_from_this(), this);
+  const absl::StatusOr<engine::RequestId> id = model_->encoder->Submit(std::move(plan->call), std::move(sink));
+  if (!id.ok()) return SubmitRefused(id.status(), core_->limits().retry_after_ms);
+  submitted_ = true;
+  absl::MutexLock lock(&submit_mutex_);
+  engine_ = model_->encoder.get();
+  engine_id_ = *id;
+  if (cancelled_.load(std::memory_order_acquire)) engine_->Cancel(*id, engine::FinishReason::kCancelled);
+  return absl::OkStatus();
+}
+
+void EmbedJob::Continue() {
+  const engine::TimeNs now = core_->now();
+  if (cancelled_.load(std::memory_order_acquire) || now >= call_.deadline) {
+    return End(CancelledStatus(call_.deadline, now));
+  }
+  if (!engine_done_.load(std::memory_order_acquire)) return;
+  if (absl::Status status = StatusOf(finished_->reason); !status.ok()) return End(status);
+  Respond();
+}
+
+void EmbedJob::Respond() {
+  phase_ = Phase::kEnded;
+  const engine::EncodeRequest& request = finished_->request;
+  EmbedResult result{*finished_, truncated_, {}, {}};
+  result.usage.prompt_tokens = static_cast<int32_t>(request.tokens.size());
+  result.timings.queue_ms = MillisecondsBetween(request.arrival, finished_->first_scheduled);
+  result.timings.total_ms = MillisecondsBetween(request.arrival, finished_->finished);
+  FinishWriter(absl::OkStatus(), &result);
+}
+
+void EmbedJob::End(const absl::Status& status) {
+  phase_ = Phase::kEnded;
+  record_.status = status;
+  if (!submitted_) record_.refusal_reason = ReasonName(status);
+  FinishWriter(status, nullptr);
+}
+
+void EmbedJob::FinishWriter(const absl::Status& status, const EmbedResult* result) {
+  const std::shared_ptr<EmbedWriter> writer = std::move(writer_);
+  writer->Finish({status, record_.request_id}, result);
+}
+
+void EmbedJob::Report() {
+  if (reported_ || (submitted_ && !engine_done_.load(std::memory_order_acquire))) return;
+  reported_ = true;
+  record_.finished = core_->now();
+  if (finished_ != nullptr) {
+    record_.finish_reason = FinishReasonName(finished_->reason);
+    record_.first_scheduled = finished_->first_scheduled;
+    record_.finished = finished_->finished;
+  }
+  if (core_->observer() != nullptr) core_->observer()->OnFinished(record_);
+  {
+    absl::MutexLock lock(&submit_mutex_);
+    engine_ = nullptr;
+  }
+  model_.reset();
+}
+
+}  // namespace dunlin::server

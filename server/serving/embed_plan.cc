@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/embed_plan.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/base/string_view.h"
+#include "engine/encoder/validate_encode.h"
+#include "server/serving/check_request.h"
+#include "server/serving/errors.h"
+#include "server/serving/resolve.h"
+
+namespace dunlin::server {
+namespace {
+
+using engine::TokenId;
+using F = engine::RequestField;
+using TokenIds = std::vector<TokenId>;
+
+absl::Status ToStatus(const std::optional<engine::Violation>& violation, const ClientEmbedRequest& client) {
+  return violation.has_value() ? InvalidField(*violation, *client.field_names) : absl::OkStatus();
+}
+
+// Cuts `ids` = the tokens before a text, the text's, those after it, to `limit` ids: the text loses its end. Where not
+// even the tokens around it fit nothing is cut, and the input is refused as too long.
+absl::Status CutText(const engine::Tokenizer& tokenizer, const std::string& text, size_t limit, TokenIds* ids) {
+  const auto bare = tokenizer.Encode(text, {.add_special_tokens = false, .parse_special = false});
+  if (!bare.ok()) return bare.status();
+  const size_t num_around = ids->size() - bare->size();
+  if (limit < num_around) return absl::OkStatus();
+  const auto begin = std::search(ids->begin(), ids->end(), bare->begin(), bare->end());
+  ids->erase(begin + static_cast<std::ptrdiff_t>(limit - num_around),
+             begin + static_cast<std::ptrdiff_t>(bare->size()));
+  return absl::OkStatus();
+}
+
+// *truncate: whether the input may be cut; then whether it was.
+absl::StatusOr<TokenIds> TokensOf(ClientEmbedInput* input, const engine::Tokenizer* tokenizer, size_t limit,
+                                  bool* truncate) {
+  if (auto* given = std::get_if<TokenIds>(input)) {
+    *truncate = *truncate && given->size() > limit;
+    if (*truncate) given->resize(limit);
+    return std::move(*given);
+  }
+  const std::string& text = std::get<std::string>(*input);
+  absl::StatusOr<TokenIds> ids = tokenizer->Encode(text);
+  if (!ids.ok()) return ids;
+  *truncate = *truncate && ids->size() > limit;
+  if (!*truncate) return ids;
+  if (absl::Status status = CutText(*tokenizer, text, limit, &*ids); !status.ok()) return status;
+  return ids;
+}
+
+// Appends the tokens of every input to the call; one that is too long ends it before the rest is tokenised.
+absl::Status Tokenise(ClientEmbedRequest* client, EmbedPlan* plan) {
+  const engine::EncodeLimits& limits = plan->model->encoder->limits();
+  engine::EncodeRequest& request = plan->call->request;
+  for (size_t i = 0; i < client->inputs.size(); ++i) {
+    bool truncated = client->truncate;
+    const absl::StatusOr<TokenIds> ids = TokensOf(&client->inputs[i], plan->model->tokenizer.get(),
+                                                  static_cast<size_t>(limits.max_input_tokens), &truncated);
+    if (!ids.ok()) {
+      const std::string problem(engine::StdView(ids.status().message()));
+      return InvalidField({F::kInputText, problem, "", {static_cast<int64_t>(i)}, std::nullopt}, *client->field_names);
+    }
+    const auto num_tokens = static_cast<int64_t>(ids->size());
+    if (absl::Status s = ToStatus(engine::CheckInputLength(i, num_tokens, limits), *client); !s.ok()) return s;
+    request.tokens.insert(request.tokens.end(), ids->begin(), ids->end());
+    request.lengths.push_back(static_cast<int32_t>(num_tokens));
+    plan->truncated.push_back(truncated);
+  }
+  return absl::OkStatus();
+}
+
+bool HasText(const ClientEmbedRequest& client) {
+  return std::any_of(client.inputs.begin(), client.inputs.end(),
+                     [](const ClientEmbedInput& input) { return std::holds_alternative<std::string>(input); });
+}
+
+}  // namespace
+
+absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore& core, RequestRecord* record) {
+  record->num_inputs = static_cast<int32_t>(client.inputs.size());
+  absl::StatusOr<ModelLease> lease = ResolveModel(core, client.model, *client.field_names, record);
+  if (!lease.ok()) return lease.status();
+  EmbedPlan plan;
+  plan.model = *std::move(lease);
+  const ServedModel& model = *plan.model;
+  if (absl::Status s = CheckEmbeds(model); !s.ok()) return s;
+  const engine::EncodeLimits& limits = model.encoder->limits();
+
+  plan.call = std::make_unique<engine::EncodeCall>();
+  engine::EncodeRequest& request = plan.call->request;
+  request.pooling = client.pooling.value_or(model.embedding.pooling);
+  request.normalize = client.normalize.value_or(model.embedding.normalize);
+  request.dimensions = client.dimensions.value_or(limits.hidden_dim);
+  if (absl::Status s = ToStatus(CheckEmbedFields(client, request.dimensions, limits, core.limits()), client); !s.ok()) {
+    return s;
+  }
+  if (HasText(client) && model.tokenizer == nullptr) {
+    return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
+  }
+  if (absl::Status s = Tokenise(&client, &plan); !s.ok()) return s;
+  record->prompt_tokens = static_cast<int32_t>(request.tokens.size());
+  const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
+  if (!profile.ok()) return profile.status();
+  request.profile = *profile;
+  if (absl::Status s = ToStatus(engine::CheckEncode(request, limits), client); !s.ok()) return s;
+  plan.call->vectors.resize(request.lengths.size() * static_cast<size_t>(request.dimensions));
+  return plan;
+}
+
+}  // namespace dunlin::server

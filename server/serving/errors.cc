@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/errors.h"
+
+#include "absl/strings/cord.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/optional.h"
+#include "engine/base/string_view.h"
+
+namespace dunlin::server {
+namespace {
+
+using absl::StatusCode;
+
+constexpr ReasonTraits kReasonTable[] = {
+    {Reason::kInvalidField, "INVALID_FIELD", StatusCode::kInvalidArgument},
+    {Reason::kMalformedMessage, "MALFORMED_MESSAGE", StatusCode::kInvalidArgument},
+    {Reason::kUnknownModel, "UNKNOWN_MODEL", StatusCode::kNotFound},
+    {Reason::kUnknownService, "UNKNOWN_SERVICE", StatusCode::kNotFound},
+    {Reason::kNoTokenizer, "NO_TOKENIZER", StatusCode::kFailedPrecondition},
+    {Reason::kWrongModelKind, "WRONG_MODEL_KIND", StatusCode::kFailedPrecondition},
+    {Reason::kChatUnsupported, "CHAT_UNSUPPORTED", StatusCode::kUnimplemented},
+    {Reason::kProfileUnsupported, "PROFILE_UNSUPPORTED", StatusCode::kFailedPrecondition},
+    {Reason::kTooManyRequests, "TOO_MANY_REQUESTS", StatusCode::kResourceExhausted},
+    {Reason::kTooManyQueuedBytes, "TOO_MANY_QUEUED_BYTES", StatusCode::kResourceExhausted},
+    {Reason::kQueueFull, "QUEUE_FULL", StatusCode::kResourceExhausted},
+    {Reason::kNotReady, "NOT_READY", StatusCode::kUnavailable},
+    {Reason::kDraining, "DRAINING", StatusCode::kUnavailable},
+    {Reason::kShutdown, "SHUTDOWN", StatusCode::kUnavailable},
+    {Reason::kDeadline, "DEADLINE", StatusCode::kDeadlineExceeded},
+    {Reason::kCancelled, "CANCELLED", StatusCode::kCancelled},
+    {Reason::kSlowReader, "SLOW_READER", StatusCode::kResourceExhausted},
+    {Reason::kNumerical, "NUMERICAL", StatusCode::kInternal},
+    {Reason::kDeviceFailed, "DEVICE_FAILED", StatusCode::kUnavailable},
+    {Reason::kInternal, "INTERNAL", StatusCode::kInternal},
+};
+
+constexpr size_t kMaxQuotedBytes = 64;                   // of a client's own text in a message
+constexpr engine::TimeNs kDeadlineSlackNs = 20'000'000;  // a cancel this close to the deadline is one
+
+// The details of a status are payloads of plain text, one per key.
+constexpr char kReasonKey[] = "dunlin/reason";
+constexpr char kFieldKey[] = "dunlin/field";
+constexpr char kLimitKey[] = "dunlin/limit";
+constexpr char kModelKey[] = "dunlin/model";
+constexpr char kRefusalsKey[] = "dunlin/refusals";  // separated by line breaks
+constexpr char kConfigKey[] = "dunlin/config_key";
+constexpr char kRetryAfterKey[] = "dunlin/retry_after_ms";
+
+void Attach(const char* key, std::string_view text, absl::Status* status) {
+  if (!text.empty()) status->SetPayload(key, absl::Cord(engine::AbslView(text)));
+}
+
+std::string Payload(const absl::Status& status, const char* key) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(key);
+  return payload.has_value() ? std::string(*payload) : std::string();
+}
+
+std::string Escaped(std::string_view text) {
+  return absl::CHexEscape(std::string(text.substr(0, kMaxQuotedBytes)));
+}
+
+}  // namespace
+
+const ReasonTraits& Traits(Reason reason) {
+  return kReasonTable[static_cast<size_t>(reason)];
+}
+
+ErrorDetails DetailsOf(const absl::Status& status) {
+  ErrorDetails details;
+  details.reason = Payload(status, kReasonKey);
+  details.field = Payload(status, kFieldKey);
+  details.limit = Payload(status, kLimitKey);
+  details.model = Payload(status, kModelKey);
+  const std::string refusals = Payload(status, kRefusalsKey);
+  if (!refusals.empty()) details.refusals = absl::StrSplit(refusals, '\n');
+  details.config_key = Payload(status, kConfigKey);
+  details.retry_after_ms = RetryAfterMs(status);
+  return details;
+}
+
+std::string ReasonName(const absl::Status& status) {
+  return Payload(status, kReasonKey);
+}
+
+std::optional<int32_t> RetryAfterMs(const absl::Status& status) {
+  int32_t milliseconds = 0;
+  if (!absl::SimpleAtoi(Payload(status, kRetryAfterKey), &milliseconds)) return std::nullopt;
+  return milliseconds;
+}
+
+absl::Status MakeError(Reason reason, std::string_view message) {
+  absl::Status status(Traits(reason).code, engine::AbslView(message));
+  Attach(kReasonKey, Traits(reason).name, &status);
+  return status;
+}
+
+absl::Status InvalidField(const engine::Violation& violation, const engine::FieldNames& names) {
+  absl::Status status = MakeError(Reason::kInvalidField, engine::Describe(violation, names));
+  Attach(kFieldKey, engine::NameOf(violation, names), &status);
+  Attach(kLimitKey, violation.limit, &status);
+  return status;
+}
+
+absl::Status UnknownModel(std::string_view name) {
+  const char* ellipsis = name.size() > kMaxQuotedBytes ? "..." : "";
+  absl::Status status =
+      MakeError(Reason::kUnknownModel, absl::StrCat("model \"", Escaped(name), ellipsis, "\" is not served"));
+  Attach(kModelKey, Escaped(name), &status);
+  return status;
+}
+
+absl::Status ProfileRefused(std::string_view message, const std::vector<std::string>& refusals) {
+  absl::Status status = MakeError(Reason::kProfileUnsupported, message);
+  Attach(kRefusalsKey, absl::StrJoin(refusals, "\n"), &status);
+  return status;
+}
+
+absl::Status Overloaded(Reason reason, std::string_view message, std::string_view config_key, int32_t retry_after_ms) {
+  absl::Status status = MakeError(reason, message);
+  Attach(kConfigKey, config_key, &status);
+  Attach(kRetryAfterKey, absl::StrCat(retry_after_ms), &status);
+  return status;
+}
+
+absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
+  switch (refusal) {
+    case AdmissionRefusal::kNotReady:
+      return MakeError(Reason::kNotReady, "the server is not ready yet");
+    case AdmissionRefusal::kDraining:
+      return MakeError(Reason::kDraining, "the server is draining");
+    case AdmissionRefusal::kTooManyRequests:
+      return Overloaded(Reason::kTooManyRequests,
+                        absl::StrCat(limits.max_concurrent_requests, " requests are in flight; limit is ",
+                                     limits.max_concurrent_requests, " (limits.max_concurrent_requests)"),
+                        "limits.max_concurrent_requests", limits.retry_after_ms);
+    case AdmissionRefusal::kTooManyQueuedBytes:
+      break;
+  }
+  return Overloaded(Reason::kTooManyQueuedBytes,
+                    absl::StrCat("no room for the message among those that wait to be tokenised; limit is ",
+                                 limits.max_queued_bytes, " bytes (limits.max_queued_bytes)"),
+                    "limits.max_queued_bytes", limits.retry_after_ms);
+}
+
+absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms) {
+  const std::string_view message = engine::StdView(status.message());
+  switch (status.code()) {
+    case StatusCode::kResourceExhausted:
+      return Overloaded(Reason::kQueueFull, message, "scheduler.max_queued_requests", retry_after_ms);
+    case StatusCode::kUnavailable:
+      return MakeError(Reason::kDraining, message);
+    default:
+      return MakeError(Reason::kInternal, "the engine refused the request");
+  }
+}
+
+const char* FinishReasonName(engine::FinishReason reason) {
+  switch (reason) {
+    case engine::FinishReason::kStop:
+      return "stop";
+    case engine::FinishReason::kLength:
+      return "length";
+    case engine::FinishReason::kCancelled:
+      return "cancelled";
+    case engine::FinishReason::kDeadline:
+      return "deadline";
+    case engine::FinishReason::kSlowReader:
+      return "slow_reader";
+    case engine::FinishReason::kNumerical:
+      return "numerical";
+    case engine::FinishReason::kShutdown:
+      return "shutdown";
+    case engine::FinishReason::kInternal:
+      return "internal";
+  }
+  return "?";
+}
+
+absl::Status StatusOf(engine::FinishReason reason) {
+  switch (reason) {
+    case engine::FinishReason::kStop:
+    case engine::FinishReason::kLength:
+      return absl::OkStatus();
+    case engine::FinishReason::kCancelled:
+      return MakeError(Reason::kCancelled, "the request was cancelled");
+    case engine::FinishReason::kDeadline:
+      return MakeError(Reason::kDeadline, "the deadline passed before the output was done");
+    case engine::FinishReason::kSlowReader:
+      return MakeError(Reason::kSlowReader, "the client reads too slowly (limits.max_unsent_tokens)");
+    case engine::FinishReason::kNumerical:
+      return MakeError(Reason::kNumerical, "the model produced no finite value");
+    case engine::FinishReason::kShutdown:
+      return MakeError(Reason::kShutdown, "the server is shutting down");
+    case engine::FinishReason::kInternal:
+      return MakeError(Reason::kDeviceFailed, "the device failed");
+  }
+  return MakeError(Reason::kInternal, "unknown end of a sequence");
+}
+
+absl::Status CancelledStatus(engine::TimeNs deadline, engine::TimeNs now) {
+  const bool late = deadline != engine::kNoDeadline && now >= deadline - kDeadlineSlackNs;
+  return StatusOf(late ? engine::FinishReason::kDeadline : engine::FinishReason::kCancelled);
+}
+
+}  // namespace dunlin::server

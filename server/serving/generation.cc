@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/generation.h"
+
+#include <utility>
+
+#include "server/serving/errors.h"
+#include "server/serving/resolve.h"
+
+namespace dunlin::server {
+namespace {
+
+// What may run on the transport's thread: waking a text thread costs more (7 to 40 us, docs/decisions.md) than 256
+// bytes of message, some 60 words or 100 token ids, and 64 KiB of queues to clear.
+constexpr size_t kInlineMessageBytes = 256;
+constexpr size_t kInlineQueueBytes = size_t{64} << 10;
+// A prompt that one step computes: its first token comes soon enough for the first chunk to wait for it.
+constexpr size_t kShortPromptTokens = 256;
+
+}  // namespace
+
+Generation::Generation(ServingCore* core, Admission::Ticket ticket, const ClientCall& call,
+                       std::shared_ptr<ResponseWriter> writer)
+    : core_(core),
+      call_(call),
+      cut_off_writer_(std::move(writer)),
+      writer_(cut_off_writer_.get()),
+      ticket_(std::move(ticket)) {
+  record_.arrival = call.arrival;
+}
+
+void Generation::Start() {
+  if (call_.message_bytes <= kInlineMessageBytes) {
+    core_->text_pool()->RunInline(this);
+  } else {
+    core_->text_pool()->Schedule(this);
+  }
+}
+
+void Generation::OnWriteDone(bool ok) {
+  if (!ok) {
+    cancelled_.store(true, std::memory_order_release);
+    requests_.CancelAll(engine::FinishReason::kCancelled);
+  }
+  write_pending_.store(false, std::memory_order_release);
+  core_->text_pool()->Schedule(this);
+}
+
+void Generation::Cancel() {
+  cancelled_.store(true, std::memory_order_release);
+  requests_.CancelAll(engine::FinishReason::kCancelled);
+  core_->text_pool()->Schedule(this);
+}
+
+void Generation::OnClosed() {
+  core_->stall_watch()->Forget(this);
+  std::shared_ptr<ResponseWriter> writer;  // destroyed without the lock
+  {
+    absl::MutexLock lock(&cut_off_mutex_);
+    writer = std::move(cut_off_writer_);
+  }
+  closed_.store(true, std::memory_order_release);
+  core_->text_pool()->Schedule(this);
+}
+
+void Generation::Run() {
+  Advance(false);
+  if (phase_ == Phase::kEnded) Report();
+}
+
+void Generation::RunInline() {
+  if (phase_ == Phase::kEnded) return core_->text_pool()->Schedule(this);
+  Advance(true);
+}
+
+void Generation::Advance(bool inline_run) {
+  if (phase_ == Phase::kArrived) {
+    phase_ = Phase::kPlanned;
+    if (absl::Status s = Plan(); !s.ok()) return End(s);
+  }
+  if (phase_ == Phase::kPlanned) {
+    if (inline_run && GenerationOutputs::QueueBytes(*plan_, core_->limits()) > kInlineQueueBytes) {
+      return core_->text_pool()->Schedule(this);
+    }
+    phase_ = Phase::kStreaming;
+    if (absl::Status s = Submit(); !s.ok()) return End(s);
+  }
+  if (phase_ == Phase::kStreaming) Continue();
+}
+
+absl::Status Generation::Plan() {
+  if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
+  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
+  ClientRequest request;
+  const absl::Status read = writer_->ReadRequest(&request);
+  ticket_.ReleaseBytes();
+  if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
+  if (!read.ok()) return read;
+  absl::StatusOr<GenerationPlan> plan = PlanGeneration(std::move(request), *core_, &record_);
+  if (!plan.ok()) return plan.status();
+  plan_ = *std::move(plan);
+  return absl::OkStatus();
+}
+
+absl::Status Generation::Submit() {
+  GenerationPlan plan = *std::exchange(plan_, std::nullopt);
+  model_ = plan.model;
+  engine::Request& request = plan.request;
+  request.arrival = call_.arrival;
+  request.deadline = call_.deadline;
+  outputs_ = std::make_unique<GenerationOutputs>(plan, core_, this, &requests_);
+  first_chunk_waits_ = request.prompt.size() <= kShortPromptTokens && model_->engine->stats().idle;
+  for (size_t i = 0; i < outputs_->size(); ++i) {
+    request.output_index = static_cast<int32_t>(i);
+    // The sink is a share in this generation: the engine keeps it alive until OnFinish.
+    std::shared_ptr<engine::OutputSink> sink(shared_from_this(), outputs_->queue(i));
+    const absl::Status submitted = requests_.Submit(model_->engine.get(), request, std::move(sink));
+    if (absl::IsResourceExhausted(submitted)) core_->overload()->OnRefusal(core_->now());
+    if (!submitted.ok()) return SubmitRefused(submitted, core_->limits().retry_after_ms);
+    outputs_->MarkSubmitted();
+    request.sampling.prompt_logprobs = -1;  // the prompt is scored once, with output 0
+  }
+  if (!outputs_->SetUpTexts(plan.output_text).ok()) {
+    return MakeError(Reason::kInternal, "the text of the output could not be set up");
+  }
+  chunk_.request_id = record_.request_id;
+  chunk_.profile = record_.profile;
+  return absl::OkStatus();
+}
+
+void Generation::Continue() {
+  if (cancelled_.load(std::memory_order_acquire)) return End(CancelledStatus());
+  if (const auto failure = outputs_->failure()) {
+    record_.finish_reason = FinishReasonName(*failure);  // whichever output it was; the others are only cancelled
+    return End(StatusOf(*failure));
+  }
+  if (write_pending_.load(std::memory_order_acquire)) {
+    if (outputs_->all_finished()) WatchForStall();
+    return;
+  }
+  if (!first_chunk_sent_ && first_chunk_waits_ && outputs_->empty()) return;
+  const absl::StatusOr<GenerationOutputs::Next> next = outputs_->Fill(&chunk_);
+  if (!next.ok()) return End(MakeError(Reason::kInternal, "the text of the output could not be made"));
+  if (*next == GenerationOutputs::Next::kNothing && first_chunk_sent_) return;
+  first_chunk_sent_ = true;
+  if (*next == GenerationOutputs::Next::kLastChunk) {
+    phase_ = Phase::kEnded;
+    WatchForStall();
+    return writer_->Finish({absl::OkStatus(), record_.request_id}, &chunk_);
+  }
+  write_pending_.store(true, std::memory_order_relaxed);
+  writer_->Write(chunk_);
+  chunk_.Clear();
+}
+
+void Generation::End(const absl::Status& status) {
+  phase_ = Phase::kEnded;
+  record_.status = status;
+  requests_.CancelAll(engine::FinishReason::kCancelled);
+  if (outputs_ == nullptr || outputs_->num_submitted() == 0) record_.refusal_reason = ReasonName(status);
+  WatchForStall();
+  writer_->Finish({status, record_.request_id}, nullptr);
+}
+
+void Generation::Report() {
+  if (outputs_ != nullptr && !outputs_->all_finished()) return;
+  if (!reported_) {
+    reported_ = true;
+    record_.finished = core_->now();
+    if (outputs_ != nullptr) outputs_->FillRecord(&record_);
+    if (core_->observer() != nullptr) core_->observer()->OnFinished(record_);
+  }
+  if (!closed_.load(std::memory_order_acquire)) return;
+  model_.reset();
+  ticket_ = Admission::Ticket();
+}
+
+absl::Status Generation::CancelledStatus() const {
+  if (cut_off_.load(std::memory_order_acquire)) return StatusOf(engine::FinishReason::kSlowReader);
+  return server::CancelledStatus(call_.deadline, core_->now());
+}
+
+void Generation::WatchForStall() {
+  if (watched_) return;
+  watched_ = true;
+  core_->stall_watch()->Watch(std::shared_ptr<StallWatch::Call>(shared_from_this(), this), core_->now());
+}
+
+void Generation::CutOff() {
+  std::shared_ptr<ResponseWriter> writer;
+  {
+    absl::MutexLock lock(&cut_off_mutex_);
+    writer = cut_off_writer_;
+  }
+  if (writer == nullptr) return;
+  cut_off_.store(true, std::memory_order_release);
+  writer->CutOff();
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// One generation, from an admitted call to its one terminal status, whatever protocol it came by.
+//
+//   Start             on the transport's thread: a small message is taken further at once, a larger one by the text
+//   pool text pool         Plan: read the request, resolve the model, check, tokenise, resolve the profile
+//                     Submit: n requests to the engine
+//                     Continue: whenever no write is outstanding, one chunk of what the next output has gathered. The
+//                     first chunk says what runs; it goes out at once, or with the first token when the engine was
+//                     idle. The last chunk goes out with the status.
+//   engine thread     OutputQueue: into the ring, schedule; the last chunk of the engine's only request
+//   transport thread  OnWriteDone, Cancel: schedule; Cancel also reaches the engine at once
+//
+// A failure of any output, a cancel or a deadline ends the call with that status; tokens not yet sent are dropped then.
+// Ownership: shared. The front end holds it until OnClosed, the pool while it is scheduled, the engine (as the outputs'
+// sink) as long as it likes, but it is quiet after OnFinish. When all three are done with it the generation returns its
+// admission ticket and its lease of the model, on the text pool.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/types.h"
+#include "server/access/admission.h"
+#include "server/serving/client_request.h"
+#include "server/serving/generation_outputs.h"
+#include "server/serving/generation_plan.h"
+#include "server/serving/output_chunk.h"
+#include "server/serving/request_record.h"
+#include "server/serving/response_writer.h"
+#include "server/serving/serving_core.h"
+#include "server/serving/stall_watch.h"
+#include "server/serving/submitted_requests.h"
+#include "server/serving/text_pool.h"
+
+namespace dunlin::server {
+
+class Generation final : public TextTask, public StallWatch::Call {
+ public:
+  // core outlives the generation, which holds the writer until OnClosed. REQUIRES: owned by a shared_ptr.
+  Generation(ServingCore* core, Admission::Ticket ticket, const ClientCall& call,
+             std::shared_ptr<ResponseWriter> writer);
+
+  // Once. The writer may be called before this returns.
+  void Start();
+
+  // From the writer, on any thread but an engine's.
+  // The outstanding write is done, and there is room for another; ok is false when the client is gone.
+  void OnWriteDone(bool ok);
+  // The client does not want the response any more, or its deadline has passed on the transport's clock.
+  void Cancel();
+  // The last call, after Finish: the transport is done with the call.
+  void OnClosed();
+
+ private:
+  enum class Phase : uint8_t { kArrived, kPlanned, kStreaming, kEnded };
+
+  void Run() override;
+  // Everything but Report, which may wait for the log's reader.
+  void RunInline() override;
+  void Advance(bool inline_run);
+  absl::Status Plan();
+  absl::Status Submit();
+  void Continue();
+  // The terminal status of a call that does not end well.
+  void End(const absl::Status& status);
+  // Tells the observer once the status is known and the engine is done; returns ticket and lease once the transport is
+  // done too.
+  void Report();
+  absl::Status CancelledStatus() const;
+
+  // Once the engine is done, how long the call lasts is up to the client. REQUIRES: comes before the writer's Finish.
+  void WatchForStall();
+  void CutOff() override;
+
+  ServingCore* const core_;
+  const ClientCall call_;
+
+  // Any thread.
+  SubmittedRequests requests_;
+  std::atomic<bool> write_pending_{false};
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> cut_off_{false};
+  std::atomic<bool> closed_{false};
+  absl::Mutex cut_off_mutex_;  // guards cut_off_writer_, between CutOff and OnClosed
+  std::shared_ptr<ResponseWriter> cut_off_writer_ ABSL_GUARDED_BY(cut_off_mutex_);  // null after OnClosed
+
+  // Whoever runs the task.
+  Phase phase_ = Phase::kArrived;
+  ResponseWriter* const writer_;                // until its Finish
+  std::optional<GenerationPlan> plan_;          // while kPlanned
+  ModelLease model_;                            // from Submit to the end
+  std::unique_ptr<GenerationOutputs> outputs_;  // null before Submit
+  OutputChunk chunk_;                           // the next one, as far as it is known; keeps its memory
+  bool first_chunk_waits_ = false;              // for the first token
+  bool first_chunk_sent_ = false;
+  bool watched_ = false;
+  bool reported_ = false;
+  RequestRecord record_;
+  Admission::Ticket ticket_;
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/generation_outputs.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr int64_t kMaxTokensPerChunk = 1024;
+constexpr engine::TimeNs kNsPerMs = 1'000'000;
+
+// How many tokens fit a message: 64 bytes each for id, log-probability and text, 20 for each of the most likely ones.
+int32_t MaxTokensPerChunk(const engine::SamplingParams& sampling, const Limits& limits) {
+  const int64_t num_top = std::max({sampling.logprobs, sampling.prompt_logprobs, 0});
+  return static_cast<int32_t>(
+      std::clamp(limits.max_message_bytes / (64 + 20 * num_top), int64_t{1}, kMaxTokensPerChunk));
+}
+
+OutputFinish FinishOf(const engine::FinishInfo& info, const OutputText& text) {
+  OutputFinish finish;
+  finish.usage = {info.prompt_tokens, info.cached_tokens, text.num_tokens()};
+  finish.timings = {MillisecondsBetween(info.arrival, info.first_scheduled),
+                    MillisecondsBetween(info.arrival, info.first_token),
+                    MillisecondsBetween(info.arrival, info.finished)};
+  if (text.stopped()) {
+    finish.stop_string = text.matched_stop();
+  } else {
+    finish.reason = info.reason;
+    finish.stop_token_id = info.stop_token_id;
+  }
+  return finish;
+}
+
+OutputQueue::Sizes QueueSizes(const engine::Request& request, size_t index, const Limits& limits) {
+  const engine::SamplingParams& sampling = request.sampling;
+  OutputQueue::Sizes sizes;
+  // The output never has more tokens than max_tokens.
+  sizes.max_unsent_tokens = static_cast<size_t>(std::min(limits.max_unsent_tokens, request.stopping.max_tokens));
+  sizes.max_tokens = request.stopping.max_tokens;
+  sizes.num_top = std::max(sampling.logprobs, 0);
+  if (sampling.prompt_logprobs >= 0 && index == 0) {
+    sizes.prompt_scores = request.prompt.size() - 1;
+    sizes.prompt_num_top = sampling.prompt_logprobs;
+  }
+  return sizes;
+}
+
+}  // namespace
+
+GenerationOutputs::GenerationOutputs(const GenerationPlan& plan, ServingCore* core, TextTask* generation,
+                                     SubmittedRequests* requests)
+    : model_name_(plan.model->name),
+      observer_(core->observer()),
+      requests_(requests),
+      max_tokens_per_chunk_(MaxTokensPerChunk(plan.request.sampling, core->limits())) {
+  const OutputQueue::Links links = {plan.model->engine.get(),
+                                    core->text_pool(),
+                                    generation,
+                                    core->overload(),
+                                    core->limits().busy_message_interval_ms * kNsPerMs,
+                                    core->clock()};
+  for (size_t i = 0; i < static_cast<size_t>(plan.num_outputs); ++i) {
+    outputs_.push_back(std::make_unique<Output>(QueueSizes(plan.request, i, core->limits()), links));
+  }
+}
+
+size_t GenerationOutputs::QueueBytes(const GenerationPlan& plan, const Limits& limits) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < static_cast<size_t>(plan.num_outputs); ++i) {
+    const OutputQueue::Sizes sizes = QueueSizes(plan.request, i, limits);
+    bytes += TokenRing::Bytes(sizes.max_unsent_tokens, sizes.num_top);
+    bytes += TokenRing::Bytes(sizes.prompt_scores, sizes.prompt_num_top);
+  }
+  return bytes;
+}
+
+absl::Status GenerationOutputs::SetUpTexts(const OutputText::Options& options) {
+  for (const auto& output : outputs_) {
+    absl::StatusOr<OutputText> text = OutputText::Create(options);
+    if (!text.ok()) return text.status();
+    output->text = *std::move(text);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GenerationOutputs::Next> GenerationOutputs::Fill(OutputChunk* chunk) {
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    const size_t index = (turn_ + k) % outputs_.size();
+    const absl::StatusOr<bool> filled = FillFrom(index, chunk);
+    if (!filled.ok()) return filled.status();
+    if (!*filled) continue;
+    chunk->index = static_cast<int32_t>(index);
+    turn_ = index + 1;
+    return num_closed_ == outputs_.size() ? Next::kLastChunk : Next::kChunk;
+  }
+  return Next::kNothing;
+}
+
+absl::StatusOr<bool> GenerationOutputs::FillFrom(size_t index, OutputChunk* chunk) {
+  Output& output = *outputs_[index];
+  if (output.closed) return false;
+  const engine::FinishInfo* finish = output.queue.finish();  // before the rings are drained
+  if (output.queue.prompt_scores().Front() != nullptr) {
+    FillPromptScores(&output, chunk);
+    return true;
+  }
+  if (absl::Status s = FillTokens(index, chunk); !s.ok()) return s;
+  if (finish == nullptr || output.queue.tokens().Front() != nullptr) {
+    return !chunk->token_ids.empty() || !chunk->text.empty();
+  }
+  if (absl::Status s = FillFinish(*finish, &output, chunk); !s.ok()) return s;
+  output.closed = true;
+  ++num_closed_;
+  return true;
+}
+
+void GenerationOutputs::FillPromptScores(Output* output, OutputChunk* chunk) const {
+  TokenRing& scores = output->queue.prompt_scores();
+  for (int32_t i = 0; i < max_tokens_per_chunk_; ++i) {
+    const TokenRing::Token* token = scores.Front();
+    if (token == nullptr) return;
+    chunk->prompt_logprobs.Add(token->id, token->logprob, scores.FrontTop());
+    scores.PopFront();
+  }
+}
+
+absl::Status GenerationOutputs::FillTokens(size_t index, OutputChunk* chunk) {
+  Output& output = *outputs_[index];
+  TokenRing& tokens = output.queue.tokens();
+  while (const TokenRing::Token* token = tokens.Front()) {
+    if (!output.text.stopped()) {
+      if (std::ssize(chunk->token_ids) >= max_tokens_per_chunk_) return absl::OkStatus();
+      ObserveInterval(&output, token->time);
+      if (absl::Status s = output.text.Add(*token, tokens.FrontTop(), chunk); !s.ok()) return s;
+      if (output.text.stopped()) requests_->Cancel(index, engine::FinishReason::kStop);
+    }
+    tokens.PopFront();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GenerationOutputs::FillFinish(const engine::FinishInfo& info, Output* output, OutputChunk* chunk) const {
+  if (absl::Status s = output->text.Finish(chunk); !s.ok()) return s;
+  chunk->finish = FinishOf(info, output->text);
+  return absl::OkStatus();
+}
+
+void GenerationOutputs::ObserveInterval(Output* output, engine::TimeNs now) const {
+  if (output->last_token != 0 && observer_ != nullptr)
+    observer_->OnTokenInterval(model_name_, now - output->last_token);
+  output->last_token = now;
+}
+
+bool GenerationOutputs::empty() const {
+  return std::all_of(outputs_.begin(), outputs_.end(), [](const auto& output) {
+    OutputQueue& queue = output->queue;
+    return queue.finish() == nullptr && queue.tokens().Front() == nullptr && queue.prompt_scores().Front() == nullptr;
+  });
+}
+
+std::optional<engine::FinishReason> GenerationOutputs::failure() const {
+  for (const auto& output : outputs_) {
+    const engine::FinishInfo* info = output->queue.finish();
+    if (info == nullptr || output->text.stopped()) continue;
+    if (!StatusOf(info->reason).ok()) return info->reason;
+  }
+  return std::nullopt;
+}
+
+bool GenerationOutputs::all_finished() const {
+  for (size_t i = 0; i < num_submitted_; ++i) {
+    if (outputs_[i]->queue.finish() == nullptr) return false;
+  }
+  return true;
+}
+
+void GenerationOutputs::FillRecord(RequestRecord* record) const {
+  for (size_t i = 0; i < num_submitted_; ++i) {
+    const Output& output = *outputs_[i];
+    const engine::FinishInfo& info = *output.queue.finish();
+    record->completion_tokens += output.text.num_tokens();
+    record->preemptions += info.preemptions;
+    record->finished = std::max(record->finished, info.finished);
+    if (i != 0) continue;
+    if (record->finish_reason.empty()) {
+      record->finish_reason = output.text.stopped() ? "stop" : FinishReasonName(info.reason);
+    }
+    record->prompt_tokens = info.prompt_tokens;
+    record->cached_tokens = info.cached_tokens;
+    record->first_scheduled = info.first_scheduled;
+    record->first_token = info.first_token;
+  }
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The n outputs of one generation: what the engine has delivered of each, and the chunks made of it.
+// Thread rule: one thread at a time; the queues' sink side is the engine's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/serving/generation_plan.h"
+#include "server/serving/output_chunk.h"
+#include "server/serving/output_queue.h"
+#include "server/serving/output_text.h"
+#include "server/serving/request_record.h"
+#include "server/serving/serving_core.h"
+#include "server/serving/submitted_requests.h"
+
+namespace dunlin::server {
+
+class GenerationOutputs {
+ public:
+  enum class Next : uint8_t { kNothing, kChunk, kLastChunk };
+
+  // Allocates all memory that the queues need. core, generation and requests outlive this.
+  GenerationOutputs(const GenerationPlan& plan, ServingCore* core, TextTask* generation, SubmittedRequests* requests);
+  // How much that is.
+  static size_t QueueBytes(const GenerationPlan& plan, const Limits& limits);
+  // Comes after Submit, so that the engine need not wait for it, and before everything below but all_finished and
+  // FillRecord. Errors: the tokenizer's.
+  absl::Status SetUpTexts(const OutputText::Options& options);
+
+  size_t size() const { return outputs_.size(); }
+  OutputQueue* queue(size_t index) { return &outputs_[index]->queue; }
+  // The engine has taken the next output; only those are waited for.
+  void MarkSubmitted() { ++num_submitted_; }
+  size_t num_submitted() const { return num_submitted_; }
+
+  // Fills the next output's tokens, text and end since its last chunk into *chunk; the outputs take turns. An output
+  // whose stop string matches is cancelled in the engine, and what the engine made of it after that is dropped.
+  // kLastChunk: with it every output has sent its finish. Errors: INTERNAL.
+  absl::StatusOr<Next> Fill(OutputChunk* chunk);
+  // The engine has delivered nothing that is not in a chunk yet.
+  bool empty() const;
+
+  // How an output failed, if one did: that ends the call.
+  std::optional<engine::FinishReason> failure() const;
+  // The engine is done with every submitted output: no sink call comes any more.
+  bool all_finished() const;
+  // Counts, times and, unless it is set, the finish reason of output 0. REQUIRES: all_finished().
+  void FillRecord(RequestRecord* record) const;
+
+ private:
+  struct Output {
+    Output(const OutputQueue::Sizes& sizes, const OutputQueue::Links& links) : queue(sizes, links) {}
+    OutputQueue queue;
+    OutputText text;
+    bool closed = false;            // its finish is in a chunk
+    engine::TimeNs last_token = 0;  // 0 before the first
+  };
+
+  // False when this output has nothing to send yet.
+  absl::StatusOr<bool> FillFrom(size_t index, OutputChunk* chunk);
+  void FillPromptScores(Output* output, OutputChunk* chunk) const;
+  absl::Status FillTokens(size_t index, OutputChunk* chunk);
+  absl::Status FillFinish(const engine::FinishInfo& info, Output* output, OutputChunk* chunk) const;
+  void ObserveInterval(Output* output, engine::TimeNs now) const;
+
+  const std::string model_name_;
+  RequestObserver* const observer_;
+  SubmittedRequests* const requests_;
+  const int32_t max_tokens_per_chunk_;
+  std::vector<std::unique_ptr<Output>> outputs_;  // [n]
+  size_t num_submitted_ = 0;
+  size_t num_closed_ = 0;
+  size_t turn_ = 0;  // whose chunk is next
+};
+
+}  // namespace dunlin::server

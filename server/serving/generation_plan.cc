@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/generation_plan.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/base/string_view.h"
+#include "engine/validate.h"
+#include "server/serving/check_request.h"
+#include "server/serving/entropy.h"
+#include "server/serving/errors.h"
+#include "server/serving/resolve.h"
+
+namespace dunlin::server {
+namespace {
+
+using engine::Violation;
+using F = engine::RequestField;
+
+constexpr size_t kPromptTail = 16;  // what StreamDecoder::Create needs to continue a text
+
+absl::Status ToStatus(const std::optional<Violation>& violation, const ClientRequest& client) {
+  return violation.has_value() ? InvalidField(*violation, *client.field_names) : absl::OkStatus();
+}
+
+template <typename T>
+void Override(const std::optional<T>& client, T* value) {
+  if (client.has_value()) *value = *client;
+}
+
+// The model's defaults, overridden by what the client has named.
+engine::SamplingParams Sampling(ClientRequest* client, const engine::SamplingParams& defaults) {
+  ClientSampling& named = client->sampling;
+  engine::SamplingParams params = defaults;
+  Override(named.temperature, &params.temperature);
+  Override(named.top_k, &params.top_k);
+  Override(named.top_p, &params.top_p);
+  Override(named.min_p, &params.min_p);
+  Override(named.repetition_penalty, &params.repetition_penalty);
+  Override(named.presence_penalty, &params.presence_penalty);
+  Override(named.frequency_penalty, &params.frequency_penalty);
+  Override(client->output.logprobs, &params.logprobs);
+  Override(client->output.prompt_logprobs, &params.prompt_logprobs);
+  params.logit_bias = std::move(named.logit_bias);
+  params.seed = named.seed.has_value() ? *named.seed : DrawSeed();
+  return params;
+}
+
+// max_tokens is the whole context until the prompt's length is known, unless the client has named it.
+engine::StoppingParams Stopping(ClientRequest* client, int32_t max_context_tokens) {
+  engine::StoppingParams params;
+  params.max_tokens = client->stopping.max_tokens.value_or(max_context_tokens);
+  params.min_tokens = client->stopping.min_tokens;
+  params.stop_token_ids = std::move(client->stopping.stop_token_ids);
+  params.ignore_eos = client->stopping.ignore_eos;
+  return params;
+}
+
+// What can be told before the prompt is tokenised.
+absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedModel& model,
+                                   const engine::Request& request) {
+  if (absl::Status s = ToStatus(CheckGenerateFields(client), client); !s.ok()) return s;
+  if (absl::Status s = ToStatus(engine::CheckParams(request, model.engine->limits()), client); !s.ok()) return s;
+  if (!client.stopping.stop.empty() && model.tokenizer == nullptr) {
+    return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; stop strings need one");
+  }
+  if (std::holds_alternative<ChatMessages>(client.prompt)) {
+    return MakeError(Reason::kChatUnsupported,
+                     "chat is not supported by this version; render the template on the client and send text");
+  }
+  if (std::holds_alternative<std::string>(client.prompt) && model.tokenizer == nullptr) {
+    return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
+  }
+  return ToStatus(CheckPromptForm(client.prompt), client);
+}
+
+absl::Status TakePrompt(ClientRequest* client, const ServedModel& model, std::vector<engine::TokenId>* prompt) {
+  if (auto* ids = std::get_if<std::vector<engine::TokenId>>(&client->prompt)) {
+    *prompt = std::move(*ids);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<engine::TokenId>> ids = model.tokenizer->Encode(std::get<std::string>(client->prompt));
+  if (!ids.ok()) {
+    const std::string problem(engine::StdView(ids.status().message()));
+    return InvalidField({F::kPromptText, problem, "", {}, std::nullopt}, *client->field_names);
+  }
+  *prompt = *std::move(ids);
+  return absl::OkStatus();
+}
+
+// The engine knows prompts of tokens alone; a client who sent text is told of the text.
+absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request,
+                           const engine::RequestLimits& limits) {
+  std::optional<Violation> violation = engine::CheckPrompt(request, limits);
+  const bool is_text = std::holds_alternative<std::string>(client.prompt);
+  if (is_text && violation.has_value() && violation->field == F::kPromptTokens) violation->field = F::kPromptText;
+  return ToStatus(violation, client);
+}
+
+void SettleMaxTokens(const ClientRequest& client, const Limits& limits, int32_t max_context_tokens,
+                     engine::Request* request) {
+  if (client.stopping.max_tokens.has_value()) return;
+  const auto room = max_context_tokens - static_cast<int64_t>(request->prompt.size());
+  request->stopping.max_tokens =
+      static_cast<int32_t>(std::clamp(int64_t{limits.default_max_tokens}, int64_t{1}, std::max(room, int64_t{1})));
+}
+
+// REQUIRES: plan.request.prompt stays where it is from now on.
+OutputText::Options TextOptions(const ClientRequest& client, const GenerationPlan& plan) {
+  const engine::Request& request = plan.request;
+  OutputText::Options options;
+  options.tokenizer = client.output.omit_text ? nullptr : plan.model->tokenizer.get();
+  options.prompt_tail = std::span(request.prompt).last(std::min(kPromptTail, request.prompt.size()));
+  options.stop_strings = client.stopping.stop;
+  options.include_stop = client.stopping.include_stop;
+  options.keep_special_tokens = client.output.keep_special_tokens;
+  options.logprobs = request.sampling.logprobs >= 0;
+  options.stop_token_ids = request.stopping.stop_token_ids;
+  if (!request.stopping.ignore_eos) {
+    const std::vector<engine::TokenId>& eos = plan.model->model->config().eos_token_ids;
+    options.stop_token_ids.insert(options.stop_token_ids.end(), eos.begin(), eos.end());
+  }
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const ServingCore& core, RequestRecord* record) {
+  absl::StatusOr<ModelLease> lease = ResolveModel(core, client.model, *client.field_names, record);
+  if (!lease.ok()) return lease.status();
+  GenerationPlan plan;
+  plan.model = *std::move(lease);
+  const ServedModel& model = *plan.model;
+  if (absl::Status s = CheckGenerates(model); !s.ok()) return s;
+  const engine::RequestLimits& limits = model.engine->limits();
+
+  engine::Request& request = plan.request;
+  request.sampling = Sampling(&client, model.sampling_defaults);
+  request.stopping = Stopping(&client, limits.max_context_tokens);
+  request.priority = client.priority;
+  request.cache_salt = std::move(client.cache_salt);
+  if (absl::Status s = CheckBeforeTokenising(client, model, request); !s.ok()) return s;
+  std::sort(request.sampling.logit_bias.begin(), request.sampling.logit_bias.end());
+  plan.num_outputs = record->num_outputs = client.num_outputs;
+
+  if (absl::Status s = TakePrompt(&client, model, &request.prompt); !s.ok()) return s;
+  record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));
+  SettleMaxTokens(client, core.limits(), limits.max_context_tokens, &request);
+  const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
+  if (!profile.ok()) return profile.status();
+  request.profile = *profile;
+  if (absl::Status s = CheckPromptOf(client, request, limits); !s.ok()) return s;
+  record->max_tokens = request.stopping.max_tokens;
+  plan.output_text = TextOptions(client, plan);
+  return plan;
+}
+
+}  // namespace dunlin::server

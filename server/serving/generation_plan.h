@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a client's request to requests that the engine will take: model, bounds, tokens, profile.
+// Pure but for drawn ids and seeds. Thread rule: any thread; takes time linear in the prompt.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/types.h"
+#include "server/serving/client_request.h"
+#include "server/serving/output_text.h"
+#include "server/serving/request_record.h"
+#include "server/serving/serving_core.h"
+
+namespace dunlin::server {
+
+struct GenerationPlan {
+  ModelLease model;
+  engine::Request request;  // of every output; arrival, deadline and output_index not set
+  int32_t num_outputs = 1;
+  OutputText::Options output_text;  // of every output; prompt_tail points into request.prompt
+};
+
+// Resolves the model, checks every field against its bounds, tokenises the prompt and resolves the profile. Fills what
+// it learns into *record (model, profile, sizes), also when it then refuses. REQUIRES: the request's id is resolved.
+// Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), UNIMPLEMENTED (chat), FAILED_PRECONDITION (the model's
+// kind, text without a tokenizer, the profile).
+absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest request, const ServingCore& core, RequestRecord* record);
+
+}  // namespace dunlin::server

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/output_text.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dunlin::server {
+
+absl::StatusOr<OutputText> OutputText::Create(const Options& options) {
+  OutputText out;
+  out.stop_strings_ = options.stop_strings;
+  out.stop_token_ids_ = options.stop_token_ids;
+  std::sort(out.stop_token_ids_.begin(), out.stop_token_ids_.end());
+  out.include_stop_ = options.include_stop;
+  out.logprobs_ = options.logprobs;
+  if (options.tokenizer == nullptr) return out;
+  absl::StatusOr<engine::StreamDecoder> decoder =
+      engine::StreamDecoder::Create(*options.tokenizer, options.prompt_tail, !options.keep_special_tokens);
+  if (!decoder.ok()) return decoder.status();
+  absl::StatusOr<engine::StopMatcher> matcher = engine::StopMatcher::Create(options.stop_strings, options.include_stop);
+  if (!matcher.ok()) return matcher.status();
+  out.decoder_.emplace(*std::move(decoder));
+  out.matcher_.emplace(*std::move(matcher));
+  return out;
+}
+
+absl::Status OutputText::Add(const TokenRing::Token& token, std::span<const engine::TopLogprob> top,
+                             OutputChunk* chunk) {
+  ++num_tokens_;
+  chunk->token_ids.push_back(token.id);
+  if (logprobs_) chunk->logprobs.Add(token.id, token.logprob, top);
+  if (!decoder_.has_value()) return absl::OkStatus();
+  const bool stop_token = std::binary_search(stop_token_ids_.begin(), stop_token_ids_.end(), token.id);
+  if (stop_token && !include_stop_) return absl::OkStatus();
+  const absl::StatusOr<std::string> text = decoder_->Push(token.id);
+  if (!text.ok()) return text.status();
+  AppendText(*text, chunk);
+  return absl::OkStatus();
+}
+
+absl::Status OutputText::Finish(OutputChunk* chunk) {
+  if (!decoder_.has_value()) return absl::OkStatus();
+  if (!stopped()) {
+    const absl::StatusOr<std::string> rest = decoder_->Finish();
+    if (!rest.ok()) return rest.status();
+    AppendText(*rest, chunk);
+  }
+  chunk->text.append(matcher_->Finish());
+  return absl::OkStatus();
+}
+
+void OutputText::AppendText(const std::string& text, OutputChunk* chunk) {
+  if (text.empty()) return;
+  const engine::StopMatcher::Result result = matcher_->Push(text);
+  chunk->text.append(result.text);
+  matched_stop_ = result.stop_index;
+}
+
+}  // namespace dunlin::server

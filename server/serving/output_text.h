@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns the tokens of one output into chunks: ids, log-probabilities, text, stop strings.
+// Token ids and log-probabilities go out as the engine made them, up to and including the token that completed a stop
+// string; text is held back where it could still become a stop string. A stop token (end of sequence included) adds no
+// text unless include_stop. Thread rule: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/text/stop_matcher.h"
+#include "engine/text/stream_decoder.h"
+#include "engine/text/tokenizer.h"
+#include "engine/types.h"
+#include "server/serving/output_chunk.h"
+#include "server/serving/token_ring.h"
+
+namespace dunlin::server {
+
+class OutputText {
+ public:
+  struct Options {
+    const engine::Tokenizer* tokenizer = nullptr;  // null: no text
+    std::span<const engine::TokenId> prompt_tail;  // the last tokens of the prompt; read by Create only
+    std::vector<std::string> stop_strings;
+    bool include_stop = false;
+    bool keep_special_tokens = false;
+    bool logprobs = false;
+    std::vector<engine::TokenId> stop_token_ids;  // all that end the sequence, end-of-sequence ones included
+  };
+  static absl::StatusOr<OutputText> Create(const Options& options);
+  // Ids alone.
+  OutputText() = default;
+
+  // Appends one token to `chunk`. REQUIRES: !stopped() and not finished.
+  absl::Status Add(const TokenRing::Token& token, std::span<const engine::TopLogprob> top, OutputChunk* chunk);
+  // The output is over: appends the text that was held back, which may still complete a stop string. Once.
+  absl::Status Finish(OutputChunk* chunk);
+
+  // A stop string has matched; no further token may be added.
+  bool stopped() const { return matched_stop_.has_value(); }
+  // REQUIRES: stopped().
+  const std::string& matched_stop() const { return stop_strings_[static_cast<size_t>(*matched_stop_)]; }
+  int32_t num_tokens() const { return num_tokens_; }
+
+ private:
+  void AppendText(const std::string& text, OutputChunk* chunk);
+
+  std::optional<engine::StreamDecoder> decoder_;  // none: no text
+  std::optional<engine::StopMatcher> matcher_;    // with decoder_
+  std::vector<std::string> stop_strings_;
+  std::vector<engine::TokenId> stop_token_ids_;  // sorted
+  bool include_stop_ = false;
+  bool logprobs_ = false;
+  std::optional<int> matched_stop_;
+  int32_t num_tokens_ = 0;
+};
+
+}  // namespace dunlin::server

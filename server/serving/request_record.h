@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of a generation or an embedding when it ends: the one source of its log line and its metrics. Never
+// holds the prompt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "engine/types.h"
+
+namespace dunlin::server {
+
+struct RequestRecord {
+  std::string request_id;
+  std::string model;                                // as asked; may be unknown
+  std::optional<engine::ExecutionProfile> profile;  // none when it was refused before one was resolved
+  absl::Status status;                              // the terminal status of the call
+  std::string refusal_reason;                       // the reason's name of a refusal ("QUEUE_FULL"), else empty
+  std::string finish_reason;                        // "stop", "length", "cancelled", "deadline", ... of output 0
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;
+  int32_t completion_tokens = 0;  // over all outputs
+  int32_t max_tokens = 0;
+  int32_t num_outputs = 1;
+  int32_t num_inputs = 0;  // of an embedding; 0 for a generation
+  int32_t preemptions = 0;
+  engine::TimeNs arrival = 0;  // monotonic; 0 when unknown
+  engine::TimeNs first_scheduled = 0;
+  engine::TimeNs first_token = 0;
+  engine::TimeNs finished = 0;
+};
+
+// Hears of tokens as they are sent, and of every call once, when it has ended. Any thread; must not block.
+class RequestObserver {
+ public:
+  virtual ~RequestObserver() = default;
+  // The time between two consecutive tokens of one output, in nanoseconds. On the text pool.
+  virtual void OnTokenInterval(const std::string& model, engine::TimeNs interval) = 0;
+  // Exactly once for every generation and embedding that reached a front end, refused ones too.
+  virtual void OnFinished(const RequestRecord& record) = 0;
+};
+
+}  // namespace dunlin::server

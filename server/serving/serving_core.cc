@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/serving_core.h"
+
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr engine::TimeNs kNsPerMs = 1'000'000;
+
+}  // namespace
+
+ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, RequestObserver* observer,
+                         const ServingOptions& options)
+    : limits_(limits),
+      models_(models),
+      observer_(observer),
+      clock_(options.clock),
+      admission_({limits.max_concurrent_requests, limits.max_queued_bytes}),
+      text_pool_(options.text_threads),
+      stall_watch_(options.stalled_reader_ms * kNsPerMs) {
+  for (size_t i = 0; i < kNumAdmissionRefusals; ++i) {
+    RequestRecord& record = refused_records_[i];
+    record.status = AdmissionRefused(static_cast<AdmissionRefusal>(i), limits);
+    record.refusal_reason = ReasonName(record.status);
+  }
+}
+
+std::variant<Admission::Ticket, AdmissionRefusal> ServingCore::TryAdmit(size_t message_bytes) {
+  std::variant<Admission::Ticket, AdmissionRefusal> answer = admission_.TryAdmit(message_bytes);
+  const auto* refusal = std::get_if<AdmissionRefusal>(&answer);
+  if (refusal != nullptr && absl::IsResourceExhausted(StatusOf(*refusal))) overload_.OnRefusal(now());
+  return answer;
+}
+
+const absl::Status& ServingCore::StatusOf(AdmissionRefusal refusal) const {
+  return refused_records_[static_cast<size_t>(refusal)].status;
+}
+
+void ServingCore::ReportRefused(AdmissionRefusal refusal, engine::TimeNs arrival) const {
+  if (observer_ == nullptr) return;
+  RequestRecord record = refused_records_[static_cast<size_t>(refusal)];
+  record.arrival = record.finished = arrival;
+  observer_->OnFinished(record);
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all calls of a server share, whatever protocol they come by: admission, the text pool, the models, the observer.
+// Made once; outlives every front end, transport and call. Thread rule: any thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "engine/model_engine.h"
+#include "server/access/admission.h"
+#include "server/models/repository.h"
+#include "server/serving/limits.h"
+#include "server/serving/monotonic_clock.h"
+#include "server/serving/overload.h"
+#include "server/serving/request_record.h"
+#include "server/serving/stall_watch.h"
+#include "server/serving/text_pool.h"
+
+namespace dunlin::server {
+
+struct ServingOptions {
+  int text_threads = 2;           // of the text pool; [1, 64]
+  int stalled_reader_ms = 30000;  // a client that leaves the end of its stream unread is cut off after this
+  engine::ModelEngine::Clock clock = &MonotonicNs;  // the clock the engines were given
+};
+
+class ServingCore {
+ public:
+  // models and observer outlive this object; observer may be null. Admission opens with Open.
+  ServingCore(const Limits& limits, const ModelRepository& models, RequestObserver* observer,
+              const ServingOptions& options);
+
+  const Limits& limits() const { return limits_; }
+  const ModelRepository& models() const { return models_; }
+  // Null when no model of that name is served.
+  ModelLease Lease(std::string_view name) const { return models_.Lease(name); }
+  engine::TimeNs now() const { return clock_(); }
+  engine::ModelEngine::Clock clock() const { return clock_; }
+  RequestObserver* observer() const { return observer_; }
+  TextPool* text_pool() { return &text_pool_; }
+  StallWatch* stall_watch() { return &stall_watch_; }
+  Overload* overload() { return &overload_; }
+
+  // Asked before a call's message is read. Allocates nothing; a refusal for lack of room counts as overload.
+  std::variant<Admission::Ticket, AdmissionRefusal> TryAdmit(size_t message_bytes);
+  // What a refused call ends with. Made once, so that refusals stay cheap under overload.
+  const absl::Status& StatusOf(AdmissionRefusal refusal) const;
+  // Tells the observer of a generation or an embedding that was refused.
+  void ReportRefused(AdmissionRefusal refusal, engine::TimeNs arrival) const;
+
+  void Open() { admission_.Open(); }
+  // Refuses new calls for good; those in flight go on.
+  void StartDraining() { admission_.Close(); }
+  // Waits until every call has ended; false when `deadline` came first.
+  bool WaitUntilIdle(absl::Time deadline) const { return admission_.WaitUntilIdle(deadline); }
+  AdmissionStats admission_stats() const { return admission_.stats(); }
+
+  // For a transport to call a few times a second, from one thread at a time: cuts off stalled readers.
+  void Tick() { stall_watch_.Sweep(clock_()); }
+
+ private:
+  const Limits limits_;
+  const ModelRepository& models_;
+  RequestObserver* const observer_;
+  const engine::ModelEngine::Clock clock_;
+  std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
+  Admission admission_;
+  TextPool text_pool_;
+  StallWatch stall_watch_;
+  Overload overload_;
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cuts off calls whose clients leave the end of a stream unread, which a transport would keep open for ever. One sweep
+// serves all calls, as a timer for each call costs more than everything else at its end. Thread rule: any thread; one
+// Sweep at a time.
+#pragma once
+
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/types.h"
+
+namespace dunlin::server {
+
+class StallWatch {
+ public:
+  class Call {
+   public:
+    virtual ~Call() = default;
+    // From Sweep, which holds no lock. The call may have ended.
+    virtual void CutOff() = 0;
+  };
+
+  // patience: how long after Watch a call is cut off, at the next sweep.
+  explicit StallWatch(engine::TimeNs patience) : patience_(patience) {}
+
+  // Until Forget. REQUIRES: Forget comes before the call is destroyed.
+  void Watch(const std::shared_ptr<Call>& call, engine::TimeNs now);
+  // No-op when it is not watched.
+  void Forget(const Call* call);
+  void Sweep(engine::TimeNs now);
+
+ private:
+  struct Watched {
+    std::weak_ptr<Call> call;
+    engine::TimeNs due;
+  };
+
+  const engine::TimeNs patience_;
+  absl::Mutex mutex_;  // guards watched_, between the transport's threads and the text pool
+  absl::flat_hash_map<const Call*, Watched> watched_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/text_pool.h"
+
+#include <utility>
+
+namespace dunlin::server {
+
+TextPool::TextPool(int num_threads) {
+  workers_.reserve(static_cast<size_t>(num_threads));
+  for (int i = 0; i < num_threads; ++i) workers_.emplace_back([this] { WorkerLoop(); });
+}
+
+TextPool::~TextPool() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    work_or_stop_.SignalAll();
+  }
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void TextPool::Schedule(TextTask* task) {
+  using State = TextTask::State;
+  State state = task->state_.load(std::memory_order_relaxed);
+  while (true) {
+    // A task that is queued, or due to run again, will see what the caller did: acq_rel orders it.
+    State next = State::kQueued;
+    if (state == State::kRunning || state == State::kRunningAgain) next = State::kRunningAgain;
+    if (task->state_.compare_exchange_weak(state, next, std::memory_order_acq_rel)) break;
+  }
+  if (state != State::kIdle) return;
+  task->self_ = task->shared_from_this();
+  Push(task);
+}
+
+void TextPool::RunInline(TextTask* task) {
+  TextTask::State expected = TextTask::State::kIdle;
+  if (!task->state_.compare_exchange_strong(expected, TextTask::State::kRunning, std::memory_order_acq_rel)) {
+    return Schedule(task);
+  }
+  std::shared_ptr<TextTask> keep = task->shared_from_this();
+  task->RunInline();
+  AfterRun(task, std::move(keep));
+}
+
+void TextPool::WorkerLoop() {
+  while (TextTask* task = Pop()) RunOnce(task);
+}
+
+void TextPool::RunOnce(TextTask* task) {
+  std::shared_ptr<TextTask> keep = std::move(task->self_);
+  task->state_.exchange(TextTask::State::kRunning, std::memory_order_acq_rel);
+  task->Run();
+  AfterRun(task, std::move(keep));
+}
+
+void TextPool::AfterRun(TextTask* task, std::shared_ptr<TextTask> keep) {
+  using State = TextTask::State;
+  State expected = State::kRunning;
+  if (task->state_.compare_exchange_strong(expected, State::kIdle, std::memory_order_acq_rel)) return;
+  // Scheduled meanwhile: it goes to the end of the queue, so that no task starves the others.
+  task->state_.exchange(State::kQueued, std::memory_order_acq_rel);
+  task->self_ = std::move(keep);
+  Push(task);
+}
+
+void TextPool::Push(TextTask* task) {
+  absl::MutexLock lock(&mutex_);
+  task->next_ = nullptr;
+  (tail_ == nullptr ? head_ : tail_->next_) = task;
+  tail_ = task;
+  if (idle_workers_ > 0) work_or_stop_.Signal();
+}
+
+TextTask* TextPool::Pop() {
+  absl::MutexLock lock(&mutex_);
+  while (head_ == nullptr) {
+    if (stopping_) return nullptr;
+    ++idle_workers_;
+    work_or_stop_.Wait(&mutex_);
+    --idle_workers_;
+  }
+  TextTask* task = head_;
+  head_ = task->next_;
+  if (head_ == nullptr) tail_ = nullptr;
+  return task;
+}
+
+}  // namespace dunlin::server

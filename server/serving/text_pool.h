@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bounded pool of threads for all text work: parse, tokenise, detokenise, stop strings, responses. A transport's
+// threads and the engine threads only schedule, or run a short piece of work inline where waking a thread costs more.
+//
+// A TextTask is anything that has such work from time to time (a generation, a unary call). It is queued at most once
+// and never runs on two threads at a time, so Run needs no lock against itself, and the queue is never longer than the
+// number of tasks, which admission bounds. Schedule neither allocates nor waits: one short lock at most.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace dunlin::server {
+
+class TextTask : public std::enable_shared_from_this<TextTask> {
+ public:
+  TextTask() = default;
+  virtual ~TextTask() = default;
+  TextTask(const TextTask&) = delete;
+  TextTask& operator=(const TextTask&) = delete;
+
+ private:
+  friend class TextPool;
+  enum class State : uint8_t { kIdle, kQueued, kRunning, kRunningAgain };
+
+  // On a text pool thread, one call at a time, each seeing what happened before the Schedule that led to it.
+  virtual void Run() = 0;
+  // As Run, on the thread that called TextPool::RunInline: must not block, and takes some tens of microseconds at most.
+  virtual void RunInline() { Run(); }
+
+  std::atomic<State> state_{State::kIdle};
+  std::shared_ptr<TextTask> self_;  // keeps the task alive while kQueued; moved by whoever changed the state
+  TextTask* next_ = nullptr;        // in TextPool's queue, guarded by its mutex
+};
+
+class TextPool {
+ public:
+  // REQUIRES: num_threads >= 1.
+  explicit TextPool(int num_threads);
+  // Runs what is queued, then joins. REQUIRES: nobody schedules any more.
+  ~TextPool();
+  TextPool(const TextPool&) = delete;
+  TextPool& operator=(const TextPool&) = delete;
+
+  // Runs `task` once more; calls that come before that run has begun are merged into it. Any thread, also from inside
+  // Run. REQUIRES: the task is owned by a shared_ptr, and alive.
+  void Schedule(TextTask* task);
+
+  // As Schedule, but a task that is neither queued nor running runs now, on the calling thread (TextTask::RunInline),
+  // which is not one of the pool's and holds no lock.
+  void RunInline(TextTask* task);
+
+ private:
+  void WorkerLoop();
+  void Push(TextTask* task);
+  // Null when the pool is stopping and nothing is queued.
+  TextTask* Pop();
+  void RunOnce(TextTask* task);
+  void AfterRun(TextTask* task, std::shared_ptr<TextTask> keep);
+
+  absl::Mutex mutex_;
+  absl::CondVar work_or_stop_;
+  TextTask* head_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  TextTask* tail_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  int idle_workers_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> workers_;  // const after construction
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/text_requests.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+#include "engine/field_checks.h"
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+using F = engine::RequestField;
+
+// With a tokenizer.
+absl::StatusOr<ModelLease> FindModel(const ServingCore& core, const std::string& name) {
+  ModelLease model = core.Lease(name);
+  if (model == nullptr) return UnknownModel(name);
+  if (model->tokenizer == nullptr) return MakeError(Reason::kNoTokenizer, "the model has no tokenizer");
+  return model;
+}
+
+absl::Status Refused(F field, const absl::Status& status, const engine::FieldNames& names) {
+  return InvalidField({field, std::string(engine::StdView(status.message())), "", {}, std::nullopt}, names);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, const std::string& model,
+                                                      const std::string& text, const engine::EncodeOptions& options,
+                                                      const engine::FieldNames& names) {
+  const absl::StatusOr<ModelLease> lease = FindModel(core, model);
+  if (!lease.ok()) return lease.status();
+  if (const auto v = engine::CheckBytes(F::kPromptText, text.size(), 0, engine::kMaxTextBytes)) {
+    return InvalidField(*v, names);
+  }
+  absl::StatusOr<std::vector<engine::TokenId>> ids = (*lease)->tokenizer->Encode(text, options);
+  if (!ids.ok()) return Refused(F::kPromptText, ids.status(), names);
+  return ids;
+}
+
+absl::StatusOr<std::string> Detokenise(const ServingCore& core, const std::string& model,
+                                       std::span<const engine::TokenId> ids, bool keep_special_tokens,
+                                       const engine::FieldNames& names) {
+  const absl::StatusOr<ModelLease> lease = FindModel(core, model);
+  if (!lease.ok()) return lease.status();
+  const engine::Tokenizer& tokenizer = *(*lease)->tokenizer;
+  if (const auto v = engine::CheckCount(F::kPromptTokens, ids.size(), engine::kMaxTokenIds)) {
+    return InvalidField(*v, names);
+  }
+  const auto vocab_size = static_cast<int32_t>(tokenizer.vocab_size());
+  if (const auto v = engine::CheckTokenIds(F::kPromptToken, ids, vocab_size)) return InvalidField(*v, names);
+  absl::StatusOr<std::string> text = tokenizer.Decode(ids, !keep_special_tokens);
+  if (!text.ok()) return Refused(F::kPromptTokens, text.status(), names);
+  const int64_t limit = core.limits().max_message_bytes / 2;
+  if (std::ssize(*text) <= limit) return text;
+  return InvalidField({F::kPromptTokens,
+                       absl::StrCat("give a text of ", text->size(), " bytes"),
+                       absl::StrCat(limit, " (half of limits.max_message_bytes)"),
+                       {},
+                       std::nullopt},
+                      names);
+}
+
+}  // namespace dunlin::server

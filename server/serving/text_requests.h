@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's own tokenizer as a service. Pure functions; any thread, but they take time linear in their input: the text
+// pool. Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), FAILED_PRECONDITION (no tokenizer).
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/request_field.h"
+#include "engine/text/tokenizer.h"
+#include "engine/types.h"
+#include "server/serving/serving_core.h"
+
+namespace dunlin::server {
+
+absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, const std::string& model,
+                                                      const std::string& text, const engine::EncodeOptions& options,
+                                                      const engine::FieldNames& names);
+
+// The text is refused when it would take more than half of limits.max_message_bytes.
+absl::StatusOr<std::string> Detokenise(const ServingCore& core, const std::string& model,
+                                       std::span<const engine::TokenId> ids, bool keep_special_tokens,
+                                       const engine::FieldNames& names);
+
+}  // namespace dunlin::server

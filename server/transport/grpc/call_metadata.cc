@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/transport/grpc/call_metadata.h"
+
+#include <grpc/support/time.h>
+
+namespace dunlin::server {
+namespace {
+
+constexpr engine::TimeNs kNsPerSecond = 1'000'000'000;
+constexpr int64_t kNoDeadlineSeconds = int64_t{10} * 365 * 24 * 3600;  // a deadline beyond them is none
+
+}  // namespace
+
+engine::TimeNs DeadlineNs(const grpc::CallbackServerContext& context, engine::TimeNs now) {
+  const gpr_timespec deadline = context.raw_deadline();
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return engine::kNoDeadline;
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  if (left.tv_sec > kNoDeadlineSeconds) return engine::kNoDeadline;
+  return now + left.tv_sec * kNsPerSecond + left.tv_nsec;
+}
+
+std::string RequestIdOf(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(kRequestIdKey);
+  return found == metadata.end() ? std::string() : std::string(found->second.data(), found->second.size());
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/transport/grpc/grpc_server.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "server/transport/grpc/health_service.h"
+#include "server/transport/grpc/idle_ticker.h"
+#include "server/transport/grpc/listen_options.h"
+#include "server/transport/grpc/reflection_service.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr auto kCloseGrace = std::chrono::seconds(1);  // for statuses on their way
+
+std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, bool reflection) {
+  std::vector<std::string> names;
+  for (const GrpcService& service : services) names.push_back(service.name);
+  names.emplace_back(grpc::health::v1::Health::service_full_name());
+  if (reflection) {
+    names.emplace_back(ReflectionV1::Service::service_full_name());
+    names.emplace_back(ReflectionV1Alpha::Service::service_full_name());
+  }
+  return names;
+}
+
+}  // namespace
+
+struct GrpcServer::State {
+  State(const std::vector<std::string>& names, ModelRepository* served)
+      : repository(served), health(names), reflection_v1(names), reflection_v1alpha(names) {}
+
+  ModelRepository* const repository;
+  HealthService health;
+  ReflectionService<ReflectionV1> reflection_v1;
+  ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
+  std::unique_ptr<grpc::Server> server;     // null once shut down
+  std::unique_ptr<IdleTicker> idle_ticker;  // while the server is up
+};
+
+GrpcServer::GrpcServer() = default;
+GrpcServer::~GrpcServer() {
+  Shutdown();
+}
+
+absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vector<GrpcService>& services,
+                                      const GrpcServerOptions& options) {
+  grpc::EnableDefaultHealthCheckService(false);
+  // protobuf writes a line to stderr for every string that is not UTF-8: clients cause it, and are told of it.
+  google::protobuf::SetLogHandler(nullptr);
+
+  const bool reflection = options.reflection.value_or(IsLoopback(address));
+  auto state = std::make_unique<State>(ServiceNames(services, reflection), options.repository);
+  grpc::ServerBuilder builder;
+  ApplyLimits(options.limits, &builder);
+  int port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&state->health);
+  for (const GrpcService& service : services) builder.RegisterService(service.service);
+  if (reflection) {
+    builder.RegisterService(&state->reflection_v1);
+    builder.RegisterService(&state->reflection_v1alpha);
+  }
+  state->server = builder.BuildAndStart();
+  if (state->server == nullptr) return absl::UnavailableError(absl::StrCat("listen.grpc: cannot listen on ", address));
+  state->idle_ticker =
+      std::make_unique<IdleTicker>(state->server->InProcessChannel(grpc::ChannelArguments()), options.on_tick);
+  options.repository->Subscribe(&state->health);
+  state_ = std::move(state);
+  return port;
+}
+
+void GrpcServer::SetServing(bool serving) {
+  state_->health.SetServing(serving);
+}
+
+void GrpcServer::StopServing() {
+  state_->health.StopServing();
+}
+
+void GrpcServer::Shutdown() {
+  if (state_ == nullptr || state_->server == nullptr) return;
+  state_->idle_ticker.reset();
+  state_->health.Shutdown();
+  state_->server->Shutdown(std::chrono::system_clock::now() + kCloseGrace);
+  state_->server->Wait();
+  state_->repository->Unsubscribe(&state_->health);
+  state_->server.reset();
+}
+
+}  // namespace dunlin::server

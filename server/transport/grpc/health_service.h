@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// grpc.health.v1.Health: the status of the server (""), of every service by its name, and of every model in the
+// repository as "model/NAME". gRPC's own default service says SERVING for "" from the start; this one says NOT_SERVING
+// for every name until told otherwise.
+// Thread rule: any thread. mutex_ is held only to read and write statuses and to start a write, never to wait.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "server/models/repository.h"
+
+namespace dunlin::server {
+
+inline constexpr size_t kMaxHealthWatchers = 1024;  // beyond them Watch is refused with RESOURCE_EXHAUSTED
+
+class HealthService final : public grpc::health::v1::Health::CallbackService, public RepositoryListener {
+ public:
+  // names: the services that exist; "" is added.
+  explicit HealthService(const std::vector<std::string>& names);
+
+  // A watcher of a model that is not there is told SERVICE_UNKNOWN, and its status once the model is added.
+  void OnModelAdded(const ModelLease& model) override;
+  void OnModelRemoved(const std::string& name) override;
+
+  // For every name. No effect after StopServing.
+  void SetServing(bool serving);
+  // NOT_SERVING for good; watchers are told.
+  void StopServing();
+  // StopServing, and ends every watch with UNAVAILABLE, so that the server can go down.
+  void Shutdown();
+
+ private:
+  class Watcher;
+  using Response = grpc::health::v1::HealthCheckResponse;
+
+  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
+                                  const grpc::health::v1::HealthCheckRequest* request, Response* response) override;
+  grpc::ServerWriteReactor<Response>* Watch(grpc::CallbackServerContext* context,
+                                            const grpc::health::v1::HealthCheckRequest* request) override;
+  void TellWatchers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Knows(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Response::ServingStatus status() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);  // "", services, models
+  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unordered_set<Watcher*> watchers_ ABSL_GUARDED_BY(mutex_);  // each from Watch to its OnDone
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/transport/http/http_server.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/transport/http/http_session.h"
+
+namespace dunlin::server {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::beast::error_code;
+
+absl::StatusOr<tcp::endpoint> ParseEndpoint(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  std::string host = colon == std::string::npos ? "" : address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host == "localhost") host = "127.0.0.1";
+  error_code error;
+  const auto ip = asio::ip::make_address(host, error);
+  if (error || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat("listen.http is \"", address, "\"; limit is IP:PORT"));
+  }
+  return tcp::endpoint(ip, static_cast<unsigned short>(port));
+}
+
+}  // namespace
+
+struct HttpServer::State {
+  State(int32_t connections, HttpSources http_sources)
+      : max_connections(connections), sources(std::move(http_sources)), acceptor(io) {}
+
+  absl::Status Bind(const tcp::endpoint& endpoint) {
+    error_code error;
+    acceptor.open(endpoint.protocol(), error);
+    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor.bind(endpoint, error);
+    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (error) return absl::UnavailableError(absl::StrCat("listen.http: ", error.message()));
+    const tcp::endpoint bound = acceptor.local_endpoint();
+    const std::string host = bound.address().to_string();
+    bound_address = absl::StrCat(bound.address().is_v6() ? absl::StrCat("[", host, "]") : host, ":", bound.port());
+    return absl::OkStatus();
+  }
+
+  void Accept() {
+    acceptor.async_accept([this](error_code error, tcp::socket socket) {
+      if (error == asio::error::operation_aborted) return;
+      // Over the limit the socket is closed by going out of scope; the probes' own connections are short.
+      if (!error && open_connections < max_connections) {
+        std::make_shared<HttpSession>(std::move(socket), sources, &open_connections)->Read();
+      }
+      Accept();
+    });
+  }
+
+  const int32_t max_connections;
+  const HttpSources sources;
+  int open_connections = 0;  // the HTTP thread only; outlives the sessions, which io destroys
+  std::string bound_address;
+  asio::io_context io{1};
+  tcp::acceptor acceptor;
+  std::thread thread;
+};
+
+HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {
+  state_->Accept();
+  state_->thread = std::thread([io = &state_->io] { io->run(); });
+}
+
+HttpServer::~HttpServer() {
+  state_->io.stop();
+  state_->thread.join();
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, int32_t max_connections,
+                                                              HttpSources sources) {
+  absl::StatusOr<tcp::endpoint> endpoint = ParseEndpoint(address);
+  if (!endpoint.ok()) return endpoint.status();
+  auto state = std::make_unique<State>(max_connections, std::move(sources));
+  if (absl::Status status = state->Bind(*endpoint); !status.ok()) return status;
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+const std::string& HttpServer::bound_address() const {
+  return state_->bound_address;
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The HTTP port: one thread, HTTP/1.1, bounded in connections, header size and time per request.
+// Thread rule: Start and the destructor on one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/transport/http/routes.h"
+
+namespace dunlin::server {
+
+inline constexpr uint32_t kMaxHttpHeaderBytes = 16 * 1024;
+inline constexpr int kHttpTimeoutSeconds = 5;  // to send a request header, to read a response, or to stay idle
+
+class HttpServer {
+ public:
+  // Binds "host:port" (an IP address, [v6] in brackets; or localhost; port 0 takes a free one) and serves until
+  // destroyed. At most max_connections are open; one more is closed at once. Errors: INVALID_ARGUMENT for an address
+  // that cannot be read, UNAVAILABLE when it cannot be bound.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, int32_t max_connections,
+                                                           HttpSources sources);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // "127.0.0.1:PORT", with the port that was taken.
+  const std::string& bound_address() const;
+
+ private:
+  struct State;
+  explicit HttpServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dunlin::server

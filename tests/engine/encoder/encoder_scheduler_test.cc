@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches of an encoder's calls: budgets, profiles, order, and that a large call does not hold up small ones after it.
+#include "engine/encoder/encoder_scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/encoder/calls.h"
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::ElementsAre;
+
+class EncoderSchedulerTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<RecordingEncodeSink> Add(RequestId id, std::unique_ptr<EncodeCall> call) {
+    auto sink = std::make_shared<RecordingEncodeSink>();
+    auto live = std::make_unique<LiveCall>();
+    live->id = id;
+    live->call = std::move(call);
+    live->sink = sink;
+    scheduler_.Add(live.get());
+    live_.push_back(std::move(live));
+    return sink;
+  }
+  // The lengths of the next batch's inputs, which then count as computed.
+  std::vector<int32_t> Step(TimeNs now = 1) {
+    EncodeBatch* batch = scheduler_.Plan(now);
+    std::vector<int32_t> lengths;
+    int32_t tokens = 0;
+    for (const BatchInput& input : batch->inputs) {
+      lengths.push_back(input.num_tokens);
+      tokens += input.num_tokens;
+      input.vector[0] = static_cast<float>(input.num_tokens);
+    }
+    EXPECT_EQ(tokens, batch->num_tokens);
+    EXPECT_LE(tokens, 20);
+    if (!lengths.empty()) scheduler_.Commit(now);
+    return lengths;
+  }
+
+  std::vector<std::unique_ptr<LiveCall>> live_;  // in order of Add
+  EncoderScheduler scheduler_{{.max_calls = 8, .max_batch_inputs = 4, .max_batch_tokens = 20}};
+};
+
+TEST_F(EncoderSchedulerTest, FillsABatchFromSeveralCalls) {
+  const auto first = Add(1, TestCall({3, 4}));
+  const auto second = Add(2, TestCall({5}));
+  EXPECT_THAT(Step(7), ElementsAre(3, 4, 5));
+  ASSERT_EQ(first->num_finishes, 1);
+  EXPECT_EQ(first->call->reason, FinishReason::kStop);
+  EXPECT_EQ(first->call->first_scheduled, 7);
+  EXPECT_THAT(first->call->vectors, ElementsAre(3, 0, 4, 0));
+  EXPECT_THAT(second->call->vectors, ElementsAre(5, 0));
+  EXPECT_TRUE(scheduler_.empty());
+  EXPECT_EQ(scheduler_.counters().computed_tokens, 12U);
+  EXPECT_EQ(scheduler_.counters().running, 0);
+}
+
+TEST_F(EncoderSchedulerTest, KeepsBothBudgets) {
+  Add(1, TestCall({8, 8, 8, 1, 1, 1, 1, 1}));
+  EXPECT_THAT(Step(), ElementsAre(8, 8));  // 24 tokens are too many
+  EXPECT_EQ(scheduler_.counters().running, 1);
+  EXPECT_THAT(Step(), ElementsAre(8, 1, 1, 1));  // five inputs are too many
+  EXPECT_THAT(Step(), ElementsAre(1, 1));
+  EXPECT_TRUE(scheduler_.empty());
+}
+
+TEST_F(EncoderSchedulerTest, ASmallCallPassesALargeOneAfterOneBatch) {
+  const auto large = Add(1, TestCall(std::vector<int32_t>(12, 20)));
+  const auto small = Add(2, TestCall({2}));
+  EXPECT_THAT(Step(), ElementsAre(20));
+  EXPECT_THAT(Step(), ElementsAre(2));  // 22 tokens would be too many: the large call waits for its turn
+  EXPECT_EQ(small->num_finishes, 1);
+  for (int i = 0; i < 11; ++i) EXPECT_THAT(Step(), ElementsAre(20));
+  EXPECT_EQ(large->num_finishes, 1);
+}
+
+TEST_F(EncoderSchedulerTest, ABatchHasOneProfileAndNoneStarves) {
+  const auto flash = Add(1, TestCall(std::vector<int32_t>(3, 20)));
+  const auto math = Add(2, TestCall({1}, AttentionBackend::kMath));
+  const auto late_flash = Add(3, TestCall({20}));
+  EXPECT_THAT(Step(), ElementsAre(20));
+  EXPECT_THAT(Step(), ElementsAre(1));
+  EXPECT_EQ(math->num_finishes, 1);
+  EXPECT_THAT(Step(), ElementsAre(20));
+  EXPECT_EQ(late_flash->num_finishes, 1);
+  EXPECT_EQ(flash->num_finishes, 0);
+}
+
+TEST_F(EncoderSchedulerTest, EndsOneCallExpiredCallsAndAll) {
+  auto late = TestCall({20, 20});
+  late->request.deadline = 5;
+  const auto expiring = Add(1, std::move(late));
+  const auto cancelled = Add(2, TestCall({20}));
+  const auto left = Add(3, TestCall({20}));
+  Step(1);
+  scheduler_.End(live_[1].get(), FinishReason::kCancelled, 2);
+  scheduler_.End(live_[1].get(), FinishReason::kCancelled, 2);  // it has ended
+  scheduler_.EndExpired(4);
+  EXPECT_EQ(expiring->num_finishes, 0);
+  scheduler_.EndExpired(5);
+  EXPECT_EQ(expiring->call->reason, FinishReason::kDeadline);
+  EXPECT_EQ(expiring->call->finished, 5);
+  EXPECT_EQ(cancelled->call->reason, FinishReason::kCancelled);
+  EXPECT_EQ(cancelled->call->first_scheduled, 0);
+  scheduler_.EndAll(FinishReason::kShutdown, 6);
+  EXPECT_EQ(left->call->reason, FinishReason::kShutdown);
+  EXPECT_TRUE(scheduler_.empty());
+  EXPECT_THAT(scheduler_.retired(), ElementsAre(live_[1].get(), live_[0].get(), live_[2].get()));
+  EXPECT_EQ(scheduler_.counters().ended_calls, 3U);
+  EXPECT_EQ(scheduler_.counters().ended_tokens, 80U);
+  EXPECT_EQ(scheduler_.counters().running, 0);
+}
+
+TEST_F(EncoderSchedulerTest, WhatIsNotFiniteEndsItsOwnCallAlone) {
+  const auto bad = Add(1, TestCall({2, 3, 20}));
+  const auto good = Add(2, TestCall({4}));
+  EncodeBatch* batch = scheduler_.Plan(1);
+  ASSERT_EQ(batch->inputs.size(), 3U);
+  batch->inputs[1].finite = false;
+  scheduler_.Commit(2);
+  EXPECT_EQ(bad->call->reason, FinishReason::kNumerical);
+  EXPECT_EQ(good->call->reason, FinishReason::kStop);
+  EXPECT_TRUE(scheduler_.empty());
+}
+
+}  // namespace
+}  // namespace dunlin::engine

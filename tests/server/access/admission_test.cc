@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/access/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/time/clock.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr AdmissionLimits kSmall = {.max_concurrent_requests = 2, .max_queued_bytes = 100};
+
+AdmissionRefusal RefusalOf(Admission* admission, size_t bytes) {
+  return std::get<AdmissionRefusal>(admission->TryAdmit(bytes));
+}
+Admission::Ticket TicketOf(Admission* admission, size_t bytes) {
+  return std::get<Admission::Ticket>(admission->TryAdmit(bytes));
+}
+
+TEST(Admission, OpensOnceAndClosesForGood) {
+  Admission admission(kSmall);
+  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kNotReady);
+  admission.Open();
+  TicketOf(&admission, 1);
+  admission.Close();
+  admission.Open();
+  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kDraining);
+}
+
+TEST(Admission, BoundsRequestsAndBytes) {
+  Admission admission(kSmall);
+  admission.Open();
+  Admission::Ticket first = TicketOf(&admission, 60);
+  EXPECT_EQ(RefusalOf(&admission, 41), AdmissionRefusal::kTooManyQueuedBytes);
+  first.ReleaseBytes();
+  first.ReleaseBytes();
+  EXPECT_EQ(admission.stats().queued_bytes, 0);
+  Admission::Ticket second = TicketOf(&admission, 100);
+  EXPECT_EQ(RefusalOf(&admission, 0), AdmissionRefusal::kTooManyRequests);
+  second = Admission::Ticket();
+  EXPECT_EQ(admission.stats().requests, 1);
+  EXPECT_EQ(admission.stats().queued_bytes, 0);
+}
+
+TEST(Admission, RefusesAMessageLargerThanTheWholeBudget) {
+  Admission admission(kSmall);
+  admission.Open();
+  EXPECT_EQ(RefusalOf(&admission, 101), AdmissionRefusal::kTooManyQueuedBytes);
+}
+
+TEST(Admission, WaitsUntilTheLastTicketIsBack) {
+  Admission admission(kSmall);
+  admission.Open();
+  std::vector<Admission::Ticket> tickets;
+  tickets.push_back(TicketOf(&admission, 1));
+  EXPECT_FALSE(admission.WaitUntilIdle(absl::Now()));
+  Admission::Ticket moved = std::move(tickets[0]);
+  tickets.clear();
+  EXPECT_EQ(admission.stats().requests, 1);
+  moved = Admission::Ticket();
+  EXPECT_TRUE(admission.WaitUntilIdle(absl::Now()));
+}
+
+TEST(Admission, TicketsMayOutliveIt) {
+  Admission::Ticket ticket;
+  {
+    Admission admission(kSmall);
+    admission.Open();
+    ticket = TicketOf(&admission, 1);
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::server

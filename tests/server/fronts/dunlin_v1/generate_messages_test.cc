@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wire -> ClientRequest: what arrives where; OutputChunk -> wire.
+#include "server/fronts/dunlin_v1/generate_messages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+v1::GenerateRequest Wire() {
+  v1::GenerateRequest wire;
+  wire.set_model("m");
+  for (const int id : {1, 2, 3}) wire.mutable_token_ids()->add_ids(id);
+  return wire;
+}
+
+TEST(GenerateRequest, UnsetFieldsStayEmpty) {
+  v1::GenerateRequest wire = Wire();
+  ClientRequest request;
+  ASSERT_TRUE(GenerateRequestFromWire(&wire, &request).ok());
+  EXPECT_EQ(request.model, "m");
+  EXPECT_THAT(std::get<std::vector<engine::TokenId>>(request.prompt), ElementsAre(1, 2, 3));
+  EXPECT_FALSE(request.sampling.temperature.has_value());
+  EXPECT_FALSE(request.sampling.top_k.has_value());
+  EXPECT_FALSE(request.sampling.seed.has_value());
+  EXPECT_FALSE(request.stopping.max_tokens.has_value());
+  EXPECT_FALSE(request.output.logprobs.has_value());
+  EXPECT_FALSE(request.execution.device.has_value());
+  EXPECT_EQ(request.num_outputs, 1);
+}
+
+TEST(GenerateRequest, SetFieldsArriveWhereTheyBelong) {
+  v1::GenerateRequest wire = Wire();
+  v1::Sampling& sampling = *wire.mutable_sampling();
+  sampling.set_temperature(0);
+  sampling.set_top_k(0);
+  sampling.set_top_p(0.5F);
+  sampling.set_min_p(0.25F);
+  sampling.set_repetition_penalty(1.5F);
+  sampling.set_presence_penalty(-1);
+  sampling.set_frequency_penalty(2);
+  sampling.set_seed(0);
+  sampling.set_n(8);
+  (*sampling.mutable_logit_bias())[9] = 1;
+  (*sampling.mutable_logit_bias())[3] = -100;
+  wire.mutable_stopping()->set_max_tokens(10);
+  wire.mutable_stopping()->set_min_tokens(2);
+  wire.mutable_stopping()->add_stop("end");
+  wire.mutable_stopping()->add_stop_token_ids(7);
+  wire.mutable_stopping()->set_ignore_eos(true);
+  wire.mutable_stopping()->set_include_stop(true);
+  wire.mutable_execution()->set_device(v1::DEVICE_CPU);
+  wire.mutable_execution()->set_attention_backend(v1::ATTENTION_BACKEND_EFFICIENT);
+  wire.mutable_execution()->set_precision(v1::PRECISION_FP8);
+  wire.mutable_execution()->set_allow_fallback(true);
+  wire.mutable_output()->set_logprobs(0);
+  wire.mutable_output()->set_prompt_logprobs(20);
+  wire.mutable_output()->set_keep_special_tokens(true);
+  wire.mutable_output()->set_omit_text(true);
+  wire.set_priority(-100);
+  wire.set_cache_salt("salt");
+  wire.set_request_id("mine");
+
+  ClientRequest request;
+  ASSERT_TRUE(GenerateRequestFromWire(&wire, &request).ok());
+  EXPECT_EQ(request.sampling.temperature, 0.0F);
+  EXPECT_EQ(request.sampling.top_k, 0);
+  EXPECT_EQ(request.sampling.top_p, 0.5F);
+  EXPECT_EQ(request.sampling.min_p, 0.25F);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.5F);
+  EXPECT_EQ(request.sampling.presence_penalty, -1.0F);
+  EXPECT_EQ(request.sampling.frequency_penalty, 2.0F);
+  EXPECT_EQ(request.sampling.seed, 0U);
+  EXPECT_THAT(request.sampling.logit_bias, UnorderedElementsAre(Pair(3, -100.0F), Pair(9, 1.0F)));
+  EXPECT_EQ(request.num_outputs, 8);
+  EXPECT_EQ(request.stopping.max_tokens, 10);
+  EXPECT_EQ(request.stopping.min_tokens, 2);
+  EXPECT_THAT(request.stopping.stop, ElementsAre("end"));
+  EXPECT_THAT(request.stopping.stop_token_ids, ElementsAre(7));
+  EXPECT_TRUE(request.stopping.ignore_eos);
+  EXPECT_TRUE(request.stopping.include_stop);
+  EXPECT_EQ(request.execution.device, engine::DeviceKind::kCpu);
+  EXPECT_EQ(request.execution.attention_backend, engine::AttentionBackend::kEfficient);
+  EXPECT_EQ(request.execution.precision, engine::Precision::kFp8);
+  EXPECT_TRUE(request.execution.allow_fallback);
+  EXPECT_EQ(request.output.logprobs, 0);
+  EXPECT_EQ(request.output.prompt_logprobs, 20);
+  EXPECT_TRUE(request.output.keep_special_tokens);
+  EXPECT_TRUE(request.output.omit_text);
+  EXPECT_EQ(request.priority, -100);
+  EXPECT_EQ(request.cache_salt, "salt");
+  EXPECT_EQ(request.request_id, "mine");
+}
+
+TEST(GenerateRequest, EveryKindOfInputBecomesAPrompt) {
+  v1::GenerateRequest wire;
+  ClientRequest request;
+  ASSERT_TRUE(GenerateRequestFromWire(&wire, &request).ok());
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(request.prompt));
+  wire.set_text("hello");
+  ASSERT_TRUE(GenerateRequestFromWire(&wire, &request).ok());
+  EXPECT_EQ(std::get<std::string>(request.prompt), "hello");
+  v1::ChatMessage& message = *wire.mutable_chat()->add_messages();
+  message.set_role("user");
+  message.set_content("hi");
+  ASSERT_TRUE(GenerateRequestFromWire(&wire, &request).ok());
+  ASSERT_EQ(std::get<ChatMessages>(request.prompt).size(), 1U);
+  EXPECT_EQ(std::get<ChatMessages>(request.prompt)[0].role, "user");
+  EXPECT_EQ(std::get<ChatMessages>(request.prompt)[0].content, "hi");
+}
+
+TEST(GenerateRequest, ANumberOutsideOfItsEnumLeavesTheRestReadable) {
+  v1::GenerateRequest wire = Wire();
+  wire.set_request_id("mine");
+  wire.mutable_execution()->set_precision(static_cast<v1::Precision>(99));
+  ClientRequest request;
+  const absl::Status status = GenerateRequestFromWire(&wire, &request);
+  EXPECT_EQ(status.message(), "execution.precision is 99; limit is [0, 5]");
+  EXPECT_EQ(request.request_id, "mine");
+  EXPECT_EQ(request.model, "m");
+}
+
+TEST(GenerateResponse, HasWhatTheChunkHasAndNothingOfTheOneBefore) {
+  OutputChunk chunk;
+  chunk.request_id = "mine";
+  chunk.profile = engine::ExecutionProfile();
+  chunk.index = 2;
+  chunk.token_ids = {4, 9};
+  chunk.text = "ab";
+  const engine::TopLogprob top[] = {{4, -0.5F}, {7, -1.5F}};
+  chunk.logprobs.Add(4, -0.5F, top);
+  chunk.logprobs.Add(9, -2.0F, {});
+  chunk.finish = OutputFinish{engine::FinishReason::kStop, {5, 4, 9}, {2.0, 3.5, 10.0}, 7, std::nullopt};
+  v1::GenerateResponse wire;
+  ChunkToWire(chunk, &wire);
+  EXPECT_EQ(wire.request_id(), "mine");
+  EXPECT_TRUE(wire.has_execution());
+  EXPECT_EQ(wire.index(), 2);
+  EXPECT_THAT(wire.token_ids(), ElementsAre(4, 9));
+  EXPECT_EQ(wire.text_delta(), "ab");
+  ASSERT_EQ(wire.logprobs_size(), 2);
+  EXPECT_EQ(wire.logprobs(0).top(1).token_id(), 7);
+  EXPECT_EQ(wire.logprobs(1).logprob(), -2.0F);
+  EXPECT_EQ(wire.logprobs(1).top_size(), 0);
+  EXPECT_EQ(wire.finish().reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(wire.finish().stop_token_id(), 7);
+  EXPECT_EQ(wire.finish().usage().prompt_tokens(), 5);
+  EXPECT_EQ(wire.finish().usage().cached_tokens(), 4);
+  EXPECT_EQ(wire.finish().usage().completion_tokens(), 9);
+  EXPECT_DOUBLE_EQ(wire.finish().timings().queue_ms(), 2.0);
+  EXPECT_DOUBLE_EQ(wire.finish().timings().ttft_ms(), 3.5);
+  EXPECT_DOUBLE_EQ(wire.finish().timings().total_ms(), 10.0);
+
+  chunk.Clear();
+  chunk.index = 0;
+  chunk.finish = OutputFinish{engine::FinishReason::kStop, {}, {}, std::nullopt, "END"};
+  ChunkToWire(chunk, &wire);
+  EXPECT_EQ(wire.request_id(), "");
+  EXPECT_FALSE(wire.has_execution());
+  EXPECT_EQ(wire.token_ids_size(), 0);
+  EXPECT_EQ(wire.logprobs_size(), 0);
+  EXPECT_EQ(wire.finish().stop(), "END");
+}
+
+}  // namespace
+}  // namespace dunlin::server

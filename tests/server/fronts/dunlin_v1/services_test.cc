@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModelService and TokenizerService.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dunlin/v1/model.grpc.pb.h"
+#include "dunlin/v1/tokenizer.grpc.pb.h"
+#include "tests/server/fronts/dunlin_v1/edge_server.h"
+
+namespace dunlin::server {
+namespace {
+
+using grpc::StatusCode;
+using testing::ElementsAre;
+
+template <class Stub, class Request, class Response>
+grpc::Status Call(const EdgeServer& edge, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                  const Request& request, Response* response) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  Stub stub(edge.channel());
+  return (stub.*method)(&context, request, response);
+}
+
+std::string ReasonOf(const grpc::Status& status) {
+  google::rpc::Status wire;
+  google::rpc::ErrorInfo info;
+  wire.ParseFromString(status.error_details());
+  for (const auto& detail : wire.details()) {
+    if (detail.UnpackTo(&info)) return info.reason();
+  }
+  return "";
+}
+
+TEST(ModelService, ListsModelsEvenBeforeServing) {
+  EdgeServerOptions options;
+  options.serving = false;
+  EdgeServer edge(options);
+  v1::ListModelsResponse response;
+  ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::ListModels, v1::ListModelsRequest(), &response).ok());
+  ASSERT_EQ(response.models_size(), 3);
+  const v1::Model& model = response.models(0);
+  EXPECT_EQ(model.name(), "tiny");
+  EXPECT_EQ(model.architecture(), "gpt2");
+  EXPECT_EQ(model.vocab_size(), kTinyVocab);
+  EXPECT_EQ(model.max_context_tokens(), kTinyContext);
+  EXPECT_GT(model.parameters(), 0);
+  EXPECT_THAT(model.precisions(), ElementsAre(v1::PRECISION_FP32, v1::PRECISION_BF16));
+  EXPECT_EQ(model.device(), v1::DEVICE_CPU);
+  EXPECT_THAT(model.eos_token_ids(), ElementsAre(0));
+  EXPECT_EQ(model.kind(), v1::MODEL_KIND_DECODER);
+  EXPECT_FALSE(model.has_embedding());
+}
+
+TEST(ModelService, DescribesEveryProfileWithReasons) {
+  EdgeServer edge;
+  v1::GetModelRequest request;
+  request.set_name("tiny");
+  v1::GetModelResponse response;
+  ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::GetModel, request, &response).ok());
+  EXPECT_EQ(response.profiles_size(), 12);
+  for (const v1::Profile& profile : response.profiles()) EXPECT_EQ(profile.supported(), profile.reasons().empty());
+
+  request.set_name("missing");
+  const grpc::Status missing = Call(edge, &v1::ModelService::Stub::GetModel, request, &response);
+  EXPECT_EQ(missing.error_code(), StatusCode::NOT_FOUND);
+  EXPECT_EQ(missing.error_message(), "model \"missing\" is not served");
+}
+
+TEST(TokenizerService, RoundTripsText) {
+  EdgeServer edge;
+  v1::TokenizeRequest request;
+  request.set_model("tiny");
+  request.set_text("Hello, world!");
+  v1::TokenizeResponse tokens;
+  ASSERT_TRUE(Call(edge, &v1::TokenizerService::Stub::Tokenize, request, &tokens).ok());
+  EXPECT_THAT(tokens.token_ids(), ElementsAre(501, 544, 12, 842, 1));  // tests/golden/text/byte_level_gpt2
+  v1::DetokenizeRequest back;
+  back.set_model("tiny");
+  *back.mutable_token_ids() = tokens.token_ids();
+  v1::DetokenizeResponse text;
+  ASSERT_TRUE(Call(edge, &v1::TokenizerService::Stub::Detokenize, back, &text).ok());
+  EXPECT_EQ(text.text(), "Hello, world!");
+}
+
+TEST(TokenizerService, ReadsSpecialTokensOnlyWhenAsked) {
+  EdgeServer edge;
+  v1::TokenizeRequest request;
+  request.set_model("tiny");
+  request.set_text("<|endoftext|>");
+  v1::TokenizeResponse tokens;
+  ASSERT_TRUE(Call(edge, &v1::TokenizerService::Stub::Tokenize, request, &tokens).ok());
+  EXPECT_GT(tokens.token_ids_size(), 1);
+  request.set_parse_special_tokens(true);
+  ASSERT_TRUE(Call(edge, &v1::TokenizerService::Stub::Tokenize, request, &tokens).ok());
+  EXPECT_THAT(tokens.token_ids(), ElementsAre(0));
+}
+
+TEST(TokenizerService, RefusesWhatItCannotDo) {
+  EdgeServer edge;
+  v1::TokenizeRequest request;
+  request.set_model("missing");
+  v1::TokenizeResponse tokens;
+  grpc::Status status = Call(edge, &v1::TokenizerService::Stub::Tokenize, request, &tokens);
+  EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
+  request.set_model("bare");
+  status = Call(edge, &v1::TokenizerService::Stub::Tokenize, request, &tokens);
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(status), "NO_TOKENIZER");
+  v1::DetokenizeRequest back;
+  back.set_model("tiny");
+  back.add_token_ids(5);
+  back.add_token_ids(-7);
+  v1::DetokenizeResponse text;
+  status = Call(edge, &v1::TokenizerService::Stub::Detokenize, back, &text);
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "token_ids[1] is -7; limit is [0, 902)");
+  edge.server().StartDraining();
+  request.set_model("tiny");
+  EXPECT_EQ(ReasonOf(Call(edge, &v1::TokenizerService::Stub::Tokenize, request, &tokens)), "DRAINING");
+}
+
+}  // namespace
+}  // namespace dunlin::server

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error catalogue, row by row, and the details that a front end renders.
+#include "server/serving/errors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace dunlin::server {
+namespace {
+
+using engine::FinishReason;
+using testing::ElementsAre;
+using F = engine::RequestField;
+
+constexpr engine::FieldNames kNames({{F::kStopString, "stopping.stop[*]"}, {F::kOmitText, "output.omit_text"}});
+
+TEST(Errors, EveryReasonHasOneNameAndOneCode) {
+  std::set<std::string> names;
+  for (int i = 0; i <= static_cast<int>(Reason::kInternal); ++i) {
+    const auto reason = static_cast<Reason>(i);
+    EXPECT_EQ(Traits(reason).reason, reason);
+    EXPECT_TRUE(names.insert(Traits(reason).name).second) << Traits(reason).name;
+    const absl::Status status = MakeError(reason, "what");
+    EXPECT_EQ(status.code(), Traits(reason).code);
+    EXPECT_EQ(status.message(), "what");
+    EXPECT_EQ(ReasonName(status), Traits(reason).name);
+  }
+}
+
+TEST(Errors, AStatusFromElsewhereHasNoDetails) {
+  const ErrorDetails details = DetailsOf(absl::DataLossError("odd"));
+  EXPECT_EQ(details.reason, "");
+  EXPECT_EQ(details.field, "");
+  EXPECT_TRUE(details.refusals.empty());
+  EXPECT_FALSE(details.retry_after_ms.has_value());
+}
+
+TEST(Errors, FieldsAreNamedByTheFrontEnd) {
+  const engine::Violation violation = {F::kStopString, "has 0 bytes", "1 to 256", {3}, std::nullopt};
+  const absl::Status status = InvalidField(violation, kNames);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "stopping.stop[3] has 0 bytes; limit is 1 to 256");
+  EXPECT_EQ(DetailsOf(status).field, "stopping.stop[3]");
+  EXPECT_EQ(DetailsOf(status).limit, "1 to 256");
+  EXPECT_EQ(InvalidField(violation, engine::kPlainFieldNames).message(), "stop[3] has 0 bytes; limit is 1 to 256");
+  EXPECT_EQ(InvalidField({F::kStopStrings, "needs what * leaves out", "", {}, F::kOmitText}, kNames).message(),
+            "stop needs what output.omit_text leaves out");
+  EXPECT_EQ(InvalidField({F::kInputToken, "is -1", "", {4, 2}, std::nullopt}, kNames).message(), "inputs[4][2] is -1");
+}
+
+TEST(Errors, RefusalsOfAdmissionSayWhenToComeBack) {
+  Limits limits;
+  limits.retry_after_ms = 250;
+  const absl::Status full = AdmissionRefused(AdmissionRefusal::kTooManyRequests, limits);
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonName(full), "TOO_MANY_REQUESTS");
+  EXPECT_EQ(DetailsOf(full).config_key, "limits.max_concurrent_requests");
+  EXPECT_EQ(RetryAfterMs(full), 250);
+  const absl::Status bytes = AdmissionRefused(AdmissionRefusal::kTooManyQueuedBytes, limits);
+  EXPECT_EQ(ReasonName(bytes), "TOO_MANY_QUEUED_BYTES");
+  EXPECT_EQ(RetryAfterMs(bytes), 250);
+  EXPECT_EQ(ReasonName(AdmissionRefused(AdmissionRefusal::kNotReady, limits)), "NOT_READY");
+  EXPECT_EQ(ReasonName(AdmissionRefused(AdmissionRefusal::kDraining, limits)), "DRAINING");
+}
+
+TEST(Errors, RefusalsOfSubmitKeepTheirMessage) {
+  const absl::Status full = SubmitRefused(absl::ResourceExhaustedError("queue has 9 requests"), 1234);
+  EXPECT_EQ(full.message(), "queue has 9 requests");
+  EXPECT_EQ(ReasonName(full), "QUEUE_FULL");
+  EXPECT_EQ(RetryAfterMs(full), 1234);
+  EXPECT_EQ(ReasonName(SubmitRefused(absl::UnavailableError("gone"), 1)), "DRAINING");
+  EXPECT_EQ(SubmitRefused(absl::InternalError("pointer 0x1234"), 1).message(), "the engine refused the request");
+}
+
+TEST(Errors, EveryReasonAgainstAProfileIsKept) {
+  EXPECT_THAT(DetailsOf(ProfileRefused("no", {"flash: a", "math: b"})).refusals, ElementsAre("flash: a", "math: b"));
+}
+
+TEST(Errors, NamesOfClientsAreCutAndEscaped) {
+  const absl::Status status = UnknownModel(std::string(500, 'x') + "\n");
+  EXPECT_LT(status.message().size(), 120U);
+  EXPECT_EQ(DetailsOf(status).model.size(), 64U);
+  EXPECT_EQ(UnknownModel("a\x1b[31m\n").message(), "model \"a\\x1b[31m\\n\" is not served");
+}
+
+TEST(Errors, EveryFinishReasonHasANameAndAStatus) {
+  struct Row {
+    FinishReason reason;
+    const char* name;
+    absl::StatusCode code;
+  };
+  const Row rows[] = {{FinishReason::kStop, "stop", absl::StatusCode::kOk},
+                      {FinishReason::kLength, "length", absl::StatusCode::kOk},
+                      {FinishReason::kCancelled, "cancelled", absl::StatusCode::kCancelled},
+                      {FinishReason::kDeadline, "deadline", absl::StatusCode::kDeadlineExceeded},
+                      {FinishReason::kSlowReader, "slow_reader", absl::StatusCode::kResourceExhausted},
+                      {FinishReason::kNumerical, "numerical", absl::StatusCode::kInternal},
+                      {FinishReason::kShutdown, "shutdown", absl::StatusCode::kUnavailable},
+                      {FinishReason::kInternal, "internal", absl::StatusCode::kUnavailable}};
+  for (const Row& row : rows) {
+    EXPECT_STREQ(FinishReasonName(row.reason), row.name);
+    EXPECT_EQ(StatusOf(row.reason).code(), row.code) << row.name;
+  }
+}
+
+TEST(Errors, ACancelAtTheDeadlineIsTheDeadline) {
+  constexpr engine::TimeNs kSecond = 1'000'000'000;
+  EXPECT_TRUE(absl::IsCancelled(CancelledStatus(engine::kNoDeadline, kSecond)));
+  EXPECT_TRUE(absl::IsCancelled(CancelledStatus(2 * kSecond, kSecond)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(CancelledStatus(2 * kSecond, 2 * kSecond - 1)));
+}
+
+}  // namespace
+}  // namespace dunlin::server

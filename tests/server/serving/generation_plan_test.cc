@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client's request becomes: the model's defaults, bounds of every field by table, how max_tokens follows from
+// the context.
+#include "server/serving/generation_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "server/serving/errors.h"
+#include "tests/server/serving/test_models.h"
+
+namespace dunlin::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+using testing::StartsWith;
+
+constexpr int32_t kMin = std::numeric_limits<int32_t>::min();
+constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
+
+class GenerationPlanTest : public testing::Test {
+ protected:
+  GenerationPlanTest() : models_(engine::EngineOptions()), core_(limits_, models_.repository(), nullptr, {}) {}
+
+  absl::StatusOr<GenerationPlan> Plan(const ClientRequest& request) { return PlanGeneration(request, core_, &record_); }
+
+  static ClientRequest Ids(size_t count) {
+    ClientRequest request;
+    request.model = "tiny";
+    request.prompt = std::vector<engine::TokenId>(count, 7);
+    return request;
+  }
+
+  const Limits limits_{.default_max_tokens = 30};
+  TestModels models_;
+  ServingCore core_;
+  RequestRecord record_;
+};
+
+TEST_F(GenerationPlanTest, UnsetFieldsTakeTheModelsDefaults) {
+  const auto plan = Plan(Ids(3));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->request.sampling.temperature, 0.0F) << "of the test's model";
+  EXPECT_EQ(plan->request.sampling.top_p, 1.0F);
+  EXPECT_EQ(plan->request.sampling.logprobs, -1);
+  EXPECT_EQ(plan->request.sampling.prompt_logprobs, -1);
+  EXPECT_EQ(plan->request.stopping.max_tokens, 30);
+  EXPECT_EQ(plan->num_outputs, 1);
+  EXPECT_THAT(plan->request.prompt, ElementsAre(7, 7, 7));
+  EXPECT_THAT(plan->output_text.stop_token_ids, ElementsAre(0)) << "end of sequence";
+  EXPECT_NE(plan->request.sampling.seed, Plan(Ids(3))->request.sampling.seed) << "drawn";
+  EXPECT_EQ(record_.model, "tiny");
+  EXPECT_EQ(record_.prompt_tokens, 3);
+  EXPECT_EQ(record_.max_tokens, 30);
+  ASSERT_TRUE(record_.profile.has_value());
+}
+
+TEST_F(GenerationPlanTest, SetFieldsOverrideThem) {
+  ClientRequest request = Ids(1);
+  request.sampling.temperature = 0.5F;
+  request.sampling.top_k = 40;
+  request.sampling.seed = 0;
+  request.sampling.logit_bias = {{9, 1.0F}, {3, -100.0F}};
+  request.output.logprobs = 0;
+  request.stopping.max_tokens = 10;
+  request.stopping.ignore_eos = true;
+  request.priority = -100;
+  request.cache_salt = "salt";
+  const auto plan = Plan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->request.sampling.temperature, 0.5F);
+  EXPECT_EQ(plan->request.sampling.top_k, 40);
+  EXPECT_EQ(plan->request.sampling.seed, 0U);
+  EXPECT_THAT(plan->request.sampling.logit_bias, ElementsAre(Pair(3, -100.0F), Pair(9, 1.0F)));
+  EXPECT_EQ(plan->request.sampling.logprobs, 0);
+  EXPECT_TRUE(plan->output_text.logprobs);
+  EXPECT_EQ(plan->request.stopping.max_tokens, 10);
+  EXPECT_TRUE(plan->output_text.stop_token_ids.empty());
+  EXPECT_EQ(plan->request.priority, -100);
+  EXPECT_EQ(plan->request.cache_salt, "salt");
+}
+
+TEST_F(GenerationPlanTest, EveryFloatFieldRefusesUnusableNumbers) {
+  constexpr std::optional<float> ClientSampling::*kFields[] = {&ClientSampling::temperature,
+                                                               &ClientSampling::top_p,
+                                                               &ClientSampling::min_p,
+                                                               &ClientSampling::repetition_penalty,
+                                                               &ClientSampling::presence_penalty,
+                                                               &ClientSampling::frequency_penalty};
+  const float bad[] = {std::nanf(""),
+                       INFINITY,
+                       -INFINITY,
+                       std::numeric_limits<float>::denorm_min(),
+                       -std::numeric_limits<float>::denorm_min(),
+                       std::numeric_limits<float>::max(),
+                       std::numeric_limits<float>::lowest()};
+  for (const auto field : kFields) {
+    for (const float value : bad) {
+      ClientRequest request = Ids(1);
+      request.sampling.*field = value;
+      EXPECT_EQ(ReasonName(Plan(request).status()), "INVALID_FIELD") << value;
+    }
+  }
+}
+
+TEST_F(GenerationPlanTest, EveryIntFieldRefusesValuesOutOfRange) {
+  struct IntField {
+    const char* name;
+    void (*set)(ClientRequest*, int32_t);
+    int64_t low, high;
+  };
+  const IntField fields[] = {
+      {"top_k", [](ClientRequest* r, int32_t v) { r->sampling.top_k = v; }, 0, kMax},
+      {"n", [](ClientRequest* r, int32_t v) { r->num_outputs = v; }, 1, 8},
+      {"max_tokens", [](ClientRequest* r, int32_t v) { r->stopping.max_tokens = v; }, 1, kTinyContext - 1},
+      {"min_tokens", [](ClientRequest* r, int32_t v) { r->stopping.min_tokens = v; }, 0, 30},
+      {"stop_token_ids[0]", [](ClientRequest* r, int32_t v) { r->stopping.stop_token_ids = {v}; }, 0, kTinyVocab - 1},
+      {"logit_bias key",
+       [](ClientRequest* r, int32_t v) {
+         r->sampling.logit_bias = {{v, 1.0F}};
+       },
+       0, kTinyVocab - 1},
+      {"prompt[0]", [](ClientRequest* r, int32_t v) { r->prompt = std::vector<engine::TokenId>{v}; }, 0,
+       kTinyVocab - 1},
+      {"logprobs", [](ClientRequest* r, int32_t v) { r->output.logprobs = v; }, 0, 20},
+      {"prompt_logprobs", [](ClientRequest* r, int32_t v) { r->output.prompt_logprobs = v; }, 0, 20},
+      {"priority", [](ClientRequest* r, int32_t v) { r->priority = v; }, -100, 100},
+  };
+  for (const IntField& field : fields) {
+    const int64_t values[] = {kMin, -1, 0, 1, field.low - 1, field.low, field.high, field.high + 1, kMax};
+    for (const int64_t value : values) {
+      if (value < kMin || value > kMax) continue;
+      ClientRequest request = Ids(1);
+      field.set(&request, static_cast<int32_t>(value));
+      const absl::Status status = Plan(request).status();
+      const bool inside = value >= field.low && value <= field.high;
+      EXPECT_EQ(status.ok(), inside) << field.name << " = " << value << ": " << status;
+      if (!inside) {
+        EXPECT_THAT(std::string(status.message()), StartsWith(field.name)) << value;
+      }
+    }
+  }
+}
+
+TEST_F(GenerationPlanTest, MaxTokensFollowFromTheContext) {
+  struct Case {
+    size_t prompt;
+    int32_t named, expected;  // named 0: none; expected 0: refused
+  };
+  for (const Case& c : {Case{3, 0, 30},
+                        {kTinyContext - 24, 0, 24},
+                        {kTinyContext - 1, 0, 1},
+                        {kTinyContext, 0, 0},
+                        {0, 0, 0},
+                        {3, kTinyContext - 3, kTinyContext - 3},
+                        {3, kTinyContext - 2, 0},
+                        {kTinyContext - 4, 4, 4}}) {
+    ClientRequest request = Ids(c.prompt);
+    if (c.named != 0) request.stopping.max_tokens = c.named;
+    const auto plan = Plan(request);
+    EXPECT_EQ(plan.ok(), c.expected != 0) << c.prompt << ", " << c.named << ": " << plan.status();
+    if (plan.ok()) {
+      EXPECT_EQ(plan->request.stopping.max_tokens, c.expected);
+    } else {
+      EXPECT_TRUE(absl::IsInvalidArgument(plan.status()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::server

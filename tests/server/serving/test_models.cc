@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/server/serving/test_models.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "engine/model/model.h"
+#include "server/serving/monotonic_clock.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr char kConfig[] = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 512,
+                               "vocab_size": 902, "eos_token_id": 0, "bos_token_id": 0})";
+constexpr char kEncoderDir[] = DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_sentence";
+constexpr char kTokenizerDir[] = DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2";
+
+std::string WriteConfig() {
+  static std::atomic<int> count{0};
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() /
+      ("dunlin_test_" + std::to_string(getpid()) + "_" + std::to_string(count++) + ".json");
+  std::ofstream(path) << kConfig;
+  return path.string();
+}
+
+// A real runtime that a test can hold and break.
+class HeldEncoder final : public engine::EncoderRuntime {
+ public:
+  HeldEncoder(RuntimeControl* control, std::unique_ptr<engine::EncoderRuntime> real)
+      : control_(control), real_(std::move(real)) {}
+  absl::Status Run(engine::EncodeBatch* batch) override {
+    while (control_->held.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (control_->fail.load()) return absl::InternalError("broken, as asked");
+    return real_->Run(batch);
+  }
+
+ private:
+  RuntimeControl* const control_;
+  const std::unique_ptr<engine::EncoderRuntime> real_;
+};
+
+}  // namespace
+
+void RecordingObserver::OnTokenInterval(const std::string&, engine::TimeNs) {
+  absl::MutexLock lock(&mutex_);
+  ++intervals_;
+}
+
+void RecordingObserver::OnFinished(const RequestRecord& record) {
+  absl::MutexLock lock(&mutex_);
+  records_.push_back(record);
+}
+
+std::vector<RequestRecord> RecordingObserver::WaitFor(size_t count) const {
+  absl::MutexLock lock(&mutex_);
+  const auto enough = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return records_.size() >= count; };
+  mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(10));
+  return records_;
+}
+
+int64_t RecordingObserver::intervals() const {
+  absl::MutexLock lock(&mutex_);
+  return intervals_;
+}
+
+TestModels::TestModels(const engine::EngineOptions& options) {
+  std::string error;
+  kernels::DeviceOptions device;
+  device.num_threads = 1;
+  device_ = kernels::OpenDevice(kernels::DeviceKind::kCpu, device, &error);
+  EXPECT_NE(device_, nullptr) << error;
+  EXPECT_TRUE(repository_.Add(MakeModel("tiny", true, options)).ok());
+  EXPECT_TRUE(repository_.Add(MakeModel("bare", false, options)).ok());
+  EXPECT_TRUE(repository_.Add(MakeEncoder(options)).ok());
+}
+
+std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool tokenizer,
+                                                   const engine::EngineOptions& options) {
+  auto served = std::make_unique<ServedModel>();
+  served->name = name;
+  const std::string config = WriteConfig();
+  engine::ModelSource source;
+  source.random_shape = config;
+  source.precisions = {engine::Precision::kFp32, engine::Precision::kBf16};
+  absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::Model::Load(source, device_.get());
+  EXPECT_TRUE(model.ok()) << model.status();
+  std::filesystem::remove(config);
+  served->model = *std::move(model);
+  if (tokenizer) {
+    auto loaded = engine::Tokenizer::Load(kTokenizerDir, kTinyVocab);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    served->tokenizer = *std::move(loaded);
+  }
+  served->profiles =
+      std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
+  served->sampling_defaults.temperature = 0.0F;
+  served->engine = std::make_unique<engine::Engine>(
+      options, served->model->config(), std::make_unique<ScriptedRuntime>(&control_, 4096), &MonotonicNs, nullptr);
+  return served;
+}
+
+std::unique_ptr<ServedModel> TestModels::MakeEncoder(const engine::EngineOptions& options) {
+  auto served = std::make_unique<ServedModel>();
+  served->name = "encoder";
+  engine::ModelSource source;
+  source.path = kEncoderDir;
+  source.precisions = {engine::Precision::kFp32, engine::Precision::kBf16};
+  absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::Model::Load(source, device_.get());
+  EXPECT_TRUE(model.ok()) << model.status();
+  served->model = *std::move(model);
+  served->tokenizer = *engine::Tokenizer::Load(kEncoderDir, served->model->config().vocab_size);
+  served->profiles =
+      std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
+  served->embedding = *engine::ReadEmbeddingSettings(kEncoderDir);
+  auto real = *engine::ModelEncoderRuntime::Create(served->model.get(), options);
+  served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(),
+                                                            std::make_unique<HeldEncoder>(&control_, std::move(real)),
+                                                            &MonotonicNs, nullptr);
+  return served;
+}
+
+bool Eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 2000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return condition();
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Served models over real engines with scripted runtimes, for tests of the serving core and of front ends: "tiny"
+// (byte-level tokenizer of tests/golden/text, vocabulary 902, end of sequence 0), "bare" (the same, no tokenizer) and
+// "encoder" (tests/golden/encoders/bert_sentence, really computed; control().held holds it too).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/options.h"
+#include "kernels/api/device.h"
+#include "server/models/repository.h"
+#include "server/serving/request_record.h"
+#include "tests/server/serving/scripted_runtime.h"
+
+namespace dunlin::server {
+
+inline constexpr int32_t kTinyVocab = 902;
+inline constexpr int32_t kTinyContext = 512;
+
+class RecordingObserver : public RequestObserver {
+ public:
+  void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
+  void OnFinished(const RequestRecord& record) override;
+  // Waits until `count` calls have ended, 10 s at most; what has ended so far, in order.
+  std::vector<RequestRecord> WaitFor(size_t count) const;
+  int64_t intervals() const;
+
+ private:
+  mutable absl::Mutex mutex_;  // guards what follows
+  std::vector<RequestRecord> records_ ABSL_GUARDED_BY(mutex_);
+  int64_t intervals_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class TestModels {
+ public:
+  explicit TestModels(const engine::EngineOptions& options);
+
+  RuntimeControl& control() { return control_; }
+  ModelRepository& repository() { return repository_; }
+  const ServedModel& model(const std::string& name) const { return *repository_.Lease(name); }
+
+ private:
+  std::unique_ptr<ServedModel> MakeEncoder(const engine::EngineOptions& options);
+  std::unique_ptr<ServedModel> MakeModel(const std::string& name, bool tokenizer, const engine::EngineOptions& options);
+
+  RuntimeControl control_;
+  std::unique_ptr<kernels::Device> device_;
+  ModelRepository repository_;
+};
+
+// Waits until `condition` holds, 10 s at most.
+bool Eventually(const std::function<bool()>& condition);
+
+}  // namespace dunlin::server

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The HTTP port over real sockets: answers, refusals and bounds.
+#include "server/transport/http/http_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dunlin::server {
+namespace {
+
+using boost::asio::ip::tcp;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  HttpServerTest() {
+    auto server = HttpServer::Start(
+        "127.0.0.1:0", 4,
+        {[] { return std::string("metric 1\n"); }, [this] { return sick_; }, [this] { return unready_; }});
+    server_ = *std::move(server);
+  }
+
+  tcp::socket Connect() {
+    const std::string address = server_->bound_address();
+    const auto port = static_cast<unsigned short>(std::stoi(address.substr(address.rfind(':') + 1)));
+    tcp::socket socket(io_);
+    socket.connect(tcp::endpoint(boost::asio::ip::make_address("127.0.0.1"), port));
+    return socket;
+  }
+
+  // What comes back until the server closes.
+  static std::string ReadAll(tcp::socket* socket) {
+    std::string answer;
+    boost::system::error_code error;
+    boost::asio::read(*socket, boost::asio::dynamic_buffer(answer), error);
+    return answer;
+  }
+
+  std::string Send(const std::string& bytes) {
+    tcp::socket socket = Connect();
+    boost::system::error_code ignored;  // the server may answer and close before it has read everything
+    boost::asio::write(socket, boost::asio::buffer(bytes), ignored);
+    return ReadAll(&socket);
+  }
+
+  std::string Get(const std::string& path) {
+    return Send("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  }
+
+  std::string sick_;  // set before a request, read while it runs
+  std::string unready_;
+  boost::asio::io_context io_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, ServesMetrics) {
+  const std::string answer = Get("/metrics");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr("text/plain; version=0.0.4"));
+  EXPECT_THAT(answer, HasSubstr("\r\n\r\nmetric 1\n"));
+}
+
+TEST_F(HttpServerTest, ProbesSayWhatIsWrong) {
+  EXPECT_THAT(Get("/healthz"), HasSubstr("200 OK"));
+  EXPECT_THAT(Get("/readyz?verbose=1"), HasSubstr("200 OK"));
+  sick_ = "no step for 11 s";
+  unready_ = "draining";
+  EXPECT_THAT(Get("/healthz"), testing::AllOf(HasSubstr("503"), HasSubstr("no step for 11 s")));
+  EXPECT_THAT(Get("/readyz"), testing::AllOf(HasSubstr("503"), HasSubstr("draining")));
+}
+
+struct BadRequest {
+  std::string bytes;
+  const char* answer;
+};
+
+TEST_F(HttpServerTest, RefusesWhatItDoesNotServe) {
+  const std::vector<BadRequest> requests = {
+      {"GET /nope HTTP/1.1\r\nConnection: close\r\n\r\n", "404"},
+      {"POST /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", "405"},
+      {"GET /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", "413"},
+      {"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", "413"},
+      {"GET /metrics HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "4"},
+      {"not http at all\r\n\r\n", "400"},
+      {"GET /metrics HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "400"},
+      {"GET /metrics HTTP/1.1\r\nX: " + std::string(kMaxHttpHeaderBytes, 'a') + "\r\n\r\n", "431"},
+  };
+  for (const BadRequest& request : requests) {
+    EXPECT_THAT(Send(request.bytes), StartsWith(std::string("HTTP/1.1 ") + request.answer))
+        << request.bytes.substr(0, 60);
+  }
+  EXPECT_THAT(Get("/healthz"), HasSubstr("200 OK")) << "it goes on";
+}
+
+TEST_F(HttpServerTest, KeepsAConnectionForSeveralRequests) {
+  tcp::socket socket = Connect();
+  const std::string two = "GET /healthz HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n";
+  boost::asio::write(socket, boost::asio::buffer(two));
+  const std::string answer = ReadAll(&socket);
+  EXPECT_NE(answer.find("200 OK"), answer.rfind("200 OK"));
+}
+
+TEST_F(HttpServerTest, ClosesConnectionsOverTheLimit) {
+  std::vector<tcp::socket> idle;
+  for (int i = 0; i < 4; ++i) {
+    idle.push_back(Connect());
+    boost::asio::write(idle.back(), boost::asio::buffer(std::string("GET /hea")));
+  }
+  EXPECT_EQ(Get("/healthz"), "") << "the fifth is closed unread";
+  idle.clear();
+  for (int i = 0; i < 100 && Get("/healthz").empty(); ++i) {
+  }
+  EXPECT_THAT(Get("/healthz"), HasSubstr("200 OK")) << "and the slots come back";
+}
+
+TEST(HttpServer, RefusesAddressesItCannotRead) {
+  for (const char* address : {"", "127.0.0.1", "nowhere:1", "127.0.0.1:x", "127.0.0.1:70000"}) {
+    EXPECT_EQ(HttpServer::Start(address, 1, {}).status().code(), absl::StatusCode::kInvalidArgument) << address;
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::server

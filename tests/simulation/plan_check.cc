@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/simulation/plan_check.h"
+
+#include <algorithm>
+
+namespace dunlin::simulation {
+namespace {
+
+using engine::Sequence;
+using engine::SequenceStep;
+using engine::StepPlan;
+
+const char* ProblemOf(const StepPlan& plan, const engine::SubBatch& batch, const SequenceStep& step,
+                      const Sequence& sequence) {
+  const int32_t end = step.first_position + step.num_tokens;
+  const auto tokens = plan.TokensOf(step);
+  if (sequence.request.profile != batch.profile) return "a sub-batch mixes profiles";
+  if (end > sequence.num_tokens()) return "tokens that are not known";
+  if (step.samples != (end == sequence.num_tokens())) return "samples is wrong";
+  if (end != sequence.next_position()) return "positions are not computed in order";
+  if (!std::equal(tokens.begin(), tokens.end(), sequence.tokens.begin() + step.first_position)) return "wrong tokens";
+  if (step.row.seed != sequence.request.sampling.seed || step.row.position != end) return "a draw of another sequence";
+  return nullptr;
+}
+
+}  // namespace
+
+std::string CheckNewPlan(const StepPlan& plan, const FindSequence& find) {
+  for (const engine::SubBatch& batch : plan.sub_batches) {
+    for (int32_t i = 0; i < batch.num_sequences; ++i) {
+      const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
+      const char* problem = ProblemOf(plan, batch, step, *find(step.request_id));
+      if (problem != nullptr) return std::string(problem) + ", sequence " + std::to_string(step.request_id);
+    }
+  }
+  return CheckPagesKept(plan, find);
+}
+
+std::string CheckPagesKept(const StepPlan& plan, const FindSequence& find) {
+  for (const SequenceStep& step : plan.sequences) {
+    // The list may have grown since the launch, but what was launched must still be the sequence's.
+    const Sequence& sequence = *find(step.request_id);
+    const auto pages = plan.PagesOf(step);
+    if (sequence.pages.size() < pages.size() || !std::equal(pages.begin(), pages.end(), sequence.pages.begin())) {
+      return "pages of a launched step were taken away, sequence " + std::to_string(step.request_id);
+    }
+  }
+  return "";
+}
+
+}  // namespace dunlin::simulation

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attention cases that the options select.
+#include "tools/bench/attention_bench.h"
+
+#include <algorithm>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "tools/bench/benches.h"
+
+namespace dunlin::tools::bench {
+namespace {
+
+using kernels::AttentionBackend;
+using kernels::DType;
+using kernels::Precision;
+
+constexpr int64_t kDimensionMax = int64_t{1} << 20;
+
+struct Shape {
+  int32_t batch;
+  int32_t heads;
+  int32_t kv_heads;
+  int32_t tokens;  // keys
+  int32_t head_dim;
+};
+// Llama-1B's and Llama-8B's heads.
+constexpr Shape kPrefillShapes[] = {{1, 32, 8, 512, 64},  {1, 32, 8, 2048, 64},  {1, 32, 8, 4096, 64},
+                                    {1, 32, 8, 512, 128}, {1, 32, 8, 2048, 128}, {1, 32, 8, 4096, 128}};
+// Groups of 1, 4 and 8 query heads to a KV head.
+constexpr Shape kDecodeShapes[] = {{1, 32, 32, 512, 64},  {1, 32, 8, 512, 64},   {1, 32, 8, 8192, 64},
+                                   {1, 32, 4, 8192, 64},  {8, 32, 32, 2048, 64}, {8, 32, 8, 2048, 64},
+                                   {8, 32, 4, 2048, 64},  {8, 32, 8, 2048, 128}, {32, 32, 32, 512, 64},
+                                   {32, 32, 8, 2048, 64}, {32, 32, 4, 8192, 64}};
+constexpr Shape kSdpa[] = {{64, 32, 32, 256, 32}};
+constexpr Shape kXformers[] = {{32, 16, 16, 512, 64}};
+
+enum class Kind : uint8_t { kDense, kPrefill, kDecode };
+struct CaseRow {
+  const char* name;
+  Kind kind;
+  std::span<const Shape> shapes;
+  bool causal;
+  const char* backends;
+  Precision precision;  // the default
+};
+const CaseRow kCases[] = {
+    {"sdpa", Kind::kDense, kSdpa, false, "all", Precision::kFp16},
+    {"xformers", Kind::kDense, kXformers, true, "all", Precision::kFp16},
+    {"prefill", Kind::kPrefill, kPrefillShapes, true, "flash", Precision::kBf16},
+    {"decode", Kind::kDecode, kDecodeShapes, true, "flash", Precision::kBf16},
+};
+// --shape without --case.
+constexpr CaseRow kAnyShape = {"shape", Kind::kDense, {}, false, "all", Precision::kFp32};
+
+struct Choice {
+  std::vector<AttentionBackend> backends;
+  std::vector<DType> dtypes;
+  std::vector<Shape> shapes;
+};
+
+absl::StatusOr<Choice> ChoiceOf(const CaseRow& row, const BenchOptions& options) {
+  Choice choice;
+  const auto backends = ParseBackends(options.backend.empty() ? row.backends : options.backend);
+  if (!backends.ok()) return backends.status();
+  choice.backends = *backends;
+  const auto precisions = ParsePrecisions(options.precision, {row.precision});
+  if (!precisions.ok()) return precisions.status();
+  for (const Precision precision : *precisions) {
+    if (row.kind == Kind::kDense && precision == Precision::kFp8) {
+      if (options.precision == "all") continue;
+      return absl::InvalidArgumentError("--precision is fp8; dense attention supports fp32, bf16 and fp16");
+    }
+    choice.dtypes.push_back(Traits(precision).weight_dtype);
+  }
+  const auto shape = ParseNumbers("--shape", options.shape, 4, kDimensionMax);
+  if (!shape.ok()) return shape.status();
+  if (shape->empty()) {
+    if (options.kv_heads != 0) return absl::InvalidArgumentError("--kv-heads needs --shape B,H,S,D");
+    choice.shapes.assign(row.shapes.begin(), row.shapes.end());
+    return choice;
+  }
+  const auto heads = static_cast<int32_t>((*shape)[1]);
+  const int32_t kv_heads = options.kv_heads == 0 ? heads : options.kv_heads;
+  if (heads % kv_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--kv-heads is ", kv_heads, "; it must divide the ", heads, " heads of --shape"));
+  }
+  choice.shapes = {{static_cast<int32_t>((*shape)[0]), heads, kv_heads, static_cast<int32_t>((*shape)[2]),
+                    static_cast<int32_t>((*shape)[3])}};
+  return choice;
+}
+
+absl::Status RunShape(Session* session, const CaseRow& row, const Shape& shape, AttentionBackend backend, DType dtype) {
+  if (row.kind == Kind::kDense) {
+    return RunDense(session, {row.name, backend, dtype, shape.batch, shape.heads, shape.kv_heads, shape.tokens,
+                              shape.head_dim, row.causal || session->options().causal});
+  }
+  const int32_t queries = row.kind == Kind::kDecode ? 1 : shape.tokens;
+  return RunPaged(session, {row.name, backend, dtype, shape.batch, shape.heads, shape.kv_heads, queries, shape.tokens,
+                            shape.head_dim});
+}
+
+absl::Status RunCase(Session* session, const CaseRow& row, const Choice& choice) {
+  for (const Shape& shape : choice.shapes) {
+    for (const DType dtype : choice.dtypes) {
+      for (const AttentionBackend backend : choice.backends) {
+        const std::string what = absl::StrCat(row.name, " ", Name(backend), " ", Name(dtype));
+        absl::Status status = session->SkipUnsupported(what, RunShape(session, row, shape, backend, dtype));
+        if (!status.ok()) return status;
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BenchAttention(Session* session) {
+  const BenchOptions& options = session->options();
+  std::vector<const CaseRow*> rows;
+  std::vector<std::string> known;
+  for (const CaseRow& row : kCases) {
+    known.emplace_back(row.name);
+    const bool all = options.case_name.empty() && options.shape.empty();
+    if (all || options.case_name == row.name) rows.push_back(&row);
+  }
+  if (options.case_name.empty() && !options.shape.empty()) rows.push_back(&kAnyShape);
+  if (rows.empty()) return UnknownCase(options.case_name, known);
+  std::vector<Choice> choices;
+  for (const CaseRow* row : rows) {
+    auto choice = ChoiceOf(*row, options);
+    if (!choice.ok()) return choice.status();
+    choices.push_back(*std::move(choice));
+  }
+  if (absl::Status status = session->Start(); !status.ok()) return status;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (absl::Status status = RunCase(session, *rows[i], choices[i]); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dunlin::tools::bench

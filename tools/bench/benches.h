@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The benches of `dunlin bench`, one function each: runs the cases that the session's options select and adds their
+// records. Errors: INVALID_ARGUMENT naming the bad option; others say what failed.
+#pragma once
+
+#include "absl/status/status.h"
+#include "tools/bench/session.h"
+
+namespace dunlin::tools::bench {
+
+// Cases gpt2, llama-1b, llama-8b (their layers' matrices, M 256 and 2048), gemv (M 1 and 4), small-batch (M 8, 16, 32);
+// or --shape M,N,K.
+absl::Status BenchGemm(Session* session);
+
+// Cases sdpa, xformers (dense), prefill, decode (over KV pages; precision fp8 means E4M3 pages); or --shape B,H,S,D.
+absl::Status BenchAttention(Session* session);
+
+// Cases are the named shapes, or --model DIR: prompts of --prompt-tokens, then --new-tokens of each of --batch
+// sequences through ModelRuntime. Two records a combination: phase "prefill" (one prompt) and "decode" (one step).
+absl::Status BenchModel(Session* session);
+
+// Cases te (modules of a layer) and nanogpt (an attention block), each eager and fused; --scale shrinks them.
+absl::Status BenchLayer(Session* session);
+
+// Cases bert-base, minilm-l6 (random weights), or --model DIR: ragged batches of --batch texts of at most
+// --prompt-tokens tokens through ModelEncoderRuntime.
+absl::Status BenchEncoder(Session* session);
+
+}  // namespace dunlin::tools::bench

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/model_work.h"
+
+#include <algorithm>
+
+#include "engine/runtime/memory_plan.h"
+#include "engine/runtime/profiles.h"
+#include "tools/bench/attention_reference.h"
+
+namespace dunlin::tools::bench {
+namespace {
+
+using engine::ModelConfig;
+
+double WeightElementBytes(const engine::ExecutionProfile& profile) {
+  return static_cast<double>(SizeOf(Traits(profile.precision).weight_dtype));
+}
+
+double HeadParameters(const ModelConfig& config) {
+  return config.is_encoder() ? 0.0 : static_cast<double>(config.vocab_size) * config.hidden_dim;
+}
+
+// Operations of a layer's attention, for the (query, key) pairs of one head. Sliding windows are ignored: none of the
+// benched models has one shorter than its context.
+double AttentionFlops(const ModelConfig& config, double pairs) {
+  return 4.0 * pairs * config.head_dim * config.num_heads;
+}
+
+// Parameters of one layer: of the Q, K and V projection, and of the matrices after it.
+double QkvParameters(const ModelConfig& config) {
+  return static_cast<double>(config.hidden_dim) * config.qkv_features();
+}
+double ParametersAfterKv(const ModelConfig& config) {
+  const double hidden = config.hidden_dim;
+  const double attention = hidden * config.num_heads * config.head_dim;
+  return attention + hidden * config.up_features() + hidden * config.ffn_dim;
+}
+
+}  // namespace
+
+absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, engine::Precision precision,
+                                                   engine::AttentionBackend backend) {
+  const engine::ProfileTable table(model.config(), {precision}, *model.device(), engine::EngineOptions());
+  engine::ExecutionChoice choice;
+  choice.attention_backend = backend;
+  choice.precision = precision;
+  return table.Resolve(choice);
+}
+
+engine::EngineOptions OptionsWithOnly(engine::AttentionBackend backend) {
+  engine::EngineOptions options;
+  options.attention_backends.reset();
+  options.Enable(backend, true);
+  return options;
+}
+
+double LayerParameters(const ModelConfig& config) {
+  return config.num_layers * (QkvParameters(config) + ParametersAfterKv(config));
+}
+
+Work PrefillWork(const ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first, int32_t count,
+                 int32_t sampled) {
+  const double head = HeadParameters(config);
+  const double after_kv = ParametersAfterKv(config);
+  const double pairs = SeenPairs(count, first + count, !config.is_encoder());
+  // In a decoder's last layer only sampled rows continue after K and V.
+  const int32_t kept = config.is_encoder() ? count : sampled;
+  const double kept_pairs = config.is_encoder() ? pairs : SeenPairs(kept, first + count, true);
+  const double products = LayerParameters(config) * count - after_kv * (count - kept) + head * sampled;
+  const double read = LayerParameters(config) - (kept > 0 ? 0.0 : after_kv) + (sampled > 0 ? head : 0.0);
+  return {.flops = 2.0 * products + AttentionFlops(config, pairs * (config.num_layers - 1) + kept_pairs),
+          .bytes = read * WeightElementBytes(profile),
+          .peak = PeakOf(profile.precision)};
+}
+
+Work DecodeWork(const ModelConfig& config, const engine::ExecutionProfile& profile, int32_t sequences, double context) {
+  const double parameters = LayerParameters(config) + HeadParameters(config);
+  const auto layout = engine::KvLayoutOf(config, profile.precision, profile.kv_fp8);
+  const auto token_bytes = static_cast<double>(kernels::KvBytesPerToken(layout));
+  return {.flops = sequences * (2.0 * parameters + AttentionFlops(config, context * config.num_layers)),
+          .bytes = parameters * WeightElementBytes(profile) + sequences * context * token_bytes,
+          .peak = PeakOf(profile.precision)};
+}
+
+}  // namespace dunlin::tools::bench

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The profile a model bench runs, and the operations and bytes that its steps need at least, from the config alone.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "engine/model/model.h"
+#include "engine/model/model_config.h"
+#include "engine/options.h"
+#include "engine/types.h"
+#include "tools/bench/record.h"
+
+namespace dunlin::tools::bench {
+
+// The profile of a precision and a backend on the model's device; FAILED_PRECONDITION with every reason where the
+// device does not support it.
+absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, engine::Precision precision,
+                                                   engine::AttentionBackend backend);
+
+// Default options, but with this attention backend as the only one enabled.
+engine::EngineOptions OptionsWithOnly(engine::AttentionBackend backend);
+
+// Parameters of the matrices that every token is multiplied with, without the language-model head.
+double LayerParameters(const engine::ModelConfig& config);
+
+// One sequence's tokens [first, first + count). Only the last `sampled` go through the head and, in a decoder, through
+// the last layer after K and V. Bytes: the weights once; keys and values, written by the same call, are not counted.
+Work PrefillWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first,
+                 int32_t count, int32_t sampled);
+
+// One token of each of `sequences` sequences of `context` tokens. Bytes: the weights once, and the keys and values.
+Work DecodeWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t sequences,
+                double context);
+
+}  // namespace dunlin::tools::bench

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/options.h"
+
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/string_view.h"
+
+namespace dunlin::tools::bench {
+namespace {
+
+// The rows' enumerators, for a comma-separated list of their names; "all" stands for every row.
+template <typename Row, size_t kRows, typename Enum>
+absl::StatusOr<std::vector<Enum>> ParseNames(const char* option, const std::string& text, const Row (&table)[kRows],
+                                             Enum Row::*enumerator) {
+  std::vector<Enum> values;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    if (const Row* row = kernels::FindByName(table, name); row != nullptr) {
+      values.push_back(row->*enumerator);
+    } else if (name == "all") {
+      for (const Row& each : table) values.push_back(each.*enumerator);
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " is \"", name, "\"; known are ", kernels::JoinNames(table, ", "), " and all"));
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> ParseNumbers(std::string_view option, std::string_view text, size_t count,
+                                                  int64_t limit) {
+  std::vector<int64_t> numbers;
+  const std::string name(option);
+  if (text.empty()) return numbers;
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(std::string(text), ','))) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(word, &number) || number < 1 || number > limit) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " has \"", word, "\"; limit is 1 to ", limit));
+    }
+    numbers.push_back(number);
+  }
+  if (count != 0 && numbers.size() != count) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " has ", numbers.size(), " numbers; it takes ", count));
+  }
+  return numbers;
+}
+
+absl::StatusOr<std::vector<kernels::Precision>> ParsePrecisions(std::string_view text,
+                                                                std::vector<kernels::Precision> fallback) {
+  if (text.empty()) return fallback;
+  return ParseNames("--precision", std::string(text), kernels::kPrecisionTable, &kernels::PrecisionTraits::precision);
+}
+
+absl::StatusOr<std::vector<kernels::AttentionBackend>> ParseBackends(std::string_view text) {
+  return ParseNames("--backend", std::string(text), kernels::kAttentionBackendTable,
+                    &kernels::AttentionBackendTraits::backend);
+}
+
+absl::StatusOr<ModelAxes> ParseModelAxes(const BenchOptions& options, std::vector<int64_t> batches,
+                                         int64_t batch_limit) {
+  auto precisions = ParsePrecisions(options.precision, {kernels::Precision::kBf16});
+  if (!precisions.ok()) return precisions.status();
+  auto backends = ParseBackends(options.backend.empty() ? "flash" : options.backend);
+  if (!backends.ok()) return backends.status();
+  auto asked = ParseNumbers("--batch", options.batch, 0, batch_limit);
+  if (!asked.ok()) return asked.status();
+  return ModelAxes{.precisions = *std::move(precisions),
+                   .backends = *std::move(backends),
+                   .batches = asked->empty() ? std::move(batches) : *std::move(asked)};
+}
+
+absl::Status UnknownCase(std::string_view name, const std::vector<std::string>& known) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--case is \"", std::string(name), "\"; known are ", absl::StrJoin(known, ", ")));
+}
+
+}  // namespace dunlin::tools::bench

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of `dunlin bench`. Plain data; each bench checks the fields that it reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/api/attention.h"
+#include "kernels/api/device.h"
+#include "kernels/api/dtype.h"
+
+namespace dunlin::tools::bench {
+
+struct BenchOptions {
+  std::string case_name;  // "": the bench's default cases
+  std::string backend;    // comma-separated; "": the case's own
+  std::string precision;  // comma-separated; "": the case's own
+  std::string shape;      // comma-separated whole numbers; "": the case's own
+  std::string batch;      // comma-separated whole numbers; "": the case's own
+  std::string model;      // a model directory instead of a named shape
+  int32_t kv_heads = 0;   // 0: as many as heads
+  int32_t prompt_tokens = 512;
+  int32_t new_tokens = 64;
+  std::string device = "cpu";               // "cpu", "cuda" or "auto": CUDA where it opens, else the CPU
+  kernels::DeviceOptions device_options{};  // for kernels::OpenDevice
+  bool causal = false;
+  double scale = 0.0;  // 0: the bench's default
+  uint64_t seed = 1;
+  double max_seconds = 10.0;  // of the timed part of one case
+  bool json = false;
+};
+
+// Errors of all of these: INVALID_ARGUMENT naming option, value and limit.
+
+// "4,32,64" as `count` whole numbers (0: any count), each in [1, limit]; empty text gives none.
+absl::StatusOr<std::vector<int64_t>> ParseNumbers(std::string_view option, std::string_view text, size_t count,
+                                                  int64_t limit);
+// "bf16,fp8" or "all"; empty text gives `fallback`.
+absl::StatusOr<std::vector<kernels::Precision>> ParsePrecisions(std::string_view text,
+                                                                std::vector<kernels::Precision> fallback);
+// "flash" or "all".
+absl::StatusOr<std::vector<kernels::AttentionBackend>> ParseBackends(std::string_view text);
+
+// What model benches iterate over; no list is empty.
+struct ModelAxes {
+  std::vector<kernels::Precision> precisions;
+  std::vector<kernels::AttentionBackend> backends;
+  std::vector<int64_t> batches;  // 1..batch_limit
+};
+// From --precision (default bf16), --backend (default flash) and --batch (default `batches`).
+absl::StatusOr<ModelAxes> ParseModelAxes(const BenchOptions& options, std::vector<int64_t> batches,
+                                         int64_t batch_limit);
+
+// The error for a case name that is not one of `known`.
+absl::Status UnknownCase(std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace dunlin::tools::bench
