@@ -56,10 +56,10 @@ check "after that" "$(serves)" serves
 
 inside sed -i 's|"listen"|"log": {"level": "debug"}, "listen"|' /etc/dunlin/config.json
 inside systemctl reload dunlin
-reloaded() { inside journalctl --unit dunlin --no-pager --output cat | grep -o 'reload: taken: log.level'; }
+reloaded() { inside journalctl --unit dunlin --no-pager --output cat | grep -o 'reload: applied: log.level'; }
 await 10 reloaded || true
 check "systemctl reload: takes another log.level, serves" "$(reloaded), $(serves)" \
-  test "$(reloaded) $(serves)" = "reload: taken: log.level SERVING"
+  test "$(reloaded) $(serves)" = "reload: applied: log.level SERVING"
 check "the same process goes on" "$(show ActiveState), $(show NRestarts) restarts" \
   test "$(show ActiveState) $(show NRestarts)" = "active 0"
 

@@ -14,7 +14,7 @@
 
 namespace dunlin::server {
 
-// Built in this order, taken down in the opposite one.
+// Members are constructed in this order and destroyed in reverse.
 struct Edge::State {
   State(const Limits& limits, ModelRepository* served, RequestObserver* observer, const ServingOptions& options)
       : repository(served),
@@ -72,10 +72,10 @@ void Edge::Shutdown(absl::Time deadline) {
   if (state_ == nullptr || std::exchange(state_->shut_down, true)) return;
   StartDraining();
   state_->core.WaitUntilIdle(deadline);
-  // Also when all is idle: once the engine threads have joined, none of them is inside the text pool any more.
+  // Needed even when everything is idle: once the engine threads have joined, none of them is inside the text pool.
   state_->repository->StopEngines();
   state_->grpc.Shutdown();
-  // gRPC and the engines are done; the text pool may still be in the last tasks.
+  // gRPC and the engines have stopped; the text pool may still be running its last tasks.
   state_->core.WaitUntilIdle(absl::InfiniteFuture());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one binary: picks a command, runs it, ends with its status.
+// The dunlin binary: parses the command line, runs the chosen command and returns its exit status.
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <utility>
@@ -23,36 +23,36 @@ const CommandRow kCommands[] = {
     {"serve", "Serve the models of a config over gRPC and HTTP",
      "Example:\n  dunlin serve --config configs/demo.json --set listen.grpc=127.0.0.1:0\n"
      "Prints one line on stdout once ready: READY grpc=ADDRESS http=ADDRESS. Logs go to stderr.\n"
-     "SIGTERM drains and exits with 0; a second one ends at once.",
+     "SIGTERM drains and exits with status 0; a second one exits immediately with status 1.",
      dunlin::server::SetUpServe},
     {"generate", "Stream a completion from a server",
      "Examples:\n  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
      "  dunlin generate --address 127.0.0.1:50051 --model demo --attention-backend math --precision fp8 --json "
      "\"Hello\"",
      dunlin::server::SetUpGenerate},
-    {"embed", "Get the vectors of texts from a server",
+    {"embed", "Embed texts on a server and print the vectors",
      "Examples:\n  dunlin embed --address 127.0.0.1:50051 --model encoder \"A dunlin flies\" \"A knot too\"\n"
      "  dunlin embed --address 127.0.0.1:50051 --model encoder --pooling cls --normalize --precision bf16 --json "
      "\"Hello\"",
      dunlin::server::SetUpEmbed},
-    {"load", "Load a server with the requests of many clients, and measure what they see", dunlin::server::kLoadFooter,
+    {"load", "Generate load on a server and report latency and throughput", dunlin::server::kLoadFooter,
      dunlin::server::SetUpLoad},
-    {"inspect", "Show what a model directory would load: sizes, and which profiles fit and why not",
+    {"inspect", "Show a model's sizes, and which profiles this machine supports for it and why not the others",
      "Example:\n  dunlin inspect models/demo --json", dunlin::server::SetUpInspect},
-    {"calibrate", "Measure a model's linear inputs over a text: the constants of the FP8 recipe static",
+    {"calibrate", "Measure the input scales of the static FP8 recipe by running a model over a text",
      "Examples:\n  dunlin calibrate models/demo --text corpus.txt --out models/demo-static\n"
      "  dunlin serve --config configs/demo.json --set models.0.path=models/demo-static \\\n"
      "    --set models.0.fp8.recipe=static\n"
-     "Writes dunlin_input_scales.json into --out, beside links to (or copies of) the model's files.\n"
-     "Exit status: 0 written, 1 refused or failed, 2 wrong usage.",
+     "Writes dunlin_input_scales.json into --out, next to copies of the model's files.\n"
+     "Exit status: 0 written, 1 refused or failed, 2 usage error.",
      dunlin::server::SetUpCalibrate},
-    {"bench", "Measure kernels and models against this machine's own roofs",
+    {"bench", "Benchmark kernels and models against this machine's measured roofline",
      "Examples:\n  dunlin bench gemm --case gemv --precision bf16 --threads 1\n"
      "  dunlin bench attention --case sdpa --json\n"
      "  dunlin bench model --case gpt2-124m --batch 1,8\n"
-     "Exit status: 0 measured, 1 refused, failed or a result out of its error bound, 2 wrong usage.",
+     "Exit status: 0 measured, 1 refused, failed, or a result outside its error bound, 2 usage error.",
      dunlin::server::SetUpBench},
-    {"healthcheck", "Ask a server for its health; exit status 0 when it serves",
+    {"healthcheck", "Check a server's health; exit status 0 if it is serving",
      "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::server::SetUpHealthcheck},
     {"schema", "Print the JSON Schema of the config (configs/schema.json)",
      "Example:\n  dunlin schema > configs/schema.json", dunlin::server::SetUpSchema},
@@ -61,8 +61,8 @@ const CommandRow kCommands[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Debian's absl checks every lock, ours and gRPC's, for deadlock cycles: a tenth of the time of a refusal. Tests keep
-  // it on.
+  // Debian's Abseil checks every lock, ours and gRPC's, for deadlock cycles, which costs 10% of the time of a refusal.
+  // The tests leave the check on.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Dunlin: an inference server for transformer models", "dunlin");
   app.set_version_flag("--version", dunlin::server::kVersion);

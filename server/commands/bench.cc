@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dunlin bench WHAT`: cases measured against the roofs of the machine.
+// `dunlin bench WHAT`: measures cases against the machine's roofline.
 #include <iostream>
 #include <memory>
 #include <string>
@@ -22,31 +22,27 @@ namespace {
 using tools::bench::BenchOptions;
 
 constexpr char kFields[] =
-    "Every run measures the roofs of the threads it uses before the first case and after the last; the higher of both\n"
-    "counts: multiply-adds a second in FP32 and BF16, on CUDA in FP16 and FP8 too (with the fastest unit for each, "
-    "which\n"
-    "the record names), and bytes a second read from memory far larger than the caches. On CUDA calls are enqueued in\n"
-    "groups, and a call's time is its share of the group's. Combinations that the device does not support are "
-    "skipped,\n"
-    "with the reason on stderr. Fields of a case:\n"
-    "  median_us, min_us   of at least 5 timed calls, unless --max-seconds ends them earlier (iterations)\n"
-    "  gflops              operations a second; a multiply-add is two. Causal attention counts the visible (query, "
-    "key)\n"
-    "                      pairs\n"
-    "  gbytes_per_s        bytes that must come from memory: the weights of a GEMM, Q, K, V and the output of dense\n"
-    "                      attention, the KV pages of paged attention, weights and KV pages of a model's step\n"
-    "  roof, roof_us       the tightest roof, and the time at that roof\n"
+    "Each run measures the roofs of the threads it uses before the first case and after the last, and takes the\n"
+    "higher of the two: multiply-adds per second in FP32 and BF16, on CUDA also in FP16 and FP8 (on the fastest unit\n"
+    "for each, which the record names), and read bandwidth from a buffer far larger than the caches. On CUDA, calls\n"
+    "are enqueued in groups, and the time of a call is its share of the group's. Combinations that the device does\n"
+    "not support are skipped, with the reason on stderr. Fields of a case:\n"
+    "  median_us, min_us   over at least 5 timed calls (iterations), fewer only if --max-seconds cuts them short\n"
+    "  gflops              operations per second; a multiply-add counts as two. Causal attention counts the visible\n"
+    "                      (query, key) pairs\n"
+    "  gbytes_per_s        bytes that must be moved: the weights of a GEMM; Q, K, V and the output of dense\n"
+    "                      attention; the KV pages of paged attention; weights and KV pages of a model step\n"
+    "  roof, roof_us       the limiting roof, and the time at that roof\n"
     "  roofline_ratio      roof_us / median_us: 1 is the roof\n"
-    "  paired_ratio        the median of the same ratio, each of a group of calls against the roof as measured just\n"
-    "                      before and after it, which stays comparable on a shared machine; null where not measured\n"
-    "  variant_peak_ratio  the same with the multiply-add rate of the instructions that this CPU variant uses; on "
-    "CUDA\n"
-    "                      of mma.sync\n"
-    "  workspace_bytes     memory of the call alone; resident_bytes: memory held between calls (inputs, weights,\n"
-    "                      output)\n"
-    "  output_sha256       of the whole output of the last timed call; the same seed and variant give the same\n"
+    "  paired_ratio        median of the same ratio, each group of calls against the roof measured just before and\n"
+    "                      after it, which stays comparable on a shared machine; null where not measured\n"
+    "  variant_peak_ratio  the same against the multiply-add rate of the instructions that this CPU variant uses; on\n"
+    "                      CUDA of mma.sync\n"
+    "  workspace_bytes     memory needed only during the call; resident_bytes: memory held between calls (inputs,\n"
+    "                      weights, output)\n"
+    "  output_sha256       hash of the whole output of the last timed call; equal for equal seed and variant\n"
     "  max_abs_error_fp64  over error_samples outputs, against FP64 on the same inputs\n"
-    "Exit status: 0 measured, 1 refused, failed or a result out of its error bound, 2 wrong usage.";
+    "Exit status: 0 measured, 1 refused, failed, or a result outside its error bound, 2 usage error.";
 
 struct BenchRow {
   const char* name;
@@ -72,12 +68,11 @@ constexpr BenchRow kBenches[] = {
      "  dunlin bench model --case gpt2-124m --batch 1,8 --precision bf16,fp8\n"
      "  dunlin bench model --model models/demo --prompt-tokens 64 --new-tokens 64 --json\n",
      tools::bench::BenchModel, false, true, false, true, false},
-    {"layer",
-     "Modules of a layer, eager and fused: --case te (Linear to TransformerLayer), nanogpt (an attention block)",
+    {"layer", "Layer modules, eager and fused: --case te (Linear to TransformerLayer), nanogpt (an attention block)",
      "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8\n"
      "  dunlin bench layer --case nanogpt --precision fp16 --json\n",
      tools::bench::BenchLayer, false, true, false, false, true},
-    {"encoder", "Texts to vectors: --case bert-base, minilm-l6 (random weights) or --model DIR",
+    {"encoder", "Text embeddings: --case bert-base, minilm-l6 (random weights) or --model DIR",
      "  dunlin bench encoder --case bert-base --batch 32 --prompt-tokens 128 --precision bf16\n",
      tools::bench::BenchEncoder, false, true, false, true, false},
 };
@@ -99,26 +94,27 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
   devices.emplace_back("auto");
   subcommand
       ->add_option("--device", options->device,
-                   kernels::JoinNames(kernels::kDeviceKindTable, ", ") + ", or auto: CUDA where it opens, else the CPU")
+                   kernels::JoinNames(kernels::kDeviceKindTable, ", ") + ", or auto: CUDA if available, else the CPU")
       ->check(CLI::IsMember(devices));
   subcommand->add_option("--cuda-module", options->device_options.cuda_module,
-                         "The shared library that holds the CUDA device; auto: libdunlin_cuda.so beside the binary");
+                         "Shared library with the CUDA backend; auto: libdunlin_cuda.so next to the binary");
   subcommand->add_option("--cublas-library", options->device_options.cublas_library,
                          "The cuBLASLt library, as compute.cublas_library in the server's config");
   subcommand->add_option("--cublas-algorithm-cache", options->device_options.cublas_algorithm_cache,
                          "As compute.cublas_algorithm_cache in the server's config");
   subcommand
-      ->add_option("--threads", options->device_options.num_threads, "Compute threads; 0: all that the process may use")
+      ->add_option("--threads", options->device_options.num_threads,
+                   "Compute threads; 0: every CPU available to the process")
       ->check(CLI::Range(0, 1024));
-  subcommand->add_option("--cpu-variant", options->device_options.cpu_variant, "A CPU variant instead of the best one");
+  subcommand->add_option("--cpu-variant", options->device_options.cpu_variant, "CPU variant to use; default: the best");
   subcommand->add_option("--seed", options->seed, "Seed of the random inputs");
   subcommand
       ->add_option("--max-seconds", options->max_seconds,
-                   "Bound of the timed part of a case; below 0.1 the roofs are not measured properly either")
+                   "Time limit of the timed part of a case; below 0.1 the roofs are inaccurate too")
       ->check(CLI::Range(0.001, 600.0));
-  subcommand->add_flag("--json", options->json, "One JSON object a line instead of a table");
+  subcommand->add_flag("--json", options->json, "Print one JSON object per line instead of a table");
   if (row.shape) {
-    subcommand->add_option("--shape", options->shape, "Integers, comma-separated, instead of the case's");
+    subcommand->add_option("--shape", options->shape, "Comma-separated integers that replace the shape of the case");
   }
   if (row.backend) {
     subcommand->add_option("--backend", options->backend,
@@ -128,18 +124,18 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
   if (row.attention) {
     subcommand->add_option("--kv-heads", options->kv_heads, "KV heads; 0: as many as heads")
         ->check(CLI::Range(0, 4096));
-    subcommand->add_flag("--causal", options->causal, "A query sees the keys up to its own position");
+    subcommand->add_flag("--causal", options->causal, "Each query attends to the keys up to its own position");
   }
   if (row.model) {
     subcommand->add_option("--model", options->model, "A model directory instead of a named shape");
     subcommand->add_option("--batch", options->batch, "Concurrent sequences: one or more, comma-separated");
-    subcommand->add_option("--prompt-tokens", options->prompt_tokens, "Prompt tokens of each sequence")
+    subcommand->add_option("--prompt-tokens", options->prompt_tokens, "Prompt tokens per sequence")
         ->check(CLI::Range(1, 65536));
-    subcommand->add_option("--new-tokens", options->new_tokens, "New tokens of each sequence")
+    subcommand->add_option("--new-tokens", options->new_tokens, "Generated tokens per sequence")
         ->check(CLI::Range(2, 65536));
   }
   if (row.scale) {
-    subcommand->add_option("--scale", options->scale, "Shrinks the case: 1 is the published size")
+    subcommand->add_option("--scale", options->scale, "Scales the case down: 1 is the published size")
         ->check(CLI::Range(0.001, 1.0));
   }
 }

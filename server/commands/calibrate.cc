@@ -63,7 +63,7 @@ absl::StatusOr<engine::InputScales> Measure(const CalibrateOptions& options) {
   return engine::CalibrateInputs(**model, *tokens);
 }
 
-// `to` becomes a second name for the blocks of `from`, where the file system can (btrfs, xfs). False elsewhere.
+// Makes `to` a copy-on-write clone of `from` where the file system supports it (btrfs, xfs); false elsewhere.
 bool ShareBlocks(const fs::path& from, const fs::path& to) {
   const int source = open(from.c_str(), O_RDONLY | O_CLOEXEC);
   const int target = source < 0 ? -1 : open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -73,8 +73,8 @@ bool ShareBlocks(const fs::path& from, const fs::path& to) {
   return shared;
 }
 
-// A copy, whole or not there. No hard link: it would change the times of a file that a server may be reading, and a
-// later edit of one would be one of both.
+// Copies atomically: `to` is either complete or absent. Not a hard link, which would change the ctime of a file that a
+// server may be reading, and would let a later edit of one change both.
 std::error_code CopyFile(const fs::path& from, const fs::path& to) {
   fs::path part = to;
   part += ".part";
@@ -84,7 +84,7 @@ std::error_code CopyFile(const fs::path& from, const fs::path& to) {
   return error;
 }
 
-// Gives `out` the model's files. What is there already stays.
+// Copies the model's files into `out`. Existing files are kept.
 std::error_code CopyModel(const fs::path& from, const fs::path& out) {
   std::error_code error;
   fs::create_directories(out, error);
@@ -99,7 +99,7 @@ std::error_code CopyModel(const fs::path& from, const fs::path& out) {
   return error;
 }
 
-// Written aside and renamed, so that a server that starts meanwhile sees the old file or the new one.
+// Writes to a temporary file and renames it, so that a server that starts meanwhile sees the old file or the new one.
 absl::Status WriteScales(const CalibrateOptions& options, const engine::InputScales& scales) {
   const fs::path out = options.out;
   std::error_code error = CopyModel(options.directory, out);
@@ -132,17 +132,19 @@ std::function<int()> SetUpCalibrate(CLI::App* subcommand) {
   auto options = std::make_shared<CalibrateOptions>();
   subcommand->add_option("directory", options->directory, "A Hugging Face model directory with a tokenizer.json")
       ->required();
-  subcommand->add_option("--text", options->text, "UTF-8 text like what the model will be asked")->required();
-  subcommand
-      ->add_option("--out", options->out, "The directory to write, with a copy of the model; DIR itself needs none")
+  subcommand->add_option("--text", options->text, "UTF-8 text that is representative of the expected prompts")
       ->required();
-  subcommand->add_option("--precision", options->precision, "The precision that is observed")
+  subcommand
+      ->add_option("--out", options->out,
+                   "Output directory, which also gets a copy of the model unless it is the model directory itself")
+      ->required();
+  subcommand->add_option("--precision", options->precision, "Precision of the calibration run")
       ->check(CLI::IsMember(kernels::NamesOf(kernels::kPrecisionTable)))
       ->capture_default_str();
-  subcommand->add_option("--max-tokens", options->max_tokens, "Tokens of the text that are used")
+  subcommand->add_option("--max-tokens", options->max_tokens, "Use at most this many tokens of the text")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
       ->capture_default_str();
-  subcommand->add_option("--threads", options->threads, "Compute threads; 0: all that the process may use")
+  subcommand->add_option("--threads", options->threads, "Compute threads; 0: every CPU available to the process")
       ->check(CLI::Range(0, 1024));
   return [options] { return RunCalibrate(*options); };
 }

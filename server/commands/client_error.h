@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A refused or failed call, as the client commands show it.
+// How the client commands report a refused or failed call.
 #pragma once
 
 #include <grpcpp/support/status.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the binary, one row each in main.cc. A command declares its options on a CLI11 subcommand and runs.
+// The commands of the binary, one row each in main.cc. A command declares its options on a CLI11 subcommand and returns
+// the function that runs it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A streamed completion put together again, and the object that `dunlin generate --json` prints.
+// Reassembles a streamed completion and renders the object that `dunlin generate --json` prints.
 #pragma once
 
 #include <nlohmann/json.hpp>

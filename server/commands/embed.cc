@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dunlin embed`: the vectors of texts, from a server.
+// `dunlin embed`: sends texts to a server and prints their embeddings.
 #include <grpcpp/create_channel.h>
 
 #include <chrono>
@@ -75,7 +75,7 @@ Json ToJson(const v1::EmbedResponse& response) {
           {"request_id", response.request_id()}};
 }
 
-// One line a vector.
+// One vector per line.
 void PrintVectors(const v1::EmbedResponse& response) {
   for (const v1::Embedding& embedding : response.embeddings()) {
     const char* space = "";
@@ -125,23 +125,22 @@ std::function<int()> SetUpEmbed(CLI::App* subcommand) {
   subcommand->add_option("--address", options->address, "The server's gRPC address")->capture_default_str();
   subcommand->add_option("--model", options->model, "Name of a served encoder")->required();
   AddExecutionOptions(subcommand, &options->execution);
-  subcommand
-      ->add_option("--pooling", options->pooling, "How hidden states become a vector; the model's own when not given")
+  subcommand->add_option("--pooling", options->pooling, "How hidden states become one vector; default: the model's own")
       ->check(CLI::IsMember({"mean", "cls", "last"}));
-  // Not one flag on an optional: CLI11 sets that to false when neither is given.
+  // Two flags: CLI11 would set a single flag on an optional to false when neither form is given.
   CLI::Option* normalize = subcommand->add_flag_callback(
-      "--normalize", [options] { options->normalize = true; }, "To length 1; the model's own choice when not given");
+      "--normalize", [options] { options->normalize = true; }, "Scale vectors to length 1; default: the model's own");
   subcommand
       ->add_flag_callback(
-          "--no-normalize", [options] { options->normalize = false; }, "As pooled")
+          "--no-normalize", [options] { options->normalize = false; }, "Return vectors as pooled")
       ->excludes(normalize);
-  subcommand->add_option("--dimensions", options->dimensions, "Keep the first N");
-  subcommand->add_flag("--truncate", options->truncate, "Cut texts that are too long instead of refusing them");
-  subcommand->add_option("--token-ids", options->token_ids, "One more input, as token ids: 1,2,3")->delimiter(',');
-  subcommand->add_option("--request-id", options->request_id, "Your own name for the request");
-  subcommand->add_option("--timeout-ms", options->timeout_ms, "Deadline of the call; 0 is none");
-  subcommand->add_flag("--json", options->json, "Print one JSON object instead of a line a vector");
-  subcommand->add_option("texts", options->texts, "The texts");
+  subcommand->add_option("--dimensions", options->dimensions, "Keep only the first N dimensions");
+  subcommand->add_flag("--truncate", options->truncate, "Truncate texts that are too long instead of refusing them");
+  subcommand->add_option("--token-ids", options->token_ids, "An additional input as token ids: 1,2,3")->delimiter(',');
+  subcommand->add_option("--request-id", options->request_id, "Request id, echoed in the response and the logs");
+  subcommand->add_option("--timeout-ms", options->timeout_ms, "Deadline of the call; 0: none");
+  subcommand->add_flag("--json", options->json, "Print one JSON object instead of one line per vector");
+  subcommand->add_option("texts", options->texts, "The texts to embed");
   return [options] { return RunEmbed(*options); };
 }
 

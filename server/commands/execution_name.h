@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of an Execution, as every command prints them: "flash", "bf16", "cpu".
+// The names in an Execution, as every command prints them: "flash", "bf16", "cpu".
 #pragma once
 
 #include <nlohmann/json.hpp>

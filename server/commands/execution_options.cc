@@ -32,10 +32,10 @@ void AddExecutionOptions(CLI::App* subcommand, ExecutionWords* words) {
   subcommand->add_option("--precision", words->precision, "Precision of weights and GEMMs")
       ->check(CLI::IsMember(AutoAndNamesOf(kernels::kPrecisionTable)))
       ->capture_default_str();
-  subcommand->add_option("--device", words->device, "Where it runs")
+  subcommand->add_option("--device", words->device, "Device to run on")
       ->check(CLI::IsMember(AutoAndNamesOf(kernels::kDeviceKindTable)))
       ->capture_default_str();
-  subcommand->add_flag("--allow-fallback", words->allow_fallback, "Replace a backend that does not fit");
+  subcommand->add_flag("--allow-fallback", words->allow_fallback, "Use another backend if this one is not supported");
 }
 
 v1::ExecutionOptions ExecutionNamed(const ExecutionWords& words) {

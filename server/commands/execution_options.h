@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of a client command that choose what runs its request.
+// The options of a client command that choose the profile of its request.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -18,7 +18,7 @@
 namespace dunlin::server {
 namespace {
 
-// One tab-separated line about output 0: what ran and how fast.
+// One tab-separated line about output 0: its profile, prompt length, TTFT and decode speed.
 std::string SummaryLine(const Completion& completion) {
   const v1::Finish& finish = completion.outputs[0].finish;
   const v1::Timings& timings = finish.timings();

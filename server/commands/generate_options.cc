@@ -5,22 +5,22 @@ namespace dunlin::server {
 namespace {
 
 void AddSamplingOptions(CLI::App* subcommand, GenerateOptions* options) {
-  subcommand->add_option("--temperature", options->temperature, "0 is greedy");
-  subcommand->add_option("--top-k", options->top_k, "0 is off");
+  subcommand->add_option("--temperature", options->temperature, "0: greedy decoding");
+  subcommand->add_option("--top-k", options->top_k, "0: off");
   subcommand->add_option("--top-p", options->top_p, "(0, 1]");
   subcommand->add_option("--min-p", options->min_p, "[0, 1]");
   subcommand->add_option("--repetition-penalty", options->repetition_penalty, "(0, 10]");
   subcommand->add_option("--presence-penalty", options->presence_penalty, "[-2, 2]");
   subcommand->add_option("--frequency-penalty", options->frequency_penalty, "[-2, 2]");
-  subcommand->add_option("--seed", options->seed, "Drawn by the server when not given");
-  subcommand->add_option("--n", options->n, "Outputs from the same prompt");
+  subcommand->add_option("--seed", options->seed, "Default: drawn by the server");
+  subcommand->add_option("--n", options->n, "Number of outputs for the prompt");
 }
 
 void AddStoppingOptions(CLI::App* subcommand, GenerateOptions* options) {
-  subcommand->add_option("--max-tokens", options->max_tokens, "Tokens to generate at most");
-  subcommand->add_option("--min-tokens", options->min_tokens, "Tokens before it may stop");
-  subcommand->add_option("--stop", options->stop, "Stop string; may be given several times")->allow_extra_args(false);
-  subcommand->add_flag("--ignore-eos", options->ignore_eos, "Go on after the end-of-sequence token");
+  subcommand->add_option("--max-tokens", options->max_tokens, "Maximum number of tokens to generate");
+  subcommand->add_option("--min-tokens", options->min_tokens, "Minimum number of tokens before stopping");
+  subcommand->add_option("--stop", options->stop, "Stop string; repeatable")->allow_extra_args(false);
+  subcommand->add_flag("--ignore-eos", options->ignore_eos, "Continue after the end-of-sequence token");
 }
 
 }  // namespace
@@ -31,17 +31,17 @@ void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options) {
   AddExecutionOptions(subcommand, &options->execution);
   AddSamplingOptions(subcommand, options);
   AddStoppingOptions(subcommand, options);
-  subcommand->add_option("--logprobs", options->logprobs, "Log-probabilities, also of the N most likely tokens");
-  subcommand->add_option("--prompt-logprobs", options->prompt_logprobs, "The same for the prompt's tokens");
+  subcommand->add_option("--logprobs", options->logprobs, "Return log-probabilities of the tokens and the N likeliest");
+  subcommand->add_option("--prompt-logprobs", options->prompt_logprobs, "The same for the prompt tokens");
   subcommand->add_option("--token-ids", options->token_ids, "The prompt as token ids: 1,2,3")->delimiter(',');
-  subcommand->add_option("--cache-salt", options->cache_salt, "Share cached prefixes only under this salt");
-  subcommand->add_option("--request-id", options->request_id, "Your own name for the request");
+  subcommand->add_option("--cache-salt", options->cache_salt, "Share cached prefixes only with this salt");
+  subcommand->add_option("--request-id", options->request_id, "Request id, echoed in the response and the logs");
   subcommand->add_option("--priority", options->priority, "Higher runs first");
-  subcommand->add_option("--timeout-ms", options->timeout_ms, "Deadline of the call; 0 is none");
+  subcommand->add_option("--timeout-ms", options->timeout_ms, "Deadline of the call; 0: none");
   subcommand->add_flag("--json", options->json, "Print one JSON object instead of streaming text");
   subcommand->add_option("--summary", options->summary_file,
-                         "Append a line: backend, precision, device, prompt tokens, TTFT ms, tokens/s (tabs between)");
-  subcommand->add_option("prompt", options->prompt, "The prompt's text")->each([options](const std::string&) {
+                         "Append a tab-separated line: backend, precision, device, prompt tokens, TTFT ms, tokens/s");
+  subcommand->add_option("prompt", options->prompt, "The prompt text")->each([options](const std::string&) {
     options->has_prompt = true;
   });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of `dunlin generate` and the request they make.
+// The options of `dunlin generate` and the request built from them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -43,7 +43,7 @@ struct GenerateOptions {
   bool has_prompt = false;
 };
 
-// Declares the options. The values are checked by the server, not here: its refusals are what a client should see.
+// Declares the options. Values are validated by the server, not here, so that users see the server's own errors.
 void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options);
 
 v1::GenerateRequest MakeRequest(const GenerateOptions& options);

@@ -42,8 +42,8 @@ int RunHealthcheck(const HealthcheckOptions& options) {
 std::function<int()> SetUpHealthcheck(CLI::App* subcommand) {
   auto options = std::make_shared<HealthcheckOptions>();
   subcommand->add_option("--address", options->address, "The server's gRPC address")->capture_default_str();
-  subcommand->add_option("--service", options->service, "A service's full name; empty: the whole server");
-  subcommand->add_option("--timeout-ms", options->timeout_ms, "Time to answer")
+  subcommand->add_option("--service", options->service, "Full name of a service; empty: the whole server");
+  subcommand->add_option("--timeout-ms", options->timeout_ms, "Deadline of the check")
       ->check(CLI::Range(1, 3600000))
       ->capture_default_str();
   return [options] { return RunHealthcheck(*options); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dunlin inspect DIR`: what would be loaded, from the headers alone, and which profiles this machine offers for it.
+// `dunlin inspect DIR`: a model's sizes, read from file headers alone, and the profiles this machine supports for it.
 #include "engine/model/inspect.h"
 
 #include <algorithm>
@@ -38,7 +38,8 @@ Json ProfileJson(const engine::ProfileSupport& row) {
           {"reasons", row.reasons}};
 }
 
-// The profiles of every kind of device, the CPU's first. Where no device of a kind opens, each of its rows says why.
+// The profiles of every kind of device, the CPU's first. If no device of a kind can be opened, its rows give the
+// reason.
 Json ProfilesJson(const engine::ModelConfig& config, const kernels::Device& cpu) {
   Json rows = Json::array();
   constexpr auto kPrecisions = kernels::EnumeratorsOf(kernels::kPrecisionTable, &kernels::PrecisionTraits::precision);
@@ -62,7 +63,7 @@ Json ProfilesJson(const engine::ModelConfig& config, const kernels::Device& cpu)
   return rows;
 }
 
-// What an encoder's directory wants of its vectors; random weights want nothing.
+// The embedding settings in an encoder's directory; the defaults for random weights.
 absl::StatusOr<Json> EmbeddingJson(const engine::ModelSummary& summary, const std::string& directory) {
   absl::StatusOr<engine::EmbeddingSettings> settings = engine::EmbeddingSettings();
   if (!directory.empty()) settings = engine::ReadEmbeddingSettings(directory);
@@ -153,7 +154,7 @@ std::function<int()> SetUpInspect(CLI::App* subcommand) {
   CLI::Option* directory = subcommand->add_option("directory", options->directory, "A Hugging Face model directory");
   CLI::Option* shape = subcommand->add_option(
       "--shape", options->random_shape,
-      "Instead: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b or a config.json");
+      "Instead of a directory: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b or a config.json");
   directory->excludes(shape);
   subcommand->add_flag("--json", options->json, "Print one JSON object");
   return [options] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dunlin load`: the requests of many clients from one process, and what they saw.
+// `dunlin load`: simulates many clients from one process and reports what they measured.
 #include <filesystem>
 #include <fstream>
 #include <iostream>

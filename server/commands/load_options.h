@@ -8,7 +8,7 @@
 
 namespace dunlin::server {
 
-// The end of `dunlin load --help`: examples, and what each figure measures.
+// The footer of `dunlin load --help`: examples and the definition of each metric.
 extern const char kLoadFooter[];
 
 void AddLoadOptions(CLI::App* subcommand, tools::load::LoadOptions* options);

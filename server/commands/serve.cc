@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dunlin serve`: config, devices, models, ports, READY; then waits for signals, and drains when one says so.
+// `dunlin serve`: reads the config, opens devices, loads models, opens ports and prints READY; then waits for signals
+// and drains on a stop signal.
 #include <spdlog/spdlog.h>
 
 #include <atomic>
@@ -35,11 +36,11 @@ namespace {
 
 constexpr engine::TimeNs kStallLimit = engine::TimeNs{10} * 1000000000;
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
-// After a device failure: time for streams to deliver their status. With the watchdog's period and the poll, the
-// process ends within a second.
+// After a device failure: time for streams to deliver their status. Together with the watchdog period and the poll
+// period, the process still ends within a second.
 constexpr absl::Duration kFailedGrace = absl::Milliseconds(500);
 
-// Everything that a running server owns, in the order of construction; destroyed in reverse.
+// Everything that a running server owns, in order of construction.
 struct Server {
   explicit Server(const Config& config)
       : observer(&log, &metrics), devices(config.device), heartbeat(&MonotonicNs, kStallLimit) {
@@ -56,7 +57,7 @@ struct Server {
   std::atomic<bool> ready{false};
   ServiceNotifier notifier;
   Edge edge;
-  std::unique_ptr<HttpServer> http;  // started before the edge, destroyed first: its answers read all of the above
+  std::unique_ptr<HttpServer> http;  // started before the edge; destroyed first, because it reads all of the above
 };
 
 absl::Status LoadModels(const Config& config, Server* server) {
@@ -80,10 +81,10 @@ void WarnIfPublic(const char* key, const std::string& address) {
       absl::StartsWith(address, "[::1]:")) {
     return;
   }
-  spdlog::warn("{} is {}: reachable from other machines, without TLS or authentication", key, address);
+  spdlog::warn("{} is {}: reachable from other machines without TLS or authentication", key, address);
 }
 
-// Opens both ports and announces them. The HTTP port comes first, so that probes see a server that is loading.
+// Opens the gRPC port and announces both. The HTTP port is already open, so that probes work while models load.
 absl::Status OpenPorts(const Config& config, Server* server) {
   EdgeOptions options;
   options.serving.text_threads = config.text_threads;
@@ -104,12 +105,13 @@ absl::Status OpenPorts(const Config& config, Server* server) {
   return absl::OkStatus();
 }
 
-// Without beats the service manager restarts the process: when an engine stalls, and when this thread hangs.
+// Sends the service manager's watchdog ping. Without pings the manager restarts the process, which covers both a
+// stalled engine and a hang of this thread.
 void BeatIfHealthy(Server* server) {
   if (server->heartbeat.sick_reason().empty()) server->notifier.Beat(MonotonicNs());
 }
 
-// Lets calls in flight finish within the limit. A second signal to stop ends the process at once.
+// Lets calls in flight finish within the time limit. A second stop signal ends the process immediately.
 int Drain(int64_t timeout_ms, Server* server) {
   spdlog::info("stopping: draining for at most {} ms", timeout_ms);
   server->ready = false;
@@ -123,7 +125,7 @@ int Drain(int64_t timeout_ms, Server* server) {
   while (!done) {
     BeatIfHealthy(server);
     if (WaitForRequest(kPollPeriod) == SignalRequest::kStop) {
-      spdlog::warn("second signal: ending now");
+      spdlog::warn("second stop signal: exiting immediately");
       std::_Exit(kExitFailed);
     }
   }
@@ -132,10 +134,11 @@ int Drain(int64_t timeout_ms, Server* server) {
   return kExitOk;
 }
 
-// A failed device cannot be used again by this process: it exits, and a supervisor restarts it. The engine has ended
-// its requests with UNAVAILABLE; the grace lets their streams deliver that, unless another engine's device hangs.
+// This process cannot use a failed device again: it exits, and a supervisor restarts it. The engine has ended its
+// requests with UNAVAILABLE; the grace period lets their streams deliver that status. The exit does not wait for
+// Shutdown, which hangs if another engine's device does.
 [[noreturn]] void EndFailed(Server* server) {
-  spdlog::error("{}; ending", server->heartbeat.sick_reason());
+  spdlog::error("{}; exiting", server->heartbeat.sick_reason());
   server->ready = false;
   server->edge.StartDraining();
   std::thread([server] {
@@ -146,24 +149,24 @@ int Drain(int64_t timeout_ms, Server* server) {
   std::_Exit(kExitDeviceFailed);
 }
 
-// Where a config comes from.
+// The config file and the --set overrides on top of it.
 struct ConfigSource {
   std::string path;
   std::vector<std::string> overrides;
 };
 
-// A file with errors changes nothing.
+// A config with errors changes nothing.
 void Reload(const ConfigSource& source, Config* config) {
   const absl::StatusOr<Config> loaded = LoadConfig(source.path, source.overrides);
   if (!loaded.ok()) {
-    spdlog::error("reload: nothing changed: {}", std::string(loaded.status().message()));
+    spdlog::error("reload: failed, config unchanged: {}", std::string(loaded.status().message()));
     return;
   }
   const ReloadResult result = TakeReloadable(*config, *loaded);
   *config = result.config;
   SetLogLevel(config->log_level);
-  spdlog::info("reload: taken: {}", result.taken.empty() ? "nothing" : absl::StrJoin(result.taken, ", "));
-  if (!result.left_out.empty()) spdlog::warn("reload: need a restart: {}", absl::StrJoin(result.left_out, ", "));
+  spdlog::info("reload: applied: {}", result.taken.empty() ? "nothing" : absl::StrJoin(result.taken, ", "));
+  if (!result.left_out.empty()) spdlog::warn("reload: restart required for: {}", absl::StrJoin(result.left_out, ", "));
 }
 
 int WaitAndStop(const ConfigSource& source, Config config, Server* server) {
@@ -206,7 +209,7 @@ int RunServe(const ConfigSource& source) {
 std::function<int()> SetUpServe(CLI::App* subcommand) {
   auto options = std::make_shared<ConfigSource>();
   subcommand->add_option("--config", options->path, "The config file (JSON, comments allowed)")->required();
-  subcommand->add_option("--set", options->overrides, "Override one key: models.0.path=DIR; may be given several times")
+  subcommand->add_option("--set", options->overrides, "Override one key: models.0.path=DIR; repeatable")
       ->allow_extra_args(false);
   return [options] { return RunServe(*options); };
 }

@@ -36,7 +36,7 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
   }
 }
 
-// Relative paths of a config file mean its own folder, so that a server may be started from anywhere.
+// Relative paths in a config file are relative to its folder, so that the server can be started from anywhere.
 void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   if (!document->is_object() || !document->contains("models") || !(*document)["models"].is_array()) return;
   for (Json& model : (*document)["models"]) {
@@ -51,7 +51,7 @@ T Get(const Json& document, const char* pointer) {
   return document.at(Json::json_pointer(pointer)).get<T>();
 }
 
-// REQUIRES: the table has the name, as it does once the document was checked against ConfigKey::choices.
+// REQUIRES: the table has the name, which CheckAndComplete has ensured through ConfigKey::choices.
 template <typename Row, size_t kRows>
 const Row& RowNamed(const Row (&table)[kRows], const std::string& name) {
   return *kernels::FindByName(table, name);
@@ -160,7 +160,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
     if (!settings.ok()) return settings.status();
     if (!names.insert(settings->name).second) {
       return absl::InvalidArgumentError(
-          absl::StrCat(at, ".name is \"", settings->name, "\"; limit is one model a name"));
+          absl::StrCat(at, ".name is \"", settings->name, "\"; limit is one model per name"));
     }
     config.models.push_back(*std::move(settings));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's configuration after loading: checked, defaults filled in, const from then on.
+// The server's configuration after loading: validated, with defaults filled in, constant from then on.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,13 @@ struct Config {
   int32_t text_threads = 0;
   std::string log_level;
   std::string log_format;
-  std::map<std::string, std::string> values;  // every key with its JSON: "models.0.path" -> "\"/m\""
+  std::map<std::string, std::string> values;  // every key and its value as JSON: "models.0.path" -> "\"/m\""
 };
 
-// Reads a JSON file (comments allowed), applies `overrides` ("models.0.path=DIR": a JSON value, or else a string) in
-// order, checks every key against the table and fills in the defaults. Relative model paths are taken from the file's
-// folder; those of overrides from the working directory. Errors: NOT_FOUND (no file), INVALID_ARGUMENT naming the
-// key's path, the value and the limit.
+// Reads a JSON file (comments allowed), applies `overrides` in order ("models.0.path=DIR": parsed as JSON, or taken as
+// a string if that fails), checks every key against the table and fills in the defaults. Relative model paths are
+// resolved against the file's folder, those of overrides against the working directory. Errors: NOT_FOUND (no file),
+// INVALID_ARGUMENT naming the key's path, the value and the limit.
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides);
 
 }  // namespace dunlin::server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every config key, declared once as data: the loader, configs/schema.json, the help and the tests iterate this table.
-// Adding a key is one row here and one line in config.cc that reads it.
+// Every config key, declared once as data: the loader, the JSON Schema and the tests iterate this table. Adding a key
+// takes one row in key_table.cc and one line in config.cc that reads it.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@ namespace dunlin::server {
 
 enum class KeyType : uint8_t { kString, kInteger, kBool, kStringList };
 
-// path: dotted, "[]" for the elements of a list of objects: "models[].kv_cache.memory_bytes".
+// path: dotted, with "[]" for the elements of a list of objects: "models[].kv_cache.memory_bytes".
 struct ConfigKey {
   const char* path;
   KeyType type;
-  const char* default_json;  // null: the key must be given
+  const char* default_json;  // null: the key is required
   int64_t min;               // kInteger: inclusive; kString and kStringList: length in bytes or entries
   int64_t max;
-  const char* choices;  // allowed words of a string or of each list entry, separated by '|'; null: any
+  const char* choices;  // allowed values of a string or of each list entry, separated by '|'; null: any
   const char* description;
 };
 

@@ -6,7 +6,7 @@
 namespace dunlin::server {
 namespace {
 
-// A key, and how the running config takes it over.
+// A key, and the function that applies it to the running config.
 struct ReloadableKey {
   const char* path;
   void (*take)(const Config& from, Config* to);
@@ -31,7 +31,7 @@ bool Take(const std::string& key, const Config& loaded, ReloadResult* result) {
 
 ReloadResult TakeReloadable(const Config& running, const Config& loaded) {
   ReloadResult result{running, {}, {}};
-  // Of both, so that a model that came or went shows too.
+  // Keys of both, so that an added or removed model shows too.
   std::map<std::string, std::string> keys = running.values;
   keys.insert(loaded.values.begin(), loaded.values.end());
   for (const auto& [key, unused] : keys) {

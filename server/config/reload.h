@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which keys of a changed config file a running server takes over: those that nothing was sized by at start.
+// Which keys of a changed config file a running server applies: those that determined no size at startup.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 namespace dunlin::server {
 
 struct ReloadResult {
-  Config config;                      // the running one, with what was taken
-  std::vector<std::string> taken;     // changed keys, sorted: "log.level"
+  Config config;                      // the running config with the applied changes
+  std::vector<std::string> taken;     // changed keys that were applied, sorted: "log.level"
   std::vector<std::string> left_out;  // changed keys that need a restart, sorted: "models.0.path"
 };
 

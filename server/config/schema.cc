@@ -49,7 +49,7 @@ Json KeySchema(const ConfigKey& key) {
   return schema;
 }
 
-// The schema of the object that holds `name`, made on the way.
+// The schema of section `name` of `object` (of its items for a list), created if missing.
 Json& Section(Json& object, const std::string& name) {
   if (object.contains("properties") && object["properties"].contains(name)) {
     Json& known = object["properties"][name];

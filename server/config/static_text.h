@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text built at compile time from the names of a table's rows, so that a const table of char pointers may hold it.
+// Text built at compile time from the names of a table's rows, so that a const table can point to it.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace dunlin::server {
 
-// Does not compile where the text has more than kMaxBytes.
+// A text of more than kMaxBytes is a compile error.
 struct StaticText {
   static constexpr size_t kMaxBytes = 63;
   std::array<char, kMaxBytes + 1> bytes{};  // ends with a 0 byte
@@ -21,7 +21,7 @@ struct StaticText {
   constexpr const char* c_str() const { return bytes.data(); }
 };
 
-// "a|b|c", `first` before the names of the rows where it is not empty: the form of ConfigKey::choices.
+// "a|b|c", as ConfigKey::choices has it: the names of the rows, preceded by `first` if that is not empty.
 template <typename Row, size_t kRows>
 constexpr StaticText ChoicesOf(const Row (&table)[kRows], std::string_view first = {}) {
   StaticText text;

@@ -99,7 +99,7 @@ const ConfigKey* FindKey(const std::string& pattern) {
   return nullptr;
 }
 
-// Whether keys lie below this pattern ("models[]", "models[].fp8").
+// Whether the pattern ("models[]", "models[].fp8") is a prefix of some key.
 bool IsSection(const std::string& pattern) {
   for (const ConfigKey& key : ConfigKeys()) {
     const std::string_view path = key.path;
@@ -115,7 +115,7 @@ std::string Below(const std::string& parent, const std::string& name) {
   return parent.empty() ? name : absl::StrCat(parent, ".", name);
 }
 
-// `pattern` is `path` with list indices left out.
+// `pattern` is `path` without list indices.
 absl::Status CheckGiven(const Json& section, const std::string& path, const std::string& pattern) {
   if (!section.is_object()) return Fault(path.empty() ? "the config" : path, section, "an object");
   for (const auto& [name, value] : section.items()) {
@@ -191,13 +191,13 @@ absl::Status ApplyOverride(const std::string& assignment, Json* document) {
     if (at->is_array()) {
       if (!absl::SimpleAtoi(name, &index) || index >= at->size()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("--set ", path, ": ", name, " is not one of the ", at->size(), " entries (counted from 0)"));
+            absl::StrCat("--set ", path, ": ", name, " is not one of the ", at->size(), " entries, counted from 0"));
       }
       at = &(*at)[index];
     } else if (at->is_object() || at->is_null()) {
       at = &(*at)[name];
     } else {
-      return absl::InvalidArgumentError(absl::StrCat("--set ", path, ": ", name, " lies below a plain value"));
+      return absl::InvalidArgumentError(absl::StrCat("--set ", path, ": parent of ", name, " is not an object"));
     }
   }
   const std::string text = assignment.substr(equals + 1);

@@ -10,11 +10,11 @@
 
 namespace dunlin::server {
 
-// Checks every key of `document` (unknown, wrong type, out of range, missing) and fills in what is not given. The
-// first fault is INVALID_ARGUMENT: "limits.max_message_bytes is 5; limit is [1024, 268435456]".
+// Checks every key of `document` (unknown, wrong type, out of range, missing) and fills in defaults. The first error
+// is INVALID_ARGUMENT: "limits.max_message_bytes is 5; limit is [1024, 268435456]".
 absl::Status CheckAndComplete(nlohmann::ordered_json* document);
 
-// Sets one "a.0.b=value" on the document; value is JSON, or else taken as a string.
+// Applies one "a.0.b=value" to the document; value is parsed as JSON, or taken as a string if that fails.
 absl::Status ApplyOverride(const std::string& assignment, nlohmann::ordered_json* document);
 
 // configs/schema.json: the table as a JSON Schema (draft 2020-12).

@@ -16,7 +16,8 @@ constexpr double kLongSeconds[] = {0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,   10,   
                                    30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
 constexpr double kFirstTokenSeconds[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
                                          1,     2.5,   5,    7.5,  10,   20,   40,   80,  160,  640, 2560};
-// vLLM's edges start at 10 ms, where every interval of a small model would fall into one bucket: finer ones below.
+// vLLM's edges start at 10 ms, which would put every interval of a small model into one bucket; hence the finer edges
+// below it.
 constexpr double kTokenSeconds[] = {0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.008, 0.01, 0.025,
                                     0.05,  0.075, 0.1,   0.15,  0.2,   0.3,   0.4,   0.5,  0.75,
                                     1,     2.5,   5,     7.5,   10,    20,    40,    80};
@@ -42,12 +43,12 @@ bool Generates(const Record& record) {
   return record.num_inputs == 0;
 }
 
-// What only Generate calls have.
+// A value that only Generate calls have.
 Value OfGenerate(const Record& record, double value) {
   return Generates(record) ? Value(value) : std::nullopt;
 }
 
-// A time that only Generate calls which produced a token have.
+// An interval that only Generate calls with at least one token have.
 Value OfFirstToken(const Record& record, engine::TimeNs from, engine::TimeNs to) {
   return Generates(record) && record.first_token != 0 ? Value(Seconds(to - from)) : std::nullopt;
 }
@@ -72,26 +73,26 @@ std::optional<MetricLabels> ByReason(const Record& record) {
 
 const Metric kMetrics[] = {
     // The server.
-    {"dunlin_ready", "1 while requests are taken, 0 while loading or draining", kGauge,
+    {"dunlin_ready", "1 while accepting requests, 0 while loading or draining", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return s.edge.ready ? 1.0 : 0.0; }}},
     {"dunlin_build_info", "Version of this server", kGauge, Info{[] {
        return MetricLabels{{"version", kVersion}};
      }}},
-    {"dunlin_requests_total", "Generate and Embed calls by what ran and their gRPC status", kCounter,
+    {"dunlin_requests_total", "Generate and Embed calls by attention backend, precision and gRPC status", kCounter,
      RequestCount{&ByExecutionAndStatus}},
     {"dunlin_refusals_total", "Refused Generate and Embed calls by reason", kCounter, RequestCount{&ByReason}},
-    {"dunlin_requests_in_flight", "Calls accepted and not ended", kGauge,
+    {"dunlin_requests_in_flight", "Calls accepted but not yet ended", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return double(s.edge.requests_in_flight); }}},
-    {"dunlin_queued_bytes", "Bytes of requests accepted and not yet tokenised", kGauge,
+    {"dunlin_queued_bytes", "Bytes of requests accepted but not yet tokenised", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return double(s.edge.queued_bytes); }}},
 
     // An engine.
-    {"vllm:num_requests_running", "Sequences running", kGauge,
+    {"vllm:num_requests_running", "Running sequences", kGauge,
      EngineValue{[](const EngineStats& s) { return double(s.running); }}},
-    {"vllm:num_requests_waiting", "Sequences waiting", kGauge,
+    {"vllm:num_requests_waiting", "Waiting sequences", kGauge,
      EngineValue{[](const EngineStats& s) { return double(s.waiting); }}},
-    {"vllm:kv_cache_usage_perc", "Share of KV pages in use, 0 to 1; pages that only the prefix cache holds are free",
-     kGauge,
+    {"vllm:kv_cache_usage_perc",
+     "Fraction of KV pages in use, 0 to 1; pages held only by the prefix cache count as free", kGauge,
      EngineValue{[](const EngineStats& s) { return s.pages_total > 0 ? double(s.pages_used) / s.pages_total : 0.0; }}},
     {"vllm:prompt_tokens_total", "Prompt tokens of admitted requests", kCounter,
      EngineValue{[](const EngineStats& s) { return Double(s.prompt_tokens); }}},
@@ -99,7 +100,7 @@ const Metric kMetrics[] = {
      EngineValue{[](const EngineStats& s) { return Double(s.prompt_tokens_cached); }}},
     {"vllm:generation_tokens_total", "Generated tokens", kCounter,
      EngineValue{[](const EngineStats& s) { return Double(s.generation_tokens); }}},
-    {"vllm:num_preemptions_total", "Sequences that gave their pages back and were recomputed", kCounter,
+    {"vllm:num_preemptions_total", "Preempted sequences, which release their KV pages and are recomputed", kCounter,
      EngineValue{[](const EngineStats& s) { return Double(s.preemptions); }}},
     {"vllm:prefix_cache_queries_total", "Tokens looked up in the prefix cache", kCounter,
      EngineValue{[](const EngineStats& s) { return Double(s.prefix_queries); }}},
@@ -109,58 +110,58 @@ const Metric kMetrics[] = {
      EngineValue{[](const EngineStats& s) { return double(s.pages_used); }}},
     {"dunlin_kv_pages_total", "KV pages of the pool", kGauge,
      EngineValue{[](const EngineStats& s) { return double(s.pages_total); }}},
-    {"dunlin_device_memory_peak_bytes",
-     "Most bytes of its device's memory that were taken at once, over all its models", kGauge,
-     EngineValue{[](const EngineStats& s) { return Double(s.device_memory_peak_bytes); }}},
+    {"dunlin_device_memory_peak_bytes", "Peak allocated memory of the model's device in bytes, over all models on it",
+     kGauge, EngineValue{[](const EngineStats& s) { return Double(s.device_memory_peak_bytes); }}},
     {"dunlin_engine_steps_total", "Engine steps completed", kCounter,
      EngineValue{[](const EngineStats& s) { return Double(s.steps); }}},
-    {"dunlin_engine_step_seconds", "Time of one engine step", kHistogram,
+    {"dunlin_engine_step_seconds", "Duration of an engine step", kHistogram,
      StepValue{[](const StepSample& step) { return Seconds(step.duration); }}, kTokenSeconds},
-    {"vllm:iteration_tokens_total", "Tokens computed by one engine step", kHistogram,
+    {"vllm:iteration_tokens_total", "Tokens computed in an engine step", kHistogram,
      StepValue{[](const StepSample& step) { return double(step.num_tokens); }}, kStepTokens},
 
     // A model's requests.
-    {"vllm:inter_token_latency_seconds", "Between two tokens of one output", kHistogram, TokenIntervalValue{&Seconds},
-     kTokenSeconds},
-    {"vllm:request_success_total", "Finished requests by reason", kCounter, ModelRequestCount{[](const Record& r) {
+    {"vllm:inter_token_latency_seconds", "Time between two tokens of an output", kHistogram,
+     TokenIntervalValue{&Seconds}, kTokenSeconds},
+    {"vllm:request_success_total", "Requests that ended OK by finish reason", kCounter,
+     ModelRequestCount{[](const Record& r) {
        return MetricLabels{{"finished_reason", r.finish_reason}};
      }}},
-    {"vllm:e2e_request_latency_seconds", "Arrival to finish", kHistogram,
+    {"vllm:e2e_request_latency_seconds", "Time from arrival to finish", kHistogram,
      RequestValue{[](const Record& r) { return Value(Seconds(r.finished - r.arrival)); }}, kLongSeconds},
-    {"vllm:request_queue_time_seconds", "Arrival to first scheduled", kHistogram,
+    {"vllm:request_queue_time_seconds", "Time from arrival to first scheduled", kHistogram,
      RequestValue{[](const Record& r) { return Value(Seconds(r.first_scheduled - r.arrival)); }}, kLongSeconds},
-    {"vllm:request_inference_time_seconds", "First scheduled to finish", kHistogram,
+    {"vllm:request_inference_time_seconds", "Time from first scheduled to finish", kHistogram,
      RequestValue{[](const Record& r) { return Value(Seconds(r.finished - r.first_scheduled)); }}, kLongSeconds},
-    {"vllm:time_to_first_token_seconds", "Arrival to first token", kHistogram,
+    {"vllm:time_to_first_token_seconds", "Time from arrival to first token", kHistogram,
      RequestValue{[](const Record& r) { return OfFirstToken(r, r.arrival, r.first_token); }}, kFirstTokenSeconds},
-    {"vllm:request_prefill_time_seconds", "First scheduled to first token", kHistogram,
+    {"vllm:request_prefill_time_seconds", "Time from first scheduled to first token", kHistogram,
      RequestValue{[](const Record& r) { return OfFirstToken(r, r.first_scheduled, r.first_token); }}, kLongSeconds},
-    {"vllm:request_decode_time_seconds", "First token to finish", kHistogram,
+    {"vllm:request_decode_time_seconds", "Time from first token to finish", kHistogram,
      RequestValue{[](const Record& r) { return OfFirstToken(r, r.first_token, r.finished); }}, kLongSeconds},
-    {"vllm:request_time_per_output_token_seconds", "Decode time of a request over its tokens after the first",
+    {"vllm:request_time_per_output_token_seconds", "Decode time of a request divided by its tokens after the first",
      kHistogram, RequestValue{&TimePerOutputToken}, kTokenSeconds},
     {"vllm:request_prompt_tokens", "Prompt tokens of a request", kHistogram,
      RequestValue{[](const Record& r) { return Value(r.prompt_tokens); }}, kTokenCounts},
     {"vllm:request_generation_tokens", "Generated tokens of a request", kHistogram,
      RequestValue{[](const Record& r) { return OfGenerate(r, r.completion_tokens); }}, kTokenCounts},
-    {"vllm:request_params_n", "Outputs asked for (n)", kHistogram,
+    {"vllm:request_params_n", "Requested number of outputs (n)", kHistogram,
      RequestValue{[](const Record& r) { return OfGenerate(r, r.num_outputs); }}, kOutputs},
     {"vllm:request_params_max_tokens", "max_tokens of a request", kHistogram,
      RequestValue{[](const Record& r) { return OfGenerate(r, r.max_tokens); }}, kTokenCounts},
     {"dunlin_embedding_inputs", "Inputs of an Embed call", kHistogram,
      RequestValue{[](const Record& r) { return Generates(r) ? std::nullopt : Value(r.num_inputs); }}, kInputs},
 
-    // The process, under the names that Prometheus' own client libraries use.
-    {"process_start_time_seconds", "Start, in seconds since 1970", kGauge,
+    // The process, under the standard names of Prometheus client libraries.
+    {"process_start_time_seconds", "Start time of the process in seconds since the Unix epoch", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return s.start_time_s; }}},
-    {"process_resident_memory_bytes", "Memory that is resident", kGauge,
+    {"process_resident_memory_bytes", "Resident memory in bytes", kGauge,
      ServerValue{[](const ServerSnapshot&) { return ResidentBytes(); }}},
-    {"process_cpu_seconds_total", "User and system time of all threads", kCounter,
+    {"process_cpu_seconds_total", "User and system CPU time of all threads in seconds", kCounter,
      ServerValue{[](const ServerSnapshot&) { return CpuSeconds(); }}},
     {"process_threads", "Threads", kGauge, ServerValue{[](const ServerSnapshot&) { return NumThreads(); }}},
     {"process_open_fds", "Open file descriptors", kGauge,
      ServerValue{[](const ServerSnapshot&) { return NumOpenDescriptors(); }}},
-    {"process_max_fds", "Limit of open file descriptors", kGauge,
+    {"process_max_fds", "Maximum number of open file descriptors", kGauge,
      ServerValue{[](const ServerSnapshot&) { return MaxOpenDescriptors(); }}},
 };
 

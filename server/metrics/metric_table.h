@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every metric, one row each: name, help, type, buckets, and how its value is obtained. ServerMetrics creates, updates
-// and renders whatever the table holds; tests/server/metrics holds its names as a golden file, which the table of
-// docs/operations.md and the Grafana dashboard are checked against.
-// The vllm:* names let existing dashboards and routers read this server; the intervals are vLLM's: QUEUED -> first
-// SCHEDULED is queue, SCHEDULED -> first token is prefill, first -> last token is decode.
+// and renders the metrics in this table. tests/server/metrics/metric_names.txt lists their names; the table in
+// docs/operations.md and the Grafana dashboard are checked against it.
+// The vllm:* names make the server work with existing dashboards and routers; intervals are defined as in vLLM: QUEUED
+// to first SCHEDULED is queue, SCHEDULED to first token is prefill, first to last token is decode.
 // Source: vLLM's metrics design document.
 #pragma once
 
@@ -29,9 +29,9 @@ struct StepSample {
 };
 
 struct EdgeSnapshot {
-  bool ready = false;  // takes requests: neither loading nor draining
+  bool ready = false;  // accepts requests: neither loading nor draining
   int32_t requests_in_flight = 0;
-  int64_t queued_bytes = 0;  // of requests that are accepted and not yet tokenised
+  int64_t queued_bytes = 0;  // size of the requests accepted but not yet tokenised
 };
 
 struct ServerSnapshot {
@@ -49,7 +49,7 @@ struct StepValue {  // observed after each engine step
 struct TokenIntervalValue {  // observed for each pair of consecutive tokens of an output
   double (*value)(engine::TimeNs interval);
 };
-struct RequestValue {  // observed for each call that ended OK; nullopt: not of this call
+struct RequestValue {  // observed for each call that ended OK; nullopt: does not apply to this call
   std::optional<double> (*value)(const RequestRecord& record);
 };
 struct ModelRequestCount {  // counts calls that ended OK, by further labels
@@ -57,7 +57,7 @@ struct ModelRequestCount {  // counts calls that ended OK, by further labels
 };
 
 // Over all models.
-struct RequestCount {  // counts every call by labels; nullopt: does not count
+struct RequestCount {  // counts every call by labels; nullopt: not counted
   std::optional<MetricLabels> (*labels)(const RequestRecord& record);
 };
 struct ServerValue {  // read at each scrape

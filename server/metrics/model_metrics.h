@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The series of one model: what is observed as steps and requests end. Thread rule: any thread.
+// The time series of one model, updated as steps and requests end. Thread rule: any thread.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -24,14 +24,14 @@ class ModelMetrics : public engine::StepObserver {
   // A call that ended OK.
   void OnServed(const RequestRecord& record);
 
-  // Appends this model's samples of row `row` of Metrics(). stats: of its engine; null while it is loading.
+  // Appends this model's samples of row `row` of Metrics(). `stats` is null while the model is loading.
   void Collect(size_t row, const engine::EngineStats* stats, prometheus::MetricFamily* family) const;
 
  private:
   struct Series;
 
   const std::string model_name_;
-  std::vector<std::unique_ptr<Series>> series_;  // by row of Metrics(); null where nothing is observed
+  std::vector<std::unique_ptr<Series>> series_;  // by row of Metrics(); null for rows without observations
 };
 
 }  // namespace dunlin::server

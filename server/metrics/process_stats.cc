@@ -44,7 +44,7 @@ double NumThreads() {
 double NumOpenDescriptors() {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), &closedir);
   if (folder == nullptr) return 0;
-  double count = -1;  // without the folder's own
+  double count = -1;  // excludes the descriptor of the open folder
   while (const dirent* entry = readdir(folder.get())) count += entry->d_name[0] == '.' ? 0 : 1;
   return count;
 }

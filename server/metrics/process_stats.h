@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operating system knows of this process, read at each call; 0 where it cannot be read. Any thread.
+// Resource usage of this process, read from the operating system at each call; 0 if it cannot be read. Any thread.
 #pragma once
 
 namespace dunlin::server {

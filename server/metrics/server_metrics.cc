@@ -16,7 +16,7 @@ namespace dunlin::server {
 struct ServerMetrics::Counter {
   explicit Counter(const Metric& row) : source(std::get<RequestCount>(row.source)), counts(row.name, row.help, {}) {}
 
-  // One per row of Metrics().
+  // By row of Metrics(); null for rows without a RequestCount.
   static std::vector<std::unique_ptr<Counter>> ForTable() {
     std::vector<std::unique_ptr<Counter>> counters;
     for (const Metric& metric : Metrics()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's metrics: counts what requests and engine steps report, reads the engines' own counters at each scrape.
-// What there is to count stands in metric_table.cc. A model has series from AddModel until it leaves the repository.
+// The server's metrics: aggregates what requests and engine steps report, and reads the engines' counters at each
+// scrape. The metrics are declared in metric_table.cc. A model has series from AddModel until it leaves the repository.
 // Thread rule: any thread.
 #pragma once
 
@@ -26,15 +26,15 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   ServerMetrics();
   ~ServerMetrics() override;
 
-  // Starts the series of a model that is about to be loaded; the result goes to its engine. Requests for names that
+  // Starts the series of a model that is about to be loaded; pass the result to its engine. Requests for names that
   // were not added count only in the totals over all models, so that clients cannot create time series.
   std::shared_ptr<engine::StepObserver> AddModel(const std::string& name);
-  // Reads the model's engine at each scrape from now on.
+  // From now on, the model's engine is read at each scrape.
   void OnModelAdded(const ModelLease& model) override;
   // Ends the series of the model.
   void OnModelRemoved(const std::string& name) override;
 
-  // Asks the edge at each scrape; until then it is not ready. The function may be called from any thread.
+  // From now on, `edge` is called at each scrape, from any thread; before that, the server is reported as not ready.
   void WatchEdge(std::function<EdgeSnapshot()> edge);
 
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
@@ -50,12 +50,12 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   };
   struct Counter;
 
-  // Null for a name that is not served.
+  // Null for a model that was not added.
   std::shared_ptr<ModelMetrics> Find(const std::string& model) const;
 
   const double start_time_s_;                             // since 1970
-  const std::vector<std::unique_ptr<Counter>> counters_;  // by row of Metrics(); null where the server counts nothing
-  mutable absl::Mutex mutex_;  // guards what is read at a scrape: the port answers while models come and go
+  const std::vector<std::unique_ptr<Counter>> counters_;  // by row of Metrics(); null for rows without a RequestCount
+  mutable absl::Mutex mutex_;  // guards what a scrape reads, because the port is open while models come and go
   std::map<std::string, Model> models_ ABSL_GUARDED_BY(mutex_);
   std::function<EdgeSnapshot()> edge_ ABSL_GUARDED_BY(mutex_);
 };

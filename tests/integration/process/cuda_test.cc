@@ -304,7 +304,7 @@ TEST(Cuda, AFailedDeviceEndsRequestsWithUnavailableAndTheProcessWithin1s) {
   const Json error = Json::parse(result.out, nullptr, false);
   EXPECT_EQ(error["error"]["code"], "UNAVAILABLE") << result.out;
   EXPECT_THAT(error["error"]["message"].get<std::string>(), HasSubstr("the device failed"));
-  EXPECT_THAT(server.Log(), HasSubstr("model demo: the device failed; ending"));
+  EXPECT_THAT(server.Log(), HasSubstr("model demo: the device failed; exiting"));
 }
 
 TEST(Cuda, InspectSaysWhyThereIsNoDevice) {

@@ -257,12 +257,12 @@ TEST(Serve, SighupTakesWhatMayChangeAndServesOn) {
   config["log"]["level"] = "debug";
   config["limits"]["max_concurrent_requests"] = 1;
   reload(server, config.dump());
-  EXPECT_TRUE(ComesToLog(server, "reload: taken: log.level")) << server.Log();
-  EXPECT_TRUE(ComesToLog(server, "reload: need a restart: limits.max_concurrent_requests")) << server.Log();
+  EXPECT_TRUE(ComesToLog(server, "reload: applied: log.level")) << server.Log();
+  EXPECT_TRUE(ComesToLog(server, "reload: restart required for: limits.max_concurrent_requests")) << server.Log();
   EXPECT_EQ(server.Log().find("max_sequences"), std::string::npos) << "--set stays what it is";
 
   reload(server, "{");
-  EXPECT_TRUE(ComesToLog(server, "reload: nothing changed: config")) << server.Log();
+  EXPECT_TRUE(ComesToLog(server, "reload: failed, config unchanged: config")) << server.Log();
   EXPECT_EQ(RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--max-tokens", "2", "a"}).status, 0);
   std::remove(path.c_str());
 }
