@@ -28,7 +28,7 @@ Admission::Ticket::Ticket(Ticket&& other) noexcept
     : state_(std::move(other.state_)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
-  Ticket old(std::move(*this));  // gives its slot back
+  Ticket old(std::move(*this));  // releases its slot
   state_ = std::move(other.state_);
   bytes_ = std::exchange(other.bytes_, 0);
   return *this;

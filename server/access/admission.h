@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admits calls: bounds on requests in flight and on message bytes that wait to be tokenised, over all models, and the
-// state that refuses everything before READY and while draining. One short lock, so it may run on a transport's own
-// threads. Thread rule: any thread. Tickets may outlive the Admission that gave them.
+// Admission control: limits the requests in flight and the message bytes waiting to be tokenised, over all models, and
+// refuses everything before READY and while draining. Takes one short lock, so it may run on a transport's own threads.
+// Thread rule: any thread. Tickets may outlive the Admission that issued them.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct AdmissionLimits {
 };
 
 struct AdmissionStats {
-  int32_t requests = 0;      // tickets out
-  int64_t queued_bytes = 0;  // of tickets whose bytes were not released
+  int32_t requests = 0;      // outstanding tickets
+  int64_t queued_bytes = 0;  // of tickets whose bytes are not released yet
 };
 
 enum class AdmissionRefusal : uint8_t { kNotReady, kDraining, kTooManyRequests, kTooManyQueuedBytes };
@@ -30,7 +30,7 @@ class Admission {
   struct State;
 
  public:
-  // One admitted request. Gives its slot back when destroyed. Movable; one thread at a time.
+  // One admitted request. Releases its slot when destroyed. Movable; one thread at a time.
   class Ticket {
    public:
     Ticket() = default;
@@ -53,8 +53,8 @@ class Admission {
   std::variant<Ticket, AdmissionRefusal> TryAdmit(size_t message_bytes);
 
   void Open();   // from not ready; no effect after Close
-  void Close();  // refuses from now on, for good
-  // Waits until no ticket is out; false when `deadline` came first.
+  void Close();  // refuses everything from now on
+  // Waits until no ticket is outstanding; false if `deadline` passed first.
   bool WaitUntilIdle(absl::Time deadline) const;
   AdmissionStats stats() const;
 

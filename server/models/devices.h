@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices that the models run on: one per kind, opened when the first model asks for it.
-// Thread rule: the main thread, before READY; the devices themselves are for any thread.
+// The devices that the models run on: one per kind, opened when the first model needs it.
+// Thread rule: the main thread, before READY; the devices themselves may be used on any thread.
 #pragma once
 
 #include <array>
@@ -14,27 +14,28 @@
 
 namespace dunlin::server {
 
-// The options for kernels::OpenDevice: replaces "auto" by the path or default that it stands for.
+// Resolves options for kernels::OpenDevice: replaces "auto" with the path or default that it stands for.
 kernels::DeviceOptions ResolveDeviceOptions(kernels::DeviceOptions options);
 
 class Devices {
  public:
-  // options: as the config has them.
+  // options: as in the config.
   explicit Devices(const kernels::DeviceOptions& options) : options_(ResolveDeviceOptions(options)) {}
 
-  // The device that a model's config names. "auto" is the first of kernels::kDeviceAutoOrder that opens (CUDA, else the
-  // CPU); why a kind did not open is logged once. FAILED_PRECONDITION with the reason when no such device opens.
+  // The device that a model's config names. "auto" is the first of kernels::kDeviceAutoOrder that can be opened (CUDA,
+  // else the CPU); the reason why a kind cannot be opened is logged once. FAILED_PRECONDITION with the reason if no such
+  // device can be opened.
   absl::StatusOr<kernels::Device*> For(const ModelSettings& settings);
 
  private:
   absl::StatusOr<kernels::Device*> ForAuto(const std::string& model);
-  // Null, with the reason in *error. A kind is tried once.
+  // On failure null, with the reason in *error. Each kind is tried only once.
   kernels::Device* Open(kernels::DeviceKind kind, std::string* error);
   std::string& failure_of(kernels::DeviceKind kind) { return failures_[static_cast<size_t>(kind)]; }
 
   const kernels::DeviceOptions options_;
   std::vector<std::unique_ptr<kernels::Device>> opened_;
-  // Why a kind did not open, by DeviceKind; empty where it did or was not tried.
+  // Why a kind could not be opened, by DeviceKind; empty if it was opened or not tried.
   std::array<std::string, kernels::kNumDeviceKinds> failures_;
 };
 

@@ -17,7 +17,7 @@ constexpr absl::Duration kPeriod = absl::Milliseconds(200);
 struct Pulse {
   ModelLease model;
   uint64_t steps = 0;
-  engine::TimeNs moved = 0;  // when the counter last moved, or the engine was last seen idle
+  engine::TimeNs moved = 0;  // when the counter last advanced or the engine was last seen idle
 };
 
 }  // namespace
@@ -49,7 +49,7 @@ struct Heartbeat::State {
 
   const engine::ModelEngine::Clock clock;
   const engine::TimeNs stall_limit;
-  mutable absl::Mutex mutex;  // guards what the watchdog finds and the probes read
+  mutable absl::Mutex mutex;  // guards the watchdog's findings, which the probes read
   std::vector<Pulse> pulses ABSL_GUARDED_BY(mutex);
   std::string sick_reason ABSL_GUARDED_BY(mutex);
   bool failed ABSL_GUARDED_BY(mutex) = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watchdog: an engine is healthy while its step counter moves or it is provably idle. One thread polls the counters
-// of every model in the repository, so that a probe costs nothing and cannot hang.
+// The watchdog: an engine is healthy while its step counter advances or it is provably idle. One thread polls the
+// counters of every model in the repository, so that health probes cost nothing and cannot hang.
 // Thread rule: any thread; Start once.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace dunlin::server {
 
 class Heartbeat : public RepositoryListener {
  public:
-  // stall_limit: an engine with work whose counter stands still for longer has stalled.
+  // stall_limit: an engine that has work but no completed step for longer than this has stalled.
   Heartbeat(engine::ModelEngine::Clock clock, engine::TimeNs stall_limit);
   ~Heartbeat() override;
   Heartbeat(const Heartbeat&) = delete;
@@ -24,9 +24,9 @@ class Heartbeat : public RepositoryListener {
   void OnModelRemoved(const std::string& name) override;
   void Start();
 
-  // Empty when every engine is healthy; else what is wrong with the first that is not.
+  // Empty if every engine is healthy; else the problem of the first that is not.
   std::string sick_reason() const;
-  // Whether a device has failed: nothing can be served any more, the process should end.
+  // Whether a device has failed: the process can no longer serve and should exit.
   bool failed() const;
 
  private:

@@ -33,11 +33,11 @@ void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine
   for (const std::string& warning : model.warnings()) spdlog::warn("model \"{}\": {}", settings.name, warning);
 }
 
-// Random weights have no words; a directory without a tokenizer serves token ids alone.
+// Null for random weights and for a directory without a tokenizer: the model then takes token ids only.
 absl::StatusOr<std::unique_ptr<engine::Tokenizer>> LoadTokenizer(const ModelSettings& settings, int64_t vocab_size) {
   const std::string& path = settings.source.path;
   if (path.empty() || !std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json")) {
-    spdlog::warn("model \"{}\": no tokenizer.json; it takes token ids alone", settings.name);
+    spdlog::warn("model \"{}\": no tokenizer.json; it takes token ids only", settings.name);
     return std::unique_ptr<engine::Tokenizer>();
   }
   return engine::Tokenizer::Load(path, vocab_size);
@@ -47,7 +47,7 @@ void LogMemory(const ModelSettings& settings, const engine::MemoryPlan& plan) {
   spdlog::info("model \"{}\": {} KV pages, memory plan: {}", settings.name, plan.num_pages, engine::Describe(plan));
 }
 
-// A model that is about to serve, through every product of a prompt where that makes later ones quicker.
+// Warms the model up before it serves: runs every prefill GEMM where that makes later ones faster.
 template <typename Runtime>
 absl::Status WarmUp(const ServedModel& served, Runtime* runtime) {
   std::string notice;
@@ -78,7 +78,7 @@ absl::Status StartEncoder(const ModelSettings& settings, ServedModel* served) {
     if (!embedding.ok()) return embedding.status();
     served->embedding = *embedding;
   }
-  // The shorter of what the operator and what the directory allows.
+  // The minimum of the configured limit and the directory's own.
   const int32_t own_limit = served->embedding.max_input_tokens;
   if (own_limit > 0 && (options.max_context_tokens == 0 || own_limit < options.max_context_tokens)) {
     options.max_context_tokens = own_limit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config to a served model: loads weights and tokenizer, plans memory, warms up, starts the engine.
+// Loads a configured model: reads weights and tokenizer, plans memory, warms up, starts the engine.
 // Thread rule: one load at a time.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace dunlin::server {
 
-// Logs what was loaded and the memory plan. device outlives the model, which keeps step_observer (may be null).
-// Errors carry the model's name.
+// Logs what was loaded and the memory plan. device outlives the model; the model keeps step_observer, which may be
+// null. Errors contain the model's name.
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& settings, kernels::Device* device,
                                                        std::shared_ptr<engine::StepObserver> step_observer);
 

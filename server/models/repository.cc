@@ -8,8 +8,8 @@
 
 namespace dunlin::server {
 
-// Where models go when their last lease is dropped. A lease may be dropped on the model's own engine thread, which
-// cannot join itself: the model waits here for FreeUnleased.
+// Holds models whose last lease was dropped. That may happen on the model's own engine thread, which cannot join
+// itself, so the model waits here for FreeUnleased.
 struct ModelRepository::Unleased {
   void Take(const ServedModel* model) {
     absl::MutexLock lock(&mutex);
@@ -19,7 +19,7 @@ struct ModelRepository::Unleased {
 
   absl::Mutex mutex;  // guards both
   std::vector<std::unique_ptr<const ServedModel>> models ABSL_GUARDED_BY(mutex);
-  int num_alive ABSL_GUARDED_BY(mutex) = 0;  // added and still leased, by the repository or by others
+  int num_alive ABSL_GUARDED_BY(mutex) = 0;  // models with a lease, held by the repository or elsewhere
 };
 
 ModelRepository::ModelRepository() : unleased_(std::make_shared<Unleased>()) {}

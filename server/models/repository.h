@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that are served now. A request leases its model: a removed model is unknown to new requests at once, and
-// lives on until the last lease is gone. Whoever follows the set of models (metrics, health, watchdog) subscribes.
-// Thread rule: any thread, except where a function says otherwise.
+// The models that are currently served. A request leases its model: a removed model is immediately unknown to new
+// requests, and lives until its last lease is dropped. Components that track the set of models (metrics, health,
+// watchdog) subscribe. Thread rule: any thread, except where a function says otherwise.
 #pragma once
 
 #include <memory>
@@ -16,45 +16,47 @@
 
 namespace dunlin::server {
 
-// Keeps a model alive and its engine running. May be dropped on any thread, the model's engine thread included. The
-// engine may keep a request's sink after OnFinish: a sink that owns a lease drops it when its call is over.
+// Keeps a model alive and its engine running. May be dropped on any thread, including the model's engine thread. The
+// engine may keep a request's sink after OnFinish, so a sink that owns a lease must drop it when its call is over.
 using ModelLease = std::shared_ptr<const ServedModel>;
 
-// Called one at a time, on the thread that changes the repository; may lease, must not change the repository.
+// Functions are called one at a time, on the thread that changes the repository; they may lease models, but must not
+// change the repository.
 class RepositoryListener {
  public:
   virtual ~RepositoryListener() = default;
-  // Before the model can be leased by name. A listener that keeps the lease drops it in OnModelRemoved.
+  // Called before the model can be leased by name. A listener that keeps the lease must drop it in OnModelRemoved.
   virtual void OnModelAdded(const ModelLease& model) = 0;
-  // The model can no longer be leased by name.
+  // Called when the model can no longer be leased by name.
   virtual void OnModelRemoved(const std::string& name) = 0;
 };
 
 class ModelRepository {
  public:
   ModelRepository();
-  // Removes every model and waits until the last lease is gone. Subscribed listeners outlive the repository.
+  // Removes every model and waits until the last lease is dropped. Subscribed listeners outlive the repository.
   ~ModelRepository();
   ModelRepository(const ModelRepository&) = delete;
   ModelRepository& operator=(const ModelRepository&) = delete;
 
-  // The model of that name; null when there is none. One lock, held for the look-up alone.
+  // The model of that name, or null. Takes one lock, held only for the lookup.
   ModelLease Lease(std::string_view name) const;
   // Every model, in the order they were added.
   std::vector<ModelLease> List() const;
 
-  // ALREADY_EXISTS when a model of that name is served.
+  // ALREADY_EXISTS if a model of that name is served.
   absl::Status Add(std::unique_ptr<ServedModel> model);
-  // False when there is no such model. Does not wait for leases.
+  // False if there is no such model. Does not wait for leases.
   bool Remove(std::string_view name);
-  // Frees the removed models whose last lease is gone; returns how many. Joins engine threads: never on one of them.
+  // Frees the removed models without leases and returns their number. Joins engine threads, so must not be called on
+  // one.
   int FreeUnleased();
-  // Stops the engine of every model, also of those removed and still leased: their requests end with kShutdown.
+  // Stops the engine of every model, including removed models that are still leased: their requests end with kShutdown.
   void StopEngines();
 
-  // Tells the listener of every model that is there, then of every change until Unsubscribe returns.
+  // Notifies the listener of every current model, then of every change until Unsubscribe returns.
   void Subscribe(RepositoryListener* listener);
-  // Tells the listener that every model is gone, so that it drops its leases.
+  // Notifies the listener that every model is removed, so that it drops its leases.
   void Unsubscribe(RepositoryListener* listener);
 
  private:
@@ -66,7 +68,7 @@ class ModelRepository {
   std::vector<RepositoryListener*> listeners_ ABSL_GUARDED_BY(changes_mutex_);
   mutable absl::Mutex models_mutex_;  // guards the two lists; never held while calling out
   std::vector<ModelLease> models_ ABSL_GUARDED_BY(models_mutex_);
-  std::vector<std::weak_ptr<const ServedModel>> removed_ ABSL_GUARDED_BY(models_mutex_);  // perhaps still leased
+  std::vector<std::weak_ptr<const ServedModel>> removed_ ABSL_GUARDED_BY(models_mutex_);  // possibly still leased
   const std::shared_ptr<Unleased> unleased_;
 };
 

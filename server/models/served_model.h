@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that serves one model. Built by the loader, const once it is in the repository.
+// Everything needed to serve one model. Built by the loader, constant once it is in the repository.
 #pragma once
 
 #include <memory>
@@ -20,10 +20,10 @@ struct ServedModel {
   std::unique_ptr<engine::Model> model;
   std::unique_ptr<engine::Tokenizer> tokenizer;  // null for random weights: token ids only
   std::unique_ptr<engine::ProfileTable> profiles;
-  engine::SamplingParams sampling_defaults;             // of generation_config.json
-  engine::EmbeddingSettings embedding;                  // of an encoder's directory
+  engine::SamplingParams sampling_defaults;             // from generation_config.json
+  engine::EmbeddingSettings embedding;                  // from the directory of an encoder
   std::shared_ptr<engine::StepObserver> step_observer;  // of the engine; may be null
-  // One of the two, by the model's kind. Declared last: the engine stops before what it uses is destroyed.
+  // Exactly one is set, by the model's kind. Declared last, so that the engine stops before what it uses is destroyed.
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<engine::EncoderEngine> encoder;
 

@@ -20,7 +20,7 @@ constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxMessageBytes = 500;
 constexpr engine::TimeNs kRefusalLinePeriod = 1'000'000'000;
 
-// Puts the message into a JSON string, so that a line stays one line whatever it says.
+// Formats the message as a JSON string, so that a log entry is always a single line.
 class JsonMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -41,7 +41,7 @@ std::string Profile(const RequestRecord& record) {
                       Name(record.profile->precision));
 }
 
-// What gRPC's core has to say (peers that break the protocol, sockets that fail) joins our lines, below our warnings.
+// Forwards gRPC core's messages (protocol violations by peers, socket errors) at a severity below our warnings.
 void LogGrpcLine(gpr_log_func_args* line) {
   spdlog::log(line->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::info : spdlog::level::debug, "grpc: {}",
               LogSafe(line->message, kMaxMessageBytes));

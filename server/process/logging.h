@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines on stderr, as text or JSON; one line per request, written when it ends. Prompts and outputs never appear.
+// Logging to stderr, as text or JSON; one line per request, written when it ends. Prompts and outputs are never logged.
 // Thread rule: SetUpLogging once, before threads are started; the rest from any thread.
 #pragma once
 
@@ -18,22 +18,22 @@ void SetUpLogging(const std::string& level, const std::string& format);
 // Changes the level. Any thread.
 void SetLogLevel(const std::string& level);
 
-// Writes one line per finished request: id, model, profile, tokens, times, status. Calls that admission refuses have no
-// id and come in bursts: at most one line a second says how many there were.
+// Writes one line per finished request: id, model, profile, tokens, times, status. Calls refused by admission have no
+// id and come in bursts, so at most one line per second reports their number.
 class RequestLog : public RequestObserver {
  public:
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
 
  private:
-  // Whether a call that admission refused gets a line, and if so how many there were since the last one.
+  // Whether to log a line for a call refused by admission now; if so, the number of such calls since the last line.
   std::optional<int64_t> TakeRefusedCount(engine::TimeNs now);
 
   std::atomic<int64_t> num_refused_{0};  // since the last line
   std::atomic<engine::TimeNs> next_refusal_line_{0};
 };
 
-// `text` with control characters, quotes and backslashes escaped and cut to `limit` bytes: what clients send must not
+// `text` with control characters, quotes and backslashes escaped, truncated to `limit` bytes, so that clients cannot
 // forge log lines.
 std::string LogSafe(const std::string& text, size_t limit);
 

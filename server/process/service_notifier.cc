@@ -20,7 +20,7 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Half of the manager's limit; 0 when it set none, or set it for another process.
+// Half of the manager's watchdog timeout; 0 if it set none, or set it for another process.
 engine::TimeNs BeatPeriod() {
   int64_t limit_us = 0;
   int64_t pid = 0;

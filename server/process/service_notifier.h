@@ -16,15 +16,14 @@ class ServiceNotifier {
   ServiceNotifier();
 
   void Ready() const { Send("READY=1"); }
-  // Ready follows when it is done. now: monotonic.
+  // Call Ready once the reload is done. now: monotonic.
   void Reloading(engine::TimeNs now) const;
   void Stopping() const { Send("STOPPING=1"); }
-  // Sends a watchdog beat, at most twice per watchdog timeout: callers may call it at any rate.
-  // now: monotonic.
+  // Sends a watchdog ping, at most twice per watchdog timeout, so it may be called at any rate. now: monotonic.
   void Beat(engine::TimeNs now);
 
  private:
-  // Never blocks: a datagram that the manager does not receive is lost.
+  // Never blocks: a datagram that the manager cannot receive is lost.
   void Send(const std::string& state) const;
 
   std::string socket_;              // "/path" or "@abstract"; empty: no service manager

@@ -7,13 +7,13 @@
 
 namespace dunlin::server {
 
-// What a signal asks of the server: SIGTERM and SIGINT to stop, SIGHUP to reload its config.
+// SIGTERM and SIGINT request a stop, SIGHUP a reload of the config.
 enum class SignalRequest { kNone, kStop, kReload };
 
 // Blocks them in this thread and those it starts; ignores SIGPIPE.
 void BlockSignals();
 
-// Waits for one of them; kNone when `timeout` passed first.
+// Waits for one of them; kNone if `timeout` passed first.
 SignalRequest WaitForRequest(absl::Duration timeout);
 
 }  // namespace dunlin::server

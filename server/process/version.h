@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's version, as `dunlin --version` and dunlin_build_info tell it.
+// The server's version, as reported by `dunlin --version` and dunlin_build_info.
 #pragma once
 
 namespace dunlin::server {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bounds of those fields of a client's request that the engine never sees; engine/validate.h has all others. Each
-// function returns the first violation, none when all is well. Pure functions, any thread.
+// Validates the fields of a client's request that the engine never sees; engine/validate.h validates all others. Each
+// function returns the first violation, or none. Pure functions, any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,12 @@ inline constexpr size_t kMaxRequestIdBytes = 128;
 
 // Printable ASCII, at most kMaxRequestIdBytes.
 std::optional<engine::Violation> CheckRequestId(std::string_view request_id);
-// n, stop strings and the log-probabilities that the client has named.
+// n, stop strings and logprobs, as far as the client has set them.
 std::optional<engine::Violation> CheckGenerateFields(const ClientRequest& request);
-// Text bytes; that there is a prompt at all. Token ids and lengths are the engine's to check.
+// That a prompt is given, and its size in bytes if it is text. The engine checks token ids and lengths in tokens.
 std::optional<engine::Violation> CheckPromptForm(const ClientPrompt& prompt);
-// The inputs' number and form, the dimensions, and that the vectors fit one response. `dimensions`: as resolved.
+// The number and kind of the inputs, the dimensions, and that the vectors fit into one response. `dimensions` is the
+// resolved value.
 std::optional<engine::Violation> CheckEmbedFields(const ClientEmbedRequest& request, int32_t dimensions,
                                                   const engine::EncodeLimits& encoder, const Limits& limits);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client asks for, whatever protocol it came by. A front end fills these structs from its wire form and checks
-// nothing but that form; the serving core holds every field against its bounds (engine/validate.h, check_request.h).
-// Plain data. An empty optional takes the model's default.
+// Client requests, independent of the protocol. A front end fills these structs from its wire format and validates only
+// that format; the serving core checks the bounds of every field (engine/validate.h, check_request.h).
+// Plain data. An empty optional means the model's default.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct ClientCall {
   Principal principal;
   engine::TimeNs arrival = 0;                     // ServingCore::now() when the call opened
   engine::TimeNs deadline = engine::kNoDeadline;  // on the same clock
-  size_t message_bytes = 0;                       // of the request on the wire
+  size_t message_bytes = 0;                       // size of the request on the wire
 };
 
 struct ChatMessage {
@@ -33,7 +33,7 @@ struct ChatMessage {
 };
 using ChatMessages = std::vector<ChatMessage>;
 
-// Text (special tokens in it are text), token ids, or a chat; none when the client gave none.
+// Text (in which special tokens are plain text), token ids or a chat; none if the client gave no prompt.
 using ClientPrompt = std::variant<std::monostate, std::string, std::vector<engine::TokenId>, ChatMessages>;
 
 struct ClientSampling {
@@ -49,36 +49,36 @@ struct ClientSampling {
 };
 
 struct ClientStopping {
-  std::optional<int32_t> max_tokens;  // empty: what the context leaves, at most limits.default_max_tokens
+  std::optional<int32_t> max_tokens;  // empty: limits.default_max_tokens, or less if the context does not allow it
   int32_t min_tokens = 0;
   std::vector<std::string> stop;
   std::vector<engine::TokenId> stop_token_ids;
   bool ignore_eos = false;
-  bool include_stop = false;  // leave a matched stop string, or a stop token's text, in the text
+  bool include_stop = false;  // keep a matched stop string, or the text of a stop token, in the output
 };
 
 struct ClientOutput {
   std::optional<int32_t> logprobs;         // of each token and of the N most likely ones
   std::optional<int32_t> prompt_logprobs;  // the same for prompt tokens 1..
   bool keep_special_tokens = false;
-  bool omit_text = false;  // token ids alone
+  bool omit_text = false;  // return token ids only
 };
 
 struct ClientRequest {
-  const engine::FieldNames* field_names = &engine::kPlainFieldNames;  // of the front's message, for errors; never null
-  std::string request_id;  // the client's own name for the call; drawn when empty
+  const engine::FieldNames* field_names = &engine::kPlainFieldNames;  // the front end's names, for errors; never null
+  std::string request_id;                                             // chosen by the client; generated if empty
   std::string model;
   ClientPrompt prompt;
   ClientSampling sampling;
   ClientStopping stopping;
   ClientOutput output;
   engine::ExecutionChoice execution;
-  int32_t num_outputs = 1;  // completions of the one prompt
+  int32_t num_outputs = 1;  // completions of the prompt
   int32_t priority = 0;
   std::string cache_salt;
 };
 
-// One text to embed, or its token ids.
+// An input to embed, as text or as token ids.
 using ClientEmbedInput = std::variant<std::monostate, std::string, std::vector<engine::TokenId>>;
 
 struct ClientEmbedRequest {
@@ -89,7 +89,7 @@ struct ClientEmbedRequest {
   std::optional<engine::Pooling> pooling;
   std::optional<bool> normalize;
   std::optional<int32_t> dimensions;
-  bool truncate = false;  // cut inputs that are too long instead of refusing them
+  bool truncate = false;  // truncate inputs that are too long instead of refusing them
   engine::ExecutionChoice execution;
 };
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One embedding call, from its admission to its one terminal status, whatever protocol it came by.
+// One embedding call, from its admission to its terminal status, independent of the protocol.
 //
 //   Start             on the transport's thread: schedules
 //   text pool         Plan: read the request, resolve the model, check, tokenise, resolve the profile; Submit
 //   engine thread     OnFinish: takes the call back with its vectors, schedules
-//   text pool         Finish: the result, or the status of how it ended
-//   transport thread  Cancel: reaches the engine at once, schedules
+//   text pool         Finish: with the result or an error status
+//   transport thread  Cancel: cancels in the engine immediately, schedules
 //
 // A cancel or a deadline ends the call with that status as soon as the text pool sees it.
 // Ownership: shared. The front end holds it until its call is over, the pool while it is scheduled, the engine until
-// OnFinish. The admission ticket goes with the last of them, the model's lease once the engine is done.
+// OnFinish. The last of them returns the admission ticket; the model's lease is returned once the engine is done.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class EmbedJob final : public TextTask, public engine::EncodeSink {
 
   // Once.
   void Start() { core_->text_pool()->Schedule(this); }
-  // From the writer: the client does not want the response any more. Any thread, also after Finish.
+  // Called by the writer when the client no longer wants the response. Any thread, also after Finish.
   void Cancel();
 
  private:
@@ -49,10 +49,10 @@ class EmbedJob final : public TextTask, public engine::EncodeSink {
   absl::Status PlanAndSubmit();
   void Continue();
   void Respond();
-  // The terminal status of a call that does not end well.
+  // The terminal status of a call that fails.
   void End(const absl::Status& status);
   void FinishWriter(const absl::Status& status, const EmbedResult* result);
-  // Tells the observer and gives the lease back, once the status is known and the engine is done.
+  // Notifies the observer and returns the lease, once the status is known and the engine is done.
   void Report();
 
   ServingCore* const core_;
@@ -61,11 +61,11 @@ class EmbedJob final : public TextTask, public engine::EncodeSink {
   // Any thread.
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> engine_done_{false};  // finished_ is set
-  absl::Mutex submit_mutex_;              // a cancel that comes while the call is submitted must reach the engine
+  absl::Mutex submit_mutex_;              // guards engine_, so that a cancel during Submit reaches the engine
   engine::EncoderEngine* engine_ ABSL_GUARDED_BY(submit_mutex_) = nullptr;  // while the job holds the model
   engine::RequestId engine_id_ ABSL_GUARDED_BY(submit_mutex_) = 0;
 
-  // Whoever runs the task.
+  // The thread that runs the task.
   Phase phase_ = Phase::kArrived;
   std::shared_ptr<EmbedWriter> writer_;  // null after its Finish
   ModelLease model_;                     // from Submit until reported

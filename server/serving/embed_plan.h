@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a client's embedding request to a call that the encoder will take: model, bounds, tokens, profile.
-// Thread rule: any thread; takes time linear in the inputs.
+// Turns a client's embedding request into a call for the encoder: model, bounds, tokens, profile.
+// Thread rule: any thread; takes time linear in the size of the inputs.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ namespace dunlin::server {
 
 struct EmbedPlan {
   ModelLease model;
-  std::unique_ptr<engine::EncodeCall> call;  // checked, with room for its vectors; arrival and deadline not set
+  std::unique_ptr<engine::EncodeCall> call;  // valid, with memory for its vectors; arrival and deadline unset
   std::vector<bool> truncated;               // by input
 };
 
-// Resolves the model, checks every field against its bounds, tokenises the inputs and resolves the profile. Fills what
-// it learns into *record, also when it then refuses. REQUIRES: the request's id is resolved. Errors: as PlanGeneration.
+// Resolves the model, checks every field against its bounds, tokenises the inputs and resolves the profile. Fills in
+// *record as far as it gets, also on error. REQUIRES: the request's id is resolved. Errors: as PlanGeneration.
 absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest request, const ServingCore& core, RequestRecord* record);
 
 }  // namespace dunlin::server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the core draws for requests that leave it open. One system call each: std::random_device queries the processor's
-// features whenever one is made, which traps under a hypervisor. Any thread.
+// Random request ids and seeds for requests that set none. One system call each: constructing a std::random_device
+// queries the CPU's features, which traps under a hypervisor. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error catalogue of the serving core: every refusal and failure that a client can see is made here, as an
-// absl::Status with details that any front end can render (ErrorDetails). Messages say what, value and limit; they
-// never quote prompts, paths or addresses. Pure functions, any thread.
+// The error catalogue of the serving core: every refusal and failure that a client can see is created here, as an
+// absl::Status with details that any front end can render (ErrorDetails). Messages give the field, its value and the
+// limit; they never quote prompts, paths or addresses. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ enum class Reason : uint8_t {
   kInternal,
 };
 
-// One row per reason, the index is the enumerator: the name in responses and metrics, and the one code it comes with.
+// One row per reason, indexed by enumerator: its name in responses and metrics, and its status code.
 struct ReasonTraits {
   Reason reason;
   const char* name;
@@ -49,14 +49,14 @@ struct ReasonTraits {
 };
 const ReasonTraits& Traits(Reason reason);
 
-// What a status says besides its code and message. Empty fields do not apply.
+// The details of a status besides its code and message. Fields that do not apply are empty.
 struct ErrorDetails {
-  std::string reason;                 // Traits(reason).name; "" for a status that was not made here
+  std::string reason;                 // Traits(reason).name; "" for a status created elsewhere
   std::string field;                  // the field at fault, as the front end names it
   std::string limit;                  // of that field
-  std::string model;                  // that is not served; cut and escaped
-  std::vector<std::string> refusals;  // every reason against the execution profile
-  std::string config_key;             // of the limit that is reached
+  std::string model;                  // the unknown model; truncated and escaped
+  std::vector<std::string> refusals;  // every reason why the execution profile is not supported
+  std::string config_key;             // of the limit that was reached
   std::optional<int32_t> retry_after_ms;
 };
 ErrorDetails DetailsOf(const absl::Status& status);
@@ -64,27 +64,27 @@ ErrorDetails DetailsOf(const absl::Status& status);
 std::string ReasonName(const absl::Status& status);
 std::optional<int32_t> RetryAfterMs(const absl::Status& status);
 
-// A status with a reason alone.
+// A status whose only detail is its reason.
 absl::Status MakeError(Reason reason, std::string_view message);
 // INVALID_ARGUMENT "<field> <problem>; limit is <limit>".
 absl::Status InvalidField(const engine::Violation& violation, const engine::FieldNames& names);
-// NOT_FOUND. The name is cut and escaped.
+// NOT_FOUND. The name is truncated and escaped.
 absl::Status UnknownModel(std::string_view name);
-// FAILED_PRECONDITION with every reason against the profile.
+// FAILED_PRECONDITION with every reason why the profile is not supported.
 absl::Status ProfileRefused(std::string_view message, const std::vector<std::string>& refusals);
-// RESOURCE_EXHAUSTED: a limit of the server, and when to try again.
+// RESOURCE_EXHAUSTED: a limit of the server was reached; the client may retry after `retry_after_ms`.
 absl::Status Overloaded(Reason reason, std::string_view message, std::string_view config_key, int32_t retry_after_ms);
 // UNAVAILABLE or RESOURCE_EXHAUSTED.
 absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits);
-// What Submit of an engine refused: a full queue, or a model that is draining or broken.
+// For a refusal by an engine's Submit: the queue is full, or the model is draining or broken.
 absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms);
 
-// "stop", "length", "cancelled", ...: how logs and metrics name the end of a sequence.
+// "stop", "length", "cancelled", ...: the finish reason of a sequence in logs and metrics.
 const char* FinishReasonName(engine::FinishReason reason);
-// OK for kStop and kLength; what the call ends with for the others.
+// OK for kStop and kLength, else the terminal status of the call.
 absl::Status StatusOf(engine::FinishReason reason);
-// What a call ends with that was cancelled at `now`: transports also cancel at the call's deadline, by their own
-// clocks.
+// The terminal status of a call cancelled at `now`: DEADLINE_EXCEEDED near its deadline, since transports also cancel
+// calls at their deadline, by their own clocks.
 absl::Status CancelledStatus(engine::TimeNs deadline, engine::TimeNs now);
 
 }  // namespace dunlin::server

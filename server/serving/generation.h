@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// One generation, from an admitted call to its one terminal status, whatever protocol it came by.
+// One generation, from an admitted call to its terminal status, independent of the protocol.
 //
-//   Start             on the transport's thread: a small message is taken further at once, a larger one by the text
-//   pool text pool         Plan: read the request, resolve the model, check, tokenise, resolve the profile
+//   Start             on the transport's thread: plans a small message inline, leaves a larger one to the text pool
+//   text pool         Plan: read the request, resolve the model, check, tokenise, resolve the profile
 //                     Submit: n requests to the engine
-//                     Continue: whenever no write is outstanding, one chunk of what the next output has gathered. The
-//                     first chunk says what runs; it goes out at once, or with the first token when the engine was
-//                     idle. The last chunk goes out with the status.
+//                     Continue: whenever no write is outstanding, one chunk of the pending tokens of the next output.
+//                     The first chunk carries the profile; it is sent immediately, or with the first token if the
+//                     engine was idle. The last chunk is sent with the status.
 //   engine thread     OutputQueue: into the ring, schedule; the last chunk of the engine's only request
-//   transport thread  OnWriteDone, Cancel: schedule; Cancel also reaches the engine at once
+//   transport thread  OnWriteDone, Cancel: schedule; Cancel also cancels in the engine immediately
 //
-// A failure of any output, a cancel or a deadline ends the call with that status; tokens not yet sent are dropped then.
+// A failure of any output, a cancel or a deadline ends the call with that status and drops the tokens not yet sent.
 // Ownership: shared. The front end holds it until OnClosed, the pool while it is scheduled, the engine (as the outputs'
-// sink) as long as it likes, but it is quiet after OnFinish. When all three are done with it the generation returns its
-// admission ticket and its lease of the model, on the text pool.
+// sink) for any length of time, but without calls after OnFinish. When all three are done with it, the generation
+// returns its admission ticket and its lease of the model, on the text pool.
 #pragma once
 
 #include <atomic>
@@ -47,10 +47,10 @@ class Generation final : public TextTask, public StallWatch::Call {
   // Once. The writer may be called before this returns.
   void Start();
 
-  // From the writer, on any thread but an engine's.
-  // The outstanding write is done, and there is room for another; ok is false when the client is gone.
+  // Called by the writer, on any thread but an engine's.
+  // The outstanding write is done and the writer can take the next; ok is false if the client is gone.
   void OnWriteDone(bool ok);
-  // The client does not want the response any more, or its deadline has passed on the transport's clock.
+  // The client no longer wants the response, or its deadline has passed on the transport's clock.
   void Cancel();
   // The last call, after Finish: the transport is done with the call.
   void OnClosed();
@@ -59,16 +59,16 @@ class Generation final : public TextTask, public StallWatch::Call {
   enum class Phase : uint8_t { kArrived, kPlanned, kStreaming, kEnded };
 
   void Run() override;
-  // Everything but Report, which may wait for the log's reader.
+  // Everything but Report, which may block on writing the log.
   void RunInline() override;
   void Advance(bool inline_run);
   absl::Status Plan();
   absl::Status Submit();
   void Continue();
-  // The terminal status of a call that does not end well.
+  // The terminal status of a call that fails.
   void End(const absl::Status& status);
-  // Tells the observer once the status is known and the engine is done; returns ticket and lease once the transport is
-  // done too.
+  // Notifies the observer once the status is known and the engine is done; returns ticket and lease once the transport
+  // is done too.
   void Report();
   absl::Status CancelledStatus() const;
 
@@ -88,13 +88,13 @@ class Generation final : public TextTask, public StallWatch::Call {
   absl::Mutex cut_off_mutex_;  // guards cut_off_writer_, between CutOff and OnClosed
   std::shared_ptr<ResponseWriter> cut_off_writer_ ABSL_GUARDED_BY(cut_off_mutex_);  // null after OnClosed
 
-  // Whoever runs the task.
+  // The thread that runs the task.
   Phase phase_ = Phase::kArrived;
   ResponseWriter* const writer_;                // until its Finish
   std::optional<GenerationPlan> plan_;          // while kPlanned
   ModelLease model_;                            // from Submit to the end
   std::unique_ptr<GenerationOutputs> outputs_;  // null before Submit
-  OutputChunk chunk_;                           // the next one, as far as it is known; keeps its memory
+  OutputChunk chunk_;                           // the next one, as far as filled; its memory is reused
   bool first_chunk_waits_ = false;              // for the first token
   bool first_chunk_sent_ = false;
   bool watched_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The n outputs of one generation: what the engine has delivered of each, and the chunks made of it.
-// Thread rule: one thread at a time; the queues' sink side is the engine's.
+// The n outputs of one generation: collects what the engine delivers for each and builds the chunks.
+// Thread rule: one thread at a time; the sink side of the queues belongs to the engine.
 #pragma once
 
 #include <cstdint>
@@ -27,28 +27,28 @@ class GenerationOutputs {
 
   // Allocates all memory that the queues need. core, generation and requests outlive this.
   GenerationOutputs(const GenerationPlan& plan, ServingCore* core, TextTask* generation, SubmittedRequests* requests);
-  // How much that is.
+  // The size of that memory.
   static size_t QueueBytes(const GenerationPlan& plan, const Limits& limits);
-  // Comes after Submit, so that the engine need not wait for it, and before everything below but all_finished and
+  // Called after Submit, so that the engine need not wait for it, and before everything below except all_finished and
   // FillRecord. Errors: the tokenizer's.
   absl::Status SetUpTexts(const OutputText::Options& options);
 
   size_t size() const { return outputs_.size(); }
   OutputQueue* queue(size_t index) { return &outputs_[index]->queue; }
-  // The engine has taken the next output; only those are waited for.
+  // The engine has accepted the next output. all_finished waits only for accepted outputs.
   void MarkSubmitted() { ++num_submitted_; }
   size_t num_submitted() const { return num_submitted_; }
 
-  // Fills the next output's tokens, text and end since its last chunk into *chunk; the outputs take turns. An output
-  // whose stop string matches is cancelled in the engine, and what the engine made of it after that is dropped.
-  // kLastChunk: with it every output has sent its finish. Errors: INTERNAL.
+  // Fills *chunk with the tokens, text and finish of the next output since its last chunk; the outputs take turns. An
+  // output whose stop string matches is cancelled in the engine, and its later tokens are dropped.
+  // kLastChunk: with this chunk, every output has sent its finish. Errors: INTERNAL.
   absl::StatusOr<Next> Fill(OutputChunk* chunk);
-  // The engine has delivered nothing that is not in a chunk yet.
+  // Everything that the engine has delivered is in a chunk.
   bool empty() const;
 
-  // How an output failed, if one did: that ends the call.
+  // The finish reason of a failed output, if any: it ends the call.
   std::optional<engine::FinishReason> failure() const;
-  // The engine is done with every submitted output: no sink call comes any more.
+  // The engine is done with every submitted output and makes no more sink calls.
   bool all_finished() const;
   // Counts, times and, unless it is set, the finish reason of output 0. REQUIRES: all_finished().
   void FillRecord(RequestRecord* record) const;
@@ -62,7 +62,7 @@ class GenerationOutputs {
     engine::TimeNs last_token = 0;  // 0 before the first
   };
 
-  // False when this output has nothing to send yet.
+  // False if this output has nothing to send yet.
   absl::StatusOr<bool> FillFrom(size_t index, OutputChunk* chunk);
   void FillPromptScores(Output* output, OutputChunk* chunk) const;
   absl::Status FillTokens(size_t index, OutputChunk* chunk);
@@ -76,7 +76,7 @@ class GenerationOutputs {
   std::vector<std::unique_ptr<Output>> outputs_;  // [n]
   size_t num_submitted_ = 0;
   size_t num_closed_ = 0;
-  size_t turn_ = 0;  // whose chunk is next
+  size_t turn_ = 0;  // the output whose chunk is next
 };
 
 }  // namespace dunlin::server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a client's request to requests that the engine will take: model, bounds, tokens, profile.
-// Pure but for drawn ids and seeds. Thread rule: any thread; takes time linear in the prompt.
+// Turns a client's request into requests for the engine: model, bounds, tokens, profile.
+// Pure except for drawn ids and seeds. Thread rule: any thread; takes time linear in the length of the prompt.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -19,10 +19,10 @@ struct GenerationPlan {
   OutputText::Options output_text;  // of every output; prompt_tail points into request.prompt
 };
 
-// Resolves the model, checks every field against its bounds, tokenises the prompt and resolves the profile. Fills what
-// it learns into *record (model, profile, sizes), also when it then refuses. REQUIRES: the request's id is resolved.
-// Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), UNIMPLEMENTED (chat), FAILED_PRECONDITION (the model's
-// kind, text without a tokenizer, the profile).
+// Resolves the model, checks every field against its bounds, tokenises the prompt and resolves the profile. Fills in
+// *record (model, profile, sizes) as far as it gets, also on error. REQUIRES: the request's id is resolved.
+// Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), UNIMPLEMENTED (chat), FAILED_PRECONDITION (an encoder,
+// text without a tokenizer, the profile).
 absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest request, const ServingCore& core, RequestRecord* record);
 
 }  // namespace dunlin::server

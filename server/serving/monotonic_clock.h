@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's monotonic clock in the engine's unit. The engine takes it as an argument; the edge stamps arrivals and
-// deadlines with the same one. Any thread.
+// The process's monotonic clock in the engine's unit. The engine takes it as an argument; the serving core and the
+// transports use the same clock for arrivals and deadlines. Any thread.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One piece of a generation's output, as the serving core hands it to a front end. Reused for every piece of a
+// One chunk of a generation's output, as the serving core passes it to a front end. Reused for every chunk of a
 // generation: Clear keeps the memory. Plain data.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace dunlin::server {
 
-// Log-probabilities of consecutive tokens, and of the most likely ones beside each.
+// Log-probabilities of consecutive tokens, each with those of the most likely alternatives.
 class TokenLogprobs {
  public:
   struct Entry {
@@ -55,38 +55,38 @@ struct Usage {
   int32_t completion_tokens = 0;
 };
 
-// Milliseconds since the call's arrival; 0 where it never came to that.
+// Milliseconds since the call's arrival; 0 for events that did not happen.
 struct Timings {
   double queue_ms = 0.0;  // until first scheduled
   double ttft_ms = 0.0;   // until the first token
   double total_ms = 0.0;  // until finished
 };
 
-// 0 where either time is unknown.
+// 0 if either time is unknown.
 inline double MillisecondsBetween(engine::TimeNs from, engine::TimeNs to) {
   return from == 0 || to == 0 ? 0.0 : static_cast<double>(to - from) / 1e6;
 }
 
-// How one output ended well.
+// The finish of an output that ended OK.
 struct OutputFinish {
   engine::FinishReason reason = engine::FinishReason::kStop;  // kStop or kLength
-  Usage usage;  // completion_tokens: those sent; after a stop string they are fewer than the engine made
+  Usage usage;  // completion_tokens: those sent, which a stop string makes fewer than those generated
   Timings timings;
   std::optional<engine::TokenId> stop_token_id;  // the token that ended it, if one did
   std::optional<std::string> stop_string;        // the stop string that ended it, if one did
 };
 
 struct OutputChunk {
-  // The first chunk of a generation alone: its request's id and what runs it.
+  // Only in the first chunk of a generation: the request id and the execution profile.
   std::string request_id;
   std::optional<engine::ExecutionProfile> profile;
 
   int32_t index = 0;                       // which of the n outputs
   std::vector<engine::TokenId> token_ids;  // since the output's last chunk
   std::string text;                        // of those tokens; whole UTF-8 characters
-  TokenLogprobs logprobs;                  // one entry per token, when asked for
+  TokenLogprobs logprobs;                  // one entry per token, if requested
   TokenLogprobs prompt_logprobs;           // of prompt tokens 1.., before any token of output 0
-  std::optional<OutputFinish> finish;      // the last chunk of the output alone
+  std::optional<OutputFinish> finish;      // only in the last chunk of the output
 
   void Clear() {
     request_id.clear();

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OutputSink of one output: rings for its tokens and for the scores of its prompt, and how it ended. Each event
-// schedules the generation on the text pool; events that come while it is queued are gathered. Two paths are there for
-// speed (measured; docs/decisions.md):
-// - While calls are refused, a token that comes within `overload_interval` of the last one that was sent waits for
-// later
-//   ones: a chunk costs the server some tens of microseconds, whatever is in it. With prebuilt refusals this gave 249
-//   instead of 206 to 228 requests/s at 20 times the knee (server on one Zen 5 core).
-// - The end of the engine's only request is written on the engine's thread, which would go to sleep otherwise; waking a
-//   text thread takes 43 us (749 to 792 us of a one-token request, against 648 to 649 us).
+// The OutputSink of one output: rings for its tokens and for its prompt scores, and its finish. Each event schedules
+// the generation on the text pool; events that arrive while it is queued are batched. Two paths exist for speed
+// (measured; docs/decisions.md):
+// - Under overload, a token that arrives within `overload_interval` of the last scheduled one waits for later ones,
+//   because a chunk costs the server some tens of microseconds whatever its size. Together with prebuilt refusals this
+//   gave 249 instead of 206 to 228 requests/s at 20 times the knee (server on one Zen 5 core).
+// - The end of the engine's only request is written on the engine's thread, which would otherwise go to sleep; waking a
+//   text thread takes 43 us (749 to 792 us for a one-token request, against 648 to 649 us).
 // Thread rule: the OutputSink functions on the engine thread, the rest on the text pool, one thread at a time.
 #pragma once
 
@@ -24,13 +23,13 @@ namespace dunlin::server {
 class OutputQueue final : public engine::OutputSink {
  public:
   struct Sizes {
-    size_t max_unsent_tokens = 0;  // a token beyond them ends the sequence as a slow reader's
-    int32_t max_tokens = 0;        // of the output: the one with this number ends it
+    size_t max_unsent_tokens = 0;  // one more ends the sequence as a slow reader
+    int32_t max_tokens = 0;        // of the output: its last token is the one with this number
     int32_t num_top = 0;           // of each token
-    size_t prompt_scores = 0;      // prompt tokens 1.. when they are scored, else 0
+    size_t prompt_scores = 0;      // number of scored prompt tokens (1..); 0 if not requested
     int32_t prompt_num_top = 0;
   };
-  // All outlive the last call of the engine, which holds a share in the generation.
+  // All outlive the engine's last call; the engine shares ownership of the generation.
   struct Links {
     const engine::Engine* engine;
     TextPool* pool;
@@ -71,12 +70,12 @@ class OutputQueue final : public engine::OutputSink {
 
   TokenRing& tokens() { return tokens_; }
   TokenRing& prompt_scores() { return prompt_scores_; }
-  // Null until the engine has finished with this output. When it is read before a ring is drained and is not null, the
-  // ring holds all that there will be.
+  // Null until the engine has finished this output. If it is non-null when read before draining a ring, the ring holds
+  // everything that will ever be in it.
   const engine::FinishInfo* finish() const { return finished_.load(std::memory_order_acquire) ? &info_ : nullptr; }
 
  private:
-  // Never the first token, and never so many that the reader would seem slow.
+  // Never holds back the first token, nor so many tokens that the client would count as a slow reader.
   bool HoldsBack(engine::TimeNs now) {
     if (num_tokens_ == 1 || now - last_scheduled_ >= links_.overload_interval) return false;
     return links_.overload->recent(now) && ++num_held_ <= max_held_;
@@ -89,7 +88,7 @@ class OutputQueue final : public engine::OutputSink {
   int32_t num_tokens_ = 0;
   size_t num_held_ = 0;  // since last_scheduled_
   engine::TimeNs last_scheduled_ = 0;
-  // Both.
+  // Both threads.
   TokenRing tokens_;
   TokenRing prompt_scores_;
   engine::FinishInfo info_;  // written once, before finished_

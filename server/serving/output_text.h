@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns the tokens of one output into chunks: ids, log-probabilities, text, stop strings.
-// Token ids and log-probabilities go out as the engine made them, up to and including the token that completed a stop
-// string; text is held back where it could still become a stop string. A stop token (end of sequence included) adds no
-// text unless include_stop. Thread rule: one thread at a time.
+// Token ids and log-probabilities are passed through, up to and including the token that completes a stop string; text
+// that could still become part of a stop string is held back. A stop token (end of sequence included) adds no text
+// unless include_stop is set. Thread rule: one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -31,15 +31,15 @@ class OutputText {
     bool include_stop = false;
     bool keep_special_tokens = false;
     bool logprobs = false;
-    std::vector<engine::TokenId> stop_token_ids;  // all that end the sequence, end-of-sequence ones included
+    std::vector<engine::TokenId> stop_token_ids;  // all stop tokens, including end of sequence
   };
   static absl::StatusOr<OutputText> Create(const Options& options);
-  // Ids alone.
+  // Token ids only, without text.
   OutputText() = default;
 
   // Appends one token to `chunk`. REQUIRES: !stopped() and not finished.
   absl::Status Add(const TokenRing::Token& token, std::span<const engine::TopLogprob> top, OutputChunk* chunk);
-  // The output is over: appends the text that was held back, which may still complete a stop string. Once.
+  // Ends the output: appends the text that was held back, which may still complete a stop string. Called once.
   absl::Status Finish(OutputChunk* chunk);
 
   // A stop string has matched; no further token may be added.

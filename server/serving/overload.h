@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether clients ask more of the server than it can take: a call was refused for lack of room within the last second.
+// Detects overload: a call was refused for lack of capacity within the last second.
 // Thread rule: any thread.
 #pragma once
 

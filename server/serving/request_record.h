@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a generation or an embedding when it ends: the one source of its log line and its metrics. Never
-// holds the prompt.
+// The record of a generation or embedding call when it ends: the only source of its log line and metrics. Never holds
+// the prompt.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace dunlin::server {
 
 struct RequestRecord {
   std::string request_id;
-  std::string model;                                // as asked; may be unknown
-  std::optional<engine::ExecutionProfile> profile;  // none when it was refused before one was resolved
+  std::string model;                                // as requested; may be unknown
+  std::optional<engine::ExecutionProfile> profile;  // none if refused before it was resolved
   absl::Status status;                              // the terminal status of the call
-  std::string refusal_reason;                       // the reason's name of a refusal ("QUEUE_FULL"), else empty
+  std::string refusal_reason;                       // name of the reason if refused ("QUEUE_FULL"), else empty
   std::string finish_reason;                        // "stop", "length", "cancelled", "deadline", ... of output 0
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;
@@ -32,13 +32,14 @@ struct RequestRecord {
   engine::TimeNs finished = 0;
 };
 
-// Hears of tokens as they are sent, and of every call once, when it has ended. Any thread; must not block.
+// Notified of the tokens of a call as they are sent, and of every call once when it has ended. Any thread; must not
+// block.
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
   // The time between two consecutive tokens of one output, in nanoseconds. On the text pool.
   virtual void OnTokenInterval(const std::string& model, engine::TimeNs interval) = 0;
-  // Exactly once for every generation and embedding that reached a front end, refused ones too.
+  // Called exactly once for every generation and embedding that reached a front end, refused ones included.
   virtual void OnFinished(const RequestRecord& record) = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what a client names to what serves it: the request's id, the model, the execution profile. What is learnt goes
-// into *record, also when the request is then refused. Any thread.
+// Resolves what a client names: the request id, the model, the execution profile. Results are stored in *record, also
+// if the request is then refused. Any thread.
 #pragma once
 
 #include <string>
@@ -16,18 +16,18 @@
 
 namespace dunlin::server {
 
-// The client's id, or a drawn one. Errors: INVALID_ARGUMENT.
+// The client's id, or a generated one. Errors: INVALID_ARGUMENT.
 absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNames& names, RequestRecord* record);
 
-// Errors: INVALID_ARGUMENT (none is named), NOT_FOUND.
+// Errors: INVALID_ARGUMENT (no model is named), NOT_FOUND.
 absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const std::string& name,
                                         const engine::FieldNames& names, RequestRecord* record);
 
-// FAILED_PRECONDITION when the model is an encoder, or a decoder.
+// FAILED_PRECONDITION if the model is an encoder, or a decoder.
 absl::Status CheckGenerates(const ServedModel& model);
 absl::Status CheckEmbeds(const ServedModel& model);
 
-// Errors: FAILED_PRECONDITION with every reason that the profile table gives against the choice.
+// Errors: FAILED_PRECONDITION with every reason in the profile table why the choice is not supported.
 absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const engine::ProfileTable& table,
                                                         const engine::ExecutionChoice& choice, RequestRecord* record);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all calls of a server share, whatever protocol they come by: admission, the text pool, the models, the observer.
-// Made once; outlives every front end, transport and call. Thread rule: any thread.
+// What all calls of a server share, independent of their protocol: admission, the text pool, the models, the observer.
+// Created once; outlives every front end, transport and call. Thread rule: any thread.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ namespace dunlin::server {
 
 struct ServingOptions {
   int text_threads = 2;           // of the text pool; [1, 64]
-  int stalled_reader_ms = 30000;  // a client that leaves the end of its stream unread is cut off after this
-  engine::ModelEngine::Clock clock = &MonotonicNs;  // the clock the engines were given
+  int stalled_reader_ms = 30000;  // a client that does not read the end of its stream is cut off after this
+  engine::ModelEngine::Clock clock = &MonotonicNs;  // the engines' clock
 };
 
 class ServingCore {
@@ -35,7 +35,7 @@ class ServingCore {
 
   const Limits& limits() const { return limits_; }
   const ModelRepository& models() const { return models_; }
-  // Null when no model of that name is served.
+  // Null if no model of that name is served.
   ModelLease Lease(std::string_view name) const { return models_.Lease(name); }
   engine::TimeNs now() const { return clock_(); }
   engine::ModelEngine::Clock clock() const { return clock_; }
@@ -44,17 +44,17 @@ class ServingCore {
   StallWatch* stall_watch() { return &stall_watch_; }
   Overload* overload() { return &overload_; }
 
-  // Asked before a call's message is read. Allocates nothing; a refusal for lack of room counts as overload.
+  // Called before a call's message is read. Allocates nothing; a refusal for lack of capacity counts as overload.
   std::variant<Admission::Ticket, AdmissionRefusal> TryAdmit(size_t message_bytes);
-  // What a refused call ends with. Made once, so that refusals stay cheap under overload.
+  // The status of a refused call. Prebuilt, so that refusals stay cheap under overload.
   const absl::Status& StatusOf(AdmissionRefusal refusal) const;
-  // Tells the observer of a generation or an embedding that was refused.
+  // Notifies the observer of a generation or an embedding that was refused.
   void ReportRefused(AdmissionRefusal refusal, engine::TimeNs arrival) const;
 
   void Open() { admission_.Open(); }
-  // Refuses new calls for good; those in flight go on.
+  // From now on, refuses new calls; those in flight continue.
   void StartDraining() { admission_.Close(); }
-  // Waits until every call has ended; false when `deadline` came first.
+  // Waits until every call has ended; false if `deadline` passed first.
   bool WaitUntilIdle(absl::Time deadline) const { return admission_.WaitUntilIdle(deadline); }
   AdmissionStats admission_stats() const { return admission_.stats(); }
 

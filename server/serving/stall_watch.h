@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts off calls whose clients leave the end of a stream unread, which a transport would keep open for ever. One sweep
-// serves all calls, as a timer for each call costs more than everything else at its end. Thread rule: any thread; one
+// Cuts off calls whose clients do not read the end of a stream, which a transport would keep open forever. One sweep
+// serves all calls, because a timer per call costs more than everything else at its end. Thread rule: any thread; one
 // Sweep at a time.
 #pragma once
 
@@ -18,16 +18,16 @@ class StallWatch {
   class Call {
    public:
     virtual ~Call() = default;
-    // From Sweep, which holds no lock. The call may have ended.
+    // Called by Sweep, which holds no lock. The call may have ended.
     virtual void CutOff() = 0;
   };
 
   // patience: how long after Watch a call is cut off, at the next sweep.
   explicit StallWatch(engine::TimeNs patience) : patience_(patience) {}
 
-  // Until Forget. REQUIRES: Forget comes before the call is destroyed.
+  // Watches the call until Forget. REQUIRES: Forget is called before the call is destroyed.
   void Watch(const std::shared_ptr<Call>& call, engine::TimeNs now);
-  // No-op when it is not watched.
+  // No-op if the call is not watched.
   void Forget(const Call* call);
   void Sweep(engine::TimeNs now);
 

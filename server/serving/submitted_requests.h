@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine requests behind one generation, so that a cancel from the transport's thread reaches the engine at once,
+// The engine requests of one generation, so that a cancel from the transport's thread reaches the engine immediately,
 // whatever the text pool is doing. Thread rule: any thread.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace dunlin::server {
 
 class SubmittedRequests {
  public:
-  // Engine::Submit; requests after CancelAll are cancelled as soon as they are in. One engine for all.
+  // Calls Engine::Submit; requests after CancelAll are cancelled as soon as they are submitted. One engine for all.
   absl::Status Submit(engine::Engine* engine, engine::Request request, std::shared_ptr<engine::OutputSink> sink) {
     const absl::StatusOr<engine::RequestId> id = engine->Submit(std::move(request), std::move(sink));
     if (!id.ok()) return id.status();
@@ -35,7 +35,7 @@ class SubmittedRequests {
     if (index < ids_.size()) engine_->Cancel(ids_[index], reason);
   }
 
-  // All requests, submitted already or later. Only the first call counts.
+  // Cancels all requests, whether already submitted or submitted later. Only the first call counts.
   void CancelAll(engine::FinishReason reason) {
     absl::MutexLock lock(&mutex_);
     if (cancelled_.has_value()) return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bounded pool of threads for all text work: parse, tokenise, detokenise, stop strings, responses. A transport's
-// threads and the engine threads only schedule, or run a short piece of work inline where waking a thread costs more.
+// A fixed-size thread pool for all text work: parsing, tokenising, detokenising, stop strings, responses. Transport and
+// engine threads only schedule, or run a short piece of work inline where waking a thread would cost more.
 //
-// A TextTask is anything that has such work from time to time (a generation, a unary call). It is queued at most once
-// and never runs on two threads at a time, so Run needs no lock against itself, and the queue is never longer than the
-// number of tasks, which admission bounds. Schedule neither allocates nor waits: one short lock at most.
+// A TextTask is anything that repeatedly has such work (a generation, a unary call). It is queued at most once and
+// never runs on two threads at a time, so Run needs no lock against itself, and the queue is never longer than the
+// number of tasks, which admission bounds. Schedule neither allocates nor blocks, apart from one short lock.
 #pragma once
 
 #include <atomic>
@@ -35,7 +35,7 @@ class TextTask : public std::enable_shared_from_this<TextTask> {
   virtual void RunInline() { Run(); }
 
   std::atomic<State> state_{State::kIdle};
-  std::shared_ptr<TextTask> self_;  // keeps the task alive while kQueued; moved by whoever changed the state
+  std::shared_ptr<TextTask> self_;  // keeps the task alive while kQueued; moved by the thread that changed the state
   TextTask* next_ = nullptr;        // in TextPool's queue, guarded by its mutex
 };
 
@@ -43,13 +43,13 @@ class TextPool {
  public:
   // REQUIRES: num_threads >= 1.
   explicit TextPool(int num_threads);
-  // Runs what is queued, then joins. REQUIRES: nobody schedules any more.
+  // Runs what is queued, then joins. REQUIRES: no further Schedule calls.
   ~TextPool();
   TextPool(const TextPool&) = delete;
   TextPool& operator=(const TextPool&) = delete;
 
-  // Runs `task` once more; calls that come before that run has begun are merged into it. Any thread, also from inside
-  // Run. REQUIRES: the task is owned by a shared_ptr, and alive.
+  // Runs `task` once more; calls before that run has begun are merged into it. Any thread, also from inside Run.
+  // REQUIRES: the task is alive and owned by a shared_ptr.
   void Schedule(TextTask* task);
 
   // As Schedule, but a task that is neither queued nor running runs now, on the calling thread (TextTask::RunInline),
@@ -59,7 +59,7 @@ class TextPool {
  private:
   void WorkerLoop();
   void Push(TextTask* task);
-  // Null when the pool is stopping and nothing is queued.
+  // Null if the pool is stopping and nothing is queued.
   TextTask* Pop();
   void RunOnce(TextTask* task);
   void AfterRun(TextTask* task, std::shared_ptr<TextTask> keep);

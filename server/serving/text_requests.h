@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's own tokenizer as a service. Pure functions; any thread, but they take time linear in their input: the text
+// A model's tokenizer as a service. Pure functions that take time linear in their input, so they belong on the text
 // pool. Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), FAILED_PRECONDITION (no tokenizer).
 #pragma once
 
@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, c
                                                       const std::string& text, const engine::EncodeOptions& options,
                                                       const engine::FieldNames& names);
 
-// The text is refused when it would take more than half of limits.max_message_bytes.
+// Refuses a text of more than half of limits.max_message_bytes.
 absl::StatusOr<std::string> Detokenise(const ServingCore& core, const std::string& model,
                                        std::span<const engine::TokenId> ids, bool keep_special_tokens,
                                        const engine::FieldNames& names);

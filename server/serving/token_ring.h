@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens of one output on their way from the engine thread to the text pool: a bounded ring that allocates at
-// construction only. Thread rule: one producer thread, one consumer at a time; Push and the consumer's calls may
-// overlap.
+// A bounded ring that passes the tokens of one output from the engine thread to the text pool. Allocates only at
+// construction. Thread rule: one producer thread, one consumer at a time; Push and the consumer's calls may overlap.
 #pragma once
 
 #include <atomic>
@@ -23,17 +22,17 @@ class TokenRing {
     engine::TimeNs time = 0;  // when the engine delivered it
   };
 
-  // The memory that a ring takes.
+  // The memory that a ring needs.
   static size_t Bytes(size_t capacity, int32_t num_top) {
     return capacity * (sizeof(Token) + static_cast<size_t>(num_top) * sizeof(engine::TopLogprob));
   }
   // capacity: tokens, >= 0. num_top: top log-probabilities kept of each token, [0, kMaxTopLogprobs].
   TokenRing(size_t capacity, int32_t num_top);
 
-  // False when the ring is full. Never allocates, never waits.
+  // False if the ring is full. Never allocates or blocks.
   [[nodiscard]] bool Push(const engine::TokenOutput& token, engine::TimeNs now);
 
-  // Null when the ring is empty. Valid until PopFront.
+  // Null if the ring is empty. Valid until PopFront.
   const Token* Front() const;
   // Of Front(), most likely first. REQUIRES: not empty.
   std::span<const engine::TopLogprob> FrontTop() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What refused calls end with on the wire, made once: under overload a refusal then costs no more than its status (see
-// server/serving/output_queue.h for what that is worth). Const after construction; any thread.
+// The gRPC replies to refused calls, prebuilt, so that a refusal under overload costs no more than sending its status
+// (the gain: server/serving/output_queue.h). Const after construction; any thread.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One Embed call on gRPC: hands its message to an EmbedJob and writes the one response that comes back.
+// One Embed call on gRPC: passes its message to an EmbedJob and writes the response.
 // Thread rule: the reactor's functions on gRPC's threads, the writer's as EmbedWriter says.
 // Ownership: shared by gRPC (until OnDone) and its job (until Finish).
 #pragma once

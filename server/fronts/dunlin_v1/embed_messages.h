@@ -10,13 +10,13 @@
 
 namespace dunlin::server {
 
-// Takes the strings out of *wire. Errors: INVALID_ARGUMENT for a number outside of its enum; everything else is in
+// Moves the strings out of *wire. Errors: INVALID_ARGUMENT for a number outside its enum; everything else is in
 // *request even then.
 absl::Status EmbedRequestFromWire(v1::EmbedRequest* wire, ClientEmbedRequest* request);
 
 v1::Pooling ToWire(engine::Pooling pooling);
 
-// All but request_id.
+// Everything except request_id.
 v1::EmbedResponse EmbedResultToWire(const EmbedResult& result);
 
 }  // namespace dunlin::server

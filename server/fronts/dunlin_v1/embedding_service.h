@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dunlin.v1.EmbeddingService: one EmbedCall for each call. Any of gRPC's threads.
+// dunlin.v1.EmbeddingService: one EmbedCall per call. Any of gRPC's threads.
 #pragma once
 
 #include "dunlin/v1/embedding.grpc.pb.h"

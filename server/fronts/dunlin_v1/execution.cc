@@ -23,8 +23,8 @@ using kernels::AttentionBackendTraits;
 using kernels::DeviceKindTraits;
 using kernels::PrecisionTraits;
 
-// The wire enumerators of a table's rows, by row: a prefix and the row's name in capitals, ATTENTION_BACKEND_FLASH. A
-// row that the .proto file lacks is UNSPECIFIED (a test compares the two).
+// The wire enumerators of a table's rows, by row: a prefix and the row's name in upper case, ATTENTION_BACKEND_FLASH.
+// UNSPECIFIED for a row that is missing in the .proto file (a test compares the two).
 template <class Enum, class Wire, class Row, size_t kRows>
 class WireMap {
  public:

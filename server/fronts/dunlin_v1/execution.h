@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Execution profiles between dunlin.v1 and the engine. The wire enumerators follow from the names in the tables of
-// kernels/api: adding a row there and an enumerator to execution.proto is all that a new one takes. Any thread.
+// Translates execution profiles between dunlin.v1 and the engine. The wire enumerators are derived from the names in
+// the tables of kernels/api: a new one takes only a row there and an enumerator in execution.proto. Any thread.
 #pragma once
 
 #include "absl/status/status.h"
@@ -18,7 +18,7 @@ absl::StatusOr<engine::ExecutionChoice> ChoiceFromWire(const v1::ExecutionOption
 v1::Device ToWire(engine::DeviceKind device);
 v1::AttentionBackend ToWire(engine::AttentionBackend backend);
 v1::Precision ToWire(engine::Precision precision);
-// What runs, with the recipe and the KV dtype of the precision.
+// The profile, with the recipe and KV dtype of its precision.
 v1::Execution ToWire(const engine::ExecutionProfile& profile);
 
 }  // namespace dunlin::server

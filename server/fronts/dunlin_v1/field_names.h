@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the messages of dunlin.v1 name the fields of a request: paths in the proto. Fields that a message names as the
-// core does are left out.
+// The names of request fields in the messages of dunlin.v1, as paths in the proto. Fields with the same name in the
+// core are omitted.
 #pragma once
 
 #include "engine/request_field.h"

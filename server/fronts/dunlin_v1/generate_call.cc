@@ -82,7 +82,7 @@ void GenerateCall::CutOff() {
     call = call_;
     grpc_call_ref(call);
   }
-  // Unlike Finish this does not wait behind the message that the client leaves unread.
+  // Unlike Finish, this does not queue behind the message that the client does not read.
   grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "the client reads too slowly", nullptr);
   grpc_call_unref(call);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One Generate call on gRPC: hands its message to a Generation and writes the chunks that come back. A refusal sends no
-// initial metadata, so that a client's retry policy may act on it.
+// One Generate call on gRPC: passes its message to a Generation and writes the chunks. A refusal sends no initial
+// metadata, so that a client's retry policy can apply.
 // Thread rule: the reactor's functions on gRPC's threads, the writer's as ResponseWriter says.
 // Ownership: shared by gRPC (until OnDone) and its generation (until OnClosed).
 #pragma once
@@ -55,7 +55,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pu
   // Of the writer.
   grpc::CallbackServerContext* const context_;  // until the call's last operation is started
   grpc::ByteBuffer message_;                    // until it is parsed
-  v1::GenerateResponse response_;               // keeps its memory
+  v1::GenerateResponse response_;               // memory is reused
   grpc::ByteBuffer write_buffer_;               // of the outstanding write
   bool first_written_ = false;
 };

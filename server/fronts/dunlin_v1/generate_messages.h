@@ -9,11 +9,11 @@
 
 namespace dunlin::server {
 
-// Takes the strings out of *wire. Errors: INVALID_ARGUMENT for a number outside of its enum; everything else is in
+// Moves the strings out of *wire. Errors: INVALID_ARGUMENT for a number outside its enum; everything else is in
 // *request even then.
 absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* request);
 
-// Overwrites *wire, whose memory is kept.
+// Overwrites *wire, reusing its memory.
 void ChunkToWire(const OutputChunk& chunk, v1::GenerateResponse* wire);
 
 }  // namespace dunlin::server

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dunlin.v1.GenerationService: one GenerateCall for each call. Any of gRPC's threads.
+// dunlin.v1.GenerationService: one GenerateCall per call. Any of gRPC's threads.
 #pragma once
 
 #include "dunlin/v1/generation.grpc.pb.h"

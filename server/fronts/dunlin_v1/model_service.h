@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dunlin.v1.ModelService: what is served, and every profile with the reasons against it. Reads const tables of a few
-// rows, so it answers on gRPC's own thread, even while the server is full, not ready or draining.
+// dunlin.v1.ModelService: the served models, and every profile with the reasons why it is not supported. Reads constant
+// tables of a few rows, so it answers on gRPC's own thread, even while the server is full, not ready or draining.
 #pragma once
 
 #include "dunlin/v1/model.grpc.pb.h"

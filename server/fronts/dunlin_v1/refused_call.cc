@@ -12,7 +12,7 @@ RefusedCall* RefusedCall::Start(ServingCore* core, grpc::CallbackServerContext* 
   return call;
 }
 
-// On another of gRPC's threads than Start.
+// Runs on a different gRPC thread from Start.
 void RefusedCall::OnDone() {
   UseBatchSchedulingWhenOverloaded(*core_->overload(), core_->now());
   delete this;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Generate call that is refused before its message is read: no message is parsed, no generation made, nothing
-// scheduled. It owns itself until OnDone. Its one operation is a status without a message, which flow control does not
-// hold up, so no watch for stalled readers is needed. gRPC's threads.
+// A Generate call that is refused before its message is read: it parses no message, creates no generation and schedules
+// nothing. It owns itself until OnDone. It only sends a status, which flow control does not block, so it needs no
+// watch for stalled readers. Runs on gRPC's threads.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -15,7 +15,7 @@ namespace dunlin::server {
 
 class RefusedCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  // Ends the call with the reply. Never null; gRPC's from now on.
+  // Ends the call with the reply. Never null; gRPC owns the result.
   static RefusedCall* Start(ServingCore* core, grpc::CallbackServerContext* context, const GrpcReply& reply);
 
  private:

@@ -23,7 +23,7 @@ namespace dunlin::server {
 template <class Request, class Response>
 class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
  public:
-  // On the text pool; must be a pure function of its arguments and what is const.
+  // Runs on the text pool; must be a pure function of its arguments and constant state.
   using Work = absl::Status (*)(const ServingCore& core, const Request& request, Response* response);
 
   // core and *response outlive the call.
