@@ -45,7 +45,7 @@ absl::StatusOr<kernels::Device*> Devices::ForAuto(const std::string& model) {
     const bool tried = !failure_of(kOrder[i]).empty();
     if (kernels::Device* device = Open(kOrder[i], &error); device != nullptr) return device;
     if (!tried && i + 1 < kOrder.size()) {
-      spdlog::info("no {} device, the {} serves: {}", Traits(kOrder[i]).label, Traits(kOrder[i + 1]).label, error);
+      spdlog::info("no {} device, using the {}: {}", Traits(kOrder[i]).label, Traits(kOrder[i + 1]).label, error);
     }
   }
   return absl::FailedPreconditionError(

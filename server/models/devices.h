@@ -23,8 +23,8 @@ class Devices {
   explicit Devices(const kernels::DeviceOptions& options) : options_(ResolveDeviceOptions(options)) {}
 
   // The device that a model's config names. "auto" is the first of kernels::kDeviceAutoOrder that can be opened (CUDA,
-  // else the CPU); the reason why a kind cannot be opened is logged once. FAILED_PRECONDITION with the reason if no such
-  // device can be opened.
+  // else the CPU); the reason why a kind cannot be opened is logged once. FAILED_PRECONDITION with the reason if no
+  // such device can be opened.
   absl::StatusOr<kernels::Device*> For(const ModelSettings& settings);
 
  private:

@@ -96,7 +96,7 @@ void RequestLog::OnFinished(const RequestRecord& record) {
   if (record.request_id.empty() && absl::IsResourceExhausted(record.status)) {
     const std::optional<int64_t> refused = TakeRefusedCount(record.finished);
     if (!refused.has_value()) return;
-    spdlog::info("refused before reading: {} requests, the last as {}", *refused, record.refusal_reason);
+    spdlog::info("{} requests refused before reading, the last with {}", *refused, record.refusal_reason);
     return;
   }
   const std::string line = absl::StrCat(

@@ -14,7 +14,7 @@ using engine::CheckBytes;
 using engine::Violation;
 using F = engine::RequestField;
 
-constexpr int64_t kVectorOverheadBytes = 32;  // of one vector in a response besides its values, at most
+constexpr int64_t kVectorOverheadBytes = 32;  // upper bound, per vector in a response besides its values
 constexpr const char* kInputKinds = "one of text, token_ids";
 
 std::optional<Violation> CheckStopStrings(const ClientRequest& request) {

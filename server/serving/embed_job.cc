@@ -52,7 +52,7 @@ absl::Status EmbedJob::PlanAndSubmit() {
   plan->call->request.deadline = call_.deadline;
   truncated_ = std::move(plan->truncated);
   model_ = std::move(plan->model);
-  // The sink is a share in this job: the engine keeps it alive until OnFinish.
+  // The sink shares ownership of this job: the engine keeps it alive until OnFinish.
   std::shared_ptr<engine::EncodeSink> sink(shared_from_this(), this);
   const absl::StatusOr<engine::RequestId> id = model_->encoder->Submit(std::move(plan->call), std::move(sink));
   if (!id.ok()) return SubmitRefused(id.status(), core_->limits().retry_after_ms);

@@ -22,8 +22,8 @@ absl::Status ToStatus(const std::optional<engine::Violation>& violation, const C
   return violation.has_value() ? InvalidField(*violation, *client.field_names) : absl::OkStatus();
 }
 
-// Cuts `ids` = the tokens before a text, the text's, those after it, to `limit` ids: the text loses its end. Where not
-// even the tokens around it fit nothing is cut, and the input is refused as too long.
+// Truncates `ids` (prefix tokens, text tokens, suffix tokens) to `limit` by dropping the end of the text. If not even
+// prefix and suffix fit, nothing is dropped and the input is refused as too long.
 absl::Status CutText(const engine::Tokenizer& tokenizer, const std::string& text, size_t limit, TokenIds* ids) {
   const auto bare = tokenizer.Encode(text, {.add_special_tokens = false, .parse_special = false});
   if (!bare.ok()) return bare.status();
@@ -35,7 +35,7 @@ absl::Status CutText(const engine::Tokenizer& tokenizer, const std::string& text
   return absl::OkStatus();
 }
 
-// *truncate: whether the input may be cut; then whether it was.
+// *truncate: in: whether the input may be truncated; out: whether it was.
 absl::StatusOr<TokenIds> TokensOf(ClientEmbedInput* input, const engine::Tokenizer* tokenizer, size_t limit,
                                   bool* truncate) {
   if (auto* given = std::get_if<TokenIds>(input)) {
@@ -52,7 +52,7 @@ absl::StatusOr<TokenIds> TokensOf(ClientEmbedInput* input, const engine::Tokeniz
   return ids;
 }
 
-// Appends the tokens of every input to the call; one that is too long ends it before the rest is tokenised.
+// Appends the tokens of every input to the call; stops at the first input that is too long.
 absl::Status Tokenise(ClientEmbedRequest* client, EmbedPlan* plan) {
   const engine::EncodeLimits& limits = plan->model->encoder->limits();
   engine::EncodeRequest& request = plan->call->request;

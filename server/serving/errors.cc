@@ -38,10 +38,10 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kInternal, "INTERNAL", StatusCode::kInternal},
 };
 
-constexpr size_t kMaxQuotedBytes = 64;                   // of a client's own text in a message
-constexpr engine::TimeNs kDeadlineSlackNs = 20'000'000;  // a cancel this close to the deadline is one
+constexpr size_t kMaxQuotedBytes = 64;                   // of client-supplied text quoted in a message
+constexpr engine::TimeNs kDeadlineSlackNs = 20'000'000;  // a cancel this close to the deadline counts as its expiry
 
-// The details of a status are payloads of plain text, one per key.
+// The details of a status are stored as plain-text payloads, one per key.
 constexpr char kReasonKey[] = "dunlin/reason";
 constexpr char kFieldKey[] = "dunlin/field";
 constexpr char kLimitKey[] = "dunlin/limit";
@@ -141,7 +141,7 @@ absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
       break;
   }
   return Overloaded(Reason::kTooManyQueuedBytes,
-                    absl::StrCat("no room for the message among those that wait to be tokenised; limit is ",
+                    absl::StrCat("the request exceeds the memory for requests waiting to be tokenised; limit is ",
                                  limits.max_queued_bytes, " bytes (limits.max_queued_bytes)"),
                     "limits.max_queued_bytes", limits.retry_after_ms);
 }
@@ -188,7 +188,7 @@ absl::Status StatusOf(engine::FinishReason reason) {
     case engine::FinishReason::kCancelled:
       return MakeError(Reason::kCancelled, "the request was cancelled");
     case engine::FinishReason::kDeadline:
-      return MakeError(Reason::kDeadline, "the deadline passed before the output was done");
+      return MakeError(Reason::kDeadline, "the deadline passed before the output was complete");
     case engine::FinishReason::kSlowReader:
       return MakeError(Reason::kSlowReader, "the client reads too slowly (limits.max_unsent_tokens)");
     case engine::FinishReason::kNumerical:
@@ -198,7 +198,7 @@ absl::Status StatusOf(engine::FinishReason reason) {
     case engine::FinishReason::kInternal:
       return MakeError(Reason::kDeviceFailed, "the device failed");
   }
-  return MakeError(Reason::kInternal, "unknown end of a sequence");
+  return MakeError(Reason::kInternal, "unknown finish reason");
 }
 
 absl::Status CancelledStatus(engine::TimeNs deadline, engine::TimeNs now) {

@@ -9,11 +9,11 @@
 namespace dunlin::server {
 namespace {
 
-// What may run on the transport's thread: waking a text thread costs more (7 to 40 us, docs/decisions.md) than 256
-// bytes of message, some 60 words or 100 token ids, and 64 KiB of queues to clear.
+// Limits for planning on the transport's thread: waking a text thread (7 to 40 us, docs/decisions.md) costs more than
+// parsing 256 bytes of message, some 60 words or 100 token ids, and clearing 64 KiB of queues.
 constexpr size_t kInlineMessageBytes = 256;
 constexpr size_t kInlineQueueBytes = size_t{64} << 10;
-// A prompt that one step computes: its first token comes soon enough for the first chunk to wait for it.
+// A prompt that one step computes: its first token comes early enough for the first chunk to wait for it.
 constexpr size_t kShortPromptTokens = 256;
 
 }  // namespace
@@ -53,7 +53,7 @@ void Generation::Cancel() {
 
 void Generation::OnClosed() {
   core_->stall_watch()->Forget(this);
-  std::shared_ptr<ResponseWriter> writer;  // destroyed without the lock
+  std::shared_ptr<ResponseWriter> writer;  // destroyed after the lock is released
   {
     absl::MutexLock lock(&cut_off_mutex_);
     writer = std::move(cut_off_writer_);
@@ -111,7 +111,7 @@ absl::Status Generation::Submit() {
   first_chunk_waits_ = request.prompt.size() <= kShortPromptTokens && model_->engine->stats().idle;
   for (size_t i = 0; i < outputs_->size(); ++i) {
     request.output_index = static_cast<int32_t>(i);
-    // The sink is a share in this generation: the engine keeps it alive until OnFinish.
+    // The sink shares ownership of this generation: the engine keeps it alive until OnFinish.
     std::shared_ptr<engine::OutputSink> sink(shared_from_this(), outputs_->queue(i));
     const absl::Status submitted = requests_.Submit(model_->engine.get(), request, std::move(sink));
     if (absl::IsResourceExhausted(submitted)) core_->overload()->OnRefusal(core_->now());
@@ -120,7 +120,7 @@ absl::Status Generation::Submit() {
     request.sampling.prompt_logprobs = -1;  // the prompt is scored once, with output 0
   }
   if (!outputs_->SetUpTexts(plan.output_text).ok()) {
-    return MakeError(Reason::kInternal, "the text of the output could not be set up");
+    return MakeError(Reason::kInternal, "the detokeniser of the output could not be created");
   }
   chunk_.request_id = record_.request_id;
   chunk_.profile = record_.profile;
@@ -130,7 +130,7 @@ absl::Status Generation::Submit() {
 void Generation::Continue() {
   if (cancelled_.load(std::memory_order_acquire)) return End(CancelledStatus());
   if (const auto failure = outputs_->failure()) {
-    record_.finish_reason = FinishReasonName(*failure);  // whichever output it was; the others are only cancelled
+    record_.finish_reason = FinishReasonName(*failure);  // of the output that failed; the others are only cancelled
     return End(StatusOf(*failure));
   }
   if (write_pending_.load(std::memory_order_acquire)) {
@@ -139,7 +139,7 @@ void Generation::Continue() {
   }
   if (!first_chunk_sent_ && first_chunk_waits_ && outputs_->empty()) return;
   const absl::StatusOr<GenerationOutputs::Next> next = outputs_->Fill(&chunk_);
-  if (!next.ok()) return End(MakeError(Reason::kInternal, "the text of the output could not be made"));
+  if (!next.ok()) return End(MakeError(Reason::kInternal, "the output could not be detokenised"));
   if (*next == GenerationOutputs::Next::kNothing && first_chunk_sent_) return;
   first_chunk_sent_ = true;
   if (*next == GenerationOutputs::Next::kLastChunk) {

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMaxTokensPerChunk = 1024;
 constexpr engine::TimeNs kNsPerMs = 1'000'000;
 
-// How many tokens fit a message: 64 bytes each for id, log-probability and text, 20 for each of the most likely ones.
+// How many tokens fit into a message: 64 bytes per token for id, log-probability and text, and 20 per alternative.
 int32_t MaxTokensPerChunk(const engine::SamplingParams& sampling, const Limits& limits) {
   const int64_t num_top = std::max({sampling.logprobs, sampling.prompt_logprobs, 0});
   return static_cast<int32_t>(
@@ -103,7 +103,7 @@ absl::StatusOr<GenerationOutputs::Next> GenerationOutputs::Fill(OutputChunk* chu
 absl::StatusOr<bool> GenerationOutputs::FillFrom(size_t index, OutputChunk* chunk) {
   Output& output = *outputs_[index];
   if (output.closed) return false;
-  const engine::FinishInfo* finish = output.queue.finish();  // before the rings are drained
+  const engine::FinishInfo* finish = output.queue.finish();  // must be read before the rings are drained
   if (output.queue.prompt_scores().Front() != nullptr) {
     FillPromptScores(&output, chunk);
     return true;

@@ -32,7 +32,7 @@ void Override(const std::optional<T>& client, T* value) {
   if (client.has_value()) *value = *client;
 }
 
-// The model's defaults, overridden by what the client has named.
+// The model's defaults, overridden by the fields that the client has set.
 engine::SamplingParams Sampling(ClientRequest* client, const engine::SamplingParams& defaults) {
   ClientSampling& named = client->sampling;
   engine::SamplingParams params = defaults;
@@ -50,7 +50,7 @@ engine::SamplingParams Sampling(ClientRequest* client, const engine::SamplingPar
   return params;
 }
 
-// max_tokens is the whole context until the prompt's length is known, unless the client has named it.
+// max_tokens is the whole context until the prompt's length is known, unless the client has set it.
 engine::StoppingParams Stopping(ClientRequest* client, int32_t max_context_tokens) {
   engine::StoppingParams params;
   params.max_tokens = client->stopping.max_tokens.value_or(max_context_tokens);
@@ -60,7 +60,7 @@ engine::StoppingParams Stopping(ClientRequest* client, int32_t max_context_token
   return params;
 }
 
-// What can be told before the prompt is tokenised.
+// The checks that are possible before the prompt is tokenised.
 absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedModel& model,
                                    const engine::Request& request) {
   if (absl::Status s = ToStatus(CheckGenerateFields(client), client); !s.ok()) return s;
@@ -92,7 +92,7 @@ absl::Status TakePrompt(ClientRequest* client, const ServedModel& model, std::ve
   return absl::OkStatus();
 }
 
-// The engine knows prompts of tokens alone; a client who sent text is told of the text.
+// The engine only knows token prompts; for a client that sent text, the error names the text.
 absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request,
                            const engine::RequestLimits& limits) {
   std::optional<Violation> violation = engine::CheckPrompt(request, limits);
@@ -109,7 +109,7 @@ void SettleMaxTokens(const ClientRequest& client, const Limits& limits, int32_t 
       static_cast<int32_t>(std::clamp(int64_t{limits.default_max_tokens}, int64_t{1}, std::max(room, int64_t{1})));
 }
 
-// REQUIRES: plan.request.prompt stays where it is from now on.
+// REQUIRES: plan.request.prompt is not reallocated from now on.
 OutputText::Options TextOptions(const ClientRequest& client, const GenerationPlan& plan) {
   const engine::Request& request = plan.request;
   OutputText::Options options;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxRecordedModelBytes = 64;
 
-// Every reason against the profiles that the choice allows, each once.
+// Every reason why the profiles that match the choice are not supported, without duplicates.
 std::vector<std::string> ReasonsAgainst(const engine::ProfileTable& table, const engine::ExecutionChoice& choice) {
   std::vector<std::string> reasons;
   if (choice.device.has_value() && *choice.device != table.rows().front().profile.device) return reasons;
@@ -55,13 +55,13 @@ absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const std::stri
 absl::Status CheckGenerates(const ServedModel& model) {
   if (model.engine != nullptr) return absl::OkStatus();
   return MakeError(Reason::kWrongModelKind, absl::StrCat("model is an encoder (", model.model->config().architecture,
-                                                         "): it makes embeddings and does not generate text"));
+                                                         "): it computes embeddings and does not generate text"));
 }
 
 absl::Status CheckEmbeds(const ServedModel& model) {
   if (model.encoder != nullptr) return absl::OkStatus();
   return MakeError(Reason::kWrongModelKind, absl::StrCat("model is a decoder (", model.model->config().architecture,
-                                                         "): it generates text and has no embeddings"));
+                                                         "): it generates text and does not compute embeddings"));
 }
 
 absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const engine::ProfileTable& table,
@@ -73,7 +73,7 @@ absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const engine::ProfileTab
   }
   const std::string_view message = engine::StdView(profile.status().message());
   std::vector<std::string> reasons = ReasonsAgainst(table, choice);
-  if (reasons.empty()) reasons.emplace_back(message);  // the device itself
+  if (reasons.empty()) reasons.emplace_back(message);  // the device itself is not supported
   return ProfileRefused(message, reasons);
 }
 

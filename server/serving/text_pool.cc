@@ -23,7 +23,7 @@ void TextPool::Schedule(TextTask* task) {
   using State = TextTask::State;
   State state = task->state_.load(std::memory_order_relaxed);
   while (true) {
-    // A task that is queued, or due to run again, will see what the caller did: acq_rel orders it.
+    // acq_rel: a task that is queued, or due to run again, will see what the caller did before.
     State next = State::kQueued;
     if (state == State::kRunning || state == State::kRunningAgain) next = State::kRunningAgain;
     if (task->state_.compare_exchange_weak(state, next, std::memory_order_acq_rel)) break;
@@ -58,7 +58,7 @@ void TextPool::AfterRun(TextTask* task, std::shared_ptr<TextTask> keep) {
   using State = TextTask::State;
   State expected = State::kRunning;
   if (task->state_.compare_exchange_strong(expected, State::kIdle, std::memory_order_acq_rel)) return;
-  // Scheduled meanwhile: it goes to the end of the queue, so that no task starves the others.
+  // Scheduled again while running: moves to the end of the queue, so that no task starves the others.
   task->state_.exchange(State::kQueued, std::memory_order_acq_rel);
   task->self_ = std::move(keep);
   Push(task);

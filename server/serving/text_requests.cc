@@ -11,7 +11,7 @@ namespace {
 
 using F = engine::RequestField;
 
-// With a tokenizer.
+// The model with this name, which must have a tokenizer.
 absl::StatusOr<ModelLease> FindModel(const ServingCore& core, const std::string& name) {
   ModelLease model = core.Lease(name);
   if (model == nullptr) return UnknownModel(name);
@@ -54,7 +54,7 @@ absl::StatusOr<std::string> Detokenise(const ServingCore& core, const std::strin
   const int64_t limit = core.limits().max_message_bytes / 2;
   if (std::ssize(*text) <= limit) return text;
   return InvalidField({F::kPromptTokens,
-                       absl::StrCat("give a text of ", text->size(), " bytes"),
+                       absl::StrCat("decode to a text of ", text->size(), " bytes"),
                        absl::StrCat(limit, " (half of limits.max_message_bytes)"),
                        {},
                        std::nullopt},

@@ -46,8 +46,8 @@ TEST(RequestLog, RefusalsAtTheDoorShareALineASecond) {
   RequestLog log;
   for (int i = 0; i <= 1000; ++i) log.OnFinished(RefusedAtTheDoor((5000 + i) * kMillisecond));
   EXPECT_EQ(captured.text(),
-            "refused before reading: 1 requests, the last as TOO_MANY_REQUESTS\n"
-            "refused before reading: 1000 requests, the last as TOO_MANY_REQUESTS\n");
+            "1 requests refused before reading, the last with TOO_MANY_REQUESTS\n"
+            "1000 requests refused before reading, the last with TOO_MANY_REQUESTS\n");
 }
 
 TEST(RequestLog, EveryOtherRequestHasALineOfItsOwn) {

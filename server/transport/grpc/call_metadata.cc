@@ -7,7 +7,7 @@ namespace dunlin::server {
 namespace {
 
 constexpr engine::TimeNs kNsPerSecond = 1'000'000'000;
-constexpr int64_t kNoDeadlineSeconds = int64_t{10} * 365 * 24 * 3600;  // a deadline beyond them is none
+constexpr int64_t kNoDeadlineSeconds = int64_t{10} * 365 * 24 * 3600;  // a later deadline counts as none
 
 }  // namespace
 

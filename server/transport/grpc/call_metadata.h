@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call brings besides its message: its deadline and its request id. Any thread, while the call lives.
+// A call's metadata: its deadline and its request id. Any thread, while the call is alive.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -12,10 +12,10 @@ namespace dunlin::server {
 
 inline constexpr char kRequestIdKey[] = "x-request-id";
 
-// The call's deadline on the clock that says `now`; kNoDeadline when it has none.
+// The call's deadline, on the clock of `now`; kNoDeadline if it has none.
 engine::TimeNs DeadlineNs(const grpc::CallbackServerContext& context, engine::TimeNs now);
 
-// The client's metadata x-request-id, as it came; "" when there is none.
+// The client's x-request-id metadata, unvalidated; "" if there is none.
 std::string RequestIdOf(const grpc::CallbackServerContext& context);
 
 }  // namespace dunlin::server

@@ -28,7 +28,7 @@ void AddWithImports(const FileDescriptor& file, std::set<std::string>* seen, Des
 }
 
 absl::StatusOr<DescriptorFiles> FilesOf(const FileDescriptor* file) {
-  if (file == nullptr) return absl::NotFoundError("nothing of that name is known");
+  if (file == nullptr) return absl::NotFoundError("no such file or symbol");
   std::set<std::string> seen;
   DescriptorFiles files;
   AddWithImports(*file, &seen, &files);
@@ -53,7 +53,7 @@ absl::StatusOr<DescriptorFiles> FilesOfExtension(const std::string& containing_t
 
 absl::StatusOr<std::vector<int32_t>> ExtensionNumbers(const std::string& containing_type) {
   const Descriptor* type = Pool().FindMessageTypeByName(containing_type);
-  if (type == nullptr) return absl::NotFoundError("no message type of that name is known");
+  if (type == nullptr) return absl::NotFoundError("no such message type");
   std::vector<const FieldDescriptor*> extensions;
   Pool().FindAllExtensions(type, &extensions);
   std::vector<int32_t> numbers;

@@ -11,7 +11,7 @@
 
 namespace dunlin::server {
 
-// Serialised FileDescriptorProtos: the file first, then everything it imports, each once.
+// Serialised FileDescriptorProtos: the file first, then all its transitive imports, without duplicates.
 using DescriptorFiles = std::vector<std::string>;
 
 // Errors of all: NOT_FOUND.

@@ -19,7 +19,7 @@
 namespace dunlin::server {
 namespace {
 
-constexpr auto kCloseGrace = std::chrono::seconds(1);  // for statuses on their way
+constexpr auto kCloseGrace = std::chrono::seconds(1);  // for statuses still being sent
 
 std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, bool reflection) {
   std::vector<std::string> names;
@@ -54,7 +54,7 @@ GrpcServer::~GrpcServer() {
 absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vector<GrpcService>& services,
                                       const GrpcServerOptions& options) {
   grpc::EnableDefaultHealthCheckService(false);
-  // protobuf writes a line to stderr for every string that is not UTF-8: clients cause it, and are told of it.
+  // protobuf writes a line to stderr for every string that is not UTF-8; clients cause these and get an error anyway.
   google::protobuf::SetLogHandler(nullptr);
 
   const bool reflection = options.reflection.value_or(IsLoopback(address));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One listening gRPC server over the services that it is given; health and reflection are its own.
-// Thread rule: Start, Shutdown and the destructor on one thread, not concurrently; the rest from any thread.
+// One listening gRPC server for the given services, plus health and reflection.
+// Thread rule: Start, Shutdown and the destructor are never concurrent with one another; the rest from any thread.
 #pragma once
 
 #include <grpcpp/impl/service_type.h>
@@ -24,30 +24,30 @@ struct GrpcService {
 
 struct GrpcServerOptions {
   Limits limits;
-  std::optional<bool> reflection;         // unset: on when the address is a loopback one
-  ModelRepository* repository = nullptr;  // whose models Health knows by "model/NAME"; outlives the server
+  std::optional<bool> reflection;         // unset: on if the address is a loopback address
+  ModelRepository* repository = nullptr;  // Health reports its models as "model/NAME"; outlives the server
   std::function<void()> on_tick;  // called a few times a second, one call at a time, on gRPC's threads; must not block
 };
 
 class GrpcServer {
  public:
   GrpcServer();
-  // Shutdown if it still runs.
+  // Calls Shutdown if the server is still running.
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // Listens on `address` ("127.0.0.1:0": port 0 takes a free one) and returns the port. Health says NOT_SERVING for
+  // Listens on `address` ("127.0.0.1:0": port 0 picks a free port) and returns the port. Health reports NOT_SERVING for
   // every name until SetServing(true). Errors: UNAVAILABLE (the address cannot be bound). REQUIRES: called once.
   absl::StatusOr<int> Start(const std::string& address, const std::vector<GrpcService>& services,
                             const GrpcServerOptions& options);
 
-  // What Health answers, for every service name and for "". No effect after StopServing.
+  // Sets what Health reports, for every service name and for "". No effect after StopServing.
   void SetServing(bool serving);
-  // NOT_SERVING for good; calls are still taken. REQUIRES, as SetServing: started.
+  // From now on Health reports NOT_SERVING; calls are still accepted. REQUIRES, as SetServing: started.
   void StopServing();
-  // Closes the port, gives statuses on their way a second, and joins gRPC's threads. No tick comes afterwards.
-  // REQUIRES: whatever calls wait for has ended. Idempotent.
+  // Closes the port, allows one second for statuses still being sent, and joins gRPC's threads. No tick comes
+  // afterwards. REQUIRES: no call is waiting for anything outside gRPC. Idempotent.
   void Shutdown();
 
  private:

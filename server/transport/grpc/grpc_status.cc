@@ -8,14 +8,15 @@
 namespace dunlin::server {
 namespace {
 
-// HTTP/2 trailers share the client's metadata limit, 8 KiB by default; what is longer would lose the status itself.
+// HTTP/2 trailers count against the client's metadata limit, 8 KiB by default; longer ones would lose the status
+// itself.
 constexpr size_t kMaxDetailsBytes = 4096;
 constexpr size_t kMaxMessageBytes = 1024;
 constexpr char kErrorDomain[] = "dunlin";
 constexpr char kModelResource[] = "dunlin.v1.Model";
 constexpr char kRetryPushbackKey[] = "grpc-retry-pushback-ms";
 
-// The details that fit.
+// As many details as fit.
 template <class Detail>
 void Add(const Detail& detail, google::rpc::Status* wire) {
   google::protobuf::Any any;

@@ -12,12 +12,12 @@
 
 namespace dunlin::server {
 
-// Code and message as they are; the ErrorDetails of server/serving/errors.h become google.rpc.Status in
+// Code and message unchanged; the ErrorDetails of server/serving/errors.h become google.rpc.Status in
 // grpc-status-details-bin: always an ErrorInfo (with the reason INTERNAL for a status that has none), then BadRequest,
 // PreconditionFailure, QuotaFailure, ResourceInfo and RetryInfo as they apply.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The end of a call: its status, and the trailing metadata that goes with one that says when to try again.
+// The end of a call: its status, and the trailing metadata of a status with a retry delay.
 struct GrpcReply {
   grpc::Status status;
   std::optional<std::string> retry_pushback_ms;  // grpc-retry-pushback-ms

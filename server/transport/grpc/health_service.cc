@@ -20,8 +20,8 @@ std::string NameOfModel(const std::string& model) {
 
 }  // namespace
 
-// One Watch call. Its members are guarded by the service's mutex_. A status that changes while a write is pending is
-// sent when that write is done; only the latest one is.
+// One Watch call. Its members are guarded by the service's mutex_. If the status changes while a write is pending, the
+// latest status is sent when that write is done.
 class HealthService::Watcher final : public grpc::ServerWriteReactor<HealthCheckResponse> {
  public:
   Watcher(HealthService* service, std::string name) : service_(service), name_(std::move(name)) {}

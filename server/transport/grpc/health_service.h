@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // grpc.health.v1.Health: the status of the server (""), of every service by its name, and of every model in the
-// repository as "model/NAME". gRPC's own default service says SERVING for "" from the start; this one says NOT_SERVING
-// for every name until told otherwise.
-// Thread rule: any thread. mutex_ is held only to read and write statuses and to start a write, never to wait.
+// repository as "model/NAME". gRPC's default service reports SERVING for "" from the start; this one reports
+// NOT_SERVING for every name until SetServing(true). Thread rule: any thread. mutex_ is held only to read and write
+// statuses and to start a write, never to wait.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -19,22 +19,22 @@
 
 namespace dunlin::server {
 
-inline constexpr size_t kMaxHealthWatchers = 1024;  // beyond them Watch is refused with RESOURCE_EXHAUSTED
+inline constexpr size_t kMaxHealthWatchers = 1024;  // further ones are refused with RESOURCE_EXHAUSTED
 
 class HealthService final : public grpc::health::v1::Health::CallbackService, public RepositoryListener {
  public:
-  // names: the services that exist; "" is added.
+  // names: the services; "" is added.
   explicit HealthService(const std::vector<std::string>& names);
 
-  // A watcher of a model that is not there is told SERVICE_UNKNOWN, and its status once the model is added.
+  // A watcher of an unknown model gets SERVICE_UNKNOWN, and the model's status once it is added.
   void OnModelAdded(const ModelLease& model) override;
   void OnModelRemoved(const std::string& name) override;
 
   // For every name. No effect after StopServing.
   void SetServing(bool serving);
-  // NOT_SERVING for good; watchers are told.
+  // From now on every status is NOT_SERVING; watchers are notified.
   void StopServing();
-  // StopServing, and ends every watch with UNAVAILABLE, so that the server can go down.
+  // StopServing, and ends every watch with UNAVAILABLE, so that the server can shut down.
   void Shutdown();
 
  private:

@@ -21,7 +21,7 @@ using grpc::health::v1::Health;
 
 }  // namespace
 
-// A tick is a call, then a rest, one after the other; whichever sees `stopping` ends the chain.
+// Ticks form a chain of alternating calls and pauses; the first to see `stopping` ends it.
 struct IdleTicker::State {
   State(const std::shared_ptr<grpc::Channel>& channel, std::function<void()> function)
       : stub(Health::NewStub(channel)), on_tick(std::move(function)) {}
@@ -29,8 +29,8 @@ struct IdleTicker::State {
   const std::unique_ptr<Health::Stub> stub;
   const std::function<void()> on_tick;
   const grpc::health::v1::HealthCheckRequest request;
-  grpc::health::v1::HealthCheckResponse response;  // of the call under way
-  std::unique_ptr<grpc::ClientContext> context;    // of the call under way
+  grpc::health::v1::HealthCheckResponse response;  // of the current call
+  std::unique_ptr<grpc::ClientContext> context;    // of the current call
   absl::Mutex mutex;                               // guards what follows, between the chain and the destructor
   std::unique_ptr<grpc::Alarm> alarm ABSL_GUARDED_BY(mutex);
   bool stopping ABSL_GUARDED_BY(mutex) = false;
@@ -75,8 +75,8 @@ void IdleTicker::Rest(const std::shared_ptr<State>& state) {
     state->ended = true;
     return;
   }
-  // A new alarm each time: the old one may still be inside its function. The function is kept by the alarm, so what it
-  // holds must not hold the alarm.
+  // A new alarm each time, because the old one may still be running its function. The alarm keeps the function, so the
+  // function's captures must not own the alarm.
   state->alarm = std::make_unique<grpc::Alarm>();
   state->alarm->Set(std::chrono::system_clock::now() + kTick, [weak = std::weak_ptr<State>(state)](bool) {
     if (const auto alive = weak.lock()) Tick(alive);

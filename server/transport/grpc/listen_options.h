@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of the listening port: every bound that gRPC itself can enforce, from Limits. Pure functions.
+// The options of the listening port: every limit that gRPC itself can enforce. Pure functions.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -13,7 +13,7 @@ namespace dunlin::server {
 // Message, metadata and stream caps, keepalive, ping tolerance, no compression, no port sharing.
 void ApplyLimits(const Limits& limits, grpc::ServerBuilder* builder);
 
-// "localhost", 127.0.0.0/8, ::1 and Unix sockets; a name or an address of any interface is not.
+// True for "localhost", 127.0.0.0/8, ::1 and Unix sockets; false for other names and addresses.
 bool IsLoopback(const std::string& address);
 
 }  // namespace dunlin::server

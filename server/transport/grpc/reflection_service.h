@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Server reflection, v1 and v1alpha from one implementation: the two protocols differ only in their package name.
-// (Debian's plugin is v1alpha only, synchronous, and attaches itself to every server it is linked into.)
-// Thread rule: gRPC's threads; one message is read, answered and written at a time.
+// (Debian's plugin supports only v1alpha, is synchronous and registers with every server it is linked into.)
+// Thread rule: gRPC's threads; one message at a time is read and answered.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>

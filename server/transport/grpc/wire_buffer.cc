@@ -11,7 +11,7 @@
 namespace dunlin::server {
 
 absl::Status ParseWire(const grpc::ByteBuffer& wire, google::protobuf::Message* message) {
-  grpc::ByteBuffer shared = wire;  // the reader takes a mutable one; slices are shared, not copied
+  grpc::ByteBuffer shared = wire;  // the reader needs a mutable buffer; slices are shared, not copied
   grpc::ProtoBufferReader reader(&shared);
   if (reader.status().ok() && message->ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
   return MakeError(Reason::kMalformedMessage,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protobuf messages to and from gRPC's byte buffers. Our services take raw buffers because gRPC 1.51's callback API
-// answers a message that it cannot parse (bad UTF-8 included) with a bare UNIMPLEMENTED, and because parsing belongs on
-// the text pool. Any thread.
+// Converts protobuf messages from and to gRPC's byte buffers. Our services take raw buffers because gRPC 1.51's
+// callback API answers a message that it cannot parse (invalid UTF-8 included) with a bare UNIMPLEMENTED, and because
+// parsing belongs on the text pool. Any thread.
 #pragma once
 
 #include <google/protobuf/message.h>

@@ -53,7 +53,7 @@ struct HttpServer::State {
   void Accept() {
     acceptor.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      // Over the limit the socket is closed by going out of scope; the probes' own connections are short.
+      // Beyond the limit, the socket goes out of scope and is closed. Connections of probes are short.
       if (!error && open_connections < max_connections) {
         std::make_shared<HttpSession>(std::move(socket), sources, &open_connections)->Read();
       }

@@ -13,20 +13,20 @@
 namespace dunlin::server {
 
 inline constexpr uint32_t kMaxHttpHeaderBytes = 16 * 1024;
-inline constexpr int kHttpTimeoutSeconds = 5;  // to send a request header, to read a response, or to stay idle
+inline constexpr int kHttpTimeoutSeconds = 5;  // for a client to send a request header, read a response or stay idle
 
 class HttpServer {
  public:
-  // Binds "host:port" (an IP address, [v6] in brackets; or localhost; port 0 takes a free one) and serves until
-  // destroyed. At most max_connections are open; one more is closed at once. Errors: INVALID_ARGUMENT for an address
-  // that cannot be read, UNAVAILABLE when it cannot be bound.
+  // Binds "host:port" (an IP address, [v6] in brackets, or localhost; port 0 picks a free port) and serves until
+  // destroyed. Connections beyond max_connections are closed immediately. Errors: INVALID_ARGUMENT for a malformed
+  // address, UNAVAILABLE if it cannot be bound.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, int32_t max_connections,
                                                            HttpSources sources);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // "127.0.0.1:PORT", with the port that was taken.
+  // "127.0.0.1:PORT", with the actual port.
   const std::string& bound_address() const;
 
  private:

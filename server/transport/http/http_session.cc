@@ -13,7 +13,7 @@ namespace {
 namespace http = boost::beast::http;
 using boost::beast::error_code;
 
-// The status for a request that could not be read; 0 when the peer just went away.
+// The status for a request that could not be read; 0 if the peer closed the connection.
 int StatusForReadError(error_code error) {
   if (error == http::error::header_limit) return 431;
   if (error == http::error::end_of_stream || error == http::error::partial_message) return 0;
@@ -52,10 +52,11 @@ void HttpSession::OnRead(error_code error) {
     return Answer({status, "text/plain; charset=utf-8", error.message() + "\n"}, false, false, kHttp11);
   }
   const auto& request = parser_->get();
-  // A body would have to be read before the next request: no route takes one.
+  // A body would have to be read before the next request, and no route accepts one.
   const bool has_body = request.chunked() || parser_->content_length().value_or(0) > 0;
   if (has_body)
-    return Answer({413, "text/plain; charset=utf-8", "no body is taken\n"}, false, false, request.version());
+    return Answer({413, "text/plain; charset=utf-8", "request bodies are not supported\n"}, false, false,
+                  request.version());
   Answer(Route(sources_, View(request.method_string()), View(request.target())), request.method() == http::verb::head,
          request.keep_alive(), request.version());
 }

@@ -14,7 +14,7 @@ namespace dunlin::server {
 
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
-  // open_connections is lowered when the session goes. sources and open_connections outlive it.
+  // Decrements open_connections when destroyed. sources and open_connections outlive the session.
   HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources, int* open_connections);
   ~HttpSession();
   HttpSession(const HttpSession&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the HTTP port answers: /metrics, /healthz, /readyz. GET and HEAD only; no body is read.
+// The routes of the HTTP port: /metrics, /healthz, /readyz. GET and HEAD only; no body is read.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,14 @@ struct HttpReply {
   std::string body;
 };
 
-// Where the answers come from. Called on the HTTP thread; none blocks.
+// The data sources of the routes. Called on the HTTP thread; must not block.
 struct HttpSources {
   std::function<std::string()> metrics;         // the Prometheus text format
-  std::function<std::string()> sick_reason;     // empty: every engine moves or is idle
+  std::function<std::string()> sick_reason;     // empty: every engine makes progress or is idle
   std::function<std::string()> unready_reason;  // empty: models are loaded and the server is not draining
 };
 
-// The answer to one request. target may carry a query, which is ignored.
+// The response to one request. A query in target is ignored.
 HttpReply Route(const HttpSources& sources, std::string_view method, std::string_view target);
 
 }  // namespace dunlin::server

@@ -235,8 +235,8 @@ TEST(Cuda, AutoTakesTheDeviceWhereOneOpensAndElseTheCpuWithOneLine) {
     const char* line;
   } rows[] = {
       {"fake_cuda", "cuda", "device cuda (fake"},
-      {"nowhere", "cpu", "no CUDA device, the CPU serves: the CUDA module cannot be loaded"},
-      {"broken_abi", "cpu", "no CUDA device, the CPU serves: "},
+      {"nowhere", "cpu", "no CUDA device, using the CPU: the CUDA module cannot be loaded"},
+      {"broken_abi", "cpu", "no CUDA device, using the CPU: "},
       {"broken_table", "cpu", "is not complete: it lacks"},
   };
   for (const auto& row : rows) {
