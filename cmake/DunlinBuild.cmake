@@ -3,8 +3,10 @@
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
+  # ccache's manual, "Precompiled headers": what it must not compare to cache sources that use one.
+  set(sloppiness pch_defines,time_macros,include_file_mtime,include_file_ctime)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=${sloppiness} ${CCACHE_PROGRAM})
 endif()
 
 if(DUNLIN_SANITIZE)
@@ -18,13 +20,39 @@ endif()
 add_library(dunlin_warnings INTERFACE)
 target_compile_options(dunlin_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror)
 
-# dunlin_add_library(NAME SOURCES a.cc ... [DEPS target ...])
-# A static library of our code; includes are written from the repository root.
+# dunlin_precompile(NAME PATH [LIBS target ...]): NAME compiles cmake/precompiled/PATH.h once, for targets that use it.
+function(dunlin_precompile name header)
+  set(source ${CMAKE_BINARY_DIR}/precompiled/${name}.cc)
+  file(CONFIGURE OUTPUT ${source} CONTENT "// Holds the precompiled header alone.\n")
+  add_library(${name} OBJECT ${source})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARGN})
+  target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled/${header}.h)
+endfunction()
+
+# NAME's sources use the header that PRECOMPILED made. GCC accepts it only if macros and options agree, and CMake makes
+# GCC warn if not. -fpch-preprocess: for ccache.
+function(dunlin_use_precompiled name precompiled)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_precompile_headers(${name} REUSE_FROM ${precompiled})
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  endif()
+endfunction()
+
+# dunlin_add_library(NAME SOURCES a.cc ... [DEPS target ...] [PCH engine|edge|none])
+# A static library of our code; includes are written from the repository root. PCH: its precompiled header, engine if
+# not given; kernels have none, because each code variant has compiler options of its own.
 function(dunlin_add_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PCH" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE dunlin_warnings)
+  if(NOT ARG_PCH)
+    set(ARG_PCH engine)
+  endif()
+  if(NOT ARG_PCH STREQUAL none)
+    dunlin_use_precompiled(${name} dunlin_pch_${ARG_PCH})
+  endif()
 endfunction()
 
 # dunlin_add_test(NAME SOURCES a_test.cc ... [LIBS target ...] [LABELS label ...] [TIMEOUT seconds])
@@ -36,6 +64,7 @@ function(dunlin_add_test name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE DUNLIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest GTest::gtest_main dunlin_warnings)
+  dunlin_use_precompiled(${name} dunlin_pch_test)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)

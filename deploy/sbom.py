@@ -54,13 +54,17 @@ def linked_archives(binary, build_dir):
 
 
 def included_headers(build_dir):
+    build_dir = os.path.abspath(build_dir)
     headers, ours = set(), False
     for line in output_of("ninja", "-C", build_dir, "-t", "deps").splitlines():
         if line and not line.startswith(" "):
             ours = not line.startswith("tests/")
-        elif ours and line.strip().startswith("/usr/include/"):
-            headers.add(line.strip())
-    return sorted(headers)
+        elif ours:
+            headers.add(os.path.normpath(os.path.join(build_dir, line.strip())))  # a compiler cache may make it relative
+    system = sorted(header for header in headers if header.startswith("/usr/include/"))
+    if not system:
+        sys.exit(f"sbom: ninja has no record of the headers of {build_dir}")
+    return system
 
 
 def debian_component(package):

@@ -92,6 +92,7 @@ absl::Status EngineLoop::Shutdown() {
     if (absl::Status status = CollectOldest(); !status.ok()) return Fail(status);
   }
   Exchange(false);
+  parts_.mailbox->DestroyRetired();
   return absl::OkStatus();
 }
 
@@ -103,6 +104,7 @@ absl::Status EngineLoop::Fail(const absl::Status& error) {
   for (Sequence* sequence : mail_.arrivals) parts_.scheduler->Add(sequence);
   parts_.scheduler->EndAll(FinishReason::kInternal, parts_.clock(), true);
   Exchange(false);
+  parts_.mailbox->DestroyRetired();
   return error;
 }
 

@@ -76,6 +76,8 @@ class Mailbox {
   // Engine thread: takes back the retired work (clears *retired), then fills *mail with what has come in. may_sleep:
   // waits, without a timeout, until there is something to take, and destroys retired work first.
   void Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* mail);
+  // Engine thread, when it ends: destroys what was retired, which no later call would.
+  void DestroyRetired();
 
   // Engine thread: totals since start of requests that have left the queue, and of their tokens.
   void SetDequeued(uint64_t requests, uint64_t tokens) {
@@ -204,6 +206,13 @@ void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* 
   endings_.clear();
   mail->stop = state_ == AcceptState::kStopped;
   mutex_.Unlock();
+}
+
+template <typename Work>
+void Mailbox<Work>::DestroyRetired() {
+  std::vector<std::unique_ptr<Work>> destroyed_after_unlock;
+  MutexLock lock(&mutex_);
+  destroyed_after_unlock.swap(reclaimed_);
 }
 
 }  // namespace dunlin::engine

@@ -77,6 +77,7 @@ absl::Status EncoderEngine::State::Run() {
     if (mail.stop) {
       scheduler.EndAll(FinishReason::kShutdown, clock());
       Exchange(false);
+      mailbox.DestroyRetired();
       return absl::OkStatus();
     }
     if (absl::Status status = RunBatch(); !status.ok()) return Fail(status);
@@ -126,6 +127,7 @@ absl::Status EncoderEngine::State::Fail(const absl::Status& error) {
   for (LiveCall* live : mail.arrivals) scheduler.Add(live);
   scheduler.EndAll(FinishReason::kInternal, clock());
   Exchange(false);
+  mailbox.DestroyRetired();
   return error;
 }
 

@@ -74,6 +74,20 @@ TEST_F(MailboxTest, DestroysRetiredSequencesInSubmit) {
   EXPECT_TRUE(watched.expired());
 }
 
+TEST_F(MailboxTest, DestroysRetiredSequencesWhenTheEngineEnds) {
+  auto sink = std::make_shared<simulation::RecordingSink>(8);
+  const std::weak_ptr<OutputSink> watched = sink;
+  Request request;
+  request.prompt = {1};
+  ASSERT_TRUE(Submit(MakeSequence(request, std::move(sink), 4)).ok());
+  Exchange();
+  retired_.push_back(mail_.arrivals[0]);
+  mailbox_.Close(AcceptState::kFailed);
+  Exchange();
+  mailbox_.DestroyRetired();
+  EXPECT_TRUE(watched.expired());
+}
+
 TEST_F(MailboxTest, BoundsWhatIsLiveBeyondTheQueue) {
   for (int i = 0; i < 6; ++i) {
     mailbox_.SetDequeued(static_cast<uint64_t>(i), 0);  // all but the newest run, and never end
