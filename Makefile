@@ -1,34 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-# One word each; CMake presets under them. PRESET=dev|release|asan|tsan where it makes sense.
+# Targets are thin wrappers around CMake presets. PRESET=dev|release|asan|tsan where applicable.
 PRESET ?= release
 JOBS ?= $(shell nproc)
 BUILD = build/$(PRESET)
-# DEPS=build installs only what the binary needs.
+# DEPS=build installs only what building the binary needs.
 DEPS ?=
 
 .NOTPARALLEL:
 .PHONY: help deps toolkit prometheus configure build cuda demo serve test fmt fmt-check tidy bench loadtest dist dist-test service-test image clean
 
 help:
-	@echo "make demo   install what is missing, build, serve models/demo, stream completions, show metrics"
-	@echo "make serve  the demo server in the foreground"
+	@echo "make demo   install missing packages, build, serve models/demo, stream completions, show metrics"
+	@echo "make serve  run the demo server in the foreground"
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
-	@echo "make build  the binary build/$(PRESET)/dunlin"
-	@echo "make bench  the cases with goals against this machine's roofs, <= 10 minutes (NAME=x keeps the results)"
-	@echo "make loadtest  short loads with limits against servers of their own, <= 3 minutes (deploy/loadtest)"
-	@echo "make cuda   its CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
-	@echo "make dist   build/dist/dunlin-VERSION-linux-ARCH.tar.gz: serves where nothing of ours is installed"
-	@echo "make dist-test  shows that in a bare Debian (as root, with debootstrap; SUITE=trixie for another)"
-	@echo "make service-test  its systemd unit under a real systemd, in a container (as root; podman, runc, debootstrap)"
-	@echo "make image  builds deploy/Dockerfile and runs it read-only, without a user or rights (as root; needs buildah,"
-	@echo "            podman, runc, debootstrap); FROM_DIST=1 takes build/dist instead of building inside"
+	@echo "make build  build the binary build/$(PRESET)/dunlin"
+	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
+	@echo "make loadtest  run short load tests with limits, <= 3 minutes (deploy/loadtest)"
+	@echo "make cuda   build the CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
+	@echo "make dist   pack build/dist/dunlin-VERSION-linux-ARCH.tar.gz, which needs only glibc"
+	@echo "make dist-test  test it in a minimal Debian (as root, with debootstrap; SUITE=trixie for another release)"
+	@echo "make service-test  test its systemd unit in a container (as root; podman, runc, debootstrap)"
+	@echo "make image  build deploy/Dockerfile and test the image read-only and unprivileged (as root; buildah,"
+	@echo "            podman, runc, debootstrap); FROM_DIST=1 uses build/dist instead of building inside"
 	@echo "make fmt | fmt-check | tidy | clean"
 
 deps:
 	@deploy/bootstrap.sh $(DEPS)
 
-# Tests cover the CUDA module where a toolkit is there or can be had, and the monitoring where Prometheus is; without them
-# the build is what it is without.
+# Optional test dependencies: with a CUDA toolkit the tests cover the CUDA module, with Prometheus the monitoring.
+# Without them, those tests are not built or are skipped.
 toolkit:
 	@deploy/cuda_toolkit.sh || true
 
@@ -57,7 +57,7 @@ test: toolkit prometheus configure
 	cmake --build --preset $(PRESET) -j $(JOBS)
 	ctest --preset $(PRESET) -j $(JOBS)
 
-# PYTHONDONTWRITEBYTECODE: nothing is left in the tree but the results that NAME asks for.
+# PYTHONDONTWRITEBYTECODE keeps the tree clean except for the results that NAME requests.
 bench: build
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/run_goals.py $(BUILD)/dunlin $(if $(NAME),--name $(NAME))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what the CPU build needs and this machine lacks, with the system's package manager. A second run does nothing.
-# Usage: bootstrap.sh [build]. "build" leaves out what only `make fmt` and `make tidy` need.
+# Installs the missing dependencies of the CPU build with the system's package manager. A second run does nothing.
+# Usage: bootstrap.sh [build]. "build" skips packages that only `make fmt` and `make tidy` need.
 set -euo pipefail
 
 packages=(

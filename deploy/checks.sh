@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by the verify_*.sh scripts: rows of a table, each a thing that must hold; and waiting for a server.
+# Sourced by the verify_*.sh scripts: prints a table of checks and waits for a server.
 
 missed=0
 
-# check WHAT SEEN TEST...: one row; TEST is a command that succeeds when SEEN is right.
+# check WHAT SEEN TEST...: prints one row; TEST is a command that succeeds if the observed value SEEN is correct.
 check() {
   local what=$1 seen=$2 verdict=ok
   shift 2
@@ -12,12 +12,12 @@ check() {
   printf '%-52s %-42s %s\n' "$what" "$seen" "$verdict"
 }
 
-# Ends the script: 1 when a row missed.
+# Ends the script, with exit status 1 if a check failed.
 end_checks() {
-  [ "$missed" -eq 0 ] || { echo "$missed missed" >&2; exit 1; }
+  [ "$missed" -eq 0 ] || { echo "$missed checks failed" >&2; exit 1; }
 }
 
-# await SECONDS COMMAND...: until COMMAND succeeds; fails after SECONDS.
+# await SECONDS COMMAND...: waits until COMMAND succeeds; fails after SECONDS.
 await() {
   local tries=$(($1 * 10))
   shift

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A bare Debian in a folder, for running what we ship where nothing of ours is installed: debootstrap's minbase, with
-# further packages if they are named. Usage: clean_root.sh SUITE [PACKAGE...]. Prints the folder, which a second run finds
-# there: build/deploy/debian-SUITE[-PACKAGE...]. Needs root.
+# Creates a minimal Debian root (debootstrap's minbase plus the given packages) for testing releases on a system without
+# our dependencies. Usage: clean_root.sh SUITE [PACKAGE...]. Prints the folder, build/deploy/debian-SUITE[-PACKAGE...],
+# which later runs reuse. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by the scripts that run containers, from the repository's root: podman with a store of its own, so that no image
-# or container of the machine is touched.
+# Sourced by the scripts that run containers, from the repository's root: configures podman with its own storage, so
+# that the machine's images and containers are not touched.
 
 for tool in podman runc; do
   command -v "$tool" >/dev/null || { echo "needs $tool (a Debian package)" >&2; exit 1; }
@@ -10,8 +10,8 @@ mkdir -p build/deploy/containers
 store=(--root "$PWD/build/deploy/containers/store" --runroot "$PWD/build/deploy/containers/run")
 pod() { podman "${store[@]}" --runtime runc --cgroup-manager cgroupfs "$@"; }
 
-# Limits that a container may have whatever those of this shell are; the host's network, so that nothing of the machine's
-# network is set up or changed.
+# Resource limits that do not depend on this shell's; the host's network, so that the machine's network configuration is
+# not changed.
 run_options=(--network host --ulimit nofile=4096:4096 --ulimit nproc=4096:4096)
 
 # base_image SUITE [PACKAGE...]: prints the name of an image of that clean root (clean_root.sh).

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes a CUDA toolkit available to the build: the one whose nvcc is on PATH, or the pinned wheels of cuda_toolkit.lock,
-# installed into build/cuda-toolkit. A second run does nothing. Exit status 1, with the reason, when there is none.
+# installed into build/cuda-toolkit. A second run does nothing. Exit status 1, with the reason, if neither is available.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Starts the demo server, streams one prompt through every attention backend and precision, shows what was measured
-# and counted, stops the server. Usage: demo.sh BINARY CONFIG. Exits non-zero when any of that failed.
+# Starts the demo server, streams one prompt through every attention backend and several precisions, shows timings and
+# metrics, stops the server. Usage: demo.sh BINARY CONFIG. Exits non-zero if any step failed.
 set -euo pipefail
 
 binary=$1
@@ -33,7 +33,7 @@ say "Starting $binary serve --config $config"
 server=$!
 for _ in $(seq 1 600); do
   grep -q '^READY ' "$work/ready" && break
-  kill -0 "$server" 2>/dev/null || fail "the server ended before it was ready"
+  kill -0 "$server" 2>/dev/null || fail "the server exited before it was ready"
   sleep 0.1
 done
 ready=$(grep '^READY ' "$work/ready") || fail "the server was not ready within 60 s"
@@ -53,15 +53,15 @@ done
 stream flash fp32
 stream flash fp16
 
-say "What ran"
+say "Completions"
 awk -F '\t' 'BEGIN {
   format = "%-10s %-9s %-6s %13s %9s %10s\n"
   printf format, "backend", "precision", "device", "prompt tokens", "TTFT ms", "tokens/s"
 } { printf format, $1, $2, $3, $4, $5, $6 }' "$work/summary"
-[ "$(wc -l <"$work/summary")" -eq 8 ] || fail "8 completions were expected"
+[ "$(wc -l <"$work/summary")" -eq 8 ] || fail "expected 8 completions"
 
-say "What /metrics counted"
-http_get() { # path; the shell's own sockets, so that no HTTP client is needed
+say "Counters from /metrics"
+http_get() { # path; uses the shell's sockets, so that no HTTP client is needed
   exec 3<>"/dev/tcp/${http%:*}/${http##*:}"
   printf 'GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$1" "$http" >&3
   tr -d '\r' <&3
@@ -75,6 +75,6 @@ cat "$work/metrics"
 
 say "Stopping the server"
 kill -TERM "$server"
-wait "$server" || fail "the server did not end with status 0"
+wait "$server" || fail "the server did not exit with status 0"
 server=
 echo "done"

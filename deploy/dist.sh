@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Packs what a bare machine needs to serve into one relocatable file: dunlin-VERSION-linux-ARCH.tar.gz. The same binary
-# and the same commit give the same bytes. Usage: dist.sh BUILD_DIR OUT_DIR. The last line on stdout is the file.
-# DIST_CUDA=1 adds BUILD_DIR/libdunlin_cuda.so beside the binary, which then serves NVIDIA GPUs where it opens, and what
-# checks it on one (deploy/gpu_tests.sh): tests/gpu_check.sh.
+# Packs the server and its libraries into one relocatable archive: dunlin-VERSION-linux-ARCH.tar.gz. The archive is
+# reproducible from the same binary and commit. Usage: dist.sh BUILD_DIR OUT_DIR. The last line on stdout is its path.
+# DIST_CUDA=1 adds the CUDA module BUILD_DIR/libdunlin_cuda.so next to the binary, and the tests that check it on a GPU
+# (deploy/gpu_tests.sh): tests/gpu_check.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,7 +48,7 @@ find "$stage" -type f ! -path '*/bin/*' ! -name 'gpu_*.sh' -exec chmod 644 {} +
 mkdir -p "$out"
 tar -C "$work" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$name" |
   gzip -n -9 >"$out/$name.part"
-mv "$out/$name.part" "$out/$name.tar.gz" # whole, for whoever reads the last one meanwhile
+mv "$out/$name.part" "$out/$name.tar.gz" # atomically, for concurrent readers of the previous one
 
 bytes=$(stat -c %s "$out/$name.tar.gz")
 [ "$bytes" -le "$limit_bytes" ] || { echo "dist: $bytes bytes, limit $limit_bytes" >&2; exit 1; }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Adds what checks the CUDA device to a folder that holds the server and lib/: test programs, goldens, the demo model and
-# gpu_check.sh. Usage: gpu_tests.sh BUILD_DIR HOME PROGRAMS, with PROGRAMS the server's folder: HOME or HOME/bin.
-# FAKE=1 adds the fake module, for a rehearsal (gpu_check.sh --rehearse).
+# Adds the tests of the CUDA device to a folder with the server and lib/: test programs, goldens, the demo model and
+# gpu_check.sh. Usage: gpu_tests.sh BUILD_DIR HOME PROGRAMS, where PROGRAMS is the server's folder: HOME or HOME/bin.
+# FAKE=1 adds the fake module for a rehearsal without a GPU (gpu_check.sh --rehearse).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Lays out the image's root file system: a dist at /opt/dunlin, and from this system what a dist leaves out: glibc's
-# loader and libraries, CA certificates. Usage: image_root.sh DIST.tar.gz ROOT
+# Creates the image's root file system: a dist at /opt/dunlin and, from this system, the parts that a dist does not
+# contain: glibc's loader and libraries, CA certificates. Usage: image_root.sh DIST.tar.gz ROOT
 set -euo pipefail
 
 dist=$1
@@ -14,7 +14,7 @@ mv "$root"/opt/dunlin-* "$root/opt/dunlin"
 home=$root/opt/dunlin
 rm -r "$home/deploy"
 
-# Whatever the loader takes from outside of the dist, at the paths where it will look for it.
+# Libraries that the loader finds outside the dist, copied to the paths where it looks for them.
 ldd "$home/bin/dunlin" | grep -oE '/[^ ]+ \(0x' | cut -d' ' -f1 | grep -v "^$root/" | while read -r library; do
   install -D -m 755 "$library" "$root$library"
 done

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Lists the shared libraries that programs need beside glibc, "SONAME PATH" a line. glibc stays the system's: its loader,
-# name service and locales belong together, and a newer one runs programs of an older. Usage: libraries.sh PROGRAM...
+# Lists the shared libraries that programs need besides glibc, one "SONAME PATH" per line. glibc is not bundled: its
+# loader, name service and locales belong together, and newer versions run programs built for older ones.
+# Usage: libraries.sh PROGRAM...
 set -euo pipefail
 for program in "$@"; do
   ldd "$program" | awk '$2 == "=>" {print $1, $3}'

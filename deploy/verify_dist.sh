@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Shows that a dist serves on a bare machine: unpacks it into a clean Debian without our packages, serves the demo model
-# from it as nobody, streams a completion, stops it. Usage: verify_dist.sh DIST.tar.gz [SUITE]. Needs root and debootstrap.
-# Exits with 1 when a row of its table missed.
+# Checks that a dist runs on a minimal system: unpacks it into a clean Debian without our dependencies, serves the demo
+# model as user nobody, streams a completion, stops the server. Usage: verify_dist.sh DIST.tar.gz [SUITE]. Needs root
+# and debootstrap. Exit status 1 if a check failed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/checks.sh"
@@ -20,7 +20,7 @@ cleanup() {
 trap cleanup EXIT
 
 tar -C "$root/opt" -xzf "$dist"
-inside() { # COMMAND... in the root, as nobody, with a /proc of its own; exec'd, so that $! is the command itself
+inside() { # COMMAND... in the root, as nobody, with its own /proc; exec'd, so that $! is the command itself
   exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot --userspec=65534:65534 "$0" "$@"' "$root" "$@"
 }
 dunlin=/opt/$name/bin/dunlin
@@ -35,19 +35,19 @@ echo "$(basename "$dist") in a bare $(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' "$ro
 bytes=$(stat -c %s "$dist")
 check "file, <= 60 MB" "$bytes bytes" test "$bytes" -le 60000000
 packages=$(chroot "$root" dpkg-query -W -f '${Package}\n' | grep -cE 'grpc|protobuf|absl|spdlog|prometheus|libcrypto|libfmt' || true)
-check "packages of ours in the root, 0" "$packages" test "$packages" -eq 0
+check "dependencies installed in the root, 0" "$packages" test "$packages" -eq 0
 check "READY" "$(tail -1 "$work/ready")" test -n "$grpc"
-# Mapped libraries that are neither ours nor glibc's.
+# Mapped libraries that come neither from the dist nor from glibc.
 foreign=$(awk '$6 ~ /\.so/ {print $6}' "/proc/$server/maps" | sort -u |
   grep -vE "/opt/$name/|/(ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv|libnss_[a-z]+)\.so" || true)
-check "libraries from elsewhere than lib/ and glibc, none" "${foreign:-none}" test -z "$foreign"
+check "libraries not from lib/ or glibc, none" "${foreign:-none}" test -z "$foreign"
 uid=$(awk '/^Uid:/ {print $2}' "/proc/$server/status")
 check "user of the process" "uid $uid" test "$uid" -eq 65534
 health=$( (inside "$dunlin" healthcheck --address "$grpc") || true)
 check "dunlin healthcheck" "$health" test "$health" = SERVING
 text=$( (inside "$dunlin" generate --address "$grpc" --model demo --max-tokens 16 --ignore-eos --temperature 0 \
   --precision fp8 "The history of the") 2>"$work/generate.log" || true)
-check "a completion, streamed" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
+check "streamed completion" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
 kill -TERM "$server"
 status=0
 wait "$server" || status=$?

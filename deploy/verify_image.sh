@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds deploy/Dockerfile and shows the image at work: read-only, as nobody, without capabilities, in 512 MB; it streams
-# a completion, says that it is healthy and stops. Usage: verify_image.sh [DIST.tar.gz], a dist under build/dist to take
-# instead of building inside. BASE names the Debian 12 image to build on; without it debootstrap makes one. Needs root,
-# buildah, podman and runc. Exits with 1 when a row of its table missed.
+# Builds deploy/Dockerfile and checks the image: it runs read-only, unprivileged, without capabilities, in 512 MB,
+# streams a completion, reports healthy and stops. Usage: verify_image.sh [DIST.tar.gz], a dist under build/dist to use
+# instead of building one in the image. BASE names the Debian 12 base image; by default debootstrap creates one. Needs
+# root, buildah, podman and runc. Exit status 1 if a check failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . deploy/checks.sh
@@ -14,7 +14,7 @@ base=${BASE:-$(base_image bookworm)}
 image=localhost/dunlin:verify
 version=$(sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' server/process/version.h)
 started=$SECONDS
-# The machine's certificates are for fetching crates alone; the image's own come from its base.
+# The machine's certificates are used only for fetching crates; the image's own come from its base.
 buildah "${store[@]}" bud --isolation chroot --format docker --target cpu --file deploy/Dockerfile --tag "$image" \
   --build-arg BASE="$base" --build-arg DIST="${1:-}" --build-arg VERSION="$version" \
   --volume /etc/ssl/certs:/run/host-certs:ro --build-arg CARGO_HTTP_CAINFO=/run/host-certs/ca-certificates.crt \
@@ -32,7 +32,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# The image's own health command asks its default port, so this run names the one that it took.
+# The image's health command uses the default port, so this run overrides it with the actual one.
 pod run --detach --name "$container" --read-only --read-only-tmpfs=false --cap-drop all \
   --security-opt no-new-privileges --memory 512m --pids-limit 100 "${run_options[@]}" --health-interval disable \
   --health-cmd "[\"/opt/dunlin/bin/dunlin\", \"healthcheck\", \"--address\", \"$grpc\"]" \
@@ -45,17 +45,17 @@ bytes=$(field '{{.Size}}')
 check "uncompressed, <= 120 MB" "$bytes bytes" test "$bytes" -le 120000000
 label=$(field '{{index .Labels "org.opencontainers.image.version"}}')
 tells=$(pod exec "$container" /opt/dunlin/bin/dunlin --version)
-check "version: label, and what the binary tells" "$label, $tells" test "$label" = "$tells"
+check "version in label and binary" "$label, $tells" test "$label" = "$tells"
 health=$(field '{{.HealthCheck.Test}}')
 check "HEALTHCHECK of the image" "$(cut -c1-42 <<<"$health")" grep -q "dunlin healthcheck" <<<"$health"
 tree=$(pod image mount "$image")
 programs=$(find "$tree" -type f -perm /111 ! -name '*.so*' -printf '%P ')
-check "programs in it" "$programs" test "$programs" = "opt/dunlin/bin/dunlin "
+check "executables in the image" "$programs" test "$programs" = "opt/dunlin/bin/dunlin "
 check "CA certificates" "$(grep -c BEGIN "$tree/etc/ssl/certs/ca-certificates.crt")" \
   grep -q BEGIN "$tree/etc/ssl/certs/ca-certificates.crt"
 components=$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["components"]))' \
   "$tree/opt/dunlin/sbom.cdx.json")
-check "components in its SBOM, glibc's among them" "$components" grep -q deb/debian/libc6@ "$tree/opt/dunlin/sbom.cdx.json"
+check "components in the SBOM, including glibc" "$components" grep -q deb/debian/libc6@ "$tree/opt/dunlin/sbom.cdx.json"
 no_shell() { ! pod exec "$container" /bin/sh -c true 2>/dev/null; }
 check "a shell" "none" no_shell
 
@@ -71,13 +71,13 @@ check "root file system" "${writable%%,*}" test "${writable%%,*}" = ro
 check "READY" "$(ready)" test -n "$(ready)"
 text=$(pod exec "$container" /opt/dunlin/bin/dunlin generate --address "$grpc" --model demo --max-tokens 16 --ignore-eos \
   --temperature 0 --precision fp8 "The history of the" || true)
-check "a completion, streamed" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
-check "its own health check" "run by podman" pod healthcheck run "$container"
+check "streamed completion" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
+check "health check of the image" "run by podman" pod healthcheck run "$container"
 metrics=$(exec 3<>"/dev/tcp/${http%:*}/${http##*:}" && printf 'GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n' >&3 &&
   grep -a '^dunlin_requests_total' <&3 || true)
 check "/metrics from outside" "$(cut -d'{' -f1 <<<"$metrics") ${metrics##* }" test -n "$metrics"
 memory=$(status VmHWM)
-check "peak memory in its 512 MB" "$memory kB" test "$memory" -lt 524288
+check "peak memory, < 512 MB" "$memory kB" test "$memory" -lt 524288
 pod stop --time 30 "$container" >/dev/null
 code=$(pod inspect --format '{{.State.ExitCode}}' "$container")
 check "exit status after podman stop" "$code" test "$code" -eq 0

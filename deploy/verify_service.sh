@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs deploy/systemd/dunlin.service under a real systemd: a container with a bare Debian, systemd and kill takes a dist as
-# docs/operations.md says, and the service starts, serves, reloads, comes back when it hangs or is killed, and stops.
-# Usage: verify_service.sh DIST.tar.gz. Needs root, podman, runc, debootstrap. Exits with 1 when a row of its table missed.
+# Checks deploy/systemd/dunlin.service under a real systemd: installs a dist as described in docs/operations.md into a
+# container with a minimal Debian and systemd; the service starts, serves, reloads, restarts when it hangs or is killed,
+# and stops. Usage: verify_service.sh DIST.tar.gz. Needs root, podman, runc, debootstrap. Exit status 1
+# if a check failed.
 set -euo pipefail
 dist=$(realpath "$1")
 cd "$(dirname "$0")/.."
@@ -11,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 container=dunlin-service-$$
 trap 'pod rm --force --ignore --time 1 "$container" >/dev/null 2>&1 || true' EXIT
-# systemd needs rights over its own cgroups; the service inside gives up all of them.
+# systemd needs privileges over its own cgroups; the service inside drops all privileges.
 pod run --detach --name "$container" --privileged --systemd always "${run_options[@]}" \
   --volume "$(dirname "$dist"):/dist:ro" "$(base_image bookworm systemd systemd-sysv dbus procps)" /sbin/init >/dev/null
 inside() { pod exec "$container" "$@"; }
@@ -28,7 +29,7 @@ show() { inside systemctl show --property "$1" --value dunlin; }
 serves() { inside /opt/dunlin/bin/dunlin healthcheck --address "127.0.0.1:$port"; }
 status() { inside awk -v key="$1:" '$1 == key {print $2}' "/proc/$(show MainPID)/status"; }
 signal() { inside sh -c "kill -$1 $(show MainPID)"; }
-# restarted COUNT: whether systemd has started it again COUNT times, and it serves.
+# restarted COUNT: whether systemd has restarted the service COUNT times and it serves.
 restarted() { [ "$(show NRestarts)" -eq "$1" ] && serves; }
 
 echo "deploy/systemd/dunlin.service under $(inside systemctl --version | head -1)"
@@ -41,26 +42,26 @@ exposure=$(inside systemd-analyze security dunlin --no-pager | awk '/Overall exp
 check "systemd-analyze security, <= 2.0" "$exposure" awk "BEGIN {exit !($exposure <= 2.0)}"
 text=$(inside /opt/dunlin/bin/dunlin generate --address "127.0.0.1:$port" --model demo --max-tokens 16 --ignore-eos \
   --temperature 0 --precision fp8 "The history of the" || true)
-check "a completion, streamed" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
+check "streamed completion" "$(tr -s '[:space:]' ' ' <<<"$text" | cut -c1-40)" test -n "$text"
 
-# More calls than it takes: those that refuse them let the engine go first.
+# Overload: the threads that refuse calls must yield to the engine.
 inside sh -c "/opt/dunlin/bin/dunlin load --address 127.0.0.1:$port --model demo --rate 8000 --duration 4 --warmup 0 \
   --input-len 64 --output-len 32 --quiet >/dev/null" &
 flood=$!
 giving_way() { inside chrt --all-tasks --pid "$(show MainPID)" | grep -c 'SCHED_BATCH$'; }
 await 4 giving_way || true
 threads=$(giving_way || true)
-check "calls refused: threads of theirs under SCHED_BATCH" "$threads" test "$threads" -gt 0
+check "overload: gRPC threads under SCHED_BATCH" "$threads" test "$threads" -gt 0
 wait "$flood" || true
-check "after that" "$(serves)" serves
+check "after the overload" "$(serves)" serves
 
 inside sed -i 's|"listen"|"log": {"level": "debug"}, "listen"|' /etc/dunlin/config.json
 inside systemctl reload dunlin
 reloaded() { inside journalctl --unit dunlin --no-pager --output cat | grep -o 'reload: applied: log.level'; }
 await 10 reloaded || true
-check "systemctl reload: takes another log.level, serves" "$(reloaded), $(serves)" \
+check "systemctl reload: applies log.level, serves" "$(reloaded), $(serves)" \
   test "$(reloaded) $(serves)" = "reload: applied: log.level SERVING"
-check "the same process goes on" "$(show ActiveState), $(show NRestarts) restarts" \
+check "same process after reload" "$(show ActiveState), $(show NRestarts) restarts" \
   test "$(show ActiveState) $(show NRestarts)" = "active 0"
 
 signal KILL
@@ -70,13 +71,13 @@ check "killed: serves again" "after $((SECONDS - started)) s" restarted 1
 signal STOP
 started=$SECONDS
 await 40 restarted 2 || true
-check "hung: the watchdog (20 s) has it serve again" "after $((SECONDS - started)) s" restarted 2
+check "hung: restarted by the watchdog (20 s)" "after $((SECONDS - started)) s" restarted 2
 inside systemctl stop dunlin
 check "systemctl stop" "$(show Result), status $(show ExecMainStatus)" \
   test "$(show Result) $(show ExecMainStatus)" = "success 0"
 inside sed -i 's|/opt/dunlin/models/demo|/nowhere|' /etc/dunlin/config.json
 refused() { ! inside systemctl start dunlin 2>/dev/null; }
 reason=$(refused && inside journalctl --unit dunlin --no-pager --output cat | grep 'cannot start' | tail -1 || true)
-check "a model that is not there: start fails, and why" "$(sed 's/.*cannot start: //' <<<"$reason" | cut -c1-42)" \
+check "missing model: start fails with the reason" "$(sed 's/.*cannot start: //' <<<"$reason" | cut -c1-42)" \
   grep -q /nowhere <<<"$reason"
 end_checks

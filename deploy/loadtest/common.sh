@@ -6,8 +6,8 @@
 #   CONFIG            configs/demo.json, for a server started here
 #   MODEL             demo
 #   PRIORITY          a prefix of the load generator's command, such as `nice`
-#   SERVER_CPUS, LOAD_CPUS  processors of each, as for `taskset -c`; when disjoint, the load generator takes no time
-#                     from the server, like one on another machine
+#   SERVER_CPUS, LOAD_CPUS  CPUs of each, as for `taskset -c`; if disjoint, the load generator takes no CPU time from
+#                     the server, like one on another machine
 #   OUT               where results go: NAME.json and NAME.html; build/loadtest
 # A profile's limits are its --check options: its exit status is 1 when one is missed.
 set -euo pipefail
@@ -29,7 +29,7 @@ stop_server() {
 }
 trap 'stop_server || true' EXIT
 
-# start_server [key=value]...: settings of the server, where one is started.
+# start_server [key=value]...: starts a server with these settings, unless ADDRESS is set.
 start_server() {
   if [ -n "${ADDRESS:-}" ]; then return 0; fi
   local settings=() setting
@@ -49,7 +49,7 @@ start_server() {
   [ -n "$ADDRESS" ]
 }
 
-# load NAME [option]...: one run; prints its figures.
+# load NAME [option]...: one run of the load generator; prints its results.
 load() {
   local name=$1
   shift
@@ -65,7 +65,7 @@ number() {
   grep -oE "\"$2\":-?[0-9.e+-]+" "$OUT/$1.json" | head -1 | cut -d: -f2
 }
 
-# rounded EXPRESSION: arithmetic with fractions, to two places.
+# rounded EXPRESSION: floating-point arithmetic, rounded to two decimal places.
 rounded() {
   awk "BEGIN { printf \"%.2f\", $1 }"
 }

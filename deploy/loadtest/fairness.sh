@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # TTFT of a short request while FLOOD=16 concurrent requests flood the server: with long prompts, another profile, or
-# both. Its p99 may be at most TIMES=3 times that without the flood plus CHUNKS=1 chunks. A chunk is the time of
-# scheduler.max_tokens_per_step (512) prompt tokens in the flood's profile: the TTFT p50 of such a prompt less the short
-# one's. SECONDS_EACH=10. Other work on the server's processors, the load generator too, raises p99: see SERVER_CPUS and
-# LOAD_CPUS.
+# both. Its p99 may be at most TIMES=3 times the p99 without the flood plus CHUNKS=1 chunks. A chunk is the time of
+# scheduler.max_tokens_per_step (512) prompt tokens in the flood's profile: the TTFT p50 of such a prompt minus that of
+# the short one. SECONDS_EACH=10. Other load on the server's CPUs, including the load generator, raises p99: see
+# SERVER_CPUS and LOAD_CPUS.
 source "$(dirname "$0")/common.sh"
 start_server
 SECONDS_EACH=${SECONDS_EACH:-10}
@@ -20,7 +20,7 @@ chunk_ms() { # PROFILE: sets chunk
   chunk=$(rounded "$(number fairness_chunk median_ttft_ms) - $(number fairness_alone median_ttft_ms)")
 }
 
-# flooded NAME PROFILE OPTION...: the victim beside FLOOD concurrent requests of that profile and shape.
+# flooded NAME PROFILE OPTION...: the victim together with FLOOD concurrent requests of that profile and shape.
 flooded() {
   local name=$1 profile=$2
   shift 2

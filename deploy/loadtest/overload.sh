@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# 20 times the load that the server can sustain: it completes as many requests as at the knee and refuses the rest at
-# once, with RetryInfo. DURATION=120 seconds, TIMES=20, SHARE=0.95 of the knee's goodput; KNEE requests/s, otherwise
-# measured from CONCURRENCY=8 on, KNEE_SECONDS=3 a step. A load generator on the server's processors takes time from it:
-# SERVER_CPUS and LOAD_CPUS separate the two, PRIORITY='chrt --batch 0' lowers its priority (its delays then count in
-# the refusals' times); otherwise choose a smaller SHARE. limits.max_concurrent_requests is what may run and wait, so
-# that requests beyond are refused before their message is read.
+# 20 times the load that the server can sustain: it completes as many requests as at the knee and refuses the rest
+# immediately, with RetryInfo. DURATION=120 seconds, TIMES=20, SHARE=0.95 of the knee's goodput; KNEE requests/s, by
+# default measured starting at CONCURRENCY=8, KNEE_SECONDS=3 per step. A load generator on the server's CPUs slows it
+# down: separate the two with SERVER_CPUS and LOAD_CPUS, lower its priority with PRIORITY='chrt --batch 0' (its delays
+# then count as refusal latency), or choose a smaller SHARE. limits.max_concurrent_requests covers running and waiting
+# requests, so that further ones are refused before their message is read.
 source "$(dirname "$0")/common.sh"
 start_server scheduler.max_sequences=32 scheduler.max_queued_requests=32 limits.max_concurrent_requests=64
 shape=(--input-len 64 --output-len 32 --slo "${SLO:-ttft_ms=3000}")

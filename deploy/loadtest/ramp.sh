@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The knee: more and more concurrent requests, until goodput stops rising. SECONDS_EACH=5 a step, STEPS=9 at most.
+# Finds the knee: increases concurrency until goodput stops rising. SECONDS_EACH=5 per step, at most STEPS=9 steps.
 source "$(dirname "$0")/common.sh"
 start_server
 load ramp --sweep --concurrency 1 --duration "${SECONDS_EACH:-5}" --sweep-steps "${STEPS:-9}" --sweep-refinements 2 \

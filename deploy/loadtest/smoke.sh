@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A light load over several profiles of the model: no failure, no KV page leaked. SECONDS_EACH=4.
+# A light load over several profiles of the model: no failures, no leaked KV pages. SECONDS_EACH=4.
 source "$(dirname "$0")/common.sh"
 start_server
 load smoke --concurrency 8 --duration "${SECONDS_EACH:-4}" --input-len 32 --output-len 32 --range-ratio 0.5 \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What `make loadtest` runs: short forms of the profiles, in under three minutes. All run; exit status 1 when one missed
-# a limit.
+# The load tests of `make loadtest`: short versions, in under three minutes. All run; exit status 1 if one missed a
+# limit.
 set -euo pipefail
 cd "$(dirname "$0")"
 failed=()
@@ -16,4 +16,4 @@ run SECONDS_EACH=4 TIMES=6 CHUNKS=2 ./fairness.sh
 run SECONDS_EACH=3 STEPS=6 ./ramp.sh
 run DURATION=10 TIMES=5 SHARE=0.3 ./overload.sh
 run REQUESTS=2000 ./cancel_storm.sh
-[ "${#failed[@]}" -eq 0 ] || { echo "missed its limits: ${failed[*]}" >&2; exit 1; }
+[ "${#failed[@]}" -eq 0 ] || { echo "failed: ${failed[*]}" >&2; exit 1; }

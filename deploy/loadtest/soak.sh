@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Half the capacity for a long time: memory must not grow. DURATION=600 seconds, RATE requests/s (otherwise measured).
+# Half the capacity for a long time: memory must not grow. DURATION=600 seconds, RATE requests/s (by default measured).
 source "$(dirname "$0")/common.sh"
 start_server
 shape=(--input-len 64 --output-len 32 --range-ratio 0.5)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# STREAMS=10000 concurrent requests, each on its own stream, 90 to a connection: all complete within DRAIN=120 seconds
-# and leave nothing behind. The time they take is bounded by the engine's throughput, not by the streams.
+# STREAMS=10000 concurrent requests, each on its own stream, 90 per connection: all complete within DRAIN=120 seconds
+# and leak nothing. The time they take is limited by the engine's throughput, not by the number of streams.
 source "$(dirname "$0")/common.sh"
 streams=${STREAMS:-10000}
 start_server limits.max_concurrent_requests="$streams" scheduler.max_queued_requests="$streams"
