@@ -15,7 +15,7 @@ from gpu_check_model import PROMPTS, Failure, Server, batch_invariant, same_gree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROW_SECONDS = 120
-ALL_SECONDS = 360  # what has not begun by then is not begun
+ALL_SECONDS = 360  # rows that have not started by then are skipped
 
 # name, program, tests on a GPU, tests of a rehearsal
 TESTS = (
@@ -164,9 +164,9 @@ def parsed():
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="of the server, its module and tests/")
     parser.add_argument("--out", type=pathlib.Path, help="of the logs; else gpu_check_results")
     parser.add_argument("--cublas", default="")
-    parser.add_argument("--module", type=pathlib.Path, help="another module than the folder's")
+    parser.add_argument("--module", type=pathlib.Path, help="use this module instead of the folder's")
     parser.add_argument("--rehearse", action="store_true",
-                        help="the same rows, small, on the fake module: shows that this program works")
+                        help="run smaller versions of the rows on the fake module, to test this program")
     return parser.parse_args()
 
 

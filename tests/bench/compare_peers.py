@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dunlin against PyTorch, llama.cpp, CTranslate2 and onnxruntime: same machine, threads, weights and run.
 
-Installs the peers into a virtual environment, makes the weights, measures the engines in turns and prints one table: how
-many times faster Dunlin is than the best peer, beside the goal. A peer that cannot be installed or run is listed with the
+Installs the peers into a virtual environment, creates the weights, measures the engines in turns and prints a table of
+Dunlin's speed relative to the best peer, next to the goal. A peer that cannot be installed or run is listed with the
 reason. Needs the release binary and a Python with venv; the first run downloads about 3 GB.
 """
 
@@ -57,7 +57,7 @@ def arguments():
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=3.0, help="at least 5 calls, then up to this long, per figure")
     parser.add_argument("--decode-seconds", type=float, default=10.0, help="stop decoding a batch early after this long")
-    parser.add_argument("--job-seconds", type=float, default=900.0, help="a measuring process is ended after this long")
+    parser.add_argument("--job-seconds", type=float, default=900.0, help="time limit of a measuring process")
     parser.add_argument("--install-seconds", type=float, default=3600.0)
     parser.add_argument("--settings", default="", help="run only jobs whose 'engine precision setting' contains one "
                         "of these comma-separated words")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What Dunlin's RPC edge costs: one-token requests on the demo model, one at a time, alternating with an echo server
-whose Generate only streams one message. Prints the median of (E2E less the engine's time) less the echo's E2E. The
-engine's time runs from first scheduled to finished, so that submission counts as edge.
+"""The cost of Dunlin's RPC edge: one-token requests on the demo model, one at a time, alternating with an echo server
+whose Generate only streams one message. Prints the median of (E2E minus engine time) minus the echo's E2E. Engine time
+runs from first scheduled to finished, so that submission counts towards the edge.
 
-Usage: edge_cost.py BUILD_DIR [TURNS [SECONDS_PER_TURN]]. Exit status 1 when it is over 120 us.
+Usage: edge_cost.py BUILD_DIR [TURNS [SECONDS_PER_TURN]]. Exit status 1 if it exceeds 120 us.
 """
 
 import json

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where the kernels spend their time: perf samples of four benches, by function and, for the hottest, by instruction.
+"""Profiles the CPU kernels: perf samples of four benches, by function and, for the hottest function, by instruction.
 
     tests/bench/profile_kernels.py build/release/dunlin
     tests/bench/profile_kernels.py build/release/dunlin --threads 2 --cpu-variant avx2
 
-Samples the cpu-clock event, which needs no hardware counters and so works in a virtual machine. Shares are of the
-samples in CPU kernels, without the functions that measure roofs, pack weights or wait for work. A sample falls on the
-instruction that waits to retire, often the one after the slow one. Needs perf (Debian: linux-perf).
+Samples the cpu-clock event, which needs no hardware counters and therefore works in a virtual machine. Percentages
+are of the samples in CPU kernels, excluding the functions that measure roofs, pack weights or wait for work. A sample
+is attributed to the instruction waiting to retire, often the one after the slow one. Needs perf (Debian: linux-perf).
 
-Exit status: 0; 1 when perf or a bench failed. Standard library only.
+Exit status: 1 if perf or a bench failed, else 0. Standard library only.
 """
 
 import argparse
@@ -102,8 +102,8 @@ def profile(args, title, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", default="build/release/dunlin", help="dunlin")
-    parser.add_argument("--threads", type=int, default=1, help="as of dunlin bench")
-    parser.add_argument("--cpu-variant", help="passed on")
+    parser.add_argument("--threads", type=int, default=1, help="as for dunlin bench")
+    parser.add_argument("--cpu-variant", help="passed to dunlin bench")
     args = parser.parse_args()
     try:
         for title, arguments in WORK:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kept results of a machine: results/<machine>.jsonl, one JSON object a line, distinguished by the field `bench`.
+"""The stored results of a machine: results/<machine>.jsonl, one JSON object per line, keyed by the field `bench`.
 
     machine  once, first: title, processor, cpus, variant, measured {what: date}, versions {peer: version}
     goals    a record of `dunlin bench` (run_goals.py), reduced to KEPT
     peers    a measurement of compare_peers.py, as peers/report.py describes it
     load     one figure of the scripts that load a server: script, work, value, unit, and most or least
 
-A new measurement replaces the kept ones of the same work. Standard library only.
+A new measurement replaces the stored ones of the same work. Standard library only.
 """
 
 import datetime

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the benches of goals.py and prints each goal with what was measured.
+"""Runs the benches of goals.py and prints each goal with the measured value.
 
     tests/bench/run_goals.py build/release/dunlin                    # prints the tables
     tests/bench/run_goals.py build/release/dunlin --name zen5-2c     # and replaces the goals in results/zen5-2c.jsonl
     tests/bench/run_goals.py --read tests/bench/results/zen5-2c.jsonl
 
-Exit status: 0 when everything ran, whatever the verdicts; 1 when a bench failed or a result was out of its bound: then
-nothing is kept. Standard library only.
+Exit status: 0 if everything ran, whatever the verdicts; 1 if a bench failed or a result was outside its error bound, in
+which case nothing is stored. Standard library only.
 """
 
 import argparse
@@ -199,7 +199,7 @@ def main():
     parser.add_argument("--name", help="keep the records in results/<name>.jsonl")
     parser.add_argument("--read", help="judge the records of this file instead of running anything")
     parser.add_argument("--only", action="append", help="gemm, attention, layer, encoder or model; may be repeated")
-    parser.add_argument("--cpu-variant", help="passed on")
+    parser.add_argument("--cpu-variant", help="passed to dunlin bench")
     options = parser.parse_args()
     if (options.binary is None) == (options.read is None):
         parser.error("give a binary or --read")

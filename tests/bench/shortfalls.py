@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a row of docs/benchmarks.md falls short, in one sentence. Data only: make_benchmarks_page.py reads it.
+"""The reason, in one sentence, why a row of docs/benchmarks.md misses its goal. Data for make_benchmarks_page.py.
 
 REASONS[row][machine], with "" for every machine without a sentence of its own. A row is the `page_row` or name of a goal,
 the work of a peers' row, or the script of a load figure. Sentences of rows that pass are not printed.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr engine::TimeNs kMillisecond = 1'000'000;
 
-// Lines of the default logger while it lives.
+// Captures the lines of the default logger during its lifetime.
 class CapturedLog {
  public:
   CapturedLog() : before_(spdlog::default_logger()) {
@@ -41,7 +41,7 @@ RequestRecord RefusedAtTheDoor(engine::TimeNs finished) {
   return record;
 }
 
-TEST(RequestLog, RefusalsAtTheDoorShareALineASecond) {
+TEST(RequestLog, RefusalsBeforeReadingShareOneLinePerSecond) {
   const CapturedLog captured;
   RequestLog log;
   for (int i = 0; i <= 1000; ++i) log.OnFinished(RefusedAtTheDoor((5000 + i) * kMillisecond));
@@ -50,7 +50,7 @@ TEST(RequestLog, RefusalsAtTheDoorShareALineASecond) {
             "1000 requests refused before reading, the last with TOO_MANY_REQUESTS\n");
 }
 
-TEST(RequestLog, EveryOtherRequestHasALineOfItsOwn) {
+TEST(RequestLog, EveryOtherRequestHasItsOwnLine) {
   const CapturedLog captured;
   RequestLog log;
   RequestRecord queue_full = RefusedAtTheDoor(kMillisecond);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proof that the timed calls did the work: a digest of the whole output, and samples of it compared with FP64.
+// Verifies that the timed calls did the work: a digest of the whole output, and samples compared with FP64.
 #pragma once
 
 #include <cstddef>

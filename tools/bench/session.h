@@ -19,7 +19,7 @@ namespace dunlin::tools::bench {
 
 class Session {
  public:
-  // Opens the device. "auto" falls back to the CPU where CUDA does not open, with the reason on stderr.
+  // Opens the device. "auto" falls back to the CPU if CUDA cannot be opened, with the reason on stderr.
   // INVALID_ARGUMENT with the reason when the device cannot be opened.
   static absl::StatusOr<std::unique_ptr<Session>> Open(const BenchOptions& options);
   // Measures the roofs. Called once, after the options were checked and before the first case.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that forwards every operation to another one and sums the time of each kind: how a model's step divides
-// among its operations, without a change to the model. Where operations are asynchronous, timing them means waiting for
-// each, which set_timed turns on. Thread rule: one thread.
+// A device that forwards every operation to another one and sums the time per kind of operation, so that a model's step
+// can be broken down without changing the model. Asynchronous operations are timed by waiting for each, which set_timed
+// turns on. Thread rule: one thread.
 #pragma once
 
 #include <array>

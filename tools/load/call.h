@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request in flight: its client reports events in order; how it ends goes to the recorder and to the runner.
+// One request in flight: its client reports events in order; its end is passed to the recorder and the runner.
 // Thread rule: the client calls from any thread, one call at a time; GiveUp from any thread.
 #pragma once
 

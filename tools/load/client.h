@@ -18,7 +18,7 @@ struct RequestOptions {
   float temperature = 0;
   int64_t timeout_ms = 0;       // deadline of each request; 0: none
   bool allow_fallback = false;  // gRPC
-  bool omit_text = false;       // gRPC: token ids alone
+  bool omit_text = false;       // gRPC: token ids only
   bool chat = false;            // OpenAI: /v1/chat/completions instead of /v1/completions
   int num_channels = 0;         // gRPC connections; 0: one per 90 concurrent requests
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where prompts come from. Everything is seeded: the same options give the same requests in the same order.
+// Sources of prompts. Everything is seeded: the same options give the same requests in the same order.
 //
 //   random         prompts without a common prefix, of a length around --input-len
 //   shared-prefix  one of --num-prefixes prefixes of --prefix-tokens each, then --input-len random tokens

@@ -67,7 +67,7 @@ class HttpExchange {
                                              int64_t timeout_ms, std::shared_ptr<HttpHandler> handler);
   virtual ~HttpExchange() = default;
 
-  // Closes the connection, the only way HTTP/1.1 has to cancel; the handler then hears of a failure.
+  // Closes the connection, the only way to cancel in HTTP/1.1; the handler then gets a failure.
   virtual void Cancel() = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which loads a sweep tries. The load grows by a factor until a step is not sustained; then the search bisects between
-// that step and the last sustained one. A step is sustained when enough of its requests were good, and when its
-// goodput is above the best so far by `min_gain`: more load that brings no more goodput is past the knee.
+// Chooses the loads of a sweep. The load grows by a factor until a step is not sustained; then the search bisects
+// between that step and the last sustained one. A step is sustained if enough of its requests were good and its goodput
+// exceeds the best so far by `min_gain`: a higher load without more goodput is past the knee.
 // Pure.
 #pragma once
 

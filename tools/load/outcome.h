@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How one request went, as its client saw it.
+// The outcome of one request, as measured by its client.
 #pragma once
 
 #include <cstdint>

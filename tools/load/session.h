@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From options to a result: opens the client, the dataset and the server's metrics, and runs once or as a sweep.
+// Runs a load test: opens the client, the dataset and the server's metrics, and runs once or as a sweep.
 // Thread rule: one thread.
 #pragma once
 

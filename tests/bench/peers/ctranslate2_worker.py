@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CTranslate2's side of the comparison. One job per process; answers and turns as worker.py has
-them.
+"""The CTranslate2 worker. One job per process; results and turns as in worker.py.
 
 The library has no call for one decoding step: the time of the new tokens is that of a whole generation less
 that of the first token. It converts the checkpoint itself, once, into the shape's ct2 folder.
@@ -18,7 +17,7 @@ import worker
 
 
 def convert(source, target):
-    """The loaders of ctranslate2.converters, without the tokenizer that their command line wants."""
+    """The loaders of ctranslate2.converters, without the tokenizer that their command line requires."""
     import torch
     from ctranslate2.converters import transformers as converters
     from transformers import AutoModelForCausalLM

@@ -27,7 +27,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What all jobs of a run share."""
+    """Settings shared by all jobs of a run."""
     work: pathlib.Path
     python: pathlib.Path
     binary: pathlib.Path

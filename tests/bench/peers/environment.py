@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers' own virtual environment: pinned versions, each peer installed alone, so that one may fail.
+"""The peers' virtual environment: pinned versions, each peer installed separately, so that one may fail.
 
-Standard library only. constraints.txt pins everything, also what the packages below bring along.
+Standard library only. constraints.txt pins everything, including transitive dependencies.
 """
 
 import json
@@ -30,7 +30,7 @@ class Environment:
     def __init__(self, directory, log):
         self.directory = directory / "venv"
         self.python = self.directory / "bin" / "python"
-        self.log = log  # a path; what pip says goes there
+        self.log = log  # path of pip's output
 
     def _run(self, command, seconds, **more):
         environment = dict(os.environ, CMAKE_ARGS=LLAMA_CPP_CMAKE, PIP_DISABLE_PIP_VERSION_CHECK="1", **more)

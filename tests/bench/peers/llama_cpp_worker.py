@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""llama.cpp's side of the comparison, through the low-level API of llama-cpp-python.
+"""The llama.cpp worker, through the low-level API of llama-cpp-python.
 
-One job per process: a JSON object as the argument; answers and turns as worker.py has them. The clock holds
-llama_decode alone: sampling is not counted. Every sequence has its own KV buffer
-(kv_unified off): the prompt is computed once and copied to the other sequences.
+One job per process: a JSON object as the argument; results and turns as in worker.py. Only llama_decode is timed, not
+sampling. Every sequence has its own KV buffer (kv_unified off): the prompt is computed once and copied to the other
+sequences.
 Runs inside the peers' environment.
 """
 

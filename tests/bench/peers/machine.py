@@ -20,7 +20,7 @@ def facts(binary):
 
 
 def evict(path):
-    """Asks the kernel to drop a file from the page cache."""
+    """Tells the kernel to drop a file from the page cache."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's side of the comparison. One job per process; answers and turns as worker.py has them.
+"""The onnxruntime worker. One job per process; results and turns as in worker.py.
 
 Each step writes into caches that are bound as input and as output, so that nothing is copied. It writes the graph
 itself, once, into the shape's onnx folder (onnx_graph.py). Runs inside the peers' environment.
@@ -43,7 +43,7 @@ class Caches:
                  "seqlens_k": np.full(self.batch, position + count - 1, np.int32),
                  "total": np.array(position + count, np.int32)}
         for name, array in feeds.items():
-            if name in names:  # rotary models have no use for positions
+            if name in names:  # rotary models do not use positions
                 binding.bind_cpu_input(name, array)
         for name, value in self.values.items():
             binding.bind_ortvalue_input(name, value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time to READY and resident memory of a Dunlin server, and whether it computes what the peers compute.
+"""Time to READY and resident memory of a Dunlin server, and whether its outputs match those of the peers.
 
 Standard library only.
 """
@@ -94,7 +94,7 @@ def starts(measurements):
 
 
 def lines(measurements):
-    """What each start took and may take, in words."""
+    """The time and memory of each start and their limits, as text."""
     text = []
     for start in starts(measurements):
         text.append(f"READY {start.shape}: {start.ready:.2f} s, limit {start.ready_limit:.2f} s ({start.limit_source}): "

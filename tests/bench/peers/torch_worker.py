@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's side of the comparison: scaled_dot_product_attention on the CPU, nanoGPT's block, and transformers models.
+"""The PyTorch worker: scaled_dot_product_attention on the CPU, nanoGPT's block, and transformers models.
 
-One job per process: a JSON object as the argument; answers and turns as worker.py has them.
+One job per process: a JSON object as the argument; results and turns as in worker.py.
 Runs inside the peers' environment.
 """
 
@@ -139,7 +139,7 @@ class Decoder:
             return time.perf_counter() - start, int(row[0])
 
         first = int(token[0])
-        if self.job["setting"] == "compile":  # before the turn, for its time is not a step's
+        if self.job["setting"] == "compile":  # before the turn: compilation is not part of a step
             self.run(self.forward, torch.full((batch, 1), first), self.spread(self.prefill()[1], batch), position)
         worker.turn()
         return worker.decode(step, first, self.job)

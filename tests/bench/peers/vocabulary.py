@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A byte-level BPE vocabulary of any size, made up, for models with random weights: what a server needs to take and give
-text. The bytes, words of two letters (with and without a space before them) as `dunlin load --prompt-form words` writes
-them, and fillers: a word of a prompt is one token, and every token drawn is some text.
+"""A synthetic byte-level BPE vocabulary of any size, so that servers of models with random weights can accept and
+return text. It has the bytes, two-letter words (with and without a leading space) as in `dunlin load --prompt-form words`, and
+fillers: every word of a prompt is one token, and every sampled token is some text.
 
 Standard library only.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every worker does: write results as JSON lines, and wait for its turn before each measurement.
+"""The protocol of every worker: write results as JSON lines, and wait for a turn before each measurement.
 
-Standard library only. Before what is timed, a worker says that it is ready and waits for a line on stdin, so that
-loading and warming up never run while another engine is measured, and an idle machine can be asked for in between.
+Standard library only. Before each timed section, a worker reports that it is ready and waits for a line on stdin, so
+that loading and warm-up never run while another engine is measured, and the driver can wait for an idle machine.
 """
 
 import json

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dunlin calibrate` as a user meets it: what it writes is served as the recipe static; its exit statuses.
+// `dunlin calibrate` end to end: its output is served with the recipe static; its exit statuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

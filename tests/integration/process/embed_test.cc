@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An encoder as a user meets it: inspect, serve, embed, metrics.
+// An encoder end to end: inspect, serve, embed, metrics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ TEST_F(EmbedCommand, EveryProfileRunsSaysSoAndIsCounted) {
   EXPECT_GT(MetricValue(metrics, R"(vllm:prompt_tokens_total{model_name="encoder"})"), 24.0);
 }
 
-TEST_F(EmbedCommand, PrintsALineAVector) {
+TEST_F(EmbedCommand, PrintsOneLinePerVector) {
   const CommandResult result = Embed({"--dimensions", "3", "--pooling", "mean", "--no-normalize", "one", "two"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a service manager hears from `dunlin serve`: the test is the manager, with a datagram socket of its own.
+// The notifications of `dunlin serve` to a service manager, which the test plays with its own datagram socket.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -97,7 +97,7 @@ TEST(Notify, SaysThatItReloadsAndThatItIsReadyAgain) {
               ElementsAre(StartsWith("RELOADING=1\nMONOTONIC_USEC="), "READY=1"));
 }
 
-TEST(Notify, BeatsTwiceInTheLimitOfTheWatchdog) {
+TEST(Notify, PingsTwicePerWatchdogTimeout) {
   Manager manager(SocketPath());
   setenv("WATCHDOG_USEC", "1000000", 1);
   ServerProcess server(kDemo);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The binary as a user meets it: the demo server, its client, its ports, its signals and its exit statuses.
+// The binary end to end: the demo server, its client, ports, signals and exit statuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -52,7 +52,7 @@ class ServeTest : public ::testing::Test {
 
 ServerProcess* ServeTest::server_ = nullptr;
 
-TEST_F(ServeTest, EveryProfileRunsAndSaysSo) {
+TEST_F(ServeTest, EveryProfileRunsAndIsReported) {
   for (const std::string& precision : kernels::NamesOf(kernels::kPrecisionTable)) {
     for (const std::string& backend : kernels::NamesOf(kernels::kAttentionBackendTable)) {
       const Json json = GenerateJson({"--precision", precision, "--attention-backend", backend, "--max-tokens", "5",
@@ -166,7 +166,7 @@ TEST_F(ServeTest, ProbesAndMetricsAnswer) {
   EXPECT_EQ(after, std::max(before, 0.0) + 1);
 }
 
-TEST_F(ServeTest, KilledClientsGiveTheirPagesBack) {
+TEST_F(ServeTest, KilledClientsReleaseTheirPages) {
   for (int i = 0; i < 4; ++i) {
     const CommandResult result = RunDunlin({"generate", "--address", server_->grpc(), "--model", "demo", "--max-tokens",
                                             "480", "--ignore-eos", "--timeout-ms", "30", "Never ending"});
@@ -234,7 +234,7 @@ struct BadStart {
   const char* message;
 };
 
-// Whether the log of a server has come to hold these words, within 10 s.
+// Whether the log of a server contains these words within 10 s.
 bool ComesToLog(const ServerProcess& server, const std::string& words) {
   for (int i = 0; i < 100 && server.Log().find(words) == std::string::npos; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -242,7 +242,7 @@ bool ComesToLog(const ServerProcess& server, const std::string& words) {
   return server.Log().find(words) != std::string::npos;
 }
 
-TEST(Serve, SighupTakesWhatMayChangeAndServesOn) {
+TEST(Serve, SighupAppliesReloadableKeysAndKeepsServing) {
   const std::string path = "/tmp/dunlin_reload_" + std::to_string(getpid()) + ".json";
   Json config = Json::parse(std::ifstream(kDemo), nullptr, true, /*ignore_comments=*/true);
   config["models"][0]["path"] = DUNLIN_SOURCE_DIR "/models/demo";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which changes of a config a running server takes.
+// Which config changes a running server applies.
 #include "server/config/reload.h"
 
 #include <gmock/gmock.h>
@@ -22,13 +22,13 @@ Config Load(const std::vector<std::string>& overrides) {
   return LoadConfig(DUNLIN_SOURCE_DIR "/configs/demo.json", overrides).value();
 }
 
-TEST(Reload, NothingChangedIsNothingTaken) {
+TEST(Reload, AnUnchangedConfigAppliesNothing) {
   const ReloadResult result = TakeReloadable(Load({}), Load({}));
   EXPECT_THAT(result.taken, IsEmpty());
   EXPECT_THAT(result.left_out, IsEmpty());
 }
 
-TEST(Reload, TakesWhatNothingWasSizedByAndNamesTheRest) {
+TEST(Reload, AppliesReloadableKeysAndNamesTheOthers) {
   const Config running = Load({});
   const Config loaded =
       Load({"log.level=debug", "limits.drain_timeout_ms=7", "log.format=json", "models.0.name=other"});
@@ -41,7 +41,7 @@ TEST(Reload, TakesWhatNothingWasSizedByAndNamesTheRest) {
   EXPECT_EQ(result.config.models[0].name, running.models[0].name);
 }
 
-TEST(Reload, WhatWasTakenIsNoChangeTheNextTimeAndWhatWasNotStillIs) {
+TEST(Reload, AppliedChangesDoNotRecurButOthersDo) {
   const Config loaded = Load({"log.level=debug", "log.format=json"});
   const ReloadResult first = TakeReloadable(Load({}), loaded);
   const ReloadResult second = TakeReloadable(first.config, loaded);
@@ -49,7 +49,7 @@ TEST(Reload, WhatWasTakenIsNoChangeTheNextTimeAndWhatWasNotStillIs) {
   EXPECT_THAT(second.left_out, ElementsAre("log.format"));
 }
 
-TEST(Reload, AModelThatComesOrGoesNeedsARestart) {
+TEST(Reload, AddingOrRemovingAModelNeedsARestart) {
   const Config one = Load({});
   Config two = one;
   two.values["models.1.name"] = "\"second\"";

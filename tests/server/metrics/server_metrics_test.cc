@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The series: their names are a golden file, their values follow the records.
+// Metric names match the golden file; values follow the records.
 #include "server/metrics/server_metrics.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ std::set<std::string> Families(const std::string& text) {
 
 constexpr char kGoldenNames[] = DUNLIN_SOURCE_DIR "/tests/server/metrics/metric_names.txt";
 
-TEST(ServerMetrics, NamesAreTheGoldenFiles) {
+TEST(ServerMetrics, NamesMatchTheGoldenFile) {
   ServerMetrics metrics;
   const std::set<std::string> rendered = Families(metrics.Render());
   if (std::getenv("DUNLIN_UPDATE_GOLDENS") != nullptr) {
@@ -94,7 +94,7 @@ TEST(ServerMetrics, CountsByBackendPrecisionAndStatus) {
   EXPECT_THAT(text, Not(HasSubstr("unknown"))) << "a client cannot make a time series";
 }
 
-TEST(ServerMetrics, IntervalsAreThoseOfTheRecord) {
+TEST(ServerMetrics, IntervalsMatchTheRecord) {
   ServerMetrics metrics;
   const auto steps = metrics.AddModel("m");
   metrics.OnFinished(Served());
@@ -134,7 +134,7 @@ double Value(const std::string& text, const std::string& name) {
   return -1;
 }
 
-TEST(ServerMetrics, TheEdgeIsAskedAtEveryScrape) {
+TEST(ServerMetrics, ReadsTheEdgeAtEveryScrape) {
   ServerMetrics metrics;
   const auto steps = metrics.AddModel("m");
   EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0) << "still loading";
@@ -148,7 +148,7 @@ TEST(ServerMetrics, TheEdgeIsAskedAtEveryScrape) {
   EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0);
 }
 
-TEST(ServerMetrics, TheProcessIsThisOne) {
+TEST(ServerMetrics, ReportsThisProcess) {
   const ServerMetrics metrics;
   const std::string before = metrics.Render();
   EXPECT_NEAR(Value(before, "process_start_time_seconds"), static_cast<double>(std::time(nullptr)), 60);

@@ -118,7 +118,7 @@ TEST(ModelRepository, ARemovedModelIsUnknownWhileAHeldLeaseStillGenerates) {
   EXPECT_EQ(edge.repository().FreeUnleased(), 1);
 }
 
-TEST(ModelRepository, ACallInFlightEndsWellAfterItsModelWasRemoved) {
+TEST(ModelRepository, ACallInFlightCompletesAfterItsModelWasRemoved) {
   EdgeServer edge;
   edge.control().held = true;
   grpc::ClientContext context;
@@ -136,7 +136,7 @@ TEST(ModelRepository, ACallInFlightEndsWellAfterItsModelWasRemoved) {
   EXPECT_TRUE(Eventually([&] { return edge.repository().FreeUnleased() == 1; }));
 }
 
-TEST(ModelRepository, TheLastLeaseMayGoOnTheEngineThread) {
+TEST(ModelRepository, TheLastLeaseMayBeDroppedOnTheEngineThread) {
   EdgeServer edge;
   edge.control().held = true;
   {
@@ -161,7 +161,7 @@ TEST(ModelRepository, StopsTheEnginesOfRemovedModelsThatAreStillLeased) {
   EXPECT_LT(sink->Wait().size(), static_cast<size_t>(kTinyContext - 4));
 }
 
-TEST(ModelRepository, AListenerHearsWhatIsThereAndEveryChangeUntilItUnsubscribes) {
+TEST(ModelRepository, AListenerSeesCurrentModelsAndEveryChangeUntilItUnsubscribes) {
   EdgeServer edge;
   RecordingListener listener;
   edge.repository().Subscribe(&listener);

@@ -51,7 +51,7 @@ TEST(Errors, FieldsAreNamedByTheFrontEnd) {
   EXPECT_EQ(InvalidField({F::kInputToken, "is -1", "", {4, 2}, std::nullopt}, kNames).message(), "inputs[4][2] is -1");
 }
 
-TEST(Errors, RefusalsOfAdmissionSayWhenToComeBack) {
+TEST(Errors, AdmissionRefusalsCarryARetryDelay) {
   Limits limits;
   limits.retry_after_ms = 250;
   const absl::Status full = AdmissionRefused(AdmissionRefusal::kTooManyRequests, limits);
@@ -79,7 +79,7 @@ TEST(Errors, EveryReasonAgainstAProfileIsKept) {
   EXPECT_THAT(DetailsOf(ProfileRefused("no", {"flash: a", "math: b"})).refusals, ElementsAre("flash: a", "math: b"));
 }
 
-TEST(Errors, NamesOfClientsAreCutAndEscaped) {
+TEST(Errors, ClientSuppliedNamesAreTruncatedAndEscaped) {
   const absl::Status status = UnknownModel(std::string(500, 'x') + "\n");
   EXPECT_LT(status.message().size(), 120U);
   EXPECT_EQ(DetailsOf(status).model.size(), 64U);
@@ -106,7 +106,7 @@ TEST(Errors, EveryFinishReasonHasANameAndAStatus) {
   }
 }
 
-TEST(Errors, ACancelAtTheDeadlineIsTheDeadline) {
+TEST(Errors, ACancelAtTheDeadlineIsDeadlineExceeded) {
   constexpr engine::TimeNs kSecond = 1'000'000'000;
   EXPECT_TRUE(absl::IsCancelled(CancelledStatus(engine::kNoDeadline, kSecond)));
   EXPECT_TRUE(absl::IsCancelled(CancelledStatus(2 * kSecond, kSecond)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A front end without a wire: calls in the test's own thread, responses into plain members. It knows the serving core
-// alone, and names a request's fields its own way. A test may leave writes outstanding, as a slow client does.
+// An in-process front end: called on the test's thread, stores responses in plain members. It depends only on the
+// serving core and has its own field names. A test may leave writes outstanding, like a slow client.
 #pragma once
 
 #include <map>
@@ -33,7 +33,7 @@ struct FakeOutput {
   OutputFinish finish;
 };
 
-// What has come of a generation.
+// What a generation has produced so far.
 struct FakeResponse {
   std::map<int, FakeOutput> outputs;
   std::vector<OutputChunk> chunks;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client's request becomes: the model's defaults, bounds of every field by table, how max_tokens follows from
-// the context.
+// Planning a client's request: the model's defaults, a table of bounds for every field, and how max_tokens follows
+// from the context.
 #include "server/serving/generation_plan.h"
 
 #include <gmock/gmock.h>

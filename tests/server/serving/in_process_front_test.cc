@@ -60,7 +60,7 @@ FakeResponse Generate(Harness* harness, ClientRequest request, engine::TimeNs de
   return call->WaitUntilFinished();
 }
 
-TEST(InProcessFront, StreamsTextAndSaysWhatRan) {
+TEST(InProcessFront, StreamsTextAndReportsTheProfile) {
   Harness harness;
   ClientRequest request = TextRequest("abc", 7);
   request.request_id = "mine";
@@ -139,7 +139,7 @@ TEST(InProcessFront, ADeadlineEndsTheCall) {
   EXPECT_TRUE(harness.EngineIdle());
 }
 
-TEST(InProcessFront, TokensGatherWhileAWriteIsOutstanding) {
+TEST(InProcessFront, BatchesTokensWhileAWriteIsOutstanding) {
   Harness harness;
   const auto call = std::make_shared<FakeGenerateCall>(TextRequest("abc", 40));
   call->HoldWrites();
@@ -177,7 +177,7 @@ TEST(InProcessFront, ASlowReaderEndsAndIsCutOff) {
   EXPECT_TRUE(Eventually([&] { return harness.core.admission_stats().requests == 0; }));
 }
 
-TEST(InProcessFront, ViolationsAreNamedAsTheFrontNamesThem) {
+TEST(InProcessFront, ViolationsUseTheFrontEndsFieldNames) {
   Harness harness;
   ClientRequest request = TextRequest("abc", 4);
   request.sampling.top_p = 1.5F;
@@ -223,7 +223,7 @@ TEST(InProcessFront, MinTokensAreBoundedByTheMaxTokensThatApply) {
   EXPECT_THAT(Generate(&harness, request).outputs.at(0).token_ids, SizeIs(5));
 }
 
-TEST(InProcessFront, CallsAreRefusedOutsideOfServing) {
+TEST(InProcessFront, CallsAreRefusedBeforeReadyAndWhileDraining) {
   Limits limits;
   limits.max_concurrent_requests = 1;
   Harness harness(limits);
@@ -267,7 +267,7 @@ TEST(InProcessFront, EmbedsTextsAndTokens) {
   EXPECT_EQ(harness.observer.WaitFor(2).at(1).num_inputs, 1);
 }
 
-TEST(InProcessFront, EmbeddingsAreRefusedByTheFrontsNames) {
+TEST(InProcessFront, EmbedViolationsUseTheFrontEndsFieldNames) {
   Harness harness;
   ClientEmbedRequest request = EmbedTexts({});
   request.inputs.emplace_back(std::vector<engine::TokenId>{5, 300});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runtime whose tokens a test can say beforehand: output k of a request is its prompt's token (k + output_index) mod
-// length, so text comes out as it went in, over and over. Log-probabilities follow from the ids. A test may slow the
-// steps down, hold them, or ask for a numerical error.
+// A runtime with predictable tokens: output k of a request is its prompt's token (k + output_index) mod length, so the
+// prompt's text is repeated. Log-probabilities follow from the ids. A test may slow the steps down, hold them, or
+// inject a numerical error.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every bad request gets one exact refusal, while a neighbour's stream goes on byte for byte and the server lives on.
+// Every bad request gets exactly one refusal, while the server keeps running and a concurrent stream is unaffected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -262,7 +262,7 @@ void ExpectRefused(const EdgeServer& edge, const BadInput& bad) {
   }
 }
 
-TEST(BadInput, IsRefusedExactlyWhileANeighbourGoesOnByteForByte) {
+TEST(BadInput, IsRefusedWithoutAffectingAConcurrentStream) {
   EdgeServer edge;
   const v1::GenerateRequest neighbour = TextRequest("The dunlin is a small wader. ", 400);
   const std::string alone = edge.Generate(neighbour).outputs.at(0).text;

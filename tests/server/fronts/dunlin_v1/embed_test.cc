@@ -291,7 +291,7 @@ TEST(Embed, ACancelledCallLeavesTheQueue) {
   EXPECT_EQ(recorded, absl::StatusCode::kCancelled);
 }
 
-TEST(Embed, AFullQueueSaysWhenToComeBack) {
+TEST(Embed, AFullQueueRefusesWithARetryDelay) {
   EdgeServerOptions options;
   options.engine.max_queued_requests = 1;
   options.limits.retry_after_ms = 1500;
@@ -361,7 +361,7 @@ TEST(Embed, ManyClientsGetTheirOwnVectors) {
   EXPECT_TRUE(EncoderIdle(edge));
 }
 
-TEST(Embed, ModelServiceTellsTheKindAndTheDefaults) {
+TEST(Embed, ModelServiceReportsTheKindAndTheDefaults) {
   EdgeServer edge;
   v1::GetModelRequest request;
   request.set_name("encoder");

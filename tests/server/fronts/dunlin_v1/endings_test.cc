@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every way a Generate call ends badly: cancel, deadlines, slow readers, full queues, numerical errors, a broken
-// device, drain and shutdown. Each gives one status, and frees what it held.
+// Every way a Generate call can fail: cancel, deadlines, slow readers, full queues, numerical errors, a broken device,
+// drain and shutdown. Each gives one status and releases all resources.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
@@ -96,7 +96,7 @@ TEST(Endings, ADeadlineInTheQueueIsDeadlineExceeded) {
   }
 }
 
-// A channel whose flow-control window stays at 64 KiB, so that a client that does not read is felt soon.
+// A channel whose flow-control window stays at 64 KiB, so that a client that does not read soon blocks writes.
 std::shared_ptr<grpc::Channel> NarrowChannel(const EdgeServer& edge) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -143,7 +143,7 @@ TEST(Endings, ASlowReaderThatCatchesUpSeesTheReason) {
   EXPECT_EQ(output.logprobs.size(), output.token_ids.size());
 }
 
-TEST(Endings, AFullQueueSaysWhenToComeBack) {
+TEST(Endings, AFullQueueRefusesWithARetryDelay) {
   EdgeServerOptions options;
   options.engine.max_sequences = 1;
   options.engine.max_queued_requests = 1;
@@ -203,7 +203,7 @@ TEST(Endings, RequestsAndBytesInFlightAreBounded) {
   EXPECT_TRUE(Eventually([&] { return edge.Generate(TextRequest("def", 1)).status.ok(); }));
 }
 
-TEST(Endings, TokensAreGroupedWhileCallsAreRefused) {
+TEST(Endings, TokensAreBatchedUnderOverload) {
   EdgeServerOptions options;
   options.limits.max_concurrent_requests = 1;
   options.limits.busy_message_interval_ms = 10000;
@@ -250,7 +250,7 @@ TEST(Endings, ABrokenDeviceIsUnavailable) {
   EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).status.error_code(), StatusCode::UNAVAILABLE);
 }
 
-TEST(Endings, NothingIsTakenBeforeServingAndWhileDraining) {
+TEST(Endings, CallsAreRefusedBeforeServingAndWhileDraining) {
   EdgeServerOptions options;
   options.serving = false;
   EdgeServer edge(options);

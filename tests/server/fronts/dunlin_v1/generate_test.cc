@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generate, when all goes well: what is in the messages, and in which order.
+// Successful Generate calls: the content and order of messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::Pair;
 using testing::SizeIs;
 
-TEST(Generate, StreamsTextAndSaysWhatRan) {
+TEST(Generate, StreamsTextAndReportsTheProfile) {
   EdgeServer edge;
   const Reply reply = edge.Generate(TextRequest("abc", 7));
   ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
@@ -186,7 +186,7 @@ TEST(Generate, LogprobsAndPromptLogprobsArriveWhole) {
   EXPECT_EQ(reply.prompt_logprobs[0].top_size(), 2);
 }
 
-TEST(Generate, OmitTextAndModelsWithoutTokenizerGiveIdsAlone) {
+TEST(Generate, OmitTextAndModelsWithoutTokenizerReturnOnlyIds) {
   EdgeServer edge;
   v1::GenerateRequest request;
   for (const int id : {5, 6, 7}) request.mutable_token_ids()->add_ids(id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gRPC and protobuf themselves make of bad bytes, pinned: malformed messages, bad UTF-8, sizes, compression,
-// metadata, unknown methods. The server lives on after each.
+// Pins how gRPC and protobuf handle bad input: malformed messages, invalid UTF-8, sizes, compression, metadata, unknown
+// methods. The server keeps running after each.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST(Wire, UnknownFieldsAreIgnored) {
   EXPECT_TRUE(edge.Generate(request).status.ok());
 }
 
-// gRPC 1.51's callback API says UNIMPLEMENTED for what it cannot parse; Health is the one service that leaves it to it.
+// gRPC 1.51's callback API returns UNIMPLEMENTED for messages that it cannot parse; only Health leaves parsing to it.
 TEST(Wire, HealthLeavesBadMessagesToGrpc) {
   EdgeServer edge;
   EXPECT_EQ(Send(edge, "/grpc.health.v1.Health/Check", std::string("\x0a\x01\xff", 3)).error_code(),
