@@ -171,7 +171,7 @@ def dashboard_queries():
 
 
 def answers(api):
-    """How many requests were served, refused for want of room, and too late."""
+    """The numbers of requests that were served, refused for lack of capacity, and too late."""
     return [api.total(query) for query in ('dunlin_requests_total{status="OK"}',
                                            'dunlin_refusals_total{reason="TOO_MANY_REQUESTS"}',
                                            'dunlin_requests_total{status="DEADLINE_EXCEEDED"}')]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thousands of seeds, each a run of its own. DUNLIN_SEEDS sets how many, DUNLIN_FIRST_SEED where they start: a failure
+// Thousands of seeds, each a separate run. DUNLIN_SEEDS sets how many, DUNLIN_FIRST_SEED where they start: a failure
 // names its seed, and that seed alone fails again.
 #include "tests/simulation/simulation.h"
 

@@ -87,7 +87,7 @@ class GrpcRequest final : public ActiveRequest, public grpc::ClientReadReactor<v
   }
 
   void OnDone(const grpc::Status& status) override {
-    // The runner holds this request until it hears of its end and releases it on its own thread. Released here, it
+    // The runner holds this request until it ends and releases it on its own thread. Released here, it
     // could destroy its channel, whose destructor waits for this thread.
     const std::shared_ptr<Call> call = call_;
     self_.reset();

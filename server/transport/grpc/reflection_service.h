@@ -92,7 +92,7 @@ class ReflectionService final : public Version::Service::CallbackService {
   const std::vector<std::string> names_;
 };
 
-// Read, answer, write, until the client closes the stream.
+// Reads, answers and writes until the client closes the stream.
 template <class Version>
 class ReflectionService<Version>::Call final : public grpc::ServerBidiReactor<Request, Response> {
  public:

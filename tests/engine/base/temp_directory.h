@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory of its own for a test, removed with everything in it.
+// A temporary directory for a test, removed with its contents.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real Engine with its thread, on the fake runtime. The clock stands still unless a test moves it; a gate can hold
+// A real Engine with its thread, on the fake runtime. The clock only advances when a test moves it; a gate can hold
 // the engine thread in Launch, so that what happens "during a step" happens exactly then.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is drawn follows the distribution that the request asks for: chi-square over many draws, seeds fixed.
+// Samples follow the requested distribution: chi-square over many draws with fixed seeds.
 #include <gtest/gtest.h>
 
 #include <algorithm>

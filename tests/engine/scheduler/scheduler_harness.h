@@ -29,7 +29,7 @@ inline std::vector<TokenId> Prompt(int32_t length, TokenId first = 1) {
   return prompt;
 }
 
-// A request that goes on until max_tokens.
+// A request that runs until max_tokens.
 inline Request Ask(std::vector<TokenId> prompt, int32_t max_tokens) {
   Request request;
   request.prompt = std::move(prompt);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr TokenId kPoisoned = 5;
 
-// A copy of gpt2_untied (FP16, a head of its own) in which the embedding of token 5 is NaN.
+// A copy of gpt2_untied (FP16, untied head) in which the embedding of token 5 is NaN.
 std::string PoisonedModelPath() {
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "dunlin_poisoned_model";
   std::filesystem::remove_all(path);

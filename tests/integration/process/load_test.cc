@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dunlin load` against a server of its own.
+// `dunlin load` against a server that the test starts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -74,7 +74,7 @@ TEST_F(LoadTest, ClosedLoopCountsWhatTheServerCounts) {
   EXPECT_GT(json["server"]["after"]["rss_bytes"], 1e6);
 }
 
-TEST_F(LoadTest, OpenLoopKeepsItsRateAndReportsProfilesApart) {
+TEST_F(LoadTest, OpenLoopKeepsItsRateAndReportsProfilesSeparately) {
   const Json json = LoadJson(*server_, {"--rate", "40", "--arrivals", "constant", "--duration", "1", "--warmup", "0.2",
                                         "--input-len", "8", "--output-len", "2", "--mix", "flash:bf16=3,math:fp32=1"});
   EXPECT_NEAR(json["sent"].get<double>(), 40, 1) << "those of the warm-up do not count";
@@ -87,7 +87,7 @@ TEST_F(LoadTest, OpenLoopKeepsItsRateAndReportsProfilesApart) {
             10);
 }
 
-TEST_F(LoadTest, CancelledRequestsAreCountedApartAndFreeTheirPages) {
+TEST_F(LoadTest, CancelledRequestsAreCountedSeparatelyAndFreeTheirPages) {
   const Json by_tokens = LoadJson(*server_, {"--concurrency", "8", "--num-prompts", "32", "--output-len", "200",
                                              "--cancel-after", "3t", "--cancel-fraction", "0.5"});
   EXPECT_EQ(by_tokens["completed"].get<int>() + by_tokens["cancelled"].get<int>(), 32) << by_tokens["reasons"];
@@ -99,7 +99,7 @@ TEST_F(LoadTest, CancelledRequestsAreCountedApartAndFreeTheirPages) {
   EXPECT_EQ(by_time["server"]["after"]["kv_pages_used"], 0);
 }
 
-TEST_F(LoadTest, LimitsThatAreMissedAreTheExitStatus) {
+TEST_F(LoadTest, FailedChecksSetTheExitStatus) {
   const std::vector<std::string> quick = {"--num-prompts", "3", "--output-len", "2", "--slo", "e2el_ms=60000"};
   const auto with = [&quick](std::vector<std::string> more) {
     more.insert(more.begin(), quick.begin(), quick.end());
@@ -115,7 +115,7 @@ TEST_F(LoadTest, LimitsThatAreMissedAreTheExitStatus) {
   EXPECT_THAT(failing.out, HasSubstr("INVALID_FIELD"));
 }
 
-TEST_F(LoadTest, WrongUsageAndWrongServersAreToldApart) {
+TEST_F(LoadTest, UsageErrorsAndServerErrorsHaveDifferentStatuses) {
   EXPECT_EQ(RunDunlin({"load"}).status, 2);
   EXPECT_EQ(Load(*server_, {"--slo", "ttft=1"}).status, 2);
   EXPECT_EQ(Load(*server_, {"--check", "x"}).status, 2);

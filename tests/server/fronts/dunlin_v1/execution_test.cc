@@ -15,7 +15,7 @@
 namespace dunlin::server {
 namespace {
 
-// Every row has an enumerator of its own, and every enumerator beside UNSPECIFIED and AUTO has a row.
+// Every row has its own enumerator, and every enumerator except UNSPECIFIED and AUTO has a row.
 template <typename Row, size_t kRows, typename Enum>
 void ExpectOneNumberPerRow(const Row (&table)[kRows], Enum Row::*enumerator,
                            const google::protobuf::EnumDescriptor* wire) {

@@ -90,7 +90,7 @@ TEST(Wire, SizesAreBounded) {
   EXPECT_TRUE(edge.Generate(TextRequest("abc", 3)).status.ok());
 }
 
-// gRPC 1.51 ends the whole connection after metadata over its limit, so other clients need connections of their own.
+// gRPC 1.51 closes the whole connection after metadata over its limit, so other clients need separate connections.
 TEST(Wire, HeavyMetadataCostsItsOwnConnectionOnly) {
   EdgeServer edge;
   const auto heavy = [](grpc::ClientContext* context) { context->AddMetadata("x-heavy", std::string(16000, 'h')); };
