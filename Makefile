@@ -87,7 +87,7 @@ fmt-check:
 
 tidy: configure
 	cmake --build --preset $(PRESET) --target dunlin -j $(JOBS)
-	@git ls-files 'engine/*.cc' 'server/*.cc' 'kernels/*.cc' ':!kernels/cuda/m*.cc' ':!kernels/cuda/attention/attention.cc' | xargs -P $(JOBS) -n 4 clang-tidy-14 --quiet --extra-arg=-Wno-unknown-warning-option -p $(BUILD)
+	@TIDY_LIMIT=100000 .ci/tidy_changed $$(git hash-object -t tree /dev/null)
 
 clean:
 	rm -rf build

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counters and gauges of an engine, as metrics and health read them. A value type.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// How whoever runs an engine learns of its steps. Thread rule: called on the engine thread.
 #pragma once
 
 #include <cstdint>

@@ -127,8 +127,8 @@ class OutputSink {
   [[nodiscard]] virtual bool OnToken(const TokenOutput& token) = 0;
   // Scores of a prompt token at `position` >= 1, ascending; only when prompt_logprobs was asked for.
   virtual void OnPromptToken(int32_t position, const TokenOutput& token) = 0;
-  // The last call, exactly once for every submitted request. It may call Engine::stats and Engine::Cancel, allocate, and
-  // work for some tens of microseconds when no other request is live; it does not block.
+  // The last call, exactly once for every submitted request. It may call Engine::stats and Engine::Cancel, allocate,
+  // and work for some tens of microseconds when no other request is live; it does not block.
   virtual void OnFinish(const FinishInfo& info) = 0;
 };
 

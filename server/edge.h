@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/admission.h"
+#include "server/access/limits.h"
 #include "server/models/repository.h"
-#include "server/serving/limits.h"
 #include "server/serving/request_record.h"
 #include "server/serving/serving_core.h"
 

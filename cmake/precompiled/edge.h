@@ -2,7 +2,8 @@
 // Precompiled for the libraries that speak gRPC or read command lines.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <grpcpp/grpcpp.h>
+
+#include <CLI/CLI.hpp>
 
 #include "cmake/precompiled/engine.h"

@@ -109,7 +109,7 @@ class Scheduler {
     int32_t long_beside_short;                   // the same, once a short prompt ends in the step
     bool short_ends = false;                     // a short prompt ends in the step
     std::array<bool, kNumProfiles> served = {};  // profiles of which a prompt has been given tokens
-    std::array<bool, kNumProfiles> closed = {};  // profiles of which no prompt can be started for lack of room
+    std::array<bool, kNumProfiles> closed = {};  // profiles of which no prompt can be started: no pages
   };
 
   // Planning (scheduler_plan.cc).

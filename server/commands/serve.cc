@@ -24,10 +24,10 @@
 #include "server/models/heartbeat.h"
 #include "server/models/loader.h"
 #include "server/models/repository.h"
+#include "server/monotonic_clock.h"
 #include "server/process/logging.h"
 #include "server/process/service_notifier.h"
 #include "server/process/signals.h"
-#include "server/serving/monotonic_clock.h"
 #include "server/serving/observers.h"
 #include "server/transport/http/http_server.h"
 

@@ -11,7 +11,7 @@
 #include "engine/model/model.h"
 #include "engine/options.h"
 #include "kernels/api/device.h"
-#include "server/serving/limits.h"
+#include "server/access/limits.h"
 
 namespace dunlin::server {
 

@@ -11,7 +11,7 @@
 #include "engine/encoder/encoder_runtime.h"
 #include "engine/model/sampling_defaults.h"
 #include "engine/runtime/model_runtime.h"
-#include "server/serving/monotonic_clock.h"
+#include "server/monotonic_clock.h"
 
 namespace dunlin::server {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "engine/encoder/validate_encode.h"
 #include "engine/request_field.h"
+#include "server/access/limits.h"
 #include "server/serving/client_request.h"
-#include "server/serving/limits.h"
 
 namespace dunlin::server {
 

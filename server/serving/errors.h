@@ -14,7 +14,7 @@
 #include "engine/request_field.h"
 #include "engine/types.h"
 #include "server/access/admission.h"
-#include "server/serving/limits.h"
+#include "server/access/limits.h"
 
 namespace dunlin::server {
 

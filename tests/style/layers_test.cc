@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arrows of docs/architecture.md: server -> engine -> kernels/api, proto only from server, vectors only in kernels.
+// The arrows of docs/architecture.md: server -> engine -> kernels/api, proto only from server, vectors only in kernels;
+// and those between the rooms of server and engine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,7 +42,7 @@ const Rule kRules[] = {
 };
 
 const Rule kThreadRule = {"^(kernels|engine|server|tools)/",
-                          "^(kernels/cpu/thread_pool|engine/(encoder/encoder_)?engine|engine/model/"
+                          "^(kernels/cpu/thread_pool|engine/(encoder/encoder_)?engine|engine/model/weights/"
                           "weight_reader|server/(serving/text_pool|models/heartbeat)|server/transport/http/http_server|"
                           "server/commands/serve)",
                           R"(std::(jthread|thread\b|async\())",
@@ -68,6 +71,86 @@ TEST(Layers, SourcesKeepTheRules) {
 
 TEST(Layers, ThreadsLiveInTheListedPlaces) {
   EXPECT_THAT(Violations(kThreadRule), testing::IsEmpty()) << kThreadRule.why;
+}
+
+// Which rooms of the same layer a room may include. A header directly in server/ or engine/ is open to every room,
+// except the owners of kOwners.
+const std::map<std::string, std::set<std::string>> kRooms = {
+    {"engine/base", {}},
+    {"engine/cache", {"engine/base"}},
+    {"engine/sampling", {"engine/base"}},
+    {"engine/text", {"engine/base"}},
+    {"engine/plan", {"engine/base", "engine/cache", "engine/sampling"}},
+    {"engine/model", {"engine/base"}},
+    {"engine/layers", {"engine/base", "engine/model"}},
+    {"engine/runtime", {"engine/base", "engine/layers", "engine/model", "engine/plan", "engine/sampling"}},
+    {"engine/scheduler", {"engine/base", "engine/cache", "engine/plan"}},
+    {"engine/encoder", {"engine/base", "engine/layers", "engine/model", "engine/runtime"}},
+    {"server/access", {}},
+    {"server/config", {"server/access"}},
+    {"server/models", {"server/config"}},
+    {"server/serving", {"server/access", "server/models"}},
+    {"server/transport", {"server/access", "server/models", "server/serving"}},
+    {"server/fronts", {"server/access", "server/models", "server/serving", "server/transport"}},
+    {"server/process", {"server/serving"}},
+    {"server/metrics", {"server/access", "server/models", "server/process", "server/serving"}},
+};
+const std::set<std::string> kOwners = {"engine/engine.h", "engine/engine_loop.h", "server/edge.h"};
+
+// "server/access/admission.h" -> "server/access"; "" for a file directly in a layer.
+std::string RoomOf(const std::string& path) {
+  const size_t layer = path.find('/');
+  const size_t room = layer == std::string::npos ? layer : path.find('/', layer + 1);
+  return room == std::string::npos ? "" : path.substr(0, room);
+}
+
+// Why `room` may not include `header`, or "".
+std::string RoomViolation(const std::string& room, const std::string& header) {
+  const auto allowed = kRooms.find(room);
+  if (allowed == kRooms.end()) return room == "server/commands" ? "" : "the room has no row in kRooms";
+  if (header.substr(0, header.find('/')) != room.substr(0, room.find('/'))) return "";  // a matter of kRules
+  if (kOwners.count(header) != 0) return "a room does not include its owner";
+  const std::string other = RoomOf(header);
+  if (other.empty() || other == room || allowed->second.count(other) != 0) return "";
+  return room + " may not include " + other;
+}
+
+TEST(Layers, RoomsIncludeOnlyTheRoomsBelowThem) {
+  const std::regex include("#include \"([^\"]+)\"");
+  for (const SourceFile& file : ReadSourceTree()) {
+    const std::string room = RoomOf(file.path);
+    if (room.empty() || (file.path.rfind("engine/", 0) != 0 && file.path.rfind("server/", 0) != 0)) continue;
+    for (const std::string& line : file.lines) {
+      std::smatch match;
+      if (std::regex_search(line, match, include)) {
+        EXPECT_EQ(RoomViolation(room, match[1]), "") << file.path << " includes " << match[1];
+      }
+    }
+  }
+}
+
+TEST(Layers, RoomRulesFindWhatTheyForbid) {
+  EXPECT_NE(RoomViolation("engine/scheduler", "engine/runtime/runtime.h"), "");
+  EXPECT_NE(RoomViolation("server/access", "server/serving/serving_core.h"), "");
+  EXPECT_NE(RoomViolation("engine/runtime", "engine/engine.h"), "");
+  EXPECT_NE(RoomViolation("server/unknown", "server/edge.h"), "");
+  EXPECT_EQ(RoomViolation("engine/scheduler", "engine/plan/step_plan.h"), "");
+  EXPECT_EQ(RoomViolation("engine/scheduler", "kernels/api/dtype.h"), "");
+}
+
+// A front end knows no other front end, a transport no front end and no other transport.
+TEST(Layers, FrontsAndTransportsAreApart) {
+  const std::regex owner("^server/(fronts|transport)/([a-z0-9_]+)/");
+  const std::regex include("#include \"server/(fronts|transport)/([a-z0-9_]+)/");
+  for (const SourceFile& file : ReadSourceTree()) {
+    std::smatch self;
+    if (!std::regex_search(file.path, self, owner)) continue;
+    for (const std::string& line : file.lines) {
+      std::smatch other;
+      if (!std::regex_search(line, other, include) || other[1] != self[1]) continue;
+      EXPECT_EQ(other[2], self[2]) << file.path << ": " << line;
+    }
+  }
 }
 
 TEST(Layers, RulesFindWhatTheyForbid) {

@@ -80,7 +80,6 @@ class ModelRun {
   absl::StatusOr<Step> RunStep(std::span<BenchSequence> sequences);
   absl::StatusOr<Step> Prefill(BenchSequence* sequence);
   absl::StatusOr<Step> DecodeStep();
-  Work PromptWork() const;
   absl::Status PrefillAll();
   absl::Status DecodeAll();
   // The steps whose operations are timed: `steps` themselves where operations are synchronous, otherwise an extra step
@@ -245,21 +244,10 @@ Json ModelRun::Memory() const {
   return memory;
 }
 
-Work ModelRun::PromptWork() const {
-  Work work{.flops = 0.0, .bytes = 0.0, .peak = PeakOf(profile_.precision)};
-  for (int32_t first = 0; first < prompt_tokens_; first += kStepTokens) {
-    const int32_t count = std::min(kStepTokens, prompt_tokens_ - first);
-    const Work chunk = PrefillWork(model_.config(), profile_, first, count, first + count == prompt_tokens_ ? 1 : 0);
-    work.flops += chunk.flops;
-    work.bytes += chunk.bytes;
-  }
-  return work;
-}
-
 // Every sequence's prompt, or the only one's repeatedly: it samples the same token each time. The first run is a
 // warm-up unless it is the only one.
 absl::Status ModelRun::PrefillAll() {
-  const Work work = PromptWork();
+  const Work work = PromptWork(model_.config(), profile_, prompt_tokens_, kStepTokens);
   RoofPairs pairs(session_.LeastFor(work));
   std::vector<Step> steps;
   const auto prefill = [&](BenchSequence* sequence) -> absl::Status {

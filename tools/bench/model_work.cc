@@ -73,6 +73,18 @@ Work PrefillWork(const ModelConfig& config, const engine::ExecutionProfile& prof
           .peak = PeakOf(profile.precision)};
 }
 
+Work PromptWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t prompt_tokens,
+                int32_t step_tokens) {
+  Work work{.flops = 0.0, .bytes = 0.0, .peak = PeakOf(profile.precision)};
+  for (int32_t first = 0; first < prompt_tokens; first += step_tokens) {
+    const int32_t count = std::min(step_tokens, prompt_tokens - first);
+    const Work chunk = PrefillWork(config, profile, first, count, first + count == prompt_tokens ? 1 : 0);
+    work.flops += chunk.flops;
+    work.bytes += chunk.bytes;
+  }
+  return work;
+}
+
 Work DecodeWork(const ModelConfig& config, const engine::ExecutionProfile& profile, int32_t sequences, double context) {
   const double parameters = LayerParameters(config) + HeadParameters(config);
   const auto layout = engine::KvLayoutOf(config, profile.precision, profile.kv_fp8);

@@ -29,6 +29,10 @@ double LayerParameters(const engine::ModelConfig& config);
 Work PrefillWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first,
                  int32_t count, int32_t sampled);
 
+// A whole prompt in steps of at most `step_tokens`, one token sampled at its end.
+Work PromptWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t prompt_tokens,
+                int32_t step_tokens);
+
 // One token of each of `sequences` sequences of `context` tokens. Bytes: the weights once, and the keys and values.
 Work DecodeWork(const engine::ModelConfig& config, const engine::ExecutionProfile& profile, int32_t sequences,
                 double context);

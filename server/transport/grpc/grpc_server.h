@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/access/limits.h"
 #include "server/models/repository.h"
-#include "server/serving/limits.h"
 
 namespace dunlin::server {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "server/serving/limits.h"
+#include "server/access/limits.h"
 
 namespace dunlin::server {
 

@@ -15,8 +15,8 @@
 
 #include "kernels/api/device.h"
 #include "kernels/api/float_formats.h"
-#include "kernels/cpu/gemm/activation_layout.h"
 #include "kernels/cpu/context.h"
+#include "kernels/cpu/gemm/activation_layout.h"
 
 namespace dunlin::kernels::testing_cpu {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "engine/model/model.h"
-#include "server/serving/monotonic_clock.h"
+#include "server/monotonic_clock.h"
 
 namespace dunlin::server {
 namespace {

@@ -90,6 +90,41 @@ void Scores(const ScoreArgs& args) {
       args.rows, [&]<int kRows>(int row) __attribute__((always_inline)) { ScoreRows<Keys, kRows>(args, row); });
 }
 
+// Adds to `sum` the keys from `key` on, of which some rows see fewer than others.
+template <typename Loader, int kRows, int kVectors>
+DUNLIN_INLINE void AddRaggedKeys(const ValueArgs& args, const int32_t* valid,
+                                 const typename Loader::P* const (&p)[kRows], int64_t start,
+                                 typename Loader::Lanes::Mask last, int64_t key,
+                                 typename Loader::Lanes::Floats (&sum)[kRows][kVectors]) {
+  constexpr int kKeys = Loader::kKeys;
+  constexpr int kTokens = Loader::kTokens;
+  const auto all = Loader::Lanes::FirstLanes(16);
+  const int64_t step_bytes = Loader::StepBytes(args.head_dim);
+  for (; key < valid[kRows - 1]; key += kKeys) {
+    const std::byte* block = args.values[key / kTokens] + start + key % kTokens / kKeys * step_bytes;
+#pragma GCC unroll 2
+    for (int part = 0; part < Loader::kParts; ++part) {
+      typename Loader::Vector values[kVectors];
+#pragma GCC unroll 8
+      for (int c = 0; c < kVectors; ++c) {
+        values[c] = Loader::ScaleValue(args.values[key / kTokens], key % kTokens, args.head_dim,
+                                       Loader::Load(block, part, c, c + 1 == kVectors ? last : all));
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const int64_t left = valid[r] - key - part;
+        if (left <= 0) continue;
+        const typename Loader::Vector weight = Loader::Broadcast(p[r] + key + part);
+        const bool half = left < kKeys / Loader::kParts;  // the row sees the first key of a product of two
+#pragma GCC unroll 8
+        for (int c = 0; c < kVectors; ++c) {
+          sum[r][c] = Loader::Accumulate(sum[r][c], weight, half ? Loader::FirstKey(values[c]) : values[c]);
+        }
+      }
+    }
+  }
+}
+
 // O of kRows rows and kVectors vectors of dimensions from dim on, keys from `from`, a multiple of the step, on; last is
 // the tail of the last vector's dimensions.
 template <typename Loader, int kRows, int kVectors>
@@ -137,29 +172,7 @@ void ValueVectors(const ValueArgs& args, int row, int dim, typename Loader::Lane
       }
     }
   }
-  for (; key < valid[kRows - 1]; key += kKeys) {
-    const std::byte* block = args.values[key / kTokens] + start + key % kTokens / kKeys * step_bytes;
-#pragma GCC unroll 2
-    for (int part = 0; part < Loader::kParts; ++part) {
-      typename Loader::Vector values[kVectors];
-#pragma GCC unroll 8
-      for (int c = 0; c < kVectors; ++c) {
-        values[c] = Loader::ScaleValue(args.values[key / kTokens], key % kTokens, args.head_dim,
-                                       Loader::Load(block, part, c, c + 1 == kVectors ? last : all));
-      }
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const int64_t left = valid[r] - key - part;
-        if (left <= 0) continue;
-        const typename Loader::Vector weight = Loader::Broadcast(p[r] + key + part);
-        const bool half = left < kKeys / Loader::kParts;  // the row sees the first key of a product of two
-#pragma GCC unroll 8
-        for (int c = 0; c < kVectors; ++c) {
-          sum[r][c] = Loader::Accumulate(sum[r][c], weight, half ? Loader::FirstKey(values[c]) : values[c]);
-        }
-      }
-    }
-  }
+  AddRaggedKeys<Loader, kRows, kVectors>(args, valid, p, start, last, key, sum);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     float* o = args.o + (row + r) * args.o_stride + dim;
