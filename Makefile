@@ -7,7 +7,8 @@ BUILD = build/$(PRESET)
 DEPS ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit prometheus configure build cuda demo serve test fmt fmt-check tidy bench loadtest dist dist-test service-test image clean
+.PHONY: help deps toolkit prometheus configure build cuda demo serve test fmt fmt-check tidy bench loadtest dist dist-test \
+        service-test image clean
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo, stream completions, show metrics"

@@ -45,7 +45,7 @@ class Engine final : public ModelEngine {
   // one step. Unknown and finished ids are ignored.
   void Cancel(RequestId id, FinishReason reason);
 
-  // Refuses new requests from now on; what is queued and running goes on.
+  // Refuses new requests from now on; queued and running requests continue.
   void StartDraining() override;
   // Ends everything with kShutdown, joins the thread. Idempotent. Must not be called from a sink.
   void Stop() override;

@@ -16,7 +16,7 @@ class ModelEngine {
   using Clock = engine::Clock;
 
   virtual ~ModelEngine() = default;
-  // Refuses new requests from now on; what is queued and running goes on.
+  // Refuses new requests from now on; queued and running requests continue.
   virtual void StartDraining() = 0;
   // Ends everything with kShutdown, joins the thread. Idempotent. Must not be called from a sink.
   virtual void Stop() = 0;

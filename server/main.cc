@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dunlin binary: parses the command line, runs the chosen command and returns its exit status.
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -58,9 +60,7 @@ const CommandRow kCommands[] = {
      "Example:\n  dunlin schema > configs/schema.json", dunlin::server::SetUpSchema},
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int RunCommand(int argc, char** argv) {
   // Debian's Abseil checks every lock, ours and gRPC's, for deadlock cycles, which costs 10% of the time of a refusal.
   // The tests leave the check on.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -82,4 +82,15 @@ int main(int argc, char** argv) {
     if (subcommand->parsed()) return run();
   }
   return dunlin::server::kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return RunCommand(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dunlin: %s\n", error.what());
+    return dunlin::server::kExitFailed;
+  }
 }

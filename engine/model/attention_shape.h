@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model's attention asks of the kernels: the layout of its KV pages, and the traits a backend must support.
+// What a model's attention requires of the kernels: the layout of its KV pages, and the traits a backend must support.
 // Pure.
 #pragma once
 

@@ -36,12 +36,12 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
   const Architecture& architecture = *model.parsed.architecture;
   const std::string prefix = FindPrefix(architecture, *model.tensors);
   model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
-  const absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,
-                                          &model.parts, &model.parsed.warnings);
+  absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,
+                                    &model.parts, &model.parsed.warnings);
   if (!tying.ok()) return tying;
   ApplyAliases(architecture, *model.tensors, &model.parts);
   ApplyOldNormNames(*model.tensors, &model.parts);
-  const absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
+  absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
   if (!scales.ok()) return scales;
   if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;
   model.encodings = WeightEncodings(model.parts, *model.tensors);

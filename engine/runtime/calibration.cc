@@ -141,7 +141,7 @@ absl::StatusOr<InputScales> CalibrateInputs(const Model& model, std::span<const 
   if (!place.ok()) return place.status();
   const Fp8Scaling observer = Fp8Scaling::Observe(amaxes.data());
   for (size_t first = 0; first < tokens.size(); first += window) {
-    const absl::Status status =
+    absl::Status status =
         RunWindow(model, *place, observer, tokens.subspan(first, std::min(window, tokens.size() - first)));
     if (!status.ok()) return status;
   }

@@ -25,8 +25,9 @@ bool HasFastBf16Dot();
 // full.
 bool PrefersL2Prefetch();
 
-// Whether the "amx_bf16" variant may run: what "avx512_bf16" needs, AMX-TILE and AMX-BF16. The first call asks Linux to
-// let this process use the tile registers; Linux refuses when a thread's alternate signal stack is too small for them.
+// Whether the "amx_bf16" variant may run: what "avx512_bf16" needs, AMX-TILE and AMX-BF16. The first call requests the
+// tile registers for this process from Linux, which refuses when a thread's alternate signal stack is too small for
+// them.
 bool HasAmxVariant();
 
 }  // namespace dunlin::kernels::cpu

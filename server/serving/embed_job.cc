@@ -42,7 +42,7 @@ absl::Status EmbedJob::PlanAndSubmit() {
   if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus(call_.deadline, core_->now());
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
   ClientEmbedRequest request;
-  const absl::Status read = writer_->ReadRequest(&request);
+  absl::Status read = writer_->ReadRequest(&request);
   ticket_.ReleaseBytes();
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   if (!read.ok()) return read;

@@ -91,7 +91,7 @@ absl::Status Generation::Plan() {
   if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
   ClientRequest request;
-  const absl::Status read = writer_->ReadRequest(&request);
+  absl::Status read = writer_->ReadRequest(&request);
   ticket_.ReleaseBytes();
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   if (!read.ok()) return read;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sink that remembers what it was told and can be waited for. full_after: OnToken says "full" from that token on.
+// A sink that records its calls and can be waited for. full_after: OnToken says "full" from that token on.
 // Any thread; does not allocate after construction.
 #pragma once
 

@@ -195,7 +195,7 @@ absl::StatusOr<Proof> LayerRun::Check(const Rung& rung) const {
   const BufferId id = OutputOf(rung.module);
   const auto width = static_cast<size_t>(id == BufferId::kQkv ? model_.config().qkv_features() : d_.hidden_dim);
   std::vector<float> out(static_cast<size_t>(rows()) * width);
-  const absl::Status status = ReadDevice(model_.device(), out.data(), buffers_->at(id), out.size() * sizeof(float));
+  absl::Status status = ReadDevice(model_.device(), out.data(), buffers_->at(id), out.size() * sizeof(float));
   if (!status.ok()) return status;
   const size_t sequence_rows = static_cast<size_t>(d_.tokens);
   std::vector<Sample> samples;

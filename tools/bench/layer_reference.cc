@@ -16,7 +16,7 @@ using engine::Module;
 absl::StatusOr<std::vector<float>> ToHost(kernels::Device* device, const float* values, int32_t count) {
   std::vector<float> host(values == nullptr ? 0 : static_cast<size_t>(count));
   if (host.empty()) return host;
-  const absl::Status status = ReadDevice(device, host.data(), values, host.size() * sizeof(float));
+  absl::Status status = ReadDevice(device, host.data(), values, host.size() * sizeof(float));
   if (!status.ok()) return status;
   return host;
 }

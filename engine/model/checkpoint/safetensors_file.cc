@@ -46,7 +46,7 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const Directory& directory
   const absl::StatusOr<uint64_t> length = ReadHeaderLength(*file);
   if (!length.ok()) return length.status();
   std::string header(*length, '\0');
-  const absl::Status read = file->ReadAt(kLengthBytes, std::as_writable_bytes(std::span(header)));
+  absl::Status read = file->ReadAt(kLengthBytes, std::as_writable_bytes(std::span(header)));
   if (!read.ok()) return read;
   const uint64_t data_offset = kLengthBytes + *length;
   absl::StatusOr<std::vector<TensorInfo>> tensors = ParseSafetensorsHeader(header, file->size() - data_offset);

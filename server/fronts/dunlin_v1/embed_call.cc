@@ -30,10 +30,10 @@ grpc::ServerUnaryReactor* EmbedCall::Start(ServingCore* core, grpc::CallbackServ
 
 absl::Status EmbedCall::ReadRequest(ClientEmbedRequest* request) {
   v1::EmbedRequest message;
-  const absl::Status parsed = ParseWire(message_, &message);
+  absl::Status parsed = ParseWire(message_, &message);
   message_.Clear();
   if (!parsed.ok()) return parsed;
-  const absl::Status status = EmbedRequestFromWire(&message, request);
+  absl::Status status = EmbedRequestFromWire(&message, request);
   if (request->request_id.empty()) request->request_id = RequestIdOf(*context_);
   return status;
 }

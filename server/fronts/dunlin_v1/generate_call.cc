@@ -44,10 +44,10 @@ void GenerateCall::OnDone() {
 
 absl::Status GenerateCall::ReadRequest(ClientRequest* request) {
   v1::GenerateRequest message;
-  const absl::Status parsed = ParseWire(message_, &message);
+  absl::Status parsed = ParseWire(message_, &message);
   message_.Clear();
   if (!parsed.ok()) return parsed;
-  const absl::Status status = GenerateRequestFromWire(&message, request);
+  absl::Status status = GenerateRequestFromWire(&message, request);
   if (request->request_id.empty()) request->request_id = RequestIdOf(*context_);
   return status;
 }

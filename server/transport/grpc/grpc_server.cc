@@ -23,6 +23,7 @@ constexpr auto kCloseGrace = std::chrono::seconds(1);  // for statuses still bei
 
 std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, bool reflection) {
   std::vector<std::string> names;
+  names.reserve(services.size() + 3);
   for (const GrpcService& service : services) names.push_back(service.name);
   names.emplace_back(grpc::health::v1::Health::service_full_name());
   if (reflection) {

@@ -253,8 +253,8 @@ TEST(Embed, RefusesAnUnsupportedProfileWithReasons) {
   EXPECT_EQ(answer.Get<google::rpc::PreconditionFailure>().violations_size(), 3);
 }
 
-// What the record says of a call whose client gave up while its step was held. A server hears of that some time after
-// the client, and a step let go before then is answered well: the step is held longer until it is not.
+// What the record says of a call whose client gave up while its step was held. A server learns of that some time after
+// the client, and a step released before then still succeeds: the step is held longer until it does not.
 absl::StatusCode RecordedAfter(const std::function<void(const EdgeServer&)>& give_up) {
   absl::StatusCode recorded = absl::StatusCode::kOk;
   for (auto hold = 20ms; recorded == absl::StatusCode::kOk && hold < 10s; hold *= 4) {
