@@ -31,7 +31,8 @@ server=$!
 await 60 grep -q '^READY ' "$work/ready" || { tail -5 "$work/log" >&2; echo "verify_dist: not ready" >&2; exit 1; }
 grpc=$(sed -E 's/.* grpc=([^ ]+).*/\1/' "$work/ready")
 
-echo "$(basename "$dist") in a bare $(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' "$root/etc/os-release"), $(chroot "$root" ldd --version | head -1)"
+system=$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' "$root/etc/os-release")
+echo "$(basename "$dist") in a bare $system, $(chroot "$root" ldd --version | head -1)"
 bytes=$(stat -c %s "$dist")
 check "file, <= 60 MB" "$bytes bytes" test "$bytes" -le 60000000
 packages=$(chroot "$root" dpkg-query -W -f '${Package}\n' | grep -cE 'grpc|protobuf|absl|spdlog|prometheus|libcrypto|libfmt' || true)

@@ -22,6 +22,7 @@ using kernels::Precision;
 
 using TokenId = int32_t;
 using RequestId = uint64_t;
+inline constexpr int64_t kMaxVocabSize = int64_t{1} << 22;  // token ids of any tokenizer or model
 
 // Hard limits of one request, whatever the config says; the server checks them before it allocates anything.
 using kernels::kMaxTopLogprobs;

@@ -29,7 +29,6 @@ namespace dunlin::engine {
 inline constexpr size_t kMaxTextBytes = size_t{4} << 20;            // Encode
 inline constexpr size_t kMaxTokenIds = size_t{1} << 20;             // Decode, StreamDecoder
 inline constexpr size_t kMaxTokenizerJsonBytes = size_t{64} << 20;  // tokenizer.json
-inline constexpr int64_t kMaxVocabSize = int64_t{1} << 22;          // token ids of any tokenizer
 
 struct EncodeOptions {
   // Add the special tokens that the model expects around a text (BOS, EOS): the post-processor of tokenizer.json, as

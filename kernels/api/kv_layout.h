@@ -3,8 +3,8 @@
 //
 // A page holds `tokens_per_page` consecutive tokens of one sequence for every layer and KV head of a model, in
 // `page_bytes` bytes at pool + page_id * page_bytes. Inside a page: layer-major, then KV head, then K block and V
-// block. The order inside a K or V block is the device's, by dtype (CPU: kernels/cpu/kv_block.h). Unused slots may hold
-// anything, NaN included: whoever writes the first token of a packed pair zeroes its partner.
+// block. The order inside a K or V block is the device's, by dtype (CPU: kernels/cpu/attention/kv_block.h). Unused
+// slots may hold anything, NaN included: whoever writes the first token of a packed pair zeroes its partner.
 #pragma once
 
 #include <cstddef>

@@ -110,10 +110,11 @@ def main():
         try:
             for case in cases:
                 results[name, case] = result = load(build, where, case)
+                prompt = result["total_input_tokens"] / max(1, result["completed"])
                 print(f"{name} {case}: {tokens_per_second(result):.1f} output tokens/s, TTFT p50 "
                       f"{result['p50_ttft_ms']:.1f} ms, TPOT p50 {result['p50_tpot_ms']:.2f} ms, "
                       f"{result['completed']} completed, {result['failed']} failed, {result['unfinished']} unfinished, "
-                      f"{result['duration']:.1f} s, prompt {result['total_input_tokens'] / max(1, result['completed']):.0f} tokens", flush=True)
+                      f"{result['duration']:.1f} s, prompt {prompt:.0f} tokens", flush=True)
         finally:
             process.terminate()
             process.wait(30)

@@ -3,10 +3,10 @@
 
 A run is a command line of `dunlin bench`, with `threads` "one", "all" or both. A goal selects records by equal fields
 (`where`; a tuple allows any of its values), takes a metric of each, and compares the worst with `least` or `most`.
-Metrics: the name of a field, dotted where it is nested; "scaling" is the
-median time on one thread over that on all; "paired_ratio" falls back to roofline_ratio where it was not measured or
-is implausibly high; "against" is the ratio of `field` to that of the record with the fields of `other`; `same_memory`
-scales it to one DRAM speed where memory bounds both, because that may have changed between the two. Neighbouring goals with the same `page_row` share a
+Metrics: the name of a field, dotted where it is nested; "scaling" is the median time on one thread over that on all;
+"paired_ratio" falls back to roofline_ratio where it was not measured or is implausibly high; "against" is the ratio of
+`field` to that of the record with the fields of `other`; `same_memory` scales it to one DRAM speed where memory bounds
+both, because that may have changed between the two. Neighbouring goals with the same `page_row` share a
 row of docs/benchmarks.md.
 """
 

@@ -7,6 +7,7 @@
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
 #include "engine/model/model_limits.h"
+#include "engine/types.h"
 
 namespace dunlin::engine {
 namespace {

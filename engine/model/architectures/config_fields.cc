@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/model_limits.h"
+#include "engine/types.h"
 
 namespace dunlin::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/kv_block.h"
+#include "kernels/cpu/attention/kv_block.h"
 
 namespace dunlin::kernels::cpu {
 

@@ -9,10 +9,10 @@
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/arena.h"
 #include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/attention/kv_block.h"
 #include "kernels/cpu/attention/pack_page.h"
 #include "kernels/cpu/attention/schedule.h"
 #include "kernels/cpu/context.h"
-#include "kernels/cpu/kv_block.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

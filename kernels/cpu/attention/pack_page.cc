@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/cpu/kv_block.h"
+#include "kernels/cpu/attention/kv_block.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

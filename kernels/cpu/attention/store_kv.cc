@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/attention/kv_block.h"
 #include "kernels/cpu/attention/pack_page.h"
 #include "kernels/cpu/attention/rotary.h"
 #include "kernels/cpu/context.h"
-#include "kernels/cpu/kv_block.h"
 
 namespace dunlin::kernels::cpu {
 namespace {

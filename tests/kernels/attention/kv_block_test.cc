@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The KV page block: what is written comes back, nothing else is touched, and the order is the documented one.
-#include "kernels/cpu/kv_block.h"
+#include "kernels/cpu/attention/kv_block.h"
 
 #include <gtest/gtest.h>
 

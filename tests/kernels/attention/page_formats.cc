@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices' page formats, by their own index arithmetic.
-#include "kernels/cpu/kv_block.h"
+#include "kernels/cpu/attention/kv_block.h"
 #include "kernels/cuda/kv_store.h"
 #include "tests/kernels/attention/paged_batch.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cpu/kv_block.h"
+#include "kernels/cpu/attention/kv_block.h"
 #include "tests/kernels/attention/devices.h"
 #include "tests/kernels/attention/synthetic.h"
 

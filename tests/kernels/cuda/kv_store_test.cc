@@ -8,7 +8,7 @@
 #include <set>
 
 #include "kernels/api/device.h"
-#include "kernels/cpu/kv_block.h"
+#include "kernels/cpu/attention/kv_block.h"
 #include "tests/kernels/cuda/host_matrix.h"
 #include "tests/kernels/cuda/thread_lanes.h"
 

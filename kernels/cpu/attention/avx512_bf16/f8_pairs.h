@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/attention/avx512_bf16/loaders.h"
 #include "kernels/cpu/attention/avx512_bf16/tiles.h"
-#include "kernels/cpu/kv_block.h"
+#include "kernels/cpu/attention/kv_block.h"
 #include "kernels/cpu/simd/e4m3_avx512_vbmi.h"
 
 namespace dunlin::kernels::cpu::bf16_dot {

@@ -6,10 +6,10 @@
 #include <type_traits>
 
 #include "kernels/api/float_formats.h"
+#include "kernels/cpu/attention/kv_block.h"
 #include "kernels/cpu/attention/portable/rows.h"
 #include "kernels/cpu/attention/portable/softmax.h"
 #include "kernels/cpu/attention/tile_ops.h"
-#include "kernels/cpu/kv_block.h"
 
 namespace dunlin::kernels::cpu::portable {
 namespace {
