@@ -102,7 +102,8 @@ void ServerWatch::Start() {
 
 void ServerWatch::Stop() {
   state_->stopped = true;
-  state_->timer.cancel();
+  boost::system::error_code ignored;  // the overload without one may throw
+  state_->timer.cancel(ignored);
 }
 
 std::vector<ServerSample> ServerWatch::TakeSamples() {
