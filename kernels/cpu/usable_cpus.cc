@@ -75,7 +75,9 @@ int CgroupCpuQuota(const std::string& root) {
       cpus = Smaller(cpus, SmallestUpwards(mount, path, ReadV2));
       cpus = Smaller(cpus, SmallestUpwards(mount + "/unified", path, ReadV2));
     } else if (HasCpuController(controllers)) {
-      cpus = Smaller(cpus, SmallestUpwards(mount + "/" + controllers, path, ReadV1));
+      std::string group = mount;
+      group.append("/").append(controllers);
+      cpus = Smaller(cpus, SmallestUpwards(group, path, ReadV1));
       if (controllers != "cpu") cpus = Smaller(cpus, SmallestUpwards(mount + "/cpu", path, ReadV1));
     }
   }
