@@ -31,7 +31,7 @@ struct DeviceContext {
   }
 
   const CpuVariant variant;
-  const bool prefers_l2_prefetch;  // cpu_features.h; read by attention of kAvx512Bf16
+  const bool prefers_l2_prefetch;  // cpu_features.h; read by attention of kAvx512Bf16, whose GEMM table follows it too
   const cpu::KernelTable& kernels;
   cpu::ThreadPool pool;
   const cpu::MemoryBlock scratch_memory;  // launchers do not allocate

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/kernel_table.h"
 
+#include "kernels/cpu/cpu_features.h"
+
 namespace dunlin::kernels::cpu {
 
 const KernelTable& PortableKernels() {
@@ -26,7 +28,10 @@ const KernelTable& Avx512Bf16Kernels() {
   static const KernelTable table = {
       {{avx512::GemmFp32, avx512_bf16::GemmBf16, avx512::GemmFp16, avx512_bf16::GemmFp8}, /*gemm_rows=*/256},
       kAvx512Bf16Rows};
-  return table;
+  static const KernelTable l2_table = {
+      {{avx512::GemmFp32, avx512_bf16::GemmBf16L2, avx512::GemmFp16, avx512_bf16::GemmFp8L2}, table.gemm_rows},
+      kAvx512Bf16Rows};
+  return PrefersL2Prefetch() ? l2_table : table;
 }
 
 const KernelTable& AmxKernels() {

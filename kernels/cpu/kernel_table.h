@@ -16,7 +16,7 @@ const KernelTable& Avx2Kernels();
 // REQUIRES: HasAvx512Variant() before any entry is called. bf16 and fp8 are widened to floats and multiplied by FMA.
 const KernelTable& Avx512Kernels();
 // REQUIRES: HasAvx512Bf16Variant(). bf16 and fp8 are multiplied in pairs by the BF16 dot product. Which of the two is
-// faster depends on the processor (HasFastBf16Dot).
+// faster depends on the processor (HasFastBf16Dot), and so does the cache that it prefetches into (PrefersL2Prefetch).
 const KernelTable& Avx512Bf16Kernels();
 // REQUIRES: HasAmxVariant(). bf16 and fp8 are multiplied by the tile registers.
 const KernelTable& AmxKernels();

@@ -11,6 +11,7 @@ namespace {
 
 using avx512::Lanes;
 
+template <simd::Locality kTarget>
 struct PairProducts {
   struct Multiply {
     DUNLIN_INLINE __m512 Add(__m512 sum, __m512 a, __m512 w) {
@@ -22,6 +23,7 @@ struct PairProducts {
   static constexpr int kNarrowRows = 8;
   static constexpr int kRepeatedRows = 0;
   static constexpr int kScaledRows = 0;
+  static constexpr simd::Locality kLocality = kTarget;
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ struct FloatProducts {
   static constexpr int kNarrowRows = 8;
   static constexpr int kRepeatedRows = 0;
   static constexpr int kScaledRows = 0;
+  static constexpr Locality kLocality = kIntoL1;
 };
 
 template <typename V>

@@ -5,7 +5,8 @@
 // Each sum is one chain of multiply-adds over ascending steps that starts at +0, in every tile shape; a sum that is
 // parked in memory between slices of K continues the same chain.
 //
-// Multiply::Add(sum, a, weights) multiplies a row's values; Panel (panels.h) decodes a panel's bytes.
+// Multiply::Add(sum, a, weights) multiplies a row's values; with Multiply::kFromMemory AddFrom(sum, at, weights) reads
+// the row's four bytes itself, and panels are then decoded vector by vector. Panel (panels.h) decodes a panel's bytes.
 #pragma once
 
 #include "kernels/cpu/gemm/kernels.h"
@@ -40,17 +41,25 @@ struct Sums {
   typename V::Floats at[kRows][kVectors];
 };
 
+using AliasedFloat = float __attribute__((may_alias));
+
+template <typename Multiply>
+concept MultipliesFromMemory = requires {
+  Multiply::kFromMemory;
+};
+
 // The activation rows of a tile, at their first step.
 struct TileRows {
   const std::byte* first;
   size_t stride;  // bytes
 
+  DUNLIN_INLINE const AliasedFloat& At(const TileRows& rows, int row, int64_t step) {
+    return *reinterpret_cast<const AliasedFloat*>(rows.first + static_cast<size_t>(row) * rows.stride + step * 4);
+  }
   // A row's four bytes of a step, in every lane.
   template <typename V>
   DUNLIN_INLINE typename V::Floats Value(const TileRows& rows, int row, int64_t step) {
-    using AliasedFloat = float __attribute__((may_alias));
-    return V::Broadcast(
-        *reinterpret_cast<const AliasedFloat*>(rows.first + static_cast<size_t>(row) * rows.stride + step * 4));
+    return V::Broadcast(At(rows, row, step));
   }
 };
 
@@ -65,25 +74,35 @@ DUNLIN_INLINE void MultiplyUnit(const TileRows& rows, int64_t step, const std::b
   for (int s = 0; s < Panel::kSteps; ++s) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const typename V::Floats a = TileRows::Value<V>(rows, r, step + s);
+      if constexpr (MultipliesFromMemory<Multiply>) {
+        static_assert(kCount == 1);
+        sums.at[r][first] = Multiply::AddFrom(sums.at[r][first], TileRows::At(rows, r, step + s), weights[0][s]);
+      } else {
+        const typename V::Floats a = TileRows::Value<V>(rows, r, step + s);
 #pragma GCC unroll 3
-      for (int v = 0; v < kCount; ++v) {
-        typename V::Floats& sum = sums.at[r][first + v];
-        sum = Multiply::Add(sum, a, weights[v][s]);
+        for (int v = 0; v < kCount; ++v) {
+          typename V::Floats& sum = sums.at[r][first + v];
+          sum = Multiply::Add(sum, a, weights[v][s]);
+        }
       }
     }
   }
 }
 
+// The locality of a software prefetch: into L1, or into L2 for processors that prefer it (PrefersL2Prefetch).
+enum Locality : int { kIntoL1 = 3, kIntoL2 = 2 };
+
 // A panel that is read once, from memory: decoded in registers.
-template <typename V, typename Multiply, typename Panel, int kRows>
+template <typename V, typename Multiply, typename Panel, Locality kLocality, int kRows>
 DUNLIN_INLINE void AccumulatePanel(const TileRows& rows, const std::byte* panel, int64_t units,
                                    Sums<V, kRows, kPanelVectors>& sums) {
   constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
-  constexpr int kTogether = TileShape<V>::kDecodedVectors;
+  constexpr bool kFromMemory = MultipliesFromMemory<Multiply>;
+  constexpr int kTogether = kFromMemory ? 1 : TileShape<V>::kDecodedVectors;
   for (int64_t unit = 0; unit < units; ++unit, panel += kUnitBytes) {
 #pragma GCC unroll 3
-    for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(panel + kPrefetchBytes + line);
+    for (int64_t line = 0; line < kUnitBytes; line += 64)
+      __builtin_prefetch(panel + kPrefetchBytes + line, 0, kLocality);
 #pragma GCC unroll 3
     for (int v = 0; v < kPanelVectors; v += kTogether) {
       MultiplyUnit<V, Multiply, Panel, kRows, kPanelVectors, kTogether>(rows, unit * Panel::kSteps,
@@ -140,7 +159,8 @@ DUNLIN_INLINE void WidenUnits(const std::byte* codes, int units, std::byte* to) 
 
 // Widen: how this tile widens the slice's codes, four steps before it multiplies them; InPlace where there are none or
 // an earlier tile has widened them.
-template <typename V, typename Multiply, typename Panel, typename Widen, bool kPrefetches, int kRows, int kVectors>
+template <typename V, typename Multiply, typename Panel, typename Widen, Locality kLocality, bool kPrefetches,
+          int kRows, int kVectors>
 DUNLIN_INLINE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice, Sums<V, kRows, kVectors>& sums) {
   constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
   // Units of four steps: fewer instructions beside the multiplies, of which a shared core is short.
@@ -164,7 +184,7 @@ DUNLIN_INLINE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice
     for (int u = 0; u < kUnroll; ++u) {
       const int end = kPrefetches ? (u + 1) * kNextLines / kUnroll : 0;
 #pragma GCC unroll 6
-      for (int line = u * kNextLines / kUnroll; line < end; ++line) __builtin_prefetch(next + line * 64);
+      for (int line = u * kNextLines / kUnroll; line < end; ++line) __builtin_prefetch(next + line * 64, 0, kLocality);
       multiply(unit + u);
     }
     next += kNextLines * 64;
