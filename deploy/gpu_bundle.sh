@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Packs everything needed to test the CUDA device on another machine: server, CUDA module, its tests, goldens, the demo
-# model and gpu_check.sh. Usage: gpu_bundle.sh BUILD_DIR OUT_DIR. On the other machine: tar xf, then tests/gpu_check.sh.
+# model and gpu_check.sh. Usage: gpu_bundle.sh BUILD_DIR OUT_DIR. On the other machine: tar xf, then tests/gpu_check.sh,
+# which needs a GPU's driver, bash, Python 3.10 and a cuBLASLt: PyTorch's, or the system's.
 # The last line on stdout is the file. FAKE=1 packs the fake module, and the CUDA module only if it was built, for a
 # rehearsal without a GPU.
 set -euo pipefail

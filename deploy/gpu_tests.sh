@@ -19,6 +19,8 @@ done
 deploy/libraries.sh "${names[@]/#/$build/tests/}" | while read -r soname path; do
   cp -L "$path" "$home/lib/$soname"
 done
-cp tests/gpu_*.sh tests/gpu_*.py "$home/tests/"
+mkdir -p "$home/tests/gpu_check"
+cp tests/gpu_*.sh "$home/tests/"
+cp tests/gpu_check/*.{py,sh} "$home/tests/gpu_check/"
 [ -d "$home/configs" ] || cp -r configs "$home/"
 cp -r --parents models/demo tests/golden/models "$home/"

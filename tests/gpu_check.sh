@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the CUDA device on a machine with a GPU, in at most six minutes, and ends in a table. Logs stay in
-# gpu_check_results/DEVICE (--out FOLDER for another place).
-# Usage: tests/gpu_check.sh [FOLDER] [--out FOLDER] [--rehearse]. FOLDER: a build folder (build/release), an unpacked
-# bundle of deploy/gpu_bundle.sh, or bin of a dist with the CUDA module. CUBLAS=PATH names the cuBLASLt library, or where
-# to look for it, if the system does not find it. --rehearse runs the same rows, small, on the fake module.
-# Exit status: 0 all passed, 1 not, 77 no GPU.
+# Checks and measures the CUDA device on a machine with an NVIDIA GPU and a driver, beside PyTorch where there is one.
+# Needs bash and Python 3.10. It has never run on a GPU: only --rehearse, on the fake module, has shown that it works.
+# Usage: tests/gpu_check.sh [FOLDER] [--part 1|2|sanitize|all] [--rows NAME,...] [--list] [--out FOLDER] [--rehearse]
+# (and what --help lists).
+# FOLDER: a build folder (build/release), an unpacked bundle of deploy/gpu_bundle.sh, or bin of a dist with the CUDA
+# module. Parts 1 and 2 end after at most 9 minutes each: the shapes that have goals, then correctness in depth, the
+# served models and further shapes; sanitize ends after 5 (gpu_sanitize.sh). Without --part, all of them run.
+# CUBLAS=PATH (--cublas PATH) names the cuBLASLt library or where to look for it; else PyTorch's site-packages, then the
+# system. PYTHON=PROGRAM (--python PROGRAM) is the Python that has PyTorch.
+# gpu_check_results/DEVICE (--out FOLDER for another place) collects results.jsonl, table.txt, summary.md and every log;
+# DEVICE.tar.gz beside it holds them all, also after Ctrl-C.
+# Exit status: 0 all passed, 1 not, also where the device cannot be opened; 77 no row could run; 2 usage error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/gpu_folder.sh"
-exec python3 "$here/gpu_check.py" --folder "$folder" ${CUBLAS:+--cublas "$CUBLAS"} "$@"
+exec python3 -B "$here/gpu_check" --folder "$folder" --caller-libraries "$caller_libraries" \
+  ${CUBLAS:+--cublas "$CUBLAS"} "$@"

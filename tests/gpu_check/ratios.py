@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our records beside PyTorch's answers. Pure functions; standard library only.
+
+An answer of PyTorch has a `setting` (which of its ways), a `key` (fields of the records of ours that did the same work)
+and `median_us`, or `error`.
+"""
+
+LABELS = ("case", "layer", "execution", "backend", "phase", "batch", "precision")
+
+
+def label(record):
+    """What tells a record apart from the others of its row."""
+    words = [f"batch {record[name]}" if name == "batch" else str(record[name]) for name in LABELS if record.get(name)]
+    if record.get("op") == "gemm":
+        words.append("x".join(map(str, record["shape"])))
+    return " ".join(words)
+
+
+def beside(record, answers):
+    """{setting: microseconds} of the answers that match the record."""
+    return {answer["setting"]: answer["median_us"] for answer in answers
+            if "median_us" in answer and all(record.get(name) == value for name, value in answer["key"].items())}
+
+
+def compare(records, answers):
+    """A dictionary for each record of ours: label, us, roof ratio, and PyTorch's time over ours, at its best and by
+    setting (above 1: ours is faster)."""
+    lines = []
+    for record in records:
+        theirs = beside(record, answers)
+        best = min(theirs, key=theirs.get, default=None)
+        lines.append({"label": label(record), "us": record["median_us"], "roof": record["roof"],
+                      "of_roof": record["roofline_ratio"], "best": best, "best_us": theirs.get(best),
+                      "ratio": theirs[best] / record["median_us"] if best else None,
+                      "ratios": {name: us / record["median_us"] for name, us in theirs.items()},
+                      "deterministic_cost": record.get("deterministic_cost"),
+                      "workspace_bytes": record["workspace_bytes"], "resident_bytes": record["resident_bytes"]})
+    return lines
+
+
+def refused(answers):
+    """Why settings of PyTorch have no time."""
+    return [f"{answer['setting']}: {answer['error']}" for answer in answers if "error" in answer]
+
+
+def told(line):
+    """A comparison in a few words."""
+    text = f"{line['label']} {line['us']:g} us, {line['of_roof']:.2f} of roof"
+    if line["ratio"]:
+        text += f", PyTorch/ours {line['ratio']:.2f} ({line['best']})"
+    return text
+
+
+def ranges(lines):
+    """The lowest and highest ratios of a row, as text."""
+    def between(name, values):
+        return [f"{name} {min(values):.2f} to {max(values):.2f}"] if values else []
+
+    return [*between("of roof", [line["of_roof"] for line in lines]),
+            *between("PyTorch/ours", [line["ratio"] for line in lines if line["ratio"]])]

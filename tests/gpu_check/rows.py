@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of gpu_check.sh as data: what runs on a GPU, what a rehearsal on the CPU runs instead, what PyTorch runs
+beside it. Standard library only.
+
+`expected` seconds are estimates, because no row has run on a GPU yet. Of a part they add up to at most
+PART_SECONDS, when the part stops hard.
+"""
+
+import dataclasses
+
+PART_SECONDS = {"1": 540, "2": 540, "sanitize": 300}
+
+LLAMA_8B = {"layers": 32, "hidden": 4096, "ffn": 14336, "heads": 32, "kv_heads": 8, "dim": 128, "vocab": 128256}
+LLAMA_1B = {"layers": 16, "hidden": 2048, "ffn": 8192, "heads": 32, "kv_heads": 8, "dim": 64, "vocab": 128256}
+SMALL = {"layers": 6, "hidden": 256, "ffn": 1024, "heads": 8, "kv_heads": 4, "dim": 32, "vocab": 4096}
+TINY = {"layers": 2, "hidden": 64, "ffn": 128, "heads": 4, "kv_heads": 2, "dim": 16, "vocab": 512}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    part: str  # a key of PART_SECONDS
+    expected: int  # seconds
+    limit: int  # seconds, PyTorch's share included
+    kind: str  # a key of kinds.KINDS
+    gpu: tuple  # arguments of the kind, on a GPU
+    rehearsal: tuple  # the same in a rehearsal
+    peer: dict | None = None  # the job of torch_worker.py
+    small_peer: dict | None = None  # the same in a rehearsal
+    gib: int = 0  # GPU memory that it needs; 0: little
+
+
+def bench(name, part, expected, limit, gpu, rehearsal, peer=None, small_peer=None, gib=0):
+    return Row(name, part, expected, limit, "bench", (gpu,), (rehearsal,), peer, small_peer, gib)
+
+
+def gtest(name, part, expected, limit, program, gpu, rehearsal):
+    return Row(name, part, expected, limit, "gtest", (program, gpu), (program, rehearsal))
+
+
+def served(name, expected, limit, gib=0):
+    return Row(name, "2", expected, limit, "served", (name,), (name,), gib=gib)
+
+
+def sanitizer(tool, expected, limit, operations, attention):
+    small = ("Fake/DeviceStepTest.*", "*WhatARowDoesNotSee*/fake_flash_bf16")
+    return Row(f"sanitize_{tool}", "sanitize", expected, limit, "sanitizer", (tool, operations, attention),
+               (tool, *small))
+
+
+def sdpa(shape, kv_heads, queries, causal, precisions, uniform=False, cold=False):
+    """shape as in `dunlin bench attention`: batch, heads, keys, dim."""
+    batch, heads, keys, dim = shape
+    return {"job": "sdpa", "batch": batch, "heads": heads, "kv_heads": kv_heads,
+            "queries": queries or keys, "keys": keys, "dim": dim, "causal": causal,
+            "precisions": precisions, "uniform": uniform, "cold": cold}
+
+
+SMALL_SDPA = sdpa((2, 4, 33, 16), 4, 0, True, ["fp32", "fp16", "bf16"])
+SMALL_PAGES = "--shape 2,4,40,32 --precision bf16"
+
+
+def layer(precision, expected):
+    args = f"layer --case te --precision {precision}"
+    peer = {"job": "layer", "precision": precision, "batch": 4, "tokens": 2048, "hidden": 4096, "heads": 32,
+            "ffn": 16384}
+    small = {**peer, "batch": 1, "tokens": 16, "hidden": 64, "heads": 2, "ffn": 256}
+    return bench(f"layer_{precision}", "1", expected, 120, args, args + " --scale 0.01", peer, small, gib=8)
+
+
+def square(precision):
+    return bench(f"gemm_8192_{precision}", "1", 18, 80, f"gemm --shape 8192,8192,8192 --precision {precision}",
+                 f"gemm --shape 33,48,64 --precision {precision}",
+                 {"job": "gemm", "precision": precision, "shape": [8192, 8192, 8192]},
+                 {"job": "gemm", "precision": precision, "shape": [32, 48, 64]}, gib=2)
+
+
+def llama_8b(precision, expected, gib):
+    peer = {"job": "llama", "shape": LLAMA_8B, "precision": precision, "batches": [1, 32], "prompt": 512,
+            "new_tokens": 64}
+    small = {**peer, "shape": TINY, "batches": [2], "prompt": 8, "new_tokens": 2}
+    return bench(f"llama_8b_{precision}", "1", expected, 150,
+                 f"model --case llama-8b --precision {precision} --batch 1,32 --prompt-tokens 512 --new-tokens 64",
+                 f"model --model ROOT/models/demo --precision {precision} --batch 2 --prompt-tokens 8 --new-tokens 2",
+                 peer, small, gib)
+
+
+# Opens the device in every command, before the rows that were asked for.
+DEVICE = Row("device", "1", 10, 90, "device", ("gemm --shape 1,16,16 --precision bf16",),
+             ("gemm --shape 1,16,16 --precision bf16",))
+
+HEADLINES = (
+    gtest("operations", "1", 10, 90, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
+    bench("prefill_8k_pages", "1", 22, 90,
+          "attention --case prefill --shape 1,32,8192,128 --kv-heads 8 --backend flash,efficient --precision bf16",
+          f"attention --case prefill --backend all {SMALL_PAGES}",
+          sdpa((1, 32, 8192, 128), 8, 0, True, ["bf16"]), SMALL_SDPA, gib=12),
+    bench("prefill_8k_dense", "1", 20, 90,
+          "attention --shape 1,32,8192,128 --causal --backend flash,efficient --precision bf16",
+          "attention --shape 2,4,33,16 --causal --precision bf16",
+          sdpa((1, 32, 8192, 128), 32, 0, True, ["bf16"]), SMALL_SDPA, gib=12),
+    bench("decode_32x4k", "1", 50, 120,
+          "attention --case decode --shape 32,32,4096,128 --kv-heads 8 --backend flash,efficient --precision bf16,fp8",
+          f"attention --case decode --backend all {SMALL_PAGES}",
+          sdpa((32, 32, 4096, 128), 8, 1, False, ["bf16"], cold=True),
+          sdpa((2, 4, 40, 32), 2, 1, False, ["bf16"], cold=True), gib=8),
+    bench("table_1", "1", 25, 100, "attention --case sdpa --precision fp16,bf16",
+          "attention --case sdpa --shape 2,4,33,16 --precision fp16,bf16",
+          sdpa((64, 32, 256, 32), 32, 0, False, ["fp16", "bf16"], uniform=True), SMALL_SDPA, gib=4),
+    layer("bf16", 48),
+    layer("fp16", 48),
+    layer("fp8", 58),
+    square("bf16"),
+    square("fp8"),
+    llama_8b("bf16", 100, 34),
+    llama_8b("fp8", 95, 30),
+)
+
+CORRECTNESS = (
+    gtest("attention_pages", "2", 12, 100, "kernels_device_attention_test", "*Paged*/cuda_*",
+          "*Paged*TakesWindows*/fake_*"),
+    gtest("attention_dense", "2", 6, 60, "kernels_device_attention_test", "*Dense*/cuda", "*Dense*AnyDim*/fake"),
+    gtest("goldens_greedy", "2", 10, 60, "goldens_test", "Cuda/GoldensGreedy.*", "Fake/GoldensGreedy.*/gpt2_tiny"),
+    gtest("goldens_profiles", "2", 10, 90, "device_goldens_test", "Cuda/*", "Fake/*/gpt2_tiny"),
+    gtest("mixes_500", "2", 15, 90, "device_mixes_test", "Cuda/*", "Fake/*/gpt2_tiny"),
+    served("served_tokens", 110, 200, gib=24),
+    served("served_logits", 25, 70, gib=24),
+    served("served_invariance", 20, 60, gib=24),
+    served("served_cancel", 8, 40, gib=24),
+    served("served_load", 72, 110, gib=24),
+)
+
+OTHER_SHAPES = (
+    bench("table_2", "2", 20, 90, "attention --case xformers --precision fp16",
+          "attention --case xformers --shape 2,4,33,16",
+          sdpa((32, 16, 512, 64), 16, 0, True, ["fp16"], uniform=True), SMALL_SDPA, gib=4),
+    bench("table_3", "2", 30, 90, "layer --case nanogpt --precision fp16,bf16",
+          "layer --case nanogpt --precision fp16 --scale 0.01",
+          {"job": "block", "precisions": ["fp16", "bf16"], "batch": 32, "tokens": 128, "hidden": 512, "heads": 8},
+          {"job": "block", "precisions": ["bf16"], "batch": 1, "tokens": 8, "hidden": 64, "heads": 1}),
+    bench("llama_1b", "2", 30, 90, "model --case llama-1b --precision bf16,fp8 --batch 1,32",
+          "model --model ROOT/models/demo --batch 2 --prompt-tokens 8 --new-tokens 2",
+          {"job": "llama", "shape": LLAMA_1B, "precision": "bf16", "batches": [1, 32], "prompt": 512, "new_tokens": 64},
+          {"job": "llama", "shape": TINY, "precision": "bf16", "batches": [2], "prompt": 8, "new_tokens": 2}, gib=8),
+    bench("gemm_llama_8b", "2", 30, 90, "gemm --case llama-8b --precision bf16,fp16,fp8", "gemm --shape 3,48,64"),
+    bench("gemm_decode", "2", 20, 60, "gemm --case gemv --precision bf16,fp8", "gemm --shape 1,48,64 --precision fp8"),
+    bench("gemm_tuned", "2", 30, 90,
+          "gemm --case llama-8b --precision bf16,fp8 --cublas-algorithm-cache OUT/algorithms",
+          "gemm --shape 70,48,64 --precision bf16 --cublas-algorithm-cache OUT/algorithms"),
+    bench("decode_shapes", "2", 30, 90, "attention --case decode --backend flash --precision bf16",
+          f"attention --case decode --backend all {SMALL_PAGES}"),
+    bench("prefill_shapes", "2", 20, 60, "attention --case prefill --backend all --precision bf16",
+          f"attention --case prefill --backend all {SMALL_PAGES}"),
+    bench("encoder", "2", 8, 60, "encoder --case minilm-l6 --precision bf16,fp16 --prompt-tokens 128",
+          "encoder --case minilm-l6 --precision bf16 --batch 1 --prompt-tokens 8"),
+)
+
+# Our kernels alone are instrumented (gpu_check's sanitizer rows): cuBLASLt's would take hours.
+SMALL_OPERATIONS = "Cuda/DeviceOpsTest.*-*MeasuresItsRoofs*"
+ONE_OPERATION = "Cuda/DeviceOpsTest.NormsAndActivations*:Cuda/DeviceOpsTest.GemmsMatch*:Cuda/DeviceStepTest.Sampled*"
+SMALL_ATTENTION = "*TakesWindows*/cuda_flash_bf16:*TakesWindows*/cuda_efficient_fp8_e4m3:*AnyDim*/cuda"
+ONE_ATTENTION = "*TakesWindows*/cuda_flash_bf16:*TakesWindows*/cuda_efficient_bf16"
+SANITIZER = (
+    sanitizer("memcheck", 90, 120, SMALL_OPERATIONS, SMALL_ATTENTION),
+    sanitizer("racecheck", 90, 120, ONE_OPERATION, ONE_ATTENTION),
+    sanitizer("synccheck", 50, 80, ONE_OPERATION, ONE_ATTENTION),
+    sanitizer("initcheck", 50, 80, ONE_OPERATION, ONE_ATTENTION),
+)
+
+ROWS = (*HEADLINES, *CORRECTNESS, *OTHER_SHAPES, *SANITIZER)
+
+
+def of_parts(parts):
+    return [row for part in parts for row in ROWS if row.part == part]
+
+
+def named(names):
+    """The rows of these names, in the table's order; ValueError names the first that is unknown."""
+    known = {row.name for row in ROWS}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown row {name}; --list names them")
+    return [row for row in ROWS if row.name in names]
