@@ -7,7 +7,7 @@ BUILD = build/$(PRESET)
 DEPS ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit prometheus configure build cuda demo serve test fmt fmt-check tidy bench loadtest dist dist-test \
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test fmt fmt-check tidy bench loadtest dist dist-test \
         service-test image clean
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make loadtest  run short load tests with limits, <= 3 minutes (deploy/loadtest)"
 	@echo "make cuda   build the CUDA module build/$(PRESET)/libdunlin_cuda.so, with the nvcc on PATH or a pinned one"
+	@echo "make cuda-module  build only that module, into build/cuda-module, without the server's packages"
 	@echo "make dist   pack build/dist/dunlin-VERSION-linux-ARCH.tar.gz, which needs only glibc"
 	@echo "make dist-test  test it in a minimal Debian (as root, with debootstrap; SUITE=trixie for another release)"
 	@echo "make service-test  test its systemd unit in a container (as root; podman, runc, debootstrap)"
@@ -47,6 +48,12 @@ cuda:
 	@deploy/cuda_toolkit.sh
 	@$(MAKE) --no-print-directory configure
 	cmake --build --preset $(PRESET) --target dunlin_cuda -j $(JOBS)
+
+# The same module for the server of any build of this tree, with no package but the compiler, CMake and nvcc.
+cuda-module:
+	@deploy/cuda_toolkit.sh
+	cmake -S . -B build/cuda-module -DCMAKE_BUILD_TYPE=Release -DDUNLIN_MODULE_ONLY=ON
+	cmake --build build/cuda-module -j $(JOBS)
 
 demo: build
 	@deploy/demo.sh $(BUILD)/dunlin configs/demo.json

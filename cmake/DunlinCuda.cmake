@@ -4,7 +4,7 @@
 #
 # The toolkit is the one at DUNLIN_CUDA_ROOT, that of the nvcc on PATH, or the one that deploy/cuda_toolkit.sh installed.
 set(DUNLIN_CUDA_ROOT "" CACHE PATH "Folder of a CUDA toolkit; empty looks on PATH and in build/cuda-toolkit")
-set(DUNLIN_CUDA_VERSION_MIN 12.8)
+set(DUNLIN_CUDA_VERSION_MIN 12.4)
 
 foreach(found DUNLIN_NVCC DUNLIN_CUDART_STATIC DUNLIN_CUOBJDUMP)
   if(${found} AND NOT EXISTS "${${found}}")
@@ -38,9 +38,15 @@ else()
   message(STATUS "CUDA module: not built, there is no nvcc (deploy/cuda_toolkit.sh installs one)")
 endif()
 
-# Machine code for the A100's generation and for Hopper, and PTX for what comes after.
-set(DUNLIN_CUDA_TARGETS
-  -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90a,code=sm_90a -gencode=arch=compute_90,code=compute_90)
+# Machine code for Ampere, Ada, Hopper and, where nvcc knows it (12.8), Blackwell; PTX for what comes after.
+set(DUNLIN_CUDA_ARCHITECTURES 80 86 89 90a)
+if(NOT "${nvcc_release}" VERSION_LESS 12.8)
+  list(APPEND DUNLIN_CUDA_ARCHITECTURES 100 120)
+endif()
+set(DUNLIN_CUDA_TARGETS -gencode=arch=compute_90,code=compute_90)
+foreach(arch ${DUNLIN_CUDA_ARCHITECTURES})
+  list(APPEND DUNLIN_CUDA_TARGETS -gencode=arch=compute_${arch},code=sm_${arch})
+endforeach()
 
 # dunlin_cuda_objects(OUT [OPTIONS flag ...] SOURCES a.cu ...): appends the object files to the list OUT.
 function(dunlin_cuda_objects out)

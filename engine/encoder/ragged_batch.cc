@@ -86,14 +86,14 @@ PassInputs RaggedBatch::pass_inputs() const {
                     .token_types = device_array(kTokenTypes),
                     .token_page = device_array(kPages),
                     .token_slot = device_array(kSlots),
-                    .spans = {device_spans_, count, max_input_tokens_, max_input_tokens_},
+                    .spans = {device_spans_, count, 0, max_input_tokens_, max_input_tokens_},
                     .page_table = device_page_table_,
                     .page_table_stride = page_table_stride_,
                     .kept = {}};
   inputs.kept.count = num_rows();
   if (pools_one_row()) {
     inputs.kept.index = device_array(kPooledRows);
-    inputs.kept.spans = {device_spans_ + count, count, 1, max_input_tokens_};
+    inputs.kept.spans = {device_spans_ + count, count, count, 1, max_input_tokens_};
   }
   return inputs;
 }

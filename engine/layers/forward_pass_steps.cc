@@ -42,6 +42,7 @@ bool ForwardPass::Attend(const Target& next) {
   params.page_table_stride = inputs_.page_table_stride;
   params.sequences = rows_.spans.first;
   params.num_sequences = rows_.spans.count;
+  params.num_one_token_sequences = rows_.spans.num_one_token;
   params.max_query_tokens = rows_.spans.max_query_tokens;
   params.max_kv_tokens = rows_.spans.max_kv_tokens;
   params.scale = config_.attention_scale;

@@ -13,6 +13,7 @@ namespace dunlin::engine {
 struct QuerySpans {
   const kernels::SequenceSpan* first = nullptr;  // [count], device memory
   int32_t count = 0;
+  int32_t num_one_token = 0;     // the first of them, <= count, have one query row
   int32_t max_query_tokens = 0;  // of one span
   int32_t max_kv_tokens = 0;     // of one span
 };

@@ -54,12 +54,14 @@ void StepInputs::Place(const SubBatch& batch, int32_t pages_per_sequence) {
 void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t tokens_per_page) {
   next_token_ = 0;
   head_rows_.clear();
+  num_one_token_ = 0;
   max_query_tokens_ = 0;
   max_kv_tokens_ = 0;
   int32_t most_pages = 0;
   for (int32_t i = 0; i < batch.num_sequences; ++i) {
     const SequenceStep& step = plan.sequences[static_cast<size_t>(batch.first_sequence + i)];
     most_pages = std::max(most_pages, PagesOf(step, tokens_per_page));
+    if (step.num_tokens == 1 && num_one_token_ == i) ++num_one_token_;
     max_query_tokens_ = std::max(max_query_tokens_, step.num_tokens);
     max_kv_tokens_ = std::max(max_kv_tokens_, step.first_position + step.num_tokens);
   }

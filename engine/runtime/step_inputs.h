@@ -41,7 +41,9 @@ class StepInputs {
   // The first of the tokens, which decode; the rest are prefill.
   int32_t num_decode_tokens() const { return num_decode_tokens_; }
   int32_t num_sequences() const { return num_sequences_; }
-  QuerySpans query_spans() const { return {spans(), num_sequences_, max_query_tokens_, max_kv_tokens_}; }
+  QuerySpans query_spans() const {
+    return {spans(), num_sequences_, num_one_token_, max_query_tokens_, max_kv_tokens_};
+  }
   int64_t page_table_stride() const { return page_table_stride_; }
   // What a forward pass reads, valid after Upload until the next Stage. The kept rows are the head's: they give the
   // next token, so all of them run as decode, however few their neighbours make them.
@@ -52,7 +54,8 @@ class StepInputs {
   // they are. Staged where the head takes some of the rows and not all.
   bool has_head_spans() const { return num_head_spans_ > 0; }
   QuerySpans head_spans() const {
-    return {device_spans_ + num_sequences_, num_head_spans_, max_head_query_tokens_, max_head_kv_tokens_};
+    const int32_t one_token = max_head_query_tokens_ == 1 ? num_head_spans_ : 0;
+    return {device_spans_ + num_sequences_, num_head_spans_, one_token, max_head_query_tokens_, max_head_kv_tokens_};
   }
 
   // Device arrays, valid after Upload.
@@ -87,6 +90,7 @@ class StepInputs {
   int32_t num_sequences_ = 0;
   int32_t next_token_ = 0;  // while staging
   int64_t page_table_stride_ = 0;
+  int32_t num_one_token_ = 0;  // the first of the sequences, which have one token each
   int32_t max_query_tokens_ = 0;
   int32_t max_kv_tokens_ = 0;
   int32_t num_head_spans_ = 0;

@@ -79,6 +79,8 @@ struct PagedAttentionParams {
   int64_t page_table_stride;  // entries
   const SequenceSpan* sequences;
   int32_t num_sequences;  // >= 0
+  // The first of them, <= num_sequences, have a query_len of 1. For launchers, as the bounds below.
+  int32_t num_one_token_sequences = 0;
   // Upper bounds over the sequences, for launchers, which cannot read device memory. They size grids and divide work;
   // results do not depend on them.
   int32_t max_query_tokens;  // >= every query_len

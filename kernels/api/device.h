@@ -124,6 +124,7 @@ struct Device {
   const DeviceOps* ops = nullptr;
   DeviceContext* context = nullptr;
   std::string description;  // "cpu (avx512, 2 threads)", for logs
+  std::string facts;        // what it offers, for people: lines of "name: value"; empty where there is no more to say
 
   Device() = default;
   Device(const Device&) = delete;

@@ -14,7 +14,7 @@
 
 namespace dunlin::kernels {
 
-inline constexpr uint32_t kDeviceModuleAbi = 1;
+inline constexpr uint32_t kDeviceModuleAbi = 2;
 inline constexpr char kDeviceModuleEntry[] = "dunlin_device_module";
 
 struct DeviceModuleOptions {
@@ -22,9 +22,10 @@ struct DeviceModuleOptions {
   const char* cublas_algorithm_cache;  // as DeviceOptions
 };
 
-// The description of an opened device, or why none was opened; both are null-terminated.
+// The description of an opened device and what it offers, or why none was opened; all are null-terminated.
 struct DeviceModuleReply {
   char description[256];
+  char facts[1024];  // as Device::facts
   char error[512];
 };
 

@@ -29,7 +29,7 @@ struct Roofs {
 // Each rate is the best of `runs` short runs (6 take about a second in all), because other load on the machine can only
 // lower it. May allocate and wait, unlike a launcher.
 struct RoofParams {
-  void* memory;         // device memory, 64-byte aligned, only read
+  void* memory;         // device memory, 64-byte aligned; its contents may change
   size_t memory_bytes;  // > 0; several times the last-level cache, else the cache's rate is measured
   int32_t runs;         // >= 1
   Roofs* out;

@@ -13,6 +13,7 @@
 
 #include "kernels/api/memory_count.h"
 #include "kernels/api/status.h"
+#include "kernels/cuda/attention/launch_plan.h"
 #include "kernels/cuda/cublaslt_api.h"
 #include "kernels/cuda/gemm_plan.h"
 
@@ -20,6 +21,7 @@ namespace dunlin::kernels {
 
 struct DeviceContext {
   int sm_version = 0;  // 90 for compute capability 9.0
+  dunlin::kernels::cuda::DeviceShape shape{};
   size_t l2_bytes = 0;
   cudaStream_t stream = nullptr;
   dunlin::kernels::cuda::CublasLt cublas{};

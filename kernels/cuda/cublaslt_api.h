@@ -33,9 +33,7 @@ inline constexpr int32_t kDescAScaleMode = 31;
 inline constexpr int32_t kDescBScaleMode = 32;
 inline constexpr int32_t kScaleOuterVec32F = 3;  // cublasLtMatmulMatrixScale_t
 inline constexpr int32_t kEpilogueDefault = 1;   // cublasLtEpilogue_t
-inline constexpr int32_t kEpilogueRelu = 2;
 inline constexpr int32_t kEpilogueBias = 4;
-inline constexpr int32_t kEpilogueReluBias = 6;
 inline constexpr int32_t kEpilogueGelu = 32;  // the tanh approximation
 inline constexpr int32_t kEpilogueGeluBias = 36;
 // cublasLtMatrixLayoutAttribute_t
@@ -43,6 +41,10 @@ inline constexpr int32_t kLayoutCols = 3;
 // cublasLtMatmulPreferenceAttributes_t
 inline constexpr int32_t kPrefMaxWorkspaceBytes = 1;
 inline constexpr int32_t kPrefReductionSchemeMask = 3;
+inline constexpr int32_t kPrefMinAlignmentA = 5;  // bytes, uint32_t; 256 unless set
+inline constexpr int32_t kPrefMinAlignmentB = 6;
+inline constexpr int32_t kPrefMinAlignmentC = 7;
+inline constexpr int32_t kPrefMinAlignmentD = 8;
 inline constexpr uint32_t kReductionSchemesAll = 7;  // cublasLtReductionScheme_t
 
 struct CublasLtContext;

@@ -59,4 +59,10 @@ bool LoadCublasLt(const std::string& setting, CublasLt* cublas, std::string* err
   return false;
 }
 
+std::string PathOf(const CublasLt& cublas) {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(cublas.GetVersion), &info) == 0 || info.dli_fname == nullptr) return "";
+  return info.dli_fname;
+}
+
 }  // namespace dunlin::kernels::cuda

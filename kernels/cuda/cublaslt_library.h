@@ -12,4 +12,7 @@ namespace dunlin::kernels::cuda {
 // *error: no library, a missing function, older than kCublasVersionMin.
 bool LoadCublasLt(const std::string& setting, CublasLt* cublas, std::string* error);
 
+// The file that a filled table's functions are from.
+std::string PathOf(const CublasLt& cublas);
+
 }  // namespace dunlin::kernels::cuda

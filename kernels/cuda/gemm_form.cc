@@ -17,6 +17,18 @@ int32_t RowsOf(const GemmParams& params, int32_t num_rows) {
   return params.deterministic ? 0 : static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(num_rows)));
 }
 
+// The alignment of every row of `out` and `residual`, at most 16 bytes.
+uint32_t AlignmentOf(const GemmParams& params) {
+  const uintptr_t bits = reinterpret_cast<uintptr_t>(params.out) | reinterpret_cast<uintptr_t>(params.residual) |
+                         static_cast<uintptr_t>(params.out_stride) * sizeof(float) | 16U;
+  return static_cast<uint32_t>(bits & -bits);
+}
+
+// Transformer Engine's rule: fast where the scales are per tensor, whose error is larger than the accumulator's.
+bool AccumulatesFast(const GemmParams& params) {
+  return params.weight->precision == Precision::kFp8 && params.in->scaling != InputScaling::kPerRow;
+}
+
 }  // namespace
 
 bool NeedsStaging(const GemmParams& params, int64_t first_row) {
@@ -29,10 +41,9 @@ bool NeedsStaging(const GemmParams& params, int64_t first_row) {
 bool TakesActivation(const GemmParams& params) {
   const PackedWeight& weight = *params.weight;
   const Activation& next = *params.next;
-  const bool in_epilogue = params.activation == ActivationKind::kGeluTanh || params.activation == ActivationKind::kRelu;
-  return in_epilogue && weight.precision != Precision::kFp8 && next.precision == weight.precision &&
-         next.amax == nullptr && next.columns == weight.out_features && weight.out_features % kMatrixMultiple == 0 &&
-         weight.out_features <= kActivatedColumnsMax;
+  return params.activation == ActivationKind::kGeluTanh && weight.precision != Precision::kFp8 &&
+         next.precision == weight.precision && next.amax == nullptr && next.columns == weight.out_features &&
+         weight.out_features % kMatrixMultiple == 0 && weight.out_features <= kActivatedColumnsMax;
 }
 
 GemmForm FormOf(const GemmParams& params, bool staged, int32_t num_rows) {
@@ -43,11 +54,14 @@ GemmForm FormOf(const GemmParams& params, bool staged, int32_t num_rows) {
                 .out_stride = staged ? PaddedRows(weight.out_features) : params.out_stride,
                 .bias = params.bias != nullptr && weight.precision != Precision::kFp8 && Aligned(params.bias),
                 .residual = params.residual != nullptr && !staged,
+                .fast_accumulation = AccumulatesFast(params),
+                .alignment = staged ? 16 : AlignmentOf(params),
                 .rows = RowsOf(params, num_rows)};
   if (params.next == nullptr) return form;
   form.out_stride = PaddedDepth(weight.out_features);
   form.bias = params.bias != nullptr;  // copied to an aligned buffer
-  form.activation = params.activation;
+  form.gelu = true;
+  form.alignment = 16;
   form.rows = 0;
   return form;
 }
@@ -57,7 +71,9 @@ std::string NameOf(const GemmForm& form, int32_t num_rows) {
                      std::to_string(form.in_features) + " into " + std::to_string(form.out_stride);
   if (form.bias) name += " bias";
   if (form.residual) name += " residual";
-  if (form.activation.has_value()) name += *form.activation == ActivationKind::kRelu ? " relu" : " gelu";
+  if (form.gelu) name += " gelu";
+  if (form.fast_accumulation) name += " fast";
+  if (form.alignment != 16) name += " aligned to " + std::to_string(form.alignment);
   if (form.rows != 0) return name + " of up to " + std::to_string(form.rows) + " rows";
   return name + " of " + std::to_string(num_rows) + " rows and any other number";
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "kernels/api/gemm.h"
@@ -18,9 +17,12 @@ struct GemmForm {
   int64_t out_stride;  // of D, elements; a multiple of 4 in FP8
   bool bias;           // in the epilogue; never in FP8; 16-byte aligned
   bool residual;       // beta = 1
-  // In the epilogue, after the bias. D is then the next GEMM's input: D and bias have the precision's dtype. Otherwise
-  // both are FP32.
-  std::optional<ActivationKind> activation = std::nullopt;
+  // Tanh-GELU in the epilogue, after the bias. D is then the next GEMM's input: D and bias have the precision's dtype.
+  // Otherwise both are FP32.
+  bool gelu = false;
+  // FP8: partial sums stay in the tensor cores' accumulator, which keeps 14 bits, instead of being added to FP32 ones.
+  bool fast_accumulation = false;
+  uint32_t alignment = 16;  // of every row of D and C, bytes: 4, 8 or 16
   // 0: one algorithm for any number of rows, without split-K. Otherwise the algorithm is chosen for this number of
   // rows.
   int32_t rows = 0;
@@ -33,8 +35,8 @@ struct GemmForm {
 inline constexpr int64_t kScaleRows = 4;  // rows whose scales share 16 bytes
 bool NeedsStaging(const GemmParams& params, int64_t first_row);
 
-// Whether cuBLASLt can fuse params.activation and fill params.next: an activation that its epilogues have (their GELU
-// is the tanh approximation), no padding columns, which nothing would zero, and a bias that fits its buffer.
+// Whether cuBLASLt can fuse params.activation and fill params.next: tanh-GELU (the epilogues' ReLU turns NaN into 0,
+// unlike the CPU's), no padding columns, which nothing would zero, and a bias that fits its buffer.
 inline constexpr int64_t kActivatedColumnsMax = int64_t{1} << 17;
 bool TakesActivation(const GemmParams& params);
 

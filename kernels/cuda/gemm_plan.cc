@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/gemm_plan.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "kernels/cuda/layout.h"
@@ -27,22 +31,70 @@ int32_t TypeOf(Precision precision) {
 }
 
 int32_t OutTypeOf(const GemmForm& form) {
-  return form.activation.has_value() ? TypeOf(form.precision) : kCudaR32F;
+  return form.gelu ? TypeOf(form.precision) : kCudaR32F;
 }
 
 int32_t EpilogueOf(const GemmForm& form) {
-  if (!form.activation.has_value()) return form.bias ? kEpilogueBias : kEpilogueDefault;
-  if (*form.activation == ActivationKind::kRelu) return form.bias ? kEpilogueReluBias : kEpilogueRelu;
-  return form.bias ? kEpilogueGeluBias : kEpilogueGelu;
+  if (form.gelu) return form.bias ? kEpilogueGeluBias : kEpilogueGelu;
+  return form.bias ? kEpilogueBias : kEpilogueDefault;
 }
 
-int32_t PlannedRows(const GemmForm& form) {
-  return form.rows == 0 ? kPlanRows : form.rows;
+std::vector<int32_t> PlannedRows(const GemmForm& form) {
+  if (form.rows != 0) return {form.rows};
+  return {std::begin(kPlanRows), std::end(kPlanRows)};
 }
 
 // The smallest number of rows that the plan is used for.
 int32_t LeastRows(const GemmForm& form) {
   return form.rows / 2 + 1;
+}
+
+// The planned numbers of rows that operands of num_rows rows can be timed with.
+std::vector<int32_t> TimedRows(const GemmForm& form, int32_t num_rows) {
+  if (form.rows != 0) return {num_rows};
+  std::vector<int32_t> rows = PlannedRows(form);
+  rows.erase(std::upper_bound(rows.begin(), rows.end(), num_rows), rows.end());
+  return rows;
+}
+
+// Proposals of several heuristic calls, with a point for every place in a list of kCandidates.
+class Ranking {
+ public:
+  void Add(const MatmulAlgo& algo, int32_t place) {
+    auto row = std::find_if(rows_.begin(), rows_.end(),
+                            [&](const Row& other) { return std::memcmp(&other.algo, &algo, sizeof(algo)) == 0; });
+    if (row == rows_.end()) row = rows_.insert(row, {algo, 0});
+    row->points += kCandidates - place;
+  }
+  // Best first; equals in the order in which they were added.
+  std::vector<MatmulAlgo> Sorted() {
+    std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) { return a.points > b.points; });
+    std::vector<MatmulAlgo> algos;
+    for (const Row& row : rows_) algos.push_back(row.algo);
+    return algos;
+  }
+
+ private:
+  struct Row {
+    MatmulAlgo algo;
+    int32_t points;
+  };
+  std::vector<Row> rows_;
+};
+
+// The index of the candidate that is fastest over all numbers of rows, each as important: the least product of its
+// times. times: [candidate][rows]; infinity for a failure. Empty when each candidate failed.
+std::optional<size_t> Fastest(const std::vector<std::vector<double>>& times) {
+  std::optional<size_t> fastest;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t candidate = 0; candidate < times.size(); ++candidate) {
+    double logarithms = 0.0;
+    for (const double seconds : times[candidate]) logarithms += std::log(seconds);
+    if (!(logarithms < least)) continue;
+    least = logarithms;
+    fastest = candidate;
+  }
+  return fastest;
 }
 
 }  // namespace
@@ -93,9 +145,9 @@ bool GemmPlans::Describe(Plan* plan) {
   const int32_t transposed = kCublasOpT;
   const int32_t epilogue = EpilogueOf(form);
   const int32_t out_type = OutTypeOf(form);
-  const auto rows = static_cast<uint64_t>(PlannedRows(form));
+  const auto rows = static_cast<uint64_t>(PlannedRows(form).back());
   const int32_t scale_mode = kScaleOuterVec32F;
-  const int8_t fast = 1;
+  const int8_t fast = form.fast_accumulation ? 1 : 0;
   bool done = cublas_->MatmulDescCreate(&plan->desc, kCublasCompute32F, kCudaR32F) == kSuccess &&
               cublas_->MatrixLayoutCreate(&plan->weight, type, static_cast<uint64_t>(depth),
                                           static_cast<uint64_t>(outputs), depth) == kSuccess &&
@@ -122,25 +174,51 @@ bool GemmPlans::Describe(Plan* plan) {
   return done;
 }
 
-void GemmPlans::FindCandidates(Plan* plan) {
+MatmulPreference* GemmPlans::NewPreference(const GemmForm& form) {
   MatmulPreference* preference = nullptr;
-  if (cublas_->MatmulPreferenceCreate(&preference) != kSuccess) return;
-  const size_t workspace = kGemmWorkspaceBytes;
+  if (cublas_->MatmulPreferenceCreate(&preference) != kSuccess) return nullptr;
+  bool done = true;
+  const auto set = [&](int32_t attribute, const auto& value) {
+    done = done && cublas_->MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)) == kSuccess;
+  };
+  constexpr uint32_t kOperandAlignment = 16;  // of a row of a weight or an input (layout.h)
+  set(kPrefMaxWorkspaceBytes, kGemmWorkspaceBytes);
   // 0 is CUBLASLT_REDUCTION_SCHEME_NONE: a single pass over K.
-  const uint32_t reductions = plan->form.rows == 0 ? 0 : kReductionSchemesAll;
-  MatmulHeuristicResult results[kCandidates];
-  int32_t found = 0;
-  const bool asked = cublas_->MatmulPreferenceSetAttribute(preference, kPrefMaxWorkspaceBytes, &workspace,
-                                                           sizeof(workspace)) == kSuccess &&
-                     cublas_->MatmulPreferenceSetAttribute(preference, kPrefReductionSchemeMask, &reductions,
-                                                           sizeof(reductions)) == kSuccess &&
-                     cublas_->MatmulAlgoGetHeuristic(handle_, plan->desc, plan->weight, plan->in, plan->out, plan->out,
-                                                     preference, kCandidates, results, &found) == kSuccess;
+  set(kPrefReductionSchemeMask, form.rows == 0 ? uint32_t{0} : kReductionSchemesAll);
+  set(kPrefMinAlignmentA, kOperandAlignment);
+  set(kPrefMinAlignmentB, kOperandAlignment);
+  set(kPrefMinAlignmentC, form.alignment);
+  set(kPrefMinAlignmentD, form.alignment);
+  if (done) return preference;
   cublas_->MatmulPreferenceDestroy(preference);
-  for (int32_t i = 0; asked && i < found; ++i) {
-    if (results[i].state == kSuccess && Works(*plan, results[i].algo, LeastRows(plan->form))) {
-      plan->candidates.push_back(results[i].algo);
+  return nullptr;
+}
+
+bool GemmPlans::SetRows(const Plan& plan, int32_t rows) {
+  const auto columns = static_cast<uint64_t>(rows);
+  return cublas_->MatrixLayoutSetAttribute(plan.in, kLayoutCols, &columns, sizeof(columns)) == kSuccess &&
+         cublas_->MatrixLayoutSetAttribute(plan.out, kLayoutCols, &columns, sizeof(columns)) == kSuccess;
+}
+
+void GemmPlans::FindCandidates(Plan* plan) {
+  MatmulPreference* preference = NewPreference(plan->form);
+  if (preference == nullptr) return;
+  Ranking ranking;
+  for (const int32_t rows : PlannedRows(plan->form)) {
+    MatmulHeuristicResult results[kCandidates];
+    int32_t found = 0;
+    if (!SetRows(*plan, rows) ||
+        cublas_->MatmulAlgoGetHeuristic(handle_, plan->desc, plan->weight, plan->in, plan->out, plan->out, preference,
+                                        kCandidates, results, &found) != kSuccess) {
+      continue;
     }
+    for (int32_t i = 0; i < found; ++i) {
+      if (results[i].state == kSuccess) ranking.Add(results[i].algo, i);
+    }
+  }
+  cublas_->MatmulPreferenceDestroy(preference);
+  for (const MatmulAlgo& algo : ranking.Sorted()) {
+    if (plan->candidates.size() < size_t{kCandidates} && Works(*plan, algo)) plan->candidates.push_back(algo);
   }
 }
 
@@ -153,29 +231,35 @@ void GemmPlans::Choose(Plan* plan, const GemmOperands& operands, void* stream) {
 void GemmPlans::ChooseByTime(Plan* plan, const GemmOperands& operands, void* stream) {
   const std::string product = NameOf(plan->form, operands.num_rows);
   const MatmulAlgo* known = store_->Find(product);
-  if (known != nullptr && Works(*plan, *known, LeastRows(plan->form)) &&
-      Works(*plan, *known, PlannedRows(plan->form))) {
+  if (known != nullptr && Works(*plan, *known)) {
     plan->algo = *known;
     return;
   }
-  double least = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> times;
   for (const MatmulAlgo& algo : plan->candidates) {
-    const double seconds = clock_->ColdSeconds([&] { return Launch(*plan, algo, operands, stream); });
-    if (!(seconds < least)) continue;
-    least = seconds;
-    plan->algo = algo;
+    std::vector<double>& row = times.emplace_back();
+    for (const int32_t rows : TimedRows(plan->form, operands.num_rows)) {
+      GemmOperands part = operands;
+      part.num_rows = rows;
+      row.push_back(clock_->ColdSeconds([&] { return Launch(*plan, algo, part, stream); }));
+    }
   }
-  if (least < std::numeric_limits<double>::infinity()) store_->Add(product, plan->algo);
+  const std::optional<size_t> fastest = Fastest(times);
+  if (!fastest.has_value()) return;
+  plan->algo = plan->candidates[*fastest];
+  store_->Add(product, plan->algo);
 }
 
-bool GemmPlans::Works(const Plan& plan, const MatmulAlgo& algo, int32_t rows) {
-  const auto columns = static_cast<uint64_t>(rows);
-  MatmulHeuristicResult result{};
-  return cublas_->MatrixLayoutSetAttribute(plan.in, kLayoutCols, &columns, sizeof(columns)) == kSuccess &&
-         cublas_->MatrixLayoutSetAttribute(plan.out, kLayoutCols, &columns, sizeof(columns)) == kSuccess &&
-         cublas_->MatmulAlgoCheck(handle_, plan.desc, plan.weight, plan.in, plan.out, plan.out, &algo, &result) ==
-             kSuccess &&
-         result.workspace_bytes <= kGemmWorkspaceBytes;
+bool GemmPlans::Works(const Plan& plan, const MatmulAlgo& algo) {
+  std::vector<int32_t> row_counts = PlannedRows(plan.form);
+  row_counts.push_back(LeastRows(plan.form));
+  return std::all_of(row_counts.begin(), row_counts.end(), [&](int32_t rows) {
+    MatmulHeuristicResult result{};
+    return SetRows(plan, rows) &&
+           cublas_->MatmulAlgoCheck(handle_, plan.desc, plan.weight, plan.in, plan.out, plan.out, &algo, &result) ==
+               kSuccess &&
+           result.workspace_bytes <= kGemmWorkspaceBytes;
+  });
 }
 
 void GemmPlans::Destroy(Plan* plan) {
@@ -188,9 +272,7 @@ void GemmPlans::Destroy(Plan* plan) {
 }
 
 KernelStatus GemmPlans::Launch(const Plan& plan, const MatmulAlgo& algo, const GemmOperands& operands, void* stream) {
-  const auto rows = static_cast<uint64_t>(operands.num_rows);
-  bool done = cublas_->MatrixLayoutSetAttribute(plan.in, kLayoutCols, &rows, sizeof(rows)) == kSuccess &&
-              cublas_->MatrixLayoutSetAttribute(plan.out, kLayoutCols, &rows, sizeof(rows)) == kSuccess;
+  bool done = SetRows(plan, operands.num_rows);
   const auto set = [&](int32_t attribute, const void* pointer) {
     done = done && cublas_->MatmulDescSetAttribute(plan.desc, attribute, &pointer, sizeof(pointer)) == kSuccess;
   };

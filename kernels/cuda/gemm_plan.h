@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMMs as cuBLASLt calls, one plan per form. A plan's algorithm is chosen once, at its first GEMM: cuBLASLt's first
-// heuristic result or, while tuning, the fastest one. A form without rows (GemmForm::rows) uses it for any number of
-// rows, without split-K, so the order of a row's sum does not depend on the other rows. Host code: nothing here reads
-// device memory.
+// GEMMs as cuBLASLt calls, one plan per form. A plan's algorithm is chosen once, at its first GEMM: the best by
+// cuBLASLt's heuristics or, while tuning, by time. A form without rows (GemmForm::rows) uses it for any number of rows,
+// without split-K, so the order of a row's sum does not depend on the other rows; it is therefore chosen over all of
+// kPlanRows. Host code: nothing here reads device memory.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,8 @@
 
 namespace dunlin::kernels::cuda {
 
-// The number of rows that heuristics are queried for: a prefill chunk. The result is good enough for decode, which is
-// memory-bound.
-inline constexpr int32_t kPlanRows = 256;
+// The numbers of rows that an algorithm for any number of them is chosen for.
+inline constexpr int32_t kPlanRows[] = {1, 8, 64, 512, 4096};
 inline constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // what cuBLASLt's FP8 kernels need on sm_90
 inline constexpr int kMaxPlans =
     1024;  // five shapes per model and precision, two forms each, for many models; or by rows
@@ -33,7 +32,7 @@ struct GemmOperands {
   const float* in_scales;
   const void* bias;       // form.bias; same dtype as D
   const float* residual;  // form.residual; rows out_stride apart
-  void* out;              // FP32; with form.activation the precision's dtype
+  void* out;              // FP32; with form.gelu the precision's dtype
   int32_t num_rows;       // >= 1
 };
 
@@ -76,10 +75,14 @@ class GemmPlans {
   // Null: kMaxPlans plans exist.
   Plan* Find(const GemmForm& form);
   bool Describe(Plan* plan);
+  // Null when the library refuses.
+  MatmulPreference* NewPreference(const GemmForm& form);
+  bool SetRows(const Plan& plan, int32_t rows);
   void FindCandidates(Plan* plan);
   void Choose(Plan* plan, const GemmOperands& operands, void* stream);
   void ChooseByTime(Plan* plan, const GemmOperands& operands, void* stream);
-  bool Works(const Plan& plan, const MatmulAlgo& algo, int32_t rows);
+  // Of the numbers of rows that the plan is used for: the least, and those that it is chosen for.
+  bool Works(const Plan& plan, const MatmulAlgo& algo);
   void Destroy(Plan* plan);
   KernelStatus Launch(const Plan& plan, const MatmulAlgo& algo, const GemmOperands& operands, void* stream);
 

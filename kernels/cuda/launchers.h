@@ -49,7 +49,7 @@ size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t v
 KernelStatus Sample(DeviceContext* context, const SampleParams& params);
 
 // attention/. What is supported: attention/support.cc.
-cudaError_t PrepareAttention();  // called once, when the device is opened
+cudaError_t PrepareAttention(int32_t shared_bytes);  // called once, when the device is opened; per block, at most
 bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, const AttentionTraits& traits,
                        std::vector<std::string>* reasons);
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan);

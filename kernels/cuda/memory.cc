@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory, copies and events. Copies are ordered in the stream; those from or to host memory that is not pinned
-// have finished with it when they return. Source: CUDA runtime API, "API synchronization behavior".
+// Device memory, copies and events. Copies are ordered in the stream. Whether cudaMemcpyAsync has finished with host
+// memory that is not pinned when it returns is not promised, so such a copy waits for the stream.
+// Source: CUDA runtime API, "API synchronization behavior".
 #include <cstring>
 
 #include "kernels/cuda/launchers.h"
 
 namespace dunlin::kernels::cuda {
+
+namespace {
+
+bool IsPinned(const void* host) {
+  cudaPointerAttributes attributes{};
+  return cudaPointerGetAttributes(&attributes, host) == cudaSuccess && attributes.type == cudaMemoryTypeHost;
+}
+
+// host: the end of the copy that is in host memory.
+KernelStatus Copy(DeviceContext* context, void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                  const void* host) {
+  if (context->failed) return KernelStatus::kDeviceError;
+  if (bytes == 0) return KernelStatus::kOk;
+  if (to == nullptr || from == nullptr) return KernelStatus::kInvalidArgument;
+  const KernelStatus status = Checked(context, cudaMemcpyAsync(to, from, bytes, kind, context->stream));
+  return status != KernelStatus::kOk || IsPinned(host) ? status : Synchronize(context);
+}
+
+}  // namespace
 
 void* Allocate(DeviceContext* context, size_t bytes) {
   if (bytes == 0 || context->failed) return nullptr;
@@ -49,17 +69,11 @@ DeviceMemory Memory(const DeviceContext* context) {
 }
 
 KernelStatus CopyToDevice(DeviceContext* context, void* device, const void* host, size_t bytes) {
-  if (context->failed) return KernelStatus::kDeviceError;
-  if (bytes == 0) return KernelStatus::kOk;
-  if (device == nullptr || host == nullptr) return KernelStatus::kInvalidArgument;
-  return Checked(context, cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, context->stream));
+  return Copy(context, device, host, bytes, cudaMemcpyHostToDevice, host);
 }
 
 KernelStatus CopyToHost(DeviceContext* context, void* host, const void* device, size_t bytes) {
-  if (context->failed) return KernelStatus::kDeviceError;
-  if (bytes == 0) return KernelStatus::kOk;
-  if (device == nullptr || host == nullptr) return KernelStatus::kInvalidArgument;
-  return Checked(context, cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, context->stream));
+  return Copy(context, host, device, bytes, cudaMemcpyDeviceToHost, host);
 }
 
 KernelStatus Synchronize(DeviceContext* context) {

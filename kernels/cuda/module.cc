@@ -122,12 +122,29 @@ std::string FillContext(DeviceContext* context, const std::string& cublas_librar
   take(&context->staging, cuda::kStagingBytes);
   take(reinterpret_cast<void**>(&context->current), sizeof(uint32_t));
   take(&context->bias, cuda::kActivatedColumnsMax * sizeof(float));
-  if (result == cudaSuccess) result = cuda::PrepareAttention();
+  if (result == cudaSuccess) result = cuda::PrepareAttention(context->shape.block_shared_bytes);
   if (result == cudaSuccess) result = cuda::PrepareGemm();
   if (result != cudaSuccess) return Reason("the CUDA device cannot be set up", result);
   if (context->cublas.Create(&context->cublas_handle) != 0) return "cuBLASLt cannot be set up";
   context->plans = std::make_unique<cuda::GemmPlans>(&context->cublas, context->cublas_handle, context->gemm_workspace);
   return "";
+}
+
+std::string FactsOf(const cudaDeviceProp& properties, const cuda::CublasLt& cublas) {
+  int driver = 0;
+  int runtime = 0;
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&runtime);
+  const auto version = [](int code) { return std::to_string(code / 1000) + "." + std::to_string(code % 1000 / 10); };
+  std::string facts = "name: " + std::string(properties.name);
+  facts += "\ncompute capability: " + std::to_string(properties.major) + "." + std::to_string(properties.minor);
+  facts += "\nmultiprocessors: " + std::to_string(properties.multiProcessorCount);
+  facts += "\nmemory: " + std::to_string(properties.totalGlobalMem >> 20) + " MiB";
+  facts += "\nL2 cache: " + std::to_string(properties.l2CacheSize >> 10) + " KiB";
+  facts += "\nshared memory per block: " + std::to_string(properties.sharedMemPerBlockOptin >> 10) + " KiB";
+  facts += "\ndriver: CUDA " + version(driver) + ", runtime CUDA " + version(runtime);
+  facts += "\ncuBLASLt: " + std::to_string(cublas.GetVersion()) + " in " + cuda::PathOf(cublas);
+  return facts + "\n";
 }
 
 DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply) {
@@ -136,6 +153,7 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
   std::unique_ptr<DeviceContext, Closer> context(new DeviceContext());
   if (error.empty()) {
     context->sm_version = properties.major * 10 + properties.minor;
+    context->shape = {properties.multiProcessorCount, static_cast<int32_t>(properties.sharedMemPerBlockOptin)};
     context->l2_bytes = static_cast<size_t>(properties.l2CacheSize);
     error = FillContext(context.get(), options->cublas_library);
   }
@@ -149,6 +167,7 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
   }
   std::snprintf(reply->description, sizeof(reply->description), "cuda (%.200s, sm_%d, cuBLASLt %zu)", properties.name,
                 context->sm_version, context->cublas.GetVersion());
+  std::snprintf(reply->facts, sizeof(reply->facts), "%s", FactsOf(properties, context->cublas).c_str());
   return context.release();
 }
 

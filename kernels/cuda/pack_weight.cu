@@ -10,7 +10,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-__global__ void __launch_bounds__(kRowThreads, kRowBlocks) PackRows(PackSource source, MatrixView weight) {
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks / 2) PackRows(PackSource source, MatrixView weight) {
   PackRow(BlockLanes(), source, weight, source.first_row + blockIdx.x);
 }
 

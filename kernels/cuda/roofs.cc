@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peak rates of a GPU: dedicated loops and a large GEMM.
+// The peak rates of a GPU: dedicated loops, a large GEMM by the fastest of cuBLASLt's algorithms, memory read and
+// copied.
 #include <algorithm>
 
 #include "kernels/cuda/large_product.h"
@@ -27,6 +28,25 @@ double LoopRate(DeviceContext* context, Stopwatch* watch, int32_t runs, double r
   const double wanted = static_cast<double>(kTrialRounds) * kRunSeconds / trial;
   const int64_t rounds = std::clamp(static_cast<int64_t>(wanted), int64_t{1}, kRoundsMax);
   return static_cast<double>(rounds) * round_flops / watch->BestSeconds(runs, run(rounds));
+}
+
+// Bytes per second of a loop that reads the memory.
+double ReadRate(DeviceContext* context, Stopwatch* watch, const RoofPlace& place, const RoofParams& params) {
+  const double seconds = watch->BestSeconds(params.runs + 1, [&] {
+    EnqueueRead(place, params.memory, params.memory_bytes);
+    return Launched(context);
+  });
+  return static_cast<double>(params.memory_bytes) / seconds;
+}
+
+// Bytes per second, read and written, of the driver's copy of one half of the memory into the other.
+double CopyRate(DeviceContext* context, Stopwatch* watch, const RoofParams& params) {
+  const size_t half = params.memory_bytes / 2;
+  auto* const memory = static_cast<unsigned char*>(params.memory);
+  const double seconds = watch->BestSeconds(params.runs + 1, [&] {
+    return Checked(context, cudaMemcpyAsync(memory + half, memory, half, cudaMemcpyDeviceToDevice, context->stream));
+  });
+  return 2.0 * static_cast<double>(half) / seconds;
 }
 
 void Set(Roofs* roofs, Peak peak, double loop, double library) {
@@ -66,11 +86,7 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
   // Our kernels multiply FP8 codes widened to 16 bits, at the rate of BF16.
   const double fp8 = LargeProductRate(context, &watch, Precision::kFp8, params.runs);
   if (fp8 > 0.0) Set(&roofs, Peak::kFp8, bf16, fp8);
-  const double read_seconds = watch.BestSeconds(params.runs + 1, [&] {
-    EnqueueRead(place, params.memory, params.memory_bytes);
-    return Launched(context);
-  });
-  roofs.dram_read_bytes = static_cast<double>(params.memory_bytes) / read_seconds;
+  roofs.dram_read_bytes = std::max(ReadRate(context, &watch, place, params), CopyRate(context, &watch, params));
   roofs.num_threads = multiprocessors;
   Release(context, sink, sizeof(float));
   if (context->failed) return KernelStatus::kDeviceError;

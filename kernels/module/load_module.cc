@@ -121,6 +121,7 @@ std::unique_ptr<Device> OpenDeviceModule(const DeviceOptions& options, std::stri
   device->context = context;
   device->close = module->close;
   device->description = reply.description;
+  device->facts = reply.facts;
   return device;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `dunlin inspect DIR`: a model's sizes, read from file headers alone, and the profiles this machine supports for it.
+// `dunlin inspect --device KIND` is inspect_device's.
 #include "engine/model/inspect.h"
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
+#include "server/commands/inspect_device.h"
 #include "server/models/devices.h"
 #include "server/serving/status_name.h"
 
@@ -27,6 +29,8 @@ using Json = nlohmann::ordered_json;
 struct InspectOptions {
   std::string directory;
   std::string random_shape;
+  std::string device;
+  kernels::DeviceOptions device_options;
   bool json = false;
 };
 
@@ -156,10 +160,26 @@ std::function<int()> SetUpInspect(CLI::App* subcommand) {
       "--shape", options->random_shape,
       "Instead of a directory: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b or a config.json");
   directory->excludes(shape);
+  options->device_options.cuda_module = options->device_options.cublas_library = "auto";
+  CLI::Option* device =
+      subcommand->add_option("--device", options->device, "Instead of a model: what this device offers")
+          ->check(CLI::IsMember(kernels::NamesOf(kernels::kDeviceKindTable)))
+          ->excludes(directory)
+          ->excludes(shape);
+  subcommand->add_option("--cuda-module", options->device_options.cuda_module, "With --device: as compute.cuda_module")
+      ->needs(device);
+  subcommand
+      ->add_option("--cublas-library", options->device_options.cublas_library,
+                   "With --device: as compute.cublas_library")
+      ->needs(device);
   subcommand->add_flag("--json", options->json, "Print one JSON object");
   return [options] {
+    if (!options->device.empty()) {
+      const auto* row = kernels::FindByName(kernels::kDeviceKindTable, options->device);
+      return InspectDevice(row->kind, options->device_options, options->json);
+    }
     if (options->directory.empty() == options->random_shape.empty()) {
-      std::cerr << "give a model directory or --shape\n";
+      std::cerr << "give a model directory, --shape or --device\n";
       return kExitUsage;
     }
     return RunInspect(*options);

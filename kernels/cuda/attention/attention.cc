@@ -12,6 +12,7 @@ constexpr int64_t kBlocksMax = (int64_t{1} << 31) - 1;
 
 bool Valid(const PagedAttentionParams& params) {
   const KvShape& shape = params.layout.shape;
+  if (params.num_one_token_sequences < 0 || params.num_one_token_sequences > params.num_sequences) return false;
   if (params.num_sequences < 0 || params.layer < 0 || params.layer >= shape.num_layers) return false;
   if (shape.v_head_dim != shape.head_dim) return false;
   if (params.max_query_tokens < 0 || params.max_kv_tokens < params.max_query_tokens) return false;
@@ -40,7 +41,7 @@ KernelStatus Run(DeviceContext* context, AttentionBackend backend, const Attenti
   if (context->failed) return KernelStatus::kDeviceError;
   if (call.num_sequences == 0 || call.max_query_tokens == 0) return KernelStatus::kOk;
   LaunchPlan plan;
-  if (!PlanLaunch(backend, call, workspace, workspace_bytes, &plan)) return KernelStatus::kOutOfMemory;
+  if (!PlanLaunch(backend, call, context->shape, workspace, workspace_bytes, &plan)) return KernelStatus::kOutOfMemory;
   if (plan.blocks > kBlocksMax) return KernelStatus::kInvalidArgument;
   LaunchBackend(backend, call, plan, context->stream);
   if (plan.parts.data != nullptr) LaunchMerge(call, plan, context->stream);
@@ -49,11 +50,12 @@ KernelStatus Run(DeviceContext* context, AttentionBackend backend, const Attenti
 
 }  // namespace
 
-cudaError_t PrepareAttention() {
-  for (cudaError_t (*prepare)() : {PrepareEfficient, PrepareFlashBf16, PrepareFlashFp16, PrepareMath}) {
-    if (const cudaError_t error = prepare(); error != cudaSuccess) return error;
+cudaError_t PrepareAttention(int32_t shared_bytes) {
+  for (const auto prepare : {PrepareFlashBf16, PrepareFlashFp16}) {
+    if (const cudaError_t error = prepare(shared_bytes); error != cudaSuccess) return error;
   }
-  return cudaSuccess;
+  const cudaError_t error = PrepareEfficient();
+  return error == cudaSuccess ? PrepareMath() : error;
 }
 
 bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, const AttentionTraits& traits,
@@ -63,18 +65,23 @@ bool SupportsAttention(const DeviceContext* context, AttentionBackend backend, c
 
 size_t PagedAttentionWorkspace(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan) {
   if (!SupportsAttention(context, backend, plan.traits, nullptr)) return 0;
-  return PagedWorkspaceBytes(backend, plan);
+  return PagedWorkspaceBytes(backend, plan, context->shape);
 }
 
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
   if (!SupportsAttention(context, params.backend, TraitsOf(params), nullptr)) return KernelStatus::kUnsupported;
   if (params.next != nullptr) return KernelStatus::kUnsupported;  // attention_fuses is false
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
-  return Run(context, params.backend, CallOf(params), params.workspace, params.workspace_bytes);
+  const SplitCall split = SplitByRows(CallOf(params), params.num_one_token_sequences);
+  for (int i = 0; i < split.count; ++i) {
+    const KernelStatus status = Run(context, params.backend, split.calls[i], params.workspace, params.workspace_bytes);
+    if (status != KernelStatus::kOk) return status;
+  }
+  return KernelStatus::kOk;
 }
 
 size_t DenseAttentionWorkspace(const DeviceContext* context, const DenseAttentionParams& params) {
-  return SupportsDense(context, params) ? DenseWorkspaceBytes(params.backend, CallOf(params)) : 0;
+  return SupportsDense(context, params) ? DenseWorkspaceBytes(params.backend, CallOf(params), context->shape) : 0;
 }
 
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params) {

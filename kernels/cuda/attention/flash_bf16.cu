@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLASH on BF16 operands, keys and values in BF16 or E4M3. Instantiations: 1, 2 and 4 slices = 3.
+// FLASH on BF16 operands, keys and values in BF16 or E4M3. Instantiations: flash_launch.cuh's = 4.
 #include "kernels/cuda/attention/flash_launch.cuh"
 
 namespace dunlin::kernels::cuda {
@@ -8,8 +8,8 @@ void LaunchFlashBf16(const AttentionCall& call, const LaunchPlan& plan, cudaStre
   LaunchFlash<Bf16Format>(call, plan, stream);
 }
 
-cudaError_t PrepareFlashBf16() {
-  return PrepareFlash<Bf16Format>();
+cudaError_t PrepareFlashBf16(int32_t shared_bytes) {
+  return PrepareFlash<Bf16Format>(shared_bytes);
 }
 
 }  // namespace dunlin::kernels::cuda

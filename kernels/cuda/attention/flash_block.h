@@ -2,7 +2,8 @@
 // FLASH: a block's 64 rows walk through tiles of 64 keys with a running rescale; scores stay in registers. Keys are
 // split at absolute multiples of 512: at the end of a split its partial result is merged into the row's total, or left
 // to the merge kernel, with the same bits, so that decode and prefill of a row are equal. Tiles are fetched by
-// asynchronous copies, one ahead. Source: Dao 2023 (FlashAttention-2), section 3; Flash-Decoding.
+// asynchronous copies, one ahead where shared memory has room for two stages. Source: Dao 2023 (FlashAttention-2),
+// section 3; Flash-Decoding.
 #pragma once
 
 #include "kernels/cuda/attention/load_tile.h"
@@ -12,14 +13,13 @@ namespace dunlin::kernels::cuda {
 
 inline constexpr int32_t kSplitKeys = 512;
 inline constexpr int32_t kFlashDimMax = 256;
-inline constexpr int kFlashStages = 2;
 
 // A block's shared memory: kSlices tiles of 64 query dims, and per stage as many of keys and values.
-template <int kSlices>
+template <int kSlices, int kStages>
 struct FlashMemory {
   static constexpr int kTile = TileLayout<2>::kBytes;
   static constexpr int kScales = 2 * kTileRows * 4;  // per stage: the scales of E4M3 keys and values
-  static constexpr int kBytes = (1 + 2 * kFlashStages) * kSlices * kTile + kFlashStages * kScales + kTileDims * 8;
+  static constexpr int kBytes = (1 + 2 * kStages) * kSlices * kTile + kStages * kScales;
 
   unsigned char* data;
   DUNLIN_HD unsigned char* queries(int slice) const { return data + slice * kTile; }
@@ -28,9 +28,11 @@ struct FlashMemory {
   }
   DUNLIN_HD unsigned char* values(int stage, int slice) const { return keys(stage, kSlices + slice); }
   DUNLIN_HD float* scales(int stage) const {
-    return reinterpret_cast<float*>(data + (1 + 2 * kFlashStages) * kSlices * kTile + stage * kScales);
+    return reinterpret_cast<float*>(data + (1 + 2 * kStages) * kSlices * kTile + stage * kScales);
   }
-  DUNLIN_HD uint32_t* bad() const { return reinterpret_cast<uint32_t*>(scales(kFlashStages)); }
+  // For TakeOutNonFinite: the stage's scales, which have been read by then.
+  static_assert(kScales == kTileDims * 8);
+  DUNLIN_HD uint32_t* bad(int stage) const { return reinterpret_cast<uint32_t*>(scales(stage)); }
 };
 
 template <int kSlices>
@@ -44,7 +46,7 @@ struct FlashWarp {
   RowFrag total_sum;
 };
 
-template <typename Products, int kSlices>
+template <typename Products, int kSlices, int kStages>
 struct FlashBlock {
   using Warps = PerWarp<FlashWarp<kSlices>>;
 
@@ -52,7 +54,7 @@ struct FlashBlock {
   RowBlock rows;
   KvRows keys;
   KvRows values;
-  FlashMemory<kSlices> memory;
+  FlashMemory<kSlices, kStages> memory;
 
   DUNLIN_HD bool has_scales() const { return call.keys.dtype == DType::kF8E4M3; }
 
@@ -65,13 +67,14 @@ struct FlashBlock {
   }
 
   DUNLIN_HD void LoadTile(int32_t first_key, int stage) const {
+    constexpr bool kUnrolled = kSlices < 4;  // with four, the outputs leave too few registers
     const int32_t end = rows.sequence.kv_len;
     DUNLIN_NO_UNROLL
     for (int slice = 0; slice < kSlices; ++slice) {
       const int32_t dim = slice * kTileDims;
-      if (dim < call.keys.dim) LoadKeyTile<Products>(keys, first_key, end, dim, memory.keys(stage, slice));
+      if (dim < call.keys.dim) LoadKeyTile<Products, kUnrolled>(keys, first_key, end, dim, memory.keys(stage, slice));
       if (dim < call.values.dim) {
-        LoadKeyTile<Products>(values, first_key, end, dim, memory.values(stage, slice));
+        LoadKeyTile<Products, kUnrolled>(values, first_key, end, dim, memory.values(stage, slice));
       }
     }
     CommitCopies();
@@ -82,6 +85,21 @@ struct FlashBlock {
       if (key < end) scale = thread < kTileRows ? keys.Scale(key) : values.Scale(key);
       memory.scales(stage)[thread] = scale;
     });
+  }
+
+  // Makes elements of a tile that arrived as E4M3 codes: half of the threads those of the keys, the others those of the
+  // values.
+  DUNLIN_HD void WidenTile(int stage) const {
+    ForThreads([&](int thread) {
+      const bool is_key = thread < kTileRows;
+      const KvTensor& tensor = is_key ? call.keys : call.values;
+      if (!ArrivesAsCodes(tensor)) return;
+      DUNLIN_NO_UNROLL
+      for (int slice = 0; slice * kTileDims < tensor.dim; ++slice) {
+        WidenRow<Products>(is_key ? memory.keys(stage, slice) : memory.values(stage, slice), thread % kTileRows, 1.0F);
+      }
+    });
+    SyncBlock();
   }
 
   // Computes the tile's weights and rescales the outputs so far to its maximum.
@@ -132,14 +150,14 @@ struct FlashBlock {
       const int32_t dim = slice * kTileDims;
       if (dim >= call.values.dim) break;
       if (cut) {
-        SyncBlock();  // the previous slice's removed values have been added back
-        TakeOutNonFinite<Products>(memory.values(stage, slice), memory.bad());
+        SyncBlock();  // the scales have been read, and the previous slice's removed values added back
+        TakeOutNonFinite<Products>(memory.values(stage, slice), memory.bad(stage));
       }
       ForWarps([&](int warp) {
         if (!rows.has(warp)) return;
         FlashWarp<kSlices>& own = (*warps)[warp];
         Products::AddValues(warp, own.scores, memory.values(stage, slice), nullptr, &own.out, slice);
-        if (cut) AddNonFinite(values, own.keys, first_key, dim, memory.bad(), &own.out, slice);
+        if (cut) AddNonFinite(values, own.keys, first_key, dim, memory.bad(stage), &own.out, slice);
       });
     }
   }
@@ -200,30 +218,37 @@ DUNLIN_HD inline TileRange TilesOf(const RowBlock& rows, bool in_parts, int32_t 
 
 // part: the block's only split where the call has a part store. totals: FP32, laid out as the call's outputs; needed
 // where a row's keys span several splits and there is no store.
-template <typename Products, int kSlices>
+template <typename Products, int kSlices, int kStages>
 DUNLIN_HD void RunFlash(const AttentionCall& call, const PartialStore& parts, float* totals, const RowBlock& rows,
                         int32_t part, unsigned char* shared) {
   constexpr int32_t kSplitTiles = kSplitKeys / kTileRows;
   const bool in_parts = parts.data != nullptr;
   const TileRange tiles = TilesOf(rows, in_parts, part);
   if (in_parts && tiles.first >= tiles.end) return;
-  const FlashBlock<Products, kSlices> block{call,
-                                            rows,
-                                            RowsOf(call, call.keys, rows.sequence, rows.kv_head),
-                                            RowsOf(call, call.values, rows.sequence, rows.kv_head),
-                                            {shared}};
+  const FlashBlock<Products, kSlices, kStages> block{call,
+                                                     rows,
+                                                     RowsOf(call, call.keys, rows.sequence, rows.kv_head),
+                                                     RowsOf(call, call.values, rows.sequence, rows.kv_head),
+                                                     {shared}};
   PerWarp<FlashWarp<kSlices>> warps;
   ForWarps([&](int warp) { FindKeys(rows, warp, &warps[warp].keys); });
   block.BeginSplit(&warps);
   block.LoadAllQueries();
   bool first_split = true;
-  // The first iteration only fetches the first tile.
-  for (int32_t tile = tiles.first - 1; tile < tiles.end; ++tile) {
-    const int stage = (tile - tiles.first + kFlashStages) % kFlashStages;
+  // With two stages the first iteration only fetches the first tile.
+  for (int32_t tile = tiles.first - (kStages - 1); tile < tiles.end; ++tile) {
+    const int stage = (tile - tiles.first + kStages) % kStages;
+    if constexpr (kStages == 1) {
+      SyncBlock();  // the previous tile has been read
+      block.LoadTile(tile * kTileRows, 0);
+    }
     WaitForCopies<0>();
     SyncBlock();  // the tile has arrived, and the previous one has been read
-    if (tile + 1 < tiles.end) block.LoadTile((tile + 1) * kTileRows, kFlashStages - 1 - stage);
-    if (tile < tiles.first) continue;
+    if constexpr (kStages == 2) {
+      if (tile + 1 < tiles.end) block.LoadTile((tile + 1) * kTileRows, 1 - stage);
+      if (tile < tiles.first) continue;
+    }
+    if (block.has_scales()) block.WidenTile(stage);
     block.ScoreTile(tile * kTileRows, stage, &warps);
     block.WeighTile(tile * kTileRows, stage, &warps);
     const bool last = tile + 1 == tiles.end;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLASH on FP16 operands. Instantiations: 1, 2 and 4 slices = 3.
+// FLASH on FP16 operands. Instantiations: flash_launch.cuh's = 4.
 #include "kernels/cuda/attention/flash_launch.cuh"
 
 namespace dunlin::kernels::cuda {
@@ -8,8 +8,8 @@ void LaunchFlashFp16(const AttentionCall& call, const LaunchPlan& plan, cudaStre
   LaunchFlash<Fp16Format>(call, plan, stream);
 }
 
-cudaError_t PrepareFlashFp16() {
-  return PrepareFlash<Fp16Format>();
+cudaError_t PrepareFlashFp16(int32_t shared_bytes) {
+  return PrepareFlash<Fp16Format>(shared_bytes);
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -16,10 +16,11 @@ void LaunchMath(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t 
 // Completes a launch whose plan has parts.
 void LaunchMerge(const AttentionCall& call, const LaunchPlan& plan, cudaStream_t stream);
 
-// Raises each kernel's shared memory limit; called once, when the device is opened.
+// Raises each kernel's shared memory limit; called once, when the device is opened. shared_bytes: what a block may
+// have.
 cudaError_t PrepareEfficient();
-cudaError_t PrepareFlashBf16();
-cudaError_t PrepareFlashFp16();
+cudaError_t PrepareFlashBf16(int32_t shared_bytes);
+cudaError_t PrepareFlashFp16(int32_t shared_bytes);
 cudaError_t PrepareMath();
 
 }  // namespace dunlin::kernels::cuda

@@ -10,13 +10,28 @@
 
 namespace dunlin::kernels::cuda {
 
-// Blocks that fill a device: two for each of an H200's 132 SMs. With fewer, a task's keys are divided.
-inline constexpr int64_t kBlocksToFill = 264;
+// What a launch depends on of the device; results do not depend on it.
+struct DeviceShape {
+  int32_t multiprocessors;
+  int32_t block_shared_bytes;  // of shared memory, at most
+
+  // Blocks that fill the device: two for each SM. With fewer, a task's keys are divided.
+  int64_t blocks_to_fill() const { return int64_t{2} * multiprocessors; }
+};
+
+// FLASH's instantiation: 64-dim slices of a row, and stages of keys and values in shared memory.
+struct FlashTiles {
+  int32_t slices;  // 1, 2 or 4
+  int32_t stages;  // 2; 1 where a block has no room for two
+};
+FlashTiles FlashTilesOf(int32_t dim, const DeviceShape& device);  // dim <= kFlashDimMax
+
 inline constexpr int64_t kPartialBytesMax = int64_t{64} << 20;  // of parts
 inline constexpr int64_t kPagedScoreBytesMax = int64_t{64}
                                                << 20;  // of paged MATH's scores, unless one block needs more
 
 struct LaunchPlan {
+  FlashTiles flash;      // FLASH only
   int32_t row_blocks;    // of 64 packed rows, per (sequence, KV head)
   int32_t column_tiles;  // of 64 value columns, divided among blocks; 1: a block has all columns
   PartialStore parts;    // data null: a block walks through all keys of its rows
@@ -52,12 +67,21 @@ DUNLIN_HD inline BlockPlace PlaceOf(const LaunchPlan& plan, int32_t num_kv_heads
 }
 
 // Bytes for the largest call of a plan, for any number of sequences.
-size_t PagedWorkspaceBytes(AttentionBackend backend, const PagedAttentionPlan& plan);
+size_t PagedWorkspaceBytes(AttentionBackend backend, const PagedAttentionPlan& plan, const DeviceShape& device);
 // Bytes for this call.
-size_t DenseWorkspaceBytes(AttentionBackend backend, const AttentionCall& call);
+size_t DenseWorkspaceBytes(AttentionBackend backend, const AttentionCall& call, const DeviceShape& device);
 
 // False when the workspace is too small.
-bool PlanLaunch(AttentionBackend backend, const AttentionCall& call, void* workspace, size_t workspace_bytes,
-                LaunchPlan* plan);
+bool PlanLaunch(AttentionBackend backend, const AttentionCall& call, const DeviceShape& device, void* workspace,
+                size_t workspace_bytes, LaunchPlan* plan);
+
+// A paged call as one or two launches: the first num_one_token sequences, which have one query token each, apart from
+// the others, because keys are divided only where no sequence of a launch has many rows. A prefill chunk would
+// otherwise leave each decoding sequence beside it to one block per KV head.
+struct SplitCall {
+  AttentionCall calls[2];
+  int count;
+};
+SplitCall SplitByRows(const AttentionCall& call, int32_t num_one_token);
 
 }  // namespace dunlin::kernels::cuda

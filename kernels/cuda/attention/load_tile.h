@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Filling tiles in shared memory: 64 rows by 64 dims of queries, keys or values, with zeros beyond the rows or dims.
-// Keys and values that are 16-byte aligned and in the tile's own format are copied asynchronously, others element by
-// element; either way a tile is complete after WaitForCopies and SyncBlock.
+// Keys and values that are 16-byte aligned and in the tile's own format or in E4M3 are copied asynchronously, others
+// element by element. A tile has arrived after WaitForCopies and SyncBlock; codes then become elements (WidenRow).
 #pragma once
 
 #include "kernels/cuda/attention/row_block.h"
@@ -36,20 +36,42 @@ DUNLIN_HD void FillPiece(unsigned char* piece, DType dtype, const unsigned char*
   }
 }
 
-// Widens eight 8-byte aligned E4M3 codes to 2-byte elements, exactly; null gives zeros.
+// Whether LoadKeyTile copies E4M3 codes, asynchronously, for WidenRow to make elements of.
+DUNLIN_HD inline bool ArrivesAsCodes(const KvTensor& tensor) {
+  return tensor.whole_pieces && tensor.dtype == DType::kF8E4M3;
+}
+
+// 64 codes take the last 4 pieces of a row.
+constexpr int kCodePieces = kTileDims / kPieceBytes;
 template <typename Products>
-DUNLIN_HD void WidenCodes(unsigned char* piece, const unsigned char* codes) {
-  struct alignas(8) Codes {
-    uint8_t bytes[8];
+inline constexpr int kFirstCodePiece = Products::Layout::kPieces - kCodePieces;
+
+// Makes elements of a row's 64 codes, in place: a piece of codes is read before its elements are written, and the
+// pieces that these overwrite have been read. Called by one thread per row. Exact for a factor of 1.
+template <typename Products>
+DUNLIN_HD void WidenRow(unsigned char* tile, int row, float factor) {
+  using Layout = typename Products::Layout;
+  struct alignas(16) Codes {
+    uint8_t bytes[kPieceBytes];
   };
   struct alignas(16) Elements {
-    uint16_t bits[8];
+    typename Products::Element values[Layout::kPieceElements];
   };
-  const Codes in = codes == nullptr ? Codes{} : *reinterpret_cast<const Codes*>(codes);
-  Elements out;
-  DUNLIN_UNROLL
-  for (int i = 0; i < 8; ++i) out.bits[i] = static_cast<uint16_t>(Products::FromFloat(FromE4M3(in.bytes[i])));
-  *reinterpret_cast<Elements*>(piece) = out;
+  constexpr int kEach = kPieceBytes / Layout::kPieceElements;  // pieces of elements per piece of codes
+  DUNLIN_NO_UNROLL
+  for (int from = 0; from < kCodePieces; ++from) {
+    const Codes codes = *reinterpret_cast<const Codes*>(tile + Layout::Piece(row, kFirstCodePiece<Products> + from));
+    DUNLIN_UNROLL
+    for (int to = 0; to < kEach; ++to) {
+      Elements out;
+      DUNLIN_UNROLL
+      for (int i = 0; i < Layout::kPieceElements; ++i) {
+        const float value = FromE4M3(codes.bytes[to * Layout::kPieceElements + i]);
+        out.values[i] = Products::FromFloat(Products::kDType == DType::kF32 ? value * factor : value);
+      }
+      *reinterpret_cast<Elements*>(tile + Layout::Piece(row, from * kEach + to)) = out;
+    }
+  }
 }
 
 // Dims [first_dim, first_dim + 64) of the block's queries, rounded to the tile's format.
@@ -69,35 +91,47 @@ DUNLIN_HD void LoadQueries(const AttentionCall& call, const RowBlock& block, int
   });
 }
 
+// Copies the pieces of 64 rows from global memory, asynchronously: kCount pieces of kElements each per row, from piece
+// kFirst of the tile's rows on.
+template <typename Layout, int kFirst, int kCount, int kElements, bool kUnrolled>
+DUNLIN_HD void CopyRowPieces(const KvRows& rows, int32_t first_key, int32_t end_key, int32_t first_dim,
+                             unsigned char* tile) {
+  const KvTensor& tensor = rows.tensor;
+  const auto copy = [&](int index) {
+    const int row = index / kCount;
+    const int piece = index % kCount;
+    const int32_t dim = first_dim + piece * kElements;
+    const bool present = first_key + row < end_key && dim < tensor.dim;
+    const unsigned char* data = present ? rows.Row(first_key + row) + dim * (kPieceBytes / kElements) : tensor.data;
+    CopyPiece(tile + Layout::Piece(row, kFirst + piece), data, present);
+  };
+  constexpr int kEach = kTileRows * kCount / kBlockThreads;
+  ForThreads([&](int thread) {
+    if constexpr (kUnrolled) {
+      DUNLIN_UNROLL
+      for (int i = 0; i < kEach; ++i) copy(thread + i * kBlockThreads);
+    } else {
+      DUNLIN_NO_UNROLL
+      for (int i = 0; i < kEach; ++i) copy(thread + i * kBlockThreads);
+    }
+  });
+}
+
 // Dims [first_dim, first_dim + 64) of the keys or values [first_key, first_key + 64), of which those before end_key
-// exist. FP32 tiles of E4M3 codes include the scales.
-template <typename Products>
+// exist. Where ArrivesAsCodes, WidenRow completes the tile once it has arrived. FP32 tiles of E4M3 codes include the
+// scales, whichever way they take. kUnrolled: false saves registers.
+template <typename Products, bool kUnrolled = true>
 DUNLIN_HD void LoadKeyTile(const KvRows& rows, int32_t first_key, int32_t end_key, int32_t first_dim,
                            unsigned char* tile) {
   using Layout = typename Products::Layout;
   const KvTensor& tensor = rows.tensor;
   if (tensor.whole_pieces && tensor.dtype == Products::kDType) {
-    constexpr int kEach = kTileRows * Layout::kPieces / kBlockThreads;
-    ForThreads([&](int thread) {
-      DUNLIN_UNROLL
-      for (int i = 0; i < kEach; ++i) {
-        const int row = (thread + i * kBlockThreads) / Layout::kPieces;
-        const int piece = thread % Layout::kPieces;
-        const int32_t dim = first_dim + piece * Layout::kPieceElements;
-        const bool present = first_key + row < end_key && dim < tensor.dim;
-        const unsigned char* data = present ? rows.Row(first_key + row) + dim * Layout::kElementBytes : tensor.data;
-        CopyPiece(tile + Layout::Piece(row, piece), data, present);
-      }
-    });
-    return;
+    return CopyRowPieces<Layout, 0, Layout::kPieces, Layout::kPieceElements, kUnrolled>(rows, first_key, end_key,
+                                                                                        first_dim, tile);
   }
-  if (tensor.whole_pieces && tensor.dtype == DType::kF8E4M3 && Layout::kElementBytes == 2) {
-    ForPieces<Layout>([&](int row, int piece) {
-      const int32_t dim = first_dim + piece * Layout::kPieceElements;
-      const bool present = first_key + row < end_key && dim < tensor.dim;
-      WidenCodes<Products>(tile + Layout::Piece(row, piece), present ? rows.Row(first_key + row) + dim : nullptr);
-    });
-    return;
+  if (ArrivesAsCodes(tensor)) {
+    return CopyRowPieces<Layout, kFirstCodePiece<Products>, kCodePieces, kPieceBytes, false>(rows, first_key, end_key,
+                                                                                             first_dim, tile);
   }
   const bool scaled = tensor.dtype == DType::kF8E4M3 && Products::kDType == DType::kF32;
   ForPieces<Layout>([&](int row, int piece) {

@@ -29,6 +29,22 @@ struct TileWork {
   KvRows values;
   TileMemory<Products> memory;
 
+  // Fetches 64 dims of the keys or values of a tile and waits for them.
+  DUNLIN_HD void FetchTile(const KvRows& from, int32_t first_key, int32_t first_dim) const {
+    const int32_t end_key = rows.sequence.kv_len;
+    LoadKeyTile<Products>(from, first_key, end_key, first_dim, memory.keys());
+    CommitCopies();
+    WaitForCopies<0>();
+    SyncBlock();
+    if (!ArrivesAsCodes(from.tensor)) return;
+    ForThreads([&](int thread) {
+      if (thread >= kTileRows) return;
+      const int32_t key = first_key + thread;
+      WidenRow<Products>(memory.keys(), thread, key < end_key ? from.Scale(key) : 0.0F);
+    });
+    SyncBlock();
+  }
+
   DUNLIN_HD int32_t query_tiles() const { return (call.keys.dim + kTileDims - 1) / kTileDims; }
   // Products of the rows and the tile's keys. queries_there: an earlier call left the only tile of queries in memory.
   // scores(warp): the warp's TileFrag&.
@@ -39,10 +55,7 @@ struct TileWork {
     for (int32_t dims = 0; dims < query_tiles(); ++dims) {
       SyncBlock();  // the previous tiles have been read
       if (!queries_there) LoadQueries<Products>(call, rows, dims * kTileDims, memory.queries());
-      LoadKeyTile<Products>(keys, first_key, rows.sequence.kv_len, dims * kTileDims, memory.keys());
-      CommitCopies();
-      WaitForCopies<0>();
-      SyncBlock();
+      FetchTile(keys, first_key, dims * kTileDims);
       ForWarps([&](int warp) {
         if (rows.has(warp)) Products::AddScores(warp, memory.queries(), memory.keys(), &scores(warp));
       });
@@ -54,10 +67,7 @@ struct TileWork {
   template <typename Body>
   DUNLIN_HD void WeighTile(int32_t first_key, int32_t first_dim, const Body& body) const {
     SyncBlock();
-    LoadKeyTile<Products>(values, first_key, rows.sequence.kv_len, first_dim, memory.keys());
-    CommitCopies();
-    WaitForCopies<0>();
-    SyncBlock();
+    FetchTile(values, first_key, first_dim);
     const bool cut = !rows.SeesAll(first_key);
     if (cut) TakeOutNonFinite<Products>(memory.keys(), memory.bad());
     ForWarps([&](int warp) {

@@ -24,11 +24,11 @@ struct TileStore {
   int64_t out_stride;  // floats
   int64_t columns;
   bool vector;  // rows of out and residual are 16-byte aligned
-  // Replaces out and residual, or null: rows of next_row_bytes; columns is then a multiple of 16.
+  // The sums through tanh-GELU, in place of out and residual, or null: rows of next_row_bytes; columns is then a
+  // multiple of 16.
   unsigned char* next;
   int64_t next_row_bytes;
-  Precision next_precision;   // kFp16 or kBf16
-  ActivationKind activation;  // kGeluTanh or kRelu
+  Precision next_precision;  // kFp16 or kBf16
 };
 
 struct TileCall {
@@ -71,7 +71,7 @@ DUNLIN_HD inline void StoreActivated(const TileStore& store, int64_t row, int64_
   DUNLIN_UNROLL
   for (int i = 0; i < 4; ++i) {
     const float value = values.values[i] + (store.bias == nullptr ? 0.0F : store.bias[column + i]);
-    values.values[i] = store.activation == ActivationKind::kRelu ? Relu(value) : GeluTanh(value);
+    values.values[i] = GeluTanh(value);
   }
   StoreAs(store.next_precision, store.next + row * store.next_row_bytes, column, 4, values);
 }

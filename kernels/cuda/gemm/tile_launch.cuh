@@ -10,13 +10,18 @@ namespace dunlin::kernels::cuda {
 
 // Blocks per SM: limited by registers, 32 per thread and group for the sums, and by shared memory, 40 KB of sm_80's 164
 // KB with one group and 64 KB with four.
-template <int kGroups>
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 1200
+inline constexpr int kTwoScaledGroups = 2;  // with three, registers are spilled
+#else
+inline constexpr int kTwoScaledGroups = 3;
+#endif
+template <int kGroups, bool kScaled>
 inline constexpr int kTileGemmBlocks = kGroups == 1   ? 4
-                                       : kGroups == 2 ? 3
+                                       : kGroups == 2 ? (kScaled ? kTwoScaledGroups : 3)
                                                       : 2;
 
 template <typename Operand, int kGroups, bool kScaled>
-__global__ void __launch_bounds__(kBlockThreads, kTileGemmBlocks<kGroups>)
+__global__ void __launch_bounds__(kBlockThreads, kTileGemmBlocks<kGroups, kScaled>)
     TileGemm(const __grid_constant__ TileCall call) {
   extern __shared__ __align__(16) unsigned char shared[];
   const TilePlace place = TilePlaceOf(call, kGroups * kGroupRows, blockIdx.x);

@@ -33,8 +33,7 @@ TileStore StoreOf(const GemmParams& params, int64_t first, const float* weight_s
           .vector = params.out_stride % 4 == 0 && Aligned(params.out),
           .next = activated ? next.row(first) : nullptr,
           .next_row_bytes = activated ? RowBytes(next.precision, next.columns) : 0,
-          .next_precision = next.precision,
-          .activation = params.activation};
+          .next_precision = next.precision};
 }
 
 }  // namespace

@@ -258,7 +258,7 @@ TEST(Cuda, RefusesToStartWithTheReason) {
   } rows[] = {
       {"fake_cuda", "device cuda cannot be opened: the driver is too old"},
       {"nowhere", "device cuda cannot be opened: the CUDA module cannot be loaded"},
-      {"broken_abi", "has module ABI 2; this binary has 1"},
+      {"broken_abi", "has module ABI 3; this binary has 2"},
       {"broken_digest", "belongs to another build of dunlin"},
       {"broken_table", "is not complete: it lacks allocate"},
       {"broken_entry", "exports no dunlin_device_module"},
@@ -305,6 +305,25 @@ TEST(Cuda, AFailedDeviceEndsRequestsWithUnavailableAndTheProcessWithin1s) {
   EXPECT_EQ(error["error"]["code"], "UNAVAILABLE") << result.out;
   EXPECT_THAT(error["error"]["message"].get<std::string>(), HasSubstr("the device failed"));
   EXPECT_THAT(server.Log(), HasSubstr("model demo: the device failed; exiting"));
+}
+
+TEST(Cuda, InspectSaysWhatADeviceOffers) {
+  const std::string module = std::string(DUNLIN_MODULE_DIR) + "/libfake_cuda.so";
+  const std::vector<std::string> command = {"inspect", "--device", "cuda", "--cuda-module", module};
+  const CommandResult table = RunDunlin(command);
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("memory                   1 MiB\n"));
+  EXPECT_THAT(table.out, HasSubstr("flash      bf16     yes\n"));
+  EXPECT_THAT(table.out, HasSubstr("flash      fp32     no: flash on cuda supports keys in fp16"));
+  std::vector<std::string> as_json = command;
+  as_json.emplace_back("--json");
+  const Json json = Json::parse(RunDunlin(as_json).out, nullptr, false);
+  EXPECT_EQ(json["facts"]["name"], "fake");
+  EXPECT_EQ(json["attention"].size(), 12U);
+  const CommandResult none = RunDunlin({"inspect", "--device", "cuda", "--cuda-module", "/nowhere.so"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("device cuda cannot be opened: the CUDA module cannot be loaded"));
+  EXPECT_EQ(RunDunlin({"inspect", "--device", "cuda", "--shape", "gpt2-124m"}).status, 2);
 }
 
 TEST(Cuda, InspectSaysWhyThereIsNoDevice) {

@@ -131,6 +131,8 @@ PagedAttentionPlan PagedBatch::Plan() const {
 
 PagedAttentionParams PagedBatch::Params(AttentionBackend backend, float* out) const {
   const PagedAttentionPlan plan = Plan();
+  const auto first_long =
+      std::find_if(spans_.begin(), spans_.end(), [](const SequenceSpan& span) { return span.query_len != 1; });
   return {.backend = backend,
           .query = query_.data(),
           .query_stride = int64_t{shape_.num_heads} * shape_.head_dim,
@@ -143,6 +145,7 @@ PagedAttentionParams PagedBatch::Params(AttentionBackend backend, float* out) co
           .page_table_stride = page_table_stride_,
           .sequences = spans_.data(),
           .num_sequences = static_cast<int32_t>(spans_.size()),
+          .num_one_token_sequences = static_cast<int32_t>(first_long - spans_.begin()),
           .max_query_tokens = plan.max_query_tokens,
           .max_kv_tokens = plan.max_kv_tokens,
           .scale = scale,

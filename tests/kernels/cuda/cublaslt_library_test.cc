@@ -51,7 +51,11 @@ TEST_F(CublasLibrary, AnEmptySettingUsesTheDynamicLinker) {
 }
 
 TEST_F(CublasLibrary, AFileIsOpenedDirectly) {
-  EXPECT_EQ(VersionBehind(Install("anywhere/lt.so", "cublaslt_130000")), 130000U);
+  const std::string file = Install("anywhere/lt.so", "cublaslt_130000");
+  CublasLt cublas{};
+  ASSERT_TRUE(LoadCublasLt(file, &cublas, &error_)) << error_;
+  EXPECT_EQ(cublas.GetVersion(), 130000U);
+  EXPECT_EQ(PathOf(cublas), file);
   EXPECT_EQ(VersionBehind(Folder("nowhere.so")), 0U);
   EXPECT_THAT(error_, HasSubstr("cuBLASLt cannot be loaded: " + Folder("nowhere.so")));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/cuda/fake_cublaslt.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -13,6 +14,7 @@ struct MatmulDesc {
   int32_t compute_type;
   int32_t scale_type;
   std::map<int32_t, std::vector<unsigned char>> attributes;
+  uint32_t alignments[4];  // that its algorithms were proposed for
 
   template <typename T>
   T Get(int32_t attribute, T otherwise) const {
@@ -31,6 +33,7 @@ struct MatrixLayout {
 struct MatmulPreference {
   uint64_t workspace_bytes;
   uint32_t reduction_mask;
+  uint32_t alignments[4];  // of A, B, C and D
 };
 
 namespace {
@@ -57,21 +60,20 @@ CublasStatus Delete(T* object) {
   return kSuccess;
 }
 
-bool Aligned(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+bool Aligned(const void* pointer, uint32_t bytes = 16) {
+  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
 }
 
-bool Gives(int32_t epilogue, int32_t wanted, int32_t wanted_with_bias) {
-  return epilogue == wanted || epilogue == wanted_with_bias;
+bool HasGelu(int32_t epilogue) {
+  return epilogue == kEpilogueGelu || epilogue == kEpilogueGeluBias;
 }
 bool HasBias(int32_t epilogue) {
-  return epilogue == kEpilogueBias || epilogue == kEpilogueReluBias || epilogue == kEpilogueGeluBias;
+  return epilogue == kEpilogueBias || epilogue == kEpilogueGeluBias;
 }
 
 // As the library's epilogue. Source: Hendrycks & Gimpel 2016, the tanh approximation.
 double Activated(int32_t epilogue, double x) {
-  if (Gives(epilogue, kEpilogueRelu, kEpilogueReluBias)) return x < 0 ? 0.0 : x;
-  if (!Gives(epilogue, kEpilogueGelu, kEpilogueGeluBias)) return x;
+  if (!HasGelu(epilogue)) return x;
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
 }
 
@@ -108,8 +110,7 @@ std::string ReasonAgainst(const MatmulDesc& desc, const MatrixLayout& a, const M
   const bool bias = HasBias(epilogue);
   if (bias && desc.Get<int32_t>(kDescBiasDataType, -1) != d.type) return "bias type";
   if (bias && !Aligned(desc.Get<const void*>(kDescBiasPointer, nullptr))) return "bias alignment";
-  const bool activates = epilogue != kEpilogueDefault && epilogue != kEpilogueBias;
-  if (activates && State()->no_activation) return "activation";
+  if (HasGelu(epilogue) && State()->no_activation) return "activation";
   if (a.type != kCudaR8FE4M3) return "";
   if (bias) return "FP8 into FP32 has no FP32 bias";
   if (a.rows % 16 != 0 || a.cols % 16 != 0 || a.ld % 16 != 0 || b.ld % 16 != 0) return "FP8 shapes";
@@ -129,10 +130,14 @@ CublasStatus Heuristic(CublasLtContext*, MatmulDesc* desc, MatrixLayout* a, Matr
   if (State()->split_is_refused && preference->reduction_mask != 0) State()->refusal = "split-K is not excluded";
   if (preference->workspace_bytes == 0) State()->refusal = "no workspace";
   if (!State()->refusal.empty()) return kNotSupported;
-  *returned = State()->candidates < requested ? State()->candidates : requested;
+  std::memcpy(desc->alignments, preference->alignments, sizeof(desc->alignments));
+  std::vector<uint64_t> proposed;
+  for (int i = 0; i < State()->candidates; ++i) proposed.push_back(static_cast<uint64_t>(100 + i));
+  if (const auto found = State()->proposals.find(b->cols); found != State()->proposals.end()) proposed = found->second;
+  *returned = std::min(static_cast<int32_t>(proposed.size()), requested);
   for (int32_t i = 0; i < *returned; ++i) {
     results[i] = {};
-    results[i].algo.data[0] = static_cast<uint64_t>(100 + i);
+    results[i].algo.data[0] = proposed[static_cast<size_t>(i)];
   }
   return kSuccess;
 }
@@ -152,9 +157,15 @@ CublasStatus Matmul(CublasLtContext*, MatmulDesc* desc, const void* alpha, const
   state.refusal = ReasonAgainst(*desc, *a_layout, *b_layout, *d_layout);
   const bool fp8 = a_layout->type == kCudaR8FE4M3;
   if (fp8 && (!Aligned(a) || !Aligned(b) || !Aligned(d) || !Aligned(c))) state.refusal = "FP8 pointers";
+  const void* const operands[] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i) {
+    if (!Aligned(operands[i], desc->alignments[i])) state.refusal = "less aligned than the algorithm needs";
+  }
   if (workspace == nullptr || workspace_bytes == 0) state.refusal = "no workspace";
   if (!state.refusal.empty()) return kInvalid;
   state.algorithms.push_back(algo->data[0]);
+  state.rows = d_layout->cols;
+  state.fast_accumulation = desc->Get<int8_t>(kDescFastAccum, 0) != 0;
   const auto epilogue = desc->Get<int32_t>(kDescEpilogue, 0);
   const void* bias = HasBias(epilogue) ? desc->Get<const void*>(kDescBiasPointer, nullptr) : nullptr;
   const auto* a_scales = fp8 ? desc->Get<const float*>(kDescAScalePointer, nullptr) : nullptr;
@@ -191,7 +202,7 @@ const CublasLt& FakeCublasLtTable() {
       .Destroy = [](CublasLtContext*) { return kSuccess; },
       .MatmulDescCreate =
           [](MatmulDesc** desc, int32_t compute_type, int32_t scale_type) {
-            return New(desc, MatmulDesc{compute_type, scale_type, {}});
+            return New(desc, MatmulDesc{compute_type, scale_type, {}, {}});
           },
       .MatmulDescDestroy = [](MatmulDesc* desc) { return Delete(desc); },
       .MatmulDescSetAttribute =
@@ -213,7 +224,7 @@ const CublasLt& FakeCublasLtTable() {
           },
       .MatmulPreferenceCreate =
           [](MatmulPreference** preference) {
-            return New(preference, MatmulPreference{0, 7});
+            return New(preference, MatmulPreference{0, 7, {256, 256, 256, 256}});
           },
       .MatmulPreferenceDestroy = [](MatmulPreference* preference) { return Delete(preference); },
       .MatmulPreferenceSetAttribute =
@@ -222,6 +233,8 @@ const CublasLt& FakeCublasLtTable() {
               std::memcpy(&preference->workspace_bytes, value, bytes);
             } else if (attribute == kPrefReductionSchemeMask && bytes == sizeof(preference->reduction_mask)) {
               std::memcpy(&preference->reduction_mask, value, bytes);
+            } else if (attribute >= kPrefMinAlignmentA && attribute <= kPrefMinAlignmentD && bytes == 4) {
+              std::memcpy(&preference->alignments[attribute - kPrefMinAlignmentA], value, bytes);
             } else {
               return kInvalid;
             }

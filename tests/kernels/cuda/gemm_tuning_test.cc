@@ -21,12 +21,14 @@ class FakeClock : public ProductClock {
   double ColdSeconds(const std::function<KernelStatus()>& enqueue) override {
     ++asked;
     const KernelStatus status = enqueue();
-    const auto found = seconds.find(FakeCublasLtState().algorithms.back());
-    return status == KernelStatus::kOk && found != seconds.end() ? found->second
-                                                                 : std::numeric_limits<double>::infinity();
+    const FakeCublasLt& state = FakeCublasLtState();
+    const auto found = seconds.find(state.algorithms.back());
+    if (status != KernelStatus::kOk || found == seconds.end()) return std::numeric_limits<double>::infinity();
+    return found->second * (state.rows < 64 ? few_rows_factor[state.algorithms.back()] : 1.0);
   }
 
   std::map<uint64_t, double> seconds = {{100, 4.0}, {101, 2.0}, {102, 1.0}, {103, 3.0}};
+  std::map<uint64_t, double> few_rows_factor = {{100, 1.0}, {101, 1.0}, {102, 1.0}, {103, 1.0}};  // below 64 rows
   int asked = 0;
 };
 
@@ -69,7 +71,16 @@ TEST_F(GemmTuningTest, TheFastestIsChosenOnceForEveryNumberOfRows) {
   plans.Tune(nullptr, nullptr);
   EXPECT_EQ(AlgorithmOf(&plans), 102U);
   EXPECT_EQ(clock_.asked, 4);
-  EXPECT_EQ(FakeCublasLtState().heuristics, 1);
+  EXPECT_EQ(FakeCublasLtState().heuristics, 5);
+}
+
+// Those of kPlanRows that the operands have: 1, 8, 64 and 512.
+TEST_F(GemmTuningTest, TheFastestOverSeveralNumbersOfRowsIsChosen) {
+  clock_.few_rows_factor[102] = 5.0;
+  GemmPlans plans(&FakeCublasLtTable(), nullptr, in_);
+  plans.Tune(&clock_, &store_);
+  EXPECT_EQ(AlgorithmOf(&plans, 600), 101U);
+  EXPECT_EQ(clock_.asked, 4 * 4);
 }
 
 TEST_F(GemmTuningTest, AnEarlierProcessesChoiceIsUsedWithoutTiming) {

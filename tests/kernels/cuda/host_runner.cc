@@ -38,16 +38,20 @@ void RunEfficientBlock(const cuda::AttentionCall& call, const cuda::LaunchPlan& 
 template <typename Format>
 void RunFlashBlock(const cuda::AttentionCall& call, const cuda::LaunchPlan& plan, const cuda::BlockPlace& place,
                    const cuda::RowBlock& rows) {
-  const auto run = [&](auto slices) {
+  const auto run = [&](auto slices, auto stages) {
     constexpr int kSlices = decltype(slices)::value;
-    WithShared(cuda::FlashMemory<kSlices>::kBytes, [&](unsigned char* shared) {
-      cuda::RunFlash<TensorProducts<Format>, kSlices>(call, plan.parts, plan.totals, rows, place.part, shared);
+    constexpr int kStages = decltype(stages)::value;
+    WithShared(cuda::FlashMemory<kSlices, kStages>::kBytes, [&](unsigned char* shared) {
+      cuda::RunFlash<TensorProducts<Format>, kSlices, kStages>(call, plan.parts, plan.totals, rows, place.part, shared);
     });
   };
-  const int32_t dim = std::max(call.keys.dim, call.values.dim);
-  if (dim <= 64) return run(std::integral_constant<int, 1>());
-  if (dim <= 128) return run(std::integral_constant<int, 2>());
-  run(std::integral_constant<int, 4>());
+  constexpr std::integral_constant<int, 1> kOne;
+  constexpr std::integral_constant<int, 2> kTwo;
+  if (plan.flash.slices == 1) return run(kOne, kTwo);
+  if (plan.flash.slices == 2) return run(kTwo, kTwo);
+  constexpr std::integral_constant<int, 4> kFour;
+  if (plan.flash.stages == 1) return run(kFour, kOne);
+  run(kFour, kTwo);
 }
 
 void RunBlock(AttentionBackend backend, const cuda::AttentionCall& call, const cuda::LaunchPlan& plan, int64_t index) {
@@ -69,12 +73,17 @@ void RunBlock(AttentionBackend backend, const cuda::AttentionCall& call, const c
   }
 }
 
-void Run(AttentionBackend backend, const cuda::AttentionCall& call, size_t workspace_bytes, Division division) {
+// An A100's shape, and one whose blocks have less shared memory (compute capability 8.6, 8.9 and 12.0).
+constexpr cuda::DeviceShape kLarge{132, 163 * 1024};
+constexpr cuda::DeviceShape kSmall{132, 99 * 1024};
+
+void Run(AttentionBackend backend, const cuda::AttentionCall& call, const cuda::DeviceShape& device,
+         size_t workspace_bytes, Division division) {
   if (call.num_sequences == 0 || call.max_query_tokens == 0) return;
   if (division == Division::kWhole && backend != AttentionBackend::kMath) workspace_bytes = 0;  // no memory for parts
   PoisonedMemory workspace(workspace_bytes);
   cuda::LaunchPlan plan;
-  ASSERT_TRUE(cuda::PlanLaunch(backend, call, workspace.data(), workspace_bytes, &plan));
+  ASSERT_TRUE(cuda::PlanLaunch(backend, call, device, workspace.data(), workspace_bytes, &plan));
   const int64_t tasks = int64_t{call.num_sequences} * call.num_kv_heads;
   const int64_t blocks = backend == AttentionBackend::kMath ? tasks * plan.row_blocks : plan.blocks;
   for (int64_t index = 0; index < blocks; ++index) RunBlock(backend, call, plan, index);
@@ -97,20 +106,17 @@ class HostRunner : public AttentionRunner {
   }
   const PageFormat& pages() const override { return kCudaPages; }
   std::vector<float> Paged(const PagedBatch& batch, AttentionBackend backend, Division division) const override {
-    std::vector<float> out(batch.out_floats(), NAN);
-    const PagedAttentionPlan plan = batch.Plan();
-    size_t bytes = cuda::PagedWorkspaceBytes(backend, plan);
-    if (backend == AttentionBackend::kMath) {  // two workers, to save time
-      bytes = std::min(bytes, sizeof(float) * 2 * static_cast<size_t>(cuda::MathScoreFloats(plan.max_kv_tokens)));
+    std::vector<float> out = PagedOn(kLarge, batch, backend, division);
+    if (backend == AttentionBackend::kFlash && batch.Plan().traits.head_dim > 128) {
+      EXPECT_EQ(PagedOn(kSmall, batch, backend, division), out) << "one stage gives other bits than two";
     }
-    Run(backend, cuda::CallOf(batch.Params(backend, out.data())), bytes, division);
     return out;
   }
   std::vector<float> Dense(const DenseProblem& problem, AttentionBackend backend) const override {
     PoisonedMemory out(problem.out_bytes());
     const DenseAttentionParams params = problem.Params(backend, out.data());
     const cuda::AttentionCall call = cuda::CallOf(params);
-    Run(backend, call, cuda::DenseWorkspaceBytes(backend, call), Division::kAsPlanned);
+    Run(backend, call, kLarge, cuda::DenseWorkspaceBytes(backend, call, kLarge), Division::kAsPlanned);
     EXPECT_TRUE(out.Intact());
     return Widen(params.dtype, out.data(), out.size());
   }
@@ -119,6 +125,21 @@ class HostRunner : public AttentionRunner {
   }
   size_t grid_cases() const override { return 0; }
   bool runs_costly_lengths() const override { return false; }
+
+ private:
+  static std::vector<float> PagedOn(const cuda::DeviceShape& device, const PagedBatch& batch, AttentionBackend backend,
+                                    Division division) {
+    std::vector<float> out(batch.out_floats(), NAN);
+    const PagedAttentionPlan plan = batch.Plan();
+    size_t bytes = cuda::PagedWorkspaceBytes(backend, plan, device);
+    if (backend == AttentionBackend::kMath) {  // two workers, to save time
+      bytes = std::min(bytes, sizeof(float) * 2 * static_cast<size_t>(cuda::MathScoreFloats(plan.max_kv_tokens)));
+    }
+    const PagedAttentionParams params = batch.Params(backend, out.data());
+    const cuda::SplitCall split = cuda::SplitByRows(cuda::CallOf(params), params.num_one_token_sequences);
+    for (int i = 0; i < split.count; ++i) Run(backend, split.calls[i], device, bytes, division);
+    return out;
+  }
 };
 
 }  // namespace

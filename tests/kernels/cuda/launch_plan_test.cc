@@ -38,11 +38,14 @@ PagedAttentionPlan PlanOf(const AttentionCall& call) {
 
 alignas(64) unsigned char workspace[64];
 
+constexpr DeviceShape kDevice{132, 227 * 1024};  // an H200
+
 TEST(LaunchPlan, EveryRowColumnAndPartHasOneBlock) {
   for (const AttentionCall& call : {Paged(3, 300, 300), Paged(2, 1, 5000), Paged(40, 16, 700), Paged(1, 17, 17, 200)}) {
     for (const AttentionBackend backend : {AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
       LaunchPlan plan;
-      ASSERT_TRUE(PlanLaunch(backend, call, workspace, PagedWorkspaceBytes(backend, PlanOf(call)), &plan));
+      ASSERT_TRUE(
+          PlanLaunch(backend, call, kDevice, workspace, PagedWorkspaceBytes(backend, PlanOf(call), kDevice), &plan));
       const int32_t parts = plan.parts.data == nullptr ? 1 : plan.parts.num_parts;
       std::set<std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>> places;
       for (int64_t index = 0; index < plan.blocks; ++index) {
@@ -65,7 +68,8 @@ TEST(LaunchPlan, EveryRowColumnAndPartHasOneBlock) {
 TEST(LaunchPlan, KeysAreDividedWhereRowsDoNotFillTheDevice) {
   LaunchPlan plan;
   const auto parts_of = [&plan](AttentionBackend backend, const AttentionCall& call) {
-    EXPECT_TRUE(PlanLaunch(backend, call, workspace, PagedWorkspaceBytes(backend, PlanOf(call)), &plan));
+    EXPECT_TRUE(
+        PlanLaunch(backend, call, kDevice, workspace, PagedWorkspaceBytes(backend, PlanOf(call), kDevice), &plan));
     return plan.parts.data == nullptr ? 0 : plan.parts.num_parts;
   };
   EXPECT_EQ(parts_of(AttentionBackend::kFlash, Paged(1, 1, 8192)), 16);
@@ -77,7 +81,7 @@ TEST(LaunchPlan, KeysAreDividedWhereRowsDoNotFillTheDevice) {
   EXPECT_EQ(parts_of(AttentionBackend::kEfficient, Paged(1, 1, 8192)), 8192 / kChunkKeys);
   EXPECT_EQ(parts_of(AttentionBackend::kMath, Paged(1, 1, 8192)), 0);
   // Without memory for parts a block walks through all keys.
-  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, Paged(1, 1, 8192), workspace, 0, &plan));
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, Paged(1, 1, 8192), kDevice, workspace, 0, &plan));
   EXPECT_EQ(plan.parts.data, nullptr);
   EXPECT_EQ(plan.blocks, 8);
 }
@@ -91,13 +95,13 @@ TEST(LaunchPlan, PartsDoNotOverlap) {
 TEST(LaunchPlan, PagedWorkspaceIsBoundedAndServesEveryShorterCall) {
   for (const AttentionBackend backend :
        {AttentionBackend::kMath, AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
-    const size_t bytes = PagedWorkspaceBytes(backend, PlanOf(Paged(1, 512, 8192)));
+    const size_t bytes = PagedWorkspaceBytes(backend, PlanOf(Paged(1, 512, 8192)), kDevice);
     EXPECT_LE(bytes, size_t{64} << 20);
     LaunchPlan plan;
     for (const int32_t sequences : {1, 7, 5000}) {
       for (const int32_t tokens : {1, 16, 512}) {
         for (const int32_t kv : {512, 8192}) {
-          EXPECT_TRUE(PlanLaunch(backend, Paged(sequences, tokens, kv), workspace, bytes, &plan));
+          EXPECT_TRUE(PlanLaunch(backend, Paged(sequences, tokens, kv), kDevice, workspace, bytes, &plan));
           if (backend == AttentionBackend::kMath) {
             EXPECT_LE(plan.workers * plan.score_floats * 4, static_cast<int64_t>(bytes));
             EXPECT_GE(plan.workers, 1);
@@ -110,8 +114,8 @@ TEST(LaunchPlan, PagedWorkspaceIsBoundedAndServesEveryShorterCall) {
     }
   }
   LaunchPlan plan;
-  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, Paged(1, 1, 8192), workspace, 1000, &plan));
-  EXPECT_GT(PagedWorkspaceBytes(AttentionBackend::kMath, PlanOf(Paged(1, 1, 1 << 20))), size_t{64} << 20)
+  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, Paged(1, 1, 8192), kDevice, workspace, 1000, &plan));
+  EXPECT_GT(PagedWorkspaceBytes(AttentionBackend::kMath, PlanOf(Paged(1, 1, 1 << 20)), kDevice), size_t{64} << 20)
       << "one block's scores must fit";
 }
 
@@ -119,12 +123,12 @@ TEST(LaunchPlan, DenseMathHoldsAllScores) {
   AttentionCall call = Paged(3, 200, 300);
   call.spans = nullptr;
   call.out.dtype = DType::kBF16;
-  const size_t bytes = DenseWorkspaceBytes(AttentionBackend::kMath, call);
+  const size_t bytes = DenseWorkspaceBytes(AttentionBackend::kMath, call, kDevice);
   EXPECT_GE(bytes, size_t{3} * 32 * 200 * 300 * 4);
   LaunchPlan plan;
-  EXPECT_TRUE(PlanLaunch(AttentionBackend::kMath, call, workspace, bytes, &plan));
+  EXPECT_TRUE(PlanLaunch(AttentionBackend::kMath, call, kDevice, workspace, bytes, &plan));
   EXPECT_EQ(plan.workers, 3 * 8 * 13);
-  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, call, workspace, bytes - 1, &plan));
+  EXPECT_FALSE(PlanLaunch(AttentionBackend::kMath, call, kDevice, workspace, bytes - 1, &plan));
 }
 
 TEST(LaunchPlan, TotalsUseTheOutputsWhereTheyAreFp32) {
@@ -132,26 +136,82 @@ TEST(LaunchPlan, TotalsUseTheOutputsWhereTheyAreFp32) {
   AttentionCall call = Paged(1, 600, 600);
   unsigned char out[4];
   call.out.data = out;
-  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, nullptr, 0, &plan));
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, nullptr, 0, &plan));
   EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.totals), out);
   call.spans = nullptr;
   call.out.dtype = DType::kBF16;
-  const size_t bytes = DenseWorkspaceBytes(AttentionBackend::kFlash, call);
+  const size_t bytes = DenseWorkspaceBytes(AttentionBackend::kFlash, call, kDevice);
   EXPECT_EQ(bytes, size_t{600} * 32 * 128 * 4);
-  EXPECT_FALSE(PlanLaunch(AttentionBackend::kFlash, call, workspace, bytes - 1, &plan));
-  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, workspace, bytes, &plan));
+  EXPECT_FALSE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, workspace, bytes - 1, &plan));
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, kDevice, workspace, bytes, &plan));
   EXPECT_EQ(reinterpret_cast<unsigned char*>(plan.totals), workspace);
   call.max_kv_tokens = kSplitKeys;
-  EXPECT_EQ(DenseWorkspaceBytes(AttentionBackend::kFlash, call), 0U);
+  EXPECT_EQ(DenseWorkspaceBytes(AttentionBackend::kFlash, call, kDevice), 0U);
 }
 
-// Limits of an SM: 163 KB per block on sm_80, 227 KB on sm_90; two blocks share 164 KB or 228 KB, of which the system
-// reserves 1 KB each.
-TEST(LaunchPlan, SharedMemoryFitsTheSmallestDevice) {
-  EXPECT_LE(FlashMemory<4>::kBytes, 163 * 1024);
-  EXPECT_LE(2 * (FlashMemory<2>::kBytes + 1024), 164 * 1024 + 1024) << "two blocks";
-  EXPECT_LE(2 * (FlashMemory<1>::kBytes + 1024), 164 * 1024);
-  EXPECT_LE(2 * (TileMemory<Fp32Products>::kBytes + 1024), 164 * 1024);
+// Shared memory that a block may have, by compute capability; an SM has 1 KB more, and reserves 1 KB for each block.
+// Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+constexpr int32_t kBlockShared[] = {163 * 1024, 99 * 1024, 99 * 1024, 227 * 1024, 227 * 1024, 99 * 1024};
+
+TEST(LaunchPlan, FlashTilesFitEveryDevice) {
+  for (const int32_t shared : kBlockShared) {
+    SCOPED_TRACE(shared);
+    const auto bytes = [](const FlashTiles& tiles) {
+      if (tiles.slices == 1) return FlashMemory<1, 2>::kBytes;
+      if (tiles.slices == 2) return FlashMemory<2, 2>::kBytes;
+      return tiles.stages == 1 ? FlashMemory<4, 1>::kBytes : FlashMemory<4, 2>::kBytes;
+    };
+    for (const auto& [dim, slices] : {std::pair{1, 1}, {64, 1}, {65, 2}, {128, 2}, {129, 4}, {256, 4}}) {
+      const FlashTiles tiles = FlashTilesOf(dim, {132, shared});
+      EXPECT_EQ(tiles.slices, slices);
+      EXPECT_EQ(tiles.stages, slices == 4 && shared < 160 * 1024 ? 1 : 2);
+      EXPECT_LE(bytes(tiles), shared);
+    }
+    EXPECT_LE(TileMemory<Fp32Products>::kBytes, shared);
+    const int sm_bytes = shared + 1024;
+    EXPECT_LE(2 * (FlashMemory<1, 2>::kBytes + 1024), sm_bytes) << "two blocks";
+    if (sm_bytes >= 164 * 1024) {
+      EXPECT_LE(2 * (FlashMemory<2, 2>::kBytes + 1024), sm_bytes) << "two blocks of 128 dims on an A100";
+      EXPECT_LE(2 * (TileMemory<Fp32Products>::kBytes + 1024), sm_bytes);
+    }
+  }
+}
+
+TEST(LaunchPlan, SmallerDevicesAreFilledByFewerBlocks) {
+  const AttentionCall call = Paged(12, 1, 8192);  // 96 tasks
+  const DeviceShape small{40, 99 * 1024};
+  LaunchPlan plan;
+  for (const auto& [device, parts] : {std::pair{kDevice, true}, {small, false}}) {
+    const size_t bytes = PagedWorkspaceBytes(AttentionBackend::kFlash, PlanOf(call), device);
+    ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, call, device, workspace, bytes, &plan));
+    EXPECT_EQ(plan.parts.data != nullptr, parts);
+  }
+}
+
+// Decoding sequences beside a prefill chunk keep their divided keys.
+TEST(LaunchPlan, SequencesOfOneTokenHaveALaunchOfTheirOwn) {
+  const SequenceSpan spans[5] = {};
+  AttentionCall call = Paged(5, 512, 8192);
+  call.spans = spans;
+  const SplitCall split = SplitByRows(call, 3);
+  ASSERT_EQ(split.count, 2);
+  EXPECT_EQ(split.calls[0].num_sequences, 3);
+  EXPECT_EQ(split.calls[0].max_query_tokens, 1);
+  EXPECT_EQ(split.calls[0].spans, spans);
+  EXPECT_EQ(split.calls[1].num_sequences, 2);
+  EXPECT_EQ(split.calls[1].max_query_tokens, 512);
+  EXPECT_EQ(split.calls[1].spans, spans + 3);
+  const size_t bytes = PagedWorkspaceBytes(AttentionBackend::kFlash, PlanOf(call), kDevice);
+  LaunchPlan plan;
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, split.calls[0], kDevice, workspace, bytes, &plan));
+  EXPECT_EQ(plan.parts.num_parts, 16);
+  ASSERT_TRUE(PlanLaunch(AttentionBackend::kFlash, split.calls[1], kDevice, workspace, bytes, &plan));
+  EXPECT_EQ(plan.parts.data, nullptr);
+  for (const int32_t all_or_none : {0, 5}) {
+    const SplitCall one = SplitByRows(call, all_or_none);
+    EXPECT_EQ(one.count, 1);
+    EXPECT_EQ(one.calls[0].num_sequences, 5);
+  }
 }
 
 TEST(LaunchPlan, ScoresOfABlockDoNotOverlap) {

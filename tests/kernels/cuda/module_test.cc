@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -101,10 +102,14 @@ std::vector<Kernel> Kernels() {
   return kernels;
 }
 
-// An SM has 65,536 registers: four blocks of 256 threads, or two of attention's 128; FLASH with four slices runs one.
-// The tile GEMM, with 128 threads, runs four, three and two blocks with 1, 2 and 4 groups of rows.
-int RegisterBudget(const std::string& kernel) {
+// An SM has 65,536 registers: four blocks of 256 threads (two of the packing of weights), or two of attention's 128;
+// FLASH with four slices runs one. The tile GEMM, with 128 threads, runs four, three and two blocks with 1, 2 and 4
+// groups of rows; on sm_120 two with 2 groups and scale blocks.
+int RegisterBudget(const Kernel& of) {
+  const std::string& kernel = of.name;
+  if (kernel.find("PackRows") != std::string::npos) return 128;
   if (kernel.find("TileGemm") != std::string::npos) {
+    if (of.target == "sm_120" && kernel.find("ELi2ELb1") != std::string::npos) return 255;
     return kernel.find("ELi1ELb") != std::string::npos ? 128 : kernel.find("ELi2ELb") != std::string::npos ? 168 : 255;
   }
   for (const char* name : {"EfficientRows", "FlashRows", "MathRows"}) {
@@ -113,21 +118,25 @@ int RegisterBudget(const std::string& kernel) {
   return 64;
 }
 
-TEST(CudaCode, EveryKernelOfBothTargetsFitsItsRegistersWithoutSpills) {
+TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
   std::map<std::string, int> per_target;
   for (const Kernel& kernel : Kernels()) {
     SCOPED_TRACE(kernel.target + " " + kernel.name);
     ++per_target[kernel.target];
     EXPECT_GE(kernel.registers, 1);
-    EXPECT_LE(kernel.registers, RegisterBudget(kernel.name));
+    EXPECT_LE(kernel.registers, RegisterBudget(kernel));
     EXPECT_EQ(kernel.stack, 0);
     EXPECT_EQ(kernel.local, 0);
   }
-  EXPECT_THAT(per_target, testing::ElementsAre(testing::Key("sm_80"), testing::Key("sm_90a")));
-  EXPECT_EQ(per_target["sm_80"], per_target["sm_90a"]);
-  // 18 of row_ops, 7 of element_ops, 4 of roof_loops, 3 of efficient, 6 of flash, 2 of math, 11 of the tile GEMM and
+  std::istringstream architectures(DUNLIN_CUDA_ARCHITECTURES);
+  size_t targets = 0;
+  for (std::string arch; architectures >> arch; ++targets) {
+    EXPECT_EQ(per_target["sm_" + arch], per_target["sm_80"]) << arch;
+  }
+  EXPECT_EQ(per_target.size(), targets);
+  // 18 of row_ops, 7 of element_ops, 4 of roof_loops, 3 of efficient, 8 of flash, 2 of math, 11 of the tile GEMM and
   // one for its slices, two of gemm, one each of pack_weight and sampling.
-  EXPECT_EQ(per_target["sm_80"], 56);
+  EXPECT_EQ(per_target["sm_80"], 58);
 }
 
 // Occurrences of an instruction in each function of sm_90a. Disassembling is what makes this test slow.
@@ -189,7 +198,7 @@ TEST(CudaCode, AttentionUsesTensorCoresAndAsynchronousCopies) {
       EXPECT_GE(Count(kernel.name, "FFMA"), 2 * 128);
     }
   }
-  EXPECT_EQ(kernels, 10);
+  EXPECT_EQ(kernels, 12);
 }
 
 // Nothing was optimised away: every loop's body is complete.
@@ -226,6 +235,10 @@ TEST(CudaCode, TheTileGemmUsesTensorCoresOnAsynchronousCopies) {
     }
   }
   EXPECT_EQ(kernels, 11);
+}
+
+TEST(CudaModule, IsSmallEnoughToTravel) {
+  EXPECT_LT(std::filesystem::file_size(DUNLIN_CUDA_MODULE), size_t{60} << 20);
 }
 
 TEST(CudaCode, ContainsHopperPtxForLaterDevices) {

@@ -51,7 +51,7 @@ TEST(LoadModule, RefusesModulesOfOtherBuilds) {
   EXPECT_THAT(Refusal(""), HasSubstr("no CUDA module is given"));
   EXPECT_THAT(Refusal("/nowhere/libdunlin_cuda.so"), HasSubstr("cannot be loaded: /nowhere/libdunlin_cuda.so"));
   EXPECT_THAT(Refusal(ModulePath("broken_entry")), HasSubstr("exports no dunlin_device_module"));
-  EXPECT_THAT(Refusal(ModulePath("broken_abi")), HasSubstr("has module ABI 2; this binary has 1"));
+  EXPECT_THAT(Refusal(ModulePath("broken_abi")), HasSubstr("has module ABI 3; this binary has 2"));
   EXPECT_THAT(Refusal(ModulePath("broken_digest")), HasSubstr("belongs to another build"));
 }
 
