@@ -52,7 +52,8 @@ cuda:
 # The same module for the server of any build of this tree, with no package but the compiler, CMake and nvcc.
 cuda-module:
 	@deploy/cuda_toolkit.sh
-	cmake -S . -B build/cuda-module -DCMAKE_BUILD_TYPE=Release -DDUNLIN_MODULE_ONLY=ON
+	cmake -S . -B build/cuda-module -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 \
+	  -DDUNLIN_MODULE_ONLY=ON
 	cmake --build build/cuda-module -j $(JOBS)
 
 demo: build

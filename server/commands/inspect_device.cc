@@ -46,7 +46,8 @@ Json AttentionJson(const kernels::Device& device) {
 }
 
 void PrintTable(const Json& json) {
-  std::cout << json["description"].get<std::string>() << "\n\n";
+  std::cout << json["description"].get<std::string>() << "\n";
+  if (!json["facts"].empty()) std::cout << "\n";
   for (const auto& [name, value] : json["facts"].items()) {
     std::cout << absl::StreamFormat("%-24s %s\n", name, value.get<std::string>());
   }

@@ -53,6 +53,7 @@ TEST_F(StepInputsTest, LaysOutPrefillAndDecodeBehindEachOther) {
   EXPECT_EQ(inputs_->spans()[1].first_position, 16);
   EXPECT_EQ(inputs_->spans()[1].page_table_row, 1);
   EXPECT_EQ(inputs_->page_table_stride(), 3);
+  EXPECT_EQ(inputs_->query_spans().num_one_token, 0) << "the first has three";
   EXPECT_EQ(inputs_->query_spans().max_query_tokens, 3);
   EXPECT_EQ(inputs_->query_spans().max_kv_tokens, 17);
   EXPECT_EQ(inputs_->page_table()[0], 5);
@@ -127,8 +128,10 @@ TEST_F(StepInputsTest, TheHeadsSpansHaveBoundsOfTheirOwn) {
   builder.Add(0, 2, 4, 1, {2}, true);
   builder.Add(0, 30, 12, 8, {0, 1, 3}, false);
   Stage(builder);
+  EXPECT_EQ(inputs_->query_spans().num_one_token, 1);
   EXPECT_EQ(inputs_->query_spans().max_query_tokens, 8);
   EXPECT_EQ(inputs_->query_spans().max_kv_tokens, 20);
+  EXPECT_EQ(inputs_->head_spans().num_one_token, inputs_->head_spans().count);
   EXPECT_EQ(inputs_->head_spans().max_query_tokens, 1);
   EXPECT_EQ(inputs_->head_spans().max_kv_tokens, 5);
 }
