@@ -12,7 +12,9 @@ namespace {
 
 bool IsPinned(const void* host) {
   cudaPointerAttributes attributes{};
-  return cudaPointerGetAttributes(&attributes, host) == cudaSuccess && attributes.type == cudaMemoryTypeHost;
+  if (cudaPointerGetAttributes(&attributes, host) == cudaSuccess) return attributes.type == cudaMemoryTypeHost;
+  (void)cudaGetLastError();  // a pointer that the runtime does not know is no device failure
+  return false;
 }
 
 // host: the end of the copy that is in host memory.

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int32_t kHeadDim = 128;  // of the attention that is asked about
+constexpr int32_t kHeadDim = 128;  // of the attention whose support is printed
 
 // The lines of Device::facts as an object.
 Json FactsJson(std::string_view facts) {
@@ -51,7 +51,7 @@ void PrintTable(const Json& json) {
   for (const auto& [name, value] : json["facts"].items()) {
     std::cout << absl::StreamFormat("%-24s %s\n", name, value.get<std::string>());
   }
-  std::cout << absl::StreamFormat("\n%-10s %-8s %s\n", "backend", "keys", "supported");
+  std::cout << absl::StreamFormat("\n%-10s %-8s supported, heads of %d\n", "backend", "keys", kHeadDim);
   for (const Json& row : json["attention"]) {
     const auto reasons = row["reasons"].get<std::vector<std::string>>();
     std::cout << absl::StreamFormat("%-10s %-8s %s\n", row["backend"].get<std::string>(),

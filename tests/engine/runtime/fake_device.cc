@@ -58,6 +58,7 @@ bool SupportsAttention(const DeviceContext* context, kernels::AttentionBackend b
 }
 
 KernelStatus Attend(DeviceContext* context, const kernels::PagedAttentionParams& params) {
+  context->log->one_token_sequences = params.num_one_token_sequences;
   return Note(context,
               absl::StrCat("attention ", kernels::Name(params.backend), " layer ", params.layer, " sequences ",
                            params.num_sequences, params.window > 0 ? absl::StrCat(" window ", params.window) : "",

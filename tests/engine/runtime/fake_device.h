@@ -13,6 +13,7 @@
 namespace dunlin::engine {
 
 struct FakeDeviceLog {
+  int32_t one_token_sequences = 0;  // of the last attention call
   std::vector<std::string> lines;
   int fail_at = -1;              // index of the line whose operation returns kDeviceError
   size_t bytes_left = SIZE_MAX;  // allocate returns null beyond

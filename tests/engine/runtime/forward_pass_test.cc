@@ -113,6 +113,7 @@ TEST_F(ForwardPassTest, ComputesNothingAfterTheLastKvWithoutHeadRows) {
 TEST_F(ForwardPassTest, ComputesEveryRowOfTheLastLayerWhenTheHeadReadsAll) {
   scores_ = true;
   ASSERT_TRUE(Run(SmallLlamaConfig(), {}).ok());
+  EXPECT_EQ(log_.one_token_sequences, 1) << "the one that decodes";
   EXPECT_THAT(AfterTheLastKv(), ElementsAre("attention flash layer 0 sequences 2", "quantize columns 24",
                                             "gemm rows 5 decode 5 weight [8,24] residual", "norm rows 5",
                                             "gemm rows 5 decode 5 weight [40,8]", "activate columns 20 gated",
