@@ -29,7 +29,7 @@ const KernelTable& Avx512Bf16Kernels() {
       {{avx512::GemmFp32, avx512_bf16::GemmBf16, avx512::GemmFp16, avx512_bf16::GemmFp8}, /*gemm_rows=*/256},
       kAvx512Bf16Rows};
   static const KernelTable l2_table = {
-      {{avx512::GemmFp32, avx512_bf16::GemmBf16L2, avx512::GemmFp16, avx512_bf16::GemmFp8L2}, table.gemm_rows},
+      {{avx512::GemmFp32L2, avx512_bf16::GemmBf16L2, avx512::GemmFp16L2, avx512_bf16::GemmFp8L2}, table.gemm_rows},
       kAvx512Bf16Rows};
   return PrefersL2Prefetch() ? l2_table : table;
 }

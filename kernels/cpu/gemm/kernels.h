@@ -62,7 +62,8 @@ GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8;
 }
 namespace avx512 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8;
-}
+GemmKernel GemmFp32L2, GemmFp16L2;  // prefetch into L2
+}  // namespace avx512
 namespace avx512_bf16 {
 GemmKernel GemmBf16, GemmFp8;
 GemmKernel GemmBf16L2, GemmFp8L2;  // prefetch into L2

@@ -5,3 +5,7 @@
 void dunlin::kernels::cpu::avx512::GemmFp32(const GemmBlock& block) {
   simd::VectorGemm<Lanes, simd::Fp32<Lanes>>::Run(block);
 }
+
+void dunlin::kernels::cpu::avx512::GemmFp32L2(const GemmBlock& block) {
+  simd::VectorGemm<Lanes, simd::Fp32<Lanes, simd::kIntoL2>>::Run(block);
+}

@@ -13,7 +13,7 @@
 // Precision: Multiply; Panel, for few rows; SlicePanel, for many, and where it differs from Panel Widen, which makes
 // kUnits of its vectors from a vector of the panel; kStepDepth, K elements of a step; kNarrowRows, rows of a tile that
 // decodes whole panels; kRepeatedRows, up to which several such tiles are used; kScaledRows, up to which weights with
-// block scales use one, 0 where there are none; kLocality, of the prefetches of eight rows or more.
+// block scales use one, 0 where there are none; kLocality, of prefetches (PanelLocality has the exceptions).
 // Instantiations: up to 8 narrow tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice tiles
 // (twice that where slices are widened).
 #pragma once
@@ -75,9 +75,9 @@ struct VectorGemm {
         const int64_t first = index * kUnits;
         Sums<V, kRows, kPanelVectors> sums;
         Clear(sums);
-        AccumulatePanel<V, Multiply, Panel, kIntoL1>({block.activation + first * kSteps * 4, block.activation_stride},
-                                                     panel + first * kUnitBytes,
-                                                     units - first < kUnits ? units - first : kUnits, sums);
+        AccumulatePanel<V, Multiply, Panel, PanelLocality<Panel>(Precision::kLocality, kRows)>(
+            {block.activation + first * kSteps * 4, block.activation_stride}, panel + first * kUnitBytes,
+            units - first < kUnits ? units - first : kUnits, sums);
         AddScaled(block, 0, index, scales, sums, totals);
       }
       Store(block, 0, column, totals);
@@ -90,7 +90,7 @@ struct VectorGemm {
     PrefetchOutput<kRows, kPanelVectors>(block, row, column);
     Sums<V, kRows, kPanelVectors> sums;
     Clear(sums);
-    AccumulatePanel<V, Multiply, Panel, kRows >= 8 ? Precision::kLocality : kIntoL1>(
+    AccumulatePanel<V, Multiply, Panel, PanelLocality<Panel>(Precision::kLocality, kRows)>(
         {rows, block.activation_stride}, panel, block.padded_depth / kUnitDepth, sums);
     Store(block, row, column, sums);
   }

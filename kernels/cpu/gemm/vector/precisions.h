@@ -7,7 +7,7 @@
 
 namespace dunlin::kernels::cpu::simd {
 
-template <typename V>
+template <typename V, Locality kTarget = kIntoL1>
 struct FloatProducts {
   struct Multiply {
     DUNLIN_INLINE typename V::Floats Add(typename V::Floats sum, typename V::Floats a, typename V::Floats w) {
@@ -18,17 +18,17 @@ struct FloatProducts {
   static constexpr int kNarrowRows = 8;
   static constexpr int kRepeatedRows = 0;
   static constexpr int kScaledRows = 0;
-  static constexpr Locality kLocality = kIntoL1;
+  static constexpr Locality kLocality = kTarget;
 };
 
-template <typename V>
-struct Fp32 : FloatProducts<V> {
+template <typename V, Locality kTarget = kIntoL1>
+struct Fp32 : FloatProducts<V, kTarget> {
   using Panel = DensePanel<V>;
   using SlicePanel = Panel;
 };
 
-template <typename V>
-struct Fp16 : FloatProducts<V> {
+template <typename V, Locality kTarget = kIntoL1>
+struct Fp16 : FloatProducts<V, kTarget> {
   using Panel = Fp16Panel<V>;
   using SlicePanel = Panel;
 };

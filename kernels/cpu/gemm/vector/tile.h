@@ -90,7 +90,18 @@ DUNLIN_INLINE void MultiplyUnit(const TileRows& rows, int64_t step, const std::b
 }
 
 // The locality of a software prefetch: into L1, or into L2 for processors that prefer it (PrefersL2Prefetch).
-enum Locality : int { kIntoL1 = 3, kIntoL2 = 2 };
+enum Locality : int { kNoPrefetch = 0, kIntoL2 = 2, kIntoL1 = 3 };
+
+// Where a tile of `rows` rows prefetches a panel that it reads once. With fewer than eight multiplies a line a tile
+// runs at memory's pace. Processors that prefer L2 then follow lines of one vector best by their own prefetcher; lines
+// of several vectors, which they follow less far ahead, go into L1. On a Zen 4, one thread: FP16 with 4 rows takes 0.80
+// of the time of L1 alone.
+template <typename Panel>
+constexpr Locality PanelLocality(Locality preferred, int rows) {
+  constexpr int64_t kLineVectors = Panel::kSteps * 64 / Panel::kVectorBytes;
+  if (preferred == kIntoL1 || rows * kLineVectors >= 8) return preferred;
+  return kLineVectors == 1 ? kNoPrefetch : kIntoL1;
+}
 
 // A panel that is read once, from memory: decoded in registers.
 template <typename V, typename Multiply, typename Panel, Locality kLocality, int kRows>
@@ -100,9 +111,11 @@ DUNLIN_INLINE void AccumulatePanel(const TileRows& rows, const std::byte* panel,
   constexpr bool kFromMemory = MultipliesFromMemory<Multiply>;
   constexpr int kTogether = kFromMemory ? 1 : TileShape<V>::kDecodedVectors;
   for (int64_t unit = 0; unit < units; ++unit, panel += kUnitBytes) {
+    if constexpr (kLocality != kNoPrefetch) {
 #pragma GCC unroll 3
-    for (int64_t line = 0; line < kUnitBytes; line += 64)
-      __builtin_prefetch(panel + kPrefetchBytes + line, 0, kLocality);
+      for (int64_t line = 0; line < kUnitBytes; line += 64)
+        __builtin_prefetch(panel + kPrefetchBytes + line, 0, kLocality);
+    }
 #pragma GCC unroll 3
     for (int v = 0; v < kPanelVectors; v += kTogether) {
       MultiplyUnit<V, Multiply, Panel, kRows, kPanelVectors, kTogether>(rows, unit * Panel::kSteps,
