@@ -28,7 +28,10 @@ void FillScores(const SequenceView& sequence, SequenceStep* step) {
 void FillEdits(const SequenceView& sequence, SequenceStep* step, StepPlan* plan) {
   step->biases = Append(std::span<const std::pair<TokenId, float>>(sequence.sampling.logit_bias), &plan->biases);
   step->mask = Append(sequence.allowed_tokens, &plan->masks);
-  if (HasPenalty(sequence.sampling)) step->history = Append(sequence.tokens, &plan->history);
+  if (HasPenalty(sequence.sampling)) {
+    DUNLIN_CHECK(!sequence.counts.empty(), "penalties need the counts of the tokens");
+    step->counts = Append(sequence.counts, &plan->counts);
+  }
   const StoppingParams& stopping = sequence.stopping;
   if (step->row.position - sequence.prompt_len >= stopping.min_tokens) return;
   step->banned = Append(std::span<const TokenId>(stopping.stop_token_ids), &plan->banned);

@@ -18,6 +18,7 @@ struct SequenceView {
   std::span<const PageId> pages = {};  // in order of position
   const SamplingParams& sampling;
   const StoppingParams& stopping;
+  std::span<const TokenCount> counts = {};  // of the tokens; REQUIRED where a penalty applies
   int32_t output_index = 0;
   int32_t next_scored_position = 1;               // with prompt_logprobs: those before it are not scored again
   std::span<const TokenId> eos_token_ids = {};    // of the model

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/step_plan.h"
 
+#include <algorithm>
+
 namespace dunlin::engine {
 namespace {
 
@@ -16,7 +18,7 @@ void StepPlan::Reserve(const StepPlanLimits& limits) {
   tokens.reserve(static_cast<size_t>(limits.max_tokens) + num_sequences);
   pages.reserve(num_sequences * static_cast<size_t>(limits.max_pages_per_sequence));
   biases.reserve(num_sequences * kMaxLogitBias);
-  history.reserve(num_sequences * static_cast<size_t>(limits.max_context_tokens));
+  counts.reserve(num_sequences * static_cast<size_t>(std::min(limits.vocab_size, limits.max_context_tokens)));
   banned.reserve(num_sequences * (kMaxStopTokenIds + static_cast<size_t>(limits.num_eos_token_ids)));
   masks.reserve(num_sequences * static_cast<size_t>(kernels::MaskWords(limits.vocab_size)));
 }
@@ -28,7 +30,7 @@ void StepPlan::Clear() {
   tokens.clear();
   pages.clear();
   biases.clear();
-  history.clear();
+  counts.clear();
   banned.clear();
   masks.clear();
 }

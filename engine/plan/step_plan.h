@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/cache/page.h"
+#include "engine/sampling/token_counts.h"
 #include "engine/types.h"
 #include "kernels/api/sampling.h"
 
@@ -41,10 +42,10 @@ struct SequenceStep {
   // The parameters of a draw at position first_position + num_tokens, set whether it samples or not. row.edits is left
   // for the runtime to write, from the ranges below; they are empty unless it samples.
   kernels::SampleRow row = {};
-  PlanRange biases = {};   // of StepPlan::biases
-  PlanRange history = {};  // of StepPlan::history: prompt, then output so far; empty when no penalty applies
-  PlanRange banned = {};   // of StepPlan::banned: tokens that must not be drawn yet
-  PlanRange mask = {};     // of StepPlan::masks: kernels::MaskWords(vocab_size) words, or none, which allows all
+  PlanRange biases = {};  // of StepPlan::biases
+  PlanRange counts = {};  // of StepPlan::counts: of prompt and output so far; empty when no penalty applies
+  PlanRange banned = {};  // of StepPlan::banned: tokens that must not be drawn yet
+  PlanRange mask = {};    // of StepPlan::masks: kernels::MaskWords(vocab_size) words, or none, which allows all
 };
 
 // Sequences of one profile, contiguous in StepPlan::sequences: first those that decode, then those in their prompts.
@@ -76,7 +77,7 @@ struct StepPlan {
   std::vector<TokenId> tokens;
   std::vector<PageId> pages;
   std::vector<std::pair<TokenId, float>> biases;
-  std::vector<TokenId> history;
+  std::vector<TokenCount> counts;
   std::vector<TokenId> banned;
   std::vector<uint32_t> masks;
 
@@ -91,7 +92,7 @@ struct StepPlan {
   std::span<const std::pair<TokenId, float>> BiasesOf(const SequenceStep& step) const {
     return In(biases, step.biases);
   }
-  std::span<const TokenId> HistoryOf(const SequenceStep& step) const { return In(history, step.history); }
+  std::span<const TokenCount> CountsOf(const SequenceStep& step) const { return In(counts, step.counts); }
   std::span<const TokenId> BannedOf(const SequenceStep& step) const { return In(banned, step.banned); }
   std::span<const uint32_t> MaskOf(const SequenceStep& step) const { return In(masks, step.mask); }
 

@@ -53,7 +53,6 @@ ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buff
     : model_(model),
       buffers_(std::move(buffers)),
       scaling_(scaling),
-      edits_(model->config().vocab_size),
       slots_(std::move(slots)) {}
 
 int32_t ModelRuntime::tokens_per_page(Precision precision) const {
@@ -136,7 +135,7 @@ absl::Status ModelRuntime::LaunchRows(int32_t first_in_block, StepSlot* slot) {
 bool ModelRuntime::AddRow(const StepPlan& plan, const HeadRow& row, StepSlot* slot) {
   const SequenceStep& step = plan.sequences[static_cast<size_t>(row.sequence_index)];
   if (row.scored_position < 0) {
-    if (!slot->samples().AddDraw(plan, step, &edits_)) return false;
+    if (!slot->samples().AddDraw(plan, step)) return false;
   } else {
     const auto token = static_cast<size_t>(row.scored_position - step.first_position);
     slot->samples().AddScore(plan.TokensOf(step)[token], step.prompt_logprobs);

@@ -18,7 +18,6 @@
 #include "engine/runtime/runtime.h"
 #include "engine/runtime/step_buffers.h"
 #include "engine/runtime/step_slot.h"
-#include "engine/sampling/logit_edits.h"
 
 namespace dunlin::engine {
 
@@ -56,7 +55,6 @@ class ModelRuntime : public Runtime {
   const Model* model_;
   std::unique_ptr<StepBuffers> buffers_;
   Fp8Scaling scaling_;
-  LogitEdits edits_;
   Slots slots_;                 // [depth], by handle
   StepHandle next_handle_ = 0;  // of Launch; wraps at a multiple of the depth
   StepHandle oldest_ = 0;       // of Collect

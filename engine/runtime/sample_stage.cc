@@ -2,6 +2,7 @@
 #include "engine/runtime/sample_stage.h"
 
 #include "engine/base/check.h"
+#include "engine/sampling/logit_edits.h"
 #include "engine/sampling/sample_rows.h"
 
 namespace dunlin::engine {
@@ -40,16 +41,15 @@ void SampleStage::Restart() {
   ReuseWords();
 }
 
-bool SampleStage::AddDraw(const StepPlan& plan, const SequenceStep& step, LogitEdits* edits) {
+bool SampleStage::AddDraw(const StepPlan& plan, const SequenceStep& step) {
   const LogitEditInput input{.biases = plan.BiasesOf(step),
-                             .history = plan.HistoryOf(step),
-                             .prompt_len = step.prompt_len,
+                             .counts = plan.CountsOf(step),
                              .banned = plan.BannedOf(step),
                              .mask = plan.MaskOf(step)};
-  const size_t needed = edits->MaxWords(input);
+  const size_t needed = NumEditWords(input);
   if (needed > max_words_ - num_words_) return false;
   rows_[num_rows_] = step.row;
-  rows_[num_rows_++].edits = edits->Write(input, words_ + launched_words_, num_words_ - launched_words_);
+  rows_[num_rows_++].edits = WriteEdits(input, words_ + launched_words_, num_words_ - launched_words_);
   num_words_ += needed;
   return true;
 }

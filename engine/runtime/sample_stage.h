@@ -9,7 +9,6 @@
 
 #include "engine/plan/step_plan.h"
 #include "engine/runtime/step_buffers.h"
-#include "engine/sampling/logit_edits.h"
 #include "kernels/api/sampling.h"
 
 namespace dunlin::engine {
@@ -25,7 +24,7 @@ class SampleStage {
 
   // Adds a row. AddDraw returns false, adding nothing, where the lists of the rows since the last ReuseWords leave no
   // room: after a Launch and a wait for the device, ReuseWords makes room for any row.
-  bool AddDraw(const StepPlan& plan, const SequenceStep& step, LogitEdits* edits);
+  bool AddDraw(const StepPlan& plan, const SequenceStep& step);
   void AddScore(TokenId token, int32_t logprobs);
   void ReuseWords() { num_words_ = launched_words_ = 0; }
 

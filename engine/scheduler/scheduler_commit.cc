@@ -50,6 +50,7 @@ void Scheduler::DeliverScores(Sequence* sequence, int32_t index, const StepResul
 
 void Scheduler::Append(Sequence* sequence, const TokenOutput& token, TimeNs now) {
   sequence->tokens.push_back(token.token_id);
+  sequence->counts.AddOutput(token.token_id);
   if (sequence->num_output() == 1) sequence->info.first_token = now;
   ++counters_.generation_tokens;
   if (!sequence->sink->OnToken(token)) return Finish(sequence, FinishReason::kSlowReader, now);

@@ -161,6 +161,7 @@ SequenceView Scheduler::ViewOf(const Sequence& sequence) const {
           .pages = sequence.pages,
           .sampling = sequence.request.sampling,
           .stopping = sequence.request.stopping,
+          .counts = sequence.counts.list(),
           .output_index = sequence.request.output_index,
           .next_scored_position = sequence.next_scored_position,
           .eos_token_ids = options_.eos_token_ids};

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "engine/sampling/sample_rows.h"
+
 namespace dunlin::engine {
 
 std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSink> sink, int32_t tokens_per_page) {
@@ -14,6 +16,9 @@ std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSi
   sequence->prompt_len = static_cast<int32_t>(prompt.size());
   sequence->tokens.reserve(prompt.size() + static_cast<size_t>(sequence->request.stopping.max_tokens));
   sequence->tokens = prompt;
+  if (HasPenalty(sequence->request.sampling)) {
+    sequence->counts.Start(prompt, sequence->request.stopping.max_tokens);
+  }
   sequence->pages.reserve(static_cast<size_t>(PagesFor(sequence->max_kv_tokens(), tokens_per_page)));
   sequence->info.prompt_tokens = sequence->prompt_len;
   sequence->info.arrival = sequence->request.arrival;

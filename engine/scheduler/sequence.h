@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/cache/page.h"
+#include "engine/sampling/token_counts.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
@@ -23,6 +24,7 @@ struct Sequence {
   std::shared_ptr<OutputSink> sink;
 
   std::vector<TokenId> tokens;  // prompt, then output; capacity prompt + max_tokens from the start
+  TokenCounts counts;           // of these; started when a penalty applies
   int32_t prompt_len = 0;
   int32_t num_computed = 0;     // tokens whose K and V are in pages and committed
   int32_t num_in_flight = 0;    // tokens launched and not yet committed

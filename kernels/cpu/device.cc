@@ -98,8 +98,7 @@ constexpr DeviceOps kCpuOps = {
     .dense_attention = cpu::DenseAttention,
     .measure_roofs = cpu::MeasureRoofs,
     .probe_roof = cpu::ProbeRoof,
-    .sample_workspace = [](const DeviceContext*, int32_t /*num_rows*/,
-                           int32_t vocab_size) { return cpu::SampleWorkspace(vocab_size); },
+    .sample_workspace = cpu::SampleWorkspace,
     .sample = cpu::Sample,
 };
 

@@ -22,7 +22,7 @@ KernelStatus Add(DeviceContext* context, const AddParams& params);
 KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params);
 
 // sampling/.
-size_t SampleWorkspace(int32_t vocab_size);
+size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t vocab_size);
 KernelStatus Sample(DeviceContext* context, const SampleParams& params);
 
 }  // namespace dunlin::kernels::cpu

@@ -26,14 +26,17 @@ constexpr int32_t NumBlocks(int32_t vocab_size) {
 }  // namespace
 
 size_t RowSampler::WorkspaceBytes(int32_t vocab_size) {
-  return Truncation::kWorkspaceBytes + static_cast<size_t>(NumBlocks(vocab_size)) * sizeof(double) +
-         static_cast<size_t>(vocab_size) * 2 * sizeof(float);
+  constexpr size_t kAlignment = 64;  // of the next row's workspace
+  const size_t bytes = Truncation::WorkspaceBytes(vocab_size) +
+                       static_cast<size_t>(NumBlocks(vocab_size)) * sizeof(double) +
+                       static_cast<size_t>(vocab_size) * 2 * sizeof(float);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 RowSampler::RowSampler(int32_t vocab_size, std::byte* workspace)
     : vocab_size_(vocab_size),
-      truncation_(workspace),
-      block_sums_(reinterpret_cast<double*>(workspace + Truncation::kWorkspaceBytes)),
+      truncation_(vocab_size, workspace),
+      block_sums_(reinterpret_cast<double*>(workspace + Truncation::WorkspaceBytes(vocab_size))),
       edited_(reinterpret_cast<float*>(block_sums_ + NumBlocks(vocab_size))),
       weights_(edited_ + vocab_size) {}
 
@@ -65,7 +68,7 @@ bool RowSampler::Score(const float* logits, int32_t token_id, int32_t num_top, T
 
 int32_t RowSampler::Draw(const SampleRow& row, const float* logits, float max) {
   for (int32_t i = 0; i < vocab_size_; ++i) weights_[i] = ExpNonPositive((logits[i] - max) / row.temperature);
-  truncation_.Apply(row, logits, vocab_size_, weights_);
+  truncation_.Apply(row, logits, max, vocab_size_, weights_);
   return PickAt(UniformAt(row.seed, row.output_index, row.position));
 }
 

@@ -13,7 +13,7 @@ namespace dunlin::kernels::cpu {
 
 class RowSampler {
  public:
-  // Bytes of scratch for rows of a length.
+  // Bytes of scratch for rows of a length, a multiple of 64.
   static size_t WorkspaceBytes(int32_t vocab_size);
 
   // vocab_size: length of every row, > 0. workspace: WorkspaceBytes of it, 64-byte aligned; borrowed.

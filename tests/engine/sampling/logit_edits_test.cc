@@ -18,34 +18,28 @@ using ::testing::FloatEq;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 // The lists as a device applies them: plainly, one after another.
-std::vector<float> Edited(LogitEdits* edits, const SampleCase& test, std::vector<float> row) {
+std::vector<float> Edited(SampleCase test, std::vector<float> row) {
+  test.eos_token_ids = {1};
   constexpr size_t kFirst = 3;
   const RowInput input = test.Input(row);
-  std::vector<uint32_t> words(kFirst + edits->MaxWords(input.edits()) + 1, 0xFFFFFFFF);
+  std::vector<uint32_t> words(kFirst + NumEditWords(input.edits()) + 1, 0xFFFFFFFF);
   kernels::SampleRow draw = input.step().row;
-  draw.edits = edits->Write(input.edits(), words.data(), kFirst);
+  draw.edits = WriteEdits(input.edits(), words.data(), kFirst);
   EXPECT_EQ(draw.edits.first_word, static_cast<int32_t>(kFirst));
-  EXPECT_EQ(words.back(), 0xFFFFFFFF) << "wrote past MaxWords";
+  EXPECT_EQ(words.back(), 0xFFFFFFFF) << "wrote past NumEditWords";
   kernels::cpu::ApplyEdits(draw, words.data(), static_cast<int32_t>(row.size()), row.data());
   return row;
 }
 
-std::vector<float> Edited(SampleCase test, std::vector<float> row) {
-  LogitEdits edits(static_cast<int32_t>(row.size()));
-  test.eos_token_ids = {1};
-  return Edited(&edits, test, std::move(row));
-}
-
 TEST(LogitEdits, AreNotNeededByDefault) {
-  const LogitEdits edits(4);
   SampleCase test;
   test.eos_token_ids = {1};
   const std::vector<float> row(4);
-  EXPECT_EQ(edits.MaxWords(test.Input(row).edits()), 0U);
+  EXPECT_EQ(NumEditWords(test.Input(row).edits()), 0U);
   test.stopping.min_tokens = 1;
-  EXPECT_GT(edits.MaxWords(test.Input(row).edits()), 0U);
+  EXPECT_GT(NumEditWords(test.Input(row).edits()), 0U);
   test.tokens = {0, 2};  // one output token: the minimum is met
-  EXPECT_EQ(edits.MaxWords(test.Input(row).edits()), 0U);
+  EXPECT_EQ(NumEditWords(test.Input(row).edits()), 0U);
 }
 
 TEST(LogitEdits, AddLogitBias) {
@@ -84,17 +78,6 @@ TEST(LogitEdits, ComeInTheStatedOrder) {
   test.sampling.presence_penalty = 0.25F;
   // (6 + 2) / 4 - 0.5 - 0.25
   EXPECT_THAT(Edited(test, {0, 0, 6, 0})[2], FloatEq(1.25F));
-}
-
-TEST(LogitEdits, LeaveNothingBehindForTheNextRequest) {
-  LogitEdits edits(4);
-  SampleCase penalized;
-  penalized.tokens = {3, 1, 2, 2};
-  penalized.sampling.frequency_penalty = 1.0F;
-  const std::vector<float> first = Edited(&edits, penalized, {1, 1, 1, 1});
-  EXPECT_EQ(Edited(&edits, penalized, {1, 1, 1, 1}), first);
-  penalized.tokens = {0};
-  EXPECT_THAT(Edited(&edits, penalized, {1, 1, 1, 1}), ElementsAre(1, 1, 1, 1));
 }
 
 TEST(LogitEdits, MinTokensMasksEndAndStopTokensUntilItIsMet) {

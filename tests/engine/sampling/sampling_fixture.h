@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,8 +29,7 @@ struct RowInput {
   const SequenceStep& step() const { return plan.sequences[0]; }
   LogitEditInput edits() const {
     return {.biases = plan.BiasesOf(step()),
-            .history = plan.HistoryOf(step()),
-            .prompt_len = step().prompt_len,
+            .counts = plan.CountsOf(step()),
             .banned = plan.BannedOf(step()),
             .mask = plan.MaskOf(step())};
   }
@@ -48,11 +48,16 @@ struct SampleCase {
   RowInput Input(const std::vector<float>& logits) const {
     RowInput input;
     input.logits = logits.data();
+    TokenCounts counts;
+    const auto prompt = std::span(tokens).first(static_cast<size_t>(prompt_len));
+    counts.Start(prompt, static_cast<int32_t>(tokens.size() - prompt.size()));
+    for (const TokenId token : std::span(tokens).subspan(prompt.size())) counts.AddOutput(token);
     AppendSequence({},
                    {.tokens = tokens,
                     .prompt_len = prompt_len,
                     .sampling = sampling,
                     .stopping = stopping,
+                    .counts = counts.list(),
                     .output_index = output_index,
                     .eos_token_ids = eos_token_ids,
                     .allowed_tokens = allowed_tokens},
@@ -64,14 +69,12 @@ struct SampleCase {
 class Sampler {
  public:
   explicit Sampler(int32_t vocab_size)
-      : vocab_size_(vocab_size),
-        edits_(vocab_size),
-        workspace_(cpu().ops->sample_workspace(cpu().context, 1, vocab_size) + 64) {}
+      : vocab_size_(vocab_size), workspace_(cpu().ops->sample_workspace(cpu().context, 1, vocab_size) + 64) {}
 
   bool Sample(const RowInput& input, TokenOutput* out) {
-    words_.assign(edits_.MaxWords(input.edits()) + 1, 0);
+    words_.assign(NumEditWords(input.edits()) + 1, 0);
     kernels::SampleRow row = input.step().row;
-    row.edits = edits_.Write(input.edits(), words_.data(), 0);
+    row.edits = WriteEdits(input.edits(), words_.data(), 0);
     return Run(row, input.logits, out);
   }
   bool Score(const float* logits, TokenId token_id, int32_t num_top, TokenOutput* out) {
@@ -102,7 +105,6 @@ class Sampler {
   }
 
   int32_t vocab_size_;
-  LogitEdits edits_;
   std::vector<uint32_t> words_;
   std::vector<unsigned char> workspace_;
 };

@@ -22,9 +22,11 @@ std::vector<float> WeightsOf(const std::vector<float>& logits) {
 // The ids that stay, by Truncation.
 std::vector<int32_t> Kept(const SampleRow& sampling, const std::vector<float>& logits) {
   std::vector<float> weights = WeightsOf(logits);
-  alignas(8) std::byte workspace[Truncation::kWorkspaceBytes];
-  Truncation truncation(workspace);
-  truncation.Apply(sampling, logits.data(), static_cast<int32_t>(logits.size()), weights.data());
+  const auto vocab_size = static_cast<int32_t>(logits.size());
+  std::vector<double> workspace(Truncation::WorkspaceBytes(vocab_size) / sizeof(double) + 1);  // for its alignment
+  Truncation truncation(vocab_size, reinterpret_cast<std::byte*>(workspace.data()));
+  const float max = *std::max_element(logits.begin(), logits.end());
+  truncation.Apply(sampling, logits.data(), max, vocab_size, weights.data());
   std::vector<int32_t> kept;
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] > 0.0F) kept.push_back(static_cast<int32_t>(i));
