@@ -16,8 +16,10 @@
 #define DUNLIN_HD
 #endif
 #ifdef __CUDA_ARCH__
+#define DUNLIN_UNROLL _Pragma("unroll")
 #define DUNLIN_NO_UNROLL _Pragma("unroll 1")
 #else
+#define DUNLIN_UNROLL
 #define DUNLIN_NO_UNROLL
 #endif
 
@@ -39,6 +41,19 @@ struct SingleLane {
   void Sums(double (*)[kCount]) const {}
   float Largest(float value) const { return value; }  // NaN is ignored where another lane has a number
   void Sync() const {}
+  void BeginPass() const {}  // over a row: tests count them
+  // Additions to counters that lanes share, in no fixed order: by one; by a value, returning what was there; and to a
+  // sum of two words.
+  void Count(uint32_t* at) const { ++*at; }
+  uint32_t Take(uint32_t* at, uint32_t value) const {
+    const uint32_t before = *at;
+    *at += value;
+    return before;
+  }
+  void AddWide(uint32_t* low, uint32_t* high, uint32_t value) const {
+    *low += value;
+    if (*low < value) ++*high;
+  }
   int32_t num_parts() const { return 1; }
   int32_t part_index() const { return 0; }
   SingleLane Part() const { return {}; }

@@ -122,6 +122,32 @@ struct LanesOfBlock {
     __syncthreads();
 #endif
   }
+  DUNLIN_HD void BeginPass() const {}
+  DUNLIN_HD void Count(uint32_t* at) const {
+#ifdef __CUDA_ARCH__
+    uint32_t value = 1;
+    if (AddsFor(at, &value)) atomicAdd(at, value);
+#else
+    (void)at;
+#endif
+  }
+  DUNLIN_HD uint32_t Take(uint32_t* at, uint32_t value) const {
+#ifdef __CUDA_ARCH__
+    return atomicAdd(at, value);
+#else
+    (void)at;
+    return value;
+#endif
+  }
+  // value < 2^27. The number of carries depends only on the sum, not on the order.
+  DUNLIN_HD void AddWide(uint32_t* low, uint32_t* high, uint32_t value) const {
+#ifdef __CUDA_ARCH__
+    if (!AddsFor(low, &value)) return;
+    if (atomicAdd(low, value) > ~value) atomicAdd(high, 1U);
+#else
+    (void)low, (void)high, (void)value;
+#endif
+  }
   DUNLIN_HD int32_t num_parts() const {
     return kRowThreads / kWarp;
   }
@@ -133,6 +159,21 @@ struct LanesOfBlock {
   }
 
  private:
+  // Whether this lane adds to the counter: where all active lanes of the warp name the same one, the lowest adds for
+  // all. A row of equal logits would otherwise queue at one address.
+  DUNLIN_HD static bool AddsFor(const uint32_t* at, uint32_t* value) {
+#ifdef __CUDA_ARCH__
+    const unsigned active = __activemask();
+    int same = 0;
+    __match_all_sync(active, static_cast<unsigned>(__cvta_generic_to_shared(at)), &same);
+    if (same == 0) return true;
+    *value = __reduce_add_sync(active, *value);
+    return static_cast<int>(threadIdx.x) % kWarp == __ffs(static_cast<int>(active)) - 1;
+#else
+    (void)at, (void)value;
+    return true;
+#endif
+  }
   // Combines one value per warp, in the order of the warps.
   template <typename T, typename Merge>
   DUNLIN_HD T Combine(T value, const Merge& merge) const {

@@ -9,12 +9,6 @@
 
 #include "kernels/cuda/host_device.h"
 
-#ifdef __CUDA_ARCH__
-#define DUNLIN_UNROLL _Pragma("unroll")
-#else
-#define DUNLIN_UNROLL
-#endif
-
 namespace dunlin::kernels::cuda {
 
 inline constexpr int kWarpLanes = 32;

@@ -7,7 +7,7 @@
 
 #include "kernels/api/exponential.h"
 #include "kernels/api/logits.h"
-#include "kernels/cuda/host_device.h"
+#include "kernels/cuda/sampling/row_pass.h"
 
 namespace dunlin::kernels::cuda {
 
@@ -19,33 +19,41 @@ DUNLIN_HD inline int32_t IdOf(uint64_t rank) {
   return static_cast<int32_t>(~static_cast<uint32_t>(rank));
 }
 
+// The inverse of KeyOfLogit, up to the sign of zero.
+DUNLIN_HD inline float LogitOfKey(uint32_t key) {
+  return BitsToFloat((key >> 31) != 0 ? key & 0x7FFFFFFFU : ~key);
+}
+
 struct RowTop {
-  bool valid;  // no NaN, no +infinity, at least one finite value
-  int32_t id;  // the lowest id with the largest logit
+  bool valid = false;   // no NaN, no +infinity, at least one finite value
+  int32_t id = 0;       // the lowest id with the largest logit
+  float lowest = 0.0F;  // the smallest finite logit
 };
 
 template <typename Lanes>
 DUNLIN_HD RowTop FindTop(const Lanes& lanes, const float* logits, int32_t vocab_size) {
   uint64_t top = 0;
   uint32_t bad = 0;
-  for (int32_t i = lanes.index(); i < vocab_size; i += lanes.count()) {
-    const float x = logits[i];
+  uint32_t lowest = 0;  // key, inverted
+  ForEachLogit(lanes, logits, vocab_size, [&](int32_t id, float x) {
     if (!(x < INFINITY)) bad = 1;
-    const uint64_t rank = RankOf(x, i);
+    const uint64_t rank = RankOf(x, id);
     if (rank > top) top = rank;
-  }
+    const uint32_t below = ~KeyOfLogit(x);
+    if (x > -INFINITY && below > lowest) lowest = below;
+  });
   bad = lanes.Max(bad);
   top = lanes.Max(top);
+  lowest = lanes.Max(lowest);
   const bool finite = (top >> 32) > KeyOfLogit(-INFINITY);
-  return {bad == 0 && finite, IdOf(top)};
+  return {bad == 0 && finite, IdOf(top), LogitOfKey(~lowest)};
 }
 
 template <typename Lanes>
 DUNLIN_HD double LogSumOfRow(const Lanes& lanes, const float* logits, int32_t vocab_size, float max) {
   double sums[1] = {};
-  for (int32_t i = lanes.index(); i < vocab_size; i += lanes.count()) {
-    sums[0] += static_cast<double>(ExpNonPositive(logits[i] - max));
-  }
+  ForEachLogit(lanes, logits, vocab_size,
+               [&](int32_t, float x) { sums[0] += static_cast<double>(ExpNonPositive(x - max)); });
   lanes.Sums(&sums);
   return static_cast<double>(max) + log(sums[0]);
 }
@@ -54,10 +62,10 @@ DUNLIN_HD double LogSumOfRow(const Lanes& lanes, const float* logits, int32_t vo
 template <typename Lanes>
 DUNLIN_HD uint64_t NextRank(const Lanes& lanes, const float* logits, int32_t vocab_size, uint64_t bound) {
   uint64_t next = 0;
-  for (int32_t i = lanes.index(); i < vocab_size; i += lanes.count()) {
-    const uint64_t rank = RankOf(logits[i], i);
+  ForEachLogit(lanes, logits, vocab_size, [&](int32_t id, float x) {
+    const uint64_t rank = RankOf(x, id);
     if (rank < bound && rank > next) next = rank;
-  }
+  });
   return lanes.Max(next);
 }
 

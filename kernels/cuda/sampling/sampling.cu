@@ -11,7 +11,8 @@ namespace {
 constexpr int kSampleThreads = 1024;
 
 __global__ void __launch_bounds__(kSampleThreads, 1) SampleRows(SampleParams params, int64_t row_bytes) {
-  SampleOneRow(LanesOfBlock<kSampleThreads>(), params, row_bytes, blockIdx.x);
+  __shared__ SampleShared shared;
+  SampleOneRow(LanesOfBlock<kSampleThreads>(), params, row_bytes, blockIdx.x, &shared);
 }
 
 bool Valid(const SampleParams& params) {

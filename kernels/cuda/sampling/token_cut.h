@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tokens of a row may be drawn: min_p, top_k and top_p, each of which keeps a prefix of the tokens ordered by
-// (logit descending, id ascending). A prefix is described by two numbers; its end is found by passes over the row that
-// sum above seven bounds at once, three bits of the answer per pass. Without a histogram, sums need no atomics and have
-// a fixed order.
+// (logit descending, id ascending). A prefix is described by two numbers. Its end takes two passes over the row: one
+// counts into bins, one collects the bin that holds the end, and the few tokens of it are compared with each other.
+// Where they are too many (equal or nearly equal logits), the bin is divided again by two more passes.
 #pragma once
 
 #include <cmath>
 
 #include "kernels/api/exponential.h"
 #include "kernels/api/logits.h"
-#include "kernels/api/philox.h"
-#include "kernels/cuda/host_device.h"
+#include "kernels/cuda/sampling/row_pass.h"
+#include "kernels/cuda/sampling/row_scores.h"
+#include "kernels/cuda/sampling/weight_bins.h"
 
 namespace dunlin::kernels::cuda {
 
@@ -31,107 +32,272 @@ struct KeptWeights {
   float min_p;
   TokenCut cut = {};
 
-  DUNLIN_HD uint32_t key(int32_t id) const { return KeyOfLogit(logits[id]); }
-  DUNLIN_HD float operator()(int32_t id) const {
-    const float x = logits[id];
-    if (!cut.Keeps(KeyOfLogit(x), id)) return 0.0F;
-    const float weight = ExpNonPositive((x - max) / temperature);
+  DUNLIN_HD float Exponent(float logit) const { return (logit - max) / temperature; }
+  // The same with what is known of the token; exponent: Exponent(logit).
+  DUNLIN_HD float At(int32_t id, float logit, float exponent) const {
+    if (!cut.Keeps(KeyOfLogit(logit), id)) return 0.0F;
+    const float weight = ExpNonPositive(exponent);
     return weight >= min_p ? weight : 0.0F;
   }
+  DUNLIN_HD float operator()(int32_t id) const { return At(id, logits[id], Exponent(logits[id])); }
 };
 
-// The largest bound for which the amounts of the ids ranked at or above it sum to the target or more; 0 when none does.
-// amount_of(id) is a double >= 0, rank_of(id) a uint32_t.
-template <typename Lanes, typename AmountOf, typename RankOf>
-DUNLIN_HD uint32_t LargestBound(const Lanes& lanes, int32_t vocab_size, double target, const AmountOf& amount_of,
-                                const RankOf& rank_of) {
-  constexpr int kBits = 3;
-  constexpr int kBounds = (1 << kBits) - 1;
-  uint64_t low = 0;
-  DUNLIN_NO_UNROLL
-  for (int shift = 30; shift >= 0; shift -= kBits) {
-    double totals[kBounds] = {};
-    DUNLIN_NO_UNROLL
-    for (int32_t id = lanes.index(); id < vocab_size; id += lanes.count()) {
-      const uint64_t rank = rank_of(id);
-      if (rank < low) continue;
-      const double amount = amount_of(id);
-      const uint64_t step = (rank - low) >> shift;
-      for (int k = 0; k < kBounds; ++k) {
-        if (step > static_cast<uint64_t>(k)) totals[k] += amount;
+// Searches the cuts of one row. Every lane holds the same values; `shared` is the block's.
+template <typename Lanes>
+struct CutSearch {
+  const Lanes& lanes;
+  KeptWeights weights;
+  int32_t vocab_size;
+  WeightBins bins;
+  SampleShared* shared;
+
+  template <bool kByWeight>
+  DUNLIN_HD void Clear() const {
+    for (int32_t b = lanes.index(); b < kBins; b += lanes.count()) {
+      if constexpr (kByWeight) {
+        shared->units_low[b] = 0;
+        shared->units_high[b] = 0;
+      } else {
+        shared->counts[b] = 0;
       }
     }
-    lanes.Sums(&totals);
-    int reached = 0;
-    for (int k = 0; k < kBounds; ++k) {
-      if (totals[k] >= target) reached = k + 1;
-    }
-    low += static_cast<uint64_t>(reached) << shift;
+    lanes.Sync();
   }
-  return static_cast<uint32_t>(low);
-}
 
-// The prefix whose count or weight reaches the target. REQUIRES: the target is less than the total.
-template <bool kByMass, typename Lanes>
-DUNLIN_HD TokenCut FindCut(const Lanes& lanes, const KeptWeights& weights, int32_t vocab_size, double target) {
-  const auto amount_of = [&](int32_t id) {
-    const float weight = weights(id);
-    return kByMass ? static_cast<double>(weight) : weight > 0.0F ? 1.0 : 0.0;
+  // Calls body(rank, bin, weight) for the tokens that have a weight, in bins up to `last_bin`.
+  template <typename Body>
+  DUNLIN_HD void ForEachWeight(int32_t last_bin, const Body& body) const {
+    ForEachLogit(lanes, weights.logits, vocab_size, [&](int32_t id, float logit) {
+      const float exponent = weights.Exponent(logit);
+      const int32_t bin = bins.BinOf(exponent);
+      if (bin > last_bin) return;
+      const float weight = weights.At(id, logit, exponent);
+      if (weight > 0.0F) body(RankOf(logit, id), bin, weight);
+    });
+  }
+
+  template <bool kByWeight>
+  DUNLIN_HD void Add(int32_t slot, int32_t bin, float weight) const {
+    if constexpr (kByWeight) {
+      AddUnits(lanes, shared, slot, bins.UnitsOf(weight, bin));
+    } else {
+      lanes.Count(&shared->counts[slot]);
+    }
+  }
+
+  // All tokens, each in its bin.
+  template <bool kByWeight>
+  DUNLIN_HD void FillBins() const {
+    Clear<kByWeight>();
+    ForEachWeight(kBins, [&](uint64_t, int32_t bin, float weight) { Add<kByWeight>(bin, bin, weight); });
+    lanes.Sync();
+  }
+
+  // The tokens of the range, in bins of 2^shift ranks, the highest ranks first.
+  template <bool kByWeight>
+  DUNLIN_HD void DivideRange(int shift) const {
+    Clear<kByWeight>();
+    ForEachWeight(shared->range.bin, [&](uint64_t rank, int32_t bin, float weight) {
+      const CutRange& range = shared->range;
+      if (bin != range.bin || rank < range.low || rank > range.high) return;
+      Add<kByWeight>(static_cast<int32_t>((range.high - rank) >> shift), bin, weight);
+    });
+    lanes.Sync();
+  }
+
+  // The amount in a bin; of a divided range, all bins have the unit of the range's.
+  template <bool kByWeight>
+  DUNLIN_HD double AmountIn(int32_t slot, int32_t unit_bin) const {
+    if constexpr (kByWeight) return UnitsIn(*shared, slot) * bins.UnitOf(unit_bin);
+    return static_cast<double>(shared->counts[slot]);
+  }
+
+  struct Spot {
+    int32_t index = -1;
+    double above = 0.0;
   };
-  const auto key_of = [&](int32_t id) { return weights.key(id); };
-  const uint32_t bound = LargestBound(lanes, vocab_size, target, amount_of, key_of);
-  TokenCut cut = weights.cut;
-  if (bound > cut.key) cut = TokenCut{.key = bound};
-  double sums[3] = {};  // above the key; at the key; number of tokens at the key
-  DUNLIN_NO_UNROLL
-  for (int32_t id = lanes.index(); id < vocab_size; id += lanes.count()) {
-    const uint32_t key = key_of(id);
-    if (key < cut.key) continue;
-    const double amount = amount_of(id);
-    if (key > cut.key) {
-      sums[0] += amount;
-    } else if (amount > 0.0) {
-      sums[1] += amount;
-      sums[2] += 1.0;
+  // The first index at which the running total reaches the target; rounding may leave that to the last one that has an
+  // amount. One lane.
+  template <typename AmountAt>
+  DUNLIN_HD static Spot WalkTo(double above, double target, int32_t first, int32_t count, const AmountAt& amount_at) {
+    Spot spot{-1, above};
+    double held = 0.0;
+    for (int32_t i = first; i < first + count; ++i) {
+      const double amount = amount_at(i);
+      if (!(amount > 0.0)) continue;
+      spot.above += held;
+      spot.index = i;
+      held = amount;
+      if (spot.above + held >= target) break;
+    }
+    return spot;
+  }
+
+  // Leaves in `shared` the bin in which the target is reached, and the total before it. Sums in groups of 32 bins, so
+  // that the longest chain of additions is 64 long. unit_bin: the bin of a divided range, -1 at first. share: the
+  // target is this part of the total where it is positive, else the one in `shared`.
+  template <bool kByWeight>
+  DUNLIN_HD void ChooseBin(int32_t unit_bin, double share) const {
+    const auto amount_in = [&](int32_t slot) { return AmountIn<kByWeight>(slot, unit_bin >= 0 ? unit_bin : slot); };
+    DUNLIN_NO_UNROLL
+    for (int32_t g = lanes.index(); g < kBinGroups; g += lanes.count()) {
+      double sum = 0.0;
+      DUNLIN_NO_UNROLL
+      for (int32_t b = g * kBinsPerGroup; b < (g + 1) * kBinsPerGroup; ++b) sum += amount_in(b);
+      shared->group_sums[g] = sum;
+    }
+    lanes.Sync();
+    if (lanes.index() == 0) {
+      if (share > 0.0) {
+        double total = 0.0;
+        for (int32_t g = 0; g < kBinGroups; ++g) total += shared->group_sums[g];
+        shared->target = share * total;
+      }
+      const double target = shared->target;
+      const Spot group = WalkTo(shared->above, target, 0, kBinGroups, [&](int32_t g) { return shared->group_sums[g]; });
+      const Spot spot = WalkTo(group.above, target, group.index * kBinsPerGroup, kBinsPerGroup, amount_in);
+      shared->chosen = spot.index;
+      shared->above = spot.above;
+      if (unit_bin < 0) shared->range = {.bin = spot.index, .low = 0, .high = ~uint64_t{0}};
+    }
+    lanes.Sync();
+  }
+
+  // The range becomes the chosen one of the bins of 2^shift ranks into which it was divided.
+  DUNLIN_HD void NarrowToChosen(int shift) const {
+    CutRange& range = shared->range;
+    range.high -= static_cast<uint64_t>(shared->chosen) << shift;
+    const uint64_t span = (uint64_t{1} << shift) - 1;
+    if (range.high - range.low > span) range.low = range.high - span;
+  }
+
+  // How many tokens the bins hold. All lanes get it.
+  DUNLIN_HD uint32_t CountTokens() const {
+    uint32_t count = 0;
+    for (int32_t b = lanes.index(); b < kBins; b += lanes.count()) count += shared->counts[b];
+    if (lanes.index() == 0) shared->num_candidates = 0;
+    lanes.Sync();
+    lanes.Take(&shared->num_candidates, count);
+    lanes.Sync();
+    return shared->num_candidates;
+  }
+
+  // Collects the tokens of the range, as many as fit, and narrows it to the ranks that occur. Where kSumAbove, the
+  // units of all tokens above the range go to their bins. Returns how many tokens the range has.
+  template <bool kSumAbove>
+  DUNLIN_HD uint32_t Collect() const {
+    if (lanes.index() == 0) shared->num_candidates = 0;
+    if constexpr (kSumAbove) Clear<true>();
+    lanes.Sync();
+    uint64_t highest = 0;
+    uint64_t lowest = 0;  // inverted
+    ForEachWeight(shared->range.bin, [&](uint64_t rank, int32_t bin, float weight) {
+      const CutRange& range = shared->range;
+      if (bin == range.bin && rank < range.low) return;
+      if (bin < range.bin || rank > range.high) {
+        if constexpr (kSumAbove) AddUnits(lanes, shared, bin, bins.UnitsOf(weight, bin));
+        return;
+      }
+      const uint32_t slot = lanes.Take(&shared->num_candidates, 1);
+      if (slot < SampleShared::kCandidates) {
+        shared->ranks[slot] = rank;
+        shared->units[slot] = bins.UnitsOf(weight, bin);
+      }
+      if (rank > highest) highest = rank;
+      if (~rank > lowest) lowest = ~rank;
+    });
+    highest = lanes.Max(highest);
+    lowest = lanes.Max(lowest);
+    if (lanes.index() == 0) {
+      shared->range.high = highest;
+      shared->range.low = ~lowest;
+    }
+    lanes.Sync();
+    return shared->num_candidates;
+  }
+
+  // Before the first ChooseBin of a cut.
+  DUNLIN_HD void StartAt(double target) const {
+    if (lanes.index() != 0) return;
+    shared->above = 0.0;
+    shared->target = target;
+  }
+
+  // The cut among the collected tokens: each sums those ranked above it, and the first that reaches the target, or the
+  // last one, is the cut. Counts and units are integers, so the order in which tokens were collected is immaterial.
+  template <bool kByWeight>
+  DUNLIN_HD TokenCut CutAmong(uint32_t count, int32_t bin) const {
+    const double above = shared->above;
+    const double target = shared->target;
+    const double unit = kByWeight ? bins.UnitOf(bin) : 1.0;
+    for (auto i = static_cast<uint32_t>(lanes.index()); i < count; i += static_cast<uint32_t>(lanes.count())) {
+      const uint64_t rank = shared->ranks[i];
+      uint64_t before = 0;
+      uint32_t ahead = 0;
+      DUNLIN_NO_UNROLL
+      for (uint32_t k = 0; k < count; ++k) {
+        if (shared->ranks[k] <= rank) continue;
+        before += kByWeight ? shared->units[k] : 1;
+        ++ahead;
+      }
+      const uint64_t through = before + (kByWeight ? shared->units[i] : 1);
+      const bool first = ahead == 0 || above + static_cast<double>(before) * unit < target;
+      const bool reached = ahead + 1 == count || above + static_cast<double>(through) * unit >= target;
+      if (first && reached) {
+        shared->cut_key = static_cast<uint32_t>(rank >> 32);
+        shared->cut_id = IdOf(rank);
+      }
+    }
+    lanes.Sync();
+    return {.key = shared->cut_key, .last_id = shared->cut_id};
+  }
+
+  // The cut within the bin that ChooseBin left in `shared`. kSumAbove: as Collect, and with the kept tokens of the bin
+  // itself, so that the units of all kept tokens are in their bins.
+  template <bool kByWeight, bool kSumAbove>
+  DUNLIN_HD TokenCut CutInBin() const {
+    uint32_t count = Collect<kSumAbove>();
+    while (count > SampleShared::kCandidates) {
+      int shift = 0;
+      while ((shared->range.high - shared->range.low) >> shift >= kBins) ++shift;
+      DivideRange<kByWeight>(shift);
+      ChooseBin<kByWeight>(shared->range.bin, /*share=*/0.0);
+      if (lanes.index() == 0) NarrowToChosen(shift);
+      lanes.Sync();
+      count = Collect<kSumAbove>();
+    }
+    const TokenCut cut = CutAmong<kByWeight>(count, shared->range.bin);
+    if constexpr (kSumAbove) {
+      for (auto i = static_cast<uint32_t>(lanes.index()); i < count; i += static_cast<uint32_t>(lanes.count())) {
+        const uint64_t rank = shared->ranks[i];
+        if (cut.Keeps(static_cast<uint32_t>(rank >> 32), IdOf(rank))) {
+          AddUnits(lanes, shared, shared->range.bin, shared->units[i]);
+        }
+      }
+      lanes.Sync();
+    }
+    return cut;
+  }
+
+  // top_k, then top_p of what remains; min_p is in the weights. Passes over the row: two for either, three for both.
+  DUNLIN_HD void Truncate(int32_t top_k, float top_p) {
+    bool units_are_summed = false;
+    if (top_k > 0 && top_k < vocab_size) {
+      FillBins<false>();
+      if (static_cast<uint32_t>(top_k) < CountTokens()) {
+        StartAt(static_cast<double>(top_k));
+        ChooseBin<false>(/*unit_bin=*/-1, /*share=*/0.0);
+        units_are_summed = top_p < 1.0F;
+        weights.cut = units_are_summed ? CutInBin<false, true>() : CutInBin<false, false>();
+      }
+    }
+    if (top_p < 1.0F) {
+      if (!units_are_summed) FillBins<true>();
+      StartAt(0.0);
+      ChooseBin<true>(/*unit_bin=*/-1, static_cast<double>(top_p));
+      weights.cut = CutInBin<true, false>();
     }
   }
-  lanes.Sums(&sums);
-  const double wanted = ceil((target - sums[0]) / (sums[1] / sums[2]));
-  if (!(wanted < sums[2])) return cut;
-  // Of equal tokens the lower ids stay.
-  const auto is_equal = [&](int32_t id) { return key_of(id) == cut.key && weights(id) > 0.0F ? 1.0 : 0.0; };
-  const auto id_rank = [](int32_t id) { return ~static_cast<uint32_t>(id); };
-  const uint32_t last = LargestBound(lanes, vocab_size, wanted < 1.0 ? 1.0 : wanted, is_equal, id_rank);
-  cut.last_id = static_cast<int32_t>(~last);
-  return cut;
-}
-
-struct WeightTotals {
-  double count;
-  double mass;
 };
-template <typename Lanes>
-DUNLIN_HD WeightTotals SumWeights(const Lanes& lanes, const KeptWeights& weights, int32_t vocab_size) {
-  double sums[2] = {};
-  for (int32_t id = lanes.index(); id < vocab_size; id += lanes.count()) {
-    const float weight = weights(id);
-    sums[0] += weight > 0.0F ? 1.0 : 0.0;
-    sums[1] += static_cast<double>(weight);
-  }
-  lanes.Sums(&sums);
-  return {sums[0], sums[1]};
-}
-
-// top_k, then top_p of what remains; min_p is in the weights.
-template <typename Lanes>
-DUNLIN_HD void Truncate(const Lanes& lanes, const SampleRow& row, int32_t vocab_size, KeptWeights* weights) {
-  if (row.top_k > 0 && row.top_k < SumWeights(lanes, *weights, vocab_size).count) {
-    weights->cut = FindCut<false>(lanes, *weights, vocab_size, static_cast<double>(row.top_k));
-  }
-  if (row.top_p < 1.0F) {
-    const double mass = SumWeights(lanes, *weights, vocab_size).mass;
-    weights->cut = FindCut<true>(lanes, *weights, vocab_size, static_cast<double>(row.top_p) * mass);
-  }
-}
 
 }  // namespace dunlin::kernels::cuda

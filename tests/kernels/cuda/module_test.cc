@@ -148,8 +148,8 @@ const std::map<std::string, std::map<std::string, int>>& Instructions() {
     const std::string mark = "Function : ";
     for (std::string line; std::getline(lines, line);) {
       if (const size_t at = line.find(mark); at != std::string::npos) function = line.substr(at + mark.size());
-      for (const char* word :
-           {"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA", "F2FP.F16.E4M3.UNPACK_B"}) {
+      for (const char* word : {"LDG.E.128", "HMMA.16816.F32", "LDSM", "LDGSTS.E.BYPASS.128", "FFMA",
+                               "F2FP.F16.E4M3.UNPACK_B", "ATOMS.ADD", "ATOMS.CAST"}) {
         if (line.find(word) != std::string::npos) ++(*found)[function][word];
       }
     }
@@ -235,6 +235,18 @@ TEST(CudaCode, TheTileGemmUsesTensorCoresOnAsynchronousCopies) {
     }
   }
   EXPECT_EQ(kernels, 11);
+}
+
+// Additions to bins in shared memory are single instructions, not loops of compare and swap.
+TEST(CudaCode, SamplingAddsToItsBinsNatively) {
+  int kernels = 0;
+  for (const Kernel& kernel : Kernels()) {
+    if (kernel.target != "sm_90a" || kernel.name.find("SampleRows") == std::string::npos) continue;
+    ++kernels;
+    EXPECT_GT(Count(kernel.name, "ATOMS.ADD"), 0);
+    EXPECT_EQ(Count(kernel.name, "ATOMS.CAST"), 0);
+  }
+  EXPECT_EQ(kernels, 1);
 }
 
 TEST(CudaModule, IsSmallEnoughToTravel) {

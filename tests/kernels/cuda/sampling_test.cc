@@ -5,7 +5,9 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <memory>
 
 #include "kernels/api/device.h"
 #include "kernels/cuda/sampling/sample_row.h"
@@ -74,10 +76,12 @@ std::vector<SampledToken> OnLanes(Call* call, int32_t lanes) {
   const int64_t row_bytes = SampleScratchBytes(call->vocab_size);
   const SampleParams params = call->Params(&out, &workspace, static_cast<size_t>(row_bytes) * call->rows.size());
   for (int32_t row = 0; row < params.num_rows; ++row) {
+    const auto shared = std::make_unique<SampleShared>();
+    std::memset(shared.get(), 0xA5, sizeof(SampleShared));  // a block finds its shared memory as the last one left it
     if (lanes == 0) {
-      SampleOneRow(SingleLane(), params, row_bytes, row);
+      SampleOneRow(SingleLane(), params, row_bytes, row, shared.get());
     } else {
-      RunLanes(lanes, [&](const ThreadLanes& each) { SampleOneRow(each, params, row_bytes, row); });
+      RunLanes(lanes, [&](const ThreadLanes& each) { SampleOneRow(each, params, row_bytes, row, shared.get()); });
     }
   }
   return out;
@@ -128,6 +132,21 @@ TEST(CudaSampling, EveryCombinationOfTruncationsDrawsTheCpusToken) {
           }
         }
       }
+    }
+    ExpectCpusTokens(&call, {0});
+  }
+}
+
+TEST(CudaSampling, WholeVocabulariesDrawTheCpusToken) {
+  for (const int32_t vocab_size : {50257, 128256}) {
+    Call call(vocab_size);
+    for (uint32_t seed = 0; seed < 12; ++seed) {
+      SampleRow& row = call.Add(RandomLogits(vocab_size, 2.5F, seed));
+      row.top_k = seed % 2 == 0 ? 0 : static_cast<int32_t>(seed * seed * 10);
+      row.top_p = seed % 3 == 0 ? 1.0F : 0.95F;
+      row.min_p = seed % 4 == 0 ? 0.01F : 0.0F;
+      row.logprobs = seed % 5 == 0 ? 2 : -1;
+      row.seed = seed;
     }
     ExpectCpusTokens(&call, {0});
   }

@@ -3,6 +3,7 @@
 // them, and ThreadSanitizer reports a missing Sync as a race.
 #pragma once
 
+#include <atomic>
 #include <barrier>
 #include <cmath>
 #include <cstdint>
@@ -64,6 +65,12 @@ class ThreadLanes {
     }
   }
   void Sync() const { shared_->barrier.arrive_and_wait(); }
+  void BeginPass() const {}
+  void Count(uint32_t* at) const { Take(at, 1); }
+  uint32_t Take(uint32_t* at, uint32_t value) const { return std::atomic_ref(*at).fetch_add(value); }
+  void AddWide(uint32_t* low, uint32_t* high, uint32_t value) const {
+    if (Take(low, value) > ~value) Take(high, 1);
+  }
   // Each thread is its own part.
   int32_t num_parts() const { return shared_->count; }
   int32_t part_index() const { return index_; }
