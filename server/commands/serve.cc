@@ -11,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -29,6 +28,7 @@
 #include "server/process/service_notifier.h"
 #include "server/process/signals.h"
 #include "server/serving/observers.h"
+#include "server/transport/grpc/listen_options.h"
 #include "server/transport/http/http_server.h"
 
 namespace dunlin::server {
@@ -77,10 +77,7 @@ HttpSources Sources(Server* server) {
 }
 
 void WarnIfPublic(const char* key, const std::string& address) {
-  if (absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
-      absl::StartsWith(address, "[::1]:")) {
-    return;
-  }
+  if (IsLoopback(address)) return;
   spdlog::warn("{} is {}: reachable from other machines without TLS or authentication", key, address);
 }
 

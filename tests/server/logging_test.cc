@@ -62,5 +62,32 @@ TEST(RequestLog, EveryOtherRequestHasItsOwnLine) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
 }
 
+// Every field has another value, so that two that are swapped give another line.
+TEST(RequestLog, TheLineShowsEveryField) {
+  const CapturedLog captured;
+  RequestLog log;
+  RequestRecord record;
+  record.request_id = "mine";
+  record.model = "m";
+  record.profile = engine::ExecutionProfile{};
+  record.profile->attention_backend = engine::AttentionBackend::kMath;
+  record.profile->precision = engine::Precision::kFp16;
+  record.status = absl::DeadlineExceededError("too late");
+  record.finish_reason = "deadline";
+  record.prompt_tokens = 31;
+  record.cached_tokens = 17;
+  record.completion_tokens = 58;
+  record.preemptions = 43;
+  record.arrival = 1000 * kMillisecond;
+  record.first_scheduled = 1003 * kMillisecond;
+  record.first_token = 1010 * kMillisecond;
+  record.finished = 1023 * kMillisecond;
+  log.OnFinished(record);
+  EXPECT_EQ(captured.text(),
+            "request id=mine model=m profile=cpu/math/fp16 prompt_tokens=31 cached_tokens=17 completion_tokens=58 "
+            "queue_ms=3.000 ttft_ms=10.000 total_ms=23.000 preemptions=43 status=DEADLINE_EXCEEDED finish=deadline "
+            "message=\"too late\"\n");
+}
+
 }  // namespace
 }  // namespace dunlin::server

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/transport/grpc/listen_options.h"
 
+#include <arpa/inet.h>
 #include <grpc/compression.h>
 #include <grpc/grpc.h>
 
@@ -9,6 +10,12 @@ namespace {
 
 bool StartsWith(const std::string& text, const char* prefix) {
   return text.rfind(prefix, 0) == 0;
+}
+
+// A number in 127.0.0.0/8: a name may begin like one.
+bool IsLoopbackIpv4(const std::string& host) {
+  in_addr number{};
+  return StartsWith(host, "127.") && inet_pton(AF_INET, host.c_str(), &number) == 1;
 }
 
 }  // namespace
@@ -33,8 +40,8 @@ void ApplyLimits(const Limits& limits, grpc::ServerBuilder* builder) {
 }
 
 bool IsLoopback(const std::string& address) {
-  return StartsWith(address, "127.") || StartsWith(address, "localhost:") || StartsWith(address, "[::1]:") ||
-         StartsWith(address, "unix:");
+  return IsLoopbackIpv4(address.substr(0, address.rfind(':'))) || StartsWith(address, "localhost:") ||
+         StartsWith(address, "[::1]:") || StartsWith(address, "unix:");
 }
 
 }  // namespace dunlin::server

@@ -34,8 +34,8 @@ absl::StatusOr<tcp::endpoint> ParseEndpoint(const std::string& address) {
 }  // namespace
 
 struct HttpServer::State {
-  State(int32_t connections, HttpSources http_sources)
-      : max_connections(connections), sources(std::move(http_sources)), acceptor(io) {}
+  State(int32_t connections, HttpSources http_sources, std::chrono::milliseconds limit)
+      : max_connections(connections), timeout(limit), sources(std::move(http_sources)), acceptor(io) {}
 
   absl::Status Bind(const tcp::endpoint& endpoint) {
     error_code error;
@@ -55,13 +55,14 @@ struct HttpServer::State {
       if (error == asio::error::operation_aborted) return;
       // Beyond the limit, the socket goes out of scope and is closed. Connections of probes are short.
       if (!error && open_connections < max_connections) {
-        std::make_shared<HttpSession>(std::move(socket), sources, &open_connections)->Read();
+        std::make_shared<HttpSession>(std::move(socket), sources, timeout, &open_connections)->Read();
       }
       Accept();
     });
   }
 
   const int32_t max_connections;
+  const std::chrono::milliseconds timeout;
   const HttpSources sources;
   int open_connections = 0;  // the HTTP thread only; outlives the sessions, which io destroys
   std::string bound_address;
@@ -81,10 +82,10 @@ HttpServer::~HttpServer() {
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, int32_t max_connections,
-                                                              HttpSources sources) {
+                                                              HttpSources sources, std::chrono::milliseconds timeout) {
   absl::StatusOr<tcp::endpoint> endpoint = ParseEndpoint(address);
   if (!endpoint.ok()) return endpoint.status();
-  auto state = std::make_unique<State>(max_connections, std::move(sources));
+  auto state = std::make_unique<State>(max_connections, std::move(sources), timeout);
   if (absl::Status status = state->Bind(*endpoint); !status.ok()) return status;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }

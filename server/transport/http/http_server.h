@@ -3,6 +3,7 @@
 // Thread rule: Start and the destructor on one thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,7 +14,8 @@
 namespace dunlin::server {
 
 inline constexpr uint32_t kMaxHttpHeaderBytes = 16 * 1024;
-inline constexpr int kHttpTimeoutSeconds = 5;  // for a client to send a request header, read a response or stay idle
+// For a client to send a request header, read a response or stay idle.
+inline constexpr std::chrono::milliseconds kHttpTimeout{5000};
 
 class HttpServer {
  public:
@@ -21,7 +23,8 @@ class HttpServer {
   // destroyed. Connections beyond max_connections are closed immediately. Errors: INVALID_ARGUMENT for a malformed
   // address, UNAVAILABLE if it cannot be bound.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, int32_t max_connections,
-                                                           HttpSources sources);
+                                                           HttpSources sources,
+                                                           std::chrono::milliseconds timeout = kHttpTimeout);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

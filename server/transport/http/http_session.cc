@@ -27,8 +27,9 @@ std::string_view View(boost::beast::string_view text) {
 
 }  // namespace
 
-HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources, int* open_connections)
-    : stream_(std::move(socket)), sources_(sources), open_connections_(open_connections) {
+HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources,
+                         std::chrono::milliseconds timeout, int* open_connections)
+    : stream_(std::move(socket)), sources_(sources), timeout_(timeout), open_connections_(open_connections) {
   ++*open_connections_;
 }
 
@@ -39,7 +40,7 @@ HttpSession::~HttpSession() {
 void HttpSession::Read() {
   parser_ = std::make_unique<http::request_parser<http::empty_body>>();
   parser_->header_limit(kMaxHttpHeaderBytes);
-  stream_.expires_after(std::chrono::seconds(kHttpTimeoutSeconds));
+  stream_.expires_after(timeout_);
   http::async_read_header(stream_, buffer_, *parser_,
                           [self = shared_from_this()](error_code error, std::size_t) { self->OnRead(error); });
 }
@@ -70,7 +71,7 @@ void HttpSession::Answer(HttpReply reply, bool head_only, bool keep_alive, unsig
   response_->body() = std::move(reply.body);
   response_->prepare_payload();
   if (head_only) response_->body().clear();  // Content-Length stays that of the GET answer
-  stream_.expires_after(std::chrono::seconds(kHttpTimeoutSeconds));
+  stream_.expires_after(timeout_);
   http::async_write(stream_, *response_, [self = shared_from_this(), keep_alive](error_code error, std::size_t) {
     if (error || !keep_alive) return self->Close();
     self->Read();

@@ -6,6 +6,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <chrono>
 #include <memory>
 
 #include "server/transport/http/routes.h"
@@ -14,8 +15,10 @@ namespace dunlin::server {
 
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
-  // Decrements open_connections when destroyed. sources and open_connections outlive the session.
-  HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources, int* open_connections);
+  // timeout: for a request header to come in whole, or a response to go out. Decrements open_connections when
+  // destroyed. sources and open_connections outlive the session.
+  HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources, std::chrono::milliseconds timeout,
+              int* open_connections);
   ~HttpSession();
   HttpSession(const HttpSession&) = delete;
   HttpSession& operator=(const HttpSession&) = delete;
@@ -29,6 +32,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   boost::beast::tcp_stream stream_;
   const HttpSources& sources_;
+  const std::chrono::milliseconds timeout_;
   int* const open_connections_;
   boost::beast::flat_buffer buffer_;
   std::unique_ptr<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;

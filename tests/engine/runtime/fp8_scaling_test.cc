@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/options.h"
 #include "engine/runtime/step_buffers.h"
 #include "tests/engine/runtime/fake_device.h"
@@ -111,6 +113,20 @@ TEST_F(Fp8ScalingTest, DelayedUsesTheAmaxesOfEarlierSubBatches) {
   }
   EXPECT_EQ(scales, (std::vector<float>{0.125F, 0.125F, 0.0625F, 0.0625F}));
   EXPECT_EQ(*Applied(scaling, 5).shared_scale, 1.0F) << "an input that never ran";
+}
+
+// The scale leaves room for values 2^margin times larger than the largest one seen.
+TEST_F(Fp8ScalingTest, DelayedMultipliesTheScaleByTwoToTheMargin) {
+  options_.fp8.recipe = Fp8Recipe::kDelayed;
+  std::vector<float> scales;
+  for (const int32_t margin : {0, 1, 3, kMaxMargin}) {
+    options_.fp8.margin = margin;
+    Fp8Scaling scaling = Make();
+    *Applied(scaling, 4).amax = 56.0F;
+    ASSERT_TRUE(scaling.EndSubBatch().ok());
+    scales.push_back(*Applied(scaling, 4).shared_scale / 0.125F);
+  }
+  EXPECT_EQ(scales, (std::vector<float>{1.0F, 2.0F, 8.0F, std::ldexp(1.0F, kMaxMargin)}));
 }
 
 }  // namespace

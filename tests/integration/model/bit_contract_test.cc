@@ -50,7 +50,7 @@ TEST(BitContractOfTwoPhases, HoldsWhereDecodeHasOtherBitsThanPrefill) {
 }
 
 std::vector<MixCase> Cases() {
-  std::vector<MixCase> cases = GoldenMixCases(50, 30);
+  std::vector<MixCase> cases = GoldenMixCases(16, 12);
   cases.push_back({"demo", SourcePath("models/demo"), 5, 2, true});
   return cases;
 }

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <deque>
+#include <vector>
 
 #include "tests/kernels/attention/paged_batch.h"
 
@@ -40,17 +42,22 @@ TEST_P(AttentionPoisonTest, UnusedSlotsLeaveNoTrace) {
 TEST_P(AttentionPoisonTest, LaterTokensLeaveNoTraceInEarlierRows) {
   const auto& [dtype, shape] = GetParam();
   constexpr int32_t kLength = 330;
-  for (const int32_t poison_from : {1, 64, 97, 257, 329}) {
-    PagedBatch clean_batch(dtype, shape, {{7, 0, kLength}});
-    PagedBatch poisoned_batch(dtype, shape, {{7, 0, kLength, poison_from}});
-    ForEachKernel(dtype, [&](AttentionBackend backend, const std::string& variant, const std::string& name) {
-      const std::vector<float> clean = clean_batch.Run(backend, variant, 2);
-      const std::vector<float> poisoned = poisoned_batch.Run(backend, variant, 2);
+  PagedBatch clean_batch(dtype, shape, {{7, 0, kLength}});
+  constexpr int32_t kPoisonFrom[] = {1, 64, 97, 257, 329};
+  std::deque<PagedBatch> batches;
+  for (const int32_t from : kPoisonFrom) {
+    batches.emplace_back(dtype, shape, std::vector<BatchSequence>{{7, 0, kLength, from}});
+  }
+  ForEachKernel(dtype, [&](AttentionBackend backend, const std::string& variant, const std::string& name) {
+    const std::vector<float> clean = clean_batch.Run(backend, variant, 2);
+    for (size_t i = 0; i < batches.size(); ++i) {
+      const int32_t poison_from = kPoisonFrom[i];
+      const std::vector<float> poisoned = batches[i].Run(backend, variant, 2);
       const size_t seen = static_cast<size_t>(poison_from * shape.num_heads * shape.head_dim);
       EXPECT_EQ(std::memcmp(clean.data(), poisoned.data(), seen * sizeof(float)), 0) << name << " " << poison_from;
       EXPECT_TRUE(std::isnan(poisoned[seen])) << name << ": a row's own NaN must show";
-    });
-  }
+    }
+  });
 }
 
 // Slots before every row's window may hold anything: the cache may have reused them.

@@ -55,6 +55,18 @@ TEST_F(ConfigTest, FillsInDefaultsFromTheTable) {
   EXPECT_EQ(config->limits.busy_message_interval_ms, 50);
 }
 
+TEST_F(ConfigTest, ReadsTheOptionsOfFp8Recipes) {
+  const auto config =
+      Load(kSmallest, {"models.0.fp8.recipe=delayed", "models.0.deterministic=false", "models.0.fp8.margin=3",
+                       "models.0.fp8.amax_history_len=7", "models.0.fp8.amax_compute_algo=most_recent"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  const engine::Fp8Options& fp8 = config->models[0].engine.fp8;
+  EXPECT_EQ(fp8.recipe, engine::Fp8Recipe::kDelayed);
+  EXPECT_EQ(fp8.margin, 3);
+  EXPECT_EQ(fp8.amax_history_len, 7);
+  EXPECT_EQ(fp8.amax_compute_algo, engine::AmaxComputeAlgo::kMostRecent);
+}
+
 TEST_F(ConfigTest, ReadsFp8Kv) {
   const auto config = Load(kSmallest, {"models.0.kv_cache.fp8=true"});
   ASSERT_TRUE(config.ok()) << config.status();

@@ -118,6 +118,19 @@ TEST(InProcessFront, AStopStringEndsTheOutput) {
   EXPECT_TRUE(harness.EngineIdle());
 }
 
+// The engine stops too: it draws some 20 of the 480 tokens that it was asked for.
+TEST(InProcessFront, AStopStringEndsTheWorkOfTheEngine) {
+  Harness harness;
+  harness.models.control().step_us = 5000;
+  ClientRequest request = TextRequest("a b c END d e f ", 480);
+  request.stopping.stop = {"c EN"};
+  const FakeResponse response = Generate(&harness, request);
+  EXPECT_EQ(response.outputs.at(0).finish.stop_string, "c EN");
+  EXPECT_TRUE(harness.EngineIdle());
+  EXPECT_LT(harness.models.control().tokens, 240);
+  EXPECT_EQ(harness.observer.WaitFor(1).at(0).finish_reason, "stop");
+}
+
 TEST(InProcessFront, ACancelEndsTheCallAndFreesItsPages) {
   Harness harness;
   harness.models.control().step_us = 1000;

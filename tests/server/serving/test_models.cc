@@ -71,7 +71,7 @@ int64_t RecordingObserver::intervals() const {
   return intervals_;
 }
 
-TestModels::TestModels(const engine::EngineOptions& options) {
+TestModels::TestModels(const engine::EngineOptions& options, int32_t num_pages) : num_pages_(num_pages) {
   std::string error;
   kernels::DeviceOptions device;
   device.num_threads = 1;
@@ -102,8 +102,9 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
   served->profiles =
       std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
   served->sampling_defaults.temperature = 0.0F;
-  served->engine = std::make_unique<engine::Engine>(
-      options, served->model->config(), std::make_unique<ScriptedRuntime>(&control_, 4096), &MonotonicNs, nullptr);
+  served->engine =
+      std::make_unique<engine::Engine>(options, served->model->config(),
+                                       std::make_unique<ScriptedRuntime>(&control_, num_pages_), &MonotonicNs, nullptr);
   return served;
 }
 

@@ -39,7 +39,10 @@ class RecordingObserver : public RequestObserver {
 
 class TestModels {
  public:
-  explicit TestModels(const engine::EngineOptions& options);
+  static constexpr int32_t kNumPages = 4096;
+
+  // num_pages: of each decoder's KV cache, 16 tokens each.
+  explicit TestModels(const engine::EngineOptions& options, int32_t num_pages = kNumPages);
 
   RuntimeControl& control() { return control_; }
   ModelRepository& repository() { return repository_; }
@@ -49,6 +52,7 @@ class TestModels {
   std::unique_ptr<ServedModel> MakeEncoder(const engine::EngineOptions& options);
   std::unique_ptr<ServedModel> MakeModel(const std::string& name, bool tokenizer, const engine::EngineOptions& options);
 
+  const int32_t num_pages_;
   RuntimeControl control_;
   std::unique_ptr<kernels::Device> device_;
   ModelRepository repository_;

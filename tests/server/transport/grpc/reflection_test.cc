@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
+#include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "server/transport/grpc/listen_options.h"
 #include "server/transport/grpc/reflection_service.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
 
@@ -105,6 +109,51 @@ TEST(ReflectionOption, CanBeSwitchedOff) {
   const auto stream = stub->ServerReflectionInfo(&context);
   stream->WritesDone();
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+grpc::StatusCode CodeOfReflection(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  const auto stub = ReflectionV1::Service::NewStub(channel);
+  const auto stream = stub->ServerReflectionInfo(&context);
+  stream->WritesDone();
+  return stream->Finish().error_code();
+}
+
+// Unset is what `auto` of listen.reflection becomes.
+TEST(ReflectionOption, UnsetIsOnForLoopbackAndOffForAnyOtherAddress) {
+  const struct {
+    const char* host;
+    std::optional<bool> reflection;
+    bool answers;
+  } rows[] = {
+      {"127.0.0.1", std::nullopt, true},
+      {"0.0.0.0", std::nullopt, false},
+      {"0.0.0.0", true, true},
+      {"127.0.0.1", false, false},
+  };
+  for (const auto& row : rows) {
+    TestModels models({});
+    Edge edge;
+    EdgeOptions options;
+    options.reflection = row.reflection;
+    const auto port = edge.Start(std::string(row.host) + ":0", {}, &models.repository(), nullptr, options);
+    ASSERT_TRUE(port.ok()) << port.status();
+    const auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(*port), grpc::InsecureChannelCredentials());
+    EXPECT_EQ(CodeOfReflection(channel), row.answers ? grpc::StatusCode::OK : grpc::StatusCode::UNIMPLEMENTED)
+        << row.host;
+  }
+}
+
+TEST(ReflectionOption, KnowsLoopbackAddresses) {
+  for (const char* address :
+       {"127.0.0.1:50051", "127.8.9.10:1", "localhost:0", "[::1]:50051", "unix:/run/dunlin/socket"}) {
+    EXPECT_TRUE(IsLoopback(address)) << address;
+  }
+  for (const char* address : {"0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "192.168.127.1:1", "dunlin.example:1",
+                              "localhost.example:1", "127.example:1", ""}) {
+    EXPECT_FALSE(IsLoopback(address)) << address;
+  }
 }
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace dunlin::server {
@@ -19,14 +21,20 @@ namespace {
 
 using boost::asio::ip::tcp;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class HttpServerTest : public ::testing::Test {
  protected:
-  HttpServerTest() {
+  static constexpr int kMaxConnections = 4;
+
+  HttpServerTest() { Restart(kHttpTimeout); }
+
+  void Restart(std::chrono::milliseconds timeout) {
+    server_.reset();
     auto server = HttpServer::Start(
-        "127.0.0.1:0", 4,
-        {[] { return std::string("metric 1\n"); }, [this] { return sick_; }, [this] { return unready_; }});
+        "127.0.0.1:0", kMaxConnections,
+        {[] { return std::string("metric 1\n"); }, [this] { return sick_; }, [this] { return unready_; }}, timeout);
     server_ = *std::move(server);
   }
 
@@ -112,7 +120,7 @@ TEST_F(HttpServerTest, KeepsAConnectionForSeveralRequests) {
 
 TEST_F(HttpServerTest, ClosesConnectionsOverTheLimit) {
   std::vector<tcp::socket> idle;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kMaxConnections; ++i) {
     idle.push_back(Connect());
     boost::asio::write(idle.back(), boost::asio::buffer(std::string("GET /hea")));
   }
@@ -121,6 +129,32 @@ TEST_F(HttpServerTest, ClosesConnectionsOverTheLimit) {
   for (int i = 0; i < 100 && Get("/healthz").empty(); ++i) {
   }
   EXPECT_THAT(Get("/healthz"), HasSubstr("200 OK")) << "and the slots come back";
+}
+
+// The limit is for the whole header: a client that keeps sending is not spared.
+TEST_F(HttpServerTest, CutsOffAClientThatSendsItsHeaderSlowly) {
+  Restart(std::chrono::milliseconds(200));
+  tcp::socket slow = Connect();
+  boost::asio::write(slow, boost::asio::buffer(std::string("GET /healthz HTTP/1.1\r\nX: ")));
+  boost::system::error_code error;
+  int sent = 0;
+  for (; sent < 1000 && !error; ++sent) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    boost::asio::write(slow, boost::asio::buffer(std::string("a")), error);
+  }
+  EXPECT_TRUE(error) << "it was read for 10 s";
+  EXPECT_GT(sent, 1) << "it was cut off while it sent";
+  EXPECT_THAT(ReadAll(&slow), Not(HasSubstr("200 OK")));
+}
+
+TEST_F(HttpServerTest, CutsOffAnIdleClientAndItsSlotComesBack) {
+  Restart(std::chrono::milliseconds(200));
+  std::vector<tcp::socket> idle;
+  for (int i = 0; i < kMaxConnections; ++i) idle.push_back(Connect());
+  for (tcp::socket& socket : idle) EXPECT_EQ(ReadAll(&socket), "");
+  for (int i = 0; i < 100 && Get("/healthz").empty(); ++i) {
+  }
+  EXPECT_THAT(Get("/healthz"), HasSubstr("200 OK"));
 }
 
 TEST(HttpServer, RefusesAddressesItCannotRead) {
