@@ -22,11 +22,14 @@ struct CommandRow {
 };
 
 const CommandRow kCommands[] = {
-    {"serve", "Serve the models of a config over gRPC and HTTP",
-     "Example:\n  dunlin serve --config configs/demo.json --set listen.grpc=127.0.0.1:0\n"
+    {"serve", "Serve model directories, or the models of a config, over gRPC and HTTP",
+     "Examples:\n  dunlin serve models/demo\n  dunlin serve models/a models/b --precision bf16,fp8 --grpc 127.0.0.1:0\n"
+     "  dunlin serve --config configs/demo.json --set listen.grpc=127.0.0.1:0\n"
      "Prints one line on stdout once ready: READY grpc=ADDRESS http=ADDRESS. Logs go to stderr.\n"
      "SIGTERM drains and exits with status 0; a second one exits immediately with status 1.",
      dunlin::server::SetUpServe},
+    {"config", "Print the config that `dunlin serve DIR...` uses",
+     "Example:\n  dunlin config models/demo > my.json && dunlin serve --config my.json", dunlin::server::SetUpConfig},
     {"generate", "Stream a completion from a server",
      "Examples:\n  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
      "  dunlin generate --address 127.0.0.1:50051 --model demo --attention-backend math --precision fp8 --json "
@@ -60,7 +63,20 @@ const CommandRow kCommands[] = {
      "Example:\n  dunlin schema > configs/schema.json", dunlin::server::SetUpSchema},
 };
 
+// For whoever calls the binary without knowing what to say.
+constexpr char kFirstSteps[] =
+    "Dunlin serves transformer models over gRPC and HTTP. To begin:\n"
+    "  dunlin serve DIR      serves a Hugging Face model directory on 127.0.0.1:50051 and :8080\n"
+    "  dunlin generate --address 127.0.0.1:50051 --model NAME \"Once upon a time\"\n"
+    "                        asks it; NAME is the last part of DIR\n"
+    "  dunlin inspect DIR    says what a model needs and supports\n"
+    "  dunlin --help         lists every command; dunlin COMMAND --help its options\n";
+
 int RunCommand(int argc, char** argv) {
+  if (argc <= 1) {
+    std::fputs(kFirstSteps, stderr);
+    return dunlin::server::kExitUsage;
+  }
   // Debian's Abseil checks every lock, ours and gRPC's, for deadlock cycles, which costs 10% of the time of a refusal.
   // The tests leave the check on.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

@@ -19,6 +19,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   summary.num_parameters = CountParameters(model->parts);
   const absl::StatusOr<size_t> vector_bytes = VectorBytes(summary.config);
   if (!vector_bytes.ok()) return vector_bytes.status();
+  summary.vector_bytes = *vector_bytes;
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     const absl::StatusOr<size_t> bytes = MatrixBytes(summary.config, model->encodings, row.precision, ops);
     if (!bytes.ok()) return bytes.status();

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/api/sampling.h"
 
@@ -17,11 +18,19 @@ inline constexpr int32_t kInPrompt = 1 << 30;
 // (0 + 1) + (2 + 3), blocks in ascending order. A draw then searches vocab_size / 256 + 256 values.
 inline constexpr int32_t kWeightBlock = 256;
 
-// repetition_penalty r, tokens of prompt and output: x = x > 0 ? x / r : x * r. frequency_penalty f: x -= f * (times in
-// the output). presence_penalty p: x -= p if in the output.
+// repetition_penalty r, tokens of prompt and output: x = x > 0 ? x / r : x * r, cut to finite values, because a tiny r
+// is a client's wish and not a fault of the model. frequency_penalty f: x -= f * (times in the output).
+// presence_penalty p: x -= p if in the output.
 constexpr float Penalized(float x, int32_t count_and_flag, const SampleRow& row) {
+  constexpr float kMax = std::numeric_limits<float>::max();
   const int32_t count = count_and_flag & (kInPrompt - 1);
-  x = x > 0.0F ? x / row.repetition_penalty : x * row.repetition_penalty;
+  if (x > 0.0F) {
+    x /= row.repetition_penalty;
+    if (x > kMax) x = kMax;
+  } else if (x >= -kMax) {
+    x *= row.repetition_penalty;
+    if (x < -kMax) x = -kMax;
+  }
   x -= row.frequency_penalty * static_cast<float>(count);
   return count > 0 ? x - row.presence_penalty : x;
 }

@@ -18,6 +18,7 @@ inline constexpr int kExitDeviceFailed = 70;
 using CommandSetup = std::function<int()> (*)(CLI::App* subcommand);
 
 std::function<int()> SetUpServe(CLI::App* subcommand);
+std::function<int()> SetUpConfig(CLI::App* subcommand);
 std::function<int()> SetUpGenerate(CLI::App* subcommand);
 std::function<int()> SetUpEmbed(CLI::App* subcommand);
 std::function<int()> SetUpLoad(CLI::App* subcommand);

@@ -18,6 +18,7 @@
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
 #include "server/commands/inspect_device.h"
+#include "server/commands/inspect_memory.h"
 #include "server/models/devices.h"
 #include "server/serving/status_name.h"
 
@@ -29,6 +30,7 @@ using Json = nlohmann::ordered_json;
 struct InspectOptions {
   std::string directory;
   std::string random_shape;
+  std::string precisions;
   std::string device;
   kernels::DeviceOptions device_options;
   bool json = false;
@@ -98,7 +100,12 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
 
 void PrintTable(const Json& json) {
   for (const auto& [key, value] : json.items()) {
-    if (key != "profiles" && key != "warnings") std::cout << absl::StreamFormat("%-20s %s\n", key, value.dump());
+    if (key != "profiles" && key != "warnings" && key != "memory")
+      std::cout << absl::StreamFormat("%-20s %s\n", key, value.dump());
+  }
+  std::cout << "\nmemory of `dunlin serve`, in bytes\n";
+  for (const auto& [key, value] : json["memory"].items()) {
+    std::cout << absl::StreamFormat("%-20s %s\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   }
   std::cout << absl::StreamFormat("\n%-7s %-10s %-10s %s\n", "device", "backend", "precision", "supported");
   for (const Json& row : json["profiles"]) {
@@ -111,13 +118,17 @@ void PrintTable(const Json& json) {
   for (const Json& warning : json["warnings"]) std::cout << "warning: " << warning.get<std::string>() << "\n";
 }
 
-absl::StatusOr<Json> Inspect(const InspectOptions& options, const kernels::Device& cpu) {
+absl::StatusOr<Json> Inspect(const InspectOptions& options, kernels::Device* device) {
+  const kernels::Device& cpu = *device;
   engine::ModelSource source;
   source.path = options.directory;
   source.random_shape = options.random_shape;
   const absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(source, *cpu.ops);
   if (!summary.ok()) return summary.status();
   Json json = SummaryJson(*summary, cpu);
+  absl::StatusOr<Json> memory = MemoryJson(source, options.precisions, device);
+  if (!memory.ok()) return memory.status();
+  json["memory"] = *std::move(memory);
   if (!summary->config.is_encoder()) return json;
   absl::StatusOr<Json> embedding = EmbeddingJson(*summary, options.directory);
   if (!embedding.ok()) return embedding.status();
@@ -132,7 +143,7 @@ int RunInspect(const InspectOptions& options) {
     std::cerr << "cpu: " << error << "\n";
     return kExitFailed;
   }
-  const absl::StatusOr<Json> json = Inspect(options, *cpu);
+  const absl::StatusOr<Json> json = Inspect(options, cpu.get());
   if (!json.ok()) {
     const std::string message(json.status().message());
     const std::string code = StatusName(json.status().code());
@@ -172,6 +183,10 @@ std::function<int()> SetUpInspect(CLI::App* subcommand) {
       ->add_option("--cublas-library", options->device_options.cublas_library,
                    "With --device: as compute.cublas_library")
       ->needs(device);
+  subcommand
+      ->add_option("--precision", options->precisions,
+                   "With a model: the precisions of its memory plan, bf16,fp8 for example, as of dunlin serve")
+      ->excludes(device);
   subcommand->add_flag("--json", options->json, "Print one JSON object");
   return [options] {
     if (!options->device.empty()) {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/commands/command.h"
+#include "server/commands/serve_options.h"
 #include "server/config/config.h"
 #include "server/config/reload.h"
 #include "server/edge.h"
@@ -22,6 +23,7 @@
 #include "server/models/devices.h"
 #include "server/models/heartbeat.h"
 #include "server/models/loader.h"
+#include "server/models/memory_budget.h"
 #include "server/models/repository.h"
 #include "server/monotonic_clock.h"
 #include "server/process/logging.h"
@@ -61,7 +63,9 @@ struct Server {
 };
 
 absl::Status LoadModels(const Config& config, Server* server) {
-  for (const ModelSettings& settings : config.models) {
+  const absl::StatusOr<std::vector<ModelSettings>> models = PlanModels(config, &server->devices);
+  if (!models.ok()) return models.status();
+  for (const ModelSettings& settings : *models) {
     const absl::StatusOr<kernels::Device*> device = server->devices.For(settings);
     if (!device.ok()) return device.status();
     auto model = LoadModel(settings, *device, server->metrics.AddModel(settings.name));
@@ -146,15 +150,9 @@ int Drain(int64_t timeout_ms, Server* server) {
   std::_Exit(kExitDeviceFailed);
 }
 
-// The config file and the --set overrides on top of it.
-struct ConfigSource {
-  std::string path;
-  std::vector<std::string> overrides;
-};
-
 // A config with errors changes nothing.
-void Reload(const ConfigSource& source, Config* config) {
-  const absl::StatusOr<Config> loaded = LoadConfig(source.path, source.overrides);
+void Reload(const ServeOptions& options, Config* config) {
+  const absl::StatusOr<Config> loaded = LoadServeConfig(options);
   if (!loaded.ok()) {
     spdlog::error("reload: failed, config unchanged: {}", std::string(loaded.status().message()));
     return;
@@ -166,7 +164,7 @@ void Reload(const ConfigSource& source, Config* config) {
   if (!result.left_out.empty()) spdlog::warn("reload: restart required for: {}", absl::StrJoin(result.left_out, ", "));
 }
 
-int WaitAndStop(const ConfigSource& source, Config config, Server* server) {
+int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     if (server->heartbeat.failed()) EndFailed(server);
@@ -174,7 +172,7 @@ int WaitAndStop(const ConfigSource& source, Config config, Server* server) {
     server->repository.FreeUnleased();
     if (request != SignalRequest::kReload) continue;
     server->notifier.Reloading(MonotonicNs());
-    Reload(source, &config);
+    Reload(options, &config);
     server->notifier.Ready();
   }
   return Drain(config.drain_timeout_ms, server);
@@ -185,10 +183,10 @@ int Fail(const absl::Status& status) {
   return kExitFailed;
 }
 
-int RunServe(const ConfigSource& source) {
+int RunServe(const ServeOptions& options) {
   BlockSignals();
   SetUpLogging("info", "text");
-  const absl::StatusOr<Config> config = LoadConfig(source.path, source.overrides);
+  const absl::StatusOr<Config> config = LoadServeConfig(options);
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
   Server server(*config);
@@ -198,16 +196,14 @@ int RunServe(const ConfigSource& source) {
   if (absl::Status status = LoadModels(*config, &server); !status.ok()) return Fail(status);
   server.heartbeat.Start();
   if (absl::Status status = OpenPorts(*config, &server); !status.ok()) return Fail(status);
-  return WaitAndStop(source, *config, &server);
+  return WaitAndStop(options, *config, &server);
 }
 
 }  // namespace
 
 std::function<int()> SetUpServe(CLI::App* subcommand) {
-  auto options = std::make_shared<ConfigSource>();
-  subcommand->add_option("--config", options->path, "The config file (JSON, comments allowed)")->required();
-  subcommand->add_option("--set", options->overrides, "Override one key: models.0.path=DIR; repeatable")
-      ->allow_extra_args(false);
+  auto options = std::make_shared<ServeOptions>();
+  AddServeOptions(subcommand, options.get());
   return [options] { return RunServe(*options); };
 }
 

@@ -18,6 +18,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uintmax_t kMaxConfigBytes = 1 << 20;
 
+absl::StatusOr<Json> ParseText(const std::string& text, const std::string& path) {
+  try {
+    return Json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
+  } catch (const Json::parse_error& parse_error) {
+    return absl::InvalidArgumentError(absl::StrCat("config ", path, ": ", parse_error.what()));
+  }
+}
+
 absl::StatusOr<Json> ReadJson(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
@@ -29,11 +37,7 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file) return absl::NotFoundError(absl::StrCat("config ", path, " cannot be read"));
-  try {
-    return Json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
-  } catch (const Json::parse_error& parse_error) {
-    return absl::InvalidArgumentError(absl::StrCat("config ", path, ": ", parse_error.what()));
-  }
+  return ParseText(text, path);
 }
 
 // Relative paths in a config file are relative to its folder, so that the server can be started from anywhere.
@@ -57,6 +61,11 @@ const Row& RowNamed(const Row (&table)[kRows], const std::string& name) {
   return *kernels::FindByName(table, name);
 }
 
+size_t GetBytesOrAuto(const Json& document, const char* pointer) {
+  const Json& value = document.at(Json::json_pointer(pointer));
+  return value.is_string() ? kAutoBytes : value.get<size_t>();
+}
+
 engine::Fp8Options ReadFp8(const Json& model) {
   engine::Fp8Options fp8;
   fp8.recipe = RowNamed(engine::kFp8RecipeTable, Get<std::string>(model, "/fp8/recipe")).recipe;
@@ -75,7 +84,7 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   options.max_queued_requests = Get<int32_t>(document, "/scheduler/max_queued_requests");
   options.max_queued_tokens = Get<int64_t>(document, "/scheduler/max_queued_tokens");
   options.prefix_cache = Get<bool>(document, "/scheduler/prefix_cache");
-  options.kv_memory_bytes = Get<size_t>(model, "/kv_cache/memory_bytes");
+  options.kv_memory_bytes = GetBytesOrAuto(model, "/kv_cache/memory_bytes");
   options.kv_fp8 = Get<bool>(model, "/kv_cache/fp8");
   options.max_context_tokens = Get<int32_t>(model, "/max_context_tokens");
   options.fp8 = ReadFp8(model);
@@ -141,6 +150,8 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.grpc_address = Get<std::string>(document, "/listen/grpc");
   config.http_address = Get<std::string>(document, "/listen/http");
   config.reflection = Get<std::string>(document, "/listen/reflection");
+  config.memory.limit_bytes = GetBytesOrAuto(document, "/memory/limit_bytes");
+  config.memory.share_percent = Get<int32_t>(document, "/memory/share_percent");
   config.limits = ReadLimits(document);
   config.max_http_connections = Get<int32_t>(document, "/limits/max_http_connections");
   config.drain_timeout_ms = Get<int64_t>(document, "/limits/drain_timeout_ms");
@@ -167,17 +178,27 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   return config;
 }
 
+absl::StatusOr<Config> Finish(Json document, const std::vector<std::string>& overrides) {
+  for (const std::string& assignment : overrides) {
+    if (absl::Status status = ApplyOverride(assignment, &document); !status.ok()) return status;
+  }
+  if (absl::Status status = CheckAndComplete(&document); !status.ok()) return status;
+  return ReadConfig(document);
+}
+
 }  // namespace
 
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {
   absl::StatusOr<Json> document = ReadJson(path);
   if (!document.ok()) return document.status();
   AnchorPaths(std::filesystem::absolute(path).parent_path(), &*document);
-  for (const std::string& assignment : overrides) {
-    if (absl::Status status = ApplyOverride(assignment, &*document); !status.ok()) return status;
-  }
-  if (absl::Status status = CheckAndComplete(&*document); !status.ok()) return status;
-  return ReadConfig(*document);
+  return Finish(*std::move(document), overrides);
+}
+
+absl::StatusOr<Config> LoadConfigText(const std::string& text, const std::vector<std::string>& overrides) {
+  absl::StatusOr<Json> document = ParseText(text, "text");
+  if (!document.ok()) return document.status();
+  return Finish(*std::move(document), overrides);
 }
 
 }  // namespace dunlin::server

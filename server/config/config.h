@@ -15,11 +15,19 @@
 
 namespace dunlin::server {
 
+// A size that the config leaves to the server.
+inline constexpr size_t kAutoBytes = 0;
+
 struct ModelSettings {
   std::string name;
   engine::ModelSource source;
-  std::string device;  // "auto", "cpu" or "cuda"
-  engine::EngineOptions engine;
+  std::string device;            // "auto", "cpu" or "cuda"
+  engine::EngineOptions engine;  // kv_memory_bytes may be kAutoBytes
+};
+
+struct MemorySettings {
+  size_t limit_bytes = kAutoBytes;
+  int32_t share_percent = 90;
 };
 
 struct Config {
@@ -27,6 +35,7 @@ struct Config {
   std::string http_address;
   std::string reflection;  // "auto", "on" or "off"
   std::vector<ModelSettings> models;
+  MemorySettings memory;
   Limits limits;
   int32_t max_http_connections = 0;
   int64_t drain_timeout_ms = 0;
@@ -42,5 +51,8 @@ struct Config {
 // resolved against the file's folder, those of overrides against the working directory. Errors: NOT_FOUND (no file),
 // INVALID_ARGUMENT naming the key's path, the value and the limit.
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides);
+
+// The same for a document that is not in a file: relative model paths are resolved against the working directory.
+absl::StatusOr<Config> LoadConfigText(const std::string& text, const std::vector<std::string>& overrides);
 
 }  // namespace dunlin::server

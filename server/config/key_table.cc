@@ -20,6 +20,7 @@ constexpr int64_t kMiB = 1024 * kKiB;
 constexpr int64_t kTiB = kMiB * kMiB;
 constexpr auto kStr = KeyType::kString;
 constexpr auto kInt = KeyType::kInteger;
+constexpr auto kIntOrAuto = KeyType::kIntegerOrAuto;
 constexpr auto kBool = KeyType::kBool;
 constexpr auto kList = KeyType::kStringList;
 
@@ -77,8 +78,10 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "delayed: scale by the largest amax of the history, or by the most recent one"},
     {"models[].fp8.margin", kInt, "0", 0, engine::kMaxMargin, nullptr,
      "delayed: headroom of the scales for values 2^margin times larger"},
-    {"models[].kv_cache.memory_bytes", kInt, "268435456", kMiB, kTiB, nullptr,
-     "Size of the KV page pool, allocated at startup"},
+    {"models[].kv_cache.memory_bytes", kIntOrAuto, "\"auto\"", kMiB, kTiB, nullptr,
+     "Size of the KV page pool, allocated at startup; auto: what the memory limit leaves beside weights and workspace "
+     "of "
+     "all models, at least one full context, at most scheduler.max_sequences of them"},
     {"models[].kv_cache.fp8", kBool, "false", 0, 0, nullptr,
      "Store keys and values of FP8 requests as E4M3 with one scale per token and KV head, instead of BF16"},
     {"models[].max_context_tokens", kInt, "0", 0, 1 << 24, nullptr,
@@ -98,6 +101,11 @@ constexpr ConfigKey kServerKeys[] = {
     {"scheduler.max_queued_tokens", kInt, "1048576", 1, int64_t{1} << 40, nullptr,
      "Maximum number of prompt tokens of queued requests per model"},
     {"scheduler.prefix_cache", kBool, "true", 0, 0, nullptr, "Reuse the KV pages of shared prompt prefixes"},
+
+    {"memory.limit_bytes", kIntOrAuto, "\"auto\"", 16 * kMiB, kTiB * 16, nullptr,
+     "Host memory that the server plans with; auto: a share of what the machine and its control groups leave it"},
+    {"memory.share_percent", kInt, "90", 1, 100, nullptr,
+     "With memory.limit_bytes auto: that share, and the share of a device's own memory"},
 
     {"limits.max_concurrent_requests", kInt, "512", 1, 1 << 20, nullptr,
      "Maximum number of requests accepted but not yet finished, over all models"},

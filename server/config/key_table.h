@@ -8,14 +8,15 @@
 
 namespace dunlin::server {
 
-enum class KeyType : uint8_t { kString, kInteger, kBool, kStringList };
+// kIntegerOrAuto: an integer, or the word "auto".
+enum class KeyType : uint8_t { kString, kInteger, kIntegerOrAuto, kBool, kStringList };
 
 // path: dotted, with "[]" for the elements of a list of objects: "models[].kv_cache.memory_bytes".
 struct ConfigKey {
   const char* path;
   KeyType type;
   const char* default_json;  // null: the key is required
-  int64_t min;               // kInteger: inclusive; kString and kStringList: length in bytes or entries
+  int64_t min;               // kInteger, kIntegerOrAuto: inclusive; kString and kStringList: length in bytes or entries
   int64_t max;
   const char* choices;  // allowed values of a string or of each list entry, separated by '|'; null: any
   const char* description;

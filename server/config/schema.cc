@@ -33,6 +33,9 @@ Json KeySchema(const ConfigKey& key) {
     case KeyType::kInteger:
       schema = {{"type", "integer"}, {"minimum", key.min}, {"maximum", key.max}};
       break;
+    case KeyType::kIntegerOrAuto:
+      schema = {{"anyOf", {{{"const", "auto"}}, {{"type", "integer"}, {"minimum", key.min}, {"maximum", key.max}}}}};
+      break;
     case KeyType::kBool:
       schema = {{"type", "boolean"}};
       break;

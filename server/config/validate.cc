@@ -84,6 +84,9 @@ absl::Status CheckValue(const ConfigKey& key, const std::string& path, const Jso
       return CheckWord(key, path, value);
     case KeyType::kInteger:
       return CheckInteger(key, path, value);
+    case KeyType::kIntegerOrAuto:
+      if (value == "auto") return absl::OkStatus();
+      return value.is_string() ? Fault(path, value, "\"auto\" or an integer") : CheckInteger(key, path, value);
     case KeyType::kBool:
       return value.is_boolean() ? absl::OkStatus() : Fault(path, value, "true or false");
     case KeyType::kStringList:

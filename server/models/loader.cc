@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<engine::Tokenizer>> LoadTokenizer(const ModelSett
 }
 
 void LogMemory(const ModelSettings& settings, const engine::MemoryPlan& plan) {
-  spdlog::info("model \"{}\": {} KV pages, memory plan: {}", settings.name, plan.num_pages, engine::Describe(plan));
+  spdlog::info("model \"{}\": {} KV pages, buffers: {}", settings.name, plan.num_pages, engine::Describe(plan));
 }
 
 // Warms the model up before it serves: runs every prefill GEMM where that makes later ones faster.

@@ -101,10 +101,15 @@ absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& r
   return ToStatus(violation, client);
 }
 
-void SettleMaxTokens(const ClientRequest& client, const Limits& limits, int32_t max_context_tokens,
+// The default is as much as context and KV pool have room for, so that it never refuses a request. The last token drawn
+// takes no room in a page. REQUIRES: the profile is resolved.
+void SettleMaxTokens(const ClientRequest& client, const Limits& limits, const engine::RequestLimits& bounds,
                      engine::Request* request) {
   if (client.stopping.max_tokens.has_value()) return;
-  const auto room = max_context_tokens - static_cast<int64_t>(request->prompt.size());
+  const int32_t page_tokens = bounds.tokens_per_page[static_cast<size_t>(request->profile.precision)];
+  const int64_t pool_tokens = int64_t{bounds.num_pages} * page_tokens + 1;
+  const int64_t room =
+      std::min<int64_t>(bounds.max_context_tokens, pool_tokens) - static_cast<int64_t>(request->prompt.size());
   request->stopping.max_tokens =
       static_cast<int32_t>(std::clamp(int64_t{limits.default_max_tokens}, int64_t{1}, std::max(room, int64_t{1})));
 }
@@ -149,10 +154,10 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
 
   if (absl::Status s = TakePrompt(&client, model, &request.prompt); !s.ok()) return s;
   record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));
-  SettleMaxTokens(client, core.limits(), limits.max_context_tokens, &request);
   const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
+  SettleMaxTokens(client, core.limits(), limits, &request);
   if (absl::Status s = CheckPromptOf(client, request, limits); !s.ok()) return s;
   record->max_tokens = request.stopping.max_tokens;
   plan.output_text = TextOptions(client, plan);

@@ -13,7 +13,7 @@
 namespace dunlin::server {
 namespace {
 
-constexpr size_t kMaxRecordedModelBytes = 64;
+constexpr size_t kMaxRecordedModelBytes = 128;  // the limit of models[].name: a served name is recorded whole
 
 // Every reason why the profiles that match the choice are not supported, without duplicates.
 std::vector<std::string> ReasonsAgainst(const engine::ProfileTable& table, const engine::ExecutionChoice& choice) {

@@ -146,21 +146,25 @@ absl::StatusOr<std::vector<float>> ReadScales(const TensorSource& source, const 
 }
 
 bool IsKvScale(std::string_view tensor) {
-  return tensor.ends_with(".k_scale") || tensor.ends_with(".v_scale") || tensor.ends_with(".kv_scale");
+  constexpr std::string_view kSuffixes[] = {".k_scale", ".v_scale", ".kv_scale", ".k_proj.output_scale",
+                                            ".v_proj.output_scale"};
+  return std::any_of(std::begin(kSuffixes), std::end(kSuffixes),
+                     [tensor](std::string_view suffix) { return tensor.ends_with(suffix); });
 }
 
 absl::StatusOr<std::string> CheckKvScales(const TensorSource& source, bool read) {
   int64_t count = 0;
+  std::string first;
   for (const TensorInfo* tensor : source.List()) {
     if (!IsKvScale(tensor->name)) continue;
-    ++count;
+    if (count++ == 0) first = tensor->name;
     if (absl::Status status = CheckScaleTensor(*tensor, {{}, {1}}); !status.ok()) return status;
     if (!read) continue;
     if (const auto scales = ReadScales(source, *tensor); !scales.ok()) return scales.status();
   }
   if (count == 0) return std::string();
-  return absl::StrCat("the checkpoint's ", count,
-                      " KV scale(s) are checked and not used: FP8 KV pages have a scale per token and head");
+  return absl::StrCat(first, count > 1 ? absl::StrCat(" and ", count - 1, " more KV scales") : "",
+                      " ignored: E4M3 KV pages have a scale per token and head");
 }
 
 }  // namespace dunlin::engine

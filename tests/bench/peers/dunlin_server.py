@@ -53,7 +53,7 @@ class Server:
         """Bytes of the weights, and of the memory plan with its KV pool, as the start's log says them."""
         text = self.log.read_text()
         return {"weights": sum(int(n) for n in re.findall(r"weights (\d+) bytes", text)),
-                "plan": sum(int(n) for n in re.findall(r"memory plan: .*; (\d+) bytes", text))}
+                "plan": sum(int(n) for n in re.findall(r"buffers: .*; (\d+) bytes", text))}
 
     def greedy(self, tokens, new_tokens, precision):
         command = [self.binary, "generate", "--address", self.address, "--model", "m", "--json", "--temperature", "0",

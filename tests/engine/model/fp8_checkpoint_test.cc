@@ -145,9 +145,24 @@ TEST_F(Fp8Checkpoint, KvScalesAreReportedAndChecked) {
   const auto model = Load(kPerChannel, tensors);
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_EQ((*model)->warnings().size(), 1U);
-  EXPECT_THAT((*model)->warnings()[0], HasSubstr("2 KV scale(s) are checked and not used"));
+  EXPECT_EQ(
+      (*model)->warnings()[0],
+      "model.layers.0.self_attn.k_scale and 1 more KV scales ignored: E4M3 KV pages have a scale per token and head");
   tensors.back().values = {-1.0F};
   EXPECT_THAT(Refusal(kPerChannel, tensors), HasSubstr("v_proj.v_scale' has -1 at 0"));
+}
+
+TEST_F(Fp8Checkpoint, KvScalesOfEveryPublisherAreIgnoredByName) {
+  for (const char* name : {"self_attn.v_scale", "self_attn.attn.k_scale", "self_attn.kv_scale",
+                           "self_attn.k_proj.output_scale", "self_attn.v_proj.output_scale"}) {
+    auto tensors = PerChannel();
+    const std::string tensor = std::string("model.layers.0.") + name;
+    tensors.push_back({tensor, {1}, "F32", {0.5F}});
+    const auto model = Load(kPerChannel, tensors);
+    ASSERT_TRUE(model.ok()) << model.status();
+    ASSERT_EQ((*model)->warnings().size(), 1U) << name;
+    EXPECT_EQ((*model)->warnings()[0], tensor + " ignored: E4M3 KV pages have a scale per token and head");
+  }
 }
 
 struct BadFile {

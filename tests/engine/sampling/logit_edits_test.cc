@@ -48,6 +48,31 @@ TEST(LogitEdits, AddLogitBias) {
   EXPECT_THAT(Edited(test, {1, 2, 3, 4}), ElementsAre(-99.0F, 2.0F, 8.0F, 4.0F));
 }
 
+// A tiny penalty is a client's wish: the row stays finite, so that it cannot count as a fault of the model.
+TEST(LogitEdits, ExtremePenaltiesStayFinite) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  SampleCase test;
+  test.tokens = {0, 1, 2};
+  test.sampling.repetition_penalty = std::numeric_limits<float>::min();
+  EXPECT_THAT(Edited(test, {20, 1e38F, -3e38F, 4}), ElementsAre(kMax, kMax, testing::Le(0.0F), 4.0F));
+  test.sampling.repetition_penalty = 10.0F;
+  test.sampling.frequency_penalty = -2.0F;
+  EXPECT_THAT(Edited(test, {20, -3e38F, kMasked, 4}), ElementsAre(2.0F, -kMax, kMasked, 4.0F));
+}
+
+TEST(LogitEdits, ExtremePenaltiesStillDraw) {
+  const std::vector<float> row = {20, 30, -5, 4};
+  SampleCase test;
+  test.tokens = {0, 1, 2, 3};
+  test.sampling.repetition_penalty = std::numeric_limits<float>::min();
+  for (const float temperature : {0.0F, 1.0F}) {
+    test.sampling.temperature = temperature;
+    Sampler sampler(4);
+    TokenOutput out;
+    EXPECT_TRUE(sampler.Sample(test.Input(row), &out)) << temperature;
+  }
+}
+
 TEST(LogitEdits, RepetitionPenaltyCoversPromptAndOutputOnce) {
   SampleCase test;
   test.sampling.repetition_penalty = 2.0F;

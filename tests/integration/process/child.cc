@@ -66,6 +66,13 @@ int WaitFor(pid_t pid, int limit_seconds) {
   return 124;
 }
 
+ServerProcess::Arguments WithConfig(const std::string& config, const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {
+      "--config", config, "--set", "listen.grpc=127.0.0.1:0", "--set", "listen.http=127.0.0.1:0"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return {all};
+}
+
 void KillAndReap(pid_t pid) {
   kill(pid, SIGKILL);
   int ignored = 0;
@@ -91,10 +98,11 @@ CommandResult RunDunlin(const std::vector<std::string>& arguments, int limit_sec
 }
 
 ServerProcess::ServerProcess(const std::string& config, const std::vector<std::string>& arguments)
-    : log_path_(TempPath("_log")) {
-  std::vector<std::string> all = {
-      "serve", "--config", config, "--set", "listen.grpc=127.0.0.1:0", "--set", "listen.http=127.0.0.1:0"};
-  all.insert(all.end(), arguments.begin(), arguments.end());
+    : ServerProcess(WithConfig(config, arguments)) {}
+
+ServerProcess::ServerProcess(const Arguments& arguments) : log_path_(TempPath("_log")) {
+  std::vector<std::string> all = {"serve"};
+  all.insert(all.end(), arguments.list.begin(), arguments.list.end());
   const std::string ready_path = TempPath("_ready");
   pid_ = Spawn(all, ready_path, log_path_);
   const std::regex ready_line("READY grpc=(\\S+) http=(\\S+)\n");

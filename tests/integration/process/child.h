@@ -23,6 +23,11 @@ class ServerProcess {
  public:
   // Starts it on free ports with these further arguments, and waits for READY.
   explicit ServerProcess(const std::string& config, const std::vector<std::string>& arguments = {});
+  // Starts `dunlin serve` with these arguments alone, which must name free ports.
+  struct Arguments {
+    std::vector<std::string> list;
+  };
+  explicit ServerProcess(const Arguments& arguments);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;

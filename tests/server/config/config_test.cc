@@ -48,7 +48,9 @@ TEST_F(ConfigTest, FillsInDefaultsFromTheTable) {
   EXPECT_EQ(config->http_address, "127.0.0.1:8080");
   ASSERT_EQ(config->models.size(), 1U);
   EXPECT_EQ(config->models[0].source.precisions, std::vector{engine::Precision::kBf16});
-  EXPECT_EQ(config->models[0].engine.kv_memory_bytes, 268435456U);
+  EXPECT_EQ(config->models[0].engine.kv_memory_bytes, kAutoBytes);
+  EXPECT_EQ(config->memory.limit_bytes, kAutoBytes);
+  EXPECT_EQ(config->memory.share_percent, 90);
   EXPECT_FALSE(config->models[0].engine.kv_fp8);
   EXPECT_TRUE(config->models[0].engine.attention_backends.all());
   EXPECT_EQ(config->limits.max_unsent_tokens, 1024);
@@ -71,6 +73,25 @@ TEST_F(ConfigTest, ReadsFp8Kv) {
   const auto config = Load(kSmallest, {"models.0.kv_cache.fp8=true"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_TRUE(config->models[0].engine.kv_fp8);
+}
+
+TEST_F(ConfigTest, SizesAreNumbersOrAuto) {
+  const auto config = Load(kSmallest, {"models.0.kv_cache.memory_bytes=1048576", "memory.limit_bytes=1073741824"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->models[0].engine.kv_memory_bytes, 1048576U);
+  EXPECT_EQ(config->memory.limit_bytes, 1073741824U);
+  EXPECT_TRUE(Load(kSmallest, {"models.0.kv_cache.memory_bytes=auto"}).ok());
+  const auto refused = Load(kSmallest, {"models.0.kv_cache.memory_bytes=all"});
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("models[0].kv_cache.memory_bytes is \"all\"; limit is \"auto\" or an integer"));
+}
+
+TEST(ConfigText, TakesPathsAsGiven) {
+  const auto config = LoadConfigText(kSmallest, {"listen.grpc=127.0.0.1:0"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->models[0].source.path, "here");
+  EXPECT_EQ(config->grpc_address, "127.0.0.1:0");
+  EXPECT_EQ(LoadConfigText("{", {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ConfigTest, TakesModelPathsFromTheFilesFolder) {

@@ -86,6 +86,14 @@ TEST_F(GenerationPlanTest, SetFieldsOverrideThem) {
   EXPECT_EQ(plan->request.cache_salt, "salt");
 }
 
+TEST_F(GenerationPlanTest, RefusesALogitBiasThatWouldOverflow) {
+  for (const float bias : {3e38F, -3e38F, 100.5F, INFINITY}) {
+    ClientRequest request = Ids(1);
+    request.sampling.logit_bias = {{9, bias}};
+    EXPECT_EQ(Plan(request).status().code(), absl::StatusCode::kInvalidArgument) << bias;
+  }
+}
+
 TEST_F(GenerationPlanTest, EveryFloatFieldRefusesUnusableNumbers) {
   constexpr std::optional<float> ClientSampling::*kFields[] = {&ClientSampling::temperature,
                                                                &ClientSampling::top_p,

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/memory_budget.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/encoder/encoder_memory.h"
+#include "engine/model/inspect.h"
+#include "engine/runtime/kv_demand.h"
+#include "engine/runtime/memory_plan.h"
+#include "engine/runtime/sample_stage.h"
+#include "engine/runtime/step_inputs.h"
+#include "server/models/kv_share.h"
+
+namespace dunlin::server {
+namespace {
+
+// kernels/cpu maps blocks from 4 MiB on in huge pages.
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kMapFrom = 2 * kHugePage;
+// Of a page, on the host: its nodes in the pool and in the prefix cache, and its tokens, 32 at most.
+constexpr size_t kIndexBytesPerPage = 256;
+// Tokenizers of 32k to 256k tokens took 17 to 21 times the size of their tokenizer.json.
+constexpr size_t kTextBytesPerByte = 20;
+// Of an open stream with its share of a connection: 64 to 500 of them took 30 to 70 KB each, and limits that are never
+// reached are the rule.
+constexpr size_t kStreamBytes = size_t{20} << 10;
+// What the process grows by once its devices are open, models and streams aside: gRPC, threads, the allocator.
+constexpr size_t kProcessGrowth = size_t{4} << 20;
+
+// What a block of the CPU device occupies.
+size_t Resident(size_t bytes) {
+  return bytes < kMapFrom ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
+// One model while it is planned.
+struct Draft {
+  const ModelSettings* settings = nullptr;
+  const kernels::Device* device = nullptr;
+  engine::ModelConfig config;
+  engine::KvDemand demand;  // of a decoder
+  KvShare share;            // with automatic KV memory
+  ModelMemory memory;       // kv 0 until that is settled
+};
+
+size_t WeightBytes(const engine::ModelSummary& summary, const std::vector<engine::Precision>& resident) {
+  size_t sum = Resident(summary.vector_bytes);
+  for (const engine::Precision precision : resident) {
+    sum += Resident(summary.weight_bytes[static_cast<size_t>(precision)] - summary.vector_bytes);
+  }
+  return sum;
+}
+
+size_t WorkspaceBytes(const engine::MemoryPlan& plan) {
+  size_t sum = Resident(engine::StepInputs::ArenaBytes(plan) + engine::SampleStage::Bytes(plan));
+  for (size_t i = 0; i < plan.bytes.size(); ++i) {
+    if (static_cast<engine::BufferId>(i) != engine::BufferId::kKvPool) sum += Resident(plan.bytes[i]);
+  }
+  return sum;
+}
+
+size_t TextBytes(const std::string& directory) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(std::filesystem::path(directory) / "tokenizer.json", error);
+  return error ? 0 : kTextBytesPerByte * static_cast<size_t>(size);
+}
+
+void SetPages(int64_t pages, size_t page_bytes, Draft* draft) {
+  const size_t pool_bytes = static_cast<size_t>(pages) * page_bytes;
+  draft->memory.pages = pages;
+  draft->memory.page_bytes = page_bytes;
+  draft->memory.kv = Resident(pool_bytes);
+  draft->memory.workspace += static_cast<size_t>(pages) * kIndexBytesPerPage;
+  if (draft->demand.one_context > 0) {
+    draft->memory.contexts = static_cast<int64_t>(pool_bytes / draft->demand.one_context);
+  }
+}
+
+absl::Status PlanDraft(Draft* draft) {
+  const ModelSettings& settings = *draft->settings;
+  const kernels::Device& device = *draft->device;
+  absl::StatusOr<engine::ModelSummary> summary = engine::InspectModel(settings.source, *device.ops);
+  if (!summary.ok()) return summary.status();
+  const std::vector<engine::Precision>& resident = settings.source.precisions;
+  draft->config = std::move(summary->config);
+  ModelMemory& memory = draft->memory;
+  memory.name = settings.name;
+  memory.on_host = device.ops->kind == kernels::DeviceKind::kCpu;
+  memory.weights = WeightBytes(*summary, resident);
+  memory.text = TextBytes(settings.source.path);
+  engine::EngineOptions options = settings.engine;
+  const bool encoder = draft->config.is_encoder();
+  if (!encoder) draft->demand = engine::KvDemandOf(draft->config, resident, options);
+  memory.kv_auto = !encoder && options.kv_memory_bytes == kAutoBytes;
+  if (memory.kv_auto) options.kv_memory_bytes = draft->demand.one_context;
+  const absl::StatusOr<engine::MemoryPlan> plan =
+      encoder ? engine::PlanEncoderMemory(draft->config, resident, device, options)
+              : engine::PlanMemory(draft->config, resident, device, options);
+  if (!plan.ok()) return plan.status();
+  memory.workspace = WorkspaceBytes(*plan);
+  memory.context_tokens = plan->max_context_tokens;
+  if (!memory.kv_auto) {
+    SetPages(plan->num_pages, (*plan)[engine::BufferId::kKvPool] / static_cast<size_t>(plan->num_pages), draft);
+    return absl::OkStatus();
+  }
+  draft->share.least = static_cast<int64_t>(draft->demand.one_context / draft->demand.page_bytes);
+  draft->share.most = static_cast<int64_t>(draft->demand.all_contexts / draft->demand.page_bytes);
+  draft->share.bytes_per_page = draft->demand.page_bytes + kIndexBytesPerPage;
+  return absl::OkStatus();
+}
+
+// The largest block that a device gives, up to `wanted`, to 1/256 of that. Devices with memory of their own have no
+// other way to say what they have left: a block is taken and given back.
+size_t LargestBlock(const kernels::Device& device, size_t wanted) {
+  const auto gives = [&device](size_t bytes) {
+    void* memory = device.ops->allocate(device.context, bytes);
+    if (memory != nullptr) device.ops->release(device.context, memory, bytes);
+    return memory != nullptr;
+  };
+  if (gives(wanted)) return wanted;
+  size_t low = 0;
+  size_t high = wanted;
+  for (int i = 0; i < 8; ++i) {
+    const size_t middle = low + (high - low) / 2;
+    (gives(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+// What a device with memory of its own may be planned with.
+size_t DeviceLimit(const kernels::Device& device, int32_t share_percent, const std::vector<Draft*>& drafts) {
+  size_t most = 0;
+  for (const Draft* draft : drafts) {
+    most += draft->memory.weights + draft->memory.workspace + draft->memory.kv +
+            static_cast<size_t>(draft->share.most) * draft->share.bytes_per_page;
+  }
+  const auto share = static_cast<size_t>(share_percent);
+  return LargestBlock(device, most / share * 100 + 100) / 100 * share;
+}
+
+// Gives the automatic models of one device their pages out of `bytes`, of which `planned` are taken. Not OK when a
+// context does not fit: what to change.
+absl::Status Settle(size_t bytes, size_t planned, const std::vector<Draft*>& drafts) {
+  std::vector<Draft*> open;
+  std::vector<KvShare> shares;
+  for (Draft* draft : drafts) {
+    if (!draft->memory.kv_auto) continue;
+    open.push_back(draft);
+    shares.push_back(draft->share);
+  }
+  if (open.empty()) return absl::OkStatus();
+  const bool fits = DivideKv(bytes - std::min(bytes, planned), &shares);
+  size_t least = planned;
+  for (size_t i = 0; i < open.size(); ++i) {
+    SetPages(shares[i].pages, open[i]->demand.page_bytes, open[i]);
+    least += static_cast<size_t>(shares[i].least) * shares[i].bytes_per_page;
+  }
+  if (fits) return absl::OkStatus();
+  const auto largest = std::max_element(open.begin(), open.end(), [](const Draft* a, const Draft* b) {
+    return a->demand.one_context < b->demand.one_context;
+  });
+  const Draft& draft = **largest;
+  const size_t others = least - std::min(least, draft.demand.one_context);
+  const int32_t context = engine::ContextThatFits(draft.config, draft.settings->source.precisions,
+                                                  draft.settings->engine, bytes - std::min(bytes, others));
+  return absl::ResourceExhaustedError(context > 0
+                                          ? absl::StrCat("of model \"", draft.memory.name, "\" a context of ", context,
+                                                         " tokens would fit (models[].max_context_tokens)")
+                                          : "the weights leave no room (models[].precisions)");
+}
+
+std::string Figures(const ModelMemory& model) {
+  std::string text = absl::StrCat("weights ", model.weights, ", KV ", model.kv, " (", model.pages, " pages");
+  if (model.context_tokens > 0 && model.contexts > 0) {
+    absl::StrAppend(&text, ", ", model.contexts, model.contexts == 1 ? " context of " : " contexts of ",
+                    model.context_tokens, " tokens");
+  }
+  absl::StrAppend(&text, "), workspace ", model.workspace, ", tokenizer ", model.text, ": ", model.total(), " bytes");
+  return text;
+}
+
+absl::Status Refusal(const MemoryBudget& budget, const absl::Status& advice) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the memory plan does not fit: ", absl::StrJoin(Describe(budget), "; "), ". ",
+                   absl::string_view(advice.message()), ". More memory: memory.limit_bytes, memory.share_percent"));
+}
+
+MemoryBudget EmptyBudget(const Config& config, const HostFacts& host) {
+  MemoryBudget budget;
+  budget.edge = static_cast<size_t>(config.limits.max_concurrent_requests) * kStreamBytes;
+  budget.process = host.resident + kProcessGrowth;
+  if (config.memory.limit_bytes != kAutoBytes) {
+    budget.limit = config.memory.limit_bytes;
+    budget.limit_source = "memory.limit_bytes";
+  } else if (host.limit.bytes > 0) {
+    budget.limit = host.limit.bytes / 100 * static_cast<size_t>(config.memory.share_percent);
+    budget.limit_source = absl::StrCat(config.memory.share_percent, "% of what ", host.limit.source, " leaves");
+  } else {
+    budget.limit = std::numeric_limits<size_t>::max() / 2;
+    budget.limit_source = "no limit found";
+  }
+  return budget;
+}
+
+}  // namespace
+
+size_t MemoryBudget::total() const {
+  size_t sum = edge + process;
+  for (const ModelMemory& model : models) sum += model.on_host_bytes();
+  return sum;
+}
+
+HostFacts ReadHostFacts() {
+  return {.limit = FindMemoryLimit(""), .resident = ResidentMemory("")};
+}
+
+absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::vector<kernels::Device*>& devices,
+                                              const HostFacts& host) {
+  MemoryBudget budget = EmptyBudget(config, host);
+  std::vector<Draft> drafts(config.models.size());
+  std::map<const kernels::Device*, std::vector<Draft*>> places;
+  size_t planned = budget.edge + budget.process;
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    drafts[i].settings = &config.models[i];
+    drafts[i].device = devices[i];
+    if (absl::Status status = PlanDraft(&drafts[i]); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("model \"", config.models[i].name, "\": ", status.message()));
+    }
+    planned += drafts[i].memory.on_host_bytes();
+    places[devices[i]].push_back(&drafts[i]);
+  }
+  absl::Status advice;
+  for (const auto& [device, models] : places) {
+    if (models.front()->memory.on_host) {
+      advice.Update(Settle(budget.limit, planned, models));
+      continue;
+    }
+    size_t on_device = 0;
+    for (const Draft* draft : models) on_device += draft->memory.total() - draft->memory.text;
+    advice.Update(Settle(DeviceLimit(*device, config.memory.share_percent, models), on_device, models));
+  }
+  for (Draft& draft : drafts) budget.models.push_back(std::move(draft.memory));
+  if (!advice.ok()) return Refusal(budget, advice);
+  return budget;
+}
+
+std::vector<std::string> Describe(const MemoryBudget& budget) {
+  std::vector<std::string> lines;
+  size_t models = 0;
+  for (const ModelMemory& model : budget.models) {
+    models += model.on_host_bytes();
+    lines.push_back(absl::StrCat("model \"", model.name, "\": ", Figures(model)));
+  }
+  lines.push_back(absl::StrCat("models ", models, ", streams ", budget.edge, ", process ", budget.process, ": ",
+                               budget.total(), " bytes of ", budget.limit, " (", budget.limit_source, ")"));
+  return lines;
+}
+
+absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devices* devices) {
+  std::vector<kernels::Device*> opened;
+  for (const ModelSettings& settings : config.models) {
+    const absl::StatusOr<kernels::Device*> device = devices->For(settings);
+    if (!device.ok()) return device.status();
+    opened.push_back(*device);
+  }
+  const absl::StatusOr<MemoryBudget> budget = PlanServerMemory(config, opened, ReadHostFacts());
+  if (!budget.ok()) return budget.status();
+  for (const std::string& line : Describe(*budget)) spdlog::info("memory plan: {}", line);
+  if (budget->total() > budget->limit) {
+    spdlog::warn(
+        "the memory plan exceeds its limit by {} bytes: lower models[].kv_cache.memory_bytes, or list fewer "
+        "models[].precisions",
+        budget->total() - budget->limit);
+  }
+  std::vector<ModelSettings> models = config.models;
+  for (size_t i = 0; i < models.size(); ++i) {
+    const ModelMemory& memory = budget->models[i];
+    if (memory.kv_auto) models[i].engine.kv_memory_bytes = static_cast<size_t>(memory.pages) * memory.page_bytes;
+  }
+  return models;
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that a server will hold, planned before a weight is read: what each model needs, what the process needs
+// beside them, and how the rest becomes KV pages where models[].kv_cache.memory_bytes is "auto".
+// Thread rule: the main thread, before READY.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/api/device.h"
+#include "server/config/config.h"
+#include "server/models/devices.h"
+#include "server/models/memory_limit.h"
+
+namespace dunlin::server {
+
+// Resident bytes of one model.
+struct ModelMemory {
+  std::string name;
+  bool on_host = true;   // all of it is in the host's memory; else only the tokenizer is
+  bool kv_auto = false;  // kv was chosen here
+  size_t weights = 0;    // of every precision
+  size_t kv = 0;         // the pages
+  size_t workspace = 0;  // buffers of a step, and the index of the pages
+  size_t text = 0;       // the tokenizer
+  int64_t pages = 0;
+  size_t page_bytes = 0;
+  int64_t contexts = 0;        // full ones that the pages hold at once; 0 for an encoder
+  int32_t context_tokens = 0;  // of one
+
+  size_t total() const { return weights + kv + workspace + text; }
+  size_t on_host_bytes() const { return on_host ? total() : text; }
+};
+
+struct MemoryBudget {
+  std::vector<ModelMemory> models;
+  size_t edge = 0;     // open streams, as many as limits.max_concurrent_requests
+  size_t process = 0;  // code, libraries, threads, the allocator's slack
+  size_t limit = 0;    // host memory that may be planned with
+  std::string limit_source;
+
+  size_t total() const;  // host memory
+};
+
+// What the plan reads of the machine.
+struct HostFacts {
+  MemoryLimit limit;
+  size_t resident = 0;  // bytes that this process holds, with its devices open
+};
+HostFacts ReadHostFacts();
+
+// devices: one per model of the config, in its order. RESOURCE_EXHAUSTED, with the plan's figures, when a model with
+// automatic KV memory gets no full context; else the errors of InspectModel and PlanMemory, with the model's name.
+absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::vector<kernels::Device*>& devices,
+                                              const HostFacts& host);
+
+// One line per model, then the total.
+std::vector<std::string> Describe(const MemoryBudget& budget);
+
+// The config's models with every kv_memory_bytes set, ready for LoadModel. Opens their devices, logs the plan, and
+// warns when it exceeds the limit, as sizes that the config gives may.
+absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devices* devices);
+
+}  // namespace dunlin::server

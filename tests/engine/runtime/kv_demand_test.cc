@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/runtime/kv_demand.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/runtime/small_models.h"
+
+namespace dunlin::engine {
+namespace {
+
+const std::vector<Precision> kBf16 = {Precision::kBf16};
+const std::vector<Precision> kWithFp32 = {Precision::kBf16, Precision::kFp32};
+
+EngineOptions Options() {
+  EngineOptions options;
+  options.max_sequences = 3;
+  return options;
+}
+
+TEST(KvDemand, CountsWholePagesOfContexts) {
+  // A page: 1 layer, 2 KV heads, K and V, 16 tokens of 6 BF16 values: 768 bytes; 64 tokens take 4 of them.
+  const KvDemand demand = KvDemandOf(SmallLlamaConfig(), kBf16, Options());
+  EXPECT_EQ(demand.page_bytes, 768U);
+  EXPECT_EQ(demand.context_tokens, 64);
+  EXPECT_EQ(demand.one_context, 4U * 768);
+  EXPECT_EQ(demand.all_contexts, 3U * 4 * 768);
+}
+
+TEST(KvDemand, FollowsTheWidestPrecisionAndTheContextLimit) {
+  EngineOptions options = Options();
+  EXPECT_EQ(KvDemandOf(SmallLlamaConfig(), kWithFp32, options).one_context, 8U * 768) << "8 FP32 tokens a page";
+  options.max_context_tokens = 17;
+  EXPECT_EQ(KvDemandOf(SmallLlamaConfig(), kBf16, options).one_context, 2U * 768);
+  options.max_context_tokens = 1000;
+  EXPECT_EQ(KvDemandOf(SmallLlamaConfig(), kBf16, options).one_context, 4U * 768) << "the model's own limit";
+}
+
+TEST(KvDemand, UsesTheE4M3PageWhereThePoolDoes) {
+  EngineOptions options = Options();
+  options.kv_fp8 = true;
+  const KvDemand demand = KvDemandOf(SmallLlamaConfig(), {Precision::kFp8}, options);
+  EXPECT_EQ(demand.page_bytes, 1280U);
+  EXPECT_EQ(demand.one_context, 2U * 1280);
+  EXPECT_EQ(KvDemandOf(SmallLlamaConfig(), kBf16, options).page_bytes, 768U) << "FP8 is not resident";
+}
+
+TEST(KvDemand, SaysWhichContextFits) {
+  const ModelConfig config = SmallLlamaConfig();
+  EXPECT_EQ(ContextThatFits(config, kBf16, Options(), 767), 0);
+  EXPECT_EQ(ContextThatFits(config, kBf16, Options(), 2 * 768 + 1), 32);
+  EXPECT_EQ(ContextThatFits(config, kWithFp32, Options(), 2 * 768), 16);
+  EXPECT_EQ(ContextThatFits(config, kBf16, Options(), size_t{1} << 40), 64);
+}
+
+}  // namespace
+}  // namespace dunlin::engine

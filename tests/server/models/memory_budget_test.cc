@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory plan of a server: what KV memory "auto" comes to, and what is refused.
+#include "server/models/memory_budget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/models/kv_share.h"
+
+namespace dunlin::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kDemoPage = 73728;              // 16 BF16 tokens: 6 layers, 3 heads, K and V of 64
+constexpr size_t kDemoContext = 64 * kDemoPage;  // 1024 tokens
+
+TEST(KvShare, EachGetsOneContextAndTheSameFractionBeyond) {
+  std::vector<KvShare> shares = {{.least = 10, .most = 110, .bytes_per_page = 100},
+                                 {.least = 20, .most = 40, .bytes_per_page = 50}};
+  ASSERT_TRUE(DivideKv(1000 + 1000 + 5000 + 500, &shares));
+  EXPECT_EQ(shares[0].pages, 60);
+  EXPECT_EQ(shares[1].pages, 30);
+  ASSERT_TRUE(DivideKv(size_t{1} << 50, &shares));
+  EXPECT_EQ(shares[0].pages, 110) << "never more than can be used";
+  EXPECT_EQ(shares[1].pages, 40);
+  ASSERT_TRUE(DivideKv(2000, &shares));
+  EXPECT_EQ(shares[0].pages, 10);
+  EXPECT_FALSE(DivideKv(1999, &shares));
+  EXPECT_EQ(shares[1].pages, 20);
+}
+
+class MemoryBudgetTest : public ::testing::Test {
+ protected:
+  MemoryBudgetTest() {
+    std::string error;
+    cpu_ = kernels::OpenDevice(kernels::DeviceKind::kCpu, {1, "portable"}, &error);
+    host_.limit = {.bytes = 4000 * kMiB, .source = "the machine"};
+    host_.resident = 20 * kMiB;
+  }
+
+  static std::string Models(int count) {
+    std::string models;
+    for (int i = 0; i < count; ++i) {
+      models += std::string(i == 0 ? "" : ",") + R"({"name": "m)" + std::to_string(i) +
+                R"(", "path": ")" DUNLIN_SOURCE_DIR R"(/models/demo"})";
+    }
+    return R"({"models": [)" + models + "]}";
+  }
+  absl::StatusOr<MemoryBudget> Plan(int count, const std::vector<std::string>& overrides = {}) const {
+    const auto config = LoadConfigText(Models(count), overrides);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return PlanServerMemory(*config, std::vector(static_cast<size_t>(count), cpu_.get()), host_);
+  }
+
+  std::unique_ptr<kernels::Device> cpu_;
+  HostFacts host_;
+};
+
+TEST_F(MemoryBudgetTest, ATinyModelGetsAllThatItCanUse) {
+  const auto budget = Plan(1);
+  ASSERT_TRUE(budget.ok()) << budget.status();
+  const ModelMemory& model = budget->models[0];
+  EXPECT_TRUE(model.kv_auto);
+  EXPECT_EQ(model.kv, 64 * kDemoContext) << "scheduler.max_sequences contexts";
+  EXPECT_EQ(model.contexts, 64);
+  EXPECT_EQ(model.context_tokens, 1024);
+  EXPECT_EQ(budget->limit, 3600 * kMiB);
+  EXPECT_EQ(budget->limit_source, "90% of what the machine leaves");
+  EXPECT_EQ(budget->total(), model.total() + budget->edge + budget->process);
+  EXPECT_GT(budget->process, host_.resident);
+}
+
+TEST_F(MemoryBudgetTest, TheRestIsSharedAndThePlanKeepsTheLimit) {
+  for (const int count : {1, 2, 3}) {
+    const auto budget = Plan(count, {"memory.limit_bytes=314572800"});
+    ASSERT_TRUE(budget.ok()) << budget.status();
+    EXPECT_LE(budget->total(), 300 * kMiB + static_cast<size_t>(count) * 2 * kMiB) << "but for whole huge pages";
+    EXPECT_GE(budget->total(), 290 * kMiB) << "no more is left over than rounding leaves";
+    for (const ModelMemory& model : budget->models) {
+      EXPECT_GE(model.kv, kDemoContext);
+      EXPECT_EQ(model.pages, budget->models[0].pages) << "equal models, equal shares";
+    }
+    EXPECT_EQ(budget->limit_source, "memory.limit_bytes");
+  }
+}
+
+TEST_F(MemoryBudgetTest, SizesThatAreGivenStayAndTheOthersShareTheRest) {
+  const auto budget = Plan(2, {"memory.limit_bytes=314572800", "models.0.kv_cache.memory_bytes=67108864"});
+  ASSERT_TRUE(budget.ok()) << budget.status();
+  EXPECT_FALSE(budget->models[0].kv_auto);
+  EXPECT_EQ(budget->models[0].pages, static_cast<int64_t>(64 * kMiB / kDemoPage));
+  EXPECT_GT(budget->models[1].kv, budget->models[0].kv);
+  EXPECT_LE(budget->total(), 304 * kMiB);
+}
+
+TEST_F(MemoryBudgetTest, RefusesWhenNoContextFitsWithThePlansFigures) {
+  const auto refused = Plan(2, {"memory.limit_bytes=83886080"});
+  ASSERT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  const std::string message(refused.status().message());
+  EXPECT_THAT(message, HasSubstr("model \"m0\": weights "));
+  EXPECT_THAT(message, HasSubstr("model \"m1\": weights "));
+  EXPECT_THAT(message, HasSubstr("bytes of 83886080 (memory.limit_bytes)"));
+  EXPECT_THAT(message, testing::AnyOf(HasSubstr("tokens would fit (models[].max_context_tokens)"),
+                                      HasSubstr("the weights leave no room")));
+}
+
+TEST_F(MemoryBudgetTest, TheContextThatARefusalNamesFits) {
+  const std::string limit = "memory.limit_bytes=61000000";
+  const auto refused = Plan(1, {limit});
+  ASSERT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  const std::string message(refused.status().message());
+  const size_t at = message.find("a context of ");
+  ASSERT_NE(at, std::string::npos) << message;
+  const int tokens = std::stoi(message.substr(at + 13));
+  EXPECT_GT(tokens, 0);
+  EXPECT_LT(tokens, 1024);
+  EXPECT_TRUE(Plan(1, {limit, "models.0.max_context_tokens=" + std::to_string(tokens)}).ok()) << message;
+}
+
+TEST_F(MemoryBudgetTest, GivenSizesAreNotRefused) {
+  const auto budget = Plan(1, {"memory.limit_bytes=16777216", "models.0.kv_cache.memory_bytes=67108864"});
+  ASSERT_TRUE(budget.ok()) << budget.status();
+  EXPECT_GT(budget->total(), budget->limit) << "a warning in the log";
+}
+
+TEST_F(MemoryBudgetTest, ErrorsNameTheModel) {
+  const auto config = LoadConfigText(R"({"models": [{"name": "lost", "path": "/nowhere"}]})", {});
+  ASSERT_TRUE(config.ok());
+  EXPECT_THAT(std::string(PlanServerMemory(*config, {cpu_.get()}, host_).status().message()),
+              HasSubstr("model \"lost\": /nowhere"));
+}
+
+TEST_F(MemoryBudgetTest, AnEncoderHasAPlanToo) {
+  const auto config = LoadConfigText(
+      R"({"models": [{"name": "e", "path": ")" DUNLIN_SOURCE_DIR R"(/tests/golden/encoders/bert_sentence"}]})", {});
+  ASSERT_TRUE(config.ok());
+  const auto budget = PlanServerMemory(*config, {cpu_.get()}, host_);
+  ASSERT_TRUE(budget.ok()) << budget.status();
+  EXPECT_FALSE(budget->models[0].kv_auto);
+  EXPECT_GT(budget->models[0].workspace, 0U);
+}
+
+TEST_F(MemoryBudgetTest, DescribesEveryModelAndTheTotal) {
+  const std::vector<std::string> lines = Describe(*Plan(2));
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_THAT(lines[0], HasSubstr("model \"m0\": weights "));
+  EXPECT_THAT(lines[0], HasSubstr("64 contexts of 1024 tokens"));
+  EXPECT_THAT(lines[2], HasSubstr("streams "));
+}
+
+}  // namespace
+}  // namespace dunlin::server
