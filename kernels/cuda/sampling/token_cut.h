@@ -163,6 +163,14 @@ struct CutSearch {
     lanes.Sync();
   }
 
+  DUNLIN_HD void NarrowToKeys(uint32_t lowest, uint32_t highest) const {
+    CutRange& range = shared->range;
+    const uint64_t low = RankOfKey(lowest, vocab_size - 1);
+    const uint64_t high = RankOfKey(highest, 0);
+    if (low > range.low) range.low = low;
+    if (high < range.high) range.high = high;
+  }
+
   // The range becomes the chosen one of the bins of 2^shift ranks into which it was divided.
   DUNLIN_HD void NarrowToChosen(int shift) const {
     CutRange& range = shared->range;
@@ -182,15 +190,15 @@ struct CutSearch {
     return shared->num_candidates;
   }
 
-  // Collects the tokens of the range, as many as fit, and narrows it to the ranks that occur. Where kSumAbove, the
+  // Collects the tokens of the range, as many as fit, and narrows it to the keys that occur. Where kSumAbove, the
   // units of all tokens above the range go to their bins. Returns how many tokens the range has.
   template <bool kSumAbove>
   DUNLIN_HD uint32_t Collect() const {
     if (lanes.index() == 0) shared->num_candidates = 0;
     if constexpr (kSumAbove) Clear<true>();
     lanes.Sync();
-    uint64_t highest = 0;
-    uint64_t lowest = 0;  // inverted
+    uint32_t highest = 0;  // key
+    uint32_t lowest = 0;   // key, inverted
     ForEachWeight(shared->range.bin, [&](uint64_t rank, int32_t bin, float weight) {
       const CutRange& range = shared->range;
       if (bin == range.bin && rank < range.low) return;
@@ -203,15 +211,13 @@ struct CutSearch {
         shared->ranks[slot] = rank;
         shared->units[slot] = bins.UnitsOf(weight, bin);
       }
-      if (rank > highest) highest = rank;
-      if (~rank > lowest) lowest = ~rank;
+      const auto key = static_cast<uint32_t>(rank >> 32);
+      if (key > highest) highest = key;
+      if (~key > lowest) lowest = ~key;
     });
     highest = lanes.Max(highest);
     lowest = lanes.Max(lowest);
-    if (lanes.index() == 0) {
-      shared->range.high = highest;
-      shared->range.low = ~lowest;
-    }
+    if (lanes.index() == 0) NarrowToKeys(~lowest, highest);
     lanes.Sync();
     return shared->num_candidates;
   }
