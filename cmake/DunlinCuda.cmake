@@ -48,7 +48,7 @@ foreach(arch ${DUNLIN_CUDA_ARCHITECTURES})
   list(APPEND DUNLIN_CUDA_TARGETS -gencode=arch=compute_${arch},code=sm_${arch})
 endforeach()
 
-# Another nvcc than the pinned one may warn of other things, or spill a register (12.4 does in the largest FLASH tile).
+# Another nvcc than the pinned one may warn of other things, or spill a register (12.4 does in two kernels).
 set(DUNLIN_CUDA_WARNINGS -Xptxas=-warn-spills,-warn-lmem-usage)
 if("${nvcc_release}" VERSION_EQUAL 13.0)
   list(APPEND DUNLIN_CUDA_WARNINGS -Werror=all-warnings)
