@@ -51,6 +51,12 @@ class Rows(unittest.TestCase):
         for row in rows.ROWS:
             self.assertLess(row.expected, row.limit, row.name)
 
+    def test_layers_run_under_every_fp8_recipe(self):
+        told = " ".join(row.gpu[0] for row in rows.ROWS if row.kind == "bench" and "layer --case te" in row.gpu[0]
+                        and "fp8" in row.gpu[0])
+        self.assertIn("--fp8-recipe static,current", told)
+        self.assertIn("layer --case te --precision fp8 ", told)  # the case's own: per_token and delayed
+
     def test_names_are_unique_and_selectable(self):
         names = [row.name for row in rows.ROWS]
         self.assertEqual(len(set(names)), len(names))

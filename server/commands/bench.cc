@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/fp8_recipe.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/device_kind.h"
 #include "kernels/api/dtype.h"
@@ -22,8 +23,9 @@ namespace {
 using tools::bench::BenchOptions;
 
 constexpr char kFields[] =
-    "Each run measures the roofs of the threads it uses before the first case and after the last, and takes the\n"
-    "higher of the two: multiply-adds per second in FP32 and BF16, on CUDA also in FP16 and FP8 (on the fastest unit\n"
+    "Each run measures the roofs of the threads it uses before the first case and after the last, with --json between\n"
+    "cases too where three seconds have passed, and takes the higher of the two around a case: multiply-adds per "
+    "second in FP32 and BF16, on CUDA also in FP16 and FP8 (on the fastest unit\n"
     "for each, which the record names), and read bandwidth from a buffer far larger than the caches. On CUDA, calls\n"
     "are enqueued in groups, and the time of a call is its share of the group's. Combinations that the device does\n"
     "not support are skipped, with the reason on stderr. Fields of a case:\n"
@@ -53,7 +55,7 @@ struct BenchRow {
   bool backend;
   bool attention;  // has --kv-heads, --causal
   bool model;      // has --model, --batch, --prompt-tokens, --new-tokens
-  bool scale;
+  bool layer;      // has --scale, --fp8-recipe
 };
 constexpr BenchRow kBenches[] = {
     {"gemm", "out = A W^T: --case gpt2, llama-1b, llama-8b, gemv, small-batch, or --shape M,N,K",
@@ -69,7 +71,7 @@ constexpr BenchRow kBenches[] = {
      "  dunlin bench model --model models/demo --prompt-tokens 64 --new-tokens 64 --json\n",
      tools::bench::BenchModel, false, true, false, true, false},
     {"layer", "Layer modules, eager and fused: --case te (Linear to TransformerLayer), nanogpt (an attention block)",
-     "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8\n"
+     "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8 --fp8-recipe all\n"
      "  dunlin bench layer --case nanogpt --precision fp16 --json\n",
      tools::bench::BenchLayer, false, true, false, false, true},
     {"encoder", "Text embeddings: --case bert-base, minilm-l6 (random weights) or --model DIR",
@@ -112,7 +114,8 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
       ->add_option("--max-seconds", options->max_seconds,
                    "Time limit of the timed part of a case; below 0.1 the roofs are inaccurate too")
       ->check(CLI::Range(0.001, 600.0));
-  subcommand->add_flag("--json", options->json, "Print one JSON object per line instead of a table");
+  subcommand->add_flag("--json", options->json,
+                       "Print one JSON object per line, each as soon as its case is measured, instead of a table");
   if (row.shape) {
     subcommand->add_option("--shape", options->shape, "Comma-separated integers that replace the shape of the case");
   }
@@ -134,9 +137,14 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
     subcommand->add_option("--new-tokens", options->new_tokens, "Generated tokens per sequence")
         ->check(CLI::Range(2, 65536));
   }
-  if (row.scale) {
-    subcommand->add_option("--scale", options->scale, "Scales the case down: 1 is the published size")
+  if (row.layer) {
+    subcommand
+        ->add_option("--scale", options->scale,
+                     "Scales the case down: 1 is the published size, less where memory does not hold it")
         ->check(CLI::Range(0.001, 1.0));
+    subcommand->add_option("--fp8-recipe", options->fp8_recipe,
+                           kernels::JoinNames(engine::kFp8RecipeTable, ", ") +
+                               ": one or more, comma-separated, or all; of te per_token and delayed, else per_token");
   }
 }
 

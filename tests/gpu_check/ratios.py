@@ -5,7 +5,7 @@ An answer of PyTorch has a `setting` (which of its ways), a `key` (fields of the
 and `median_us`, or `error`.
 """
 
-LABELS = ("case", "layer", "execution", "backend", "phase", "batch", "precision")
+LABELS = ("case", "layer", "fp8_recipe", "execution", "backend", "phase", "batch", "precision")
 
 
 def label(record):

@@ -2,14 +2,17 @@
 // Layers through the engine's modules, eager and fused, with random weights: Transformer Engine's modules from Linear
 // to TransformerLayer, and nanoGPT's attention block.
 #include <algorithm>
-#include <cmath>
+#include <iostream>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "engine/layers/forward_pass.h"
 #include "engine/model/model.h"
 #include "engine/plan/sequence_view.h"
@@ -19,6 +22,8 @@
 #include "tools/bench/attention_reference.h"
 #include "tools/bench/benches.h"
 #include "tools/bench/layer_reference.h"
+#include "tools/bench/layer_scaling.h"
+#include "tools/bench/layer_size.h"
 #include "tools/bench/model_work.h"
 #include "tools/bench/proof.h"
 #include "tools/bench/random_values.h"
@@ -29,6 +34,7 @@ namespace {
 using engine::BufferId;
 using engine::ExecutionMode;
 using engine::ExecutionProfile;
+using engine::Fp8Recipe;
 using engine::Module;
 using engine::Precision;
 
@@ -44,39 +50,23 @@ constexpr Rung kTeRungs[] = {{"linear", Module::kLinear},
                              {"transformer_layer", Module::kTransformerLayer}};
 constexpr Rung kNanoGptRungs[] = {{"attention_block", Module::kAttentionBlock}};
 
-struct Dimensions {
-  int32_t batch;
-  int32_t tokens;  // of each sequence
-  int32_t hidden_dim;
-  int32_t heads;
-  int32_t ffn_dim;
-  bool biases;
-};
-
 struct CaseRow {
   const char* name;
-  Dimensions published;
+  LayerSize published;
   double scale;  // default on a CPU, so that a run takes seconds
   std::span<const Rung> rungs;
+  std::span<const Fp8Recipe> recipes;  // of FP8, unless --fp8-recipe says others
 };
+// Transformer Engine's benchmark scales by DelayedScaling.
+constexpr Fp8Recipe kTeRecipes[] = {Fp8Recipe::kPerToken, Fp8Recipe::kDelayed};
+constexpr Fp8Recipe kNanoGptRecipes[] = {Fp8Recipe::kPerToken};
 const CaseRow kCases[] = {
-    {"te", {4, 2048, 4096, 32, 16384, true}, 0.25, kTeRungs},
-    {"nanogpt", {32, 128, 512, 8, 2048, false}, 1.0, kNanoGptRungs},
+    {"te", {4, 2048, 4096, 32, 16384, true}, 0.25, kTeRungs, kTeRecipes},
+    {"nanogpt", {32, 128, 512, 8, 2048, false}, 1.0, kNanoGptRungs, kNanoGptRecipes},
 };
-
-// Scales heads, widths and lengths; head_dim stays.
-Dimensions Scaled(const Dimensions& published, double scale) {
-  Dimensions d = published;
-  const int32_t head_dim = published.hidden_dim / published.heads;
-  d.heads = std::max(1, static_cast<int32_t>(std::lround(published.heads * scale)));
-  d.hidden_dim = d.heads * head_dim;
-  d.ffn_dim = d.hidden_dim * (published.ffn_dim / published.hidden_dim);
-  d.tokens = std::max(8, static_cast<int32_t>(std::lround(published.tokens * scale)));
-  return d;
-}
 
 // A config of one layer. nanoGPT's config can omit the biases; its MLP, with another GELU, is not run.
-std::string ConfigText(const Dimensions& d) {
+std::string ConfigText(const LayerSize& d) {
   const Json config =
       d.biases ? Json{{"model_type", "gpt2"}, {"n_layer", 1},         {"n_embd", d.hidden_dim},
                       {"n_head", d.heads},    {"n_inner", d.ffn_dim}, {"n_positions", d.tokens},
@@ -89,10 +79,10 @@ std::string ConfigText(const Dimensions& d) {
 // One model, one precision, one execution, one backend: its buffers and staged inputs.
 class LayerRun {
  public:
-  LayerRun(const CaseRow& row, const Dimensions& dimensions, const engine::Model* model,
-           const LayerReference* reference, const ExecutionProfile& profile, ExecutionMode execution)
+  LayerRun(const CaseRow& row, const LayerSize& size, const engine::Model* model, const LayerReference* reference,
+           const ExecutionProfile& profile, ExecutionMode execution)
       : row_(row),
-        d_(dimensions),
+        d_(size),
         model_(*model),
         reference_(*reference),
         profile_(profile),
@@ -105,6 +95,11 @@ class LayerRun {
 
  private:
   absl::Status Reset();
+  absl::Status Calibrate(const Rung& rung);
+  engine::ForwardPass PassWith(const engine::Fp8Scaling* scaling) const {
+    return {model_.config(), model_.weights(profile_.precision), profile_, inputs_->pass_inputs(), buffers_->layers(),
+            scaling};
+  }
   absl::StatusOr<Proof> Check(const Rung& rung) const;
   Work WorkOf(Module module) const;
   BufferId OutputOf(Module module) const {
@@ -113,7 +108,7 @@ class LayerRun {
   int32_t rows() const { return d_.batch * d_.tokens; }
 
   const CaseRow& row_;
-  const Dimensions d_;
+  const LayerSize d_;
   const engine::Model& model_;
   const LayerReference& reference_;
   const ExecutionProfile profile_;
@@ -123,6 +118,7 @@ class LayerRun {
   std::vector<float> hidden_;  // [rows, hidden_dim]
   std::unique_ptr<engine::StepBuffers> buffers_;
   std::unique_ptr<engine::StepInputs> inputs_;
+  std::optional<LayerScaling> scaling_;  // of FP8
 };
 
 absl::Status LayerRun::Prepare(uint64_t seed) {
@@ -134,12 +130,18 @@ absl::Status LayerRun::Prepare(uint64_t seed) {
   options.max_tokens_per_step = rows();
   options.kv_memory_bytes = static_cast<size_t>(d_.batch) * static_cast<size_t>(pages) * layout.page_bytes;
   options.execution = execution_;
+  options.fp8.recipe = profile_.fp8_recipe;
   const auto plan = engine::PlanMemory(config, {profile_.precision}, *model_.device(), options);
   if (!plan.ok()) return plan.status();
   auto buffers = engine::StepBuffers::Allocate(*plan, config.inv_freq, model_.device());
   if (!buffers.ok()) return buffers.status();
   buffers_ = *std::move(buffers);
   inputs_ = std::make_unique<engine::StepInputs>(*plan);
+  if (profile_.precision == Precision::kFp8) {
+    auto scaling = LayerScaling::Create(profile_.fp8_recipe, config, model_.device(), buffers_.get());
+    if (!scaling.ok()) return scaling.status();
+    scaling_ = *std::move(scaling);
+  }
 
   engine::StepPlan step;
   const std::vector<engine::TokenId> tokens(static_cast<size_t>(d_.tokens), 0);
@@ -157,9 +159,20 @@ absl::Status LayerRun::Prepare(uint64_t seed) {
 }
 
 absl::Status LayerRun::Reset() {
+  if (scaling_.has_value()) {
+    if (absl::Status status = scaling_->Reset(); !status.ok()) return status;
+  }
   return StatusOf(
       ops_.copy_to_device(context_, buffers_->at(BufferId::kHidden), hidden_.data(), hidden_.size() * sizeof(float)),
       "copy of the input");
+}
+
+// The FP8 scales that the rung starts from.
+absl::Status LayerRun::Calibrate(const Rung& rung) {
+  if (!scaling_.has_value()) return absl::OkStatus();
+  if (absl::Status status = Reset(); !status.ok()) return status;
+  return scaling_->Calibrate(
+      [&](const engine::Fp8Scaling& observer) { return PassWith(&observer).RunModule(rung.module, 0); });
 }
 
 Work LayerRun::WorkOf(Module module) const {
@@ -216,12 +229,17 @@ absl::StatusOr<Proof> LayerRun::Check(const Rung& rung) const {
 }
 
 absl::StatusOr<Record> LayerRun::Run(Session* session, const Rung& rung) {
-  engine::ForwardPass pass(model_.config(), model_.weights(profile_.precision), profile_, inputs_->pass_inputs(),
-                           buffers_->layers());
+  if (absl::Status status = Calibrate(rung); !status.ok()) return status;
+  engine::ForwardPass pass = PassWith(scaling_.has_value() ? scaling_->scaling() : nullptr);
   TimingOptions options = session->TimingFor(WorkOf(rung.module));
   options.least = nullptr;  // a layer is compared with the other execution, not with a roof
   const auto timing = Measure(
-      options, [&](int64_t) { return pass.RunModule(rung.module, 0); }, [&] { return Reset(); });
+      options,
+      [&](int64_t) {
+        absl::Status status = pass.RunModule(rung.module, 0);
+        return status.ok() && scaling_.has_value() ? scaling_->EndStep() : status;
+      },
+      [&] { return Reset(); });
   if (!timing.ok()) return timing.status();
   absl::StatusOr<Proof> proof = Check(rung);
   if (!proof.ok()) return proof.status();
@@ -237,14 +255,16 @@ absl::StatusOr<Record> LayerRun::Run(Session* session, const Rung& rung) {
   record.resident_bytes = model_.weight_bytes(profile_.precision) + buffers_->plan().total();
   record.proof = *std::move(proof);
   record.extra["layer"] = rung.name;
+  record.extra["scale"] = static_cast<double>(d_.heads) / row_.published.heads;
+  if (scaling_.has_value()) record.extra["fp8_recipe"] = engine::Traits(profile_.fp8_recipe).name;
   record.extra["execution"] = execution_ == ExecutionMode::kEager ? "eager" : "fused";
   return record;
 }
 
-absl::Status RunBackend(Session* session, const CaseRow& row, const Dimensions& dimensions, const engine::Model& model,
+absl::Status RunBackend(Session* session, const CaseRow& row, const LayerSize& size, const engine::Model& model,
                         const LayerReference& reference, const ExecutionProfile& profile) {
-  LayerRun eager(row, dimensions, &model, &reference, profile, ExecutionMode::kEager);
-  LayerRun fused(row, dimensions, &model, &reference, profile, ExecutionMode::kFused);
+  LayerRun eager(row, size, &model, &reference, profile, ExecutionMode::kEager);
+  LayerRun fused(row, size, &model, &reference, profile, ExecutionMode::kFused);
   absl::Status status = eager.Prepare(session->options().seed);
   if (status.ok()) status = fused.Prepare(session->options().seed);
   if (!status.ok()) return status;
@@ -260,36 +280,89 @@ absl::Status RunBackend(Session* session, const CaseRow& row, const Dimensions& 
   return absl::OkStatus();
 }
 
-absl::Status RunPrecision(Session* session, const CaseRow& row, const Dimensions& dimensions, Precision precision,
-                          const std::vector<engine::AttentionBackend>& backends) {
-  const BenchOptions& options = session->options();
+struct Choices {
+  std::vector<Precision> precisions;
+  std::vector<engine::AttentionBackend> backends;
+  std::vector<Fp8Recipe> recipes;  // empty: the case's own
+};
+
+absl::StatusOr<Choices> ChoicesOf(const BenchOptions& options) {
+  Choices choices;
+  auto precisions =
+      ParsePrecisions(options.precision, {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8});
+  if (!precisions.ok()) return precisions.status();
+  choices.precisions = *std::move(precisions);
+  auto backends = ParseBackends(options.backend.empty() ? "flash" : options.backend);
+  if (!backends.ok()) return backends.status();
+  choices.backends = *std::move(backends);
+  auto recipes = ParseFp8Recipes(options.fp8_recipe);
+  if (!recipes.ok()) return recipes.status();
+  choices.recipes = *std::move(recipes);
+  const bool fp8 = std::count(choices.precisions.begin(), choices.precisions.end(), Precision::kFp8) > 0;
+  if (!choices.recipes.empty() && !fp8) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--fp8-recipe is ", options.fp8_recipe, ", but --precision ", options.precision, " has no fp8"));
+  }
+  return choices;
+}
+
+absl::Status RunPrecision(Session* session, const CaseRow& row, const LayerSize& size, Precision precision,
+                          const Choices& choices) {
   engine::ModelSource source;
-  source.random_shape = ConfigText(dimensions);
-  source.random_seed = options.seed;
+  source.random_shape = ConfigText(size);
+  source.random_seed = session->options().seed;
   source.precisions = {precision};
   const auto model = engine::Model::Load(source, session->device());
   if (!model.ok()) return model.status();
   const auto reference = LayerReference::Create(**model, precision);
   if (!reference.ok()) return reference.status();
-  for (const engine::AttentionBackend backend : backends) {
-    const auto profile = ProfileOf(**model, precision, backend);
-    absl::Status status = profile.status();
-    if (status.ok()) status = RunBackend(session, row, dimensions, **model, *reference, *profile);
-    status = session->SkipUnsupported(absl::StrCat(row.name, " ", Name(backend), " ", Name(precision)), status);
-    if (!status.ok()) return status;
+  std::vector<Fp8Recipe> recipes = {Fp8Recipe::kPerToken};  // of the other precisions, where it means nothing
+  if (precision == Precision::kFp8) {
+    recipes =
+        choices.recipes.empty() ? std::vector<Fp8Recipe>(row.recipes.begin(), row.recipes.end()) : choices.recipes;
+  }
+  for (const engine::AttentionBackend backend : choices.backends) {
+    for (const Fp8Recipe recipe : recipes) {
+      auto profile = ProfileOf(**model, precision, backend);
+      absl::Status status = profile.status();
+      if (status.ok()) {
+        profile->fp8_recipe = recipe;
+        status = RunBackend(session, row, size, **model, *reference, *profile);
+      }
+      status = session->SkipUnsupported(absl::StrCat(row.name, " ", Name(backend), " ", Name(precision)), status);
+      if (!status.ok()) return status;
+    }
   }
   return absl::OkStatus();
+}
+
+// At the scale asked for or, where memory does not allow that, at the largest that fits, which stderr says with the
+// bytes that were needed. What the device has is known only by asking it for it.
+absl::Status RunLargest(Session* session, const CaseRow& row, double scale, Precision precision,
+                        const Choices& choices) {
+  const std::string what = absl::StrCat("layer ", row.name, " ", Name(precision));
+  while (true) {
+    const auto fitted = LargestThatFits(row.published, scale, precision, [&](double bytes) {
+      return CheckMemory(absl::StrFormat("%s at scale %.3g", what, scale), bytes);
+    });
+    if (!fitted.ok()) return fitted.status();
+    const LayerSize& size = fitted->size;
+    const double fitting = static_cast<double>(size.heads) / row.published.heads;
+    if (!fitted->refusal.ok()) std::cerr << fitted->refusal.message() << "; runs at scale " << fitting << "\n";
+    const absl::Status status = RunPrecision(session, row, size, precision, choices);
+    if (!absl::IsResourceExhausted(status) || size.heads == 1) return status;
+    std::cerr << absl::StrFormat("%s at scale %.3g needs about %.0f bytes: %s\n", what, fitting,
+                                 BytesOf(size, precision), std::string(status.message()));
+    scale = static_cast<double>(std::max(1, size.heads * 7 / 8)) / row.published.heads;
+  }
 }
 
 }  // namespace
 
 absl::Status BenchLayer(Session* session) {
   const BenchOptions& options = session->options();
-  const auto precisions =
-      ParsePrecisions(options.precision, {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8});
-  if (!precisions.ok()) return precisions.status();
-  const auto backends = ParseBackends(options.backend.empty() ? "flash" : options.backend);
-  if (!backends.ok()) return backends.status();
+  const auto choices = ChoicesOf(options);
+  if (!choices.ok()) return choices.status();
   std::vector<const CaseRow*> rows;
   std::vector<std::string> known;
   for (const CaseRow& row : kCases) {
@@ -301,10 +374,9 @@ absl::Status BenchLayer(Session* session) {
   for (const CaseRow* row : rows) {
     const bool cpu = session->device()->ops->kind == kernels::DeviceKind::kCpu;
     const double usual = cpu ? row->scale : 1.0;
-    const Dimensions dimensions = Scaled(row->published, options.scale > 0.0 ? options.scale : usual);
-    for (const Precision precision : *precisions) {
-      auto status = RunPrecision(session, *row, dimensions, precision, *backends);
-      if (!status.ok()) return status;
+    const double scale = options.scale > 0.0 ? options.scale : usual;
+    for (const Precision precision : choices->precisions) {
+      if (absl::Status status = RunLargest(session, *row, scale, precision, *choices); !status.ok()) return status;
     }
   }
   return absl::OkStatus();

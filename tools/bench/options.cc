@@ -56,6 +56,11 @@ absl::StatusOr<std::vector<kernels::Precision>> ParsePrecisions(std::string_view
   return ParseNames("--precision", std::string(text), kernels::kPrecisionTable, &kernels::PrecisionTraits::precision);
 }
 
+absl::StatusOr<std::vector<engine::Fp8Recipe>> ParseFp8Recipes(std::string_view text) {
+  if (text.empty()) return std::vector<engine::Fp8Recipe>();
+  return ParseNames("--fp8-recipe", std::string(text), engine::kFp8RecipeTable, &engine::Fp8RecipeTraits::recipe);
+}
+
 absl::StatusOr<std::vector<kernels::AttentionBackend>> ParseBackends(std::string_view text) {
   return ParseNames("--backend", std::string(text), kernels::kAttentionBackendTable,
                     &kernels::AttentionBackendTraits::backend);

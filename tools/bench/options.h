@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/fp8_recipe.h"
 #include "kernels/api/attention.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
@@ -17,13 +18,14 @@
 namespace dunlin::tools::bench {
 
 struct BenchOptions {
-  std::string case_name;  // "": the bench's default cases
-  std::string backend;    // comma-separated; "": the case's own
-  std::string precision;  // comma-separated; "": the case's own
-  std::string shape;      // comma-separated whole numbers; "": the case's own
-  std::string batch;      // comma-separated whole numbers; "": the case's own
-  std::string model;      // a model directory instead of a named shape
-  int32_t kv_heads = 0;   // 0: as many as heads
+  std::string case_name;   // "": the bench's default cases
+  std::string backend;     // comma-separated; "": the case's own
+  std::string precision;   // comma-separated; "": the case's own
+  std::string shape;       // comma-separated whole numbers; "": the case's own
+  std::string batch;       // comma-separated whole numbers; "": the case's own
+  std::string fp8_recipe;  // comma-separated; "": the case's own
+  std::string model;       // a model directory instead of a named shape
+  int32_t kv_heads = 0;    // 0: as many as heads
   int32_t prompt_tokens = 512;
   int32_t new_tokens = 64;
   std::string device = "cpu";               // "cpu", "cuda" or "auto": CUDA if available, else the CPU
@@ -43,6 +45,8 @@ absl::StatusOr<std::vector<int64_t>> ParseNumbers(std::string_view option, std::
 // "bf16,fp8" or "all"; empty text gives `fallback`.
 absl::StatusOr<std::vector<kernels::Precision>> ParsePrecisions(std::string_view text,
                                                                 std::vector<kernels::Precision> fallback);
+// "static,delayed" or "all"; empty text gives none.
+absl::StatusOr<std::vector<engine::Fp8Recipe>> ParseFp8Recipes(std::string_view text);
 // "flash" or "all".
 absl::StatusOr<std::vector<kernels::AttentionBackend>> ParseBackends(std::string_view text);
 

@@ -53,7 +53,7 @@ Peak PeakOfDevice(Peak peak, const kernels::Roofs& roofs) {
 // Of the case: its name and what the op adds to tell cases apart.
 std::string Label(const Record& record) {
   std::string label = record.case_name;
-  for (const char* key : {"layer", "execution", "group", "batch", "phase"}) {
+  for (const char* key : {"layer", "fp8_recipe", "execution", "group", "batch", "phase"}) {
     if (record.extra.contains(key)) {
       const Json& value = record.extra[key];
       absl::StrAppend(&label, " ", value.is_string() ? value.get<std::string>() : absl::StrCat(key, "=", value.dump()));
@@ -123,8 +123,8 @@ Json ToJson(const Record& record, const Machine& machine) {
   return json;
 }
 
-void PrintJson(const std::vector<Record>& records, const Machine& machine) {
-  for (const Record& record : records) std::cout << ToJson(record, machine).dump() << "\n";
+void PrintJson(const Record& record, const Machine& machine) {
+  std::cout << ToJson(record, machine).dump() << std::endl;
 }
 
 void PrintTable(const std::vector<Record>& records, const Machine& machine) {

@@ -59,7 +59,7 @@ struct Machine {
   std::string processor;  // "Intel(R) Xeon(R) Processor @ 2.50GHz, 2 CPUs"; another device's own description
   std::string device;     // "cpu"
   std::string variant;    // "avx512"; "" where the device has none
-  kernels::Roofs before;  // the cases
+  kernels::Roofs before;  // the cases; of a JSON record, its case
   kernels::Roofs after;
   kernels::Roofs Best() const;  // the higher of each rate
 };
@@ -76,7 +76,8 @@ struct Bound {
 Bound BoundOf(const Work& work, const kernels::Roofs& roofs);
 
 Json ToJson(const Record& record, const Machine& machine);
-void PrintJson(const std::vector<Record>& records, const Machine& machine);
+// One line on stdout, flushed.
+void PrintJson(const Record& record, const Machine& machine);
 void PrintTable(const std::vector<Record>& records, const Machine& machine);
 
 }  // namespace dunlin::tools::bench

@@ -36,13 +36,14 @@ class Session {
   size_t bytes_beyond_caches() const;
   // Frees the buffer that LeastFor's functions read, until one is called again: before resident memory is measured.
   void ReleaseRoofMemory() { roof_memory_ = DeviceMemory(); }
-  // Adds a finished case and reports it on stderr.
+  // Adds a finished case, reports it on stderr and, as JSON, prints it at once: a run that is killed keeps what it
+  // measured. Roofs are measured again where the last ones are older than kRoofSeconds.
   void Add(Record record);
   // Turns FAILED_PRECONDITION, a case that the device does not support, into OK and reports it on stderr as skipped;
   // any other status is returned.
   absl::Status SkipUnsupported(const std::string& what, const absl::Status& status);
-  // Measures the roofs again and prints the records. DATA_LOSS when a result exceeded its bound; FAILED_PRECONDITION,
-  // with the reasons, when every case was skipped.
+  // As a table: measures the roofs again and prints the records. DATA_LOSS when a result exceeded its bound;
+  // FAILED_PRECONDITION, with the reasons, when every case was skipped; or the error of a measurement in Add.
   absl::Status Finish();
 
  private:
@@ -51,11 +52,14 @@ class Session {
   bool measures_roofs() const;
   absl::Status TakeRoofMemory();
   absl::StatusOr<kernels::Roofs> MeasureRoofs();
+  absl::Status RenewRoofs();
   absl::StatusOr<double> ProbeRoof(const char* unit, double seconds);
 
   const BenchOptions options_;
   std::unique_ptr<kernels::Device> device_;
   Machine machine_;
+  double roofs_at_ = 0.0;  // Now() of the last measurement
+  absl::Status roof_status_;
   DeviceMemory roof_memory_;
   size_t roof_position_ = 0;
   std::vector<Record> records_;

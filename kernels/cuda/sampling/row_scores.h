@@ -12,8 +12,11 @@
 namespace dunlin::kernels::cuda {
 
 // Rank of a token by (logit, lower id), in one number.
+DUNLIN_HD inline uint64_t RankOfKey(uint32_t key, int32_t id) {
+  return uint64_t{key} << 32 | ~static_cast<uint32_t>(id);
+}
 DUNLIN_HD inline uint64_t RankOf(float logit, int32_t id) {
-  return uint64_t{KeyOfLogit(logit)} << 32 | ~static_cast<uint32_t>(id);
+  return RankOfKey(KeyOfLogit(logit), id);
 }
 DUNLIN_HD inline int32_t IdOf(uint64_t rank) {
   return static_cast<int32_t>(~static_cast<uint32_t>(rank));

@@ -112,30 +112,35 @@ struct CutSearch {
     return static_cast<double>(shared->counts[slot]);
   }
 
-  struct Spot {
-    int32_t index = -1;
-    double above = 0.0;
-  };
-  // The first index at which the running total reaches the target; rounding may leave that to the last one that has an
-  // amount. One lane.
-  template <typename AmountAt>
-  DUNLIN_HD static Spot WalkTo(double above, double target, int32_t first, int32_t count, const AmountAt& amount_at) {
-    Spot spot{-1, above};
-    double held = 0.0;
-    for (int32_t i = first; i < first + count; ++i) {
-      const double amount = amount_at(i);
-      if (!(amount > 0.0)) continue;
-      spot.above += held;
-      spot.index = i;
-      held = amount;
-      if (spot.above + held >= target) break;
+  // The first of the `count` sums at which the running total from `above` reaches the target, or the last that
+  // has an amount where rounding leaves it short: its index and the total before it, in `shared`. Lanes add in the same
+  // order, each up to its own. REQUIRES: above < target, which then holds again.
+  DUNLIN_HD void Walk(int32_t count) const {
+    const double start = shared->above;
+    const double target = shared->target;
+    lanes.Sync();
+    DUNLIN_NO_UNROLL
+    for (int32_t i = lanes.index(); i < count; i += lanes.count()) {
+      double above = start;
+      bool last = true;
+      DUNLIN_NO_UNROLL
+      for (int32_t k = 0; k < count; ++k) {
+        const double amount = shared->sums[k];
+        if (k < i) above += amount;
+        if (k > i && amount > 0.0) last = false;
+      }
+      const double amount = shared->sums[i];
+      if (amount > 0.0 && above < target && (above + amount >= target || last)) {
+        shared->chosen = i;
+        shared->above = above;
+      }
     }
-    return spot;
+    lanes.Sync();
   }
 
-  // Leaves in `shared` the bin in which the target is reached, and the total before it. Sums in groups of 32 bins, so
-  // that the longest chain of additions is 64 long. unit_bin: the bin of a divided range, -1 at first. share: the
-  // target is this part of the total where it is positive, else the one in `shared`.
+  // Leaves in `shared` the bin in which the target is reached, and the total before it: first a group of 32 bins, then
+  // one of them. unit_bin: the bin of a divided range, -1 at first. share: the target is this part of the total where
+  // it is positive, else the one in `shared`.
   template <bool kByWeight>
   DUNLIN_HD void ChooseBin(int32_t unit_bin, double share) const {
     const auto amount_in = [&](int32_t slot) { return AmountIn<kByWeight>(slot, unit_bin >= 0 ? unit_bin : slot); };
@@ -144,23 +149,33 @@ struct CutSearch {
       double sum = 0.0;
       DUNLIN_NO_UNROLL
       for (int32_t b = g * kBinsPerGroup; b < (g + 1) * kBinsPerGroup; ++b) sum += amount_in(b);
-      shared->group_sums[g] = sum;
+      shared->sums[g] = sum;
     }
     lanes.Sync();
+    if (share > 0.0 && lanes.index() == 0) {
+      double total = 0.0;
+      for (int32_t g = 0; g < kBinGroups; ++g) total += shared->sums[g];
+      shared->target = share * total;
+    }
+    lanes.Sync();
+    Walk(kBinGroups);
+    const int32_t first = shared->chosen * kBinsPerGroup;
+    for (int32_t b = lanes.index(); b < kBinsPerGroup; b += lanes.count()) shared->sums[b] = amount_in(first + b);
+    lanes.Sync();
+    Walk(kBinsPerGroup);
     if (lanes.index() == 0) {
-      if (share > 0.0) {
-        double total = 0.0;
-        for (int32_t g = 0; g < kBinGroups; ++g) total += shared->group_sums[g];
-        shared->target = share * total;
-      }
-      const double target = shared->target;
-      const Spot group = WalkTo(shared->above, target, 0, kBinGroups, [&](int32_t g) { return shared->group_sums[g]; });
-      const Spot spot = WalkTo(group.above, target, group.index * kBinsPerGroup, kBinsPerGroup, amount_in);
-      shared->chosen = spot.index;
-      shared->above = spot.above;
-      if (unit_bin < 0) shared->range = {.bin = spot.index, .low = 0, .high = ~uint64_t{0}};
+      shared->chosen += first;
+      if (unit_bin < 0) shared->range = {.bin = shared->chosen, .low = 0, .high = ~uint64_t{0}};
     }
     lanes.Sync();
+  }
+
+  DUNLIN_HD void NarrowToKeys(uint32_t lowest, uint32_t highest) const {
+    CutRange& range = shared->range;
+    const uint64_t low = RankOfKey(lowest, vocab_size - 1);
+    const uint64_t high = RankOfKey(highest, 0);
+    if (low > range.low) range.low = low;
+    if (high < range.high) range.high = high;
   }
 
   // The range becomes the chosen one of the bins of 2^shift ranks into which it was divided.
@@ -182,15 +197,15 @@ struct CutSearch {
     return shared->num_candidates;
   }
 
-  // Collects the tokens of the range, as many as fit, and narrows it to the ranks that occur. Where kSumAbove, the
+  // Collects the tokens of the range, as many as fit, and narrows it to the keys that occur. Where kSumAbove, the
   // units of all tokens above the range go to their bins. Returns how many tokens the range has.
   template <bool kSumAbove>
   DUNLIN_HD uint32_t Collect() const {
     if (lanes.index() == 0) shared->num_candidates = 0;
     if constexpr (kSumAbove) Clear<true>();
     lanes.Sync();
-    uint64_t highest = 0;
-    uint64_t lowest = 0;  // inverted
+    uint32_t highest = 0;  // key
+    uint32_t lowest = 0;   // key, inverted
     ForEachWeight(shared->range.bin, [&](uint64_t rank, int32_t bin, float weight) {
       const CutRange& range = shared->range;
       if (bin == range.bin && rank < range.low) return;
@@ -203,15 +218,13 @@ struct CutSearch {
         shared->ranks[slot] = rank;
         shared->units[slot] = bins.UnitsOf(weight, bin);
       }
-      if (rank > highest) highest = rank;
-      if (~rank > lowest) lowest = ~rank;
+      const auto key = static_cast<uint32_t>(rank >> 32);
+      if (key > highest) highest = key;
+      if (~key > lowest) lowest = ~key;
     });
     highest = lanes.Max(highest);
     lowest = lanes.Max(lowest);
-    if (lanes.index() == 0) {
-      shared->range.high = highest;
-      shared->range.low = ~lowest;
-    }
+    if (lanes.index() == 0) NarrowToKeys(~lowest, highest);
     lanes.Sync();
     return shared->num_candidates;
   }

@@ -72,7 +72,7 @@ struct SampleShared {
   uint32_t counts[kBins];
   uint32_t units_low[kBins];
   uint32_t units_high[kBins];
-  double group_sums[kBinGroups];
+  double sums[kBinGroups];      // of groups of bins, then of the bins of one
   uint64_t ranks[kCandidates];  // of the tokens among which a cut lies, in no order
   uint32_t units[kCandidates];
   CutRange range;

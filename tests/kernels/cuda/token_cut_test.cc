@@ -213,14 +213,13 @@ TEST(CudaTokenCut, TakesAnyTemperatureAndAnyRange) {
 }
 
 TEST(CudaTokenCut, DoesNotDependOnLanes) {
-  for (const Options& options : EveryKindOfOptions()) {
+  for (const Options& options : {Options{1.0F, 50, 1.0F, 0.0F}, Options{1.0F, 0, 0.95F, 0.02F},
+                                 Options{0.7F, 2000, 0.37F, 0.0F}, Options{1.3F, 2000, 0.95F, 0.02F}}) {
     for (const std::vector<float>& logits : {ModelLogits(5000, 1), std::vector<float>(5000, 1.0F)}) {
       const TokenCut one = FindOnOneLane(logits, options).cut;
-      for (const int32_t lanes : {2, 5}) {
-        const TokenCut many = FindOnLanes(lanes, logits, options);
-        EXPECT_EQ(many.key, one.key);
-        EXPECT_EQ(many.last_id, one.last_id);
-      }
+      const TokenCut many = FindOnLanes(5, logits, options);
+      EXPECT_EQ(many.key, one.key);
+      EXPECT_EQ(many.last_id, one.last_id);
     }
   }
 }
