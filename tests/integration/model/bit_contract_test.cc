@@ -14,7 +14,8 @@ MixTotals totals;
 class BitContract : public ::testing::TestWithParam<std::tuple<MixCase, std::string>> {};
 
 TEST_P(BitContract, AResponseEqualsThatOfItsRequestAlone) {
-  const auto& [test, variant] = GetParam();
+  auto [test, variant] = GetParam();
+  if (variant == "portable") test.num_mixes = (test.num_mixes + 1) / 2;  // ten times as slow
   const TestModel alone = LoadTestModel(test.path, variant, 1, kAllPrecisions);
   const TestModel together = LoadTestModel(test.path, variant, 2, kAllPrecisions);
   RunMixes(*alone.model, *together.model, test, &totals);
@@ -50,8 +51,8 @@ TEST(BitContractOfTwoPhases, HoldsWhereDecodeHasOtherBitsThanPrefill) {
 }
 
 std::vector<MixCase> Cases() {
-  std::vector<MixCase> cases = GoldenMixCases(16, 12);
-  cases.push_back({"demo", SourcePath("models/demo"), 5, 2, true});
+  std::vector<MixCase> cases = GoldenMixCases(20, 30, 3);
+  cases.push_back({"demo", SourcePath("models/demo"), 4, 1, true});
   return cases;
 }
 
