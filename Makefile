@@ -64,7 +64,9 @@ serve: build
 
 test: toolkit prometheus configure
 	cmake --build --preset $(PRESET) -j $(JOBS)
-	ctest --preset $(PRESET) -j $(JOBS)
+	@rm -rf $(BUILD)/test-results
+	GTEST_OUTPUT=xml:$(abspath $(BUILD))/test-results/ \
+	  ctest --preset $(PRESET) -j $(JOBS) --output-junit test-results/ctest.xml
 
 # PYTHONDONTWRITEBYTECODE keeps the tree clean except for the results that NAME requests.
 bench: build

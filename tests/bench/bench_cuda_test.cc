@@ -144,6 +144,26 @@ TEST(BenchCuda, EncoderVectorsMatchTheCpu) {
   EXPECT_EQ(records.size(), 2U);
 }
 
+// What a bench reads back is NaN where no kernel wrote, so that no error bound is wide enough for it.
+TEST(BenchCuda, AKernelThatWritesNothingFailsTheBench) {
+  const std::vector<Arguments> benches = {
+      {"gemm", "--shape", "3,50,70", "--precision", "fp8"},
+      {"attention", "--case", "sdpa", "--shape", "1,2,33,16", "--backend", "math"},
+      {"attention", "--case", "decode", "--shape", "2,4,90,32", "--precision", "bf16", "--backend", "efficient"},
+      {"layer", "--case", "te", "--scale", "0.01", "--precision", "fp8"}};
+  setenv(kernels::kFakeIdle, "1", 1);
+  for (Arguments bench : benches) {
+    bench.insert(bench.end(), {"--json", "--max-seconds", "0.01"});
+    const CommandResult result = RunBench(OnFake(bench));
+    EXPECT_EQ(result.status, 1) << bench[0];
+    EXPECT_THAT(result.out, HasSubstr("are out of their error bound")) << result.err;
+    const Json first = Json::parse(result.out.substr(0, result.out.find('\n')));
+    EXPECT_GT(first["error_samples"], 0);
+    EXPECT_TRUE(first["max_abs_error_fp64"].is_null()) << "infinity: " << first;
+  }
+  unsetenv(kernels::kFakeIdle);
+}
+
 TEST(BenchCuda, SkipsUnsupportedCasesWithTheReason) {
   const Arguments both = OnFake({"attention", "--shape", "1,2,8,16", "--backend", "flash", "--precision", "fp32,fp16",
                                  "--json", "--max-seconds", "0.01"});

@@ -6,8 +6,8 @@
     tests/bench/run_goals.py build/release/dunlin --name zen5-2c     # and replaces the goals in results/zen5-2c.jsonl
     tests/bench/run_goals.py --read tests/bench/results/zen5-2c.jsonl
 
-Exit status: 0 if everything ran, whatever the verdicts; 1 if a bench failed or a result was outside its error bound, in
-which case nothing is stored. Standard library only.
+Exit status: 0 if everything ran, whatever the verdicts; 1 if a bench failed, a result was outside its error bound or a call
+seems to be faster than its roof allows, in which case nothing is stored. Standard library only.
 """
 
 import argparse
@@ -41,8 +41,9 @@ def parse_lines(text):
     return records
 
 
-# A call cannot be this much faster than its roof: the probe beside it was disturbed (a host that took memory back, say),
-# and the roofs of the whole run are used.
+# A call cannot be this much faster than its roof. Where only the probe beside it says so, that was disturbed (a host that
+# took memory back, say), and the roofs of the whole run are used. Where those say so too, the measurement is broken: the
+# work was not done, or counted wrongly.
 BEYOND_A_ROOF = 1.25
 # From this part of DRAM's speed on, memory bounds a call: its time is proportional to the bytes.
 MEMORY_BOUND = 0.85
@@ -79,6 +80,12 @@ def memory_speed(record):
     return record["gbytes_per_s"] / ratio if bound else None
 
 
+def broken(record):
+    """Whether a call was faster than every roof measured for it allows."""
+    ratios = [record[name] for name in ("paired_ratio", "roofline_ratio") if record.get(name) is not None]
+    return min(ratios) > BEYOND_A_ROOF
+
+
 def metric_of(goal, record, records):
     """The goal's metric of a record; None where a field or the record to compare with is missing."""
     kind = goal["metric"]
@@ -104,9 +111,12 @@ def judge(goal, records):
     threads = [r["threads"] for r in records]
     wanted = 1 if goal["threads"] == "one" else max(threads, default=1)
     values = []
+    impossible = []
     for record in records:
         if record["threads"] != wanted or not matches(record, goal["where"]):
             continue
+        if broken(record):
+            impossible.append(label(record))
         value = metric_of(goal, record, records)
         if value is not None:
             values.append((value, label(record)))
@@ -118,6 +128,9 @@ def judge(goal, records):
     limit = goal["most"] if at_most else goal["least"]
     passed = worst[0] <= limit if at_most else worst[0] >= limit
     met = sum(1 for value, _ in values if (value <= limit if at_most else value >= limit))
+    if impossible:
+        return {**row, "worst": worst[0], "median": statistics.median(v for v, _ in values), "met": met,
+                "goal": f"<= {BEYOND_A_ROOF:g} of a roof", "verdict": "BROKEN", "worst_case": impossible[0]}
     return {**row, "worst": worst[0], "median": statistics.median(v for v, _ in values), "worst_case": worst[1],
             "met": met, "goal": ("<= " if at_most else ">= ") + f"{limit:g}", "verdict": "pass" if passed else "short"}
 
@@ -168,7 +181,7 @@ def print_cases(records, out=sys.stdout):
     for r in records:
         out.write(f"| {r['op']} | {label(r)} {r.get('execution', '')} | {r['threads']} | {r['median_us'] / 1e3:.3f} | "
                   f"{r['gflops']:.1f} | {r['gbytes_per_s']:.2f} | {r['roof']} | {r['roofline_ratio']:.3f} | "
-                  f"{metric_of({'metric': 'paired_ratio'}, r, records):.3f} |\n")
+                  f"{metric_of({'metric': 'paired_ratio'}, r, records):.3f}{' BROKEN' if broken(r) else ''} |\n")
 
 
 def run_all(binary, only, variant):
@@ -193,6 +206,12 @@ def run_all(binary, only, variant):
     return records, failures
 
 
+def failures_of(records):
+    """Of the cases that are faster than their roof allows."""
+    return [((label(r), f"{r['threads']} threads:"), [f"{r['roofline_ratio']:.2f} of {r['roof']} is not possible"])
+            for r in records if broken(r)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", help="dunlin")
@@ -207,8 +226,10 @@ def main():
     if options.read:
         with open(options.read, encoding="utf-8") as file:
             records = parse_lines(file.read())
+        failures = failures_of(records)
     else:
         records, failures = run_all(options.binary, options.only, options.cpu_variant)
+        failures += failures_of(records)
         if options.name and records and not failures:
             processor, _, cpus = records[0]["machine"].partition(", ")
             facts = {"processor": processor, "cpus": int(cpus.split()[0]), "variant": records[0]["variant"]}

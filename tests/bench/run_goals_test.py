@@ -3,6 +3,9 @@
 
 import io
 import json
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import goals
@@ -52,6 +55,36 @@ class JudgeTest(unittest.TestCase):
         goal = {**GOAL, "metric": "paired_ratio"}
         row = run_goals.judge(goal, [record(roofline_ratio=0.5, paired_ratio=26.9), record(roofline_ratio=0.99, paired_ratio=1.2)])
         self.assertEqual((row["worst"], row["verdict"]), (0.5, "short"))
+
+    def test_a_case_beyond_every_roof_is_broken_and_fails(self):
+        goal = {**GOAL, "metric": "paired_ratio"}
+        for record_of_case in (record(roofline_ratio=1.3, paired_ratio=1.4), record(roofline_ratio=1.26, paired_ratio=None)):
+            self.assertTrue(run_goals.broken(record_of_case))
+            row = run_goals.judge(goal, [record(), record_of_case])
+            self.assertEqual(row["verdict"], "BROKEN")
+            self.assertIn("256x768x768", row["worst_case"])
+            out = io.StringIO()
+            run_goals.print_cases([record(), record_of_case], out)
+            self.assertEqual(out.getvalue().count("BROKEN"), 1)
+            failures = run_goals.failures_of([record(), record_of_case])
+            self.assertEqual(len(failures), 1)
+            self.assertIn("of bf16_flops is not possible", failures[0][1][0])
+
+    def test_one_roof_that_allows_a_case_is_enough(self):
+        for plausible in (record(roofline_ratio=1.3, paired_ratio=1.2), record(roofline_ratio=1.2, paired_ratio=26.9),
+                          record(roofline_ratio=1.25, paired_ratio=None)):
+            self.assertFalse(run_goals.broken(plausible))
+            self.assertEqual(run_goals.failures_of([plausible]), [])
+
+    def test_the_exit_status_of_a_file_with_a_broken_case_is_1(self):
+        for ratio, status in ((1.3, 1), (0.9, 0)):
+            with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+                file.write(json.dumps(record(roofline_ratio=ratio)) + "\n")
+                file.flush()
+                done = subprocess.run([sys.executable, run_goals.__file__, "--read", file.name], capture_output=True,
+                                      text=True, check=False)
+                self.assertEqual(done.returncode, status)
+                self.assertEqual("FAILED: gpt2 out bf16" in done.stdout, status == 1)
 
     def test_missing_paired_ratio_falls_back_to_roofline_ratio(self):
         goal = {**GOAL, "metric": "paired_ratio"}

@@ -142,11 +142,16 @@ Proof DenseRun::Check(const std::vector<std::byte>& out) const {
                    .scale = static_cast<double>(params_.scale)},
                   actual, &samples);
   }
-  return CheckSamples(Sha256(out), samples, RelativeBound(p_.dtype));
+  Proof proof = CheckSamples(Sha256(out), samples, RelativeBound(p_.dtype));
+  std::vector<float> all(out.size() / SizeOf(p_.dtype));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = Widen(out.data(), i, p_.dtype);
+  RequireWritten(all, &proof);
+  return proof;
 }
 
 absl::Status DenseRun::Run() {
   absl::Status status = Prepare();
+  if (status.ok()) status = memory_[3].Poison();
   if (!status.ok()) return status;
   const absl::StatusOr<Timing> timing = Measure(session_.TimingFor(WorkOf()), [this](int64_t) {
     return StatusOf(device_->ops->dense_attention(device_->context, params_), "dense attention");

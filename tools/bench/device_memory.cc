@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -46,6 +47,19 @@ absl::Status DeviceMemory::Write(const void* host, size_t bytes, size_t offset) 
 
 absl::Status DeviceMemory::Read(void* host, size_t bytes) const {
   return ReadDevice(device_, host, data_, bytes);
+}
+
+absl::Status DeviceMemory::Poison() {
+  return PoisonDevice(device_, data_, bytes_);
+}
+
+absl::Status PoisonDevice(kernels::Device* device, void* memory, size_t bytes) {
+  const std::vector<std::byte> nan(bytes, std::byte{0xFF});
+  absl::Status status =
+      StatusOf(device->ops->copy_to_device(device->context, memory, nan.data(), bytes), "copy to the device");
+  // The source must live until it has been read.
+  if (status.ok()) status = StatusOf(device->ops->synchronize(device->context), "copy to the device");
+  return status;
 }
 
 absl::Status ReadDevice(kernels::Device* device, void* host, const void* memory, size_t bytes) {

@@ -32,12 +32,17 @@ class DeviceMemory {
   // enqueued before.
   absl::Status Write(const void* host, size_t bytes, size_t offset = 0);
   absl::Status Read(void* host, size_t bytes) const;
+  // Makes every value NaN, in any float format: what a kernel does not write shows.
+  absl::Status Poison();
 
  private:
   kernels::Device* device_ = nullptr;
   void* data_ = nullptr;
   size_t bytes_ = 0;
 };
+
+// As DeviceMemory::Poison, for any device memory.
+absl::Status PoisonDevice(kernels::Device* device, void* memory, size_t bytes);
 
 // Copies from any device memory and waits for the copy.
 absl::Status ReadDevice(kernels::Device* device, void* host, const void* memory, size_t bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoders through the runtime that serves them: one ragged batch of texts without padding, pooled to vectors.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <span>
 #include <utility>
@@ -71,7 +72,8 @@ absl::Status RunBatch(Session* session, const std::string& name, const engine::M
   engine_options.max_tokens_per_step = texts.num_tokens;
   const auto runtime = engine::ModelEncoderRuntime::Create(&model, engine_options);
   if (!runtime.ok()) return runtime.status();
-  std::vector<float> vectors(static_cast<size_t>(count) * static_cast<size_t>(config.hidden_dim));
+  // NaN: what the engine does not write shows.
+  std::vector<float> vectors(static_cast<size_t>(count) * static_cast<size_t>(config.hidden_dim), std::nanf(""));
   engine::EncodeBatch batch;
   batch.profile = profile;
   batch.num_tokens = texts.num_tokens;
@@ -86,7 +88,8 @@ absl::Status RunBatch(Session* session, const std::string& name, const engine::M
   timing_options.wait = nullptr;  // Run waits for its vectors
   const auto timing = Measure(timing_options, [&](int64_t) { return (*runtime)->Run(&batch); });
   if (!timing.ok()) return timing.status();
-  const bool finite = std::all_of(batch.inputs.begin(), batch.inputs.end(), [](const auto& in) { return in.finite; });
+  const bool finite = std::all_of(batch.inputs.begin(), batch.inputs.end(), [](const auto& in) { return in.finite; }) &&
+                      std::all_of(vectors.begin(), vectors.end(), [](float value) { return std::isfinite(value); });
   if (!finite) return absl::DataLossError("a vector was not finite");
   Record record;
   record.op = "encoder";

@@ -248,7 +248,9 @@ absl::StatusOr<Proof> GemmRun::Check() const {
     }
     samples.push_back(sample);
   }
-  return CheckSamples(Sha256(std::as_bytes(std::span(out))), samples, RelativeBound());
+  Proof proof = CheckSamples(Sha256(std::as_bytes(std::span(out))), samples, RelativeBound());
+  RequireWritten(out, &proof);
+  return proof;
 }
 
 absl::Status GemmRun::AddCostOfDeterminism(Record* record) {
@@ -264,6 +266,7 @@ absl::Status GemmRun::AddCostOfDeterminism(Record* record) {
 absl::Status GemmRun::Run() {
   absl::Status status = Prepare();
   if (status.ok()) status = Tune();
+  if (status.ok()) status = out_.Poison();
   if (!status.ok()) return status;
   Record record;
   record.work = {.flops = 2.0 * static_cast<double>(problem_.rows) * static_cast<double>(problem_.out_features) *

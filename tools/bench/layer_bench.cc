@@ -100,6 +100,7 @@ class LayerRun {
     return {model_.config(), model_.weights(profile_.precision), profile_, inputs_->pass_inputs(), buffers_->layers(),
             scaling};
   }
+  absl::Status PoisonOutput(Module module);
   absl::StatusOr<Proof> Check(const Rung& rung) const;
   Work WorkOf(Module module) const;
   BufferId OutputOf(Module module) const {
@@ -224,12 +225,22 @@ absl::StatusOr<Proof> LayerRun::Check(const Rung& rung) const {
       samples.insert(samples.end(), row.begin(), row.end());
     }
   }
-  return CheckSamples(Sha256(std::as_bytes(std::span(out))), samples,
-                      RelativeError(profile_.precision, model_.config().ffn_dim));
+  Proof proof = CheckSamples(Sha256(std::as_bytes(std::span(out))), samples,
+                             RelativeError(profile_.precision, model_.config().ffn_dim));
+  RequireWritten(out, &proof);
+  return proof;
+}
+
+// Modules that end in the residual stream start from it: Reset writes their output's memory.
+absl::Status LayerRun::PoisonOutput(Module module) {
+  if (OutputOf(module) != BufferId::kQkv) return absl::OkStatus();
+  const size_t floats = static_cast<size_t>(rows()) * static_cast<size_t>(model_.config().qkv_features());
+  return PoisonDevice(model_.device(), buffers_->at(BufferId::kQkv), floats * sizeof(float));
 }
 
 absl::StatusOr<Record> LayerRun::Run(Session* session, const Rung& rung) {
   if (absl::Status status = Calibrate(rung); !status.ok()) return status;
+  if (absl::Status status = PoisonOutput(rung.module); !status.ok()) return status;
   engine::ForwardPass pass = PassWith(scaling_.has_value() ? scaling_->scaling() : nullptr);
   TimingOptions options = session->TimingFor(WorkOf(rung.module));
   options.least = nullptr;  // a layer is compared with the other execution, not with a roof

@@ -238,11 +238,14 @@ Proof PagedRun::Check(const std::vector<float>& out) const {
       }
     }
   }
-  return CheckSamples(Sha256(std::as_bytes(std::span(out))), samples, RelativeBound(p_.dtype));
+  Proof proof = CheckSamples(Sha256(std::as_bytes(std::span(out))), samples, RelativeBound(p_.dtype));
+  RequireWritten(out, &proof);
+  return proof;
 }
 
 absl::Status PagedRun::Run() {
   absl::Status status = Prepare();
+  if (status.ok()) status = out_.Poison();
   if (!status.ok()) return status;
   const absl::StatusOr<Timing> timing =
       Measure(session_.TimingFor(WorkOf()), [this](int64_t call) { return Attend(call); });

@@ -39,6 +39,11 @@ Proof CheckSamples(std::string sha256, std::span<const Sample> samples, double r
   return proof;
 }
 
+void RequireWritten(std::span<const float> out, Proof* proof) {
+  const bool written = std::none_of(out.begin(), out.end(), [](float value) { return std::isnan(value); });
+  if (!written) proof->max_abs_error = std::numeric_limits<double>::infinity();
+}
+
 std::vector<int64_t> SampleIndices(int64_t size, int64_t count) {
   std::vector<int64_t> indices;
   if (size <= count) {

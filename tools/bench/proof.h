@@ -26,6 +26,10 @@ struct Sample {
 // infinite error.
 Proof CheckSamples(std::string sha256, std::span<const Sample> samples, double relative);
 
+// Makes the proof fail if any value of the output is NaN, sampled or not: no kernel has written it
+// (DeviceMemory::Poison). REQUIRES: the proof has a bound.
+void RequireWritten(std::span<const float> out, Proof* proof);
+
 // `count` distinct indices spread over [0, size), including the first and the last; all of them when size <= count.
 // count >= 2.
 std::vector<int64_t> SampleIndices(int64_t size, int64_t count);

@@ -14,7 +14,8 @@ MixTotals totals;
 class BitContract : public ::testing::TestWithParam<std::tuple<MixCase, std::string>> {};
 
 TEST_P(BitContract, AResponseEqualsThatOfItsRequestAlone) {
-  const auto& [test, variant] = GetParam();
+  auto [test, variant] = GetParam();
+  if (variant == "portable") test.num_mixes = (test.num_mixes + 1) / 2;  // ten times as slow
   const TestModel alone = LoadTestModel(test.path, variant, 1, kAllPrecisions);
   const TestModel together = LoadTestModel(test.path, variant, 2, kAllPrecisions);
   RunMixes(*alone.model, *together.model, test, &totals);
@@ -49,9 +50,14 @@ TEST(BitContractOfTwoPhases, HoldsWhereDecodeHasOtherBitsThanPrefill) {
   RunMixes(*alone.model, *together.model, test, &totals);
 }
 
-std::vector<MixCase> Cases() {
-  std::vector<MixCase> cases = GoldenMixCases(16, 12);
-  cases.push_back({"demo", SourcePath("models/demo"), 5, 2, true});
+// The demo model is for dimensions that the small ones lack; portable code would take as long for it as all else does.
+std::vector<std::tuple<MixCase, std::string>> Cases() {
+  std::vector<std::tuple<MixCase, std::string>> cases;
+  for (const std::string& variant : kernels::AvailableCpuVariants()) {
+    for (const MixCase& test : GoldenMixCases(20, 30, 3)) cases.emplace_back(test, variant);
+    const MixCase demo{"demo", SourcePath("models/demo"), 4, 1, true};
+    if (variant != "portable") cases.emplace_back(demo, variant);
+  }
   return cases;
 }
 
@@ -60,10 +66,7 @@ std::string NameOf(const ::testing::TestParamInfo<std::tuple<MixCase, std::strin
   return std::string(test.name) + (test.kv_fp8 ? "_fp8_kv_" : "_") + variant;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, BitContract,
-                         ::testing::Combine(::testing::ValuesIn(Cases()),
-                                            ::testing::ValuesIn(kernels::AvailableCpuVariants())),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Models, BitContract, ::testing::ValuesIn(Cases()), NameOf);
 
 // The mixes mean something only if they did preempt and did hit the cache.
 class Exercised : public ::testing::Environment {

@@ -65,12 +65,14 @@ void RunMix(const Model* model, bool kv_fp8, const std::vector<LibraryEntry>& li
 
 }  // namespace
 
-std::vector<MixCase> GoldenMixCases(int plain, int fp8) {
+std::vector<MixCase> GoldenMixCases(int plain, int fp8, int requests_per_profile) {
   std::vector<MixCase> cases;
   for (const char* name : {"gpt2_tiny", "llama_gqa", "llama_tied", "neox_parallel", "mistral_window"}) {
-    cases.push_back({name, GoldenModelPath(name), plain, 6});
+    cases.push_back({name, GoldenModelPath(name), plain, requests_per_profile});
   }
-  for (const char* name : {"llama_gqa", "mistral_window"}) cases.push_back({name, GoldenModelPath(name), fp8, 6, true});
+  for (const char* name : {"llama_gqa", "mistral_window"}) {
+    cases.push_back({name, GoldenModelPath(name), fp8, requests_per_profile, true});
+  }
   return cases;
 }
 

@@ -30,7 +30,7 @@ struct MixTotals {
 };
 
 // The five architectures' mixes in turn, then those with E4M3 pages: `plain` and `fp8` mixes of each.
-std::vector<MixCase> GoldenMixCases(int plain, int fp8);
+std::vector<MixCase> GoldenMixCases(int plain, int fp8, int requests_per_profile = 6);
 
 // Runs a case's mixes, up to the first that fails, and expects of each response what the head of this file describes.
 // alone and together: the same model with all precisions, on one device or on two of one kind; every profile that the

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -25,7 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::string TempPath(const char* what) {
-  static int count = 0;
+  static std::atomic<int> count{0};  // clients may be started from several threads
   return "/tmp/dunlin_test_" + std::to_string(getpid()) + "_" + std::to_string(count++) + what;
 }
 
@@ -82,18 +83,33 @@ void KillAndReap(pid_t pid) {
 }  // namespace
 
 CommandResult RunDunlin(const std::vector<std::string>& arguments, int limit_seconds) {
-  const std::string out = TempPath("_out");
-  const std::string err = TempPath("_err");
-  const pid_t pid = Spawn(arguments, out, err);
+  return RunningCommand(arguments).Wait(limit_seconds);
+}
+
+RunningCommand::RunningCommand(const std::vector<std::string>& arguments)
+    : out_path_(TempPath("_out")), err_path_(TempPath("_err")) {
+  pid_ = Spawn(arguments, out_path_, err_path_);
+}
+
+RunningCommand::~RunningCommand() {
+  if (pid_ > 0) KillAndReap(pid_);
+  unlink(out_path_.c_str());
+  unlink(err_path_.c_str());
+}
+
+void RunningCommand::Signal(int signal) const {
+  if (pid_ > 0) kill(pid_, signal);
+}
+
+CommandResult RunningCommand::Wait(int limit_seconds) {
   CommandResult result;
-  if (pid > 0) {
-    result.status = WaitFor(pid, limit_seconds);
-    if (result.status == 124) KillAndReap(pid);
+  if (pid_ > 0) {
+    result.status = WaitFor(pid_, limit_seconds);
+    if (result.status == 124) KillAndReap(pid_);
+    pid_ = -1;
   }
-  result.out = Slurp(out);
-  result.err = Slurp(err);
-  unlink(out.c_str());
-  unlink(err.c_str());
+  result.out = Slurp(out_path_);
+  result.err = Slurp(err_path_);
   return result;
 }
 
@@ -140,6 +156,14 @@ int ServerProcess::Wait(int limit_seconds) {
   return status;
 }
 
+// Whether the log of a server contains these words within 10 s.
+bool ComesToLog(const ServerProcess& server, const std::string& words) {
+  for (int i = 0; i < 500 && server.Log().find(words) == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return server.Log().find(words) != std::string::npos;
+}
+
 std::string HttpGet(const std::string& address, const std::string& path) {
   const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in server{};
@@ -167,6 +191,15 @@ double MetricValue(const std::string& metrics, const std::string& series) {
     if (line.rfind(series + " ", 0) == 0) return std::atof(line.c_str() + series.size() + 1);
   }
   return -1;
+}
+
+bool ComesToMetric(const std::string& address, const std::string& series, double value) {
+  const auto end = Clock::now() + std::chrono::seconds(20);
+  while (Clock::now() < end) {
+    if (MetricValue(HttpGet(address, "/metrics"), series) == value) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
 }
 
 }  // namespace dunlin::integration

@@ -18,6 +18,24 @@ struct CommandResult {
 // Runs the binary under test with these arguments. At most `limit_seconds`.
 CommandResult RunDunlin(const std::vector<std::string>& arguments, int limit_seconds = 60);
 
+// A command in a process of its own; killed when the test forgets it.
+class RunningCommand {
+ public:
+  explicit RunningCommand(const std::vector<std::string>& arguments);
+  ~RunningCommand();
+  RunningCommand(const RunningCommand&) = delete;
+  RunningCommand& operator=(const RunningCommand&) = delete;
+
+  void Signal(int signal) const;
+  // Waits until it has ended, and kills it at the limit.
+  CommandResult Wait(int limit_seconds = 60);
+
+ private:
+  pid_t pid_ = -1;  // -1 once it has ended
+  std::string out_path_;
+  std::string err_path_;
+};
+
 // A running `dunlin serve`; killed when the test forgets it.
 class ServerProcess {
  public:
@@ -49,10 +67,16 @@ class ServerProcess {
   std::string http_;
 };
 
+// Whether the log of a server contains these words within 10 s.
+bool ComesToLog(const ServerProcess& server, const std::string& words);
+
 // The body of `GET path` from "host:port"; empty when it cannot be had.
 std::string HttpGet(const std::string& address, const std::string& path);
 
 // The value of one series line "name{labels} value" of /metrics; -1 when it is not there.
 double MetricValue(const std::string& metrics, const std::string& series);
+
+// Scrapes a server's HTTP address until the series has this value, 20 s at most; whether it had.
+bool ComesToMetric(const std::string& address, const std::string& series, double value);
 
 }  // namespace dunlin::integration

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -206,6 +205,11 @@ TEST(Cuda, EagerRecipesAndFp8PagesServeToo) {
     for (int i = 0; i < 2; ++i) {
       const Json json = GenerateJson(server, {"--precision", "fp8", "--max-tokens", "4", "--ignore-eos", "The people"});
       EXPECT_EQ(json["token_ids"].size(), 4U) << setting;
+      EXPECT_EQ(json["execution"]["device"], "cuda") << setting;
+      const bool delayed = std::string(setting).find("recipe") != std::string::npos;
+      EXPECT_EQ(json["execution"]["recipe"], delayed ? "delayed" : "per_token") << setting;
+      const bool narrow = std::string(setting).find("kv_cache") != std::string::npos;
+      EXPECT_EQ(json["execution"]["kv_dtype"] == "fp8_e4m3", narrow) << setting;
     }
   }
 }
@@ -282,23 +286,15 @@ TEST(Cuda, AFailedDeviceEndsRequestsWithUnavailableAndTheProcessWithin1s) {
   unsetenv(kernels::kFakeFailFile);
   ASSERT_TRUE(server.ready()) << server.Log();
   EXPECT_EQ(RunDunlin({"healthcheck", "--address", server.grpc()}).status, 0);
-  CommandResult result;
-  std::thread client([&] {
-    result = Generate(server, {"--max-tokens", "480", "--ignore-eos", "--precision", "fp32", "--attention-backend",
-                               "math", "A long tale"});
-  });
-  double running = 0;
-  for (int i = 0; i < 2000 && running < 1; ++i) {
-    running = MetricValue(HttpGet(server.http(), "/metrics"), R"(vllm:num_requests_running{model_name="demo"})");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_EQ(running, 1) << "the request was in flight";
+  RunningCommand client({"generate", "--address", server.grpc(), "--model", "demo", "--json", "--max-tokens", "480",
+                         "--ignore-eos", "--precision", "fp32", "--attention-backend", "math", "A long tale"});
+  ASSERT_TRUE(ComesToMetric(server.http(), R"(vllm:num_requests_running{model_name="demo"})", 1));
   std::ofstream(file) << "now";
   const auto failed = Clock::now();
   EXPECT_EQ(server.Wait(10), 70);
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - failed);
   EXPECT_LT(took.count(), 1000);
-  client.join();
+  const CommandResult result = client.Wait();
   std::remove(file.c_str());
   EXPECT_EQ(result.status, 1);
   const Json error = Json::parse(result.out, nullptr, false);

@@ -36,6 +36,7 @@ std::vector<BitsCase> AllCases() {
         cases.push_back({dtype, backend, variant, {6, 2, 9}, 37, 0.0F});
         cases.push_back({dtype, backend, variant, {2, 1, 64}, 200, 1.5F});
       }
+      if (variant == "portable") continue;  // what follows is about registers of its vectors
       // One row with values of eight vectors and of one, and with a window; few rows with values of six vectors, and of
       // eight of which the last is cut.
       cases.push_back({dtype, AttentionBackend::kFlash, variant, {1, 1, 128}, 0, 0.0F});
@@ -71,8 +72,8 @@ class BitContractTest : public ::testing::TestWithParam<BitsCase> {
   std::vector<float> whole_;
 };
 
-// On both sides of the ends of pages (16), vectors, tiles (128 keys), chunks (256) and blocks of rows (144); and numbers of
-// keys with every remainder by a page or a vector, early and late.
+// On both sides of the ends of pages (16), vectors, tiles (128 keys), chunks (256) and blocks of rows (144); and
+// numbers of keys with every remainder by a page or a vector, early and late.
 TEST_P(BitContractTest, DecodeGivesThePrefillsBits) {
   std::set<int32_t> positions;
   for (int32_t position = 0; position < 18; ++position) positions.insert(position);
@@ -125,8 +126,8 @@ TEST_P(BitContractTest, NeighboursAndPageOrderDoNotMatter) {
 }
 
 TEST_P(BitContractTest, TheNumberOfThreadsDoesNotMatter) {
+  EXPECT_TRUE(SameRows(0, kLength, Run({{kSeed, 0, kLength}}, 3).data()));
   for (const int threads : {1, 3, 8}) {
-    EXPECT_TRUE(SameRows(0, kLength, Run({{kSeed, 0, kLength}}, threads).data())) << threads;
     EXPECT_TRUE(SameRows(600, 1, Run({{kSeed, 600, 1}}, threads).data())) << threads;
     EXPECT_TRUE(SameRows(640, 43, Run({{kSeed, 640, 43}}, threads).data())) << threads;
   }
@@ -134,8 +135,9 @@ TEST_P(BitContractTest, TheNumberOfThreadsDoesNotMatter) {
 
 // FLASH takes blocks of another size where there are many of them. On two threads one sequence is too few.
 TEST_P(BitContractTest, ManyLongNeighboursDoNotMatter) {
+  const uint64_t num_sequences = GetParam().backend == AttentionBackend::kFlash ? 16 : 6;
   std::vector<BatchSequence> sequences;
-  for (uint64_t i = 0; i < 16; ++i) sequences.push_back({100 + i, 0, 150 + static_cast<int32_t>(i)});
+  for (uint64_t i = 0; i < num_sequences; ++i) sequences.push_back({100 + i, 0, 150 + static_cast<int32_t>(i)});
   sequences[5] = {kSeed, 0, kLength};
   size_t rows_before = 0;
   for (size_t i = 0; i < 5; ++i) rows_before += static_cast<size_t>(sequences[i].query_len);
@@ -154,7 +156,7 @@ TEST_P(BitContractTest, TheCallsBoundsDoNotMatter) {
 }
 
 TEST_P(BitContractTest, RepetitionsAreEqual) {
-  for (int i = 0; i < 8; ++i) EXPECT_TRUE(SameRows(500, 60, Run({{kSeed, 500, 60}}, 4).data())) << i;
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(SameRows(500, 60, Run({{kSeed, 500, 60}}, 4).data())) << i;
 }
 
 std::string CaseName(const ::testing::TestParamInfo<BitsCase>& test) {

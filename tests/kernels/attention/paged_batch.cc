@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 namespace dunlin::kernels::testing {
 namespace {
@@ -30,6 +32,31 @@ size_t PoolBytes(const std::vector<BatchSequence>& sequences, const KvLayout& la
   for (const BatchSequence& sequence : sequences) pages += PagesOf(sequence, layout);
   return static_cast<size_t>(pages) * layout.page_bytes;
 }
+
+// A sequence's rows, rounded, which most tests lay out many times: kept while the dtype and the dimension stay. Tests
+// build their batches on one thread.
+class SyntheticRows {
+ public:
+  const float* Row(DType dtype, int32_t dim, uint64_t seed, Kind kind, int32_t head, int32_t position) {
+    if (dtype != dtype_ || dim != dim_) rows_.clear();
+    dtype_ = dtype;
+    dim_ = dim;
+    std::vector<float>& rows = rows_[{seed, kind, head}];
+    const auto width = static_cast<size_t>(dim);
+    for (auto next = static_cast<int32_t>(rows.size() / width); next <= position; ++next) {
+      for (int32_t d = 0; d < dim; ++d) {
+        const float value = Synthetic(seed, kind, next, head, d) * (kind == Kind::kValue ? 1.0F : 2.0F);
+        rows.push_back(RoundTo(dtype, value));
+      }
+    }
+    return rows.data() + static_cast<size_t>(position) * width;
+  }
+
+ private:
+  DType dtype_ = DType::kF32;
+  int32_t dim_ = 0;
+  std::map<std::tuple<uint64_t, Kind, int32_t>, std::vector<float>> rows_;  // [positions, dim] by seed, kind and head
+};
 
 }  // namespace
 
@@ -73,28 +100,23 @@ void PagedBatch::StoreTokens(size_t index) {
   const BatchSequence& sequence = sequences_[index];
   const int32_t* pages = page_table_.data() + spans_[index].page_table_row * page_table_stride_;
   const int32_t kv_len = sequence.first_position + sequence.query_len;
-  const auto at = [&](Kind kind, int32_t position, int32_t head, int32_t dim) {
-    if (position >= sequence.poison_from || position < sequence.poison_before) return NAN;
-    return RoundTo(dtype_, Synthetic(sequence.seed, kind, position, head, dim) * (kind == Kind::kValue ? 1.0F : 2.0F));
+  static auto* const rows = new SyntheticRows();
+  const std::vector<float> poison(static_cast<size_t>(shape_.head_dim), NAN);
+  const auto row = [&](Kind kind, int32_t position, int32_t head) {
+    if (position >= sequence.poison_from || position < sequence.poison_before) return poison.data();
+    return rows->Row(dtype_, shape_.head_dim, sequence.seed, kind, head, position);
   };
-  std::vector<float> key(static_cast<size_t>(shape_.head_dim));
-  std::vector<float> value(key.size());
   for (int32_t position = 0; position < kv_len; ++position) {
     for (int32_t head = 0; head < shape_.num_kv_heads; ++head) {
-      for (int32_t d = 0; d < shape_.head_dim; ++d) {
-        key[static_cast<size_t>(d)] = at(Kind::kKey, position, head, d);
-        value[static_cast<size_t>(d)] = at(Kind::kValue, position, head, d);
-      }
       const int32_t page = pages[position / layout_.tokens_per_page];
-      format_.store(layout_, pool_.data(), page, kLayer, head, position % layout_.tokens_per_page, key.data(),
-                    value.data());
+      format_.store(layout_, pool_.data(), page, kLayer, head, position % layout_.tokens_per_page,
+                    row(Kind::kKey, position, head), row(Kind::kValue, position, head));
     }
   }
   for (int32_t t = 0; t < sequence.query_len; ++t) {
     for (int32_t head = 0; head < shape_.num_heads; ++head) {
-      for (int32_t d = 0; d < shape_.head_dim; ++d) {
-        query_.push_back(at(Kind::kQuery, sequence.first_position + t, head, d));
-      }
+      const float* query = row(Kind::kQuery, sequence.first_position + t, head);
+      query_.insert(query_.end(), query, query + shape_.head_dim);
     }
   }
 }

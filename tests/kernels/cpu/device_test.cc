@@ -12,6 +12,19 @@ namespace {
 
 using testing::HasSubstr;
 
+// The names as one line. .ci/skipped_tests reads both properties.
+TEST(OpenDevice, ReportsTheVariantsThatThisProcessorRunsAndAllOthers) {
+  std::string run;
+  for (const std::string& variant : AvailableCpuVariants()) run += variant + " ";
+  std::string known;
+  EXPECT_EQ(OpenDevice(DeviceKind::kCpu, {1, "no such variant"}, &known), nullptr);
+  known.erase(0, known.find("known are ") + 10);  // "a", "b", ...
+  known.erase(std::remove_if(known.begin(), known.end(), [](char c) { return c == '"' || c == ','; }), known.end());
+  EXPECT_THAT(known, HasSubstr("portable"));
+  RecordProperty("cpu_variants_run", run);
+  RecordProperty("cpu_variants_known", known);
+}
+
 TEST(OpenDevice, OpensEveryAvailableVariantAndSaysSo) {
   for (const std::string& variant : AvailableCpuVariants()) {
     std::string error;

@@ -16,6 +16,8 @@ inline constexpr uintptr_t kFakeDeviceTag = uintptr_t{1} << 60;
 inline constexpr char kFakeFailFile[] = "DUNLIN_FAKE_CUDA_FAIL_FILE";
 // Environment variable: every GEMM appends "<rows> <decode rows> <1 while tuning, else 0>" to this file.
 inline constexpr char kFakeProductsFile[] = "DUNLIN_FAKE_CUDA_PRODUCTS_FILE";
+// Environment variable: GEMMs and attention return kOk and write nothing.
+inline constexpr char kFakeIdle[] = "DUNLIN_FAKE_CUDA_IDLE";
 // Environment variable: open refuses with this text.
 inline constexpr char kFakeOpenError[] = "DUNLIN_FAKE_CUDA_OPEN_ERROR";
 

@@ -86,6 +86,16 @@ TEST(BenchProof, FailsBeyondTheBoundAndOnNonFiniteOutput) {
   EXPECT_NEAR(CheckSamples("", std::vector<Sample>{good}, 0.01).max_abs_error, 0.001, 1e-12);
 }
 
+TEST(BenchProof, FailsWhereNothingWasWrittenBetweenTheSamples) {
+  std::vector<float> out(100, 1.0F);
+  Proof proof = CheckSamples("", std::vector<Sample>{{1.0, 1.0, 1.0}}, 0.01);
+  RequireWritten(out, &proof);
+  EXPECT_TRUE(proof.ok());
+  out[57] = std::nanf("");
+  RequireWritten(out, &proof);
+  EXPECT_FALSE(proof.ok());
+}
+
 TEST(BenchProof, SamplesAreSpreadAndDistinct) {
   const auto few = SampleIndices(1000, 7);
   EXPECT_EQ(few.front(), 0);

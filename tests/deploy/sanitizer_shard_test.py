@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shards of .ci/sanitizer_shard against the labels asan and tsan of the test programs. Argument: the build folder."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / ".ci/sanitizer_shard"
+BUILD = sys.argv[1]
+
+
+def shards():
+    """[(preset, variants, [program])]."""
+    lines = subprocess.run([SCRIPT, "list"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [(preset, variants, programs) for preset, variants, *programs in map(str.split, lines)]
+
+
+def labels():
+    """Labels by test."""
+    shown = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout
+    found = {}
+    for test in json.loads(shown)["tests"]:
+        of_test = [p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"]
+        found[test["name"]] = set(of_test[0]) if of_test else set()
+    return found
+
+
+class SanitizerShards(unittest.TestCase):
+    def test_every_labelled_program_is_in_a_shard_and_the_other_way_round(self):
+        of_tests = labels()
+        for preset in ("asan", "tsan"):
+            promised = {name for name, of_test in of_tests.items() if preset in of_test}
+            covered = {program for of_shard, _, programs in shards() if of_shard == preset for program in programs}
+            self.assertTrue(promised, preset)
+            self.assertEqual(promised, covered, f"label {preset}, against the shards")
+
+    def test_every_cpu_variant_is_instrumented_in_some_shard(self):
+        variants = {variant for _, names, _ in shards() for variant in names.split(";")}
+        self.assertEqual(variants - {"none"}, {"portable", "avx2", "avx512", "avx512_bf16", "amx"})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
