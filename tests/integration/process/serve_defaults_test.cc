@@ -225,10 +225,21 @@ TEST(Requests, WithoutMaxTokensAreNotRefusedForTheSizeOfThePool) {
       << "a wish that cannot be met is still refused";
 }
 
+TEST(Checkpoints, KvScalesAreIgnoredByName) {
+  const std::string model = DUNLIN_SOURCE_DIR "/tests/golden/fp8/modelopt";
+  const std::string words = "k_proj.k_scale and ";
+  const Json warnings = Json::parse(RunDunlin({"inspect", model, "--json"}).out)["warnings"];
+  EXPECT_THAT(warnings.dump(), HasSubstr(words));
+  const ServerProcess server(Serving({model, "--precision", "fp8", "--set", "models.0.kv_cache.fp8=true"}));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_THAT(server.Log(), HasSubstr(words));
+  EXPECT_THAT(server.Log(), HasSubstr("more KV scales ignored: E4M3 KV pages have a scale per token and head"));
+}
+
 TEST(Metrics, NamesOfAnyAllowedLengthKeepTheirSeries) {
-  const std::string name = "a \"quoted\" back\\slash " + std::string(107, 'x');
+  const std::string name = "a \"quoted\" back\\slash " + std::string(106, 'x');
   ASSERT_EQ(name.size(), 128U);
-  const std::string label = "a \\\"quoted\\\" back\\\\slash " + std::string(107, 'x');
+  const std::string label = "a \\\"quoted\\\" back\\\\slash " + std::string(106, 'x');
   const ServerProcess server(Serving({kDemoDir, "--name", name}));
   ASSERT_TRUE(server.ready()) << server.Log();
   ASSERT_TRUE(Generate(server, name, {"--max-tokens", "2", "--ignore-eos", "The"}).contains("finish"));
