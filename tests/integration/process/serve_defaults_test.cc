@@ -97,6 +97,19 @@ TEST(ServeDirectory, ServesSeveralUnderTheirNamesAndPrecisions) {
   EXPECT_EQ(Metric(server, R"(dunlin_kv_pages_total{model_name="one"})"), 128) << "two contexts of 64 pages";
 }
 
+TEST(ServeDirectory, ServesASnapshotOfTheHubsCache) {
+  const TempFolder folder;
+  const std::string repository = folder / "models--org--demo";
+  for (const char* name : {"/blobs", "/snapshots/1f2e"}) std::filesystem::create_directories(repository + name);
+  for (const char* file : {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}) {
+    std::filesystem::copy_file(kDemoDir + "/" + file, repository + "/blobs/" + file);
+    std::filesystem::create_symlink(std::string("../../blobs/") + file, repository + "/snapshots/1f2e/" + file);
+  }
+  const ServerProcess server(Serving({repository + "/snapshots/1f2e"}));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_EQ(Generate(server, "demo", {"--max-tokens", "2", "--ignore-eos", "The"})["token_ids"].size(), 2U);
+}
+
 struct Refusal {
   std::vector<std::string> arguments;
   int status;
