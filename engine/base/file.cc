@@ -57,6 +57,26 @@ int OpenBeneath(int directory_fd, const char* relative) {
   return openat(directory_fd, relative, kFlags);
 }
 
+// The download cache of the Hugging Face Hub keeps a repository's files in REPOSITORY/blobs, and lists each revision as
+// links to them in REPOSITORY/snapshots/REVISION. Of such a directory: "REPOSITORY/blobs/", else "".
+std::string BlobsOf(std::string_view snapshot) {
+  constexpr std::string_view kSnapshots = "/snapshots";
+  const std::string_view parent = snapshot.substr(0, snapshot.rfind('/'));
+  if (!parent.ends_with(kSnapshots)) return "";
+  return std::string(parent.substr(0, parent.size() - kSnapshots.size())) + "/blobs/";
+}
+
+// Opens a real path under `directory`, a real path that ends with '/'.
+int OpenIn(const std::string& directory, const std::string& real_path) {
+  const int directory_fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory_fd < 0) return directory_fd;
+  const int fd = OpenBeneath(directory_fd, real_path.c_str() + directory.size());
+  const int error = errno;
+  close(directory_fd);
+  errno = error;
+  return fd;
+}
+
 absl::Status OpenError(std::string_view name, int error) {
   const std::string message = absl::StrCat(AbslView(name), ": ", std::strerror(error));
   return error == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
@@ -151,12 +171,14 @@ absl::StatusOr<File> Directory::OpenFile(std::string_view name) const {
   const std::string base = path_ == "/" ? path_ : path_ + "/";
   const std::optional<std::string> real_path = RealPath(base + std::string(name));
   if (!real_path.has_value()) return OpenError(name, errno);
-  if (real_path->compare(0, base.size(), base) != 0) {
+  const bool inside = real_path->starts_with(base);
+  const std::string blobs = inside ? "" : BlobsOf(path_);
+  if (!inside && (blobs.empty() || !real_path->starts_with(blobs))) {
     return absl::InvalidArgumentError(absl::StrCat(AbslView(name),
                                                    ": a symbolic link that leaves the model directory (", "to ",
                                                    *real_path, "); copy the files instead"));
   }
-  const int fd = OpenBeneath(fd_, real_path->c_str() + base.size());
+  const int fd = inside ? OpenBeneath(fd_, real_path->c_str() + base.size()) : OpenIn(blobs, *real_path);
   if (fd < 0) return OpenError(name, errno);
   File file(fd, std::string(name), FileIdentity{});
   struct stat info {};

@@ -2,7 +2,8 @@
 // Reads regular files inside one directory, and nothing else: the only access to model directories.
 //
 // A file is named by one path component, [A-Za-z0-9._-], not starting with '.'. Symbolic links are followed only while
-// they stay inside the directory's real path. Pipes, devices and directories are refused without blocking.
+// they stay inside the directory's real path, or lead from REPOSITORY/snapshots/REVISION to REPOSITORY/blobs, as in the
+// download cache of the Hugging Face Hub. Pipes, devices and directories are refused without blocking.
 // Nothing is mapped: data is copied with pread, so that a file cut short gives an error instead of SIGBUS.
 // Large data that is read once need not go through the page cache: ReadOnce.
 // Thread rule: const functions from any thread.
@@ -72,7 +73,7 @@ class Directory {
   // Real path, links resolved.
   const std::string& path() const { return path_; }
 
-  // NOT_FOUND when it does not exist; INVALID_ARGUMENT for a name outside the rule, a link that leaves the directory,
+  // NOT_FOUND when it does not exist; INVALID_ARGUMENT for a name outside the rule, a link that leads elsewhere,
   // anything but a regular file, or a file without read permission. The message names the file.
   absl::StatusOr<File> OpenFile(std::string_view name) const;
   // The whole of a file of at most `limit_bytes`; INVALID_ARGUMENT when it is larger, DATA_LOSS when it changes.

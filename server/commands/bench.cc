@@ -36,6 +36,7 @@ constexpr char kFields[] =
     "                      attention; the KV pages of paged attention; weights and KV pages of a model step\n"
     "  roof, roof_us       the limiting roof, and the time at that roof\n"
     "  roofline_ratio      roof_us / median_us: 1 is the roof\n"
+    "  gemm_roofline_ratio of layer, eager: the same for its products alone, which take gemm_us\n"
     "  paired_ratio        median of the same ratio, each group of calls against the roof measured just before and\n"
     "                      after it, which stays comparable on a shared machine; null where not measured\n"
     "  variant_peak_ratio  the same against the multiply-add rate of the instructions that this CPU variant uses; on\n"

@@ -109,10 +109,14 @@ absl::Status CheckModelDirectory(const fs::path& path) {
                    pickled ? "; its weights are in PyTorch's own format, save them as safetensors" : ""));
 }
 
-// "/models/llama/" -> "llama"
-std::string LastComponent(const fs::path& path) {
-  const fs::path normal = fs::absolute(path).lexically_normal();
-  return (normal.has_filename() ? normal.filename() : normal.parent_path().filename()).string();
+// "/models/llama/" -> "llama"; in the Hub's download cache, where the last component is a revision,
+// "models--meta--llama/snapshots/1f2e" -> "llama".
+std::string NameOf(const fs::path& path) {
+  fs::path normal = fs::absolute(path).lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();
+  const std::string repository = normal.parent_path().parent_path().filename().string();
+  const bool snapshot = normal.parent_path().filename() == "snapshots" && repository.starts_with("models--");
+  return snapshot ? repository.substr(repository.rfind("--") + 2) : normal.filename().string();
 }
 
 // The default of a key, so that the printed config shows the values that matter most to a newcomer.
@@ -183,7 +187,7 @@ absl::StatusOr<std::string> ConfigTextOf(const ServeOptions& options) {
   for (size_t i = 0; i < options.directories.size(); ++i) {
     const std::string& directory = options.directories[i];
     if (absl::Status status = CheckModelDirectory(directory); !status.ok()) return status;
-    document["models"].push_back({{"name", options.names.empty() ? LastComponent(directory) : options.names[i]},
+    document["models"].push_back({{"name", options.names.empty() ? NameOf(directory) : options.names[i]},
                                   {"path", fs::absolute(directory).lexically_normal().string()},
                                   {"precisions", PrecisionsOf(options, i)},
                                   {"kv_cache", {{"memory_bytes", DefaultOf("models[].kv_cache.memory_bytes")}}}});

@@ -12,8 +12,8 @@
 
 namespace dunlin::server {
 
-// Logs what was loaded and the memory plan. device outlives the model; the model keeps step_observer, which may be
-// null. Errors contain the model's name.
+// Logs what was loaded and its buffers. device outlives the model; the model keeps step_observer, which may be null.
+// Errors contain the model's name. REQUIRES: a decoder's settings have their kv_memory_bytes (PlanModels).
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& settings, kernels::Device* device,
                                                        std::shared_ptr<engine::StepObserver> step_observer);
 

@@ -80,6 +80,9 @@ TEST(BenchCommand, LayersFusedAndEagerGiveTheSameBits) {
       EXPECT_EQ(records[i]["output_sha256"], records[i + 1]["output_sha256"]) << records[i].dump();
       EXPECT_GT(records[i]["error_samples"], 0);
       EXPECT_TRUE(records[i + 1].contains("saved_against_eager"));
+      EXPECT_GT(records[i]["gemm_roofline_ratio"], 0.0) << "of eager's products";
+      EXPECT_LT(records[i]["gemm_us"], records[i]["median_us"]);
+      EXPECT_FALSE(records[i + 1].contains("gemm_us")) << "fused products do more than multiply";
     }
   }
 }

@@ -32,10 +32,6 @@ REASONS = {
         "zen4-2c": "reading blocks of 2 to 4 KB in random order reaches 0.57 to 0.73 of the sequential roof on one thread",
         "cascade-lake-2c": "8 query heads to a KV head need 90% of the multiply-add peak to read at 80% of DRAM speed",
     },
-    "nanogpt block: saved by fused against eager": {
-        "": "the goal is a GPU's, whose eager run loses a quarter to launches; here the operations saved take 2 to 10%",
-        "cascade-lake-2c": "the block has no bias, norm or residual to fuse, so both executions differ by the host's noise",
-    },
     "GPT-2 124M: outside GEMM and attention, decode; prefill": {"cascade-lake-2c": DISTURBED},
     "decode, batch 1, BF16, of DRAM read": {"cascade-lake-2c": DISTURBED},
     "llama-1b prefill bf16; fp8": {
@@ -49,8 +45,7 @@ REASONS = {
         "cascade-lake-2c": "prefill is as fast as its GEMMs, and oneDNN's FP32 GEMM is good on this processor",
     },
     "nanogpt block bf16; fp32": {
-        "zen4-2c": "products are four fifths of the time, at 0.95 of the peak; 1.35x of PyTorch's 0.63 would leave a tenth for "
-                   "everything else",
+        "zen4-2c": "products are four fifths of the time, at 0.95 of the peak; 2% are missing",
     },
     "attention: sdpa fp32": {
         "zen5-2c": "EFFICIENT is within 2% of the goal",

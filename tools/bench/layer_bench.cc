@@ -27,6 +27,7 @@
 #include "tools/bench/model_work.h"
 #include "tools/bench/proof.h"
 #include "tools/bench/random_values.h"
+#include "tools/bench/timed_device.h"
 
 namespace dunlin::tools::bench {
 namespace {
@@ -79,12 +80,14 @@ std::string ConfigText(const LayerSize& d) {
 // One model, one precision, one execution, one backend: its buffers and staged inputs.
 class LayerRun {
  public:
+  // ops: of the model's device, counted while it runs.
   LayerRun(const CaseRow& row, const LayerSize& size, const engine::Model* model, const LayerReference* reference,
-           const ExecutionProfile& profile, ExecutionMode execution)
+           const TimedDevice* ops, const ExecutionProfile& profile, ExecutionMode execution)
       : row_(row),
         d_(size),
         model_(*model),
         reference_(*reference),
+        timed_(*ops),
         profile_(profile),
         execution_(execution),
         ops_(*model->device()->ops),
@@ -103,6 +106,8 @@ class LayerRun {
   absl::Status PoisonOutput(Module module);
   absl::StatusOr<Proof> Check(const Rung& rung) const;
   Work WorkOf(Module module) const;
+  double ProductFlops(Module module) const;
+  void AddProducts(const OpSeconds& before, Module module, Record* record) const;
   BufferId OutputOf(Module module) const {
     return module == Module::kLinear || module == Module::kLayerNormLinear ? BufferId::kQkv : BufferId::kHidden;
   }
@@ -112,6 +117,7 @@ class LayerRun {
   const LayerSize d_;
   const engine::Model& model_;
   const LayerReference& reference_;
+  const TimedDevice& timed_;
   const ExecutionProfile profile_;
   const ExecutionMode execution_;
   const kernels::DeviceOps& ops_;
@@ -176,18 +182,38 @@ absl::Status LayerRun::Calibrate(const Rung& rung) {
       [&](const engine::Fp8Scaling& observer) { return PassWith(&observer).RunModule(rung.module, 0); });
 }
 
-Work LayerRun::WorkOf(Module module) const {
-  const double hidden = d_.hidden_dim;
+// Multiply-adds of the module's matrices for one row.
+double Parameters(Module module, double hidden, double ffn) {
   const double qkv = 3.0 * hidden * hidden;
   const double out = hidden * hidden;
-  const double mlp = 2.0 * hidden * model_.config().ffn_dim;
+  const double mlp = 2.0 * hidden * ffn;
+  return module == Module::kLayerNormMlp       ? mlp
+         : module == Module::kAttentionBlock   ? qkv + out
+         : module == Module::kTransformerLayer ? qkv + out + mlp
+                                               : qkv;
+}
+
+double LayerRun::ProductFlops(Module module) const {
+  return 2.0 * Parameters(module, d_.hidden_dim, model_.config().ffn_dim) * rows();
+}
+
+// Of eager execution, whose products do nothing else: how near they come to the peak says what is left to fuse.
+void LayerRun::AddProducts(const OpSeconds& before, Module module, Record* record) const {
+  if (execution_ != ExecutionMode::kEager || !timed_.always_timed()) return;
+  OpSeconds spent = timed_.seconds();
+  for (size_t i = 0; i < spent.size(); ++i) spent[i] -= before[i];
+  const double all = std::accumulate(spent.begin(), spent.end(), 0.0);
+  if (all <= 0.0) return;
+  record->products_us = record->timing.median_us * spent[static_cast<size_t>(OpKind::kGemm)] / all;
+  record->products_flops = ProductFlops(module);
+}
+
+Work LayerRun::WorkOf(Module module) const {
+  const double hidden = d_.hidden_dim;
   const double pairs = SeenPairs(d_.tokens, d_.tokens, true) * d_.batch;
   const bool attends = module == Module::kAttentionBlock || module == Module::kTransformerLayer;
-  const double parameters = module == Module::kLayerNormMlp       ? mlp
-                            : module == Module::kAttentionBlock   ? qkv + out
-                            : module == Module::kTransformerLayer ? qkv + out + mlp
-                                                                  : qkv;
-  return {.flops = 2.0 * parameters * rows() + (attends ? 4.0 * pairs * hidden : 0.0),
+  const double parameters = Parameters(module, hidden, model_.config().ffn_dim);
+  return {.flops = ProductFlops(module) + (attends ? 4.0 * pairs * hidden : 0.0),
           .bytes = parameters * static_cast<double>(SizeOf(Traits(profile_.precision).weight_dtype)),
           .peak = PeakOf(profile_.precision)};
 }
@@ -244,6 +270,7 @@ absl::StatusOr<Record> LayerRun::Run(Session* session, const Rung& rung) {
   engine::ForwardPass pass = PassWith(scaling_.has_value() ? scaling_->scaling() : nullptr);
   TimingOptions options = session->TimingFor(WorkOf(rung.module));
   options.least = nullptr;  // a layer is compared with the other execution, not with a roof
+  const OpSeconds ops_before = timed_.seconds();
   const auto timing = Measure(
       options,
       [&](int64_t) {
@@ -262,6 +289,7 @@ absl::StatusOr<Record> LayerRun::Run(Session* session, const Rung& rung) {
   record.shape = {d_.batch, d_.tokens, d_.hidden_dim, d_.heads, model_.config().ffn_dim};
   record.work = WorkOf(rung.module);
   record.timing = *timing;
+  AddProducts(ops_before, rung.module, &record);
   record.workspace_bytes = buffers_->bytes(BufferId::kWorkspace);
   record.resident_bytes = model_.weight_bytes(profile_.precision) + buffers_->plan().total();
   record.proof = *std::move(proof);
@@ -273,9 +301,9 @@ absl::StatusOr<Record> LayerRun::Run(Session* session, const Rung& rung) {
 }
 
 absl::Status RunBackend(Session* session, const CaseRow& row, const LayerSize& size, const engine::Model& model,
-                        const LayerReference& reference, const ExecutionProfile& profile) {
-  LayerRun eager(row, size, &model, &reference, profile, ExecutionMode::kEager);
-  LayerRun fused(row, size, &model, &reference, profile, ExecutionMode::kFused);
+                        const LayerReference& reference, const TimedDevice& ops, const ExecutionProfile& profile) {
+  LayerRun eager(row, size, &model, &reference, &ops, profile, ExecutionMode::kEager);
+  LayerRun fused(row, size, &model, &reference, &ops, profile, ExecutionMode::kFused);
   absl::Status status = eager.Prepare(session->options().seed);
   if (status.ok()) status = fused.Prepare(session->options().seed);
   if (!status.ok()) return status;
@@ -323,7 +351,8 @@ absl::Status RunPrecision(Session* session, const CaseRow& row, const LayerSize&
   source.random_shape = ConfigText(size);
   source.random_seed = session->options().seed;
   source.precisions = {precision};
-  const auto model = engine::Model::Load(source, session->device());
+  TimedDevice device(session->device());
+  const auto model = engine::Model::Load(source, device.device());
   if (!model.ok()) return model.status();
   const auto reference = LayerReference::Create(**model, precision);
   if (!reference.ok()) return reference.status();
@@ -338,7 +367,7 @@ absl::Status RunPrecision(Session* session, const CaseRow& row, const LayerSize&
       absl::Status status = profile.status();
       if (status.ok()) {
         profile->fp8_recipe = recipe;
-        status = RunBackend(session, row, size, **model, *reference, *profile);
+        status = RunBackend(session, row, size, **model, *reference, device, *profile);
       }
       status = session->SkipUnsupported(absl::StrCat(row.name, " ", Name(backend), " ", Name(precision)), status);
       if (!status.ok()) return status;

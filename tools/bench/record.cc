@@ -116,6 +116,11 @@ Json ToJson(const Record& record, const Machine& machine) {
                {"max_abs_error_fp64", record.proof.samples == 0 ? Json() : Json(record.proof.max_abs_error)},
                {"error_bound", record.proof.bound},
                {"error_samples", record.proof.samples}};
+  if (record.products_us > 0.0) {
+    const Bound products = BoundOf({.flops = record.products_flops, .peak = record.work.peak}, best);
+    json["gemm_us"] = Rounded(record.products_us);
+    json["gemm_roofline_ratio"] = Rounded(products.us / record.products_us);
+  }
   json.update(record.extra);
   json["variant"] = machine.variant;
   json["machine"] = machine.processor;

@@ -48,6 +48,9 @@ struct Record {
   std::vector<int64_t> shape;
   Work work;
   Timing timing;
+  // Of the call, the part spent in its products, and what they compute; 0: not measured.
+  double products_us = 0.0;
+  double products_flops = 0.0;
   size_t workspace_bytes = 0;  // memory of the call alone
   size_t resident_bytes = 0;   // memory held between calls: inputs, weights, pages, output
   Proof proof;

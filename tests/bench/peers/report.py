@@ -58,14 +58,17 @@ def attention_comparisons(cases):
     return rows
 
 
-SAVED_BY_COMPILE = 0.26  # of nanoGPT's step, by torch.compile on a GPU: the goal of fused execution
-
-
 def block_comparisons():
-    """Dunlin's fused block against PyTorch's eager one, with and without fused attention, and against its best."""
+    """Dunlin's fused block against PyTorch's compiled one (torch.compile, with its fused attention), and against its
+    fastest of all.
+
+    On a GPU compiling saves 26% of nanoGPT's eager block, most of it launches. A CPU has none to save: there the products
+    of the eager block already run at the peak (gemm_roofline_ratio of `dunlin bench layer --case nanogpt`), so the
+    block that torch.compile makes is what ours is held to.
+    """
     rows = []
     for precision in ("bf16", "fp32"):
-        for settings, goal in ((("eager", "unfused eager"), round(1 / (1 - SAVED_BY_COMPILE), 2)), ((), 0.0)):
+        for settings, goal in ((("compile",), 1.3), ((), 0.0)):
             rows.append(Comparison("block", "nanogpt", "block", precision, (precision,), goal, "fused", settings))
     return rows
 

@@ -97,6 +97,19 @@ TEST(ServeDirectory, ServesSeveralUnderTheirNamesAndPrecisions) {
   EXPECT_EQ(Metric(server, R"(dunlin_kv_pages_total{model_name="one"})"), 128) << "two contexts of 64 pages";
 }
 
+TEST(ServeDirectory, ServesASnapshotOfTheHubsCache) {
+  const TempFolder folder;
+  const std::string repository = folder / "models--org--demo";
+  for (const char* name : {"/blobs", "/snapshots/1f2e"}) std::filesystem::create_directories(repository + name);
+  for (const char* file : {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}) {
+    std::filesystem::copy_file(kDemoDir + "/" + file, repository + "/blobs/" + file);
+    std::filesystem::create_symlink(std::string("../../blobs/") + file, repository + "/snapshots/1f2e/" + file);
+  }
+  const ServerProcess server(Serving({repository + "/snapshots/1f2e"}));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_EQ(Generate(server, "demo", {"--max-tokens", "2", "--ignore-eos", "The"})["token_ids"].size(), 2U);
+}
+
 struct Refusal {
   std::vector<std::string> arguments;
   int status;
@@ -225,10 +238,21 @@ TEST(Requests, WithoutMaxTokensAreNotRefusedForTheSizeOfThePool) {
       << "a wish that cannot be met is still refused";
 }
 
+TEST(Checkpoints, KvScalesAreIgnoredByName) {
+  const std::string model = DUNLIN_SOURCE_DIR "/tests/golden/fp8/modelopt";
+  const std::string words = "k_proj.k_scale and ";
+  const Json warnings = Json::parse(RunDunlin({"inspect", model, "--json"}).out)["warnings"];
+  EXPECT_THAT(warnings.dump(), HasSubstr(words));
+  const ServerProcess server(Serving({model, "--precision", "fp8", "--set", "models.0.kv_cache.fp8=true"}));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_THAT(server.Log(), HasSubstr(words));
+  EXPECT_THAT(server.Log(), HasSubstr("more KV scales ignored: E4M3 KV pages have a scale per token and head"));
+}
+
 TEST(Metrics, NamesOfAnyAllowedLengthKeepTheirSeries) {
-  const std::string name = "a \"quoted\" back\\slash " + std::string(107, 'x');
+  const std::string name = "a \"quoted\" back\\slash " + std::string(106, 'x');
   ASSERT_EQ(name.size(), 128U);
-  const std::string label = "a \\\"quoted\\\" back\\\\slash " + std::string(107, 'x');
+  const std::string label = "a \\\"quoted\\\" back\\\\slash " + std::string(106, 'x');
   const ServerProcess server(Serving({kDemoDir, "--name", name}));
   ASSERT_TRUE(server.ready()) << server.Log();
   ASSERT_TRUE(Generate(server, name, {"--max-tokens", "2", "--ignore-eos", "The"}).contains("finish"));

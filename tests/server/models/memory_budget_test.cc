@@ -122,6 +122,45 @@ TEST_F(MemoryBudgetTest, TheContextThatARefusalNamesFits) {
   EXPECT_TRUE(Plan(1, {limit, "models.0.max_context_tokens=" + std::to_string(tokens)}).ok()) << message;
 }
 
+// A device with memory of its own, which says what it has left by what it gives.
+class OwnMemory {
+ public:
+  OwnMemory(const kernels::Device& cpu, size_t bytes) : ops_(*cpu.ops) {
+    left_ = bytes;
+    ops_.kind = kernels::DeviceKind::kCuda;
+    ops_.allocate = [](kernels::DeviceContext*, size_t wanted) -> void* { return wanted <= left_ ? &left_ : nullptr; };
+    ops_.release = [](kernels::DeviceContext*, void*, size_t) {};
+    device_.ops = &ops_;
+    device_.context = cpu.context;
+  }
+  kernels::Device* device() { return &device_; }
+
+ private:
+  static size_t left_;
+  kernels::DeviceOps ops_;
+  kernels::Device device_;
+};
+size_t OwnMemory::left_ = 0;
+
+TEST_F(MemoryBudgetTest, ADeviceSharesItsOwnMemory) {
+  const auto config = LoadConfigText(Models(2), {"memory.limit_bytes=67108864"});
+  ASSERT_TRUE(config.ok());
+  const auto kv = [&](size_t bytes) {
+    OwnMemory own(*cpu_, bytes);
+    const auto budget = PlanServerMemory(*config, {own.device(), own.device()}, host_);
+    EXPECT_TRUE(budget.ok()) << budget.status();
+    EXPECT_LT(budget->total(), 64 * kMiB) << "the host holds tokenizers, streams and the process";
+    return budget->models[0].kv;
+  };
+  EXPECT_EQ(kv(size_t{1} << 40), 64 * kDemoContext);
+  const size_t half = kv(400 * kMiB);
+  EXPECT_LT(2 * half, 360 * kMiB) << "90% of it, without weights and workspace";
+  EXPECT_GT(2 * half, 300 * kMiB);
+  OwnMemory small(*cpu_, 20 * kMiB);
+  EXPECT_EQ(PlanServerMemory(*config, {small.device(), small.device()}, host_).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(MemoryBudgetTest, GivenSizesAreNotRefused) {
   const auto budget = Plan(1, {"memory.limit_bytes=16777216", "models.0.kv_cache.memory_bytes=67108864"});
   ASSERT_TRUE(budget.ok()) << budget.status();
