@@ -25,7 +25,8 @@ const CommandRow kCommands[] = {
     {"serve", "Serve the models of a config over gRPC and HTTP",
      "Example:\n  dunlin serve --config configs/demo.json --set listen.grpc=127.0.0.1:0\n"
      "Prints one line on stdout once ready: READY grpc=ADDRESS http=ADDRESS. Logs go to stderr.\n"
-     "SIGTERM drains and exits with status 0; a second one exits immediately with status 1.",
+     "SIGTERM drains and exits with status 0; a second one exits immediately with status 1.\n"
+     "Exit status 70: a device failed; 71: a stall lasted; 72: a thread did not stop in time.",
      dunlin::server::SetUpServe},
     {"generate", "Stream a completion from a server",
      "Examples:\n  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
