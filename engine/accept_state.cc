@@ -10,7 +10,7 @@ absl::Status CheckAccepting(AcceptState state) {
     case AcceptState::kDraining:
       return absl::UnavailableError("the model is draining; no new requests are taken");
     case AcceptState::kFailed:
-      return absl::UnavailableError("the device failed; the model serves nothing any more");
+      return absl::InternalError("the device failed; the model serves nothing any more");
     case AcceptState::kStopped:
       return absl::UnavailableError("the model has stopped");
   }

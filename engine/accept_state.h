@@ -10,7 +10,7 @@ namespace dunlin::engine {
 
 enum class AcceptState : uint8_t { kAccepting, kDraining, kFailed, kStopped };
 
-// OK when accepting; UNAVAILABLE with the reason otherwise.
+// OK when accepting; INTERNAL when the device failed, else UNAVAILABLE, with the reason.
 absl::Status CheckAccepting(AcceptState state);
 
 }  // namespace dunlin::engine

@@ -138,6 +138,7 @@ void Engine::Stop() {
 EngineStats Engine::stats() const {
   EngineStats stats;
   state_->counters.Fill(&stats);
+  stats.progress = stats.steps + state_->runtime->progress();
   const int64_t live = state_->mailbox.live();
   stats.idle = live == 0;
   stats.waiting = static_cast<int32_t>(std::max<int64_t>(0, live - stats.running));

@@ -37,8 +37,8 @@ class Engine final : public ModelEngine {
   absl::Status Validate(const Request& request) const;
 
   // Queues a validated request. RESOURCE_EXHAUSTED when the queue is full (requests or tokens), UNAVAILABLE when
-  // draining or failed; the sink is then never called. Otherwise its OnFinish is called exactly once; the engine may
-  // hold the sink until a later Submit or until it goes idle. REQUIRES: Validate(request) is OK.
+  // draining, INTERNAL when the device failed; the sink is then never called. Otherwise its OnFinish is called exactly
+  // once; the engine may hold the sink until a later Submit or until it goes idle. REQUIRES: Validate(request) is OK.
   absl::StatusOr<RequestId> Submit(Request request, std::shared_ptr<OutputSink> sink);
 
   // Ends a request with `reason` (kCancelled, or kStop when the server found a stop string); its pages are free within

@@ -26,6 +26,9 @@ class EngineCounters {
     Set(&prefix_queries_, counters.prefix_queries);
     Set(&prefix_hits_, counters.prefix_hits);
   }
+  void NoteStep(TimeNs duration) {
+    if (duration > Get(longest_step_ns_)) Set(&longest_step_ns_, duration);
+  }
   void SetFailed() { failed_.store(true, std::memory_order_relaxed); }
 
   // Sets the fields that are published here.
@@ -33,6 +36,7 @@ class EngineCounters {
     stats->running = Get(running_);
     stats->pages_used = Get(pages_used_);
     stats->steps = Get(steps_);
+    stats->longest_step_ns = Get(longest_step_ns_);
     stats->failed = Get(failed_);
     stats->preemptions = Get(preemptions_);
     stats->prompt_tokens = Get(prompt_tokens_);
@@ -55,6 +59,7 @@ class EngineCounters {
   std::atomic<int32_t> running_{0};
   std::atomic<int32_t> pages_used_{0};
   std::atomic<uint64_t> steps_{0};
+  std::atomic<TimeNs> longest_step_ns_{0};
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> preemptions_{0};
   std::atomic<uint64_t> prompt_tokens_{0};

@@ -72,6 +72,7 @@ absl::Status EngineLoop::CollectOldest() {
   const TimeNs now = parts_.clock();
   parts_.scheduler->Commit(step.plan, result_, now);
   ++steps_;
+  parts_.counters->NoteStep(now - step.launched);
   if (parts_.observer != nullptr) {
     parts_.observer->OnStep(step.plan.num_tokens, static_cast<int32_t>(step.plan.sequences.size()),
                             now - step.launched);

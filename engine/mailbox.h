@@ -65,8 +65,8 @@ class Mailbox {
 
   const MailboxLimits& limits() const { return limits_; }
 
-  // Queues work of `num_tokens` tokens and sets its id. RESOURCE_EXHAUSTED when a limit is met, UNAVAILABLE when not
-  // accepting; the work is destroyed then.
+  // Queues work of `num_tokens` tokens and sets its id. RESOURCE_EXHAUSTED when a limit is met, CheckAccepting's
+  // status when not accepting; the work is destroyed then.
   absl::StatusOr<RequestId> Submit(std::unique_ptr<Work> work, uint64_t num_tokens);
   // Requests an end. No-op if `id` is not live, or if its end was requested before.
   void Cancel(RequestId id, FinishReason reason);

@@ -4,12 +4,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "server/fronts/dunlin_v1/embedding_service.h"
 #include "server/fronts/dunlin_v1/generation_service.h"
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
+#include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_server.h"
 
 namespace dunlin::server {
@@ -21,7 +24,7 @@ struct Edge::State {
         core(limits, *served, observer, options),
         generation(&core),
         embedding(&core),
-        models(*served),
+        models(&core),
         tokenizer(&core) {}
 
   ModelRepository* const repository;
@@ -30,9 +33,42 @@ struct Edge::State {
   EmbeddingService embedding;
   ModelService models;
   TokenizerService tokenizer;
+
+  absl::Mutex mutex;  // guards what Health is made of
+  bool serving ABSL_GUARDED_BY(mutex) = false;
+  bool suspended ABSL_GUARDED_BY(mutex) = false;
+
+  Heartbeat* heartbeat = nullptr;  // null: nobody watches
   bool shut_down = false;
   GrpcServer grpc;
 };
+
+namespace {
+
+constexpr char kTextPool[] = "text pool";
+constexpr char kGrpc[] = "gRPC";
+
+// Goes through the text pool, so that an idle pool shows that it is alive, too.
+class Canary final : public TextTask {
+  void Run() override {}
+};
+
+std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
+  using State = Heartbeat::Finding::State;
+  if (finding.state == State::kHealthy) return std::nullopt;
+  if (finding.state == State::kFailed) return AdmissionRefusal::kDeviceFailed;
+  switch (finding.part) {
+    case Heartbeat::Part::kEngine:
+      return AdmissionRefusal::kEngineStalled;
+    case Heartbeat::Part::kTextPool:
+      return AdmissionRefusal::kTextPoolStalled;
+    case Heartbeat::Part::kTransport:
+      break;
+  }
+  return AdmissionRefusal::kTransportStalled;
+}
+
+}  // namespace
 
 Edge::Edge() = default;
 Edge::~Edge() {
@@ -60,18 +96,45 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
 
 void Edge::SetServing(bool serving) {
   if (serving) state_->core.Open();
-  state_->grpc.SetServing(serving);
+  absl::MutexLock lock(&state_->mutex);
+  state_->serving = serving;
+  state_->grpc.SetServing(serving && !state_->suspended);
 }
 
-void Edge::StartDraining() {
+void Edge::WatchWith(Heartbeat* heartbeat) {
+  state_->heartbeat = heartbeat;
+  heartbeat->Watch(kTextPool, Heartbeat::Part::kTextPool,
+                   [pool = state_->core.text_pool(), canary = std::make_shared<Canary>()] {
+                     const uint64_t num_run = pool->num_run();
+                     pool->Schedule(canary.get());
+                     return Heartbeat::Pulse{num_run, false};
+                   });
+  heartbeat->Watch(kGrpc, Heartbeat::Part::kTransport, [grpc = &state_->grpc] {
+    return Heartbeat::Pulse{grpc->ticks(), false};
+  });
+}
+
+void Edge::Follow(const Heartbeat::Finding& finding) {
+  const std::optional<AdmissionRefusal> refusal = RefusalOf(finding);
+  absl::MutexLock lock(&state_->mutex);
+  if (!refusal.has_value() && !state_->suspended) return;
+  state_->core.Suspend(refusal);
+  state_->suspended = refusal.has_value();
+  state_->grpc.SetServing(state_->serving && !state_->suspended);
+}
+
+void Edge::StartDraining(AdmissionRefusal why) {
   state_->grpc.StopServing();
-  state_->core.StartDraining();
+  state_->core.StartDraining(why);
 }
 
 void Edge::Shutdown(absl::Time deadline) {
   if (state_ == nullptr || std::exchange(state_->shut_down, true)) return;
   StartDraining();
   state_->core.WaitUntilIdle(deadline);
+  if (state_->heartbeat != nullptr) {
+    for (const char* name : {kTextPool, kGrpc}) state_->heartbeat->Forget(name);
+  }
   // Needed even when everything is idle: once the engine threads have joined, none of them is inside the text pool.
   state_->repository->StopEngines();
   state_->grpc.Shutdown();

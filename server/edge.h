@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "server/access/admission.h"
 #include "server/access/limits.h"
+#include "server/models/heartbeat.h"
 #include "server/models/repository.h"
 #include "server/serving/request_record.h"
 #include "server/serving/serving_core.h"
@@ -37,12 +38,21 @@ class Edge {
   absl::StatusOr<int> Start(const std::string& grpc_address, const Limits& limits, ModelRepository* repository,
                             RequestObserver* observer, const EdgeOptions& options = {});
 
-  // Sets what Health reports. The first `true` also opens admission; a later `false` only tells load balancers (the
-  // lame-duck phase): calls are still accepted until StartDraining.
+  // Sets what Health reports while nothing is stalled. The first `true` also opens admission; a later `false` only
+  // tells load balancers (the lame-duck phase): calls are still accepted until StartDraining.
   void SetServing(bool serving);
 
-  // From now on Health reports NOT_SERVING and new calls are refused with UNAVAILABLE; calls in flight continue.
-  void StartDraining();
+  // From now on, the heartbeat watches the text pool and gRPC's threads. REQUIRES: started; heartbeat outlives this
+  // object.
+  void WatchWith(Heartbeat* heartbeat);
+
+  // Health and admission follow what the heartbeat has found: while a part is stalled or a device has failed, Health
+  // reports NOT_SERVING for every name and new calls are refused with UNAVAILABLE and the reason. REQUIRES: started.
+  void Follow(const Heartbeat::Finding& finding);
+
+  // From now on Health reports NOT_SERVING and new calls are refused with UNAVAILABLE for this reason; calls in flight
+  // continue.
+  void StartDraining(AdmissionRefusal why = AdmissionRefusal::kDraining);
 
   // Starts draining, waits until `deadline` at the latest for the calls in flight, then stops every engine of the
   // repository, which ends the remaining calls with UNAVAILABLE; closes the port and joins the threads. Idempotent.

@@ -65,6 +65,7 @@ struct EncoderEngine::State {
   Mailbox<LiveCall>::Mail mail;  // engine thread
   std::atomic<uint64_t> batches{0};
   std::atomic<uint64_t> computed_tokens{0};
+  std::atomic<TimeNs> longest_batch_ns{0};
   std::atomic<int32_t> running{0};
   std::atomic<bool> failed{false};
   std::once_flag joined;
@@ -107,6 +108,9 @@ absl::Status EncoderEngine::State::RunBatch() {
   const TimeNs now = clock();
   const auto num_inputs = static_cast<int32_t>(batch->inputs.size());
   batches.fetch_add(1, std::memory_order_relaxed);
+  if (now - start > longest_batch_ns.load(std::memory_order_relaxed)) {
+    longest_batch_ns.store(now - start, std::memory_order_relaxed);
+  }
   if (observer != nullptr) observer->OnStep(batch->num_tokens, num_inputs, now - start);
   scheduler.Commit(now);
   return absl::OkStatus();
@@ -183,6 +187,8 @@ EngineStats EncoderEngine::stats() const {
   stats.waiting = static_cast<int32_t>(std::max<int64_t>(0, live - stats.running));
   stats.idle = live == 0;
   stats.steps = state_->batches.load(std::memory_order_relaxed);
+  stats.progress = stats.steps + state_->runtime->progress();
+  stats.longest_step_ns = state_->longest_batch_ns.load(std::memory_order_relaxed);
   stats.failed = state_->failed.load(std::memory_order_relaxed);
   stats.prompt_tokens = state_->computed_tokens.load(std::memory_order_relaxed);
   stats.device_memory_peak_bytes = state_->runtime->device_memory().bytes_peak;

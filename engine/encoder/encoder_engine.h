@@ -35,8 +35,8 @@ class EncoderEngine final : public ModelEngine {
   absl::Status Validate(const EncodeRequest& request) const;
 
   // Queues a validated call whose vectors have their size. RESOURCE_EXHAUSTED when the queue is full, UNAVAILABLE when
-  // draining or failed; the sink is then never called. Otherwise its OnFinish is called exactly once; the engine may
-  // hold the sink until a later Submit or until it goes idle.
+  // draining, INTERNAL when the device failed; the sink is then never called. Otherwise its OnFinish is called exactly
+  // once; the engine may hold the sink until a later Submit or until it goes idle.
   absl::StatusOr<RequestId> Submit(std::unique_ptr<EncodeCall> call, std::shared_ptr<EncodeSink> sink);
 
   // Ends a call with `reason` after the current batch. Unknown and finished ids are ignored.

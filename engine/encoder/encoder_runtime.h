@@ -3,6 +3,7 @@
 // sees, so that tests can stand in for the device. Thread rule: the engine thread only.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class EncoderRuntime {
   virtual absl::Status Run(EncodeBatch* batch) = 0;
   // What the device has given out, to all its models. Any thread.
   virtual kernels::DeviceMemory device_memory() const { return {}; }
+  // As Runtime::progress.
+  virtual uint64_t progress() const { return 0; }
 };
 
 class ModelEncoderRuntime : public EncoderRuntime {
@@ -41,6 +44,7 @@ class ModelEncoderRuntime : public EncoderRuntime {
   kernels::DeviceMemory device_memory() const override {
     return model_->device()->ops->memory(model_->device()->context);
   }
+  uint64_t progress() const override { return buffers_->progress(); }
   // What the last batch's vectors were pooled from, in host memory: input i's rows of hidden_dim begin at first_row(i),
   // one for each of its tokens, or, where every input takes but one, that.
   absl::StatusOr<const float*> HostHidden();

@@ -188,7 +188,12 @@ bool ForwardPass::MlpDown(const LayerWeights& weights) {
 }
 
 bool ForwardPass::Ran(KernelStatus status, const char* op) {
-  if (status == KernelStatus::kOk) return true;
+  if (status == KernelStatus::kOk) {
+    if (std::atomic<uint64_t>* progress = buffers_.progress; progress != nullptr) {
+      progress->store(progress->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+    return true;
+  }
   failed_op_ = op;
   failed_status_ = status;
   return false;

@@ -2,6 +2,7 @@
 // The device memory that a forward pass computes in. Plain data that borrows the runtime's buffers (StepBuffers).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +32,7 @@ struct LayerBuffers {
   float* logits = nullptr;          // [kHeadBlockRows, vocab_size]
   void* workspace = nullptr;        // of attention
   size_t workspace_bytes = 0;
+  std::atomic<uint64_t>* progress = nullptr;  // advanced after each operation, by the engine thread alone
 };
 
 }  // namespace dunlin::engine

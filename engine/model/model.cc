@@ -26,11 +26,12 @@ absl::Status CheckPrecisions(const std::vector<Precision>& precisions) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> Model::Load(const ModelSource& source, kernels::Device* device) {
+absl::StatusOr<std::unique_ptr<Model>> Model::Load(const ModelSource& source, kernels::Device* device,
+                                                   const std::atomic<bool>* stop) {
   if (absl::Status status = CheckPrecisions(source.precisions); !status.ok()) return status;
   absl::StatusOr<OpenedModel> opened = OpenModelSource(source, true);
   if (!opened.ok()) return opened.status();
-  absl::StatusOr<std::unique_ptr<Model>> model = ModelBuilder::Build(*opened, source.precisions, device);
+  absl::StatusOr<std::unique_ptr<Model>> model = ModelBuilder::Build(*opened, source.precisions, device, stop);
   if (model.ok()) return model;
   const std::string& where = source.path.empty() ? source.random_shape : source.path;
   return absl::Status(model.status().code(), absl::StrCat(where, ": ", model.status().message()));

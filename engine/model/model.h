@@ -3,6 +3,7 @@
 // Thread rule: immutable after Load; any thread may read it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -75,8 +76,10 @@ class Model {
   // Reads, checks and packs. Files are read with pread, converted once and closed; the model does not refer to them
   // afterwards. Errors: NOT_FOUND (a missing file or tensor), INVALID_ARGUMENT (a malformed or unsupported file; the
   // message names file, field, value and limit), RESOURCE_EXHAUSTED (memory), DATA_LOSS (a file changed while it was
-  // read), INTERNAL (the device failed). device outlives the model.
-  static absl::StatusOr<std::unique_ptr<Model>> Load(const ModelSource& source, kernels::Device* device);
+  // read), INTERNAL (the device failed), CANCELLED (*stop became true, which is looked at every 16 MiB or so; null:
+  // never). device outlives the model.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const ModelSource& source, kernels::Device* device,
+                                                     const std::atomic<bool>* stop = nullptr);
   ~Model();
 
   const ModelConfig& config() const { return config_; }

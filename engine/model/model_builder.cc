@@ -22,7 +22,7 @@ absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
 
 absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened,
                                                            const std::vector<Precision>& precisions,
-                                                           kernels::Device* device) {
+                                                           kernels::Device* device, const std::atomic<bool>* stop) {
   std::unique_ptr<Model> model(new Model());
   model->config_ = opened.parsed.config;
   model->precisions_ = precisions;
@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   if (absl::Status status = builder.LoadScales(); !status.ok()) return status;
   WeightReader reader(builder.source_, opened.parts);  // starts reading while memory is allocated
   if (absl::Status status = builder.Allocate(); !status.ok()) return status;
-  if (absl::Status status = builder.LoadParts(&reader); !status.ok()) return status;
+  if (absl::Status status = builder.LoadParts(&reader, stop); !status.ok()) return status;
   if (!opened.calibrated.empty()) model->input_scales_ = opened.calibrated;
   const kernels::KernelStatus synced = device->ops->synchronize(device->context);
   if (synced != kernels::KernelStatus::kOk) return DeviceError("loading", synced);
@@ -79,8 +79,9 @@ absl::Status ModelBuilder::Allocate() {
   return absl::OkStatus();
 }
 
-absl::Status ModelBuilder::LoadParts(WeightReader* reader) {
+absl::Status ModelBuilder::LoadParts(WeightReader* reader, const std::atomic<bool>* stop) {
   while (true) {
+    if (stop != nullptr && stop->load(std::memory_order_relaxed)) return absl::CancelledError("loading was stopped");
     const absl::StatusOr<std::optional<WeightRows>> rows = reader->Next();
     if (!rows.ok()) return rows.status();
     if (!rows->has_value()) return absl::OkStatus();

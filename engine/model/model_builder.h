@@ -2,6 +2,7 @@
 // Builds a Model: plans its memory, then streams every tensor once from its source into all resident precisions.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,17 +23,17 @@ class ModelBuilder {
   // 192 rows or the largest transposed tensor, whichever is largest, a fourth where tensors are not aligned to their
   // elements, and one of floats where rows are scaled. RESOURCE_EXHAUSTED when the device lacks the memory (the message
   // says how much was planned), INVALID_ARGUMENT when a scale is not finite and > 0, DATA_LOSS when a file changes,
-  // INTERNAL when the device fails.
+  // INTERNAL when the device fails, CANCELLED once *stop is true (may be null).
   static absl::StatusOr<std::unique_ptr<Model>> Build(const OpenedModel& opened,
-                                                      const std::vector<Precision>& precisions,
-                                                      kernels::Device* device);
+                                                      const std::vector<Precision>& precisions, kernels::Device* device,
+                                                      const std::atomic<bool>* stop);
 
  private:
   ModelBuilder(const OpenedModel& opened, Model* model) : opened_(opened), source_(*opened.tensors), model_(model) {}
 
   absl::Status Allocate();
   absl::StatusOr<std::byte*> AllocateBlock(size_t bytes, size_t planned_bytes);
-  absl::Status LoadParts(WeightReader* reader);
+  absl::Status LoadParts(WeightReader* reader, const std::atomic<bool>* stop);
   absl::Status LoadScales();
   absl::Status LoadVector(const WeightRows& rows);
   absl::Status LoadMatrix(const WeightRows& rows);

@@ -39,6 +39,7 @@ class ModelRuntime : public Runtime {
   kernels::DeviceMemory device_memory() const override {
     return model_->device()->ops->memory(model_->device()->context);
   }
+  uint64_t progress() const override { return buffers_->progress(); }
   const MemoryPlan& memory_plan() const { return buffers_->plan(); }
 
  private:

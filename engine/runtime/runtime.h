@@ -33,6 +33,9 @@ class Runtime {
   virtual bool prefill_matches_decode() const = 0;
   // What the device has allocated, for all its models. Any thread.
   virtual kernels::DeviceMemory device_memory() const { return {}; }
+  // Advances while a step is being launched: operations so far, so that a long step can be told from a stall. Any
+  // thread.
+  virtual uint64_t progress() const { return 0; }
 };
 
 }  // namespace dunlin::engine

@@ -44,6 +44,7 @@ absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryP
                                                      plan.bytes[i], " bytes (", traits.key, ")"));
   }
   buffers->layers_ = LayerBuffersOf(*buffers);
+  buffers->layers_.progress = &buffers->progress_;
   if (inv_freq.empty()) return buffers;
   const kernels::KernelStatus copied = device->ops->copy_to_device(device->context, buffers->at(BufferId::kFrequencies),
                                                                    inv_freq.data(), plan[BufferId::kFrequencies]);

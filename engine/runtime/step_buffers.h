@@ -4,6 +4,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -33,6 +35,8 @@ class StepBuffers {
   kernels::Device* device() const { return device_; }
   // What a forward pass computes in.
   const LayerBuffers& layers() const { return layers_; }
+  // Operations of forward passes so far. Any thread.
+  uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
 
  private:
   StepBuffers(const MemoryPlan& plan, kernels::Device* device) : plan_(plan), device_(device) {}
@@ -41,6 +45,7 @@ class StepBuffers {
   kernels::Device* device_;
   std::array<void*, kNumBuffers> memory_{};  // null where the plan has 0 bytes
   LayerBuffers layers_;                      // points into memory_
+  std::atomic<uint64_t> progress_{0};
 };
 
 }  // namespace dunlin::engine

@@ -9,16 +9,20 @@
 namespace dunlin::server {
 
 struct Admission::State {
-  enum class AcceptState : uint8_t { kNotReady, kOpen, kClosed };
-
   explicit State(const AdmissionLimits& admission_limits) : limits(admission_limits) {}
 
   const AdmissionLimits limits;
   mutable absl::Mutex mutex;  // guards what follows
-  AcceptState accepts ABSL_GUARDED_BY(mutex) = AcceptState::kNotReady;
+  bool open ABSL_GUARDED_BY(mutex) = false;
+  std::optional<AdmissionRefusal> suspended ABSL_GUARDED_BY(mutex);
+  std::optional<AdmissionRefusal> closed ABSL_GUARDED_BY(mutex);
   int32_t requests ABSL_GUARDED_BY(mutex) = 0;
   int64_t queued_bytes ABSL_GUARDED_BY(mutex) = 0;
 
+  std::optional<AdmissionRefusal> Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (closed.has_value()) return closed;
+    return open ? suspended : AdmissionRefusal::kLoading;
+  }
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return requests == 0; }
 };
 
@@ -50,12 +54,10 @@ void Admission::Ticket::ReleaseBytes() {
 Admission::Admission(const AdmissionLimits& limits) : state_(std::make_shared<State>(limits)) {}
 
 std::variant<Admission::Ticket, AdmissionRefusal> Admission::TryAdmit(size_t message_bytes) {
-  using AcceptState = State::AcceptState;
   const AdmissionLimits& limits = state_->limits;
   const auto bytes = static_cast<int64_t>(message_bytes);
   absl::MutexLock lock(&state_->mutex);
-  if (state_->accepts == AcceptState::kNotReady) return AdmissionRefusal::kNotReady;
-  if (state_->accepts == AcceptState::kClosed) return AdmissionRefusal::kDraining;
+  if (const std::optional<AdmissionRefusal> refusal = state_->Refusal(); refusal.has_value()) return *refusal;
   if (state_->requests >= limits.max_concurrent_requests) return AdmissionRefusal::kTooManyRequests;
   if (state_->queued_bytes + bytes > limits.max_queued_bytes) return AdmissionRefusal::kTooManyQueuedBytes;
   ++state_->requests;
@@ -65,12 +67,22 @@ std::variant<Admission::Ticket, AdmissionRefusal> Admission::TryAdmit(size_t mes
 
 void Admission::Open() {
   absl::MutexLock lock(&state_->mutex);
-  if (state_->accepts == State::AcceptState::kNotReady) state_->accepts = State::AcceptState::kOpen;
+  state_->open = true;
 }
 
-void Admission::Close() {
+void Admission::Suspend(std::optional<AdmissionRefusal> why) {
   absl::MutexLock lock(&state_->mutex);
-  state_->accepts = State::AcceptState::kClosed;
+  state_->suspended = why;
+}
+
+void Admission::Close(AdmissionRefusal why) {
+  absl::MutexLock lock(&state_->mutex);
+  if (!state_->closed.has_value()) state_->closed = why;
+}
+
+std::optional<AdmissionRefusal> Admission::refusal() const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->Refusal();
 }
 
 bool Admission::WaitUntilIdle(absl::Time deadline) const {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Admission control: limits the requests in flight and the message bytes waiting to be tokenised, over all models, and
-// refuses everything before READY and while draining. Takes one short lock, so it may run on a transport's own threads.
-// Thread rule: any thread. Tickets may outlive the Admission that issued them.
+// refuses everything while the server is loading, stalled or draining. Takes one short lock, so it may run on a
+// transport's own threads. Thread rule: any thread. Tickets may outlive the Admission that issued them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <variant>
 
 #include "absl/time/time.h"
@@ -23,8 +24,17 @@ struct AdmissionStats {
   int64_t queued_bytes = 0;  // of tickets whose bytes are not released yet
 };
 
-enum class AdmissionRefusal : uint8_t { kNotReady, kDraining, kTooManyRequests, kTooManyQueuedBytes };
-inline constexpr size_t kNumAdmissionRefusals = 4;
+enum class AdmissionRefusal : uint8_t {
+  kLoading,
+  kDraining,
+  kDeviceFailed,
+  kEngineStalled,
+  kTextPoolStalled,
+  kTransportStalled,
+  kTooManyRequests,
+  kTooManyQueuedBytes
+};
+inline constexpr size_t kNumAdmissionRefusals = 8;
 
 class Admission {
   struct State;
@@ -52,8 +62,13 @@ class Admission {
   // Allocates nothing. A message larger than the whole byte budget is refused with kTooManyQueuedBytes.
   std::variant<Ticket, AdmissionRefusal> TryAdmit(size_t message_bytes);
 
-  void Open();   // from not ready; no effect after Close
-  void Close();  // refuses everything from now on
+  void Open();  // ends the loading; no effect after Close
+  // Refuses everything for this reason until the next call; nullopt: nothing any more. Loading and Close come before
+  // it.
+  void Suspend(std::optional<AdmissionRefusal> why);
+  void Close(AdmissionRefusal why);  // refuses everything for this reason from now on; the first reason stays
+  // Why every call is refused at the moment, whatever its size; nullopt: it is not.
+  std::optional<AdmissionRefusal> refusal() const;
   // Waits until no ticket is outstanding; false if `deadline` passed first.
   bool WaitUntilIdle(absl::Time deadline) const;
   AdmissionStats stats() const;

@@ -13,6 +13,8 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // refused or failed
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitDeviceFailed = 70;
+inline constexpr int kExitStalled = 71;
+inline constexpr int kExitStuck = 72;  // a thread did not stop in time
 
 // Adds the options to `subcommand`; the returned function runs the command once they are parsed.
 using CommandSetup = std::function<int()> (*)(CLI::App* subcommand);

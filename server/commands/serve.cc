@@ -1,74 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dunlin serve`: reads the config, opens devices, loads models, opens ports and prints READY; then waits for signals
+// `dunlin serve`: reads the config, opens ports, opens devices, loads models and prints READY; then waits for signals
 // and drains on a stop signal.
 #include <spdlog/spdlog.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/commands/command.h"
 #include "server/commands/serve_options.h"
+#include "server/commands/serve_server.h"
+#include "server/commands/serve_stop.h"
 #include "server/config/config.h"
 #include "server/config/reload.h"
-#include "server/edge.h"
-#include "server/metrics/server_metrics.h"
-#include "server/models/devices.h"
-#include "server/models/heartbeat.h"
 #include "server/models/loader.h"
 #include "server/models/memory_budget.h"
-#include "server/models/repository.h"
-#include "server/monotonic_clock.h"
 #include "server/process/logging.h"
-#include "server/process/service_notifier.h"
 #include "server/process/signals.h"
-#include "server/serving/observers.h"
 #include "server/transport/grpc/listen_options.h"
-#include "server/transport/http/http_server.h"
 
 namespace dunlin::server {
 namespace {
 
-constexpr engine::TimeNs kStallLimit = engine::TimeNs{10} * 1000000000;
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
-// After a device failure: time for streams to deliver their status. Together with the watchdog period and the poll
-// period, the process still ends within a second.
-constexpr absl::Duration kFailedGrace = absl::Milliseconds(500);
+constexpr absl::Duration kLastFlush = absl::Milliseconds(500);
 
-// Everything that a running server owns, in order of construction.
-struct Server {
-  explicit Server(const Config& config)
-      : observer(&log, &metrics), devices(config.device), heartbeat(&MonotonicNs, kStallLimit) {
-    repository.Subscribe(&metrics);
-    repository.Subscribe(&heartbeat);
-  }
-
-  RequestLog log;
-  ServerMetrics metrics;
-  ObserverPair observer;
-  Devices devices;  // shared by all models
-  Heartbeat heartbeat;
-  ModelRepository repository;
-  std::atomic<bool> ready{false};
-  ServiceNotifier notifier;
-  Edge edge;
-  std::unique_ptr<HttpServer> http;  // started before the edge; destroyed first, because it reads all of the above
-};
-
-absl::Status LoadModels(const Config& config, Server* server) {
+absl::Status LoadModels(const Config& config, const std::atomic<bool>& stop, Server* server) {
   const absl::StatusOr<std::vector<ModelSettings>> models = PlanModels(config, &server->devices);
   if (!models.ok()) return models.status();
   for (const ModelSettings& settings : *models) {
     const absl::StatusOr<kernels::Device*> device = server->devices.For(settings);
     if (!device.ok()) return device.status();
-    auto model = LoadModel(settings, *device, server->metrics.AddModel(settings.name));
+    auto model = LoadModel(settings, *device, server->metrics.AddModel(settings.name), stop);
     if (!model.ok()) return model.status();
     if (absl::Status status = server->repository.Add(*std::move(model)); !status.ok()) return status;
   }
@@ -77,7 +46,7 @@ absl::Status LoadModels(const Config& config, Server* server) {
 
 HttpSources Sources(Server* server) {
   return {[server] { return server->metrics.Render(); }, [server] { return server->heartbeat.sick_reason(); },
-          [server] { return server->ready ? std::string() : std::string("loading or draining"); }};
+          [server] { return server->unready_reason(); }};
 }
 
 void WarnIfPublic(const char* key, const std::string& address) {
@@ -85,8 +54,12 @@ void WarnIfPublic(const char* key, const std::string& address) {
   spdlog::warn("{} is {}: reachable from other machines without TLS or authentication", key, address);
 }
 
-// Opens the gRPC port and announces both. The HTTP port is already open, so that probes work while models load.
-absl::Status OpenPorts(const Config& config, Server* server) {
+// Before models load, so that a port that is taken ends the start at once and probes are answered meanwhile. Requests
+// are refused until StartServing. Returns the two addresses, as READY prints them.
+absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
+  auto http = HttpServer::Start(config.http_address, config.max_http_connections, Sources(server));
+  if (!http.ok()) return http.status();
+  server->http = *std::move(http);
   EdgeOptions options;
   options.serving.text_threads = config.text_threads;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
@@ -96,58 +69,22 @@ absl::Status OpenPorts(const Config& config, Server* server) {
   WarnIfPublic("listen.http", config.http_address);
   server->metrics.WatchEdge([server] {
     const AdmissionStats stats = server->edge.admission_stats();
-    return EdgeSnapshot{server->ready, stats.requests, stats.queued_bytes};
+    return EdgeSnapshot{server->unready_reason().empty(), stats.requests, stats.queued_bytes};
   });
-  server->edge.SetServing(true);
-  server->ready = true;
   const std::string host = config.grpc_address.substr(0, config.grpc_address.rfind(':'));
-  std::cout << "READY grpc=" << host << ":" << *port << " http=" << server->http->bound_address() << std::endl;
-  server->notifier.Ready();
-  return absl::OkStatus();
+  return absl::StrCat("grpc=", host, ":", *port, " http=", server->http->bound_address());
 }
 
-// Sends the service manager's watchdog ping. Without pings the manager restarts the process, which covers both a
-// stalled engine and a hang of this thread.
-void BeatIfHealthy(Server* server) {
-  if (server->heartbeat.sick_reason().empty()) server->notifier.Beat(MonotonicNs());
-}
-
-// Lets calls in flight finish within the time limit. A second stop signal ends the process immediately.
-int Drain(int64_t timeout_ms, Server* server) {
-  spdlog::info("stopping: draining for at most {} ms", timeout_ms);
-  server->ready = false;
-  server->notifier.Stopping();
-  server->edge.StartDraining();
-  std::atomic<bool> done{false};
-  std::thread drainer([&] {
-    server->edge.Shutdown(absl::Now() + absl::Milliseconds(timeout_ms));
-    done = true;
+void StartServing(const std::string& addresses, Server* server) {
+  server->edge.WatchWith(&server->heartbeat);
+  server->heartbeat.Watch("HTTP", Heartbeat::Part::kTransport, [http = server->http.get()] {
+    return Heartbeat::Pulse{http->Ping(), false};
   });
-  while (!done) {
-    BeatIfHealthy(server);
-    if (WaitForRequest(kPollPeriod) == SignalRequest::kStop) {
-      spdlog::warn("second stop signal: exiting immediately");
-      std::_Exit(kExitFailed);
-    }
-  }
-  drainer.join();
-  spdlog::info("stopped");
-  return kExitOk;
-}
-
-// This process cannot use a failed device again: it exits, and a supervisor restarts it. The engine has ended its
-// requests with UNAVAILABLE; the grace period lets their streams deliver that status. The exit does not wait for
-// Shutdown, which hangs if another engine's device does.
-[[noreturn]] void EndFailed(Server* server) {
-  spdlog::error("{}; exiting", server->heartbeat.sick_reason());
-  server->ready = false;
-  server->edge.StartDraining();
-  std::thread([server] {
-    server->edge.Shutdown(absl::Now() + kFailedGrace);
-    std::_Exit(kExitDeviceFailed);
-  }).detach();
-  absl::SleepFor(kFailedGrace);
-  std::_Exit(kExitDeviceFailed);
+  server->heartbeat.Start();
+  server->edge.SetServing(true);
+  server->phase = Server::Phase::kServing;
+  std::cout << "READY " << addresses << std::endl;
+  server->notifier.Ready();
 }
 
 // A config with errors changes nothing.
@@ -164,11 +101,19 @@ void Reload(const ServeOptions& options, Config* config) {
   if (!result.left_out.empty()) spdlog::warn("reload: restart required for: {}", absl::StrJoin(result.left_out, ", "));
 }
 
+// What the heartbeat has found takes effect: on Health and admission, and in the end on the process.
+void FollowHeartbeat(const Config& config, Server* server) {
+  const Heartbeat::Finding finding = server->heartbeat.finding();
+  if (finding.state == Heartbeat::Finding::State::kFailed) EndFailed(server);
+  server->edge.Follow(finding);
+  if (config.exit_after_ms > 0 && finding.stalled_for > config.exit_after_ms * 1'000'000) EndStalled(server);
+  BeatIfHealthy(server);
+}
+
 int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
-    if (server->heartbeat.failed()) EndFailed(server);
-    BeatIfHealthy(server);
+    FollowHeartbeat(config, server);
     server->repository.FreeUnleased();
     if (request != SignalRequest::kReload) continue;
     server->notifier.Reloading(MonotonicNs());
@@ -183,20 +128,28 @@ int Fail(const absl::Status& status) {
   return kExitFailed;
 }
 
-int RunServe(const ServeOptions& options) {
-  BlockSignals();
-  SetUpLogging("info", "text");
+int Serve(const ServeOptions& options) {
   const absl::StatusOr<Config> config = LoadServeConfig(options);
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
   Server server(*config);
-  auto http = HttpServer::Start(config->http_address, config->max_http_connections, Sources(&server));
-  if (!http.ok()) return Fail(http.status());
-  server.http = *std::move(http);
-  if (absl::Status status = LoadModels(*config, &server); !status.ok()) return Fail(status);
-  server.heartbeat.Start();
-  if (absl::Status status = OpenPorts(*config, &server); !status.ok()) return Fail(status);
+  const absl::StatusOr<std::string> addresses = OpenPorts(*config, &server);
+  if (!addresses.ok()) return Fail(addresses.status());
+  spdlog::info("loading models; ports answer: {}", *addresses);
+  const std::optional<absl::Status> loaded =
+      LoadUnlessStopped([&](const std::atomic<bool>& stop) { return LoadModels(*config, stop, &server); }, &server);
+  if (!loaded.has_value()) return kExitOk;
+  if (!loaded->ok()) return Fail(*loaded);
+  StartServing(*addresses, &server);
   return WaitAndStop(options, *config, &server);
+}
+
+int RunServe(const ServeOptions& options) {
+  BlockSignals();
+  SetUpLogging("info", "text");
+  const int status = Serve(options);
+  FlushLog(kLastFlush);
+  return status;
 }
 
 }  // namespace

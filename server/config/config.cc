@@ -155,6 +155,8 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.limits = ReadLimits(document);
   config.max_http_connections = Get<int32_t>(document, "/limits/max_http_connections");
   config.drain_timeout_ms = Get<int64_t>(document, "/limits/drain_timeout_ms");
+  config.stall_ms = Get<int64_t>(document, "/health/stall_ms");
+  config.exit_after_ms = Get<int64_t>(document, "/health/exit_after_ms");
   config.device.num_threads = Get<int>(document, "/compute/threads");
   config.device.cpu_variant = Get<std::string>(document, "/compute/cpu_variant");
   if (config.device.cpu_variant == "auto") config.device.cpu_variant.clear();

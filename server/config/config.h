@@ -39,6 +39,8 @@ struct Config {
   Limits limits;
   int32_t max_http_connections = 0;
   int64_t drain_timeout_ms = 0;
+  int64_t stall_ms = 0;
+  int64_t exit_after_ms = 0;  // of a stall; 0: never
   kernels::DeviceOptions device;
   int32_t text_threads = 0;
   std::string log_level;

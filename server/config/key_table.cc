@@ -132,6 +132,12 @@ constexpr ConfigKey kServerKeys[] = {
     {"limits.drain_timeout_ms", kInt, "25000", 0, 86400000, nullptr,
      "After SIGTERM, how long calls in flight may continue before they are ended"},
 
+    {"health.stall_ms", kInt, "10000", 1000, 86400000, nullptr,
+     "Time without progress after which an engine with work, the text threads or a port's threads count as stalled: "
+     "health says NOT_SERVING and requests are refused until it goes on; must exceed the longest single operation"},
+    {"health.exit_after_ms", kInt, "60000", 0, 86400000, nullptr,
+     "Time that a stall may last until the process exits with status 71; 0: it never does"},
+
     {"compute.threads", kInt, "0", 0, 1024, nullptr,
      "CPU compute threads; 0: one for every CPU available to the process"},
     {"compute.cpu_variant", kStr, "\"auto\"", 1, 16, "auto|portable|avx2|avx512|avx512_bf16|amx_bf16",

@@ -2,6 +2,7 @@
 #include "server/metrics/metric_table.h"
 
 #include "server/metrics/process_stats.h"
+#include "server/process/logging.h"
 #include "server/process/version.h"
 #include "server/serving/status_name.h"
 
@@ -73,7 +74,7 @@ std::optional<MetricLabels> ByReason(const Record& record) {
 
 const Metric kMetrics[] = {
     // The server.
-    {"dunlin_ready", "1 while accepting requests, 0 while loading or draining", kGauge,
+    {"dunlin_ready", "1 while accepting requests, 0 while loading, stalled or draining", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return s.edge.ready ? 1.0 : 0.0; }}},
     {"dunlin_build_info", "Version of this server", kGauge, Info{[] {
        return MetricLabels{{"version", kVersion}};
@@ -85,6 +86,9 @@ const Metric kMetrics[] = {
      ServerValue{[](const ServerSnapshot& s) { return double(s.edge.requests_in_flight); }}},
     {"dunlin_queued_bytes", "Bytes of requests accepted but not yet tokenised", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return double(s.edge.queued_bytes); }}},
+
+    {"dunlin_log_lines_dropped_total", "Log lines dropped because stderr was not read fast enough", kCounter,
+     ServerValue{[](const ServerSnapshot&) { return Double(NumDroppedLogLines()); }}},
 
     // An engine.
     {"vllm:num_requests_running", "Running sequences", kGauge,
@@ -116,6 +120,8 @@ const Metric kMetrics[] = {
      EngineValue{[](const EngineStats& s) { return Double(s.steps); }}},
     {"dunlin_engine_step_seconds", "Duration of an engine step", kHistogram,
      StepValue{[](const StepSample& step) { return Seconds(step.duration); }}, kTokenSeconds},
+    {"dunlin_engine_longest_step_seconds", "Duration of the longest engine step since start", kGauge,
+     EngineValue{[](const EngineStats& s) { return Seconds(s.longest_step_ns); }}},
     {"vllm:iteration_tokens_total", "Tokens computed in an engine step", kHistogram,
      StepValue{[](const StepSample& step) { return double(step.num_tokens); }}, kStepTokens},
 

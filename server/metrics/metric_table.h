@@ -29,7 +29,7 @@ struct StepSample {
 };
 
 struct EdgeSnapshot {
-  bool ready = false;  // accepts requests: neither loading nor draining
+  bool ready = false;  // accepts requests: neither loading nor stalled nor draining
   int32_t requests_in_flight = 0;
   int64_t queued_bytes = 0;  // size of the requests accepted but not yet tokenised
 };

@@ -95,7 +95,8 @@ absl::Status StartEncoder(const ModelSettings& settings, ServedModel* served) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& settings, kernels::Device* device,
-                                                       std::shared_ptr<engine::StepObserver> step_observer) {
+                                                       std::shared_ptr<engine::StepObserver> step_observer,
+                                                       const std::atomic<bool>& stop) {
   if (absl::Status status = engine::CheckBackendsEnabled(settings.engine); !status.ok()) return status;
   if (absl::Status status = engine::CheckFp8Recipe(settings.engine.fp8, settings.engine.deterministic); !status.ok()) {
     return Named(settings.name, status);
@@ -105,7 +106,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   served->name = settings.name;
   served->step_observer = std::move(step_observer);
 
-  auto model = engine::Model::Load(settings.source, device);
+  auto model = engine::Model::Load(settings.source, device, &stop);
   if (!model.ok()) return Named(settings.name, model.status());
   served->model = *std::move(model);
   const engine::ModelConfig& config = served->model->config();
@@ -117,6 +118,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   served->profiles =
       std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine);
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
+  if (stop) return Named(settings.name, absl::CancelledError("loading was stopped"));
   const auto start_engine = config.is_encoder() ? &StartEncoder : &StartDecoder;
   absl::Status started = start_engine(settings, served.get());
   if (!started.ok()) return Named(settings.name, started);

@@ -3,6 +3,7 @@
 // Thread rule: one load at a time.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -13,8 +14,10 @@
 namespace dunlin::server {
 
 // Logs what was loaded and its buffers. device outlives the model; the model keeps step_observer, which may be null.
-// Errors contain the model's name. REQUIRES: a decoder's settings have their kv_memory_bytes (PlanModels).
+// Errors contain the model's name; CANCELLED soon after stop became true.
+// REQUIRES: a decoder's settings have their kv_memory_bytes (PlanModels).
 absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& settings, kernels::Device* device,
-                                                       std::shared_ptr<engine::StepObserver> step_observer);
+                                                       std::shared_ptr<engine::StepObserver> step_observer,
+                                                       const std::atomic<bool>& stop);
 
 }  // namespace dunlin::server

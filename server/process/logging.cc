@@ -3,10 +3,12 @@
 
 #include <grpc/support/log.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxMessageBytes = 500;
 constexpr engine::TimeNs kRefusalLinePeriod = 1'000'000'000;
+constexpr size_t kMaxQueuedBytes = size_t{1} << 20;  // of log lines; some 4000 requests
 
 // Formats the message as a JSON string, so that a log entry is always a single line.
 class JsonMessage : public spdlog::custom_flag_formatter {
@@ -47,10 +50,38 @@ void LogGrpcLine(gpr_log_func_args* line) {
               LogSafe(line->message, kMaxMessageBytes));
 }
 
+// Formats lines into the queue.
+class QueueSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit QueueSink(LogQueue* queue) : queue_(queue) {}
+
+ private:
+  // The line that says how many were dropped goes with the next one that fits.
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t lines;
+    if (unreported_ > 0) {
+      const std::string text = absl::StrCat(unreported_, " log lines dropped: stderr is not read fast enough");
+      formatter_->format({message.time, {}, message.logger_name, spdlog::level::warn, text}, lines);
+    }
+    formatter_->format(message, lines);
+    unreported_ = queue_->Push({lines.data(), lines.size()}) ? 0 : unreported_ + 1;
+  }
+  void flush_() override {}
+
+  LogQueue* const queue_;
+  uint64_t unreported_ = 0;  // lines dropped since a line last said so
+};
+
+// Of the process. Never destroyed: threads may log until the very end.
+LogQueue& StderrQueue() {
+  static auto* const queue = new LogQueue(STDERR_FILENO, kMaxQueuedBytes);
+  return *queue;
+}
+
 }  // namespace
 
-void SetUpLogging(const std::string& level, const std::string& format) {
-  auto logger = std::make_shared<spdlog::logger>("dunlin", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+std::shared_ptr<spdlog::logger> MakeLogger(LogQueue* queue, const std::string& level, const std::string& format) {
+  auto logger = std::make_shared<spdlog::logger>("dunlin", std::make_shared<QueueSink>(queue));
   logger->set_level(spdlog::level::from_str(level));
   if (format == "json") {
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
@@ -59,9 +90,20 @@ void SetUpLogging(const std::string& level, const std::string& format) {
   } else {
     logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
   }
-  logger->flush_on(spdlog::level::info);
-  spdlog::set_default_logger(std::move(logger));
+  return logger;
+}
+
+void SetUpLogging(const std::string& level, const std::string& format) {
+  spdlog::set_default_logger(MakeLogger(&StderrQueue(), level, format));
   gpr_set_log_function(&LogGrpcLine);
+}
+
+void FlushLog(absl::Duration limit) {
+  StderrQueue().Flush(limit);
+}
+
+uint64_t NumDroppedLogLines() {
+  return StderrQueue().num_dropped();
 }
 
 void SetLogLevel(const std::string& level) {
@@ -93,7 +135,8 @@ std::optional<int64_t> RequestLog::TakeRefusedCount(engine::TimeNs now) {
 
 void RequestLog::OnFinished(const RequestRecord& record) {
   if (!spdlog::should_log(spdlog::level::info)) return;
-  if (record.request_id.empty() && absl::IsResourceExhausted(record.status)) {
+  const bool refused_for_now = absl::IsResourceExhausted(record.status) || absl::IsUnavailable(record.status);
+  if (record.request_id.empty() && refused_for_now) {
     const std::optional<int64_t> refused = TakeRefusedCount(record.finished);
     if (!refused.has_value()) return;
     spdlog::info("{} requests refused before reading, the last with {}", *refused, record.refusal_reason);

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logging to stderr, as text or JSON; one line per request, written when it ends. Prompts and outputs are never logged.
+// Lines go through a bounded queue (log_queue.h): logging never waits for whoever reads them. Lines for which there is
+// no room are dropped and counted, and a later line says how many.
 // Thread rule: SetUpLogging once, before threads are started; the rest from any thread.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "absl/time/time.h"
+#include "server/process/log_queue.h"
 #include "server/serving/request_record.h"
+
+namespace spdlog {
+class logger;
+}  // namespace spdlog
 
 namespace dunlin::server {
 
@@ -17,6 +26,15 @@ void SetUpLogging(const std::string& level, const std::string& format);
 
 // Changes the level. Any thread.
 void SetLogLevel(const std::string& level);
+
+// Waits until every line so far is written, for at most `limit`.
+void FlushLog(absl::Duration limit);
+
+// Lines dropped since start.
+uint64_t NumDroppedLogLines();
+
+// A logger that writes to the queue, which outlives it.
+std::shared_ptr<spdlog::logger> MakeLogger(LogQueue* queue, const std::string& level, const std::string& format);
 
 // Writes one line per finished request: id, model, profile, tokens, times, status. Calls refused by admission have no
 // id and come in bursts, so at most one line per second reports their number.

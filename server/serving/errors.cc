@@ -27,7 +27,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kTooManyRequests, "TOO_MANY_REQUESTS", StatusCode::kResourceExhausted},
     {Reason::kTooManyQueuedBytes, "TOO_MANY_QUEUED_BYTES", StatusCode::kResourceExhausted},
     {Reason::kQueueFull, "QUEUE_FULL", StatusCode::kResourceExhausted},
-    {Reason::kNotReady, "NOT_READY", StatusCode::kUnavailable},
+    {Reason::kLoading, "LOADING", StatusCode::kUnavailable},
     {Reason::kDraining, "DRAINING", StatusCode::kUnavailable},
     {Reason::kShutdown, "SHUTDOWN", StatusCode::kUnavailable},
     {Reason::kDeadline, "DEADLINE", StatusCode::kDeadlineExceeded},
@@ -35,6 +35,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kSlowReader, "SLOW_READER", StatusCode::kResourceExhausted},
     {Reason::kNumerical, "NUMERICAL", StatusCode::kInternal},
     {Reason::kDeviceFailed, "DEVICE_FAILED", StatusCode::kUnavailable},
+    {Reason::kStalled, "STALLED", StatusCode::kUnavailable},
     {Reason::kInternal, "INTERNAL", StatusCode::kInternal},
 };
 
@@ -128,10 +129,18 @@ absl::Status Overloaded(Reason reason, std::string_view message, std::string_vie
 
 absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
   switch (refusal) {
-    case AdmissionRefusal::kNotReady:
-      return MakeError(Reason::kNotReady, "the server is not ready yet");
+    case AdmissionRefusal::kLoading:
+      return MakeError(Reason::kLoading, "the server is loading its models");
     case AdmissionRefusal::kDraining:
       return MakeError(Reason::kDraining, "the server is draining");
+    case AdmissionRefusal::kDeviceFailed:
+      return StatusOf(engine::FinishReason::kInternal);
+    case AdmissionRefusal::kEngineStalled:
+      return MakeError(Reason::kStalled, "the server is stalled: an engine makes no progress");
+    case AdmissionRefusal::kTextPoolStalled:
+      return MakeError(Reason::kStalled, "the server is stalled: the text threads make no progress");
+    case AdmissionRefusal::kTransportStalled:
+      return MakeError(Reason::kStalled, "the server is stalled: the threads of a port make no progress");
     case AdmissionRefusal::kTooManyRequests:
       return Overloaded(Reason::kTooManyRequests,
                         absl::StrCat(limits.max_concurrent_requests, " requests are in flight; limit is ",
@@ -153,6 +162,8 @@ absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms) {
       return Overloaded(Reason::kQueueFull, message, "scheduler.max_queued_requests", retry_after_ms);
     case StatusCode::kUnavailable:
       return MakeError(Reason::kDraining, message);
+    case StatusCode::kInternal:
+      return StatusOf(engine::FinishReason::kInternal);
     default:
       return MakeError(Reason::kInternal, "the engine refused the request");
   }

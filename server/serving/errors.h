@@ -30,7 +30,7 @@ enum class Reason : uint8_t {
   kTooManyRequests,
   kTooManyQueuedBytes,
   kQueueFull,
-  kNotReady,
+  kLoading,
   kDraining,
   kShutdown,
   kDeadline,
@@ -38,6 +38,7 @@ enum class Reason : uint8_t {
   kSlowReader,
   kNumerical,
   kDeviceFailed,
+  kStalled,
   kInternal,
 };
 
@@ -76,7 +77,7 @@ absl::Status ProfileRefused(std::string_view message, const std::vector<std::str
 absl::Status Overloaded(Reason reason, std::string_view message, std::string_view config_key, int32_t retry_after_ms);
 // UNAVAILABLE or RESOURCE_EXHAUSTED.
 absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits);
-// For a refusal by an engine's Submit: the queue is full, or the model is draining or broken.
+// For a refusal by an engine's Submit: the queue is full, the model is draining, or its device failed.
 absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms);
 
 // "stop", "length", "cancelled", ...: the finish reason of a sequence in logs and metrics.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <variant>
 
@@ -52,8 +53,11 @@ class ServingCore {
   void ReportRefused(AdmissionRefusal refusal, engine::TimeNs arrival) const;
 
   void Open() { admission_.Open(); }
-  // From now on, refuses new calls; those in flight continue.
-  void StartDraining() { admission_.Close(); }
+  // Admission::Suspend.
+  void Suspend(std::optional<AdmissionRefusal> why) { admission_.Suspend(why); }
+  // From now on, refuses new calls for this reason; those in flight continue.
+  void StartDraining(AdmissionRefusal why) { admission_.Close(why); }
+  std::optional<AdmissionRefusal> refusal() const { return admission_.refusal(); }
   // Waits until every call has ended; false if `deadline` passed first.
   bool WaitUntilIdle(absl::Time deadline) const { return admission_.WaitUntilIdle(deadline); }
   AdmissionStats admission_stats() const { return admission_.stats(); }

@@ -44,7 +44,10 @@ void TextPool::RunInline(TextTask* task) {
 }
 
 void TextPool::WorkerLoop() {
-  while (TextTask* task = Pop()) RunOnce(task);
+  while (TextTask* task = Pop()) {
+    RunOnce(task);
+    num_run_.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 void TextPool::RunOnce(TextTask* task) {

@@ -56,6 +56,9 @@ class TextPool {
   // which is not one of the pool's and holds no lock.
   void RunInline(TextTask* task);
 
+  // Runs on the pool's threads that have ended. Any thread.
+  uint64_t num_run() const { return num_run_.load(std::memory_order_relaxed); }
+
  private:
   void WorkerLoop();
   void Push(TextTask* task);
@@ -70,6 +73,7 @@ class TextPool {
   TextTask* tail_ ABSL_GUARDED_BY(mutex_) = nullptr;
   int idle_workers_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<uint64_t> num_run_{0};
   std::vector<std::thread> workers_;  // const after construction
 };
 

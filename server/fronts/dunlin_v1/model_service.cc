@@ -47,7 +47,7 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
   v1::ListModelsRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
   v1::ListModelsResponse wire;
-  for (const ModelLease& model : repository_.List()) DescribeModel(*model, wire.add_models());
+  for (const ModelLease& model : core_->models().List()) DescribeModel(*model, wire.add_models());
   *response = SerializeWire(wire);
   return Finished(context, absl::OkStatus());
 }
@@ -56,8 +56,11 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* co
                                                  grpc::ByteBuffer* response) {
   v1::GetModelRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
-  const ModelLease model = repository_.Lease(message.name());
-  if (model == nullptr) return Finished(context, UnknownModel(message.name()));
+  const ModelLease model = core_->Lease(message.name());
+  if (model == nullptr) {
+    const bool loading = core_->refusal() == AdmissionRefusal::kLoading;
+    return Finished(context, loading ? core_->StatusOf(AdmissionRefusal::kLoading) : UnknownModel(message.name()));
+  }
   v1::GetModelResponse wire;
   DescribeModel(*model, wire.mutable_model());
   for (const engine::ProfileSupport& row : model->profiles->rows()) DescribeProfile(row, wire.add_profiles());

@@ -6,6 +6,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -43,6 +44,7 @@ struct GrpcServer::State {
   HealthService health;
   ReflectionService<ReflectionV1> reflection_v1;
   ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
+  std::atomic<uint64_t> ticks{0};
   std::unique_ptr<grpc::Server> server;     // null once shut down
   std::unique_ptr<IdleTicker> idle_ticker;  // while the server is up
 };
@@ -72,8 +74,11 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   }
   state->server = builder.BuildAndStart();
   if (state->server == nullptr) return absl::UnavailableError(absl::StrCat("listen.grpc: cannot listen on ", address));
-  state->idle_ticker =
-      std::make_unique<IdleTicker>(state->server->InProcessChannel(grpc::ChannelArguments()), options.on_tick);
+  state->idle_ticker = std::make_unique<IdleTicker>(state->server->InProcessChannel(grpc::ChannelArguments()),
+                                                    [ticks = &state->ticks, on_tick = options.on_tick] {
+                                                      on_tick();
+                                                      ticks->fetch_add(1, std::memory_order_relaxed);
+                                                    });
   options.repository->Subscribe(&state->health);
   state_ = std::move(state);
   return port;
@@ -85,6 +90,10 @@ void GrpcServer::SetServing(bool serving) {
 
 void GrpcServer::StopServing() {
   state_->health.StopServing();
+}
+
+uint64_t GrpcServer::ticks() const {
+  return state_->ticks.load(std::memory_order_relaxed);
 }
 
 void GrpcServer::Shutdown() {

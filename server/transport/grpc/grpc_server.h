@@ -5,6 +5,7 @@
 
 #include <grpcpp/impl/service_type.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -46,6 +47,8 @@ class GrpcServer {
   void SetServing(bool serving);
   // From now on Health reports NOT_SERVING; calls are still accepted. REQUIRES, as SetServing: started.
   void StopServing();
+  // Advances a few times a second while gRPC's threads handle calls. REQUIRES: started.
+  uint64_t ticks() const;
   // Closes the port, allows one second for statuses still being sent, and joins gRPC's threads. No tick comes
   // afterwards. REQUIRES: no call is waiting for anything outside gRPC. Idempotent.
   void Shutdown();

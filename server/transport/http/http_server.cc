@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/transport/http/http_server.h"
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <thread>
 #include <utility>
 
@@ -68,6 +70,8 @@ struct HttpServer::State {
   std::string bound_address;
   asio::io_context io{1};
   tcp::acceptor acceptor;
+  uint64_t pings_sent = 0;
+  std::atomic<uint64_t> pings_done{0};  // counted on the HTTP thread
   std::thread thread;
 };
 
@@ -88,6 +92,15 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   auto state = std::make_unique<State>(max_connections, std::move(sources), timeout);
   if (absl::Status status = state->Bind(*endpoint); !status.ok()) return status;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+uint64_t HttpServer::Ping() {
+  const uint64_t done = state_->pings_done.load(std::memory_order_relaxed);
+  if (done == state_->pings_sent) {
+    ++state_->pings_sent;
+    asio::post(state_->io, [state = state_.get()] { state->pings_done.fetch_add(1, std::memory_order_relaxed); });
+  }
+  return done;
 }
 
 const std::string& HttpServer::bound_address() const {

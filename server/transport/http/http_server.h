@@ -29,6 +29,10 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  // Sends a ping through the HTTP thread unless one is still on its way; returns how many have come through so far. One
+  // thread.
+  uint64_t Ping();
+
   // "127.0.0.1:PORT", with the actual port.
   const std::string& bound_address() const;
 

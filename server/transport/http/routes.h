@@ -17,8 +17,8 @@ struct HttpReply {
 // The data sources of the routes. Called on the HTTP thread; must not block.
 struct HttpSources {
   std::function<std::string()> metrics;         // the Prometheus text format
-  std::function<std::string()> sick_reason;     // empty: every engine makes progress or is idle
-  std::function<std::string()> unready_reason;  // empty: models are loaded and the server is not draining
+  std::function<std::string()> sick_reason;     // empty: every part of the server makes progress or is idle
+  std::function<std::string()> unready_reason;  // empty: models are loaded, nothing is sick, and no drain has begun
 };
 
 // The response to one request. A query in target is ignored.

@@ -148,7 +148,7 @@ TEST_F(EncoderEngineTest, AFailedDeviceEndsEverythingAndStaysDown) {
   EXPECT_EQ(sinks[1]->call->reason, FinishReason::kInternal);
   EXPECT_EQ(sinks[2]->call->reason, FinishReason::kInternal);
   EXPECT_TRUE(engine_->stats().failed);
-  EXPECT_TRUE(absl::IsUnavailable(Submit(TestCall({1}), sinks[0]).status()));
+  EXPECT_TRUE(absl::IsInternal(Submit(TestCall({1}), sinks[0]).status()));
 }
 
 TEST_F(EncoderEngineTest, DrainingRefusesAndStopEndsWhatIsLeft) {

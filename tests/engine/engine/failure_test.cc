@@ -16,7 +16,7 @@ void ExpectEverythingFails(const EngineSetup& setup) {
     EXPECT_EQ(client.sink->num_finishes(), 1);
   }
   EXPECT_TRUE(harness.engine->stats().failed);
-  EXPECT_TRUE(absl::IsUnavailable(harness.Submit(EngineHarness::Ask(4, 2)).id.status()));
+  EXPECT_TRUE(absl::IsInternal(harness.Submit(EngineHarness::Ask(4, 2)).id.status()));
   EXPECT_TRUE(harness.WaitForIdle());
   EXPECT_EQ(harness.engine->stats().pages_used, 0);
   harness.engine->Cancel(*clients[0].id, FinishReason::kCancelled);

@@ -56,8 +56,23 @@ TEST(Serving, CountsWhatItDid) {
   EXPECT_EQ(stats.prefix_hits, 20U);
   EXPECT_EQ(stats.generation_tokens, 15U);
   EXPECT_EQ(stats.steps, 11U + 5U);
+  EXPECT_EQ(stats.progress, stats.steps) << "this runtime counts no operations";
   EXPECT_EQ(stats.pages_total, 64);
   EXPECT_FALSE(stats.failed);
+}
+
+TEST(Serving, KeepsTheLongestStep) {
+  EngineHarness harness;
+  for (const TimeNs duration : {300, 700, 200}) {
+    harness.gate.Close();
+    const Client client = harness.Submit(EngineHarness::Ask(2, 1));
+    harness.gate.WaitUntilHeld();
+    EngineHarness::now() += duration;
+    harness.gate.Open();
+    EngineHarness::ExpectAnswerAsAlone(client);
+  }
+  ASSERT_TRUE(harness.WaitForIdle());
+  EXPECT_EQ(harness.engine->stats().longest_step_ns, 700);
 }
 
 TEST(Serving, TellsRunningFromWaiting) {

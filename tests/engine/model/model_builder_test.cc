@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "engine/model/checkpoint/random_tensors.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
@@ -47,6 +49,27 @@ TEST_F(ModelBuilderTest, AFailingDeviceIsInternalAtEveryStep) {
     state_.packs_until_failure = step;
     EXPECT_EQ(LoadStatus().code(), absl::StatusCode::kInternal) << step;
     EXPECT_EQ(state_.bytes_held, 0U) << step;
+  }
+}
+
+// A piece is packed in every precision, then the flag is looked at: the next piece is not packed.
+TEST_F(ModelBuilderTest, StopsWithinAPieceOnceItIsTold) {
+  std::atomic<bool> stop{false};
+  state_.on_pack_argument = &stop;
+  state_.on_pack = [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; };
+  const ModelSource from_files = {
+      .path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32, Precision::kBf16}};
+  temp_.Write("shape.json", kLlamaConfig);
+  const ModelSource random = {.path = "",
+                              .random_shape = temp_.File("shape.json"),
+                              .random_seed = 3,
+                              .precisions = {Precision::kFp32, Precision::kBf16}};
+  for (const ModelSource& source : {from_files, random}) {
+    stop = false;
+    state_.num_packs = 0;
+    EXPECT_EQ(Model::Load(source, device_.get(), &stop).status().code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(state_.num_packs, 2);
+    EXPECT_EQ(state_.bytes_held, 0U);
   }
 }
 

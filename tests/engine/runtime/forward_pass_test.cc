@@ -44,6 +44,7 @@ class ForwardPassTest : public ::testing::Test {
     const PrecisionWeights weights = ShapesOf(config, profile.precision, &bias);
     ForwardPass pass(config, weights, profile, inputs.pass_inputs(), buffers->layers());
     const absl::Status status = pass.RunLayers();
+    progress_ = buffers->progress();
     return status.ok() && samples_ ? pass.RunHead(0, 1) : status;
   }
   // The lines after the last "store kv".
@@ -54,13 +55,22 @@ class ForwardPassTest : public ::testing::Test {
   }
 
   bool samples_ = true;
-  bool scores_ = false;  // every row of the prompt, too
+  uint64_t progress_ = 0;  // of the layers of the last Run
+  bool scores_ = false;    // every row of the prompt, too
   ExecutionMode execution_ = ExecutionMode::kFused;
   bool deterministic_ = true;
   FakeDeviceLog log_;
   FakeSupport support_;
   std::unique_ptr<kernels::Device> device_ = MakeFakeDevice(&log_, &support_);
 };
+
+// What the watchdog reads: a long pass of an 8B model on two cores is no stall.
+TEST_F(ForwardPassTest, ProgressAdvancesWithEveryOperation) {
+  ExecutionProfile profile;
+  ASSERT_TRUE(Run(SmallGpt2Config(), profile).ok());
+  EXPECT_GT(progress_, static_cast<uint64_t>(6 * SmallGpt2Config().num_layers)) << "several in each layer";
+  EXPECT_LE(progress_, log_.lines.size());
+}
 
 TEST_F(ForwardPassTest, RunsAGpt2LayerByItsConfig) {
   ExecutionProfile profile;

@@ -36,7 +36,9 @@ std::string Slurp(const std::string& path) {
   return text.str();
 }
 
-pid_t Spawn(const std::vector<std::string>& arguments, const std::string& out, const std::string& err) {
+// err_descriptor: stderr in place of the file `err`; -1: none.
+pid_t Spawn(const std::vector<std::string>& arguments, const std::string& out, const std::string& err,
+            int err_descriptor = -1) {
   std::vector<char*> argv = {const_cast<char*>(DUNLIN_BINARY)};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -44,7 +46,11 @@ pid_t Spawn(const std::vector<std::string>& arguments, const std::string& out, c
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (err_descriptor >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, err_descriptor, 2);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  }
   pid_t pid = -1;
   if (posix_spawn(&pid, DUNLIN_BINARY, &actions, nullptr, argv.data(), environ) != 0) pid = -1;
   posix_spawn_file_actions_destroy(&actions);
@@ -113,20 +119,21 @@ CommandResult RunningCommand::Wait(int limit_seconds) {
   return result;
 }
 
-ServerProcess::ServerProcess(const std::string& config, const std::vector<std::string>& arguments)
-    : ServerProcess(WithConfig(config, arguments)) {}
+ServerProcess::ServerProcess(const std::string& config, const std::vector<std::string>& arguments,
+                             const Options& options)
+    : ServerProcess(WithConfig(config, arguments), options) {}
 
-ServerProcess::ServerProcess(const Arguments& arguments) : log_path_(TempPath("_log")) {
+ServerProcess::ServerProcess(const Arguments& arguments, const Options& options) : log_path_(TempPath("_log")) {
   std::vector<std::string> all = {"serve"};
   all.insert(all.end(), arguments.list.begin(), arguments.list.end());
   const std::string ready_path = TempPath("_ready");
-  pid_ = Spawn(all, ready_path, log_path_);
-  const std::regex ready_line("READY grpc=(\\S+) http=(\\S+)\n");
+  pid_ = Spawn(all, ready_path, log_path_, options.log);
+  const std::regex ready_line("(?:READY|ports answer:) grpc=(\\S+) http=(\\S+)\n");
   const auto end = Clock::now() + std::chrono::seconds(60);
   while (pid_ > 0 && Clock::now() < end) {
     std::smatch match;
-    const std::string text = Slurp(ready_path);
-    if (std::regex_match(text, match, ready_line)) {
+    const std::string text = Slurp(options.until_ready ? ready_path : log_path_);
+    if (std::regex_search(text, match, ready_line)) {
       grpc_ = match[1];
       http_ = match[2];
       break;

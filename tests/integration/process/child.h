@@ -39,13 +39,21 @@ class RunningCommand {
 // A running `dunlin serve`; killed when the test forgets it.
 class ServerProcess {
  public:
+  struct Options {
+    bool until_ready = true;  // false: only until the ports are open; the models are still loading
+    int log = -1;             // descriptor for the log, of a pipe say; -1: a file, which Log reads
+  };
+
   // Starts it on free ports with these further arguments, and waits for READY.
-  explicit ServerProcess(const std::string& config, const std::vector<std::string>& arguments = {});
+  explicit ServerProcess(const std::string& config, const std::vector<std::string>& arguments = {})
+      : ServerProcess(config, arguments, Options()) {}
+  ServerProcess(const std::string& config, const std::vector<std::string>& arguments, const Options& options);
   // Starts `dunlin serve` with these arguments alone, which must name free ports.
   struct Arguments {
     std::vector<std::string> list;
   };
-  explicit ServerProcess(const Arguments& arguments);
+  explicit ServerProcess(const Arguments& arguments) : ServerProcess(arguments, Options()) {}
+  ServerProcess(const Arguments& arguments, const Options& options);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;

@@ -144,6 +144,7 @@ KernelStatus RecordEvent(DeviceContext* context, DeviceEvent* event) {
 }
 
 KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event) {
+  HangWhileToldTo();
   return Waited(context, Of(context).stream.DoFirst(*reinterpret_cast<uint64_t*>(event)));
 }
 

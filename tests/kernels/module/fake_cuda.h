@@ -14,6 +14,8 @@ inline constexpr uintptr_t kFakeDeviceTag = uintptr_t{1} << 60;
 
 // Environment variable: the device fails permanently once this file exists.
 inline constexpr char kFakeFailFile[] = "DUNLIN_FAKE_CUDA_FAIL_FILE";
+// Environment variable: waiting for work hangs for as long as this file exists.
+inline constexpr char kFakeHangFile[] = "DUNLIN_FAKE_CUDA_HANG_FILE";
 // Environment variable: every GEMM appends "<rows> <decode rows> <1 while tuning, else 0>" to this file.
 inline constexpr char kFakeProductsFile[] = "DUNLIN_FAKE_CUDA_PRODUCTS_FILE";
 // Environment variable: GEMMs and attention return kOk and write nothing.

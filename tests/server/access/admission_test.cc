@@ -23,11 +23,28 @@ Admission::Ticket TicketOf(Admission* admission, size_t bytes) {
 
 TEST(Admission, OpensOnceAndClosesForGood) {
   Admission admission(kSmall);
-  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kNotReady);
+  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kLoading);
   admission.Open();
   TicketOf(&admission, 1);
-  admission.Close();
+  admission.Close(AdmissionRefusal::kDeviceFailed);
   admission.Open();
+  admission.Close(AdmissionRefusal::kDraining);
+  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kDeviceFailed) << "the first reason stays";
+}
+
+TEST(Admission, ASuspensionRefusesUntilItIsLiftedAndHidesNeitherLoadingNorAnEnd) {
+  Admission admission(kSmall);
+  admission.Suspend(AdmissionRefusal::kEngineStalled);
+  EXPECT_EQ(admission.refusal(), AdmissionRefusal::kLoading);
+  admission.Open();
+  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kEngineStalled);
+  admission.Suspend(AdmissionRefusal::kTextPoolStalled);
+  EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kTextPoolStalled);
+  admission.Suspend(std::nullopt);
+  EXPECT_EQ(admission.refusal(), std::nullopt);
+  TicketOf(&admission, 1);
+  admission.Suspend(AdmissionRefusal::kEngineStalled);
+  admission.Close(AdmissionRefusal::kDraining);
   EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kDraining);
 }
 

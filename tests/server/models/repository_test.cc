@@ -10,7 +10,6 @@
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/metrics/server_metrics.h"
-#include "server/models/heartbeat.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
 
 namespace dunlin::server {
@@ -192,22 +191,6 @@ TEST(ModelRepository, HealthFollowsEveryModel) {
   EXPECT_EQ(HealthOf(edge, "model/tiny"), HealthCheckResponse::NOT_SERVING);
   edge.repository().Remove("tiny");
   EXPECT_EQ(HealthOf(edge, "model/tiny"), HealthCheckResponse::SERVICE_UNKNOWN);
-}
-
-TEST(ModelRepository, TheWatchdogForgetsARemovedModel) {
-  Heartbeat heartbeat(&MonotonicNs, engine::TimeNs{1'000'000});
-  EdgeServer edge;
-  edge.repository().Subscribe(&heartbeat);
-  heartbeat.Start();
-  edge.control().held = true;
-  auto sink = std::make_shared<CollectingSink>();
-  ASSERT_TRUE(edge.model("bare").engine->Submit(FourTokens(), sink).ok());
-  EXPECT_TRUE(Eventually([&] { return !heartbeat.sick_reason().empty(); }));
-  EXPECT_THAT(heartbeat.sick_reason(), HasSubstr("model bare: no step for"));
-  edge.repository().Remove("bare");
-  EXPECT_TRUE(Eventually([&] { return heartbeat.sick_reason().empty(); }));
-  edge.control().held = false;
-  edge.repository().Unsubscribe(&heartbeat);
 }
 
 }  // namespace

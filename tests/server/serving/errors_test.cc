@@ -62,7 +62,13 @@ TEST(Errors, AdmissionRefusalsCarryARetryDelay) {
   const absl::Status bytes = AdmissionRefused(AdmissionRefusal::kTooManyQueuedBytes, limits);
   EXPECT_EQ(ReasonName(bytes), "TOO_MANY_QUEUED_BYTES");
   EXPECT_EQ(RetryAfterMs(bytes), 250);
-  EXPECT_EQ(ReasonName(AdmissionRefused(AdmissionRefusal::kNotReady, limits)), "NOT_READY");
+  EXPECT_EQ(ReasonName(AdmissionRefused(AdmissionRefusal::kLoading, limits)), "LOADING");
+  EXPECT_EQ(ReasonName(AdmissionRefused(AdmissionRefusal::kDeviceFailed, limits)), "DEVICE_FAILED");
+  for (const AdmissionRefusal stalled :
+       {AdmissionRefusal::kEngineStalled, AdmissionRefusal::kTextPoolStalled, AdmissionRefusal::kTransportStalled}) {
+    EXPECT_EQ(ReasonName(AdmissionRefused(stalled, limits)), "STALLED");
+    EXPECT_TRUE(absl::IsUnavailable(AdmissionRefused(stalled, limits)));
+  }
   EXPECT_EQ(ReasonName(AdmissionRefused(AdmissionRefusal::kDraining, limits)), "DRAINING");
 }
 
@@ -72,7 +78,10 @@ TEST(Errors, RefusalsOfSubmitKeepTheirMessage) {
   EXPECT_EQ(ReasonName(full), "QUEUE_FULL");
   EXPECT_EQ(RetryAfterMs(full), 1234);
   EXPECT_EQ(ReasonName(SubmitRefused(absl::UnavailableError("gone"), 1)), "DRAINING");
-  EXPECT_EQ(SubmitRefused(absl::InternalError("pointer 0x1234"), 1).message(), "the engine refused the request");
+  const absl::Status failed = SubmitRefused(absl::InternalError("pointer 0x1234"), 1);
+  EXPECT_EQ(ReasonName(failed), "DEVICE_FAILED");
+  EXPECT_EQ(failed.message(), "the device failed") << "what a device says is for the log";
+  EXPECT_EQ(SubmitRefused(absl::UnknownError("pointer 0x1234"), 1).message(), "the engine refused the request");
 }
 
 TEST(Errors, EveryReasonAgainstAProfileIsKept) {

@@ -29,7 +29,7 @@ struct Harness {
   }
   ~Harness() {
     models.control().held = false;
-    core.StartDraining();
+    core.StartDraining(AdmissionRefusal::kDraining);
     EXPECT_TRUE(core.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
     models.repository().StopEngines();
   }
@@ -249,7 +249,7 @@ TEST(InProcessFront, CallsAreRefusedBeforeReadyAndWhileDraining) {
   EXPECT_TRUE(harness.core.overload()->recent(harness.core.now()));
   harness.models.control().held = false;
   EXPECT_TRUE(running->WaitUntilFinished().status.ok());
-  harness.core.StartDraining();
+  harness.core.StartDraining(AdmissionRefusal::kDraining);
   EXPECT_EQ(ReasonName(Generate(&harness, TextRequest("def", 4)).status), "DRAINING");
 }
 

@@ -317,6 +317,7 @@ TEST(Embed, ABrokenDeviceAndADrainAreUnavailable) {
   EXPECT_EQ(broken.status.error_code(), StatusCode::UNAVAILABLE);
   EXPECT_EQ(broken.reason(), "DEVICE_FAILED");
   EXPECT_TRUE(edge.model("encoder").encoder->stats().failed);
+  EXPECT_EQ(Embed(edge, Texts({"x"})).reason(), "DEVICE_FAILED");
 
   EdgeServer draining;
   draining.server().StartDraining();

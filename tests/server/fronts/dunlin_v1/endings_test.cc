@@ -247,14 +247,16 @@ TEST(Endings, ABrokenDeviceIsUnavailable) {
   const Reply& reply = flight.Rest();
   EXPECT_EQ(reply.status.error_code(), StatusCode::UNAVAILABLE);
   EXPECT_EQ(reply.reason(), "DEVICE_FAILED");
-  EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).status.error_code(), StatusCode::UNAVAILABLE);
+  const Reply later = edge.Generate(TextRequest("abc", 4));
+  EXPECT_EQ(later.status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(later.reason(), "DEVICE_FAILED");
 }
 
 TEST(Endings, CallsAreRefusedBeforeServingAndWhileDraining) {
   EdgeServerOptions options;
   options.serving = false;
   EdgeServer edge(options);
-  EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).reason(), "NOT_READY");
+  EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).reason(), "LOADING");
   edge.server().SetServing(true);
   edge.control().step_us = 1000;
   Flight flight(edge, TextRequest("abc", 200));

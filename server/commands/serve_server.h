@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that `dunlin serve` owns, in order of construction. Thread rule: the main thread, but for `phase` and for
+// what says otherwise itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "server/config/config.h"
+#include "server/edge.h"
+#include "server/metrics/server_metrics.h"
+#include "server/models/devices.h"
+#include "server/models/heartbeat.h"
+#include "server/models/repository.h"
+#include "server/monotonic_clock.h"
+#include "server/process/logging.h"
+#include "server/process/service_notifier.h"
+#include "server/serving/observers.h"
+#include "server/transport/http/http_server.h"
+
+namespace dunlin::server {
+
+struct Server {
+  enum class Phase : uint8_t { kLoading, kServing, kDraining };
+
+  explicit Server(const Config& config)
+      : observer(&log, &metrics), devices(config.device), heartbeat(&MonotonicNs, config.stall_ms * 1'000'000) {
+    repository.Subscribe(&metrics);
+    repository.Subscribe(&heartbeat);
+  }
+  // Before anything that the heartbeat looks at is destroyed.
+  ~Server() { heartbeat.Stop(); }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Why requests are not taken; empty if they are. Any thread.
+  std::string unready_reason() const {
+    if (phase == Phase::kLoading) return "loading";
+    return phase == Phase::kDraining ? "draining" : heartbeat.sick_reason();
+  }
+
+  RequestLog log;
+  ServerMetrics metrics;
+  ObserverPair observer;
+  Devices devices;  // shared by all models
+  Heartbeat heartbeat;
+  ModelRepository repository;
+  std::atomic<Phase> phase{Phase::kLoading};
+  ServiceNotifier notifier;
+  Edge edge;
+  std::unique_ptr<HttpServer> http;  // started before the edge; destroyed first, because it reads all of the above
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each part of a server hangs in turn, by a fake clock: Health and admission say so, and go back when it goes on.
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "server/transport/grpc/grpc_server.h"
+#include "server/transport/http/http_server.h"
+#include "tests/server/fronts/dunlin_v1/edge_server.h"
+#include "tests/server/models/fake_clock.h"
+
+namespace dunlin::server {
+namespace {
+
+using grpc::health::v1::Health;
+using grpc::health::v1::HealthCheckResponse;
+using State = Heartbeat::Finding::State;
+using ::testing::HasSubstr;
+
+constexpr engine::TimeNs kMs = 1'000'000;
+constexpr engine::TimeNs kStallLimit = 10'000 * kMs;
+
+// Looks of the heartbeat, each of which counts as the longest that a look may.
+void Pass(Heartbeat* heartbeat, int looks) {
+  for (int i = 0; i < looks; ++i) {
+    FakeClock::Advance(1000 * kMs);
+    heartbeat->Look();
+  }
+}
+
+HealthCheckResponse::ServingStatus HealthOf(const EdgeServer& edge, const std::string& name) {
+  grpc::ClientContext context;
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(name);
+  HealthCheckResponse response;
+  EXPECT_TRUE(Health::NewStub(edge.channel())->Check(&context, request, &response).ok()) << name;
+  return response.status();
+}
+
+void ExpectHealth(const EdgeServer& edge, HealthCheckResponse::ServingStatus expected) {
+  for (const char* name : {"", "dunlin.v1.GenerationService", "dunlin.v1.EmbeddingService", "dunlin.v1.ModelService",
+                           "dunlin.v1.TokenizerService", "grpc.health.v1.Health", "model/tiny"}) {
+    EXPECT_EQ(HealthOf(edge, name), expected) << name;
+  }
+}
+
+// Keeps a thread of the text pool with each call that ended OK until it is opened.
+class BlockingObserver final : public RequestObserver {
+ public:
+  void OnTokenInterval(const std::string&, engine::TimeNs) override {}
+  void OnFinished(const RequestRecord& record) override {
+    if (!record.status.ok()) return;  // refusals are reported on gRPC's threads
+    ++num_held;
+    open.WaitForNotification();
+    --num_held;
+  }
+  absl::Notification open;
+  std::atomic<int> num_held{0};
+};
+
+TEST(EdgeStall, AnEngineThatStandsStillTurnsHealthAndAdmission) {
+  EdgeServer edge;
+  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
+  edge.repository().Subscribe(&heartbeat);
+  edge.control().held = true;
+  std::thread client([&] { EXPECT_TRUE(edge.Generate(TextRequest("abc", 4)).status.ok()) << "goes on afterwards"; });
+  ASSERT_TRUE(Eventually([&] { return !edge.model("tiny").engine->stats().idle; }));
+  Pass(&heartbeat, 9);
+  edge.server().Follow(heartbeat.finding());
+  ExpectHealth(edge, HealthCheckResponse::SERVING);
+
+  Pass(&heartbeat, 4);
+  edge.server().Follow(heartbeat.finding());
+  ExpectHealth(edge, HealthCheckResponse::NOT_SERVING);
+  const Reply refused = edge.Generate(TextRequest("abc", 4));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(refused.reason(), "STALLED");
+  EXPECT_THAT(refused.status.error_message(), HasSubstr("an engine makes no progress"));
+
+  edge.control().held = false;
+  client.join();
+  Pass(&heartbeat, 1);
+  edge.server().Follow(heartbeat.finding());
+  ExpectHealth(edge, HealthCheckResponse::SERVING);
+  EXPECT_TRUE(edge.Generate(TextRequest("abc", 4)).status.ok());
+  edge.repository().Unsubscribe(&heartbeat);
+}
+
+TEST(EdgeStall, ADeviceFailureIsTheReasonOfEveryRefusalAfterIt) {
+  EdgeServer edge;
+  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
+  edge.repository().Subscribe(&heartbeat);
+  edge.control().fail = true;
+  EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).reason(), "DEVICE_FAILED");
+  Pass(&heartbeat, 1);
+  edge.server().Follow(heartbeat.finding());
+  ExpectHealth(edge, HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).reason(), "DEVICE_FAILED");
+  edge.server().StartDraining(AdmissionRefusal::kDeviceFailed);
+  EXPECT_EQ(edge.Generate(TextRequest("abc", 4)).reason(), "DEVICE_FAILED");
+  edge.repository().Unsubscribe(&heartbeat);
+}
+
+TEST(EdgeStall, ATextPoolThatHangsIsFoundByItsCanary) {
+  TestModels models{engine::EngineOptions()};
+  BlockingObserver observer;
+  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
+  Edge edge;
+  EdgeOptions options;
+  options.serving.text_threads = 1;
+  const absl::StatusOr<int> port = edge.Start("127.0.0.1:0", Limits(), &models.repository(), &observer, options);
+  ASSERT_TRUE(port.ok()) << port.status();
+  edge.SetServing(true);
+  edge.WatchWith(&heartbeat);
+  // Idle: each look's canary comes through before the next.
+  const auto look = [&] {
+    const bool alive = Eventually([&] {
+      Pass(&heartbeat, 1);
+      return heartbeat.finding().state == State::kHealthy;
+    });
+    EXPECT_TRUE(alive);
+  };
+  for (int i = 0; i < 3; ++i) look();
+
+  const auto stub = v1::GenerationService::NewStub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(*port), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  const auto reader = stub->Generate(&context, TextRequest("abc", 4));
+  ASSERT_TRUE(Eventually([&] { return observer.num_held == 1; }));
+  EXPECT_TRUE(Eventually([&] {
+    Pass(&heartbeat, 1);
+    return heartbeat.finding().state == State::kStalled && heartbeat.finding().part == Heartbeat::Part::kTextPool;
+  }));
+  EXPECT_THAT(heartbeat.sick_reason(), HasSubstr("text pool: no progress for"));
+  edge.Follow(heartbeat.finding());
+  grpc::ClientContext refused_context;
+  v1::GenerateResponse message;
+  const auto refused = stub->Generate(&refused_context, TextRequest("abc", 4));
+  EXPECT_FALSE(refused->Read(&message));
+  EXPECT_THAT(refused->Finish().error_message(), HasSubstr("the text threads make no progress"));
+
+  observer.open.Notify();
+  look();
+  Reply reply;
+  ReadAll(reader.get(), &context, &reply);
+  EXPECT_TRUE(reply.status.ok());
+  edge.Shutdown(absl::Now() + absl::Seconds(5));
+}
+
+TEST(EdgeStall, GrpcThreadsThatHangAreFound) {
+  ModelRepository repository;
+  GrpcServer server;
+  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
+  std::atomic<bool> held{false};
+  std::atomic<int> num_ticks{0};
+  GrpcServerOptions options;
+  options.repository = &repository;
+  options.on_tick = [&] {
+    ++num_ticks;
+    while (held) absl::SleepFor(absl::Milliseconds(1));
+  };
+  ASSERT_TRUE(server.Start("127.0.0.1:0", {}, options).ok());
+  heartbeat.Watch("gRPC", Heartbeat::Part::kTransport, [&] { return Heartbeat::Pulse{server.ticks(), false}; });
+  ASSERT_TRUE(Eventually([&] { return server.ticks() >= 2; }));
+  held = true;
+  const int before = num_ticks;
+  ASSERT_TRUE(Eventually([&] { return num_ticks > before; }));
+  Pass(&heartbeat, 13);
+  EXPECT_EQ(heartbeat.finding().state, State::kStalled);
+  EXPECT_THAT(heartbeat.sick_reason(), HasSubstr("gRPC: no progress for"));
+  held = false;
+  const uint64_t ticks = server.ticks();
+  ASSERT_TRUE(Eventually([&] { return server.ticks() > ticks; }));
+  Pass(&heartbeat, 1);
+  EXPECT_EQ(heartbeat.finding().state, State::kHealthy);
+}
+
+// A blocking GET of /metrics; whether it was answered.
+bool GetMetrics(const std::string& address) {
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::socket socket(io);
+  boost::system::error_code error;
+  const auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  socket.connect({boost::asio::ip::make_address("127.0.0.1"), port}, error);
+  if (error) return false;
+  boost::asio::write(socket, boost::asio::buffer(std::string("GET /metrics HTTP/1.1\r\nHost: t\r\n\r\n")), error);
+  char first[12];
+  boost::asio::read(socket, boost::asio::buffer(first), error);
+  return !error && std::string(first, sizeof(first)) == "HTTP/1.1 200";
+}
+
+TEST(EdgeStall, AnHttpThreadThatHangsIsFound) {
+  Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
+  absl::Notification entered;
+  absl::Notification open;
+  const auto hang = [&] {
+    entered.Notify();
+    open.WaitForNotification();
+    return std::string("metrics\n");
+  };
+  const auto healthy = [] { return std::string(); };
+  auto http = HttpServer::Start("127.0.0.1:0", 4, {hang, healthy, healthy});
+  ASSERT_TRUE(http.ok()) << http.status();
+  heartbeat.Watch("HTTP", Heartbeat::Part::kTransport, [&] { return Heartbeat::Pulse{(*http)->Ping(), false}; });
+  EXPECT_TRUE(Eventually([&] { return (*http)->Ping() >= 3; })) << "an idle thread answers";
+  std::thread client([&] { EXPECT_TRUE(GetMetrics((*http)->bound_address())); });
+  entered.WaitForNotification();
+  Pass(&heartbeat, 13);
+  EXPECT_EQ(heartbeat.finding().state, State::kStalled);
+  EXPECT_THAT(heartbeat.sick_reason(), HasSubstr("HTTP: no progress for"));
+  open.Notify();
+  client.join();
+  EXPECT_TRUE(Eventually([&] {
+    Pass(&heartbeat, 1);
+    return heartbeat.finding().state == State::kHealthy;
+  }));
+}
+
+}  // namespace
+}  // namespace dunlin::server
