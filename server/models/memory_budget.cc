@@ -7,10 +7,13 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "engine/encoder/encoder_memory.h"
 #include "engine/model/inspect.h"
 #include "engine/runtime/kv_demand.h"
@@ -116,33 +119,17 @@ absl::Status PlanDraft(Draft* draft) {
   return absl::OkStatus();
 }
 
-// The largest block that a device gives, up to `wanted`, to 1/256 of that. Devices with memory of their own have no
-// other way to say what they have left: a block is taken and given back.
-size_t LargestBlock(const kernels::Device& device, size_t wanted) {
-  const auto gives = [&device](size_t bytes) {
-    void* memory = device.ops->allocate(device.context, bytes);
-    if (memory != nullptr) device.ops->release(device.context, memory, bytes);
-    return memory != nullptr;
-  };
-  if (gives(wanted)) return wanted;
-  size_t low = 0;
-  size_t high = wanted;
-  for (int i = 0; i < 8; ++i) {
-    const size_t middle = low + (high - low) / 2;
-    (gives(middle) ? low : high) = middle;
+// What a device with memory of its own has in all, by its facts; without such a line as much as anybody asks for, since
+// an allocation that fails refuses the start anyway.
+size_t OwnMemory(const kernels::Device& device) {
+  constexpr std::string_view kMemory = "memory: ";
+  const std::vector<std::string> lines = absl::StrSplit(device.facts, '\n');
+  for (const std::string& line : lines) {
+    uint64_t mib = 0;
+    if (!line.starts_with(kMemory) || !line.ends_with(" MiB")) continue;
+    if (absl::SimpleAtoi(line.substr(kMemory.size(), line.size() - kMemory.size() - 4), &mib)) return mib << 20;
   }
-  return low;
-}
-
-// What a device with memory of its own may be planned with.
-size_t DeviceLimit(const kernels::Device& device, int32_t share_percent, const std::vector<Draft*>& drafts) {
-  size_t most = 0;
-  for (const Draft* draft : drafts) {
-    most += draft->memory.weights + draft->memory.workspace + draft->memory.kv +
-            static_cast<size_t>(draft->share.most) * draft->share.bytes_per_page;
-  }
-  const auto share = static_cast<size_t>(share_percent);
-  return LargestBlock(device, most / share * 100 + 100) / 100 * share;
+  return std::numeric_limits<size_t>::max() / 2;
 }
 
 // Gives the automatic models of one device their pages out of `bytes`, of which `planned` are taken. Not OK when a
@@ -244,7 +231,8 @@ absl::StatusOr<MemoryBudget> PlanServerMemory(const Config& config, const std::v
     }
     size_t on_device = 0;
     for (const Draft* draft : models) on_device += draft->memory.total() - draft->memory.text;
-    advice.Update(Settle(DeviceLimit(*device, config.memory.share_percent, models), on_device, models));
+    const size_t usable = OwnMemory(*device) / 100 * static_cast<size_t>(config.memory.share_percent);
+    advice.Update(Settle(usable, on_device, models));
   }
   for (Draft& draft : drafts) budget.models.push_back(std::move(draft.memory));
   if (!advice.ok()) return Refusal(budget, advice);

@@ -122,41 +122,38 @@ TEST_F(MemoryBudgetTest, TheContextThatARefusalNamesFits) {
   EXPECT_TRUE(Plan(1, {limit, "models.0.max_context_tokens=" + std::to_string(tokens)}).ok()) << message;
 }
 
-// A device with memory of its own, which says what it has left by what it gives.
+// The CPU device, with memory of its own.
 class OwnMemory {
  public:
-  OwnMemory(const kernels::Device& cpu, size_t bytes) : ops_(*cpu.ops) {
-    left_ = bytes;
+  OwnMemory(const kernels::Device& cpu, const std::string& facts) : ops_(*cpu.ops) {
     ops_.kind = kernels::DeviceKind::kCuda;
-    ops_.allocate = [](kernels::DeviceContext*, size_t wanted) -> void* { return wanted <= left_ ? &left_ : nullptr; };
-    ops_.release = [](kernels::DeviceContext*, void*, size_t) {};
     device_.ops = &ops_;
     device_.context = cpu.context;
+    device_.facts = facts;
   }
   kernels::Device* device() { return &device_; }
 
  private:
-  static size_t left_;
   kernels::DeviceOps ops_;
   kernels::Device device_;
 };
-size_t OwnMemory::left_ = 0;
 
 TEST_F(MemoryBudgetTest, ADeviceSharesItsOwnMemory) {
   const auto config = LoadConfigText(Models(2), {"memory.limit_bytes=67108864"});
   ASSERT_TRUE(config.ok());
-  const auto kv = [&](size_t bytes) {
-    OwnMemory own(*cpu_, bytes);
+  const auto kv = [&](const std::string& facts) {
+    OwnMemory own(*cpu_, facts);
     const auto budget = PlanServerMemory(*config, {own.device(), own.device()}, host_);
     EXPECT_TRUE(budget.ok()) << budget.status();
     EXPECT_LT(budget->total(), 64 * kMiB) << "the host holds tokenizers, streams and the process";
     return budget->models[0].kv;
   };
-  EXPECT_EQ(kv(size_t{1} << 40), 64 * kDemoContext);
-  const size_t half = kv(400 * kMiB);
+  EXPECT_EQ(kv("name: large\nmemory: 81559 MiB\n"), 64 * kDemoContext);
+  EXPECT_EQ(kv("name: silent\n"), 64 * kDemoContext);
+  const size_t half = kv("memory: 400 MiB\n");
   EXPECT_LT(2 * half, 360 * kMiB) << "90% of it, without weights and workspace";
   EXPECT_GT(2 * half, 300 * kMiB);
-  OwnMemory small(*cpu_, 20 * kMiB);
+  OwnMemory small(*cpu_, "memory: 20 MiB\n");
   EXPECT_EQ(PlanServerMemory(*config, {small.device(), small.device()}, host_).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
