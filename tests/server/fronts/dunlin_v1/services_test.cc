@@ -67,6 +67,20 @@ TEST(ModelService, DescribesEveryProfileWithReasons) {
   EXPECT_EQ(missing.error_message(), "model \"missing\" is not served");
 }
 
+TEST(ModelService, AModelThatIsNotThereYetIsLoadingNotUnknown) {
+  EdgeServerOptions options;
+  options.serving = false;
+  EdgeServer edge(options);
+  v1::GetModelRequest request;
+  v1::GetModelResponse response;
+  request.set_name("tiny");
+  EXPECT_TRUE(Call(edge, &v1::ModelService::Stub::GetModel, request, &response).ok());
+  request.set_name("comes later");
+  const grpc::Status loading = Call(edge, &v1::ModelService::Stub::GetModel, request, &response);
+  EXPECT_EQ(loading.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(loading), "LOADING");
+}
+
 TEST(TokenizerService, RoundTripsText) {
   EdgeServer edge;
   v1::TokenizeRequest request;
