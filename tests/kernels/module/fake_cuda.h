@@ -16,6 +16,8 @@ inline constexpr uintptr_t kFakeDeviceTag = uintptr_t{1} << 60;
 inline constexpr char kFakeFailFile[] = "DUNLIN_FAKE_CUDA_FAIL_FILE";
 // Environment variable: every GEMM appends "<rows> <decode rows> <1 while tuning, else 0>" to this file.
 inline constexpr char kFakeProductsFile[] = "DUNLIN_FAKE_CUDA_PRODUCTS_FILE";
+// Environment variable: bytes of device memory; allocations beyond them return null.
+inline constexpr char kFakeMemoryBytes[] = "DUNLIN_FAKE_CUDA_MEMORY_BYTES";
 // Environment variable: open refuses with this text.
 inline constexpr char kFakeOpenError[] = "DUNLIN_FAKE_CUDA_OPEN_ERROR";
 
