@@ -124,8 +124,8 @@ def judge(goal, records):
 
 
 def label(record):
-    parts = [record["case"], record.get("layer"), record.get("fp8_recipe"), record.get("phase"), record.get("backend"), record["precision"],
-             "x".join(str(n) for n in record["shape"])]
+    parts = [record["case"], *(record.get(name) for name in ("layer", "fp8_recipe", "phase", "backend")),
+             record["precision"], "x".join(str(n) for n in record["shape"])]
     if record.get("group", 1) != 1:
         parts.append(f"group {record['group']}")
     return " ".join(str(part) for part in parts if part)
