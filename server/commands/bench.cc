@@ -23,12 +23,13 @@ namespace {
 using tools::bench::BenchOptions;
 
 constexpr char kFields[] =
-    "Each run measures the roofs of the threads it uses before the first case and after the last, with --json between\n"
-    "cases too where three seconds have passed, and takes the higher of the two around a case: multiply-adds per "
-    "second in FP32 and BF16, on CUDA also in FP16 and FP8 (on the fastest unit\n"
-    "for each, which the record names), and read bandwidth from a buffer far larger than the caches. On CUDA, calls\n"
-    "are enqueued in groups, and the time of a call is its share of the group's. Combinations that the device does\n"
-    "not support are skipped, with the reason on stderr. Fields of a case:\n"
+    "Each run measures the roofs of the threads it uses before the first case and after the last, or with --json "
+    "after\n"
+    "each case that ends three seconds or more after the last measurement, and takes the higher of the two:\n"
+    "multiply-adds per second in FP32 and BF16, on CUDA also in FP16 and FP8 (on the fastest unit for each, which the\n"
+    "record names), and read bandwidth from a buffer far larger than the caches. On CUDA, calls are enqueued in\n"
+    "groups, and the time of a call is its share of the group's. Combinations that the device does not support are\n"
+    "skipped, with the reason on stderr. Fields of a case:\n"
     "  median_us, min_us   over at least 5 timed calls (iterations), fewer only if --max-seconds cuts them short\n"
     "  gflops              operations per second; a multiply-add counts as two. Causal attention counts the visible\n"
     "                      (query, key) pairs\n"
@@ -145,7 +146,7 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
         ->check(CLI::Range(0.001, 1.0));
     subcommand->add_option("--fp8-recipe", options->fp8_recipe,
                            kernels::JoinNames(engine::kFp8RecipeTable, ", ") +
-                               ": one or more, comma-separated, or all; of te per_token and delayed, else per_token");
+                               ": one or more, comma-separated, or all; default: the case's own");
   }
 }
 

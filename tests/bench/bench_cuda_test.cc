@@ -119,9 +119,23 @@ TEST(BenchCuda, AttentionOfEveryBackendIsVerified) {
 TEST(BenchCuda, LayersAreVerifiedEagerAndFused) {
   for (const char* name : {"te", "nanogpt"}) {
     const auto records = SameAsCpu({"layer", "--case", name, "--scale", "0.01", "--precision", "bf16,fp16,fp8"});
-    ASSERT_EQ(records.size(), std::string(name) == "te" ? 24U : 6U);
+    ASSERT_EQ(records.size(), std::string(name) == "te" ? 32U : 6U);
     for (const Json& record : records) EXPECT_GT(record["error_samples"], 0);
   }
+}
+
+// What the device has is known when it refuses: the bench says what the size needs and runs a smaller one.
+TEST(BenchCuda, LayersRunAtTheLargestSizeThatTheDeviceHolds) {
+  setenv(kernels::kFakeMemoryBytes, "36000000", 1);
+  const CommandResult result = RunBench(OnFake({"layer", "--case", "te", "--scale", "0.125", "--precision", "fp8",
+                                                "--fp8-recipe", "delayed", "--json", "--max-seconds", "0.01"}));
+  unsetenv(kernels::kFakeMemoryBytes);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("layer te fp8 at scale 0.125 needs about "));
+  const Json record = Json::parse(result.out.substr(0, result.out.find('\n')));
+  EXPECT_GE(record["shape"][3], 1);
+  EXPECT_LT(record["shape"][3], 4);
+  EXPECT_EQ(record["shape"][2], 128 * record["shape"][3].get<int>());
 }
 
 TEST(BenchCuda, TimesModelStepsWholeAndOperationsInAnExtraStep) {

@@ -69,7 +69,8 @@ def matches(record, where):
 
 def identity(record, without=()):
     """The fields that identify a case across runs."""
-    names = ("op", "case", "backend", "precision", "shape", "layer", "execution", "phase", "batch", "kv_heads")
+    names = ("op", "case", "backend", "precision", "shape", "layer", "fp8_recipe", "execution", "phase", "batch",
+             "kv_heads")
     return tuple(json.dumps(record.get(name)) for name in names if name not in without)
 
 
@@ -136,8 +137,8 @@ def judge(goal, records):
 
 
 def label(record):
-    parts = [record["case"], record.get("layer"), record.get("phase"), record.get("backend"), record["precision"],
-             "x".join(str(n) for n in record["shape"])]
+    parts = [record["case"], *(record.get(name) for name in ("layer", "fp8_recipe", "phase", "backend")),
+             record["precision"], "x".join(str(n) for n in record["shape"])]
     if record.get("group", 1) != 1:
         parts.append(f"group {record['group']}")
     return " ".join(str(part) for part in parts if part)

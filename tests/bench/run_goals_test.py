@@ -51,6 +51,11 @@ class JudgeTest(unittest.TestCase):
         self.assertIn("2048x768x768", row["worst_case"])
         self.assertEqual(run_goals.judge(GOAL, records[:1])["verdict"], "pass")
 
+    def test_a_recipe_of_fp8_is_a_case_of_its_own(self):
+        delayed, per_token = record(fp8_recipe="delayed"), record(fp8_recipe="per_token")
+        self.assertNotEqual(run_goals.identity(delayed), run_goals.identity(per_token))
+        self.assertIn("delayed", run_goals.label(delayed))
+
     def test_implausible_paired_ratio_falls_back_to_roofline_ratio(self):
         goal = {**GOAL, "metric": "paired_ratio"}
         row = run_goals.judge(goal, [record(roofline_ratio=0.5, paired_ratio=26.9), record(roofline_ratio=0.99, paired_ratio=1.2)])

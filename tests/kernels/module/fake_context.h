@@ -35,6 +35,11 @@ inline FakeContext& Of(DeviceContext* context) {
   return *reinterpret_cast<FakeContext*>(context);
 }
 
+inline bool HasRoom(DeviceContext* context, size_t bytes) {
+  const char* limit = std::getenv(kFakeMemoryBytes);
+  return limit == nullptr || Of(context).memory.Read().bytes_held + bytes <= std::strtoull(limit, nullptr, 10);
+}
+
 // Failures surface when work is waited for, as on a real device; afterwards everything is refused.
 inline KernelStatus Waited(DeviceContext* context, KernelStatus status) {
   const char* file = std::getenv(kFakeFailFile);

@@ -71,7 +71,7 @@ auto Plain(const Translate& translate) {
 }
 
 void* Allocate(DeviceContext* context, size_t bytes) {
-  void* memory = Cpu().ops->allocate(Cpu().context, bytes);
+  void* memory = HasRoom(context, bytes) ? Cpu().ops->allocate(Cpu().context, bytes) : nullptr;
   if (memory == nullptr) return nullptr;
   Of(context).memory.Take(bytes);
   return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(memory) | kFakeDeviceTag);

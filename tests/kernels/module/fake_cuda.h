@@ -20,6 +20,8 @@ inline constexpr char kFakeHangFile[] = "DUNLIN_FAKE_CUDA_HANG_FILE";
 inline constexpr char kFakeProductsFile[] = "DUNLIN_FAKE_CUDA_PRODUCTS_FILE";
 // Environment variable: GEMMs and attention return kOk and write nothing.
 inline constexpr char kFakeIdle[] = "DUNLIN_FAKE_CUDA_IDLE";
+// Environment variable: bytes of device memory; allocations beyond them return null.
+inline constexpr char kFakeMemoryBytes[] = "DUNLIN_FAKE_CUDA_MEMORY_BYTES";
 // Environment variable: open refuses with this text.
 inline constexpr char kFakeOpenError[] = "DUNLIN_FAKE_CUDA_OPEN_ERROR";
 
