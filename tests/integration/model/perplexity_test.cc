@@ -106,25 +106,48 @@ std::vector<WindowScore> Score(EngineClient* client, const std::vector<std::vect
   return scores;
 }
 
-// One token short of the context: the engine always generates one.
-std::vector<std::vector<TokenId>> WindowsFor(const TestModel& test) {
-  return Windows(HeldOutTokens(), static_cast<size_t>(test.model->config().max_context - 1));
-}
-
 // Where precisions and goldens are compared, the whole text counts. Backends of one precision but FP8 differ by
 // rounding alone, which shows in this many windows as well.
 constexpr size_t kWindowsOfBackends = 3;
 
-TEST(Perplexity, OfEveryPrecisionIsCloseToTheReference) {
-  const TestModel test = LoadTestModel(SourcePath("models/demo"), "", 2, kAllPrecisions);
-  EngineClient client(test.model.get(), EngineOptions());
-  const auto windows = WindowsFor(test);
-  ASSERT_GT(windows.size(), kWindowsOfBackends);
+// The demo model in every precision. A window's score does not depend on its neighbours, so no window is scored twice.
+class PerplexityOfProfiles : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    test_ = new TestModel(LoadTestModel(SourcePath("models/demo"), "", 2, kAllPrecisions));
+    client_ = new EngineClient(test_->model.get(), EngineOptions());
+    // One token short of the context: the engine always generates one.
+    windows_ = Windows(HeldOutTokens(), static_cast<size_t>(test_->model->config().max_context - 1));
+  }
+  static void TearDownTestSuite() {
+    delete client_;
+    delete test_;
+    scores_.clear();
+  }
+  void SetUp() override { ASSERT_GT(windows_.size(), kWindowsOfBackends); }
+
+  // Of the first `count` windows.
+  static double Of(AttentionBackend backend, Precision precision, size_t count) {
+    std::vector<WindowScore>& scores = scores_[{backend, precision}];
+    if (scores.size() < count) scores = Score(client_, windows_, count, {DeviceKind::kCpu, backend, precision});
+    return PerplexityOf(scores, count);
+  }
+
+  static TestModel* test_;
+  static EngineClient* client_;
+  static std::vector<std::vector<TokenId>> windows_;
+  static std::map<std::pair<AttentionBackend, Precision>, std::vector<WindowScore>> scores_;
+};
+
+TestModel* PerplexityOfProfiles::test_ = nullptr;
+EngineClient* PerplexityOfProfiles::client_ = nullptr;
+std::vector<std::vector<TokenId>> PerplexityOfProfiles::windows_;
+std::map<std::pair<AttentionBackend, Precision>, std::vector<WindowScore>> PerplexityOfProfiles::scores_;
+
+TEST_F(PerplexityOfProfiles, OfEveryPrecisionIsCloseToTheReference) {
   std::map<Precision, double> perplexity;
   for (const Precision precision : kAllPrecisions) {
-    const ExecutionProfile profile{DeviceKind::kCpu, AttentionBackend::kFlash, precision};
-    const std::vector<WindowScore> scores = Score(&client, windows, windows.size(), profile);
-    perplexity[precision] = PerplexityOf(scores, scores.size());
+    perplexity[precision] = Of(AttentionBackend::kFlash, precision, windows_.size());
     std::printf("%-4s perplexity %.5f\n", kernels::Name(precision), perplexity[precision]);
   }
   const auto fp8_golden = nlohmann::json::parse(ReadText(SourcePath("tests/golden/models/demo_fp8_perplexity.json")));
@@ -135,40 +158,30 @@ TEST(Perplexity, OfEveryPrecisionIsCloseToTheReference) {
   EXPECT_NEAR(perplexity[Precision::kFp32] / fp8_golden.at("fp32_perplexity").get<double>(), 1.0, 1e-4);
 }
 
-TEST(Perplexity, OfEveryBackendIsThatOfMath) {
-  const TestModel test = LoadTestModel(SourcePath("models/demo"), "", 2, kAllPrecisions);
-  EngineClient client(test.model.get(), EngineOptions());
-  const auto windows = WindowsFor(test);
-  const auto of = [&](AttentionBackend backend, Precision precision) {
-    const ExecutionProfile profile{DeviceKind::kCpu, backend, precision};
-    const size_t count = precision == Precision::kFp8 ? windows.size() : kWindowsOfBackends;
-    return PerplexityOf(Score(&client, windows, count, profile), count);
-  };
+TEST_F(PerplexityOfProfiles, OfEveryBackendIsThatOfMath) {
   for (const Precision precision : kAllPrecisions) {
-    const double math = of(AttentionBackend::kMath, precision);
+    const size_t count = precision == Precision::kFp8 ? windows_.size() : kWindowsOfBackends;
+    const double math = Of(AttentionBackend::kMath, precision, count);
     for (const AttentionBackend backend : {AttentionBackend::kFlash, AttentionBackend::kEfficient}) {
-      const double ratio = of(backend, precision) / math;
+      const double ratio = Of(backend, precision, count) / math;
       std::printf("%-9s %-4s perplexity %.5f of MATH's\n", kernels::Name(backend), kernels::Name(precision), ratio);
       // Where P is rounded to BF16, which MATH's never is, FP8 activations on a tie fall to the other side: measured,
-      // 0.33% over the whole text.
+      // 0.33%.
       const double bound = precision == Precision::kFp8 ? 0.005 : precision == Precision::kFp32 ? 1e-4 : 0.001;
       EXPECT_NEAR(ratio, 1.0, bound) << kernels::Name(backend) << " " << kernels::Name(precision);
     }
   }
 }
 
-TEST(Perplexity, WithFp8KeysAndValuesIsWithinOnePercentOfBf16) {
-  const TestModel test = LoadTestModel(SourcePath("models/demo"), "", 2, {Precision::kFp8});
+TEST_F(PerplexityOfProfiles, WithFp8KeysAndValuesIsWithinOnePercentOfBf16) {
   EngineOptions options;
-  EngineClient wide(test.model.get(), options);
   options.kv_fp8 = true;
-  EngineClient narrow(test.model.get(), options);
-  const auto windows = WindowsFor(test);
-  for (AttentionBackend backend : kernels::kAutoOrder) {
+  EngineClient narrow(test_->model.get(), options);
+  for (const AttentionBackend backend : kernels::kAutoOrder) {
+    const double of_wide = Of(backend, Precision::kFp8, kWindowsOfBackends);
     ExecutionProfile profile{DeviceKind::kCpu, backend, Precision::kFp8};
-    const double of_wide = PerplexityOf(Score(&wide, windows, kWindowsOfBackends, profile), kWindowsOfBackends);
     profile.kv_fp8 = true;
-    const double of_narrow = PerplexityOf(Score(&narrow, windows, kWindowsOfBackends, profile), kWindowsOfBackends);
+    const double of_narrow = PerplexityOf(Score(&narrow, windows_, kWindowsOfBackends, profile), kWindowsOfBackends);
     std::printf("%-9s fp8 perplexity %.5f, with fp8 KV %.5f\n", kernels::Name(backend), of_wide, of_narrow);
     EXPECT_NEAR(of_narrow / of_wide, 1.0, 0.01) << kernels::Name(backend);
     EXPECT_NE(of_narrow, of_wide) << "the keys were not kept in FP8";
