@@ -36,9 +36,12 @@ KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& res
   KvDemand demand;
   demand.page_bytes = PageBytes(config, resident, options);
   demand.context_tokens = ContextLimit(config, options);
-  const int64_t pages = (int64_t{demand.context_tokens} + per_page - 1) / per_page;
-  demand.one_context = static_cast<size_t>(std::min(pages, kMaxPages)) * demand.page_bytes;
-  demand.all_contexts = static_cast<size_t>(std::min(pages * options.max_sequences, kMaxPages)) * demand.page_bytes;
+  const auto pages_of = [per_page](int64_t tokens) { return (tokens + per_page - 1) / per_page; };
+  const int64_t one = pages_of(demand.context_tokens);
+  const int64_t usual = pages_of(std::min(demand.context_tokens, kUsualContextTokens));
+  demand.one_context = static_cast<size_t>(std::min(one, kMaxPages)) * demand.page_bytes;
+  const int64_t most = std::max(one, usual * options.max_sequences);
+  demand.most = static_cast<size_t>(std::min(most, kMaxPages)) * demand.page_bytes;
   return demand;
 }
 

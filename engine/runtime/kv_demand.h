@@ -13,11 +13,17 @@
 
 namespace dunlin::engine {
 
+// A sequence of a full batch is rarely longer. A pool for 64 full contexts of a long-context model would take hundreds
+// of gigabytes, all of them touched before READY.
+inline constexpr int32_t kUsualContextTokens = 4096;
+
 // Bytes of whole pages, in the resident precision whose contexts take most pages.
 struct KvDemand {
   size_t page_bytes = 0;
-  size_t one_context = 0;   // a pool below this refuses requests that the model could serve
-  size_t all_contexts = 0;  // options.max_sequences of them: more would never be read
+  size_t one_context = 0;  // a pool below this refuses requests that the model could serve
+  // options.max_sequences of them, each as long as kUsualContextTokens at most; never below one_context. With a shorter
+  // limit of the model, more would never be read.
+  size_t most = 0;
   int32_t context_tokens = 0;
 };
 

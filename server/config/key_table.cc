@@ -79,9 +79,9 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"models[].fp8.margin", kInt, "0", 0, engine::kMaxMargin, nullptr,
      "delayed: headroom of the scales for values 2^margin times larger"},
     {"models[].kv_cache.memory_bytes", kIntOrAuto, "\"auto\"", kMiB, kTiB, nullptr,
-     "Size of the KV page pool, allocated at startup; auto: what the memory limit leaves beside weights and workspace "
-     "of "
-     "all models, at least one full context, at most scheduler.max_sequences of them"},
+     "Size of the KV page pool, allocated at startup; auto: what the memory limit leaves beside weights and "
+     "workspace of all models, at least one full context, at most scheduler.max_sequences contexts of up to 4096 "
+     "tokens"},
     {"models[].kv_cache.fp8", kBool, "false", 0, 0, nullptr,
      "Store keys and values of FP8 requests as E4M3 with one scale per token and KV head, instead of BF16"},
     {"models[].max_context_tokens", kInt, "0", 0, 1 << 24, nullptr,

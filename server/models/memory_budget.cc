@@ -114,7 +114,7 @@ absl::Status PlanDraft(Draft* draft) {
     return absl::OkStatus();
   }
   draft->share.least = static_cast<int64_t>(draft->demand.one_context / draft->demand.page_bytes);
-  draft->share.most = static_cast<int64_t>(draft->demand.all_contexts / draft->demand.page_bytes);
+  draft->share.most = static_cast<int64_t>(draft->demand.most / draft->demand.page_bytes);
   draft->share.bytes_per_page = draft->demand.page_bytes + kIndexBytesPerPage;
   return absl::OkStatus();
 }
@@ -158,9 +158,9 @@ absl::Status Settle(size_t bytes, size_t planned, const std::vector<Draft*>& dra
   const int32_t context = engine::ContextThatFits(draft.config, draft.settings->source.precisions,
                                                   draft.settings->engine, bytes - std::min(bytes, others));
   return absl::ResourceExhaustedError(context > 0
-                                          ? absl::StrCat("of model \"", draft.memory.name, "\" a context of ", context,
+                                          ? absl::StrCat("Of model \"", draft.memory.name, "\" a context of ", context,
                                                          " tokens would fit (models[].max_context_tokens)")
-                                          : "the weights leave no room (models[].precisions)");
+                                          : "The weights leave no room (models[].precisions)");
 }
 
 std::string Figures(const ModelMemory& model) {

@@ -23,7 +23,7 @@ TEST(KvDemand, CountsWholePagesOfContexts) {
   EXPECT_EQ(demand.page_bytes, 768U);
   EXPECT_EQ(demand.context_tokens, 64);
   EXPECT_EQ(demand.one_context, 4U * 768);
-  EXPECT_EQ(demand.all_contexts, 3U * 4 * 768);
+  EXPECT_EQ(demand.most, 3U * 4 * 768);
 }
 
 TEST(KvDemand, FollowsTheWidestPrecisionAndTheContextLimit) {
@@ -33,6 +33,16 @@ TEST(KvDemand, FollowsTheWidestPrecisionAndTheContextLimit) {
   EXPECT_EQ(KvDemandOf(SmallLlamaConfig(), kBf16, options).one_context, 2U * 768);
   options.max_context_tokens = 1000;
   EXPECT_EQ(KvDemandOf(SmallLlamaConfig(), kBf16, options).one_context, 4U * 768) << "the model's own limit";
+}
+
+TEST(KvDemand, LongContextsCountWithTheirUsualLength) {
+  ModelConfig config = SmallLlamaConfig();
+  config.max_context = 100000;
+  EngineOptions options = Options();
+  EXPECT_EQ(KvDemandOf(config, kBf16, options).one_context, 6250U * 768);
+  EXPECT_EQ(KvDemandOf(config, kBf16, options).most, 6250U * 768) << "one full context at least";
+  options.max_sequences = 64;
+  EXPECT_EQ(KvDemandOf(config, kBf16, options).most, size_t{64} * (kUsualContextTokens / 16) * 768);
 }
 
 TEST(KvDemand, UsesTheE4M3PageWhereThePoolDoes) {

@@ -75,6 +75,17 @@ TEST_F(MemoryBudgetTest, ATinyModelGetsAllThatItCanUse) {
   EXPECT_GT(budget->process, host_.resident);
 }
 
+TEST_F(MemoryBudgetTest, ALargeMachineIsNotTakenForALongContext) {
+  host_.limit.bytes = size_t{1} << 40;
+  const auto config =
+      LoadConfigText(R"({"models": [{"name": "l", "weights": "random", "shape": "llama-1b", "device": "cpu"}]})", {});
+  ASSERT_TRUE(config.ok());
+  const auto budget = PlanServerMemory(*config, {cpu_.get()}, host_);
+  ASSERT_TRUE(budget.ok()) << budget.status();
+  EXPECT_EQ(budget->models[0].context_tokens, 131072);
+  EXPECT_EQ(budget->models[0].kv, size_t{64} * 4096 * 32768) << "64 sequences of 4096 tokens, 32 KiB each";
+}
+
 TEST_F(MemoryBudgetTest, TheRestIsSharedAndThePlanKeepsTheLimit) {
   for (const int count : {1, 2, 3}) {
     const auto budget = Plan(count, {"memory.limit_bytes=314572800"});
@@ -106,7 +117,7 @@ TEST_F(MemoryBudgetTest, RefusesWhenNoContextFitsWithThePlansFigures) {
   EXPECT_THAT(message, HasSubstr("model \"m1\": weights "));
   EXPECT_THAT(message, HasSubstr("bytes of 83886080 (memory.limit_bytes)"));
   EXPECT_THAT(message, testing::AnyOf(HasSubstr("tokens would fit (models[].max_context_tokens)"),
-                                      HasSubstr("the weights leave no room")));
+                                      HasSubstr("The weights leave no room")));
 }
 
 TEST_F(MemoryBudgetTest, TheContextThatARefusalNamesFits) {
