@@ -48,6 +48,7 @@ struct SampleCase {
   RowInput Input(const std::vector<float>& logits) const {
     RowInput input;
     input.logits = logits.data();
+    input.plan.mask_words = kernels::MaskWords(static_cast<int32_t>(logits.size()));
     AppendSequence({},
                    {.tokens = tokens,
                     .prompt_len = prompt_len,
