@@ -23,6 +23,7 @@ enum class RequestField : uint8_t {
   kPromptText,
   kPromptTokens,
   kPromptToken,  // [index]
+  kTruncatePromptTokens,
   // Sampling.
   kNumOutputs,
   kTemperature,
@@ -35,6 +36,13 @@ enum class RequestField : uint8_t {
   kLogitBias,
   kLogitBiasToken,
   kLogitBiasValue,  // [token id]
+  kAllowedTokenIds,
+  kAllowedTokenId,  // [index]
+  kBadWordsIds,
+  kBadWordIds,  // [index]
+  kBadWordId,   // [index of the sequence][index of the token]
+  kBadWords,
+  kBadWord,  // [index]
   // Stopping.
   kMaxTokens,
   kMinTokens,
@@ -46,6 +54,7 @@ enum class RequestField : uint8_t {
   kLogprobs,
   kPromptLogprobs,
   kOmitText,
+  kEcho,
   // Execution.
   kDevice,
   kAttentionBackend,
@@ -84,6 +93,7 @@ class FieldNames {
                                         "prompt",
                                         "prompt",
                                         "prompt[*]",
+                                        "truncate_prompt_tokens",
                                         "n",
                                         "temperature",
                                         "top_k",
@@ -95,6 +105,13 @@ class FieldNames {
                                         "logit_bias",
                                         "logit_bias key",
                                         "logit_bias[*]",
+                                        "allowed_token_ids",
+                                        "allowed_token_ids[*]",
+                                        "bad_words_ids",
+                                        "bad_words_ids[*]",
+                                        "bad_words_ids[*][*]",
+                                        "bad_words",
+                                        "bad_words[*]",
                                         "max_tokens",
                                         "min_tokens",
                                         "stop",
@@ -104,6 +121,7 @@ class FieldNames {
                                         "logprobs",
                                         "prompt_logprobs",
                                         "omit_text",
+                                        "echo",
                                         "device",
                                         "attention_backend",
                                         "precision",

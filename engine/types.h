@@ -28,7 +28,11 @@ inline constexpr int64_t kMaxVocabSize = int64_t{1} << 22;  // token ids of any 
 using kernels::kMaxTopLogprobs;
 inline constexpr int kMaxLogitBias = 1024;
 inline constexpr int kMaxStopTokenIds = 64;
-inline constexpr int kMaxOutputsPerRequest = 8;  // sampling.n
+inline constexpr int kMaxAllowedTokenIds = 1024;
+inline constexpr int kMaxSuppressedTokenIds = 1024;  // of each of the two lists
+inline constexpr int kMaxBadWords = 256;             // token sequences
+inline constexpr int kMaxBadWordTokens = 64;         // of one
+inline constexpr int kMaxOutputsPerRequest = 8;      // sampling.n
 
 // Nanoseconds of a monotonic clock (clock.h).
 using TimeNs = int64_t;
@@ -65,8 +69,14 @@ struct SamplingParams {
   float presence_penalty = 0.0F;                      // [-2, 2]; over output
   float frequency_penalty = 0.0F;                     // [-2, 2]; over output
   std::vector<std::pair<TokenId, float>> logit_bias;  // <= kMaxLogitBias, values in [-100, 100]
-  uint64_t seed = 0;                                  // the server draws one if the request has none
-  int32_t logprobs = -1;                              // -1 none, 0 of the chosen token, N also of the N most likely
+  std::vector<TokenId> allowed_token_ids;             // <= kMaxAllowedTokenIds; nothing else is drawn; empty: all
+  std::vector<TokenId> suppressed_token_ids;          // <= kMaxSuppressedTokenIds; never drawn
+  std::vector<TokenId> begin_suppressed_token_ids;    // <= kMaxSuppressedTokenIds; not drawn as the first of the output
+  // <= kMaxBadWords sequences of 1 to kMaxBadWordTokens tokens: the last token of one is not drawn where the prompt and
+  // the output so far end with its others.
+  std::vector<std::vector<TokenId>> bad_words;
+  uint64_t seed = 0;             // the server draws one if the request has none
+  int32_t logprobs = -1;         // -1 none, 0 of the chosen token, N also of the N most likely
   int32_t prompt_logprobs = -1;  // as logprobs, for prompt tokens 1..; such a request reads no prefix cache
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/validate.h"
 
+#include <algorithm>
 #include <limits>
 #include <span>
 #include <string>
@@ -38,18 +39,45 @@ std::optional<Violation> CheckLogitBias(const SamplingParams& sampling, int32_t 
   return std::nullopt;
 }
 
-std::optional<Violation> CheckSampling(const SamplingParams& sampling, int32_t vocab_size) {
-  for (const FloatBound& bound : kSamplingBounds) {
-    if (auto v = CheckFloat(bound.field, sampling.*bound.value, bound.range)) return v;
+std::optional<Violation> CheckBadWords(const SamplingParams& sampling, int32_t vocab_size) {
+  if (auto v = CheckCount(F::kBadWordsIds, sampling.bad_words.size(), kMaxBadWords)) return v;
+  for (size_t i = 0; i < sampling.bad_words.size(); ++i) {
+    const std::vector<TokenId>& word = sampling.bad_words[i];
+    const auto index = static_cast<int64_t>(i);
+    if (word.empty() || word.size() > kMaxBadWordTokens) {
+      return Violation{F::kBadWordIds,
+                       absl::StrCat("has ", word.size(), " tokens"),
+                       absl::StrCat("1 to ", kMaxBadWordTokens),
+                       {index},
+                       std::nullopt};
+    }
+    if (auto v = CheckTokenIds(F::kBadWordId, word, vocab_size, index)) return v;
   }
-  if (auto v = CheckInt(F::kTopK, sampling.top_k, 0, std::numeric_limits<int32_t>::max())) return v;
-  if (sampling.logprobs != -1) {
-    if (auto v = CheckTopLogprobs(F::kLogprobs, sampling.logprobs)) return v;
-  }
-  if (sampling.prompt_logprobs != -1) {
-    if (auto v = CheckTopLogprobs(F::kPromptLogprobs, sampling.prompt_logprobs)) return v;
-  }
-  return CheckLogitBias(sampling, vocab_size);
+  return std::nullopt;
+}
+
+// A bad word of one token is never drawn, and neither is a suppressed token.
+bool IsAlwaysBanned(const SamplingParams& sampling, TokenId id) {
+  const std::vector<TokenId>& suppressed = sampling.suppressed_token_ids;
+  if (std::find(suppressed.begin(), suppressed.end(), id) != suppressed.end()) return true;
+  return std::any_of(sampling.bad_words.begin(), sampling.bad_words.end(),
+                     [id](const std::vector<TokenId>& word) { return word.size() == 1 && word[0] == id; });
+}
+
+std::optional<Violation> CheckAllowed(const SamplingParams& sampling, int32_t vocab_size) {
+  const std::vector<TokenId>& allowed = sampling.allowed_token_ids;
+  if (auto v = CheckCount(F::kAllowedTokenIds, allowed.size(), kMaxAllowedTokenIds)) return v;
+  if (auto v = CheckTokenIds(F::kAllowedTokenId, allowed, vocab_size)) return v;
+  const bool none_left = !allowed.empty() && std::all_of(allowed.begin(), allowed.end(), [&sampling](TokenId id) {
+    return IsAlwaysBanned(sampling, id);
+  });
+  if (!none_left) return std::nullopt;
+  return Violation{F::kAllowedTokenIds,
+                   "has only tokens that * or the model's suppress_tokens ban",
+                   "one that may be "
+                   "drawn",
+                   {},
+                   F::kBadWordsIds};
 }
 
 std::optional<Violation> CheckStopping(const StoppingParams& stopping, const RequestLimits& limits) {
@@ -113,6 +141,22 @@ std::optional<Violation> CheckPages(const Request& request, const RequestLimits&
 
 std::optional<Violation> CheckTopLogprobs(RequestField field, int32_t value) {
   return CheckInt(field, value, 0, kMaxTopLogprobs);
+}
+
+std::optional<Violation> CheckSampling(const SamplingParams& sampling, int32_t vocab_size) {
+  for (const FloatBound& bound : kSamplingBounds) {
+    if (auto v = CheckFloat(bound.field, sampling.*bound.value, bound.range)) return v;
+  }
+  if (auto v = CheckInt(F::kTopK, sampling.top_k, 0, std::numeric_limits<int32_t>::max())) return v;
+  if (sampling.logprobs != -1) {
+    if (auto v = CheckTopLogprobs(F::kLogprobs, sampling.logprobs)) return v;
+  }
+  if (sampling.prompt_logprobs != -1) {
+    if (auto v = CheckTopLogprobs(F::kPromptLogprobs, sampling.prompt_logprobs)) return v;
+  }
+  if (auto v = CheckBadWords(sampling, vocab_size)) return v;
+  if (auto v = CheckAllowed(sampling, vocab_size)) return v;
+  return CheckLogitBias(sampling, vocab_size);
 }
 
 std::optional<Violation> CheckParams(const Request& request, const RequestLimits& limits) {

@@ -31,6 +31,8 @@ struct RequestLimits {
 // Sampling, stopping, priority, cache salt. max_tokens and min_tokens are held against the whole context here, against
 // what the prompt leaves of it by CheckPrompt.
 std::optional<Violation> CheckParams(const Request& request, const RequestLimits& limits);
+// The sampling fields alone.
+std::optional<Violation> CheckSampling(const SamplingParams& sampling, int32_t vocab_size);
 // A value of logprobs or prompt_logprobs that a client has given; in SamplingParams -1 stands for "not given".
 std::optional<Violation> CheckTopLogprobs(RequestField field, int32_t value);
 // The prompt, and what it leaves for the output: context, queue and KV pages.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/sampling/banned_tokens.h"
 #include "engine/sampling/sample_rows.h"
 
 namespace dunlin::engine {
@@ -25,17 +26,33 @@ void FillScores(const SequenceView& sequence, SequenceStep* step) {
   step->num_scored = std::max(0, end - step->first_scored);
 }
 
+// The grammar's mask without what allowed_token_ids leaves out.
+PlanRange AppendMask(const SequenceView& sequence, StepPlan* plan) {
+  const std::span<const TokenId> allowed = sequence.sampling.allowed_token_ids;
+  const std::span<const uint32_t> grammar = sequence.allowed_tokens;
+  if (allowed.empty()) return Append(grammar, &plan->masks);
+  DUNLIN_CHECK(plan->mask_words > 0, "the plan does not know the length of a mask");
+  const PlanRange range{static_cast<int32_t>(plan->masks.size()), plan->mask_words};
+  plan->masks.resize(plan->masks.size() + static_cast<size_t>(plan->mask_words), 0U);
+  uint32_t* mask = plan->masks.data() + range.first;
+  for (const TokenId id : allowed) {
+    const uint32_t bit = 1U << (id % 32);
+    mask[id / 32] |= grammar.empty() ? bit : bit & grammar[static_cast<size_t>(id / 32)];
+  }
+  return range;
+}
+
 void FillEdits(const SequenceView& sequence, SequenceStep* step, StepPlan* plan) {
   step->biases = Append(std::span<const std::pair<TokenId, float>>(sequence.sampling.logit_bias), &plan->biases);
-  step->mask = Append(sequence.allowed_tokens, &plan->masks);
+  step->mask = AppendMask(sequence, plan);
   if (HasPenalty(sequence.sampling)) {
     DUNLIN_CHECK(!sequence.counts.empty(), "penalties need the counts of the tokens");
     step->counts = Append(sequence.counts, &plan->counts);
   }
-  const StoppingParams& stopping = sequence.stopping;
-  if (step->row.position - sequence.prompt_len >= stopping.min_tokens) return;
-  step->banned = Append(std::span<const TokenId>(stopping.stop_token_ids), &plan->banned);
-  if (!stopping.ignore_eos) step->banned.count += Append(sequence.eos_token_ids, &plan->banned).count;
+  step->banned.first = static_cast<int32_t>(plan->banned.size());
+  AppendBanned(sequence.tokens, sequence.prompt_len, sequence.sampling, sequence.stopping, sequence.eos_token_ids,
+               &plan->banned);
+  step->banned.count = static_cast<int32_t>(plan->banned.size()) - step->banned.first;
 }
 
 }  // namespace
@@ -47,6 +64,7 @@ void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep
   DUNLIN_CHECK(!share.samples || end == num_known, "only the last known token gives the next one");
   *step = {.request_id = sequence.request_id,
            .sequence_slot = sequence.sequence_slot,
+           .output_index = sequence.output_index,
            .first_position = share.first_position,
            .num_tokens = share.num_tokens,
            .prompt_len = sequence.prompt_len,

@@ -32,9 +32,8 @@ struct StepShare {
   bool samples = false;
 };
 
-// Fills *step, one of plan->sequences, from a sequence and its share, and appends to the plan's arrays. Until the
-// output has min_tokens, stop tokens and, unless ignore_eos, end-of-sequence tokens are banned. REQUIRES: the share
-// lies within the known tokens; if it samples, it ends with the last of them.
+// Fills *step, one of plan->sequences, from a sequence and its share, and appends to the plan's arrays. REQUIRES: the
+// share lies within the known tokens; if it samples, it ends with the last of them.
 void FillStep(const SequenceView& sequence, const StepShare& share, SequenceStep* step, StepPlan* plan);
 
 // Appends a sequence to the last sub-batch, which has this profile or is started. For plans made without a scheduler:

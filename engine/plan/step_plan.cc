@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/sampling/banned_tokens.h"
+
 namespace dunlin::engine {
 namespace {
 
@@ -19,8 +21,9 @@ void StepPlan::Reserve(const StepPlanLimits& limits) {
   pages.reserve(num_sequences * static_cast<size_t>(limits.max_pages_per_sequence));
   biases.reserve(num_sequences * kMaxLogitBias);
   counts.reserve(num_sequences * static_cast<size_t>(std::min(limits.vocab_size, limits.max_context_tokens)));
-  banned.reserve(num_sequences * (kMaxStopTokenIds + static_cast<size_t>(limits.num_eos_token_ids)));
-  masks.reserve(num_sequences * static_cast<size_t>(kernels::MaskWords(limits.vocab_size)));
+  banned.reserve(num_sequences * MaxBannedTokens(static_cast<size_t>(limits.num_eos_token_ids)));
+  mask_words = kernels::MaskWords(limits.vocab_size);
+  masks.reserve(num_sequences * static_cast<size_t>(mask_words));
 }
 
 void StepPlan::Clear() {

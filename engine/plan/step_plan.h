@@ -26,6 +26,7 @@ struct PlanRange {
 struct SequenceStep {
   RequestId request_id = 0;
   int32_t sequence_slot = 0;  // Sequence::slot; means nothing to a runtime
+  int32_t output_index = 0;   // Request::output_index; already part of row.seed
   int32_t first_position = 0;
   int32_t num_tokens = 0;  // >= 1
   int32_t prompt_len = 0;  // positions from here on are output
@@ -80,6 +81,7 @@ struct StepPlan {
   std::vector<TokenCount> counts;
   std::vector<TokenId> banned;
   std::vector<uint32_t> masks;
+  int32_t mask_words = 0;  // of one mask, set by Reserve
 
   // Makes room for any plan within the limits. The arrays for edits have their worst case, some kilobytes a sequence
   // and its whole context; memory that no plan has touched is not resident.

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/sampling/banned_tokens.h"
+
 namespace dunlin::engine {
 
 size_t MaxEditWords(int32_t vocab_size, int32_t max_context_tokens, size_t num_eos_token_ids) {
   return size_t{2} * kMaxLogitBias + size_t{2} * static_cast<size_t>(std::min(vocab_size, max_context_tokens)) +
-         kMaxStopTokenIds + num_eos_token_ids + static_cast<size_t>(kernels::MaskWords(vocab_size));
+         MaxBannedTokens(num_eos_token_ids) + static_cast<size_t>(kernels::MaskWords(vocab_size));
 }
 
 size_t NumEditWords(const LogitEditInput& input) {

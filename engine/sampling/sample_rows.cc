@@ -17,8 +17,7 @@ kernels::SampleRow DrawRow(const SamplingParams& sampling, int32_t output_index,
   row.presence_penalty = sampling.presence_penalty;
   row.frequency_penalty = sampling.frequency_penalty;
   row.logprobs = sampling.logprobs;
-  row.seed = sampling.seed;
-  row.output_index = output_index;
+  row.seed = SeedOfOutput(sampling.seed, output_index);
   row.position = position;
   return row;
 }

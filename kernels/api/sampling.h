@@ -16,7 +16,8 @@ namespace dunlin::kernels {
 inline constexpr int kMaxTopLogprobs = 20;
 
 // The edits of a row's logits before a token is drawn: consecutive lists in SampleParams::words from `first_word` on,
-// in the order in which they are applied. An id occurs at most once in a list and is in [0, vocab_size).
+// in the order in which they are applied. Ids are in [0, vocab_size); among biases, and among counts, each occurs at
+// most once.
 struct EditLists {
   int32_t first_word = 0;
   int32_t num_biases = 0;  // pairs (id, bits of a float): x += bias
@@ -55,6 +56,7 @@ struct TopLogprob {
 struct TokenOutput {
   int32_t token_id = 0;
   float logprob = 0.0F;  // valid when requested
+  int32_t rank = 0;      // with logprob: how many tokens of the raw row are at least as likely, itself included; >= 1
   int32_t num_top = 0;
   std::array<TopLogprob, kMaxTopLogprobs> top;
 };

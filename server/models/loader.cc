@@ -58,9 +58,11 @@ absl::Status WarmUp(const ServedModel& served, Runtime* runtime) {
 
 absl::Status StartDecoder(const ModelSettings& settings, ServedModel* served) {
   if (!settings.source.path.empty()) {
-    auto defaults = engine::ReadSamplingDefaults(settings.source.path);
+    auto defaults = engine::ReadGenerationDefaults(settings.source.path, served->model->config().vocab_size);
     if (!defaults.ok()) return defaults.status();
-    served->sampling_defaults = *defaults;
+    for (const std::string& warning : defaults->warnings) spdlog::warn("model \"{}\": {}", settings.name, warning);
+    served->sampling_defaults = std::move(defaults->sampling);
+    served->default_max_tokens = defaults->max_tokens;
   }
   auto runtime = engine::ModelRuntime::Create(served->model.get(), settings.engine);
   if (!runtime.ok()) return runtime.status();

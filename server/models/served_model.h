@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/encoder/embedding_settings.h"
@@ -21,6 +22,7 @@ struct ServedModel {
   std::unique_ptr<engine::Tokenizer> tokenizer;  // null for random weights: token ids only
   std::unique_ptr<engine::ProfileTable> profiles;
   engine::SamplingParams sampling_defaults;             // from generation_config.json
+  std::optional<int32_t> default_max_tokens;            // the same file's max_new_tokens
   engine::EmbeddingSettings embedding;                  // from the directory of an encoder
   std::shared_ptr<engine::StepObserver> step_observer;  // of the engine; may be null
   // Exactly one is set, by the model's kind. Declared last, so that the engine stops before what it uses is destroyed.

@@ -28,6 +28,14 @@ std::optional<Violation> CheckStopStrings(const ClientRequest& request) {
   return Violation{F::kStopStrings, "needs the text that * leaves out", "one of the two", {}, F::kOmitText};
 }
 
+std::optional<Violation> CheckBadWordTexts(const std::vector<std::string>& words) {
+  if (auto v = engine::CheckCount(F::kBadWords, words.size(), kMaxBadWordTexts)) return v;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (auto v = CheckBytes(F::kBadWord, words[i].size(), 1, kMaxBadWordBytes, {static_cast<int64_t>(i)})) return v;
+  }
+  return std::nullopt;
+}
+
 std::optional<Violation> CheckEmbedInput(const ClientEmbedInput& input, int64_t index) {
   if (const auto* text = std::get_if<std::string>(&input)) {
     return CheckBytes(F::kInputText, text->size(), 0, engine::kMaxTextBytes, {index});
@@ -53,6 +61,10 @@ std::optional<Violation> CheckGenerateFields(const ClientRequest& request) {
   if (request.output.prompt_logprobs.has_value()) {
     if (auto v = engine::CheckTopLogprobs(F::kPromptLogprobs, *request.output.prompt_logprobs)) return v;
   }
+  if (request.output.echo && request.output.omit_text) {
+    return Violation{F::kEcho, "needs the text that * leaves out", "one of the two", {}, F::kOmitText};
+  }
+  if (auto v = CheckBadWordTexts(request.sampling.bad_words)) return v;
   return CheckStopStrings(request);
 }
 

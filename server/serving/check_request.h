@@ -16,10 +16,12 @@
 namespace dunlin::server {
 
 inline constexpr size_t kMaxRequestIdBytes = 128;
+inline constexpr size_t kMaxBadWordTexts = 64;
+inline constexpr size_t kMaxBadWordBytes = 256;
 
 // Printable ASCII, at most kMaxRequestIdBytes.
 std::optional<engine::Violation> CheckRequestId(std::string_view request_id);
-// n, stop strings and logprobs, as far as the client has set them.
+// n, stop strings, bad words as texts, echo and logprobs, as far as the client has set them.
 std::optional<engine::Violation> CheckGenerateFields(const ClientRequest& request);
 // That a prompt is given, and its size in bytes if it is text. The engine checks token ids and lengths in tokens.
 std::optional<engine::Violation> CheckPromptForm(const ClientPrompt& prompt);

@@ -45,7 +45,11 @@ struct ClientSampling {
   std::optional<float> presence_penalty;
   std::optional<float> frequency_penalty;
   std::vector<std::pair<engine::TokenId, float>> logit_bias;  // in any order
-  std::optional<uint64_t> seed;                               // drawn when empty
+  std::vector<engine::TokenId> allowed_token_ids;             // in any order; empty allows all
+  std::vector<std::vector<engine::TokenId>> bad_words_ids;    // these and bad_words join the model's own
+  std::vector<std::string> bad_words;
+  bool ignore_model_bans = false;  // drop the model's own suppressed tokens and bad words
+  std::optional<uint64_t> seed;    // drawn when empty
 };
 
 struct ClientStopping {
@@ -62,6 +66,7 @@ struct ClientOutput {
   std::optional<int32_t> prompt_logprobs;  // the same for prompt tokens 1..
   bool keep_special_tokens = false;
   bool omit_text = false;  // return token ids only
+  bool echo = false;       // the prompt's text comes first
 };
 
 struct ClientRequest {
@@ -69,6 +74,7 @@ struct ClientRequest {
   std::string request_id;                                             // chosen by the client; generated if empty
   std::string model;
   ClientPrompt prompt;
+  std::optional<int32_t> truncate_prompt_tokens;  // keep only the last ones
   ClientSampling sampling;
   ClientStopping stopping;
   ClientOutput output;

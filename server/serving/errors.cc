@@ -203,7 +203,8 @@ absl::Status StatusOf(engine::FinishReason reason) {
     case engine::FinishReason::kSlowReader:
       return MakeError(Reason::kSlowReader, "the client reads too slowly (limits.max_unsent_tokens)");
     case engine::FinishReason::kNumerical:
-      return MakeError(Reason::kNumerical, "the model produced no finite value");
+      return MakeError(Reason::kNumerical,
+                       "no token can be drawn: the model produced no finite value, or every token is banned");
     case engine::FinishReason::kShutdown:
       return MakeError(Reason::kShutdown, "the server is shutting down");
     case engine::FinishReason::kInternal:

@@ -13,11 +13,12 @@ namespace {
 constexpr int64_t kMaxTokensPerChunk = 1024;
 constexpr engine::TimeNs kNsPerMs = 1'000'000;
 
-// How many tokens fit into a message: 64 bytes per token for id, log-probability and text, and 20 per alternative.
+// How many tokens fit into a message: 96 bytes per token for id, log-probability, rank, text and bytes, and 56 per
+// alternative.
 int32_t MaxTokensPerChunk(const engine::SamplingParams& sampling, const Limits& limits) {
   const int64_t num_top = std::max({sampling.logprobs, sampling.prompt_logprobs, 0});
   return static_cast<int32_t>(
-      std::clamp(limits.max_message_bytes / (64 + 20 * num_top), int64_t{1}, kMaxTokensPerChunk));
+      std::clamp(limits.max_message_bytes / (96 + 56 * num_top), int64_t{1}, kMaxTokensPerChunk));
 }
 
 OutputFinish FinishOf(const engine::FinishInfo& info, const OutputText& text) {
@@ -56,7 +57,9 @@ GenerationOutputs::GenerationOutputs(const GenerationPlan& plan, ServingCore* co
     : model_name_(plan.model->name),
       observer_(core->observer()),
       requests_(requests),
-      max_tokens_per_chunk_(MaxTokensPerChunk(plan.request.sampling, core->limits())) {
+      max_tokens_per_chunk_(MaxTokensPerChunk(plan.request.sampling, core->limits())),
+      max_echo_bytes_per_chunk_(static_cast<size_t>(std::max<int64_t>(core->limits().max_message_bytes / 2, 4))),
+      token_bytes_(plan.model->tokenizer.get()) {
   const OutputQueue::Links links = {plan.model->engine.get(),
                                     core->text_pool(),
                                     generation,
@@ -109,7 +112,7 @@ absl::StatusOr<bool> GenerationOutputs::FillFrom(size_t index, OutputChunk* chun
     return true;
   }
   if (absl::Status s = FillTokens(index, chunk); !s.ok()) return s;
-  if (finish == nullptr || output.queue.tokens().Front() != nullptr) {
+  if (finish == nullptr || output.text.has_echo() || output.queue.tokens().Front() != nullptr) {
     return !chunk->token_ids.empty() || !chunk->text.empty();
   }
   if (absl::Status s = FillFinish(*finish, &output, chunk); !s.ok()) return s;
@@ -123,13 +126,14 @@ void GenerationOutputs::FillPromptScores(Output* output, OutputChunk* chunk) con
   for (int32_t i = 0; i < max_tokens_per_chunk_; ++i) {
     const TokenRing::Token* token = scores.Front();
     if (token == nullptr) return;
-    chunk->prompt_logprobs.Add(token->id, token->logprob, scores.FrontTop());
+    chunk->prompt_logprobs.Add(*token, scores.FrontTop(), token_bytes_);
     scores.PopFront();
   }
 }
 
 absl::Status GenerationOutputs::FillTokens(size_t index, OutputChunk* chunk) {
   Output& output = *outputs_[index];
+  if (output.text.TakeEcho(max_echo_bytes_per_chunk_, chunk)) return absl::OkStatus();
   TokenRing& tokens = output.queue.tokens();
   while (const TokenRing::Token* token = tokens.Front()) {
     if (!output.text.stopped()) {

@@ -73,6 +73,8 @@ class GenerationOutputs {
   RequestObserver* const observer_;
   SubmittedRequests* const requests_;
   const int32_t max_tokens_per_chunk_;
+  const size_t max_echo_bytes_per_chunk_;
+  const engine::Tokenizer* const token_bytes_;    // for log-probabilities; may be null
   std::vector<std::unique_ptr<Output>> outputs_;  // [n]
   size_t num_submitted_ = 0;
   size_t num_closed_ = 0;

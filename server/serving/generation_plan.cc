@@ -2,6 +2,8 @@
 #include "server/serving/generation_plan.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,7 +11,9 @@
 
 #include "absl/status/status.h"
 #include "engine/base/string_view.h"
+#include "engine/field_checks.h"
 #include "engine/validate.h"
+#include "server/serving/bad_words.h"
 #include "server/serving/check_request.h"
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
@@ -46,6 +50,15 @@ engine::SamplingParams Sampling(ClientRequest* client, const engine::SamplingPar
   Override(client->output.logprobs, &params.logprobs);
   Override(client->output.prompt_logprobs, &params.prompt_logprobs);
   params.logit_bias = std::move(named.logit_bias);
+  params.allowed_token_ids = std::move(named.allowed_token_ids);
+  if (named.ignore_model_bans) {
+    params.suppressed_token_ids.clear();
+    params.begin_suppressed_token_ids.clear();
+    params.bad_words.clear();
+  }
+  // The client's come first, so that an error's index is the client's.
+  params.bad_words.insert(params.bad_words.begin(), std::make_move_iterator(named.bad_words_ids.begin()),
+                          std::make_move_iterator(named.bad_words_ids.end()));
   params.seed = named.seed.has_value() ? *named.seed : DrawSeed();
   return params;
 }
@@ -68,6 +81,14 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
   if (!client.stopping.stop.empty() && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; stop strings need one");
   }
+  if ((!client.sampling.bad_words.empty() || client.output.echo) && model.tokenizer == nullptr) {
+    return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; bad_words and echo need one");
+  }
+  if (client.truncate_prompt_tokens.has_value()) {
+    const auto v = engine::CheckInt(F::kTruncatePromptTokens, *client.truncate_prompt_tokens, 1,
+                                    model.engine->limits().max_context_tokens);
+    if (v.has_value()) return ToStatus(v, client);
+  }
   if (std::holds_alternative<ChatMessages>(client.prompt)) {
     return MakeError(Reason::kChatUnsupported,
                      "chat is not supported by this version; render the template on the client and send text");
@@ -76,6 +97,20 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
   }
   return ToStatus(CheckPromptForm(client.prompt), client);
+}
+
+// The sequences of the texts join the others, so that there may be too many, or none of the allowed tokens left.
+absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, engine::SamplingParams* params) {
+  const engine::FieldNames& names = *client.field_names;
+  for (size_t i = 0; i < client.sampling.bad_words.size(); ++i) {
+    if (const auto v = AppendBadWord(client.sampling.bad_words[i], static_cast<int64_t>(i), *model.tokenizer,
+                                     &params->bad_words)) {
+      return InvalidField(*v, names);
+    }
+  }
+  DropEndOfSequence(model.model->config().eos_token_ids, &params->bad_words);
+  if (client.sampling.bad_words.empty()) return absl::OkStatus();
+  return ToStatus(engine::CheckSampling(*params, model.engine->limits().vocab_size), client);
 }
 
 absl::Status TakePrompt(ClientRequest* client, const ServedModel& model, std::vector<engine::TokenId>* prompt) {
@@ -92,6 +127,11 @@ absl::Status TakePrompt(ClientRequest* client, const ServedModel& model, std::ve
   return absl::OkStatus();
 }
 
+void TruncatePrompt(std::optional<int32_t> keep, std::vector<engine::TokenId>* prompt) {
+  if (!keep.has_value() || std::ssize(*prompt) <= *keep) return;
+  prompt->erase(prompt->begin(), prompt->end() - *keep);
+}
+
 // The engine only knows token prompts; for a client that sent text, the error names the text.
 absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request,
                            const engine::RequestLimits& limits) {
@@ -103,15 +143,16 @@ absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& r
 
 // The default is as much as context and KV pool have room for, so that it never refuses a request. The last token drawn
 // takes no room in a page. REQUIRES: the profile is resolved.
-void SettleMaxTokens(const ClientRequest& client, const Limits& limits, const engine::RequestLimits& bounds,
+void SettleMaxTokens(const ClientRequest& client, const Limits& limits, const ServedModel& model,
                      engine::Request* request) {
   if (client.stopping.max_tokens.has_value()) return;
+  const engine::RequestLimits& bounds = model.engine->limits();
   const int32_t page_tokens = bounds.tokens_per_page[static_cast<size_t>(request->profile.precision)];
   const int64_t pool_tokens = int64_t{bounds.num_pages} * page_tokens + 1;
   const int64_t room =
       std::min<int64_t>(bounds.max_context_tokens, pool_tokens) - static_cast<int64_t>(request->prompt.size());
-  request->stopping.max_tokens =
-      static_cast<int32_t>(std::clamp(int64_t{limits.default_max_tokens}, int64_t{1}, std::max(room, int64_t{1})));
+  const int64_t most = std::min(limits.default_max_tokens, model.default_max_tokens.value_or(INT32_MAX));
+  request->stopping.max_tokens = static_cast<int32_t>(std::clamp(most, int64_t{1}, std::max(room, int64_t{1})));
 }
 
 // REQUIRES: plan.request.prompt is not reallocated from now on.
@@ -119,11 +160,14 @@ OutputText::Options TextOptions(const ClientRequest& client, const GenerationPla
   const engine::Request& request = plan.request;
   OutputText::Options options;
   options.tokenizer = client.output.omit_text ? nullptr : plan.model->tokenizer.get();
-  options.prompt_tail = std::span(request.prompt).last(std::min(kPromptTail, request.prompt.size()));
+  options.echo = client.output.echo;
+  options.prompt_tail =
+      options.echo ? request.prompt : std::span(request.prompt).last(std::min(kPromptTail, request.prompt.size()));
   options.stop_strings = client.stopping.stop;
   options.include_stop = client.stopping.include_stop;
   options.keep_special_tokens = client.output.keep_special_tokens;
   options.logprobs = request.sampling.logprobs >= 0;
+  options.token_bytes = plan.model->tokenizer.get();
   options.stop_token_ids = request.stopping.stop_token_ids;
   if (!request.stopping.ignore_eos) {
     const std::vector<engine::TokenId>& eos = plan.model->model->config().eos_token_ids;
@@ -152,12 +196,15 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   std::sort(request.sampling.logit_bias.begin(), request.sampling.logit_bias.end());
   plan.num_outputs = record->num_outputs = client.num_outputs;
 
+  if (absl::Status s = SetBadWords(client, model, &request.sampling); !s.ok()) return s;
+
   if (absl::Status s = TakePrompt(&client, model, &request.prompt); !s.ok()) return s;
+  TruncatePrompt(client.truncate_prompt_tokens, &request.prompt);
   record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));
   const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
-  SettleMaxTokens(client, core.limits(), limits, &request);
+  SettleMaxTokens(client, core.limits(), model, &request);
   if (absl::Status s = CheckPromptOf(client, request, limits); !s.ok()) return s;
   record->max_tokens = request.stopping.max_tokens;
   plan.output_text = TextOptions(client, plan);

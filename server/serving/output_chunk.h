@@ -8,45 +8,59 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "engine/text/tokenizer.h"
 #include "engine/types.h"
+#include "server/serving/token_ring.h"
 
 namespace dunlin::server {
 
 // Log-probabilities of consecutive tokens, each with those of the most likely alternatives.
 class TokenLogprobs {
  public:
+  struct Scored {
+    engine::TokenId token_id;
+    float logprob;
+    size_t first_byte;
+    size_t num_bytes;
+  };
   struct Entry {
     engine::TokenId token_id;
     float logprob;
-    std::span<const engine::TopLogprob> top;  // most likely first
+    int32_t rank;                 // TokenOutput::rank
+    std::string_view bytes;       // Tokenizer::TokenBytes; empty without a tokenizer, or a token with this id
+    std::span<const Scored> top;  // most likely first
   };
-  void Add(engine::TokenId token_id, float logprob, std::span<const engine::TopLogprob> top) {
-    tokens_.push_back({token_id, logprob, top_.size(), top.size()});
-    top_.insert(top_.end(), top.begin(), top.end());
-  }
-  void Clear() {
-    tokens_.clear();
-    top_.clear();
-  }
+  // tokenizer: may be null.
+  void Add(const TokenRing::Token& token, std::span<const engine::TopLogprob> top, const engine::Tokenizer* tokenizer);
+  void Clear();
   size_t size() const { return tokens_.size(); }
   bool empty() const { return tokens_.empty(); }
   // Valid until the next Add or Clear.
   Entry operator[](size_t i) const {
     const Token& token = tokens_[i];
-    return {token.id, token.logprob, std::span(top_).subspan(token.first_top, token.num_top)};
+    return {token.scored.token_id, token.scored.logprob, token.rank, BytesOf(token.scored),
+            std::span(top_).subspan(token.first_top, token.num_top)};
+  }
+  // Of one of an entry's top.
+  std::string_view BytesOf(const Scored& scored) const {
+    return std::string_view(bytes_).substr(scored.first_byte, scored.num_bytes);
   }
 
  private:
   struct Token {
-    engine::TokenId id;
-    float logprob;
+    Scored scored;
+    int32_t rank;
     size_t first_top;
     size_t num_top;
   };
+  Scored Score(engine::TokenId token_id, float logprob, const engine::Tokenizer* tokenizer);
+
   std::vector<Token> tokens_;
-  std::vector<engine::TopLogprob> top_;  // of all tokens, one after another
+  std::vector<Scored> top_;  // of all tokens, one after another
+  std::string bytes_;        // of all tokens and of all of top_
 };
 
 struct Usage {

@@ -13,10 +13,18 @@ absl::StatusOr<OutputText> OutputText::Create(const Options& options) {
   std::sort(out.stop_token_ids_.begin(), out.stop_token_ids_.end());
   out.include_stop_ = options.include_stop;
   out.logprobs_ = options.logprobs;
+  out.token_bytes_ = options.token_bytes;
   if (options.tokenizer == nullptr) return out;
+  const std::span<const engine::TokenId> context =
+      options.echo ? std::span<const engine::TokenId>() : options.prompt_tail;
   absl::StatusOr<engine::StreamDecoder> decoder =
-      engine::StreamDecoder::Create(*options.tokenizer, options.prompt_tail, !options.keep_special_tokens);
+      engine::StreamDecoder::Create(*options.tokenizer, context, !options.keep_special_tokens);
   if (!decoder.ok()) return decoder.status();
+  if (options.echo) {
+    absl::StatusOr<std::string> prompt = decoder->Push(options.prompt_tail);
+    if (!prompt.ok()) return prompt.status();
+    out.echo_ = *std::move(prompt);
+  }
   absl::StatusOr<engine::StopMatcher> matcher = engine::StopMatcher::Create(options.stop_strings, options.include_stop);
   if (!matcher.ok()) return matcher.status();
   out.decoder_.emplace(*std::move(decoder));
@@ -24,11 +32,23 @@ absl::StatusOr<OutputText> OutputText::Create(const Options& options) {
   return out;
 }
 
+bool OutputText::TakeEcho(size_t max_bytes, OutputChunk* chunk) {
+  size_t end = std::min(echo_.size(), echo_taken_ + max_bytes);
+  // Not within a UTF-8 character: continuation bytes are 10xxxxxx.
+  while (end < echo_.size() && (static_cast<unsigned char>(echo_[end]) & 0xC0U) == 0x80U) --end;
+  chunk->text.append(echo_, echo_taken_, end - echo_taken_);
+  echo_taken_ = end;
+  if (end < echo_.size()) return true;
+  echo_ = {};
+  echo_taken_ = 0;
+  return false;
+}
+
 absl::Status OutputText::Add(const TokenRing::Token& token, std::span<const engine::TopLogprob> top,
                              OutputChunk* chunk) {
   ++num_tokens_;
   chunk->token_ids.push_back(token.id);
-  if (logprobs_) chunk->logprobs.Add(token.id, token.logprob, top);
+  if (logprobs_) chunk->logprobs.Add(token, top, token_bytes_);
   if (!decoder_.has_value()) return absl::OkStatus();
   const bool stop_token = std::binary_search(stop_token_ids_.begin(), stop_token_ids_.end(), token.id);
   if (stop_token && !include_stop_) return absl::OkStatus();

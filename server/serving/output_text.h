@@ -31,12 +31,18 @@ class OutputText {
     bool include_stop = false;
     bool keep_special_tokens = false;
     bool logprobs = false;
-    std::vector<engine::TokenId> stop_token_ids;  // all stop tokens, including end of sequence
+    const engine::Tokenizer* token_bytes = nullptr;  // for log-probabilities; null: they carry no bytes
+    bool echo = false;                               // prompt_tail is the whole prompt, and its text comes first
+    std::vector<engine::TokenId> stop_token_ids;     // all stop tokens, including end of sequence
   };
   static absl::StatusOr<OutputText> Create(const Options& options);
   // Token ids only, without text.
   OutputText() = default;
 
+  // Appends up to max_bytes, >= 4, of the prompt's text, if it is echoed and not yet all taken. True: there is more.
+  // Before the first Add.
+  bool TakeEcho(size_t max_bytes, OutputChunk* chunk);
+  bool has_echo() const { return !echo_.empty(); }
   // Appends one token to `chunk`. REQUIRES: !stopped() and not finished.
   absl::Status Add(const TokenRing::Token& token, std::span<const engine::TopLogprob> top, OutputChunk* chunk);
   // Ends the output: appends the text that was held back, which may still complete a stop string. Called once.
@@ -57,6 +63,9 @@ class OutputText {
   std::vector<engine::TokenId> stop_token_ids_;  // sorted
   bool include_stop_ = false;
   bool logprobs_ = false;
+  const engine::Tokenizer* token_bytes_ = nullptr;
+  std::string echo_;       // the prompt's text
+  size_t echo_taken_ = 0;  // bytes
   std::optional<int> matched_stop_;
   int32_t num_tokens_ = 0;
 };

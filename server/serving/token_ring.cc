@@ -13,7 +13,7 @@ bool TokenRing::Push(const engine::TokenOutput& token, engine::TimeNs now) {
   if (pushed - popped_.load(std::memory_order_acquire) >= tokens_.size()) return false;
   const size_t slot = Slot(pushed);
   const int32_t num_top = std::min(token.num_top, num_top_);
-  tokens_[slot] = {token.token_id, token.logprob, num_top, now};
+  tokens_[slot] = {token.token_id, token.logprob, token.rank, num_top, now};
   std::copy_n(token.top.begin(), num_top, tops_.begin() + static_cast<std::ptrdiff_t>(slot) * num_top_);
   pushed_.store(pushed + 1, std::memory_order_release);
   return true;

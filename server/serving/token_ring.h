@@ -18,6 +18,7 @@ class TokenRing {
   struct Token {
     engine::TokenId id = 0;
     float logprob = 0.0F;
+    int32_t rank = 0;
     int32_t num_top = 0;
     engine::TimeNs time = 0;  // when the engine delivered it
   };

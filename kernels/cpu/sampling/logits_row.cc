@@ -67,6 +67,23 @@ double LogSumExp(const float* logits, int32_t vocab_size, float max) {
   return static_cast<double>(max) + std::log(sum);
 }
 
+int32_t CountAtLeast(const float* logits, int32_t vocab_size, float value) {
+  Bits lane_count[kLanes / 4] = {};
+  const int32_t whole = vocab_size / kLanes * kLanes;
+  for (int32_t i = 0; i < whole; i += kLanes) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kLanes / 4; ++v) {
+      Floats x;
+      std::memcpy(&x, logits + i + 4 * v, sizeof(x));
+      lane_count[v] -= x >= value;  // true is -1
+    }
+  }
+  int32_t count = 0;
+  for (int lane = 0; lane < kLanes; ++lane) count += lane_count[lane / 4][lane % 4];
+  for (int32_t i = whole; i < vocab_size; ++i) count += logits[i] >= value ? 1 : 0;
+  return count;
+}
+
 void FindTopLogprobs(const float* logits, int32_t vocab_size, double log_sum_exp, int32_t num_top, TokenOutput* out) {
   const int32_t limit = std::min({num_top, static_cast<int32_t>(kMaxTopLogprobs), vocab_size});
   int32_t count = 0;

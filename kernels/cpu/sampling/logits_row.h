@@ -21,6 +21,9 @@ RowPeak FindPeak(const float* logits, int32_t vocab_size);
 // log(sum_i e^logits[i]); the sum is FP64. REQUIRES: peak.valid and peak.max is the row's maximum.
 double LogSumExp(const float* logits, int32_t vocab_size, float max);
 
+// How many logits are at least `value`: of a token's own logit, its rank from 1, ties counted as vLLM does.
+int32_t CountAtLeast(const float* logits, int32_t vocab_size, float value);
+
 // Fills out->top with the num_top most likely tokens (equal ones by lower id) and out->num_top; num_top is cut to
 // min(kMaxTopLogprobs, vocab_size). logprob = logit - log_sum_exp.
 void FindTopLogprobs(const float* logits, int32_t vocab_size, double log_sum_exp, int32_t num_top, TokenOutput* out);

@@ -62,6 +62,7 @@ bool RowSampler::Score(const float* logits, int32_t token_id, int32_t num_top, T
   const double log_sum_exp = LogSumExp(logits, vocab_size_, peak.max);
   out->token_id = token_id;
   out->logprob = static_cast<float>(static_cast<double>(logits[token_id]) - log_sum_exp);
+  out->rank = CountAtLeast(logits, vocab_size_, logits[token_id]);
   FindTopLogprobs(logits, vocab_size_, log_sum_exp, num_top, out);
   return true;
 }

@@ -22,7 +22,7 @@ class RowSampler {
   // logits [vocab_size]; words: SampleParams::words. False as SampledToken::valid.
   [[nodiscard]] bool Sample(const SampleRow& row, const float* logits, const uint32_t* words, TokenOutput* out);
 
-  // Scores a given token against a raw row: its log probability and those of the num_top most likely. False as above.
+  // Scores a given token against a raw row: its log probability, its rank, and the num_top most likely. False as above.
   [[nodiscard]] bool Score(const float* logits, int32_t token_id, int32_t num_top, TokenOutput* out) const;
 
  private:

@@ -8,6 +8,7 @@
 #include "kernels/api/exponential.h"
 #include "kernels/api/logits.h"
 #include "kernels/cuda/sampling/row_pass.h"
+#include "kernels/cuda/sampling/token_rank.h"
 
 namespace dunlin::kernels::cuda {
 
@@ -77,6 +78,7 @@ template <typename Lanes>
 DUNLIN_HD void ScoreToken(const Lanes& lanes, const SampleParams& params, const SampleRow& row, const float* logits,
                           float max, int32_t token, TokenOutput* out) {
   const double log_sum = LogSumOfRow(lanes, logits, params.vocab_size, max);
+  const int32_t token_rank = TokenRank(lanes, logits, params.vocab_size, token);
   const int32_t asked = row.logprobs < kMaxTopLogprobs ? row.logprobs : kMaxTopLogprobs;
   const int32_t count = asked < params.vocab_size ? asked : params.vocab_size;
   uint64_t rank = ~uint64_t{0};
@@ -90,6 +92,7 @@ DUNLIN_HD void ScoreToken(const Lanes& lanes, const SampleParams& params, const 
   }
   if (lanes.index() != 0) return;
   out->num_top = count;
+  out->rank = token_rank;
   out->logprob = static_cast<float>(static_cast<double>(logits[token]) - log_sum);
 }
 

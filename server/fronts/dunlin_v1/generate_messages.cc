@@ -41,6 +41,12 @@ void SamplingFromWire(const v1::Sampling& wire, ClientSampling* out) {
   if (wire.has_frequency_penalty()) out->frequency_penalty = wire.frequency_penalty();
   if (wire.has_seed()) out->seed = wire.seed();
   out->logit_bias.assign(wire.logit_bias().begin(), wire.logit_bias().end());
+  out->allowed_token_ids.assign(wire.allowed_token_ids().begin(), wire.allowed_token_ids().end());
+  for (const v1::TokenIds& word : wire.bad_words_ids()) {
+    out->bad_words_ids.emplace_back(word.ids().begin(), word.ids().end());
+  }
+  out->bad_words.assign(wire.bad_words().begin(), wire.bad_words().end());
+  out->ignore_model_bans = wire.ignore_model_bans();
 }
 
 void StoppingFromWire(v1::Stopping* wire, ClientStopping* out) {
@@ -57,6 +63,7 @@ void OutputFromWire(const v1::OutputOptions& wire, ClientOutput* out) {
   if (wire.has_prompt_logprobs()) out->prompt_logprobs = wire.prompt_logprobs();
   out->keep_special_tokens = wire.keep_special_tokens();
   out->omit_text = wire.omit_text();
+  out->echo = wire.echo();
 }
 
 void LogprobsToWire(const TokenLogprobs& logprobs, google::protobuf::RepeatedPtrField<v1::TokenLogprob>* wire) {
@@ -65,10 +72,14 @@ void LogprobsToWire(const TokenLogprobs& logprobs, google::protobuf::RepeatedPtr
     v1::TokenLogprob* out = wire->Add();
     out->set_token_id(entry.token_id);
     out->set_logprob(entry.logprob);
-    for (const engine::TopLogprob& top : entry.top) {
+    out->set_rank(entry.rank);
+    out->set_token_bytes(entry.bytes.data(), entry.bytes.size());
+    for (const TokenLogprobs::Scored& top : entry.top) {
       v1::TopLogprob* out_top = out->add_top();
       out_top->set_token_id(top.token_id);
       out_top->set_logprob(top.logprob);
+      const std::string_view bytes = logprobs.BytesOf(top);
+      out_top->set_token_bytes(bytes.data(), bytes.size());
     }
   }
 }
@@ -92,6 +103,7 @@ absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* r
   request->request_id = std::move(*wire->mutable_request_id());
   request->model = std::move(*wire->mutable_model());
   request->prompt = PromptFromWire(wire);
+  if (wire->has_truncate_prompt_tokens()) request->truncate_prompt_tokens = wire->truncate_prompt_tokens();
   SamplingFromWire(wire->sampling(), &request->sampling);
   if (wire->sampling().has_n()) request->num_outputs = wire->sampling().n();
   StoppingFromWire(wire->mutable_stopping(), &request->stopping);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/dunlin_v1/model_service.h"
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "server/fronts/dunlin_v1/embed_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
@@ -10,6 +13,22 @@
 
 namespace dunlin::server {
 namespace {
+
+void DescribeGeneration(const ServedModel& model, v1::GenerationDefaults* wire) {
+  const engine::SamplingParams& sampling = model.sampling_defaults;
+  wire->set_temperature(sampling.temperature);
+  wire->set_top_k(sampling.top_k);
+  wire->set_top_p(sampling.top_p);
+  wire->set_min_p(sampling.min_p);
+  wire->set_repetition_penalty(sampling.repetition_penalty);
+  if (model.default_max_tokens.has_value()) wire->set_max_tokens(*model.default_max_tokens);
+  wire->mutable_suppress_tokens()->Assign(sampling.suppressed_token_ids.begin(), sampling.suppressed_token_ids.end());
+  wire->mutable_begin_suppress_tokens()->Assign(sampling.begin_suppressed_token_ids.begin(),
+                                                sampling.begin_suppressed_token_ids.end());
+  for (const std::vector<engine::TokenId>& word : sampling.bad_words) {
+    wire->add_bad_words_ids()->mutable_ids()->Assign(word.begin(), word.end());
+  }
+}
 
 void DescribeModel(const ServedModel& model, v1::Model* wire) {
   const engine::ModelConfig& config = model.model->config();
@@ -22,7 +41,10 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
   wire->set_device(ToWire(model.profiles->rows().front().profile.device));
   wire->mutable_eos_token_ids()->Assign(config.eos_token_ids.begin(), config.eos_token_ids.end());
   wire->set_kind(config.is_encoder() ? v1::MODEL_KIND_ENCODER : v1::MODEL_KIND_DECODER);
-  if (!config.is_encoder()) return;
+  if (!config.is_encoder()) {
+    DescribeGeneration(model, wire->mutable_generation());
+    return;
+  }
   wire->mutable_embedding()->set_dimensions(config.hidden_dim);
   wire->mutable_embedding()->set_pooling(ToWire(model.embedding.pooling));
   wire->mutable_embedding()->set_normalize(model.embedding.normalize);

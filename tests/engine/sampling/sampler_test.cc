@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -117,6 +118,23 @@ TEST(Sampler, LogprobsAreOfTheRawRowWhateverTheRequestAsks) {
   EXPECT_NEAR(out.logprob, static_cast<double>(logits[4]) - std::log(sum), 2e-6);
   EXPECT_EQ(out.num_top, 2);
   EXPECT_NE(out.top[0].token_id, 4);
+  EXPECT_EQ(out.rank, std::count_if(logits.begin(), logits.end(), [&](float x) { return x >= logits[4]; }));
+  EXPECT_GT(out.rank, 2);
+  TokenOutput best;
+  ASSERT_TRUE(sampler.Score(logits.data(), out.top[0].token_id, 0, &best));
+  EXPECT_EQ(best.rank, 1);
+  EXPECT_EQ(best.num_top, 0);
+}
+
+TEST(Sampler, EqualTokensShareTheLastRankOfTheirs) {
+  const std::vector<float> logits = {1.0F, 3.0F, 2.0F, 2.0F, 2.0F, -1.0F};
+  Sampler sampler(6);
+  const int32_t ranks[] = {5, 1, 4, 4, 4, 6};  // vLLM's: how many are at least as likely
+  for (TokenId id = 0; id < 6; ++id) {
+    TokenOutput out;
+    ASSERT_TRUE(sampler.Score(logits.data(), id, 0, &out));
+    EXPECT_EQ(out.rank, ranks[id]) << id;
+  }
 }
 
 TEST(Sampler, LogprobsDoNotChangeTheDraw) {

@@ -52,6 +52,7 @@ struct SampleCase {
     const auto prompt = std::span(tokens).first(static_cast<size_t>(prompt_len));
     counts.Start(prompt, static_cast<int32_t>(tokens.size() - prompt.size()));
     for (const TokenId token : std::span(tokens).subspan(prompt.size())) counts.AddOutput(token);
+    input.plan.mask_words = kernels::MaskWords(static_cast<int32_t>(logits.size()));
     AppendSequence({},
                    {.tokens = tokens,
                     .prompt_len = prompt_len,

@@ -17,6 +17,16 @@ namespace {
 
 using Threads = AllocationCounter::Threads;
 
+// As many tokens are banned, and as many are allowed, as a request may name; one may always be drawn.
+void SetMostBans(Request* request) {
+  SamplingParams& sampling = request->sampling;
+  for (TokenId id = 1; id < 60; ++id) sampling.allowed_token_ids.push_back(id);
+  sampling.allowed_token_ids.resize(kMaxAllowedTokenIds, 59);
+  sampling.suppressed_token_ids.assign(kMaxSuppressedTokenIds, 1);
+  sampling.begin_suppressed_token_ids.assign(kMaxSuppressedTokenIds, 2);
+  sampling.bad_words.assign(kMaxBadWords, {3});
+}
+
 class AllocationTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -76,7 +86,9 @@ TEST_P(AllocationTest, ServingAllocatesOnTheSubmittingThreadOnly) {
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (int round = 0; round < 8; ++round) {
     for (const ExecutionProfile& profile : AllCpuProfiles()) {
-      sinks.push_back(client.Submit(mix.DrawRequest(test_.model->config(), profile)));
+      Request request = mix.DrawRequest(test_.model->config(), profile);
+      if (round % 2 == 0) SetMostBans(&request);
+      sinks.push_back(client.Submit(request));
     }
   }
   for (const auto& sink : sinks) sink->Wait();

@@ -26,6 +26,7 @@ std::string Difference(const TokenOutput& a, const TokenOutput& b) {
   if (a.token_id != b.token_id) return absl::StrCat("token ", a.token_id, " and ", b.token_id);
   const auto bits = [](float x) { return std::bit_cast<uint32_t>(x); };
   if (bits(a.logprob) != bits(b.logprob)) return absl::StrCat("logprob ", a.logprob, " and ", b.logprob);
+  if (a.rank != b.rank) return absl::StrCat("rank ", a.rank, " and ", b.rank);
   if (a.num_top != b.num_top) return "number of top tokens";
   for (size_t i = 0; i < static_cast<size_t>(a.num_top); ++i) {
     if (a.top[i].token_id != b.top[i].token_id || bits(a.top[i].logprob) != bits(b.top[i].logprob)) {

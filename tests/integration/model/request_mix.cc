@@ -62,6 +62,8 @@ void RequestMix::DrawSampling(const ModelConfig& config, Request* request) {
   if (Chance(0.2)) sampling.presence_penalty = static_cast<float>(Draw(-20, 20)) / 10.0F;
   if (Chance(0.2)) sampling.frequency_penalty = static_cast<float>(Draw(-20, 20)) / 10.0F;
   if (Chance(0.1)) sampling.logit_bias = {{DrawToken(config), 3.0F}, {DrawToken(config), -50.0F}};
+  if (Chance(0.2)) sampling.bad_words = {{DrawToken(config)}, {DrawToken(config), DrawToken(config)}};
+  if (Chance(0.1)) sampling.suppressed_token_ids = {DrawToken(config), DrawToken(config)};
   sampling.logprobs = Draw(0, 5);  // always: their bits are what is compared
   if (Chance(0.15)) sampling.prompt_logprobs = Draw(0, 3);
 }

@@ -93,6 +93,7 @@ void ExpectSame(const TokenOutput& own, const TokenOutput& cpu, int32_t logprobs
   ASSERT_EQ(own.num_top, cpu.num_top);
   if (logprobs >= 0) {
     EXPECT_NEAR(own.logprob, cpu.logprob, 1e-6 * (1.0 + std::fabs(cpu.logprob)));
+    EXPECT_EQ(own.rank, cpu.rank);
   }
   for (int32_t i = 0; i < cpu.num_top; ++i) {
     const auto at = static_cast<size_t>(i);

@@ -44,6 +44,20 @@ TEST(FindPeak, FindsTheLowestIdOfTheMaximumAtEveryPosition) {
   }
 }
 
+TEST(CountAtLeast, CountsTiesAndTheValueItself) {
+  for (int32_t size : kSizes) {
+    std::vector<float> row(static_cast<size_t>(size));
+    for (int32_t i = 0; i < size; ++i)
+      row[static_cast<size_t>(i)] = static_cast<float>(i * 7 % 5);  // 0 to 4, with ties
+    for (float value : {-1.0F, 0.0F, 2.0F, 4.0F, 5.0F}) {
+      const auto expected = std::count_if(row.begin(), row.end(), [value](float x) { return x >= value; });
+      EXPECT_EQ(CountAtLeast(row.data(), size, value), expected) << size << " " << value;
+    }
+  }
+  const std::vector<float> masked = {1.0F, -kInfinity, -kInfinity};
+  EXPECT_EQ(CountAtLeast(masked.data(), 3, -kInfinity), 3);
+}
+
 TEST(FindPeak, RefusesNanAndPositiveInfinityAtEveryPosition) {
   for (int32_t size : kSizes) {
     for (int32_t at = 0; at < size; ++at) {

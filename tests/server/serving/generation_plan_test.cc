@@ -126,6 +126,9 @@ TEST_F(GenerationPlanTest, EveryIntFieldRefusesValuesOutOfRange) {
   const IntField fields[] = {
       {"top_k", [](ClientRequest* r, int32_t v) { r->sampling.top_k = v; }, 0, kMax},
       {"n", [](ClientRequest* r, int32_t v) { r->num_outputs = v; }, 1, 8},
+      {"truncate_prompt_tokens", [](ClientRequest* r, int32_t v) { r->truncate_prompt_tokens = v; }, 1, kTinyContext},
+      {"allowed_token_ids[0]", [](ClientRequest* r, int32_t v) { r->sampling.allowed_token_ids = {v}; }, 0,
+       kTinyVocab - 1},
       {"max_tokens", [](ClientRequest* r, int32_t v) { r->stopping.max_tokens = v; }, 1, kTinyContext - 1},
       {"min_tokens", [](ClientRequest* r, int32_t v) { r->stopping.min_tokens = v; }, 0, 30},
       {"stop_token_ids[0]", [](ClientRequest* r, int32_t v) { r->stopping.stop_token_ids = {v}; }, 0, kTinyVocab - 1},
@@ -154,6 +157,128 @@ TEST_F(GenerationPlanTest, EveryIntFieldRefusesValuesOutOfRange) {
       }
     }
   }
+}
+
+TEST_F(GenerationPlanTest, TheModelsBansJoinTheRequestsAndCanBeDropped) {
+  models_.AddBanning();
+  ClientRequest request = Ids(1);
+  request.model = "banning";
+  request.sampling.bad_words_ids = {{8, 9}, {0}};
+  auto plan = Plan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->request.sampling.temperature, 0.5F);
+  EXPECT_THAT(plan->request.sampling.suppressed_token_ids, ElementsAre(3, 4));
+  EXPECT_THAT(plan->request.sampling.begin_suppressed_token_ids, ElementsAre(5));
+  EXPECT_THAT(plan->request.sampling.bad_words, ElementsAre(ElementsAre(8, 9), ElementsAre(6, 7)))
+      << "a word that is the end of sequence bans nothing";
+  EXPECT_EQ(plan->request.stopping.max_tokens, 12) << "less than limits.default_max_tokens";
+
+  request.sampling.ignore_model_bans = true;
+  request.stopping.max_tokens = 20;
+  plan = Plan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(plan->request.sampling.suppressed_token_ids.empty());
+  EXPECT_TRUE(plan->request.sampling.begin_suppressed_token_ids.empty());
+  EXPECT_THAT(plan->request.sampling.bad_words, ElementsAre(ElementsAre(8, 9)));
+  EXPECT_EQ(plan->request.stopping.max_tokens, 20);
+}
+
+TEST_F(GenerationPlanTest, AllowedTokensAndBadWordsHaveBounds) {
+  struct Case {
+    void (*set)(ClientSampling*);
+    const char* message;  // "": accepted
+  };
+  using S = ClientSampling;
+  const Case cases[] = {
+      {[](S* s) { s->allowed_token_ids.assign(1024, 5); }, ""},
+      {[](S* s) { s->allowed_token_ids.assign(1025, 5); }, "allowed_token_ids has 1025 entries; limit is 1024"},
+      {[](S* s) {
+         s->allowed_token_ids = {5, -1};
+       },
+       "allowed_token_ids[1] is -1; limit is [0, 902)"},
+      {[](S* s) {
+         s->bad_words_ids.assign(256, {1, 2});
+       },
+       ""},
+      {[](S* s) {
+         s->bad_words_ids.assign(257, {1, 2});
+       },
+       "bad_words_ids has 257 entries; limit is 256"},
+      {[](S* s) {
+         s->bad_words_ids = {{1}, {}};
+       },
+       "bad_words_ids[1] has 0 tokens; limit is 1 to 64"},
+      {[](S* s) { s->bad_words_ids = {std::vector<engine::TokenId>(65, 1)}; },
+       "bad_words_ids[0] has 65 tokens; limit is 1 to 64"},
+      {[](S* s) {
+         s->bad_words_ids = {{1}, {2, 902}};
+       },
+       "bad_words_ids[1][1] is 902; limit is [0, 902)"},
+      {[](S* s) { s->bad_words.assign(64, "bad"); }, ""},
+      {[](S* s) { s->bad_words.assign(65, "bad"); }, "bad_words has 65 entries; limit is 64"},
+      {[](S* s) {
+         s->bad_words = {"bad", ""};
+       },
+       "bad_words[1] has 0 bytes; limit is 1 to 256"},
+      {[](S* s) { s->bad_words = {std::string(257, 'x')}; }, "bad_words[0] has 257 bytes; limit is 1 to 256"},
+      {[](S* s) { s->bad_words = {" \n"}; },
+       "bad_words[0] has 0 tokens; limit is 1 to 64 tokens after leading whitespace"},
+      {[](S* s) {
+         s->bad_words_ids.assign(255, {1, 2});
+         s->bad_words = {"a", "b"};
+       },
+       "bad_words_ids has 259 entries; limit is 256"},
+      {[](S* s) {
+         s->allowed_token_ids = {5, 6};
+         s->bad_words_ids = {{5}, {6}};
+       },
+       "allowed_token_ids has only tokens that bad_words_ids or the model's suppress_tokens ban; limit is one that may "
+       "be drawn"},
+      {[](S* s) {
+         s->allowed_token_ids = {5, 6};
+         s->bad_words_ids = {{5}, {6, 6}};
+       },
+       ""},
+  };
+  for (const Case& c : cases) {
+    ClientRequest request = Ids(1);
+    c.set(&request.sampling);
+    const absl::Status status = Plan(request).status();
+    EXPECT_EQ(std::string(status.message()), c.message);
+    EXPECT_EQ(status.ok(), *c.message == '\0') << status;
+  }
+}
+
+TEST_F(GenerationPlanTest, BadWordsAndEchoNeedATokenizer) {
+  ClientRequest request = Ids(1);
+  request.model = "bare";
+  request.sampling.bad_words = {"bad"};
+  EXPECT_EQ(ReasonName(Plan(request).status()), "NO_TOKENIZER");
+  request.sampling.bad_words.clear();
+  request.output.echo = true;
+  EXPECT_EQ(ReasonName(Plan(request).status()), "NO_TOKENIZER");
+}
+
+// The rule of vLLM's SamplingParams.update_from_tokenizer, written plainly.
+TEST_F(GenerationPlanTest, BadWordsAreTokenisedWithAndWithoutASpace) {
+  const engine::Tokenizer& tokenizer = *models_.model("tiny").tokenizer;
+  const auto encode = [&tokenizer](const std::string& text) {
+    return *tokenizer.Encode(text, {.add_special_tokens = false});
+  };
+  int pairs = 0;
+  for (const char* text : {"the", " the", "dunlin", "a", "Hello, world!", "naïve", "<|endoftext|>", "\n\tin"}) {
+    ClientRequest request = Ids(1);
+    request.sampling.bad_words = {text};
+    const auto plan = Plan(request);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const std::string word = std::string(text).substr(std::string(text).find_first_not_of(" \n\t"));
+    std::vector<std::vector<engine::TokenId>> expected = {encode(word)};
+    const std::vector<engine::TokenId> spaced = encode(" " + word);
+    if (spaced[0] != expected[0][0] && spaced.size() == expected[0].size()) expected.push_back(spaced);
+    EXPECT_EQ(plan->request.sampling.bad_words, expected) << text;
+    pairs += expected.size() == 2 ? 1 : 0;
+  }
+  EXPECT_GE(pairs, 2);
 }
 
 TEST_F(GenerationPlanTest, MaxTokensFollowFromTheContext) {

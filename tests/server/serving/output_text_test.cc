@@ -111,6 +111,61 @@ TEST(OutputText, AnUnfinishedCharacterBecomesAReplacementAndMayStillStop) {
   EXPECT_EQ(produced.text, "a");
 }
 
+TEST(OutputText, LogprobsCarryTheBytesOfTokensAlsoOfAPartOfACharacter) {
+  const auto tokenizer = Load("byte_level_gpt2");
+  const int32_t part = tokenizer->TokenToId("ð").value();  // byte 0xF0, which begins an emoji
+  OutputText::Options options;
+  options.logprobs = true;
+  options.token_bytes = tokenizer.get();
+  absl::StatusOr<OutputText> output = OutputText::Create(options);
+  ASSERT_TRUE(output.ok());
+  OutputChunk chunk;
+  const engine::TopLogprob top[] = {{65, -0.5F}, {1 << 20, -1.5F}, {part, -2.0F}};
+  EXPECT_TRUE(output->Add({.id = part, .logprob = -2.0F, .rank = 3, .num_top = 3}, top, &chunk).ok());
+  const TokenLogprobs::Entry entry = chunk.logprobs[0];
+  EXPECT_EQ(entry.rank, 3);
+  EXPECT_EQ(entry.bytes, "\xF0");
+  EXPECT_EQ(chunk.logprobs.BytesOf(entry.top[0]), "a");
+  EXPECT_EQ(chunk.logprobs.BytesOf(entry.top[1]), "") << "no token has this id";
+  EXPECT_EQ(chunk.logprobs.BytesOf(entry.top[2]), "\xF0");
+}
+
+TEST(OutputText, ByteTokensOfSentencePieceHaveTheirByteAndWordsTheirSpace) {
+  const auto tokenizer = Load("sentencepiece_llama2");
+  TokenLogprobs logprobs;
+  for (const auto& [token, bytes] : {std::pair{"<0xF0>", "\xF0"}, {"▁the", " the"}}) {
+    const std::optional<engine::TokenId> id = tokenizer->TokenToId(token);
+    ASSERT_TRUE(id.has_value()) << token;
+    logprobs.Add({.id = *id}, {}, tokenizer.get());
+    EXPECT_EQ(logprobs[logprobs.size() - 1].bytes, bytes) << token;
+  }
+}
+
+TEST(OutputText, AnEchoedPromptComesFirstAndDoesNotStop) {
+  const auto tokenizer = Load("byte_level_gpt2");
+  const std::string text = "The dunlin 😀 flies";
+  const std::vector<int32_t> ids = *tokenizer->Encode(text, {.add_special_tokens = false});
+  for (size_t prompt_len = 1; prompt_len < ids.size(); ++prompt_len) {  // also in the middle of the emoji
+    OutputText::Options options;
+    options.tokenizer = tokenizer.get();
+    options.echo = true;
+    options.prompt_tail = std::span(ids).first(prompt_len);
+    options.stop_strings = {"The"};
+    absl::StatusOr<OutputText> output = OutputText::Create(options);
+    ASSERT_TRUE(output.ok());
+    OutputChunk chunk;
+    while (output->TakeEcho(4, &chunk)) {
+      EXPECT_TRUE(engine::IsValidUtf8(chunk.text)) << chunk.text;
+    }
+    EXPECT_EQ(chunk.text, text.substr(0, chunk.text.size()));
+    EXPECT_FALSE(output->TakeEcho(4, &chunk)) << "once";
+    for (size_t i = prompt_len; i < ids.size(); ++i) EXPECT_TRUE(output->Add({.id = ids[i]}, {}, &chunk).ok());
+    EXPECT_TRUE(output->Finish(&chunk).ok());
+    EXPECT_EQ(chunk.text, text);
+    EXPECT_EQ(output->num_tokens(), static_cast<int32_t>(ids.size() - prompt_len));
+  }
+}
+
 TEST(OutputText, WithoutATokenizerThereAreIdsAlone) {
   OutputText::Options options;
   options.logprobs = true;

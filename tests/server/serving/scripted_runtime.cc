@@ -35,7 +35,7 @@ void ScriptedRuntime::RunSequence(const engine::SequenceStep& step, int32_t inde
   const int32_t k = step.row.position - step.prompt_len;
   output.numerical_error = step.row.seed == NumericalErrorAt(static_cast<uint64_t>(k));
   output.sampled = !output.numerical_error;
-  output.token = OutputOf(*TokenAt(step, (k + step.row.output_index) % step.prompt_len), step.row.logprobs);
+  output.token = OutputOf(*TokenAt(step, (k + step.output_index) % step.prompt_len), step.row.logprobs);
   control_->tokens.fetch_add(1);
 }
 
@@ -48,6 +48,7 @@ engine::TokenOutput ScriptedRuntime::OutputOf(engine::TokenId id, int32_t num_to
   engine::TokenOutput token;
   token.token_id = id;
   token.logprob = LogprobOf(id);
+  token.rank = id + 1;
   token.num_top = std::max(num_top, 0);
   for (int32_t t = 0; t < token.num_top; ++t) token.top[static_cast<size_t>(t)] = {t, LogprobOf(t)};
   return token;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/model/model.h"
+#include "engine/model/sampling_defaults.h"
 #include "server/monotonic_clock.h"
 
 namespace dunlin::server {
@@ -80,6 +81,17 @@ TestModels::TestModels(const engine::EngineOptions& options, int32_t num_pages) 
   EXPECT_TRUE(repository_.Add(MakeModel("tiny", true, options)).ok());
   EXPECT_TRUE(repository_.Add(MakeModel("bare", false, options)).ok());
   EXPECT_TRUE(repository_.Add(MakeEncoder(options)).ok());
+}
+
+void TestModels::AddBanning() {
+  auto served = MakeModel("banning", true, engine::EngineOptions());
+  const auto defaults = engine::ParseGenerationDefaults(R"({"temperature": 0.5, "max_new_tokens": 12,
+      "suppress_tokens": [3, 4], "begin_suppress_tokens": [5], "bad_words_ids": [[6, 7]]})",
+                                                        kTinyVocab);
+  EXPECT_TRUE(defaults.ok()) << defaults.status();
+  served->sampling_defaults = defaults->sampling;
+  served->default_max_tokens = defaults->max_tokens;
+  EXPECT_TRUE(repository_.Add(std::move(served)).ok());
 }
 
 std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool tokenizer,

@@ -46,6 +46,9 @@ class TestModels {
 
   RuntimeControl& control() { return control_; }
   ModelRepository& repository() { return repository_; }
+  // "banning": as "tiny", with a generation_config.json that suppresses 3 and 4, 5 at the beginning, bans 6 7, and has
+  // max_new_tokens 12.
+  void AddBanning();
   const ServedModel& model(const std::string& name) const { return *repository_.Lease(name); }
 
  private:

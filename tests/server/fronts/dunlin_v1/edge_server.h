@@ -62,6 +62,7 @@ class EdgeServer {
   ~EdgeServer();
 
   Edge& server() { return server_; }
+  TestModels& models() { return models_; }
   RuntimeControl& control() { return models_.control(); }
   ModelRepository& repository() { return models_.repository(); }
   RecordingObserver& observer() { return observer_; }

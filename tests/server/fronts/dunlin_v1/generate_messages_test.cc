@@ -102,6 +102,27 @@ TEST(GenerateRequest, SetFieldsArriveWhereTheyBelong) {
   EXPECT_EQ(request.request_id, "mine");
 }
 
+TEST(GenerateRequest, WhatLimitsTokensAndPromptArrivesToo) {
+  v1::GenerateRequest wire = Wire();
+  v1::Sampling& sampling = *wire.mutable_sampling();
+  sampling.add_allowed_token_ids(11);
+  sampling.add_bad_words_ids()->add_ids(12);
+  sampling.mutable_bad_words_ids(0)->add_ids(13);
+  sampling.add_bad_words("bad");
+  sampling.set_ignore_model_bans(true);
+  wire.set_truncate_prompt_tokens(2);
+  wire.mutable_output()->set_echo(true);
+
+  ClientRequest request;
+  ASSERT_TRUE(GenerateRequestFromWire(&wire, &request).ok());
+  EXPECT_THAT(request.sampling.allowed_token_ids, ElementsAre(11));
+  EXPECT_THAT(request.sampling.bad_words_ids, ElementsAre(ElementsAre(12, 13)));
+  EXPECT_THAT(request.sampling.bad_words, ElementsAre("bad"));
+  EXPECT_TRUE(request.sampling.ignore_model_bans);
+  EXPECT_EQ(request.truncate_prompt_tokens, 2);
+  EXPECT_TRUE(request.output.echo);
+}
+
 TEST(GenerateRequest, EveryKindOfInputBecomesAPrompt) {
   v1::GenerateRequest wire;
   ClientRequest request;
@@ -138,8 +159,8 @@ TEST(GenerateResponse, HasWhatTheChunkHasAndNothingOfTheOneBefore) {
   chunk.token_ids = {4, 9};
   chunk.text = "ab";
   const engine::TopLogprob top[] = {{4, -0.5F}, {7, -1.5F}};
-  chunk.logprobs.Add(4, -0.5F, top);
-  chunk.logprobs.Add(9, -2.0F, {});
+  chunk.logprobs.Add({.id = 4, .logprob = -0.5F, .rank = 1}, top, nullptr);
+  chunk.logprobs.Add({.id = 9, .logprob = -2.0F, .rank = 3}, {}, nullptr);
   chunk.finish = OutputFinish{engine::FinishReason::kStop, {5, 4, 9}, {2.0, 3.5, 10.0}, 7, std::nullopt};
   v1::GenerateResponse wire;
   ChunkToWire(chunk, &wire);
@@ -151,6 +172,7 @@ TEST(GenerateResponse, HasWhatTheChunkHasAndNothingOfTheOneBefore) {
   ASSERT_EQ(wire.logprobs_size(), 2);
   EXPECT_EQ(wire.logprobs(0).top(1).token_id(), 7);
   EXPECT_EQ(wire.logprobs(1).logprob(), -2.0F);
+  EXPECT_EQ(wire.logprobs(1).rank(), 3);
   EXPECT_EQ(wire.logprobs(1).top_size(), 0);
   EXPECT_EQ(wire.finish().reason(), v1::FINISH_REASON_STOP);
   EXPECT_EQ(wire.finish().stop_token_id(), 7);

@@ -13,6 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 using testing::SizeIs;
+using testing::StartsWith;
 
 TEST(Generate, StreamsTextAndReportsTheProfile) {
   EdgeServer edge;
@@ -184,6 +185,73 @@ TEST(Generate, LogprobsAndPromptLogprobsArriveWhole) {
   }
   ASSERT_THAT(reply.prompt_logprobs, SizeIs(output.finish.usage().prompt_tokens() - 1));
   EXPECT_EQ(reply.prompt_logprobs[0].top_size(), 2);
+  const v1::TokenLogprob& first = reply.prompt_logprobs[0];
+  EXPECT_EQ(first.rank(), first.token_id() + 1) << "the scripted runtime's";
+  EXPECT_EQ(first.token_bytes(), "b");
+  for (const v1::GenerateResponse& message : reply.messages) {
+    for (const v1::TokenLogprob& logprob : message.logprobs()) EXPECT_EQ(logprob.rank(), logprob.token_id() + 1);
+  }
+}
+
+TEST(Generate, EchoPutsThePromptsTextFirstInEveryOutput) {
+  EdgeServer edge;
+  v1::GenerateRequest request = TextRequest("abcd", 3);
+  request.mutable_output()->set_echo(true);
+  request.mutable_output()->set_prompt_logprobs(0);
+  request.mutable_sampling()->set_n(2);
+  request.mutable_stopping()->add_stop("bcd");  // in the prompt, and in neither output
+  const Reply reply = edge.Generate(request);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_THAT(reply.outputs.at(0).text, StartsWith("abcd"));
+  EXPECT_THAT(reply.outputs.at(1).text, StartsWith("abcd"));
+  EXPECT_GT(reply.outputs.at(0).text.size(), 4U);
+  EXPECT_THAT(reply.prompt_logprobs, SizeIs(reply.outputs.at(0).finish.usage().prompt_tokens() - 1));
+
+  request.mutable_output()->set_omit_text(true);
+  request.mutable_stopping()->clear_stop();
+  const Reply refused = edge.Generate(request);
+  EXPECT_EQ(refused.status.error_message(),
+            "output.echo needs the text that output.omit_text leaves out; limit is one of the two");
+}
+
+TEST(Generate, ALongEchoIsSplitBetweenCharacters) {
+  EdgeServerOptions options;
+  options.limits.max_message_bytes = 1024;
+  EdgeServer edge(options);
+  std::string text;
+  for (int i = 0; i < 170; ++i) text += i % 3 == 0 ? "😀" : "ab ";
+  v1::GenerateRequest request = TextRequest(text, 1);
+  request.mutable_output()->set_echo(true);
+  const Reply reply = edge.Generate(request);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_THAT(reply.outputs.at(0).text, StartsWith(text));
+  EXPECT_GE(reply.messages.size(), 2U);
+  for (const v1::GenerateResponse& message : reply.messages) EXPECT_LE(message.text_delta().size(), 512U);
+}
+
+TEST(Generate, TruncationKeepsTheLastTokensOfThePrompt) {
+  EdgeServer edge;
+  v1::GenerateRequest request;
+  request.set_model("tiny");
+  for (const int id : {5, 6, 7, 8}) request.mutable_token_ids()->add_ids(id);
+  request.mutable_stopping()->set_max_tokens(3);
+  request.set_truncate_prompt_tokens(2);
+  Reply reply = edge.Generate(request);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_THAT(reply.outputs.at(0).token_ids, ElementsAre(7, 8, 7));
+  EXPECT_EQ(reply.outputs.at(0).finish.usage().prompt_tokens(), 2);
+
+  request.set_truncate_prompt_tokens(4);
+  EXPECT_EQ(edge.Generate(request).outputs.at(0).finish.usage().prompt_tokens(), 4);
+  request.set_truncate_prompt_tokens(0);
+  EXPECT_THAT(edge.Generate(request).status.error_message(), StartsWith("truncate_prompt_tokens is 0; limit is [1, "));
+
+  v1::GenerateRequest long_text = TextRequest(std::string(4 * kTinyContext, 'x') + "abcd", 2);
+  EXPECT_FALSE(edge.Generate(long_text).status.ok());
+  long_text.set_truncate_prompt_tokens(10);
+  reply = edge.Generate(long_text);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(reply.outputs.at(0).finish.usage().prompt_tokens(), 10);
 }
 
 TEST(Generate, OmitTextAndModelsWithoutTokenizerReturnOnlyIds) {

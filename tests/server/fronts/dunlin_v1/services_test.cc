@@ -50,6 +50,30 @@ TEST(ModelService, ListsModelsEvenBeforeServing) {
   EXPECT_THAT(model.eos_token_ids(), ElementsAre(0));
   EXPECT_EQ(model.kind(), v1::MODEL_KIND_DECODER);
   EXPECT_FALSE(model.has_embedding());
+  EXPECT_TRUE(model.has_generation());
+  EXPECT_FALSE(response.models(2).has_generation()) << "an encoder";
+}
+
+TEST(ModelService, ReportsTheDefaultsOfTheModelsGenerationConfig) {
+  EdgeServer edge;
+  v1::GetModelRequest request;
+  request.set_name("tiny");
+  v1::GetModelResponse response;
+  ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::GetModel, request, &response).ok());
+  EXPECT_EQ(response.model().generation().temperature(), 0.0F);
+  EXPECT_EQ(response.model().generation().top_p(), 1.0F);
+  EXPECT_EQ(response.model().generation().repetition_penalty(), 1.0F);
+  EXPECT_FALSE(response.model().generation().has_max_tokens());
+
+  edge.models().AddBanning();
+  request.set_name("banning");
+  ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::GetModel, request, &response).ok());
+  const v1::GenerationDefaults& defaults = response.model().generation();
+  EXPECT_EQ(defaults.max_tokens(), 12);
+  EXPECT_THAT(defaults.suppress_tokens(), ElementsAre(3, 4));
+  EXPECT_THAT(defaults.begin_suppress_tokens(), ElementsAre(5));
+  ASSERT_EQ(defaults.bad_words_ids_size(), 1);
+  EXPECT_THAT(defaults.bad_words_ids(0).ids(), ElementsAre(6, 7));
 }
 
 TEST(ModelService, DescribesEveryProfileWithReasons) {
