@@ -195,7 +195,8 @@ int RunServe(const ConfigSource& source) {
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
   Server server(*config);
-  auto http = HttpServer::Start(config->http_address, config->max_http_connections, Sources(&server));
+  const ConnectionLimits http_limits = {config->max_http_connections, config->max_http_connections_per_address};
+  auto http = HttpServer::Start(config->http_address, http_limits, Sources(&server));
   if (!http.ok()) return Fail(http.status());
   server.http = *std::move(http);
   if (absl::Status status = LoadModels(*config, &server); !status.ok()) return Fail(status);

@@ -29,6 +29,7 @@ struct Config {
   std::vector<ModelSettings> models;
   Limits limits;
   int32_t max_http_connections = 0;
+  int32_t max_http_connections_per_address = 0;
   int64_t drain_timeout_ms = 0;
   kernels::DeviceOptions device;
   int32_t text_threads = 0;

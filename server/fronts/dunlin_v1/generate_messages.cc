@@ -92,6 +92,7 @@ absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* r
   request->request_id = std::move(*wire->mutable_request_id());
   request->model = std::move(*wire->mutable_model());
   request->prompt = PromptFromWire(wire);
+  request->parse_special_tokens = wire->parse_special_tokens();
   SamplingFromWire(wire->sampling(), &request->sampling);
   if (wire->sampling().has_n()) request->num_outputs = wire->sampling().n();
   StoppingFromWire(wire->mutable_stopping(), &request->stopping);

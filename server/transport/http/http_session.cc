@@ -27,13 +27,12 @@ std::string_view View(boost::beast::string_view text) {
 
 }  // namespace
 
-HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources, int* open_connections)
-    : stream_(std::move(socket)), sources_(sources), open_connections_(open_connections) {
-  ++*open_connections_;
-}
+HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources,
+                         std::function<void()> on_closed)
+    : stream_(std::move(socket)), sources_(sources), on_closed_(std::move(on_closed)) {}
 
 HttpSession::~HttpSession() {
-  --*open_connections_;
+  on_closed_();
 }
 
 void HttpSession::Read() {

@@ -6,6 +6,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <functional>
 #include <memory>
 
 #include "server/transport/http/routes.h"
@@ -14,8 +15,8 @@ namespace dunlin::server {
 
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
-  // Decrements open_connections when destroyed. sources and open_connections outlive the session.
-  HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources, int* open_connections);
+  // Calls on_closed when destroyed. sources outlive the session.
+  HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources, std::function<void()> on_closed);
   ~HttpSession();
   HttpSession(const HttpSession&) = delete;
   HttpSession& operator=(const HttpSession&) = delete;
@@ -29,7 +30,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   boost::beast::tcp_stream stream_;
   const HttpSources& sources_;
-  int* const open_connections_;
+  const std::function<void()> on_closed_;
   boost::beast::flat_buffer buffer_;
   std::unique_ptr<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
   std::unique_ptr<boost::beast::http::response<boost::beast::http::string_body>> response_;
