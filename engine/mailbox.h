@@ -36,6 +36,9 @@ struct MailboxLoad {
   uint64_t live;
 };
 
+// The payload of a refusal: the config key of the limit.
+inline constexpr char kConfigKeyPayload[] = "dunlin/config_key";
+
 // RESOURCE_EXHAUSTED names the first limit that a new request of `num_tokens` tokens would exceed, and its config key.
 absl::Status CheckRoom(const MailboxLimits& limits, const MailboxLoad& load, uint64_t num_tokens);
 

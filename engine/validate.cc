@@ -87,17 +87,19 @@ std::optional<Violation> CheckStopping(const StoppingParams& stopping, const Req
   return CheckTokenIds(F::kStopTokenId, stopping.stop_token_ids, limits.vocab_size);
 }
 
-std::optional<Violation> CheckPromptLength(size_t prompt_tokens, const RequestLimits& limits) {
-  std::string limit;
-  if (prompt_tokens == 0) {
-    limit = "1 or more";
-  } else if (prompt_tokens >= static_cast<size_t>(limits.max_context_tokens)) {
-    limit = absl::StrCat(limits.max_context_tokens - 1, ", one less than the context (models[].max_context_tokens)");
-  } else if (static_cast<int64_t>(prompt_tokens) > limits.max_queued_tokens) {
-    limit = absl::StrCat(limits.max_queued_tokens, " (scheduler.max_queued_tokens)");
-  } else {
-    return std::nullopt;
+// The limit that a prompt of so many tokens breaks; "" if it breaks none.
+std::string PromptLengthLimit(size_t prompt_tokens, const RequestLimits& limits) {
+  if (prompt_tokens == 0) return "1 or more";
+  if (prompt_tokens >= static_cast<size_t>(limits.max_context_tokens)) {
+    return absl::StrCat(limits.max_context_tokens - 1, ", one less than the context (models[].max_context_tokens)");
   }
+  if (static_cast<int64_t>(prompt_tokens) <= limits.max_queued_tokens) return "";
+  return absl::StrCat(limits.max_queued_tokens, " (scheduler.max_queued_tokens)");
+}
+
+std::optional<Violation> CheckPromptLength(size_t prompt_tokens, const RequestLimits& limits) {
+  const std::string limit = PromptLengthLimit(prompt_tokens, limits);
+  if (limit.empty()) return std::nullopt;
   return Violation{F::kPromptTokens, absl::StrCat("has ", prompt_tokens, " tokens"), limit, {}, std::nullopt};
 }
 
@@ -164,6 +166,19 @@ std::optional<Violation> CheckParams(const Request& request, const RequestLimits
   if (auto v = CheckInt(F::kPriority, request.priority, -kMaxPriority, kMaxPriority)) return v;
   if (auto v = CheckSampling(request.sampling, limits.vocab_size)) return v;
   return CheckStopping(request.stopping, limits);
+}
+
+size_t MaxPromptTokens(const RequestLimits& limits) {
+  return static_cast<size_t>(std::min(int64_t{limits.max_context_tokens} - 1, limits.max_queued_tokens));
+}
+
+Violation PromptTooLong(const RequestLimits& limits) {
+  const size_t most = MaxPromptTokens(limits);
+  return {F::kPromptTokens,
+          absl::StrCat("has more than ", most, " tokens"),
+          PromptLengthLimit(most + 1, limits),
+          {},
+          std::nullopt};
 }
 
 std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits& limits) {

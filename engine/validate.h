@@ -35,6 +35,10 @@ std::optional<Violation> CheckParams(const Request& request, const RequestLimits
 std::optional<Violation> CheckSampling(const SamplingParams& sampling, int32_t vocab_size);
 // A value of logprobs or prompt_logprobs that a client has given; in SamplingParams -1 stands for "not given".
 std::optional<Violation> CheckTopLogprobs(RequestField field, int32_t value);
+// The longest prompt that the context leaves room for and the queue takes.
+size_t MaxPromptTokens(const RequestLimits& limits);
+// Of a text with more tokens than that, which are not counted to the end: "has more than 1023 tokens".
+Violation PromptTooLong(const RequestLimits& limits);
 // The prompt, and what it leaves for the output: context, queue and KV pages.
 std::optional<Violation> CheckPrompt(const Request& request, const RequestLimits& limits);
 

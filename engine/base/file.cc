@@ -57,24 +57,14 @@ int OpenBeneath(int directory_fd, const char* relative) {
   return openat(directory_fd, relative, kFlags);
 }
 
-// The download cache of the Hugging Face Hub keeps a repository's files in REPOSITORY/blobs, and lists each revision as
-// links to them in REPOSITORY/snapshots/REVISION. Of such a directory: "REPOSITORY/blobs/", else "".
-std::string BlobsOf(std::string_view snapshot) {
-  constexpr std::string_view kSnapshots = "/snapshots";
-  const std::string_view parent = snapshot.substr(0, snapshot.rfind('/'));
-  if (!parent.ends_with(kSnapshots)) return "";
-  return std::string(parent.substr(0, parent.size() - kSnapshots.size())) + "/blobs/";
+// O_NOFOLLOW: the path is real, so a link was put there since.
+int OpenFolder(const std::string& real_path) {
+  return open(real_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-// Opens a real path under `directory`, a real path that ends with '/'.
-int OpenIn(const std::string& directory, const std::string& real_path) {
-  const int directory_fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory_fd < 0) return directory_fd;
-  const int fd = OpenBeneath(directory_fd, real_path.c_str() + directory.size());
-  const int error = errno;
-  close(directory_fd);
-  errno = error;
-  return fd;
+// What the paths inside a folder begin with.
+std::string Base(const std::string& path) {
+  return path == "/" ? path : path + "/";
 }
 
 absl::Status OpenError(std::string_view name, int error) {
@@ -146,21 +136,38 @@ absl::Status File::CheckUnchanged() const {
       absl::StrCat(name_, ": changed while it was read (", identity_.size, " bytes then, ", info.st_size, " now)"));
 }
 
-Directory::Directory(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+Directory::Directory(Root own, Root blobs) : own_(std::move(own)), blobs_(std::move(blobs)) {}
 
-Directory::Directory(Directory&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+Directory::Directory(Directory&& other) noexcept
+    : own_{std::exchange(other.own_.fd, -1), std::move(other.own_.path)},
+      blobs_{std::exchange(other.blobs_.fd, -1), std::move(other.blobs_.path)} {}
 
 Directory::~Directory() {
-  if (fd_ >= 0) close(fd_);
+  if (own_.fd >= 0) close(own_.fd);
+  if (blobs_.fd >= 0) close(blobs_.fd);
 }
 
 absl::StatusOr<Directory> Directory::Open(const std::string& path) {
   if (path.find('\0') != std::string::npos) return absl::InvalidArgumentError("a path holds a NUL byte");
   const std::optional<std::string> real_path = RealPath(path);
   if (!real_path.has_value()) return OpenError(path, errno);
-  const int fd = open(real_path->c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = OpenFolder(*real_path);
   if (fd < 0) return OpenError(path, errno);
-  return Directory(fd, *real_path);
+  Root blobs;
+  // A snapshot's files are links to ../../blobs/HASH. O_NOFOLLOW: a link in place of blobs could lead anywhere.
+  const size_t repository = (*real_path + "/").rfind("/snapshots/");
+  if (repository != std::string::npos) {
+    blobs.path = real_path->substr(0, repository) + "/blobs";
+    blobs.fd = OpenFolder(blobs.path);
+  }
+  return Directory({fd, *real_path}, std::move(blobs));
+}
+
+const Directory::Root* Directory::RootOf(const std::string& real_path) const {
+  for (const Root* root : {&own_, &blobs_}) {
+    if (root->fd >= 0 && real_path.starts_with(Base(root->path))) return root;
+  }
+  return nullptr;
 }
 
 absl::StatusOr<File> Directory::OpenFile(std::string_view name) const {
@@ -168,17 +175,15 @@ absl::StatusOr<File> Directory::OpenFile(std::string_view name) const {
     return absl::InvalidArgumentError(
         absl::StrCat("file name '", AbslView(name.substr(0, kMaxNameBytes)), "' is not one of [A-Za-z0-9._-]{1,255}"));
   }
-  const std::string base = path_ == "/" ? path_ : path_ + "/";
-  const std::optional<std::string> real_path = RealPath(base + std::string(name));
+  const std::optional<std::string> real_path = RealPath(Base(own_.path) + std::string(name));
   if (!real_path.has_value()) return OpenError(name, errno);
-  const bool inside = real_path->starts_with(base);
-  const std::string blobs = inside ? "" : BlobsOf(path_);
-  if (!inside && (blobs.empty() || !real_path->starts_with(blobs))) {
+  const Root* root = RootOf(*real_path);
+  if (root == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(AbslView(name),
                                                    ": a symbolic link that leaves the model directory (", "to ",
                                                    *real_path, "); copy the files instead"));
   }
-  const int fd = inside ? OpenBeneath(fd_, real_path->c_str() + base.size()) : OpenIn(blobs, *real_path);
+  const int fd = OpenBeneath(root->fd, real_path->c_str() + Base(root->path).size());
   if (fd < 0) return OpenError(name, errno);
   File file(fd, std::string(name), FileIdentity{});
   struct stat info {};
@@ -202,15 +207,15 @@ absl::StatusOr<std::string> Directory::ReadFile(std::string_view name, uint64_t 
 }
 
 absl::StatusOr<std::vector<std::string>> Directory::List(std::string_view suffix, size_t limit) const {
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(path_.c_str()), &closedir);
-  if (stream == nullptr) return OpenError(path_, errno);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(own_.path.c_str()), &closedir);
+  if (stream == nullptr) return OpenError(own_.path, errno);
   std::vector<std::string> names;
   while (const dirent* entry = readdir(stream.get())) {
     const std::string_view name = entry->d_name;
     if (!name.ends_with(suffix) || !IsPlainFileName(name)) continue;
     if (names.size() == limit) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(path_, ": more than ", limit, " files named *", AbslView(suffix)));
+          absl::StrCat(own_.path, ": more than ", limit, " files named *", AbslView(suffix)));
     }
     names.emplace_back(name);
   }
@@ -220,7 +225,7 @@ absl::StatusOr<std::vector<std::string>> Directory::List(std::string_view suffix
 
 bool Directory::Has(std::string_view name) const {
   struct stat info {};
-  return fstatat(fd_, std::string(name).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+  return fstatat(own_.fd, std::string(name).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 }  // namespace dunlin::engine

@@ -2,8 +2,8 @@
 // Reads regular files inside one directory, and nothing else: the only access to model directories.
 //
 // A file is named by one path component, [A-Za-z0-9._-], not starting with '.'. Symbolic links are followed only while
-// they stay inside the directory's real path, or lead from REPOSITORY/snapshots/REVISION to REPOSITORY/blobs, as in the
-// download cache of the Hugging Face Hub. Pipes, devices and directories are refused without blocking.
+// they stay inside the directory's real path, or lead from a snapshot of Hugging Face's cache (REPO/snapshots/REVISION,
+// or a folder in it) to REPO/blobs. Pipes, devices and directories are refused without blocking.
 // Nothing is mapped: data is copied with pread, so that a file cut short gives an error instead of SIGBUS.
 // Large data that is read once need not go through the page cache: ReadOnce.
 // Thread rule: const functions from any thread.
@@ -71,7 +71,7 @@ class Directory {
   ~Directory();
 
   // Real path, links resolved.
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return own_.path; }
 
   // NOT_FOUND when it does not exist; INVALID_ARGUMENT for a name outside the rule, a link that leads elsewhere,
   // anything but a regular file, or a file without read permission. The message names the file.
@@ -84,10 +84,17 @@ class Directory {
   bool Has(std::string_view name) const;
 
  private:
-  Directory(int fd, std::string path);
+  // A folder whose files may be opened, by its real path. No fd: there is none.
+  struct Root {
+    int fd = -1;
+    std::string path;
+  };
+  Directory(Root own, Root blobs);
+  // The root that holds a real path; null: none does.
+  const Root* RootOf(const std::string& real_path) const;
 
-  int fd_ = -1;
-  std::string path_;
+  Root own_;
+  Root blobs_;  // of the cache that the directory is a snapshot in
 };
 
 // Whether `name` follows the naming rule above.

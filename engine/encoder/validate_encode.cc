@@ -3,6 +3,7 @@
 
 #include <numeric>
 #include <span>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -23,15 +24,23 @@ std::optional<Violation> CheckTokens(const EncodeRequest& request, int32_t vocab
   return std::nullopt;
 }
 
+Violation WrongLength(size_t input, const std::string& problem, const EncodeLimits& limits) {
+  return {F::kInput,
+          problem,
+          absl::StrCat("1 to ", limits.max_input_tokens, " (models[].max_context_tokens)"),
+          {static_cast<int64_t>(input)},
+          std::nullopt};
+}
+
 }  // namespace
 
 std::optional<Violation> CheckInputLength(size_t input, int64_t num_tokens, const EncodeLimits& limits) {
   if (num_tokens >= 1 && num_tokens <= limits.max_input_tokens) return std::nullopt;
-  return Violation{F::kInput,
-                   absl::StrCat("has ", num_tokens, " tokens"),
-                   absl::StrCat("1 to ", limits.max_input_tokens, " (models[].max_context_tokens)"),
-                   {static_cast<int64_t>(input)},
-                   std::nullopt};
+  return WrongLength(input, absl::StrCat("has ", num_tokens, " tokens"), limits);
+}
+
+Violation InputTooLong(size_t input, const EncodeLimits& limits) {
+  return WrongLength(input, absl::StrCat("has more than ", limits.max_input_tokens, " tokens"), limits);
 }
 
 std::optional<Violation> CheckDimensions(int32_t dimensions, const EncodeLimits& limits) {

@@ -26,6 +26,9 @@ std::optional<Violation> CheckEncode(const EncodeRequest& request, const EncodeL
 // "inputs[3] has 600 tokens; limit is 1 to 512 (models[].max_context_tokens)"
 std::optional<Violation> CheckInputLength(size_t input, int64_t num_tokens, const EncodeLimits& limits);
 
+// Of a text with more tokens than that, which are not counted to the end: "has more than 512 tokens".
+Violation InputTooLong(size_t input, const EncodeLimits& limits);
+
 // "dimensions is 37; limit is [1, 36]"
 std::optional<Violation> CheckDimensions(int32_t dimensions, const EncodeLimits& limits);
 

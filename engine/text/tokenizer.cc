@@ -2,7 +2,10 @@
 #include "engine/text/tokenizer.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/file.h"
 #include "engine/text/abi.h"
 
 namespace dunlin::engine {
@@ -16,12 +19,16 @@ std::optional<TokenId> IdOrNone(int64_t id) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& model_dir, int64_t vocab_limit) {
-  dunlin_text_tokenizer* handle = nullptr;
-  dunlin_text_error error{};
-  const int32_t code =
-      dunlin_text_tokenizer_load(text_abi::Data(model_dir), model_dir.size(), vocab_limit, &handle, &error);
-  if (code != 0) return text_abi::ToStatus(code, error);
-  return std::unique_ptr<Tokenizer>(new Tokenizer(handle));
+  const absl::StatusOr<Directory> directory = Directory::Open(model_dir);
+  if (!directory.ok()) {
+    return absl::Status(directory.status().code(), absl::StrCat("tokenizer.json: ", directory.status().message()));
+  }
+  const absl::StatusOr<std::string> json = directory->ReadFile("tokenizer.json", kMaxTokenizerJsonBytes);
+  if (!json.ok()) return json.status();
+  absl::StatusOr<std::string> config = directory->ReadFile("tokenizer_config.json", kMaxTokenizerConfigBytes);
+  if (absl::IsNotFound(config.status()) && !directory->Has("tokenizer_config.json")) config = std::string();
+  if (!config.ok()) return config.status();
+  return FromJson(*json, *config, vocab_limit);
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view tokenizer_json,
@@ -40,6 +47,7 @@ Tokenizer::Tokenizer(dunlin_text_tokenizer* handle) : handle_(handle) {
   dunlin_text_facts facts{};
   dunlin_text_get_facts(handle_, &facts);
   vocab_size_ = facts.vocab_size;
+  max_bytes_per_token_ = facts.max_bytes_per_token;
   bos_token_id_ = IdOrNone(facts.bos_token_id);
   eos_token_id_ = IdOrNone(facts.eos_token_id);
   text_abi::Ids special;
@@ -51,15 +59,29 @@ Tokenizer::~Tokenizer() {
   dunlin_text_tokenizer_free(handle_);
 }
 
-absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, const EncodeOptions& options) const {
+absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, const EncodeOptions& options,
+                                                       bool* truncated) const {
   uint32_t flags = 0;
   if (options.add_special_tokens) flags |= DUNLIN_TEXT_ADD_SPECIAL_TOKENS;
   if (options.parse_special) flags |= DUNLIN_TEXT_PARSE_SPECIAL;
+  if (options.truncate) flags |= DUNLIN_TEXT_TRUNCATE;
   text_abi::Ids ids;
+  bool is_longer = false;
   dunlin_text_error error{};
-  const int32_t code = dunlin_text_encode(handle_, text_abi::Data(text), text.size(), flags, ids.out(), &error);
+  const int32_t code = dunlin_text_encode(handle_, text_abi::Data(text), text.size(), flags, options.max_tokens,
+                                          ids.out(), &is_longer, &error);
   if (code != 0) return text_abi::ToStatus(code, error);
-  return ids.Take();
+  std::vector<TokenId> tokens = ids.Take();
+  // Empty: not even the special tokens around the text fit.
+  if (is_longer && (!options.truncate || tokens.empty())) {
+    return absl::OutOfRangeError(absl::StrCat("has more than ", options.max_tokens, " tokens"));
+  }
+  if (truncated != nullptr) *truncated = is_longer;
+  return tokens;
+}
+
+size_t Tokenizer::WidestPiece(std::string_view text) const {
+  return dunlin_text_widest_piece(handle_, text_abi::Data(text), text.size());
 }
 
 absl::StatusOr<std::string> Tokenizer::Decode(std::span<const TokenId> ids, bool skip_special) const {

@@ -26,9 +26,10 @@ struct dunlin_text_tokenizer;  // the C ABI's handle, engine/text/rust/include/d
 namespace dunlin::engine {
 
 // Limits of one call; larger inputs are refused with INVALID_ARGUMENT, never truncated.
-inline constexpr size_t kMaxTextBytes = size_t{4} << 20;            // Encode
-inline constexpr size_t kMaxTokenIds = size_t{1} << 20;             // Decode, StreamDecoder
-inline constexpr size_t kMaxTokenizerJsonBytes = size_t{64} << 20;  // tokenizer.json
+inline constexpr size_t kMaxTextBytes = size_t{4} << 20;              // Encode
+inline constexpr size_t kMaxTokenIds = size_t{1} << 20;               // Decode, StreamDecoder
+inline constexpr size_t kMaxTokenizerJsonBytes = size_t{64} << 20;    // tokenizer.json
+inline constexpr size_t kMaxTokenizerConfigBytes = size_t{16} << 20;  // tokenizer_config.json
 
 struct EncodeOptions {
   // Add the special tokens that the model expects around a text (BOS, EOS): the post-processor of tokenizer.json, as
@@ -38,11 +39,18 @@ struct EncodeOptions {
   // False: text such as "<|endoftext|>" is plain text and never becomes a special token. True only for text that the
   // server made itself (a rendered chat template). Added tokens without `special` match in both modes.
   bool parse_special = false;
+
+  // Of a text with more tokens, no more is read than shows this.
+  size_t max_tokens = SIZE_MAX;
+
+  // Drop the end of a text with more than max_tokens instead of refusing it; special tokens around it are kept.
+  bool truncate = false;
 };
 
 class Tokenizer {
  public:
-  // Reads `model_dir`/tokenizer.json and, where it exists, `model_dir`/tokenizer_config.json.
+  // Reads `model_dir`/tokenizer.json and, where it exists, `model_dir`/tokenizer_config.json, both as engine::Directory
+  // opens files: through no link that leaves the model's directory.
   // vocab_limit: rows of the model's embedding; every token id must be below it. 0: only kMaxVocabSize applies.
   // Errors: NOT_FOUND (no tokenizer.json); INVALID_ARGUMENT (a file is malformed, too large, or breaks a rule: the
   //   message names the file, the place in it, the value and the limit).
@@ -58,11 +66,20 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   // Token ids of `text` (valid UTF-8, NUL allowed, at most kMaxTextBytes), each in [0, vocab_size()). Runs at about 3
-  // MB/s on one core and takes up to 120 bytes of memory per byte of text (500 MiB at the limit), so callers bound
-  // prompts by the model's context first.
-  // Errors: INVALID_ARGUMENT (not UTF-8, too long, a character that the vocabulary cannot encode); INTERNAL (the
-  //   regular expression of tokenizer.json exceeds its backtracking limit). Messages never quote the text.
-  absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text, const EncodeOptions& options = {}) const;
+  // MB/s on one core, in pieces of some 32 KiB where the text can be cut without changing its tokens, and takes up to
+  // 120 bytes of memory per byte of the largest piece (WidestPiece). A text whose bytes alone show that it has more
+  // than max_tokens is not read at all. *truncated, unless null: whether the end of the text was dropped. Errors:
+  // OUT_OF_RANGE (more than max_tokens); INVALID_ARGUMENT (not UTF-8, too long, a character that the vocabulary
+  //   cannot encode); INTERNAL (the regular expression of tokenizer.json exceeds its backtracking limit). Messages
+  //   never quote the text.
+  absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text, const EncodeOptions& options = {},
+                                              bool* truncated = nullptr) const;
+
+  // Most bytes of text that one token can stand for; 0: no bound is known.
+  size_t max_bytes_per_token() const { return max_bytes_per_token_; }
+
+  // Bytes of the largest piece of `text` that Encode reads at once; all of it where it cannot be cut.
+  size_t WidestPiece(std::string_view text) const;
 
   // Text of `ids` (at most kMaxTokenIds), always valid UTF-8: invalid bytes become U+FFFD. skip_special drops special
   // tokens. An id without a token (a padded embedding row) adds nothing. For incremental decoding use StreamDecoder.
@@ -98,6 +115,7 @@ class Tokenizer {
 
   dunlin_text_tokenizer* handle_;  // owned, never null
   int64_t vocab_size_;
+  size_t max_bytes_per_token_;
   std::vector<TokenId> special_token_ids_;
   std::optional<TokenId> bos_token_id_;
   std::optional<TokenId> eos_token_id_;

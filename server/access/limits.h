@@ -7,17 +7,25 @@
 namespace dunlin::server {
 
 struct Limits {
-  int32_t max_concurrent_requests = 512;         // accepted but not yet finished, over all models
-  int64_t max_queued_bytes = int64_t{64} << 20;  // of request messages accepted but not yet tokenised
-  int32_t max_streams_per_connection = 100;      // HTTP/2 SETTINGS_MAX_CONCURRENT_STREAMS
-  int64_t max_message_bytes = int64_t{4} << 20;  // one message, in either direction
-  int32_t max_metadata_bytes = 8192;             // of one call; the soft limit
-  int32_t max_unsent_tokens = 1024;              // tokens a client may lag behind before its stream is ended
-  int32_t busy_message_interval_ms = 50;         // minimum between messages of a stream under overload; 0: none
-  int32_t max_embedding_inputs = 256;            // of one embedding call
-  int32_t default_max_tokens = 512;              // if the request sets none; less if the context does not allow it
-  int32_t retry_after_ms = 1000;                 // sent as RetryInfo when a queue is full
-  int32_t keepalive_time_ms = 30000;             // server pings an idle connection
+  int32_t max_concurrent_requests = 512;                  // accepted but not yet finished, over all models
+  int64_t max_queued_bytes = int64_t{64} << 20;           // of request messages accepted but not yet tokenised
+  int32_t max_streams_per_connection = 100;               // HTTP/2 SETTINGS_MAX_CONCURRENT_STREAMS
+  int64_t max_message_bytes = int64_t{4} << 20;           // one message, in either direction
+  int32_t max_metadata_bytes = 8192;                      // of one call; the soft limit
+  int32_t max_connections = 4096;                         // of the gRPC port
+  int32_t max_connections_per_address = 1024;             // of the gRPC port, from one client address
+  int64_t max_message_memory_bytes = int64_t{512} << 20;  // of all connections together, as gRPC counts it
+  int32_t max_connection_age_ms = 0;                      // then a connection takes no further call; 0: unlimited
+  int32_t max_connection_age_grace_ms = 600000;           // for the calls that it has then
+  int32_t max_ping_strikes = 100;                   // pings more often than every 5 s before a connection is closed
+  int64_t max_tokenising_bytes = int64_t{1} << 20;  // of texts without a place to cut them, at once
+  int32_t slow_reader_timeout_ms = 30000;           // a write that a client does not read ends its call after this
+  int32_t max_unsent_tokens = 1024;                 // tokens a client may lag behind before its stream is ended
+  int32_t busy_message_interval_ms = 50;            // minimum between messages of a stream under overload; 0: none
+  int32_t max_embedding_inputs = 256;               // of one embedding call
+  int32_t default_max_tokens = 512;                 // if the request sets none; less if the context does not allow it
+  int32_t retry_after_ms = 1000;                    // sent as RetryInfo when a queue is full
+  int32_t keepalive_time_ms = 30000;                // server pings an idle connection
   int32_t keepalive_timeout_ms = 10000;
 };
 

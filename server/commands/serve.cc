@@ -57,7 +57,8 @@ void WarnIfPublic(const char* key, const std::string& address) {
 // Before models load, so that a port that is taken ends the start at once and probes are answered meanwhile. Requests
 // are refused until StartServing. Returns the two addresses, as READY prints them.
 absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
-  auto http = HttpServer::Start(config.http_address, config.max_http_connections, Sources(server));
+  const ConnectionLimits http_limits = {config.max_http_connections, config.max_http_connections_per_address};
+  auto http = HttpServer::Start(config.http_address, http_limits, Sources(server));
   if (!http.ok()) return http.status();
   server->http = *std::move(http);
   EdgeOptions options;

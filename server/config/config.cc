@@ -125,6 +125,14 @@ Limits ReadLimits(const Json& document) {
   limits.max_streams_per_connection = Get<int32_t>(document, "/limits/max_streams_per_connection");
   limits.max_message_bytes = Get<int64_t>(document, "/limits/max_message_bytes");
   limits.max_metadata_bytes = Get<int32_t>(document, "/limits/max_metadata_bytes");
+  limits.max_connections = Get<int32_t>(document, "/limits/max_connections");
+  limits.max_connections_per_address = Get<int32_t>(document, "/limits/max_connections_per_address");
+  limits.max_connection_age_ms = Get<int32_t>(document, "/limits/max_connection_age_ms");
+  limits.max_connection_age_grace_ms = Get<int32_t>(document, "/limits/max_connection_age_grace_ms");
+  limits.max_ping_strikes = Get<int32_t>(document, "/limits/max_ping_strikes");
+  limits.max_message_memory_bytes = Get<int64_t>(document, "/limits/max_message_memory_bytes");
+  limits.slow_reader_timeout_ms = Get<int32_t>(document, "/limits/slow_reader_timeout_ms");
+  limits.max_tokenising_bytes = Get<int64_t>(document, "/limits/max_tokenising_bytes");
   limits.max_unsent_tokens = Get<int32_t>(document, "/limits/max_unsent_tokens");
   limits.busy_message_interval_ms = Get<int32_t>(document, "/limits/busy_message_interval_ms");
   limits.max_embedding_inputs = Get<int32_t>(document, "/limits/max_embedding_inputs");
@@ -154,6 +162,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.memory.share_percent = Get<int32_t>(document, "/memory/share_percent");
   config.limits = ReadLimits(document);
   config.max_http_connections = Get<int32_t>(document, "/limits/max_http_connections");
+  config.max_http_connections_per_address = Get<int32_t>(document, "/limits/max_http_connections_per_address");
   config.drain_timeout_ms = Get<int64_t>(document, "/limits/drain_timeout_ms");
   config.stall_ms = Get<int64_t>(document, "/health/stall_ms");
   config.exit_after_ms = Get<int64_t>(document, "/health/exit_after_ms");

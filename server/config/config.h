@@ -38,6 +38,7 @@ struct Config {
   MemorySettings memory;
   Limits limits;
   int32_t max_http_connections = 0;
+  int32_t max_http_connections_per_address = 0;
   int64_t drain_timeout_ms = 0;
   int64_t stall_ms = 0;
   int64_t exit_after_ms = 0;  // of a stall; 0: never

@@ -33,7 +33,7 @@ struct ChatMessage {
 };
 using ChatMessages = std::vector<ChatMessage>;
 
-// Text (in which special tokens are plain text), token ids or a chat; none if the client gave no prompt.
+// Text, token ids or a chat; none if the client gave no prompt.
 using ClientPrompt = std::variant<std::monostate, std::string, std::vector<engine::TokenId>, ChatMessages>;
 
 struct ClientSampling {
@@ -75,6 +75,7 @@ struct ClientRequest {
   std::string model;
   ClientPrompt prompt;
   std::optional<int32_t> truncate_prompt_tokens;  // keep only the last ones
+  bool parse_special_tokens = false;  // special tokens in a text prompt are themselves, not plain text
   ClientSampling sampling;
   ClientStopping stopping;
   ClientOutput output;

@@ -43,11 +43,12 @@ absl::Status EmbedJob::PlanAndSubmit() {
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
   ClientEmbedRequest request;
   absl::Status read = writer_->ReadRequest(&request);
-  ticket_.ReleaseBytes();
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   if (!read.ok()) return read;
   absl::StatusOr<EmbedPlan> plan = PlanEmbed(std::move(request), *core_, &record_);
+  ticket_.ReleaseBytes();
   if (!plan.ok()) return plan.status();
+  UseDeliveryLane();
   plan->call->request.arrival = call_.arrival;
   plan->call->request.deadline = call_.deadline;
   truncated_ = std::move(plan->truncated);
@@ -86,6 +87,7 @@ void EmbedJob::Respond() {
 
 void EmbedJob::End(const absl::Status& status) {
   phase_ = Phase::kEnded;
+  UseDeliveryLane();
   record_.status = status;
   if (!submitted_) record_.refusal_reason = ReasonName(status);
   FinishWriter(status, nullptr);

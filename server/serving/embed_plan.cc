@@ -8,6 +8,7 @@
 #include "engine/base/string_view.h"
 #include "engine/encoder/validate_encode.h"
 #include "server/serving/check_request.h"
+#include "server/serving/encode_text.h"
 #include "server/serving/errors.h"
 #include "server/serving/resolve.h"
 
@@ -22,44 +23,28 @@ absl::Status ToStatus(const std::optional<engine::Violation>& violation, const C
   return violation.has_value() ? InvalidField(*violation, *client.field_names) : absl::OkStatus();
 }
 
-// Truncates `ids` (prefix tokens, text tokens, suffix tokens) to `limit` by dropping the end of the text. If not even
-// prefix and suffix fit, nothing is dropped and the input is refused as too long.
-absl::Status CutText(const engine::Tokenizer& tokenizer, const std::string& text, size_t limit, TokenIds* ids) {
-  const auto bare = tokenizer.Encode(text, {.add_special_tokens = false, .parse_special = false});
-  if (!bare.ok()) return bare.status();
-  const size_t num_around = ids->size() - bare->size();
-  if (limit < num_around) return absl::OkStatus();
-  const auto begin = std::search(ids->begin(), ids->end(), bare->begin(), bare->end());
-  ids->erase(begin + static_cast<std::ptrdiff_t>(limit - num_around),
-             begin + static_cast<std::ptrdiff_t>(bare->size()));
-  return absl::OkStatus();
-}
-
-// *truncate: in: whether the input may be truncated; out: whether it was.
-absl::StatusOr<TokenIds> TokensOf(ClientEmbedInput* input, const engine::Tokenizer* tokenizer, size_t limit,
-                                  bool* truncate) {
+// *truncate: in: whether the input may be truncated; out: whether it was. Errors: as Tokenizer::Encode.
+absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const engine::Tokenizer* tokenizer, size_t limit,
+                                  ClientEmbedInput* input, bool* truncate) {
   if (auto* given = std::get_if<TokenIds>(input)) {
     *truncate = *truncate && given->size() > limit;
     if (*truncate) given->resize(limit);
     return std::move(*given);
   }
-  const std::string& text = std::get<std::string>(*input);
-  absl::StatusOr<TokenIds> ids = tokenizer->Encode(text);
-  if (!ids.ok()) return ids;
-  *truncate = *truncate && ids->size() > limit;
-  if (!*truncate) return ids;
-  if (absl::Status status = CutText(*tokenizer, text, limit, &*ids); !status.ok()) return status;
-  return ids;
+  const engine::EncodeOptions options{.max_tokens = limit, .truncate = *truncate};
+  return EncodeText(core, *tokenizer, std::get<std::string>(*input), options, truncate);
 }
 
 // Appends the tokens of every input to the call; stops at the first input that is too long.
-absl::Status Tokenise(ClientEmbedRequest* client, EmbedPlan* plan) {
+absl::Status Tokenise(const ServingCore& core, ClientEmbedRequest* client, EmbedPlan* plan) {
   const engine::EncodeLimits& limits = plan->model->encoder->limits();
   engine::EncodeRequest& request = plan->call->request;
   for (size_t i = 0; i < client->inputs.size(); ++i) {
     bool truncated = client->truncate;
-    const absl::StatusOr<TokenIds> ids = TokensOf(&client->inputs[i], plan->model->tokenizer.get(),
-                                                  static_cast<size_t>(limits.max_input_tokens), &truncated);
+    const absl::StatusOr<TokenIds> ids =
+        TokensOf(core, plan->model->tokenizer.get(), static_cast<size_t>(limits.max_input_tokens), &client->inputs[i],
+                 &truncated);
+    if (absl::IsOutOfRange(ids.status())) return ToStatus(engine::InputTooLong(i, limits), *client);
     if (!ids.ok()) {
       const std::string problem(engine::StdView(ids.status().message()));
       return InvalidField({F::kInputText, problem, "", {static_cast<int64_t>(i)}, std::nullopt}, *client->field_names);
@@ -101,7 +86,7 @@ absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore
   if (HasText(client) && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
   }
-  if (absl::Status s = Tokenise(&client, &plan); !s.ok()) return s;
+  if (absl::Status s = Tokenise(core, &client, &plan); !s.ok()) return s;
   record->prompt_tokens = static_cast<int32_t>(request.tokens.size());
   const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
   if (!profile.ok()) return profile.status();

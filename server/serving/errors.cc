@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
 #include "engine/base/string_view.h"
+#include "engine/mailbox.h"
 
 namespace dunlin::server {
 namespace {
@@ -33,6 +34,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kDeadline, "DEADLINE", StatusCode::kDeadlineExceeded},
     {Reason::kCancelled, "CANCELLED", StatusCode::kCancelled},
     {Reason::kSlowReader, "SLOW_READER", StatusCode::kResourceExhausted},
+    {Reason::kDeliveryBehind, "DELIVERY_BEHIND", StatusCode::kUnavailable},
     {Reason::kNumerical, "NUMERICAL", StatusCode::kInternal},
     {Reason::kDeviceFailed, "DEVICE_FAILED", StatusCode::kUnavailable},
     {Reason::kStalled, "STALLED", StatusCode::kUnavailable},
@@ -48,7 +50,7 @@ constexpr char kFieldKey[] = "dunlin/field";
 constexpr char kLimitKey[] = "dunlin/limit";
 constexpr char kModelKey[] = "dunlin/model";
 constexpr char kRefusalsKey[] = "dunlin/refusals";  // separated by line breaks
-constexpr char kConfigKey[] = "dunlin/config_key";
+constexpr const char* kConfigKey = engine::kConfigKeyPayload;
 constexpr char kRetryAfterKey[] = "dunlin/retry_after_ms";
 
 void Attach(const char* key, std::string_view text, absl::Status* status) {
@@ -159,7 +161,7 @@ absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms) {
   const std::string_view message = engine::StdView(status.message());
   switch (status.code()) {
     case StatusCode::kResourceExhausted:
-      return Overloaded(Reason::kQueueFull, message, "scheduler.max_queued_requests", retry_after_ms);
+      return Overloaded(Reason::kQueueFull, message, Payload(status, engine::kConfigKeyPayload), retry_after_ms);
     case StatusCode::kUnavailable:
       return MakeError(Reason::kDraining, message);
     case StatusCode::kInternal:
@@ -201,7 +203,8 @@ absl::Status StatusOf(engine::FinishReason reason) {
     case engine::FinishReason::kDeadline:
       return MakeError(Reason::kDeadline, "the deadline passed before the output was complete");
     case engine::FinishReason::kSlowReader:
-      return MakeError(Reason::kSlowReader, "the client reads too slowly (limits.max_unsent_tokens)");
+      return MakeError(Reason::kSlowReader,
+                       "the client reads too slowly (limits.max_unsent_tokens, limits.slow_reader_timeout_ms)");
     case engine::FinishReason::kNumerical:
       return MakeError(Reason::kNumerical,
                        "no token can be drawn: the model produced no finite value, or every token is banned");
@@ -211,6 +214,12 @@ absl::Status StatusOf(engine::FinishReason reason) {
       return MakeError(Reason::kDeviceFailed, "the device failed");
   }
   return MakeError(Reason::kInternal, "unknown finish reason");
+}
+
+absl::Status DeliveryBehind(int32_t max_unsent_tokens) {
+  return MakeError(Reason::kDeliveryBehind,
+                   absl::StrCat("the server could not deliver ", max_unsent_tokens,
+                                " tokens in time (compute.text_threads, limits.max_unsent_tokens)"));
 }
 
 absl::Status CancelledStatus(engine::TimeNs deadline, engine::TimeNs now) {

@@ -36,6 +36,7 @@ enum class Reason : uint8_t {
   kDeadline,
   kCancelled,
   kSlowReader,
+  kDeliveryBehind,
   kNumerical,
   kDeviceFailed,
   kStalled,
@@ -84,6 +85,8 @@ absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms);
 const char* FinishReasonName(engine::FinishReason reason);
 // OK for kStop and kLength, else the terminal status of the call.
 absl::Status StatusOf(engine::FinishReason reason);
+// UNAVAILABLE: tokens waited for the server's own text threads until their memory was full.
+absl::Status DeliveryBehind(int32_t max_unsent_tokens);
 // The terminal status of a call cancelled at `now`: DEADLINE_EXCEEDED near its deadline, since transports also cancel
 // calls at their deadline, by their own clocks.
 absl::Status CancelledStatus(engine::TimeNs deadline, engine::TimeNs now);

@@ -41,6 +41,7 @@ void Generation::OnWriteDone(bool ok) {
     cancelled_.store(true, std::memory_order_release);
     requests_.CancelAll(engine::FinishReason::kCancelled);
   }
+  writing_since_.store(0, std::memory_order_relaxed);
   write_pending_.store(false, std::memory_order_release);
   core_->text_pool()->Schedule(this);
 }
@@ -82,6 +83,7 @@ void Generation::Advance(bool inline_run) {
       return core_->text_pool()->Schedule(this);
     }
     phase_ = Phase::kStreaming;
+    UseDeliveryLane();
     if (absl::Status s = Submit(); !s.ok()) return End(s);
   }
   if (phase_ == Phase::kStreaming) Continue();
@@ -92,10 +94,10 @@ absl::Status Generation::Plan() {
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
   ClientRequest request;
   absl::Status read = writer_->ReadRequest(&request);
-  ticket_.ReleaseBytes();
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   if (!read.ok()) return read;
   absl::StatusOr<GenerationPlan> plan = PlanGeneration(std::move(request), *core_, &record_);
+  ticket_.ReleaseBytes();
   if (!plan.ok()) return plan.status();
   plan_ = *std::move(plan);
   return absl::OkStatus();
@@ -107,7 +109,7 @@ absl::Status Generation::Submit() {
   engine::Request& request = plan.request;
   request.arrival = call_.arrival;
   request.deadline = call_.deadline;
-  outputs_ = std::make_unique<GenerationOutputs>(plan, core_, this, &requests_);
+  outputs_ = std::make_unique<GenerationOutputs>(plan, core_, this, &requests_, &write_pending_);
   first_chunk_waits_ = request.prompt.size() <= kShortPromptTokens && model_->engine->stats().idle;
   for (size_t i = 0; i < outputs_->size(); ++i) {
     request.output_index = static_cast<int32_t>(i);
@@ -131,12 +133,10 @@ void Generation::Continue() {
   if (cancelled_.load(std::memory_order_acquire)) return End(CancelledStatus());
   if (const auto failure = outputs_->failure()) {
     record_.finish_reason = FinishReasonName(*failure);  // of the output that failed; the others are only cancelled
+    if (outputs_->delivery_behind()) return End(DeliveryBehind(core_->limits().max_unsent_tokens));
     return End(StatusOf(*failure));
   }
-  if (write_pending_.load(std::memory_order_acquire)) {
-    if (outputs_->all_finished()) WatchForStall();
-    return;
-  }
+  if (write_pending_.load(std::memory_order_acquire)) return;
   if (!first_chunk_sent_ && first_chunk_waits_ && outputs_->empty()) return;
   const absl::StatusOr<GenerationOutputs::Next> next = outputs_->Fill(&chunk_);
   if (!next.ok()) return End(MakeError(Reason::kInternal, "the output could not be detokenised"));
@@ -145,8 +145,11 @@ void Generation::Continue() {
   if (*next == GenerationOutputs::Next::kLastChunk) {
     phase_ = Phase::kEnded;
     WatchForStall();
+    ended_at_.store(core_->now(), std::memory_order_relaxed);
     return writer_->Finish({absl::OkStatus(), record_.request_id}, &chunk_);
   }
+  WatchForStall();
+  writing_since_.store(core_->now(), std::memory_order_relaxed);
   write_pending_.store(true, std::memory_order_relaxed);
   writer_->Write(chunk_);
   chunk_.Clear();
@@ -154,10 +157,12 @@ void Generation::Continue() {
 
 void Generation::End(const absl::Status& status) {
   phase_ = Phase::kEnded;
+  UseDeliveryLane();
   record_.status = status;
   requests_.CancelAll(engine::FinishReason::kCancelled);
   if (outputs_ == nullptr || outputs_->num_submitted() == 0) record_.refusal_reason = ReasonName(status);
   WatchForStall();
+  ended_at_.store(core_->now(), std::memory_order_relaxed);
   writer_->Finish({status, record_.request_id}, nullptr);
 }
 
@@ -182,7 +187,12 @@ absl::Status Generation::CancelledStatus() const {
 void Generation::WatchForStall() {
   if (watched_) return;
   watched_ = true;
-  core_->stall_watch()->Watch(std::shared_ptr<StallWatch::Call>(shared_from_this(), this), core_->now());
+  core_->stall_watch()->Watch(std::shared_ptr<StallWatch::Call>(shared_from_this(), this));
+}
+
+engine::TimeNs Generation::unread_since() const {
+  const engine::TimeNs writing_since = writing_since_.load(std::memory_order_relaxed);
+  return writing_since != 0 ? writing_since : ended_at_.load(std::memory_order_relaxed);
 }
 
 void Generation::CutOff() {

@@ -72,8 +72,9 @@ class Generation final : public TextTask, public StallWatch::Call {
   void Report();
   absl::Status CancelledStatus() const;
 
-  // Once the engine is done, how long the call lasts is up to the client. REQUIRES: comes before the writer's Finish.
+  // REQUIRES: comes before the writer's first Write or Finish.
   void WatchForStall();
+  engine::TimeNs unread_since() const override;
   void CutOff() override;
 
   ServingCore* const core_;
@@ -82,6 +83,8 @@ class Generation final : public TextTask, public StallWatch::Call {
   // Any thread.
   SubmittedRequests requests_;
   std::atomic<bool> write_pending_{false};
+  std::atomic<engine::TimeNs> writing_since_{0};  // 0: no write is outstanding
+  std::atomic<engine::TimeNs> ended_at_{0};       // 0: Finish was not called
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> cut_off_{false};
   std::atomic<bool> closed_{false};

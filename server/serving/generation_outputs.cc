@@ -53,7 +53,7 @@ OutputQueue::Sizes QueueSizes(const engine::Request& request, size_t index, cons
 }  // namespace
 
 GenerationOutputs::GenerationOutputs(const GenerationPlan& plan, ServingCore* core, TextTask* generation,
-                                     SubmittedRequests* requests)
+                                     SubmittedRequests* requests, const std::atomic<bool>* writing)
     : model_name_(plan.model->name),
       observer_(core->observer()),
       requests_(requests),
@@ -63,6 +63,7 @@ GenerationOutputs::GenerationOutputs(const GenerationPlan& plan, ServingCore* co
   const OutputQueue::Links links = {plan.model->engine.get(),
                                     core->text_pool(),
                                     generation,
+                                    writing,
                                     core->overload(),
                                     core->limits().busy_message_interval_ms * kNsPerMs,
                                     core->clock()};
@@ -173,6 +174,11 @@ std::optional<engine::FinishReason> GenerationOutputs::failure() const {
     if (!StatusOf(info->reason).ok()) return info->reason;
   }
   return std::nullopt;
+}
+
+bool GenerationOutputs::delivery_behind() const {
+  return std::any_of(outputs_.begin(), outputs_.end(),
+                     [](const auto& output) { return output->queue.delivery_behind(); });
 }
 
 bool GenerationOutputs::all_finished() const {

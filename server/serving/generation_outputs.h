@@ -3,6 +3,7 @@
 // Thread rule: one thread at a time; the sink side of the queues belongs to the engine.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,8 +26,9 @@ class GenerationOutputs {
  public:
   enum class Next : uint8_t { kNothing, kChunk, kLastChunk };
 
-  // Allocates all memory that the queues need. core, generation and requests outlive this.
-  GenerationOutputs(const GenerationPlan& plan, ServingCore* core, TextTask* generation, SubmittedRequests* requests);
+  // Allocates all memory that the queues need. The pointers outlive this; *writing: a write is outstanding.
+  GenerationOutputs(const GenerationPlan& plan, ServingCore* core, TextTask* generation, SubmittedRequests* requests,
+                    const std::atomic<bool>* writing);
   // The size of that memory.
   static size_t QueueBytes(const GenerationPlan& plan, const Limits& limits);
   // Called after Submit, so that the engine need not wait for it, and before everything below except all_finished and
@@ -48,6 +50,8 @@ class GenerationOutputs {
 
   // The finish reason of a failed output, if any: it ends the call.
   std::optional<engine::FinishReason> failure() const;
+  // An output was full while no write was outstanding: tokens waited for the text pool, not for the client.
+  bool delivery_behind() const;
   // The engine is done with every submitted output and makes no more sink calls.
   bool all_finished() const;
   // Counts, times and, unless it is set, the finish reason of output 0. REQUIRES: all_finished().

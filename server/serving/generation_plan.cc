@@ -15,6 +15,7 @@
 #include "engine/validate.h"
 #include "server/serving/bad_words.h"
 #include "server/serving/check_request.h"
+#include "server/serving/encode_text.h"
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
 #include "server/serving/resolve.h"
@@ -90,8 +91,10 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
     if (v.has_value()) return ToStatus(v, client);
   }
   if (std::holds_alternative<ChatMessages>(client.prompt)) {
-    return MakeError(Reason::kChatUnsupported,
-                     "chat is not supported by this version; render the template on the client and send text");
+    return MakeError(
+        Reason::kChatUnsupported,
+        "chat is not supported by this version; render the template on the client and send it as text with "
+        "parse_special_tokens");
   }
   if (std::holds_alternative<std::string>(client.prompt) && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
@@ -113,12 +116,27 @@ absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, 
   return ToStatus(engine::CheckSampling(*params, model.engine->limits().vocab_size), client);
 }
 
-absl::Status TakePrompt(ClientRequest* client, const ServedModel& model, std::vector<engine::TokenId>* prompt) {
+// The engine only knows token prompts; for a client that sent text, the error names the text.
+absl::Status PromptError(Violation violation, const ClientRequest& client) {
+  const bool is_text = std::holds_alternative<std::string>(client.prompt);
+  if (is_text && violation.field == F::kPromptTokens) violation.field = F::kPromptText;
+  return InvalidField(violation, *client.field_names);
+}
+
+absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, ClientRequest* client,
+                        std::vector<engine::TokenId>* prompt) {
   if (auto* ids = std::get_if<std::vector<engine::TokenId>>(&client->prompt)) {
     *prompt = std::move(*ids);
     return absl::OkStatus();
   }
-  absl::StatusOr<std::vector<engine::TokenId>> ids = model.tokenizer->Encode(std::get<std::string>(client->prompt));
+  const engine::RequestLimits& limits = model.engine->limits();
+  // Of a prompt to be truncated the last tokens count, so that all of it is read.
+  const bool truncates = client->truncate_prompt_tokens.has_value();
+  const engine::EncodeOptions options{.parse_special = client->parse_special_tokens,
+                                      .max_tokens = truncates ? SIZE_MAX : engine::MaxPromptTokens(limits)};
+  absl::StatusOr<std::vector<engine::TokenId>> ids =
+      EncodeText(core, *model.tokenizer, std::get<std::string>(client->prompt), options);
+  if (absl::IsOutOfRange(ids.status())) return PromptError(engine::PromptTooLong(limits), *client);
   if (!ids.ok()) {
     const std::string problem(engine::StdView(ids.status().message()));
     return InvalidField({F::kPromptText, problem, "", {}, std::nullopt}, *client->field_names);
@@ -132,13 +150,10 @@ void TruncatePrompt(std::optional<int32_t> keep, std::vector<engine::TokenId>* p
   prompt->erase(prompt->begin(), prompt->end() - *keep);
 }
 
-// The engine only knows token prompts; for a client that sent text, the error names the text.
 absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request,
                            const engine::RequestLimits& limits) {
-  std::optional<Violation> violation = engine::CheckPrompt(request, limits);
-  const bool is_text = std::holds_alternative<std::string>(client.prompt);
-  if (is_text && violation.has_value() && violation->field == F::kPromptTokens) violation->field = F::kPromptText;
-  return ToStatus(violation, client);
+  const std::optional<Violation> violation = engine::CheckPrompt(request, limits);
+  return violation.has_value() ? PromptError(*violation, client) : absl::OkStatus();
 }
 
 // The default is as much as context and KV pool have room for, so that it never refuses a request. The last token drawn
@@ -198,12 +213,13 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
 
   if (absl::Status s = SetBadWords(client, model, &request.sampling); !s.ok()) return s;
 
-  if (absl::Status s = TakePrompt(&client, model, &request.prompt); !s.ok()) return s;
-  TruncatePrompt(client.truncate_prompt_tokens, &request.prompt);
-  record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));
+  // Before the prompt is tokenised, which takes the most time.
   const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
+  if (absl::Status s = TakePrompt(core, model, &client, &request.prompt); !s.ok()) return s;
+  TruncatePrompt(client.truncate_prompt_tokens, &request.prompt);
+  record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));
   SettleMaxTokens(client, core.limits(), model, &request);
   if (absl::Status s = CheckPromptOf(client, request, limits); !s.ok()) return s;
   record->max_tokens = request.stopping.max_tokens;

@@ -34,6 +34,7 @@ class OutputQueue final : public engine::OutputSink {
     const engine::Engine* engine;
     TextPool* pool;
     TextTask* generation;
+    const std::atomic<bool>* writing;  // a write of the generation is outstanding
     const Overload* overload;
     engine::TimeNs overload_interval;
     engine::Engine::Clock clock;
@@ -49,6 +50,7 @@ class OutputQueue final : public engine::OutputSink {
   [[nodiscard]] bool OnToken(const engine::TokenOutput& token) override {
     const engine::TimeNs now = links_.clock();
     const bool taken = tokens_.Push(token, now);
+    if (!taken && !links_.writing->load(std::memory_order_acquire)) behind_ = true;
     ++num_tokens_;
     if (num_tokens_ == max_tokens_ || HoldsBack(now)) return taken;  // OnFinish comes next, or another token
     num_held_ = 0;
@@ -74,6 +76,9 @@ class OutputQueue final : public engine::OutputSink {
   // everything that will ever be in it.
   const engine::FinishInfo* finish() const { return finished_.load(std::memory_order_acquire) ? &info_ : nullptr; }
 
+  // The queue was full while no write was outstanding. False until finish() is not null.
+  bool delivery_behind() const { return finish() != nullptr && behind_; }
+
  private:
   // Never holds back the first token, nor so many tokens that the client would count as a slow reader.
   bool HoldsBack(engine::TimeNs now) {
@@ -87,6 +92,7 @@ class OutputQueue final : public engine::OutputSink {
   // Engine thread.
   int32_t num_tokens_ = 0;
   size_t num_held_ = 0;  // since last_scheduled_
+  bool behind_ = false;  // read by others once finished_ is set
   engine::TimeNs last_scheduled_ = 0;
   // Both threads.
   TokenRing tokens_;

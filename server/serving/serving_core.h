@@ -18,13 +18,13 @@
 #include "server/serving/overload.h"
 #include "server/serving/request_record.h"
 #include "server/serving/stall_watch.h"
+#include "server/serving/text_budget.h"
 #include "server/serving/text_pool.h"
 
 namespace dunlin::server {
 
 struct ServingOptions {
-  int text_threads = 2;           // of the text pool; [1, 64]
-  int stalled_reader_ms = 30000;  // a client that does not read the end of its stream is cut off after this
+  int text_threads = 2;                             // of the text pool; [1, 64]
   engine::ModelEngine::Clock clock = &MonotonicNs;  // the engines' clock
 };
 
@@ -42,6 +42,7 @@ class ServingCore {
   engine::ModelEngine::Clock clock() const { return clock_; }
   RequestObserver* observer() const { return observer_; }
   TextPool* text_pool() { return &text_pool_; }
+  TextBudget* text_budget() const { return &text_budget_; }
   StallWatch* stall_watch() { return &stall_watch_; }
   Overload* overload() { return &overload_; }
 
@@ -72,6 +73,7 @@ class ServingCore {
   const engine::ModelEngine::Clock clock_;
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;
+  mutable TextBudget text_budget_;
   TextPool text_pool_;
   StallWatch stall_watch_;
   Overload overload_;

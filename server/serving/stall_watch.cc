@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/serving/stall_watch.h"
 
+#include <utility>
 #include <vector>
 
 namespace dunlin::server {
 
-void StallWatch::Watch(const std::shared_ptr<Call>& call, engine::TimeNs now) {
+void StallWatch::Watch(const std::shared_ptr<Call>& call) {
   absl::MutexLock lock(&mutex_);
-  watched_[call.get()] = {call, now + patience_};
+  watched_[call.get()] = call;
 }
 
 void StallWatch::Forget(const Call* call) {
@@ -16,18 +17,21 @@ void StallWatch::Forget(const Call* call) {
 }
 
 void StallWatch::Sweep(engine::TimeNs now) {
-  std::vector<std::weak_ptr<Call>> due;
+  std::vector<std::shared_ptr<Call>> due;
+  std::vector<std::shared_ptr<Call>> others;  // released without the lock: the end of a call may take it
   {
     absl::MutexLock lock(&mutex_);
+    others.reserve(watched_.size());
     absl::erase_if(watched_, [&](const auto& entry) {
-      if (entry.second.due > now) return false;
-      due.push_back(entry.second.call);
-      return true;
+      std::shared_ptr<Call> call = entry.second.lock();
+      if (call == nullptr) return true;
+      const engine::TimeNs since = call->unread_since();
+      const bool is_due = since != 0 && now - since >= patience_;
+      (is_due ? due : others).push_back(std::move(call));
+      return is_due;
     });
   }
-  for (const std::weak_ptr<Call>& call : due) {
-    if (const auto alive = call.lock()) alive->CutOff();
-  }
+  for (const std::shared_ptr<Call>& call : due) call->CutOff();
 }
 
 }  // namespace dunlin::server

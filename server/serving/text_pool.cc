@@ -4,10 +4,17 @@
 #include <utility>
 
 namespace dunlin::server {
+namespace {
+
+// So that prompts are read even when deliveries alone could keep every thread busy.
+constexpr int kDeliveriesInARow = 16;
+
+}  // namespace
 
 TextPool::TextPool(int num_threads) {
-  workers_.reserve(static_cast<size_t>(num_threads));
+  workers_.reserve(static_cast<size_t>(num_threads) + 1);
   for (int i = 0; i < num_threads; ++i) workers_.emplace_back([this] { WorkerLoop(); });
+  workers_.emplace_back([this] { DeliveryLoop(); });
 }
 
 TextPool::~TextPool() {
@@ -15,6 +22,7 @@ TextPool::~TextPool() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
     work_or_stop_.SignalAll();
+    delivery_or_stop_.SignalAll();
   }
   for (std::thread& worker : workers_) worker.join();
 }
@@ -50,6 +58,10 @@ void TextPool::WorkerLoop() {
   }
 }
 
+void TextPool::DeliveryLoop() {
+  while (TextTask* task = PopDelivery()) RunOnce(task);
+}
+
 void TextPool::RunOnce(TextTask* task) {
   std::shared_ptr<TextTask> keep = std::move(task->self_);
   task->state_.exchange(TextTask::State::kRunning, std::memory_order_acq_rel);
@@ -67,25 +79,56 @@ void TextPool::AfterRun(TextTask* task, std::shared_ptr<TextTask> keep) {
   Push(task);
 }
 
+void TextPool::Queue::Push(TextTask* task) {
+  task->next_ = nullptr;
+  (tail == nullptr ? head : tail->next_) = task;
+  tail = task;
+}
+
+TextTask* TextPool::Queue::Pop() {
+  TextTask* task = head;
+  if (task == nullptr) return nullptr;
+  head = task->next_;
+  if (head == nullptr) tail = nullptr;
+  return task;
+}
+
 void TextPool::Push(TextTask* task) {
   absl::MutexLock lock(&mutex_);
-  task->next_ = nullptr;
-  (tail_ == nullptr ? head_ : tail_->next_) = task;
-  tail_ = task;
+  if (task->delivers_.load(std::memory_order_relaxed)) {
+    deliveries_.Push(task);
+    if (std::exchange(delivery_idle_, false)) return delivery_or_stop_.Signal();
+  } else {
+    prompts_.Push(task);
+  }
   if (idle_workers_ > 0) work_or_stop_.Signal();
+}
+
+TextTask* TextPool::PopEither() {
+  const bool prompt_first = prompts_.head != nullptr && deliveries_in_a_row_ >= kDeliveriesInARow;
+  TextTask* task = prompt_first ? nullptr : deliveries_.Pop();
+  deliveries_in_a_row_ = task != nullptr && prompts_.head != nullptr ? deliveries_in_a_row_ + 1 : 0;
+  return task != nullptr ? task : prompts_.Pop();
 }
 
 TextTask* TextPool::Pop() {
   absl::MutexLock lock(&mutex_);
-  while (head_ == nullptr) {
-    if (stopping_) return nullptr;
+  TextTask* task = nullptr;
+  while ((task = PopEither()) == nullptr && !stopping_) {
     ++idle_workers_;
     work_or_stop_.Wait(&mutex_);
     --idle_workers_;
   }
-  TextTask* task = head_;
-  head_ = task->next_;
-  if (head_ == nullptr) tail_ = nullptr;
+  return task;
+}
+
+TextTask* TextPool::PopDelivery() {
+  absl::MutexLock lock(&mutex_);
+  TextTask* task = nullptr;
+  while ((task = deliveries_.Pop()) == nullptr && !stopping_) {
+    delivery_idle_ = true;  // until it is woken for a task, which another thread may then take
+    delivery_or_stop_.Wait(&mutex_);
+  }
   return task;
 }
 

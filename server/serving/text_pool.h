@@ -5,6 +5,10 @@
 // A TextTask is anything that repeatedly has such work (a generation, a unary call). It is queued at most once and
 // never runs on two threads at a time, so Run needs no lock against itself, and the queue is never longer than the
 // number of tasks, which admission bounds. Schedule neither allocates nor blocks, apart from one short lock.
+//
+// There are two lanes. Prompts are read and tokenised in the first; tokens are delivered in the second, which every
+// thread serves first and one thread serves alone: however many prompts wait, and however long one takes, a stream goes
+// on.
 #pragma once
 
 #include <atomic>
@@ -34,14 +38,20 @@ class TextTask : public std::enable_shared_from_this<TextTask> {
   // As Run, on the thread that called TextPool::RunInline: must not block, and takes some tens of microseconds at most.
   virtual void RunInline() { Run(); }
 
+ protected:
+  // The task has read its prompt: from now on it is queued to deliver. From inside Run.
+  void UseDeliveryLane() { delivers_.store(true, std::memory_order_relaxed); }
+
+ private:
   std::atomic<State> state_{State::kIdle};
+  std::atomic<bool> delivers_{false};
   std::shared_ptr<TextTask> self_;  // keeps the task alive while kQueued; moved by the thread that changed the state
-  TextTask* next_ = nullptr;        // in TextPool's queue, guarded by its mutex
+  TextTask* next_ = nullptr;        // in one of TextPool's queues, guarded by its mutex
 };
 
 class TextPool {
  public:
-  // REQUIRES: num_threads >= 1.
+  // num_threads for both lanes, and one more that only delivers. REQUIRES: num_threads >= 1.
   explicit TextPool(int num_threads);
   // Runs what is queued, then joins. REQUIRES: no further Schedule calls.
   ~TextPool();
@@ -60,21 +70,35 @@ class TextPool {
   uint64_t num_run() const { return num_run_.load(std::memory_order_relaxed); }
 
  private:
+  struct Queue {
+    void Push(TextTask* task);
+    TextTask* Pop();  // null if empty
+    TextTask* head = nullptr;
+    TextTask* tail = nullptr;
+  };
+
   void WorkerLoop();
+  void DeliveryLoop();
   void Push(TextTask* task);
   // Null if the pool is stopping and nothing is queued.
   TextTask* Pop();
+  TextTask* PopDelivery();
+  // Null if both queues are empty. Of either lane, deliveries first, but a prompt after kDeliveriesInARow of them.
+  TextTask* PopEither() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunOnce(TextTask* task);
   void AfterRun(TextTask* task, std::shared_ptr<TextTask> keep);
 
   absl::Mutex mutex_;
   absl::CondVar work_or_stop_;
-  TextTask* head_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  TextTask* tail_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  absl::CondVar delivery_or_stop_;
+  Queue prompts_ ABSL_GUARDED_BY(mutex_);
+  Queue deliveries_ ABSL_GUARDED_BY(mutex_);
   int idle_workers_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool delivery_idle_ ABSL_GUARDED_BY(mutex_) = false;
+  int deliveries_in_a_row_ ABSL_GUARDED_BY(mutex_) = 0;  // of all workers, while prompts wait
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<uint64_t> num_run_{0};
-  std::vector<std::thread> workers_;  // const after construction
+  std::vector<std::thread> workers_;  // const after construction; the last one only delivers
 };
 
 }  // namespace dunlin::server

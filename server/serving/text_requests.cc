@@ -4,12 +4,15 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "engine/field_checks.h"
+#include "server/serving/encode_text.h"
 #include "server/serving/errors.h"
 
 namespace dunlin::server {
 namespace {
 
 using F = engine::RequestField;
+
+constexpr int64_t kResponseBytes = 64;  // upper bound, of a response besides its ids
 
 // The model with this name, which must have a tokenizer.
 absl::StatusOr<ModelLease> FindModel(const ServingCore& core, const std::string& name) {
@@ -23,6 +26,13 @@ absl::Status Refused(F field, const absl::Status& status, const engine::FieldNam
   return InvalidField({field, std::string(engine::StdView(status.message())), "", {}, std::nullopt}, names);
 }
 
+// Bytes that an id takes in a response at most: a varint has 7 bits per byte.
+int64_t BytesPerId(int64_t vocab_size) {
+  int64_t bytes = 1;
+  for (int64_t largest = vocab_size - 1; largest >= 128; largest /= 128) ++bytes;
+  return bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, const std::string& model,
@@ -33,7 +43,19 @@ absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, c
   if (const auto v = engine::CheckBytes(F::kPromptText, text.size(), 0, engine::kMaxTextBytes)) {
     return InvalidField(*v, names);
   }
-  absl::StatusOr<std::vector<engine::TokenId>> ids = (*lease)->tokenizer->Encode(text, options);
+  const engine::Tokenizer& tokenizer = *(*lease)->tokenizer;
+  engine::EncodeOptions bounded = options;
+  bounded.max_tokens =
+      static_cast<size_t>((core.limits().max_message_bytes - kResponseBytes) / BytesPerId(tokenizer.vocab_size()));
+  absl::StatusOr<std::vector<engine::TokenId>> ids = EncodeText(core, tokenizer, text, bounded);
+  if (absl::IsOutOfRange(ids.status())) {
+    return InvalidField({F::kPromptText,
+                         absl::StrCat("has more than ", bounded.max_tokens, " tokens"),
+                         absl::StrCat(bounded.max_tokens, ", what fits into a response (limits.max_message_bytes)"),
+                         {},
+                         std::nullopt},
+                        names);
+  }
   if (!ids.ok()) return Refused(F::kPromptText, ids.status(), names);
   return ids;
 }

@@ -14,7 +14,7 @@ namespace dunlin::server {
 grpc::ServerUnaryReactor* EmbedCall::Start(ServingCore* core, grpc::CallbackServerContext* context,
                                            const grpc::ByteBuffer& message, grpc::ByteBuffer* response) {
   const engine::TimeNs now = core->now();
-  std::shared_ptr<EmbedCall> call(new EmbedCall(context, message, response));
+  std::shared_ptr<EmbedCall> call(new EmbedCall(core, context, message, response));
   call->self_ = call;
   std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message.Length());
   if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
@@ -44,6 +44,7 @@ void EmbedCall::Finish(const ResponseEnd& end, const EmbedResult* result) {
     response.set_request_id(end.request_id);
     *response_ = SerializeWire(response);
     context_->AddInitialMetadata(kRequestIdKey, end.request_id);
+    unread_ = UnreadAnswer::Watch(core_, context_->c_call());
     return ServerUnaryReactor::Finish(grpc::Status::OK);
   }
   if (!end.request_id.empty()) context_->AddTrailingMetadata(kRequestIdKey, end.request_id);

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "server/fronts/dunlin_v1/unread_answer.h"
 #include "server/serving/embed_job.h"
 #include "server/serving/response_writer.h"
 #include "server/serving/serving_core.h"
@@ -24,17 +25,23 @@ class EmbedCall final : public grpc::ServerUnaryReactor, public EmbedWriter {
                                          const grpc::ByteBuffer& message, grpc::ByteBuffer* response);
 
  private:
-  EmbedCall(grpc::CallbackServerContext* context, const grpc::ByteBuffer& message, grpc::ByteBuffer* response)
-      : context_(context), message_(message), response_(response) {}
+  EmbedCall(ServingCore* core, grpc::CallbackServerContext* context, const grpc::ByteBuffer& message,
+            grpc::ByteBuffer* response)
+      : core_(core), context_(context), message_(message), response_(response) {}
 
   void OnCancel() override {
     if (job_ != nullptr) job_->Cancel();
   }
-  void OnDone() override { const std::shared_ptr<EmbedCall> last = std::move(self_); }
+  void OnDone() override {
+    if (unread_ != nullptr) unread_->OnDone();
+    const std::shared_ptr<EmbedCall> last = std::move(self_);
+  }
 
   absl::Status ReadRequest(ClientEmbedRequest* request) override;
   void Finish(const ResponseEnd& end, const EmbedResult* result) override;
 
+  ServingCore* const core_;
+  std::shared_ptr<UnreadAnswer> unread_;        // from Finish on
   std::shared_ptr<EmbedCall> self_;             // gRPC's share: from Start to OnDone
   std::shared_ptr<EmbedJob> job_;               // null when the call is refused
   grpc::CallbackServerContext* const context_;  // until Finish

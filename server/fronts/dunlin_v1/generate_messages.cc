@@ -104,6 +104,7 @@ absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* r
   request->model = std::move(*wire->mutable_model());
   request->prompt = PromptFromWire(wire);
   if (wire->has_truncate_prompt_tokens()) request->truncate_prompt_tokens = wire->truncate_prompt_tokens();
+  request->parse_special_tokens = wire->parse_special_tokens();
   SamplingFromWire(wire->sampling(), &request->sampling);
   if (wire->sampling().has_n()) request->num_outputs = wire->sampling().n();
   StoppingFromWire(wire->mutable_stopping(), &request->stopping);

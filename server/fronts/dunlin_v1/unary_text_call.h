@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "server/access/admission.h"
+#include "server/fronts/dunlin_v1/unread_answer.h"
 #include "server/serving/serving_core.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_status.h"
@@ -29,7 +30,7 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
   // core and *response outlive the call.
   static grpc::ServerUnaryReactor* Start(ServingCore* core, grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer& message, grpc::ByteBuffer* response, Work work) {
-    std::shared_ptr<UnaryTextCall> call(new UnaryTextCall(*core, context, response, work));
+    std::shared_ptr<UnaryTextCall> call(new UnaryTextCall(core, context, response, work));
     call->self_ = call;
     std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message.Length());
     if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
@@ -43,10 +44,13 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
   }
 
  private:
-  UnaryTextCall(const ServingCore& core, grpc::CallbackServerContext* context, grpc::ByteBuffer* response, Work work)
+  UnaryTextCall(ServingCore* core, grpc::CallbackServerContext* context, grpc::ByteBuffer* response, Work work)
       : core_(core), context_(context), response_(response), work_(work) {}
 
-  void OnDone() override { const std::shared_ptr<UnaryTextCall> last = std::move(self_); }
+  void OnDone() override {
+    if (unread_ != nullptr) unread_->OnDone();
+    const std::shared_ptr<UnaryTextCall> last = std::move(self_);
+  }
 
   void Run() override {
     if (context_->IsCancelled()) return End(absl::CancelledError());
@@ -54,7 +58,7 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
     absl::Status status = ParseWire(message_, &request);
     message_.Clear();
     Response response;
-    if (status.ok()) status = work_(core_, request, &response);
+    if (status.ok()) status = work_(*core_, request, &response);
     ticket_.ReleaseBytes();
     if (status.ok()) *response_ = SerializeWire(response);
     End(status);
@@ -63,15 +67,17 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
   void End(const absl::Status& status) {
     const GrpcReply reply = ToGrpcReply(status);
     AddTrailers(reply, context_);
+    if (status.ok()) unread_ = UnreadAnswer::Watch(core_, context_->c_call());  // a status alone is always sent
     Finish(reply.status);
   }
 
-  const ServingCore& core_;
+  ServingCore* const core_;
   grpc::CallbackServerContext* const context_;  // until Finish
   grpc::ByteBuffer* const response_;            // gRPC's, until OnDone
   const Work work_;
   grpc::ByteBuffer message_;
-  std::shared_ptr<UnaryTextCall> self_;  // gRPC's share
+  std::shared_ptr<UnreadAnswer> unread_;  // from Finish on
+  std::shared_ptr<UnaryTextCall> self_;   // gRPC's share
   Admission::Ticket ticket_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/transport/grpc/connection_acceptor.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/idle_ticker.h"
 #include "server/transport/grpc/listen_options.h"
@@ -45,6 +46,8 @@ struct GrpcServer::State {
   ReflectionService<ReflectionV1> reflection_v1;
   ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
   std::atomic<uint64_t> ticks{0};
+  std::unique_ptr<ConnectionAcceptor>
+      acceptor;                             // null for a Unix socket, on which gRPC listens itself, and once shut down
   std::unique_ptr<grpc::Server> server;     // null once shut down
   std::unique_ptr<IdleTicker> idle_ticker;  // while the server is up
 };
@@ -65,7 +68,18 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   grpc::ServerBuilder builder;
   ApplyLimits(options.limits, &builder);
   int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
+  if (IsUnixSocket(address)) {
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  } else {
+    auto acceptor = ConnectionAcceptor::Listen(
+        address, {options.limits.max_connections, options.limits.max_connections_per_address});
+    if (!acceptor.ok()) return acceptor.status();
+    port = (*acceptor)->port();
+    state->acceptor = *std::move(acceptor);
+    connections = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+  }
   builder.RegisterService(&state->health);
   for (const GrpcService& service : services) builder.RegisterService(service.service);
   if (reflection) {
@@ -74,6 +88,7 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   }
   state->server = builder.BuildAndStart();
   if (state->server == nullptr) return absl::UnavailableError(absl::StrCat("listen.grpc: cannot listen on ", address));
+  if (state->acceptor != nullptr) state->acceptor->Serve(std::move(connections));
   state->idle_ticker = std::make_unique<IdleTicker>(state->server->InProcessChannel(grpc::ChannelArguments()),
                                                     [ticks = &state->ticks, on_tick = options.on_tick] {
                                                       on_tick();
@@ -99,6 +114,7 @@ uint64_t GrpcServer::ticks() const {
 void GrpcServer::Shutdown() {
   if (state_ == nullptr || state_->server == nullptr) return;
   state_->idle_ticker.reset();
+  state_->acceptor.reset();
   state_->health.Shutdown();
   state_->server->Shutdown(std::chrono::system_clock::now() + kCloseGrace);
   state_->server->Wait();

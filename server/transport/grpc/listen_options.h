@@ -10,8 +10,10 @@
 
 namespace dunlin::server {
 
-// Message, metadata and stream caps, keepalive, ping tolerance, no compression, no port sharing.
+// Message, metadata and stream caps, memory of all connections, their age, keepalive, ping tolerance, no compression.
 void ApplyLimits(const Limits& limits, grpc::ServerBuilder* builder);
+
+bool IsUnixSocket(const std::string& address);
 
 // True for "localhost", 127.0.0.0/8, ::1 and Unix sockets; false for other names and addresses.
 bool IsLoopback(const std::string& address);

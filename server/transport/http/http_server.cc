@@ -5,6 +5,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -18,6 +20,15 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::beast::error_code;
+
+constexpr auto kBackoff = std::chrono::milliseconds(100);
+
+// Without the port. An IPv4 address is the same over an IPv6 socket.
+std::string AddressOf(const tcp::endpoint& peer) {
+  const asio::ip::address address = peer.address();
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.to_string();
+  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+}
 
 absl::StatusOr<tcp::endpoint> ParseEndpoint(const std::string& address) {
   const size_t colon = address.rfind(':');
@@ -36,8 +47,8 @@ absl::StatusOr<tcp::endpoint> ParseEndpoint(const std::string& address) {
 }  // namespace
 
 struct HttpServer::State {
-  State(int32_t connections, HttpSources http_sources, std::chrono::milliseconds limit)
-      : max_connections(connections), timeout(limit), sources(std::move(http_sources)), acceptor(io) {}
+  State(const ConnectionLimits& limits, HttpSources http_sources, std::chrono::milliseconds limit)
+      : timeout(limit), sources(std::move(http_sources)), connections(limits), acceptor(io), backoff(io) {}
 
   absl::Status Bind(const tcp::endpoint& endpoint) {
     error_code error;
@@ -55,23 +66,36 @@ struct HttpServer::State {
   void Accept() {
     acceptor.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      // Beyond the limit, the socket goes out of scope and is closed. Connections of probes are short.
-      if (!error && open_connections < max_connections) {
-        std::make_shared<HttpSession>(std::move(socket), sources, timeout, &open_connections)->Read();
+      if (error) return AcceptLater();
+      // Beyond a limit, the socket goes out of scope and is closed. Connections of probes are short.
+      error_code gone;
+      const std::string address = AddressOf(socket.remote_endpoint(gone));
+      if (!gone && connections.TryAdd(address)) {
+        std::make_shared<HttpSession>(std::move(socket), sources, timeout, [this, address] {
+          connections.Remove(address);
+        })->Read();
       }
       Accept();
     });
   }
 
-  const int32_t max_connections;
+  // Without descriptors (EMFILE) every accept fails at once, and a loop would take a processor.
+  void AcceptLater() {
+    backoff.expires_after(kBackoff);
+    backoff.async_wait([this](error_code error) {
+      if (!error) Accept();
+    });
+  }
+
   const std::chrono::milliseconds timeout;
   const HttpSources sources;
-  int open_connections = 0;  // the HTTP thread only; outlives the sessions, which io destroys
+  ConnectionCounts connections;  // the HTTP thread only; outlives the sessions, which io destroys
   std::string bound_address;
   asio::io_context io{1};
   tcp::acceptor acceptor;
   uint64_t pings_sent = 0;
   std::atomic<uint64_t> pings_done{0};  // counted on the HTTP thread
+  asio::steady_timer backoff;
   std::thread thread;
 };
 
@@ -85,11 +109,12 @@ HttpServer::~HttpServer() {
   state_->thread.join();
 }
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, int32_t max_connections,
-                                                              HttpSources sources, std::chrono::milliseconds timeout) {
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address,
+                                                              const ConnectionLimits& limits, HttpSources sources,
+                                                              std::chrono::milliseconds timeout) {
   absl::StatusOr<tcp::endpoint> endpoint = ParseEndpoint(address);
   if (!endpoint.ok()) return endpoint.status();
-  auto state = std::make_unique<State>(max_connections, std::move(sources), timeout);
+  auto state = std::make_unique<State>(limits, std::move(sources), timeout);
   if (absl::Status status = state->Bind(*endpoint); !status.ok()) return status;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }

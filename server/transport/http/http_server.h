@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/access/connection_counts.h"
 #include "server/transport/http/routes.h"
 
 namespace dunlin::server {
@@ -20,9 +21,9 @@ inline constexpr std::chrono::milliseconds kHttpTimeout{5000};
 class HttpServer {
  public:
   // Binds "host:port" (an IP address, [v6] in brackets, or localhost; port 0 picks a free port) and serves until
-  // destroyed. Connections beyond max_connections are closed immediately. Errors: INVALID_ARGUMENT for a malformed
-  // address, UNAVAILABLE if it cannot be bound.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, int32_t max_connections,
+  // destroyed. Connections beyond the limits are closed immediately; without free descriptors, accepting pauses.
+  // Errors: INVALID_ARGUMENT for a malformed address, UNAVAILABLE if it cannot be bound.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, const ConnectionLimits& limits,
                                                            HttpSources sources,
                                                            std::chrono::milliseconds timeout = kHttpTimeout);
   ~HttpServer();

@@ -28,13 +28,11 @@ std::string_view View(boost::beast::string_view text) {
 }  // namespace
 
 HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources,
-                         std::chrono::milliseconds timeout, int* open_connections)
-    : stream_(std::move(socket)), sources_(sources), timeout_(timeout), open_connections_(open_connections) {
-  ++*open_connections_;
-}
+                         std::chrono::milliseconds timeout, std::function<void()> on_closed)
+    : stream_(std::move(socket)), sources_(sources), timeout_(timeout), on_closed_(std::move(on_closed)) {}
 
 HttpSession::~HttpSession() {
-  --*open_connections_;
+  on_closed_();
 }
 
 void HttpSession::Read() {

@@ -7,6 +7,7 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include "server/transport/http/routes.h"
@@ -15,10 +16,10 @@ namespace dunlin::server {
 
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
-  // timeout: for a request header to come in whole, or a response to go out. Decrements open_connections when
-  // destroyed. sources and open_connections outlive the session.
+  // timeout: for a request header to come in whole, or a response to go out. Calls on_closed when destroyed. sources
+  // outlive the session.
   HttpSession(boost::asio::ip::tcp::socket socket, const HttpSources& sources, std::chrono::milliseconds timeout,
-              int* open_connections);
+              std::function<void()> on_closed);
   ~HttpSession();
   HttpSession(const HttpSession&) = delete;
   HttpSession& operator=(const HttpSession&) = delete;
@@ -33,7 +34,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   boost::beast::tcp_stream stream_;
   const HttpSources& sources_;
   const std::chrono::milliseconds timeout_;
-  int* const open_connections_;
+  const std::function<void()> on_closed_;
   boost::beast::flat_buffer buffer_;
   std::unique_ptr<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
   std::unique_ptr<boost::beast::http::response<boost::beast::http::string_body>> response_;

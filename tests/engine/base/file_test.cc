@@ -89,6 +89,40 @@ TEST(Directory, FollowsLinksOnlyInside) {
   EXPECT_EQ(directory.OpenFile("loop").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// Hugging Face's cache: snapshots/REVISION/NAME -> ../../blobs/HASH.
+TEST(Directory, FollowsTheLinksOfASnapshotIntoItsCache) {
+  const TempDirectory temp;
+  for (const char* folder : {"repo", "repo/blobs", "repo/snapshots", "repo/snapshots/1f", "repo/snapshots/1f/1_Pooling",
+                             "other", "other/blobs"}) {
+    fs::create_directory(temp.File(folder));
+  }
+  temp.Write("repo/blobs/abc", "text");
+  temp.Write("repo/secret", "secret");
+  temp.Write("other/blobs/abc", "secret");
+  const std::string snapshot = temp.File("repo/snapshots/1f");
+  fs::create_symlink("../../blobs/abc", snapshot + "/config.json");
+  fs::create_symlink("../../../blobs/abc", snapshot + "/1_Pooling/config.json");
+  fs::create_symlink("../../secret", snapshot + "/beside");
+  fs::create_symlink("../../../other/blobs/abc", snapshot + "/foreign");
+  fs::create_symlink("../../blobs/../secret", snapshot + "/dots");
+  const Directory directory = OpenOrDie(snapshot);
+  EXPECT_EQ(directory.ReadFile("config.json", 10).value(), "text");
+  EXPECT_EQ(OpenOrDie(snapshot + "/1_Pooling").ReadFile("config.json", 10).value(), "text");
+  for (const char* name : {"beside", "foreign", "dots"}) {
+    EXPECT_EQ(directory.OpenFile(name).status().code(), absl::StatusCode::kInvalidArgument) << name;
+  }
+}
+
+TEST(Directory, ACacheWhoseBlobsAreALinkIsNoCache) {
+  const TempDirectory outside;
+  outside.Write("abc", "secret");
+  const TempDirectory temp;
+  fs::create_directories(temp.File("repo/snapshots/1f"));
+  fs::create_directory_symlink(outside.path(), temp.File("repo/blobs"));
+  fs::create_symlink("../../blobs/abc", temp.File("repo/snapshots/1f/config.json"));
+  EXPECT_FALSE(OpenOrDie(temp.File("repo/snapshots/1f")).OpenFile("config.json").ok());
+}
+
 TEST(Directory, ASiblingWhoseNameStartsAlikeIsOutside) {
   const TempDirectory temp;
   fs::create_directory(temp.File("model"));

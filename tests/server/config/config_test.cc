@@ -69,6 +69,28 @@ TEST_F(ConfigTest, ReadsTheOptionsOfFp8Recipes) {
   EXPECT_EQ(fp8.amax_compute_algo, engine::AmaxComputeAlgo::kMostRecent);
 }
 
+// The struct's own defaults, which tests use, are those of the table; each key reaches its own field.
+TEST_F(ConfigTest, BoundsOfTheEdgeAreKeys) {
+  const auto defaults = Load(kSmallest);
+  ASSERT_TRUE(defaults.ok()) << defaults.status();
+  const Limits own;
+  const auto bounds = [](const Limits& limits) {
+    return std::vector<int64_t>{
+        limits.max_connections,       limits.max_connections_per_address, limits.max_message_memory_bytes,
+        limits.max_connection_age_ms, limits.max_connection_age_grace_ms, limits.max_ping_strikes,
+        limits.max_tokenising_bytes,  limits.slow_reader_timeout_ms};
+  };
+  EXPECT_EQ(bounds(defaults->limits), bounds(own));
+  const auto set = Load(kSmallest, {"limits.max_connections=1", "limits.max_connections_per_address=2",
+                                    "limits.max_message_memory_bytes=30000000", "limits.max_connection_age_ms=4",
+                                    "limits.max_connection_age_grace_ms=5000", "limits.max_ping_strikes=6",
+                                    "limits.max_tokenising_bytes=70000", "limits.slow_reader_timeout_ms=800",
+                                    "limits.max_http_connections_per_address=9"});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(bounds(set->limits), (std::vector<int64_t>{1, 2, 30000000, 4, 5000, 6, 70000, 800}));
+  EXPECT_EQ(set->max_http_connections_per_address, 9);
+}
+
 TEST_F(ConfigTest, ReadsFp8Kv) {
   const auto config = Load(kSmallest, {"models.0.kv_cache.fp8=true"});
   ASSERT_TRUE(config.ok()) << config.status();

@@ -8,6 +8,9 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/cord.h"
+#include "engine/mailbox.h"
+
 namespace dunlin::server {
 namespace {
 
@@ -77,6 +80,9 @@ TEST(Errors, RefusalsOfSubmitKeepTheirMessage) {
   EXPECT_EQ(full.message(), "queue has 9 requests");
   EXPECT_EQ(ReasonName(full), "QUEUE_FULL");
   EXPECT_EQ(RetryAfterMs(full), 1234);
+  absl::Status tokens = absl::ResourceExhaustedError("too many tokens");
+  tokens.SetPayload(engine::kConfigKeyPayload, absl::Cord("scheduler.max_queued_tokens"));
+  EXPECT_EQ(DetailsOf(SubmitRefused(tokens, 1)).config_key, "scheduler.max_queued_tokens");
   EXPECT_EQ(ReasonName(SubmitRefused(absl::UnavailableError("gone"), 1)), "DRAINING");
   const absl::Status failed = SubmitRefused(absl::InternalError("pointer 0x1234"), 1);
   EXPECT_EQ(ReasonName(failed), "DEVICE_FAILED");

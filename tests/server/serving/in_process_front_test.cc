@@ -172,9 +172,9 @@ TEST(InProcessFront, BatchesTokensWhileAWriteIsOutstanding) {
 TEST(InProcessFront, ASlowReaderEndsAndIsCutOff) {
   Limits limits;
   limits.max_unsent_tokens = 16;
-  ServingOptions options;
-  options.stalled_reader_ms = 50;
-  Harness harness(limits, {}, options);
+  limits.slow_reader_timeout_ms = 100;
+  Harness harness(limits);
+  harness.models.control().step_us = 2000;  // slower than the text pool
   const auto call = std::make_shared<FakeGenerateCall>(TextRequest("abc", 400));
   call->HoldWrites();
   FakeGenerateCall::Start(&harness.core, call);

@@ -63,6 +63,90 @@ TEST(TextPool, KeepsAScheduledTaskAlive) {
   EXPECT_EQ(runs, 1);
 }
 
+struct DeliveringTask : CountingTask {
+  void Run() override {
+    UseDeliveryLane();
+    CountingTask::Run();
+  }
+};
+
+// Blocks a thread of the pool while it is not released.
+std::shared_ptr<CountingTask> Blocker(std::atomic<bool>* release) {
+  auto task = std::make_shared<CountingTask>();
+  task->body = [release] {
+    while (!*release) std::this_thread::yield();
+  };
+  return task;
+}
+
+TEST(TextPool, DeliversWhileEveryOtherThreadReadsAPrompt) {
+  std::atomic<bool> release{false};
+  auto delivery = std::make_shared<DeliveringTask>();
+  std::vector<std::shared_ptr<CountingTask>> prompts;
+  TextPool pool(2);
+  pool.Schedule(delivery.get());
+  while (delivery->runs < 1) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) {
+    prompts.push_back(Blocker(&release));
+    pool.Schedule(prompts.back().get());
+  }
+  while (prompts[0]->runs + prompts[1]->runs < 2) std::this_thread::yield();
+  for (int i = 1; i < 50; ++i) {
+    pool.Schedule(delivery.get());
+    while (delivery->runs <= i) std::this_thread::yield();  // else the test runs into its time limit
+  }
+  release = true;
+}
+
+TEST(TextPool, DeliversBeforeItReadsPromptsThatCameEarlier) {
+  std::atomic<bool> release{false};
+  std::atomic<bool> release_other{false};
+  std::vector<std::shared_ptr<CountingTask>> prompts;
+  auto delivery = std::make_shared<DeliveringTask>();
+  auto other = std::make_shared<DeliveringTask>();
+  std::atomic<int> prompts_run{0};
+  int prompts_before = -1;
+  {
+    TextPool pool(1);
+    for (DeliveringTask* task : {delivery.get(), other.get()}) pool.Schedule(task);
+    while (delivery->runs + other->runs < 2) std::this_thread::yield();
+    other->body = [&release_other] {
+      while (!release_other) std::this_thread::yield();
+    };
+    pool.Schedule(other.get());  // takes one of the two threads
+    while (other->runs < 2) std::this_thread::yield();
+    prompts.push_back(Blocker(&release));
+    pool.Schedule(prompts.back().get());  // takes the other one, unless that only delivers
+    for (int i = 0; i < 100; ++i) {
+      prompts.push_back(std::make_shared<CountingTask>());
+      prompts.back()->body = [&prompts_run] { ++prompts_run; };
+      pool.Schedule(prompts.back().get());
+    }
+    delivery->body = [&] { prompts_before = prompts_run; };
+    pool.Schedule(delivery.get());
+    release = true;
+    while (delivery->runs < 2) std::this_thread::yield();
+    release_other = true;
+  }
+  EXPECT_EQ(prompts_run, 100);
+  EXPECT_EQ(prompts_before, 0);
+}
+
+TEST(TextPool, ReadsPromptsWhileDeliveriesNeverEnd) {
+  auto prompt = std::make_shared<CountingTask>();
+  std::vector<std::shared_ptr<DeliveringTask>> deliveries;
+  TextPool pool(1);
+  for (int i = 0; i < 8; ++i) {
+    deliveries.push_back(std::make_shared<DeliveringTask>());
+    deliveries.back()->body = [&pool, &prompt, raw = deliveries.back().get()] {
+      if (prompt->runs == 0) pool.Schedule(raw);
+    };
+    pool.Schedule(deliveries.back().get());
+  }
+  pool.Schedule(prompt.get());
+  while (prompt->runs == 0) std::this_thread::yield();
+}
+
 struct InlineTask : CountingTask {
   void RunInline() override {
     ++inline_runs;

@@ -12,6 +12,7 @@
 //  - A tokenizer may be used by any number of threads at once; a stream by one at a time.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,9 +40,10 @@ typedef struct {
 } dunlin_text_error;
 
 typedef struct {
-  int64_t vocab_size;    // largest id + 1
-  int64_t bos_token_id;  // -1: not named
-  int64_t eos_token_id;  // -1: not named
+  int64_t vocab_size;          // largest id + 1
+  int64_t bos_token_id;        // -1: not named
+  int64_t eos_token_id;        // -1: not named
+  size_t max_bytes_per_token;  // of text that one token can stand for; 0: no bound
 } dunlin_text_facts;
 
 // Limits, as compiled into the library.
@@ -58,10 +60,8 @@ void dunlin_text_ids_free(dunlin_text_ids* ids);
 
 // --- Tokenizer ----------------------------------------------------------------------------------------------------
 
-// Loads a model directory, or the two files from memory (config may be empty). vocab_limit: embedding rows; every id
-// must be below. 0: none. Errors: NOT_FOUND, INVALID_ARGUMENT.
-int32_t dunlin_text_tokenizer_load(const uint8_t* dir, size_t dir_size, int64_t vocab_limit,
-                                   dunlin_text_tokenizer** tokenizer, dunlin_text_error* error);
+// Reads the text of tokenizer.json and of tokenizer_config.json (may be empty). vocab_limit: embedding rows; every id
+// must be below. 0: none. Errors: INVALID_ARGUMENT.
 int32_t dunlin_text_tokenizer_from_json(const uint8_t* json, size_t json_size, const uint8_t* config,
                                         size_t config_size, int64_t vocab_limit, dunlin_text_tokenizer** tokenizer,
                                         dunlin_text_error* error);
@@ -74,10 +74,15 @@ int32_t dunlin_text_special_ids(const dunlin_text_tokenizer* tokenizer, dunlin_t
 #define DUNLIN_TEXT_ADD_SPECIAL_TOKENS 1u  // encode: add the special tokens around a text
 #define DUNLIN_TEXT_PARSE_SPECIAL 2u       // encode: recognise special tokens in the text
 #define DUNLIN_TEXT_SKIP_SPECIAL 4u        // decode: omit special tokens
+#define DUNLIN_TEXT_TRUNCATE 8u            // encode: of a longer text, the beginning
 
-// Errors: INVALID_ARGUMENT (not UTF-8, too long, a character that the vocabulary cannot encode).
+// Whether the text has more than max_ids ids, and, if not or with TRUNCATE, the ids. No more of a longer text is read
+// than shows this. Errors: INVALID_ARGUMENT (not UTF-8, too long, a character that the vocabulary cannot encode).
 int32_t dunlin_text_encode(const dunlin_text_tokenizer* tokenizer, const uint8_t* text, size_t text_size,
-                           uint32_t flags, dunlin_text_ids* ids, dunlin_text_error* error);
+                           uint32_t flags, size_t max_ids, dunlin_text_ids* ids, bool* is_longer,
+                           dunlin_text_error* error);
+// Bytes of the largest part of the text that encode reads at once, with up to 120 bytes of memory each.
+size_t dunlin_text_widest_piece(const dunlin_text_tokenizer* tokenizer, const uint8_t* text, size_t text_size);
 // Errors: INVALID_ARGUMENT (a negative id, too many).
 int32_t dunlin_text_decode(const dunlin_text_tokenizer* tokenizer, const int32_t* ids, size_t num_ids, uint32_t flags,
                            dunlin_text_bytes* text, dunlin_text_error* error);

@@ -18,6 +18,6 @@ pub mod limits;
 pub mod load;
 mod tokenizer;
 
-pub use encode::EncodeOptions;
+pub use encode::{EncodeOptions, Encoded};
 pub use error::{Code, Error, Result};
 pub use tokenizer::TextTokenizer;

@@ -3,6 +3,8 @@
 
 /// Bytes of text in one encode call.
 pub const MAX_TEXT_BYTES: usize = 4 << 20;
+/// A text is encoded in pieces that end at the first safe cut after so many bytes: some 10 ms and 4 MiB of memory.
+pub const PIECE_BYTES: usize = 32 << 10;
 /// Token ids in one decode call, or in the life of one stream.
 pub const MAX_TOKEN_IDS: usize = 1 << 20;
 /// Bytes of tokenizer.json; the largest in the field are about half of it.

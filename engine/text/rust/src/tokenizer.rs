@@ -7,8 +7,8 @@ use tokenizers::{AddedVocabulary, Tokenizer};
 
 use crate::decode::Plan;
 use crate::error::{Code, Error, Result};
-use crate::limits::MAX_TOKEN_IDS;
-use crate::load::Affixes;
+use crate::limits::{MAX_TOKEN_IDS, PIECE_BYTES};
+use crate::load::{Affixes, TextBounds};
 
 /// A tokenizer and the data derived from it at load.
 pub struct TextTokenizer {
@@ -16,6 +16,8 @@ pub struct TextTokenizer {
     /// The added tokens in the library's mode that does not match special ones: for text from users.
     pub(crate) plain_added: AddedVocabulary,
     pub(crate) affixes: Affixes,
+    pub(crate) bounds: TextBounds,
+    pub(crate) piece_bytes: usize,
     pub(crate) unknown_id: Option<u32>,
     /// The decoder as stages for a stream; none: it cannot be split into stages.
     pub(crate) plan: Option<Arc<Plan>>,
@@ -29,6 +31,7 @@ impl TextTokenizer {
     pub(crate) fn new(
         inner: Tokenizer,
         affixes: Affixes,
+        bounds: TextBounds,
         unknown_id: Option<u32>,
         bos_id: Option<u32>,
         eos_id: Option<u32>,
@@ -40,7 +43,34 @@ impl TextTokenizer {
         special_ids.sort_unstable();
         let vocab_size = inner.get_vocab(true).into_values().max().map_or(0, |max| max + 1);
         let plan = Plan::compile(inner.get_decoder()).map(Arc::new);
-        Self { inner, plain_added, affixes, unknown_id, plan, special_ids, vocab_size, bos_id, eos_id }
+        Self {
+            inner,
+            plain_added,
+            affixes,
+            bounds,
+            piece_bytes: PIECE_BYTES,
+            unknown_id,
+            plan,
+            special_ids,
+            vocab_size,
+            bos_id,
+            eos_id,
+        }
+    }
+
+    /// Sets from how many bytes on a text is encoded in pieces: for tests with short texts.
+    pub fn set_piece_bytes(&mut self, bytes: usize) {
+        self.piece_bytes = bytes;
+    }
+
+    /// Most bytes of text that one token can stand for, where that has a bound.
+    pub fn bytes_per_token(&self) -> Option<usize> {
+        self.bounds.bytes_per_token
+    }
+
+    /// Whether long texts are encoded in pieces.
+    pub fn has_cuts(&self) -> bool {
+        self.bounds.cut_rule.is_some()
     }
 
     /// Largest id + 1.

@@ -3,7 +3,7 @@
 
 mod golden_files;
 
-use dunlin_text::load::{load_dir, load_json};
+use dunlin_text::load::load_json;
 use dunlin_text::Code;
 use golden_files::{load, read_json, Rng, STYLES};
 use serde_json::{json, Value};
@@ -154,17 +154,4 @@ fn config_flags_need_their_token() {
     expect(load(r#"{"add_bos_token": 3}"#).err().unwrap().message, &["tokenizer_config.json", "line 1"]);
     expect(load("[").err().unwrap().message, &["tokenizer_config.json"]);
     assert!(load(r#"{"bos_token": null, "eos_token": {"content": "<|endoftext|>"}, "other": [1]}"#).is_ok());
-}
-
-#[test]
-fn a_directory_without_the_file_or_with_something_else_is_refused() {
-    let dir = std::env::temp_dir().join(format!("dunlin_text_bad_files_{}", std::process::id()));
-    std::fs::create_dir_all(dir.join("nested/tokenizer.json")).unwrap();
-    assert_eq!(load_dir(&dir, 0).err().unwrap().code, Code::NotFound);
-    let error = load_dir(&dir.join("nested"), 0).err().unwrap();
-    expect(error.message, &["tokenizer.json is not a regular file"]);
-    let huge = std::fs::File::create(dir.join("tokenizer.json")).unwrap();
-    huge.set_len((64 << 20) + 1).unwrap();
-    expect(load_dir(&dir, 0).err().unwrap().message, &["tokenizer.json has 67108865 bytes", "67108864"]);
-    std::fs::remove_dir_all(dir).unwrap();
 }

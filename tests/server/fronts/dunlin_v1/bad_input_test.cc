@@ -224,7 +224,8 @@ std::vector<BadInput> RequestCases() {
           [](R* r) { r->mutable_execution()->set_attention_backend(static_cast<v1::AttentionBackend>(5)); },
           "execution.attention_backend", "execution.attention_backend is 5; limit is [0, 4]"),
       {"chat", [](R* r) { r->mutable_chat(); }, StatusCode::UNIMPLEMENTED, "CHAT_UNSUPPORTED", "",
-       "chat is not supported by this version; render the template on the client and send text"},
+       "chat is not supported by this version; render the template on the client and send it as text "
+       "with parse_special_tokens"},
       {"text to a model without tokenizer", [](R* r) { r->set_model("bare"); }, StatusCode::FAILED_PRECONDITION,
        "NO_TOKENIZER", "", "the model has no tokenizer; it takes token_ids only"},
       {"unknown model", [](R* r) { r->set_model("gpt\n5"); }, StatusCode::NOT_FOUND, "UNKNOWN_MODEL", "",

@@ -107,9 +107,9 @@ std::shared_ptr<grpc::Channel> NarrowChannel(const EdgeServer& edge) {
 TEST(Endings, ASlowReaderEndsAndFreesItsPages) {
   EdgeServerOptions options;
   options.limits.max_unsent_tokens = 64;
-  options.server.serving.stalled_reader_ms = 500;
+  options.limits.slow_reader_timeout_ms = 500;
   EdgeServer edge(options);
-  edge.control().step_us = 200;
+  edge.control().step_us = 1000;  // 64 tokens are 64 ms for our own threads
   v1::GenerateRequest request = TextRequest("abc", 500);
   request.mutable_output()->set_logprobs(20);  // some 300 bytes a token; gRPC takes 128 KiB before writes stall
   request.mutable_sampling()->set_n(3);
@@ -130,7 +130,7 @@ TEST(Endings, ASlowReaderThatCatchesUpSeesTheReason) {
   EdgeServerOptions options;
   options.limits.max_unsent_tokens = 64;
   EdgeServer edge(options);
-  edge.control().step_us = 200;
+  edge.control().step_us = 1000;
   v1::GenerateRequest request = TextRequest("abc", 500);
   request.mutable_output()->set_logprobs(20);
   request.mutable_sampling()->set_n(3);
@@ -160,9 +160,31 @@ TEST(Endings, AFullQueueRefusesWithARetryDelay) {
   EXPECT_EQ(refused.reason(), "QUEUE_FULL");
   EXPECT_EQ(refused.Get<google::rpc::RetryInfo>().retry_delay().seconds(), 1);
   EXPECT_EQ(refused.Get<google::rpc::RetryInfo>().retry_delay().nanos(), 500'000'000);
-  EXPECT_EQ(refused.Get<google::rpc::QuotaFailure>().violations_size(), 1);
+  ASSERT_EQ(refused.Get<google::rpc::QuotaFailure>().violations_size(), 1);
+  EXPECT_EQ(refused.Get<google::rpc::QuotaFailure>().violations(0).subject(), "scheduler.max_queued_requests");
   EXPECT_THAT(refused.trailing_metadata, Contains(Pair("grpc-retry-pushback-ms", "1500")));
   EXPECT_TRUE(refused.initial_metadata.empty());
+  EXPECT_TRUE(running.Rest().status.ok());
+  EXPECT_TRUE(queued.Rest().status.ok());
+}
+
+TEST(Endings, AQueueFullOfTokensNamesThatLimit) {
+  EdgeServerOptions options;
+  options.engine.max_sequences = 1;
+  options.engine.max_queued_tokens = 40;
+  EdgeServer edge(options);
+  edge.control().step_us = 2000;
+  Flight running(edge, TextRequest("abc", 100));
+  ASSERT_TRUE(running.Read());
+  ASSERT_TRUE(Eventually([&] { return edge.model("tiny").engine->stats().running == 1; }));
+  v1::GenerateRequest request = TextRequest("", 1);
+  request.mutable_token_ids()->mutable_ids()->Resize(30, 7);
+  Flight queued(edge, request);
+  ASSERT_TRUE(queued.Read());
+  const Reply refused = edge.Generate(request);
+  EXPECT_EQ(refused.reason(), "QUEUE_FULL");
+  ASSERT_EQ(refused.Get<google::rpc::QuotaFailure>().violations_size(), 1);
+  EXPECT_EQ(refused.Get<google::rpc::QuotaFailure>().violations(0).subject(), "scheduler.max_queued_tokens");
   EXPECT_TRUE(running.Rest().status.ok());
   EXPECT_TRUE(queued.Rest().status.ok());
 }

@@ -2,9 +2,12 @@
 // The HTTP port over real sockets: answers, refusals and bounds.
 #include "server/transport/http/http_server.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -34,7 +37,7 @@ class HttpServerTest : public ::testing::Test {
   void Restart(std::chrono::milliseconds timeout) {
     server_.reset();
     auto server = HttpServer::Start(
-        "127.0.0.1:0", kMaxConnections,
+        "127.0.0.1:0", {.total = kMaxConnections, .per_address = kMaxConnections},
         {[] { return std::string("metric 1\n"); }, [this] { return sick_; }, [this] { return unready_; }}, timeout);
     server_ = *std::move(server);
   }
@@ -92,6 +95,63 @@ TEST_F(HttpServerTest, ProbesSayWhatIsWrong) {
   unready_ = "draining";
   EXPECT_THAT(Get("/healthz"), testing::AllOf(HasSubstr("503"), HasSubstr("no step for 11 s")));
   EXPECT_THAT(Get("/readyz"), testing::AllOf(HasSubstr("503"), HasSubstr("draining")));
+}
+
+TEST(HttpConnections, AreBoundedPerAddress) {
+  auto server =
+      *HttpServer::Start("127.0.0.1:0", {.total = 8, .per_address = 2},
+                         {[] { return std::string(); }, [] { return std::string(); }, [] { return std::string(); }});
+  const std::string address = server->bound_address();
+  const tcp::endpoint endpoint(boost::asio::ip::make_address("127.0.0.1"),
+                               static_cast<unsigned short>(std::stoi(address.substr(address.rfind(':') + 1))));
+  boost::asio::io_context io;
+  const auto is_served = [&](tcp::socket* socket, const char* from) {
+    socket->open(tcp::v4());
+    socket->bind(tcp::endpoint(boost::asio::ip::make_address(from), 0));
+    socket->connect(endpoint);
+    boost::system::error_code error;
+    boost::asio::write(*socket, boost::asio::buffer(std::string("GET /healthz HTTP/1.1\r\n\r\n")), error);
+    char byte = 0;
+    return boost::asio::read(*socket, boost::asio::buffer(&byte, 1), error) == 1;
+  };
+  tcp::socket first(io), second(io), third(io), other(io), again(io);
+  EXPECT_TRUE(is_served(&first, "127.0.0.1"));
+  EXPECT_TRUE(is_served(&second, "127.0.0.1"));
+  EXPECT_FALSE(is_served(&third, "127.0.0.1"));
+  EXPECT_TRUE(is_served(&other, "127.0.0.2")) << "others are not affected";
+  first.close();
+  for (int i = 0; i < 1000 && !again.is_open(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (!is_served(&again, "127.0.0.1")) again.close();
+  }
+  EXPECT_TRUE(again.is_open()) << "a closed one counts no more";
+}
+
+TEST_F(HttpServerTest, WaitsWhileTheProcessHasNoDescriptors) {
+  tcp::socket socket(io_, tcp::v4());
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);  // the lowest free descriptor
+  close(next);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::string address = server_->bound_address();
+  socket.connect(tcp::endpoint(boost::asio::ip::make_address("127.0.0.1"),
+                               static_cast<unsigned short>(std::stoi(address.substr(address.rfind(':') + 1)))));
+  rusage from{};
+  rusage to{};
+  getrusage(RUSAGE_SELF, &from);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  getrusage(RUSAGE_SELF, &to);
+  setrlimit(RLIMIT_NOFILE, &before);
+  const auto microseconds = [](const rusage& usage) {
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 + usage.ru_utime.tv_usec +
+           usage.ru_stime.tv_usec;
+  };
+  EXPECT_LT(microseconds(to) - microseconds(from), 200'000) << "accepting does not spin";
+  boost::asio::write(socket, boost::asio::buffer(std::string("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")));
+  EXPECT_THAT(ReadAll(&socket), HasSubstr("200 OK"));
 }
 
 struct BadRequest {
@@ -169,7 +229,7 @@ TEST_F(HttpServerTest, CutsOffAnIdleClientAndItsSlotComesBack) {
 
 TEST(HttpServer, RefusesAddressesItCannotRead) {
   for (const char* address : {"", "127.0.0.1", "nowhere:1", "127.0.0.1:x", "127.0.0.1:70000"}) {
-    EXPECT_EQ(HttpServer::Start(address, 1, {}).status().code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_EQ(HttpServer::Start(address, {1, 1}, {}).status().code(), absl::StatusCode::kInvalidArgument) << address;
   }
 }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Section "Tokenizer" of the header. A handle is an `Arc`: a stream holds its own reference.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::buffer::{checked_ids, put, put_ids, slice, Bytes, ErrorMessage, Ids};
@@ -14,6 +11,7 @@ use crate::{limits, load, EncodeOptions, TextTokenizer};
 pub(super) const ADD_SPECIAL_TOKENS: u32 = 1;
 pub(super) const PARSE_SPECIAL: u32 = 2;
 pub(super) const SKIP_SPECIAL: u32 = 4;
+pub(super) const TRUNCATE: u32 = 8;
 
 #[repr(C)]
 pub struct Limits {
@@ -28,6 +26,7 @@ pub struct Facts {
     vocab_size: i64,
     bos_token_id: i64,
     eos_token_id: i64,
+    max_bytes_per_token: usize,
 }
 
 #[no_mangle]
@@ -41,21 +40,6 @@ pub unsafe extern "C" fn dunlin_text_get_limits(out: *mut Limits) {
             vocab_size: i64::from(limits::MAX_VOCAB_SIZE),
         };
     }
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn dunlin_text_tokenizer_load(
-    dir: *const u8,
-    dir_size: usize,
-    vocab_limit: i64,
-    out: *mut *const TextTokenizer,
-    error: *mut ErrorMessage,
-) -> i32 {
-    guard::status(error, || {
-        // SAFETY: the header's rule for inputs.
-        let dir = Path::new(OsStr::from_bytes(unsafe { slice(dir, dir_size) }));
-        put_tokenizer(out, load::load_dir(dir, checked_limit(vocab_limit)?)?)
-    })
 }
 
 #[no_mangle]
@@ -92,6 +76,7 @@ pub unsafe extern "C" fn dunlin_text_get_facts(tokenizer: *const TextTokenizer, 
             vocab_size: i64::from(tokenizer.vocab_size()),
             bos_token_id: or_none(tokenizer.bos_id()),
             eos_token_id: or_none(tokenizer.eos_id()),
+            max_bytes_per_token: tokenizer.bytes_per_token().unwrap_or(0),
         };
     }
 }
@@ -112,20 +97,40 @@ pub unsafe extern "C" fn dunlin_text_encode(
     text: *const u8,
     text_size: usize,
     flags: u32,
+    max_ids: usize,
     out: *mut Ids,
+    is_longer: *mut bool,
     error: *mut ErrorMessage,
 ) -> i32 {
     guard::status(error, || {
-        // SAFETY: a live handle and the header's rule for inputs.
-        let (tokenizer, text) = unsafe { (live(tokenizer)?, slice(text, text_size)) };
+        // SAFETY: a live handle and the header's rules for inputs and outputs.
+        let (tokenizer, text, is_longer) = unsafe { (live(tokenizer)?, slice(text, text_size), is_longer.as_mut()) };
+        let is_longer = is_longer.ok_or_else(|| Error::invalid("the output pointer is null"))?;
         let options = EncodeOptions {
             add_special_tokens: flags & ADD_SPECIAL_TOKENS != 0,
             parse_special: flags & PARSE_SPECIAL != 0,
         };
-        let text = std::str::from_utf8(text)
-            .map_err(|broken| Error::invalid(format!("text is not UTF-8 at byte {}", broken.valid_up_to())))?;
-        put_ids(out, &tokenizer.encode(text, options)?)
+        let encoded = tokenizer.encode_at_most(utf8(text)?, options, max_ids, flags & TRUNCATE != 0)?;
+        put_ids(out, &encoded.ids)?;
+        *is_longer = encoded.is_longer;
+        Ok(())
     })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_widest_piece(
+    tokenizer: *const TextTokenizer,
+    text: *const u8,
+    text_size: usize,
+) -> usize {
+    let mut widest = text_size;
+    guard::status(std::ptr::null_mut(), || {
+        // SAFETY: a live handle and the header's rule for inputs.
+        let (tokenizer, text) = unsafe { (live(tokenizer)?, slice(text, text_size)) };
+        widest = tokenizer.widest_piece(utf8(text)?);
+        Ok(())
+    });
+    widest
 }
 
 #[no_mangle]
@@ -182,6 +187,11 @@ pub unsafe extern "C" fn dunlin_text_token_bytes(
 ) -> i32 {
     // SAFETY: a live handle, by the header. A negative id becomes a number beyond every vocabulary.
     guard::status(error, || put(out, unsafe { live(tokenizer) }?.token_bytes(id as u32)?))
+}
+
+fn utf8(text: &[u8]) -> Result<&str> {
+    std::str::from_utf8(text)
+        .map_err(|broken| Error::invalid(format!("text is not UTF-8 at byte {}", broken.valid_up_to())))
 }
 
 /// SAFETY: null, or a handle that is not freed during `'a`.

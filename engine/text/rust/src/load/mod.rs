@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the files of a model directory to a [`TextTokenizer`]: size, JSON, our rules, the library, and checks of its
+//! From the two files of a model directory to a [`TextTokenizer`]: size, JSON, our rules, the library, and checks of its
 //! result. Errors of each stage name the file and the place in it.
 
 mod affixes;
+mod bytes_per_token;
 mod components;
 mod config;
+mod cut_points;
 mod document;
 mod vocabulary;
-
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 
 use tokenizers::models::ModelWrapper;
 use tokenizers::Tokenizer;
@@ -21,18 +19,16 @@ use crate::tokenizer::TextTokenizer;
 
 pub(crate) use affixes::Affixes;
 use config::TokenizerConfig;
+pub use cut_points::is_word;
+pub(crate) use cut_points::CutRule;
 use document::Document;
 
-/// Loads `dir`/tokenizer.json and, where it exists, `dir`/tokenizer_config.json.
-/// `vocab_limit`: embedding rows of the model, 0 for none.
-pub fn load_dir(dir: &Path, vocab_limit: u32) -> Result<TextTokenizer> {
-    let json = read_file(dir, "tokenizer.json", limits::MAX_TOKENIZER_JSON_BYTES)?;
-    let config = read_file(dir, "tokenizer_config.json", limits::MAX_TOKENIZER_CONFIG_BYTES);
-    let config = match config {
-        Err(error) if error.code == Code::NotFound => Vec::new(),
-        other => other?,
-    };
-    load_json(&json, &config, vocab_limit)
+/// What is known of a tokenizer before it reads a text.
+pub(crate) struct TextBounds {
+    /// Most bytes of text that one token can stand for; none: there is no such bound.
+    pub bytes_per_token: Option<usize>,
+    /// Where a text may be cut; none: nowhere.
+    pub cut_rule: Option<CutRule>,
 }
 
 /// Loads from memory. `config` may be empty.
@@ -57,30 +53,9 @@ pub fn load_json(json: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTok
     let eos_id = config.eos_id(&tokenizer);
     let affixes = Affixes::find(&tokenizer, &config)?;
     affixes.check(id_limit)?;
-    Ok(TextTokenizer::new(tokenizer, affixes, document.unknown_id(), bos_id, eos_id))
-}
-
-fn read_file(dir: &Path, name: &str, max_bytes: usize) -> Result<Vec<u8>> {
-    let path = dir.join(name);
-    let failed = |error: std::io::Error| {
-        let code = match error.kind() {
-            std::io::ErrorKind::NotFound => Code::NotFound,
-            _ => Code::InvalidArgument,
-        };
-        Error::new(code, format!("{}: {error}", path.display()))
-    };
-    // Checked before opening, because opening a FIFO would block.
-    if !std::fs::metadata(&path).map_err(failed)?.is_file() {
-        return Err(Error::invalid(format!("{} is not a regular file", path.display())));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(&path).map_err(failed)?;
-    file.take(max_bytes as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() > max_bytes {
-        let size = std::fs::metadata(&path).map_or(bytes.len() as u64, |facts| facts.len());
-        return Err(too_large(name, size, max_bytes));
-    }
-    Ok(bytes)
+    let bounds =
+        TextBounds { bytes_per_token: bytes_per_token::bound(&tokenizer), cut_rule: cut_points::find(&tokenizer) };
+    Ok(TextTokenizer::new(tokenizer, affixes, bounds, document.unknown_id(), bos_id, eos_id))
 }
 
 fn too_large(name: &str, size: u64, limit: usize) -> Error {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/encode_text.h"
+
+namespace dunlin::server {
+namespace {
+
+// Whether Encode refuses the text by its size alone.
+bool IsRefusedUnread(const engine::Tokenizer& tokenizer, std::string_view text, const engine::EncodeOptions& options) {
+  const size_t most = tokenizer.max_bytes_per_token();
+  return most != 0 && !options.truncate && text.size() / most > options.max_tokens;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<engine::TokenId>> EncodeText(const ServingCore& core, const engine::Tokenizer& tokenizer,
+                                                        std::string_view text, const engine::EncodeOptions& options,
+                                                        bool* truncated) {
+  if (text.size() <= kUnbudgetedBytes || IsRefusedUnread(tokenizer, text, options)) {
+    return tokenizer.Encode(text, options, truncated);
+  }
+  const size_t widest = tokenizer.WidestPiece(text);
+  if (widest <= kUnbudgetedBytes) return tokenizer.Encode(text, options, truncated);
+  const TextBudget::Share share = core.text_budget()->Take(static_cast<int64_t>(widest));
+  return tokenizer.Encode(text, options, truncated);
+}
+
+}  // namespace dunlin::server

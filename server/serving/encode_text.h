@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokenises a client's text within the core's budget. For the text pool: takes time linear in the text and may wait.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/text/tokenizer.h"
+#include "engine/types.h"
+#include "server/serving/serving_core.h"
+
+namespace dunlin::server {
+
+// A piece of at most this size needs no share of the budget: it takes at most 8 MiB for some 20 ms.
+inline constexpr size_t kUnbudgetedBytes = size_t{64} << 10;
+
+// As Tokenizer::Encode.
+absl::StatusOr<std::vector<engine::TokenId>> EncodeText(const ServingCore& core, const engine::Tokenizer& tokenizer,
+                                                        std::string_view text, const engine::EncodeOptions& options,
+                                                        bool* truncated = nullptr);
+
+}  // namespace dunlin::server

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/transport/grpc/connection_acceptor.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr int kBackoffMs = 100;                                  // without descriptors or memory
+constexpr absl::Duration kSweepPeriod = absl::Milliseconds(20);  // at most: a sweep takes 0.2 us per connection
+
+// "host:port" in parts; the brackets of "[v6]" are left out.
+struct HostPort {
+  std::string host;
+  std::string port;
+};
+
+std::optional<HostPort> Split(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  HostPort parts = {address.substr(0, colon), address.substr(colon + 1)};
+  if (parts.host.size() > 2 && parts.host.front() == '[' && parts.host.back() == ']') {
+    parts.host = parts.host.substr(1, parts.host.size() - 2);
+  }
+  return parts;
+}
+
+int PortOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  const bool is_v6 = address.ss_family == AF_INET6;
+  return ntohs(is_v6 ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                     : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+void SetPort(int port, sockaddr* address) {
+  const auto number = htons(static_cast<uint16_t>(port));
+  if (address->sa_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = number;
+  } else {
+    reinterpret_cast<sockaddr_in*>(address)->sin_port = number;
+  }
+}
+
+// The listening socket, or -1 with errno set.
+int BindAndListen(const addrinfo& info) {
+  const int fd = socket(info.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  const int on = 1;
+  const int off = 0;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (info.ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  if (bind(fd, info.ai_addr, info.ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+// The client's address without its port. An IPv4 address is the same over an IPv6 socket.
+std::string AddressOf(const sockaddr_storage& peer) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (peer.ss_family != AF_INET6) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&peer)->sin_addr, text.data(), text.size());
+    return text.data();
+  }
+  const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_addr;
+  const bool is_v4 = IN6_IS_ADDR_V4MAPPED(&address);
+  inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? &address.s6_addr[12] : &address.s6_addr[0], text.data(), text.size());
+  return text.data();
+}
+
+// 0 when the descriptor is not open.
+ino_t InodeOf(int fd) {
+  struct stat info {};
+  return fstat(fd, &info) == 0 ? info.st_ino : 0;
+}
+
+bool IsLackOfResources(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+}  // namespace
+
+struct ConnectionAcceptor::State {
+  explicit State(const ConnectionLimits& limits) : counts(limits) {}
+  ~State() {
+    for (const pollfd& listener : listeners) close(listener.fd);
+    if (stop_event >= 0) close(stop_event);
+  }
+
+  absl::Status Bind(const std::string& address);
+  void Run();
+  // False when the process lacks descriptors or memory.
+  bool AcceptAll(int listener);
+  void Take(int fd, const sockaddr_storage& peer);
+  void Sweep();
+
+  // Handed to gRPC and not known to be closed.
+  struct Connection {
+    int fd;
+    ino_t inode;
+    std::string address;
+  };
+
+  int port = 0;
+  int stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  std::vector<pollfd> listeners;  // const once bound
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_server;
+  // The accepting thread.
+  ConnectionCounts counts;
+  std::vector<Connection> connections;
+  absl::Time last_sweep = absl::InfinitePast();
+  std::thread thread;
+};
+
+absl::Status ConnectionAcceptor::State::Bind(const std::string& address) {
+  const auto failed = [&address](const char* reason) {
+    return absl::UnavailableError(absl::StrCat("listen.grpc: cannot listen on ", address, ": ", reason));
+  };
+  if (stop_event < 0) return failed(std::strerror(errno));
+  const std::optional<HostPort> parts = Split(address);
+  if (!parts.has_value()) return failed("it has no port");
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error =
+      getaddrinfo(parts->host.empty() ? nullptr : parts->host.c_str(), parts->port.c_str(), &hints, &found);
+  if (error != 0) return failed(gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> list(found, &freeaddrinfo);
+  int last_error = 0;
+  for (addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
+    if (port != 0) SetPort(port, info->ai_addr);
+    const int fd = BindAndListen(*info);
+    if (fd < 0) {
+      last_error = errno;
+      continue;
+    }
+    port = PortOf(fd);
+    listeners.push_back({fd, POLLIN, 0});
+  }
+  return listeners.empty() ? failed(std::strerror(last_error)) : absl::OkStatus();
+}
+
+void ConnectionAcceptor::State::Run() {
+  std::vector<pollfd> all = listeners;
+  all.push_back({stop_event, POLLIN, 0});
+  while (true) {
+    if (poll(all.data(), all.size(), -1) < 0 && errno != EINTR) return;
+    if (all.back().revents != 0) return;
+    bool has_resources = true;
+    for (const pollfd& listener : listeners) has_resources = AcceptAll(listener.fd) && has_resources;
+    // The connections stay in the kernel's queue meanwhile.
+    if (!has_resources && poll(&all.back(), 1, kBackoffMs) > 0) return;
+  }
+}
+
+bool ConnectionAcceptor::State::AcceptAll(int listener) {
+  while (true) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof(peer);
+    const int fd = accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      Take(fd, peer);
+    } else if (IsLackOfResources(errno)) {
+      return false;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return true;
+    }  // else it was gone before it was accepted
+  }
+}
+
+void ConnectionAcceptor::State::Take(int fd, const sockaddr_storage& peer) {
+  std::string address = AddressOf(peer);
+  if (!counts.TryAdd(address)) {
+    Sweep();
+    if (!counts.TryAdd(address)) {
+      close(fd);
+      return;
+    }
+  }
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // as gRPC's listener does
+  connections.push_back({fd, InodeOf(fd), std::move(address)});
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+  connection.fd = fd;
+  grpc_server->HandleNewConnection(&connection);
+}
+
+void ConnectionAcceptor::State::Sweep() {
+  const absl::Time now = absl::Now();
+  if (now - last_sweep < kSweepPeriod && now >= last_sweep) return;
+  last_sweep = now;
+  const auto is_closed = [this](const Connection& connection) {
+    if (InodeOf(connection.fd) == connection.inode) return false;
+    counts.Remove(connection.address);
+    return true;
+  };
+  connections.erase(std::remove_if(connections.begin(), connections.end(), is_closed), connections.end());
+}
+
+ConnectionAcceptor::ConnectionAcceptor(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+ConnectionAcceptor::~ConnectionAcceptor() {
+  if (!state_->thread.joinable()) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(state_->stop_event, &one, sizeof(one));
+  state_->thread.join();
+}
+
+absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(const std::string& address,
+                                                                               const ConnectionLimits& limits) {
+  auto state = std::make_unique<State>(limits);
+  if (absl::Status status = state->Bind(address); !status.ok()) return status;
+  return std::unique_ptr<ConnectionAcceptor>(new ConnectionAcceptor(std::move(state)));
+}
+
+int ConnectionAcceptor::port() const {
+  return state_->port;
+}
+
+void ConnectionAcceptor::Serve(std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_server) {
+  state_->grpc_server = std::move(grpc_server);
+  state_->thread = std::thread([state = state_.get()] { state->Run(); });
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/text_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace dunlin::server {
+namespace {
+
+TEST(TextBudget, BoundsWhatIsTakenAtOnce) {
+  TextBudget budget(100);
+  std::atomic<int64_t> most{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&budget, &most, i] {
+      for (int round = 0; round < 200; ++round) {
+        const TextBudget::Share share = budget.Take(10 + 10 * i);
+        int64_t seen = budget.taken();
+        int64_t known = most.load();
+        while (seen > known && !most.compare_exchange_weak(known, seen)) {
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most.load(), 100);
+  EXPECT_EQ(budget.taken(), 0);
+}
+
+TEST(TextBudget, ATextLargerThanAllOfItWaitsUntilItIsAlone) {
+  TextBudget budget(100);
+  std::atomic<bool> alone{false};
+  std::thread large;
+  {
+    const TextBudget::Share share = budget.Take(1);
+    large = std::thread([&budget, &alone] {
+      const TextBudget::Share all = budget.Take(1000);
+      alone = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(alone);
+  }
+  large.join();
+  EXPECT_TRUE(alone);
+}
+
+}  // namespace
+}  // namespace dunlin::server
