@@ -19,7 +19,7 @@ constexpr uint64_t SeedOfOutput(uint64_t seed, int32_t index) {
   return seed + static_cast<uint64_t>(index) * 0x9E3779B97F4A7C15U;
 }
 
-// The row that draws the token at `position`, its edits empty.
+// The row that draws the token at `position`, its edits empty. Its output_index stays 0: an output has its own seed.
 kernels::SampleRow DrawRow(const SamplingParams& sampling, int32_t output_index, int32_t position);
 
 // The row that scores a prompt token. logprobs >= 0, as SamplingParams::prompt_logprobs.
