@@ -40,9 +40,12 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
 void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   if (!document->is_object() || !document->contains("models") || !(*document)["models"].is_array()) return;
   for (Json& model : (*document)["models"]) {
-    if (!model.is_object() || !model.contains("path") || !model["path"].is_string()) continue;
-    const std::filesystem::path path = model["path"].get<std::string>();
-    if (!path.empty() && path.is_relative()) model["path"] = (folder / path).lexically_normal().string();
+    if (!model.is_object()) continue;
+    for (const char* key : {"path", "chat_template"}) {
+      if (!model.contains(key) || !model[key].is_string() || IsTemplateText(model[key].get<std::string>())) continue;
+      const std::filesystem::path path = model[key].get<std::string>();
+      if (!path.empty() && path.is_relative()) model[key] = (folder / path).lexically_normal().string();
+    }
   }
 }
 
@@ -106,6 +109,8 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
     settings.source.precisions.push_back(RowNamed(kernels::kPrecisionTable, name.get<std::string>()).precision);
   }
   settings.engine = ReadEngineOptions(document, model);
+  settings.chat_template = Get<std::string>(model, "/chat_template");
+  settings.chat_special_tokens = Get<bool>(model, "/chat_special_tokens");
   return settings;
 }
 
@@ -168,6 +173,11 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
 }
 
 }  // namespace
+
+bool IsTemplateText(std::string_view value) {
+  return value.find("{{") != std::string_view::npos || value.find("{%") != std::string_view::npos ||
+         value.find('\n') != std::string_view::npos;
+}
 
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {
   absl::StatusOr<Json> document = ReadJson(path);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,7 +21,12 @@ struct ModelSettings {
   engine::ModelSource source;
   std::string device;  // "auto", "cpu" or "cuda"
   engine::EngineOptions engine;
+  std::string chat_template;         // a template's text or file; "": the model's own
+  bool chat_special_tokens = false;  // a request may let special tokens in its messages be parsed
 };
+
+// Whether a value of models[].chat_template is the template itself and not the path of its file.
+bool IsTemplateText(std::string_view value);
 
 struct Config {
   std::string grpc_address;

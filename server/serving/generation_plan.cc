@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "engine/base/string_view.h"
 #include "engine/validate.h"
+#include "server/serving/chat_prompt.h"
 #include "server/serving/check_request.h"
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
@@ -68,10 +69,7 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
   if (!client.stopping.stop.empty() && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; stop strings need one");
   }
-  if (std::holds_alternative<ChatMessages>(client.prompt)) {
-    return MakeError(Reason::kChatUnsupported,
-                     "chat is not supported by this version; render the template on the client and send text");
-  }
+  if (std::holds_alternative<engine::ChatInput>(client.prompt)) return CheckChats(model);
   if (std::holds_alternative<std::string>(client.prompt) && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
   }
@@ -79,6 +77,12 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
 }
 
 absl::Status TakePrompt(ClientRequest* client, const ServedModel& model, std::vector<engine::TokenId>* prompt) {
+  if (const auto* chat = std::get_if<engine::ChatInput>(&client->prompt)) {
+    absl::StatusOr<ChatPrompt> rendered = MakeChatPrompt(model, *chat, *client->field_names);
+    if (!rendered.ok()) return rendered.status();
+    *prompt = std::move(rendered->token_ids);
+    return absl::OkStatus();
+  }
   if (auto* ids = std::get_if<std::vector<engine::TokenId>>(&client->prompt)) {
     *prompt = std::move(*ids);
     return absl::OkStatus();
@@ -92,12 +96,14 @@ absl::Status TakePrompt(ClientRequest* client, const ServedModel& model, std::ve
   return absl::OkStatus();
 }
 
-// The engine only knows token prompts; for a client that sent text, the error names the text.
+// The engine only knows token prompts; for a client that sent text or a chat, the error names that.
 absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request,
                            const engine::RequestLimits& limits) {
   std::optional<Violation> violation = engine::CheckPrompt(request, limits);
-  const bool is_text = std::holds_alternative<std::string>(client.prompt);
-  if (is_text && violation.has_value() && violation->field == F::kPromptTokens) violation->field = F::kPromptText;
+  if (violation.has_value() && violation->field == F::kPromptTokens) {
+    if (std::holds_alternative<std::string>(client.prompt)) violation->field = F::kPromptText;
+    if (std::holds_alternative<engine::ChatInput>(client.prompt)) violation->field = F::kChat;
+  }
   return ToStatus(violation, client);
 }
 

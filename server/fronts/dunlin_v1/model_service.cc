@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/dunlin_v1/model_service.h"
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "engine/base/string_view.h"
 #include "server/fronts/dunlin_v1/embed_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
+#include "server/serving/chat_prompt.h"
 #include "server/serving/errors.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
@@ -22,7 +26,12 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
   wire->set_device(ToWire(model.profiles->rows().front().profile.device));
   wire->mutable_eos_token_ids()->Assign(config.eos_token_ids.begin(), config.eos_token_ids.end());
   wire->set_kind(config.is_encoder() ? v1::MODEL_KIND_ENCODER : v1::MODEL_KIND_DECODER);
-  if (!config.is_encoder()) return;
+  if (!config.is_encoder()) {
+    const absl::Status chats = CheckChats(model);
+    wire->mutable_chat()->set_supported(chats.ok());
+    if (!chats.ok()) wire->mutable_chat()->set_reason(std::string(engine::StdView(chats.message())));
+    return;
+  }
   wire->mutable_embedding()->set_dimensions(config.hidden_dim);
   wire->mutable_embedding()->set_pooling(ToWire(model.embedding.pooling));
   wire->mutable_embedding()->set_normalize(model.embedding.normalize);

@@ -60,7 +60,7 @@ pub fn load_json(json: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTok
     Ok(TextTokenizer::new(tokenizer, affixes, document.unknown_id(), bos_id, eos_id))
 }
 
-fn read_file(dir: &Path, name: &str, max_bytes: usize) -> Result<Vec<u8>> {
+pub(crate) fn read_file(dir: &Path, name: &str, max_bytes: usize) -> Result<Vec<u8>> {
     let path = dir.join(name);
     let failed = |error: std::io::Error| {
         let code = match error.kind() {
