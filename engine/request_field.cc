@@ -8,7 +8,8 @@ namespace dunlin::engine {
 // The plain names are listed in the order of the enumerators, and none is missing.
 static_assert(kPlainFieldNames[RequestField::kTopP][0] == 't' && kPlainFieldNames[RequestField::kTopP][4] == 'p');
 static_assert(kPlainFieldNames[RequestField::kMaxTokens][1] == 'a');
-static_assert(kPlainFieldNames[RequestField::kDimensions] != nullptr);
+static_assert(kPlainFieldNames[RequestField::kDimensions][0] == 'd');
+static_assert(kPlainFieldNames[RequestField::kChatParseSpecialTokens] != nullptr);
 
 std::string NameOf(const Violation& violation, const FieldNames& names) {
   std::string name;

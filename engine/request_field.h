@@ -67,8 +67,26 @@ enum class RequestField : uint8_t {
   kInputToken,   // [index of the input][index of the token]
   kPooling,
   kDimensions,
+  // Chats.
+  kChat,
+  kChatMessages,
+  kChatMessage,            // [index]
+  kChatRole,               // [message]
+  kChatContent,            // [message]
+  kChatParts,              // [message]
+  kChatPartType,           // [message][part]
+  kChatPartText,           // [message][part]
+  kChatToolCalls,          // [message]
+  kChatToolCallName,       // [message][call]
+  kChatToolCallArguments,  // [message][call]
+  kChatExtraFields,        // [message]
+  kChatTools,
+  kChatTemplateOptions,
+  kChatAddGenerationPrompt,
+  kChatContinueFinalMessage,
+  kChatParseSpecialTokens,
 };
-inline constexpr size_t kNumRequestFields = static_cast<size_t>(RequestField::kDimensions) + 1;
+inline constexpr size_t kNumRequestFields = static_cast<size_t>(RequestField::kChatParseSpecialTokens) + 1;
 
 // How one kind of message names the fields: "sampling.top_p", "stopping.stop[*]". Each '*' stands for an index.
 class FieldNames {
@@ -131,7 +149,24 @@ class FieldNames {
                                         "inputs[*]",
                                         "inputs[*][*]",
                                         "pooling",
-                                        "dimensions"};
+                                        "dimensions",
+                                        "chat",
+                                        "messages",
+                                        "messages[*]",
+                                        "messages[*].role",
+                                        "messages[*].content",
+                                        "messages[*].parts",
+                                        "messages[*].parts[*].type",
+                                        "messages[*].parts[*].text",
+                                        "messages[*].tool_calls",
+                                        "messages[*].tool_calls[*].name",
+                                        "messages[*].tool_calls[*].arguments_json",
+                                        "messages[*].extra_fields_json",
+                                        "tools_json",
+                                        "template_options_json",
+                                        "add_generation_prompt",
+                                        "continue_final_message",
+                                        "parse_special_tokens"};
   Names names_;
 };
 inline constexpr FieldNames kPlainFieldNames({});

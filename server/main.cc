@@ -34,7 +34,8 @@ const CommandRow kCommands[] = {
     {"generate", "Stream a completion from a server",
      "Examples:\n  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
      "  dunlin generate --address 127.0.0.1:50051 --model demo --attention-backend math --precision fp8 --json "
-     "\"Hello\"",
+     "\"Hello\"\n"
+     "  dunlin generate --address 127.0.0.1:50051 --model mine --chat --json --show-prompt \"Who are you?\"",
      dunlin::server::SetUpGenerate},
     {"embed", "Embed texts on a server and print the vectors",
      "Examples:\n  dunlin embed --address 127.0.0.1:50051 --model encoder \"A dunlin flies\" \"A knot too\"\n"

@@ -109,6 +109,7 @@ class Tokenizer {
 
  private:
   friend class StreamDecoder;
+  friend class ChatTemplate;
 
   explicit Tokenizer(dunlin_text_tokenizer* handle);
   const dunlin_text_tokenizer* handle() const { return handle_; }

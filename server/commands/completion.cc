@@ -64,6 +64,7 @@ Json Completion::ToJson() const {
   json["prompt_logprobs"] = LogprobsJson(prompt_logprobs);
   json["execution"] = ExecutionJson(execution);
   json["request_id"] = request_id;
+  if (prompt.has_value()) json["prompt"] = *prompt;
   if (outputs.size() > 1) {
     for (const CompletionOutput& output : outputs) json["outputs"].push_back(OutputJson(output));
   }

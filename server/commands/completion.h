@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,12 @@ struct Completion {
   std::string request_id;
   std::vector<v1::TokenLogprob> prompt_logprobs;
   std::vector<CompletionOutput> outputs{1};  // by index
+  std::optional<std::string> prompt;         // the text that the model read
 
   void Add(const v1::GenerateResponse& response);
 
-  // {text, token_ids, logprobs, prompt_logprobs, execution, finish, request_id} of output 0; with several outputs also
-  // "outputs", a list of {text, token_ids, logprobs, finish}.
+  // {text, token_ids, logprobs, prompt_logprobs, execution, finish, request_id, prompt if set} of output 0; with
+  // several outputs also "outputs", a list of {text, token_ids, logprobs, finish}.
   nlohmann::ordered_json ToJson() const;
 };
 

@@ -7,8 +7,11 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "dunlin/v1/generation.grpc.pb.h"
+#include "dunlin/v1/tokenizer.grpc.pb.h"
+#include "engine/base/string_view.h"
 #include "server/commands/client_error.h"
 #include "server/commands/command.h"
 #include "server/commands/completion.h"
@@ -17,6 +20,8 @@
 
 namespace dunlin::server {
 namespace {
+
+constexpr std::chrono::seconds kPromptTimeout(30);
 
 // One tab-separated line about output 0: its profile, prompt length, TTFT and decode speed.
 std::string SummaryLine(const Completion& completion) {
@@ -40,9 +45,49 @@ int Refused(const GenerateOptions& options, const grpc::Status& status) {
   return kExitFailed;
 }
 
+// Null if the options make sense together.
+const char* UsageProblem(const GenerateOptions& options) {
+  const ChatOptions& chat = options.chat;
+  if (chat.chat && !chat.messages_json.empty()) return "give either --chat with a prompt or --messages";
+  if (chat.chat && !options.has_prompt) return "--chat needs a prompt";
+  const int prompts =
+      (options.has_prompt ? 1 : 0) + (options.token_ids.empty() ? 0 : 1) + (chat.messages_json.empty() ? 0 : 1);
+  if (prompts != 1) return "give one of a prompt, --token-ids and --messages";
+  const bool has_details =
+      !chat.tools_json.empty() || !chat.template_options_json.empty() || chat.continue_final_message;
+  if (has_details && !chat.any())
+    return "--tools, --template-options and --continue-final-message need --chat or --messages";
+  if (chat.show_prompt && !options.json) return "--show-prompt needs --json";
+  if (chat.show_prompt && !options.token_ids.empty()) return "--show-prompt needs a prompt of text or a chat";
+  return nullptr;
+}
+
+// What the model reads: the prompt itself, or what its chat template makes of the chat.
+grpc::Status ReadPrompt(const v1::GenerateRequest& request, const std::shared_ptr<grpc::Channel>& channel,
+                        Completion* completion) {
+  if (!request.has_chat()) {
+    completion->prompt = request.text();
+    return grpc::Status::OK;
+  }
+  v1::ApplyChatTemplateRequest wanted;
+  wanted.set_model(request.model());
+  *wanted.mutable_chat() = request.chat();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kPromptTimeout);
+  v1::ApplyChatTemplateResponse rendered;
+  grpc::Status status = v1::TokenizerService::NewStub(channel)->ApplyChatTemplate(&context, wanted, &rendered);
+  if (status.ok()) completion->prompt = rendered.text();
+  return status;
+}
+
 int RunGenerate(const GenerateOptions& options) {
-  if (options.has_prompt == !options.token_ids.empty()) {
-    std::cerr << "give either a prompt or --token-ids\n";
+  if (const char* problem = UsageProblem(options); problem != nullptr) {
+    std::cerr << problem << "\n";
+    return kExitUsage;
+  }
+  const absl::StatusOr<v1::GenerateRequest> request = MakeRequest(options);
+  if (!request.ok()) {
+    std::cerr << engine::StdView(request.status().message()) << "\n";
     return kExitUsage;
   }
   grpc::ChannelArguments arguments;
@@ -53,9 +98,13 @@ int RunGenerate(const GenerateOptions& options) {
   if (options.timeout_ms > 0) {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options.timeout_ms));
   }
-  const v1::GenerateRequest request = MakeRequest(options);
-  const auto reader = stub->Generate(&context, request);
   Completion completion;
+  if (options.chat.show_prompt) {
+    if (const grpc::Status status = ReadPrompt(*request, channel, &completion); !status.ok()) {
+      return Refused(options, status);
+    }
+  }
+  const auto reader = stub->Generate(&context, *request);
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
     completion.Add(response);

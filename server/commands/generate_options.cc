@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/commands/generate_options.h"
 
+#include <utility>
+
 namespace dunlin::server {
 namespace {
 
@@ -34,6 +36,7 @@ void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options) {
   subcommand->add_option("--logprobs", options->logprobs, "Return log-probabilities of the tokens and the N likeliest");
   subcommand->add_option("--prompt-logprobs", options->prompt_logprobs, "The same for the prompt tokens");
   subcommand->add_option("--token-ids", options->token_ids, "The prompt as token ids: 1,2,3")->delimiter(',');
+  AddChatOptions(subcommand, &options->chat);
   subcommand->add_option("--cache-salt", options->cache_salt, "Share cached prefixes only with this salt");
   subcommand->add_option("--request-id", options->request_id, "Request id, echoed in the response and the logs");
   subcommand->add_option("--priority", options->priority, "Higher runs first");
@@ -46,10 +49,14 @@ void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options) {
   });
 }
 
-v1::GenerateRequest MakeRequest(const GenerateOptions& options) {
+absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) {
   v1::GenerateRequest request;
   request.set_model(options.model);
-  if (!options.token_ids.empty()) {
+  if (options.chat.any()) {
+    absl::StatusOr<v1::Chat> chat = MakeChat(options.chat, options.prompt);
+    if (!chat.ok()) return chat.status();
+    *request.mutable_chat() = *std::move(chat);
+  } else if (!options.token_ids.empty()) {
     request.mutable_token_ids()->mutable_ids()->Add(options.token_ids.begin(), options.token_ids.end());
   } else {
     request.set_text(options.prompt);

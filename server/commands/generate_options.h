@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "dunlin/v1/generation.pb.h"
+#include "server/commands/chat_options.h"
 #include "server/commands/execution_options.h"
 
 namespace dunlin::server {
@@ -39,6 +41,7 @@ struct GenerateOptions {
   int64_t timeout_ms = 0;
   bool json = false;
   std::string summary_file;
+  ChatOptions chat;
   std::string prompt;
   bool has_prompt = false;
 };
@@ -46,6 +49,7 @@ struct GenerateOptions {
 // Declares the options. Values are validated by the server, not here, so that users see the server's own errors.
 void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options);
 
-v1::GenerateRequest MakeRequest(const GenerateOptions& options);
+// Errors: INVALID_ARGUMENT, as MakeChat.
+absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options);
 
 }  // namespace dunlin::server

@@ -44,9 +44,12 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
 void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   if (!document->is_object() || !document->contains("models") || !(*document)["models"].is_array()) return;
   for (Json& model : (*document)["models"]) {
-    if (!model.is_object() || !model.contains("path") || !model["path"].is_string()) continue;
-    const std::filesystem::path path = model["path"].get<std::string>();
-    if (!path.empty() && path.is_relative()) model["path"] = (folder / path).lexically_normal().string();
+    if (!model.is_object()) continue;
+    for (const char* key : {"path", "chat_template"}) {
+      if (!model.contains(key) || !model[key].is_string() || IsTemplateText(model[key].get<std::string>())) continue;
+      const std::filesystem::path path = model[key].get<std::string>();
+      if (!path.empty() && path.is_relative()) model[key] = (folder / path).lexically_normal().string();
+    }
   }
 }
 
@@ -115,6 +118,8 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
     settings.source.precisions.push_back(RowNamed(kernels::kPrecisionTable, name.get<std::string>()).precision);
   }
   settings.engine = ReadEngineOptions(document, model);
+  settings.chat_template = Get<std::string>(model, "/chat_template");
+  settings.chat_special_tokens = Get<bool>(model, "/chat_special_tokens");
   return settings;
 }
 
@@ -198,6 +203,11 @@ absl::StatusOr<Config> Finish(Json document, const std::vector<std::string>& ove
 }
 
 }  // namespace
+
+bool IsTemplateText(std::string_view value) {
+  return value.find("{{") != std::string_view::npos || value.find("{%") != std::string_view::npos ||
+         value.find('\n') != std::string_view::npos;
+}
 
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {
   absl::StatusOr<Json> document = ReadJson(path);

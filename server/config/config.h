@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,12 +24,17 @@ struct ModelSettings {
   engine::ModelSource source;
   std::string device;            // "auto", "cpu" or "cuda"
   engine::EngineOptions engine;  // kv_memory_bytes may be kAutoBytes
+  std::string chat_template;         // a template's text or file; "": the model's own
+  bool chat_special_tokens = false;  // a request may let special tokens in its messages be parsed
 };
 
 struct MemorySettings {
   size_t limit_bytes = kAutoBytes;
   int32_t share_percent = 90;
 };
+
+// Whether a value of models[].chat_template is the template itself and not the path of its file.
+bool IsTemplateText(std::string_view value);
 
 struct Config {
   std::string grpc_address;

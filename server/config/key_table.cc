@@ -88,6 +88,12 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "Maximum number of prompt and output tokens together; 0: the model's own limit"},
     {"models[].deterministic", kBool, "true", 0, 0, nullptr,
      "Responses never depend on the other requests in the batch; false allows the FP8 recipes current and delayed"},
+    {"models[].chat_template", kStr, "\"\"", 0, kMiB, nullptr,
+     "Chat template, in place of the model's own: the path of a Jinja file (relative paths are resolved against the "
+     "config "
+     "file's folder), or the template itself, which has a \"{{\", a \"{%\" or a line break"},
+    {"models[].chat_special_tokens", kBool, "false", 0, 0, nullptr,
+     "Accept chat.parse_special_tokens: special tokens in the messages of a chat are then not plain text"},
     {"models[].execution", kStr, "\"fused\"", 1, 8, "fused|eager",
      "fused: fused kernels; eager: every operation of a module separately, as the reference and baseline for fused"},
 };

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,9 @@ namespace {
 absl::Status Named(const std::string& model_name, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("model \"", model_name, "\": ", status.message()));
 }
+
+// What ChatTemplate::Load takes; one byte more of a file is read, so that it refuses a larger one.
+constexpr size_t kMaxTemplateFileBytes = size_t{1} << 20;
 
 double Seconds(engine::TimeNs from) {
   return static_cast<double>(MonotonicNs() - from) * 1e-9;
@@ -41,6 +45,38 @@ absl::StatusOr<std::unique_ptr<engine::Tokenizer>> LoadTokenizer(const ModelSett
     return std::unique_ptr<engine::Tokenizer>();
   }
   return engine::Tokenizer::Load(path, vocab_size);
+}
+
+// The template that the configuration gives: the text itself, or of a file. Empty: none is given.
+absl::StatusOr<std::string> GivenChatTemplate(const ModelSettings& settings) {
+  if (settings.chat_template.empty() || IsTemplateText(settings.chat_template)) return settings.chat_template;
+  std::ifstream file(settings.chat_template, std::ios::binary);
+  std::string text(kMaxTemplateFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.eof() && !file) {
+    return absl::NotFoundError(absl::StrCat("models[].chat_template ", settings.chat_template, " cannot be read"));
+  }
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("models[].chat_template ", settings.chat_template, " is empty"));
+  }
+  return text;
+}
+
+// A model without a usable template serves; it only takes no chats.
+absl::Status LoadChatTemplate(const ModelSettings& settings, ServedModel* served) {
+  served->chat_special_tokens = settings.chat_special_tokens;
+  const absl::StatusOr<std::string> given = GivenChatTemplate(settings);
+  if (!given.ok()) return given.status();
+  auto loaded = engine::ChatTemplate::Load(settings.source.path, *given);
+  if (loaded.ok()) {
+    served->chat_template = *std::move(loaded);
+  } else if (!absl::IsNotFound(loaded.status())) {
+    served->chat_refusal = absl::StrCat("its chat template is of no use: ", loaded.status().message(),
+                                        "; correct it, or set models[].chat_template");
+    spdlog::warn("model \"{}\": takes no chats: {}", settings.name, served->chat_refusal);
+  }
+  return absl::OkStatus();
 }
 
 void LogMemory(const ModelSettings& settings, const engine::MemoryPlan& plan) {
@@ -116,6 +152,12 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   auto tokenizer = LoadTokenizer(settings, config.vocab_size);
   if (!tokenizer.ok()) return Named(settings.name, tokenizer.status());
   served->tokenizer = *std::move(tokenizer);
+  if (config.is_encoder()) {
+    served->chat_refusal = "it is an encoder";
+  } else if (served->tokenizer != nullptr) {
+    const absl::Status status = LoadChatTemplate(settings, served.get());
+    if (!status.ok()) return Named(settings.name, status);
+  }
 
   served->profiles =
       std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine);

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "engine/runtime/profiles.h"
+#include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 #include "engine/types.h"
 
@@ -19,7 +20,10 @@ namespace dunlin::server {
 struct ServedModel {
   std::string name;
   std::unique_ptr<engine::Model> model;
-  std::unique_ptr<engine::Tokenizer> tokenizer;  // null for random weights: token ids only
+  std::unique_ptr<engine::Tokenizer> tokenizer;         // null for random weights: token ids only
+  std::unique_ptr<engine::ChatTemplate> chat_template;  // null: chats are refused, and chat_refusal says why
+  std::string chat_refusal = "it has no chat template; set models[].chat_template, or send text";
+  bool chat_special_tokens = false;  // requests may let special tokens in their messages be parsed
   std::unique_ptr<engine::ProfileTable> profiles;
   engine::SamplingParams sampling_defaults;             // from generation_config.json
   std::optional<int32_t> default_max_tokens;            // the same file's max_new_tokens

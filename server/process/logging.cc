@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "server/serving/errors.h"
 #include "server/serving/status_name.h"
 
 namespace dunlin::server {
@@ -151,7 +152,7 @@ void RequestLog::OnFinished(const RequestRecord& record) {
       " total_ms=", Milliseconds(record.arrival, record.finished), " preemptions=", record.preemptions,
       " status=", StatusName(record.status.code()),
       record.finish_reason.empty() ? "" : absl::StrCat(" finish=", record.finish_reason),
-      record.status.ok()
+      record.status.ok() || ReasonName(record.status) == Traits(Reason::kChatRefused).name
           ? ""
           : absl::StrCat(" message=\"", LogSafe(std::string(record.status.message()), kMaxMessageBytes), "\""));
   spdlog::info("{}", line);

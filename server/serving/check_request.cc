@@ -16,6 +16,7 @@ using F = engine::RequestField;
 
 constexpr int64_t kVectorOverheadBytes = 32;  // upper bound, per vector in a response besides its values
 constexpr const char* kInputKinds = "one of text, token_ids";
+constexpr const char* kPromptKinds = "one of text, token_ids, chat";
 
 std::optional<Violation> CheckStopStrings(const ClientRequest& request) {
   const std::vector<std::string>& stops = request.stopping.stop;
@@ -70,7 +71,7 @@ std::optional<Violation> CheckGenerateFields(const ClientRequest& request) {
 
 std::optional<Violation> CheckPromptForm(const ClientPrompt& prompt) {
   if (std::holds_alternative<std::monostate>(prompt)) {
-    return Violation{F::kPrompt, "is empty", kInputKinds, {}, std::nullopt};
+    return Violation{F::kPrompt, "is empty", kPromptKinds, {}, std::nullopt};
   }
   if (const auto* text = std::get_if<std::string>(&prompt)) {
     return CheckBytes(F::kPromptText, text->size(), 1, engine::kMaxTextBytes);

@@ -14,6 +14,7 @@
 
 #include "engine/encoder/encode_call.h"
 #include "engine/request_field.h"
+#include "engine/text/chat_template.h"
 #include "engine/types.h"
 #include "server/access/principal.h"
 
@@ -27,14 +28,8 @@ struct ClientCall {
   size_t message_bytes = 0;                       // size of the request on the wire
 };
 
-struct ChatMessage {
-  std::string role;
-  std::string content;
-};
-using ChatMessages = std::vector<ChatMessage>;
-
-// Text, token ids or a chat; none if the client gave no prompt.
-using ClientPrompt = std::variant<std::monostate, std::string, std::vector<engine::TokenId>, ChatMessages>;
+// Text (in which special tokens are plain text), token ids or a chat; none if the client gave no prompt.
+using ClientPrompt = std::variant<std::monostate, std::string, std::vector<engine::TokenId>, engine::ChatInput>;
 
 struct ClientSampling {
   std::optional<float> temperature;

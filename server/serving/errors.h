@@ -26,6 +26,7 @@ enum class Reason : uint8_t {
   kNoTokenizer,
   kWrongModelKind,
   kChatUnsupported,
+  kChatRefused,  // by the template; the message may quote the chat, so it is not logged
   kProfileUnsupported,
   kTooManyRequests,
   kTooManyQueuedBytes,

@@ -75,6 +75,14 @@ void Generation::RunInline() {
 
 void Generation::Advance(bool inline_run) {
   if (phase_ == Phase::kArrived) {
+    phase_ = Phase::kRead;
+    if (absl::Status s = Read(); !s.ok()) return End(s);
+  }
+  if (phase_ == Phase::kRead) {
+    // A short message may make a chat template work for long.
+    if (inline_run && std::holds_alternative<engine::ChatInput>(request_->prompt)) {
+      return core_->text_pool()->Schedule(this);
+    }
     phase_ = Phase::kPlanned;
     if (absl::Status s = Plan(); !s.ok()) return End(s);
   }
@@ -89,13 +97,17 @@ void Generation::Advance(bool inline_run) {
   if (phase_ == Phase::kStreaming) Continue();
 }
 
-absl::Status Generation::Plan() {
+absl::Status Generation::Read() {
   if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
-  ClientRequest request;
+  ClientRequest& request = request_.emplace();
   absl::Status read = writer_->ReadRequest(&request);
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
-  if (!read.ok()) return read;
+  return read;
+}
+
+absl::Status Generation::Plan() {
+  ClientRequest request = *std::exchange(request_, std::nullopt);
   absl::StatusOr<GenerationPlan> plan = PlanGeneration(std::move(request), *core_, &record_);
   ticket_.ReleaseBytes();
   if (!plan.ok()) return plan.status();

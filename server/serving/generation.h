@@ -56,12 +56,13 @@ class Generation final : public TextTask, public StallWatch::Call {
   void OnClosed();
 
  private:
-  enum class Phase : uint8_t { kArrived, kPlanned, kStreaming, kEnded };
+  enum class Phase : uint8_t { kArrived, kRead, kPlanned, kStreaming, kEnded };
 
   void Run() override;
   // Everything but Report, which may block on writing the log.
   void RunInline() override;
   void Advance(bool inline_run);
+  absl::Status Read();
   absl::Status Plan();
   absl::Status Submit();
   void Continue();
@@ -94,6 +95,7 @@ class Generation final : public TextTask, public StallWatch::Call {
   // The thread that runs the task.
   Phase phase_ = Phase::kArrived;
   ResponseWriter* const writer_;                // until its Finish
+  std::optional<ClientRequest> request_;        // while kRead
   std::optional<GenerationPlan> plan_;          // while kPlanned
   ModelLease model_;                            // from Submit to the end
   std::unique_ptr<GenerationOutputs> outputs_;  // null before Submit

@@ -14,6 +14,7 @@
 #include "engine/field_checks.h"
 #include "engine/validate.h"
 #include "server/serving/bad_words.h"
+#include "server/serving/chat_prompt.h"
 #include "server/serving/check_request.h"
 #include "server/serving/encode_text.h"
 #include "server/serving/entropy.h"
@@ -90,12 +91,7 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
                                     model.engine->limits().max_context_tokens);
     if (v.has_value()) return ToStatus(v, client);
   }
-  if (std::holds_alternative<ChatMessages>(client.prompt)) {
-    return MakeError(
-        Reason::kChatUnsupported,
-        "chat is not supported by this version; render the template on the client and send it as text with "
-        "parse_special_tokens");
-  }
+  if (std::holds_alternative<engine::ChatInput>(client.prompt)) return CheckChats(model);
   if (std::holds_alternative<std::string>(client.prompt) && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
   }
@@ -116,15 +112,23 @@ absl::Status SetBadWords(const ClientRequest& client, const ServedModel& model, 
   return ToStatus(engine::CheckSampling(*params, model.engine->limits().vocab_size), client);
 }
 
-// The engine only knows token prompts; for a client that sent text, the error names the text.
+// The engine only knows token prompts; for a client that sent text or a chat, the error names that.
 absl::Status PromptError(Violation violation, const ClientRequest& client) {
-  const bool is_text = std::holds_alternative<std::string>(client.prompt);
-  if (is_text && violation.field == F::kPromptTokens) violation.field = F::kPromptText;
+  if (violation.field == F::kPromptTokens) {
+    if (std::holds_alternative<std::string>(client.prompt)) violation.field = F::kPromptText;
+    if (std::holds_alternative<engine::ChatInput>(client.prompt)) violation.field = F::kChat;
+  }
   return InvalidField(violation, *client.field_names);
 }
 
 absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, ClientRequest* client,
                         std::vector<engine::TokenId>* prompt) {
+  if (const auto* chat = std::get_if<engine::ChatInput>(&client->prompt)) {
+    absl::StatusOr<ChatPrompt> rendered = MakeChatPrompt(model, *chat, *client->field_names);
+    if (!rendered.ok()) return rendered.status();
+    *prompt = std::move(rendered->token_ids);
+    return absl::OkStatus();
+  }
   if (auto* ids = std::get_if<std::vector<engine::TokenId>>(&client->prompt)) {
     *prompt = std::move(*ids);
     return absl::OkStatus();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns a client's request into requests for the engine: model, bounds, tokens, profile.
-// Pure except for drawn ids and seeds. Thread rule: any thread; takes time linear in the length of the prompt.
+// Pure except for drawn ids and seeds. Thread rule: any thread; takes time linear in the length of the prompt, and for
+// a chat what its template takes.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -21,8 +22,8 @@ struct GenerationPlan {
 
 // Resolves the model, checks every field against its bounds, tokenises the prompt and resolves the profile. Fills in
 // *record (model, profile, sizes) as far as it gets, also on error. REQUIRES: the request's id is resolved.
-// Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), UNIMPLEMENTED (chat), FAILED_PRECONDITION (an encoder,
-// text without a tokenizer, the profile).
+// Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), FAILED_PRECONDITION (an encoder, text without a
+// tokenizer, a chat without a chat template, the profile).
 absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest request, const ServingCore& core, RequestRecord* record);
 
 }  // namespace dunlin::server

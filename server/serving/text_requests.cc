@@ -83,4 +83,21 @@ absl::StatusOr<std::string> Detokenise(const ServingCore& core, const std::strin
                       names);
 }
 
+absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const std::string& model,
+                                             const engine::ChatInput& chat, const engine::FieldNames& names) {
+  const absl::StatusOr<ModelLease> lease = FindModel(core, model);
+  if (!lease.ok()) return lease.status();
+  absl::StatusOr<ChatPrompt> prompt = MakeChatPrompt(**lease, chat, names);
+  if (!prompt.ok()) return prompt;
+  // The text and up to five bytes for each id share a message.
+  const int64_t bytes = std::ssize(prompt->text) + 5 * std::ssize(prompt->token_ids);
+  if (bytes <= core.limits().max_message_bytes) return prompt;
+  return InvalidField({F::kChat,
+                       absl::StrCat("makes a response of ", bytes, " bytes"),
+                       absl::StrCat(core.limits().max_message_bytes, " (limits.max_message_bytes)"),
+                       {},
+                       std::nullopt},
+                      names);
+}
+
 }  // namespace dunlin::server

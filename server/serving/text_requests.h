@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's tokenizer as a service. Pure functions that take time linear in their input, so they belong on the text
-// pool. Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), FAILED_PRECONDITION (no tokenizer).
+// A model's tokenizer and chat template as a service. Pure functions that take time linear in their input, so they
+// belong on the text pool. Errors: INVALID_ARGUMENT (a field), NOT_FOUND (the model), FAILED_PRECONDITION (no
+// tokenizer).
 #pragma once
 
 #include <span>
@@ -11,6 +12,7 @@
 #include "engine/request_field.h"
 #include "engine/text/tokenizer.h"
 #include "engine/types.h"
+#include "server/serving/chat_prompt.h"
 #include "server/serving/serving_core.h"
 
 namespace dunlin::server {
@@ -23,5 +25,9 @@ absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, c
 absl::StatusOr<std::string> Detokenise(const ServingCore& core, const std::string& model,
                                        std::span<const engine::TokenId> ids, bool keep_special_tokens,
                                        const engine::FieldNames& names);
+
+// The prompt that a Generate call with this chat has. Errors also as MakeChatPrompt.
+absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const std::string& model,
+                                             const engine::ChatInput& chat, const engine::FieldNames& names);
 
 }  // namespace dunlin::server

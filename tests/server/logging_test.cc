@@ -89,5 +89,19 @@ TEST(RequestLog, TheLineShowsEveryField) {
             "message=\"too late\"\n");
 }
 
+TEST(RequestLog, WhatAChatTemplateRaisesIsNotLogged) {
+  const CapturedLog captured;
+  RequestLog log;
+  RequestRecord record = RefusedAtTheDoor(kMillisecond);
+  record.request_id = "a";
+  record.status = MakeError(Reason::kMalformedMessage, "harmless");
+  log.OnFinished(record);
+  record.status = MakeError(Reason::kChatRefused, "chat is refused: secret");
+  log.OnFinished(record);
+  EXPECT_NE(captured.text().find("harmless"), std::string::npos);
+  EXPECT_NE(captured.text().find("status=INVALID_ARGUMENT"), std::string::npos);
+  EXPECT_EQ(captured.text().find("secret"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace dunlin::server

@@ -43,6 +43,22 @@ inline constexpr engine::FieldNames kGenerateFieldNames({
     {engine::RequestField::kDevice, "execution.device"},
     {engine::RequestField::kAttentionBackend, "execution.attention_backend"},
     {engine::RequestField::kPrecision, "execution.precision"},
+    {engine::RequestField::kChatMessages, "chat.messages"},
+    {engine::RequestField::kChatMessage, "chat.messages[*]"},
+    {engine::RequestField::kChatRole, "chat.messages[*].role"},
+    {engine::RequestField::kChatContent, "chat.messages[*].content"},
+    {engine::RequestField::kChatParts, "chat.messages[*].parts"},
+    {engine::RequestField::kChatPartType, "chat.messages[*].parts[*].type"},
+    {engine::RequestField::kChatPartText, "chat.messages[*].parts[*].text"},
+    {engine::RequestField::kChatToolCalls, "chat.messages[*].tool_calls"},
+    {engine::RequestField::kChatToolCallName, "chat.messages[*].tool_calls[*].name"},
+    {engine::RequestField::kChatToolCallArguments, "chat.messages[*].tool_calls[*].arguments_json"},
+    {engine::RequestField::kChatExtraFields, "chat.messages[*].extra_fields_json"},
+    {engine::RequestField::kChatTools, "chat.tools_json"},
+    {engine::RequestField::kChatTemplateOptions, "chat.template_options_json"},
+    {engine::RequestField::kChatAddGenerationPrompt, "chat.add_generation_prompt"},
+    {engine::RequestField::kChatContinueFinalMessage, "chat.continue_final_message"},
+    {engine::RequestField::kChatParseSpecialTokens, "chat.parse_special_tokens"},
 });
 
 inline constexpr engine::FieldNames kEmbedFieldNames({

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "server/fronts/dunlin_v1/chat_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/fronts/dunlin_v1/field_names.h"
 
@@ -18,13 +19,8 @@ ClientPrompt PromptFromWire(v1::GenerateRequest* wire) {
       const auto& ids = wire->token_ids().ids();
       return std::vector<engine::TokenId>(ids.begin(), ids.end());
     }
-    case v1::GenerateRequest::kChat: {
-      ChatMessages messages;
-      for (v1::ChatMessage& message : *wire->mutable_chat()->mutable_messages()) {
-        messages.push_back({std::move(*message.mutable_role()), std::move(*message.mutable_content())});
-      }
-      return messages;
-    }
+    case v1::GenerateRequest::kChat:
+      return ChatFromWire(wire->mutable_chat());
     case v1::GenerateRequest::INPUT_NOT_SET:
       break;
   }

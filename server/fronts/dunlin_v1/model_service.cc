@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/base/string_view.h"
 #include "server/fronts/dunlin_v1/embed_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
+#include "server/serving/chat_prompt.h"
 #include "server/serving/errors.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
@@ -43,6 +45,9 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
   wire->set_kind(config.is_encoder() ? v1::MODEL_KIND_ENCODER : v1::MODEL_KIND_DECODER);
   if (!config.is_encoder()) {
     DescribeGeneration(model, wire->mutable_generation());
+    const absl::Status chats = CheckChats(model);
+    wire->mutable_chat()->set_supported(chats.ok());
+    if (!chats.ok()) wire->mutable_chat()->set_reason(std::string(engine::StdView(chats.message())));
     return;
   }
   wire->mutable_embedding()->set_dimensions(config.hidden_dim);

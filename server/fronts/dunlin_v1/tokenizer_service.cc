@@ -3,9 +3,11 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/fronts/dunlin_v1/chat_messages.h"
 #include "server/fronts/dunlin_v1/field_names.h"
 #include "server/fronts/dunlin_v1/unary_text_call.h"
 #include "server/serving/text_requests.h"
@@ -33,6 +35,17 @@ absl::Status DetokenizeWork(const ServingCore& core, const v1::DetokenizeRequest
   return absl::OkStatus();
 }
 
+absl::Status ApplyChatTemplateWork(const ServingCore& core, const v1::ApplyChatTemplateRequest& request,
+                                   v1::ApplyChatTemplateResponse* response) {
+  v1::Chat chat = request.chat();
+  absl::StatusOr<ChatPrompt> prompt =
+      ApplyChatTemplate(core, request.model(), ChatFromWire(&chat), kGenerateFieldNames);
+  if (!prompt.ok()) return prompt.status();
+  response->set_text(std::move(prompt->text));
+  response->mutable_token_ids()->Assign(prompt->token_ids.begin(), prompt->token_ids.end());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* TokenizerService::Tokenize(grpc::CallbackServerContext* context,
@@ -45,6 +58,13 @@ grpc::ServerUnaryReactor* TokenizerService::Detokenize(grpc::CallbackServerConte
                                                        const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return UnaryTextCall<v1::DetokenizeRequest, v1::DetokenizeResponse>::Start(core_, context, *request, response,
                                                                              &DetokenizeWork);
+}
+
+grpc::ServerUnaryReactor* TokenizerService::ApplyChatTemplate(grpc::CallbackServerContext* context,
+                                                              const grpc::ByteBuffer* request,
+                                                              grpc::ByteBuffer* response) {
+  return UnaryTextCall<v1::ApplyChatTemplateRequest, v1::ApplyChatTemplateResponse>::Start(
+      core_, context, *request, response, &ApplyChatTemplateWork);
 }
 
 }  // namespace dunlin::server

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dunlin.v1.TokenizerService: the model's own tokenizer, on the text pool, under the same admission as Generate.
+// dunlin.v1.TokenizerService: the model's own tokenizer and chat template, on the text pool, under the same admission
+// as Generate.
 #pragma once
 
 #include "dunlin/v1/tokenizer.grpc.pb.h"
@@ -9,7 +10,8 @@ namespace dunlin::server {
 
 class TokenizerService final
     : public v1::TokenizerService::WithRawCallbackMethod_Tokenize<
-          v1::TokenizerService::WithRawCallbackMethod_Detokenize<v1::TokenizerService::Service>> {
+          v1::TokenizerService::WithRawCallbackMethod_Detokenize<
+              v1::TokenizerService::WithRawCallbackMethod_ApplyChatTemplate<v1::TokenizerService::Service>>> {
  public:
   // core outlives the service.
   explicit TokenizerService(ServingCore* core) : core_(core) {}
@@ -19,6 +21,8 @@ class TokenizerService final
                                      grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                        grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* ApplyChatTemplate(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                              grpc::ByteBuffer* response) override;
 
   ServingCore* const core_;
 };

@@ -128,6 +128,22 @@ TEST_F(ConfigTest, TakesOverriddenPathsAsGiven) {
   EXPECT_EQ(config->models[0].source.path, "there");
 }
 
+TEST_F(ConfigTest, AChatTemplateIsAFileOrItsText) {
+  const auto config = Load(R"({"models": [
+      {"name": "a", "path": "here"},
+      {"name": "b", "path": "here", "chat_template": "chat.jinja"},
+      {"name": "c", "path": "here", "chat_template": "{{ x }}", "chat_special_tokens": true}]})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->models[0].chat_template, "");
+  EXPECT_FALSE(config->models[0].chat_special_tokens);
+  EXPECT_EQ(config->models[1].chat_template,
+            std::filesystem::absolute(folder_ + "/chat.jinja").lexically_normal().string());
+  EXPECT_EQ(config->models[2].chat_template, "{{ x }}");
+  EXPECT_TRUE(config->models[2].chat_special_tokens);
+  EXPECT_TRUE(IsTemplateText("{% if x %}") && IsTemplateText("a\nb"));
+  EXPECT_FALSE(IsTemplateText("") || IsTemplateText("/models/{m}/x.jinja"));
+}
+
 TEST_F(ConfigTest, AllowsComments) {
   EXPECT_TRUE(Load("// why\n{\"models\": [/* one */ {\"name\": \"m\", \"path\": \"p\"}]}").ok());
 }

@@ -80,6 +80,7 @@ void FakeGenerateCall::Finish(const ResponseEnd& end, const OutputChunk* last) {
     response_.status = end.status;
     response_.request_id = end.request_id;
     response_.finished = true;
+    response_.finished_by = std::this_thread::get_id();
     if (!held_) generation = std::move(generation_);
   }
   if (generation != nullptr) generation->OnClosed();

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct FakeResponse {
   std::string request_id;
   bool finished = false;
   bool cut_off = false;
+  std::thread::id finished_by;
 };
 
 class FakeGenerateCall final : public ResponseWriter {

@@ -54,6 +54,13 @@ ClientRequest TextRequest(const std::string& text, int32_t max_tokens) {
   return request;
 }
 
+engine::ChatInput Chat(const std::string& role) {
+  engine::ChatInput chat;
+  chat.messages.emplace_back().role = role;
+  chat.messages[0].content = "hello";
+  return chat;
+}
+
 FakeResponse Generate(Harness* harness, ClientRequest request, engine::TimeNs deadline = engine::kNoDeadline) {
   const auto call = std::make_shared<FakeGenerateCall>(std::move(request));
   FakeGenerateCall::Start(&harness->core, call, deadline);
@@ -210,7 +217,7 @@ TEST(InProcessFront, ViolationsUseTheFrontEndsFieldNames) {
   EXPECT_EQ(Generate(&harness, request).status.message(), "prompt[1] is -7; limit is [0, 902)");
 }
 
-TEST(InProcessFront, UnknownModelsChatsAndWrongKindsAreRefused) {
+TEST(InProcessFront, UnknownModelsAndWrongKindsAreRefused) {
   Harness harness;
   ClientRequest request = TextRequest("abc", 4);
   request.model = "nobody";
@@ -219,9 +226,29 @@ TEST(InProcessFront, UnknownModelsChatsAndWrongKindsAreRefused) {
   EXPECT_EQ(ReasonName(Generate(&harness, request).status), "WRONG_MODEL_KIND");
   request.model = "bare";
   EXPECT_EQ(ReasonName(Generate(&harness, request).status), "NO_TOKENIZER");
-  request.model = "tiny";
-  request.prompt = ChatMessages{{"user", "hello"}};
-  EXPECT_EQ(ReasonName(Generate(&harness, request).status), "CHAT_UNSUPPORTED");
+  request.prompt = engine::ChatInput();
+  EXPECT_EQ(ReasonName(Generate(&harness, request).status), "NO_TOKENIZER");
+}
+
+TEST(InProcessFront, AChatStreamsItsAnswer) {
+  Harness harness;
+  ClientRequest request = TextRequest("", 2);
+  request.prompt = Chat("user");
+  const FakeResponse response = Generate(&harness, request);
+  ASSERT_TRUE(response.status.ok()) << response.status;
+  EXPECT_EQ(response.outputs.at(0).token_ids.size(), 2U);
+  EXPECT_GT(response.outputs.at(0).finish.usage.prompt_tokens, 5);
+}
+
+// A call that is refused while it is planned ends on the thread that plans it.
+TEST(InProcessFront, ChatsAreRenderedOnTheTextPoolHoweverSmallTheyAre) {
+  Harness harness;
+  ClientRequest request = TextRequest("", 2);
+  EXPECT_EQ(Generate(&harness, request).finished_by, std::this_thread::get_id()) << "a small text is planned inline";
+  request.prompt = Chat("bird");
+  const FakeResponse response = Generate(&harness, request);
+  EXPECT_EQ(response.status.message(), "chat is refused by the model's chat template: birds do not chat");
+  EXPECT_NE(response.finished_by, std::this_thread::get_id());
 }
 
 TEST(InProcessFront, MinTokensAreBoundedByTheMaxTokensThatApply) {

@@ -23,6 +23,11 @@ constexpr char kConfig[] = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 16,
 constexpr char kEncoderDir[] = DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_sentence";
 constexpr char kTokenizerDir[] = DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2";
 
+constexpr char kChatTemplate[] =
+    "{% for m in messages %}{% if m.role == 'bird' %}{{ raise_exception('birds do not chat') }}{% endif %}"
+    "{{ m.role }}: {{ m.content }}<|endoftext|>{% endfor %}"
+    "{% if tools %}[{{ tools | length }}]{% endif %}{% if add_generation_prompt %}assistant:{% endif %}";
+
 std::string WriteConfig() {
   static std::atomic<int> count{0};
   const std::filesystem::path path =
@@ -110,6 +115,7 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
     auto loaded = engine::Tokenizer::Load(kTokenizerDir, kTinyVocab);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     served->tokenizer = *std::move(loaded);
+    served->chat_template = *engine::ChatTemplate::Load("", kChatTemplate);
   }
   served->profiles =
       std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);

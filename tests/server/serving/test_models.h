@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Served models over real engines with scripted runtimes, for tests of the serving core and of front ends: "tiny"
-// (byte-level tokenizer of tests/golden/text, vocabulary 902, end of sequence 0), "bare" (the same, no tokenizer) and
-// "encoder" (tests/golden/encoders/bert_sentence, really computed; control().held holds it too).
+// (byte-level tokenizer of tests/golden/text, vocabulary 902, end of sequence 0, a small chat template), "bare" (the
+// same, no tokenizer) and "encoder" (tests/golden/encoders/bert_sentence, really computed; control().held holds it
+// too).
 #pragma once
 
 #include <cstdint>

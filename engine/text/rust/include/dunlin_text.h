@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h and
-// stream_decoder.h.
+// The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h, stream_decoder.h and
+// chat_template.h.
 //
 // Rules of every function:
 //  - A status is 0 or the number of an absl::StatusCode. If it is not 0, the outputs are untouched and `error` (may be
@@ -9,7 +9,7 @@
 //  - Inputs belong to the caller and are only read during the call; a null pointer with size 0 is an empty input.
 //  - A filled dunlin_text_bytes or dunlin_text_ids belongs to the caller, who frees it once with its _free function. A
 //    handle belongs to its creator until its _free. Freeing null or an empty buffer is a no-op.
-//  - A tokenizer may be used by any number of threads at once; a stream by one at a time.
+//  - A tokenizer and a chat template may be used by any number of threads at once; a stream by one at a time.
 #pragma once
 
 #include <stdbool.h>
@@ -106,7 +106,42 @@ int32_t dunlin_text_stream_push(dunlin_text_stream* stream, const int32_t* ids, 
                                 dunlin_text_error* error);
 int32_t dunlin_text_stream_finish(dunlin_text_stream* stream, dunlin_text_bytes* text, dunlin_text_error* error);
 
-// --- Reserved: dunlin_text_template_* (chat templates), dunlin_text_grammar_* (structured output) -------------------
+// --- Chat: messages in, a prompt out ------------------------------------------------------------------------------
+
+typedef struct dunlin_text_chat dunlin_text_chat;
+
+typedef struct {
+  const uint8_t* messages;  // JSON: a list of objects
+  size_t messages_size;
+  const uint8_t* tools;  // JSON: a list of objects; empty: none
+  size_t tools_size;
+  const uint8_t* options;  // JSON: an object of further variables of the template; empty: none
+  size_t options_size;
+  int64_t unix_seconds;  // the time for strftime_now
+  int64_t utc_offset_seconds;
+  uint32_t flags;  // DUNLIN_TEXT_PARSE_SPECIAL: special tokens in the messages too; and the two below
+} dunlin_text_chat_request;
+
+#define DUNLIN_TEXT_ADD_GENERATION_PROMPT 8u
+#define DUNLIN_TEXT_CONTINUE_FINAL_MESSAGE 16u
+
+// The chat template of a model directory (may be empty), or `given` if that is not empty. Errors: NOT_FOUND (there is
+// none), INVALID_ARGUMENT (too large, does not compile).
+int32_t dunlin_text_chat_load(const uint8_t* dir, size_t dir_size, const uint8_t* given, size_t given_size,
+                              dunlin_text_chat** chat, dunlin_text_error* error);
+void dunlin_text_chat_free(dunlin_text_chat* chat);
+// breaks: byte offsets in text, ascending, that no special token spans: inside those of the client's strings.
+// Any number of threads at once. Errors: INVALID_ARGUMENT (the request, a bound), FAILED_PRECONDITION (what the template
+// raises, in its words, which may be the client's).
+int32_t dunlin_text_chat_render(const dunlin_text_chat* chat, const dunlin_text_tokenizer* tokenizer,
+                                const dunlin_text_chat_request* request, dunlin_text_bytes* text,
+                                dunlin_text_ids* breaks, dunlin_text_error* error);
+// Ids of a rendered chat. Errors: INVALID_ARGUMENT.
+int32_t dunlin_text_chat_encode(const dunlin_text_tokenizer* tokenizer, const uint8_t* text, size_t text_size,
+                                const int32_t* breaks, size_t num_breaks, dunlin_text_ids* ids,
+                                dunlin_text_error* error);
+
+// --- Reserved: dunlin_text_grammar_* (structured output) ------------------------------------------------------------
 
 #ifdef __cplusplus
 }

@@ -126,7 +126,7 @@ impl TextTokenizer {
 
     /// The model's own vocabulary can still produce a special token from plain text; its characters are then encoded
     /// one by one. The unknown token is exempt: any unknown character produces it.
-    fn encode_piece(&self, piece: &str, parse_special: bool, ids: &mut Vec<u32>) -> tokenizers::Result<()> {
+    pub(crate) fn encode_piece(&self, piece: &str, parse_special: bool, ids: &mut Vec<u32>) -> tokenizers::Result<()> {
         let model = self.inner.get_model();
         for token in model.tokenize(piece)? {
             if parse_special || !self.is_forgeable(token.id) {

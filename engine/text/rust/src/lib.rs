@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Dunlin's text layer: Hugging Face `tokenizers` behind a small C ABI (include/dunlin_text.h).
+//! Dunlin's text layer: Hugging Face `tokenizers` and chat templates behind a small C ABI (include/dunlin_text.h).
 //!
 //! The modules in the order of use: `load` reads and checks the files, `tokenizer` holds the result, `encode` and
 //! `decode` use it, `abi` exposes it to C++. Everything but `abi` is safe Rust with ordinary errors.
 //!
-//! Chat templates (minijinja) and grammars (llguidance) will be modules beside these, `template` and `grammar`, each
-//! with a section of the header.
+//! `chat` renders chat templates (minijinja). Grammars (llguidance) will be a module beside it, with a section of the
+//! header.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(missing_docs)]
 
 pub mod abi;
+pub mod chat;
 pub mod decode;
 mod encode;
 mod error;

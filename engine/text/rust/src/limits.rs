@@ -19,3 +19,10 @@ pub const MAX_COMPONENT_PARTS: usize = 64;
 pub const MAX_NORMALIZER_GROWTH: usize = 64;
 /// Longest word that WordPiece searches, in quadratic time.
 pub const MAX_WORDPIECE_WORD_CHARS: u64 = 1000;
+/// Bytes of one chat template; the largest in the field have some 20 KiB.
+pub const MAX_CHAT_TEMPLATE_BYTES: usize = 1 << 20;
+/// Macros and loops that a rendering may nest.
+pub const MAX_CHAT_TEMPLATE_DEPTH: usize = 100;
+/// Steps of one rendering: a step is an instruction, or 64 bytes of text that are made or searched. They bound its time
+/// (a second or so) and its memory.
+pub const MAX_CHAT_STEPS: u64 = 4_000_000;

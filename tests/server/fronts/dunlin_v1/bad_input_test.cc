@@ -161,7 +161,7 @@ std::vector<BadInput> RequestCases() {
           "model empty", [](R* r) { r->clear_model(); }, "model",
           "model is empty; limit is the name of a served model"),
       invalid(
-          "no input", [](R* r) { r->clear_input(); }, "input", "input is empty; limit is one of text, token_ids"),
+          "no input", [](R* r) { r->clear_input(); }, "input", "input is empty; limit is one of text, token_ids, chat"),
       invalid(
           "text empty", [](R* r) { r->set_text(""); }, "text", "text has 0 bytes; limit is 1 to 4194304"),
       invalid(
@@ -223,9 +223,6 @@ std::vector<BadInput> RequestCases() {
           "attention backend outside",
           [](R* r) { r->mutable_execution()->set_attention_backend(static_cast<v1::AttentionBackend>(5)); },
           "execution.attention_backend", "execution.attention_backend is 5; limit is [0, 4]"),
-      {"chat", [](R* r) { r->mutable_chat(); }, StatusCode::UNIMPLEMENTED, "CHAT_UNSUPPORTED", "",
-       "chat is not supported by this version; render the template on the client and send it as text "
-       "with parse_special_tokens"},
       {"text to a model without tokenizer", [](R* r) { r->set_model("bare"); }, StatusCode::FAILED_PRECONDITION,
        "NO_TOKENIZER", "", "the model has no tokenizer; it takes token_ids only"},
       {"unknown model", [](R* r) { r->set_model("gpt\n5"); }, StatusCode::NOT_FOUND, "UNKNOWN_MODEL", "",
@@ -235,6 +232,35 @@ std::vector<BadInput> RequestCases() {
       {"a device that is not there", [](R* r) { r->mutable_execution()->set_device(v1::DEVICE_CUDA); },
        StatusCode::FAILED_PRECONDITION, "PROFILE_UNSUPPORTED", "",
        "device cuda is not available: this model is served on cpu (models[].device)"},
+  };
+}
+
+std::vector<BadInput> ChatCases() {
+  using R = v1::GenerateRequest;
+  const auto invalid = [](const char* name, auto spoil, const char* field, const char* message) {
+    return BadInput{name, spoil, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD", field, message};
+  };
+  return {
+      invalid(
+          "a chat without messages", [](R* r) { r->mutable_chat(); }, "chat.messages",
+          "chat.messages has 0 entries; limit is 1 or more"),
+      invalid(
+          "an image in a chat",
+          [](R* r) {
+            v1::ChatMessage* message = r->mutable_chat()->add_messages();
+            message->set_role("user");
+            message->add_parts()->set_type("image_url");
+          },
+          "chat.messages[0].parts[0].type", "chat.messages[0].parts[0].type is \"image_url\"; limit is \"text\""),
+      {"a chat that the template refuses", [](R* r) { r->mutable_chat()->add_messages()->set_role("bird"); },
+       StatusCode::INVALID_ARGUMENT, "CHAT_REFUSED", "",
+       "chat is refused by the model's chat template: birds do not chat"},
+      {"a chat with a model without tokenizer",
+       [](R* r) {
+         r->set_model("bare");
+         r->mutable_chat();
+       },
+       StatusCode::FAILED_PRECONDITION, "NO_TOKENIZER", "", "the model has no tokenizer; it takes token_ids only"},
   };
 }
 
@@ -273,7 +299,8 @@ TEST(BadInput, IsRefusedWithoutAffectingAConcurrentStream) {
   Reply beside;
   std::thread stream([&] { beside = edge.Generate(neighbour); });
   std::vector<BadInput> cases = SamplingCases();
-  for (const auto& more : {StoppingCases(), RequestCases()}) cases.insert(cases.end(), more.begin(), more.end());
+  for (const auto& more : {StoppingCases(), RequestCases(), ChatCases()})
+    cases.insert(cases.end(), more.begin(), more.end());
   EXPECT_GE(cases.size(), 40U);
   for (const BadInput& bad : cases) ExpectRefused(edge, bad);
   stream.join();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/fronts/dunlin_v1/chat_messages.h"
 #include "server/serving/errors.h"
 
 namespace dunlin::server {
@@ -135,9 +136,50 @@ TEST(GenerateRequest, EveryKindOfInputBecomesAPrompt) {
   message.set_role("user");
   message.set_content("hi");
   ASSERT_TRUE(GenerateRequestFromWire(&wire, &request).ok());
-  ASSERT_EQ(std::get<ChatMessages>(request.prompt).size(), 1U);
-  EXPECT_EQ(std::get<ChatMessages>(request.prompt)[0].role, "user");
-  EXPECT_EQ(std::get<ChatMessages>(request.prompt)[0].content, "hi");
+  const auto& chat = std::get<engine::ChatInput>(request.prompt);
+  ASSERT_EQ(chat.messages.size(), 1U);
+  EXPECT_EQ(chat.messages[0].role, "user");
+  EXPECT_EQ(chat.messages[0].content, "hi");
+}
+
+TEST(GenerateRequest, AChatKeepsEveryField) {
+  v1::Chat wire;
+  v1::ChatMessage& message = *wire.add_messages();
+  message.set_role("assistant");
+  message.set_name("n");
+  message.set_tool_call_id("t");
+  message.set_reasoning_content("r");
+  message.set_extra_fields_json("{}");
+  v1::ContentPart& part = *message.add_parts();
+  part.set_type("text");
+  part.set_text("p");
+  v1::ToolCall& call = *message.add_tool_calls();
+  call.set_id("i");
+  call.set_name("f");
+  call.set_arguments_json("[]");
+  wire.set_tools_json("[1]");
+  wire.set_template_options_json("[2]");
+  wire.set_parse_special_tokens(true);
+  v1::Chat copy = wire;
+  const engine::ChatInput chat = ChatFromWire(&copy);
+  ASSERT_EQ(chat.messages.size(), 1U);
+  const engine::ChatMessage& read = chat.messages[0];
+  EXPECT_EQ(read.role + read.name + read.tool_call_id + read.reasoning_content + read.extra_fields_json,
+            "assistantntr{}");
+  EXPECT_FALSE(read.content.has_value());
+  ASSERT_EQ(read.parts.size(), 1U);
+  EXPECT_EQ(read.parts[0].type + read.parts[0].text, "textp");
+  ASSERT_EQ(read.tool_calls.size(), 1U);
+  EXPECT_EQ(read.tool_calls[0].id + read.tool_calls[0].name + read.tool_calls[0].arguments_json, "if[]");
+  EXPECT_EQ(chat.tools_json + chat.template_options_json, "[1][2]");
+  EXPECT_TRUE(chat.parse_special_tokens);
+  EXPECT_TRUE(chat.add_generation_prompt) << "the default";
+  copy = wire;
+  copy.set_continue_final_message(true);
+  EXPECT_FALSE(ChatFromWire(&copy).add_generation_prompt) << "the default when a message is continued";
+  copy = wire;
+  copy.set_add_generation_prompt(false);
+  EXPECT_FALSE(ChatFromWire(&copy).add_generation_prompt);
 }
 
 TEST(GenerateRequest, ANumberOutsideOfItsEnumLeavesTheRestReadable) {

@@ -134,6 +134,46 @@ TEST(TokenizerService, ReadsSpecialTokensOnlyWhenAsked) {
   EXPECT_THAT(tokens.token_ids(), ElementsAre(0));
 }
 
+TEST(ModelService, SaysWhetherAModelTakesChats) {
+  EdgeServer edge;
+  v1::ListModelsResponse response;
+  ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::ListModels, v1::ListModelsRequest(), &response).ok());
+  EXPECT_TRUE(response.models(0).chat().supported());
+  EXPECT_EQ(response.models(0).chat().reason(), "");
+  EXPECT_FALSE(response.models(1).chat().supported());
+  EXPECT_EQ(response.models(1).chat().reason(), "the model has no tokenizer; it takes token_ids only");
+  EXPECT_FALSE(response.models(2).has_chat()) << "an encoder";
+}
+
+TEST(TokenizerService, AppliesTheChatTemplate) {
+  EdgeServer edge;
+  v1::ApplyChatTemplateRequest request;
+  request.set_model("tiny");
+  v1::ChatMessage& message = *request.mutable_chat()->add_messages();
+  message.set_role("user");
+  message.set_content("Hello, world!");
+  v1::ApplyChatTemplateResponse prompt;
+  ASSERT_TRUE(Call(edge, &v1::TokenizerService::Stub::ApplyChatTemplate, request, &prompt).ok());
+  EXPECT_EQ(prompt.text(), "user: Hello, world!<|endoftext|>assistant:");
+  v1::TokenizeRequest tokenize;
+  tokenize.set_model("tiny");
+  tokenize.set_text(prompt.text());
+  tokenize.set_parse_special_tokens(true);
+  v1::TokenizeResponse tokens;
+  ASSERT_TRUE(Call(edge, &v1::TokenizerService::Stub::Tokenize, tokenize, &tokens).ok());
+  EXPECT_THAT(prompt.token_ids(), testing::ElementsAreArray(tokens.token_ids()));
+
+  message.set_role("bird");
+  grpc::Status status = Call(edge, &v1::TokenizerService::Stub::ApplyChatTemplate, request, &prompt);
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "chat is refused by the model's chat template: birds do not chat");
+  request.set_model("missing");
+  status = Call(edge, &v1::TokenizerService::Stub::ApplyChatTemplate, request, &prompt);
+  EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
+  edge.server().StartDraining();
+  EXPECT_EQ(ReasonOf(Call(edge, &v1::TokenizerService::Stub::ApplyChatTemplate, request, &prompt)), "DRAINING");
+}
+
 TEST(TokenizerService, RefusesWhatItCannotDo) {
   EdgeServer edge;
   v1::TokenizeRequest request;

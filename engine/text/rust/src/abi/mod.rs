@@ -6,6 +6,7 @@
 #![allow(missing_docs)] // the header documents them
 
 mod buffer;
+mod chat;
 mod guard;
 mod stream;
 mod tokenizer;

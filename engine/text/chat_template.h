@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chat templates: messages to a prompt, as apply_chat_template of Hugging Face transformers renders and encodes it, by
+// minijinja in the Rust library (engine/text/rust/src/chat). Special tokens in the client's strings are text; those
+// that the template writes are special tokens. Owner: the model. Thread rule: immutable after Load; any number of
+// threads at once. Rendering takes up to about a second, bounded in steps: call it on the text pool only. Source:
+// transformers 5.24, utils/chat_template_utils.py.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/text/tokenizer.h"
+#include "engine/types.h"
+
+struct dunlin_text_chat;  // the C ABI's handle, engine/text/rust/include/dunlin_text.h
+
+namespace dunlin::engine {
+
+// A part of a message's content. type "text" is the only one that models here understand.
+struct ChatPart {
+  std::string type;
+  std::string text;
+};
+
+struct ChatToolCall {
+  std::string id;  // "": none
+  std::string name;
+  std::string arguments_json;  // an object; "": {}
+};
+
+// Empty strings are absent fields, apart from `content`.
+struct ChatMessage {
+  std::string role;
+  std::optional<std::string> content;
+  std::vector<ChatPart> parts;  // instead of content
+  std::string name;
+  std::vector<ChatToolCall> tool_calls;
+  std::string tool_call_id;
+  std::string reasoning_content;
+  std::string extra_fields_json;  // an object: further fields, as the model's template reads them
+};
+
+struct ChatInput {
+  std::vector<ChatMessage> messages;
+  std::string tools_json;             // a list of objects; "": none
+  std::string template_options_json;  // an object: further variables of the template, such as enable_thinking
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;  // the prompt ends inside the last message
+  bool parse_special_tokens = false;    // special tokens in the client's strings are special tokens
+};
+
+// The time that strftime_now of a template reads.
+struct LocalTime {
+  int64_t unix_seconds = 0;
+  int64_t utc_offset_seconds = 0;
+};
+
+struct RenderedChat {
+  std::string text;
+  // Byte offsets in text, ascending, that no special token spans: inside those that came from the client's strings.
+  std::vector<int32_t> breaks;
+};
+
+// A chat in the form that templates see.
+struct ChatJson {
+  std::string_view messages;
+  std::string_view tools;
+  std::string_view options;
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;
+  bool parse_special_tokens = false;
+};
+
+class ChatTemplate {
+ public:
+  // The template of a model directory ("": none): chat_template.jinja, or chat_template of tokenizer_config.json; of
+  // several, "default", and "tool_use" for chats with tools. given: replaces the model's own if it is not empty.
+  // Errors: NOT_FOUND (there is none); INVALID_ARGUMENT (larger than 1 MiB, or it does not compile: why, and the line).
+  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const std::string& model_dir, std::string_view given);
+
+  ~ChatTemplate();
+  ChatTemplate(const ChatTemplate&) = delete;
+  ChatTemplate& operator=(const ChatTemplate&) = delete;
+
+  // The prompt of a chat, at most kMaxTextBytes. Errors: INVALID_ARGUMENT (a JSON text; more steps, depth or output
+  // than the limits); FAILED_PRECONDITION (what the template raises, in its words, which may be the client's: not for
+  // logs). Messages complete the sentence "chat ...".
+  absl::StatusOr<RenderedChat> Render(const Tokenizer& tokenizer, const ChatInput& chat, const LocalTime& now) const;
+  absl::StatusOr<RenderedChat> Render(const Tokenizer& tokenizer, const ChatJson& chat, const LocalTime& now) const;
+
+  // Token ids of a rendered chat. Nothing is added around it: templates write the BOS token themselves.
+  // Errors: as Tokenizer::Encode.
+  static absl::StatusOr<std::vector<TokenId>> Encode(const Tokenizer& tokenizer, const RenderedChat& chat);
+
+ private:
+  explicit ChatTemplate(dunlin_text_chat* handle) : handle_(handle) {}
+
+  dunlin_text_chat* handle_;  // owned, never null
+};
+
+// The messages as a JSON list, in the words of Hugging Face's templates. tool_calls[].function.arguments is a string.
+std::string MessagesJson(const std::vector<ChatMessage>& messages);
+
+}  // namespace dunlin::engine

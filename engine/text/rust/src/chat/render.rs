@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs a template. Its work is bounded in steps, depth and output; there is no clock in it, so a request is refused on
+//! every machine or on none.
+
+use std::error::Error as _;
+use std::io;
+
+use minijinja::{Error as JinjaError, ErrorKind, Template, Value};
+use serde_json::{Map, Value as Json};
+
+use super::environment::Raised;
+use super::marks::{self, Marks};
+use super::strftime::{self, LocalTime};
+use super::{is_python_space, ChatRequest, ChatTemplate, DEFAULT, TOOL_USE};
+use crate::error::{Code, Error, Result};
+use crate::limits::{MAX_CHAT_STEPS, MAX_TEXT_BYTES};
+use crate::tokenizer::TextTokenizer;
+
+/// A rendered chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// The text.
+    pub text: String,
+    /// Byte offsets in `text`, ascending, that no special token spans: inside those of the client's strings.
+    pub breaks: Vec<usize>,
+}
+
+/// What does not come from the client's chat.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RenderOptions {
+    /// For `strftime_now`.
+    pub now: LocalTime,
+    /// Special tokens in the client's strings are special tokens of the prompt.
+    pub parse_special: bool,
+}
+
+/// What transformers appends to the message that is continued.
+const CONTINUE_TAG: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+impl ChatTemplate {
+    /// `tokenizer`: none for text without ids. Errors: INVALID_ARGUMENT (the chat, a bound, what the template raised).
+    pub fn render(
+        &self,
+        tokenizer: Option<&TextTokenizer>,
+        request: &ChatRequest,
+        options: RenderOptions,
+    ) -> Result<Prompt> {
+        let mut variables = request.parse(self.content_format)?;
+        let choice = Json::Object(variables.options);
+        let mut inputs = [variables.messages, variables.tools, choice];
+        let [messages, tools, choice] = &inputs;
+        let mut marks = Marks::choose(&[messages, tools, choice])?;
+        if let Some(tokenizer) = tokenizer.filter(|_| !options.parse_special) {
+            inputs.iter_mut().for_each(|input| marks.mark(tokenizer, input));
+        }
+        let [messages, tools, choice] = inputs;
+        variables.messages = messages;
+        variables.tools = tools;
+        let Json::Object(choice) = choice else { return Err(Error::new(Code::Internal, "options are an object")) };
+
+        let name = if variables.tools.is_null() { DEFAULT } else { TOOL_USE };
+        let template = self.environment.get_template(name).or_else(|_| self.environment.get_template(DEFAULT));
+        let template = template.map_err(|_| Error::new(Code::Internal, "the template is gone"))?;
+        let continued = match request.continue_final_message {
+            true => Some(tag_final_message(&mut variables.messages, template.source())?),
+            false => None,
+        };
+        let mut context = self.special_tokens.clone();
+        context.extend(choice);
+        let context = context_of(context, variables.messages, variables.tools, request, &marks, options.now);
+        let mut rendered = run(&template, context)?;
+        if let Some(final_text) = continued {
+            rendered = cut_at_tag(rendered, &final_text)?;
+        }
+        let (text, breaks) = marks.remove(rendered);
+        Ok(Prompt { text, breaks })
+    }
+}
+
+fn context_of(
+    variables: Map<String, Json>,
+    messages: Json,
+    tools: Json,
+    request: &ChatRequest,
+    marks: &Marks,
+    now: LocalTime,
+) -> Value {
+    let now = move |format: &str| strftime::format(format, now);
+    let mut context = vec![
+        ("strftime_now".to_string(), Value::from_function(now)),
+        ("documents".to_string(), Value::from(())),
+        (marks::VARIABLE.to_string(), Value::from(marks.variable())),
+    ];
+    context.extend(variables.into_iter().map(|(name, value)| (name, value_of(value))));
+    context.push(("messages".to_string(), value_of(messages)));
+    context.push(("tools".to_string(), value_of(tools)));
+    context.push(("add_generation_prompt".to_string(), Value::from(request.add_generation_prompt)));
+    Value::from_pairs(context)
+}
+
+/// Not through minijinja's serde support: it gives a key of its own a meaning, which a request could use.
+fn value_of(json: Json) -> Value {
+    match json {
+        Json::Null => Value::from(()),
+        Json::Bool(value) => Value::from(value),
+        Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(value), _, _) => Value::from(value),
+            (_, Some(value), _) => Value::from(value),
+            (_, _, value) => Value::from(value.unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::from(text),
+        Json::Array(items) => Value::from(items.into_iter().map(value_of).collect::<Vec<_>>()),
+        Json::Object(fields) => Value::from_pairs(fields.into_iter().map(|(key, value)| (key, value_of(value)))),
+    }
+}
+
+fn run(template: &Template, context: Value) -> Result<String> {
+    let mut output = BoundedOutput::default();
+    let result = template.render_captured_to(context, &mut output).map(drop);
+    if output.overflowed {
+        return Err(Error::invalid(format!(
+            "makes a prompt of more than {MAX_TEXT_BYTES} bytes; limit is {MAX_TEXT_BYTES}"
+        )));
+    }
+    result.map_err(|error| described(&error))?;
+    String::from_utf8(output.bytes).map_err(|_| Error::new(Code::Internal, "the template wrote no UTF-8"))
+}
+
+/// What the template raised, or why it failed. Only details that speak of the template, not of values, are passed on.
+fn described(error: &JinjaError) -> Error {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(raised) = cause.downcast_ref::<Raised>() {
+            let message = format!("is refused by the model's chat template: {}", raised.0);
+            return Error::new(Code::FailedPrecondition, message);
+        }
+        source = cause.source();
+    }
+    if error.kind() == ErrorKind::OutOfFuel {
+        return Error::invalid(format!(
+            "takes more steps of its template than {MAX_CHAT_STEPS}; limit is {MAX_CHAT_STEPS}"
+        ));
+    }
+    let line = error.line().map_or(String::new(), |line| format!(", line {line}"));
+    let detail = match error.kind() {
+        ErrorKind::UndefinedError
+        | ErrorKind::UnknownMethod
+        | ErrorKind::UnknownFunction
+        | ErrorKind::UnknownFilter => error.detail().map(|detail| format!(": {detail}")).unwrap_or_default(),
+        ErrorKind::InvalidOperation if error.detail().is_some_and(|detail| detail.contains("recursion")) => {
+            format!(": nested deeper than {}", crate::limits::MAX_CHAT_TEMPLATE_DEPTH)
+        }
+        _ => String::new(),
+    };
+    Error::invalid(format!("fails in the model's chat template{line}: {}{detail}", error.kind()))
+}
+
+/// Appends the tag to the text that is continued, and returns that text.
+fn tag_final_message(messages: &mut Json, template: &str) -> Result<String> {
+    let last = messages.as_array_mut().and_then(|messages| messages.last_mut());
+    let content = last.and_then(|message| message.get_mut("content"));
+    let none = || Error::invalid("sets continue_final_message, but its last message has no text content");
+    if !template.contains("content") {
+        return Err(Error::invalid(
+            "sets continue_final_message, but the model's chat template does not read the content of messages",
+        ));
+    }
+    let text = match content.ok_or_else(none)? {
+        Json::Array(parts) => parts.iter_mut().rev().find_map(|part| part.get_mut("text")).ok_or_else(none)?,
+        content => content,
+    };
+    let Json::String(text) = text else { return Err(none()) };
+    let original = text.clone();
+    text.push_str(CONTINUE_TAG);
+    Ok(original)
+}
+
+fn cut_at_tag(mut rendered: String, final_text: &str) -> Result<String> {
+    let tag = CONTINUE_TAG.trim_end();
+    let at = rendered.rfind(tag).filter(|_| rendered.contains(final_text.trim_matches(is_python_space)));
+    let at = at.ok_or_else(|| {
+        Error::invalid("sets continue_final_message, but the last message does not appear in the prompt as it is")
+    })?;
+    let is_whole = rendered[at..].starts_with(CONTINUE_TAG);
+    rendered.truncate(at);
+    if !is_whole {
+        // The template trims the message, and with it the end of the text before the tag.
+        rendered.truncate(rendered.trim_end_matches(is_python_space).len());
+    }
+    Ok(rendered)
+}
+
+#[derive(Default)]
+struct BoundedOutput {
+    bytes: Vec<u8>,
+    overflowed: bool,
+}
+
+impl io::Write for BoundedOutput {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + text.len() > MAX_TEXT_BYTES {
+            self.overflowed = true;
+            return Err(io::Error::other("the output is full"));
+        }
+        self.bytes.extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

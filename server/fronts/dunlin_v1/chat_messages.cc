@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/dunlin_v1/chat_messages.h"
+
+#include <utility>
+
+namespace dunlin::server {
+namespace {
+
+engine::ChatMessage MessageFromWire(v1::ChatMessage* wire) {
+  engine::ChatMessage message;
+  message.role = std::move(*wire->mutable_role());
+  if (wire->has_content()) message.content = std::move(*wire->mutable_content());
+  for (v1::ContentPart& part : *wire->mutable_parts()) {
+    message.parts.push_back({std::move(*part.mutable_type()), std::move(*part.mutable_text())});
+  }
+  message.name = std::move(*wire->mutable_name());
+  for (v1::ToolCall& call : *wire->mutable_tool_calls()) {
+    message.tool_calls.push_back(
+        {std::move(*call.mutable_id()), std::move(*call.mutable_name()), std::move(*call.mutable_arguments_json())});
+  }
+  message.tool_call_id = std::move(*wire->mutable_tool_call_id());
+  message.reasoning_content = std::move(*wire->mutable_reasoning_content());
+  message.extra_fields_json = std::move(*wire->mutable_extra_fields_json());
+  return message;
+}
+
+}  // namespace
+
+engine::ChatInput ChatFromWire(v1::Chat* wire) {
+  engine::ChatInput chat;
+  for (v1::ChatMessage& message : *wire->mutable_messages()) chat.messages.push_back(MessageFromWire(&message));
+  chat.tools_json = std::move(*wire->mutable_tools_json());
+  chat.template_options_json = std::move(*wire->mutable_template_options_json());
+  chat.continue_final_message = wire->continue_final_message();
+  chat.add_generation_prompt =
+      wire->has_add_generation_prompt() ? wire->add_generation_prompt() : !chat.continue_final_message;
+  chat.parse_special_tokens = wire->parse_special_tokens();
+  return chat;
+}
+
+}  // namespace dunlin::server

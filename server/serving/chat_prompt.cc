@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/chat_prompt.h"
+
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+#include "server/serving/check_chat.h"
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+using F = engine::RequestField;
+
+engine::LocalTime Now() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm fields{};
+  localtime_r(&seconds, &fields);
+  return {.unix_seconds = seconds, .utc_offset_seconds = fields.tm_gmtoff};
+}
+
+absl::Status Refused(const absl::Status& status, const engine::FieldNames& names) {
+  return InvalidField({F::kChat, std::string(engine::StdView(status.message())), "", {}, std::nullopt}, names);
+}
+
+absl::Status RaisedByTemplate(const absl::Status& status, const engine::FieldNames& names) {
+  return MakeError(Reason::kChatRefused, absl::StrCat(names[F::kChat], " ", status.message()));
+}
+
+}  // namespace
+
+absl::Status CheckChats(const ServedModel& model) {
+  if (model.tokenizer == nullptr)
+    return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
+  if (model.chat_template != nullptr) return absl::OkStatus();
+  return MakeError(Reason::kChatUnsupported, absl::StrCat("the model takes no chats: ", model.chat_refusal));
+}
+
+absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServedModel& model, const engine::ChatInput& chat,
+                                          const engine::FieldNames& names) {
+  if (absl::Status s = CheckChats(model); !s.ok()) return s;
+  if (const auto violation = CheckChat(chat)) return InvalidField(*violation, names);
+  if (chat.parse_special_tokens && !model.chat_special_tokens) {
+    return InvalidField(
+        {F::kChatParseSpecialTokens, "is true", "false (models[].chat_special_tokens)", {}, std::nullopt}, names);
+  }
+  absl::StatusOr<engine::RenderedChat> rendered = model.chat_template->Render(*model.tokenizer, chat, Now());
+  if (absl::IsFailedPrecondition(rendered.status())) return RaisedByTemplate(rendered.status(), names);
+  if (!rendered.ok()) return Refused(rendered.status(), names);
+  absl::StatusOr<std::vector<engine::TokenId>> ids = engine::ChatTemplate::Encode(*model.tokenizer, *rendered);
+  if (!ids.ok()) return Refused(ids.status(), names);
+  return ChatPrompt{.text = std::move(rendered->text), .token_ids = *std::move(ids)};
+}
+
+}  // namespace dunlin::server

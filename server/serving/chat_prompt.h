@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A chat to the prompt that its model reads. For text pool threads: rendering takes up to about a second.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/request_field.h"
+#include "engine/text/chat_template.h"
+#include "engine/types.h"
+#include "server/models/served_model.h"
+
+namespace dunlin::server {
+
+struct ChatPrompt {
+  std::string text;
+  std::vector<engine::TokenId> token_ids;
+};
+
+// FAILED_PRECONDITION, with what to set, if the model has no usable chat template or no tokenizer.
+absl::Status CheckChats(const ServedModel& model);
+
+// Checks, renders and encodes. Errors: as CheckChats; INVALID_ARGUMENT (a field; special tokens that the model's
+// configuration does not let requests parse; a bound; what the template raises).
+absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServedModel& model, const engine::ChatInput& chat,
+                                          const engine::FieldNames& names);
+
+}  // namespace dunlin::server

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chats with the binary: `dunlin generate --chat` and its kin against a server whose configuration gives the template,
+// and a template that does not compile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/integration/process/child.h"
+
+namespace dunlin::integration {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
+constexpr char kTemplate[] =
+    "{% for m in messages %}{% if m.role == 'bird' %}{{ raise_exception('Birds do not chat.') }}{% endif %}"
+    "{{ m.role }}: {{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}{{ m.mood }}{{ eos_token }}{% endfor %}"
+    "{{ tools | tojson if tools }}{{ topic }}{% if add_generation_prompt %}assistant:{% endif %}";
+
+std::vector<std::string> WithTemplate(const std::string& text) {
+  return {"--set", "models.0.precisions=[\"bf16\"]", "--set", "models.0.chat_template=" + text};
+}
+
+CommandResult Generate(const ServerProcess& server, const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"generate", "--address", server.grpc(), "--model", "demo", "--max-tokens", "2"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return RunDunlin(all);
+}
+
+std::string PromptOf(const ServerProcess& server, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"--json", "--show-prompt"});
+  const CommandResult result = Generate(server, arguments);
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+  const Json json = Json::parse(result.out, nullptr, false);
+  EXPECT_EQ(json["token_ids"].size(), 2U) << result.out;
+  return json.value("prompt", "none");
+}
+
+TEST(ChatCommand, SendsMessagesToolsAndOptions) {
+  const ServerProcess server(kDemo, WithTemplate(kTemplate));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_EQ(PromptOf(server, {"--chat", "--ignore-eos", "Hi"}), "user: Hi<|endoftext|>assistant:");
+  EXPECT_EQ(PromptOf(server, {"--ignore-eos", "plain"}), "plain");
+  const char* messages = R"([
+      {"role": "system", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], "mood": "!"},
+      {"role": "assistant", "content": null,
+       "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"b": 1, "a": [1.0]}}}]}])";
+  EXPECT_EQ(PromptOf(server, {"--messages", messages, "--tools", R"([{"name": "f"}])", "--template-options",
+                              R"({"topic": "birds"})", "--ignore-eos"}),
+            "system: one\ntwo!<|endoftext|>"
+            "assistant: [{\"id\": \"1\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": "
+            "{\"b\": 1, \"a\": [1.0]}}}]<|endoftext|>[{\"name\": \"f\"}]birdsassistant:");
+  EXPECT_EQ(PromptOf(server, {"--messages", R"([{"role": "assistant", "content": "Once upon"}])",
+                              "--continue-final-message", "--ignore-eos"}),
+            "assistant: Once upon");
+
+  const CommandResult refused = Generate(server, {"--json", "--messages", R"([{"role": "bird", "content": "x"}])"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.out, HasSubstr("INVALID_ARGUMENT"));
+  EXPECT_THAT(refused.out, HasSubstr("chat is refused by the model's chat template: Birds do not chat."));
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"--chat"},
+                                             {"--messages", "{"},
+                                             {"--messages", "[1]"},
+                                             {"--chat", "--messages", "[]", "x"},
+                                             {"--tools", "[]", "x"},
+                                             {"--show-prompt", "x"}}) {
+    EXPECT_EQ(Generate(server, wrong).status, 2) << wrong[0];
+  }
+}
+
+TEST(ChatCommand, AModelWithABrokenTemplateServesTextAndSaysWhyNotChats) {
+  const ServerProcess server(kDemo, WithTemplate("{% if %}"));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_EQ(Generate(server, {"text"}).status, 0);
+  const CommandResult chat = Generate(server, {"--json", "--chat", "hello"});
+  EXPECT_EQ(chat.status, 1);
+  EXPECT_THAT(chat.out, HasSubstr("FAILED_PRECONDITION"));
+  EXPECT_THAT(chat.out, HasSubstr("the model takes no chats: its chat template is of no use: chat template, line 1: "));
+  EXPECT_THAT(chat.out, HasSubstr("set models[].chat_template"));
+}
+
+TEST(ChatCommand, ATemplateFileThatIsNotThereStopsTheStart) {
+  const ServerProcess server(kDemo, WithTemplate("/no/such/template.jinja"));
+  EXPECT_FALSE(server.ready());
+  EXPECT_THAT(server.Log(), HasSubstr("models[].chat_template /no/such/template.jinja cannot be read"));
+}
+
+}  // namespace
+}  // namespace dunlin::integration
