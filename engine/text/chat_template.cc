@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/text/chat_template.h"
 
+#include <utility>
+
+#include "engine/base/file.h"
 #include "engine/text/abi.h"
 
 namespace dunlin::engine {
@@ -79,6 +82,21 @@ std::string_view Inside(std::string_view object) {
   return fields.find_first_not_of(" \t\r\n") == std::string_view::npos ? "" : fields;
 }
 
+struct ChatFiles {
+  std::string config;
+  std::string chat_template;
+  std::string tool_use;
+};
+
+// A file that is not there leaves *text empty.
+absl::Status ReadIfThere(const Directory& directory, const char* name, size_t max_bytes, std::string* text) {
+  absl::StatusOr<std::string> read = directory.ReadFile(name, max_bytes);
+  if (absl::IsNotFound(read.status()) && !directory.Has(name)) return absl::OkStatus();
+  if (!read.ok()) return read.status();
+  *text = *std::move(read);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string MessagesJson(const std::vector<ChatMessage>& messages) {
@@ -102,10 +120,26 @@ std::string MessagesJson(const std::vector<ChatMessage>& messages) {
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::string& model_dir, std::string_view given) {
+  ChatFiles files;
+  if (!model_dir.empty()) {
+    const absl::StatusOr<Directory> directory = Directory::Open(model_dir);
+    if (!directory.ok()) return directory.status();
+    if (absl::Status s = ReadIfThere(*directory, "tokenizer_config.json", kMaxTokenizerConfigBytes, &files.config);
+        !s.ok()) {
+      return s;
+    }
+    for (const auto& [name, text] : {std::pair("chat_template.jinja", &files.chat_template),
+                                     std::pair("additional_chat_templates/tool_use.jinja", &files.tool_use)}) {
+      if (!given.empty()) break;
+      if (absl::Status s = ReadIfThere(*directory, name, kMaxChatTemplateBytes, text); !s.ok()) return s;
+    }
+  }
+  const dunlin_text_chat_files views = {text_abi::Data(files.config),        files.config.size(),
+                                        text_abi::Data(files.chat_template), files.chat_template.size(),
+                                        text_abi::Data(files.tool_use),      files.tool_use.size()};
   dunlin_text_chat* handle = nullptr;
   dunlin_text_error error{};
-  const int32_t code = dunlin_text_chat_load(text_abi::Data(model_dir), model_dir.size(), text_abi::Data(given),
-                                             given.size(), &handle, &error);
+  const int32_t code = dunlin_text_chat_load(&views, text_abi::Data(given), given.size(), &handle, &error);
   if (code != 0) return text_abi::ToStatus(code, error);
   return std::unique_ptr<ChatTemplate>(new ChatTemplate(handle));
 }

@@ -78,10 +78,13 @@ struct ChatJson {
   bool parse_special_tokens = false;
 };
 
+inline constexpr size_t kMaxChatTemplateBytes = size_t{1} << 20;
+
 class ChatTemplate {
  public:
   // The template of a model directory ("": none): chat_template.jinja, or chat_template of tokenizer_config.json; of
-  // several, "default", and "tool_use" for chats with tools. given: replaces the model's own if it is not empty.
+  // several, "default", and "tool_use" for chats with tools. given: replaces the model's own if it is not empty. Files
+  // are read as Directory opens them: through no link that leaves the model's directory.
   // Errors: NOT_FOUND (there is none); INVALID_ARGUMENT (larger than 1 MiB, or it does not compile: why, and the line).
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const std::string& model_dir, std::string_view given);
 

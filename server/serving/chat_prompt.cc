@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "server/serving/check_chat.h"
+#include "server/serving/encode_text.h"
 #include "server/serving/errors.h"
 
 namespace dunlin::server {
@@ -38,7 +39,8 @@ absl::Status CheckChats(const ServedModel& model) {
   return MakeError(Reason::kChatUnsupported, absl::StrCat("the model takes no chats: ", model.chat_refusal));
 }
 
-absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServedModel& model, const engine::ChatInput& chat,
+absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServingCore& core, const ServedModel& model,
+                                          const engine::ChatInput& chat, size_t max_tokens,
                                           const engine::FieldNames& names) {
   if (absl::Status s = CheckChats(model); !s.ok()) return s;
   if (const auto violation = CheckChat(chat)) return InvalidField(*violation, names);
@@ -49,7 +51,8 @@ absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServedModel& model, const engine
   absl::StatusOr<engine::RenderedChat> rendered = model.chat_template->Render(*model.tokenizer, chat, Now());
   if (absl::IsFailedPrecondition(rendered.status())) return RaisedByTemplate(rendered.status(), names);
   if (!rendered.ok()) return Refused(rendered.status(), names);
-  absl::StatusOr<std::vector<engine::TokenId>> ids = engine::ChatTemplate::Encode(*model.tokenizer, *rendered);
+  absl::StatusOr<std::vector<engine::TokenId>> ids = EncodeChat(core, *model.tokenizer, *rendered, max_tokens);
+  if (absl::IsOutOfRange(ids.status())) return ids.status();
   if (!ids.ok()) return Refused(ids.status(), names);
   return ChatPrompt{.text = std::move(rendered->text), .token_ids = *std::move(ids)};
 }

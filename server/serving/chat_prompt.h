@@ -11,6 +11,7 @@
 #include "engine/text/chat_template.h"
 #include "engine/types.h"
 #include "server/models/served_model.h"
+#include "server/serving/serving_core.h"
 
 namespace dunlin::server {
 
@@ -23,8 +24,9 @@ struct ChatPrompt {
 absl::Status CheckChats(const ServedModel& model);
 
 // Checks, renders and encodes. Errors: as CheckChats; INVALID_ARGUMENT (a field; special tokens that the model's
-// configuration does not let requests parse; a bound; what the template raises).
-absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServedModel& model, const engine::ChatInput& chat,
+// configuration does not let requests parse; a bound; what the template raises); OUT_OF_RANGE as EncodeChat.
+absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServingCore& core, const ServedModel& model,
+                                          const engine::ChatInput& chat, size_t max_tokens,
                                           const engine::FieldNames& names);
 
 }  // namespace dunlin::server

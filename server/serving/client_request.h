@@ -70,7 +70,7 @@ struct ClientRequest {
   std::string model;
   ClientPrompt prompt;
   std::optional<int32_t> truncate_prompt_tokens;  // keep only the last ones
-  bool parse_special_tokens = false;  // special tokens in a text prompt are themselves, not plain text
+  bool parse_special_tokens = false;              // special tokens in a text prompt are themselves, not plain text
   ClientSampling sampling;
   ClientStopping stopping;
   ClientOutput output;

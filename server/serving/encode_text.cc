@@ -24,4 +24,14 @@ absl::StatusOr<std::vector<engine::TokenId>> EncodeText(const ServingCore& core,
   return tokenizer.Encode(text, options, truncated);
 }
 
+absl::StatusOr<std::vector<engine::TokenId>> EncodeChat(const ServingCore& core, const engine::Tokenizer& tokenizer,
+                                                        const engine::RenderedChat& chat, size_t max_tokens) {
+  if (IsRefusedUnread(tokenizer, chat.text, {.max_tokens = max_tokens})) {
+    return absl::OutOfRangeError("the chat has more tokens than the limit");
+  }
+  if (chat.text.size() <= kUnbudgetedBytes) return engine::ChatTemplate::Encode(tokenizer, chat);
+  const TextBudget::Share share = core.text_budget()->Take(static_cast<int64_t>(chat.text.size()));
+  return engine::ChatTemplate::Encode(tokenizer, chat);
+}
+
 }  // namespace dunlin::server

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 #include "engine/types.h"
 #include "server/serving/serving_core.h"
@@ -19,5 +20,9 @@ inline constexpr size_t kUnbudgetedBytes = size_t{64} << 10;
 absl::StatusOr<std::vector<engine::TokenId>> EncodeText(const ServingCore& core, const engine::Tokenizer& tokenizer,
                                                         std::string_view text, const engine::EncodeOptions& options,
                                                         bool* truncated = nullptr);
+
+// As ChatTemplate::Encode; OUT_OF_RANGE if the chat's size alone shows that it has more than max_tokens.
+absl::StatusOr<std::vector<engine::TokenId>> EncodeChat(const ServingCore& core, const engine::Tokenizer& tokenizer,
+                                                        const engine::RenderedChat& chat, size_t max_tokens);
 
 }  // namespace dunlin::server

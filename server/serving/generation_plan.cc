@@ -123,8 +123,13 @@ absl::Status PromptError(Violation violation, const ClientRequest& client) {
 
 absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, ClientRequest* client,
                         std::vector<engine::TokenId>* prompt) {
+  const engine::RequestLimits& limits = model.engine->limits();
+  // Of a prompt to be truncated the last tokens count, so that all of it is read.
+  const size_t max_tokens =
+      client->truncate_prompt_tokens.has_value() ? SIZE_MAX : static_cast<size_t>(engine::MaxPromptTokens(limits));
   if (const auto* chat = std::get_if<engine::ChatInput>(&client->prompt)) {
-    absl::StatusOr<ChatPrompt> rendered = MakeChatPrompt(model, *chat, *client->field_names);
+    absl::StatusOr<ChatPrompt> rendered = MakeChatPrompt(core, model, *chat, max_tokens, *client->field_names);
+    if (absl::IsOutOfRange(rendered.status())) return PromptError(engine::PromptTooLong(limits), *client);
     if (!rendered.ok()) return rendered.status();
     *prompt = std::move(rendered->token_ids);
     return absl::OkStatus();
@@ -133,11 +138,7 @@ absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, Clien
     *prompt = std::move(*ids);
     return absl::OkStatus();
   }
-  const engine::RequestLimits& limits = model.engine->limits();
-  // Of a prompt to be truncated the last tokens count, so that all of it is read.
-  const bool truncates = client->truncate_prompt_tokens.has_value();
-  const engine::EncodeOptions options{.parse_special = client->parse_special_tokens,
-                                      .max_tokens = truncates ? SIZE_MAX : engine::MaxPromptTokens(limits)};
+  const engine::EncodeOptions options{.parse_special = client->parse_special_tokens, .max_tokens = max_tokens};
   absl::StatusOr<std::vector<engine::TokenId>> ids =
       EncodeText(core, *model.tokenizer, std::get<std::string>(client->prompt), options);
   if (absl::IsOutOfRange(ids.status())) return PromptError(engine::PromptTooLong(limits), *client);

@@ -87,7 +87,7 @@ absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const std:
                                              const engine::ChatInput& chat, const engine::FieldNames& names) {
   const absl::StatusOr<ModelLease> lease = FindModel(core, model);
   if (!lease.ok()) return lease.status();
-  absl::StatusOr<ChatPrompt> prompt = MakeChatPrompt(**lease, chat, names);
+  absl::StatusOr<ChatPrompt> prompt = MakeChatPrompt(core, **lease, chat, SIZE_MAX, names);
   if (!prompt.ok()) return prompt;
   // The text and up to five bytes for each id share a message.
   const int64_t bytes = std::ssize(prompt->text) + 5 * std::ssize(prompt->token_ids);

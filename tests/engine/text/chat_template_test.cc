@@ -102,6 +102,17 @@ TEST(ChatTemplateSource, IsTheOperatorsThenTheFileThenTheTokenizersConfig) {
   EXPECT_EQ(text("given", with_tools), "given");
 }
 
+TEST(ChatTemplateSource, LinksOutOfTheDirectoryAreRefused) {
+  const TempDirectory outside;
+  Write(std::filesystem::path(outside.path()) / "secret", "secret");
+  const TempDirectory dir;
+  const std::filesystem::path path = dir.path();
+  std::filesystem::create_symlink(std::filesystem::path(outside.path()) / "secret", path / "chat_template.jinja");
+  const absl::Status status = ChatTemplate::Load(path.string(), "").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(StdView(status.message())), HasSubstr("chat_template.jinja"));
+}
+
 TEST(ChatTemplateSource, WhatDoesNotCompileIsNamedWithItsLine) {
   const auto message = [](const std::string& text) {
     return std::string(StdView(ChatTemplate::Load("", text).status().message()));

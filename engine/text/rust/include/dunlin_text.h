@@ -125,9 +125,19 @@ typedef struct {
 #define DUNLIN_TEXT_ADD_GENERATION_PROMPT 8u
 #define DUNLIN_TEXT_CONTINUE_FINAL_MESSAGE 16u
 
-// The chat template of a model directory (may be empty), or `given` if that is not empty. Errors: NOT_FOUND (there is
+// Files of a model directory; one that is absent is empty.
+typedef struct {
+  const uint8_t* tokenizer_config;  // tokenizer_config.json
+  size_t tokenizer_config_size;
+  const uint8_t* chat_template;  // chat_template.jinja
+  size_t chat_template_size;
+  const uint8_t* tool_use;  // additional_chat_templates/tool_use.jinja
+  size_t tool_use_size;
+} dunlin_text_chat_files;
+
+// The chat template of the model whose files these are, or `given` if that is not empty. Errors: NOT_FOUND (there is
 // none), INVALID_ARGUMENT (too large, does not compile).
-int32_t dunlin_text_chat_load(const uint8_t* dir, size_t dir_size, const uint8_t* given, size_t given_size,
+int32_t dunlin_text_chat_load(const dunlin_text_chat_files* files, const uint8_t* given, size_t given_size,
                               dunlin_text_chat** chat, dunlin_text_error* error);
 void dunlin_text_chat_free(dunlin_text_chat* chat);
 // breaks: byte offsets in text, ascending, that no special token spans: inside those of the client's strings.

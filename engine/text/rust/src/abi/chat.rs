@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Section "Chat" of the header.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
 use super::buffer::{put, put_ids, slice, Bytes, ErrorMessage, Ids};
 use super::guard;
 use super::tokenizer::{live, PARSE_SPECIAL};
-use crate::chat::{self, ChatRequest, ChatTemplate, LocalTime, RenderOptions};
+use crate::chat::{self, ChatFiles, ChatRequest, ChatTemplate, LocalTime, RenderOptions};
 use crate::error::{Error, Result};
 use crate::TextTokenizer;
 
@@ -29,21 +25,38 @@ pub struct Request {
     flags: u32,
 }
 
+/// `dunlin_text_chat_files`.
+#[repr(C)]
+pub struct Files {
+    tokenizer_config: *const u8,
+    tokenizer_config_size: usize,
+    chat_template: *const u8,
+    chat_template_size: usize,
+    tool_use: *const u8,
+    tool_use_size: usize,
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn dunlin_text_chat_load(
-    dir: *const u8,
-    dir_size: usize,
+    files: *const Files,
     given: *const u8,
     given_size: usize,
     out: *mut *mut ChatTemplate,
     error: *mut ErrorMessage,
 ) -> i32 {
     guard::status(error, || {
-        // SAFETY: the header's rule for inputs.
-        let (dir, given) = unsafe { (slice(dir, dir_size), utf8("the chat template", given, given_size)?) };
+        // SAFETY: a readable struct and the header's rule for inputs.
+        let files = unsafe { files.as_ref() }.ok_or_else(|| Error::invalid("the files are null"))?;
+        // SAFETY: as above.
+        let (files, given) = unsafe {
+            let config = slice(files.tokenizer_config, files.tokenizer_config_size);
+            let chat_template = utf8("chat_template.jinja", files.chat_template, files.chat_template_size)?;
+            let tool_use = utf8("tool_use.jinja", files.tool_use, files.tool_use_size)?;
+            (ChatFiles { config, chat_template, tool_use }, utf8("the chat template", given, given_size)?)
+        };
         // SAFETY: the header asks for a writable pointer.
         let out = unsafe { out.as_mut() }.ok_or_else(|| Error::invalid("the output pointer is null"))?;
-        let template = chat::load(Path::new(OsStr::from_bytes(dir)), Some(given).filter(|text| !text.is_empty()))?;
+        let template = chat::load(&files, Some(given).filter(|text| !text.is_empty()))?;
         *out = Box::into_raw(Box::new(template));
         Ok(())
     })

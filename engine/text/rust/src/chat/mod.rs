@@ -25,7 +25,7 @@ use serde_json::{Map, Value as Json};
 
 pub use render::{Prompt, RenderOptions};
 pub use request::ChatRequest;
-pub use source::load;
+pub use source::{load, ChatFiles};
 pub use strftime::LocalTime;
 
 use content_format::ContentFormat;

@@ -3,15 +3,13 @@
 //! additional_chat_templates/*.jinja, chat_template of tokenizer_config.json (a text, or a list of named ones).
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use super::{environment, ChatTemplate, ContentFormat, DEFAULT, TOOL_USE};
 use crate::error::{quote, Code, Error, Result};
-use crate::limits::{MAX_CHAT_TEMPLATE_BYTES, MAX_TOKENIZER_CONFIG_BYTES};
-use crate::load::read_file;
+use crate::limits::MAX_CHAT_TEMPLATE_BYTES;
 
 /// The variables of transformers' `special_tokens_map`, by name.
 const TOKEN_NAMES: [&str; 7] =
@@ -30,13 +28,20 @@ struct NamedTemplate {
     template: String,
 }
 
-/// The template of the model in `dir`, which may be empty (no directory). `given`: the operator's template; it replaces
-/// the model's own. Errors: NOT_FOUND (none), INVALID_ARGUMENT (it is too large or does not compile).
-pub fn load(dir: &Path, given: Option<&str>) -> Result<ChatTemplate> {
-    let config = read_config(dir)?;
+/// Files of a model directory; one that is absent is empty.
+pub struct ChatFiles<'a> {
+    pub config: &'a [u8],       // tokenizer_config.json
+    pub chat_template: &'a str, // chat_template.jinja
+    pub tool_use: &'a str,      // additional_chat_templates/tool_use.jinja
+}
+
+/// The template of the model. `given`: the operator's template; it replaces the model's own. Errors: NOT_FOUND (none),
+/// INVALID_ARGUMENT (it is too large or does not compile).
+pub fn load(files: &ChatFiles, given: Option<&str>) -> Result<ChatTemplate> {
+    let config = parse_config(files.config)?;
     let texts = match given {
         Some(text) => BTreeMap::from([(DEFAULT.to_string(), text.to_string())]),
-        None => match files(dir)? {
+        None => match from_files(files) {
             texts if texts.is_empty() => from_config(&config)?,
             texts => texts,
         },
@@ -65,15 +70,11 @@ fn compile(texts: BTreeMap<String, String>, special_tokens: Map<String, Json>) -
     Ok(template)
 }
 
-fn read_config(dir: &Path) -> Result<Map<String, Json>> {
-    if dir.as_os_str().is_empty() {
+fn parse_config(bytes: &[u8]) -> Result<Map<String, Json>> {
+    if bytes.is_empty() {
         return Ok(Map::new());
     }
-    let bytes = match read_file(dir, "tokenizer_config.json", MAX_TOKENIZER_CONFIG_BYTES) {
-        Err(error) if error.code == Code::NotFound => return Ok(Map::new()),
-        other => other?,
-    };
-    serde_json::from_slice(&bytes).map_err(|error| Error::invalid(format!("tokenizer_config.json: {error}")))
+    serde_json::from_slice(bytes).map_err(|error| Error::invalid(format!("tokenizer_config.json: {error}")))
 }
 
 fn from_config(config: &Map<String, Json>) -> Result<BTreeMap<String, String>> {
@@ -89,23 +90,13 @@ fn from_config(config: &Map<String, Json>) -> Result<BTreeMap<String, String>> {
     })
 }
 
-/// chat_template.jinja, and of the additional ones that which is used.
-fn files(dir: &Path) -> Result<BTreeMap<String, String>> {
-    let mut texts = BTreeMap::new();
-    if dir.as_os_str().is_empty() {
-        return Ok(texts);
-    }
-    for (name, file) in [(DEFAULT, "chat_template.jinja"), (TOOL_USE, "additional_chat_templates/tool_use.jinja")] {
-        match read_file(dir, file, MAX_CHAT_TEMPLATE_BYTES) {
-            Err(error) if error.code == Code::NotFound => {}
-            Err(error) => return Err(error),
-            Ok(bytes) => {
-                let text = String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{file} is not UTF-8")))?;
-                texts.insert(name.to_string(), text);
-            }
-        }
-    }
-    Ok(texts)
+/// Of the files.
+fn from_files(files: &ChatFiles) -> BTreeMap<String, String> {
+    [(DEFAULT, files.chat_template), (TOOL_USE, files.tool_use)]
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(name, text)| (name.to_string(), text.to_string()))
+        .collect()
 }
 
 fn special_tokens(config: &Map<String, Json>) -> Map<String, Json> {

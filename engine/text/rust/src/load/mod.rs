@@ -58,29 +58,6 @@ pub fn load_json(json: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTok
     Ok(TextTokenizer::new(tokenizer, affixes, bounds, document.unknown_id(), bos_id, eos_id))
 }
 
-pub(crate) fn read_file(dir: &Path, name: &str, max_bytes: usize) -> Result<Vec<u8>> {
-    let path = dir.join(name);
-    let failed = |error: std::io::Error| {
-        let code = match error.kind() {
-            std::io::ErrorKind::NotFound => Code::NotFound,
-            _ => Code::InvalidArgument,
-        };
-        Error::new(code, format!("{}: {error}", path.display()))
-    };
-    // Checked before opening, because opening a FIFO would block.
-    if !std::fs::metadata(&path).map_err(failed)?.is_file() {
-        return Err(Error::invalid(format!("{} is not a regular file", path.display())));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(&path).map_err(failed)?;
-    file.take(max_bytes as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() > max_bytes {
-        let size = std::fs::metadata(&path).map_or(bytes.len() as u64, |facts| facts.len());
-        return Err(too_large(name, size, max_bytes));
-    }
-    Ok(bytes)
-}
-
 fn too_large(name: &str, size: u64, limit: usize) -> Error {
     Error::invalid(format!("{name} has {size} bytes; limit is {limit}"))
 }
