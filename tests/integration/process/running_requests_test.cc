@@ -40,7 +40,11 @@ class RunningRequests : public ::testing::Test {
     delete server_;
     server_ = nullptr;
   }
-  void SetUp() override { ASSERT_TRUE(server_->ready()) << server_->Log(); }
+  // Requests of the test before may still be ending: they must not be taken for those of this one.
+  void SetUp() override {
+    ASSERT_TRUE(server_->ready()) << server_->Log();
+    ASSERT_TRUE(ComesToMetric(server_->http(), kRunning, 0));
+  }
 
   static Json Answer(const std::vector<std::string>& arguments) {
     std::vector<std::string> all = {"generate", "--address", server_->grpc(), "--model", "demo", "--json"};

@@ -90,7 +90,11 @@ TEST(Records, CountPreemptionsOfAllOutputs) {
   Harness harness({}, 40);  // 640 tokens; each of the two may grow to 503
   ClientRequest request = TextRequest("abc", 500);
   request.num_outputs = 2;
-  EXPECT_TRUE(harness.Start(request)->WaitUntilFinished().status.ok());
+  harness.models.control().held = true;  // until both are there
+  const auto call = harness.Start(request);
+  ASSERT_TRUE(Eventually([&] { return harness.stats().running + harness.stats().waiting == 2; }));
+  harness.models.control().held = false;
+  EXPECT_TRUE(call->WaitUntilFinished().status.ok());
   const RequestRecord record = harness.observer.WaitFor(1).at(0);
   EXPECT_GT(record.preemptions, 0);
   EXPECT_EQ(record.preemptions, static_cast<int32_t>(harness.stats().preemptions));
@@ -102,7 +106,10 @@ TEST(Records, CountPreemptionsOfAllOutputs) {
 TEST(Records, CountTheCachedPrefix) {
   Harness harness({});
   const std::string prompt(100, 'a');
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(harness.Start(TextRequest(prompt, 2))->WaitUntilFinished().status.ok());
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(harness.Start(TextRequest(prompt, 2))->WaitUntilFinished().status.ok());
+    harness.observer.WaitFor(i + 1);
+  }
   const std::vector<RequestRecord> records = harness.observer.WaitFor(2);
   ASSERT_THAT(records, SizeIs(2));
   EXPECT_EQ(records[0].cached_tokens, 0);

@@ -85,13 +85,6 @@ TEST(Refusals, AreReportedOnceWithTheirReason) {
   const Refusal rows[] = {
       {"TOO_MANY_REQUESTS", true, {}, {}, 1, [](Limits* l) { l->max_concurrent_requests = 1; }, {}},
       {"TOO_MANY_QUEUED_BYTES", true, {}, {}, 0, [](Limits* l) { l->max_queued_bytes = 10; }, {}},
-      {"QUEUE_FULL",
-       true,
-       {},
-       {},
-       1,
-       {},
-       [](engine::EngineOptions* o) { o->max_sequences = o->max_queued_requests = 1; }},
       {"DRAINING", false, [](ServingCore* core) { core->StartDraining(); }, {}, 0, {}, {}},
       {"UNKNOWN_MODEL", false, {}, [](ClientRequest* r) { r->model = "nobody"; }, 0, {}, {}},
       {"WRONG_MODEL_KIND", false, {}, [](ClientRequest* r) { r->model = "encoder"; }, 0, {}, {}},
@@ -105,6 +98,28 @@ TEST(Refusals, AreReportedOnceWithTheirReason) {
        {}},
   };
   for (const Refusal& row : rows) ExpectOneReport(row);
+}
+
+TEST(Refusals, ByAFullQueueOfTheEngineCountAsOverload) {
+  engine::EngineOptions options;
+  options.max_sequences = 1;
+  options.max_queued_requests = 2;
+  RecordingObserver observer;
+  TestModels models(options);
+  ServingCore core({}, models.repository(), &observer, {});
+  core.Open();
+  models.control().held = true;
+  ClientRequest request = TextRequest("abc");
+  request.num_outputs = 8;
+  const auto call = std::make_shared<FakeGenerateCall>(request);
+  FakeGenerateCall::Start(&core, call);
+  EXPECT_EQ(ReasonName(call->WaitUntilFinished().status), "QUEUE_FULL");
+  EXPECT_TRUE(core.overload()->recent(core.now()));
+  models.control().held = false;
+  core.StartDraining();
+  EXPECT_TRUE(core.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
+  models.repository().StopEngines();
+  EXPECT_THAT(observer.WaitFor(1), SizeIs(1));
 }
 
 }  // namespace
