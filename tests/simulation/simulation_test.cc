@@ -36,6 +36,7 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
   // The runs are only worth something when they reach what they are about.
   EXPECT_GT(stats.preemptions, static_cast<int64_t>(count));
   EXPECT_GT(stats.prefix_hits, static_cast<int64_t>(count));
+  EXPECT_GT(stats.followed, static_cast<int64_t>(count / 400));
   using engine::FinishReason;
   for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled,
                                     FinishReason::kDeadline, FinishReason::kSlowReader, FinishReason::kNumerical}) {

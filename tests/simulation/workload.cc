@@ -85,6 +85,9 @@ Workload MakeWorkload(Dice* dice) {
   for (uint32_t& word : scheduler.cache.hash_key) word = static_cast<uint32_t>(dice->Word());
   if (dice->OneIn(8)) scheduler.cache.key_words = 0;  // every page of every request collides
 
+  if (dice->OneIn(2)) scheduler.step_overhead_tokens = dice->Between(1, 8);
+  if (dice->OneIn(3)) scheduler.step_time_target = dice->Between(1, 4);
+
   const int32_t num_requests = dice->Between(1, 24);
   scheduler.max_live = num_requests;
   for (int32_t i = 0; i < num_requests; ++i) workload.requests.push_back(AnyRequest(dice, workload));
