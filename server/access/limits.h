@@ -7,17 +7,18 @@
 namespace dunlin::server {
 
 struct Limits {
-  int32_t max_concurrent_requests = 512;         // accepted but not yet finished, over all models
-  int64_t max_queued_bytes = int64_t{64} << 20;  // of request messages accepted but not yet tokenised
-  int32_t max_streams_per_connection = 100;      // HTTP/2 SETTINGS_MAX_CONCURRENT_STREAMS
-  int64_t max_message_bytes = int64_t{4} << 20;  // one message, in either direction
-  int32_t max_metadata_bytes = 8192;             // of one call; the soft limit
-  int32_t max_unsent_tokens = 1024;              // tokens a client may lag behind before its stream is ended
-  int32_t busy_message_interval_ms = 50;         // minimum between messages of a stream under overload; 0: none
-  int32_t max_embedding_inputs = 256;            // of one embedding call
-  int32_t default_max_tokens = 512;              // if the request sets none; less if the context does not allow it
-  int32_t retry_after_ms = 1000;                 // sent as RetryInfo when a queue is full
-  int32_t keepalive_time_ms = 30000;             // server pings an idle connection
+  int32_t max_concurrent_requests = 512;          // accepted but not yet finished, over all models
+  int64_t max_queued_bytes = int64_t{64} << 20;   // of request messages accepted but not yet tokenised
+  int64_t max_output_bytes = int64_t{256} << 20;  // of the buffers for the outputs of requests in progress
+  int32_t max_streams_per_connection = 100;       // HTTP/2 SETTINGS_MAX_CONCURRENT_STREAMS
+  int64_t max_message_bytes = int64_t{4} << 20;   // one message, in either direction
+  int32_t max_metadata_bytes = 8192;              // of one call; the soft limit
+  int32_t max_unsent_tokens = 1024;               // tokens a client may lag behind before its stream is ended
+  int32_t busy_message_interval_ms = 50;          // minimum between messages of a stream under overload; 0: none
+  int32_t max_embedding_inputs = 256;             // of one embedding call
+  int32_t default_max_tokens = 512;               // if the request sets none; less if the context does not allow it
+  int32_t retry_after_ms = 1000;                  // sent as RetryInfo when a queue is full
+  int32_t keepalive_time_ms = 30000;              // server pings an idle connection
   int32_t keepalive_timeout_ms = 10000;
 };
 
