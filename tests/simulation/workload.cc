@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace dunlin::simulation {
 namespace {
@@ -90,7 +91,16 @@ Workload MakeWorkload(Dice* dice) {
 
   const int32_t num_requests = dice->Between(1, 24);
   scheduler.max_live = num_requests;
-  for (int32_t i = 0; i < num_requests; ++i) workload.requests.push_back(AnyRequest(dice, workload));
+  for (int32_t i = 0; i < num_requests; ++i) {
+    if (i > 0 && dice->OneIn(3)) {  // a further output of the request before, which may be cancelled by itself
+      PlannedRequest output = workload.requests.back();
+      ++output.request.output_index;
+      if (dice->OneIn(6)) output.cancel_at = output.request.arrival + dice->Between(0, 60);
+      workload.requests.push_back(std::move(output));
+    } else {
+      workload.requests.push_back(AnyRequest(dice, workload));
+    }
+  }
   std::stable_sort(
       workload.requests.begin(), workload.requests.end(),
       [](const PlannedRequest& a, const PlannedRequest& b) { return a.request.arrival < b.request.arrival; });
