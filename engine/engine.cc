@@ -25,6 +25,8 @@ RequestLimits LimitsOf(const EngineOptions& options, const ModelConfig& config, 
       options.max_context_tokens > 0 ? std::min(options.max_context_tokens, config.max_context) : config.max_context;
   limits.max_queued_tokens = options.max_queued_tokens;
   limits.num_pages = runtime.num_pages();
+  limits.min_priority = options.min_priority;
+  limits.max_priority = options.max_priority;
   for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
     limits.tokens_per_page[static_cast<size_t>(traits.precision)] = runtime.tokens_per_page(traits.precision);
   }
@@ -60,6 +62,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
   scheduler.max_tokens_per_step = options.max_tokens_per_step;
   scheduler.max_live = MailboxLimitsOf(options).max_live;
   scheduler.prefix_cache = options.prefix_cache;
+  scheduler.step_time_target = TimeNs{options.step_time_target_ms} * 1'000'000;
   scheduler.prefill_matches_decode = runtime.prefill_matches_decode();
   scheduler.eos_token_ids = config.eos_token_ids;
   scheduler.cache.num_pages = limits.num_pages;

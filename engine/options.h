@@ -20,6 +20,8 @@ enum class ExecutionMode : uint8_t { kFused, kEager };
 // The config key that enables a backend is this and the backend's name: attention.enable_flash.
 inline constexpr char kEnableBackendKey[] = "attention.enable_";
 
+inline constexpr int32_t kMaxPriority = 100;  // of a request; [-100, 100]
+
 struct EngineOptions {
   // Scheduler. A step computes at most max_tokens_per_step tokens over all sub-batches.
   int32_t max_sequences = 64;           // running at once; [1, 1024]
@@ -27,6 +29,8 @@ struct EngineOptions {
   int32_t max_queued_requests = 256;    // waiting, not yet running
   int64_t max_queued_tokens = 1 << 20;  // prompt tokens waiting
   bool prefix_cache = true;
+  // While a sequence draws tokens, prompts are divided so that a step takes about this long; 0: by tokens alone.
+  int32_t step_time_target_ms = 200;
 
   // Steps in flight at once, 1 or 2; no config key sets it. With 2 a step is planned and staged while another one runs.
   // A sequence cannot be planned again before its last token is known, so the sequences then split between the steps,
@@ -48,6 +52,12 @@ struct EngineOptions {
   // Attention backends that requests may use, by AttentionBackend. The config may disable some, as PyTorch's
   // enable_*_sdp do.
   std::bitset<kernels::kNumAttentionBackends> attention_backends = std::bitset<kernels::kNumAttentionBackends>().set();
+
+  // What clients may ask for of this model. A profile with anything else is not supported.
+  std::bitset<kernels::kNumAttentionBackends> allowed_backends = std::bitset<kernels::kNumAttentionBackends>().set();
+  std::bitset<kernels::kNumPrecisions> allowed_precisions = std::bitset<kernels::kNumPrecisions>().set();
+  int32_t min_priority = -kMaxPriority;
+  int32_t max_priority = kMaxPriority;
 
   bool enabled(kernels::AttentionBackend backend) const { return attention_backends[static_cast<size_t>(backend)]; }
   void Enable(kernels::AttentionBackend backend, bool on) { attention_backends[static_cast<size_t>(backend)] = on; }

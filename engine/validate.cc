@@ -80,6 +80,18 @@ std::optional<Violation> CheckAllowed(const SamplingParams& sampling, int32_t vo
                    F::kBadWordsIds};
 }
 
+// The bound of every model, then the model's own.
+std::optional<Violation> CheckPriority(int32_t priority, const RequestLimits& limits) {
+  if (auto v = CheckInt(F::kPriority, priority, -kMaxPriority, kMaxPriority)) return v;
+  if (priority >= limits.min_priority && priority <= limits.max_priority) return std::nullopt;
+  return Violation{F::kPriority,
+                   absl::StrCat("is ", priority),
+                   absl::StrCat("[", limits.min_priority, ", ", limits.max_priority,
+                                "] (models[].allowed.min_priority, models[].allowed.max_priority)"),
+                   {},
+                   std::nullopt};
+}
+
 std::optional<Violation> CheckStopping(const StoppingParams& stopping, const RequestLimits& limits) {
   if (auto v = CheckInt(F::kMaxTokens, stopping.max_tokens, 1, limits.max_context_tokens)) return v;
   if (auto v = CheckInt(F::kMinTokens, stopping.min_tokens, 0, stopping.max_tokens)) return v;
@@ -163,7 +175,7 @@ std::optional<Violation> CheckSampling(const SamplingParams& sampling, int32_t v
 
 std::optional<Violation> CheckParams(const Request& request, const RequestLimits& limits) {
   if (auto v = CheckBytes(F::kCacheSalt, request.cache_salt.size(), 0, kMaxCacheSaltBytes)) return v;
-  if (auto v = CheckInt(F::kPriority, request.priority, -kMaxPriority, kMaxPriority)) return v;
+  if (auto v = CheckPriority(request.priority, limits)) return v;
   if (auto v = CheckSampling(request.sampling, limits.vocab_size)) return v;
   return CheckStopping(request.stopping, limits);
 }

@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "engine/options.h"
 #include "engine/request_field.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
 
-inline constexpr int32_t kMaxPriority = 100;  // [-100, 100]
 inline constexpr size_t kMaxCacheSaltBytes = 128;
 
 // What a request is measured against; const after the engine's construction.
@@ -24,6 +24,8 @@ struct RequestLimits {
   int64_t max_queued_tokens = 0;                                   // a longer prompt could never be queued
   int32_t num_pages = 0;                                           // of the KV pool
   std::array<int32_t, kernels::kNumPrecisions> tokens_per_page{};  // by precision; 0 where the model lacks it
+  int32_t min_priority = -kMaxPriority;                            // that clients may ask for
+  int32_t max_priority = kMaxPriority;
 };
 
 // Each returns the first violation, in the order of the fields; none when the request may run.

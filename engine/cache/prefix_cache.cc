@@ -51,10 +51,11 @@ void PrefixCache::Advance(const Digest& key, PageId page, PrefixChain* chain) co
   ++chain->num_pages;
 }
 
-PageId PrefixCache::Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const {
+PageId PrefixCache::Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain, bool proven_only) const {
   const Digest key = NextKey(*chain, tokens, num_tokens);
   const PageId page = Find(key, *chain, tokens, num_tokens);
-  if (page != kNoPage) Advance(key, page, chain);
+  if (page == kNoPage || (proven_only && !IsProven(page))) return kNoPage;
+  Advance(key, page, chain);
   return page;
 }
 

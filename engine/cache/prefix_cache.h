@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the page that continues a token prefix: a table from 256-bit keyed hash chains to pages. A hit also compares
 // the tokens, the domain and the parent entry, so that not even a collision gives one request the KV of another.
+// An entry is unproven until a finite row of logits has depended on its page: a fault may have written NaN into it.
 // Nothing is allocated after construction; every operation O(1) (one hash of a page's tokens).
 // Holds no references: the caller calls Forget before a page is overwritten.
 // Thread rule: the engine thread only.
@@ -32,11 +33,16 @@ class PrefixCache {
   PrefixChain Root(const ExecutionProfile& profile, std::string_view salt) const;
 
   // The page that holds `tokens` after `chain`, and *chain advanced past it; kNoPage, *chain unchanged, on a miss.
-  PageId Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const;
+  // proven_only: an unproven page is a miss.
+  PageId Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain, bool proven_only = false) const;
 
-  // Enters `page`, which holds `tokens` computed after `chain`, and advances *chain past it. Returns `page`, or an
-  // equal page that is cached already: `page` is then not entered. REQUIRES: `page` is not in the cache.
+  // Enters `page`, which holds `tokens` computed after `chain`, unproven, and advances *chain past it. Returns `page`,
+  // or an equal page that is cached already: `page` is then not entered. REQUIRES: `page` is not in the cache.
   PageId Publish(const TokenId* tokens, int32_t num_tokens, PageId page, PrefixChain* chain);
+
+  // A finite row of logits has depended on the page. No-op when it is not in the cache.
+  void Prove(PageId page) { entries_[static_cast<size_t>(page)].proven = true; }
+  bool IsProven(PageId page) const { return Contains(page) && entries_[static_cast<size_t>(page)].proven; }
 
   // The page's bytes are about to change. No-op when it is not in the cache.
   void Forget(PageId page);
@@ -54,6 +60,7 @@ class PrefixCache {
     uint64_t serial = 0;  // never used twice; 0: the page is not in the cache
     uint64_t parent_serial = 0;
     int32_t num_tokens = 0;
+    bool proven = false;
   };
 
   Digest NextKey(const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const;

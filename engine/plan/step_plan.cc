@@ -30,6 +30,7 @@ void StepPlan::Clear() {
   sub_batches.clear();
   sequences.clear();
   num_tokens = 0;
+  planned = 0;
   tokens.clear();
   pages.clear();
   biases.clear();

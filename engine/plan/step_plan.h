@@ -73,6 +73,7 @@ struct StepPlan {
   std::vector<SubBatch> sub_batches;
   std::vector<SequenceStep> sequences;
   int32_t num_tokens = 0;  // of all sub-batches
+  TimeNs planned = 0;      // when the plan was made; means nothing to a runtime
 
   // Ranges of SequenceStep index these.
   std::vector<TokenId> tokens;

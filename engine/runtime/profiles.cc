@@ -2,6 +2,7 @@
 #include "engine/runtime/profiles.h"
 
 #include <algorithm>
+#include <bitset>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,6 +14,17 @@ namespace {
 using kernels::AttentionBackend;
 using kernels::kAutoOrder;
 
+// "math is not allowed for this model (models[].allowed.attention_backends is [flash, efficient])"
+template <typename Row, size_t kRows, size_t kBits>
+std::string NotAllowed(const char* what, const char* name, const char* key, const Row (&table)[kRows],
+                       const std::bitset<kBits>& allowed) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < kRows; ++i) {
+    if (allowed[i]) names.emplace_back(table[i].name);
+  }
+  return absl::StrCat(what, name, " is not allowed for this model (", key, " is [", absl::StrJoin(names, ", "), "])");
+}
+
 // The config's switches first, then residency, then the kernel's own conditions, as PyTorch's filters report the
 // run-time flag first.
 std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const ModelConfig& config,
@@ -22,6 +34,14 @@ std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const M
   const char* backend = kernels::Name(profile.attention_backend);
   if (!options.enabled(profile.attention_backend)) {
     reasons.push_back(absl::StrCat(backend, " is disabled by the config (", kEnableBackendKey, backend, ")"));
+  }
+  if (!options.allowed_backends[static_cast<size_t>(profile.attention_backend)]) {
+    reasons.push_back(NotAllowed("", backend, "models[].allowed.attention_backends", kernels::kAttentionBackendTable,
+                                 options.allowed_backends));
+  }
+  if (!options.allowed_precisions[static_cast<size_t>(profile.precision)]) {
+    reasons.push_back(NotAllowed("precision ", kernels::Name(profile.precision), "models[].allowed.precisions",
+                                 kernels::kPrecisionTable, options.allowed_precisions));
   }
   if (std::find(resident.begin(), resident.end(), profile.precision) == resident.end()) {
     const std::string list = absl::StrJoin(

@@ -13,6 +13,14 @@
 // - The oldest running sequence gets a share of every plan that it can be in, is never preempted, and may take every
 //   page, so it always finishes: there is no livelock. When pages run out, the newest running sequence gives back all
 //   of its pages and is computed again later (recompute preemption).
+// - What a prompt cannot use, by these rules or for lack of pages, a lower priority gets.
+//
+// A prefix that several sequences share is computed once: while an older one computes it, the others wait and take its
+// pages step by step, if that brings them further than computing it themselves (scheduler_follow.cc).
+//
+// A step has a time target beside its token budget (step_cost.h). In a step in which a sequence draws a further token,
+// prompts get what that leaves of the target, or as much time as the rest of the step takes if that is more: one page
+// at least of the oldest and of the first short one.
 //
 // Pure: time is an argument, the device is elsewhere, nothing is allocated after construction. At depth 2 Plan is
 // called again before Commit: a sequence whose sample is in flight is left out, prefill chunks may follow one another.
@@ -32,6 +40,7 @@
 #include "engine/plan/step_result.h"
 #include "engine/scheduler/sequence_list.h"
 #include "engine/scheduler/sequence_pages.h"
+#include "engine/scheduler/step_cost.h"
 #include "engine/scheduler/waiting_queue.h"
 #include "engine/types.h"
 
@@ -42,6 +51,11 @@ struct SchedulerOptions {
   int32_t max_tokens_per_step = 512;
   int32_t max_live = 320;  // waiting, running and retiring together
   bool prefix_cache = true;
+  // Prompt tokens that take about as long as the fixed part of a step: a sequence waits for the pages of another one
+  // only if it saves as many. 32: the rates of prefill and of single decodes are 10 to 30 apart on the CPUs of
+  // docs/benchmarks.md.
+  int32_t step_overhead_tokens = 32;
+  TimeNs step_time_target = 0;  // 0: none
   // Whether the device gives a token the same bits in prefill and in decode. If not, decoded pages stay out of the
   // prefix cache, and tokens decoded before a preemption are decoded again, one by one.
   bool prefill_matches_decode = true;
@@ -109,7 +123,18 @@ class Scheduler {
     int32_t long_beside_short;                   // the same, once a short prompt ends in the step
     bool short_ends = false;                     // a short prompt ends in the step
     std::array<bool, kNumProfiles> served = {};  // profiles of which a prompt has been given tokens
-    std::array<bool, kNumProfiles> closed = {};  // profiles of which no prompt can be started: no pages
+    // Of each profile, prompts can be started only below this priority: one of that priority has not found pages.
+    std::array<int64_t, kNumProfiles> open_below;
+    double time = 0.0;          // that prompts may still add to the step, ns
+    bool timed = false;         // there is such a limit
+    bool empty = true;          // no prompt has been given tokens
+    bool short_served = false;  // a short one has
+
+    PrefillBudget(int32_t all_tokens, int32_t for_long, int32_t for_long_beside_short)
+        : tokens(all_tokens), long_tokens(for_long), long_beside_short(for_long_beside_short) {
+      open_below.fill(std::numeric_limits<int64_t>::max());
+    }
+    int32_t long_limit() const { return std::min(tokens, short_ends ? long_beside_short : long_tokens); }
   };
 
   // Planning (scheduler_plan.cc).
@@ -124,6 +149,11 @@ class Scheduler {
   void Fill(StepPlan* plan);
   SequenceView ViewOf(const Sequence& sequence) const;
 
+  // Sharing pages while they are filled (scheduler_follow.cc).
+  void TakePublishedPages();
+  int32_t SharedEnd(const Sequence& sequence, const Sequence& other) const;
+  bool Follows(const Sequence& sequence, int32_t limit) const;
+
   // Planning prompts (scheduler_prefill.cc).
   // By its length at the start, not by what is left: else the ends of long prompts would crowd out short ones.
   bool IsLong(const Sequence& sequence) const {
@@ -133,11 +163,13 @@ class Scheduler {
   bool short_expected() const {
     return long_since_short_ < int64_t{kStepsToForgetShort} * options_.max_tokens_per_step;
   }
-  Sequence* OldestPrefill() const;
   void PlanPrefills(TimeNs now, int32_t tokens);
+  void SetTimeLimit(PrefillBudget* budget) const;
   void PlanSharesOfOldest(TimeNs now, PrefillBudget* budget);
   bool IsSooner(const Sequence& a, const Sequence& b, const PrefillBudget& budget) const;
   Sequence* NextPrefill(const PrefillBudget& budget) const;
+  Sequence* NextWaiting(size_t profile, const PrefillBudget& budget) const;
+  int32_t WithinTime(const Sequence& sequence, int32_t limit, const PrefillBudget& budget) const;
   void PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* budget);
   int64_t PagesToReserve(const Sequence& sequence) const;
   bool AttachWithRoom(Sequence* sequence);
@@ -146,6 +178,8 @@ class Scheduler {
 
   // Committing (scheduler_commit.cc).
   void CommitStep(Sequence* sequence, bool samples, const StepOutput& output, TimeNs now);
+  void PublishComputed(Sequence* sequence, bool samples, const StepOutput& output);
+  void LearnCost(const StepPlan& plan, TimeNs now);
   // Hands the scores of plan.sequences[index] to its sink; *next_score is the next of result.prompt_scores.
   void DeliverScores(Sequence* sequence, int32_t index, const StepResult& result, size_t* next_score);
   void Append(Sequence* sequence, const TokenOutput& token, TimeNs now);
@@ -169,10 +203,8 @@ class Scheduler {
   // Tokens of long prompts since a short one was started; at first as if that had been long ago.
   int64_t long_since_short_ = std::numeric_limits<int32_t>::max();
   TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one
-  // Admission found no room for this sequence with this many spare pages: its prompt is not hashed again until there
-  // are more.
-  RequestId blocked_id_ = 0;
-  int64_t blocked_pages_ = 0;
+  StepCost cost_;
+  TimeNs last_commit_ = 0;
   SchedulerCounters counters_;
 };
 

@@ -9,6 +9,7 @@ namespace dunlin::engine {
 
 void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs now) {
   DUNLIN_CHECK(result.outputs.size() == plan.sequences.size(), "a result has an output for every sequence of the plan");
+  LearnCost(plan, now);
   size_t next_score = 0;
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
     const SequenceStep& step = plan.sequences[i];
@@ -17,25 +18,45 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
     sequence->num_computed += step.num_tokens;
     // An expired deadline takes precedence: such a request never ends as a complete one.
     if (sequence->state == SequenceState::kRunning && sequence->request.deadline <= now) {
+      PublishComputed(sequence, step.samples, result.outputs[i]);
       Finish(sequence, FinishReason::kDeadline, now);
     } else if (sequence->state == SequenceState::kRunning) {
       DeliverScores(sequence, static_cast<int32_t>(i), result, &next_score);
       CommitStep(sequence, step.samples, result.outputs[i], now);
-    } else if (sequence->state == SequenceState::kRetiring && sequence->num_in_flight == 0) {
-      Retire(sequence);
+    } else if (sequence->state == SequenceState::kRetiring) {
+      PublishComputed(sequence, step.samples, result.outputs[i]);
+      if (sequence->num_in_flight == 0) Retire(sequence);
     }
   }
 }
 
+// A step began when it was planned or, if one before it was in flight then, when that one ended.
+void Scheduler::LearnCost(const StepPlan& plan, TimeNs now) {
+  const TimeNs began = std::max(plan.planned, last_commit_);
+  last_commit_ = now;
+  if (options_.step_time_target > 0 && now > began) cost_.Learn(StepCost::LoadOf(plan), now - began);
+}
+
 void Scheduler::CommitStep(Sequence* sequence, bool samples, const StepOutput& output, TimeNs now) {
+  PublishComputed(sequence, samples, output);
+  if (output.numerical_error && sequence->on_trial) {
+    // The fault may lie in pages that others computed: it is computed again, with pages that are known to be sound.
+    sequence->proven_only = true;
+    return Preempt(sequence);
+  }
   if (output.numerical_error) return Finish(sequence, FinishReason::kNumerical, now);
   if (!samples) return;
   DUNLIN_CHECK(output.sampled, "the last known token of a sequence gives the next one");
-  // A row of logits depends on every key and value before it, so only a finite one shows that the pages are sound:
-  // pages of a prompt with a NaN in any chunk are never published.
-  const int32_t sound = sequence->num_computed;
-  pages_.Publish(sequence, options_.prefill_matches_decode ? sound : std::min(sound, sequence->prompt_len));
   Append(sequence, output.token, now);
+}
+
+// A row of logits depends on every key and value before it, so only a finite one shows that the pages are sound. Until
+// then they are in the cache unproven.
+void Scheduler::PublishComputed(Sequence* sequence, bool samples, const StepOutput& output) {
+  if (output.numerical_error) return pages_.Distrust(*sequence);
+  const int32_t computed = sequence->num_computed;
+  pages_.Publish(sequence, options_.prefill_matches_decode ? computed : std::min(computed, sequence->prompt_len),
+                 samples);
 }
 
 void Scheduler::DeliverScores(Sequence* sequence, int32_t index, const StepResult& result, size_t* next_score) {

@@ -11,7 +11,9 @@ namespace dunlin::engine {
 
 void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   plan->Clear();
+  plan->planned = now;
   EndExpired(now);
+  TakePublishedPages();
   const int32_t budget = options_.max_tokens_per_step;
   const int32_t decodes = PlanDecodes(budget - ShareOfOldest());
   PlanPrefills(now, budget - decodes);

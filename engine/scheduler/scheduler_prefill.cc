@@ -1,43 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planning prompts: which is next, and how much of the step it gets. A sequence is started only if there are pages for
 // all of its known tokens beyond what all running ones still need, so starting it preempts nobody.
-#include "engine/base/check.h"
+#include <algorithm>
+
 #include "engine/scheduler/scheduler.h"
 
 namespace dunlin::engine {
 
 // Running and waiting prompts, in the order of IsSooner.
 void Scheduler::PlanPrefills(TimeNs now, int32_t tokens) {
-  PrefillBudget budget{tokens, short_expected() ? quarter() : tokens, quarter()};
+  PrefillBudget budget(tokens, short_expected() ? quarter() : tokens, quarter());
+  SetTimeLimit(&budget);
   PlanSharesOfOldest(now, &budget);
   while (budget.tokens > 0) {
     Sequence* next = NextPrefill(budget);
     if (next == nullptr) return;
-    int32_t limit = budget.tokens;
-    if (IsLong(*next)) limit = std::min(limit, budget.short_ends ? budget.long_beside_short : budget.long_tokens);
-    if (limit == 0) return;  // after a long prompt there are only long ones
+    const int32_t limit = IsLong(*next) ? budget.long_limit() : budget.tokens;
     if (next->state == SequenceState::kWaiting && !Start(next, now)) {
-      budget.closed[ProfileIndex(next->request.profile)] = true;
+      budget.open_below[ProfileIndex(next->request.profile)] = next->request.priority;
     } else {
       PlanTokens(next, limit, &budget);
     }
   }
 }
 
-// A quarter of the step goes to the oldest running prompt, and to the oldest waiting one once it is due.
+// Only a sequence that has begun its output has a reader whom a long step would keep waiting.
+void Scheduler::SetTimeLimit(PrefillBudget* budget) const {
+  if (options_.step_time_target == 0) return;
+  StepCost::Load load;
+  for (const Sequence* sequence : running_) {
+    budget->timed |= sequence->num_output() > 0;
+    if (sequence->num_planned > 0) load.AddDecode(sequence->next_position());
+  }
+  const double others = cost_.Predict(load);
+  budget->time = std::max(static_cast<double>(options_.step_time_target) - others, others);
+}
+
+// A quarter of the step, of its tokens and its time, goes to the oldest running prompt, and to the oldest waiting one
+// once it is due.
 void Scheduler::PlanSharesOfOldest(TimeNs now, PrefillBudget* budget) {
-  Sequence* oldest = OldestPrefill();
-  if (oldest != nullptr) PlanTokens(oldest, std::min(budget->tokens, quarter()), budget);
+  const double others = 0.75 * budget->time;
+  budget->time -= others;
+  for (Sequence* sequence : running_) {
+    if (sequence->num_uncomputed() <= 1) continue;
+    PlanTokens(sequence, std::min(budget->tokens, quarter()), budget);
+    if (!sequence->follows) break;
+  }
+  budget->time += others;
   if (budget->tokens == 0 || waiting_.empty() || !waiting_.oldest_is_due()) return;
   Sequence* due = waiting_.oldest();
   if (Start(due, now)) PlanTokens(due, std::min(budget->tokens, std::max(1, budget->long_beside_short)), budget);
-}
-
-Sequence* Scheduler::OldestPrefill() const {
-  for (Sequence* sequence : running_) {
-    if (sequence->num_uncomputed() > 1) return sequence;
-  }
-  return nullptr;
 }
 
 // Whether `a` comes before `b`. Short prompts come before long ones of any profile, because they limit those.
@@ -51,36 +63,75 @@ bool Scheduler::IsSooner(const Sequence& a, const Sequence& b, const PrefillBudg
   return IsOlder(&a, &b);
 }
 
+// Null when nothing that can be planned is left: what has its tokens, waits for another's pages, is long while long
+// prompts have had theirs, or finds no pages is passed over.
 Sequence* Scheduler::NextPrefill(const PrefillBudget& budget) const {
   Sequence* next = nullptr;
   const auto consider = [&](Sequence* sequence) {
+    if (sequence == nullptr || (budget.long_limit() == 0 && IsLong(*sequence))) return;
     if (next == nullptr || IsSooner(*sequence, *next, budget)) next = sequence;
   };
   for (Sequence* sequence : running_) {
     const int32_t wanted = ChunkOf(*sequence, options_.max_tokens_per_step);
-    if (sequence->num_uncomputed() > 1 && sequence->num_planned < wanted) consider(sequence);
+    if (sequence->num_uncomputed() > 1 && !sequence->follows && sequence->num_planned < wanted) consider(sequence);
   }
-  const bool due = !waiting_.empty() && waiting_.oldest_is_due();
-  for (size_t profile = 0; profile < kNumProfiles; ++profile) {
-    Sequence* shortest = waiting_.shortest(profile);
-    if (shortest != nullptr && !due && !budget.closed[profile]) consider(shortest);
+  if (waiting_.empty() || static_cast<int32_t>(running_.size()) == options_.max_sequences) return next;
+  if (waiting_.oldest_is_due()) {
+    Sequence* due = waiting_.oldest();
+    if (due->request.priority < budget.open_below[ProfileIndex(due->request.profile)]) consider(due);
+    return next;
   }
-  if (due && !budget.closed[ProfileIndex(waiting_.oldest()->request.profile)]) consider(waiting_.oldest());
+  for (size_t profile = 0; profile < kNumProfiles; ++profile) consider(NextWaiting(profile, budget));
   return next;
 }
 
-// Plans at most `limit` more tokens of a running sequence.
+// The shortest of the highest priority of which one can be planned.
+Sequence* Scheduler::NextWaiting(size_t profile, const PrefillBudget& budget) const {
+  Sequence* shortest = waiting_.shortest_below(profile, budget.open_below[profile]);
+  while (shortest != nullptr && budget.long_limit() == 0 && IsLong(*shortest)) {
+    shortest = waiting_.shortest_below(profile, shortest->request.priority);
+  }
+  return shortest;
+}
+
+// At most `limit` tokens that keep to the step's time: whole pages or all that is left, and a page at least of the
+// first prompt and of the first short one.
+int32_t Scheduler::WithinTime(const Sequence& sequence, int32_t limit, const PrefillBudget& budget) const {
+  if (!budget.timed) return limit;
+  const int32_t page_tokens = sequence.tokens_per_page;
+  const int32_t within = cost_.PromptTokensWithin(budget.time, sequence.next_position() + sequence.num_planned, limit);
+  if (within == limit || within >= page_tokens) return within;
+  const bool is_first = budget.empty || (!budget.short_served && !IsLong(sequence));
+  return is_first ? std::min(limit, page_tokens) : 0;
+}
+
+// Plans at most `limit` more tokens of a running sequence, or has it wait for the pages of another. When the step has
+// no time for more of a long prompt, it is over for long ones; for a short one, for all.
 void Scheduler::PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* budget) {
   const int32_t before = sequence->num_planned;
-  sequence->num_planned = ChunkOf(*sequence, before + limit);
-  const int32_t given = sequence->num_planned - before;
-  budget->tokens -= given;
+  const int32_t allowed = WithinTime(*sequence, ChunkOf(*sequence, before + limit) - before, *budget);
+  if (before == 0) sequence->follows = Follows(*sequence, allowed);
+  if (sequence->follows) return;
+  if (allowed == 0) {
+    (IsLong(*sequence) ? budget->long_tokens : budget->tokens) = 0;
+    budget->long_beside_short = 0;
+    return;
+  }
+  if (budget->timed) {
+    StepCost::Load load;
+    load.AddPrompt(sequence->next_position() + before, allowed);
+    budget->time -= cost_.PredictPrompt(load);
+  }
+  sequence->num_planned = before + allowed;
+  budget->empty = false;
+  budget->tokens -= allowed;
   budget->served[ProfileIndex(sequence->request.profile)] = true;
   if (IsLong(*sequence)) {
-    budget->long_tokens = std::max(0, budget->long_tokens - given);
-    budget->long_beside_short = std::max(0, budget->long_beside_short - given);
-    long_since_short_ += given;
+    budget->long_tokens = std::max(0, budget->long_tokens - allowed);
+    budget->long_beside_short = std::max(0, budget->long_beside_short - allowed);
+    long_since_short_ += allowed;
   } else {
+    budget->short_served = true;
     budget->short_ends |= sequence->num_planned == sequence->num_uncomputed();
   }
 }
@@ -99,13 +150,12 @@ int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
 bool Scheduler::AttachWithRoom(Sequence* sequence) {
   int64_t spare = pages_.pool().num_free();
   for (const Sequence* other : running_) spare -= PagesToReserve(*other);
-  if (sequence->id == blocked_id_ && spare <= blocked_pages_) return false;
+  if (spare <= sequence->blocked_pages) return false;
   const int64_t free_before = pages_.pool().num_free();
   pages_.AttachCached(sequence);
   if (PagesToReserve(*sequence) <= spare - (free_before - pages_.pool().num_free())) return true;
   pages_.Release(sequence);
-  blocked_id_ = sequence->id;
-  blocked_pages_ = spare;
+  sequence->blocked_pages = spare;
   return false;
 }
 
@@ -115,7 +165,12 @@ bool Scheduler::Start(Sequence* sequence, TimeNs now) {
   running_.Insert(sequence);
   sequence->state = SequenceState::kRunning;
   sequence->prefill_tokens = sequence->num_uncomputed();
-  if (sequence->num_tokens() <= quarter()) long_since_short_ = 0;
+  sequence->blocked_pages = -1;
+  // Long prompts make room for short ones that are expected, but not for those of a lower priority.
+  const bool outranked = std::any_of(running_.begin(), running_.end(), [&](const Sequence* other) {
+    return other->num_uncomputed() > 1 && IsLong(*other) && other->request.priority > sequence->request.priority;
+  });
+  if (sequence->num_tokens() <= quarter() && !outranked) long_since_short_ = 0;
   CountAdmission(sequence, now);
   return true;
 }

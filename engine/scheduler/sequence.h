@@ -31,9 +31,15 @@ struct Sequence {
   std::vector<PageId> pages;    // in order of position; capacity for the longest from the start
   int32_t tokens_per_page = 0;  // of its KV dtype
   PrefixChain chain;            // of its first pages, those that the prefix cache holds
+  int32_t num_proven = 0;       // of these: pages that its own finite rows have proven
+  bool on_trial = false;        // it has taken unproven pages and has had no finite row since
+  bool proven_only = false;     // a row over unproven pages was not finite: it takes none any more
   int32_t num_planned = 0;      // tokens of the plan being made; 0 outside Scheduler::Plan
   int32_t prefill_tokens = 0;   // tokens left to compute when it was last started; unset before that
   int64_t passed_tokens = 0;    // of newer sequences started while it was the oldest waiting one
+  bool follows = false;         // in the plan being made: waits for pages that an older one computes
+  // Admission found no room with this many spare pages: its prompt is not hashed again until there are more.
+  int64_t blocked_pages = -1;
 
   SequenceState state = SequenceState::kWaiting;
   int32_t next_scored_position = 1;  // with prompt_logprobs: the next prompt position to score

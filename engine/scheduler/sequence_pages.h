@@ -21,14 +21,25 @@ class SequencePages {
   // because its logits are needed. A request that scores its prompt gets none, nor does one whose profile does not
   // share pages (its own are never published either). REQUIRES: no pages. Sets num_computed.
   void AttachCached(Sequence* sequence);
+  // The same for a sequence that has computed some of its tokens: takes the pages that others have published since.
+  // Returns the tokens that it need not compute any more. REQUIRES: nothing in flight.
+  int32_t AttachMore(Sequence* sequence);
+  // Whether a sequence takes pages that others compute.
+  bool Reads(const Sequence& sequence) const {
+    return prefix_cache_ && sequence.request.profile.shares_pages() && sequence.request.sampling.prompt_logprobs < 0;
+  }
 
   // Adds pages for the first `num_tokens` tokens, as far as there are free ones. Returns how many tokens now have
   // pages; more than num_tokens when the last page has room.
   int32_t Reserve(Sequence* sequence, int32_t num_tokens);
 
-  // Enters the full pages of the first `num_tokens` computed tokens into the cache. Where an equal page is cached
-  // already, the sequence takes that one and releases its own. REQUIRES: nothing in flight.
-  void Publish(Sequence* sequence, int32_t num_tokens);
+  // Enters the full pages of the first `num_tokens` computed tokens into the cache. Where an equal, proven page is
+  // cached already and nothing is in flight, the sequence takes that one and releases its own. `proven`: a finite row
+  // has depended on all of them.
+  void Publish(Sequence* sequence, int32_t num_tokens, bool proven);
+
+  // A row of the sequence was not finite: takes its unproven pages, any of which may be the cause, out of the cache.
+  void Distrust(const Sequence& sequence);
 
   // Releases all pages, the last one first, so that the tail of a cached prefix is overwritten first.
   // REQUIRES: nothing in flight. Clears num_computed.

@@ -47,10 +47,12 @@ class WaitingQueue {
   bool empty() const { return by_age_.empty(); }
   const SequenceList& by_age() const { return by_age_; }
   Sequence* oldest() const { return by_age_.first(); }
-  // The shortest of a profile among those of the highest priority; null when there is none.
-  Sequence* shortest(size_t profile) const {
+  // The shortest of a profile among those of the highest priority below `priority`; null when there is none.
+  Sequence* shortest_below(size_t profile, int64_t priority) const {
     const ByLength& list = by_length_[profile];
-    return list.empty() ? nullptr : list.first();
+    const auto found = std::partition_point(list.begin(), list.end(),
+                                            [priority](const Sequence* s) { return s->request.priority >= priority; });
+    return found == list.end() ? nullptr : *found;
   }
 
   // Whether the oldest is the only one that may be started. REQUIRES: not empty.

@@ -18,6 +18,7 @@ struct Admission::State {
   std::optional<AdmissionRefusal> closed ABSL_GUARDED_BY(mutex);
   int32_t requests ABSL_GUARDED_BY(mutex) = 0;
   int64_t queued_bytes ABSL_GUARDED_BY(mutex) = 0;
+  int64_t output_bytes ABSL_GUARDED_BY(mutex) = 0;
 
   std::optional<AdmissionRefusal> Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (closed.has_value()) return closed;
@@ -29,12 +30,15 @@ struct Admission::State {
 Admission::Ticket::Ticket(std::shared_ptr<State> state, int64_t bytes) : state_(std::move(state)), bytes_(bytes) {}
 
 Admission::Ticket::Ticket(Ticket&& other) noexcept
-    : state_(std::move(other.state_)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : state_(std::move(other.state_)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      output_bytes_(std::exchange(other.output_bytes_, 0)) {}
 
 Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
   Ticket old(std::move(*this));  // releases its slot
   state_ = std::move(other.state_);
   bytes_ = std::exchange(other.bytes_, 0);
+  output_bytes_ = std::exchange(other.output_bytes_, 0);
   return *this;
 }
 
@@ -42,6 +46,7 @@ Admission::Ticket::~Ticket() {
   if (state_ == nullptr) return;
   absl::MutexLock lock(&state_->mutex);
   state_->queued_bytes -= bytes_;
+  state_->output_bytes -= output_bytes_;
   --state_->requests;
 }
 
@@ -49,6 +54,15 @@ void Admission::Ticket::ReleaseBytes() {
   if (bytes_ == 0) return;
   absl::MutexLock lock(&state_->mutex);
   state_->queued_bytes -= std::exchange(bytes_, 0);
+}
+
+bool Admission::Ticket::TakeOutputBytes(size_t bytes) {
+  absl::MutexLock lock(&state_->mutex);
+  const int64_t taken = state_->output_bytes + static_cast<int64_t>(bytes);
+  if (taken > state_->limits.max_output_bytes) return false;
+  state_->output_bytes = taken;
+  output_bytes_ = static_cast<int64_t>(bytes);
+  return true;
 }
 
 Admission::Admission(const AdmissionLimits& limits) : state_(std::make_shared<State>(limits)) {}
@@ -92,7 +106,7 @@ bool Admission::WaitUntilIdle(absl::Time deadline) const {
 
 AdmissionStats Admission::stats() const {
   absl::MutexLock lock(&state_->mutex);
-  return {state_->requests, state_->queued_bytes};
+  return {state_->requests, state_->queued_bytes, state_->output_bytes};
 }
 
 }  // namespace dunlin::server

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admission control: limits the requests in flight and the message bytes waiting to be tokenised, over all models, and
-// refuses everything while the server is loading, stalled or draining. Takes one short lock, so it may run on a
-// transport's own threads. Thread rule: any thread. Tickets may outlive the Admission that issued them.
+// Admission control: limits the requests in flight, the message bytes waiting to be tokenised and the buffers for
+// outputs, over all models, and refuses everything while the server is loading, stalled or draining. Takes one short
+// lock, so it may run on a transport's own threads. Thread rule: any thread. Tickets may outlive the Admission that
+// issued them.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +16,15 @@
 namespace dunlin::server {
 
 struct AdmissionLimits {
-  int32_t max_concurrent_requests = 512;         // admitted and not yet finished
-  int64_t max_queued_bytes = int64_t{64} << 20;  // of request messages admitted and not yet tokenised
+  int32_t max_concurrent_requests = 512;          // admitted and not yet finished
+  int64_t max_queued_bytes = int64_t{64} << 20;   // of request messages admitted and not yet tokenised
+  int64_t max_output_bytes = int64_t{256} << 20;  // of buffers for the outputs of admitted requests
 };
 
 struct AdmissionStats {
   int32_t requests = 0;      // outstanding tickets
   int64_t queued_bytes = 0;  // of tickets whose bytes are not released yet
+  int64_t output_bytes = 0;  // taken by outstanding tickets
 };
 
 enum class AdmissionRefusal : uint8_t {
@@ -49,12 +52,16 @@ class Admission {
     ~Ticket();
     // The message has been read: its bytes no longer wait. Idempotent.
     void ReleaseBytes();
+    // Takes the memory of the request's outputs, until the ticket is destroyed. False, taking nothing, if that exceeds
+    // max_output_bytes. REQUIRES: an admitted request that has taken none.
+    [[nodiscard]] bool TakeOutputBytes(size_t bytes);
 
    private:
     friend class Admission;
     Ticket(std::shared_ptr<State> state, int64_t bytes);
     std::shared_ptr<State> state_;
     int64_t bytes_ = 0;
+    int64_t output_bytes_ = 0;
   };
 
   explicit Admission(const AdmissionLimits& limits);

@@ -9,6 +9,7 @@ namespace dunlin::server {
 struct Limits {
   int32_t max_concurrent_requests = 512;                  // accepted but not yet finished, over all models
   int64_t max_queued_bytes = int64_t{64} << 20;           // of request messages accepted but not yet tokenised
+  int64_t max_output_bytes = int64_t{256} << 20;          // of the buffers for the outputs of requests in progress
   int32_t max_streams_per_connection = 100;               // HTTP/2 SETTINGS_MAX_CONCURRENT_STREAMS
   int64_t max_message_bytes = int64_t{4} << 20;           // one message, in either direction
   int32_t max_metadata_bytes = 8192;                      // of one call; the soft limit

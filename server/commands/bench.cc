@@ -76,6 +76,9 @@ constexpr BenchRow kBenches[] = {
      "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8 --fp8-recipe all\n"
      "  dunlin bench layer --case nanogpt --precision fp16 --json\n",
      tools::bench::BenchLayer, false, true, false, false, true},
+    {"sampling", "A token of each of many rows of logits: --case plain, top-k, top-p, top-k-p, or --shape R,V",
+     "  dunlin bench sampling --threads 2\n  dunlin bench sampling --case top-k-p --shape 64,32000 --json\n",
+     tools::bench::BenchSampling, true, false, false, false, false},
     {"encoder", "Text embeddings: --case bert-base, minilm-l6 (random weights) or --model DIR",
      "  dunlin bench encoder --case bert-base --batch 32 --prompt-tokens 128 --precision bf16\n",
      tools::bench::BenchEncoder, false, true, false, true, false},

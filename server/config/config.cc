@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config/config.h"
 
+#include <bitset>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -80,6 +81,14 @@ engine::Fp8Options ReadFp8(const Json& model) {
   return fp8;
 }
 
+// The rows of `table` that a list names, by index; an empty list names all.
+template <size_t kBits, typename Row, size_t kRows>
+std::bitset<kBits> ReadAllowed(const Json& names, const Row (&table)[kRows]) {
+  std::bitset<kBits> allowed;
+  for (const Json& name : names) allowed.set(static_cast<size_t>(&RowNamed(table, name.get<std::string>()) - table));
+  return names.empty() ? allowed.set() : allowed;
+}
+
 engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model) {
   engine::EngineOptions options;
   options.max_sequences = Get<int32_t>(document, "/scheduler/max_sequences");
@@ -87,6 +96,13 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   options.max_queued_requests = Get<int32_t>(document, "/scheduler/max_queued_requests");
   options.max_queued_tokens = Get<int64_t>(document, "/scheduler/max_queued_tokens");
   options.prefix_cache = Get<bool>(document, "/scheduler/prefix_cache");
+  options.step_time_target_ms = Get<int32_t>(document, "/scheduler/step_time_target_ms");
+  const Json& allowed = model.at("allowed");
+  options.allowed_backends =
+      ReadAllowed<kernels::kNumAttentionBackends>(allowed.at("attention_backends"), kernels::kAttentionBackendTable);
+  options.allowed_precisions = ReadAllowed<kernels::kNumPrecisions>(allowed.at("precisions"), kernels::kPrecisionTable);
+  options.min_priority = Get<int32_t>(allowed, "/min_priority");
+  options.max_priority = Get<int32_t>(allowed, "/max_priority");
   options.kv_memory_bytes = GetBytesOrAuto(model, "/kv_cache/memory_bytes");
   options.kv_fp8 = Get<bool>(model, "/kv_cache/fp8");
   options.max_context_tokens = Get<int32_t>(model, "/max_context_tokens");
@@ -120,6 +136,12 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   settings.engine = ReadEngineOptions(document, model);
   settings.chat_template = Get<std::string>(model, "/chat_template");
   settings.chat_special_tokens = Get<bool>(model, "/chat_special_tokens");
+  const kernels::Precision first = settings.source.precisions.front();
+  if (!settings.engine.allowed_precisions[static_cast<size_t>(first)]) {
+    return absl::InvalidArgumentError(absl::StrCat(at, ".allowed.precisions is ", model["allowed"]["precisions"].dump(),
+                                                   "; limit is a list with ", kernels::Name(first),
+                                                   ", the default of requests (", at, ".precisions)"));
+  }
   return settings;
 }
 
@@ -127,6 +149,7 @@ Limits ReadLimits(const Json& document) {
   Limits limits;
   limits.max_concurrent_requests = Get<int32_t>(document, "/limits/max_concurrent_requests");
   limits.max_queued_bytes = Get<int64_t>(document, "/limits/max_queued_bytes");
+  limits.max_output_bytes = Get<int64_t>(document, "/limits/max_output_bytes");
   limits.max_streams_per_connection = Get<int32_t>(document, "/limits/max_streams_per_connection");
   limits.max_message_bytes = Get<int64_t>(document, "/limits/max_message_bytes");
   limits.max_metadata_bytes = Get<int32_t>(document, "/limits/max_metadata_bytes");

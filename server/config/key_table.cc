@@ -26,6 +26,7 @@ constexpr auto kList = KeyType::kStringList;
 
 constexpr StaticText kDeviceChoices = ChoicesOf(kernels::kDeviceKindTable, "auto");
 constexpr StaticText kPrecisionChoices = ChoicesOf(kernels::kPrecisionTable);
+constexpr StaticText kBackendChoices = ChoicesOf(kernels::kAttentionBackendTable);
 constexpr StaticText kRecipeChoices = ChoicesOf(engine::kFp8RecipeTable);
 
 // attention.enable_<name> of every backend, in the order in which AUTO tries them.
@@ -66,6 +67,14 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "Device to run on; auto: a CUDA device if one can be opened, else the CPU"},
     {"models[].precisions", kList, "[\"bf16\"]", 1, kernels::kNumPrecisions, kPrecisionChoices.c_str(),
      "Precisions to keep in memory; requests use the first by default"},
+    {"models[].allowed.attention_backends", kList, "[]", 0, kernels::kNumAttentionBackends, kBackendChoices.c_str(),
+     "Attention backends that requests may use; empty: all"},
+    {"models[].allowed.precisions", kList, "[]", 0, kernels::kNumPrecisions, kPrecisionChoices.c_str(),
+     "Precisions that requests may use, the first of models[].precisions among them; empty: all"},
+    {"models[].allowed.min_priority", kInt, "-100", -engine::kMaxPriority, 0, nullptr,
+     "Lowest priority that requests may ask for"},
+    {"models[].allowed.max_priority", kInt, "100", 0, engine::kMaxPriority, nullptr,
+     "Highest priority that requests may ask for"},
     {"models[].fp8.recipe", kStr, "\"per_token\"", 1, 16, kRecipeChoices.c_str(),
      "Scaling of FP8 inputs: per_token: one scale per row; static: calibrated constants; current: the largest "
      "magnitude of the batch; delayed: that of previous steps; current and delayed require deterministic = false"},
@@ -107,6 +116,8 @@ constexpr ConfigKey kServerKeys[] = {
     {"scheduler.max_queued_tokens", kInt, "1048576", 1, int64_t{1} << 40, nullptr,
      "Maximum number of prompt tokens of queued requests per model"},
     {"scheduler.prefix_cache", kBool, "true", 0, 0, nullptr, "Reuse the KV pages of shared prompt prefixes"},
+    {"scheduler.step_time_target_ms", kInt, "200", 0, 60000, nullptr,
+     "While sequences generate, divide prompts so that a step takes about this long; 0: by max_tokens_per_step alone"},
 
     {"memory.limit_bytes", kIntOrAuto, "\"auto\"", 16 * kMiB, kTiB * 16, nullptr,
      "Host memory that the server plans with; auto: a share of what the machine and its control groups leave it"},
@@ -117,6 +128,9 @@ constexpr ConfigKey kServerKeys[] = {
      "Maximum number of requests accepted but not yet finished, over all models"},
     {"limits.max_queued_bytes", kInt, "67108864", kKiB, kTiB, nullptr,
      "Maximum total size of requests accepted but not yet tokenised"},
+    {"limits.max_output_bytes", kInt, "268435456", kMiB, kTiB, nullptr,
+     "Maximum total size of the buffers between engine and clients, for tokens and log-probabilities of all requests "
+     "in progress"},
     {"limits.max_streams_per_connection", kInt, "100", 1, 65535, nullptr,
      "Maximum number of HTTP/2 streams per connection"},
     {"limits.max_connections", kInt, "4096", 1, 1 << 20, nullptr,

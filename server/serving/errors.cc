@@ -28,6 +28,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kProfileUnsupported, "PROFILE_UNSUPPORTED", StatusCode::kFailedPrecondition},
     {Reason::kTooManyRequests, "TOO_MANY_REQUESTS", StatusCode::kResourceExhausted},
     {Reason::kTooManyQueuedBytes, "TOO_MANY_QUEUED_BYTES", StatusCode::kResourceExhausted},
+    {Reason::kTooManyOutputBytes, "TOO_MANY_OUTPUT_BYTES", StatusCode::kResourceExhausted},
     {Reason::kQueueFull, "QUEUE_FULL", StatusCode::kResourceExhausted},
     {Reason::kLoading, "LOADING", StatusCode::kUnavailable},
     {Reason::kDraining, "DRAINING", StatusCode::kUnavailable},
@@ -156,6 +157,14 @@ absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
                     absl::StrCat("the request exceeds the memory for requests waiting to be tokenised; limit is ",
                                  limits.max_queued_bytes, " bytes (limits.max_queued_bytes)"),
                     "limits.max_queued_bytes", limits.retry_after_ms);
+}
+
+absl::Status OutputBytesRefused(size_t bytes, const Limits& limits) {
+  return Overloaded(Reason::kTooManyOutputBytes,
+                    absl::StrCat("the buffers for the tokens and log-probabilities of the request take ", bytes,
+                                 " bytes, more than the others leave; limit is ", limits.max_output_bytes,
+                                 " bytes for all (limits.max_output_bytes)"),
+                    "limits.max_output_bytes", limits.retry_after_ms);
 }
 
 absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms) {

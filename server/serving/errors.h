@@ -30,6 +30,7 @@ enum class Reason : uint8_t {
   kProfileUnsupported,
   kTooManyRequests,
   kTooManyQueuedBytes,
+  kTooManyOutputBytes,
   kQueueFull,
   kLoading,
   kDraining,
@@ -79,6 +80,8 @@ absl::Status ProfileRefused(std::string_view message, const std::vector<std::str
 absl::Status Overloaded(Reason reason, std::string_view message, std::string_view config_key, int32_t retry_after_ms);
 // UNAVAILABLE or RESOURCE_EXHAUSTED.
 absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits);
+// RESOURCE_EXHAUSTED: the buffers of a request's outputs, of so many bytes, exceed what the others leave.
+absl::Status OutputBytesRefused(size_t bytes, const Limits& limits);
 // For a refusal by an engine's Submit: the queue is full, the model is draining, or its device failed.
 absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms);
 

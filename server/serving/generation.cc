@@ -121,6 +121,11 @@ absl::Status Generation::Submit() {
   engine::Request& request = plan.request;
   request.arrival = call_.arrival;
   request.deadline = call_.deadline;
+  const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits());
+  if (!ticket_.TakeOutputBytes(output_bytes)) {
+    core_->overload()->OnRefusal(core_->now());
+    return OutputBytesRefused(output_bytes, core_->limits());
+  }
   outputs_ = std::make_unique<GenerationOutputs>(plan, core_, this, &requests_, &write_pending_);
   first_chunk_waits_ = request.prompt.size() <= kShortPromptTokens && model_->engine->stats().idle;
   for (size_t i = 0; i < outputs_->size(); ++i) {

@@ -42,6 +42,16 @@ TEST(BenchCommand, ASeedChangesTheOutput) {
   EXPECT_NE(Records(arguments)[0]["output_sha256"], Records(other)[0]["output_sha256"]);
 }
 
+TEST(BenchCommand, SamplingDrawsTheSameTokensOnAnyNumberOfThreads) {
+  const auto one = Records({"sampling", "--shape", "9,1000", "--threads", "1"});
+  const auto three = Records({"sampling", "--shape", "9,1000", "--threads", "3"});
+  ASSERT_EQ(one.size(), 4U);
+  for (size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i]["case"], three[i]["case"]);
+    EXPECT_EQ(one[i]["output_sha256"], three[i]["output_sha256"]);
+  }
+}
+
 TEST(BenchCommand, DenseAttentionOfEveryBackend) {
   const auto records = Records({"attention", "--shape", "2,4,33,16", "--kv-heads", "2", "--causal", "--backend", "all",
                                 "--precision", "fp32,bf16,fp16"});
@@ -186,6 +196,7 @@ TEST(BenchCommand, ErrorsNameTheOption) {
     const char* message;
   } kRefused[] = {
       {{"gemm", "--case", "bert"}, "--case is \"bert\"; known are gpt2"},
+      {{"sampling", "--shape", "2000,100"}, "--shape has 2000 rows; limit is 1024"},
       {{"gemm", "--shape", "1,2"}, "--shape has 2 numbers; it takes 3"},
       {{"gemm", "--shape", "0,2,3"}, "--shape has \"0\"; limit is 1 to"},
       {{"gemm", "--shape", "100000,2,3"}, "--shape has M 100000; limit is 65536"},

@@ -93,10 +93,13 @@ class Simulation {
     const std::vector<Sequence*> ran(scheduler_.running().begin(), scheduler_.running().end());
     const std::vector<Sequence*> waited(scheduler_.waiting().begin(), scheduler_.waiting().end());
     const Share share = ShareOf(ran);
+    const uint64_t preemptions = scheduler_.counters().preemptions;
     scheduler_.Plan(now_, plan.get());
+    for (const Sequence* sequence : scheduler_.running()) stats_->followed += sequence->follows ? 1 : 0;
     CheckPreempted(ran);
     CheckPassed(waited);
-    CheckShare(share, *plan);
+    // What a preemption frees may come too late in a plan for the oldest prompt.
+    if (scheduler_.counters().preemptions == preemptions) CheckShare(share, *plan);
     CheckPlan(*plan);
     Expect(CheckNewPlan(*plan, find_));
     now_ += dice_.Between(0, 2);
@@ -147,7 +150,9 @@ class Simulation {
       if (!workload_.scheduler.prefill_matches_decode) {  // prefill ends with the prompt, the rest is decoded again
         chunk = std::clamp(sequence->prompt_len - sequence->next_position(), 1, chunk);
       }
-      return {sequence, std::min({chunk, std::max(1, step / 4), older_decodes ? step - 1 : step})};
+      const bool timed = workload_.scheduler.step_time_target > 0;  // then a page is all that it is sure of
+      return {sequence, std::min({chunk, std::max(1, step / 4), older_decodes ? step - 1 : step,
+                                  timed ? sequence->tokens_per_page : chunk})};
     }
     return {};
   }
@@ -155,11 +160,18 @@ class Simulation {
   // It may only get less when pages are what is short.
   void CheckShare(const Share& share, const StepPlan& plan) {
     if (share.sequence == nullptr || share.sequence->state != SequenceState::kRunning) return;
+    if (share.sequence->follows || share.sequence->num_uncomputed() <= 1) return;  // others compute its pages
     if (scheduler_.num_pages_used() == scheduler_.num_pages()) return;
     for (const engine::SequenceStep& step : plan.sequences) {
-      if (step.request_id == share.sequence->id && step.num_tokens >= share.tokens) return;
+      if (step.request_id != share.sequence->id) continue;
+      // Pages that it took from others may have brought it to the end of its prompt, from where it decodes again.
+      const bool decodes_next = !workload_.scheduler.prefill_matches_decode;
+      const int32_t chunk = decodes_next ? std::max(1, step.prompt_len - step.first_position) : share.tokens;
+      if (step.num_tokens >= std::min(share.tokens, chunk)) return;
+      return Fail("the oldest prompt, " + std::to_string(step.request_id) + ", has " + std::to_string(step.num_tokens) +
+                  " tokens of a step; its share is " + std::to_string(share.tokens));
     }
-    if (share.tokens > 0) Fail("the oldest prompt has not had its share of the step");
+    if (share.tokens > 0) Fail("the oldest prompt is not in a step");
   }
 
   // Of what was started before the oldest one that waits, all but the last must have been within its allowance.
@@ -191,7 +203,9 @@ class Simulation {
     if (scheduler_.running().empty()) return;
     const Sequence* oldest = scheduler_.running().first();
     // At depth 2 the pages it needs may be those of a launched step; the plan after that commit gets them.
-    stalls_ = oldest->num_in_flight == 0 ? stalls_ + 1 : 0;
+    const std::pair<const Sequence*, int32_t> progress = {oldest, oldest->num_computed};
+    stalls_ = oldest->num_in_flight == 0 && progress == progress_ ? stalls_ + 1 : 0;
+    progress_ = progress;
     if (stalls_ >= runtime_.depth()) Fail("the oldest sequence stands still");
     if (!plan.empty() && seen.count(oldest) > 0 && plan.sub_batches.front().profile != oldest->request.profile) {
       Fail("the oldest sequence's profile is not first");
@@ -265,8 +279,9 @@ class Simulation {
   std::vector<Live> live_;  // by id - 1
   const FindSequence find_ = [this](engine::RequestId id) { return live_[id - 1].sequence.get(); };
   std::deque<InFlight> in_flight_;
-  int32_t stalls_ = 0;                         // plans in a row without the oldest sequence
-  std::map<const Sequence*, int64_t> passed_;  // tokens started before it while it was the oldest that waited
+  int32_t stalls_ = 0;  // plans in a row without the oldest sequence, or pages that it took
+  std::pair<const Sequence*, int32_t> progress_ = {};  // the oldest sequence and its computed tokens at the last plan
+  std::map<const Sequence*, int64_t> passed_;          // tokens started before it while it was the oldest that waited
   std::string problem_;
 };
 

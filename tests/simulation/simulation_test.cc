@@ -32,10 +32,12 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
   }
   RecordProperty("steps", std::to_string(stats.steps));
   RecordProperty("preemptions", std::to_string(stats.preemptions));
+  RecordProperty("followed", std::to_string(stats.followed));
   if (count < 1000) return;
   // The runs are only worth something when they reach what they are about.
   EXPECT_GT(stats.preemptions, static_cast<int64_t>(count));
   EXPECT_GT(stats.prefix_hits, static_cast<int64_t>(count));
+  EXPECT_GT(stats.followed, static_cast<int64_t>(count / 20));
   using engine::FinishReason;
   for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled,
                                     FinishReason::kDeadline, FinishReason::kSlowReader, FinishReason::kNumerical}) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace dunlin::simulation {
 namespace {
@@ -85,9 +86,21 @@ Workload MakeWorkload(Dice* dice) {
   for (uint32_t& word : scheduler.cache.hash_key) word = static_cast<uint32_t>(dice->Word());
   if (dice->OneIn(8)) scheduler.cache.key_words = 0;  // every page of every request collides
 
+  if (dice->OneIn(2)) scheduler.step_overhead_tokens = dice->Between(1, 8);
+  if (dice->OneIn(3)) scheduler.step_time_target = dice->Between(1, 4);
+
   const int32_t num_requests = dice->Between(1, 24);
   scheduler.max_live = num_requests;
-  for (int32_t i = 0; i < num_requests; ++i) workload.requests.push_back(AnyRequest(dice, workload));
+  for (int32_t i = 0; i < num_requests; ++i) {
+    if (i > 0 && dice->OneIn(3)) {  // a further output of the request before, which may be cancelled by itself
+      PlannedRequest output = workload.requests.back();
+      ++output.request.output_index;
+      if (dice->OneIn(6)) output.cancel_at = output.request.arrival + dice->Between(0, 60);
+      workload.requests.push_back(std::move(output));
+    } else {
+      workload.requests.push_back(AnyRequest(dice, workload));
+    }
+  }
   std::stable_sort(
       workload.requests.begin(), workload.requests.end(),
       [](const PlannedRequest& a, const PlannedRequest& b) { return a.request.arrival < b.request.arrival; });

@@ -22,6 +22,9 @@ absl::Status BenchModel(Session* session);
 // Cases te (modules of a layer) and nanogpt (an attention block), each eager and fused; --scale shrinks them.
 absl::Status BenchLayer(Session* session);
 
+// Cases plain, top-k, top-p, top-k-p: one draw of each of 64 rows of 128256 logits, or of --shape R,V.
+absl::Status BenchSampling(Session* session);
+
 // Cases bert-base, minilm-l6 (random weights), or --model DIR: ragged batches of --batch texts of at most
 // --prompt-tokens tokens through ModelEncoderRuntime.
 absl::Status BenchEncoder(Session* session);

@@ -158,6 +158,20 @@ TEST(Validate, RefusesWhatCouldNeverFitThePool) {
       "max_tokens is 22 after a prompt of 4: that takes 13 KV pages; limit is 12 (models[].kv_cache.memory_bytes)");
 }
 
+TEST(Validate, HoldsThePriorityAgainstTheModelsOwnRange) {
+  RequestLimits limits = Limits();
+  limits.min_priority = -5;
+  limits.max_priority = 0;
+  Request request = Good();
+  for (const int32_t allowed : {-5, 0}) {
+    request.priority = allowed;
+    EXPECT_TRUE(ValidateRequest(request, limits).ok());
+  }
+  request.priority = 1;
+  EXPECT_EQ(std::string(ValidateRequest(request, limits).message()),
+            "priority is 1; limit is [-5, 0] (models[].allowed.min_priority, models[].allowed.max_priority)");
+}
+
 TEST(Validate, RefusesAPromptThatCouldNeverBeQueued) {
   RequestLimits limits = Limits();
   limits.max_queued_tokens = 3;

@@ -51,6 +51,20 @@ TEST_F(ProfilesTest, Fp8KvIsOfFp8ProfilesAlone) {
   EXPECT_EQ(Table().Resolve(choice)->kv_dtype(), kernels::DType::kBF16);
 }
 
+TEST_F(ProfilesTest, WhatAModelDoesNotAllowIsUnsupportedAndAutoPassesItOver) {
+  options_.allowed_backends.reset(static_cast<size_t>(AttentionBackend::kFlash));
+  options_.allowed_precisions.reset(static_cast<size_t>(Precision::kFp8));
+  EXPECT_EQ(Table().Resolve({})->attention_backend, AttentionBackend::kEfficient);
+  ExecutionChoice flash;
+  flash.attention_backend = AttentionBackend::kFlash;
+  EXPECT_THAT(RefusalOf(flash),
+              HasSubstr("flash is not allowed for this model (models[].allowed.attention_backends is ["));
+  ExecutionChoice fp8;
+  fp8.precision = Precision::kFp8;
+  EXPECT_THAT(RefusalOf(fp8),
+              HasSubstr("precision fp8 is not allowed for this model (models[].allowed.precisions is ["));
+}
+
 TEST_F(ProfilesTest, AutoWalksFlashEfficientMath) {
   support_.refusals[AttentionBackend::kFlash] = "flash says no";
   EXPECT_EQ(Table().Resolve({})->attention_backend, AttentionBackend::kEfficient);

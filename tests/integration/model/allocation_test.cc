@@ -56,13 +56,16 @@ TEST_P(AllocationTest, LaunchAndCollectAllocateNothing) {
     request.sampling.top_p = 0.9F;
     request.sampling.temperature = 1.0F;
     const auto prompt_len = static_cast<int32_t>(request.prompt.size());
+    TokenCounts counts;
+    counts.Start(request.prompt, 1);
     StepPlan plan;
     AppendSequence(profile,
                    {.tokens = request.prompt,
                     .prompt_len = prompt_len,
                     .pages = pages,
                     .sampling = request.sampling,
-                    .stopping = request.stopping},
+                    .stopping = request.stopping,
+                    .counts = counts.list()},
                    {.num_tokens = prompt_len, .samples = true}, &plan);
 
     const AllocationCounter counter(Threads::kAll);

@@ -69,6 +69,21 @@ TEST(Admission, RefusesAMessageLargerThanTheWholeBudget) {
   EXPECT_EQ(RefusalOf(&admission, 101), AdmissionRefusal::kTooManyQueuedBytes);
 }
 
+TEST(Admission, BoundsTheMemoryOfAllOutputsUntilTheirTicketsAreBack) {
+  Admission admission({.max_concurrent_requests = 3, .max_queued_bytes = 100, .max_output_bytes = 50});
+  admission.Open();
+  Admission::Ticket first = TicketOf(&admission, 1);
+  Admission::Ticket second = TicketOf(&admission, 1);
+  EXPECT_FALSE(first.TakeOutputBytes(51));
+  EXPECT_TRUE(first.TakeOutputBytes(30));
+  EXPECT_FALSE(second.TakeOutputBytes(21));
+  EXPECT_TRUE(second.TakeOutputBytes(20));
+  EXPECT_EQ(admission.stats().output_bytes, 50);
+  const Admission::Ticket moved = std::move(second);
+  first = Admission::Ticket();
+  EXPECT_EQ(admission.stats().output_bytes, 20);
+}
+
 TEST(Admission, WaitsUntilTheLastTicketIsBack) {
   Admission admission(kSmall);
   admission.Open();

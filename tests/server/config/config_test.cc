@@ -116,6 +116,30 @@ TEST(ConfigText, TakesPathsAsGiven) {
   EXPECT_EQ(LoadConfigText("{", {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(ConfigTest, ReadsWhatAModelAllowsAndTheBoundsOfSteps) {
+  const auto all = Load(kSmallest);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_TRUE(all->models[0].engine.allowed_backends.all());
+  EXPECT_TRUE(all->models[0].engine.allowed_precisions.all());
+  EXPECT_EQ(all->models[0].engine.min_priority, -engine::kMaxPriority);
+  EXPECT_EQ(all->models[0].engine.max_priority, engine::kMaxPriority);
+  EXPECT_EQ(all->models[0].engine.step_time_target_ms, 200);
+  EXPECT_EQ(all->limits.max_output_bytes, 268435456);
+  const auto some =
+      Load(kSmallest,
+           {R"(models.0.allowed.attention_backends=["math"])", R"(models.0.allowed.precisions=["fp8", "bf16"])",
+            "models.0.allowed.min_priority=-3", "models.0.allowed.max_priority=4", "scheduler.step_time_target_ms=50"});
+  ASSERT_TRUE(some.ok()) << some.status();
+  const engine::EngineOptions& engine = some->models[0].engine;
+  EXPECT_EQ(engine.allowed_backends.count(), 1U);
+  EXPECT_TRUE(engine.allowed_backends[static_cast<size_t>(engine::AttentionBackend::kMath)]);
+  EXPECT_EQ(engine.allowed_precisions.count(), 2U);
+  EXPECT_TRUE(engine.allowed_precisions[static_cast<size_t>(engine::Precision::kFp8)]);
+  EXPECT_EQ(engine.min_priority, -3);
+  EXPECT_EQ(engine.max_priority, 4);
+  EXPECT_EQ(engine.step_time_target_ms, 50);
+}
+
 TEST_F(ConfigTest, TakesModelPathsFromTheFilesFolder) {
   const auto config = Load(kSmallest);
   ASSERT_TRUE(config.ok());
@@ -185,6 +209,11 @@ const BadConfig kBadConfigs[] = {
     {R"({"models": [{"name": "m", "path": "p", "precisions": ["fp8", "fp8"]}]})",
      "models[0].precisions[1] is \"fp8\"; limit is each word once"},
     {R"({"models": [{"name": "m", "path": "p", "precisions": []}]})", "models[0].precisions is []; limit is [1, 4]"},
+    {R"({"models": [{"name": "m", "path": "p", "allowed": {"precisions": ["fp32"]}}]})",
+     "models[0].allowed.precisions is [\"fp32\"]; limit is a list with bf16, the default of requests "
+     "(models[0].precisions)"},
+    {R"({"models": [{"name": "m", "path": "p", "allowed": {"max_priority": -1}}]})",
+     "models[0].allowed.max_priority is -1; limit is [0, 100]"},
     {R"({"models": [{"name": "m", "path": "p", "fp8": {"recipe": "blockwise"}}]})",
      "models[0].fp8.recipe is \"blockwise\"; limit is one of per_token, static, current, delayed"},
     {R"({"models": [{"name": "m", "path": "p", "kv_cache": {"memory_bytes": 5}}]})",

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sharing pages while they are filled: of sequences with one prefix the oldest computes it and the others take its
+// pages, a step later. Nothing ties them together: each plan asks anew who computes what, so a sequence whose leader is
+// cancelled, preempted or late goes on from what has been published.
+#include <algorithm>
+
+#include "engine/scheduler/scheduler.h"
+
+namespace dunlin::engine {
+
+// Takes what has been published since the last plan.
+void Scheduler::TakePublishedPages() {
+  for (Sequence* sequence : running_) {
+    sequence->follows = false;
+    if (sequence->num_uncomputed() <= 1 || sequence->num_in_flight > 0) continue;
+    const int32_t taken = pages_.AttachMore(sequence);
+    if (taken == 0) continue;
+    sequence->prefill_tokens -= taken;
+    if (sequence->info.preemptions > 0) continue;
+    sequence->info.cached_tokens += taken;
+    counters_.prompt_tokens_cached += static_cast<uint64_t>(taken);
+    counters_.prefix_hits += static_cast<uint64_t>(taken);
+  }
+}
+
+// The end of the full pages that `other` computes, in flight or in this plan, and that `sequence` needs next; 0 when
+// there are none.
+int32_t Scheduler::SharedEnd(const Sequence& sequence, const Sequence& other) const {
+  const int32_t page_tokens = sequence.tokens_per_page;
+  const int32_t num_pages = sequence.num_computed / page_tokens;
+  const auto first = num_pages * page_tokens;
+  int32_t end = other.next_position() + other.num_planned;
+  if (!options_.prefill_matches_decode) end = std::min(end, other.prompt_len);
+  end = std::min(end, sequence.num_tokens() - 1) / page_tokens * page_tokens;
+  if (end <= first || end <= other.num_computed || static_cast<size_t>(num_pages) > other.pages.size()) return 0;
+  // One page in common means that all pages before it are equal.
+  const bool same_prefix = num_pages == 0 ? sequence.chain.domain == other.chain.domain
+                                          : sequence.pages[static_cast<size_t>(num_pages) - 1] ==
+                                                other.pages[static_cast<size_t>(num_pages) - 1];
+  if (!same_prefix) return 0;
+  const auto from = sequence.tokens.begin() + first;
+  const auto to = sequence.tokens.begin() + end;
+  const auto shared = std::mismatch(from, to, other.tokens.begin() + first).first - from;
+  return first + static_cast<int32_t>(shared) / page_tokens * page_tokens;
+}
+
+// A sequence waits if that brings it to its first token no later than computing up to `limit` tokens itself, beside the
+// others of this step. With s tokens saved, f tokens in the time of a step's fixed part, and c computed by itself:
+// - If it would end in this step, waiting costs it one more step: s >= f.
+// - If not, it gets s tokens further in the time of s + f, or c tokens in the time of s + c + f.
+// It waits for older ones only, so that of those that a plan leaves idle, someone older computes; or for what is in
+// flight, which ends before the next plan.
+bool Scheduler::Follows(const Sequence& sequence, int32_t limit) const {
+  if (sequence.num_in_flight > 0 || sequence.proven_only || !pages_.Reads(sequence)) return false;
+  const int64_t fixed = options_.step_overhead_tokens;
+  const int64_t computed = std::min(limit, sequence.num_uncomputed());
+  for (const Sequence* other : running_) {
+    if (other == &sequence || other->num_in_flight + other->num_planned == 0) continue;
+    if (other->num_in_flight == 0 && !IsOlder(other, &sequence)) continue;
+    const int64_t saved = int64_t{SharedEnd(sequence, *other)} - sequence.num_computed;
+    if (saved < fixed) continue;
+    if (computed == sequence.num_uncomputed() || saved * (saved + fixed) >= computed * fixed) return true;
+  }
+  return false;
+}
+
+}  // namespace dunlin::engine
