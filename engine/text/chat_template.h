@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chat templates: messages to a prompt, as apply_chat_template of Hugging Face transformers renders and encodes it, by
 // minijinja in the Rust library (engine/text/rust/src/chat). Special tokens in the client's strings are text; those
-// that the template writes are special tokens. Owner: the model. Thread rule: immutable after Load; any number of
-// threads at once. Rendering takes up to about a second, bounded in steps: call it on the text pool only. Source:
-// transformers 5.24, utils/chat_template_utils.py.
+// that the template writes are special tokens.
+// Owner: the model. Thread rule: immutable after Load; any number of threads at once. Rendering is bounded in steps and
+// may take seconds: call it on the text pool only.
+// Source: transformers 5.24, utils/chat_template_utils.py.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chat to the prompt that its model reads. For text pool threads: rendering takes up to about a second.
+// A chat to the prompt that its model reads. For text pool threads: rendering may take seconds.
 #pragma once
 
 #include <string>
