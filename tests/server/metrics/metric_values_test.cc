@@ -52,6 +52,7 @@ engine::EngineStats PrimeStats() {
   stats.prefix_queries = 29;
   stats.prefix_hits = 31;
   stats.device_memory_peak_bytes = 37;
+  stats.longest_step_ns = 41 * kSecond;
   return stats;
 }
 
@@ -82,6 +83,7 @@ TEST(MetricValues, EveryEngineSeriesShowsItsField) {
       {OfModel("dunlin_kv_pages_total"), 7},
       {OfModel("dunlin_device_memory_peak_bytes"), 37},
       {OfModel("dunlin_engine_steps_total"), 11},
+      {OfModel("dunlin_engine_longest_step_seconds"), 41},
   };
   EXPECT_EQ(Parse(prometheus::TextSerializer().Serialize(families)), expected)
       << "a new engine row needs a field with a value of its own here";
