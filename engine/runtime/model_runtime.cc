@@ -50,10 +50,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
 }
 
 ModelRuntime::ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling)
-    : model_(model),
-      buffers_(std::move(buffers)),
-      scaling_(scaling),
-      slots_(std::move(slots)) {}
+    : model_(model), buffers_(std::move(buffers)), scaling_(scaling), slots_(std::move(slots)) {}
 
 int32_t ModelRuntime::tokens_per_page(Precision precision) const {
   const std::vector<Precision>& resident = model_->precisions();

@@ -22,8 +22,8 @@ inline constexpr size_t kAutoBytes = 0;
 struct ModelSettings {
   std::string name;
   engine::ModelSource source;
-  std::string device;            // "auto", "cpu" or "cuda"
-  engine::EngineOptions engine;  // kv_memory_bytes may be kAutoBytes
+  std::string device;                // "auto", "cpu" or "cuda"
+  engine::EngineOptions engine;      // kv_memory_bytes may be kAutoBytes
   std::string chat_template;         // a template's text or file; "": the model's own
   bool chat_special_tokens = false;  // a request may let special tokens in its messages be parsed
 };

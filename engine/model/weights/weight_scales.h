@@ -25,8 +25,8 @@ absl::StatusOr<std::vector<float>> ReadScales(const TensorSource& source, const 
 // Whether a tensor is a scale of the KV cache: k_scale, v_scale, kv_scale, or the output_scale of k_proj or v_proj.
 bool IsKvScale(std::string_view tensor);
 
-// Checks the KV scales of a checkpoint, with their values when `read` is set. Returns a warning by name that they are not
-// used, "" when there are none.
+// Checks the KV scales of a checkpoint, with their values when `read` is set. Returns a warning by name that they are
+// not used, "" when there are none.
 absl::StatusOr<std::string> CheckKvScales(const TensorSource& source, bool read);
 
 }  // namespace dunlin::engine

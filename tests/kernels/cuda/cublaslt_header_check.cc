@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares kernels/cuda/cublaslt_api.h with the header that it restates; compiles only while they agree. Built where
-// that header is installed; one older than the library that the module takes (12.9) lacks some constants and says nothing.
+// that header is installed; one older than the library that the module takes (12.9) lacks some constants and says
+// nothing.
 #include <cublasLt.h>
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h, stream_decoder.h and
-// chat_template.h.
+// The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h, stream_decoder.h
+// and chat_template.h.
 //
 // Rules of every function:
 //  - A status is 0 or the number of an absl::StatusCode. If it is not 0, the outputs are untouched and `error` (may be
@@ -141,8 +141,8 @@ int32_t dunlin_text_chat_load(const dunlin_text_chat_files* files, const uint8_t
                               dunlin_text_chat** chat, dunlin_text_error* error);
 void dunlin_text_chat_free(dunlin_text_chat* chat);
 // breaks: byte offsets in text, ascending, that no special token spans: inside those of the client's strings.
-// Any number of threads at once. Errors: INVALID_ARGUMENT (the request, a bound), FAILED_PRECONDITION (what the template
-// raises, in its words, which may be the client's).
+// Any number of threads at once. Errors: INVALID_ARGUMENT (the request, a bound), FAILED_PRECONDITION (what the
+// template raises, in its words, which may be the client's).
 int32_t dunlin_text_chat_render(const dunlin_text_chat* chat, const dunlin_text_tokenizer* tokenizer,
                                 const dunlin_text_chat_request* request, dunlin_text_bytes* text,
                                 dunlin_text_ids* breaks, dunlin_text_error* error);
