@@ -211,7 +211,7 @@ TEST(EdgeStall, AnHttpThreadThatHangsIsFound) {
     return std::string("metrics\n");
   };
   const auto healthy = [] { return std::string(); };
-  auto http = HttpServer::Start("127.0.0.1:0", 4, {hang, healthy, healthy});
+  auto http = HttpServer::Start("127.0.0.1:0", {4, 4}, {hang, healthy, healthy});
   ASSERT_TRUE(http.ok()) << http.status();
   heartbeat.Watch("HTTP", Heartbeat::Part::kTransport, [&] { return Heartbeat::Pulse{(*http)->Ping(), false}; });
   EXPECT_TRUE(Eventually([&] { return (*http)->Ping() >= 3; })) << "an idle thread answers";

@@ -88,13 +88,13 @@ int ExpectCpusTokens(const std::vector<float>& logits, const Options& options) {
   for (const float x : logits) max = x > max ? x : max;
   std::vector<float> expected(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) expected[i] = ExpNonPositive((logits[i] - max) / options.temperature);
-  std::vector<double> workspace(cpu::Truncation::kWorkspaceBytes / sizeof(double));
+  std::vector<double> workspace(cpu::Truncation::WorkspaceBytes(vocab_size) / sizeof(double) + 1);
   SampleRow row;
   row.top_k = options.top_k;
   row.top_p = options.top_p;
   row.min_p = options.min_p;
-  cpu::Truncation(reinterpret_cast<std::byte*>(workspace.data()))
-      .Apply(row, logits.data(), vocab_size, expected.data());
+  cpu::Truncation(vocab_size, reinterpret_cast<std::byte*>(workspace.data()))
+      .Apply(row, logits.data(), max, vocab_size, expected.data());
   const Found found = FindOnOneLane(logits, options);
   const KeptWeights weights{logits.data(), max, options.temperature, options.min_p, found.cut};
   int32_t wrong = 0;

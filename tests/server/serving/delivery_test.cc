@@ -42,7 +42,7 @@ class DeliveryTest : public testing::Test {
   ~DeliveryTest() override {
     release_ = true;
     models_.control().held = false;
-    core_.StartDraining();
+    core_.StartDraining(AdmissionRefusal::kDraining);
     EXPECT_TRUE(core_.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
     models_.repository().StopEngines();
   }

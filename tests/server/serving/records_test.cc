@@ -32,7 +32,7 @@ struct Harness {
   }
   ~Harness() {
     models.control().held = false;
-    core.StartDraining();
+    core.StartDraining(AdmissionRefusal::kDraining);
     EXPECT_TRUE(core.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
     models.repository().StopEngines();
   }

@@ -65,7 +65,7 @@ void ExpectOneReport(const Refusal& row) {
   EXPECT_EQ(core.overload()->recent(core.now()), row.overload);
   models.control().held = false;
   for (const auto& other : running) EXPECT_TRUE(other->WaitUntilFinished().status.ok());
-  core.StartDraining();
+  core.StartDraining(AdmissionRefusal::kDraining);
   EXPECT_TRUE(core.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
   models.repository().StopEngines();
 
@@ -85,7 +85,7 @@ TEST(Refusals, AreReportedOnceWithTheirReason) {
   const Refusal rows[] = {
       {"TOO_MANY_REQUESTS", true, {}, {}, 1, [](Limits* l) { l->max_concurrent_requests = 1; }, {}},
       {"TOO_MANY_QUEUED_BYTES", true, {}, {}, 0, [](Limits* l) { l->max_queued_bytes = 10; }, {}},
-      {"DRAINING", false, [](ServingCore* core) { core->StartDraining(); }, {}, 0, {}, {}},
+      {"DRAINING", false, [](ServingCore* core) { core->StartDraining(AdmissionRefusal::kDraining); }, {}, 0, {}, {}},
       {"UNKNOWN_MODEL", false, {}, [](ClientRequest* r) { r->model = "nobody"; }, 0, {}, {}},
       {"WRONG_MODEL_KIND", false, {}, [](ClientRequest* r) { r->model = "encoder"; }, 0, {}, {}},
       {"INVALID_FIELD", false, {}, [](ClientRequest* r) { r->sampling.top_p = 1.5F; }, 0, {}, {}},
@@ -116,7 +116,7 @@ TEST(Refusals, ByAFullQueueOfTheEngineCountAsOverload) {
   EXPECT_EQ(ReasonName(call->WaitUntilFinished().status), "QUEUE_FULL");
   EXPECT_TRUE(core.overload()->recent(core.now()));
   models.control().held = false;
-  core.StartDraining();
+  core.StartDraining(AdmissionRefusal::kDraining);
   EXPECT_TRUE(core.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
   models.repository().StopEngines();
   EXPECT_THAT(observer.WaitFor(1), SizeIs(1));
