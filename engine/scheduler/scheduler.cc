@@ -10,7 +10,7 @@ namespace dunlin::engine {
 
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options),
-      pages_(options.cache, options.prefix_cache),
+      pages_(options.cache, options.prefix_cache, options.prefill_matches_decode),
       waiting_(static_cast<size_t>(options.max_live), options.max_tokens_per_step),
       running_(static_cast<size_t>(options.max_sequences)),
       retiring_(static_cast<size_t>(options.max_live)),

@@ -30,8 +30,10 @@ int32_t Scheduler::SharedEnd(const Sequence& sequence, const Sequence& other) co
   const int32_t num_pages = sequence.num_computed / page_tokens;
   const auto first = num_pages * page_tokens;
   int32_t end = other.next_position() + other.num_planned;
-  if (!options_.prefill_matches_decode) end = std::min(end, other.prompt_len);
+  if (!options_.prefill_matches_decode) end = std::min({end, other.prompt_len, sequence.prompt_len});
   end = std::min(end, sequence.num_tokens() - 1) / page_tokens * page_tokens;
+  // What `other` has computed and published, and `sequence` has not taken, was taken out of the cache.
+  if (other.num_computed >= first + page_tokens) return 0;
   if (end <= first || end <= other.num_computed || static_cast<size_t>(num_pages) > other.pages.size()) return 0;
   // One page in common means that all pages before it are equal.
   const bool same_prefix = num_pages == 0 ? sequence.chain.domain == other.chain.domain

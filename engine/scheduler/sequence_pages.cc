@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/scheduler/sequence_pages.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "engine/base/check.h"
 
 namespace dunlin::engine {
 
-SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cache)
-    : pool_(options.num_pages), cache_(options), prefix_cache_(prefix_cache) {}
+SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode)
+    : pool_(options.num_pages),
+      cache_(options),
+      prefix_cache_(prefix_cache),
+      prefill_matches_decode_(prefill_matches_decode) {}
+
+int32_t SequencePages::Attachable(const Sequence& sequence) const {
+  const int32_t known = sequence.num_tokens() - 1;
+  return prefill_matches_decode_ ? known : std::min(known, sequence.prompt_len);
+}
 
 void SequencePages::AttachCached(Sequence* sequence) {
   DUNLIN_CHECK(sequence->pages.empty() && sequence->num_in_flight == 0, "only an empty sequence starts from the cache");
@@ -24,7 +33,7 @@ int32_t SequencePages::AttachMore(Sequence* sequence) {
   // Some of its computed pages are not published: those after the prompt, where decoded ones stay out.
   if (!Reads(*sequence) || sequence->chain.num_pages != sequence->num_computed / page_tokens) return 0;
   const int32_t before = sequence->num_computed;
-  while ((sequence->chain.num_pages + 1) * page_tokens < sequence->num_tokens()) {
+  while ((sequence->chain.num_pages + 1) * page_tokens <= Attachable(*sequence)) {
     const auto index = static_cast<size_t>(sequence->chain.num_pages);
     const PageId page = cache_.Match(&sequence->tokens[index * static_cast<size_t>(page_tokens)], page_tokens,
                                      &sequence->chain, sequence->proven_only);

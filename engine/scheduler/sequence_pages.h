@@ -15,7 +15,8 @@ namespace dunlin::engine {
 class SequencePages {
  public:
   // prefix_cache false: nothing is looked up and nothing is published.
-  SequencePages(const PrefixCacheOptions& options, bool prefix_cache);
+  // prefill_matches_decode: a decoded token has the bits of a prefilled one, so that either's pages serve both.
+  SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode);
 
   // Starts an empty sequence with the cached pages of its first tokens. The last known token is always left to compute,
   // because its logits are needed. A request that scores its prompt gets none, nor does one whose profile does not
@@ -49,9 +50,13 @@ class SequencePages {
   const PrefixCache& cache() const { return cache_; }
 
  private:
+  // The tokens whose pages may be another sequence's.
+  int32_t Attachable(const Sequence& sequence) const;
+
   PagePool pool_;
   PrefixCache cache_;
   bool prefix_cache_;
+  bool prefill_matches_decode_;
 };
 
 }  // namespace dunlin::engine

@@ -7,22 +7,23 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr double kFade = 0.98;    // a measurement counts half after 34 more
-constexpr int kSweeps = 16;       // of coordinate descent a measurement; each continues from the last solution
-constexpr double kFaded = 1e-30;  // a feature that no recent step had keeps its weight
-constexpr int64_t kToTrust = 8;   // measurements; before that a prediction judges none
-constexpr double kOutlier = 4.0;  // a longer one counts as so many times its prediction
+constexpr double kFade = 0.98;         // a measurement counts half after 34 more
+constexpr int kSweeps = 16;            // of coordinate descent a measurement; each continues from the last solution
+constexpr double kFaded = 1e-30;       // a feature that no recent step had keeps its weight
+constexpr int64_t kToTrust = 8;        // measurements; before that a prediction judges none
+constexpr double kOutlier = 4.0;       // a longer one counts as so many times its prediction,
+constexpr double kLeastOutlier = 0.1;  // or as this part of its step, if that is more: no error of a weight is kept
 
 }  // namespace
 
-// The square of an error counts by the measurement's own size, so that short steps are not lost beside long ones. What
-// the first features can explain is theirs: the last one, a fixed part, takes the rest.
+// The square of an error counts by the size of its step, so that short steps are not lost beside long ones. What the
+// first features can explain is theirs: the last one, a fixed part, takes the rest.
 template <size_t N>
-void LinearFit<N>::Learn(const Row& row, double time) {
-  if (num_learned_++ >= kToTrust) time = std::min(time, std::max(1.0, kOutlier * Predict(row)));
+void LinearFit<N>::Learn(const Row& row, double time, double size) {
+  if (num_learned_++ >= kToTrust) time = std::min(time, std::max(kLeastOutlier * size, kOutlier * Predict(row)));
   for (size_t i = 0; i < N; ++i) {
-    for (size_t j = 0; j < N; ++j) products_[i][j] = kFade * products_[i][j] + row[i] * row[j] / time;
-    targets_[i] = kFade * targets_[i] + row[i];
+    for (size_t j = 0; j < N; ++j) products_[i][j] = kFade * products_[i][j] + row[i] * row[j] / size;
+    targets_[i] = kFade * targets_[i] + row[i] * time / size;
   }
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     for (size_t i = 0; i < N; ++i) {
@@ -37,7 +38,7 @@ void LinearFit<N>::Learn(const Row& row, double time) {
 StepCost::Load StepCost::LoadOf(const StepPlan& plan) {
   Load load;
   for (const SequenceStep& step : plan.sequences) {
-    if (step.first_position >= step.prompt_len) {
+    if (step.first_position >= step.prompt_len && step.num_tokens == 1) {
       load.AddDecode(step.first_position);
     } else {
       load.AddPrompt(step.first_position, step.num_tokens);
@@ -53,8 +54,9 @@ double StepCost::Predict(const Load& load) const {
 void StepCost::Learn(const Load& load, TimeNs elapsed) {
   const auto time = static_cast<double>(elapsed);
   const LinearFit<3>::Row decodes = {load.decodes, load.decode_context, 1.0};
-  if (load.prompt_tokens == 0.0) return decodes_.Learn(decodes, time);
-  prompts_.Learn({load.prompt_tokens, load.prompt_context}, std::max(1.0, time - decodes_.Predict(decodes)));
+  if (load.prompt_tokens == 0.0) return decodes_.Learn(decodes, time, time);
+  // 0 where the step took no longer than its decodes are expected to: a few tokens of a prompt are lost in the noise.
+  prompts_.Learn({load.prompt_tokens, load.prompt_context}, std::max(0.0, time - decodes_.Predict(decodes)), time);
 }
 
 // n tokens take a n + b n^2 / 2, with a for a token at first_position and b for one more of context.

@@ -20,8 +20,8 @@ class LinearFit {
  public:
   using Row = std::array<double, N>;
 
-  // A row of features took `time` > 0.
-  void Learn(const Row& row, double time);
+  // A row of features took `time` >= 0 of a step of `size` > 0, to which an error is compared.
+  void Learn(const Row& row, double time, double size);
   double Predict(const Row& row) const {
     double time = 0.0;
     for (size_t i = 0; i < N; ++i) time += weights_[i] * row[i];

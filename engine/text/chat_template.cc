@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/file.h"
 #include "engine/text/abi.h"
 
@@ -88,13 +89,26 @@ struct ChatFiles {
   std::string tool_use;
 };
 
-// A file that is not there leaves *text empty.
+// A file that is not there leaves *text empty. A link to nothing is an error: a download that is not complete.
 absl::Status ReadIfThere(const Directory& directory, const char* name, size_t max_bytes, std::string* text) {
   absl::StatusOr<std::string> read = directory.ReadFile(name, max_bytes);
-  if (absl::IsNotFound(read.status()) && !directory.Has(name)) return absl::OkStatus();
+  if (absl::IsNotFound(read.status())) {
+    return directory.Has(name) ? absl::InvalidArgumentError(read.status().message()) : absl::OkStatus();
+  }
   if (!read.ok()) return read.status();
   *text = *std::move(read);
   return absl::OkStatus();
+}
+
+// additional_chat_templates/tool_use.jinja.
+absl::Status ReadToolUse(const Directory& model, std::string* text) {
+  constexpr char kFolder[] = "additional_chat_templates";
+  if (!model.Has(kFolder)) return absl::OkStatus();
+  const std::string path = absl::StrCat(model.path() == "/" ? "" : model.path(), "/", kFolder);
+  const absl::StatusOr<Directory> folder = Directory::Open(path);
+  if (!folder.ok()) return folder.status();
+  if (folder->path() != path) return absl::InvalidArgumentError(absl::StrCat(kFolder, " is a symbolic link"));
+  return ReadIfThere(*folder, "tool_use.jinja", kMaxChatTemplateBytes, text);
 }
 
 }  // namespace
@@ -128,10 +142,12 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::stri
         !s.ok()) {
       return s;
     }
-    for (const auto& [name, text] : {std::pair("chat_template.jinja", &files.chat_template),
-                                     std::pair("additional_chat_templates/tool_use.jinja", &files.tool_use)}) {
-      if (!given.empty()) break;
-      if (absl::Status s = ReadIfThere(*directory, name, kMaxChatTemplateBytes, text); !s.ok()) return s;
+    if (given.empty()) {
+      if (absl::Status s = ReadIfThere(*directory, "chat_template.jinja", kMaxChatTemplateBytes, &files.chat_template);
+          !s.ok()) {
+        return s;
+      }
+      if (absl::Status s = ReadToolUse(*directory, &files.tool_use); !s.ok()) return s;
     }
   }
   const dunlin_text_chat_files views = {text_abi::Data(files.config),        files.config.size(),

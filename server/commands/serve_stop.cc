@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -46,7 +47,11 @@ std::optional<absl::Status> LoadUnlessStopped(const std::function<absl::Status(c
   std::atomic<bool> done{false};
   absl::Status status;
   std::thread loader([&] {
-    status = load(stop);
+    try {
+      status = load(stop);
+    } catch (const std::exception& problem) {  // no memory, no thread
+      status = absl::InternalError(problem.what());
+    }
     done = true;
   });
   bool reload = false;

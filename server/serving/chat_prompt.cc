@@ -22,12 +22,24 @@ engine::LocalTime Now() {
   return {.unix_seconds = seconds, .utc_offset_seconds = fields.tm_gmtoff};
 }
 
+// A fault of ours stays one.
 absl::Status Refused(const absl::Status& status, const engine::FieldNames& names) {
+  if (!absl::IsInvalidArgument(status)) return status;
   return InvalidField({F::kChat, std::string(engine::StdView(status.message())), "", {}, std::nullopt}, names);
 }
 
 absl::Status RaisedByTemplate(const absl::Status& status, const engine::FieldNames& names) {
   return MakeError(Reason::kChatRefused, absl::StrCat(names[F::kChat], " ", status.message()));
+}
+
+// Rendering takes some tens of bytes for each byte of the chat, as tokenising does.
+absl::StatusOr<engine::RenderedChat> RenderWithinBudget(const ServingCore& core, const ServedModel& model,
+                                                        const engine::ChatInput& chat) {
+  const size_t bytes = BytesOf(chat);
+  if (bytes <= kUnbudgetedBytes) return model.chat_template->Render(*model.tokenizer, chat, Now());
+  const TextBudget::Share share = core.text_budget()->Take(static_cast<int64_t>(bytes));
+  core.text_pool()->NoteProgress();
+  return model.chat_template->Render(*model.tokenizer, chat, Now());
 }
 
 }  // namespace
@@ -48,7 +60,7 @@ absl::StatusOr<ChatPrompt> MakeChatPrompt(const ServingCore& core, const ServedM
     return InvalidField(
         {F::kChatParseSpecialTokens, "is true", "false (models[].chat_special_tokens)", {}, std::nullopt}, names);
   }
-  absl::StatusOr<engine::RenderedChat> rendered = model.chat_template->Render(*model.tokenizer, chat, Now());
+  absl::StatusOr<engine::RenderedChat> rendered = RenderWithinBudget(core, model, chat);
   if (absl::IsFailedPrecondition(rendered.status())) return RaisedByTemplate(rendered.status(), names);
   if (!rendered.ok()) return Refused(rendered.status(), names);
   absl::StatusOr<std::vector<engine::TokenId>> ids = EncodeChat(core, *model.tokenizer, *rendered, max_tokens);

@@ -120,6 +120,21 @@ std::optional<Violation> CheckToolCalls(const engine::ChatMessage& message, int6
   return std::nullopt;
 }
 
+// The message's own fields stay what they were checked as.
+std::optional<Violation> CheckExtraFields(const engine::ChatMessage& message, int64_t index) {
+  const std::string& text = message.extra_fields_json;
+  if (text.empty()) return std::nullopt;
+  Json fields;
+  if (auto v = ParseJson(F::kChatExtraFields, text, {index, 0}, &fields)) return v;
+  if (!fields.is_object()) return CheckJsonObject(F::kChatExtraFields, text, {index, 0});
+  for (const char* own : {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}) {
+    if (!fields.contains(own)) continue;
+    return Violation{
+        F::kChatExtraFields, absl::StrCat("has \"", own, "\""), "names without a field of their own", {index, 0}, {}};
+  }
+  return std::nullopt;
+}
+
 std::optional<Violation> CheckMessage(const engine::ChatMessage& message, int64_t index) {
   if (auto v = CheckRole(message.role, index)) return v;
   if (auto v = CheckParts(message, index)) return v;
@@ -130,8 +145,10 @@ std::optional<Violation> CheckMessage(const engine::ChatMessage& message, int64_
     if (auto v = CheckUtf8(F::kChatContent, *message.content, {index, 0})) return v;
   }
   if (auto v = CheckToolCalls(message, index)) return v;
-  return CheckJsonObject(F::kChatExtraFields, message.extra_fields_json, {index, 0});
+  return CheckExtraFields(message, index);
 }
+
+}  // namespace
 
 size_t BytesOf(const engine::ChatInput& chat) {
   size_t bytes = chat.tools_json.size() + chat.template_options_json.size();
@@ -146,8 +163,6 @@ size_t BytesOf(const engine::ChatInput& chat) {
   }
   return bytes;
 }
-
-}  // namespace
 
 std::optional<Violation> CheckChat(const engine::ChatInput& chat) {
   if (chat.messages.empty()) return Violation{F::kChatMessages, "has 0 entries", "1 or more", {}, std::nullopt};

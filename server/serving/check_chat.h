@@ -21,4 +21,7 @@ inline constexpr int kMaxChatJsonDepth = 64;
 // only; JSON fields that are JSON of their kind; text that is UTF-8; options that exclude each other.
 std::optional<engine::Violation> CheckChat(const engine::ChatInput& chat);
 
+// Of all its strings.
+size_t BytesOf(const engine::ChatInput& chat);
+
 }  // namespace dunlin::server

@@ -21,6 +21,7 @@ absl::StatusOr<std::vector<engine::TokenId>> EncodeText(const ServingCore& core,
   const size_t widest = tokenizer.WidestPiece(text);
   if (widest <= kUnbudgetedBytes) return tokenizer.Encode(text, options, truncated);
   const TextBudget::Share share = core.text_budget()->Take(static_cast<int64_t>(widest));
+  core.text_pool()->NoteProgress();
   return tokenizer.Encode(text, options, truncated);
 }
 
@@ -30,7 +31,9 @@ absl::StatusOr<std::vector<engine::TokenId>> EncodeChat(const ServingCore& core,
     return absl::OutOfRangeError("the chat has more tokens than the limit");
   }
   if (chat.text.size() <= kUnbudgetedBytes) return engine::ChatTemplate::Encode(tokenizer, chat);
+  core.text_pool()->NoteProgress();
   const TextBudget::Share share = core.text_budget()->Take(static_cast<int64_t>(chat.text.size()));
+  core.text_pool()->NoteProgress();
   return engine::ChatTemplate::Encode(tokenizer, chat);
 }
 

@@ -72,8 +72,19 @@ GenerationOutputs::GenerationOutputs(const GenerationPlan& plan, ServingCore* co
   }
 }
 
+namespace {
+
+// A bound on the prompt's text that each output keeps for an echo.
+size_t EchoBytes(const GenerationPlan& plan) {
+  if (!plan.output_text.echo) return 0;
+  const size_t most = plan.output_text.tokenizer->max_bytes_per_token();
+  return most == 0 ? engine::kMaxTextBytes : plan.request.prompt.size() * most;
+}
+
+}  // namespace
+
 size_t GenerationOutputs::QueueBytes(const GenerationPlan& plan, const Limits& limits) {
-  size_t bytes = 0;
+  size_t bytes = static_cast<size_t>(plan.num_outputs) * EchoBytes(plan);
   for (size_t i = 0; i < static_cast<size_t>(plan.num_outputs); ++i) {
     const OutputQueue::Sizes sizes = QueueSizes(plan.request, i, limits);
     bytes += TokenRing::Bytes(sizes.max_unsent_tokens, sizes.num_top);

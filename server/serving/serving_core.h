@@ -42,6 +42,7 @@ class ServingCore {
   engine::ModelEngine::Clock clock() const { return clock_; }
   RequestObserver* observer() const { return observer_; }
   TextPool* text_pool() { return &text_pool_; }
+  const TextPool* text_pool() const { return &text_pool_; }
   TextBudget* text_budget() const { return &text_budget_; }
   StallWatch* stall_watch() { return &stall_watch_; }
   Overload* overload() { return &overload_; }

@@ -66,7 +66,9 @@ class TextPool {
   // which is not one of the pool's and holds no lock.
   void RunInline(TextTask* task);
 
-  // Runs on the pool's threads that have ended. Any thread.
+  // A part of a run that takes long has ended.
+  void NoteProgress() const { num_run_.fetch_add(1, std::memory_order_relaxed); }
+  // Runs on the pool's threads that have ended, and parts of them. Any thread.
   uint64_t num_run() const { return num_run_.load(std::memory_order_relaxed); }
 
  private:
@@ -97,7 +99,7 @@ class TextPool {
   bool delivery_idle_ ABSL_GUARDED_BY(mutex_) = false;
   int deliveries_in_a_row_ ABSL_GUARDED_BY(mutex_) = 0;  // of all workers, while prompts wait
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::atomic<uint64_t> num_run_{0};
+  mutable std::atomic<uint64_t> num_run_{0};
   std::vector<std::thread> workers_;  // const after construction; the last one only delivers
 };
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/sampling/sample_rows.h"
+
 namespace dunlin::simulation {
 namespace {
 
@@ -19,7 +21,8 @@ const char* ProblemOf(const StepPlan& plan, const engine::SubBatch& batch, const
   if (step.samples != (end == sequence.num_tokens())) return "samples is wrong";
   if (end != sequence.next_position()) return "positions are not computed in order";
   if (!std::equal(tokens.begin(), tokens.end(), sequence.tokens.begin() + step.first_position)) return "wrong tokens";
-  if (step.row.seed != sequence.request.sampling.seed || step.row.position != end) return "a draw of another sequence";
+  const uint64_t seed = engine::SeedOfOutput(sequence.request.sampling.seed, sequence.request.output_index);
+  if (step.row.seed != seed || step.row.position != end) return "a draw of another sequence";
   return nullptr;
 }
 

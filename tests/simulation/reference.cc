@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/sampling/sample_rows.h"
 #include "tests/simulation/fake_model.h"
 
 namespace dunlin::simulation {
@@ -16,21 +17,21 @@ bool Holds(const std::vector<engine::TokenId>& ids, engine::TokenId token) {
 
 Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids, int32_t vocab_size) {
   Answer answer;
+  const uint64_t seed = engine::SeedOfOutput(request.sampling.seed, request.output_index);
   std::vector<engine::TokenId> tokens = request.prompt;
   const auto prompt_len = static_cast<int32_t>(tokens.size());
   Kv kv = kNothing;
   uint64_t attended = kNothing;
   for (int32_t position = 0;; ++position) {
-    kv = IsPoisonedAt(request.sampling.seed, position)
-             ? kNan
-             : KvOf(kv, tokens[static_cast<size_t>(position)], position, request.profile);
+    kv = IsPoisonedAt(seed, position) ? kNan
+                                      : KvOf(kv, tokens[static_cast<size_t>(position)], position, request.profile);
     attended = Attend(attended, kv);
     if (position + 1 < prompt_len) {
       if (request.sampling.prompt_logprobs >= 0) answer.prompt_scores.push_back(ScoreOf(kv));
       continue;
     }
     if (attended == kNan) return answer.reason = engine::FinishReason::kNumerical, answer;
-    const engine::TokenId token = Draw(attended, request.sampling.seed, vocab_size);
+    const engine::TokenId token = Draw(attended, seed, vocab_size);
     tokens.push_back(token);
     answer.tokens.push_back(token);
     const auto num_output = static_cast<int32_t>(answer.tokens.size());

@@ -26,7 +26,8 @@
 namespace dunlin::server {
 namespace {
 
-constexpr int kBackoffMs = 100;                                  // without descriptors or memory
+constexpr int kMaxAcceptsInARow = 256;  // then the other listeners and the stop have their turn
+constexpr int kBackoffMs = 100;         // without descriptors or memory
 constexpr absl::Duration kSweepPeriod = absl::Milliseconds(20);  // at most: a sweep takes 0.2 us per connection
 
 // "host:port" in parts; the brackets of "[v6]" are left out.
@@ -64,13 +65,13 @@ void SetPort(int port, sockaddr* address) {
 }
 
 // The listening socket, or -1 with errno set.
-int BindAndListen(const addrinfo& info) {
+int BindAndListen(const addrinfo& info, bool only_v6) {
   const int fd = socket(info.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   const int on = 1;
-  const int off = 0;
+  const int v6only = only_v6 ? 1 : 0;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (info.ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  if (info.ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
   if (bind(fd, info.ai_addr, info.ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
   const int error = errno;
   close(fd);
@@ -104,7 +105,8 @@ bool IsLackOfResources(int error) {
 }  // namespace
 
 struct ConnectionAcceptor::State {
-  explicit State(const ConnectionLimits& limits) : counts(limits) {}
+  State(const ConnectionLimits& limits, unsigned int unacknowledged_ms)
+      : user_timeout_ms(unacknowledged_ms), counts(limits) {}
   ~State() {
     for (const pollfd& listener : listeners) close(listener.fd);
     if (stop_event >= 0) close(stop_event);
@@ -124,6 +126,7 @@ struct ConnectionAcceptor::State {
     std::string address;
   };
 
+  const unsigned int user_timeout_ms;
   int port = 0;
   int stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::vector<pollfd> listeners;  // const once bound
@@ -150,12 +153,16 @@ absl::Status ConnectionAcceptor::State::Bind(const std::string& address) {
       getaddrinfo(parts->host.empty() ? nullptr : parts->host.c_str(), parts->port.c_str(), &hints, &found);
   if (error != 0) return failed(gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> list(found, &freeaddrinfo);
+  bool has_v4 = false;
+  for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) has_v4 |= info->ai_family == AF_INET;
   int last_error = 0;
   for (addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
     if (port != 0) SetPort(port, info->ai_addr);
-    const int fd = BindAndListen(*info);
+    const int fd = BindAndListen(*info, /*only_v6=*/has_v4);
     if (fd < 0) {
       last_error = errno;
+      // A name may stand for a protocol that this machine lacks, but a port that another server has is taken.
+      if (last_error != EAFNOSUPPORT && last_error != EADDRNOTAVAIL) return failed(std::strerror(last_error));
       continue;
     }
     port = PortOf(fd);
@@ -178,7 +185,7 @@ void ConnectionAcceptor::State::Run() {
 }
 
 bool ConnectionAcceptor::State::AcceptAll(int listener) {
-  while (true) {
+  for (int accepted = 0; accepted < kMaxAcceptsInARow; ++accepted) {
     sockaddr_storage peer{};
     socklen_t size = sizeof(peer);
     const int fd = accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -190,6 +197,7 @@ bool ConnectionAcceptor::State::AcceptAll(int listener) {
       return true;
     }  // else it was gone before it was accepted
   }
+  return true;
 }
 
 void ConnectionAcceptor::State::Take(int fd, const sockaddr_storage& peer) {
@@ -202,7 +210,10 @@ void ConnectionAcceptor::State::Take(int fd, const sockaddr_storage& peer) {
     }
   }
   const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // as gRPC's listener does
+  // As gRPC's listener does. Without the second a client that does not read its socket holds a write, and with it its
+  // calls, for ever: keepalive waits for the write.
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
   connections.push_back({fd, InodeOf(fd), std::move(address)});
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.fd = fd;
@@ -231,8 +242,9 @@ ConnectionAcceptor::~ConnectionAcceptor() {
 }
 
 absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(const std::string& address,
-                                                                               const ConnectionLimits& limits) {
-  auto state = std::make_unique<State>(limits);
+                                                                               const ConnectionLimits& limits,
+                                                                               unsigned int user_timeout_ms) {
+  auto state = std::make_unique<State>(limits, user_timeout_ms);
   if (absl::Status status = state->Bind(address); !status.ok()) return status;
   return std::unique_ptr<ConnectionAcceptor>(new ConnectionAcceptor(std::move(state)));
 }

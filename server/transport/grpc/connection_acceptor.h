@@ -21,9 +21,11 @@ namespace dunlin::server {
 class ConnectionAcceptor {
  public:
   // Binds every address that "host:port" stands for (an IP address, [v6] in brackets, or a name; port 0 picks a free
-  // one). Errors: UNAVAILABLE (it cannot be bound), with the reason.
+  // one). user_timeout_ms: a connection whose client acknowledges no data for so long is closed. Errors: UNAVAILABLE
+  // (it cannot be bound), with the reason.
   static absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> Listen(const std::string& address,
-                                                                    const ConnectionLimits& limits);
+                                                                    const ConnectionLimits& limits,
+                                                                    unsigned int user_timeout_ms);
   // Stops accepting. Connections that were handed over are gRPC's.
   ~ConnectionAcceptor();
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;

@@ -6,6 +6,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <utility>
@@ -72,8 +73,11 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   if (IsUnixSocket(address)) {
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
   } else {
-    auto acceptor = ConnectionAcceptor::Listen(
-        address, {options.limits.max_connections, options.limits.max_connections_per_address});
+    const Limits& limits = options.limits;
+    // Not before a slow reader is told so.
+    const int32_t user_timeout_ms = std::max(limits.keepalive_timeout_ms, limits.slow_reader_timeout_ms);
+    auto acceptor = ConnectionAcceptor::Listen(address, {limits.max_connections, limits.max_connections_per_address},
+                                               static_cast<unsigned int>(user_timeout_ms));
     if (!acceptor.ok()) return acceptor.status();
     port = (*acceptor)->port();
     state->acceptor = *std::move(acceptor);

@@ -133,22 +133,6 @@ TEST(Directory, ASiblingWhoseNameStartsAlikeIsOutside) {
 }
 
 // The Hub's download cache.
-TEST(Directory, FollowsLinksOfASnapshotToItsBlobsOnly) {
-  const TempDirectory temp;
-  for (const char* folder : {"snapshots/v1", "blobs", "other/blobs"}) fs::create_directories(temp.File(folder));
-  std::ofstream(temp.File("blobs/1234")) << "text";
-  std::ofstream(temp.File("other/blobs/1234")) << "secret";
-  fs::create_symlink("../../blobs/1234", temp.File("snapshots/v1/config.json"));
-  fs::create_symlink("../../other/blobs/1234", temp.File("snapshots/v1/out.json"));
-  fs::create_symlink("/etc/passwd", temp.File("blobs/elsewhere"));
-  fs::create_symlink("../../blobs/elsewhere", temp.File("snapshots/v1/far.json"));
-  const auto snapshot = Directory::Open(temp.File("snapshots/v1"));
-  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
-  EXPECT_EQ(*snapshot->ReadFile("config.json", 100), "text");
-  EXPECT_EQ(snapshot->ReadFile("out.json", 100).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(snapshot->ReadFile("far.json", 10000).status().code(), absl::StatusCode::kInvalidArgument);
-}
-
 TEST(Directory, MayItselfBeALink) {
   const TempDirectory temp;
   fs::create_directory(temp.File("v1"));

@@ -142,6 +142,25 @@ TEST(PrefixReuse, KeepsDecodedPagesOutWherePrefillWouldGiveOtherBits) {
   EXPECT_EQ(harness.scheduler.pages().cache().num_cached(), 1);
 }
 
+// A restarted sequence decodes its output again, even if another's prompt had the same tokens.
+TEST(PrefixReuse, TakesNoPagesOfAPromptForItsOutputWherePrefillWouldGiveOtherBits) {
+  constexpr int32_t kPageTokens = 4;
+  for (const bool prefill_matches_decode : {false, true}) {
+    SequencePages pages(SchedulerHarness::Defaults().cache, true, prefill_matches_decode);
+    const auto prompt = MakeSequence(Ask(Prompt(18), 1), nullptr, kPageTokens);
+    pages.AttachCached(prompt.get());
+    ASSERT_GE(pages.Reserve(prompt.get(), 18), 18);
+    prompt->num_computed = 18;
+    pages.Publish(prompt.get(), 18, true);
+    const auto restarted = MakeSequence(Ask(Prompt(6), 12), nullptr, kPageTokens);
+    restarted->tokens = Prompt(18);
+    pages.AttachCached(restarted.get());
+    EXPECT_EQ(restarted->num_computed, prefill_matches_decode ? 16 : 4);
+    pages.Release(restarted.get());
+    pages.Release(prompt.get());
+  }
+}
+
 TEST(PrefixReuse, IsOffWhenTheConfigSaysSo) {
   SchedulerOptions options = SchedulerHarness::Defaults();
   options.prefix_cache = false;

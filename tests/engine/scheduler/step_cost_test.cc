@@ -57,6 +57,26 @@ TEST(StepCost, KnowsWhatAPromptCostsAfterManyStepsWithoutOne) {
   EXPECT_NEAR(cost.Predict(prompt) / DeviceTime(prompt), 1.0, 0.15);
 }
 
+// What is left of a prompt's last tokens beside many decodes is noise, and often less than nothing.
+TEST(StepCost, PromptsOfAFewTokensBesideDecodesDoNotHideWhatALongOneCosts) {
+  simulation::Dice dice(1);
+  StepCost cost;
+  for (int step = 0; step < 300; ++step) {
+    const Load load = AnyLoad(&dice);
+    cost.Learn(load, static_cast<TimeNs>(DeviceTime(load)));
+  }
+  for (int step = 0; step < 40; ++step) {
+    Load load;
+    load.AddPrompt(500, 2);
+    for (int i = 0; i < 32; ++i) load.AddDecode(1000);
+    const double noise = 1.0 + 0.1 * (dice.Between(0, 2) - 1);
+    cost.Learn(load, static_cast<TimeNs>(DeviceTime(load) * noise));
+  }
+  Load prompt;
+  prompt.AddPrompt(1000, 512);
+  EXPECT_NEAR(cost.PredictPrompt(prompt) / (DeviceTime(prompt) - DeviceTime({})), 1.0, 0.2);
+}
+
 TEST(StepCost, OneStepThatWasInterruptedChangesLittle) {
   simulation::Dice dice(1);
   StepCost cost;

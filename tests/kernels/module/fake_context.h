@@ -16,6 +16,10 @@
 
 namespace dunlin::kernels {
 
+inline bool Idle() {
+  return std::getenv(kFakeIdle) != nullptr;
+}
+
 struct FakeContext {
   FakeStream stream;
   PinnedRanges pinned;

@@ -80,6 +80,8 @@ constexpr BadChat kBadChats[] = {
        c->messages[0].tool_calls = {{"", "f", "{"}};
      },
      "messages[0].tool_calls[0].arguments_json is not JSON"},
+    {"own fields", [](ChatInput* c) { c->messages[0].extra_fields_json = R"({"role": "a|>b"})"; },
+     "messages[0].extra_fields_json has \"role\"; limit is names without a field of their own"},
     {"extra fields", [](ChatInput* c) { c->messages[0].extra_fields_json = "7"; },
      "messages[0].extra_fields_json is a JSON number; limit is an object"},
     {"tools that are an object", [](ChatInput* c) { c->tools_json = "{}"; },

@@ -81,6 +81,7 @@ impl TextTokenizer {
     fn template_tokens(&self, text: &str, breaks: &[usize]) -> Vec<(Range<usize>, Vec<Token>)> {
         let added = self.inner.get_added_vocabulary();
         let decoder = added.get_added_tokens_decoder();
+        let is_special = |token: &Token| self.special_ids().binary_search(&token.id).is_ok();
         let is_cut_first =
             |token: &Token| decoder.get(&token.id).is_some_and(|added| added.special || !added.normalized);
         let found = added.extract_and_normalize(self.inner.get_normalizer(), text);
@@ -91,7 +92,7 @@ impl TextTokenizer {
             let end = if text[from..to].chars().nth(1).is_some() { to } else { to + 1 };
             let is_broken = breaks.get(next).is_some_and(|at| *at < end);
             match added_token {
-                Some(token) if token.iter().all(is_cut_first) && !is_broken => {
+                Some(token) if token.iter().all(is_cut_first) && !(is_broken && token.iter().any(is_special)) => {
                     tokens.push((from..to, token.clone()));
                 }
                 _ => {}

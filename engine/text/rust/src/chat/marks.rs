@@ -5,6 +5,9 @@
 //! runs. Whatever the template then cuts, joins or escapes, no part of the token comes out unmarked. The mark is chosen so
 //! that no string of the request has it; it is removed from the prompt, and where it stood no special token is
 //! recognised. A request without special tokens has no marks, so its template sees its strings as they are.
+//!
+//! A template may also make a token of pieces: of two strings side by side, or of one from which it removes something. So
+//! the chat is rendered once more with a mark behind every character that may begin a special token ([`Marks::fence`]).
 //! (`sanitize_control_tokens` of transformers puts marks around a token: a slice of the text can take one of them away.)
 
 use std::collections::HashSet;
@@ -68,6 +71,43 @@ impl Marks {
         }
     }
 
+    /// Puts a mark behind each of `letters` in all strings and keys of `value`, after [`Self::mark`].
+    pub fn fence(&mut self, letters: &HashSet<char>, value: &mut Json) {
+        match value {
+            Json::String(text) => {
+                if let Some(fenced) = self.fence_text(letters, text) {
+                    *text = fenced;
+                }
+            }
+            Json::Array(items) => items.iter_mut().for_each(|item| self.fence(letters, item)),
+            Json::Object(fields) => {
+                let mut fenced = Map::new();
+                for (key, mut item) in std::mem::take(fields) {
+                    self.fence(letters, &mut item);
+                    fenced.insert(self.fence_text(letters, &key).unwrap_or(key), item);
+                }
+                *fields = fenced;
+            }
+            _ => {}
+        }
+    }
+
+    fn fence_text(&mut self, letters: &HashSet<char>, text: &str) -> Option<String> {
+        if !text.contains(|c| letters.contains(&c)) {
+            return None;
+        }
+        let mut fenced = String::with_capacity(text.len() + 16);
+        let mut rest = text.chars().peekable();
+        while let Some(letter) = rest.next() {
+            fenced.push(letter);
+            if letters.contains(&letter) && rest.peek() != Some(&self.mark) {
+                fenced.push(self.mark);
+            }
+        }
+        self.is_used = true;
+        Some(fenced)
+    }
+
     fn mark_fields(&mut self, tokenizer: &TextTokenizer, fields: Map<String, Json>) -> Map<String, Json> {
         let mut marked = Map::new();
         for (key, mut item) in fields {
@@ -118,6 +158,19 @@ impl Marks {
         }
         (text, places)
     }
+}
+
+/// The characters that may begin a special token: of its first two, those that are neither letters nor digits.
+pub(super) fn beginnings(tokenizer: &TextTokenizer) -> HashSet<char> {
+    let tokens = tokenizer.special_ids().iter().filter_map(|id| tokenizer.inner.id_to_token(*id));
+    tokens.flat_map(|token| token.chars().take(2).filter(|c| !c.is_alphanumeric()).collect::<Vec<_>>()).collect()
+}
+
+/// Whether a string or key of `value` has one of `letters`.
+pub(super) fn has_any(letters: &HashSet<char>, value: &Json) -> bool {
+    let mut found = false;
+    visit(value, &mut |text| found = found || text.contains(|c| letters.contains(&c)));
+    found
 }
 
 fn visit(value: &Json, each: &mut impl FnMut(&str)) {

@@ -2,6 +2,7 @@
 //! Runs a template. Its work is bounded in steps, depth and output; there is no clock in it, so a request is refused on
 //! every machine or on none.
 
+use std::collections::HashSet;
 use std::error::Error as _;
 use std::io;
 
@@ -17,7 +18,7 @@ use crate::limits::{MAX_CHAT_STEPS, MAX_TEXT_BYTES};
 use crate::tokenizer::TextTokenizer;
 
 /// A rendered chat.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompt {
     /// The text.
     pub text: String,
@@ -45,13 +46,51 @@ impl ChatTemplate {
         request: &ChatRequest,
         options: RenderOptions,
     ) -> Result<Prompt> {
+        let Some(tokenizer) = tokenizer.filter(|_| !options.parse_special) else {
+            return Ok(self.render_once(None, None, request, options)?.unwrap_or_default());
+        };
+        let prompt = self.render_once(Some(tokenizer), None, request, options)?.unwrap_or_default();
+        let letters = marks::beginnings(tokenizer);
+        let Some(fenced) = self.render_once(Some(tokenizer), Some(&letters), request, options)? else {
+            return Ok(prompt);
+        };
+        if fenced.text == prompt.text {
+            return Ok(fenced); // whose breaks are more
+        }
+        // The template looks at what its strings say. Its own special tokens must be the same nevertheless.
+        let special = |prompt: &Prompt| -> Result<Vec<u32>> {
+            let mut ids = tokenizer.encode_chat(&prompt.text, &prompt.breaks)?;
+            ids.retain(|id| tokenizer.special_ids().binary_search(id).is_ok());
+            Ok(ids)
+        };
+        if special(&prompt)? != special(&fenced)? {
+            return Err(Error::invalid("has strings of which the model's chat template makes special tokens"));
+        }
+        Ok(prompt)
+    }
+
+    /// `tokenizer`: its special tokens are marked in the client's strings. `letters`: these are, too; nothing is rendered
+    /// if the client's strings have none of them.
+    fn render_once(
+        &self,
+        tokenizer: Option<&TextTokenizer>,
+        letters: Option<&HashSet<char>>,
+        request: &ChatRequest,
+        options: RenderOptions,
+    ) -> Result<Option<Prompt>> {
         let mut variables = request.parse(self.content_format)?;
         let choice = Json::Object(variables.options);
         let mut inputs = [variables.messages, variables.tools, choice];
         let [messages, tools, choice] = &inputs;
         let mut marks = Marks::choose(&[messages, tools, choice])?;
-        if let Some(tokenizer) = tokenizer.filter(|_| !options.parse_special) {
+        if let Some(tokenizer) = tokenizer {
             inputs.iter_mut().for_each(|input| marks.mark(tokenizer, input));
+        }
+        if let Some(letters) = letters {
+            if !inputs.iter().any(|input| marks::has_any(letters, input)) {
+                return Ok(None);
+            }
+            inputs.iter_mut().for_each(|input| marks.fence(letters, input));
         }
         let [messages, tools, choice] = inputs;
         variables.messages = messages;
@@ -68,12 +107,14 @@ impl ChatTemplate {
         let mut context = self.special_tokens.clone();
         context.extend(choice);
         let context = context_of(context, variables.messages, variables.tools, request, &marks, options.now);
-        let mut rendered = run(&template, context)?;
+        // What a template raises may quote the client's strings.
+        let unmarked = |error: Error| Error::new(error.code, marks.remove(error.message).0);
+        let mut rendered = run(&template, context).map_err(unmarked)?;
         if let Some(final_text) = continued {
             rendered = cut_at_tag(rendered, &final_text)?;
         }
         let (text, breaks) = marks.remove(rendered);
-        Ok(Prompt { text, breaks })
+        Ok(Some(Prompt { text, breaks }))
     }
 }
 

@@ -30,9 +30,12 @@ struct NamedTemplate {
 
 /// Files of a model directory; one that is absent is empty.
 pub struct ChatFiles<'a> {
-    pub config: &'a [u8],       // tokenizer_config.json
-    pub chat_template: &'a str, // chat_template.jinja
-    pub tool_use: &'a str,      // additional_chat_templates/tool_use.jinja
+    /// tokenizer_config.json
+    pub config: &'a [u8],
+    /// chat_template.jinja
+    pub chat_template: &'a str,
+    /// additional_chat_templates/tool_use.jinja
+    pub tool_use: &'a str,
 }
 
 /// The template of the model. `given`: the operator's template; it replaces the model's own. Errors: NOT_FOUND (none),

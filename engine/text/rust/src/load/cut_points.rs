@@ -270,7 +270,8 @@ fn respect_added_tokens(tokenizer: &Tokenizer, space: char, rule: &mut CutRule) 
             let inner = |letter: char| content.chars().skip(1).any(|c| c == letter || (letter == ' ' && c == space));
             rule.before.retain(|letter| !inner(*letter) && !(token.single_word && content.starts_with(*letter)));
             rule.before_ideograph &= !token.single_word && !content.chars().skip(1).any(is_ideograph);
-            if token.rstrip && content.ends_with(is_word) || rule.drops_space && content.starts_with(is_word) {
+            let at_word = content.starts_with(is_word) || content.ends_with(is_word);
+            if token.rstrip && content.ends_with(is_word) || rule.drops_space && at_word {
                 return None;
             }
         }
