@@ -86,7 +86,7 @@ class Served:
     def config(self, device):
         check = self.check
         shared = {"device": device, "precisions": list(PRECISIONS), "max_context_tokens": 0}
-        models = [{"name": "demo", "path": str(ROOT / "models/demo"), **shared},
+        models = [{"name": "demo", "path": str(ROOT / "models/demo"), **shared, "kv_cache": {"memory_bytes": 1 << 28}},
                   {"name": "llama", **self.llama(), **shared, "max_context_tokens": 2048,
                    "kv_cache": {"memory_bytes": 1 << (26 if check.options.rehearse else 31)}}]
         compute = {"cuda_module": str(check.module)}

@@ -308,7 +308,7 @@ TEST(Cuda, InspectSaysWhatADeviceOffers) {
   const std::vector<std::string> command = {"inspect", "--device", "cuda", "--cuda-module", module};
   const CommandResult table = RunDunlin(command);
   EXPECT_EQ(table.status, 0) << table.err;
-  EXPECT_THAT(table.out, HasSubstr("memory                   1 MiB\n"));
+  EXPECT_THAT(table.out, HasSubstr("memory                   1024 MiB\n"));
   EXPECT_THAT(table.out, HasSubstr("flash      bf16     yes\n"));
   EXPECT_THAT(table.out, HasSubstr("flash      fp32     no: flash on cuda supports keys in fp16"));
   std::vector<std::string> as_json = command;

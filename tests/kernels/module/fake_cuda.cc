@@ -375,7 +375,7 @@ DeviceContext* Open(const DeviceModuleOptions* options, DeviceModuleReply* reply
     return nullptr;
   }
   std::snprintf(reply->description, sizeof(reply->description), "cuda (fake, cublas \"%s\")", options->cublas_library);
-  std::snprintf(reply->facts, sizeof(reply->facts), "name: fake\nmemory: 1 MiB\n");
+  std::snprintf(reply->facts, sizeof(reply->facts), "name: fake\nmemory: 1024 MiB\n");
   auto* context = new FakeContext();
   context->tuning.set_path(options->cublas_algorithm_cache);
   return reinterpret_cast<DeviceContext*>(context);
