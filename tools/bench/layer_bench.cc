@@ -142,7 +142,7 @@ absl::Status RunLargest(Session* session, const LayerCase& row, double scale, Pr
     const LayerSize& size = fitted->size;
     const double fitting = static_cast<double>(size.heads) / row.published.heads;
     if (!fitted->refusal.ok()) std::cerr << fitted->refusal.message() << "; runs at scale " << fitting << "\n";
-    const absl::Status status = RunPrecision(session, row, size, precision, choices);
+    absl::Status status = RunPrecision(session, row, size, precision, choices);
     if (!absl::IsResourceExhausted(status) || size.heads == 1) return status;
     std::cerr << absl::StrFormat("%s at scale %.3g needs about %.0f bytes: %s\n", what, fitting,
                                  BytesOf(size, precision), std::string(status.message()));

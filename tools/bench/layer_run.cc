@@ -16,7 +16,6 @@ namespace {
 
 using engine::BufferId;
 using engine::ExecutionMode;
-using engine::ExecutionProfile;
 using engine::Module;
 using engine::Precision;
 

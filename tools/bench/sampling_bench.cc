@@ -87,6 +87,7 @@ absl::Status RunCase(Session* session, const CaseRow& row, const Shape& shape) {
   std::vector<SampledToken> sampled(rows.size());
   if (status = out->Read(sampled.data(), sampled.size() * sizeof(SampledToken)); !status.ok()) return status;
   std::vector<int32_t> ids;
+  ids.reserve(sampled.size());
   for (const SampledToken& token : sampled) ids.push_back(token.valid ? token.token.token_id : -1);
   if (std::count(ids.begin(), ids.end(), -1) > 0) return absl::DataLossError("a finite row of logits gave no token");
   record.op = "sampling";
@@ -120,8 +121,7 @@ absl::Status BenchSampling(Session* session) {
   if (cases.empty()) return UnknownCase(options.case_name, known);
   if (absl::Status status = session->Start(); !status.ok()) return status;
   for (const CaseRow& row : cases) {
-    const absl::Status status =
-        session->SkipUnsupported(absl::StrCat("sampling ", row.name), RunCase(session, row, shape));
+    absl::Status status = session->SkipUnsupported(absl::StrCat("sampling ", row.name), RunCase(session, row, shape));
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
