@@ -20,12 +20,10 @@ void WriteAll(int descriptor, std::string_view text) {
     const ssize_t written = write(descriptor, text.data(), text.size());
     if (written > 0) {
       text.remove_prefix(static_cast<size_t>(written));
-    } else if (written == 0) {
-      return;
-    } else if (errno == EAGAIN) {
+    } else if (written < 0 && errno == EAGAIN) {
       pollfd writable{descriptor, POLLOUT, 0};
       poll(&writable, 1, -1);
-    } else if (errno != EINTR) {
+    } else if (written == 0 || errno != EINTR) {
       return;
     }
   }
