@@ -85,8 +85,20 @@ enum class RequestField : uint8_t {
   kChatAddGenerationPrompt,
   kChatContinueFinalMessage,
   kChatParseSpecialTokens,
+  kToolChoice,
+  kToolChoiceName,
+  kParallelToolCalls,
+  kRawChatOutput,
+  // Structured output.
+  kStructuredOutput,
+  kJsonSchema,
+  kJsonObject,
+  kRegex,
+  kChoices,
+  kChoice,  // [index]
+  kGrammar,
 };
-inline constexpr size_t kNumRequestFields = static_cast<size_t>(RequestField::kChatParseSpecialTokens) + 1;
+inline constexpr size_t kNumRequestFields = static_cast<size_t>(RequestField::kGrammar) + 1;
 
 // How one kind of message names the fields: "sampling.top_p", "stopping.stop[*]". Each '*' stands for an index.
 class FieldNames {
@@ -166,7 +178,18 @@ class FieldNames {
                                         "template_options_json",
                                         "add_generation_prompt",
                                         "continue_final_message",
-                                        "parse_special_tokens"};
+                                        "parse_special_tokens",
+                                        "tool_choice",
+                                        "tool_choice.name",
+                                        "parallel_tool_calls",
+                                        "raw_chat_output",
+                                        "structured_output",
+                                        "json_schema",
+                                        "json_object",
+                                        "regex",
+                                        "choice",
+                                        "choice[*]",
+                                        "grammar"};
   Names names_;
 };
 inline constexpr FieldNames kPlainFieldNames({});

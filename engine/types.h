@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/fp8_recipe.h"
+#include "engine/sampling/token_constraint.h"
 #include "kernels/api/attention.h"
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
@@ -20,7 +22,6 @@ using kernels::AttentionBackend;
 using kernels::DeviceKind;
 using kernels::Precision;
 
-using TokenId = int32_t;
 using RequestId = uint64_t;
 inline constexpr int64_t kMaxVocabSize = int64_t{1} << 22;  // token ids of any tokenizer or model
 
@@ -98,6 +99,7 @@ struct Request {
   TimeNs arrival = 0;
   TimeNs deadline = kNoDeadline;
   std::string cache_salt;  // prefix pages are shared only between equal salts; <= 128 bytes
+  std::shared_ptr<const TokenConstraint> constraint;  // what the output must match; null: anything
 };
 
 // One generated (or scored prompt) token.
@@ -107,6 +109,7 @@ using kernels::TopLogprob;
 enum class FinishReason : uint8_t {
   kStop,        // end-of-sequence, a stop token id, or (through Engine::Cancel) a stop string
   kLength,      // max_tokens
+  kConstraint,  // no token continues what Request::constraint demands, or a bound of its computation was exceeded
   kCancelled,   // the client disconnected or cancelled
   kDeadline,    // the deadline passed, queued or running
   kSlowReader,  // the sink was full, because the client does not read
@@ -119,7 +122,7 @@ struct FinishInfo {
   FinishReason reason = FinishReason::kStop;
   std::optional<TokenId> stop_token_id;  // the token that ended it, for kStop
   int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache at admission
+  int32_t cached_tokens = 0;  // of the prompt, taken from the prefix cache, at admission or later
   int32_t completion_tokens = 0;
   TimeNs arrival = 0;
   TimeNs first_scheduled = 0;  // 0 when it never was

@@ -15,6 +15,7 @@
 #include "engine/encoder/encode_call.h"
 #include "engine/request_field.h"
 #include "engine/text/chat_template.h"
+#include "engine/text/grammar_source.h"
 #include "engine/types.h"
 #include "server/access/principal.h"
 
@@ -62,6 +63,15 @@ struct ClientOutput {
   bool keep_special_tokens = false;
   bool omit_text = false;  // return token ids only
   bool echo = false;       // the prompt's text comes first
+  bool raw_chat = false;   // of a chat: reasoning and tool calls stay in the text
+};
+
+// Which of a chat's tools the model calls.
+struct ClientToolChoice {
+  enum class Mode : uint8_t { kAuto, kNone, kRequired, kNamed };
+  Mode mode = Mode::kAuto;
+  std::string name;      // of kNamed
+  bool parallel = true;  // several calls in one output
 };
 
 struct ClientRequest {
@@ -74,6 +84,8 @@ struct ClientRequest {
   ClientSampling sampling;
   ClientStopping stopping;
   ClientOutput output;
+  ClientToolChoice tool_choice;                              // of a chat
+  std::optional<engine::GrammarSource> structured_output;    // what each output must match
   engine::ExecutionChoice execution;
   int32_t num_outputs = 1;  // completions of the prompt
   int32_t priority = 0;

@@ -187,6 +187,8 @@ const char* FinishReasonName(engine::FinishReason reason) {
       return "stop";
     case engine::FinishReason::kLength:
       return "length";
+    case engine::FinishReason::kConstraint:
+      return "constraint";
     case engine::FinishReason::kCancelled:
       return "cancelled";
     case engine::FinishReason::kDeadline:
@@ -207,6 +209,7 @@ absl::Status StatusOf(engine::FinishReason reason) {
   switch (reason) {
     case engine::FinishReason::kStop:
     case engine::FinishReason::kLength:
+    case engine::FinishReason::kConstraint:
       return absl::OkStatus();
     case engine::FinishReason::kCancelled:
       return MakeError(Reason::kCancelled, "the request was cancelled");

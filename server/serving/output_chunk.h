@@ -81,9 +81,18 @@ inline double MillisecondsBetween(engine::TimeNs from, engine::TimeNs to) {
   return from == 0 || to == 0 ? 0.0 : static_cast<double>(to - from) / 1e6;
 }
 
+// A part of a tool call.
+struct ToolCallDelta {
+  int32_t tool_index = 0;  // which call of the output
+  std::string id;          // in the first delta of a call only
+  std::string name;        // in the first delta of a call only
+  std::string arguments;   // since the call's last delta; together a JSON object
+};
+
 // The finish of an output that ended OK.
 struct OutputFinish {
-  engine::FinishReason reason = engine::FinishReason::kStop;  // kStop or kLength
+  engine::FinishReason reason = engine::FinishReason::kStop;  // kStop, kLength or kConstraint
+  bool has_tool_calls = false;                                // at least one
   Usage usage;  // completion_tokens: those sent, which a stop string makes fewer than those generated
   Timings timings;
   std::optional<engine::TokenId> stop_token_id;  // the token that ended it, if one did
@@ -98,6 +107,8 @@ struct OutputChunk {
   int32_t index = 0;                       // which of the n outputs
   std::vector<engine::TokenId> token_ids;  // since the output's last chunk
   std::string text;                        // of those tokens; whole UTF-8 characters
+  std::string reasoning;                   // of a chat: what the model thinks before it answers; not in text
+  std::vector<ToolCallDelta> tool_calls;   // of a chat with tools; not in text
   TokenLogprobs logprobs;                  // one entry per token, if requested
   TokenLogprobs prompt_logprobs;           // of prompt tokens 1.., before any token of output 0
   std::optional<OutputFinish> finish;      // only in the last chunk of the output
@@ -107,6 +118,8 @@ struct OutputChunk {
     profile.reset();
     token_ids.clear();
     text.clear();
+    reasoning.clear();
+    tool_calls.clear();
     logprobs.Clear();
     prompt_logprobs.Clear();
     finish.reset();

@@ -59,6 +59,16 @@ inline constexpr engine::FieldNames kGenerateFieldNames({
     {engine::RequestField::kChatAddGenerationPrompt, "chat.add_generation_prompt"},
     {engine::RequestField::kChatContinueFinalMessage, "chat.continue_final_message"},
     {engine::RequestField::kChatParseSpecialTokens, "chat.parse_special_tokens"},
+    {engine::RequestField::kToolChoice, "chat.tool_choice"},
+    {engine::RequestField::kToolChoiceName, "chat.tool_choice.name"},
+    {engine::RequestField::kParallelToolCalls, "chat.parallel_tool_calls"},
+    {engine::RequestField::kRawChatOutput, "output.raw_chat_output"},
+    {engine::RequestField::kJsonSchema, "structured_output.json_schema"},
+    {engine::RequestField::kJsonObject, "structured_output.json_object"},
+    {engine::RequestField::kRegex, "structured_output.regex"},
+    {engine::RequestField::kChoices, "structured_output.choice.texts"},
+    {engine::RequestField::kChoice, "structured_output.choice.texts[*]"},
+    {engine::RequestField::kGrammar, "structured_output.grammar"},
 });
 
 inline constexpr engine::FieldNames kEmbedFieldNames({

@@ -60,6 +60,50 @@ void OutputFromWire(const v1::OutputOptions& wire, ClientOutput* out) {
   out->keep_special_tokens = wire.keep_special_tokens();
   out->omit_text = wire.omit_text();
   out->echo = wire.echo();
+  out->raw_chat = wire.raw_chat_output();
+}
+
+ClientToolChoice ToolChoiceFromWire(v1::Chat* wire) {
+  using Mode = ClientToolChoice::Mode;
+  ClientToolChoice out;
+  if (wire->has_parallel_tool_calls()) out.parallel = wire->parallel_tool_calls();
+  switch (wire->tool_choice().mode()) {
+    case v1::ToolChoice::MODE_NONE:
+      out.mode = Mode::kNone;
+      break;
+    case v1::ToolChoice::MODE_REQUIRED:
+      out.mode = Mode::kRequired;
+      break;
+    case v1::ToolChoice::MODE_NAMED:
+      out.mode = Mode::kNamed;
+      break;
+    default:
+      break;
+  }
+  out.name = std::move(*wire->mutable_tool_choice()->mutable_name());
+  return out;
+}
+
+std::optional<engine::GrammarSource> StructuredOutputFromWire(v1::StructuredOutput* wire) {
+  using engine::GrammarKind;
+  switch (wire->constraint_case()) {
+    case v1::StructuredOutput::kJsonSchema:
+      return engine::GrammarSource{GrammarKind::kJsonSchema, std::move(*wire->mutable_json_schema()), {}};
+    case v1::StructuredOutput::kJsonObject:
+      if (!wire->json_object()) return std::nullopt;
+      return engine::GrammarSource{GrammarKind::kJsonObject, {}, {}};
+    case v1::StructuredOutput::kRegex:
+      return engine::GrammarSource{GrammarKind::kRegex, std::move(*wire->mutable_regex()), {}};
+    case v1::StructuredOutput::kChoice: {
+      const auto& texts = wire->choice().texts();
+      return engine::GrammarSource{GrammarKind::kChoice, {}, {texts.begin(), texts.end()}};
+    }
+    case v1::StructuredOutput::kGrammar:
+      return engine::GrammarSource{GrammarKind::kGrammar, std::move(*wire->mutable_grammar()), {}};
+    case v1::StructuredOutput::CONSTRAINT_NOT_SET:
+      break;
+  }
+  return std::nullopt;
 }
 
 void LogprobsToWire(const TokenLogprobs& logprobs, google::protobuf::RepeatedPtrField<v1::TokenLogprob>* wire) {
@@ -80,8 +124,19 @@ void LogprobsToWire(const TokenLogprobs& logprobs, google::protobuf::RepeatedPtr
   }
 }
 
+v1::FinishReason ReasonToWire(const OutputFinish& finish) {
+  switch (finish.reason) {
+    case engine::FinishReason::kLength:
+      return v1::FINISH_REASON_LENGTH;
+    case engine::FinishReason::kConstraint:
+      return v1::FINISH_REASON_CONSTRAINT;
+    default:
+      return finish.has_tool_calls ? v1::FINISH_REASON_TOOL_CALLS : v1::FINISH_REASON_STOP;
+  }
+}
+
 void FinishToWire(const OutputFinish& finish, v1::Finish* wire) {
-  wire->set_reason(finish.reason == engine::FinishReason::kStop ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH);
+  wire->set_reason(ReasonToWire(finish));
   wire->mutable_usage()->set_prompt_tokens(finish.usage.prompt_tokens);
   wire->mutable_usage()->set_cached_tokens(finish.usage.cached_tokens);
   wire->mutable_usage()->set_completion_tokens(finish.usage.completion_tokens);
@@ -98,6 +153,7 @@ absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* r
   request->field_names = &kGenerateFieldNames;
   request->request_id = std::move(*wire->mutable_request_id());
   request->model = std::move(*wire->mutable_model());
+  if (wire->has_chat()) request->tool_choice = ToolChoiceFromWire(wire->mutable_chat());
   request->prompt = PromptFromWire(wire);
   if (wire->has_truncate_prompt_tokens()) request->truncate_prompt_tokens = wire->truncate_prompt_tokens();
   request->parse_special_tokens = wire->parse_special_tokens();
@@ -105,6 +161,7 @@ absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* r
   if (wire->sampling().has_n()) request->num_outputs = wire->sampling().n();
   StoppingFromWire(wire->mutable_stopping(), &request->stopping);
   OutputFromWire(wire->output(), &request->output);
+  request->structured_output = StructuredOutputFromWire(wire->mutable_structured_output());
   request->priority = wire->priority();
   request->cache_salt = std::move(*wire->mutable_cache_salt());
   const absl::StatusOr<engine::ExecutionChoice> choice = ChoiceFromWire(wire->execution(), kGenerateFieldNames);
@@ -120,6 +177,14 @@ void ChunkToWire(const OutputChunk& chunk, v1::GenerateResponse* wire) {
   wire->set_index(chunk.index);
   wire->mutable_token_ids()->Add(chunk.token_ids.begin(), chunk.token_ids.end());
   wire->set_text_delta(chunk.text);
+  wire->set_reasoning_delta(chunk.reasoning);
+  for (const ToolCallDelta& delta : chunk.tool_calls) {
+    v1::ToolCallDelta* out = wire->add_tool_call_delta();
+    out->set_tool_index(delta.tool_index);
+    out->set_id(delta.id);
+    out->set_name(delta.name);
+    out->set_arguments_delta(delta.arguments);
+  }
   LogprobsToWire(chunk.logprobs, wire->mutable_logprobs());
   LogprobsToWire(chunk.prompt_logprobs, wire->mutable_prompt_logprobs());
   if (chunk.finish.has_value()) FinishToWire(*chunk.finish, wire->mutable_finish());

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A grammar as a client gives it; grammar.h compiles it. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dunlin::engine {
+
+enum class GrammarKind : uint8_t {
+  kJsonSchema,  // text: a JSON Schema
+  kJsonObject,  // any JSON object
+  kRegex,       // text: a regular expression that the whole output matches
+  kChoice,      // choices: one of them is the output
+  kGrammar,     // text: Lark as llguidance defines it, or GBNF, which "::=" tells
+};
+
+struct GrammarSource {
+  GrammarKind kind = GrammarKind::kJsonObject;
+  std::string text;
+  std::vector<std::string> choices;  // of kChoice
+  friend bool operator==(const GrammarSource&, const GrammarSource&) = default;
+};
+
+}  // namespace dunlin::engine
