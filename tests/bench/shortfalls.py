@@ -44,9 +44,6 @@ REASONS = {
     "gpt2-124m prefill bf16; fp8": {
         "cascade-lake-2c": "prefill is as fast as its GEMMs, and oneDNN's FP32 GEMM is good on this processor",
     },
-    "nanogpt block bf16; fp32": {
-        "zen4-2c": "products are four fifths of the time, at 0.95 of the peak; 2% are missing",
-    },
     "attention: sdpa fp32": {
         "zen5-2c": "EFFICIENT is within 2% of the goal",
         "zen4-2c": "PyTorch reaches 0.40 of the FP32 peak; with heads of 32, the softmax alone takes a tenth",

@@ -22,6 +22,9 @@ sys.path.insert(0, str(ROOT / "tests/gpu_check"))
 
 import rows
 
+# The bundle's programs must not overwrite the results of the same programs in `make test`.
+os.environ.pop("GTEST_OUTPUT", None)
+
 DEVICE = "cuda_fake"
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 

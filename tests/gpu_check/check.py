@@ -30,8 +30,6 @@ class Check:
         self.gpu_gib = 0.0  # 0: unknown
         self.environment = dict(os.environ, DUNLIN_TEST_CUDA_MODULE=str(self.module),
                                 DUNLIN_TEST_FAKE_MODULE=str(self.module), DUNLIN_TEST_ROOT=str(ROOT))
-        # A test program of a rehearsal would overwrite the results of the same program in `make test`.
-        self.environment.pop("GTEST_OUTPUT", None)
         self.peer = None  # until the device is open
         self.served = None  # the servers, once a row has asked for them
         self.here = HERE
