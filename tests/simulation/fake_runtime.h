@@ -61,6 +61,8 @@ class FakeRuntime : public engine::Runtime {
   void Execute(const engine::StepPlan& plan, engine::StepResult* result);
   void ExecuteSequence(const engine::StepPlan& plan, const engine::SubBatch& batch, int32_t index,
                        engine::StepResult* result);
+  // The token, or -1 where none may be drawn.
+  engine::TokenId DrawNext(const engine::StepPlan& plan, const engine::SequenceStep& step, uint64_t attended) const;
   Slot& SlotOf(const Pages& pages, int32_t position);
   Kv Read(const Pages& pages, int32_t position);
   void Write(const Pages& pages, int32_t position, Kv kv);
