@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "kernels/api/sampling.h"
@@ -20,8 +21,11 @@ std::optional<TokenId> OnlyToken(std::span<const uint32_t> mask) {
 
 }  // namespace
 
-ConstrainedOutput::ConstrainedOutput(const TokenConstraint& constraint, int32_t vocab_size, int32_t max_forced)
-    : max_run_(max_forced == 0 ? 0 : static_cast<size_t>(max_forced) + 1), state_(constraint.Start()) {
+ConstrainedOutput::ConstrainedOutput(std::shared_ptr<const TokenConstraint> constraint, int32_t vocab_size,
+                                     int32_t max_forced)
+    : constraint_(std::move(constraint)),
+      max_run_(max_forced == 0 ? 0 : static_cast<size_t>(max_forced) + 1),
+      state_(constraint_->Start()) {
   for (std::vector<uint32_t>& mask : masks_) mask.resize(static_cast<size_t>(kernels::MaskWords(vocab_size)));
   run_.reserve(max_run_);
 }

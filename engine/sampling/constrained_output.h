@@ -29,7 +29,7 @@ namespace dunlin::engine {
 class ConstrainedOutput {
  public:
   // Before the first token; not computed yet. max_forced: tokens of a run beyond the one that is drawn, >= 0.
-  ConstrainedOutput(const TokenConstraint& constraint, int32_t vocab_size, int32_t max_forced);
+  ConstrainedOutput(std::shared_ptr<const TokenConstraint> constraint, int32_t vocab_size, int32_t max_forced);
 
   // Computes what is left to compute, unless another thread has begun to.
   void Compute();
@@ -61,6 +61,7 @@ class ConstrainedOutput {
   void Fill(size_t index);
   void Accept(TokenId token);
 
+  const std::shared_ptr<const TokenConstraint> constraint_;  // the state may refer to it
   const size_t max_run_;
   std::atomic<int> phase_{kPending};
   // Whose turn it is says phase_: the computing thread's, or the engine thread's.

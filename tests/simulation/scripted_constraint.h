@@ -21,7 +21,8 @@ using engine::TokenId;
 struct Place {
   std::vector<TokenId> allowed;  // without end-of-sequence tokens
   bool accepting = false;
-  bool fails = false;  // FillMask gives an error here
+  bool fails = false;    // FillMask gives an error here
+  bool refuses = false;  // Accept gives one
 };
 
 class ScriptedConstraint : public engine::TokenConstraint {
@@ -65,6 +66,7 @@ class ScriptedConstraint : public engine::TokenConstraint {
       if (std::find(allowed.begin(), allowed.end(), token) == allowed.end()) {
         return absl::InvalidArgumentError("the token is not in the mask");
       }
+      if (place().refuses) return absl::ResourceExhaustedError("the place refuses, as asked");
       at_ = script_.next_(at_, token);
       return absl::OkStatus();
     }

@@ -91,6 +91,7 @@ class Simulation {
   // One turn of the engine loop.
   void Turn() {
     auto plan = std::make_unique<StepPlan>();
+    plan->mask_words = kernels::MaskWords(workload_.runtime.vocab_size);
     const std::vector<Sequence*> ran(scheduler_.running().begin(), scheduler_.running().end());
     const std::vector<Sequence*> waited(scheduler_.waiting().begin(), scheduler_.waiting().end());
     const Share share = ShareOf(ran);

@@ -84,6 +84,7 @@ std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t
     for (int32_t i = 0; i < count; ++i) place.allowed.push_back(dice->Between(1, vocab_size - 1));
     place.accepting = dice->OneIn(5);
     place.fails = dice->OneIn(30);
+    place.refuses = dice->OneIn(30);
   }
   const auto jump = static_cast<size_t>(dice->Between(1, 1000));
   return std::make_shared<ScriptedConstraint>(places, std::vector<engine::TokenId>{kEos},

@@ -41,13 +41,13 @@ const Rule kRules[] = {
     {"^(kernels|engine|server|tools)/", "", R"(\b(TODO|FIXME|XXX)\b)", "finish it, or leave it out and say so"},
 };
 
-const Rule kThreadRule = {
-    "^(kernels|engine|server|tools)/",
-    "^(kernels/cpu/thread_pool|engine/((encoder/encoder_)?engine|mask_thread)|engine/model/weights/"
-    "weight_reader|server/(serving/text_pool|models/heartbeat)|server/transport/(http/"
-    "http_server|grpc/connection_acceptor)|"
-    "server/(commands/serve|process/log_queue))",
-    R"(std::(jthread|thread\b|async\())", "threads live in the places that docs/architecture.md lists"};
+const Rule kThreadRule = {"^(kernels|engine|server|tools)/",
+                          "^(kernels/cpu/thread_pool|engine/((encoder/encoder_)?engine|mask_thread)|engine/model/"
+                          "weights/weight_reader|server/(serving/text_pool|models/heartbeat)|server/transport/(http/"
+                          "http_server|grpc/connection_acceptor)|"
+                          "server/(commands/serve|process/log_queue))",
+                          R"(std::(jthread|thread\b|async\())",
+                          "threads live in the places that docs/architecture.md lists"};
 
 std::vector<std::string> Violations(const Rule& rule) {
   const std::regex files(rule.files);

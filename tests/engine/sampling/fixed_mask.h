@@ -37,7 +37,8 @@ class FixedMask : public TokenConstraint {
 // Null, which allows all tokens, of an empty mask.
 inline std::shared_ptr<ConstrainedOutput> OutputWithMask(const std::vector<uint32_t>& mask) {
   if (mask.empty()) return nullptr;
-  auto output = std::make_shared<ConstrainedOutput>(FixedMask(mask), static_cast<int32_t>(mask.size()) * 32, 0);
+  auto output =
+      std::make_shared<ConstrainedOutput>(std::make_shared<FixedMask>(mask), static_cast<int32_t>(mask.size()) * 32, 0);
   output->Compute();
   return output;
 }
