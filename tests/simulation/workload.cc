@@ -77,17 +77,19 @@ PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
 
 }  // namespace
 
-std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t vocab_size) {
+std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t vocab_size,
+                                                             const std::vector<engine::TokenId>& eos_token_ids) {
   std::vector<Place> places(static_cast<size_t>(dice->Between(2, 12)));
   for (Place& place : places) {
     const int32_t count = dice->OneIn(2) ? 1 : dice->OneIn(10) ? 0 : dice->Between(2, 12);
     for (int32_t i = 0; i < count; ++i) place.allowed.push_back(dice->Between(1, vocab_size - 1));
+    for (const engine::TokenId id : eos_token_ids) std::erase(place.allowed, id);
     place.accepting = dice->OneIn(5);
     place.fails = dice->OneIn(30);
     place.refuses = dice->OneIn(30);
   }
   const auto jump = static_cast<size_t>(dice->Between(1, 1000));
-  return std::make_shared<ScriptedConstraint>(places, std::vector<engine::TokenId>{kEos},
+  return std::make_shared<ScriptedConstraint>(places, eos_token_ids,
                                               [jump, count = places.size()](size_t place, engine::TokenId token) {
                                                 return (place * jump + static_cast<size_t>(token) + 1) % count;
                                               });

@@ -43,7 +43,10 @@ inline constexpr engine::TokenId kEos = 0;
 
 Workload MakeWorkload(Dice* dice);
 
-// An automaton over tokens other than kEos: some places force a token, some have none or fail, some are complete.
-std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t vocab_size);
+// An automaton over all tokens but 0 and `eos_token_ids`: some places force a token, some have none or fail, some are
+// complete.
+std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t vocab_size,
+                                                             const std::vector<engine::TokenId>& eos_token_ids = {
+                                                                 kEos});
 
 }  // namespace dunlin::simulation
