@@ -9,6 +9,8 @@ namespace dunlin::engine {
 MaskThread::MaskThread(size_t capacity) : capacity_(capacity) {
   queue_.reserve(capacity);
   thread_ = std::thread([this] { Run(); });
+  MutexLock lock(&mutex_);
+  while (!started_) changed_.Wait(&mutex_);
 }
 
 MaskThread::~MaskThread() {
@@ -46,6 +48,8 @@ void MaskThread::Run() {
 
 bool MaskThread::Take(Queue* queue) {
   MutexLock lock(&mutex_);
+  if (!started_) changed_.Signal();
+  started_ = true;
   while (queue_.empty() && !stop_) changed_.Wait(&mutex_);
   queue_.swap(*queue);
   return !stop_;

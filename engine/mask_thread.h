@@ -18,7 +18,7 @@ namespace dunlin::engine {
 
 class MaskThread {
  public:
-  // capacity: outputs that are queued at once. Starts the thread.
+  // capacity: outputs that are queued at once. Returns when the thread waits for the first: it has its memory then.
   explicit MaskThread(size_t capacity);
   // Finishes the mask being computed, drops the others, joins.
   ~MaskThread();
@@ -36,9 +36,10 @@ class MaskThread {
   bool Take(Queue* queue);
 
   const size_t capacity_;
-  Mutex mutex_;  // guards the two below, between the engine thread and this one; held while pointers move
+  Mutex mutex_;  // guards the three below, between the engine thread and this one; held while pointers move
   CondVar changed_;
   Queue queue_ ABSL_GUARDED_BY(mutex_);
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

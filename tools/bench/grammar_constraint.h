@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/model/model_config.h"
@@ -12,12 +11,8 @@
 
 namespace dunlin::tools::bench {
 
-// A tokenizer.json of `vocab_size` byte-level tokens: the bytes; words with and without a space before them, capitals
-// and pieces of words; numbers; runs of white space; the punctuation of JSON and of programs; pieces of characters that
-// have several bytes; and "<|endoftext|>" as the last one. Deterministic. REQUIRES: vocab_size >= 1024.
-std::string SyntheticTokenizerJson(int32_t vocab_size);
-
-// A JSON schema whose output does not end within any benched number of tokens: records of strings, numbers and choices.
+// A JSON schema whose outputs are longer than any benched number of tokens: a list of records with strings, numbers,
+// choices and a list of strings. INVALID_ARGUMENT for a vocabulary smaller than kMinSyntheticVocabulary.
 absl::StatusOr<std::shared_ptr<const engine::TokenConstraint>> JsonConstraint(const engine::ModelConfig& config);
 
 }  // namespace dunlin::tools::bench

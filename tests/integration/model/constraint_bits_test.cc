@@ -76,8 +76,8 @@ TEST_P(ConstraintBits, AConstrainedResponseEqualsThatOfItsRequestAlone) {
 TEST_P(ConstraintBits, ForcedTokensSaveSteps) {
   const TestModel test = LoadTestModel(GoldenModelPath(GetParam()), "", 2, {Precision::kBf16});
   std::vector<simulation::Place> places(9);
-  places[0].allowed = {3, 4, 5, 6};
-  for (size_t i = 1; i < places.size(); ++i) places[i].allowed = {static_cast<TokenId>(20 + i)};
+  places[0].allowed = {103, 104, 105, 106};
+  for (size_t i = 1; i < places.size(); ++i) places[i].allowed = {static_cast<TokenId>(120 + i)};
   Request request;
   request.prompt = {1, 2, 3};
   request.sampling.seed = 3;
