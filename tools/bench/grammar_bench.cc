@@ -195,7 +195,7 @@ Record GrammarRun::RecordOf(const std::vector<Decode>& constrained, const std::v
 
 // The first pair is a warm-up: it fills the prefix cache, from which all later runs take their prompts.
 absl::Status GrammarRun::Run() {
-  const auto constraint = JsonConstraint(case_.model->config());
+  const auto constraint = JsonConstraint(case_.model->config(), session_.options().model);
   if (!constraint.ok()) return constraint.status();
   if (absl::Status status = StartEngine(); !status.ok()) return status;
   std::vector<Decode> constrained;
