@@ -21,7 +21,6 @@
 namespace dunlin::tools::bench {
 namespace {
 
-using engine::ExecutionProfile;
 using engine::FinishReason;
 using engine::TokenId;
 
