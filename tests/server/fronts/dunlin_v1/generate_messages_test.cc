@@ -203,10 +203,11 @@ TEST(GenerateResponse, HasWhatTheChunkHasAndNothingOfTheOneBefore) {
   const engine::TopLogprob top[] = {{4, -0.5F}, {7, -1.5F}};
   chunk.logprobs.Add({.id = 4, .logprob = -0.5F, .rank = 1}, top, nullptr);
   chunk.logprobs.Add({.id = 9, .logprob = -2.0F, .rank = 3}, {}, nullptr);
-  chunk.finish.emplace();
-  chunk.finish->usage = {5, 4, 9};
-  chunk.finish->timings = {2.0, 3.5, 10.0};
-  chunk.finish->stop_token_id = 7;
+  OutputFinish finish;
+  finish.usage = {5, 4, 9};
+  finish.timings = {2.0, 3.5, 10.0};
+  finish.stop_token_id = 7;
+  chunk.finish = finish;
   v1::GenerateResponse wire;
   ChunkToWire(chunk, &wire);
   EXPECT_EQ(wire.request_id(), "mine");
@@ -230,8 +231,9 @@ TEST(GenerateResponse, HasWhatTheChunkHasAndNothingOfTheOneBefore) {
 
   chunk.Clear();
   chunk.index = 0;
-  chunk.finish.emplace();
-  chunk.finish->stop_string = "END";
+  OutputFinish stopped;
+  stopped.stop_string = "END";
+  chunk.finish = stopped;
   ChunkToWire(chunk, &wire);
   EXPECT_EQ(wire.request_id(), "");
   EXPECT_FALSE(wire.has_execution());
