@@ -36,8 +36,12 @@ pub const MAX_CHOICES: usize = 1024;
 pub const MAX_CHOICE_BYTES: usize = 64 << 10;
 /// Schemas inside schemas, groups inside groups.
 pub const MAX_GRAMMAR_DEPTH: usize = 64;
-/// Rules and groups of a grammar; schemas of a JSON Schema, each counted where it is used.
+/// Rules and groups of a grammar.
 pub const MAX_GRAMMAR_PARTS: usize = 20_000;
+/// Strings and regular expressions of a grammar: the lexer's work grows with their square.
+pub const MAX_GRAMMAR_TERMINALS: usize = 2_000;
+/// Schemas of a JSON Schema, each counted where it is used, and names of properties.
+pub const MAX_SCHEMAS: usize = 4_000;
 /// Items of an array and properties of an object, where a schema states the number.
 pub const MAX_SCHEMA_COUNT: u64 = 1024;
 /// Characters of a string, where a schema states the number: each is a state of the lexer.
@@ -48,8 +52,8 @@ pub const MAX_MULTIPLE_OF: u64 = 10_000;
 pub const GRAMMAR_COMPILE_FUEL: u64 = 1_000_000;
 /// Symbols of a compiled grammar.
 pub const MAX_GRAMMAR_SYMBOLS: usize = 200_000;
-/// Work on regular expressions for one mask: some 70 ns each.
-pub const GRAMMAR_STEP_FUEL: u64 = 200_000;
+/// Work on regular expressions for one mask: 70 to 700 ns each.
+pub const GRAMMAR_STEP_FUEL: u64 = 100_000;
 /// Items that the parser makes for one mask: some 50 ns each.
 pub const GRAMMAR_STEP_ITEMS: usize = 50_000;
 /// Items in one row of the parser: the ambiguity of a grammar.

@@ -3,7 +3,7 @@
 //! tokens that are hidden or counted) or that would pass a JSON Schema by the checks of schema.rs.
 
 use crate::error::{Error, Result};
-use crate::limits::{MAX_GRAMMAR_DEPTH, MAX_GRAMMAR_PARTS, MAX_REGEX_BYTES};
+use crate::limits::{MAX_GRAMMAR_DEPTH, MAX_GRAMMAR_PARTS, MAX_GRAMMAR_TERMINALS, MAX_REGEX_BYTES};
 
 const REFUSED_WORDS: [(&str, &str); 5] = [
     ("%json", "%json; a schema goes into json_schema"),
@@ -17,14 +17,17 @@ const ATTRIBUTES: [&str; 6] = ["stop", "stop_capture", "suffix", "max_tokens", "
 /// Refuses what is not supported by name, and bounds what the compiler descends into.
 pub(super) fn check(source: &str) -> Result<()> {
     let bytes = source.as_bytes();
-    let (mut at, mut depth, mut parts) = (0, 0usize, 0usize);
+    let (mut at, mut depth, mut parts, mut terminals) = (0, 0usize, 0usize, 0usize);
     while at < bytes.len() {
         let rest = &source[at..];
         if let Some((_, what)) = REFUSED_WORDS.iter().find(|(word, _)| rest.starts_with(word)) {
             return Err(refused(source, at, what));
         }
         match bytes[at] {
-            b'"' => at = string_end(source, at, b'"'),
+            b'"' => {
+                at = string_end(source, at, b'"');
+                terminals += 1;
+            }
             b'/' if bytes.get(at + 1) == Some(&b'/') => at = line_end(bytes, at),
             b'/' => {
                 let end = string_end(source, at, b'/');
@@ -32,6 +35,7 @@ pub(super) fn check(source: &str) -> Result<()> {
                     return Err(refused(source, at, &format!("a regular expression of {} bytes", end - at)));
                 }
                 at = end;
+                terminals += 1;
             }
             b'#' => at = line_end(bytes, at),
             b'<' => return Err(refused(source, at, "a special token")),
@@ -51,6 +55,9 @@ pub(super) fn check(source: &str) -> Result<()> {
         }
         if parts > MAX_GRAMMAR_PARTS {
             return Err(Error::exhausted(format!("has more than {MAX_GRAMMAR_PARTS} rules and groups")));
+        }
+        if terminals > MAX_GRAMMAR_TERMINALS {
+            return Err(Error::exhausted(format!("has more than {MAX_GRAMMAR_TERMINALS} strings and expressions")));
         }
         at += 1;
         while !source.is_char_boundary(at) {

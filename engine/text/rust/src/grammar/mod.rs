@@ -168,7 +168,7 @@ fn refusal(error: impl std::fmt::Display) -> Error {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&["panic"]) {
         Error::new(Code::Internal, "the grammar compiler failed")
-    } else if has(&["too big", "too large", "too complex", "fuel", "Unable to determine", "can't determine", "exceeded"]) {
+    } else if has(&["too big", "too large", "too complex", "fuel", "too deeply", "determine", "exceeded"]) {
         Error::exhausted(format!("is too complex: {text}"))
     } else if has(&["not supported", "Unimplemented", "only supported", "unsupported", "not disjoint"]) {
         Error::unsupported(text)

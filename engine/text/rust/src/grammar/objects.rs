@@ -246,11 +246,11 @@ impl Parts {
                 types = Some(both_types(types, of_part));
             }
             for (name, schema) in part.get("properties").and_then(Value::as_object).into_iter().flatten() {
-                let schema = match properties.remove(name) {
-                    Some(before) => json!({"allOf": [before, schema]}),
-                    None => schema.clone(),
+                let slot = properties.entry(name.clone()).or_insert(Value::Null);
+                *slot = match slot.take() {
+                    Value::Null => schema.clone(),
+                    before => json!({"allOf": [before, schema]}),
                 };
-                properties.insert(name.clone(), schema);
             }
             required.extend(part.get("required").and_then(Value::as_array).into_iter().flatten().cloned());
             match part.get("additionalProperties") {

@@ -10,7 +10,7 @@ use super::references::References;
 use super::values::{array, check_literal, count, malformed, number, string, unsupported};
 use super::{formats, pattern};
 use crate::error::{Error, Result};
-use crate::limits::{MAX_GRAMMAR_DEPTH, MAX_GRAMMAR_PARTS, MAX_MULTIPLE_OF, MAX_SCHEMA_COUNT, MAX_SCHEMA_LENGTH};
+use crate::limits::{MAX_GRAMMAR_DEPTH, MAX_MULTIPLE_OF, MAX_SCHEMAS, MAX_SCHEMA_COUNT, MAX_SCHEMA_LENGTH};
 
 const ANNOTATIONS: [&str; 17] = [
     "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
@@ -84,8 +84,8 @@ impl Normalizer<'_> {
         if place.depth > MAX_GRAMMAR_DEPTH {
             return Err(Error::exhausted(format!("nests schemas deeper than {MAX_GRAMMAR_DEPTH}")));
         }
-        if self.parts > MAX_GRAMMAR_PARTS {
-            return Err(Error::exhausted(format!("has more than {MAX_GRAMMAR_PARTS} schemas")));
+        if self.parts > MAX_SCHEMAS {
+            return Err(Error::exhausted(format!("has more than {MAX_SCHEMAS} schemas")));
         }
         let map = match value {
             Value::Bool(_) => return Ok(value.clone()),
