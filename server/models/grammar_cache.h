@@ -63,7 +63,7 @@ class GrammarCache {
   const int32_t vocab_size_;
   absl::Mutex compiler_mutex_;  // guards the making of the compiler, which takes long
   std::unique_ptr<engine::GrammarCompiler> compiler_ ABSL_GUARDED_BY(compiler_mutex_);
-  mutable absl::Mutex mutex_;  // guards what follows
+  mutable absl::Mutex mutex_;                         // guards what follows
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<Compilation>> running_ ABSL_GUARDED_BY(mutex_);

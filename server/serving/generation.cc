@@ -80,8 +80,8 @@ void Generation::Advance(bool inline_run) {
   }
   if (phase_ == Phase::kRead) {
     // A short message may make a chat template or a grammar's compiler work for long.
-    if (inline_run && (std::holds_alternative<engine::ChatInput>(request_->prompt) ||
-                       request_->structured_output.has_value())) {
+    if (inline_run &&
+        (std::holds_alternative<engine::ChatInput>(request_->prompt) || request_->structured_output.has_value())) {
       return core_->text_pool()->Schedule(this);
     }
     phase_ = Phase::kPlanned;

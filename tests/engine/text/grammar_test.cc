@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grammars over the demo model's tokens. Random walks through the masks of every schema of tests/golden/grammar stand for
-// a model: what they finish is validated by Python's jsonschema.
+// Grammars over the demo model's tokens. Random walks through the masks of every schema of tests/golden/grammar stand
+// for a model: what they finish is validated by Python's jsonschema.
 #include "engine/text/grammar.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h, stream_decoder.h,
-// chat_template.h and grammar.h.
+// The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h,
+// stream_decoder.h, chat_template.h and grammar.h.
 //
 // Rules of every function:
 //  - A status is 0 or the number of an absl::StatusCode. If it is not 0, the outputs are untouched and `error` (may be

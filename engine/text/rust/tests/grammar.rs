@@ -107,7 +107,9 @@ fn a_token_that_is_not_in_the_mask_breaks_the_state() {
 fn choices_and_regular_expressions_match_the_whole_text() {
     let model = model();
     let choice = || GrammarSource::Choice(vec!["a", "ab", "\"x\" [y]+", "né\n"]);
-    for (text, expected) in [("a", true), ("ab", true), ("\"x\" [y]+", true), ("né\n", true), ("abc", false), ("", false)] {
+    for (text, expected) in
+        [("a", true), ("ab", true), ("\"x\" [y]+", true), ("né\n", true), ("abc", false), ("", false)]
+    {
         assert_eq!(model.matches(&choice(), text), expected, "{text:?}");
     }
     let regex = || GrammarSource::Regex(r"[a-c]{2,3}(/\d+)?");
@@ -120,8 +122,14 @@ fn choices_and_regular_expressions_match_the_whole_text() {
 fn regular_expressions_are_refused_by_name() {
     let model = model();
     for (regex, name) in [
-        ("^a", "an anchor"), ("a$", "an anchor"), (r"\Aa", "an anchor"), (r"a\b", "a word boundary"),
-        ("(?=a)b", "look-ahead"), ("(?<!a)b", "look-behind"), (r"(a)\1", "a backreference"), ("(?P<stop>a)", "a named group"),
+        ("^a", "an anchor"),
+        ("a$", "an anchor"),
+        (r"\Aa", "an anchor"),
+        (r"a\b", "a word boundary"),
+        ("(?=a)b", "look-ahead"),
+        ("(?<!a)b", "look-behind"),
+        (r"(a)\1", "a backreference"),
+        ("(?P<stop>a)", "a named group"),
     ] {
         let error = model.refusal(&GrammarSource::Regex(regex));
         assert_eq!(error.code, Code::Unimplemented, "{regex}");
@@ -184,7 +192,8 @@ fn schemas_that_match_nothing_are_refused() {
 #[test]
 fn no_name_is_written_in_two_ways() {
     let model = model();
-    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}});
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}});
     assert!(model.schema_matches(&schema, r#"{"a": 1, "b": "x", "aa": "y", "": "z"}"#));
     for text in [r#"{"\u0061": "x"}"#, r#"{"a": 1, "\u0061": "x"}"#, r#"{"a": "x"}"#, r#"{"b": 1}"#] {
         assert!(!model.schema_matches(&schema, text), "{text}");
@@ -284,7 +293,13 @@ fn attacks_are_bounded() {
         ("rule counts", "start: (((x{1000}){1000}){1000}){1000}\nx: \"a\" x | \"b\"".to_string()),
         ("literals", format!("start: {}", repeated("\"ab\" | ", 37_000) + "\"c\"")),
         ("gbnf counts", format!("root ::= {}", repeated("(\"a\" [b-z]{0,1000}){0,1000} ", 8000))),
-        ("gbnf names", format!("root ::= a0\n{}", (0..18_000).map(|n| format!("a{n} ::= a{}\n", n + 1)).collect::<String>() + "a18000 ::= \"x\"")),
+        (
+            "gbnf names",
+            format!(
+                "root ::= a0\n{}",
+                (0..18_000).map(|n| format!("a{n} ::= a{}\n", n + 1)).collect::<String>() + "a18000 ::= \"x\""
+            ),
+        ),
     ];
     let schemas = [
         ("enum", json!({"enum": (0..20_000).map(|n| format!("value {n}")).collect::<Vec<_>>()}).to_string()),
@@ -313,7 +328,9 @@ fn attacks_are_bounded() {
                 println!("{name}: {compiled:?}, {} bytes, {steps} steps, slowest {slowest:?}", grammar.bytes());
                 assert!(slowest < Duration::from_secs(2), "{name}: {slowest:?}");
             }
-            (Err(error), _) | (_, Err(error)) => println!("{name}: {compiled:?}, {:?} {:.100}", error.code, error.message),
+            (Err(error), _) | (_, Err(error)) => {
+                println!("{name}: {compiled:?}, {:?} {:.100}", error.code, error.message)
+            }
         }
         assert!(compiled < Duration::from_secs(20), "{name}: {compiled:?}");
         assert!(!matches!(&outcome, Err(error) if error.code == Code::Internal), "{name}");

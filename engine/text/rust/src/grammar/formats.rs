@@ -11,7 +11,8 @@ const CLOCK: &str = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})
 const ZONE: &str = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
 const OCTET: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 /// Four labels of at most 60 characters stay below the 253 of a name.
-const HOST: &str = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,58}[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,58}[a-zA-Z0-9])?){0,3}";
+const HOST: &str =
+    "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,58}[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,58}[a-zA-Z0-9])?){0,3}";
 /// Three atoms of at most 20 characters stay below the 64 of a local part.
 const ATOM: &str = "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]{1,20}";
 

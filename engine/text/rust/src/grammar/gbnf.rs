@@ -226,7 +226,9 @@ impl<'a> Parser<'a> {
         let largest = high.unwrap_or(low).max(low);
         if largest > MAX_SCHEMA_COUNT {
             let line = self.line();
-            return Err(Error::exhausted(format!("repeats {largest} times; limit is {MAX_SCHEMA_COUNT}, in line {line}")));
+            return Err(Error::exhausted(format!(
+                "repeats {largest} times; limit is {MAX_SCHEMA_COUNT}, in line {line}"
+            )));
         }
         if high.is_some_and(|high| high < low) {
             return Err(self.error("a repetition ends before it begins"));

@@ -85,7 +85,8 @@ impl Normalizer<'_> {
         let translated = patterns.iter().map(|(name, schema)| {
             let schema = self.schema(schema, &place.inside("patternProperties"))?;
             let regex = pattern::from_ecma(name);
-            let regex = regex.map_err(|what| unsupported("patternProperties", &place.path, &format!("which has {what}")))?;
+            let regex =
+                regex.map_err(|what| unsupported("patternProperties", &place.path, &format!("which has {what}")))?;
             Ok((regex, schema))
         });
         translated.collect()
@@ -128,7 +129,8 @@ impl Normalizer<'_> {
         if depth > 8 || OF_OBJECTS.iter().any(|key| map.contains_key(*key)) {
             return Ok(true);
         }
-        let values = map.get("const").into_iter().chain(map.get("enum").and_then(Value::as_array).into_iter().flatten());
+        let values =
+            map.get("const").into_iter().chain(map.get("enum").and_then(Value::as_array).into_iter().flatten());
         if values.into_iter().any(Value::is_object) {
             return Ok(true);
         }

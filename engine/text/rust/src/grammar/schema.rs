@@ -13,12 +13,42 @@ use crate::error::{Error, Result};
 use crate::limits::{MAX_GRAMMAR_DEPTH, MAX_MULTIPLE_OF, MAX_SCHEMAS, MAX_SCHEMA_COUNT, MAX_SCHEMA_LENGTH};
 
 const ANNOTATIONS: [&str; 17] = [
-    "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
-    "$anchor", "$defs", "definitions", "$vocabulary", "contentMediaType", "contentEncoding", "contentSchema",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "$comment",
+    "$schema",
+    "$id",
+    "$anchor",
+    "$defs",
+    "definitions",
+    "$vocabulary",
+    "contentMediaType",
+    "contentEncoding",
+    "contentSchema",
 ];
 const SCALARS: [&str; 17] = [
-    "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
-    "maxLength", "pattern", "format", "items", "prefixItems", "minItems", "maxItems", "uniqueItems",
+    "type",
+    "enum",
+    "const",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "items",
+    "prefixItems",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
 ];
 pub(super) const OF_OBJECTS: [&str; 6] =
     ["properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"];
@@ -235,7 +265,11 @@ pub(super) fn check_keywords(map: &Map<String, Value>, place: &Place) -> Result<
         if keyword == "$schema" {
             let dialect = string(value, keyword, &place.path)?;
             if !DIALECTS.contains(&dialect.trim_end_matches('#')) {
-                return Err(unsupported(keyword, &place.path, "which names no supported draft (06, 07, 2019-09, 2020-12)"));
+                return Err(unsupported(
+                    keyword,
+                    &place.path,
+                    "which names no supported draft (06, 07, 2019-09, 2020-12)",
+                ));
             }
         }
         if keyword == "$id" && place.path != "#" {
