@@ -336,13 +336,11 @@ absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
   if (!axes.ok()) return axes.status();
   plan.axes = *std::move(axes);
   if (!options.model.empty()) {
-    if (!options.case_name.empty())
-      return absl::InvalidArgumentError("--case and --model are both given; only one is allowed");
-    return plan;
+    if (options.case_name.empty()) return plan;
+    return absl::InvalidArgumentError("--case and --model are both given; only one is allowed");
   }
-  plan.shapes = {options.case_name};
-  if (options.case_name.empty() && options.grammar) plan.shapes = {"gpt2-124m"};
-  if (options.case_name.empty() && !options.grammar) plan.shapes = {"gpt2-124m", "llama-1b"};
+  plan.shapes = {options.case_name.empty() ? "gpt2-124m" : options.case_name};
+  if (options.case_name.empty() && !options.grammar) plan.shapes.emplace_back("llama-1b");
   std::vector<std::string> known;
   for (const engine::NamedShape& shape : engine::NamedShapes()) known.emplace_back(shape.name);
   for (const std::string& shape : plan.shapes) {
