@@ -40,8 +40,7 @@ struct EngineOptions {
 
   // Where a grammar leaves a single token, again and again, so many are appended behind a drawn one without a draw of
   // their own, and computed in one step; 0: none. No config key sets it: results are the same
-  // (tests/engine/engine/forced_tokens_test.cc), and 32 of a cheap grammar's steps take about as long as a model's
-  // step.
+  // (tests/engine/engine/forced_tokens_test.cc). 32 masks of a common grammar take about as long as a step.
   int32_t max_forced_tokens = 32;
 
   // KV pages: the pool is sized once; what is left after rounding down to whole pages is not used.
