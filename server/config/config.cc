@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config/config.h"
 
+#include <algorithm>
 #include <bitset>
 #include <filesystem>
 #include <fstream>
