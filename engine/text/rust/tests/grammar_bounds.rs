@@ -67,12 +67,13 @@ fn attacks_are_bounded() {
     let repeated = |unit: &str, count: usize| unit.repeat(count);
     let chain: String = (0..18_000).map(|n| format!("r{n}: r{}\n", n + 1)).collect();
     let deep = |open: &str, close: &str, n: usize| format!("{}null{}", open.repeat(n), close.repeat(n));
+    let counters = (1..900).map(|n| format!("a.{{{n}}}b")).collect::<Vec<_>>().join("|");
     let regexes = [
         ("nested counts", "((a{1,1000}){1,1000}){1,1000}".to_string()),
         ("overlapping counts", "(a?){1000}(a|aa){1000}a{1000}".to_string()),
         ("many classes", repeated(r"(\w|\d|\s){0,9}", 1000)),
         ("alternation", (0..2300).map(|n| format!("w{n}x")).collect::<Vec<_>>().join("|")),
-        ("counters", (1..900).map(|n| format!("a.{{{n}}}b")).collect::<Vec<_>>().join("|")),
+        ("counters", counters.clone()),
         ("exponential", "(a|b)*a(a|b){1000}c".to_string()),
         ("dot before count", "(?s:.)*a(?s:.){1000}".to_string()),
         ("nest", format!("{}a{}", "(".repeat(8000), ")".repeat(8000))),
@@ -95,26 +96,27 @@ fn attacks_are_bounded() {
             ),
         ),
     ];
+    let list = |count: usize, make: fn(usize) -> Value| Value::Array((0..count).map(make).collect());
+    let keyed = |n: usize| json!({"type": "object", "properties": {format!("k{n}"): {"const": n}}, "required": [format!("k{n}")]});
+    let kind = |n: usize| json!({"type": "object", "properties": {"k": {"const": format!("v{n}")}}, "required": ["k"]});
+    let search = |n: usize| json!({"type": "string", "pattern": format!("{n}.*x")});
+    let long_array = json!({"type": "array", "minItems": 1000});
+    let long_arrays = json!({"type": "array", "minItems": 1000, "items": long_array});
     let schemas = [
-        ("enum", json!({"enum": (0..15_000).map(|n| format!("value {n}")).collect::<Vec<_>>()}).to_string()),
+        ("enum", json!({"enum": list(15_000, |n| format!("value {n}").into())}).to_string()),
         ("wide", wide_object(1000).to_string()),
         ("wider", wide_object(2000).to_string()),
         ("deep", deep(r#"{"items":"#, "}", 63).replace("null", "true")),
         ("too deep", deep(r#"{"items":"#, "}", 120).replace("null", "true")),
         ("far too deep", deep(r#"{"items":"#, "}", 20_000).replace("null", "true")),
-        ("lengths", json!({"type": "string", "minLength": 9_000, "maxLength": 10_000, "pattern": "(ab|ba|a)*c"}).to_string()),
-        ("items", json!({"type": "array", "minItems": 1000, "maxItems": 1024, "items": {"type": "array", "minItems": 1000, "items": {"type": "array", "minItems": 1000}}}).to_string()),
-        ("options", json!({"anyOf": (0..1200).map(|n| json!({"type": "object", "properties": {format!("k{n}"): {"const": n}}, "required": [format!("k{n}")]})).collect::<Vec<_>>()}).to_string()),
-        ("one of", json!({"oneOf": (0..1000).map(|n| json!({"type": "object", "properties": {"k": {"const": format!("v{n}")}}, "required": ["k"]})).collect::<Vec<_>>()}).to_string()),
-        ("all of", json!({"allOf": (0..200).map(|n| json!({"type": "string", "pattern": format!("{n}.*x")})).collect::<Vec<_>>()}).to_string()),
-        ("searches",
-            json!({"type": "string", "pattern": (1..900).map(|n| format!("a.{{{n}}}b")).collect::<Vec<_>>().join("|")}).to_string(),
-        ),
-        (
-            "some of",
-            json!({"allOf": (0..8).map(|n| json!({"type": "string", "pattern": format!("{n}.*x")})).collect::<Vec<_>>()}).to_string(),
-        ),
-        ("multiples", json!({"type": "integer", "multipleOf": 9973, "minimum": 17, "maximum": 900_000_000_000i64}).to_string()),
+        ("lengths", json!({"type": "string", "minLength": 9_000, "pattern": "(ab|ba|a)*c"}).to_string()),
+        ("items", json!({"type": "array", "minItems": 1000, "maxItems": 1024, "items": long_arrays}).to_string()),
+        ("options", json!({"anyOf": list(1200, keyed)}).to_string()),
+        ("one of", json!({"oneOf": list(1000, kind)}).to_string()),
+        ("all of", json!({"allOf": list(200, search)}).to_string()),
+        ("some of", json!({"allOf": list(8, search)}).to_string()),
+        ("searches", json!({"type": "string", "pattern": counters}).to_string()),
+        ("multiples", json!({"type": "integer", "multipleOf": 9973, "maximum": 900_000_000_000i64}).to_string()),
     ];
     let all = regexes.iter().map(|(name, text)| (*name, GrammarSource::Regex(text)));
     let all = all.chain(grammars.iter().map(|(name, text)| (*name, GrammarSource::Grammar(text))));
