@@ -42,6 +42,11 @@ pub const MAX_GRAMMAR_PARTS: usize = 20_000;
 pub const MAX_GRAMMAR_TERMINALS: usize = 2_000;
 /// Schemas of a JSON Schema, each counted where it is used, and names of properties.
 pub const MAX_SCHEMAS: usize = 4_000;
+/// Patterns and formats that one schema combines by allOf, and operators & of a grammar: an intersection of many takes
+/// memory without bound.
+pub const MAX_INTERSECTED_PATTERNS: usize = 8;
+/// Properties of an object.
+pub const MAX_PROPERTIES: usize = 1024;
 /// Items of an array and properties of an object, where a schema states the number.
 pub const MAX_SCHEMA_COUNT: u64 = 1024;
 /// Characters of a string, where a schema states the number: each is a state of the lexer.
@@ -57,7 +62,7 @@ pub const GRAMMAR_STEP_FUEL: u64 = 100_000;
 /// Items that the parser makes for one mask: some 50 ns each.
 pub const GRAMMAR_STEP_ITEMS: usize = 50_000;
 /// Items in one row of the parser: the ambiguity of a grammar.
-pub const GRAMMAR_ROW_ITEMS: usize = 2_000;
+pub const GRAMMAR_ROW_ITEMS: usize = 10_000;
 /// States that the lexer of one output makes: 1 to 2 KiB each.
 pub const MAX_LEXER_STATES: usize = 20_000;
 /// Stack of the thread that compiles a grammar: both compilers descend by recursion.

@@ -1,72 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Grammars over the demo model's tokens: what they take, what is refused by name, and what compiling may cost.
+//! What grammars take, and what is refused by name.
 
-use std::time::{Duration, Instant};
+mod grammar_model;
 
-use dunlin_text::grammar::{GrammarCompiler, GrammarSource, GrammarState};
-use dunlin_text::{load, Code, EncodeOptions, Error, TextTokenizer};
-use serde_json::{json, Value};
-
-const PLAIN: EncodeOptions = EncodeOptions { add_special_tokens: false, parse_special: false };
-const WIDTH: u32 = 4100; // beyond the vocabulary
-const WORDS: usize = (WIDTH as usize).div_ceil(32);
-
-struct Model {
-    tokenizer: TextTokenizer,
-    compiler: GrammarCompiler,
-    eos: u32,
-}
-
-fn model() -> Model {
-    let json = std::fs::read("../../../models/demo/tokenizer.json").unwrap();
-    let config = std::fs::read("../../../models/demo/tokenizer_config.json").unwrap();
-    let tokenizer = load::load_json(&json, &config, 0).unwrap();
-    let eos = tokenizer.eos_id().unwrap();
-    let compiler = GrammarCompiler::new(&tokenizer, &[eos], WIDTH).unwrap();
-    Model { tokenizer, compiler, eos }
-}
-
-fn has(mask: &[u32], id: u32) -> bool {
-    mask[id as usize / 32] >> (id % 32) & 1 == 1
-}
-
-impl Model {
-    fn mask(&self, state: &mut GrammarState) -> Vec<u32> {
-        let mut mask = vec![u32::MAX; WORDS];
-        state.fill_mask(&mut mask).unwrap();
-        assert_eq!(has(&mask, self.eos), state.is_accepting());
-        mask
-    }
-
-    /// Whether the text's tokens are taken one by one, by mask and by Accept alike, and it may end there.
-    fn matches(&self, source: &GrammarSource, text: &str) -> bool {
-        let grammar = self.compiler.compile(source).unwrap_or_else(|error| panic!("{error}"));
-        let mut state = grammar.start();
-        for id in self.tokenizer.encode(text, PLAIN).unwrap() {
-            let allowed = has(&self.mask(&mut state), id);
-            assert_eq!(state.accept(id).is_ok(), allowed, "{text:?} at {id}");
-            if !allowed {
-                return false;
-            }
-        }
-        has(&self.mask(&mut state), self.eos)
-    }
-
-    fn refusal(&self, source: &GrammarSource) -> Error {
-        match self.compiler.compile(source) {
-            Ok(_) => panic!("compiled"),
-            Err(error) => error,
-        }
-    }
-
-    fn schema_refusal(&self, schema: &Value) -> Error {
-        self.refusal(&GrammarSource::JsonSchema(&schema.to_string()))
-    }
-
-    fn schema_matches(&self, schema: &Value, text: &str) -> bool {
-        self.matches(&GrammarSource::JsonSchema(&schema.to_string()), text)
-    }
-}
+use dunlin_text::grammar::GrammarSource;
+use dunlin_text::Code;
+use grammar_model::{has, model, PLAIN, WIDTH, WORDS};
+use serde_json::json;
 
 #[test]
 fn masks_have_no_special_token_and_no_id_without_one() {
@@ -260,97 +200,4 @@ fn lark_is_llguidances_without_what_leaves_the_text() {
         assert!(error.message.contains(name), "{source}: {error}");
     }
     assert!(model.matches(&GrammarSource::Grammar("start: \"%json <a> @b\" /<x>/ // %json\n"), "%json <a> @b<x>"));
-}
-
-fn wide_object(names: usize) -> Value {
-    let properties: serde_json::Map<String, Value> =
-        (0..names).map(|n| (format!("name_{n}"), json!({"type": "integer"}))).collect();
-    json!({"type": "object", "properties": properties, "additionalProperties": {"type": "string"}})
-}
-
-/// Inputs that are made to be expensive: each is refused or compiled in bounded time, and so is each token of a walk.
-#[test]
-fn attacks_are_bounded() {
-    let model = model();
-    let repeated = |unit: &str, count: usize| unit.repeat(count);
-    let chain: String = (0..18_000).map(|n| format!("r{n}: r{}\n", n + 1)).collect();
-    let deep = |open: &str, close: &str, n: usize| format!("{}null{}", open.repeat(n), close.repeat(n));
-    let regexes = [
-        ("nested counts", "((a{1,1000}){1,1000}){1,1000}".to_string()),
-        ("overlapping counts", "(a?){1000}(a|aa){1000}a{1000}".to_string()),
-        ("many classes", repeated(r"(\w|\d|\s){0,9}", 1000)),
-        ("alternation", (0..2300).map(|n| format!("w{n}x")).collect::<Vec<_>>().join("|")),
-        ("dot before count", "(?s:.)*a(?s:.){1000}".to_string()),
-        ("nest", format!("{}a{}", "(".repeat(8000), ")".repeat(8000))),
-    ];
-    let grammars = [
-        ("ambiguous", "start: start start | \"a\" |".to_string()),
-        ("ambiguous deep", "start: a a a a a a\na: b b b b | \"x\"\nb: a a | \"x\" | \n".to_string()),
-        ("chain", format!("start: r0\n{chain}r18000: \"a\"\n")),
-        ("groups", format!("start: {}\"a\"{}", "(".repeat(60), ")".repeat(60))),
-        ("too many groups", format!("start: {}\"a\"{}", "(".repeat(100_000), ")".repeat(100_000))),
-        ("counts", "start: (((\"a\"{1000}){1000}){1000}){1000}".to_string()),
-        ("rule counts", "start: (((x{1000}){1000}){1000}){1000}\nx: \"a\" x | \"b\"".to_string()),
-        ("literals", format!("start: {}", repeated("\"ab\" | ", 37_000) + "\"c\"")),
-        ("gbnf counts", format!("root ::= {}", repeated("(\"a\" [b-z]{0,1000}){0,1000} ", 8000))),
-        (
-            "gbnf names",
-            format!(
-                "root ::= a0\n{}",
-                (0..18_000).map(|n| format!("a{n} ::= a{}\n", n + 1)).collect::<String>() + "a18000 ::= \"x\""
-            ),
-        ),
-    ];
-    let schemas = [
-        ("enum", json!({"enum": (0..20_000).map(|n| format!("value {n}")).collect::<Vec<_>>()}).to_string()),
-        ("wide", wide_object(2000).to_string()),
-        ("wider", wide_object(6000).to_string()),
-        ("deep", deep(r#"{"items":"#, "}", 63).replace("null", "true")),
-        ("too deep", deep(r#"{"items":"#, "}", 120).replace("null", "true")),
-        ("far too deep", deep(r#"{"items":"#, "}", 20_000).replace("null", "true")),
-        ("lengths", json!({"type": "string", "minLength": 9_000, "maxLength": 10_000, "pattern": "(ab|ba|a)*c"}).to_string()),
-        ("items", json!({"type": "array", "minItems": 1000, "maxItems": 1024, "items": {"type": "array", "minItems": 1000, "items": {"type": "array", "minItems": 1000}}}).to_string()),
-        ("options", json!({"anyOf": (0..3000).map(|n| json!({"type": "object", "properties": {format!("k{n}"): {"const": n}}, "required": [format!("k{n}")]})).collect::<Vec<_>>()}).to_string()),
-        ("one of", json!({"oneOf": (0..1000).map(|n| json!({"type": "object", "properties": {"k": {"const": format!("v{n}")}}, "required": ["k"]})).collect::<Vec<_>>()}).to_string()),
-        ("all of", json!({"allOf": (0..200).map(|n| json!({"type": "string", "pattern": format!("{n}.*x")})).collect::<Vec<_>>()}).to_string()),
-        ("multiples", json!({"type": "integer", "multipleOf": 9973, "minimum": 17, "maximum": 900_000_000_000i64}).to_string()),
-    ];
-    let all = regexes.iter().map(|(name, text)| (*name, GrammarSource::Regex(text)));
-    let all = all.chain(grammars.iter().map(|(name, text)| (*name, GrammarSource::Grammar(text))));
-    let all = all.chain(schemas.iter().map(|(name, text)| (*name, GrammarSource::JsonSchema(text))));
-    for (name, source) in all {
-        let start = Instant::now();
-        let outcome = model.compiler.compile(&source);
-        let compiled = start.elapsed();
-        let walk = outcome.as_ref().map(|grammar| slowest_step(&model, grammar.start()));
-        match (&outcome, walk) {
-            (Ok(grammar), Ok((steps, slowest))) => {
-                println!("{name}: {compiled:?}, {} bytes, {steps} steps, slowest {slowest:?}", grammar.bytes());
-                assert!(slowest < Duration::from_secs(2), "{name}: {slowest:?}");
-            }
-            (Err(error), _) | (_, Err(error)) => {
-                println!("{name}: {compiled:?}, {:?} {:.100}", error.code, error.message)
-            }
-        }
-        assert!(compiled < Duration::from_secs(20), "{name}: {compiled:?}");
-        assert!(!matches!(&outcome, Err(error) if error.code == Code::Internal), "{name}");
-    }
-}
-
-/// Of 40 tokens, each the last one that is allowed.
-fn slowest_step(model: &Model, mut state: GrammarState) -> (usize, Duration) {
-    let mut slowest = Duration::ZERO;
-    for step in 0..40 {
-        let start = Instant::now();
-        let mut mask = vec![0; WORDS];
-        if state.fill_mask(&mut mask).is_err() {
-            return (step, slowest.max(start.elapsed()));
-        }
-        let Some(id) = (0..WIDTH).rev().find(|id| *id != model.eos && has(&mask, *id)) else { return (step, slowest) };
-        if state.accept(id).is_err() {
-            return (step, slowest.max(start.elapsed()));
-        }
-        slowest = slowest.max(start.elapsed());
-    }
-    (40, slowest)
 }

@@ -3,7 +3,9 @@
 //! tokens that are hidden or counted) or that would pass a JSON Schema by the checks of schema.rs.
 
 use crate::error::{Error, Result};
-use crate::limits::{MAX_GRAMMAR_DEPTH, MAX_GRAMMAR_PARTS, MAX_GRAMMAR_TERMINALS, MAX_REGEX_BYTES};
+use crate::limits::{
+    MAX_GRAMMAR_DEPTH, MAX_GRAMMAR_PARTS, MAX_GRAMMAR_TERMINALS, MAX_INTERSECTED_PATTERNS, MAX_REGEX_BYTES,
+};
 
 const REFUSED_WORDS: [(&str, &str); 5] = [
     ("%json", "%json; a schema goes into json_schema"),
@@ -17,7 +19,7 @@ const ATTRIBUTES: [&str; 6] = ["stop", "stop_capture", "suffix", "max_tokens", "
 /// Refuses what is not supported by name, and bounds what the compiler descends into.
 pub(super) fn check(source: &str) -> Result<()> {
     let bytes = source.as_bytes();
-    let (mut at, mut depth, mut parts, mut terminals) = (0, 0usize, 0usize, 0usize);
+    let (mut at, mut depth, mut parts, mut terminals, mut intersections) = (0, 0usize, 0usize, 0usize, 0usize);
     while at < bytes.len() {
         let rest = &source[at..];
         if let Some((_, what)) = REFUSED_WORDS.iter().find(|(word, _)| rest.starts_with(word)) {
@@ -48,6 +50,7 @@ pub(super) fn check(source: &str) -> Result<()> {
             }
             b')' | b']' | b'}' => depth = depth.saturating_sub(1),
             b':' => parts += 1,
+            b'&' => intersections += 1,
             _ => {}
         }
         if depth > MAX_GRAMMAR_DEPTH {
@@ -55,6 +58,9 @@ pub(super) fn check(source: &str) -> Result<()> {
         }
         if parts > MAX_GRAMMAR_PARTS {
             return Err(Error::exhausted(format!("has more than {MAX_GRAMMAR_PARTS} rules and groups")));
+        }
+        if intersections > MAX_INTERSECTED_PATTERNS {
+            return Err(Error::exhausted(format!("has more than {MAX_INTERSECTED_PATTERNS} operators &")));
         }
         if terminals > MAX_GRAMMAR_TERMINALS {
             return Err(Error::exhausted(format!("has more than {MAX_GRAMMAR_TERMINALS} strings and expressions")));

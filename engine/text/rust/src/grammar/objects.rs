@@ -12,7 +12,7 @@ use super::pattern;
 use super::schema::{Normalizer, Place, COMBINING, OF_OBJECTS};
 use super::values::{array, count, object, string, unsupported};
 use crate::error::{Error, Result};
-use crate::limits::MAX_SCHEMA_COUNT;
+use crate::limits::{MAX_PROPERTIES, MAX_SCHEMA_COUNT};
 
 const MAX_ALTERNATIVES: usize = 256;
 const PATTERN_FUEL: u64 = 10_000;
@@ -45,6 +45,10 @@ impl Normalizer<'_> {
         };
         if additional != Value::Bool(false) && !patterns.is_empty() {
             return Err(unsupported("additionalProperties", path, "beside \"patternProperties\""));
+        }
+        if declared.len().max(required.len()) > MAX_PROPERTIES {
+            let count = declared.len().max(required.len());
+            return Err(Error::exhausted(format!("has {count} properties at {path}; limit is {MAX_PROPERTIES}")));
         }
         let mut properties = Map::new();
         let undeclared = required.iter().filter(|name| !declared.contains_key(**name)).map(|name| (*name, None));

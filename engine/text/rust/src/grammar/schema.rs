@@ -10,7 +10,7 @@ use super::references::References;
 use super::values::{array, check_literal, count, malformed, number, string, unsupported};
 use super::{formats, pattern};
 use crate::error::{Error, Result};
-use crate::limits::{MAX_GRAMMAR_DEPTH, MAX_MULTIPLE_OF, MAX_SCHEMAS, MAX_SCHEMA_COUNT, MAX_SCHEMA_LENGTH};
+use crate::limits::*;
 
 const ANNOTATIONS: [&str; 17] = [
     "title",
@@ -70,30 +70,33 @@ pub(super) struct Place {
     owner: usize,
     /// No value lies between it and its owner.
     in_place: bool,
+    /// It is intersected with others.
+    combined: bool,
 }
 
 impl Place {
     pub(super) fn inside(&self, step: &str) -> Self {
         let path: String = format!("{}/{}", self.path, step.escape_debug()).chars().take(160).collect();
-        Self { path, depth: self.depth + 1, owner: self.owner, in_place: false }
+        Self { path, depth: self.depth + 1, owner: self.owner, in_place: false, combined: false }
     }
 
     pub(super) fn beside(&self, step: &str) -> Self {
-        Self { in_place: self.in_place, ..self.inside(step) }
+        Self { in_place: self.in_place, combined: self.combined, ..self.inside(step) }
     }
 }
 
 pub(super) struct Normalizer<'a> {
     pub(super) references: References<'a>,
     parts: usize,
+    intersected_patterns: usize,
 }
 
 /// Errors: INVALID_ARGUMENT, UNIMPLEMENTED (names the keyword and its place), RESOURCE_EXHAUSTED.
 pub(super) fn normalized(root: &Value) -> Result<Value> {
-    let mut normalizer = Normalizer { references: References::new(root), parts: 0 };
+    let mut normalizer = Normalizer { references: References::new(root), parts: 0, intersected_patterns: 0 };
     let mut schemas: Vec<Value> = vec![];
     while let Some((path, target)) = normalizer.references.target(schemas.len()) {
-        let place = Place { path, depth: 0, owner: schemas.len(), in_place: true };
+        let place = Place { path, depth: 0, owner: schemas.len(), in_place: true, combined: false };
         schemas.push(normalizer.schema(target, &place)?);
     }
     normalizer.references.check_progress()?;
@@ -126,6 +129,7 @@ impl Normalizer<'_> {
         if self.needs_merging(map, place)? {
             return self.merged(value, place);
         }
+        let place = &Place { combined: place.combined || intersects(map), ..place.clone() };
         let mut out = Map::new();
         self.scalars(map, place, &mut out)?;
         self.arrays(map, place, &mut out)?;
@@ -156,9 +160,39 @@ impl Normalizer<'_> {
             if place.in_place {
                 self.references.note_in_place(place.owner, id);
             }
+            if place.combined {
+                let target = self.references.target(id).map_or(&Value::Null, |(_, target)| target);
+                let patterns = self.patterns_of(target, place, 0)?;
+                self.intersect_patterns(patterns, place)?;
+            }
             out.insert("$ref".into(), format!("#/$defs/d{id}").into());
         }
         Ok(())
+    }
+
+    fn intersect_patterns(&mut self, patterns: usize, place: &Place) -> Result<()> {
+        self.intersected_patterns += patterns;
+        if self.intersected_patterns > MAX_INTERSECTED_PATTERNS {
+            let limit = format!("limit is {MAX_INTERSECTED_PATTERNS}");
+            return Err(Error::exhausted(format!("combines too many patterns at {}; {limit}", place.path)));
+        }
+        Ok(())
+    }
+
+    /// Patterns that a schema applies to its own value.
+    fn patterns_of(&mut self, value: &Value, place: &Place, depth: usize) -> Result<usize> {
+        let Value::Object(map) = value else { return Ok(0) };
+        if depth > MAX_INTERSECTED_PATTERNS {
+            return Ok(MAX_INTERSECTED_PATTERNS + 1);
+        }
+        let mut count = ["pattern", "format"].iter().filter(|key| map.contains_key(**key)).count();
+        for option in ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| map.get(*key)?.as_array()).flatten() {
+            count += self.patterns_of(option, place, depth + 1)?;
+        }
+        let Some(reference) = map.get("$ref") else { return Ok(count) };
+        let id = self.reference(reference, place)?;
+        let target = self.references.target(id).map_or(&Value::Null, |(_, target)| target);
+        Ok(count + self.patterns_of(target, place, depth + 1)?)
     }
 
     pub(super) fn reference(&mut self, reference: &Value, place: &Place) -> Result<usize> {
@@ -209,6 +243,9 @@ impl Normalizer<'_> {
             let why = || format!("whose value {} is none of {}", super::quoted(name), formats::NAMES);
             let regex = formats::regex(name).ok_or_else(|| unsupported("format", &place.path, &why()))?;
             expressions.push(format!("^(?:{regex})$"));
+        }
+        if place.combined {
+            self.intersect_patterns(expressions.len(), place)?;
         }
         if let Some(first) = expressions.first() {
             out.insert("pattern".into(), first.clone().into());
@@ -277,6 +314,13 @@ pub(super) fn check_keywords(map: &Map<String, Value>, place: &Place) -> Result<
         }
     }
     Ok(())
+}
+
+/// Whether the schema's parts are intersected with each other.
+fn intersects(map: &Map<String, Value>) -> bool {
+    let combining = COMBINING.iter().filter(|key| map.contains_key(**key)).count();
+    let others = map.keys().filter(|key| constrains(key) && key.as_str() != "type").count() - combining;
+    map.contains_key("allOf") || (combining > 0 && combining + others > 1)
 }
 
 fn check_types(types: &Value, path: &str) -> Result<()> {
