@@ -42,8 +42,8 @@ const Rule kRules[] = {
 };
 
 const Rule kThreadRule = {"^(kernels|engine|server|tools)/",
-                          "^(kernels/cpu/thread_pool|engine/(encoder/encoder_)?engine|engine/model/weights/"
-                          "weight_reader|server/(serving/text_pool|models/heartbeat)|server/transport/(http/"
+                          "^(kernels/cpu/thread_pool|engine/((encoder/encoder_)?engine|mask_thread)|engine/model/"
+                          "weights/weight_reader|server/(serving/text_pool|models/heartbeat)|server/transport/(http/"
                           "http_server|grpc/connection_acceptor)|"
                           "server/(commands/serve|process/log_queue)|engine/text/rust/src/grammar/mod)",
                           R"(std::(jthread|thread\b|async\())",
