@@ -24,6 +24,34 @@ constexpr char kSchema[] = R"({"type": "object", "properties": {
     "name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 120},
     "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 3}}, "required": ["name", "age", "tags"]})";
 
+ClientRequest Prompt(const std::string& text) {
+  ClientRequest request;
+  request.model = "demo";
+  request.prompt = text;
+  request.sampling.temperature = 0.0F;
+  request.sampling.seed = 5;
+  request.stopping.max_tokens = 100;
+  return request;
+}
+
+ClientRequest Json(float temperature, int num_outputs) {
+  ClientRequest request = Prompt("Once upon a time");
+  request.structured_output = engine::GrammarSource{GrammarKind::kJsonSchema, kSchema, {}};
+  request.sampling.temperature = temperature;
+  request.num_outputs = num_outputs;
+  return request;
+}
+
+void ExpectPerson(const FakeOutput& output) {
+  const auto value = nlohmann::json::parse(output.text, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(value.is_object()) << output.text;
+  EXPECT_EQ(value.size(), 3U) << output.text;
+  EXPECT_TRUE(value["name"].is_string()) << output.text;
+  EXPECT_TRUE(value["age"].is_number_integer() && value["age"] <= 120) << output.text;
+  for (const auto& tag : value["tags"]) EXPECT_TRUE(tag == "red" || tag == "green") << output.text;
+  EXPECT_EQ(output.finish.reason, FinishReason::kStop);
+}
+
 class StructuredOutputServedTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -46,23 +74,6 @@ class StructuredOutputServedTest : public testing::Test {
   // A call that was stopped by its text still ends in the engine.
   void TearDown() override { EXPECT_TRUE(core_->WaitUntilIdle(absl::Now() + absl::Seconds(20))); }
 
-  static ClientRequest Prompt(const std::string& text) {
-    ClientRequest request;
-    request.model = "demo";
-    request.prompt = text;
-    request.sampling.temperature = 0.0F;
-    request.sampling.seed = 5;
-    request.stopping.max_tokens = 100;
-    return request;
-  }
-  static ClientRequest Json(float temperature, int num_outputs) {
-    ClientRequest request = Prompt("Once upon a time");
-    request.structured_output = engine::GrammarSource{GrammarKind::kJsonSchema, kSchema, {}};
-    request.sampling.temperature = temperature;
-    request.num_outputs = num_outputs;
-    return request;
-  }
-
   std::vector<FakeResponse> Run(const std::vector<ClientRequest>& requests) {
     std::vector<std::shared_ptr<FakeGenerateCall>> calls;
     for (const ClientRequest& request : requests) {
@@ -75,16 +86,6 @@ class StructuredOutputServedTest : public testing::Test {
       EXPECT_TRUE(responses.back().status.ok()) << responses.back().status;
     }
     return responses;
-  }
-
-  static void ExpectPerson(const FakeOutput& output) {
-    const auto value = nlohmann::json::parse(output.text, nullptr, /*allow_exceptions=*/false);
-    ASSERT_TRUE(value.is_object()) << output.text;
-    EXPECT_EQ(value.size(), 3U) << output.text;
-    EXPECT_TRUE(value["name"].is_string()) << output.text;
-    EXPECT_TRUE(value["age"].is_number_integer() && value["age"] <= 120) << output.text;
-    for (const auto& tag : value["tags"]) EXPECT_TRUE(tag == "red" || tag == "green") << output.text;
-    EXPECT_EQ(output.finish.reason, FinishReason::kStop);
   }
 
   std::unique_ptr<kernels::Device> device_;
