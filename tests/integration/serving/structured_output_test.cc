@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/api/device.h"
 #include "server/models/loader.h"
 #include "tests/server/serving/fake_front.h"
@@ -21,6 +23,34 @@ using engine::GrammarKind;
 constexpr char kSchema[] = R"({"type": "object", "properties": {
     "name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 120},
     "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 3}}, "required": ["name", "age", "tags"]})";
+
+ClientRequest Prompt(const std::string& text) {
+  ClientRequest request;
+  request.model = "demo";
+  request.prompt = text;
+  request.sampling.temperature = 0.0F;
+  request.sampling.seed = 5;
+  request.stopping.max_tokens = 100;
+  return request;
+}
+
+ClientRequest Json(float temperature, int num_outputs) {
+  ClientRequest request = Prompt("Once upon a time");
+  request.structured_output = engine::GrammarSource{GrammarKind::kJsonSchema, kSchema, {}};
+  request.sampling.temperature = temperature;
+  request.num_outputs = num_outputs;
+  return request;
+}
+
+void ExpectPerson(const FakeOutput& output) {
+  const auto value = nlohmann::json::parse(output.text, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(value.is_object()) << output.text;
+  EXPECT_EQ(value.size(), 3U) << output.text;
+  EXPECT_TRUE(value["name"].is_string()) << output.text;
+  EXPECT_TRUE(value["age"].is_number_integer() && value["age"] <= 120) << output.text;
+  for (const auto& tag : value["tags"]) EXPECT_TRUE(tag == "red" || tag == "green") << output.text;
+  EXPECT_EQ(output.finish.reason, FinishReason::kStop);
+}
 
 class StructuredOutputServedTest : public testing::Test {
  protected:
@@ -41,22 +71,8 @@ class StructuredOutputServedTest : public testing::Test {
     core_->Open();
   }
 
-  static ClientRequest Prompt(const std::string& text) {
-    ClientRequest request;
-    request.model = "demo";
-    request.prompt = text;
-    request.sampling.temperature = 0.0F;
-    request.sampling.seed = 5;
-    request.stopping.max_tokens = 100;
-    return request;
-  }
-  static ClientRequest Json(float temperature, int num_outputs) {
-    ClientRequest request = Prompt("Once upon a time");
-    request.structured_output = engine::GrammarSource{GrammarKind::kJsonSchema, kSchema, {}};
-    request.sampling.temperature = temperature;
-    request.num_outputs = num_outputs;
-    return request;
-  }
+  // A call that was stopped by its text still ends in the engine.
+  void TearDown() override { EXPECT_TRUE(core_->WaitUntilIdle(absl::Now() + absl::Seconds(20))); }
 
   std::vector<FakeResponse> Run(const std::vector<ClientRequest>& requests) {
     std::vector<std::shared_ptr<FakeGenerateCall>> calls;
@@ -70,16 +86,6 @@ class StructuredOutputServedTest : public testing::Test {
       EXPECT_TRUE(responses.back().status.ok()) << responses.back().status;
     }
     return responses;
-  }
-
-  static void ExpectPerson(const FakeOutput& output) {
-    const auto value = nlohmann::json::parse(output.text, nullptr, /*allow_exceptions=*/false);
-    ASSERT_TRUE(value.is_object()) << output.text;
-    EXPECT_EQ(value.size(), 3U) << output.text;
-    EXPECT_TRUE(value["name"].is_string()) << output.text;
-    EXPECT_TRUE(value["age"].is_number_integer() && value["age"] <= 120) << output.text;
-    for (const auto& tag : value["tags"]) EXPECT_TRUE(tag == "red" || tag == "green") << output.text;
-    EXPECT_EQ(output.finish.reason, FinishReason::kStop);
   }
 
   std::unique_ptr<kernels::Device> device_;
@@ -118,7 +124,7 @@ TEST_F(StructuredOutputServedTest, EveryEndInsideTheGrammarHasItsReason) {
   EXPECT_EQ(responses[0].outputs.at(0).finish.reason, FinishReason::kLength);
   EXPECT_EQ(responses[1].outputs.at(0).finish.reason, FinishReason::kStop);
   EXPECT_EQ(responses[1].outputs.at(0).text.find("\"age\""), std::string::npos);
-  EXPECT_EQ(responses[2].outputs.at(0).finish.reason, FinishReason::kStop) << "ignore_eos ends with the grammar";
+  EXPECT_EQ(responses[2].outputs.at(0).finish.reason, FinishReason::kStop) << "ignore_eos does not apply";
   EXPECT_TRUE(responses[2].outputs.at(0).text == "yes" || responses[2].outputs.at(0).text == "no");
   EXPECT_EQ(responses[3].outputs.at(0).finish.reason, FinishReason::kConstraint);
 }

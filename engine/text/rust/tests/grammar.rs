@@ -6,7 +6,7 @@ mod grammar_model;
 use dunlin_text::grammar::GrammarSource;
 use dunlin_text::Code;
 use grammar_model::{has, model, PLAIN, WIDTH, WORDS};
-use serde_json::json;
+use serde_json::{json, Value};
 
 #[test]
 fn masks_have_no_special_token_and_no_id_without_one() {
@@ -200,4 +200,43 @@ fn lark_is_llguidances_without_what_leaves_the_text() {
         assert!(error.message.contains(name), "{source}: {error}");
     }
     assert!(model.matches(&GrammarSource::Grammar("start: \"%json <a> @b\" /<x>/ // %json\n"), "%json <a> @b<x>"));
+}
+
+#[test]
+fn numbers_keep_their_bounds_in_every_spelling() {
+    let model = model();
+    for number in ["0.1", "-2.75", "0.0000001", "123456.789", "0.30000000000000004", "-0.5", "9007199254740991", "-17"]
+    {
+        let value: Value = serde_json::from_str(number).unwrap();
+        for schema in [json!({"const": value}), json!({"enum": [[value]]})] {
+            let text = if schema.get("const").is_some() { number.to_string() } else { format!("[{number}]") };
+            assert!(model.schema_matches(&schema, &text), "{text}");
+            assert!(!model.schema_matches(&schema, &text.replacen(number, &format!("{number}1"), 1)), "{text}");
+        }
+    }
+    let below = json!({"type": "number", "exclusiveMaximum": 0});
+    let above = json!({"type": "number", "exclusiveMinimum": 0});
+    let within = json!({"type": "number", "minimum": -1.5, "maximum": 100.25});
+    for (schema, text, expected) in [
+        (&below, "-0.5", true),
+        (&below, "-0", false),
+        (&below, "-0.0", false),
+        (&below, "0", false),
+        (&below, "1", false),
+        (&above, "0.5", true),
+        (&above, "0", false),
+        (&above, "0.000", false),
+        (&above, "-0.0", false),
+        (&above, "3", true),
+        (&within, "-1.5", true),
+        (&within, "-1.51", false),
+        (&within, "100.25", true),
+        (&within, "100.251", false),
+        (&within, "1e5", false),
+        (&within, "99.999", true),
+        (&within, "-1", true),
+        (&within, "-2", false),
+    ] {
+        assert_eq!(model.schema_matches(schema, text), expected, "{schema} {text}");
+    }
 }
