@@ -22,6 +22,7 @@ using CommandSetup = std::function<int()> (*)(CLI::App* subcommand);
 std::function<int()> SetUpServe(CLI::App* subcommand);
 std::function<int()> SetUpConfig(CLI::App* subcommand);
 std::function<int()> SetUpGenerate(CLI::App* subcommand);
+std::function<int()> SetUpChat(CLI::App* subcommand);
 std::function<int()> SetUpEmbed(CLI::App* subcommand);
 std::function<int()> SetUpLoad(CLI::App* subcommand);
 std::function<int()> SetUpInspect(CLI::App* subcommand);

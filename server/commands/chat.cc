@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// `dunlin chat`: options, the choice of the model, and the session (chat_session.h).
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "dunlin/v1/generation.grpc.pb.h"
+#include "dunlin/v1/model.grpc.pb.h"
+#include "engine/base/string_view.h"
+#include "server/commands/chat_options.h"
+#include "server/commands/chat_session.h"
+#include "server/commands/client_error.h"
+#include "server/commands/client_options.h"
+#include "server/commands/command.h"
+#include "server/commands/line_input.h"
+#include "server/commands/request_options.h"
+#include "server/commands/terminal.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr std::chrono::seconds kListTimeout(5);
+
+struct ChatCommandOptions {
+  RequestOptions request;
+  ChatOptions chat;
+  std::string system;
+};
+
+// The name of the only model that generates. An exit status and a line on stderr otherwise.
+int ChooseModel(const std::shared_ptr<grpc::Channel>& channel, std::string* name) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kListTimeout);
+  v1::ListModelsResponse response;
+  const grpc::Status status = v1::ModelService::NewStub(channel)->ListModels(&context, {}, &response);
+  if (!status.ok()) {
+    std::cerr << Shown(ErrorLine(status), StyleOf(STDERR_FILENO)) << "\n";
+    return kExitFailed;
+  }
+  std::vector<std::string> names;
+  for (const v1::Model& model : response.models()) {
+    if (model.kind() != v1::MODEL_KIND_ENCODER) names.push_back(model.name());
+  }
+  if (names.size() == 1) {
+    *name = names[0];
+    return kExitOk;
+  }
+  if (names.empty()) {
+    std::cerr << "the server has no model that generates\n";
+    return kExitFailed;
+  }
+  std::cerr << Shown(absl::StrCat("give --model; the server has ", absl::StrJoin(names, ", ")), StyleOf(STDERR_FILENO))
+            << "\n";
+  return kExitUsage;
+}
+
+absl::StatusOr<v1::GenerateRequest> MakeRequest(const ChatCommandOptions& options) {
+  if (absl::Status s = CheckConstraints(options.chat, options.request.structured); !s.ok()) return s;
+  v1::GenerateRequest request;
+  if (absl::Status s = FillRequest(options.request, &request); !s.ok()) return s;
+  absl::StatusOr<v1::Chat> chat = MakeChat(options.chat);
+  if (!chat.ok()) return chat.status();
+  *request.mutable_chat() = *std::move(chat);
+  request.mutable_output()->set_raw_chat_output(options.chat.raw_chat_output);
+  return request;
+}
+
+int RunChat(const ChatCommandOptions& options) {
+  absl::StatusOr<v1::GenerateRequest> request = MakeRequest(options);
+  if (!request.ok()) {
+    std::cerr << engine::StdView(request.status().message()) << "\n";
+    return kExitUsage;
+  }
+  Interrupts interrupts;  // before gRPC makes threads
+  const auto channel = OpenChannel(options.request.address);
+  if (request->model().empty()) {
+    if (const int status = ChooseModel(channel, request->mutable_model()); status != kExitOk) return status;
+  }
+  LineInput input(STDIN_FILENO, &interrupts);
+  const ChatScreen screen = {&std::cout, StyleOf(STDOUT_FILENO), &std::cerr, StyleOf(STDERR_FILENO),
+                             isatty(STDIN_FILENO) == 1};
+  ChatSession session(v1::GenerationService::NewStub(channel), *request, options.request.timeout_ms, options.system,
+                      screen);
+  return session.Run(&input, &interrupts);
+}
+
+}  // namespace
+
+std::function<int()> SetUpChat(CLI::App* subcommand) {
+  auto options = std::make_shared<ChatCommandOptions>();
+  subcommand->add_option("--model", options->request.model,
+                         "Name of a served model; may be left out when the server has one that generates");
+  AddRequestOptions(subcommand, &options->request);
+  AddChatOptions(subcommand, &options->chat);
+  subcommand->add_option("--system", options->system, "The system message")->group("Chat");
+  return [options] { return RunChat(*options); };
+}
+
+}  // namespace dunlin::server
