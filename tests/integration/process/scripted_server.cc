@@ -7,7 +7,14 @@
 #include <thread>
 #include <utility>
 
+#include "absl/time/time.h"
+
 namespace dunlin::integration {
+namespace {
+
+const absl::Duration kLimit = absl::Seconds(20);
+
+}  // namespace
 
 v1::GenerateResponse TextResponse(const std::string& text) {
   v1::GenerateResponse response;
@@ -103,15 +110,15 @@ std::vector<v1::GenerateRequest> ScriptedServer::requests() const {
 }
 
 bool ScriptedServer::ComesToRequests(size_t count) const {
-  for (int i = 0; i < 4000 && requests().size() < count; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return requests().size() >= count;
+  const auto there = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return requests_.size() >= count; };
+  const absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(&there), kLimit);
 }
 
-int ScriptedServer::num_cancelled() const {
+bool ScriptedServer::ComesToCancelled(size_t count) const {
+  const auto there = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return num_cancelled_ >= count; };
   const absl::MutexLock lock(&mutex_);
-  return num_cancelled_;
+  return mutex_.AwaitWithTimeout(absl::Condition(&there), kLimit);
 }
 
 }  // namespace dunlin::integration

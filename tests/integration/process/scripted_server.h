@@ -41,9 +41,9 @@ class ScriptedServer {
   void Add(Reply reply);
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   std::vector<v1::GenerateRequest> requests() const;
-  // Whether there are this many requests within 20 s.
+  // Whether there are this many requests, or calls that the client cancelled, within 20 s.
   bool ComesToRequests(size_t count) const;
-  int num_cancelled() const;
+  bool ComesToCancelled(size_t count) const;
 
  private:
   class Generation final : public v1::GenerationService::Service {
@@ -71,7 +71,7 @@ class ScriptedServer {
   mutable absl::Mutex mutex_;  // guards the script and what was seen
   std::deque<Reply> replies_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::GenerateRequest> requests_ ABSL_GUARDED_BY(mutex_);
-  int num_cancelled_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t num_cancelled_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<grpc::Server> server_;
 };
 
