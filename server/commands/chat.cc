@@ -32,6 +32,7 @@ struct ChatCommandOptions {
   RequestOptions request;
   ChatOptions chat;
   std::string system;
+  bool quiet = false;
 };
 
 // The name of the only model that generates. An exit status and a line on stderr otherwise.
@@ -84,8 +85,8 @@ int RunChat(const ChatCommandOptions& options) {
     if (const int status = ChooseModel(channel, request->mutable_model()); status != kExitOk) return status;
   }
   LineInput input(STDIN_FILENO, &interrupts);
-  const ChatScreen screen = {&std::cout, StyleOf(STDOUT_FILENO), &std::cerr, StyleOf(STDERR_FILENO),
-                             isatty(STDIN_FILENO) == 1};
+  const ChatScreen screen = {
+      &std::cout, StyleOf(STDOUT_FILENO), &std::cerr, StyleOf(STDERR_FILENO), isatty(STDIN_FILENO) == 1, options.quiet};
   ChatSession session(v1::GenerationService::NewStub(channel), *request, options.request.timeout_ms, options.system,
                       screen);
   return session.Run(&input, &interrupts);
@@ -100,6 +101,7 @@ std::function<int()> SetUpChat(CLI::App* subcommand) {
   AddRequestOptions(subcommand, &options->request);
   AddChatOptions(subcommand, &options->chat);
   subcommand->add_option("--system", options->system, "The system message")->group("Chat");
+  subcommand->add_flag("--quiet", options->quiet, "No line about tokens and times after each answer");
   return [options] { return RunChat(*options); };
 }
 

@@ -126,6 +126,8 @@ bool ChatSession::Ask() {
   const bool nothing = output.text.empty() && output.reasoning.empty() && output.tool_calls.empty();
   if (good || !nothing) printer.End(output);
   if (good) {
+    const std::string note = IncompleteNote(output.finish, request_.has_structured_output());
+    if (!note.empty()) Say(note);
     PrintStatus(result.completion);
   } else if (result.stopped) {
     if (nothing && screen_.interactive) Say("");  // behind the terminal's "^C"
@@ -162,7 +164,7 @@ bool ChatSession::ReadToolResults() {
 }
 
 void ChatSession::PrintStatus(const Completion& completion) {
-  if (!screen_.interactive || !screen_.err_style.terminal) return;
+  if (!screen_.interactive || !screen_.err_style.terminal || screen_.quiet) return;
   const v1::Finish& finish = completion.outputs[0].finish;
   const std::string line = absl::StrFormat(
       "[%s %s %s | %d prompt tokens, %d cached | %d tokens, %s | TTFT %.0f ms, %.1f tok/s]",

@@ -21,6 +21,7 @@ struct ChatScreen {
   std::ostream* err;
   TerminalStyle err_style;
   bool interactive = false;  // somebody types: prompts, notes and the line after each answer are printed
+  bool quiet = false;        // but not that line
 };
 
 class ChatSession {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "server/commands/execution_name.h"
 
 namespace dunlin::server {
@@ -109,6 +110,12 @@ std::string FinishWord(v1::FinishReason reason) {
   const std::string name = v1::FinishReason_Name(reason);
   constexpr size_t kPrefix = sizeof("FINISH_REASON_") - 1;
   return name.size() <= kPrefix ? "?" : absl::AsciiStrToLower(name.substr(kPrefix));
+}
+
+std::string IncompleteNote(const v1::Finish& finish, bool constrained) {
+  const bool cut = constrained && finish.reason() == v1::FINISH_REASON_LENGTH;
+  if (!cut && finish.reason() != v1::FINISH_REASON_CONSTRAINT) return "";
+  return absl::StrCat("the output may be incomplete: finish reason ", FinishWord(finish.reason()));
 }
 
 double DecodeTokensPerSecond(const v1::Finish& finish) {

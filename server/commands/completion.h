@@ -41,6 +41,9 @@ nlohmann::ordered_json ToolCallJson(const v1::ToolCall& call);
 // "stop", "length", "tool_calls", "constraint".
 std::string FinishWord(v1::FinishReason reason);
 
+// What to tell whoever reads a text that need not match its constraint, or ""; `constrained`: by structured output.
+std::string IncompleteNote(const v1::Finish& finish, bool constrained);
+
 // Tokens after the first one, by the time that they took; 0 without such tokens.
 double DecodeTokensPerSecond(const v1::Finish& finish);
 

@@ -63,15 +63,6 @@ grpc::Status ReadPrompt(const v1::GenerateRequest& request, const std::shared_pt
   return status;
 }
 
-// A constrained output that is not complete need not match its constraint.
-void WarnIfIncomplete(const GenerateOptions& options, const v1::Finish& finish) {
-  const v1::FinishReason reason = finish.reason();
-  const bool cut = reason == v1::FINISH_REASON_LENGTH && options.request.structured.any();
-  if (cut || reason == v1::FINISH_REASON_CONSTRAINT) {
-    std::cerr << "the output may be incomplete: finish reason " << FinishWord(reason) << "\n";
-  }
-}
-
 int RunGenerate(const GenerateOptions& options) {
   const absl::StatusOr<v1::GenerateRequest> request = MakeRequest(options);
   if (!request.ok()) {
@@ -104,7 +95,8 @@ int RunGenerate(const GenerateOptions& options) {
     std::cout << Shown(completion.ToJson().dump(), style) << "\n";
   } else {
     printer.End(completion.outputs[0]);
-    WarnIfIncomplete(options, completion.outputs[0].finish);
+    const std::string note = IncompleteNote(completion.outputs[0].finish, options.request.structured.any());
+    if (!note.empty()) std::cerr << note << "\n";
   }
   if (!options.summary_file.empty()) {
     std::ofstream(options.summary_file, std::ios::app) << SummaryLine(completion);

@@ -3,6 +3,7 @@
 // print.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -159,7 +160,7 @@ TEST(ChatSession, HelpListsTheCommands) {
 TEST(ChatSession, ASavedConversationGoesOn) {
   ScriptedServer server;
   for (const char* text : {"1", "2", "3"}) server.Add(TextReply(text));
-  const std::string path = ::testing::TempDir() + "dunlin_chat_session_test.json";
+  const std::string path = ::testing::TempDir() + "dunlin_chat_session_test" + std::to_string(getpid());
   EXPECT_EQ(Chat(server, "a\n/save " + path + "\n", {"--system", "S"}).status, 0);
   EXPECT_EQ(Chat(server, "b\n", {"--messages", "@" + path}).status, 0);
   EXPECT_EQ(Generate(server, {"--messages", "@" + path}).status, 0);

@@ -2,6 +2,7 @@
 // From the command line of `dunlin generate` to its request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -152,7 +153,7 @@ TEST(RequestOptions, StructuredOutput) {
   EXPECT_EQ(empty.structured_output().constraint_case(), v1::StructuredOutput::kRegex) << "for the server to judge";
   EXPECT_THAT(Parse({"--choice", "a b", "--choice", "c", "hi"}).request.structured_output().choice().texts(),
               ElementsAre("a b", "c"));
-  const std::string path = ::testing::TempDir() + "dunlin_request_options_test";
+  const std::string path = ::testing::TempDir() + "dunlin_request_options_test" + std::to_string(getpid());
   std::ofstream(path) << "start: \"a\"\n";
   EXPECT_EQ(Parse({"--grammar", path, "hi"}).request.structured_output().grammar(), "start: \"a\"\n");
   EXPECT_EQ(Parse({"--json-schema", "@" + path, "hi"}).request.structured_output().json_schema(), "start: \"a\"\n");
