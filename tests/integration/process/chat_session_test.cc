@@ -257,6 +257,17 @@ TEST(ChatSession, UsageErrorsComeBeforeAnyCall) {
   EXPECT_TRUE(server.requests().empty());
 }
 
+TEST(ChatSession, SaysThatAConstraintLeftNoWayOn) {
+  ScriptedServer server;
+  Reply reply = TextReply("{");
+  reply.responses.back().mutable_finish()->set_reason(v1::FINISH_REASON_CONSTRAINT);
+  server.Add(reply);
+  const CommandResult result = Chat(server, "a\n", {"--json-object"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, "{\n");
+  EXPECT_EQ(result.err, "the output may be incomplete: finish reason constraint\n");
+}
+
 TEST(ChatSession, TextThatIsNoUtf8IsNotSent) {
   const ScriptedServer server;
   const CommandResult result = Chat(server, "\xff\n");

@@ -124,6 +124,16 @@ TEST(ChatTerminal, NoColorLeavesNoEscapeSequence) {
   EXPECT_THAT(chat.screen(), Not(HasSubstr("\x1b")));
 }
 
+TEST(ChatTerminal, QuietLeavesOutTheLineAfterAnAnswer) {
+  ScriptedServer server;
+  server.Add(TextReply("answer"));
+  std::vector<std::string> arguments = ChatWith(server);
+  arguments.emplace_back("--quiet");
+  TerminalCommand chat(arguments);
+  chat.Type("Hi\n");
+  ASSERT_TRUE(chat.Shows("answer\r\n> ")) << chat.screen();
+}
+
 TEST(ChatTerminal, AsksForTheResultsOfCalls) {
   ScriptedServer server;
   server.Add(CallReply("1", "get_weather", R"({"city": "Oslo"})"));
