@@ -31,36 +31,8 @@ const CommandRow kCommands[] = {
      dunlin::server::SetUpServe},
     {"config", "Print the config that `dunlin serve DIR...` uses",
      "Example:\n  dunlin config models/demo > my.json && dunlin serve --config my.json", dunlin::server::SetUpConfig},
-    {"generate", "Stream a completion from a server",
-     "Examples:\n  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
-     "  dunlin generate --address 127.0.0.1:50051 --model demo --attention-backend math --precision fp8 --json "
-     "\"Hello\"\n"
-     "  dunlin generate --address 127.0.0.1:50051 --model mine --chat --json --show-prompt \"Who are you?\"\n"
-     "  dunlin generate --model mine --chat --json-schema @person.json --max-tokens 200 \"Name a person.\"\n"
-     "  dunlin generate --model mine --choice yes --choice no \"Is water wet?\"\n"
-     "  dunlin generate --model mine --regex '[0-9]{4}-[0-9]{2}-[0-9]{2}' \"Today is \"\n"
-     "  dunlin generate --model mine --grammar list.lark \"Three birds:\"\n"
-     "  dunlin generate --model mine --chat --tools @tools.json --tool-choice get_weather --json \"Is it cold in "
-     "Oslo?\"\n"
-     "  dunlin generate --model mine --logit-bias 11=-100 --bad-word never --stop-token-ids 13 --include-stop "
-     "\"Once\"\n"
-     "Output that --json-schema, --regex or another option constrains may be incomplete when it ends for its length; "
-     "a\n"
-     "line on stderr says so, and finish.reason with --json. Control characters are escaped on a terminal.",
-     dunlin::server::SetUpGenerate},
-    {"chat", "Chat with a model of a server",
-     "Examples:\n  dunlin chat --address 127.0.0.1:50051 --model mine\n"
-     "  dunlin chat --model mine --system \"Answer briefly.\" --temperature 0.7 --seed 1 --max-tokens 200\n"
-     "  dunlin chat --model mine --attention-backend flash --precision fp8 --tools @tools.json\n"
-     "  printf 'Hello!\\nAnd then?\\n/history\\n' | dunlin chat --model mine\n"
-     "A line is a message; /help lists the commands: /profile flash:fp8, /regenerate, /undo, /system TEXT, /save "
-     "FILE.\n"
-     "Ctrl-C stops an answer, which is kept as far as it came; Ctrl-D ends. Reasoning is shown on a terminal only, "
-     "dimmed\n"
-     "unless NO_COLOR is set. A call of a tool is printed, and the next line is its result.\n"
-     "Without a terminal every line of the input is a message or a command, and the exit status is 1 if one of them\n"
-     "failed. SIGTERM ends at once.",
-     dunlin::server::SetUpChat},
+    {"generate", "Stream a completion from a server", dunlin::server::kGenerateFooter, dunlin::server::SetUpGenerate},
+    {"chat", "Chat with a model of a server", dunlin::server::kChatFooter, dunlin::server::SetUpChat},
     {"embed", "Embed texts on a server and print the vectors",
      "Examples:\n  dunlin embed --address 127.0.0.1:50051 --model encoder \"A dunlin flies\" \"A knot too\"\n"
      "  dunlin embed --address 127.0.0.1:50051 --model encoder --pooling cls --normalize --precision bf16 --json "

@@ -94,6 +94,20 @@ int RunChat(const ChatCommandOptions& options) {
 
 }  // namespace
 
+const char kChatFooter[] =
+    "Examples:\n"
+    "  dunlin chat --address 127.0.0.1:50051 --model mine\n"
+    "  dunlin chat --model mine --system \"Answer briefly.\" --temperature 0.7 --seed 1 --max-tokens 200 --quiet\n"
+    "  dunlin chat --model mine --attention-backend flash --precision fp8 --tools @tools.json\n"
+    "  dunlin chat --model mine --messages @saved.json\n"
+    "  printf 'Hello!\\nAnd then?\\n/history\\n' | dunlin chat --model mine\n"
+    "A line is a message; /help lists the commands: /profile flash:fp8, /regenerate, /undo, /system TEXT, /save FILE.\n"
+    "Ctrl-C stops an answer, which is kept as far as it came; Ctrl-D ends. Reasoning is shown on a terminal only,\n"
+    "dimmed unless NO_COLOR is set. A call of a tool is printed, and the next line is its result.\n"
+    "Without a terminal every line of the input is a message or a command, and the exit status is 1 if one of them\n"
+    "failed. SIGTERM ends at once.\n"
+    "Exit status: 0 done, 1 refused or failed, 2 usage error.";
+
 std::function<int()> SetUpChat(CLI::App* subcommand) {
   auto options = std::make_shared<ChatCommandOptions>();
   subcommand->add_option("--model", options->request.model,

@@ -31,4 +31,8 @@ std::function<int()> SetUpBench(CLI::App* subcommand);
 std::function<int()> SetUpHealthcheck(CLI::App* subcommand);
 std::function<int()> SetUpSchema(CLI::App* subcommand);
 
+// Examples and exit statuses, the end of their --help.
+extern const char kGenerateFooter[];
+extern const char kChatFooter[];
+
 }  // namespace dunlin::server

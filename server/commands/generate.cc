@@ -106,6 +106,27 @@ int RunGenerate(const GenerateOptions& options) {
 
 }  // namespace
 
+const char kGenerateFooter[] =
+    "Examples:\n"
+    "  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
+    "  dunlin generate --model demo --attention-backend math --precision fp8 --json \"Hello\"\n"
+    "  dunlin generate --model mine --chat --json --show-prompt \"Who are you?\"\n"
+    "  dunlin generate --model mine --chat --json-schema @person.json --max-tokens 200 \"Name a person.\"\n"
+    "  dunlin generate --model mine --chat --json-object --max-tokens 200 \"Describe a bird.\"\n"
+    "  dunlin generate --model mine --choice yes --choice no \"Is water wet?\"\n"
+    "  dunlin generate --model mine --regex '[0-9]{4}-[0-9]{2}-[0-9]{2}' \"Today is \"\n"
+    "  dunlin generate --model mine --grammar list.lark \"Three birds:\"\n"
+    "  dunlin generate --model mine --chat --tools @tools.json --tool-choice get_weather --json \"Is Oslo cold?\"\n"
+    "  dunlin generate --model mine --chat --tools @tools.json --no-parallel-tool-calls --raw-chat-output \"Hi\"\n"
+    "  dunlin generate --model mine --logit-bias 11=-100 --bad-word no --stop-token-ids 13 --include-stop \"Once\"\n"
+    "  dunlin generate --model mine --allowed-token-ids 15,16,17 --bad-words-ids 15,15 --ignore-model-bans \"1, 2\"\n"
+    "  dunlin generate --model mine --parse-special-tokens --truncate-prompt-tokens 512 --echo \"<|user|>Hi\"\n"
+    "  dunlin generate --model mine --json --omit-text --logprobs 2 \"Once\"\n"
+    "  dunlin generate --model mine --keep-special-tokens --n 2 --json \"Once\"\n"
+    "Output that --json-schema, --regex or another option constrains may be incomplete when it ends for its length: a\n"
+    "line on stderr says so, and finish.reason with --json. Control characters are escaped on a terminal.\n"
+    "Exit status: 0 done, 1 refused or failed, 2 usage error.";
+
 std::function<int()> SetUpGenerate(CLI::App* subcommand) {
   auto options = std::make_shared<GenerateOptions>();
   AddGenerateOptions(subcommand, options.get());
