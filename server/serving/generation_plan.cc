@@ -238,6 +238,8 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
+  auto* const chat = std::get_if<engine::ChatInput>(&client.prompt);
+  if (chat != nullptr && client.tool_choice.mode == ClientToolChoice::Mode::kNone) chat->tools_json.clear();
   if (absl::Status s = TakePrompt(core, model, &client, &request.prompt); !s.ok()) return s;
   TruncatePrompt(client.truncate_prompt_tokens, &request.prompt);
   record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));

@@ -161,6 +161,17 @@ std::vector<BadInput> RequestCases() {
           "model empty", [](R* r) { r->clear_model(); }, "model",
           "model is empty; limit is the name of a served model"),
       invalid(
+          "tool_choice required",
+          [](R* r) { r->mutable_chat()->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_REQUIRED); },
+          "chat.tool_choice", "chat.tool_choice is REQUIRED; limit is AUTO or NONE"),
+      invalid(
+          "tool_choice named",
+          [](R* r) { r->mutable_chat()->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED); },
+          "chat.tool_choice", "chat.tool_choice is NAMED; limit is AUTO or NONE"),
+      invalid(
+          "parallel_tool_calls false", [](R* r) { r->mutable_chat()->set_parallel_tool_calls(false); },
+          "chat.parallel_tool_calls", "chat.parallel_tool_calls is false; limit is true"),
+      invalid(
           "no input", [](R* r) { r->clear_input(); }, "input", "input is empty; limit is one of text, token_ids, chat"),
       invalid(
           "text empty", [](R* r) { r->set_text(""); }, "text", "text has 0 bytes; limit is 1 to 4194304"),
