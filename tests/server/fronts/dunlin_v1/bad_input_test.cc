@@ -151,6 +151,25 @@ std::vector<BadInput> StoppingCases() {
   };
 }
 
+std::vector<BadInput> ToolChoiceCases() {
+  const auto invalid = [](const char* name, auto set, const char* field, const char* message) {
+    const auto spoil = [set](v1::GenerateRequest* r) { set(r->mutable_chat()); };
+    return BadInput{name, spoil, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD", field, message};
+  };
+  using C = v1::Chat;
+  return {
+      invalid(
+          "tool_choice required", [](C* c) { c->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_REQUIRED); },
+          "chat.tool_choice", "chat.tool_choice is REQUIRED; limit is AUTO or NONE"),
+      invalid(
+          "tool_choice named", [](C* c) { c->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED); },
+          "chat.tool_choice", "chat.tool_choice is NAMED; limit is AUTO or NONE"),
+      invalid(
+          "parallel_tool_calls false", [](C* c) { c->set_parallel_tool_calls(false); }, "chat.parallel_tool_calls",
+          "chat.parallel_tool_calls is false; limit is true"),
+  };
+}
+
 std::vector<BadInput> RequestCases() {
   using R = v1::GenerateRequest;
   const auto invalid = [](const char* name, auto spoil, const char* field, const char* message) {
@@ -160,17 +179,6 @@ std::vector<BadInput> RequestCases() {
       invalid(
           "model empty", [](R* r) { r->clear_model(); }, "model",
           "model is empty; limit is the name of a served model"),
-      invalid(
-          "tool_choice required",
-          [](R* r) { r->mutable_chat()->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_REQUIRED); },
-          "chat.tool_choice", "chat.tool_choice is REQUIRED; limit is AUTO or NONE"),
-      invalid(
-          "tool_choice named",
-          [](R* r) { r->mutable_chat()->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED); },
-          "chat.tool_choice", "chat.tool_choice is NAMED; limit is AUTO or NONE"),
-      invalid(
-          "parallel_tool_calls false", [](R* r) { r->mutable_chat()->set_parallel_tool_calls(false); },
-          "chat.parallel_tool_calls", "chat.parallel_tool_calls is false; limit is true"),
       invalid(
           "no input", [](R* r) { r->clear_input(); }, "input", "input is empty; limit is one of text, token_ids, chat"),
       invalid(
@@ -310,7 +318,7 @@ TEST(BadInput, IsRefusedWithoutAffectingAConcurrentStream) {
   Reply beside;
   std::thread stream([&] { beside = edge.Generate(neighbour); });
   std::vector<BadInput> cases = SamplingCases();
-  for (const auto& more : {StoppingCases(), RequestCases(), ChatCases()})
+  for (const auto& more : {StoppingCases(), RequestCases(), ToolChoiceCases(), ChatCases()})
     cases.insert(cases.end(), more.begin(), more.end());
   EXPECT_GE(cases.size(), 40U);
   for (const BadInput& bad : cases) ExpectRefused(edge, bad);
