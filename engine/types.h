@@ -98,7 +98,7 @@ struct Request {
   int32_t priority = 0;      // higher runs first; equal ones in order of arrival
   TimeNs arrival = 0;
   TimeNs deadline = kNoDeadline;
-  std::string cache_salt;  // prefix pages are shared only between equal salts; <= 128 bytes
+  std::string cache_salt;                             // prefix pages are shared only between equal salts; <= 128 bytes
   std::shared_ptr<const TokenConstraint> constraint;  // what the output must match; null: anything
 };
 
