@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing dependencies of the CPU build with the system's package manager. A second run does nothing.
-# Usage: bootstrap.sh [build]. "build" skips packages that only `make fmt` and `make tidy` need.
+# Usage: bootstrap.sh [build]. "build" skips packages that only `make test`, `make fmt` and `make tidy` need.
 set -euo pipefail
 
 packages=(
@@ -10,7 +10,7 @@ packages=(
   libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev
   libgtest-dev libgmock-dev
 )
-[ "${1:-}" = build ] || packages+=(clang-format-14 clang-tidy-14)
+[ "${1:-}" = build ] || packages+=(clang-format-14 clang-tidy-14 python3-jsonschema)
 
 # The text library needs a newer Rust than Debian's default one: 1.85 (edition 2024 dependencies).
 rust_is_new_enough() {

@@ -12,6 +12,7 @@
 #include "engine/engine_counters.h"
 #include "engine/engine_loop.h"
 #include "engine/mailbox.h"
+#include "engine/mask_thread.h"
 #include "engine/scheduler/scheduler.h"
 #include "spdlog/spdlog.h"
 
@@ -81,17 +82,21 @@ struct Engine::State {
         runtime(std::move(owned_runtime)),
         limits(LimitsOf(options, config, *runtime)),
         mailbox(MailboxLimitsOf(options)),
+        max_forced_tokens(runtime->prefill_matches_decode() ? options.max_forced_tokens : 0),
         scheduler(SchedulerOptionsOf(options, config, limits, *runtime)),
-        loop({&mailbox, &scheduler, runtime.get(), &counters, observer, clock}, PlanLimitsOf(options, config, limits)) {
-  }
+        masks(2 * static_cast<size_t>(options.max_sequences)),
+        loop({&mailbox, &scheduler, runtime.get(), &masks, &counters, observer, clock},
+             PlanLimitsOf(options, config, limits)) {}
 
   const Clock clock;
   const std::unique_ptr<Runtime> runtime;
   const RequestLimits limits;
   EngineCounters counters;
   Mailbox<Sequence> mailbox;
-  Scheduler scheduler;  // engine thread
-  EngineLoop loop;      // engine thread
+  const int32_t max_forced_tokens;  // of a request
+  Scheduler scheduler;              // engine thread
+  MaskThread masks;
+  EngineLoop loop;  // engine thread
   std::once_flag joined;
   std::thread thread;
 };
@@ -122,7 +127,12 @@ absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<Output
   DUNLIN_CHECK(page_tokens > 0 && !request.prompt.empty(), "Validate comes before Submit");
   if (request.arrival == 0) request.arrival = state_->clock();
   const uint64_t prompt_tokens = request.prompt.size();
-  return state_->mailbox.Submit(MakeSequence(std::move(request), std::move(sink), page_tokens), prompt_tokens);
+  std::unique_ptr<Sequence> sequence = MakeSequence(std::move(request), std::move(sink), page_tokens);
+  if (sequence->request.constraint != nullptr) {
+    if (absl::Status status = state_->mailbox.CheckRoomFor(prompt_tokens); !status.ok()) return status;
+    StartConstraint(sequence.get(), state_->limits.vocab_size, state_->max_forced_tokens);
+  }
+  return state_->mailbox.Submit(std::move(sequence), prompt_tokens);
 }
 
 void Engine::Cancel(RequestId id, FinishReason reason) {
@@ -141,6 +151,7 @@ void Engine::Stop() {
 EngineStats Engine::stats() const {
   EngineStats stats;
   state_->counters.Fill(&stats);
+  stats.longest_mask_wait_ns = state_->runtime->longest_mask_wait_ns();
   stats.progress = stats.steps + state_->runtime->progress();
   const int64_t live = state_->mailbox.live();
   stats.idle = live == 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine of one decoder: a bounded mailbox, and one thread that plans, launches, collects and commits steps.
-// Thread rule: all public functions may be called from any thread; none blocks on a step.
+// The engine of one decoder: a bounded mailbox, one thread that plans, launches, collects and commits steps, and one
+// that computes the masks of constrained outputs. Thread rule: all public functions may be called from any thread; none
+// blocks on a step.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@ class Engine final : public ModelEngine {
   // Queues a validated request. RESOURCE_EXHAUSTED when the queue is full (requests or tokens), UNAVAILABLE when
   // draining, INTERNAL when the device failed; the sink is then never called. Otherwise its OnFinish is called exactly
   // once; the engine may hold the sink until a later Submit or until it goes idle. REQUIRES: Validate(request) is OK.
+  // A request with a constraint that is not refused has its first mask computed here, some milliseconds at most.
   absl::StatusOr<RequestId> Submit(Request request, std::shared_ptr<OutputSink> sink);
 
   // Ends a request with `reason` (kCancelled, or kStop when the server found a stop string); its pages are free within

@@ -64,13 +64,15 @@ absl::Status EngineLoop::Launch(TimeNs now) {
 }
 
 absl::Status EngineLoop::CollectOldest() {
-  const InFlightStep& step = InFlight(0);
+  InFlightStep& step = InFlight(0);
   result_.Clear();
   if (absl::Status status = parts_.runtime->Collect(step.handle, &result_); !status.ok()) return status;
   oldest_ = (oldest_ + 1) % ring_.size();
   --num_in_flight_;
   const TimeNs now = parts_.clock();
   parts_.scheduler->Commit(step.plan, result_, now);
+  step.plan.constraints.clear();  // while their sequences live, so that nothing is freed here
+  parts_.masks->Push(&parts_.scheduler->advanced());
   ++steps_;
   parts_.counters->NoteStep(now - step.launched);
   if (parts_.observer != nullptr) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine thread does, step after step: take mail, plan, launch, collect, commit. Keeps as many steps in flight
-// as the runtime's depth: at depth 1 a step is collected at once; at depth 2 the next one is planned while it runs.
-// Allocates nothing after construction and frees nothing in a step.
-// Thread rule: constructed anywhere; everything else on the engine thread.
+// What the engine thread does, step after step: take mail, plan, launch, collect, commit, and hand the masks that
+// follow the new tokens to the mask thread. Keeps as many steps in flight as the runtime's depth: at depth 1 a step is
+// collected at once; at depth 2 the next one is planned while it runs. Allocates nothing after construction and frees
+// nothing in a step, but for masks that it computes itself because the mask thread has not begun to: a constraint's
+// state may do both. Thread rule: constructed anywhere; everything else on the engine thread.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include "engine/clock.h"
 #include "engine/engine_counters.h"
 #include "engine/mailbox.h"
+#include "engine/mask_thread.h"
 #include "engine/plan/step_plan.h"
 #include "engine/plan/step_result.h"
 #include "engine/runtime/runtime.h"
@@ -26,6 +28,7 @@ struct EngineLoopParts {
   Mailbox<Sequence>* mailbox;
   Scheduler* scheduler;
   Runtime* runtime;
+  MaskThread* masks;
   EngineCounters* counters;
   StepObserver* observer;  // may be null
   Clock clock;

@@ -13,11 +13,12 @@ struct EngineStats {
   int32_t waiting = 0;
   int32_t pages_used = 0;  // owned by sequences (cached pages that can be evicted are free)
   int32_t pages_total = 0;
-  uint64_t steps = 0;           // completed
-  uint64_t progress = 0;        // advances with each operation and each step; the liveness counter
-  int64_t longest_step_ns = 0;  // since start
-  bool idle = true;             // nothing queued, running or in flight
-  bool failed = false;          // the device failed; nothing is served from then on
+  uint64_t steps = 0;                // completed
+  uint64_t progress = 0;             // advances with each operation and each step; the liveness counter
+  int64_t longest_step_ns = 0;       // since start
+  int64_t longest_mask_wait_ns = 0;  // since start: of a step, for the masks of constrained outputs
+  bool idle = true;                  // nothing queued, running or in flight
+  bool failed = false;               // the device failed; nothing is served from then on
   uint64_t preemptions = 0;
   uint64_t prompt_tokens = 0;  // of admitted requests
   uint64_t prompt_tokens_cached = 0;

@@ -71,6 +71,11 @@ class Mailbox {
   // Queues work of `num_tokens` tokens and sets its id. RESOURCE_EXHAUSTED when a limit is met, CheckAccepting's
   // status when not accepting; the work is destroyed then.
   absl::StatusOr<RequestId> Submit(std::unique_ptr<Work> work, uint64_t num_tokens);
+  // What Submit would return now for work of `num_tokens` tokens, before the work is made.
+  absl::Status CheckRoomFor(uint64_t num_tokens) {
+    MutexLock lock(&mutex_);
+    return Check(num_tokens);
+  }
   // Requests an end. No-op if `id` is not live, or if its end was requested before.
   void Cancel(RequestId id, FinishReason reason);
   // Accepts nothing any more. A state before the present one changes nothing. kStopped is delivered as Mail::stop.
@@ -104,6 +109,7 @@ class Mailbox {
 
   // Takes some of the retired work, to be destroyed without the lock, because a sink's destructor may do anything.
   bool TakeReclaimed(Reclaimed* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Check(uint64_t num_tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reclaim(std::vector<Work*>* retired) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasMail() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !arrivals_.empty() || !endings_.empty() || state_ == AcceptState::kStopped;
@@ -128,14 +134,19 @@ class Mailbox {
 };
 
 template <typename Work>
-absl::StatusOr<RequestId> Mailbox<Work>::Submit(std::unique_ptr<Work> work, uint64_t num_tokens) {
-  Reclaimed destroyed_after_unlock;
-  MutexLock lock(&mutex_);
+absl::Status Mailbox<Work>::Check(uint64_t num_tokens) const {
   if (absl::Status status = CheckAccepting(state_); !status.ok()) return status;
   const MailboxLoad load{.queued_requests = last_id_ - dequeued_requests_.load(std::memory_order_relaxed),
                          .queued_tokens = submitted_tokens_ - dequeued_tokens_.load(std::memory_order_relaxed),
                          .live = live_.size()};
-  if (absl::Status status = CheckRoom(limits_, load, num_tokens); !status.ok()) return status;
+  return CheckRoom(limits_, load, num_tokens);
+}
+
+template <typename Work>
+absl::StatusOr<RequestId> Mailbox<Work>::Submit(std::unique_ptr<Work> work, uint64_t num_tokens) {
+  Reclaimed destroyed_after_unlock;
+  MutexLock lock(&mutex_);
+  if (absl::Status status = Check(num_tokens); !status.ok()) return status;
   TakeReclaimed(&destroyed_after_unlock);
   const RequestId id = ++last_id_;
   work->id = id;

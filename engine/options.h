@@ -38,6 +38,11 @@ struct EngineOptions {
   // tests/simulation).
   int32_t steps_in_flight = 1;
 
+  // Where a grammar leaves a single token, again and again, so many are appended behind a drawn one without a draw of
+  // their own, and computed in one step; 0: none. No config key sets it: results are the same
+  // (tests/engine/engine/forced_tokens_test.cc). 32 masks of a common grammar take about as long as a step.
+  int32_t max_forced_tokens = 32;
+
   // KV pages: the pool is sized once; what is left after rounding down to whole pages is not used.
   size_t kv_memory_bytes = size_t{64} << 20;
   bool kv_fp8 = false;  // FP8 requests keep keys and values in E4M3, one scale per token and KV head

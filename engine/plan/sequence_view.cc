@@ -26,25 +26,23 @@ void FillScores(const SequenceView& sequence, SequenceStep* step) {
   step->num_scored = std::max(0, end - step->first_scored);
 }
 
-// The grammar's mask without what allowed_token_ids leaves out.
-PlanRange AppendMask(const SequenceView& sequence, StepPlan* plan) {
-  const std::span<const TokenId> allowed = sequence.sampling.allowed_token_ids;
-  const std::span<const uint32_t> grammar = sequence.allowed_tokens;
-  if (allowed.empty()) return Append(grammar, &plan->masks);
+PlanRange AppendMask(std::span<const TokenId> allowed, StepPlan* plan) {
+  if (allowed.empty()) return {};
   DUNLIN_CHECK(plan->mask_words > 0, "the plan does not know the length of a mask");
   const PlanRange range{static_cast<int32_t>(plan->masks.size()), plan->mask_words};
   plan->masks.resize(plan->masks.size() + static_cast<size_t>(plan->mask_words), 0U);
   uint32_t* mask = plan->masks.data() + range.first;
-  for (const TokenId id : allowed) {
-    const uint32_t bit = 1U << (id % 32);
-    mask[id / 32] |= grammar.empty() ? bit : bit & grammar[static_cast<size_t>(id / 32)];
-  }
+  for (const TokenId id : allowed) mask[id / 32] |= 1U << (id % 32);
   return range;
 }
 
 void FillEdits(const SequenceView& sequence, SequenceStep* step, StepPlan* plan) {
   step->biases = Append(std::span<const std::pair<TokenId, float>>(sequence.sampling.logit_bias), &plan->biases);
-  step->mask = AppendMask(sequence, plan);
+  step->mask = AppendMask(sequence.sampling.allowed_token_ids, plan);
+  if (sequence.constrained != nullptr) {
+    step->constraint = static_cast<int32_t>(plan->constraints.size());
+    plan->constraints.push_back(sequence.constrained);
+  }
   if (HasPenalty(sequence.sampling)) {
     DUNLIN_CHECK(!sequence.counts.empty(), "penalties need the counts of the tokens");
     step->counts = Append(sequence.counts, &plan->counts);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "engine/plan/step_plan.h"
@@ -20,9 +21,9 @@ struct SequenceView {
   const StoppingParams& stopping;
   std::span<const TokenCount> counts = {};  // of the tokens; REQUIRED where a penalty applies
   int32_t output_index = 0;
-  int32_t next_scored_position = 1;               // with prompt_logprobs: those before it are not scored again
-  std::span<const TokenId> eos_token_ids = {};    // of the model
-  std::span<const uint32_t> allowed_tokens = {};  // a grammar's mask (SequenceStep::mask); empty allows all
+  int32_t next_scored_position = 1;                     // with prompt_logprobs: those before it are not scored again
+  std::span<const TokenId> eos_token_ids = {};          // of the model
+  std::shared_ptr<ConstrainedOutput> constrained = {};  // null: any token may be drawn
 };
 
 // The share of a step that a sequence gets.

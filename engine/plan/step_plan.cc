@@ -2,6 +2,7 @@
 #include "engine/plan/step_plan.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/sampling/banned_tokens.h"
 
@@ -24,6 +25,7 @@ void StepPlan::Reserve(const StepPlanLimits& limits) {
   banned.reserve(num_sequences * MaxBannedTokens(static_cast<size_t>(limits.num_eos_token_ids)));
   mask_words = kernels::MaskWords(limits.vocab_size);
   masks.reserve(num_sequences * static_cast<size_t>(mask_words));
+  constraints.reserve(num_sequences);
 }
 
 void StepPlan::Clear() {
@@ -37,6 +39,34 @@ void StepPlan::Clear() {
   counts.clear();
   banned.clear();
   masks.clear();
+  constraints.clear();
+}
+
+bool StepPlan::has_grammar_masks() const {
+  return std::all_of(constraints.begin(), constraints.end(), [](const auto& output) { return output->is_computed(); });
+}
+
+void StepPlan::FinishGrammarMasks() const {
+  for (auto output = constraints.rbegin(); output != constraints.rend(); ++output) (*output)->Compute();
+  for (const auto& output : constraints) output->Finish();
+}
+
+std::span<const uint32_t> StepPlan::GrammarMaskOf(const SequenceStep& step) const {
+  if (step.constraint < 0) return {};
+  return constraints[static_cast<size_t>(step.constraint)]->mask();
+}
+
+bool StepPlan::AllowsNothing(const SequenceStep& step) const {
+  const std::span<const uint32_t> grammar = GrammarMaskOf(step);
+  const std::span<const uint32_t> allowed = MaskOf(step);
+  const std::span<const TokenId> not_allowed = BannedOf(step);
+  for (size_t i = 0; i < grammar.size(); ++i) {
+    for (uint32_t bits = allowed.empty() ? grammar[i] : grammar[i] & allowed[i]; bits != 0; bits &= bits - 1) {
+      const auto token = static_cast<TokenId>(i * 32 + static_cast<size_t>(std::countr_zero(bits)));
+      if (std::find(not_allowed.begin(), not_allowed.end(), token) == not_allowed.end()) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace dunlin::engine

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one step computes: the scheduler fills it, the runtime runs it. A plan is a value: it holds copies of all that
-// the runtime reads, in arrays that are reserved once and reused, so that filling one allocates nothing.
+// the runtime reads, in arrays that are reserved once and reused, so that filling one allocates nothing. One thing is
+// not known yet when it is made: the masks of constrained outputs, which are computed while the layers are. The plan
+// shares those outputs with their sequences.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "engine/cache/page.h"
+#include "engine/sampling/constrained_output.h"
 #include "engine/sampling/token_counts.h"
 #include "engine/types.h"
 #include "kernels/api/sampling.h"
@@ -46,7 +50,9 @@ struct SequenceStep {
   PlanRange biases = {};  // of StepPlan::biases
   PlanRange counts = {};  // of StepPlan::counts: of prompt and output so far; empty when no penalty applies
   PlanRange banned = {};  // of StepPlan::banned: tokens that must not be drawn yet
-  PlanRange mask = {};    // of StepPlan::masks: kernels::MaskWords(vocab_size) words, or none, which allows all
+  PlanRange mask = {};    // of StepPlan::masks: the allowed_token_ids, or none, which allows all
+  // Of StepPlan::constraints, if it samples under one; -1: none.
+  int32_t constraint = -1;
 };
 
 // Sequences of one profile, contiguous in StepPlan::sequences: first those that decode, then those in their prompts.
@@ -82,6 +88,7 @@ struct StepPlan {
   std::vector<TokenCount> counts;
   std::vector<TokenId> banned;
   std::vector<uint32_t> masks;
+  std::vector<std::shared_ptr<ConstrainedOutput>> constraints;
   int32_t mask_words = 0;  // of one mask, set by Reserve
 
   // Makes room for any plan within the limits. The arrays for edits have their worst case, some kilobytes a sequence
@@ -98,6 +105,16 @@ struct StepPlan {
   std::span<const TokenCount> CountsOf(const SequenceStep& step) const { return In(counts, step.counts); }
   std::span<const TokenId> BannedOf(const SequenceStep& step) const { return In(banned, step.banned); }
   std::span<const uint32_t> MaskOf(const SequenceStep& step) const { return In(masks, step.mask); }
+
+  // The masks of the constrained rows, which a runtime asks for when it is about to sample. Those that no other thread
+  // has begun to compute are computed here, the last first, because the mask thread begins with the first.
+  bool has_grammar_masks() const;
+  void FinishGrammarMasks() const;
+  // Empty, which allows all, without a constraint. REQUIRES: has_grammar_masks().
+  std::span<const uint32_t> GrammarMaskOf(const SequenceStep& step) const;
+  // Whether no token may be drawn, whatever the logits are: the two masks and the banned tokens leave none.
+  // REQUIRES: a constraint, and has_grammar_masks().
+  bool AllowsNothing(const SequenceStep& step) const;
 
  private:
   template <typename T>

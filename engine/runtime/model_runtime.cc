@@ -2,6 +2,7 @@
 #include "engine/runtime/model_runtime.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -105,7 +106,17 @@ absl::Status ModelRuntime::RunSubBatch(const StepPlan& plan, const SubBatch& bat
   return batch.profile.precision == Precision::kFp8 ? scaling_.EndSubBatch() : absl::OkStatus();
 }
 
+// The layers of the sub-batch are computed by now or, on a device of its own, enqueued.
+void ModelRuntime::FinishGrammarMasks(const StepPlan& plan) {
+  if (plan.has_grammar_masks()) return;
+  const auto began = std::chrono::steady_clock::now();
+  plan.FinishGrammarMasks();
+  const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - began;
+  if (waited.count() > longest_mask_wait_ns()) longest_mask_wait_ns_.store(waited.count(), std::memory_order_relaxed);
+}
+
 absl::Status ModelRuntime::SampleBlock(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot) {
+  FinishGrammarMasks(plan);
   int32_t launched = 0;
   for (int32_t i = 0; i < count; ++i) {
     const HeadRow& row = slot->inputs().head_rows()[static_cast<size_t>(first + i)];

@@ -5,6 +5,7 @@
 // rule: the engine thread only.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ class ModelRuntime : public Runtime {
     return model_->device()->ops->memory(model_->device()->context);
   }
   uint64_t progress() const override { return buffers_->progress(); }
+  int64_t longest_mask_wait_ns() const override { return longest_mask_wait_ns_.load(std::memory_order_relaxed); }
   const MemoryPlan& memory_plan() const { return buffers_->plan(); }
 
  private:
@@ -47,6 +49,7 @@ class ModelRuntime : public Runtime {
   ModelRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers, Slots slots, Fp8Scaling scaling);
 
   StepSlot& slot(StepHandle handle) { return *slots_[static_cast<size_t>(handle) % slots_.size()]; }
+  void FinishGrammarMasks(const StepPlan& plan);
   absl::Status RunSubBatch(const StepPlan& plan, const SubBatch& batch, StepSlot* slot);
   // Head rows [first, first + count) of the sub-batch, whose logits are in kLogits.
   absl::Status SampleBlock(const StepPlan& plan, int32_t first, int32_t count, StepSlot* slot);
@@ -60,6 +63,7 @@ class ModelRuntime : public Runtime {
   StepHandle next_handle_ = 0;  // of Launch; wraps at a multiple of the depth
   StepHandle oldest_ = 0;       // of Collect
   int32_t num_in_flight_ = 0;
+  std::atomic<int64_t> longest_mask_wait_ns_{0};  // written by the engine thread
 };
 
 }  // namespace dunlin::engine

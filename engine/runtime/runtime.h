@@ -18,9 +18,9 @@ using StepHandle = int32_t;
 class Runtime {
  public:
   virtual ~Runtime() = default;
-  // Starts a step: gather, forward, sample. The plan's pages stay its sequences', and the plan is not changed, until
-  // Collect. At most depth() handles are outstanding. On an error the device can no longer be trusted; the engine
-  // stops.
+  // Starts a step: gather, forward, sample. Calls StepPlan::FinishGrammarMasks before it samples. The plan's pages stay
+  // its sequences', and the plan is not changed, until Collect. At most depth() handles are outstanding. On an error
+  // the device can no longer be trusted; the engine stops.
   virtual absl::StatusOr<StepHandle> Launch(const StepPlan& plan) = 0;
   // Waits for a launched step and fills its result. Handles are collected in launch order.
   virtual absl::Status Collect(StepHandle handle, StepResult* result) = 0;
@@ -36,6 +36,9 @@ class Runtime {
   // Advances while a step is being launched: operations so far, so that a long step can be told from a stall. Any
   // thread.
   virtual uint64_t progress() const { return 0; }
+  // The longest that a step has waited for the masks of constrained outputs, or computed them itself, since start. Any
+  // thread.
+  virtual int64_t longest_mask_wait_ns() const { return 0; }
 };
 
 }  // namespace dunlin::engine

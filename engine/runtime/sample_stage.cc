@@ -45,7 +45,8 @@ bool SampleStage::AddDraw(const StepPlan& plan, const SequenceStep& step) {
   const LogitEditInput input{.biases = plan.BiasesOf(step),
                              .counts = plan.CountsOf(step),
                              .banned = plan.BannedOf(step),
-                             .mask = plan.MaskOf(step)};
+                             .mask = plan.MaskOf(step),
+                             .grammar = plan.GrammarMaskOf(step)};
   const size_t needed = NumEditWords(input);
   if (needed > max_words_ - num_words_) return false;
   rows_[num_rows_] = step.row;

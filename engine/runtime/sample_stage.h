@@ -22,8 +22,9 @@ class SampleStage {
   // Forgets the rows of the step before, whose copies have ended.
   void Restart();
 
-  // Adds a row. AddDraw returns false, adding nothing, where the lists of the rows since the last ReuseWords leave no
-  // room: after a Launch and a wait for the device, ReuseWords makes room for any row.
+  // Adds a row; AddDraw of a plan that has its grammar masks. AddDraw returns false, adding nothing, where the lists of
+  // the rows since the last ReuseWords leave no room: after a Launch and a wait for the device, ReuseWords makes room
+  // for any row.
   bool AddDraw(const StepPlan& plan, const SequenceStep& step);
   void AddScore(TokenId token, int32_t logprobs);
   void ReuseWords() { num_words_ = launched_words_ = 0; }

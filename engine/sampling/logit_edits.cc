@@ -14,7 +14,8 @@ size_t MaxEditWords(int32_t vocab_size, int32_t max_context_tokens, size_t num_e
 }
 
 size_t NumEditWords(const LogitEditInput& input) {
-  return 2 * input.biases.size() + 2 * input.counts.size() + input.banned.size() + input.mask.size();
+  return 2 * input.biases.size() + 2 * input.counts.size() + input.banned.size() +
+         std::max(input.mask.size(), input.grammar.size());
 }
 
 kernels::EditLists WriteEdits(const LogitEditInput& input, uint32_t* words, size_t first_word) {
@@ -28,12 +29,16 @@ kernels::EditLists WriteEdits(const LogitEditInput& input, uint32_t* words, size
     *word++ = static_cast<uint32_t>(token.count);
   }
   for (const TokenId id : input.banned) *word++ = static_cast<uint32_t>(id);
-  std::copy(input.mask.begin(), input.mask.end(), word);
+  const std::span<const uint32_t> mask = input.mask.empty() ? input.grammar : input.mask;
+  std::copy(mask.begin(), mask.end(), word);
+  if (!input.mask.empty() && !input.grammar.empty()) {
+    for (size_t i = 0; i < mask.size(); ++i) word[i] &= input.grammar[i];
+  }
   return {.first_word = static_cast<int32_t>(first_word),
           .num_biases = static_cast<int32_t>(input.biases.size()),
           .num_counts = static_cast<int32_t>(input.counts.size()),
           .num_banned = static_cast<int32_t>(input.banned.size()),
-          .has_mask = !input.mask.empty()};
+          .has_mask = !mask.empty()};
 }
 
 }  // namespace dunlin::engine

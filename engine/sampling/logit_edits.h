@@ -22,8 +22,9 @@ struct LogitEditInput {
   std::span<const TokenCount> counts;  // for the penalties; empty where there is none
   std::span<const TokenId> banned;
   // Bit i % 32 of word i / 32 says whether token i may be drawn; kernels::MaskWords(vocab_size) words; empty allows
-  // all.
-  std::span<const uint32_t> mask;
+  // all. A token has to be in both.
+  std::span<const uint32_t> mask;     // of allowed_token_ids
+  std::span<const uint32_t> grammar;  // of the constraint
 };
 
 // The most words that the lists of one row take.

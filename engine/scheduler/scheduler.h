@@ -18,6 +18,9 @@
 // A prefix that several sequences share is computed once: while an older one computes it, the others wait and take its
 // pages step by step, if that brings them further than computing it themselves (scheduler_follow.cc).
 //
+// A constraint may force tokens behind a drawn one (constrained_output.h). They are known at once and computed with it
+// in one step, as a decode of several tokens: one at least, and more from a quarter of the step that all of them share.
+//
 // A step has a time target beside its token budget (step_cost.h). In a step in which a sequence draws a further token,
 // prompts get what that leaves of the target, or as much time as the rest of the step takes if that is more: one page
 // at least of the oldest and of the first short one.
@@ -31,6 +34,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -102,6 +106,10 @@ class Scheduler {
   // Sequences that have ended and hold no pages, in the order in which they ended; the scheduler no longer refers to
   // them. The caller clears the vector.
   std::vector<Sequence*>& retired() { return retired_; }
+
+  // Constrained outputs to which the last Commit gave a token: their next masks are to be computed, at the latest when
+  // the next step samples. The caller may move them away.
+  std::vector<std::shared_ptr<ConstrainedOutput>>& advanced() { return advanced_; }
 
   bool empty() const { return waiting_.empty() && running_.empty() && retiring_.empty(); }
   const SequenceList& waiting() const { return waiting_.by_age(); }
@@ -177,12 +185,17 @@ class Scheduler {
   void CountAdmission(Sequence* sequence, TimeNs now);
 
   // Committing (scheduler_commit.cc).
-  void CommitStep(Sequence* sequence, bool samples, const StepOutput& output, TimeNs now);
+  void CommitStep(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,
+                  TimeNs now);
   void PublishComputed(Sequence* sequence, bool samples, const StepOutput& output);
   void LearnCost(const StepPlan& plan, TimeNs now);
   // Hands the scores of plan.sequences[index] to its sink; *next_score is the next of result.prompt_scores.
   void DeliverScores(Sequence* sequence, int32_t index, const StepResult& result, size_t* next_score);
   void Append(Sequence* sequence, const TokenOutput& token, TimeNs now);
+  void AdvanceConstraint(Sequence* sequence, TimeNs now);
+  // Whether the request lets a forced token be drawn.
+  bool Permits(const Sequence& sequence, TokenId token);
+  void FinishWithoutToken(Sequence* sequence, TimeNs now);
   bool IsStopToken(const Sequence& sequence, TokenId token) const;
 
   // Ending (scheduler.cc).
@@ -198,6 +211,8 @@ class Scheduler {
   SequenceList running_;
   SequenceList retiring_;
   std::vector<Sequence*> retired_;
+  std::vector<std::shared_ptr<ConstrainedOutput>> advanced_;
+  std::vector<TokenId> banned_;   // while a forced token is checked
   std::vector<Sequence*> slots_;  // [max_live], by Sequence::slot; null where free
   std::vector<int32_t> free_slots_;
   // Tokens of long prompts since a short one was started; at first as if that had been long ago.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/sampling/banned_tokens.h"
 #include "engine/scheduler/scheduler.h"
 
 namespace dunlin::engine {
@@ -10,6 +11,7 @@ namespace dunlin::engine {
 void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs now) {
   DUNLIN_CHECK(result.outputs.size() == plan.sequences.size(), "a result has an output for every sequence of the plan");
   LearnCost(plan, now);
+  advanced_.clear();
   size_t next_score = 0;
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
     const SequenceStep& step = plan.sequences[i];
@@ -22,7 +24,7 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
       Finish(sequence, FinishReason::kDeadline, now);
     } else if (sequence->state == SequenceState::kRunning) {
       DeliverScores(sequence, static_cast<int32_t>(i), result, &next_score);
-      CommitStep(sequence, step.samples, result.outputs[i], now);
+      CommitStep(sequence, plan, step, result.outputs[i], now);
     } else if (sequence->state == SequenceState::kRetiring) {
       PublishComputed(sequence, step.samples, result.outputs[i]);
       if (sequence->num_in_flight == 0) Retire(sequence);
@@ -37,17 +39,58 @@ void Scheduler::LearnCost(const StepPlan& plan, TimeNs now) {
   if (options_.step_time_target > 0 && now > began) cost_.Learn(StepCost::LoadOf(plan), now - began);
 }
 
-void Scheduler::CommitStep(Sequence* sequence, bool samples, const StepOutput& output, TimeNs now) {
-  PublishComputed(sequence, samples, output);
+void Scheduler::CommitStep(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,
+                           TimeNs now) {
+  if (output.numerical_error && step.constraint >= 0 && plan.AllowsNothing(step)) {
+    // That nothing could be drawn says nothing about the logits, so its pages are neither proven nor distrusted.
+    PublishComputed(sequence, false, {});
+    return FinishWithoutToken(sequence, now);
+  }
+  PublishComputed(sequence, step.samples, output);
   if (output.numerical_error && sequence->on_trial) {
     // The fault may lie in pages that others computed: it is computed again, with pages that are known to be sound.
     sequence->proven_only = true;
     return Preempt(sequence);
   }
   if (output.numerical_error) return Finish(sequence, FinishReason::kNumerical, now);
-  if (!samples) return;
+  if (!step.samples) return;
   DUNLIN_CHECK(output.sampled, "the last known token of a sequence gives the next one");
+  sequence->num_forced = 0;
   Append(sequence, output.token, now);
+  if (sequence->constrained != nullptr) AdvanceConstraint(sequence, now);
+}
+
+// Appends what the constraint forces. Every step of a draw is taken for such a token but the draw itself, which could
+// give no other.
+void Scheduler::AdvanceConstraint(Sequence* sequence, TimeNs now) {
+  ConstrainedOutput& output = *sequence->constrained;
+  while (sequence->state == SequenceState::kRunning) {
+    output.Take(sequence->tokens.back());
+    if (!output.is_computed()) return advanced_.push_back(sequence->constrained);
+    const std::optional<TokenId> forced = output.forced();
+    if (!forced.has_value()) return;
+    if (!Permits(*sequence, *forced)) return FinishWithoutToken(sequence, now);
+    TokenOutput token;
+    token.token_id = *forced;
+    ++sequence->num_forced;
+    Append(sequence, token, now);
+  }
+}
+
+bool Scheduler::Permits(const Sequence& sequence, TokenId token) {
+  const SamplingParams& sampling = sequence.request.sampling;
+  const auto holds = [token](const std::vector<TokenId>& ids) {
+    return std::find(ids.begin(), ids.end(), token) != ids.end();
+  };
+  banned_.clear();
+  AppendBanned(sequence.tokens, sequence.prompt_len, sampling, sequence.request.stopping, options_.eos_token_ids,
+               &banned_);
+  return !holds(banned_) && (sampling.allowed_token_ids.empty() || holds(sampling.allowed_token_ids));
+}
+
+// Nothing may follow: the output is complete, or it can never be.
+void Scheduler::FinishWithoutToken(Sequence* sequence, TimeNs now) {
+  Finish(sequence, sequence->constrained->is_accepting() ? FinishReason::kStop : FinishReason::kConstraint, now);
 }
 
 // A row of logits depends on every key and value before it, so only a finite one shows that the pages are sound. Until

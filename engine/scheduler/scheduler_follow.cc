@@ -12,7 +12,7 @@ namespace dunlin::engine {
 void Scheduler::TakePublishedPages() {
   for (Sequence* sequence : running_) {
     sequence->follows = false;
-    if (sequence->num_uncomputed() <= 1 || sequence->num_in_flight > 0) continue;
+    if (!sequence->prefills() || sequence->num_in_flight > 0) continue;
     const int32_t taken = pages_.AttachMore(sequence);
     if (taken == 0) continue;
     sequence->prefill_tokens -= taken;

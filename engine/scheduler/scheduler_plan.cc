@@ -50,7 +50,7 @@ int32_t Scheduler::ChunkOf(const Sequence& sequence, int32_t budget) const {
 int32_t Scheduler::ShareOfOldest() const {
   bool oldest_of_all = true;
   for (const Sequence* sequence : running_) {
-    if (sequence->num_uncomputed() > 1) {
+    if (sequence->prefills()) {
       return std::min(ChunkOf(*sequence, quarter()), options_.max_tokens_per_step - (oldest_of_all ? 0 : 1));
     }
     oldest_of_all = oldest_of_all && sequence->num_uncomputed() == 0;
@@ -62,9 +62,17 @@ int32_t Scheduler::PlanDecodes(int32_t budget) {
   int32_t used = 0;
   for (Sequence* sequence : running_) {
     if (used == budget) break;
-    if (sequence->num_uncomputed() != 1) continue;
+    if (!sequence->decodes()) continue;
     sequence->num_planned = 1;
     ++used;
+  }
+  int32_t forced = std::min(quarter(), budget - used);
+  for (Sequence* sequence : running_) {
+    if (sequence->num_planned == 0) continue;
+    const int32_t more = std::min(forced, ChunkOf(*sequence, options_.max_tokens_per_step) - 1);
+    sequence->num_planned += more;
+    forced -= more;
+    used += more;
   }
   return used;
 }
@@ -111,7 +119,8 @@ void Scheduler::Preempt(Sequence* sequence) {
 }
 
 // Groups what was planned by profile. Profiles come in the order of their oldest sequence; within one, decodes come
-// before prefill chunks, each oldest first, because a device may use different kernels for the two.
+// before prefill chunks, those of one token before those of several, each oldest first, because a device may use
+// different kernels for them.
 void Scheduler::Fill(StepPlan* plan) {
   const auto batch_of = [plan](const Sequence& sequence) {
     return std::find_if(plan->sub_batches.begin(), plan->sub_batches.end(),
@@ -137,11 +146,15 @@ void Scheduler::Fill(StepPlan* plan) {
     batch.num_sequences = 0;  // counted again while its sequences are placed
   }
   plan->sequences.resize(num_sequences);
-  for (const bool decodes : {true, false}) {
+  const auto group_of = [](const Sequence& sequence) {
+    if (sequence.next_position() < sequence.prompt_len) return 2;
+    return sequence.num_planned > 1 ? 1 : 0;
+  };
+  for (const int group : {0, 1, 2}) {
     for (Sequence* sequence : running_) {
-      if (sequence->num_planned == 0 || (sequence->next_position() >= sequence->prompt_len) != decodes) continue;
+      if (sequence->num_planned == 0 || group_of(*sequence) != group) continue;
       const auto batch = batch_of(*sequence);
-      if (decodes) batch->num_decode_tokens += sequence->num_planned;
+      if (group < 2) batch->num_decode_tokens += sequence->num_planned;
       const int32_t index = batch->first_sequence + batch->num_sequences++;
       FillStep(ViewOf(*sequence),
                {.first_position = sequence->next_position(),
@@ -166,7 +179,8 @@ SequenceView Scheduler::ViewOf(const Sequence& sequence) const {
           .counts = sequence.counts.list(),
           .output_index = sequence.request.output_index,
           .next_scored_position = sequence.next_scored_position,
-          .eos_token_ids = options_.eos_token_ids};
+          .eos_token_ids = options_.eos_token_ids,
+          .constrained = sequence.constrained};
 }
 
 }  // namespace dunlin::engine

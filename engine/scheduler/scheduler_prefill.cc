@@ -30,7 +30,8 @@ void Scheduler::SetTimeLimit(PrefillBudget* budget) const {
   StepCost::Load load;
   for (const Sequence* sequence : running_) {
     budget->timed |= sequence->num_output() > 0;
-    if (sequence->num_planned > 0) load.AddDecode(sequence->next_position());
+    if (sequence->num_planned == 1) load.AddDecode(sequence->next_position());
+    if (sequence->num_planned > 1) load.AddPrompt(sequence->next_position(), sequence->num_planned);
   }
   const double others = cost_.Predict(load);
   budget->time = std::max(static_cast<double>(options_.step_time_target) - others, others);
@@ -42,7 +43,7 @@ void Scheduler::PlanSharesOfOldest(TimeNs now, PrefillBudget* budget) {
   const double others = 0.75 * budget->time;
   budget->time -= others;
   for (Sequence* sequence : running_) {
-    if (sequence->num_uncomputed() <= 1) continue;
+    if (!sequence->prefills()) continue;
     PlanTokens(sequence, std::min(budget->tokens, quarter()), budget);
     if (!sequence->follows) break;
   }
@@ -73,7 +74,7 @@ Sequence* Scheduler::NextPrefill(const PrefillBudget& budget) const {
   };
   for (Sequence* sequence : running_) {
     const int32_t wanted = ChunkOf(*sequence, options_.max_tokens_per_step);
-    if (sequence->num_uncomputed() > 1 && !sequence->follows && sequence->num_planned < wanted) consider(sequence);
+    if (sequence->prefills() && !sequence->follows && sequence->num_planned < wanted) consider(sequence);
   }
   if (waiting_.empty() || static_cast<int32_t>(running_.size()) == options_.max_sequences) return next;
   if (waiting_.oldest_is_due()) {
@@ -168,7 +169,7 @@ bool Scheduler::Start(Sequence* sequence, TimeNs now) {
   sequence->blocked_pages = -1;
   // Long prompts make room for short ones that are expected, but not for those of a lower priority.
   const bool outranked = std::any_of(running_.begin(), running_.end(), [&](const Sequence* other) {
-    return other->num_uncomputed() > 1 && IsLong(*other) && other->request.priority > sequence->request.priority;
+    return other->prefills() && IsLong(*other) && other->request.priority > sequence->request.priority;
   });
   if (sequence->num_tokens() <= quarter() && !outranked) long_since_short_ = 0;
   CountAdmission(sequence, now);

@@ -25,4 +25,13 @@ std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSi
   return sequence;
 }
 
+void StartConstraint(Sequence* sequence, int32_t vocab_size, int32_t max_forced) {
+  Request& request = sequence->request;
+  if (request.constraint == nullptr) return;
+  if (request.sampling.logprobs >= 0) max_forced = 0;
+  sequence->constrained = std::make_shared<ConstrainedOutput>(request.constraint, vocab_size, max_forced);
+  sequence->constrained->Compute();
+  request.stopping.ignore_eos = false;
+}
+
 }  // namespace dunlin::engine

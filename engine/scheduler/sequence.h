@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/cache/page.h"
+#include "engine/sampling/constrained_output.h"
 #include "engine/sampling/token_counts.h"
 #include "engine/types.h"
 
@@ -25,6 +26,9 @@ struct Sequence {
 
   std::vector<TokenId> tokens;  // prompt, then output; capacity prompt + max_tokens from the start
   TokenCounts counts;           // of these; started when a penalty applies
+  // Under a constraint: which tokens may come next. A function of the output so far, so that a preemption keeps it.
+  std::shared_ptr<ConstrainedOutput> constrained;
+  int32_t num_forced = 0;  // tokens at the end that were appended behind the last drawn one
   int32_t prompt_len = 0;
   int32_t num_computed = 0;     // tokens whose K and V are in pages and committed
   int32_t num_in_flight = 0;    // tokens launched and not yet committed
@@ -51,11 +55,19 @@ struct Sequence {
   // flight: its token is not known yet, so the sequence cannot be planned again before the commit.
   int32_t next_position() const { return num_computed + num_in_flight; }
   int32_t num_uncomputed() const { return num_tokens() - next_position(); }
+  // What is left to compute: the last drawn token and those forced behind it, or more.
+  bool decodes() const { return num_uncomputed() > 0 && num_uncomputed() <= 1 + num_forced; }
+  bool prefills() const { return num_uncomputed() > 1 + num_forced; }
   // Tokens whose K and V are ever needed: all but the last one drawn.
   int32_t max_kv_tokens() const { return prompt_len + request.stopping.max_tokens - 1; }
 };
 
 // A sequence with all memory that it will ever need. REQUIRES: a validated request, tokens_per_page > 0.
 std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSink> sink, int32_t tokens_per_page);
+
+// Starts the request's constraint, if it has one, and computes its first mask. The grammar's end ends the output, so
+// ignore_eos is off from then on. max_forced: as EngineOptions::max_forced_tokens; a request for logprobs has none
+// forced. Takes as long as the constraint's state needs for a few masks.
+void StartConstraint(Sequence* sequence, int32_t vocab_size, int32_t max_forced);
 
 }  // namespace dunlin::engine

@@ -110,6 +110,7 @@ class Tokenizer {
  private:
   friend class StreamDecoder;
   friend class ChatTemplate;
+  friend class GrammarCompiler;
 
   explicit Tokenizer(dunlin_text_tokenizer* handle);
   const dunlin_text_tokenizer* handle() const { return handle_; }

@@ -58,30 +58,31 @@ struct BenchRow {
   bool attention;  // has --kv-heads, --causal
   bool model;      // has --model, --batch, --prompt-tokens, --new-tokens
   bool layer;      // has --scale, --fp8-recipe
+  bool grammar;    // has --grammar
 };
 constexpr BenchRow kBenches[] = {
     {"gemm", "out = A W^T: --case gpt2, llama-1b, llama-8b, gemv, small-batch, or --shape M,N,K",
      "  dunlin bench gemm --case gemv --precision bf16 --threads 1\n  dunlin bench gemm --shape 256,3072,768 --json\n",
-     tools::bench::BenchGemm, true, false, false, false, false},
+     tools::bench::BenchGemm, true, false, false, false, false, false},
     {"attention",
      "softmax(Q K^T) V: --case sdpa, xformers (dense), prefill, decode (over KV pages), or --shape B,H,S,D",
      "  dunlin bench attention --case sdpa --precision fp16,bf16\n"
      "  dunlin bench attention --case decode --shape 8,32,2048,64 --kv-heads 8 --precision fp8 --json\n",
-     tools::bench::BenchAttention, true, true, true, false, false},
+     tools::bench::BenchAttention, true, true, true, false, false, false},
     {"model", "A model through its runtime: --case gpt2-124m, llama-1b (random weights) or --model DIR",
      "  dunlin bench model --case gpt2-124m --batch 1,8 --precision bf16,fp8\n"
      "  dunlin bench model --model models/demo --prompt-tokens 64 --new-tokens 64 --json\n",
-     tools::bench::BenchModel, false, true, false, true, false},
+     tools::bench::BenchModel, false, true, false, true, false, true},
     {"layer", "Layer modules, eager and fused: --case te (Linear to TransformerLayer), nanogpt (an attention block)",
      "  dunlin bench layer --case te --scale 0.25 --precision bf16,fp8 --fp8-recipe all\n"
      "  dunlin bench layer --case nanogpt --precision fp16 --json\n",
-     tools::bench::BenchLayer, false, true, false, false, true},
+     tools::bench::BenchLayer, false, true, false, false, true, false},
     {"sampling", "A token of each of many rows of logits: --case plain, top-k, top-p, top-k-p, or --shape R,V",
      "  dunlin bench sampling --threads 2\n  dunlin bench sampling --case top-k-p --shape 64,32000 --json\n",
-     tools::bench::BenchSampling, true, false, false, false, false},
+     tools::bench::BenchSampling, true, false, false, false, false, false},
     {"encoder", "Text embeddings: --case bert-base, minilm-l6 (random weights) or --model DIR",
      "  dunlin bench encoder --case bert-base --batch 32 --prompt-tokens 128 --precision bf16\n",
-     tools::bench::BenchEncoder, false, true, false, true, false},
+     tools::bench::BenchEncoder, false, true, false, true, false, false},
 };
 
 absl::Status Run(const BenchRow& row, BenchOptions options) {
@@ -141,6 +142,10 @@ void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options
         ->check(CLI::Range(1, 65536));
     subcommand->add_option("--new-tokens", options->new_tokens, "Generated tokens per sequence")
         ->check(CLI::Range(2, 65536));
+  }
+  if (row.grammar) {
+    subcommand->add_flag("--grammar", options->grammar,
+                         "Decode under a JSON schema and without one, in turns: against_unconstrained is the ratio");
   }
   if (row.layer) {
     subcommand

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config/config.h"
 
+#include <algorithm>
 #include <bitset>
 #include <filesystem>
 #include <fstream>
@@ -96,6 +97,9 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   options.max_queued_requests = Get<int32_t>(document, "/scheduler/max_queued_requests");
   options.max_queued_tokens = Get<int64_t>(document, "/scheduler/max_queued_tokens");
   options.prefix_cache = Get<bool>(document, "/scheduler/prefix_cache");
+  // They come at once, to a client that may lag behind by so many tokens.
+  const int32_t max_unsent = Get<int32_t>(document, "/limits/max_unsent_tokens");
+  options.max_forced_tokens = std::min(options.max_forced_tokens, max_unsent / 2);
   options.step_time_target_ms = Get<int32_t>(document, "/scheduler/step_time_target_ms");
   const Json& allowed = model.at("allowed");
   options.allowed_backends =

@@ -122,6 +122,8 @@ const Metric kMetrics[] = {
      StepValue{[](const StepSample& step) { return Seconds(step.duration); }}, kTokenSeconds},
     {"dunlin_engine_longest_step_seconds", "Duration of the longest engine step since start", kGauge,
      EngineValue{[](const EngineStats& s) { return Seconds(s.longest_step_ns); }}},
+    {"dunlin_engine_longest_mask_wait_seconds", "Longest wait of an engine step for grammar masks since start", kGauge,
+     EngineValue{[](const EngineStats& s) { return Seconds(s.longest_mask_wait_ns); }}},
     {"vllm:iteration_tokens_total", "Tokens computed in an engine step", kHistogram,
      StepValue{[](const StepSample& step) { return double(step.num_tokens); }}, kStepTokens},
 

@@ -155,6 +155,8 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   if (config.is_encoder()) {
     served->chat_refusal = "it is an encoder";
   } else if (served->tokenizer != nullptr) {
+    served->grammars = std::make_unique<GrammarCache>(*served->tokenizer, config.eos_token_ids,
+                                                      static_cast<int32_t>(config.vocab_size));
     const absl::Status status = LoadChatTemplate(settings, served.get());
     if (!status.ok()) return Named(settings.name, status);
   }

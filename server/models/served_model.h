@@ -14,6 +14,7 @@
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 #include "engine/types.h"
+#include "server/models/grammar_cache.h"
 
 namespace dunlin::server {
 
@@ -21,6 +22,7 @@ struct ServedModel {
   std::string name;
   std::unique_ptr<engine::Model> model;
   std::unique_ptr<engine::Tokenizer> tokenizer;         // null for random weights: token ids only
+  std::unique_ptr<GrammarCache> grammars;               // null without a tokenizer and for an encoder
   std::unique_ptr<engine::ChatTemplate> chat_template;  // null: chats are refused, and chat_refusal says why
   std::string chat_refusal = "it has no chat template; set models[].chat_template, or send text";
   bool chat_special_tokens = false;  // requests may let special tokens in their messages be parsed

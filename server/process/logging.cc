@@ -152,7 +152,7 @@ void RequestLog::OnFinished(const RequestRecord& record) {
       " total_ms=", Milliseconds(record.arrival, record.finished), " preemptions=", record.preemptions,
       " status=", StatusName(record.status.code()),
       record.finish_reason.empty() ? "" : absl::StrCat(" finish=", record.finish_reason),
-      record.status.ok() || ReasonName(record.status) == Traits(Reason::kChatRefused).name
+      record.status.ok() || QuotesClient(record.status)
           ? ""
           : absl::StrCat(" message=\"", LogSafe(std::string(record.status.message()), kMaxMessageBytes), "\""));
   spdlog::info("{}", line);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/serving/errors.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -24,7 +27,10 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kNoTokenizer, "NO_TOKENIZER", StatusCode::kFailedPrecondition},
     {Reason::kWrongModelKind, "WRONG_MODEL_KIND", StatusCode::kFailedPrecondition},
     {Reason::kChatUnsupported, "CHAT_UNSUPPORTED", StatusCode::kFailedPrecondition},
-    {Reason::kChatRefused, "CHAT_REFUSED", StatusCode::kInvalidArgument},
+    {Reason::kChatRefused, "CHAT_REFUSED", StatusCode::kInvalidArgument, true},
+    {Reason::kGrammarInvalid, "GRAMMAR_INVALID", StatusCode::kInvalidArgument, true},
+    {Reason::kGrammarUnsupported, "GRAMMAR_UNSUPPORTED", StatusCode::kInvalidArgument, true},
+    {Reason::kGrammarTooComplex, "GRAMMAR_TOO_COMPLEX", StatusCode::kInvalidArgument, true},
     {Reason::kProfileUnsupported, "PROFILE_UNSUPPORTED", StatusCode::kFailedPrecondition},
     {Reason::kTooManyRequests, "TOO_MANY_REQUESTS", StatusCode::kResourceExhausted},
     {Reason::kTooManyQueuedBytes, "TOO_MANY_QUEUED_BYTES", StatusCode::kResourceExhausted},
@@ -91,6 +97,12 @@ std::string ReasonName(const absl::Status& status) {
   return Payload(status, kReasonKey);
 }
 
+bool QuotesClient(const absl::Status& status) {
+  const std::string name = ReasonName(status);
+  return std::any_of(std::begin(kReasonTable), std::end(kReasonTable),
+                     [&name](const ReasonTraits& row) { return row.quotes_client && row.name == name; });
+}
+
 std::optional<int32_t> RetryAfterMs(const absl::Status& status) {
   int32_t milliseconds = 0;
   if (!absl::SimpleAtoi(Payload(status, kRetryAfterKey), &milliseconds)) return std::nullopt;
@@ -108,6 +120,19 @@ absl::Status InvalidField(const engine::Violation& violation, const engine::Fiel
   Attach(kFieldKey, engine::NameOf(violation, names), &status);
   Attach(kLimitKey, violation.limit, &status);
   return status;
+}
+
+absl::Status GrammarRefused(const absl::Status& status, engine::RequestField field, const engine::FieldNames& names) {
+  if (absl::IsFailedPrecondition(status)) {
+    return MakeError(Reason::kNoTokenizer, absl::StrCat("structured output is not available: ", status.message()));
+  }
+  Reason reason = Reason::kInternal;
+  if (absl::IsInvalidArgument(status)) reason = Reason::kGrammarInvalid;
+  if (absl::IsUnimplemented(status)) reason = Reason::kGrammarUnsupported;
+  if (absl::IsResourceExhausted(status)) reason = Reason::kGrammarTooComplex;
+  absl::Status refused = MakeError(reason, absl::StrCat(names[field], " ", status.message()));
+  Attach(kFieldKey, names[field], &refused);
+  return refused;
 }
 
 absl::Status UnknownModel(std::string_view name) {

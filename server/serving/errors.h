@@ -26,7 +26,10 @@ enum class Reason : uint8_t {
   kNoTokenizer,
   kWrongModelKind,
   kChatUnsupported,
-  kChatRefused,  // by the template; the message may quote the chat, so it is not logged
+  kChatRefused,  // by the template
+  kGrammarInvalid,
+  kGrammarUnsupported,
+  kGrammarTooComplex,
   kProfileUnsupported,
   kTooManyRequests,
   kTooManyQueuedBytes,
@@ -50,6 +53,7 @@ struct ReasonTraits {
   Reason reason;
   const char* name;
   absl::StatusCode code;
+  bool quotes_client = false;  // the message may quote the request: it is not logged
 };
 const ReasonTraits& Traits(Reason reason);
 
@@ -66,12 +70,16 @@ struct ErrorDetails {
 ErrorDetails DetailsOf(const absl::Status& status);
 // DetailsOf(status).reason and .retry_after_ms.
 std::string ReasonName(const absl::Status& status);
+// Traits(reason).quotes_client of the status's reason.
+bool QuotesClient(const absl::Status& status);
 std::optional<int32_t> RetryAfterMs(const absl::Status& status);
 
 // A status whose only detail is its reason.
 absl::Status MakeError(Reason reason, std::string_view message);
 // INVALID_ARGUMENT "<field> <problem>; limit is <limit>".
 absl::Status InvalidField(const engine::Violation& violation, const engine::FieldNames& names);
+// Of a GrammarCompiler's error: INVALID_ARGUMENT, or FAILED_PRECONDITION for a tokenizer that cannot be constrained.
+absl::Status GrammarRefused(const absl::Status& status, engine::RequestField field, const engine::FieldNames& names);
 // NOT_FOUND. The name is truncated and escaped.
 absl::Status UnknownModel(std::string_view name);
 // FAILED_PRECONDITION with every reason why the profile is not supported.

@@ -79,8 +79,9 @@ void Generation::Advance(bool inline_run) {
     if (absl::Status s = Read(); !s.ok()) return End(s);
   }
   if (phase_ == Phase::kRead) {
-    // A short message may make a chat template work for long.
-    if (inline_run && std::holds_alternative<engine::ChatInput>(request_->prompt)) {
+    // A short message may make a chat template or a grammar's compiler work for long.
+    if (inline_run &&
+        (std::holds_alternative<engine::ChatInput>(request_->prompt) || request_->structured_output.has_value())) {
       return core_->text_pool()->Schedule(this);
     }
     phase_ = Phase::kPlanned;

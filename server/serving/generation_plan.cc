@@ -16,6 +16,7 @@
 #include "server/serving/bad_words.h"
 #include "server/serving/chat_prompt.h"
 #include "server/serving/check_request.h"
+#include "server/serving/check_structured_output.h"
 #include "server/serving/encode_text.h"
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
@@ -86,6 +87,9 @@ absl::Status CheckBeforeTokenising(const ClientRequest& client, const ServedMode
   if ((!client.sampling.bad_words.empty() || client.output.echo) && model.tokenizer == nullptr) {
     return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; bad_words and echo need one");
   }
+  if (client.structured_output.has_value()) {
+    if (absl::Status s = ToStatus(CheckStructuredOutput(*client.structured_output), client); !s.ok()) return s;
+  }
   if (client.truncate_prompt_tokens.has_value()) {
     const auto v = engine::CheckInt(F::kTruncatePromptTokens, *client.truncate_prompt_tokens, 1,
                                     model.engine->limits().max_context_tokens);
@@ -153,6 +157,18 @@ absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, Clien
 void TruncatePrompt(std::optional<int32_t> keep, std::vector<engine::TokenId>* prompt) {
   if (!keep.has_value() || std::ssize(*prompt) <= *keep) return;
   prompt->erase(prompt->begin(), prompt->end() - *keep);
+}
+
+// Last of all, as it may take the most time.
+absl::Status SetConstraint(const ServingCore& core, const ClientRequest& client, const ServedModel& model,
+                           engine::Request* request) {
+  if (!client.structured_output.has_value()) return absl::OkStatus();
+  core.text_pool()->NoteProgress();
+  absl::StatusOr<GrammarCache::Constraint> constraint =
+      CompileStructuredOutput(model, *client.structured_output, *client.field_names);
+  if (!constraint.ok()) return constraint.status();
+  request->constraint = *std::move(constraint);
+  return absl::OkStatus();
 }
 
 absl::Status CheckPromptOf(const ClientRequest& client, const engine::Request& request,
@@ -228,6 +244,7 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   SettleMaxTokens(client, core.limits(), model, &request);
   if (absl::Status s = CheckPromptOf(client, request, limits); !s.ok()) return s;
   record->max_tokens = request.stopping.max_tokens;
+  if (absl::Status s = SetConstraint(core, client, model, &request); !s.ok()) return s;
   plan.output_text = TextOptions(client, plan);
   return plan;
 }

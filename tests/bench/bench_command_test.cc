@@ -124,6 +124,23 @@ TEST(BenchCommand, LayersRunUnderEveryFp8Recipe) {
   }
 }
 
+TEST(BenchCommand, ModelUnderAGrammarIsComparedWithTheSameModelWithout) {
+  const Arguments arguments = {"model",           "--grammar", "--model",      DUNLIN_SOURCE_DIR "/models/demo",
+                               "--prompt-tokens", "20",        "--new-tokens", "12",
+                               "--batch",         "1,3"};
+  const auto records = Records(arguments);
+  const auto again = Records(arguments);
+  ASSERT_EQ(records.size(), 2U);
+  for (size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(records[i]["phase"], "grammar");
+    EXPECT_EQ(records[i]["batch"], i == 0 ? 1 : 3);
+    EXPECT_GT(records[i]["tokens_per_s"], 0.0);
+    EXPECT_GT(records[i]["unconstrained_tokens_per_s"], 0.0);
+    EXPECT_GT(records[i]["against_unconstrained"], 0.0);
+    EXPECT_EQ(records[i]["output_sha256"], again[i]["output_sha256"]);
+  }
+}
+
 TEST(BenchCommand, ModelGivesTheSameTokensOnEveryBackendAndEveryRun) {
   const Arguments arguments = {"model",
                                "--model",

@@ -18,7 +18,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent / "results"
 KEPT = ("op", "case", "backend", "precision", "shape", "layer", "fp8_recipe", "execution", "phase", "batch",
         "kv_heads", "group", "threads", "median_us", "min_us", "gflops", "gbytes_per_s", "roof", "roofline_ratio",
         "paired_ratio", "workspace_bytes", "saved_against_eager", "gemm_us", "gemm_roofline_ratio",
-        "outside_gemm_and_attention", "tokens_per_s", "memory")
+        "outside_gemm_and_attention", "tokens_per_s", "against_unconstrained", "memory")
 RATES = ("fp32_gflops", "bf16_gflops", "dram_read_gbytes_per_s")
 
 

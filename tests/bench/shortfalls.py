@@ -33,7 +33,7 @@ REASONS = {
         "cascade-lake-2c": "8 query heads to a KV head need 90% of the multiply-add peak to read at 80% of DRAM speed",
     },
     "GPT-2 124M: outside GEMM and attention, decode; prefill": {"cascade-lake-2c": DISTURBED},
-    "decode, batch 1, BF16, of DRAM read": {"cascade-lake-2c": DISTURBED},
+    "decode, batch 1: BF16, of DRAM read; Llama-1B, FP8 against BF16": {"cascade-lake-2c": DISTURBED},
     "llama-1b prefill bf16; fp8": {
         "zen5-2c": "this round met a slow minute; three rounds against PyTorch alone gave a median of 1.38x",
         "zen4-2c": "PyTorch reaches 0.76 of the BF16 peak, of which 1.3x would be 0.99",

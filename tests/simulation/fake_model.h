@@ -42,6 +42,18 @@ inline engine::TokenId Draw(uint64_t attended, uint64_t seed, int32_t vocab_size
   return static_cast<engine::TokenId>(Mix(attended, seed) % static_cast<uint64_t>(vocab_size));
 }
 
+// The same among tokens of which `allows` says that they may be drawn; -1 when there are none. Allocates nothing.
+template <typename Allows>
+engine::TokenId DrawAllowed(uint64_t attended, uint64_t seed, int32_t vocab_size, Allows allows) {
+  uint64_t count = 0;
+  for (engine::TokenId id = 0; id < vocab_size; ++id) count += allows(id) ? 1 : 0;
+  if (count == 0) return -1;
+  uint64_t chosen = Mix(attended, seed) % count;
+  engine::TokenId id = 0;
+  while (!allows(id) || chosen-- > 0) ++id;
+  return id;
+}
+
 inline float ScoreOf(Kv kv) {
   return -static_cast<float>(kv % 1000);
 }

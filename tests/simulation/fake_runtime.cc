@@ -72,6 +72,7 @@ void FakeRuntime::CheckPlan(const StepPlan& plan) {
 }
 
 void FakeRuntime::Execute(const StepPlan& plan, StepResult* result) {
+  plan.FinishGrammarMasks();
   for (const engine::SubBatch& batch : plan.sub_batches) {
     for (int32_t i = 0; i < batch.num_sequences; ++i) ExecuteSequence(plan, batch, batch.first_sequence + i, result);
   }
@@ -100,9 +101,24 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
   for (int32_t position = 0; position < step.first_position + step.num_tokens; ++position) {
     attended = Attend(attended, Read(pages, position));
   }
-  output.numerical_error = attended == kNan;
+  const engine::TokenId token = attended == kNan ? -1 : DrawNext(plan, step, attended);
+  output.numerical_error = token < 0;
   output.sampled = !output.numerical_error;
-  if (output.sampled) output.token.token_id = Draw(attended, step.row.seed, options_.vocab_size);
+  output.token.token_id = token;
+}
+
+// Lists and masks matter to constrained sequences alone.
+engine::TokenId FakeRuntime::DrawNext(const StepPlan& plan, const SequenceStep& step, uint64_t attended) const {
+  if (step.constraint < 0) return Draw(attended, step.row.seed, options_.vocab_size);
+  const std::span<const uint32_t> grammar = plan.GrammarMaskOf(step);
+  const std::span<const uint32_t> allowed = plan.MaskOf(step);
+  const std::span<const engine::TokenId> banned = plan.BannedOf(step);
+  return DrawAllowed(attended, step.row.seed, options_.vocab_size, [&](engine::TokenId id) {
+    const auto in = [id](std::span<const uint32_t> mask) {
+      return mask.empty() || (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1U) != 0;
+    };
+    return in(grammar) && in(allowed) && std::find(banned.begin(), banned.end(), id) == banned.end();
+  });
 }
 
 FakeRuntime::Slot& FakeRuntime::SlotOf(const Pages& pages, int32_t position) {

@@ -23,6 +23,7 @@ struct FakeRuntimeOptions {
   int32_t depth = 1;
   int32_t vocab_size = 50;
   int32_t max_context = 256;
+  bool prefill_matches_decode = true;
   int64_t fail_launch_at = -1;  // the step whose Launch returns an error
   int64_t fail_collect_at = -1;
   std::function<void(const engine::StepPlan&)> on_launch;  // may block, to hold the engine in a step
@@ -39,7 +40,7 @@ class FakeRuntime : public engine::Runtime {
   int32_t tokens_per_page(engine::Precision precision) const override {
     return options_.tokens_per_page[static_cast<size_t>(precision)];
   }
-  bool prefill_matches_decode() const override { return true; }
+  bool prefill_matches_decode() const override { return options_.prefill_matches_decode; }
 
   // How often the scheduler broke its contract, and a description of the first case.
   int64_t violations() const { return violations_; }
@@ -61,6 +62,8 @@ class FakeRuntime : public engine::Runtime {
   void Execute(const engine::StepPlan& plan, engine::StepResult* result);
   void ExecuteSequence(const engine::StepPlan& plan, const engine::SubBatch& batch, int32_t index,
                        engine::StepResult* result);
+  // The token, or -1 where none may be drawn.
+  engine::TokenId DrawNext(const engine::StepPlan& plan, const engine::SequenceStep& step, uint64_t attended) const;
   Slot& SlotOf(const Pages& pages, int32_t position);
   Kv Read(const Pages& pages, int32_t position);
   void Write(const Pages& pages, int32_t position, Kv kv);

@@ -77,6 +77,7 @@ class Simulation {
       auto sink = std::make_shared<RecordingSink>(64, 64, planned.sink_room);
       auto sequence = engine::MakeSequence(planned.request, sink, tpp);
       sequence->id = next_arrival_ + 1;
+      engine::StartConstraint(sequence.get(), workload_.runtime.vocab_size, workload_.max_forced_tokens);
       scheduler_.Add(sequence.get());
       live_.push_back({&planned, std::move(sequence), std::move(sink)});
     }
@@ -90,6 +91,7 @@ class Simulation {
   // One turn of the engine loop.
   void Turn() {
     auto plan = std::make_unique<StepPlan>();
+    plan->mask_words = kernels::MaskWords(workload_.runtime.vocab_size);
     const std::vector<Sequence*> ran(scheduler_.running().begin(), scheduler_.running().end());
     const std::vector<Sequence*> waited(scheduler_.waiting().begin(), scheduler_.waiting().end());
     const Share share = ShareOf(ran);
@@ -118,8 +120,21 @@ class Simulation {
     if (!runtime_.Collect(in_flight_.front().handle, &result).ok()) Fail("collect failed");
     scheduler_.Commit(*in_flight_.front().plan, result, now_);
     in_flight_.pop_front();
+    // As a mask thread does that finds the time for some of them, also where the sequence ends before its next step.
+    for (const auto& output : scheduler_.advanced()) {
+      if (dice_.OneIn(2)) output->Compute();
+    }
+    stats_->forced += static_cast<int64_t>(NumForced());
     scheduler_.retired().clear();
     ++stats_->steps;
+  }
+
+  int32_t NumForced() const {
+    int32_t forced = 0;
+    for (const Sequence* sequence : scheduler_.running()) {
+      if (sequence->decodes()) forced += sequence->num_uncomputed() - 1;
+    }
+    return forced;
   }
 
   // Whoever lost its pages was the newest of those that a launched step did not hold: all of them, at depth 1.
@@ -144,8 +159,8 @@ class Simulation {
     const int32_t step = workload_.scheduler.max_tokens_per_step;
     bool older_decodes = false;
     for (const Sequence* sequence : running) {
-      older_decodes |= sequence->num_uncomputed() == 1;
-      if (sequence->num_uncomputed() <= 1 || sequence->request.deadline <= now_) continue;
+      older_decodes |= sequence->decodes();
+      if (!sequence->prefills() || sequence->request.deadline <= now_) continue;
       int32_t chunk = sequence->num_uncomputed();
       if (!workload_.scheduler.prefill_matches_decode) {  // prefill ends with the prompt, the rest is decoded again
         chunk = std::clamp(sequence->prompt_len - sequence->next_position(), 1, chunk);
@@ -160,7 +175,7 @@ class Simulation {
   // It may only get less when pages are what is short.
   void CheckShare(const Share& share, const StepPlan& plan) {
     if (share.sequence == nullptr || share.sequence->state != SequenceState::kRunning) return;
-    if (share.sequence->follows || share.sequence->num_uncomputed() <= 1) return;  // others compute its pages
+    if (share.sequence->follows || !share.sequence->prefills()) return;  // others compute its pages
     if (scheduler_.num_pages_used() == scheduler_.num_pages()) return;
     for (const engine::SequenceStep& step : plan.sequences) {
       if (step.request_id != share.sequence->id) continue;
@@ -238,7 +253,7 @@ class Simulation {
     ++stats_->ended_by[static_cast<size_t>(info.reason)];
     const Answer expected = RunAlone(live.planned->request, {kEos}, workload_.runtime.vocab_size);
     const bool complete = info.reason == FinishReason::kStop || info.reason == FinishReason::kLength ||
-                          info.reason == FinishReason::kNumerical;
+                          info.reason == FinishReason::kNumerical || info.reason == FinishReason::kConstraint;
     if (sink.late) Fail(who + "sink calls out of order");
     if (sink.tokens.size() > expected.tokens.size() ||
         !std::equal(sink.tokens.begin(), sink.tokens.end(), expected.tokens.begin())) {

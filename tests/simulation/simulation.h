@@ -14,6 +14,7 @@ struct SimulationStats {
   int64_t preemptions = 0;
   int64_t prefix_hits = 0;    // tokens
   int64_t followed = 0;       // plans in which a sequence waited for pages that another computes
+  int64_t forced = 0;         // tokens appended behind a drawn one
   int64_t ended_by[16] = {};  // by FinishReason
 };
 

@@ -38,9 +38,11 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
   EXPECT_GT(stats.preemptions, static_cast<int64_t>(count));
   EXPECT_GT(stats.prefix_hits, static_cast<int64_t>(count));
   EXPECT_GT(stats.followed, static_cast<int64_t>(count / 20));
+  EXPECT_GT(stats.forced, static_cast<int64_t>(count / 5));
   using engine::FinishReason;
-  for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled,
-                                    FinishReason::kDeadline, FinishReason::kSlowReader, FinishReason::kNumerical}) {
+  for (const FinishReason reason :
+       {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled, FinishReason::kDeadline,
+        FinishReason::kSlowReader, FinishReason::kNumerical, FinishReason::kConstraint}) {
     EXPECT_GT(stats.ended_by[static_cast<size_t>(reason)], static_cast<int64_t>(count / 20));
   }
 }

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "tests/simulation/scripted_constraint.h"
+
 namespace dunlin::simulation {
 namespace {
 
@@ -40,6 +42,7 @@ PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
   PlannedRequest planned;
   engine::Request& request = planned.request;
   request.profile = AnyProfile(dice);
+  const int32_t vocab_size = workload.runtime.vocab_size;
   const int32_t page_tokens = workload.runtime.tokens_per_page[static_cast<size_t>(request.profile.precision)];
   const int32_t max_kv_tokens = std::min(kMaxKvTokens, page_tokens * workload.runtime.num_pages);
   const int32_t max_prompt = dice->OneIn(2) ? max_kv_tokens * 3 / 4 : max_kv_tokens / 4;  // short ones grow long
@@ -59,11 +62,38 @@ PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
   if (dice->OneIn(5)) request.deadline = request.arrival + dice->Between(0, 60);
   if (dice->OneIn(6)) planned.cancel_at = request.arrival + dice->Between(0, 60);
   const bool slow = dice->OneIn(12);
+  if (vocab_size > 2 && dice->OneIn(3)) {
+    request.constraint = AnyConstraint(dice, vocab_size);
+    // A row that is skipped is not checked for NaN: with scores of its tokens a request skips none.
+    if ((request.sampling.seed & kPoison) != 0) request.sampling.logprobs = 0;
+    if (dice->OneIn(4)) request.sampling.bad_words = {{dice->Between(0, vocab_size - 1)}};
+    if (dice->OneIn(8)) {
+      for (int i = 0; i < 8; ++i) request.sampling.allowed_token_ids.push_back(dice->Between(0, vocab_size - 1));
+    }
+  }
   planned.sink_room = slow ? static_cast<size_t>(dice->Between(0, 5)) : std::numeric_limits<size_t>::max();
   return planned;
 }
 
 }  // namespace
+
+std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t vocab_size,
+                                                             const std::vector<engine::TokenId>& eos_token_ids) {
+  std::vector<Place> places(static_cast<size_t>(dice->Between(2, 12)));
+  for (Place& place : places) {
+    const int32_t count = dice->OneIn(2) ? 1 : dice->OneIn(10) ? 0 : dice->Between(2, 12);
+    for (int32_t i = 0; i < count; ++i) place.allowed.push_back(dice->Between(1, vocab_size - 1));
+    for (const engine::TokenId id : eos_token_ids) std::erase(place.allowed, id);
+    place.accepting = dice->OneIn(5);
+    place.fails = dice->OneIn(30);
+    place.refuses = dice->OneIn(30);
+  }
+  const auto jump = static_cast<size_t>(dice->Between(1, 1000));
+  return std::make_shared<ScriptedConstraint>(places, eos_token_ids,
+                                              [jump, count = places.size()](size_t place, engine::TokenId token) {
+                                                return (place * jump + static_cast<size_t>(token) + 1) % count;
+                                              });
+}
 
 Workload MakeWorkload(Dice* dice) {
   Workload workload;
@@ -87,6 +117,7 @@ Workload MakeWorkload(Dice* dice) {
   if (dice->OneIn(8)) scheduler.cache.key_words = 0;  // every page of every request collides
 
   if (dice->OneIn(2)) scheduler.step_overhead_tokens = dice->Between(1, 8);
+  if (dice->OneIn(2)) workload.max_forced_tokens = dice->Between(1, 12);
   if (dice->OneIn(3)) scheduler.step_time_target = dice->Between(1, 4);
 
   const int32_t num_requests = dice->Between(1, 24);

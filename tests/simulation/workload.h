@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -34,11 +35,18 @@ struct PlannedRequest {
 struct Workload {
   engine::SchedulerOptions scheduler;
   FakeRuntimeOptions runtime;
+  int32_t max_forced_tokens = 0;         // of constrained requests
   std::vector<PlannedRequest> requests;  // by arrival
 };
 
 inline constexpr engine::TokenId kEos = 0;
 
 Workload MakeWorkload(Dice* dice);
+
+// An automaton over all tokens but 0 and `eos_token_ids`: some places force a token, some have none or fail, some are
+// complete.
+std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t vocab_size,
+                                                             const std::vector<engine::TokenId>& eos_token_ids = {
+                                                                 kEos});
 
 }  // namespace dunlin::simulation

@@ -42,10 +42,10 @@ const Rule kRules[] = {
 };
 
 const Rule kThreadRule = {"^(kernels|engine|server|tools)/",
-                          "^(kernels/cpu/thread_pool|engine/(encoder/encoder_)?engine|engine/model/weights/"
-                          "weight_reader|server/(serving/text_pool|models/heartbeat)|server/transport/(http/"
+                          "^(kernels/cpu/thread_pool|engine/((encoder/encoder_)?engine|mask_thread)|engine/model/"
+                          "weights/weight_reader|server/(serving/text_pool|models/heartbeat)|server/transport/(http/"
                           "http_server|grpc/connection_acceptor)|"
-                          "server/(commands/serve|process/log_queue))",
+                          "server/(commands/serve|process/log_queue)|engine/text/rust/src/grammar/mod)",
                           R"(std::(jthread|thread\b|async\())",
                           "threads live in the places that docs/architecture.md lists"};
 
@@ -80,7 +80,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"engine/base", {}},
     {"engine/cache", {"engine/base"}},
     {"engine/sampling", {"engine/base"}},
-    {"engine/text", {"engine/base"}},
+    {"engine/text", {"engine/base", "engine/sampling"}},
     {"engine/plan", {"engine/base", "engine/cache", "engine/sampling"}},
     {"engine/model", {"engine/base"}},
     {"engine/layers", {"engine/base", "engine/model"}},

@@ -19,6 +19,7 @@
 #include "engine/plan/sequence_view.h"
 #include "engine/runtime/model_runtime.h"
 #include "tools/bench/benches.h"
+#include "tools/bench/grammar_bench.h"
 #include "tools/bench/model_work.h"
 #include "tools/bench/proof.h"
 #include "tools/bench/random_values.h"
@@ -330,16 +331,16 @@ struct Plan {
 
 absl::StatusOr<Plan> PlanOf(const BenchOptions& options) {
   Plan plan;
-  absl::StatusOr<ModelAxes> axes = ParseModelAxes(options, {1, 8, 32}, kBatchMax);
+  absl::StatusOr<ModelAxes> axes =
+      ParseModelAxes(options, options.grammar ? std::vector<int64_t>{8} : std::vector<int64_t>{1, 8, 32}, kBatchMax);
   if (!axes.ok()) return axes.status();
   plan.axes = *std::move(axes);
   if (!options.model.empty()) {
-    if (!options.case_name.empty())
-      return absl::InvalidArgumentError("--case and --model are both given; only one is allowed");
-    return plan;
+    if (options.case_name.empty()) return plan;
+    return absl::InvalidArgumentError("--case and --model are both given; only one is allowed");
   }
-  plan.shapes = {options.case_name};
-  if (options.case_name.empty()) plan.shapes = {"gpt2-124m", "llama-1b"};
+  plan.shapes = {options.case_name.empty() ? "gpt2-124m" : options.case_name};
+  if (options.case_name.empty() && !options.grammar) plan.shapes.emplace_back("llama-1b");
   std::vector<std::string> known;
   for (const engine::NamedShape& shape : engine::NamedShapes()) known.emplace_back(shape.name);
   for (const std::string& shape : plan.shapes) {
@@ -369,7 +370,9 @@ absl::Status RunModel(Session* session, const Plan& plan, const std::string& sha
     for (const engine::AttentionBackend backend : plan.axes.backends) {
       const auto profile = ProfileOf(**model, precision, backend);
       absl::Status status = profile.status();
-      if (status.ok()) {
+      if (status.ok() && options.grammar) {
+        status = BenchGrammar(session, {name, model->get(), *profile, static_cast<int32_t>(batch)});
+      } else if (status.ok()) {
         status = ModelRun(session, name, model->get(), &device, *profile, static_cast<int32_t>(batch)).Run();
       }
       status = session->SkipUnsupported(absl::StrCat(name, " ", Name(backend), " ", Name(precision)), status);

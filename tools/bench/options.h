@@ -28,6 +28,7 @@ struct BenchOptions {
   int32_t kv_heads = 0;    // 0: as many as heads
   int32_t prompt_tokens = 512;
   int32_t new_tokens = 64;
+  bool grammar = false;                     // constrained against unconstrained decoding
   std::string device = "cpu";               // "cpu", "cuda" or "auto": CUDA if available, else the CPU
   kernels::DeviceOptions device_options{};  // for kernels::OpenDevice
   bool causal = false;

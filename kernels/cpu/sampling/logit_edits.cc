@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/sampling/logit_edits.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -10,6 +11,20 @@ namespace dunlin::kernels::cpu {
 namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
+
+// Word by word: most words of a grammar's mask allow or forbid all of their tokens.
+void ApplyMask(const uint32_t* mask, int32_t vocab_size, float* logits) {
+  for (int32_t first = 0; first < vocab_size; first += 32) {
+    const int32_t count = std::min(32, vocab_size - first);
+    const uint32_t all = count == 32 ? ~0U : (1U << count) - 1U;
+    uint32_t forbidden = ~mask[first / 32] & all;
+    if (forbidden == all) {
+      std::fill_n(logits + first, count, kMasked);
+      continue;
+    }
+    for (; forbidden != 0; forbidden &= forbidden - 1) logits[first + std::countr_zero(forbidden)] = kMasked;
+  }
+}
 
 }  // namespace
 
@@ -25,9 +40,7 @@ void ApplyEdits(const SampleRow& row, const uint32_t* words, int32_t vocab_size,
     logits[word[0]] = Penalized(logits[word[0]], static_cast<int32_t>(word[1]), row);
   }
   for (int32_t i = 0; i < edits.num_banned; ++i) logits[*word++] = kMasked;
-  for (int32_t id = 0; edits.has_mask && id < vocab_size; ++id) {
-    if (!Allows(word, id)) logits[id] = kMasked;
-  }
+  if (edits.has_mask) ApplyMask(word, vocab_size, logits);
 }
 
 }  // namespace dunlin::kernels::cpu

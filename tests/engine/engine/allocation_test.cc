@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/engine/engine/engine_harness.h"
+#include "tests/simulation/scripted_constraint.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define DUNLIN_COUNTS_MALLOC 0
@@ -93,9 +94,12 @@ class AllocationTest : public testing::Test {
   }
 
   using Pending = std::pair<std::shared_ptr<simulation::RecordingSink>, RequestId>;
-  Pending Submit(int32_t prompt_len, int32_t max_tokens, TokenId first = 1) {
+  Pending Submit(int32_t prompt_len, int32_t max_tokens, TokenId first = 1,
+                 std::shared_ptr<const TokenConstraint> constraint = nullptr) {
     auto sink = std::make_shared<simulation::RecordingSink>(static_cast<size_t>(max_tokens));
-    const RequestId id = *engine_->Submit(EngineHarness::Ask(prompt_len, max_tokens, first), sink);
+    Request request = EngineHarness::Ask(prompt_len, max_tokens, first);
+    request.constraint = std::move(constraint);
+    const RequestId id = *engine_->Submit(std::move(request), sink);
     return {sink, id};
   }
 
@@ -121,6 +125,31 @@ TEST_F(AllocationTest, EngineThreadNeitherAllocatesNorFreesInSteps) {
     EXPECT_EQ(allocations, 0);
     EXPECT_EQ(frees, 0);
     EXPECT_GT(engine_->stats().prefix_hits, 0U);
+    engine_->Cancel(endless_id, FinishReason::kCancelled);
+    ASSERT_TRUE(endless->WaitForFinish());
+  }
+}
+
+// Of a constraint whose state does not either: masks and forced tokens have their memory from Submit.
+TEST_F(AllocationTest, EngineThreadNeitherAllocatesNorFreesForConstrainedRequests) {
+  const auto constraint = simulation::ScriptedConstraint::Chain(
+      {{{1, 2, 3}}, {{4}}, {{5}}, {{6, 7}}, {{8}}, {{1, 9}}, {{2, 5}}, {{3}}, {{4, 5}}, {}}, {});
+  for (const int32_t depth : {1, 2}) {
+    Start(12500, depth);
+    const auto [endless, endless_id] = Submit(4, 49000);
+    ASSERT_TRUE(endless->WaitForTokens(5));
+    {
+      const Count count;
+      for (int wave = 0; wave < 10; ++wave) {
+        std::vector<Pending> clients;
+        for (int i = 0; i < 20; ++i) clients.push_back(Submit(1 + 3 * i, 10 + i, 1, constraint));
+        engine_->Cancel(clients[3].second, FinishReason::kCancelled);
+        for (const auto& [sink, id] : clients) ASSERT_TRUE(sink->WaitForFinish());
+      }
+    }
+    ASSERT_EQ(endless->num_finishes(), 0) << "the engine went idle: nothing was shown";
+    EXPECT_EQ(allocations, 0);
+    EXPECT_EQ(frees, 0);
     engine_->Cancel(endless_id, FinishReason::kCancelled);
     ASSERT_TRUE(endless->WaitForFinish());
   }

@@ -74,7 +74,8 @@ class AllowedTokens : public ::testing::Test {
   static std::vector<TokenId> Drawable(const SampleCase& test, int32_t vocab_size) {
     const std::vector<float> logits(static_cast<size_t>(vocab_size));
     const RowInput input = test.Input(logits);
-    const std::span<const uint32_t> mask = input.plan.MaskOf(input.step());
+    std::vector<uint32_t> mask(NumEditWords(input.edits()));
+    EXPECT_TRUE(WriteEdits(input.edits(), mask.data(), 0).has_mask);
     EXPECT_EQ(mask.size(), static_cast<size_t>(kernels::MaskWords(vocab_size)));
     std::vector<TokenId> ids;
     for (TokenId id = 0; id < vocab_size; ++id) {

@@ -15,6 +15,7 @@
 #include "engine/sampling/logit_edits.h"
 #include "engine/sampling/sample_rows.h"
 #include "kernels/api/device.h"
+#include "tests/engine/sampling/fixed_mask.h"
 #include "tests/kernels/sampling/random_logits.h"
 
 namespace dunlin::engine {
@@ -31,7 +32,8 @@ struct RowInput {
     return {.biases = plan.BiasesOf(step()),
             .counts = plan.CountsOf(step()),
             .banned = plan.BannedOf(step()),
-            .mask = plan.MaskOf(step())};
+            .mask = plan.MaskOf(step()),
+            .grammar = plan.GrammarMaskOf(step())};
   }
 };
 
@@ -43,7 +45,7 @@ struct SampleCase {
   int32_t prompt_len = 1;
   int32_t output_index = 0;
   std::vector<TokenId> eos_token_ids = {};
-  std::vector<uint32_t> allowed_tokens = {};
+  std::vector<uint32_t> allowed_tokens = {};  // the mask of a constraint
 
   RowInput Input(const std::vector<float>& logits) const {
     RowInput input;
@@ -61,7 +63,7 @@ struct SampleCase {
                     .counts = counts.list(),
                     .output_index = output_index,
                     .eos_token_ids = eos_token_ids,
-                    .allowed_tokens = allowed_tokens},
+                    .constrained = OutputWithMask(allowed_tokens)},
                    {.num_tokens = static_cast<int32_t>(tokens.size()), .samples = true}, &input.plan);
     return input;
   }

@@ -74,6 +74,7 @@ class SchedulerHarness {
     client->sink = std::make_shared<simulation::RecordingSink>(1000, 1000, sink_room);
     client->sequence = MakeSequence(std::move(request), client->sink, 4);
     client->sequence->id = clients_.size() + 1;
+    StartConstraint(client->sequence.get(), kVocabSize, max_forced_tokens);
     scheduler.Add(client->sequence.get());
     clients_.push_back(std::move(client));
     return clients_.back().get();
@@ -92,6 +93,7 @@ class SchedulerHarness {
   // The same for runs whose checks, which read every page, would take minutes.
   void LaunchUnchecked() {
     in_flight_.emplace_back();
+    in_flight_.back().first.mask_words = kernels::MaskWords(kVocabSize);
     scheduler.Plan(now, &in_flight_.back().first);
     plan = in_flight_.back().first;
     if (plan.empty()) return in_flight_.pop_back();
@@ -126,7 +128,7 @@ class SchedulerHarness {
 
   // All of it, and nothing else, as if alone.
   static void ExpectAnswerAsAlone(const Client& client) {
-    const simulation::Answer expected = simulation::RunAlone(client.request, {kEos}, 50);
+    const simulation::Answer expected = simulation::RunAlone(client.request, {kEos}, kVocabSize);
     EXPECT_EQ(client.sink->tokens, expected.tokens);
     EXPECT_EQ(client.sink->scores, expected.prompt_scores);
     EXPECT_EQ(client.reason(), expected.reason);
@@ -141,6 +143,9 @@ class SchedulerHarness {
     return 0;
   }
 
+  static constexpr int32_t kVocabSize = 50;
+
+  int32_t max_forced_tokens = 0;  // of constrained clients added from now on
   Scheduler scheduler;
   StepPlan plan;
   TimeNs now = 1;

@@ -11,6 +11,7 @@
 #include "tests/integration/model/engine_client.h"
 #include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"
+#include "tests/simulation/scripted_constraint.h"
 
 namespace dunlin::engine {
 namespace {
@@ -85,12 +86,15 @@ TEST_P(AllocationTest, ServingAllocatesOnTheSubmittingThreadOnly) {
   options.max_sequences = 6;
   options.kv_memory_bytes = 26 * KvLayoutOf(test_.model->config(), Precision::kFp32).page_bytes;
   EngineClient client(test_.model.get(), options);
+  // A grammar's state allocates on the thread that computes its masks; this one's does not.
+  const auto constraint = simulation::ScriptedConstraint::Chain({{{1, 2, 3}}, {{4}}, {{5}}, {{6, 7}}}, {});
   const AllocationCounter counter(Threads::kAllButThis);
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (int round = 0; round < 8; ++round) {
     for (const ExecutionProfile& profile : AllCpuProfiles()) {
       Request request = mix.DrawRequest(test_.model->config(), profile);
       if (round % 2 == 0) SetMostBans(&request);
+      if (round % 4 == 1) request.constraint = constraint;
       sinks.push_back(client.Submit(request));
     }
   }

@@ -15,6 +15,7 @@
 #include "tests/integration/model/request_mix.h"
 #include "tests/integration/model/test_model.h"
 #include "tests/kernels/module/fake_cuda.h"
+#include "tests/simulation/scripted_constraint.h"
 
 namespace dunlin::engine {
 namespace {
@@ -52,6 +53,7 @@ TEST_P(DeviceStepsTest, ResponsesAreTheCpusAndTheDeviceGivesOutNoMemory) {
   EngineOptions options;
   options.max_sequences = 8;
   options.max_tokens_per_step = 64;
+  const auto constraint = simulation::ScriptedConstraint::Chain({{{101, 102, 103}}, {{104}}, {{105, 106}}}, {});
   std::vector<Request> requests;
   std::vector<Response> expected;
   {
@@ -59,6 +61,7 @@ TEST_P(DeviceStepsTest, ResponsesAreTheCpusAndTheDeviceGivesOutNoMemory) {
     for (int round = 0; round < 3; ++round) {
       for (const ExecutionProfile& profile : Profiles(DeviceKind::kCpu)) {
         requests.push_back(mix.DrawRequest(cpu_.model->config(), profile));
+        if (round == 2) requests.back().constraint = constraint;
         expected.push_back(client.Run(requests.back()));
       }
     }

@@ -7,6 +7,7 @@
 
 #include "engine/plan/sequence_view.h"
 #include "engine/runtime/model_runtime.h"
+#include "tests/engine/sampling/fixed_mask.h"
 #include "tests/integration/model/test_model.h"
 
 namespace dunlin::engine {
@@ -36,7 +37,7 @@ class RuntimeStepsTest : public ::testing::Test {
                     .sampling = prompt.sampling,
                     .stopping = {},
                     .next_scored_position = prompt.next_scored_position,
-                    .allowed_tokens = prompt.allowed_tokens},
+                    .constrained = OutputWithMask(prompt.allowed_tokens)},
                    {.num_tokens = num_tokens, .samples = true}, &plan);
     const absl::StatusOr<StepHandle> handle = runtime->Launch(plan);
     EXPECT_TRUE(handle.ok()) << handle.status();

@@ -53,6 +53,7 @@ engine::EngineStats PrimeStats() {
   stats.prefix_hits = 31;
   stats.device_memory_peak_bytes = 37;
   stats.longest_step_ns = 41 * kSecond;
+  stats.longest_mask_wait_ns = 43 * kSecond;
   return stats;
 }
 
@@ -84,6 +85,7 @@ TEST(MetricValues, EveryEngineSeriesShowsItsField) {
       {OfModel("dunlin_device_memory_peak_bytes"), 37},
       {OfModel("dunlin_engine_steps_total"), 11},
       {OfModel("dunlin_engine_longest_step_seconds"), 41},
+      {OfModel("dunlin_engine_longest_mask_wait_seconds"), 43},
   };
   EXPECT_EQ(Parse(prometheus::TextSerializer().Serialize(families)), expected)
       << "a new engine row needs a field with a value of its own here";

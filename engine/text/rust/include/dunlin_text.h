@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h, stream_decoder.h
-// and chat_template.h.
+// The C ABI of engine/text/rust. Only engine/text/abi.h includes this; everyone else uses tokenizer.h,
+// stream_decoder.h, chat_template.h and grammar.h.
 //
 // Rules of every function:
 //  - A status is 0 or the number of an absl::StatusCode. If it is not 0, the outputs are untouched and `error` (may be
@@ -151,7 +151,46 @@ int32_t dunlin_text_chat_encode(const dunlin_text_tokenizer* tokenizer, const ui
                                 const int32_t* breaks, size_t num_breaks, dunlin_text_ids* ids,
                                 dunlin_text_error* error);
 
-// --- Reserved: dunlin_text_grammar_* (structured output) ------------------------------------------------------------
+// --- Grammar: what an output must match ---------------------------------------------------------------------------
+
+typedef struct dunlin_text_grammar_compiler dunlin_text_grammar_compiler;
+typedef struct dunlin_text_grammar dunlin_text_grammar;
+typedef struct dunlin_text_grammar_state dunlin_text_grammar_state;
+
+typedef struct {
+  int32_t kind;         // 0 JSON Schema, 1 any JSON object, 2 regular expression, 3 choice, 4 Lark or GBNF
+  const uint8_t* text;  // UTF-8; of a choice, its texts one behind the other
+  size_t text_size;
+  const size_t* choice_sizes;  // [num_choices], bytes of each text of a choice
+  size_t num_choices;
+} dunlin_text_grammar_source;
+
+// Copies what it needs of the tokenizer. vocab_size: of the masks; ids that the tokenizer lacks are in none. Any number
+// of threads at once. Errors: INVALID_ARGUMENT (an id, the size), FAILED_PRECONDITION (the bytes of single tokens are
+// unknown).
+int32_t dunlin_text_grammar_compiler_new(const dunlin_text_tokenizer* tokenizer, const int32_t* eos_ids,
+                                         size_t num_eos_ids, int32_t vocab_size,
+                                         dunlin_text_grammar_compiler** compiler, dunlin_text_error* error);
+void dunlin_text_grammar_compiler_free(dunlin_text_grammar_compiler* compiler);
+// Runs on a thread of its own, for which the caller waits. Errors: INVALID_ARGUMENT (malformed, or it matches nothing),
+// UNIMPLEMENTED (what is not supported, by name), RESOURCE_EXHAUSTED (a bound). Messages complete "json_schema ...".
+int32_t dunlin_text_grammar_compile(const dunlin_text_grammar_compiler* compiler,
+                                    const dunlin_text_grammar_source* source, dunlin_text_grammar** grammar,
+                                    dunlin_text_error* error);
+// A grammar is immutable and may be used by any number of threads at once.
+void dunlin_text_grammar_free(dunlin_text_grammar* grammar);
+// Estimate of its memory.
+size_t dunlin_text_grammar_bytes(const dunlin_text_grammar* grammar);
+// How far one output has come; one thread at a time. It may outlive the grammar and the compiler.
+int32_t dunlin_text_grammar_state_new(const dunlin_text_grammar* grammar, dunlin_text_grammar_state** state,
+                                      dunlin_text_error* error);
+void dunlin_text_grammar_state_free(dunlin_text_grammar_state* state);
+// Bit id % 32 of word id / 32: the token may come next. Errors: RESOURCE_EXHAUSTED; the state is then unusable.
+int32_t dunlin_text_grammar_fill_mask(dunlin_text_grammar_state* state, uint32_t* mask, size_t num_words,
+                                      dunlin_text_error* error);
+// Errors: INVALID_ARGUMENT (not in the mask), RESOURCE_EXHAUSTED; the state is then unusable.
+int32_t dunlin_text_grammar_accept(dunlin_text_grammar_state* state, int32_t token, dunlin_text_error* error);
+bool dunlin_text_grammar_is_accepting(const dunlin_text_grammar_state* state);
 
 #ifdef __cplusplus
 }

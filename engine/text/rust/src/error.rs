@@ -11,10 +11,14 @@ pub enum Code {
     InvalidArgument = 3,
     /// A file does not exist.
     NotFound = 5,
+    /// A bound on time or memory.
+    ResourceExhausted = 8,
     /// The object's state does not allow the call.
     FailedPrecondition = 9,
     /// No token has this id.
     OutOfRange = 11,
+    /// A part of a language that is not supported.
+    Unimplemented = 12,
     /// A bug in this library or its dependencies.
     Internal = 13,
 }
@@ -35,6 +39,14 @@ impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { code, message }
+    }
+
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Code::Unimplemented, message)
+    }
+
+    pub(crate) fn exhausted(message: impl Into<String>) -> Self {
+        Self::new(Code::ResourceExhausted, message)
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {

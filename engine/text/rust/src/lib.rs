@@ -4,8 +4,7 @@
 //! The modules in the order of use: `load` reads and checks the files, `tokenizer` holds the result, `encode` and
 //! `decode` use it, `abi` exposes it to C++. Everything but `abi` is safe Rust with ordinary errors.
 //!
-//! `chat` renders chat templates (minijinja). Grammars (llguidance) will be a module beside it, with a section of the
-//! header.
+//! `chat` renders chat templates (minijinja). `grammar` compiles grammars of structured output (llguidance).
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(missing_docs)]
@@ -15,6 +14,7 @@ pub mod chat;
 pub mod decode;
 mod encode;
 mod error;
+pub mod grammar;
 pub mod limits;
 pub mod load;
 mod tokenizer;

@@ -26,3 +26,44 @@ pub const MAX_CHAT_TEMPLATE_DEPTH: usize = 100;
 /// Steps of one rendering: a step is an instruction, or 64 bytes of text that are made or searched. They bound its time
 /// (0.2 to 6 s at the limit, measured) and its memory.
 pub const MAX_CHAT_STEPS: u64 = 4_000_000;
+/// Bytes of a JSON Schema or of a grammar.
+pub const MAX_GRAMMAR_BYTES: usize = 256 << 10;
+/// Bytes of a regular expression, alone or in a schema.
+pub const MAX_REGEX_BYTES: usize = 16 << 10;
+/// Texts of a choice, and bytes of all of them.
+pub const MAX_CHOICES: usize = 1024;
+/// Bytes of all texts of a choice.
+pub const MAX_CHOICE_BYTES: usize = 64 << 10;
+/// Schemas inside schemas, groups inside groups.
+pub const MAX_GRAMMAR_DEPTH: usize = 64;
+/// Rules and groups of a grammar.
+pub const MAX_GRAMMAR_PARTS: usize = 20_000;
+/// Strings and regular expressions of a grammar: the lexer's work grows with their square.
+pub const MAX_GRAMMAR_TERMINALS: usize = 2_000;
+/// Schemas of a JSON Schema, each counted where it is used, and names of properties.
+pub const MAX_SCHEMAS: usize = 4_000;
+/// Patterns and formats that one schema combines by allOf, and operators & of a grammar: an intersection of many takes
+/// memory without bound.
+pub const MAX_INTERSECTED_PATTERNS: usize = 8;
+/// Properties of an object.
+pub const MAX_PROPERTIES: usize = 1024;
+/// Items of an array and properties of an object, where a schema states the number.
+pub const MAX_SCHEMA_COUNT: u64 = 1024;
+/// Characters of a string, where a schema states the number: each is a state of the lexer.
+pub const MAX_SCHEMA_LENGTH: u64 = 10_000;
+/// Divisor of multipleOf: each remainder is a state of the lexer.
+pub const MAX_MULTIPLE_OF: u64 = 10_000;
+/// Work of the compiler on regular expressions, in llguidance's unit: some 20 ns each.
+pub const GRAMMAR_COMPILE_FUEL: u64 = 1_000_000;
+/// Symbols of a compiled grammar.
+pub const MAX_GRAMMAR_SYMBOLS: usize = 200_000;
+/// Work on regular expressions for one mask: 70 to 700 ns each.
+pub const GRAMMAR_STEP_FUEL: u64 = 100_000;
+/// Items that the parser makes for one mask: some 50 ns each.
+pub const GRAMMAR_STEP_ITEMS: usize = 50_000;
+/// Items in one row of the parser: the ambiguity of a grammar.
+pub const GRAMMAR_ROW_ITEMS: usize = 10_000;
+/// States that the lexer of one output makes: 1 to 2 KiB each.
+pub const MAX_LEXER_STATES: usize = 20_000;
+/// Stack of the thread that compiles a grammar: both compilers descend by recursion.
+pub const GRAMMAR_STACK_BYTES: usize = 64 << 20;

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod chat;
+mod grammar;
 mod guard;
 mod stream;
 mod tokenizer;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/text/grammar.h"
+
+#include <string>
+#include <vector>
+
+#include "engine/text/abi.h"
+
+namespace dunlin::engine {
+namespace {
+
+class GrammarState final : public ConstraintState {
+ public:
+  // handle: null if it could not be made.
+  explicit GrammarState(dunlin_text_grammar_state* handle) : handle_(handle) {}
+  ~GrammarState() override { dunlin_text_grammar_state_free(handle_); }
+  GrammarState(const GrammarState&) = delete;
+  GrammarState& operator=(const GrammarState&) = delete;
+
+  absl::Status FillMask(std::span<uint32_t> mask) override {
+    dunlin_text_error error{};
+    return text_abi::ToStatus(dunlin_text_grammar_fill_mask(handle_, mask.data(), mask.size(), &error), error);
+  }
+
+  absl::Status Accept(TokenId token) override {
+    dunlin_text_error error{};
+    return text_abi::ToStatus(dunlin_text_grammar_accept(handle_, token, &error), error);
+  }
+
+  bool is_accepting() const override { return dunlin_text_grammar_is_accepting(handle_); }
+
+ private:
+  dunlin_text_grammar_state* const handle_;  // owned
+};
+
+class Grammar final : public TokenConstraint {
+ public:
+  explicit Grammar(dunlin_text_grammar* handle) : handle_(handle) {}
+  ~Grammar() override { dunlin_text_grammar_free(handle_); }
+  Grammar(const Grammar&) = delete;
+  Grammar& operator=(const Grammar&) = delete;
+
+  std::unique_ptr<ConstraintState> Start() const override {
+    dunlin_text_grammar_state* state = nullptr;
+    dunlin_text_grammar_state_new(handle_, &state, nullptr);
+    return std::make_unique<GrammarState>(state);
+  }
+
+ private:
+  dunlin_text_grammar* const handle_;  // owned, never null
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrammarCompiler>> GrammarCompiler::Create(const Tokenizer& tokenizer,
+                                                                         std::span<const TokenId> eos_token_ids,
+                                                                         int32_t vocab_size) {
+  dunlin_text_grammar_compiler* handle = nullptr;
+  dunlin_text_error error{};
+  const int32_t code = dunlin_text_grammar_compiler_new(tokenizer.handle(), eos_token_ids.data(), eos_token_ids.size(),
+                                                        vocab_size, &handle, &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  return std::unique_ptr<GrammarCompiler>(new GrammarCompiler(handle));
+}
+
+GrammarCompiler::~GrammarCompiler() {
+  dunlin_text_grammar_compiler_free(handle_);
+}
+
+absl::StatusOr<std::shared_ptr<const TokenConstraint>> GrammarCompiler::Compile(const GrammarSource& source,
+                                                                                size_t* bytes) const {
+  std::string text = source.text;
+  std::vector<size_t> sizes;
+  for (const std::string& choice : source.choices) {
+    sizes.push_back(choice.size());
+    text += choice;
+  }
+  const dunlin_text_grammar_source parts = {static_cast<int32_t>(source.kind), text_abi::Data(text), text.size(),
+                                            sizes.data(), sizes.size()};
+  dunlin_text_grammar* handle = nullptr;
+  dunlin_text_error error{};
+  const int32_t code = dunlin_text_grammar_compile(handle_, &parts, &handle, &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  if (bytes != nullptr) *bytes = dunlin_text_grammar_bytes(handle);
+  return std::make_shared<Grammar>(handle);
+}
+
+}  // namespace dunlin::engine

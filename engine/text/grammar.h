@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grammars to masks over one model's tokens, by llguidance in the Rust library (engine/text/rust/src/grammar). Which
+// schemas, expressions and grammars are supported: docs/structured_output.md.
+// Owner: the model. Thread rule: immutable; any number of threads at once. Compile takes up to seconds and tens of MiB:
+// call it on the text pool only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "engine/sampling/token_constraint.h"
+#include "engine/text/grammar_source.h"
+#include "engine/text/tokenizer.h"
+
+struct dunlin_text_grammar_compiler;  // the C ABI's handle, engine/text/rust/include/dunlin_text.h
+
+namespace dunlin::engine {
+
+// Bounds of a GrammarSource.
+inline constexpr size_t kMaxGrammarBytes = size_t{256} << 10;  // JSON Schema, Lark, GBNF
+inline constexpr size_t kMaxRegexBytes = size_t{16} << 10;
+inline constexpr size_t kMaxChoices = 1024;
+inline constexpr size_t kMaxChoiceBytes = size_t{64} << 10;  // together
+
+class GrammarCompiler {
+ public:
+  // Takes what it needs of the tokenizer: some 20 bytes for each byte of its tokens. eos_token_ids: where a text may
+  // end, all of them are allowed. vocab_size: width of the model's logits; ids above the tokenizer's are never allowed.
+  // Errors: INVALID_ARGUMENT (an id, vocab_size); FAILED_PRECONDITION (the bytes of single tokens are not known).
+  static absl::StatusOr<std::unique_ptr<GrammarCompiler>> Create(const Tokenizer& tokenizer,
+                                                                 std::span<const TokenId> eos_token_ids,
+                                                                 int32_t vocab_size);
+
+  ~GrammarCompiler();
+  GrammarCompiler(const GrammarCompiler&) = delete;
+  GrammarCompiler& operator=(const GrammarCompiler&) = delete;
+
+  // The constraint may outlive the compiler. *bytes, unless null: an estimate of its memory. Errors: INVALID_ARGUMENT
+  // (malformed, or no text matches); UNIMPLEMENTED (a part that is not supported, by name); RESOURCE_EXHAUSTED (a
+  // bound). Messages complete the sentence "json_schema ..." and may quote the grammar.
+  absl::StatusOr<std::shared_ptr<const TokenConstraint>> Compile(const GrammarSource& source,
+                                                                 size_t* bytes = nullptr) const;
+
+ private:
+  explicit GrammarCompiler(dunlin_text_grammar_compiler* handle) : handle_(handle) {}
+
+  dunlin_text_grammar_compiler* handle_;  // owned, never null
+};
+
+}  // namespace dunlin::engine

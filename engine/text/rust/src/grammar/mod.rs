@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Structured output: compiles a JSON Schema, a regular expression, a choice or a grammar into masks over a model's
+//! tokens, by llguidance. What llguidance ignores or enforces in part is refused, or rewritten into what it enforces.
+
+mod formats;
+mod gbnf;
+mod lark;
+mod objects;
+mod pattern;
+mod productive;
+mod references;
+mod schema;
+mod state;
+mod values;
+mod vocabulary;
+
+use std::sync::Arc;
+
+use llguidance::api::{ParserLimits, TopLevelGrammar};
+use llguidance::earley::SlicedBiasComputer;
+use llguidance::toktrie::InferenceCapabilities;
+use llguidance::{JsonCompileOptions, ParserFactory, TokenParser};
+use serde_json::{json, Value};
+
+pub use state::{CompiledGrammar, GrammarState};
+
+use crate::error::{Code, Error, Result};
+use crate::limits::*;
+use crate::TextTokenizer;
+
+/// What a client asks for.
+pub enum GrammarSource<'a> {
+    /// A JSON Schema, as JSON.
+    JsonSchema(&'a str),
+    /// Any JSON object.
+    JsonObject,
+    /// A regular expression of the whole text.
+    Regex(&'a str),
+    /// Texts, one of which is the output.
+    Choice(Vec<&'a str>),
+    /// Lark or GBNF.
+    Grammar(&'a str),
+}
+
+impl GrammarSource<'_> {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::JsonSchema(text) | Self::Regex(text) | Self::Grammar(text) => text.len(),
+            Self::Choice(texts) => texts.iter().map(|text| text.len()).sum(),
+            Self::JsonObject => 0,
+        }
+    }
+}
+
+/// Compiles grammars for one tokenizer. Immutable; any thread.
+pub struct GrammarCompiler {
+    factory: ParserFactory,
+    eos_ids: Arc<[u32]>,
+    width: u32,
+}
+
+impl GrammarCompiler {
+    /// `eos_ids`: end a text. `width`: of the model's logits. Errors: FAILED_PRECONDITION (the tokens' bytes are not
+    /// known), INVALID_ARGUMENT.
+    pub fn new(tokenizer: &TextTokenizer, eos_ids: &[u32], width: u32) -> Result<Self> {
+        if width == 0 || width > MAX_VOCAB_SIZE {
+            return Err(Error::invalid(format!("vocab_size is {width}; limit is [1, {MAX_VOCAB_SIZE}]")));
+        }
+        if let Some(id) = eos_ids.iter().find(|id| **id >= width) {
+            return Err(Error::invalid(format!("eos_token_ids has {id}; limit is [0, {width})")));
+        }
+        let env = vocabulary::token_env(tokenizer, width)?;
+        let mut factory =
+            ParserFactory::new(&env, InferenceCapabilities::default(), &SlicedBiasComputer::json_slices())
+                .map_err(|error| Error::new(Code::Internal, format!("the token trie: {}", first_line(&error))))?;
+        factory.quiet();
+        *factory.limits_mut() = ParserLimits {
+            max_items_in_row: GRAMMAR_ROW_ITEMS,
+            initial_lexer_fuel: GRAMMAR_COMPILE_FUEL,
+            step_lexer_fuel: GRAMMAR_STEP_FUEL,
+            step_max_items: GRAMMAR_STEP_ITEMS,
+            max_lexer_states: MAX_LEXER_STATES,
+            max_grammar_size: MAX_GRAMMAR_SYMBOLS,
+            precompute_large_lexemes: true,
+            verbose_errors: false,
+        };
+        Ok(Self { factory, eos_ids: eos_ids.into(), width })
+    }
+
+    /// Errors: INVALID_ARGUMENT (malformed, or no text matches), UNIMPLEMENTED (what it names), RESOURCE_EXHAUSTED (a
+    /// bound). Messages complete the sentence "json_schema ...".
+    pub fn compile(&self, source: &GrammarSource) -> Result<CompiledGrammar> {
+        // Descends by recursion, whatever stack the caller has.
+        std::thread::scope(|scope| {
+            let compile = std::thread::Builder::new().stack_size(GRAMMAR_STACK_BYTES);
+            let thread = compile.spawn_scoped(scope, || self.compile_here(source));
+            let thread = thread.map_err(|_| Error::exhausted("cannot be compiled: no thread could be created"))?;
+            thread.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "the grammar compiler failed")))
+        })
+    }
+
+    fn compile_here(&self, source: &GrammarSource) -> Result<CompiledGrammar> {
+        let grammar = match source {
+            GrammarSource::JsonSchema(text) => schema_grammar(schema::normalized(&values::parse(text)?)?),
+            GrammarSource::JsonObject => schema_grammar(json!({"type": "object"})),
+            GrammarSource::Regex(regex) => {
+                pattern::check(regex)?;
+                TopLevelGrammar::from_regex(regex)
+            }
+            GrammarSource::Choice(texts) => TopLevelGrammar::from_regex(&choice(texts)?),
+            GrammarSource::Grammar(text) => {
+                check_bytes(text)?;
+                let lark = if gbnf::is_gbnf(text) { gbnf::to_lark(text)? } else { (*text).to_string() };
+                lark::check(&lark)?;
+                TopLevelGrammar::from_lark(lark)
+            }
+        };
+        let parser = self.factory.create_parser(grammar).map_err(refusal)?;
+        CompiledGrammar::new(started(parser), self.eos_ids.clone(), self.width, source.bytes())
+    }
+}
+
+fn started(mut parser: TokenParser) -> TokenParser {
+    parser.start_without_prompt();
+    parser
+}
+
+/// Commas and colons are followed by one space, and there is no other white space: a model cannot emit blanks forever.
+fn schema_grammar(mut schema: Value) -> TopLevelGrammar {
+    let options = JsonCompileOptions {
+        item_separator: ", ".into(),
+        key_separator: ": ".into(),
+        whitespace_flexible: false,
+        whitespace_pattern: None,
+        coerce_one_of: false,
+        lenient: false,
+        retriever: None,
+    };
+    options.apply_to(&mut schema);
+    TopLevelGrammar::from_json_schema(schema)
+}
+
+fn choice(texts: &[&str]) -> Result<String> {
+    if texts.is_empty() || texts.len() > MAX_CHOICES {
+        return Err(Error::invalid(format!("has {} entries; limit is [1, {MAX_CHOICES}]", texts.len())));
+    }
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    if bytes > MAX_CHOICE_BYTES {
+        return Err(Error::invalid(format!("has {bytes} bytes; limit is {MAX_CHOICE_BYTES}")));
+    }
+    if let Some(at) = texts.iter().position(|text| text.is_empty()) {
+        return Err(Error::invalid(format!("[{at}] is empty")));
+    }
+    let options: Vec<String> = texts.iter().map(|text| text.chars().map(pattern::literal).collect()).collect();
+    Ok(options.join("|"))
+}
+
+pub(super) fn check_bytes(text: &str) -> Result<()> {
+    match text.len() {
+        1..=MAX_GRAMMAR_BYTES => Ok(()),
+        bytes => Err(Error::invalid(format!("has {bytes} bytes; limit is [1, {MAX_GRAMMAR_BYTES}]"))),
+    }
+}
+
+/// llguidance's errors are texts.
+fn refusal(error: impl std::fmt::Display) -> Error {
+    let text = first_line(&error);
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&["panic"]) {
+        Error::new(Code::Internal, "the grammar compiler failed")
+    } else if has(&["too big", "too large", "too complex", "fuel", "too deeply", "determine", "exceeded"]) {
+        Error::exhausted(format!("is too complex: {text}"))
+    } else if has(&["not supported", "Unimplemented", "only supported", "unsupported", "not disjoint"]) {
+        Error::unsupported(text)
+    } else {
+        Error::invalid(text)
+    }
+}
+
+/// A line of at most 200 characters, without control characters.
+fn first_line(error: &impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("is malformed");
+    line.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+/// A client's name for a message: escaped, at most 64 characters.
+pub(super) fn quoted(name: &str) -> String {
+    let head: String = name.chars().take(64).collect();
+    format!("\"{}\"", head.escape_debug())
+}

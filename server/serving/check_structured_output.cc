@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serving/check_structured_output.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+#include "engine/field_checks.h"
+#include "engine/text/utf8.h"
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+using engine::GrammarKind;
+using engine::Violation;
+using F = engine::RequestField;
+
+F FieldOf(GrammarKind kind) {
+  switch (kind) {
+    case GrammarKind::kJsonSchema:
+      return F::kJsonSchema;
+    case GrammarKind::kJsonObject:
+      return F::kJsonObject;
+    case GrammarKind::kRegex:
+      return F::kRegex;
+    case GrammarKind::kChoice:
+      return F::kChoices;
+    case GrammarKind::kGrammar:
+      return F::kGrammar;
+  }
+  return F::kStructuredOutput;
+}
+
+std::optional<Violation> CheckText(F field, const std::string& text, size_t max_bytes, engine::FieldIndex index) {
+  if (auto v = engine::CheckBytes(field, text.size(), 1, max_bytes, index)) return v;
+  if (engine::IsValidUtf8(text)) return std::nullopt;
+  return Violation{field, "is not UTF-8", "", index, std::nullopt};
+}
+
+std::optional<Violation> CheckChoices(const std::vector<std::string>& choices) {
+  if (choices.empty()) return Violation{F::kChoices, "has 0 entries", "1 or more", {}, std::nullopt};
+  if (auto v = engine::CheckCount(F::kChoices, choices.size(), engine::kMaxChoices)) return v;
+  size_t bytes = 0;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (auto v = CheckText(F::kChoice, choices[i], engine::kMaxChoiceBytes, {static_cast<int64_t>(i), 0})) return v;
+    bytes += choices[i].size();
+  }
+  return engine::CheckBytes(F::kChoices, bytes, 1, engine::kMaxChoiceBytes);
+}
+
+}  // namespace
+
+std::optional<Violation> CheckStructuredOutput(const engine::GrammarSource& source) {
+  switch (source.kind) {
+    case GrammarKind::kJsonObject:
+      return std::nullopt;
+    case GrammarKind::kChoice:
+      return CheckChoices(source.choices);
+    case GrammarKind::kRegex:
+      return CheckText(F::kRegex, source.text, engine::kMaxRegexBytes, {});
+    case GrammarKind::kJsonSchema:
+    case GrammarKind::kGrammar:
+      return CheckText(FieldOf(source.kind), source.text, engine::kMaxGrammarBytes, {});
+  }
+  return Violation{F::kStructuredOutput, "is of an unknown kind", "", {}, std::nullopt};
+}
+
+absl::StatusOr<GrammarCache::Constraint> CompileStructuredOutput(const ServedModel& model,
+                                                                 const engine::GrammarSource& source,
+                                                                 const engine::FieldNames& names) {
+  if (model.grammars == nullptr) {
+    return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; structured output needs one");
+  }
+  absl::StatusOr<GrammarCache::Constraint> constraint = model.grammars->Get(source);
+  if (constraint.ok()) return constraint;
+  return GrammarRefused(constraint.status(), FieldOf(source.kind), names);
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Structured output of a request: its bounds and refusals, and the cache of compiled grammars.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/serving/check_structured_output.h"
+#include "server/serving/errors.h"
+#include "server/serving/generation_plan.h"
+#include "tests/server/serving/test_models.h"
+
+namespace dunlin::server {
+namespace {
+
+using engine::GrammarKind;
+using engine::GrammarSource;
+using testing::HasSubstr;
+
+class StructuredOutputTest : public testing::Test {
+ protected:
+  StructuredOutputTest() : models_(engine::EngineOptions()), core_(Limits(), models_.repository(), nullptr, {}) {}
+
+  absl::StatusOr<GenerationPlan> Plan(GrammarSource source, const std::string& model = "tiny") {
+    ClientRequest request;
+    request.model = model;
+    request.prompt = std::vector<engine::TokenId>{7};
+    request.structured_output = std::move(source);
+    RequestRecord record;
+    return PlanGeneration(request, core_, &record);
+  }
+
+  TestModels models_;
+  ServingCore core_;
+};
+
+TEST_F(StructuredOutputTest, PlanHasTheConstraintOfTheRequest) {
+  const auto plan = Plan({GrammarKind::kChoice, "", {"yes", "no"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_NE(plan->request.constraint, nullptr);
+  EXPECT_FALSE(plan->request.constraint->Start()->is_accepting());
+  EXPECT_EQ(Plan({GrammarKind::kChoice, "", {"yes", "no"}})->request.constraint, plan->request.constraint) << "cached";
+}
+
+TEST_F(StructuredOutputTest, BoundsNameFieldAndLimit) {
+  const std::string big(engine::kMaxGrammarBytes + 1, ' ');
+  const std::vector<std::string> many(engine::kMaxChoices + 1, "a");
+  const std::vector<std::string> long_ones(2, std::string(engine::kMaxChoiceBytes, 'a'));
+  const std::vector<std::tuple<GrammarSource, std::string, std::string>> cases = {
+      {{GrammarKind::kJsonSchema, big, {}}, "json_schema", "262144"},
+      {{GrammarKind::kJsonSchema, "", {}}, "json_schema", "262144"},
+      {{GrammarKind::kGrammar, big, {}}, "grammar", "262144"},
+      {{GrammarKind::kRegex, std::string(engine::kMaxRegexBytes + 1, 'a'), {}}, "regex", "16384"},
+      {{GrammarKind::kRegex, "\xff", {}}, "regex", ""},
+      {{GrammarKind::kChoice, "", {}}, "choice", ""},
+      {{GrammarKind::kChoice, "", many}, "choice", "1024"},
+      {{GrammarKind::kChoice, "", {"a", ""}}, "choice[1]", "65536"},
+      {{GrammarKind::kChoice, "", long_ones}, "choice", "65536"},
+  };
+  for (const auto& [source, field, limit] : cases) {
+    const absl::Status status = Plan(source).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(DetailsOf(status).reason, "INVALID_FIELD") << field;
+    EXPECT_EQ(DetailsOf(status).field, field);
+    EXPECT_THAT(DetailsOf(status).limit, HasSubstr(limit)) << field;
+  }
+}
+
+TEST_F(StructuredOutputTest, RefusalsSayWhy) {
+  const std::vector<std::tuple<GrammarSource, std::string, std::string>> cases = {
+      {{GrammarKind::kJsonSchema, "{", {}}, "GRAMMAR_INVALID", "json_schema is not JSON"},
+      {{GrammarKind::kJsonSchema, R"({"not": {}})", {}}, "GRAMMAR_UNSUPPORTED", "json_schema has \"not\" at #"},
+      {{GrammarKind::kJsonSchema, R"({"maxLength": 99999})", {}}, "GRAMMAR_TOO_COMPLEX", "limit is 10000"},
+      {{GrammarKind::kRegex, "a$", {}}, "GRAMMAR_UNSUPPORTED", "regex has an anchor"},
+      {{GrammarKind::kGrammar, "a ::= \"b\"", {}}, "GRAMMAR_INVALID", "grammar has no rule \"root\""},
+  };
+  for (const auto& [source, reason, message] : cases) {
+    const absl::Status status = Plan(source).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(DetailsOf(status).reason, reason);
+    EXPECT_FALSE(DetailsOf(status).field.empty());
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+    EXPECT_TRUE(QuotesClient(status)) << "not for logs";
+  }
+  const absl::Status bare = Plan({GrammarKind::kJsonObject, "", {}}, "bare").status();
+  EXPECT_EQ(bare.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(DetailsOf(bare).reason, "NO_TOKENIZER");
+  EXPECT_FALSE(QuotesClient(bare));
+}
+
+TEST_F(StructuredOutputTest, EqualGrammarsCompileOnce) {
+  GrammarCache& cache = *models_.model("tiny").grammars;
+  std::vector<std::thread> threads;
+  std::vector<GrammarCache::Constraint> constraints(8);
+  for (auto& constraint : constraints) {
+    threads.emplace_back([&] { constraint = *cache.Get({GrammarKind::kJsonObject, "", {}}); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& constraint : constraints) EXPECT_EQ(constraint, constraints.front());
+  EXPECT_EQ(cache.stats().compiled, 1);
+  EXPECT_EQ(cache.stats().hits, 7);
+  EXPECT_FALSE(cache.Get({GrammarKind::kRegex, "(", {}}).ok());
+  EXPECT_FALSE(cache.Get({GrammarKind::kRegex, "(", {}}).ok());
+  EXPECT_EQ(cache.stats().compiled, 3) << "a refusal is not kept";
+  EXPECT_EQ(cache.stats().entries, 1U);
+}
+
+TEST_F(StructuredOutputTest, LeastRecentlyUsedGrammarsLeaveFirst) {
+  GrammarCache& cache = *models_.model("tiny").grammars;
+  const auto number = [&](size_t i) { return cache.Get({GrammarKind::kChoice, "", {absl::StrCat("choice ", i)}}); };
+  const GrammarCache::Constraint first = *number(0);
+  for (size_t i = 1; i < GrammarCache::kMaxEntries; ++i) ASSERT_TRUE(number(i).ok());
+  EXPECT_EQ(*number(0), first) << "used last";
+  ASSERT_TRUE(number(GrammarCache::kMaxEntries).ok());
+  EXPECT_EQ(*number(0), first);
+  const int64_t compiled = cache.stats().compiled;
+  ASSERT_TRUE(number(1).ok());
+  EXPECT_EQ(cache.stats().compiled, compiled + 1) << "it had left";
+  EXPECT_EQ(cache.stats().entries, GrammarCache::kMaxEntries);
+  EXPECT_LE(cache.stats().bytes, GrammarCache::kMaxBytes);
+}
+
+TEST_F(StructuredOutputTest, ChoicesWithEqualConcatenationsDiffer) {
+  GrammarCache& cache = *models_.model("tiny").grammars;
+  EXPECT_NE(*cache.Get({GrammarKind::kChoice, "", {"ab", "c"}}), *cache.Get({GrammarKind::kChoice, "", {"a", "bc"}}));
+}
+
+}  // namespace
+}  // namespace dunlin::server
