@@ -9,8 +9,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -196,7 +199,7 @@ TEST_F(GrammarTest, CompleteMatchLeavesOnlyTheEndOfTheText) {
 }
 
 TEST_F(GrammarTest, RefusalsSayWhichKind) {
-  const auto code = [this](GrammarSource source) { return compiler_->Compile(source).status().code(); };
+  const auto code = [this](const GrammarSource& source) { return compiler_->Compile(source).status().code(); };
   EXPECT_EQ(code({GrammarKind::kJsonSchema, "{", {}}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code({GrammarKind::kJsonSchema, R"({"not": {}})", {}}), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(code({GrammarKind::kRegex, "^a", {}}), absl::StatusCode::kUnimplemented);

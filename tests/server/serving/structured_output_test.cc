@@ -5,6 +5,7 @@
 
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -95,6 +96,7 @@ TEST_F(StructuredOutputTest, EqualGrammarsCompileOnce) {
   GrammarCache& cache = *models_.model("tiny").grammars;
   std::vector<std::thread> threads;
   std::vector<GrammarCache::Constraint> constraints(8);
+  threads.reserve(constraints.size());
   for (auto& constraint : constraints) {
     threads.emplace_back([&] { constraint = *cache.Get({GrammarKind::kJsonObject, "", {}}); });
   }
