@@ -4,6 +4,7 @@
 // Owner: a parser. Thread rule: one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -14,14 +15,15 @@
 
 namespace dunlin::engine {
 
-// A call that is longer is text: what is kept of an output stays bounded.
+// Of what the model writes of one call. A longer call is text, so that what is kept of an output stays bounded.
 inline constexpr size_t kMaxCallBytes = size_t{256} << 10;
 inline constexpr size_t kMaxCallNameBytes = 256;
 
 class CallBuffer final : public CallWriter {
  public:
-  // The pointers outlive this.
-  CallBuffer(const ToolSet* tools, ChatOutputSink* sink) : tools_(tools), sink_(sink) {}
+  // max_bytes: of one call, at most kMaxCallBytes. The pointers outlive this.
+  CallBuffer(const ToolSet* tools, size_t max_bytes, ChatOutputSink* sink)
+      : tools_(tools), max_bytes_(std::min(max_bytes, kMaxCallBytes)), sink_(sink) {}
 
   // Of the calls that follow: whether only names of `tools` are names. So where no marker tells a call from an answer.
   void set_known_names_only(bool known) { known_names_only_ = known; }
@@ -29,7 +31,7 @@ class CallBuffer final : public CallWriter {
   // What the model wrote. A reader gets a byte after it was added.
   void AddRaw(std::string_view raw) { raw_.append(raw); }
   void DropLastRaw() { raw_.pop_back(); }
-  bool full() const { return raw_.size() > kMaxCallBytes; }
+  bool full() const { return raw_.size() > max_bytes_; }
 
   bool Name(std::string_view name) override;
   void Arguments(std::string_view json) override { arguments_.append(json); }
@@ -46,6 +48,7 @@ class CallBuffer final : public CallWriter {
 
  private:
   const ToolSet* const tools_;
+  const size_t max_bytes_;
   ChatOutputSink* const sink_;
   bool known_names_only_ = false;
   bool named_ = false;

@@ -4,9 +4,13 @@
 // Owner: the output of a request. Thread rule: one thread at a time.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
+#include "engine/chat_output/call_buffer.h"
 #include "engine/chat_output/chat_output_sink.h"
 #include "engine/chat_output/output_stage.h"
 #include "engine/chat_output/reasoning_formats.h"
@@ -15,22 +19,32 @@
 
 namespace dunlin::engine {
 
-// What of a chat's output is told apart. Two forms are both "gpt_oss" or neither is, unless one is null
-// (CheckFormats).
+// What of a chat's output is told apart.
 struct ChatOutputForms {
   const ReasoningFormat* reasoning = nullptr;  // null: none is
   const ToolFormat* calls = nullptr;           // null: none are
 };
 
-// Whether the two can read one output.
+// Whether the two can read one output: both are "gpt_oss", or neither is, or one is null.
 bool Fit(const ChatOutputForms& forms);
+
+// The forms of a model whose configuration says these, each "auto", "none" or a name, and whose chat template this is. Of
+// two that do not fit, one that is only recognised gives way.
+// Errors: INVALID_ARGUMENT (an unknown name; two names that do not fit).
+absl::StatusOr<ChatOutputForms> ChooseForms(const std::string& tool_parser, const std::string& reasoning_parser,
+                                            std::string_view chat_template);
 
 class ChatOutputParser {
  public:
-  // prompt: its end decides where the output begins; read here only. parallel: false: the output is done after a call.
-  // The pointers outlive this. REQUIRES: Fit(forms).
-  ChatOutputParser(const ChatOutputForms& forms, const ToolSet* tools, bool parallel, std::string_view prompt,
-                   ChatOutputSink* sink);
+  struct Options {
+    ChatOutputForms forms;           // REQUIRES: Fit(forms)
+    const ToolSet* tools = nullptr;  // never null; outlives the parser
+    bool parallel = true;            // false: the output is done after a call
+    std::string_view prompt;         // its end decides where the output begins; read by the constructor only
+    size_t max_call_bytes = kMaxCallBytes;
+  };
+  // sink outlives this.
+  ChatOutputParser(const Options& options, ChatOutputSink* sink);
 
   void Push(std::string_view text) {
     if (!text.empty()) first_->Push(text);

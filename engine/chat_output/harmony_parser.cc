@@ -43,7 +43,7 @@ HarmonyParser::HarmonyParser(const Options& options, const ToolSet* tools, ChatO
       calls_(options.calls),
       parallel_(options.parallel),
       sink_(sink),
-      buffer_(tools, sink) {
+      buffer_(tools, options.max_call_bytes, sink) {
   const std::string_view open = OpenMessage(options.prompt);
   const size_t message = open.find(kMessage);
   if (message == std::string_view::npos) {

@@ -23,6 +23,7 @@ class HarmonyParser final : public OutputStage {
     bool calls = true;        // the same of calls
     bool parallel = true;     // whether the output goes on after a call
     std::string_view prompt;  // whose end may be a part of the first message
+    size_t max_call_bytes = kMaxCallBytes;
   };
   // The pointers outlive this.
   HarmonyParser(const Options& options, const ToolSet* tools, ChatOutputSink* sink);

@@ -14,8 +14,12 @@ size_t LeadingSpace(std::string_view text) {
 
 }  // namespace
 
-ToolCallParser::ToolCallParser(const ToolFormat* format, const ToolSet* tools, bool parallel, ChatOutputSink* sink)
-    : format_(format), tools_(tools), parallel_(parallel), sink_(sink), buffer_(tools, sink) {}
+ToolCallParser::ToolCallParser(const Options& options, ChatOutputSink* sink)
+    : format_(options.format),
+      tools_(options.tools),
+      parallel_(options.parallel),
+      sink_(sink),
+      buffer_(options.tools, options.max_call_bytes, sink) {}
 
 void ToolCallParser::Push(std::string_view text) {
   if (format_ == nullptr) return sink_->OnText(text);

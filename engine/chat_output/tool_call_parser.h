@@ -19,8 +19,14 @@ namespace dunlin::engine {
 
 class ToolCallParser final : public OutputStage {
  public:
-  // format: null: all is text. parallel: whether the output goes on after a call. The pointers outlive this.
-  ToolCallParser(const ToolFormat* format, const ToolSet* tools, bool parallel, ChatOutputSink* sink);
+  struct Options {
+    const ToolFormat* format = nullptr;  // null: all is text
+    const ToolSet* tools = nullptr;      // never null
+    bool parallel = true;                // whether the output goes on after a call
+    size_t max_call_bytes = kMaxCallBytes;
+  };
+  // The pointers outlive this.
+  ToolCallParser(const Options& options, ChatOutputSink* sink);
 
   void Push(std::string_view text) override;
   void Finish() override;

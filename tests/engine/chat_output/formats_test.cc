@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "engine/chat_output/parser_names.h"
 #include "tests/engine/chat_output/parsed_output.h"
 
 namespace dunlin::engine {
@@ -97,6 +98,15 @@ TEST(Formats, HaveNamesOfTheirOwn) {
   EXPECT_EQ(FindReasoningFormat("none"), nullptr);
 }
 
+TEST(Formats, AreTheChoicesOfTheConfiguration) {
+  std::string calls = "auto|none";
+  for (const ToolFormat& format : ToolFormats()) calls += std::string("|") + format.name;
+  EXPECT_EQ(calls, kToolParserChoices);
+  std::string reasoning = "auto|none";
+  for (const ReasoningFormat& format : ReasoningFormats()) reasoning += std::string("|") + format.name;
+  EXPECT_EQ(reasoning, kReasoningParserChoices);
+}
+
 // A parser decides by the first marker that is complete.
 TEST(Formats, HaveNoMarkerThatBeginsAnother) {
   for (const ToolFormat& format : ToolFormats()) {
@@ -115,6 +125,26 @@ TEST(Formats, OfHarmonyReadAWholeOutputOrNone) {
   EXPECT_TRUE(Fit(FormsNamed("qwen3", "hermes")));
   EXPECT_FALSE(Fit(FormsNamed("qwen3", "gpt_oss")));
   EXPECT_FALSE(Fit(FormsNamed("gpt_oss", "hermes")));
+}
+
+TEST(Formats, AreChosenByNameOrByTheTemplate) {
+  const std::string text = "<tool_call></think>";
+  const auto chosen = [](const char* calls, const char* reasoning, const std::string& chat_template) {
+    const auto forms = ChooseForms(calls, reasoning, chat_template);
+    return forms.ok() ? NameOf(forms->calls) + " " + NameOf(forms->reasoning) : std::string(forms.status().message());
+  };
+  EXPECT_EQ(chosen("auto", "auto", text), "hermes think_tags");
+  EXPECT_EQ(chosen("none", "auto", text), "none think_tags");
+  EXPECT_EQ(chosen("mistral", "none", text), "mistral none");
+  EXPECT_EQ(chosen("gpt_oss", "auto", text), "gpt_oss none") << "what is only recognised gives way";
+  EXPECT_EQ(chosen("auto", "gpt_oss", text), "none gpt_oss");
+  EXPECT_EQ(chosen("hermes", "gpt_oss", text),
+            "models[].reasoning_parser is gpt_oss; limit is one that fits models[].tool_parser hermes: gpt_oss for both, "
+            "or for neither");
+  EXPECT_EQ(chosen("hermse", "auto", text),
+            std::string("models[].tool_parser is hermse; limit is one of ") + kToolParserChoices);
+  EXPECT_EQ(chosen("auto", "r1", text),
+            std::string("models[].reasoning_parser is r1; limit is one of ") + kReasoningParserChoices);
 }
 
 TEST(Formats, AnOutputBeginsInTheReasoningThatThePromptHasOpened) {

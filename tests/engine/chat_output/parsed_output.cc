@@ -55,8 +55,11 @@ ChatOutputForms FormsNamed(const std::string& reasoning, const std::string& call
 ParsedOutput ParsePieces(const ParseOptions& options, const std::vector<std::string_view>& pieces) {
   ParsedOutput out;
   Recorder recorder(&out);
-  ChatOutputParser parser(options.forms, options.tools == nullptr ? &TestTools() : options.tools, options.parallel,
-                          options.prompt, &recorder);
+  ChatOutputParser parser({.forms = options.forms,
+                           .tools = options.tools == nullptr ? &TestTools() : options.tools,
+                           .parallel = options.parallel,
+                           .prompt = options.prompt},
+                          &recorder);
   for (const std::string_view piece : pieces) parser.Push(piece);
   parser.Finish();
   return out;

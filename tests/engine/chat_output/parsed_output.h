@@ -30,10 +30,10 @@ struct ParsedOutput {
 ChatOutputForms FormsNamed(const std::string& reasoning, const std::string& calls);
 
 struct ParseOptions {
-  ChatOutputForms forms;
+  ChatOutputForms forms = {};
   const ToolSet* tools = nullptr;
   bool parallel = true;
-  std::string prompt;
+  std::string prompt = {};
 };
 
 ParsedOutput ParsePieces(const ParseOptions& options, const std::vector<std::string_view>& pieces);
