@@ -34,10 +34,10 @@ std::string CallRules(const CallGrammar& request, const std::string& rule, const
   return absl::StrCat(rule, ": ", absl::StrJoin(names, " | "), "\n", rules);
 }
 
-std::string ArgumentRules(const CallGrammar& request) {
+std::string ArgumentRules(const CallGrammar& request, GrammarParts* parts) {
   std::string rules;
   for (size_t i = 0; i < request.tools.size(); ++i) {
-    absl::StrAppend(&rules, "args_", i, ": %json ", ObjectSchema(*request.tools[i]).dump(), "\n");
+    absl::StrAppend(&rules, "args_", i, ": ", AddSchema(ObjectSchema(*request.tools[i]), parts), "\n");
   }
   return rules;
 }
@@ -67,33 +67,40 @@ bool IsSpecialMarker(std::string_view marker, const Tokenizer* tokenizer) {
   return id.has_value() && tokenizer->IsSpecial(*id);
 }
 
+std::string AddSchema(const Json& schema, GrammarParts* parts) {
+  GrammarSource& part = parts->emplace_back();
+  part.kind = GrammarKind::kJsonSchema;
+  part.text = schema.dump();
+  return absl::StrCat("@part_", parts->size() - 1);
+}
+
 std::string MarkerTerm(std::string_view marker, const Tokenizer* tokenizer) {
   if (!IsSpecialMarker(marker, tokenizer)) return JsonQuoted(marker);
   return absl::StrCat("<[", *tokenizer->TokenToId(marker), "]>");
 }
 
-std::string HermesCallGrammar(const CallGrammar& request) {
+std::string HermesCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   const std::string one =
       absl::StrCat(Term("<tool_call>", request), R"( "\n" call "\n" )", Term("</tool_call>", request));
   return absl::StrCat("calls: ", Repeated(request, one, R"("\n" )" + one), "\n",
-                      CallRules(request, "call", ObjectBody("arguments")), ArgumentRules(request));
+                      CallRules(request, "call", ObjectBody("arguments")), ArgumentRules(request, parts));
 }
 
-std::string GraniteCallGrammar(const CallGrammar& request) {
+std::string GraniteCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   return absl::StrCat("calls: (", Term("<|tool_call|>", request), " | ", Term("<tool_call>", request), ") \"[\" ",
                       Repeated(request, "call", R"(", " call)"), " \"]\"\n",
-                      CallRules(request, "call", ObjectBody("arguments")), ArgumentRules(request));
+                      CallRules(request, "call", ObjectBody("arguments")), ArgumentRules(request, parts));
 }
 
-std::string LlamaCallGrammar(const CallGrammar& request) {
+std::string LlamaCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   return absl::StrCat("calls: ", Repeated(request, "call", R"("; " call)"), "\n",
-                      CallRules(request, "call", ObjectBody("parameters")), ArgumentRules(request));
+                      CallRules(request, "call", ObjectBody("parameters")), ArgumentRules(request, parts));
 }
 
-std::string MistralCallGrammar(const CallGrammar& request) {
+std::string MistralCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   const std::string begin = Term("[TOOL_CALLS]", request);
   const std::string list = absl::StrCat(begin, R"( " "? "[" )", Repeated(request, "call", R"(", " call)"), R"( "]")");
-  std::string rules = CallRules(request, "call", ObjectBody("arguments")) + ArgumentRules(request);
+  std::string rules = CallRules(request, "call", ObjectBody("arguments")) + ArgumentRules(request, parts);
   if (!IsSpecialMarker("[ARGS]", request.tokenizer)) return absl::StrCat("calls: ", list, "\n", rules);
   const std::string args = Term("[ARGS]", request);
   rules += CallRules(request, "named", [&](const std::string& name, const std::string& arguments) {
@@ -102,7 +109,7 @@ std::string MistralCallGrammar(const CallGrammar& request) {
   return absl::StrCat("calls: ", list, " | ", Repeated(request, "named", "named"), "\n", rules);
 }
 
-std::string DeepseekCallGrammar(const CallGrammar& request) {
+std::string DeepseekCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   const std::string begin = Term("<｜tool▁call▁begin｜>", request);
   const std::string separator = Term("<｜tool▁sep｜>", request);
   const std::string end = Term("<｜tool▁call▁end｜>", request);
@@ -116,11 +123,11 @@ std::string DeepseekCallGrammar(const CallGrammar& request) {
   return absl::StrCat("calls: ", Term("<｜tool▁calls▁begin｜>", request), " (",
                       Repeated(request, "fenced", R"("\n" fenced)"), " | ", Repeated(request, "plain", "plain"), ") ",
                       Term("<｜tool▁calls▁end｜>", request), "\n", CallRules(request, "fenced", fenced),
-                      CallRules(request, "plain", plain), ArgumentRules(request));
+                      CallRules(request, "plain", plain), ArgumentRules(request, parts));
 }
 
 // One call: the model ends its turn with it.
-std::string HarmonyCallGrammar(const CallGrammar& request) {
+std::string HarmonyCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   const std::string channel = Term("<|channel|>", request);
   const std::string rest = absl::StrCat(Term("<|constrain|>", request), " \"json\" ", Term("<|message|>", request));
   return absl::StrCat("calls: call\n",
@@ -129,7 +136,7 @@ std::string HarmonyCallGrammar(const CallGrammar& request) {
                                   const std::string to = absl::StrCat("commentary to=functions.", name, " ");
                                   return absl::StrCat(channel, " ", JsonQuoted(to), " ", rest, " ", args);
                                 }),
-                      ArgumentRules(request));
+                      ArgumentRules(request, parts));
 }
 
 }  // namespace dunlin::engine

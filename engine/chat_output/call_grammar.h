@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grammars that make a model call tools, in its own form, and that let a model think before what a grammar constrains.
-// They are Lark as llguidance defines it: %json, %lark, suffix and special tokens as <[id]>.
+// They are of GrammarKind::kComposed: schemas and what clients gave are parts, around which stands Lark as llguidance
+// defines it, with the attribute suffix and special tokens as <[id]>.
 // Pure functions, any thread.
 // Source: llguidance, docs/syntax.md.
 #pragma once
@@ -9,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "engine/chat_output/tool_set.h"
 #include "engine/text/grammar_source.h"
 #include "engine/text/tokenizer.h"
@@ -31,23 +31,28 @@ struct CallGrammar {
 std::string MarkerTerm(std::string_view marker, const Tokenizer* tokenizer);
 bool IsSpecialMarker(std::string_view marker, const Tokenizer* tokenizer);
 
-// One for each form: rules in Lark, of which "calls" is all that the model writes of its calls.
-std::string HermesCallGrammar(const CallGrammar& request);
-std::string GraniteCallGrammar(const CallGrammar& request);
-std::string LlamaCallGrammar(const CallGrammar& request);
-std::string MistralCallGrammar(const CallGrammar& request);
-std::string DeepseekCallGrammar(const CallGrammar& request);
-std::string PythonicCallGrammar(const CallGrammar& request);
-std::string XmlCallGrammar(const CallGrammar& request);
-std::string HarmonyCallGrammar(const CallGrammar& request);
+using GrammarParts = std::vector<GrammarSource>;
+
+// One for each form: rules in Lark, of which "calls" is all that the model writes of its calls; what they refer to is
+// appended to *parts.
+std::string HermesCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string GraniteCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string LlamaCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string MistralCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string DeepseekCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string PythonicCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string XmlCallGrammar(const CallGrammar& request, GrammarParts* parts);
+std::string HarmonyCallGrammar(const CallGrammar& request, GrammarParts* parts);
+
+// How a JSON Schema is referred to in a grammar, once it is one of *parts.
+std::string AddSchema(const nlohmann::ordered_json& schema, GrammarParts* parts);
 
 // The whole output: reasoning, where the form of it is known, then calls. forms.calls is not null. prompt: as
 // ChatOutputParser.
 GrammarSource ToolCallGrammar(const ChatOutputForms& forms, const CallGrammar& request, std::string_view prompt);
 
-// A grammar of what follows the reasoning: `source` itself where no reasoning can come. Errors: INVALID_ARGUMENT (GBNF,
-// which cannot be a part of a Lark grammar).
-absl::StatusOr<GrammarSource> AfterReasoning(GrammarSource source, const ReasoningFormat* reasoning,
-                                             const Tokenizer* tokenizer, std::string_view prompt);
+// A grammar of what follows the reasoning: `source` itself where no reasoning can come. source is not kComposed.
+GrammarSource AfterReasoning(GrammarSource source, const ReasoningFormat* reasoning, const Tokenizer* tokenizer,
+                             std::string_view prompt);
 
 }  // namespace dunlin::engine

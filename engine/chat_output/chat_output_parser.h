@@ -28,9 +28,9 @@ struct ChatOutputForms {
 // Whether the two can read one output: both are "gpt_oss", or neither is, or one is null.
 bool Fit(const ChatOutputForms& forms);
 
-// The forms of a model whose configuration says these, each "auto", "none" or a name, and whose chat template this is. Of
-// two that do not fit, one that is only recognised gives way.
-// Errors: INVALID_ARGUMENT (an unknown name; two names that do not fit).
+// The forms of a model whose configuration says these, each "auto", "none" or a name, and whose chat template this is.
+// Of two that do not fit, one that is only recognised gives way. Errors: INVALID_ARGUMENT (an unknown name; two names
+// that do not fit).
 absl::StatusOr<ChatOutputForms> ChooseForms(const std::string& tool_parser, const std::string& reasoning_parser,
                                             std::string_view chat_template);
 

@@ -80,7 +80,7 @@ std::string StringValue(const Json& schema) {
 }  // namespace
 
 // JSON's literals are Python's, but for true, false and null, which the parser takes too.
-std::string PythonicCallGrammar(const CallGrammar& request) {
+std::string PythonicCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   std::string rules = AnyTool(request);
   for (size_t i = 0; i < request.tools.size(); ++i) {
     const std::vector<Parameter> parameters = ParametersOf(*request.tools[i]);
@@ -89,8 +89,9 @@ std::string PythonicCallGrammar(const CallGrammar& request) {
     for (const Parameter& parameter : parameters) {
       names.push_back(absl::StrCat("arg_", i, "_", names.size()));
       num_required += parameter.required ? 1U : 0U;
-      absl::StrAppend(&rules, names.back(), ": ", JsonQuoted(parameter.name + "="), " %json ", parameter.schema.dump(),
-                      "\n");
+      absl::StrAppend(&rules, names.back(), ": ", JsonQuoted(parameter.name + "="), " ",
+ AddSchema(parameter.schema, parts), "
+");
     }
     absl::StrAppend(&rules, ToolRule("call", i), ": ", JsonQuoted(request.tools[i]->name + "("), " ",
                     CommaSeparated(names, num_required), " \")\"\n");
@@ -99,7 +100,7 @@ std::string PythonicCallGrammar(const CallGrammar& request) {
   return absl::StrCat("calls: \"[\" call", further, " \"]\"\n", rules);
 }
 
-std::string XmlCallGrammar(const CallGrammar& request) {
+std::string XmlCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   std::string rules = AnyTool(request);
   for (size_t i = 0; i < request.tools.size(); ++i) {
     const ToolSet::Tool& tool = *request.tools[i];
@@ -108,7 +109,7 @@ std::string XmlCallGrammar(const CallGrammar& request) {
       const bool text = parameter.schema.value("type", Json()) == "string";
       const std::string value =
           text ? StringValue(parameter.schema)
-               : absl::StrCat("%json ", parameter.schema.dump(), " ", JsonQuoted("\n</parameter>"));
+               : absl::StrCat(AddSchema(parameter.schema, parts), " ", JsonQuoted("\n</parameter>"));
       const std::string one =
           absl::StrCat(JsonQuoted(absl::StrCat("<parameter=", parameter.name, ">\n")), " ", value, R"( "\n")");
       absl::StrAppend(&body, " (", one, ")", parameter.required ? "" : "?");

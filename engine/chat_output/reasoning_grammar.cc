@@ -3,11 +3,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "engine/base/string_view.h"
 #include "engine/chat_output/call_grammar.h"
 #include "engine/chat_output/chat_output_parser.h"
 
@@ -36,74 +33,41 @@ std::string HarmonyThinkingRules(const Tokenizer* tokenizer) {
                       " \"assistant\")*\n", Until("thought", "<|end|>", tokenizer));
 }
 
-// A regular expression between slashes.
-std::string RegexTerm(std::string_view regex) {
-  std::string term = "/";
-  bool escaped = false;
-  for (const char c : regex) {
-    if (c == '/' && !escaped) term.push_back('\\');
-    if (c == '\n') {
-      term.append(escaped ? "n" : "\\n");
-    } else {
-      term.push_back(c);
-    }
-    escaped = c == '\\' && !escaped;
-  }
-  return term + "/";
-}
-
-// A constraint as a rule's right side. Errors: as AfterReasoning.
-absl::StatusOr<std::string> Body(const GrammarSource& source) {
-  switch (source.kind) {
-    case GrammarKind::kJsonSchema:
-      return absl::StrCat("%json ", source.text);
-    case GrammarKind::kJsonObject:
-      return std::string(R"(%json {"type": "object"})");
-    case GrammarKind::kRegex:
-      return RegexTerm(source.text);
-    case GrammarKind::kChoice: {
-      std::vector<std::string> texts;
-      for (const std::string& choice : source.choices) texts.push_back(JsonQuoted(choice));
-      return absl::StrJoin(texts, " | ");
-    }
-    case GrammarKind::kGrammar:
-      if (source.text.find("::=") != std::string::npos) {
-        return absl::InvalidArgumentError("is GBNF, which cannot follow the reasoning of this model; Lark can");
-      }
-      return absl::StrCat("%lark {\n", source.text, "\n}");
-  }
-  return absl::InvalidArgumentError("is of an unknown kind");
-}
-
-GrammarSource Lark(std::string text) {
-  return {GrammarKind::kGrammar, std::move(text), {}};
+GrammarSource Composed(std::string lark, GrammarParts parts) {
+  GrammarSource source;
+  source.kind = GrammarKind::kComposed;
+  source.text = std::move(lark);
+  source.parts = std::move(parts);
+  return source;
 }
 
 }  // namespace
 
 GrammarSource ToolCallGrammar(const ChatOutputForms& forms, const CallGrammar& request, std::string_view prompt) {
-  const std::string calls = forms.calls->grammar(request);
+  GrammarParts parts;
+  const std::string calls = forms.calls->grammar(request, &parts);
+  std::string thinking;
   if (forms.calls->make_reader == nullptr) {
-    return Lark(absl::StrCat("start: thinking calls\n", HarmonyThinkingRules(request.tokenizer), calls));
+    thinking = HarmonyThinkingRules(request.tokenizer);
+  } else if (forms.reasoning != nullptr) {
+    thinking = ThinkingRules(*forms.reasoning, request.tokenizer, prompt);
   }
-  if (forms.reasoning == nullptr) return Lark("start: calls\n" + calls);
-  return Lark(
-      absl::StrCat("start: thinking calls\n", ThinkingRules(*forms.reasoning, request.tokenizer, prompt), calls));
+  const char* start = thinking.empty() ? "start: calls\n" : "start: thinking calls\n";
+  return Composed(absl::StrCat(start, thinking, calls), std::move(parts));
 }
 
-absl::StatusOr<GrammarSource> AfterReasoning(GrammarSource source, const ReasoningFormat* reasoning,
-                                             const Tokenizer* tokenizer, std::string_view prompt) {
+GrammarSource AfterReasoning(GrammarSource source, const ReasoningFormat* reasoning, const Tokenizer* tokenizer,
+                             std::string_view prompt) {
   if (reasoning == nullptr) return source;
-  const absl::StatusOr<std::string> body = Body(source);
-  if (!body.ok()) return body.status();
+  GrammarParts parts = {std::move(source)};
   if (reasoning->open.empty()) {
     const std::string final =
         absl::StrCat(MarkerTerm("<|channel|>", tokenizer), " \"final\" ", MarkerTerm("<|message|>", tokenizer));
-    return Lark(
-        absl::StrCat("start: thinking ", final, " answer\n", HarmonyThinkingRules(tokenizer), "answer: ", *body, "\n"));
+    return Composed(absl::StrCat("start: thinking ", final, " @part_0\n", HarmonyThinkingRules(tokenizer)),
+                    std::move(parts));
   }
-  return Lark(
-      absl::StrCat("start: thinking answer\n", ThinkingRules(*reasoning, tokenizer, prompt), "answer: ", *body, "\n"));
+  return Composed(absl::StrCat("start: thinking @part_0\n", ThinkingRules(*reasoning, tokenizer, prompt)),
+                  std::move(parts));
 }
 
 }  // namespace dunlin::engine

@@ -32,7 +32,7 @@ struct ToolFormat {
   // opener: its index; openers.size(): none (see `bare`). Null: harmony.h reads the whole output.
   std::unique_ptr<CallReader> (*make_reader)(size_t opener, const ToolSet* tools);
   // The rule "calls" (call_grammar.h), of one call or more.
-  std::string (*grammar)(const CallGrammar& request);
+  std::string (*grammar)(const CallGrammar& request, GrammarParts* parts);
 };
 
 // In the order in which they are tried: a form whose markers another one's templates contain too comes later.

@@ -87,8 +87,11 @@ std::optional<Violation> CheckDemandedCall(const ServedModel& model, const Clien
                      std::nullopt};
   }
   if (choice.mode == Mode::kNamed && tools.Find(choice.name) == nullptr) {
-    return Violation{
-        F::kToolChoiceName, absl::StrCat("is ", Quoted(choice.name)), "a function of *", {}, F::kChatTools};
+    return Violation{F::kToolChoiceName,
+                     absl::StrCat("is ", Quoted(choice.name), ", which * does not have"),
+                     "the name of one of the tools",
+                     {},
+                     F::kChatTools};
   }
   return CheckTools(chat->tools_json, tools);
 }
@@ -157,25 +160,19 @@ std::optional<ChatOutput::Options> PlanChatOutput(const ServedModel& model, cons
   return options;
 }
 
-absl::Status SettleConstraint(const ServedModel& model, std::string_view prompt, ClientRequest* client) {
+void SettleConstraint(const ServedModel& model, std::string_view prompt, ClientRequest* client) {
   const auto* chat = std::get_if<engine::ChatInput>(&client->prompt);
-  if (chat == nullptr) return absl::OkStatus();
+  if (chat == nullptr) return;
   const std::string_view end = PromptEnd(prompt);
   if (DemandsCall(client->tool_choice)) {
     const engine::ToolSet tools = engine::ToolSet::Parse(chat->tools_json);
     client->structured_output =
         engine::ToolCallGrammar(model.chat_forms, GrammarOf(model, tools, client->tool_choice), end);
-    return absl::OkStatus();
+    return;
   }
-  if (!client->structured_output.has_value()) return absl::OkStatus();
-  absl::StatusOr<engine::GrammarSource> after = engine::AfterReasoning(
-      *std::move(client->structured_output), model.chat_forms.reasoning, model.tokenizer.get(), end);
-  if (!after.ok()) {
-    const std::string problem(engine::StdView(after.status().message()));
-    return InvalidField({F::kGrammar, problem, "", {}, std::nullopt}, *client->field_names);
-  }
-  client->structured_output = *std::move(after);
-  return absl::OkStatus();
+  if (!client->structured_output.has_value()) return;
+  client->structured_output = engine::AfterReasoning(*std::move(client->structured_output), model.chat_forms.reasoning,
+                                                     model.tokenizer.get(), end);
 }
 
 }  // namespace dunlin::server

@@ -27,13 +27,21 @@ std::string CallsOf(const std::string& form, const CallGrammar& request) {
   return ToolCallGrammar(FormsNamed("none", form), request, "").text;
 }
 
-TEST(CallGrammar, EveryFormNamesEveryFunctionAndItsSchema) {
+TEST(CallGrammar, EveryFormNamesEveryFunctionAndRefersToSchemas) {
   for (const ToolFormat& format : ToolFormats()) {
-    const std::string lark = CallsOf(format.name, AllTools());
-    EXPECT_THAT(lark, StartsWith("start: ")) << format.name;
-    for (const char* name : {"get_weather", "ping", "find.birds"}) EXPECT_THAT(lark, HasSubstr(name)) << format.name;
-    EXPECT_THAT(lark, HasSubstr("%json {\"type\":\"")) << format.name;
-    EXPECT_THAT(lark, HasSubstr("\ncalls: ")) << format.name;
+    const GrammarSource source = ToolCallGrammar(FormsNamed("none", format.name), AllTools(), "");
+    EXPECT_EQ(source.kind, GrammarKind::kComposed);
+    EXPECT_THAT(source.text, StartsWith("start: ")) << format.name;
+    EXPECT_THAT(source.text, HasSubstr("\ncalls: ")) << format.name;
+    for (const char* name : {"get_weather", "ping", "find.birds"}) {
+      EXPECT_THAT(source.text, HasSubstr(name)) << format.name;
+    }
+    for (size_t i = 0; i < source.parts.size(); ++i) {
+      EXPECT_THAT(source.text, HasSubstr("@part_" + std::to_string(i))) << format.name;
+      EXPECT_EQ(source.parts[i].kind, GrammarKind::kJsonSchema);
+      EXPECT_TRUE(nlohmann::json::parse(source.parts[i].text).is_object());
+    }
+    EXPECT_GE(source.parts.size(), 3U) << format.name;
   }
 }
 
@@ -57,7 +65,7 @@ TEST(CallGrammar, HermesIsWrittenAsTheModelWritesIt) {
             "call: call_0\n"
             R"(call_0: "{\"name\": \"ping\", \"arguments\": " args_0 "}")"
             "\n"
-            "args_0: %json {\"type\":\"object\"}\n");
+            "args_0: @part_0\n");
 }
 
 TEST(CallGrammar, LetsTheModelThinkFirst) {
@@ -71,30 +79,24 @@ TEST(CallGrammar, LetsTheModelThinkFirst) {
 
 TEST(AfterReasoning, LeavesAGrammarAloneWhereNoReasoningCanCome) {
   const GrammarSource source = {GrammarKind::kRegex, "a+", {}};
-  const auto same = AfterReasoning(source, nullptr, nullptr, "");
-  ASSERT_TRUE(same.ok());
-  EXPECT_EQ(*same, source);
+  EXPECT_EQ(AfterReasoning(source, nullptr, nullptr, ""), source);
 }
 
-TEST(AfterReasoning, TakesEveryKind) {
-  const ReasoningFormat* qwen = FindReasoningFormat("qwen3");
-  const std::pair<GrammarSource, const char*> rows[] = {
-      {{GrammarKind::kJsonSchema, "{\"type\": \"integer\"}", {}}, "answer: %json {\"type\": \"integer\"}\n"},
-      {{GrammarKind::kJsonObject, "", {}}, "answer: %json {\"type\": \"object\"}\n"},
-      {{GrammarKind::kRegex, "a/b\\/c\n", {}}, "answer: /a\\/b\\/c\\n/\n"},
-      {{GrammarKind::kChoice, "", {"yes", "\"no\""}}, "answer: \"yes\" | \"\\\"no\\\"\"\n"},
-      {{GrammarKind::kGrammar, "start: \"x\"", {}}, "answer: %lark {\nstart: \"x\"\n}\n"},
-  };
-  for (const auto& [source, body] : rows) {
-    const auto wrapped = AfterReasoning(source, qwen, nullptr, "");
-    ASSERT_TRUE(wrapped.ok());
-    EXPECT_EQ(wrapped->kind, GrammarKind::kGrammar);
-    EXPECT_THAT(wrapped->text, HasSubstr(body));
+TEST(AfterReasoning, MakesTheGrammarAPart) {
+  const GrammarSource sources[] = {{GrammarKind::kJsonSchema, "{\"type\": \"integer\"}", {}},
+                                   {GrammarKind::kJsonObject, "", {}},
+                                   {GrammarKind::kRegex, "a/b", {}},
+                                   {GrammarKind::kChoice, "", {"yes", "no"}},
+                                   {GrammarKind::kGrammar, "root ::= \"x\"", {}}};
+  for (const GrammarSource& source : sources) {
+    const GrammarSource after = AfterReasoning(source, FindReasoningFormat("qwen3"), nullptr, "<think>");
+    EXPECT_EQ(after.kind, GrammarKind::kComposed);
+    EXPECT_THAT(after.text, StartsWith("start: thinking @part_0\nthinking: thought gap\n"));
+    ASSERT_EQ(after.parts.size(), 1U);
+    EXPECT_EQ(after.parts[0], source);
   }
-  const auto harmony = AfterReasoning(rows[1].first, FindReasoningFormat("gpt_oss"), nullptr, "");
-  EXPECT_THAT(harmony->text, HasSubstr("thinking \"<|channel|>\" \"final\" \"<|message|>\" answer\n"));
-  const auto gbnf = AfterReasoning({GrammarKind::kGrammar, "root ::= \"x\"", {}}, qwen, nullptr, "");
-  EXPECT_TRUE(absl::IsInvalidArgument(gbnf.status()));
+  const GrammarSource harmony = AfterReasoning(sources[1], FindReasoningFormat("gpt_oss"), nullptr, "");
+  EXPECT_THAT(harmony.text, StartsWith("start: thinking \"<|channel|>\" \"final\" \"<|message|>\" @part_0\n"));
 }
 
 }  // namespace

@@ -138,9 +138,10 @@ TEST(Formats, AreChosenByNameOrByTheTemplate) {
   EXPECT_EQ(chosen("mistral", "none", text), "mistral none");
   EXPECT_EQ(chosen("gpt_oss", "auto", text), "gpt_oss none") << "what is only recognised gives way";
   EXPECT_EQ(chosen("auto", "gpt_oss", text), "none gpt_oss");
-  EXPECT_EQ(chosen("hermes", "gpt_oss", text),
-            "models[].reasoning_parser is gpt_oss; limit is one that fits models[].tool_parser hermes: gpt_oss for both, "
-            "or for neither");
+  EXPECT_EQ(
+      chosen("hermes", "gpt_oss", text),
+      "models[].reasoning_parser is gpt_oss; limit is one that fits models[].tool_parser hermes: gpt_oss for both, "
+      "or for neither");
   EXPECT_EQ(chosen("hermse", "auto", text),
             std::string("models[].tool_parser is hermse; limit is one of ") + kToolParserChoices);
   EXPECT_EQ(chosen("auto", "r1", text),

@@ -203,7 +203,8 @@ struct BadConfig {
 
 const BadConfig kBadConfigs[] = {
     {R"({"models": [{"name": "m", "path": "p", "tool_parser": "hermse"}]})",
-     "models[0].tool_parser is \"hermse\"; limit is one of auto, none, gpt_oss, deepseek, mistral, qwen3_coder, granite, "
+     "models[0].tool_parser is \"hermse\"; limit is one of auto, none, gpt_oss, deepseek, mistral, qwen3_coder, "
+     "granite, "
      "hermes, pythonic, llama3_json"},
     {R"({"models": [{"name": "m", "path": "p", "reasoning_parser": "r1"}]})",
      "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, qwen3, think_tags, mistral"},

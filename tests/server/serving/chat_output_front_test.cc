@@ -186,7 +186,8 @@ TEST_F(ChatFront, RefusesChoicesThatNoCallCanMeet) {
   ClientRequest named = Request("x");
   named.tool_choice.mode = Mode::kNamed;
   named.tool_choice.name = "fly\n";
-  EXPECT_EQ(Refusal(named), "tool_choice.name is \"fly\\n\"; limit is a function of tools_json");
+  EXPECT_EQ(Refusal(named),
+            "tool_choice.name is \"fly\\n\", which tools_json does not have; limit is the name of one of the tools");
   named.tool_choice.name = "ping";
   named.structured_output.emplace();
   EXPECT_EQ(Refusal(named), "tool_choice names a tool beside structured_output; limit is one of the two");
@@ -217,20 +218,20 @@ TEST_F(ChatFront, DemandedCallsAndStructuredOutputBecomeAGrammar) {
   request.tool_choice.mode = Mode::kNamed;
   request.tool_choice.name = "ping";
   ASSERT_TRUE(SettleToolChoice(model, &request).ok());
-  ASSERT_TRUE(SettleConstraint(model, "x", &request).ok());
+  SettleConstraint(model, "x", &request);
   ASSERT_TRUE(request.structured_output.has_value());
-  EXPECT_EQ(request.structured_output->kind, engine::GrammarKind::kGrammar);
+  EXPECT_EQ(request.structured_output->kind, engine::GrammarKind::kComposed);
   EXPECT_THAT(request.structured_output->text, HasSubstr("start: thinking calls\n"));
+  const engine::GrammarSource regex = {engine::GrammarKind::kRegex, "a+", {}};
   ClientRequest structured = Request("x");
-  structured.structured_output = engine::GrammarSource{engine::GrammarKind::kRegex, "a+", {}};
-  ASSERT_TRUE(SettleConstraint(model, "x", &structured).ok());
-  EXPECT_THAT(structured.structured_output->text, HasSubstr("answer: /a+/\n"));
-  structured.structured_output = engine::GrammarSource{engine::GrammarKind::kGrammar, "root ::= \"a\"", {}};
-  EXPECT_TRUE(absl::IsInvalidArgument(SettleConstraint(model, "x", &structured)));
+  structured.structured_output = regex;
+  SettleConstraint(model, "x", &structured);
+  EXPECT_THAT(structured.structured_output->text, HasSubstr("start: thinking @part_0\n"));
+  EXPECT_EQ(structured.structured_output->parts.at(0), regex);
   ClientRequest text = TextRequest("x", 1);
-  text.structured_output = engine::GrammarSource{engine::GrammarKind::kRegex, "a+", {}};
-  ASSERT_TRUE(SettleConstraint(model, "", &text).ok());
-  EXPECT_EQ(text.structured_output->kind, engine::GrammarKind::kRegex) << "no chat, no reasoning";
+  text.structured_output = regex;
+  SettleConstraint(model, "", &text);
+  EXPECT_EQ(text.structured_output, regex) << "no chat, no reasoning";
 }
 
 TEST(ChatOutput, DropsAllSpecialTokensButThoseThatItNeeds) {

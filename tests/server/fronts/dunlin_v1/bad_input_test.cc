@@ -274,8 +274,7 @@ std::vector<BadInput> ChatCases() {
             chat->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED);
             chat->mutable_tool_choice()->set_name("ping");
           },
-          "chat.tool_choice",
-          "chat.tool_choice names a tool without chat.tools_json; limit is a chat with tools"),
+          "chat.tool_choice", "chat.tool_choice names a tool without chat.tools_json; limit is a chat with tools"),
       {"a chat with a model without tokenizer",
        [](R* r) {
          r->set_model("bare");
