@@ -56,6 +56,7 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
     absl::StatusOr<v1::Chat> chat = MakeChat(options.chat, options.prompt);
     if (!chat.ok()) return chat.status();
     *request.mutable_chat() = *std::move(chat);
+    request.mutable_output()->set_raw_chat_output(true);  // everything that the model writes is printed
   } else if (!options.token_ids.empty()) {
     request.mutable_token_ids()->mutable_ids()->Add(options.token_ids.begin(), options.token_ids.end());
   } else {

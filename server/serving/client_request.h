@@ -84,8 +84,8 @@ struct ClientRequest {
   ClientSampling sampling;
   ClientStopping stopping;
   ClientOutput output;
-  ClientToolChoice tool_choice;                              // of a chat
-  std::optional<engine::GrammarSource> structured_output;    // what each output must match
+  ClientToolChoice tool_choice;                            // of a chat
+  std::optional<engine::GrammarSource> structured_output;  // what each output must match
   engine::ExecutionChoice execution;
   int32_t num_outputs = 1;  // completions of the prompt
   int32_t priority = 0;

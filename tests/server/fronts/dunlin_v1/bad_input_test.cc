@@ -255,6 +255,26 @@ std::vector<BadInput> ChatCases() {
       {"a chat that the template refuses", [](R* r) { r->mutable_chat()->add_messages()->set_role("bird"); },
        StatusCode::INVALID_ARGUMENT, "CHAT_REFUSED", "",
        "chat is refused by the model's chat template: birds do not chat"},
+      invalid(
+          "a tool choice of a model whose calls are not known",
+          [](R* r) {
+            v1::Chat* chat = r->mutable_chat();
+            chat->add_messages()->set_role("user");
+            chat->set_tools_json(R"([{"type": "function", "function": {"name": "ping"}}])");
+            chat->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_REQUIRED);
+          },
+          "chat.tool_choice",
+          "chat.tool_choice is required; limit is auto or none: the form of this model's tool calls is not known "
+          "(models[].tool_parser)"),
+      invalid(
+          "a tool choice without tools",
+          [](R* r) {
+            v1::Chat* chat = r->mutable_chat();
+            chat->add_messages()->set_role("user");
+            chat->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED);
+            chat->mutable_tool_choice()->set_name("ping");
+          },
+          "chat.tool_choice", "chat.tool_choice names a tool without chat.tools_json; limit is a chat with tools"),
       {"a chat with a model without tokenizer",
        [](R* r) {
          r->set_model("bare");
