@@ -31,12 +31,8 @@ const CommandRow kCommands[] = {
      dunlin::server::SetUpServe},
     {"config", "Print the config that `dunlin serve DIR...` uses",
      "Example:\n  dunlin config models/demo > my.json && dunlin serve --config my.json", dunlin::server::SetUpConfig},
-    {"generate", "Stream a completion from a server",
-     "Examples:\n  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
-     "  dunlin generate --address 127.0.0.1:50051 --model demo --attention-backend math --precision fp8 --json "
-     "\"Hello\"\n"
-     "  dunlin generate --address 127.0.0.1:50051 --model mine --chat --json --show-prompt \"Who are you?\"",
-     dunlin::server::SetUpGenerate},
+    {"generate", "Stream a completion from a server", dunlin::server::kGenerateFooter, dunlin::server::SetUpGenerate},
+    {"chat", "Chat with a model of a server", dunlin::server::kChatFooter, dunlin::server::SetUpChat},
     {"embed", "Embed texts on a server and print the vectors",
      "Examples:\n  dunlin embed --address 127.0.0.1:50051 --model encoder \"A dunlin flies\" \"A knot too\"\n"
      "  dunlin embed --address 127.0.0.1:50051 --model encoder --pooling cls --normalize --precision bf16 --json "
@@ -71,6 +67,7 @@ constexpr char kFirstSteps[] =
     "  dunlin serve DIR      serves a Hugging Face model directory on 127.0.0.1:50051 and :8080\n"
     "  dunlin generate --address 127.0.0.1:50051 --model NAME \"Once upon a time\"\n"
     "                        asks it; NAME is the last part of DIR\n"
+    "  dunlin chat           chats with it, if it has a chat template\n"
     "  dunlin inspect DIR    says what a model needs and supports\n"
     "  dunlin --help         lists every command; dunlin COMMAND --help its options\n";
 

@@ -22,6 +22,7 @@ using CommandSetup = std::function<int()> (*)(CLI::App* subcommand);
 std::function<int()> SetUpServe(CLI::App* subcommand);
 std::function<int()> SetUpConfig(CLI::App* subcommand);
 std::function<int()> SetUpGenerate(CLI::App* subcommand);
+std::function<int()> SetUpChat(CLI::App* subcommand);
 std::function<int()> SetUpEmbed(CLI::App* subcommand);
 std::function<int()> SetUpLoad(CLI::App* subcommand);
 std::function<int()> SetUpInspect(CLI::App* subcommand);
@@ -29,5 +30,9 @@ std::function<int()> SetUpCalibrate(CLI::App* subcommand);
 std::function<int()> SetUpBench(CLI::App* subcommand);
 std::function<int()> SetUpHealthcheck(CLI::App* subcommand);
 std::function<int()> SetUpSchema(CLI::App* subcommand);
+
+// Examples and exit statuses, the end of their --help.
+extern const char kGenerateFooter[];
+extern const char kChatFooter[];
 
 }  // namespace dunlin::server

@@ -13,6 +13,8 @@ namespace dunlin::server {
 
 struct CompletionOutput {
   std::string text;
+  std::string reasoning;
+  std::vector<v1::ToolCall> tool_calls;  // of an output that was cut the last one's arguments may be incomplete
   std::vector<int32_t> token_ids;
   std::vector<v1::TokenLogprob> logprobs;
   v1::Finish finish;
@@ -27,9 +29,22 @@ struct Completion {
 
   void Add(const v1::GenerateResponse& response);
 
-  // {text, token_ids, logprobs, prompt_logprobs, execution, finish, request_id, prompt if set} of output 0; with
-  // several outputs also "outputs", a list of {text, token_ids, logprobs, finish}.
+  // {text, reasoning, tool_calls, token_ids, logprobs, finish, prompt_logprobs, execution, request_id, prompt if set}
+  // of output 0; with several outputs also "outputs", a list of {text, reasoning, tool_calls, token_ids, logprobs,
+  // finish}.
   nlohmann::ordered_json ToJson() const;
 };
+
+// {"id", "name", "arguments"}; arguments are the text that the model wrote, a JSON object unless it was cut.
+nlohmann::ordered_json ToolCallJson(const v1::ToolCall& call);
+
+// "stop", "length", "tool_calls", "constraint".
+std::string FinishWord(v1::FinishReason reason);
+
+// What to tell whoever reads a text that need not match its constraint, or ""; `constrained`: by structured output.
+std::string IncompleteNote(const v1::Finish& finish, bool constrained);
+
+// Tokens after the first one, by the time that they took; 0 without such tokens.
+double DecodeTokensPerSecond(const v1::Finish& finish);
 
 }  // namespace dunlin::server

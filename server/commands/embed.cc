@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `dunlin embed`: sends texts to a server and prints their embeddings.
-#include <grpcpp/create_channel.h>
-
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -14,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "dunlin/v1/embedding.grpc.pb.h"
 #include "server/commands/client_error.h"
+#include "server/commands/client_options.h"
 #include "server/commands/command.h"
 #include "server/commands/execution_name.h"
 #include "server/commands/execution_options.h"
@@ -24,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct EmbedOptions {
-  std::string address = "127.0.0.1:50051";
+  std::string address = kDefaultAddress;
   std::string model;
   ExecutionWords execution;
   std::string pooling = "unspecified";
@@ -92,10 +91,7 @@ int RunEmbed(const EmbedOptions& options) {
     std::cerr << "give texts or --token-ids\n";
     return kExitUsage;
   }
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  const auto channel = grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
-  const auto stub = v1::EmbeddingService::NewStub(channel);
+  const auto stub = v1::EmbeddingService::NewStub(OpenChannel(options.address));
   grpc::ClientContext context;
   if (options.timeout_ms > 0) {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options.timeout_ms));
@@ -122,7 +118,7 @@ int RunEmbed(const EmbedOptions& options) {
 
 std::function<int()> SetUpEmbed(CLI::App* subcommand) {
   auto options = std::make_shared<EmbedOptions>();
-  subcommand->add_option("--address", options->address, "The server's gRPC address")->capture_default_str();
+  AddAddressOption(subcommand, &options->address);
   subcommand->add_option("--model", options->model, "Name of a served encoder")->required();
   AddExecutionOptions(subcommand, &options->execution);
   subcommand->add_option("--pooling", options->pooling, "How hidden states become one vector; default: the model's own")

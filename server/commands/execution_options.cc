@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/commands/execution_options.h"
 
-#include <vector>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/api/attention_backend.h"
@@ -23,14 +21,22 @@ std::vector<std::string> AutoAndNamesOf(const Row (&table)[kRows]) {
 
 }  // namespace
 
+std::vector<std::string> BackendWords() {
+  std::vector<std::string> words = {kAuto};
+  for (const kernels::AttentionBackend backend : kernels::kAutoOrder) words.emplace_back(Name(backend));
+  return words;
+}
+
+std::vector<std::string> PrecisionWords() {
+  return AutoAndNamesOf(kernels::kPrecisionTable);
+}
+
 void AddExecutionOptions(CLI::App* subcommand, ExecutionWords* words) {
-  std::vector<std::string> backends = {kAuto};
-  for (const kernels::AttentionBackend backend : kernels::kAutoOrder) backends.emplace_back(Name(backend));
   subcommand->add_option("--attention-backend", words->attention_backend, "Attention implementation")
-      ->check(CLI::IsMember(backends))
+      ->check(CLI::IsMember(BackendWords()))
       ->capture_default_str();
   subcommand->add_option("--precision", words->precision, "Precision of weights and GEMMs")
-      ->check(CLI::IsMember(AutoAndNamesOf(kernels::kPrecisionTable)))
+      ->check(CLI::IsMember(PrecisionWords()))
       ->capture_default_str();
   subcommand->add_option("--device", words->device, "Device to run on")
       ->check(CLI::IsMember(AutoAndNamesOf(kernels::kDeviceKindTable)))

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "dunlin/v1/execution.pb.h"
 
@@ -15,6 +16,10 @@ struct ExecutionWords {
   std::string device = "auto";
   bool allow_fallback = false;
 };
+
+// The choices of --attention-backend and --precision, "auto" first.
+std::vector<std::string> BackendWords();
+std::vector<std::string> PrecisionWords();
 
 // --attention-backend, --precision, --device, --allow-fallback.
 void AddExecutionOptions(CLI::App* subcommand, ExecutionWords* words);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <grpcpp/create_channel.h>
+// `dunlin generate`: streams one completion as text, or prints it as one JSON object.
+#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
@@ -12,11 +13,14 @@
 #include "dunlin/v1/generation.grpc.pb.h"
 #include "dunlin/v1/tokenizer.grpc.pb.h"
 #include "engine/base/string_view.h"
+#include "server/commands/answer_printer.h"
 #include "server/commands/client_error.h"
+#include "server/commands/client_options.h"
 #include "server/commands/command.h"
 #include "server/commands/completion.h"
 #include "server/commands/execution_name.h"
 #include "server/commands/generate_options.h"
+#include "server/commands/terminal.h"
 
 namespace dunlin::server {
 namespace {
@@ -26,40 +30,19 @@ constexpr std::chrono::seconds kPromptTimeout(30);
 // One tab-separated line about output 0: its profile, prompt length, TTFT and decode speed.
 std::string SummaryLine(const Completion& completion) {
   const v1::Finish& finish = completion.outputs[0].finish;
-  const v1::Timings& timings = finish.timings();
-  const int tokens = finish.usage().completion_tokens();
-  const double decode_ms = timings.total_ms() - timings.ttft_ms();
-  const double per_second = tokens > 1 && decode_ms > 0 ? (tokens - 1) * 1000.0 / decode_ms : 0.0;
   return absl::StrFormat("%s\t%s\t%s\t%d\t%.1f\t%.1f\n", BackendWord(completion.execution.attention_backend()),
                          PrecisionWord(completion.execution.precision()), DeviceWord(completion.execution.device()),
-                         finish.usage().prompt_tokens(), timings.ttft_ms(), per_second);
+                         finish.usage().prompt_tokens(), finish.timings().ttft_ms(), DecodeTokensPerSecond(finish));
 }
 
 int Refused(const GenerateOptions& options, const grpc::Status& status) {
   if (options.json) {
-    std::cout << ErrorJson(status).dump() << "\n";
+    std::cout << Shown(ErrorJson(status).dump(), StyleOf(STDOUT_FILENO)) << "\n";
   } else {
     std::cout << std::flush;
-    std::cerr << ErrorLine(status) << "\n";
+    std::cerr << Shown(ErrorLine(status), StyleOf(STDERR_FILENO)) << "\n";
   }
   return kExitFailed;
-}
-
-// Null if the options make sense together.
-const char* UsageProblem(const GenerateOptions& options) {
-  const ChatOptions& chat = options.chat;
-  if (chat.chat && !chat.messages_json.empty()) return "give either --chat with a prompt or --messages";
-  if (chat.chat && !options.has_prompt) return "--chat needs a prompt";
-  const int prompts =
-      (options.has_prompt ? 1 : 0) + (options.token_ids.empty() ? 0 : 1) + (chat.messages_json.empty() ? 0 : 1);
-  if (prompts != 1) return "give one of a prompt, --token-ids and --messages";
-  const bool has_details =
-      !chat.tools_json.empty() || !chat.template_options_json.empty() || chat.continue_final_message;
-  if (has_details && !chat.any())
-    return "--tools, --template-options and --continue-final-message need --chat or --messages";
-  if (chat.show_prompt && !options.json) return "--show-prompt needs --json";
-  if (chat.show_prompt && !options.token_ids.empty()) return "--show-prompt needs a prompt of text or a chat";
-  return nullptr;
 }
 
 // What the model reads: the prompt itself, or what its chat template makes of the chat.
@@ -81,38 +64,40 @@ grpc::Status ReadPrompt(const v1::GenerateRequest& request, const std::shared_pt
 }
 
 int RunGenerate(const GenerateOptions& options) {
-  if (const char* problem = UsageProblem(options); problem != nullptr) {
-    std::cerr << problem << "\n";
-    return kExitUsage;
-  }
   const absl::StatusOr<v1::GenerateRequest> request = MakeRequest(options);
   if (!request.ok()) {
     std::cerr << engine::StdView(request.status().message()) << "\n";
     return kExitUsage;
   }
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  const auto channel = grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+  const auto channel = OpenChannel(options.request.address);
   const auto stub = v1::GenerationService::NewStub(channel);
   grpc::ClientContext context;
-  if (options.timeout_ms > 0) {
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options.timeout_ms));
+  if (options.request.timeout_ms > 0) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options.request.timeout_ms));
   }
   Completion completion;
-  if (options.chat.show_prompt) {
+  if (options.show_prompt) {
     if (const grpc::Status status = ReadPrompt(*request, channel, &completion); !status.ok()) {
       return Refused(options, status);
     }
   }
+  const TerminalStyle style = StyleOf(STDOUT_FILENO);
+  AnswerPrinter printer(&std::cout, style);
   const auto reader = stub->Generate(&context, *request);
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
     completion.Add(response);
-    if (!options.json && response.index() == 0) std::cout << response.text_delta() << std::flush;
+    if (!options.json) printer.Add(response);
   }
   const grpc::Status status = reader->Finish();
   if (!status.ok()) return Refused(options, status);
-  std::cout << (options.json ? completion.ToJson().dump() : "") << "\n";
+  if (options.json) {
+    std::cout << Shown(completion.ToJson().dump(), style) << "\n";
+  } else {
+    printer.End(completion.outputs[0]);
+    const std::string note = IncompleteNote(completion.outputs[0].finish, options.request.structured.any());
+    if (!note.empty()) std::cerr << note << "\n";
+  }
   if (!options.summary_file.empty()) {
     std::ofstream(options.summary_file, std::ios::app) << SummaryLine(completion);
   }
@@ -120,6 +105,27 @@ int RunGenerate(const GenerateOptions& options) {
 }
 
 }  // namespace
+
+const char kGenerateFooter[] =
+    "Examples:\n"
+    "  dunlin generate --address 127.0.0.1:50051 --model demo \"Once upon a time\"\n"
+    "  dunlin generate --model demo --attention-backend math --precision fp8 --json \"Hello\"\n"
+    "  dunlin generate --model mine --chat --json --show-prompt \"Who are you?\"\n"
+    "  dunlin generate --model mine --chat --json-schema @person.json --max-tokens 200 \"Name a person.\"\n"
+    "  dunlin generate --model mine --chat --json-object --max-tokens 200 \"Describe a bird.\"\n"
+    "  dunlin generate --model mine --choice yes --choice no \"Is water wet?\"\n"
+    "  dunlin generate --model mine --regex '[0-9]{4}-[0-9]{2}-[0-9]{2}' \"Today is \"\n"
+    "  dunlin generate --model mine --grammar list.lark \"Three birds:\"\n"
+    "  dunlin generate --model mine --chat --tools @tools.json --tool-choice get_weather --json \"Is Oslo cold?\"\n"
+    "  dunlin generate --model mine --chat --tools @tools.json --no-parallel-tool-calls --raw-chat-output \"Hi\"\n"
+    "  dunlin generate --model mine --logit-bias 11=-100 --bad-word no --stop-token-ids 13 --include-stop \"Once\"\n"
+    "  dunlin generate --model mine --allowed-token-ids 15,16,17 --bad-words-ids 15,15 --ignore-model-bans \"1, 2\"\n"
+    "  dunlin generate --model mine --parse-special-tokens --truncate-prompt-tokens 512 --echo \"<|user|>Hi\"\n"
+    "  dunlin generate --model mine --json --omit-text --logprobs 2 \"Once\"\n"
+    "  dunlin generate --model mine --keep-special-tokens --n 2 --json \"Once\"\n"
+    "Output that --json-schema, --regex or another option constrains may be incomplete when it ends for its length: a\n"
+    "line on stderr says so, and finish.reason with --json. Control characters are escaped on a terminal.\n"
+    "Exit status: 0 done, 1 refused or failed, 2 usage error.";
 
 std::function<int()> SetUpGenerate(CLI::App* subcommand) {
   auto options = std::make_shared<GenerateOptions>();

@@ -6,83 +6,125 @@
 namespace dunlin::server {
 namespace {
 
-void AddSamplingOptions(CLI::App* subcommand, GenerateOptions* options) {
-  subcommand->add_option("--temperature", options->temperature, "0: greedy decoding");
-  subcommand->add_option("--top-k", options->top_k, "0: off");
-  subcommand->add_option("--top-p", options->top_p, "(0, 1]");
-  subcommand->add_option("--min-p", options->min_p, "[0, 1]");
-  subcommand->add_option("--repetition-penalty", options->repetition_penalty, "(0, 10]");
-  subcommand->add_option("--presence-penalty", options->presence_penalty, "[-2, 2]");
-  subcommand->add_option("--frequency-penalty", options->frequency_penalty, "[-2, 2]");
-  subcommand->add_option("--seed", options->seed, "Default: drawn by the server");
-  subcommand->add_option("--n", options->n, "Number of outputs for the prompt");
+void AddInput(CLI::App* app, GenerateOptions* options) {
+  const char* chat = "Chat";
+  app->add_flag("--chat", options->prompt_is_message,
+                "The prompt is a user's message; the model's chat template renders it")
+      ->group(chat);
+  AddChatOptions(app, &options->chat);
+  app->add_flag("--continue-final-message", options->continue_final_message, "Continue the last message")->group(chat);
+  const char* input = "Input";
+  app->add_option("--token-ids", options->token_ids, "The prompt as token ids: 1,2,3")->delimiter(',')->group(input);
+  app->add_flag("--parse-special-tokens", options->parse_special_tokens,
+                "Special tokens in the prompt or the chat are themselves and no text")
+      ->group(input);
+  app->add_option("--truncate-prompt-tokens", options->truncate_prompt_tokens,
+                  "Keep only the last N tokens of the prompt")
+      ->group(input);
 }
 
-void AddStoppingOptions(CLI::App* subcommand, GenerateOptions* options) {
-  subcommand->add_option("--max-tokens", options->max_tokens, "Maximum number of tokens to generate");
-  subcommand->add_option("--min-tokens", options->min_tokens, "Minimum number of tokens before stopping");
-  subcommand->add_option("--stop", options->stop, "Stop string; repeatable")->allow_extra_args(false);
-  subcommand->add_flag("--ignore-eos", options->ignore_eos, "Continue after the end-of-sequence token");
+void AddOutput(CLI::App* app, GenerateOptions* options) {
+  const char* group = "Output";
+  app->add_flag("--json", options->json, "Print one JSON object instead of streaming text")->group(group);
+  app->add_option("--n", options->n, "Number of outputs for the prompt; without --json the first is printed")
+      ->group(group);
+  app->add_option("--logprobs", options->logprobs, "Log-probabilities of the tokens and of the N likeliest")
+      ->group(group);
+  app->add_option("--prompt-logprobs", options->prompt_logprobs, "The same for the prompt's tokens")->group(group);
+  app->add_flag("--echo", options->echo, "The prompt's text comes first in the text")->group(group);
+  app->add_flag("--keep-special-tokens", options->keep_special_tokens, "Keep special tokens in the text")->group(group);
+  app->add_flag("--omit-text", options->omit_text, "With --json: token ids only")->group(group);
+  app->add_flag("--show-prompt", options->show_prompt, "With --json: add the rendered prompt to the object")
+      ->group(group);
+  app->add_option("--summary", options->summary_file,
+                  "Append a tab-separated line: backend, precision, device, prompt tokens, TTFT ms, tokens/s")
+      ->group(group);
+}
+
+// Null if the options make sense together.
+const char* InputProblem(const GenerateOptions& options) {
+  const ChatOptions& chat = options.chat;
+  if (options.prompt_is_message && !chat.messages.empty()) return "give either --chat with a prompt or --messages";
+  if (options.prompt_is_message && !options.has_prompt) return "--chat needs a prompt";
+  const int prompts =
+      (options.has_prompt ? 1 : 0) + (options.token_ids.empty() ? 0 : 1) + (chat.messages.empty() ? 0 : 1);
+  if (prompts != 1) return "give one of a prompt, --token-ids and --messages";
+  const bool has_details =
+      !chat.tools.empty() || !chat.template_options.empty() || options.continue_final_message || chat.raw_chat_output;
+  if (has_details && !options.IsChat()) {
+    return "--tools, --template-options, --continue-final-message and --raw-chat-output need --chat or --messages";
+  }
+  if (options.parse_special_tokens && !options.token_ids.empty()) {
+    return "--parse-special-tokens needs a text and --token-ids has none: give one of them";
+  }
+  return nullptr;
+}
+
+const char* OutputProblem(const GenerateOptions& options) {
+  if (options.show_prompt && !options.json) return "--show-prompt needs --json";
+  if (options.show_prompt && !options.token_ids.empty()) return "--show-prompt needs a prompt of text or a chat";
+  if (options.omit_text && !options.json) return "--omit-text needs --json";
+  if (options.omit_text && !options.request.stopping.stop.empty()) return "give one of --omit-text and --stop";
+  if (options.omit_text && options.echo) return "give one of --omit-text and --echo";
+  return nullptr;
+}
+
+absl::Status FillInput(const GenerateOptions& options, v1::GenerateRequest* request) {
+  if (!options.IsChat()) {
+    if (options.token_ids.empty()) {
+      request->set_text(options.prompt);
+    } else {
+      request->mutable_token_ids()->mutable_ids()->Add(options.token_ids.begin(), options.token_ids.end());
+    }
+    request->set_parse_special_tokens(options.parse_special_tokens);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<v1::Chat> chat = MakeChat(options.chat);
+  if (!chat.ok()) return chat.status();
+  if (options.prompt_is_message) {
+    v1::ChatMessage* message = chat->add_messages();
+    message->set_role("user");
+    message->set_content(options.prompt);
+  }
+  chat->set_continue_final_message(options.continue_final_message);
+  chat->set_parse_special_tokens(options.parse_special_tokens);
+  *request->mutable_chat() = *std::move(chat);
+  return absl::OkStatus();
+}
+
+void FillOutput(const GenerateOptions& options, v1::OutputOptions* output) {
+  if (options.logprobs) output->set_logprobs(*options.logprobs);
+  if (options.prompt_logprobs) output->set_prompt_logprobs(*options.prompt_logprobs);
+  output->set_keep_special_tokens(options.keep_special_tokens);
+  output->set_omit_text(options.omit_text);
+  output->set_echo(options.echo);
+  output->set_raw_chat_output(options.chat.raw_chat_output);
 }
 
 }  // namespace
 
 void AddGenerateOptions(CLI::App* subcommand, GenerateOptions* options) {
-  subcommand->add_option("--address", options->address, "The server's gRPC address")->capture_default_str();
-  subcommand->add_option("--model", options->model, "Name of a served model")->required();
-  AddExecutionOptions(subcommand, &options->execution);
-  AddSamplingOptions(subcommand, options);
-  AddStoppingOptions(subcommand, options);
-  subcommand->add_option("--logprobs", options->logprobs, "Return log-probabilities of the tokens and the N likeliest");
-  subcommand->add_option("--prompt-logprobs", options->prompt_logprobs, "The same for the prompt tokens");
-  subcommand->add_option("--token-ids", options->token_ids, "The prompt as token ids: 1,2,3")->delimiter(',');
-  AddChatOptions(subcommand, &options->chat);
-  subcommand->add_option("--cache-salt", options->cache_salt, "Share cached prefixes only with this salt");
+  subcommand->add_option("--model", options->request.model, "Name of a served model")->required();
+  AddRequestOptions(subcommand, &options->request);
+  AddInput(subcommand, options);
+  AddOutput(subcommand, options);
   subcommand->add_option("--request-id", options->request_id, "Request id, echoed in the response and the logs");
-  subcommand->add_option("--priority", options->priority, "Higher runs first");
-  subcommand->add_option("--timeout-ms", options->timeout_ms, "Deadline of the call; 0: none");
-  subcommand->add_flag("--json", options->json, "Print one JSON object instead of streaming text");
-  subcommand->add_option("--summary", options->summary_file,
-                         "Append a tab-separated line: backend, precision, device, prompt tokens, TTFT ms, tokens/s");
   subcommand->add_option("prompt", options->prompt, "The prompt text")->each([options](const std::string&) {
     options->has_prompt = true;
   });
 }
 
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) {
+  if (const char* problem = InputProblem(options); problem != nullptr) return absl::InvalidArgumentError(problem);
+  if (const char* problem = OutputProblem(options); problem != nullptr) return absl::InvalidArgumentError(problem);
+  if (absl::Status s = CheckConstraints(options.chat, options.request.structured); !s.ok()) return s;
   v1::GenerateRequest request;
-  request.set_model(options.model);
-  if (options.chat.any()) {
-    absl::StatusOr<v1::Chat> chat = MakeChat(options.chat, options.prompt);
-    if (!chat.ok()) return chat.status();
-    *request.mutable_chat() = *std::move(chat);
-    request.mutable_output()->set_raw_chat_output(true);  // everything that the model writes is printed
-  } else if (!options.token_ids.empty()) {
-    request.mutable_token_ids()->mutable_ids()->Add(options.token_ids.begin(), options.token_ids.end());
-  } else {
-    request.set_text(options.prompt);
-  }
-  v1::Sampling& sampling = *request.mutable_sampling();
-  if (options.temperature) sampling.set_temperature(*options.temperature);
-  if (options.top_k) sampling.set_top_k(*options.top_k);
-  if (options.top_p) sampling.set_top_p(*options.top_p);
-  if (options.min_p) sampling.set_min_p(*options.min_p);
-  if (options.repetition_penalty) sampling.set_repetition_penalty(*options.repetition_penalty);
-  if (options.presence_penalty) sampling.set_presence_penalty(*options.presence_penalty);
-  if (options.frequency_penalty) sampling.set_frequency_penalty(*options.frequency_penalty);
-  if (options.seed) sampling.set_seed(*options.seed);
-  if (options.n) sampling.set_n(*options.n);
-  v1::Stopping& stopping = *request.mutable_stopping();
-  if (options.max_tokens) stopping.set_max_tokens(*options.max_tokens);
-  if (options.min_tokens) stopping.set_min_tokens(*options.min_tokens);
-  for (const std::string& stop : options.stop) stopping.add_stop(stop);
-  stopping.set_ignore_eos(options.ignore_eos);
-  *request.mutable_execution() = ExecutionNamed(options.execution);
-  if (options.logprobs) request.mutable_output()->set_logprobs(*options.logprobs);
-  if (options.prompt_logprobs) request.mutable_output()->set_prompt_logprobs(*options.prompt_logprobs);
+  if (absl::Status s = FillRequest(options.request, &request); !s.ok()) return s;
+  if (absl::Status s = FillInput(options, &request); !s.ok()) return s;
+  FillOutput(options, request.mutable_output());
+  if (options.n) request.mutable_sampling()->set_n(*options.n);
+  if (options.truncate_prompt_tokens) request.set_truncate_prompt_tokens(*options.truncate_prompt_tokens);
   request.set_request_id(options.request_id);
-  request.set_priority(options.priority);
-  request.set_cache_salt(options.cache_salt);
   return request;
 }
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <grpcpp/create_channel.h>
-
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -8,21 +6,21 @@
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/commands/client_error.h"
+#include "server/commands/client_options.h"
 #include "server/commands/command.h"
 
 namespace dunlin::server {
 namespace {
 
 struct HealthcheckOptions {
-  std::string address = "127.0.0.1:50051";
+  std::string address = kDefaultAddress;
   std::string service;
   int timeout_ms = 2000;
 };
 
 int RunHealthcheck(const HealthcheckOptions& options) {
   using grpc::health::v1::HealthCheckResponse;
-  const auto channel = grpc::CreateChannel(options.address, grpc::InsecureChannelCredentials());
-  const auto stub = grpc::health::v1::Health::NewStub(channel);
+  const auto stub = grpc::health::v1::Health::NewStub(OpenChannel(options.address));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options.timeout_ms));
   grpc::health::v1::HealthCheckRequest request;
@@ -41,7 +39,7 @@ int RunHealthcheck(const HealthcheckOptions& options) {
 
 std::function<int()> SetUpHealthcheck(CLI::App* subcommand) {
   auto options = std::make_shared<HealthcheckOptions>();
-  subcommand->add_option("--address", options->address, "The server's gRPC address")->capture_default_str();
+  AddAddressOption(subcommand, &options->address);
   subcommand->add_option("--service", options->service, "Full name of a service; empty: the whole server");
   subcommand->add_option("--timeout-ms", options->timeout_ms, "Deadline of the check")
       ->check(CLI::Range(1, 3600000))

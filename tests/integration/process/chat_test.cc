@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -26,8 +27,10 @@ std::vector<std::string> WithTemplate(const std::string& text) {
   return {"--set", "models.0.precisions=[\"bf16\"]", "--set", "models.0.chat_template=" + text};
 }
 
+// Two tokens, if the arguments do not say otherwise.
 CommandResult Generate(const ServerProcess& server, const std::vector<std::string>& arguments) {
-  std::vector<std::string> all = {"generate", "--address", server.grpc(), "--model", "demo", "--max-tokens", "2"};
+  std::vector<std::string> all = {"generate", "--address", server.grpc(), "--model", "demo"};
+  if (std::count(arguments.begin(), arguments.end(), "--max-tokens") == 0) all.insert(all.end(), {"--max-tokens", "2"});
   all.insert(all.end(), arguments.begin(), arguments.end());
   return RunDunlin(all);
 }
@@ -72,6 +75,30 @@ TEST(ChatCommand, SendsMessagesToolsAndOptions) {
                                              {"--show-prompt", "x"}}) {
     EXPECT_EQ(Generate(server, wrong).status, 2) << wrong[0];
   }
+}
+
+TEST(ChatCommand, AConversationAnswersAsGenerateDoes) {
+  const ServerProcess server(kDemo, WithTemplate(kTemplate));
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const std::vector<std::string> greedy = {"--temperature", "0", "--max-tokens", "6", "--ignore-eos"};
+  std::vector<std::string> arguments = {"chat", "--address", server.grpc()};
+  arguments.insert(arguments.end(), greedy.begin(), greedy.end());
+  const CommandResult chat = RunDunlinWithInput(
+      arguments, "Hello\nAgain\n/profile math:bf16\n/regenerate\n/profile\n/profile auto:fp8\nRefused\n/history\n");
+  EXPECT_EQ(chat.status, 1) << "the demo has no fp8 here";
+  EXPECT_THAT(chat.err, HasSubstr("FAILED_PRECONDITION"));
+  EXPECT_THAT(chat.out, HasSubstr(R"("attention_backend":"math","precision":"bf16")"));
+  const size_t begin = chat.out.rfind("\n[{");
+  ASSERT_NE(begin, std::string::npos) << chat.out;
+  const Json history = Json::parse(chat.out.substr(begin), nullptr, false);
+  ASSERT_EQ(history.size(), 5U) << chat.out;
+  EXPECT_EQ(history[4]["content"], "Refused");
+  std::vector<std::string> once = {"--json", "--attention-backend", "math", "--messages",
+                                   Json({history[0], history[1], history[2]}).dump()};
+  once.insert(once.end(), greedy.begin(), greedy.end());
+  const Json answer = Json::parse(Generate(server, once).out, nullptr, false);
+  EXPECT_EQ(answer["text"], history[3]["content"]);
+  EXPECT_EQ(answer["finish"]["reason"], "length");
 }
 
 TEST(ChatCommand, AModelWithABrokenTemplateServesTextAndSaysWhyNotChats) {

@@ -36,15 +36,15 @@ std::string Slurp(const std::string& path) {
   return text.str();
 }
 
-// err_descriptor: stderr in place of the file `err`; -1: none.
-pid_t Spawn(const std::vector<std::string>& arguments, const std::string& out, const std::string& err,
-            int err_descriptor = -1) {
+// in: a file; "": none. err_descriptor: stderr in place of the file `err`; -1: none.
+pid_t Spawn(const std::vector<std::string>& arguments, const std::string& in, const std::string& out,
+            const std::string& err, int err_descriptor = -1) {
   std::vector<char*> argv = {const_cast<char*>(DUNLIN_BINARY)};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 0, in.empty() ? "/dev/null" : in.c_str(), O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (err_descriptor >= 0) {
     posix_spawn_file_actions_adddup2(&actions, err_descriptor, 2);
@@ -92,13 +92,19 @@ CommandResult RunDunlin(const std::vector<std::string>& arguments, int limit_sec
   return RunningCommand(arguments).Wait(limit_seconds);
 }
 
-RunningCommand::RunningCommand(const std::vector<std::string>& arguments)
-    : out_path_(TempPath("_out")), err_path_(TempPath("_err")) {
-  pid_ = Spawn(arguments, out_path_, err_path_);
+CommandResult RunDunlinWithInput(const std::vector<std::string>& arguments, const std::string& input) {
+  return RunningCommand(arguments, input).Wait();
+}
+
+RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const std::string& input)
+    : in_path_(input.empty() ? "" : TempPath("_in")), out_path_(TempPath("_out")), err_path_(TempPath("_err")) {
+  if (!input.empty()) std::ofstream(in_path_, std::ios::binary) << input;
+  pid_ = Spawn(arguments, in_path_, out_path_, err_path_);
 }
 
 RunningCommand::~RunningCommand() {
   if (pid_ > 0) KillAndReap(pid_);
+  if (!in_path_.empty()) unlink(in_path_.c_str());
   unlink(out_path_.c_str());
   unlink(err_path_.c_str());
 }
@@ -127,7 +133,7 @@ ServerProcess::ServerProcess(const Arguments& arguments, const Options& options)
   std::vector<std::string> all = {"serve"};
   all.insert(all.end(), arguments.list.begin(), arguments.list.end());
   const std::string ready_path = TempPath("_ready");
-  pid_ = Spawn(all, ready_path, log_path_, options.log);
+  pid_ = Spawn(all, "", ready_path, log_path_, options.log);
   const std::regex ready_line("(?:READY|ports answer:) grpc=(\\S+) http=(\\S+)\n");
   const auto end = Clock::now() + std::chrono::seconds(60);
   while (pid_ > 0 && Clock::now() < end) {

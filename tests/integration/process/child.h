@@ -17,11 +17,13 @@ struct CommandResult {
 
 // Runs the binary under test with these arguments. At most `limit_seconds`.
 CommandResult RunDunlin(const std::vector<std::string>& arguments, int limit_seconds = 60);
+// The same with this text as its input, which ends there.
+CommandResult RunDunlinWithInput(const std::vector<std::string>& arguments, const std::string& input);
 
 // A command in a process of its own; killed when the test forgets it.
 class RunningCommand {
  public:
-  explicit RunningCommand(const std::vector<std::string>& arguments);
+  explicit RunningCommand(const std::vector<std::string>& arguments, const std::string& input = "");
   ~RunningCommand();
   RunningCommand(const RunningCommand&) = delete;
   RunningCommand& operator=(const RunningCommand&) = delete;
@@ -32,6 +34,7 @@ class RunningCommand {
 
  private:
   pid_t pid_ = -1;  // -1 once it has ended
+  std::string in_path_;
   std::string out_path_;
   std::string err_path_;
 };

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// `dunlin chat`: options, the choice of the model, and the session (chat_session.h).
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "dunlin/v1/generation.grpc.pb.h"
+#include "dunlin/v1/model.grpc.pb.h"
+#include "engine/base/string_view.h"
+#include "server/commands/chat_options.h"
+#include "server/commands/chat_session.h"
+#include "server/commands/client_error.h"
+#include "server/commands/client_options.h"
+#include "server/commands/command.h"
+#include "server/commands/line_input.h"
+#include "server/commands/request_options.h"
+#include "server/commands/terminal.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr std::chrono::seconds kListTimeout(5);
+
+struct ChatCommandOptions {
+  RequestOptions request;
+  ChatOptions chat;
+  std::string system;
+  bool quiet = false;
+};
+
+// The name of the only model that generates. An exit status and a line on stderr otherwise.
+int ChooseModel(const std::shared_ptr<grpc::Channel>& channel, std::string* name) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kListTimeout);
+  v1::ListModelsResponse response;
+  const grpc::Status status = v1::ModelService::NewStub(channel)->ListModels(&context, {}, &response);
+  if (!status.ok()) {
+    std::cerr << Shown(ErrorLine(status), StyleOf(STDERR_FILENO)) << "\n";
+    return kExitFailed;
+  }
+  std::vector<std::string> names;
+  for (const v1::Model& model : response.models()) {
+    if (model.kind() != v1::MODEL_KIND_ENCODER) names.push_back(model.name());
+  }
+  if (names.size() == 1) {
+    *name = names[0];
+    return kExitOk;
+  }
+  if (names.empty()) {
+    std::cerr << "the server has no model that generates\n";
+    return kExitFailed;
+  }
+  std::cerr << Shown(absl::StrCat("give --model; the server has ", absl::StrJoin(names, ", ")), StyleOf(STDERR_FILENO))
+            << "\n";
+  return kExitUsage;
+}
+
+absl::StatusOr<v1::GenerateRequest> MakeRequest(const ChatCommandOptions& options) {
+  if (absl::Status s = CheckConstraints(options.chat, options.request.structured); !s.ok()) return s;
+  v1::GenerateRequest request;
+  if (absl::Status s = FillRequest(options.request, &request); !s.ok()) return s;
+  absl::StatusOr<v1::Chat> chat = MakeChat(options.chat);
+  if (!chat.ok()) return chat.status();
+  *request.mutable_chat() = *std::move(chat);
+  request.mutable_output()->set_raw_chat_output(options.chat.raw_chat_output);
+  return request;
+}
+
+int RunChat(const ChatCommandOptions& options) {
+  absl::StatusOr<v1::GenerateRequest> request = MakeRequest(options);
+  if (!request.ok()) {
+    std::cerr << engine::StdView(request.status().message()) << "\n";
+    return kExitUsage;
+  }
+  Interrupts interrupts;  // before gRPC makes threads
+  const auto channel = OpenChannel(options.request.address);
+  if (request->model().empty()) {
+    if (const int status = ChooseModel(channel, request->mutable_model()); status != kExitOk) return status;
+  }
+  LineInput input(STDIN_FILENO, &interrupts);
+  const ChatScreen screen = {
+      &std::cout, StyleOf(STDOUT_FILENO), &std::cerr, StyleOf(STDERR_FILENO), isatty(STDIN_FILENO) == 1, options.quiet};
+  ChatSession session(v1::GenerationService::NewStub(channel), *request, options.request.timeout_ms, options.system,
+                      screen);
+  return session.Run(&input, &interrupts);
+}
+
+}  // namespace
+
+const char kChatFooter[] =
+    "Examples:\n"
+    "  dunlin chat --address 127.0.0.1:50051 --model mine\n"
+    "  dunlin chat --model mine --system \"Answer briefly.\" --temperature 0.7 --seed 1 --max-tokens 200 --quiet\n"
+    "  dunlin chat --model mine --attention-backend flash --precision fp8 --tools @tools.json\n"
+    "  dunlin chat --model mine --messages @saved.json\n"
+    "  printf 'Hello!\\nAnd then?\\n/history\\n' | dunlin chat --model mine\n"
+    "A line is a message; /help lists the commands: /profile flash:fp8, /regenerate, /undo, /system TEXT, /save FILE.\n"
+    "Ctrl-C stops an answer, which is kept as far as it came; Ctrl-D ends. Reasoning is shown on a terminal only,\n"
+    "dimmed unless NO_COLOR is set. A call of a tool is printed, and the next line is its result.\n"
+    "Without a terminal every line of the input is a message or a command, and the exit status is 1 if one of them\n"
+    "failed. SIGTERM ends at once.\n"
+    "Exit status: 0 done, 1 refused or failed, 2 usage error.";
+
+std::function<int()> SetUpChat(CLI::App* subcommand) {
+  auto options = std::make_shared<ChatCommandOptions>();
+  subcommand->add_option("--model", options->request.model,
+                         "Name of a served model; may be left out when the server has one that generates");
+  AddRequestOptions(subcommand, &options->request);
+  AddChatOptions(subcommand, &options->chat);
+  subcommand->add_option("--system", options->system, "The system message")->group("Chat");
+  subcommand->add_flag("--quiet", options->quiet, "No line about tokens and times after each answer");
+  return [options] { return RunChat(*options); };
+}
+
+}  // namespace dunlin::server
