@@ -157,7 +157,12 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::stri
   dunlin_text_error error{};
   const int32_t code = dunlin_text_chat_load(&views, text_abi::Data(given), given.size(), &handle, &error);
   if (code != 0) return text_abi::ToStatus(code, error);
-  return std::unique_ptr<ChatTemplate>(new ChatTemplate(handle));
+  std::unique_ptr<ChatTemplate> loaded(new ChatTemplate(handle));
+  text_abi::Bytes source;
+  const int32_t read = dunlin_text_chat_source(handle, source.out(), &error);
+  if (read != 0) return text_abi::ToStatus(read, error);
+  loaded->source_ = source.Take();
+  return loaded;
 }
 
 ChatTemplate::~ChatTemplate() {

@@ -99,6 +99,9 @@ class ChatTemplate {
   absl::StatusOr<RenderedChat> Render(const Tokenizer& tokenizer, const ChatInput& chat, const LocalTime& now) const;
   absl::StatusOr<RenderedChat> Render(const Tokenizer& tokenizer, const ChatJson& chat, const LocalTime& now) const;
 
+  // The template's text; that for tools follows, where it is another. It tells the forms of the model's output.
+  const std::string& source() const { return source_; }
+
   // Token ids of a rendered chat. Nothing is added around it: templates write the BOS token themselves.
   // Errors: as Tokenizer::Encode.
   static absl::StatusOr<std::vector<TokenId>> Encode(const Tokenizer& tokenizer, const RenderedChat& chat);
@@ -107,6 +110,7 @@ class ChatTemplate {
   explicit ChatTemplate(dunlin_text_chat* handle) : handle_(handle) {}
 
   dunlin_text_chat* handle_;  // owned, never null
+  std::string source_;
 };
 
 // The messages as a JSON list, in the words of Hugging Face's templates. tool_calls[].function.arguments is a string.

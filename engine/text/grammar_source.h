@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A grammar as a client gives it; grammar.h compiles it. Plain data.
+// A grammar as a client gives it, or as the server makes one around it; grammar.h compiles it. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,14 @@ enum class GrammarKind : uint8_t {
   kRegex,       // text: a regular expression that the whole output matches
   kChoice,      // choices: one of them is the output
   kGrammar,     // text: Lark as llguidance defines it, or GBNF, which "::=" tells
+  kComposed,    // text: Lark of the server's own, never a client's; "@part_0" in it stands for parts[0], and so on
 };
 
 struct GrammarSource {
   GrammarKind kind = GrammarKind::kJsonObject;
   std::string text;
-  std::vector<std::string> choices;  // of kChoice
+  std::vector<std::string> choices;       // of kChoice
+  std::vector<GrammarSource> parts = {};  // of kComposed; none is kComposed
   friend bool operator==(const GrammarSource&, const GrammarSource&) = default;
 };
 

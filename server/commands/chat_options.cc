@@ -40,15 +40,12 @@ void AddChatOptions(CLI::App* subcommand, ChatOptions* options) {
                        "{\"name\": \"get_weather\", \"parameters\": {\"type\": \"object\"}}}]'")
           ->group(group);
   subcommand
-      ->add_option(
-          "--tool-choice", options->tool_choice,
-          "auto: the model decides; none; required: at least one call; or the NAME of the tool to call. Servers "
-          "of this version refuse the last two")
+      ->add_option("--tool-choice", options->tool_choice,
+                   "auto: the model decides; none; required: at least one call; or the NAME of the tool to call")
       ->needs(tools)
       ->group(group);
   subcommand
-      ->add_flag("--no-parallel-tool-calls", options->no_parallel_tool_calls,
-                 "At most one tool call in an output. Servers of this version refuse it")
+      ->add_flag("--no-parallel-tool-calls", options->no_parallel_tool_calls, "At most one tool call in an output")
       ->needs(tools)
       ->group(group);
   subcommand

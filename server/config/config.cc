@@ -140,6 +140,8 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   settings.engine = ReadEngineOptions(document, model);
   settings.chat_template = Get<std::string>(model, "/chat_template");
   settings.chat_special_tokens = Get<bool>(model, "/chat_special_tokens");
+  settings.tool_parser = Get<std::string>(model, "/tool_parser");
+  settings.reasoning_parser = Get<std::string>(model, "/reasoning_parser");
   const kernels::Precision first = settings.source.precisions.front();
   if (!settings.engine.allowed_precisions[static_cast<size_t>(first)]) {
     return absl::InvalidArgumentError(absl::StrCat(at, ".allowed.precisions is ", model["allowed"]["precisions"].dump(),

@@ -26,6 +26,8 @@ struct ModelSettings {
   engine::EngineOptions engine;      // kv_memory_bytes may be kAutoBytes
   std::string chat_template;         // a template's text or file; "": the model's own
   bool chat_special_tokens = false;  // a request may let special tokens in its messages be parsed
+  std::string tool_parser;           // "auto", "none", or the name of a ToolFormat
+  std::string reasoning_parser;      // the same of a ReasoningFormat
 };
 
 struct MemorySettings {

@@ -5,6 +5,7 @@
 #include <array>
 #include <iterator>
 
+#include "engine/chat_output/parser_names.h"
 #include "engine/fp8_recipe.h"
 #include "engine/options.h"
 #include "kernels/api/attention_backend.h"
@@ -103,6 +104,11 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "file's folder), or the template itself, which has a \"{{\", a \"{%\" or a line break"},
     {"models[].chat_special_tokens", kBool, "false", 0, 0, nullptr,
      "Accept chat.parse_special_tokens: special tokens in the messages of a chat are then not plain text"},
+    {"models[].tool_parser", kStr, "\"auto\"", 1, 32, engine::kToolParserChoices,
+     "The form in which the model writes tool calls; auto: as its chat template shows; none: calls stay text"},
+    {"models[].reasoning_parser", kStr, "\"auto\"", 1, 32, engine::kReasoningParserChoices,
+     "The form in which the model writes what it thinks before it answers; auto: as its chat template shows; none: it "
+     "stays text"},
     {"models[].execution", kStr, "\"fused\"", 1, 8, "fused|eager",
      "fused: fused kernels; eager: every operation of a module separately, as the reference and baseline for fused"},
 };

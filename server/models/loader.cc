@@ -71,6 +71,10 @@ absl::Status LoadChatTemplate(const ModelSettings& settings, ServedModel* served
   auto loaded = engine::ChatTemplate::Load(settings.source.path, *given);
   if (loaded.ok()) {
     served->chat_template = *std::move(loaded);
+    const absl::StatusOr<engine::ChatOutputForms> forms =
+        engine::ChooseForms(settings.tool_parser, settings.reasoning_parser, served->chat_template->source());
+    if (!forms.ok()) return forms.status();
+    served->chat_forms = *forms;
   } else if (!absl::IsNotFound(loaded.status())) {
     served->chat_refusal = absl::StrCat("its chat template is of no use: ", loaded.status().message(),
                                         "; correct it, or set models[].chat_template");

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/chat_output/chat_output_parser.h"
 #include "engine/encoder/embedding_settings.h"
 #include "engine/encoder/encoder_engine.h"
 #include "engine/engine.h"
@@ -25,7 +26,8 @@ struct ServedModel {
   std::unique_ptr<GrammarCache> grammars;               // null without a tokenizer and for an encoder
   std::unique_ptr<engine::ChatTemplate> chat_template;  // null: chats are refused, and chat_refusal says why
   std::string chat_refusal = "it has no chat template; set models[].chat_template, or send text";
-  bool chat_special_tokens = false;  // requests may let special tokens in their messages be parsed
+  bool chat_special_tokens = false;    // requests may let special tokens in their messages be parsed
+  engine::ChatOutputForms chat_forms;  // how the model writes reasoning and tool calls
   std::unique_ptr<engine::ProfileTable> profiles;
   engine::SamplingParams sampling_defaults;             // from generation_config.json
   std::optional<int32_t> default_max_tokens;            // the same file's max_new_tokens

@@ -38,14 +38,6 @@ std::optional<Violation> CheckBadWordTexts(const std::vector<std::string>& words
 }
 
 // The model decides whether it calls a tool, and how many; nothing can make it.
-std::optional<Violation> CheckToolChoice(const ClientToolChoice& choice) {
-  using Mode = ClientToolChoice::Mode;
-  if (choice.mode == Mode::kRequired) return Violation{F::kToolChoice, "is REQUIRED", "AUTO or NONE", {}, std::nullopt};
-  if (choice.mode == Mode::kNamed) return Violation{F::kToolChoice, "is NAMED", "AUTO or NONE", {}, std::nullopt};
-  if (!choice.parallel) return Violation{F::kParallelToolCalls, "is false", "true", {}, std::nullopt};
-  return std::nullopt;
-}
-
 std::optional<Violation> CheckEmbedInput(const ClientEmbedInput& input, int64_t index) {
   if (const auto* text = std::get_if<std::string>(&input)) {
     return CheckBytes(F::kInputText, text->size(), 0, engine::kMaxTextBytes, {index});
@@ -75,7 +67,6 @@ std::optional<Violation> CheckGenerateFields(const ClientRequest& request) {
     return Violation{F::kEcho, "needs the text that * leaves out", "one of the two", {}, F::kOmitText};
   }
   if (auto v = CheckBadWordTexts(request.sampling.bad_words)) return v;
-  if (auto v = CheckToolChoice(request.tool_choice)) return v;
   return CheckStopStrings(request);
 }
 

@@ -27,8 +27,9 @@ OutputFinish FinishOf(const engine::FinishInfo& info, const OutputText& text) {
   finish.timings = {MillisecondsBetween(info.arrival, info.first_scheduled),
                     MillisecondsBetween(info.arrival, info.first_token),
                     MillisecondsBetween(info.arrival, info.finished)};
+  finish.has_tool_calls = text.has_tool_calls();
   if (text.stopped()) {
-    finish.stop_string = text.matched_stop();
+    if (const std::string* stop = text.matched_stop()) finish.stop_string = *stop;
   } else {
     finish.reason = info.reason;
     finish.stop_token_id = info.stop_token_id;

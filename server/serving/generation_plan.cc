@@ -14,6 +14,7 @@
 #include "engine/field_checks.h"
 #include "engine/validate.h"
 #include "server/serving/bad_words.h"
+#include "server/serving/chat_plan.h"
 #include "server/serving/chat_prompt.h"
 #include "server/serving/check_request.h"
 #include "server/serving/check_structured_output.h"
@@ -125,8 +126,9 @@ absl::Status PromptError(Violation violation, const ClientRequest& client) {
   return InvalidField(violation, *client.field_names);
 }
 
+// *chat_text: of a chat, the prompt's text.
 absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, ClientRequest* client,
-                        std::vector<engine::TokenId>* prompt) {
+                        std::vector<engine::TokenId>* prompt, std::string* chat_text) {
   const engine::RequestLimits& limits = model.engine->limits();
   // Of a prompt to be truncated the last tokens count, so that all of it is read.
   const size_t max_tokens =
@@ -136,6 +138,7 @@ absl::Status TakePrompt(const ServingCore& core, const ServedModel& model, Clien
     if (absl::IsOutOfRange(rendered.status())) return PromptError(engine::PromptTooLong(limits), *client);
     if (!rendered.ok()) return rendered.status();
     *prompt = std::move(rendered->token_ids);
+    *chat_text = std::move(rendered->text);
     return absl::OkStatus();
   }
   if (auto* ids = std::get_if<std::vector<engine::TokenId>>(&client->prompt)) {
@@ -238,9 +241,10 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
-  auto* const chat = std::get_if<engine::ChatInput>(&client.prompt);
-  if (chat != nullptr && client.tool_choice.mode == ClientToolChoice::Mode::kNone) chat->tools_json.clear();
-  if (absl::Status s = TakePrompt(core, model, &client, &request.prompt); !s.ok()) return s;
+  std::string chat_text;
+  if (absl::Status s = SettleToolChoice(model, &client); !s.ok()) return s;
+  if (absl::Status s = TakePrompt(core, model, &client, &request.prompt, &chat_text); !s.ok()) return s;
+  SettleConstraint(model, chat_text, &client);
   TruncatePrompt(client.truncate_prompt_tokens, &request.prompt);
   record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));
   SettleMaxTokens(client, core.limits(), model, &request);
@@ -248,6 +252,8 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   record->max_tokens = request.stopping.max_tokens;
   if (absl::Status s = SetConstraint(core, client, model, &request); !s.ok()) return s;
   plan.output_text = TextOptions(client, plan);
+  plan.output_text.chat =
+      PlanChatOutput(model, client, chat_text, static_cast<size_t>(core.limits().max_message_bytes));
   return plan;
 }
 

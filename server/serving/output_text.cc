@@ -15,13 +15,23 @@ absl::StatusOr<OutputText> OutputText::Create(const Options& options) {
   out.logprobs_ = options.logprobs;
   out.token_bytes_ = options.token_bytes;
   if (options.tokenizer == nullptr) return out;
+  const bool skip_special = !options.keep_special_tokens && !options.chat.has_value();
+  if (options.chat.has_value()) {
+    out.chat_ = std::make_unique<ChatOutput>(*options.chat);
+    out.kept_special_ = options.chat->special_tokens;
+    if (!options.keep_special_tokens) out.drop_special_of_ = options.tokenizer;
+  }
+  std::vector<engine::TokenId> prompt_tail;
+  for (const engine::TokenId id : options.prompt_tail) {
+    if (out.drop_special_of_ == nullptr || !out.drop_special_of_->IsSpecial(id)) prompt_tail.push_back(id);
+  }
   const std::span<const engine::TokenId> context =
-      options.echo ? std::span<const engine::TokenId>() : options.prompt_tail;
+      options.echo ? std::span<const engine::TokenId>() : std::span<const engine::TokenId>(prompt_tail);
   absl::StatusOr<engine::StreamDecoder> decoder =
-      engine::StreamDecoder::Create(*options.tokenizer, context, !options.keep_special_tokens);
+      engine::StreamDecoder::Create(*options.tokenizer, context, skip_special);
   if (!decoder.ok()) return decoder.status();
   if (options.echo) {
-    absl::StatusOr<std::string> prompt = decoder->Push(options.prompt_tail);
+    absl::StatusOr<std::string> prompt = decoder->Push(prompt_tail);
     if (!prompt.ok()) return prompt.status();
     out.echo_ = *std::move(prompt);
   }
@@ -51,7 +61,7 @@ absl::Status OutputText::Add(const TokenRing::Token& token, std::span<const engi
   if (logprobs_) chunk->logprobs.Add(token, top, token_bytes_);
   if (!decoder_.has_value()) return absl::OkStatus();
   const bool stop_token = std::binary_search(stop_token_ids_.begin(), stop_token_ids_.end(), token.id);
-  if (stop_token && !include_stop_) return absl::OkStatus();
+  if ((stop_token && !include_stop_) || Dropped(token.id)) return absl::OkStatus();
   const absl::StatusOr<std::string> text = decoder_->Push(token.id);
   if (!text.ok()) return text.status();
   AppendText(*text, chunk);
@@ -65,14 +75,25 @@ absl::Status OutputText::Finish(OutputChunk* chunk) {
     if (!rest.ok()) return rest.status();
     AppendText(*rest, chunk);
   }
-  chunk->text.append(matcher_->Finish());
+  AppendCertain(matcher_->Finish(), chunk);
+  if (chat_ != nullptr) chat_->Finish(chunk);
   return absl::OkStatus();
+}
+
+bool OutputText::Dropped(engine::TokenId id) const {
+  return drop_special_of_ != nullptr && drop_special_of_->IsSpecial(id) &&
+         !std::binary_search(kept_special_.begin(), kept_special_.end(), id);
+}
+
+void OutputText::AppendCertain(std::string_view text, OutputChunk* chunk) {
+  if (chat_ != nullptr) return chat_->Push(text, chunk);
+  chunk->text.append(text);
 }
 
 void OutputText::AppendText(const std::string& text, OutputChunk* chunk) {
   if (text.empty()) return;
   const engine::StopMatcher::Result result = matcher_->Push(text);
-  chunk->text.append(result.text);
+  AppendCertain(result.text, chunk);
   matched_stop_ = result.stop_index;
 }
 

@@ -81,6 +81,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"engine/cache", {"engine/base"}},
     {"engine/sampling", {"engine/base"}},
     {"engine/text", {"engine/base", "engine/sampling"}},
+    {"engine/chat_output", {"engine/base", "engine/text"}},
     {"engine/plan", {"engine/base", "engine/cache", "engine/sampling"}},
     {"engine/model", {"engine/base"}},
     {"engine/layers", {"engine/base", "engine/model"}},

@@ -47,6 +47,11 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
     DescribeGeneration(model, wire->mutable_generation());
     const absl::Status chats = CheckChats(model);
     wire->mutable_chat()->set_supported(chats.ok());
+    if (chats.ok()) {
+      const engine::ChatOutputForms& forms = model.chat_forms;
+      wire->mutable_chat()->set_tool_parser(forms.calls == nullptr ? "none" : forms.calls->name);
+      wire->mutable_chat()->set_reasoning_parser(forms.reasoning == nullptr ? "none" : forms.reasoning->name);
+    }
     if (!chats.ok()) wire->mutable_chat()->set_reason(std::string(engine::StdView(chats.message())));
     return;
   }

@@ -168,6 +168,16 @@ TEST_F(ConfigTest, AChatTemplateIsAFileOrItsText) {
   EXPECT_FALSE(IsTemplateText("") || IsTemplateText("/models/{m}/x.jinja"));
 }
 
+TEST_F(ConfigTest, ParsersOfChatsAreKnownByName) {
+  const auto config = Load(R"({"models": [{"name": "a", "path": "here"},
+      {"name": "b", "path": "here", "tool_parser": "hermes", "reasoning_parser": "none"}]})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->models[0].tool_parser, "auto");
+  EXPECT_EQ(config->models[0].reasoning_parser, "auto");
+  EXPECT_EQ(config->models[1].tool_parser, "hermes");
+  EXPECT_EQ(config->models[1].reasoning_parser, "none");
+}
+
 TEST_F(ConfigTest, AllowsComments) {
   EXPECT_TRUE(Load("// why\n{\"models\": [/* one */ {\"name\": \"m\", \"path\": \"p\"}]}").ok());
 }
@@ -192,6 +202,12 @@ struct BadConfig {
 };
 
 const BadConfig kBadConfigs[] = {
+    {R"({"models": [{"name": "m", "path": "p", "tool_parser": "hermse"}]})",
+     "models[0].tool_parser is \"hermse\"; limit is one of auto, none, gpt_oss, deepseek, mistral, qwen3_coder, "
+     "granite, "
+     "hermes, pythonic, llama3_json"},
+    {R"({"models": [{"name": "m", "path": "p", "reasoning_parser": "r1"}]})",
+     "models[0].reasoning_parser is \"r1\"; limit is one of auto, none, gpt_oss, qwen3, think_tags, mistral"},
     {"{", "parse error"},
     {"[]", "the config is []; limit is an object"},
     {"{}", "models must be given"},

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
+
 namespace dunlin::server {
 namespace {
 
@@ -95,10 +97,57 @@ void FakeGenerateCall::Take(const OutputChunk& chunk) {
   response_.chunks.push_back(chunk);
   FakeOutput& output = response_.outputs[chunk.index];
   output.text += chunk.text;
+  output.reasoning += chunk.reasoning;
+  for (const ToolCallDelta& delta : chunk.tool_calls) {
+    const auto index = static_cast<size_t>(delta.tool_index);
+    EXPECT_LE(index, output.calls.size()) << "one call after another";
+    if (index == output.calls.size()) {
+      output.calls.push_back(delta);
+      continue;
+    }
+    EXPECT_EQ(delta.id + delta.name, "") << "in the first delta only";
+    output.calls.at(index).arguments += delta.arguments;
+  }
   output.token_ids.insert(output.token_ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
   if (!chunk.finish.has_value()) return;
   ++output.num_finishes;
   output.finish = *chunk.finish;
+}
+
+ClientRequest TextRequest(const std::string& text, int32_t max_tokens) {
+  ClientRequest request;
+  request.field_names = &kFakeFieldNames;
+  request.model = "tiny";
+  request.prompt = text;
+  request.stopping.max_tokens = max_tokens;
+  return request;
+}
+
+Harness::Harness(const Limits& limits, const engine::EngineOptions& engine, const ServingOptions& options,
+                 int32_t num_pages)
+    : models(engine, num_pages), core(limits, models.repository(), &observer, options) {
+  core.Open();
+}
+
+Harness::~Harness() {
+  models.control().held = false;
+  core.StartDraining(AdmissionRefusal::kDraining);
+  EXPECT_TRUE(core.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
+  models.repository().StopEngines();
+}
+
+std::shared_ptr<FakeGenerateCall> Harness::Start(const ClientRequest& request, engine::TimeNs deadline) {
+  const auto call = std::make_shared<FakeGenerateCall>(request);
+  FakeGenerateCall::Start(&core, call, deadline);
+  return call;
+}
+
+FakeResponse Harness::Generate(const ClientRequest& request, engine::TimeNs deadline) {
+  return Start(request, deadline)->WaitUntilFinished();
+}
+
+bool Harness::EngineIdle() {
+  return Eventually([this] { return stats().idle && stats().pages_used == 0; });
 }
 
 void FakeEmbedCall::Start(ServingCore* core, const std::shared_ptr<FakeEmbedCall>& call, engine::TimeNs deadline) {

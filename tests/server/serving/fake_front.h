@@ -17,6 +17,7 @@
 #include "server/serving/generation.h"
 #include "server/serving/response_writer.h"
 #include "server/serving/serving_core.h"
+#include "tests/server/serving/test_models.h"
 
 namespace dunlin::server {
 
@@ -29,6 +30,8 @@ inline constexpr engine::FieldNames kFakeFieldNames({
 
 struct FakeOutput {
   std::string text;
+  std::string reasoning;
+  std::vector<ToolCallDelta> calls;  // the deltas of each joined
   std::vector<engine::TokenId> token_ids;
   int num_finishes = 0;
   OutputFinish finish;
@@ -101,6 +104,28 @@ class FakeEmbedCall final : public EmbedWriter {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::vector<float>> vectors_ ABSL_GUARDED_BY(mutex_);
   Usage usage_ ABSL_GUARDED_BY(mutex_);
+};
+
+// To the model "tiny", by the names of kFakeFieldNames.
+ClientRequest TextRequest(const std::string& text, int32_t max_tokens);
+
+// A serving core over the test models, open from its construction on; drained at its end.
+struct Harness {
+  explicit Harness(const Limits& limits = {}, const engine::EngineOptions& engine = {},
+                   const ServingOptions& options = {}, int32_t num_pages = TestModels::kNumPages);
+  ~Harness();
+  // Starts a generation.
+  std::shared_ptr<FakeGenerateCall> Start(const ClientRequest& request, engine::TimeNs deadline = engine::kNoDeadline);
+  // The same, to its end.
+  FakeResponse Generate(const ClientRequest& request, engine::TimeNs deadline = engine::kNoDeadline);
+  // Of the model "tiny".
+  engine::EngineStats stats() const { return models.model("tiny").engine->stats(); }
+  // Waits until it has no sequence and no page.
+  bool EngineIdle();
+
+  RecordingObserver observer;
+  TestModels models;
+  ServingCore core;
 };
 
 }  // namespace dunlin::server

@@ -21,39 +21,6 @@ using testing::SizeIs;
 
 constexpr engine::TimeNs kMillisecond = 1'000'000;
 
-struct Harness {
-  explicit Harness(const Limits& limits = {}, const engine::EngineOptions& engine = {},
-                   const ServingOptions& options = {})
-      : models(engine), core(limits, models.repository(), &observer, options) {
-    core.Open();
-  }
-  ~Harness() {
-    models.control().held = false;
-    core.StartDraining(AdmissionRefusal::kDraining);
-    EXPECT_TRUE(core.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
-    models.repository().StopEngines();
-  }
-  bool EngineIdle() {
-    return Eventually([this] {
-      const engine::EngineStats stats = models.model("tiny").engine->stats();
-      return stats.idle && stats.pages_used == 0;
-    });
-  }
-
-  RecordingObserver observer;
-  TestModels models;
-  ServingCore core;
-};
-
-ClientRequest TextRequest(const std::string& text, int32_t max_tokens) {
-  ClientRequest request;
-  request.field_names = &kFakeFieldNames;
-  request.model = "tiny";
-  request.prompt = text;
-  request.stopping.max_tokens = max_tokens;
-  return request;
-}
-
 engine::ChatInput Chat(const std::string& role) {
   engine::ChatInput chat;
   chat.messages.emplace_back().role = role;
@@ -61,17 +28,11 @@ engine::ChatInput Chat(const std::string& role) {
   return chat;
 }
 
-FakeResponse Generate(Harness* harness, ClientRequest request, engine::TimeNs deadline = engine::kNoDeadline) {
-  const auto call = std::make_shared<FakeGenerateCall>(std::move(request));
-  FakeGenerateCall::Start(&harness->core, call, deadline);
-  return call->WaitUntilFinished();
-}
-
 TEST(InProcessFront, StreamsTextAndReportsTheProfile) {
   Harness harness;
   ClientRequest request = TextRequest("abc", 7);
   request.request_id = "mine";
-  const FakeResponse response = Generate(&harness, request);
+  const FakeResponse response = harness.Generate(request);
   ASSERT_TRUE(response.status.ok()) << response.status;
   EXPECT_EQ(response.outputs.at(0).text, "abcabca");
   EXPECT_EQ(response.outputs.at(0).finish.reason, engine::FinishReason::kLength);
@@ -102,7 +63,7 @@ TEST(InProcessFront, SeveralOutputsShareOneResponse) {
   ClientRequest request = TextRequest("xyz", 20);
   request.num_outputs = 3;
   request.output.prompt_logprobs = 0;
-  const FakeResponse response = Generate(&harness, request);
+  const FakeResponse response = harness.Generate(request);
   ASSERT_TRUE(response.status.ok()) << response.status;
   ASSERT_THAT(response.outputs, SizeIs(3));
   EXPECT_EQ(response.outputs.at(0).text.substr(0, 4), "xyzx");
@@ -118,7 +79,7 @@ TEST(InProcessFront, AStopStringEndsTheOutput) {
   Harness harness;
   ClientRequest request = TextRequest("a b c END d e f ", 200);
   request.stopping.stop = {"c EN"};
-  const FakeResponse response = Generate(&harness, request);
+  const FakeResponse response = harness.Generate(request);
   ASSERT_TRUE(response.status.ok()) << response.status;
   EXPECT_EQ(response.outputs.at(0).text, "a b ");
   EXPECT_EQ(response.outputs.at(0).finish.stop_string, "c EN");
@@ -131,7 +92,7 @@ TEST(InProcessFront, AStopStringEndsTheWorkOfTheEngine) {
   harness.models.control().step_us = 5000;
   ClientRequest request = TextRequest("a b c END d e f ", 480);
   request.stopping.stop = {"c EN"};
-  const FakeResponse response = Generate(&harness, request);
+  const FakeResponse response = harness.Generate(request);
   EXPECT_EQ(response.outputs.at(0).finish.stop_string, "c EN");
   EXPECT_TRUE(harness.EngineIdle());
   EXPECT_LT(harness.models.control().tokens, 240);
@@ -153,7 +114,7 @@ TEST(InProcessFront, ACancelEndsTheCallAndFreesItsPages) {
 TEST(InProcessFront, ADeadlineEndsTheCall) {
   Harness harness;
   harness.models.control().step_us = 5000;
-  const FakeResponse response = Generate(&harness, TextRequest("abc", 500), harness.core.now() + 100 * kMillisecond);
+  const FakeResponse response = harness.Generate(TextRequest("abc", 500), harness.core.now() + 100 * kMillisecond);
   EXPECT_TRUE(absl::IsDeadlineExceeded(response.status)) << response.status;
   EXPECT_EQ(response.outputs.empty() ? 0 : response.outputs.at(0).num_finishes, 0);
   EXPECT_TRUE(harness.EngineIdle());
@@ -201,7 +162,7 @@ TEST(InProcessFront, ViolationsUseTheFrontEndsFieldNames) {
   Harness harness;
   ClientRequest request = TextRequest("abc", 4);
   request.sampling.top_p = 1.5F;
-  FakeResponse response = Generate(&harness, request);
+  FakeResponse response = harness.Generate(request);
   EXPECT_EQ(response.status.message(), "nucleus is 1.5; limit is (0, 1]");
   EXPECT_EQ(DetailsOf(response.status).field, "nucleus");
   EXPECT_TRUE(response.chunks.empty());
@@ -209,32 +170,32 @@ TEST(InProcessFront, ViolationsUseTheFrontEndsFieldNames) {
 
   request = TextRequest("abc", 4);
   request.stopping.stop = {"x", ""};
-  EXPECT_EQ(Generate(&harness, request).status.message(), "stop_words.1 has 0 bytes; limit is 1 to 256");
-  EXPECT_EQ(Generate(&harness, TextRequest(std::string(4000, '!'), 4)).status.message().substr(0, 16),
+  EXPECT_EQ(harness.Generate(request).status.message(), "stop_words.1 has 0 bytes; limit is 1 to 256");
+  EXPECT_EQ(harness.Generate(TextRequest(std::string(4000, '!'), 4)).status.message().substr(0, 16),
             "prompt_text has ");
   request = TextRequest("abc", 4);
   request.prompt = std::vector<engine::TokenId>{1, -7};
-  EXPECT_EQ(Generate(&harness, request).status.message(), "prompt[1] is -7; limit is [0, 902)");
+  EXPECT_EQ(harness.Generate(request).status.message(), "prompt[1] is -7; limit is [0, 902)");
 }
 
 TEST(InProcessFront, UnknownModelsAndWrongKindsAreRefused) {
   Harness harness;
   ClientRequest request = TextRequest("abc", 4);
   request.model = "nobody";
-  EXPECT_EQ(ReasonName(Generate(&harness, request).status), "UNKNOWN_MODEL");
+  EXPECT_EQ(ReasonName(harness.Generate(request).status), "UNKNOWN_MODEL");
   request.model = "encoder";
-  EXPECT_EQ(ReasonName(Generate(&harness, request).status), "WRONG_MODEL_KIND");
+  EXPECT_EQ(ReasonName(harness.Generate(request).status), "WRONG_MODEL_KIND");
   request.model = "bare";
-  EXPECT_EQ(ReasonName(Generate(&harness, request).status), "NO_TOKENIZER");
+  EXPECT_EQ(ReasonName(harness.Generate(request).status), "NO_TOKENIZER");
   request.prompt = engine::ChatInput();
-  EXPECT_EQ(ReasonName(Generate(&harness, request).status), "NO_TOKENIZER");
+  EXPECT_EQ(ReasonName(harness.Generate(request).status), "NO_TOKENIZER");
 }
 
 TEST(InProcessFront, AChatStreamsItsAnswer) {
   Harness harness;
   ClientRequest request = TextRequest("", 2);
   request.prompt = Chat("user");
-  const FakeResponse response = Generate(&harness, request);
+  const FakeResponse response = harness.Generate(request);
   ASSERT_TRUE(response.status.ok()) << response.status;
   EXPECT_EQ(response.outputs.at(0).token_ids.size(), 2U);
   EXPECT_GT(response.outputs.at(0).finish.usage.prompt_tokens, 5);
@@ -244,9 +205,9 @@ TEST(InProcessFront, AChatStreamsItsAnswer) {
 TEST(InProcessFront, ChatsAreRenderedOnTheTextPoolHoweverSmallTheyAre) {
   Harness harness;
   ClientRequest request = TextRequest("", 2);
-  EXPECT_EQ(Generate(&harness, request).finished_by, std::this_thread::get_id()) << "a small text is planned inline";
+  EXPECT_EQ(harness.Generate(request).finished_by, std::this_thread::get_id()) << "a small text is planned inline";
   request.prompt = Chat("bird");
-  const FakeResponse response = Generate(&harness, request);
+  const FakeResponse response = harness.Generate(request);
   EXPECT_EQ(response.status.message(), "chat is refused by the model's chat template: birds do not chat");
   EXPECT_NE(response.finished_by, std::this_thread::get_id());
 }
@@ -258,9 +219,9 @@ TEST(InProcessFront, MinTokensAreBoundedByTheMaxTokensThatApply) {
   ClientRequest request = TextRequest("abc", 1);
   request.stopping.max_tokens.reset();
   request.stopping.min_tokens = 6;
-  EXPECT_EQ(Generate(&harness, request).status.message(), "min_tokens is 6; limit is [0, 5]");
+  EXPECT_EQ(harness.Generate(request).status.message(), "min_tokens is 6; limit is [0, 5]");
   request.stopping.min_tokens = 5;
-  EXPECT_THAT(Generate(&harness, request).outputs.at(0).token_ids, SizeIs(5));
+  EXPECT_THAT(harness.Generate(request).outputs.at(0).token_ids, SizeIs(5));
 }
 
 TEST(InProcessFront, CallsAreRefusedBeforeReadyAndWhileDraining) {
@@ -270,14 +231,14 @@ TEST(InProcessFront, CallsAreRefusedBeforeReadyAndWhileDraining) {
   harness.models.control().held = true;
   const auto running = std::make_shared<FakeGenerateCall>(TextRequest("abc", 4));
   FakeGenerateCall::Start(&harness.core, running);
-  const FakeResponse refused = Generate(&harness, TextRequest("def", 4));
+  const FakeResponse refused = harness.Generate(TextRequest("def", 4));
   EXPECT_EQ(ReasonName(refused.status), "TOO_MANY_REQUESTS");
   EXPECT_TRUE(RetryAfterMs(refused.status).has_value());
   EXPECT_TRUE(harness.core.overload()->recent(harness.core.now()));
   harness.models.control().held = false;
   EXPECT_TRUE(running->WaitUntilFinished().status.ok());
   harness.core.StartDraining(AdmissionRefusal::kDraining);
-  EXPECT_EQ(ReasonName(Generate(&harness, TextRequest("def", 4)).status), "DRAINING");
+  EXPECT_EQ(ReasonName(harness.Generate(TextRequest("def", 4)).status), "DRAINING");
 }
 
 ClientEmbedRequest EmbedTexts(std::initializer_list<const char*> texts) {

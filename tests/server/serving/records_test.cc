@@ -16,38 +16,6 @@ namespace {
 
 using testing::SizeIs;
 
-ClientRequest TextRequest(const std::string& text, int32_t max_tokens) {
-  ClientRequest request;
-  request.field_names = &kFakeFieldNames;
-  request.model = "tiny";
-  request.prompt = text;
-  request.stopping.max_tokens = max_tokens;
-  return request;
-}
-
-struct Harness {
-  explicit Harness(const engine::EngineOptions& options, int32_t num_pages = TestModels::kNumPages)
-      : models(options, num_pages), core({}, models.repository(), &observer, {}) {
-    core.Open();
-  }
-  ~Harness() {
-    models.control().held = false;
-    core.StartDraining(AdmissionRefusal::kDraining);
-    EXPECT_TRUE(core.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
-    models.repository().StopEngines();
-  }
-  std::shared_ptr<FakeGenerateCall> Start(const ClientRequest& request) {
-    const auto call = std::make_shared<FakeGenerateCall>(request);
-    FakeGenerateCall::Start(&core, call);
-    return call;
-  }
-  engine::EngineStats stats() const { return models.model("tiny").engine->stats(); }
-
-  RecordingObserver observer;
-  TestModels models;
-  ServingCore core;
-};
-
 void ExpectInOrder(const RequestRecord& record) {
   EXPECT_GT(record.arrival, 0);
   EXPECT_GE(record.first_scheduled, record.arrival);
@@ -58,7 +26,7 @@ void ExpectInOrder(const RequestRecord& record) {
 TEST(Records, ARequestThatWaitedWasScheduledAfterTheOneBeforeIt) {
   engine::EngineOptions options;
   options.max_sequences = 1;
-  Harness harness(options);
+  Harness harness({}, options);
   harness.models.control().held = true;
   ClientRequest request = TextRequest("abc", 20);
   request.request_id = "first";
@@ -87,7 +55,7 @@ TEST(Records, ARequestThatWaitedWasScheduledAfterTheOneBeforeIt) {
 }
 
 TEST(Records, CountPreemptionsOfAllOutputs) {
-  Harness harness({}, 40);  // 640 tokens; each of the two may grow to 503
+  Harness harness({}, {}, {}, 40);  // 640 tokens; each of the two may grow to 503
   ClientRequest request = TextRequest("abc", 500);
   request.num_outputs = 2;
   harness.models.control().held = true;  // until both are there
@@ -104,7 +72,7 @@ TEST(Records, CountPreemptionsOfAllOutputs) {
 }
 
 TEST(Records, CountTheCachedPrefix) {
-  Harness harness({});
+  Harness harness;
   const std::string prompt(100, 'a');
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_TRUE(harness.Start(TextRequest(prompt, 2))->WaitUntilFinished().status.ok());

@@ -99,6 +99,16 @@ void TestModels::AddBanning() {
   EXPECT_TRUE(repository_.Add(std::move(served)).ok());
 }
 
+void TestModels::AddChatting(const std::string& name, const std::string& text) {
+  auto served = MakeModel(name, true, engine::EngineOptions());
+  auto loaded = engine::ChatTemplate::Load("", text);
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+  served->chat_template = *std::move(loaded);
+  const std::string& source = served->chat_template->source();
+  served->chat_forms = {engine::RecogniseReasoningFormat(source), engine::RecogniseToolFormat(source)};
+  EXPECT_TRUE(repository_.Add(std::move(served)).ok());
+}
+
 std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool tokenizer,
                                                    const engine::EngineOptions& options) {
   auto served = std::make_unique<ServedModel>();

@@ -50,6 +50,8 @@ class TestModels {
   // "banning": as "tiny", with a generation_config.json that suppresses 3 and 4, 5 at the beginning, bans 6 7, and has
   // max_new_tokens 12.
   void AddBanning();
+  // As "tiny", with the chat template `text` and the forms of output that it shows.
+  void AddChatting(const std::string& name, const std::string& text);
   const ServedModel& model(const std::string& name) const { return *repository_.Lease(name); }
 
  private:

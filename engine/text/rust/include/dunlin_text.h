@@ -140,6 +140,8 @@ typedef struct {
 int32_t dunlin_text_chat_load(const dunlin_text_chat_files* files, const uint8_t* given, size_t given_size,
                               dunlin_text_chat** chat, dunlin_text_error* error);
 void dunlin_text_chat_free(dunlin_text_chat* chat);
+// The template's text; of several, one after another.
+int32_t dunlin_text_chat_source(const dunlin_text_chat* chat, dunlin_text_bytes* text, dunlin_text_error* error);
 // breaks: byte offsets in text, ascending, that no special token spans: inside those of the client's strings.
 // Any number of threads at once. Errors: INVALID_ARGUMENT (the request, a bound), FAILED_PRECONDITION (what the
 // template raises, in its words, which may be the client's).

@@ -151,25 +151,6 @@ std::vector<BadInput> StoppingCases() {
   };
 }
 
-std::vector<BadInput> ToolChoiceCases() {
-  const auto invalid = [](const char* name, auto set, const char* field, const char* message) {
-    const auto spoil = [set](v1::GenerateRequest* r) { set(r->mutable_chat()); };
-    return BadInput{name, spoil, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD", field, message};
-  };
-  using C = v1::Chat;
-  return {
-      invalid(
-          "tool_choice required", [](C* c) { c->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_REQUIRED); },
-          "chat.tool_choice", "chat.tool_choice is REQUIRED; limit is AUTO or NONE"),
-      invalid(
-          "tool_choice named", [](C* c) { c->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED); },
-          "chat.tool_choice", "chat.tool_choice is NAMED; limit is AUTO or NONE"),
-      invalid(
-          "parallel_tool_calls false", [](C* c) { c->set_parallel_tool_calls(false); }, "chat.parallel_tool_calls",
-          "chat.parallel_tool_calls is false; limit is true"),
-  };
-}
-
 std::vector<BadInput> RequestCases() {
   using R = v1::GenerateRequest;
   const auto invalid = [](const char* name, auto spoil, const char* field, const char* message) {
@@ -274,6 +255,26 @@ std::vector<BadInput> ChatCases() {
       {"a chat that the template refuses", [](R* r) { r->mutable_chat()->add_messages()->set_role("bird"); },
        StatusCode::INVALID_ARGUMENT, "CHAT_REFUSED", "",
        "chat is refused by the model's chat template: birds do not chat"},
+      invalid(
+          "a tool choice of a model whose calls are not known",
+          [](R* r) {
+            v1::Chat* chat = r->mutable_chat();
+            chat->add_messages()->set_role("user");
+            chat->set_tools_json(R"([{"type": "function", "function": {"name": "ping"}}])");
+            chat->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_REQUIRED);
+          },
+          "chat.tool_choice",
+          "chat.tool_choice is required; limit is auto or none: the form of this model's tool calls is not known "
+          "(models[].tool_parser)"),
+      invalid(
+          "a tool choice without tools",
+          [](R* r) {
+            v1::Chat* chat = r->mutable_chat();
+            chat->add_messages()->set_role("user");
+            chat->mutable_tool_choice()->set_mode(v1::ToolChoice::MODE_NAMED);
+            chat->mutable_tool_choice()->set_name("ping");
+          },
+          "chat.tool_choice", "chat.tool_choice names a tool without chat.tools_json; limit is a chat with tools"),
       {"a chat with a model without tokenizer",
        [](R* r) {
          r->set_model("bare");
@@ -318,7 +319,7 @@ TEST(BadInput, IsRefusedWithoutAffectingAConcurrentStream) {
   Reply beside;
   std::thread stream([&] { beside = edge.Generate(neighbour); });
   std::vector<BadInput> cases = SamplingCases();
-  for (const auto& more : {StoppingCases(), RequestCases(), ToolChoiceCases(), ChatCases()})
+  for (const auto& more : {StoppingCases(), RequestCases(), ChatCases()})
     cases.insert(cases.end(), more.begin(), more.end());
   EXPECT_GE(cases.size(), 40U);
   for (const BadInput& bad : cases) ExpectRefused(edge, bad);

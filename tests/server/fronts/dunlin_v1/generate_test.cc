@@ -294,5 +294,42 @@ TEST(Generate, RequestIdComesFromMessageOrMetadataOrIsDrawn) {
   EXPECT_NE(drawn, edge.Generate(request).messages.front().request_id());
 }
 
+TEST(Generate, ReasoningAndToolCallsHaveFieldsOfTheirOwn) {
+  EdgeServer edge;
+  edge.models().AddChatting("calls", "{# <tool_call> </think> #}{{ messages[-1].content }}{{ '<|endoftext|>' }}");
+  v1::GenerateRequest request;
+  request.set_model("calls");
+  v1::ChatMessage* message = request.mutable_chat()->add_messages();
+  message->set_role("user");
+  message->set_content("<think>Hm</think>Yes<tool_call>{\"name\": \"ping\", \"arguments\": {\"n\": 1}}</tool_call>");
+  request.mutable_chat()->set_tools_json(R"([{"type": "function", "function": {"name": "ping"}}])");
+  request.mutable_sampling()->set_temperature(0);
+  const Reply reply = edge.Generate(request);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  std::string reasoning;
+  std::string name;
+  std::string id;
+  std::string arguments;
+  for (const v1::GenerateResponse& one : reply.messages) {
+    reasoning += one.reasoning_delta();
+    for (const v1::ToolCallDelta& delta : one.tool_call_delta()) {
+      EXPECT_EQ(delta.tool_index(), 0);
+      id += delta.id();
+      name += delta.name();
+      arguments += delta.arguments_delta();
+    }
+  }
+  EXPECT_EQ(reasoning, "Hm");
+  EXPECT_EQ(reply.outputs.at(0).text, "Yes");
+  EXPECT_EQ(name, "ping");
+  EXPECT_EQ(arguments, "{\"n\": 1}");
+  EXPECT_THAT(id, StartsWith("call_"));
+  EXPECT_EQ(reply.outputs.at(0).finish.reason(), v1::FINISH_REASON_TOOL_CALLS);
+  request.mutable_output()->set_raw_chat_output(true);
+  const Reply raw = edge.Generate(request);
+  EXPECT_EQ(raw.outputs.at(0).text, message->content());
+  EXPECT_EQ(raw.outputs.at(0).finish.reason(), v1::FINISH_REASON_STOP);
+}
+
 }  // namespace
 }  // namespace dunlin::server

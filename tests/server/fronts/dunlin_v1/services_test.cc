@@ -145,6 +145,21 @@ TEST(ModelService, SaysWhetherAModelTakesChats) {
   EXPECT_FALSE(response.models(2).has_chat()) << "an encoder";
 }
 
+TEST(ModelService, SaysHowAModelWritesReasoningAndToolCalls) {
+  EdgeServer edge;
+  edge.models().AddChatting("thinks", "{# <tool_call> </think> #}{{ messages[-1].content }}");
+  v1::GetModelRequest request;
+  v1::GetModelResponse response;
+  request.set_name("thinks");
+  ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::GetModel, request, &response).ok());
+  EXPECT_EQ(response.model().chat().tool_parser(), "hermes");
+  EXPECT_EQ(response.model().chat().reasoning_parser(), "think_tags");
+  request.set_name("tiny");
+  ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::GetModel, request, &response).ok());
+  EXPECT_EQ(response.model().chat().tool_parser(), "none");
+  EXPECT_EQ(response.model().chat().reasoning_parser(), "none");
+}
+
 TEST(TokenizerService, AppliesTheChatTemplate) {
   EdgeServer edge;
   v1::ApplyChatTemplateRequest request;

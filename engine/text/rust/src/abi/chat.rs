@@ -71,6 +71,19 @@ pub unsafe extern "C" fn dunlin_text_chat_free(template: *mut ChatTemplate) {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn dunlin_text_chat_source(
+    template: *const ChatTemplate,
+    text: *mut Bytes,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: a live handle, by the header.
+        let template = unsafe { template.as_ref() }.ok_or_else(|| Error::invalid("the template handle is null"))?;
+        put(text, template.source().into_bytes())
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn dunlin_text_chat_render(
     template: *const ChatTemplate,
     tokenizer: *const TextTokenizer,

@@ -38,6 +38,18 @@ pub struct ChatTemplate {
     content_format: ContentFormat,
 }
 
+impl ChatTemplate {
+    /// The texts of the templates, one after another.
+    pub fn source(&self) -> String {
+        [DEFAULT, TOOL_USE]
+            .iter()
+            .filter_map(|name| self.environment.get_template(name).ok())
+            .map(|template| template.source().to_string())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
 /// The name of a template in `environment`; transformers' word.
 const DEFAULT: &str = "default";
 /// The one that transformers takes when tools are given.
