@@ -17,10 +17,10 @@ class EmbedTranslator {
 
   // Parses a request body. Errors: as EmbedWriter::ReadRequest.
   virtual absl::Status Read(std::string_view body, ClientEmbedRequest* request) = 0;
-  // The whole response.
-  virtual std::string Document(const ResponseEnd& end, const EmbedResult& result) = 0;
+  // The document of a call that ended OK.
+  virtual std::string Document(const EmbedResult& result) const = 0;
   // A whole error document.
-  virtual std::string ErrorBody(const absl::Status& status) = 0;
+  virtual std::string ErrorBody(const absl::Status& status) const = 0;
 };
 
 }  // namespace dunlin::server

@@ -29,7 +29,7 @@ absl::Status HttpEmbedding::ReadRequest(ClientEmbedRequest* request) {
 void HttpEmbedding::Finish(const ResponseEnd& end, const EmbedResult* result) {
   if (result == nullptr) return RespondWithError(end.status, end.request_id);
   HttpReply reply = OkReply(kJsonText, end.request_id);
-  reply.body = translator_->Document(end, *result);
+  reply.body = translator_->Document(*result);
   exchange()->Respond(std::move(reply));
 }
 

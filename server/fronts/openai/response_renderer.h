@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One HTTP call that generates text: the body of the request becomes a ClientRequest, OutputChunks become the body of the
-// response. One class per route implements it. Owner: the call. Thread rule: one function at a time.
+// One HTTP call that generates text: the body of the request becomes a ClientRequest, OutputChunks become the body of
+// the response. One class per route implements it. Owner: the call. Thread rule: one function at a time.
 #pragma once
 
 #include <string>
