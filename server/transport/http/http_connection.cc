@@ -19,6 +19,8 @@ constexpr size_t kMaxAheadBytes = 16 * 1024;     // of pipelined requests
 constexpr size_t kMaxLingerBytes = 1024 * 1024;  // thrown away after the last response
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr int kNoContent = 204;
+constexpr unsigned kHttp10 = 10;
+constexpr unsigned kHttp11 = 11;
 
 HttpReply BodyTooLong(const std::string& length, const HttpRoute& route) {
   const std::string key = route.max_body_key == nullptr ? "" : absl::StrCat(" (", route.max_body_key, ")");
@@ -83,13 +85,12 @@ void HttpConnection::OnRead(error_code error, size_t size) {
     return lingered_bytes_ > kMaxLingerBytes ? Close() : Read();
   }
   if (state_ == State::kHeader && input_.empty() && !any_parsed_) deadline_ = Clock::now() + shared_->timeouts.read;
-  if (state_ == State::kBody) {
-    body_bytes_ += size;
-    deadline_ = body_start_ + shared_->timeouts.read +
-                std::chrono::milliseconds(static_cast<int64_t>(body_bytes_) / kMinBodyBytesPerMs);
-  }
   input_.append(incoming_.data(), size);
   Parse();
+  if (state_ == State::kBody) {
+    const auto body_bytes = static_cast<int64_t>(parser_->get().body().size());
+    deadline_ = body_start_ + shared_->timeouts.read + std::chrono::milliseconds(body_bytes / kMinBodyBytesPerMs);
+  }
   Read();
 }
 
@@ -118,13 +119,17 @@ void HttpConnection::Parse() {
     any_parsed_ = any_parsed_ || used > 0;
     if (state_ == State::kHeader && parser_->is_header_done()) OnHeader();
     if (state_ == State::kBody && parser_->is_done()) OnRequest();
-    if (error) return;
+    if (!error) continue;
+    // The parser takes the head of a chunk, and the fields after the last one, in whole.
+    if (state_ == State::kBody && input_.size() > kMaxHttpHeaderBytes)
+      Refuse(RefusalOf(http::error::header_limit, false));
+    return;
   }
 }
 
 void HttpConnection::OnHeader() {
   const HttpParsedHead& head = parser_->get();
-  output_.Start({.http10 = head.version() == 10,
+  output_.Start({.http10 = head.version() == kHttp10,
                  .head_only = head.method() == http::verb::head,
                  .keep_alive = head.keep_alive() && !shared_->draining});
   if (std::optional<HttpReply> refusal = CheckHead(head)) return Refuse(*refusal);
@@ -166,9 +171,9 @@ void HttpConnection::OpenHandler(const HttpRoute& route) {
   parser_->body_limit(static_cast<uint64_t>(route.max_body_bytes));
   state_ = State::kBody;
   body_start_ = Clock::now();
-  body_bytes_ = 0;
   deadline_ = body_start_ + shared_->timeouts.read;
-  if (length > 0 && input_.empty() && parser_->get().count(http::field::expect) > 0) {
+  if (length > 0 && input_.empty() && parser_->get().count(http::field::expect) > 0 &&
+      parser_->get().version() == kHttp11) {
     output_.AppendContinue();
     Flush();
   }

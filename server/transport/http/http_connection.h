@@ -123,7 +123,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::vector<HttpHeader> cors_headers_;  // of every reply to it
   const HttpRoute* route_ = nullptr;      // of kBody
   Clock::time_point body_start_;
-  size_t body_bytes_ = 0;
 
   // The exchange.
   std::shared_ptr<HttpHandler> handler_;  // from the end of the header to OnDone; null if the route has none

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/transport/http/http_server.h"
 
+#include <netinet/tcp.h>
+
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -29,6 +31,10 @@ constexpr auto kSweepPeriod = std::chrono::milliseconds(50);
 // What a client may leave unread in the kernel: some 2 s of a fast stream. The default grows to megabytes, which would
 // hide for long that a client does not read.
 constexpr int kSendBufferBytes = 128 * 1024;
+constexpr int kKeepaliveIdleSeconds = 30;  // then the kernel asks whether the client is still there
+
+template <int kName>
+using TcpOption = asio::detail::socket_option::integer<IPPROTO_TCP, kName>;
 
 // Without the port. An IPv4 address is the same over an IPv6 socket.
 std::string AddressOf(const tcp::endpoint& peer) {
@@ -89,9 +95,7 @@ struct HttpServer::State {
     error_code gone;
     const std::string address = AddressOf(socket.remote_endpoint(gone));
     if (gone || !connections.TryAdd(address)) return;
-    error_code ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
-    socket.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
+    SetOptions(&socket);
     const auto connection =
         std::make_shared<HttpConnection>(std::move(socket), &shared, [this, address](HttpConnection* closed) {
           connections.Remove(address);
@@ -100,6 +104,18 @@ struct HttpServer::State {
     open.insert(connection.get());
     if (open.size() == 1) Sweep();
     connection->Start();
+  }
+
+  // A client whose machine is gone answers neither data nor probes. Twice the time of a slow reader, so that a call
+  // that is not read ends as such.
+  void SetOptions(tcp::socket* socket) const {
+    const int unanswered_ms = static_cast<int>(2 * shared.timeouts.write.count());
+    error_code ignored;
+    socket->set_option(tcp::no_delay(true), ignored);
+    socket->set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
+    socket->set_option(asio::socket_base::keep_alive(true), ignored);
+    socket->set_option(TcpOption<TCP_KEEPIDLE>(kKeepaliveIdleSeconds), ignored);
+    socket->set_option(TcpOption<TCP_USER_TIMEOUT>(unanswered_ms), ignored);
   }
 
   // One timer for all connections, while there are any: a timer for each would be set with every read and write.

@@ -48,7 +48,8 @@ HttpReply RefusalOf(error_code error, bool in_request_line) {
     return TextReply(431, absl::StrCat("the header is too long; limit is ", kMaxHttpHeaderBytes, " bytes"));
   }
   if (error == http::error::body_limit) return TextReply(413, "the body is too long");
-  if (error == http::error::bad_version) return TextReply(400, "the request line is malformed, or the HTTP version is not 1.0 or 1.1");
+  if (error == http::error::bad_version)
+    return TextReply(400, "the request line is malformed, or the HTTP version is not 1.0 or 1.1");
   return TextReply(400, error.message());
 }
 

@@ -74,6 +74,8 @@ TEST_F(HttpRequests, AreRefusedWhenTheyAreMalformedOrTooLong) {
       {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n", "413 "},
       {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", "400 "},
       {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n", "400 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;x=" + std::string(21'000, 'a'), "431 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(21'000, 'a'), "431 "},
   });
 }
 
