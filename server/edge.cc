@@ -13,8 +13,6 @@
 #include "server/fronts/dunlin_v1/generation_service.h"
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
-#include <nlohmann/json.hpp>
-#include "server/fronts/openai/http_generation.h"
 #include "server/fronts/openai/openai_routes.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_server.h"
@@ -77,47 +75,7 @@ std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
   return AdmissionRefusal::kTransportStalled;
 }
 
-class BenchTranslator final : public RequestTranslator {
- public:
-  absl::Status Read(std::string_view body, ClientRequest* request) override {
-    const nlohmann::json json = nlohmann::json::parse(body, nullptr, false);
-    if (!json.is_object()) return absl::InvalidArgumentError("json");
-    request->model = json.value("model", "");
-    if (json["prompt"].is_array()) {
-      request->prompt = json["prompt"].get<std::vector<engine::TokenId>>();
-    } else {
-      request->prompt = json.value("prompt", "");
-    }
-    request->sampling.temperature = json.value("temperature", 1.0F);
-    request->sampling.seed = json.value("seed", uint64_t{0});
-    request->stopping.max_tokens = json.value("max_tokens", 4);
-    request->stopping.ignore_eos = json.value("ignore_eos", false);
-    return absl::OkStatus();
-  }
-  bool streams() const override { return true; }
-  void OnChunk(const OutputChunk& chunk, std::string* out) override {
-    if (!chunk.request_id.empty()) id_ = "cmpl-" + chunk.request_id;
-    if (chunk.token_ids.empty() && !chunk.finish.has_value()) return;
-    nlohmann::json choice = {{"index", 0}, {"text", chunk.text}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
-    if (chunk.finish.has_value()) choice["finish_reason"] = "length";
-    nlohmann::json event = {{"id", id_}, {"object", "text_completion"}, {"created", 1}, {"model", "demo"}, {"choices", {choice}}};
-    out->append("data: " + event.dump() + "\n\n");
-    if (!chunk.finish.has_value()) return;
-    event["choices"] = nlohmann::json::array();
-    event["usage"] = {{"prompt_tokens", chunk.finish->usage.prompt_tokens}, {"completion_tokens", chunk.finish->usage.completion_tokens}};
-    out->append("data: " + event.dump() + "\n\n");
-  }
-  void OnEnd(const ResponseEnd& end, const OutputChunk* last, std::string* out) override {
-    if (last != nullptr) OnChunk(*last, out);
-    if (end.status.ok()) out->append("data: [DONE]\n\n");
-  }
-  std::string ErrorBody(const absl::Status& status) override { return std::string(status.message()); }
-
- private:
-  std::string id_;
-};
-
-absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits, ServingCore* core) {
+absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits) {
   HttpServerOptions http;
   http.connections = options.connections;
   http.routes = ProbeRoutes(options.sources);
@@ -126,7 +84,6 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& opt
       http.routes.push_back(std::move(route));
     }
   }
-  http.routes.push_back(HttpGeneration::Route(core, "/v1/completions", [] { return std::make_unique<BenchTranslator>(); }));
   http.cors_origins = options.cors_origins;
   http.timeouts = options.timeouts;
   http.timeouts.write = std::chrono::milliseconds(limits.slow_reader_timeout_ms);
@@ -148,7 +105,7 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   }
   auto state = std::make_unique<State>(limits, repository, observer, options.serving);
   if (options.http.has_value()) {
-    absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(*options.http, limits, &state->core);
+    absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(*options.http, limits);
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }

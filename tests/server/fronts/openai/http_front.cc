@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,7 @@ HttpFront::HttpFront(const HttpFrontOptions& options)
   HttpServerOptions http;
   http.connections = options.connections;
   http.timeouts = options.timeouts;
+  http.timeouts.write = std::chrono::milliseconds(options.limits.slow_reader_timeout_ms);  // as Edge does
   http.routes = {HttpGeneration::Route(&core_, "/generate", &TestTranslator::New),
                  HttpEmbedding::Route(&core_, "/embed", [] { return std::make_unique<TestEmbedTranslator>(); }),
                  HttpTextCall::Route(&core_, "/text", {&Capitals, &ErrorText})};
