@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/edge.h"
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,10 @@
 #include "server/fronts/dunlin_v1/generation_service.h"
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
+#include "server/fronts/openai/openai_routes.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_server.h"
+#include "server/transport/http/http_server.h"
 
 namespace dunlin::server {
 
@@ -41,12 +44,16 @@ struct Edge::State {
   Heartbeat* heartbeat = nullptr;  // null: nobody watches
   bool shut_down = false;
   GrpcServer grpc;
+  std::unique_ptr<HttpServer> http;  // null: no HTTP port
 };
 
 namespace {
 
 constexpr char kTextPool[] = "text pool";
 constexpr char kGrpc[] = "gRPC";
+constexpr char kHttp[] = "HTTP";
+// For clients to take the last statuses; GrpcServer::Shutdown gives them the same.
+constexpr std::chrono::milliseconds kHttpGrace{1000};
 
 // Goes through the text pool, so that an idle pool shows that it is alive, too.
 class Canary final : public TextTask {
@@ -68,6 +75,21 @@ std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
   return AdmissionRefusal::kTransportStalled;
 }
 
+absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits) {
+  HttpServerOptions http;
+  http.connections = options.connections;
+  http.routes = ProbeRoutes(options.sources);
+  if (options.openai) {
+    for (HttpRoute& route : OpenAiRoutes({options.sources.unready_reason, options.version})) {
+      http.routes.push_back(std::move(route));
+    }
+  }
+  http.cors_origins = options.cors_origins;
+  http.timeouts = options.timeouts;
+  http.timeouts.write = std::chrono::milliseconds(limits.slow_reader_timeout_ms);
+  return HttpServer::Start(options.address, std::move(http));
+}
+
 }  // namespace
 
 Edge::Edge() = default;
@@ -82,6 +104,11 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
     return absl::InvalidArgumentError(absl::StrCat("text_threads is ", text_threads, "; limit is [1, 64]"));
   }
   auto state = std::make_unique<State>(limits, repository, observer, options.serving);
+  if (options.http.has_value()) {
+    absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(*options.http, limits);
+    if (!http.ok()) return http.status();
+    state->http = *std::move(http);
+  }
   const std::vector<GrpcService> services = {
       {&state->generation, v1::GenerationService::service_full_name()},
       {&state->embedding, v1::EmbeddingService::service_full_name()},
@@ -92,6 +119,10 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;
+}
+
+const std::string& Edge::http_address() const {
+  return state_->http->bound_address();
 }
 
 void Edge::SetServing(bool serving) {
@@ -112,6 +143,10 @@ void Edge::WatchWith(Heartbeat* heartbeat) {
   heartbeat->Watch(kGrpc, Heartbeat::Part::kTransport, [grpc = &state_->grpc] {
     return Heartbeat::Pulse{grpc->ticks(), false};
   });
+  if (state_->http == nullptr) return;
+  heartbeat->Watch(kHttp, Heartbeat::Part::kTransport, [http = state_->http.get()] {
+    return Heartbeat::Pulse{http->Ping(), false};
+  });
 }
 
 void Edge::Follow(const Heartbeat::Finding& finding) {
@@ -126,6 +161,7 @@ void Edge::Follow(const Heartbeat::Finding& finding) {
 void Edge::StartDraining(AdmissionRefusal why) {
   state_->grpc.StopServing();
   state_->core.StartDraining(why);
+  if (state_->http != nullptr) state_->http->StartDraining();
 }
 
 void Edge::Shutdown(absl::Time deadline) {
@@ -133,10 +169,11 @@ void Edge::Shutdown(absl::Time deadline) {
   StartDraining();
   state_->core.WaitUntilIdle(deadline);
   if (state_->heartbeat != nullptr) {
-    for (const char* name : {kTextPool, kGrpc}) state_->heartbeat->Forget(name);
+    for (const char* name : {kTextPool, kGrpc, kHttp}) state_->heartbeat->Forget(name);
   }
   // Needed even when everything is idle: once the engine threads have joined, none of them is inside the text pool.
   state_->repository->StopEngines();
+  if (state_->http != nullptr) state_->http->AbortExchangesAfter(kHttpGrace);
   state_->grpc.Shutdown();
   // gRPC and the engines have stopped; the text pool may still be running its last tasks.
   state_->core.WaitUntilIdle(absl::InfiniteFuture());

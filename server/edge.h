@@ -6,21 +6,36 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/admission.h"
+#include "server/access/connection_counts.h"
 #include "server/access/limits.h"
 #include "server/models/heartbeat.h"
 #include "server/models/repository.h"
 #include "server/serving/request_record.h"
 #include "server/serving/serving_core.h"
+#include "server/transport/http/http_timeouts.h"
+#include "server/transport/http/probe_routes.h"
 
 namespace dunlin::server {
 
+struct EdgeHttpOptions {
+  std::string address;  // "127.0.0.1:0": port 0 picks a free port
+  HttpSources sources;  // outlive the edge
+  ConnectionLimits connections{4096, 1024};
+  HttpTimeouts timeouts;                  // `write` is not used: it is limits.slow_reader_timeout_ms
+  std::vector<std::string> cors_origins;  // HttpServerOptions::cors_origins
+  bool openai = true;                     // serve the OpenAI API
+  std::string version;                    // of the server, for clients
+};
+
 struct EdgeOptions {
   ServingOptions serving;
-  std::optional<bool> reflection;  // gRPC reflection; unset: on when the address is a loopback address
+  std::optional<EdgeHttpOptions> http;  // unset: no HTTP port
+  std::optional<bool> reflection;       // gRPC reflection; unset: on when the address is a loopback address
 };
 
 class Edge {
@@ -32,18 +47,21 @@ class Edge {
   Edge& operator=(const Edge&) = delete;
 
   // Listens on `grpc_address` ("127.0.0.1:0": port 0 picks a free port) and returns the port. Until SetServing(true),
-  // Health reports NOT_SERVING for every name and calls are refused with UNAVAILABLE. repository and observer must
-  // outlive this object; observer may be null. Errors: INVALID_ARGUMENT (options), UNAVAILABLE (the address cannot be
-  // bound). REQUIRES: called once.
+  // Health reports NOT_SERVING for every name and calls are refused with UNAVAILABLE; the probes of the HTTP port are
+  // answered. repository and observer must outlive this object; observer may be null. Errors: INVALID_ARGUMENT
+  // (options), UNAVAILABLE (an address cannot be bound). REQUIRES: called once.
   absl::StatusOr<int> Start(const std::string& grpc_address, const Limits& limits, ModelRepository* repository,
                             RequestObserver* observer, const EdgeOptions& options = {});
+
+  // The address of the HTTP port, with the actual port. REQUIRES: started, with such a port.
+  const std::string& http_address() const;
 
   // Sets what Health reports while nothing is stalled. The first `true` also opens admission; a later `false` only
   // tells load balancers (the lame-duck phase): calls are still accepted until StartDraining.
   void SetServing(bool serving);
 
-  // From now on, the heartbeat watches the text pool and gRPC's threads. REQUIRES: started; heartbeat outlives this
-  // object.
+  // From now on, the heartbeat watches the text pool, gRPC's threads and the HTTP thread. REQUIRES: started; heartbeat
+  // outlives this object.
   void WatchWith(Heartbeat* heartbeat);
 
   // Health and admission follow what the heartbeat has found: while a part is stalled or a device has failed, Health
@@ -55,7 +73,8 @@ class Edge {
   void StartDraining(AdmissionRefusal why = AdmissionRefusal::kDraining);
 
   // Starts draining, waits until `deadline` at the latest for the calls in flight, then stops every engine of the
-  // repository, which ends the remaining calls with UNAVAILABLE; closes the port and joins the threads. Idempotent.
+  // repository, which ends the remaining calls with UNAVAILABLE; closes the gRPC port and joins its threads. The probes
+  // of the HTTP port are answered until this object is destroyed. Idempotent.
   void Shutdown(absl::Time deadline);
 
   // Calls and bytes admitted at the moment, for metrics. REQUIRES: started.

@@ -12,6 +12,7 @@ struct Limits {
   int64_t max_output_bytes = int64_t{256} << 20;          // of the buffers for the outputs of requests in progress
   int32_t max_streams_per_connection = 100;               // HTTP/2 SETTINGS_MAX_CONCURRENT_STREAMS
   int64_t max_message_bytes = int64_t{4} << 20;           // one message, in either direction
+  int64_t max_http_body_bytes = int64_t{4} << 20;         // of one HTTP request
   int32_t max_metadata_bytes = 8192;                      // of one call; the soft limit
   int32_t max_connections = 4096;                         // of the gRPC port
   int32_t max_connections_per_address = 1024;             // of the gRPC port, from one client address

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "server/commands/command.h"
 #include "server/commands/serve_options.h"
@@ -23,6 +25,7 @@
 #include "server/models/memory_budget.h"
 #include "server/process/logging.h"
 #include "server/process/signals.h"
+#include "server/process/version.h"
 #include "server/transport/grpc/listen_options.h"
 
 namespace dunlin::server {
@@ -49,6 +52,20 @@ HttpSources Sources(Server* server) {
           [server] { return server->unready_reason(); }};
 }
 
+EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
+  EdgeHttpOptions options;
+  options.address = config.http_address;
+  options.sources = Sources(server);
+  options.connections = {config.max_http_connections, config.max_http_connections_per_address};
+  options.timeouts.read = std::chrono::milliseconds(config.http_read_timeout_ms);
+  options.timeouts.idle = std::chrono::milliseconds(config.http_idle_timeout_ms);
+  options.timeouts.stream_idle = std::chrono::milliseconds(config.sse_keepalive_ms);
+  options.cors_origins = absl::StrSplit(config.http_cors_origins, ' ', absl::SkipEmpty());
+  options.openai = config.serve_openai;
+  options.version = kVersion;
+  return options;
+}
+
 void WarnIfPublic(const char* key, const std::string& address) {
   if (IsLoopback(address)) return;
   spdlog::warn("{} is {}: reachable from other machines without TLS or authentication", key, address);
@@ -57,11 +74,8 @@ void WarnIfPublic(const char* key, const std::string& address) {
 // Before models load, so that a port that is taken ends the start at once and probes are answered meanwhile. Requests
 // are refused until StartServing. Returns the two addresses, as READY prints them.
 absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
-  const ConnectionLimits http_limits = {config.max_http_connections, config.max_http_connections_per_address};
-  auto http = HttpServer::Start(config.http_address, http_limits, Sources(server));
-  if (!http.ok()) return http.status();
-  server->http = *std::move(http);
   EdgeOptions options;
+  options.http = HttpOptions(config, server);
   options.serving.text_threads = config.text_threads;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
   auto port = server->edge.Start(config.grpc_address, config.limits, &server->repository, &server->observer, options);
@@ -73,14 +87,11 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
     return EdgeSnapshot{server->unready_reason().empty(), stats.requests, stats.queued_bytes};
   });
   const std::string host = config.grpc_address.substr(0, config.grpc_address.rfind(':'));
-  return absl::StrCat("grpc=", host, ":", *port, " http=", server->http->bound_address());
+  return absl::StrCat("grpc=", host, ":", *port, " http=", server->edge.http_address());
 }
 
 void StartServing(const std::string& addresses, Server* server) {
   server->edge.WatchWith(&server->heartbeat);
-  server->heartbeat.Watch("HTTP", Heartbeat::Part::kTransport, [http = server->http.get()] {
-    return Heartbeat::Pulse{http->Ping(), false};
-  });
   server->heartbeat.Start();
   server->edge.SetServing(true);
   server->phase = Server::Phase::kServing;

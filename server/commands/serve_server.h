@@ -18,7 +18,6 @@
 #include "server/process/logging.h"
 #include "server/process/service_notifier.h"
 #include "server/serving/observers.h"
-#include "server/transport/http/http_server.h"
 
 namespace dunlin::server {
 
@@ -49,8 +48,7 @@ struct Server {
   ModelRepository repository;
   std::atomic<Phase> phase{Phase::kLoading};
   ServiceNotifier notifier;
-  Edge edge;
-  std::unique_ptr<HttpServer> http;  // started before the edge; destroyed first, because it reads all of the above
+  Edge edge;  // destroyed first, because its HTTP port reads all of the above
 };
 
 }  // namespace dunlin::server

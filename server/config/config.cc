@@ -158,6 +158,7 @@ Limits ReadLimits(const Json& document) {
   limits.max_output_bytes = Get<int64_t>(document, "/limits/max_output_bytes");
   limits.max_streams_per_connection = Get<int32_t>(document, "/limits/max_streams_per_connection");
   limits.max_message_bytes = Get<int64_t>(document, "/limits/max_message_bytes");
+  limits.max_http_body_bytes = Get<int64_t>(document, "/limits/max_http_body_bytes");
   limits.max_metadata_bytes = Get<int32_t>(document, "/limits/max_metadata_bytes");
   limits.max_connections = Get<int32_t>(document, "/limits/max_connections");
   limits.max_connections_per_address = Get<int32_t>(document, "/limits/max_connections_per_address");
@@ -197,6 +198,11 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.limits = ReadLimits(document);
   config.max_http_connections = Get<int32_t>(document, "/limits/max_http_connections");
   config.max_http_connections_per_address = Get<int32_t>(document, "/limits/max_http_connections_per_address");
+  config.http_cors_origins = Get<std::string>(document, "/listen/http_cors_origins");
+  config.http_read_timeout_ms = Get<int32_t>(document, "/limits/http_read_timeout_ms");
+  config.http_idle_timeout_ms = Get<int32_t>(document, "/limits/http_idle_timeout_ms");
+  config.sse_keepalive_ms = Get<int32_t>(document, "/limits/sse_keepalive_ms");
+  config.serve_openai = Get<bool>(document, "/protocols/openai");
   config.drain_timeout_ms = Get<int64_t>(document, "/limits/drain_timeout_ms");
   config.stall_ms = Get<int64_t>(document, "/health/stall_ms");
   config.exit_after_ms = Get<int64_t>(document, "/health/exit_after_ms");

@@ -47,6 +47,11 @@ struct Config {
   Limits limits;
   int32_t max_http_connections = 0;
   int32_t max_http_connections_per_address = 0;
+  std::string http_cors_origins;  // separated by spaces
+  int32_t http_read_timeout_ms = 0;
+  int32_t http_idle_timeout_ms = 0;
+  int32_t sse_keepalive_ms = 0;  // 0: never
+  bool serve_openai = false;
   int64_t drain_timeout_ms = 0;
   int64_t stall_ms = 0;
   int64_t exit_after_ms = 0;  // of a stall; 0: never

@@ -51,9 +51,14 @@ constexpr auto kBackendKeys = [] {
 constexpr ConfigKey kListenAndModelKeys[] = {
     {"listen.grpc", kStr, "\"127.0.0.1:50051\"", 3, 255, nullptr, "Address of the gRPC port; port 0 picks a free port"},
     {"listen.http", kStr, "\"127.0.0.1:8080\"", 3, 255, nullptr,
-     "Address of /metrics, /healthz and /readyz; port 0 picks a free port"},
+     "Address of the HTTP port: /metrics, /healthz, /readyz, and the APIs of protocols.*; port 0 picks a free port"},
+    {"listen.http_cors_origins", kStr, "\"\"", 0, 4096, nullptr,
+     "Origins, separated by spaces, whose web pages may call the APIs on listen.http (CORS), as in "
+     "\"https://chat.example\"; \"*\": all; empty: none"},
     {"listen.reflection", kStr, "\"auto\"", 1, 8, "auto|on|off",
      "gRPC reflection; auto: on if listen.grpc is a loopback address"},
+
+    {"protocols.openai", kBool, "true", 0, 0, nullptr, "Serve the OpenAI API on listen.http"},
 
     {"models[].name", kStr, nullptr, 1, 128, nullptr, "Model name that requests use"},
     {"models[].path", kStr, "\"\"", 0, 4096, nullptr,
@@ -153,9 +158,20 @@ constexpr ConfigKey kServerKeys[] = {
     {"limits.max_message_memory_bytes", kInt, "536870912", 16 * kMiB, kTiB, nullptr,
      "Maximum memory that gRPC takes for connections and unread messages, all together; near it, gRPC reads more "
      "slowly"},
-    {"limits.max_http_connections", kInt, "64", 1, 65535, nullptr, "Maximum number of open connections to listen.http"},
-    {"limits.max_http_connections_per_address", kInt, "32", 1, 65535, nullptr,
+    {"limits.max_http_connections", kInt, "4096", 1, 65535, nullptr,
+     "Maximum number of open connections to listen.http; every request in progress takes one"},
+    {"limits.max_http_connections_per_address", kInt, "1024", 1, 65535, nullptr,
      "Maximum number of open connections to listen.http from one client address"},
+    {"limits.max_http_body_bytes", kInt, "4194304", kKiB, 256 * kMiB, nullptr,
+     "Maximum size of an HTTP request's body"},
+    {"limits.http_read_timeout_ms", kInt, "5000", 100, 3600000, nullptr,
+     "Time for an HTTP client to send the header of a request, and the first bytes of its body; the rest of a body "
+     "must "
+     "come at 16 KB/s"},
+    {"limits.http_idle_timeout_ms", kInt, "60000", 100, 86400000, nullptr,
+     "Close an HTTP connection on which no further request has begun for this time"},
+    {"limits.sse_keepalive_ms", kInt, "15000", 0, 3600000, nullptr,
+     "Send a comment on a stream of server-sent events after this time without an event; 0: never"},
     {"limits.max_message_bytes", kInt, "4194304", kKiB, 256 * kMiB, nullptr, "Maximum size of a gRPC message"},
     {"limits.max_metadata_bytes", kInt, "8192", kKiB, kMiB, nullptr, "Maximum size of a call's metadata"},
     {"limits.max_unsent_tokens", kInt, "1024", 1, 1 << 20, nullptr,

@@ -19,6 +19,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_server.h"
+#include "server/transport/http/probe_routes.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
 #include "tests/server/models/fake_clock.h"
 
@@ -219,7 +220,10 @@ TEST(EdgeStall, AnHttpThreadThatHangsIsFound) {
     return std::string("metrics\n");
   };
   const auto healthy = [] { return std::string(); };
-  auto http = HttpServer::Start("127.0.0.1:0", {4, 4}, {hang, healthy, healthy});
+  HttpServerOptions options;
+  options.connections = {4, 4};
+  options.routes = ProbeRoutes({hang, healthy, healthy});
+  auto http = HttpServer::Start("127.0.0.1:0", options);
   ASSERT_TRUE(http.ok()) << http.status();
   heartbeat.Watch("HTTP", Heartbeat::Part::kTransport, [&] { return Heartbeat::Pulse{(*http)->Ping(), false}; });
   EXPECT_TRUE(Eventually([&] { return (*http)->Ping() >= 3; })) << "an idle thread answers";

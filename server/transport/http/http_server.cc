@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/transport/http/http_server.h"
 
+#include <netinet/tcp.h>
+
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "server/transport/http/http_session.h"
+#include "server/transport/http/http_connection.h"
 
 namespace dunlin::server {
 namespace {
@@ -22,6 +27,14 @@ using asio::ip::tcp;
 using boost::beast::error_code;
 
 constexpr auto kBackoff = std::chrono::milliseconds(100);
+constexpr auto kSweepPeriod = std::chrono::milliseconds(50);
+// What a client may leave unread in the kernel: some 2 s of a fast stream. The default grows to megabytes, which would
+// hide for long that a client does not read.
+constexpr int kSendBufferBytes = 128 * 1024;
+constexpr int kKeepaliveIdleSeconds = 30;  // then the kernel asks whether the client is still there
+
+template <int kName>
+using TcpOption = asio::detail::socket_option::integer<IPPROTO_TCP, kName>;
 
 // Without the port. An IPv4 address is the same over an IPv6 socket.
 std::string AddressOf(const tcp::endpoint& peer) {
@@ -47,8 +60,13 @@ absl::StatusOr<tcp::endpoint> ParseEndpoint(const std::string& address) {
 }  // namespace
 
 struct HttpServer::State {
-  State(const ConnectionLimits& limits, HttpSources http_sources, std::chrono::milliseconds limit)
-      : timeout(limit), sources(std::move(http_sources)), connections(limits), acceptor(io), backoff(io) {}
+  explicit State(HttpServerOptions options)
+      : connections(options.connections),
+        shared{HttpRouteTable(std::move(options.routes)), CorsPolicy(std::move(options.cors_origins)), options.timeouts,
+               &io},
+        acceptor(io),
+        backoff(io),
+        sweeper(io) {}
 
   absl::Status Bind(const tcp::endpoint& endpoint) {
     error_code error;
@@ -67,16 +85,58 @@ struct HttpServer::State {
     acceptor.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) return AcceptLater();
-      // Beyond a limit, the socket goes out of scope and is closed. Connections of probes are short.
-      error_code gone;
-      const std::string address = AddressOf(socket.remote_endpoint(gone));
-      if (!gone && connections.TryAdd(address)) {
-        std::make_shared<HttpSession>(std::move(socket), sources, timeout, [this, address] {
-          connections.Remove(address);
-        })->Read();
-      }
+      Serve(std::move(socket));
       Accept();
     });
+  }
+
+  // Beyond a limit, the socket goes out of scope and is closed.
+  void Serve(tcp::socket socket) {
+    error_code gone;
+    const std::string address = AddressOf(socket.remote_endpoint(gone));
+    if (gone || !connections.TryAdd(address)) return;
+    SetOptions(&socket);
+    const auto connection =
+        std::make_shared<HttpConnection>(std::move(socket), &shared, [this, address](HttpConnection* closed) {
+          connections.Remove(address);
+          open.erase(closed);
+        });
+    open.insert(connection.get());
+    if (open.size() == 1) Sweep();
+    connection->Start();
+  }
+
+  // A client whose machine is gone answers neither data nor probes. Twice the time of a slow reader, so that a call
+  // that is not read ends as such.
+  void SetOptions(tcp::socket* socket) const {
+    const int unanswered_ms = static_cast<int>(2 * shared.timeouts.write.count());
+    error_code ignored;
+    socket->set_option(tcp::no_delay(true), ignored);
+    socket->set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
+    socket->set_option(asio::socket_base::keep_alive(true), ignored);
+    socket->set_option(TcpOption<TCP_KEEPIDLE>(kKeepaliveIdleSeconds), ignored);
+    socket->set_option(TcpOption<TCP_USER_TIMEOUT>(unanswered_ms), ignored);
+  }
+
+  // One timer for all connections, while there are any: a timer for each would be set with every read and write.
+  void Sweep() {
+    sweeper.expires_after(kSweepPeriod);
+    sweeper.async_wait([this](error_code error) {
+      if (error) return;
+      const auto now = HttpConnection::Clock::now();
+      ForEachOpen([now](HttpConnection* connection) { connection->Sweep(now); });
+      if (abort_at.has_value() && now >= *abort_at) ForEachOpen(&HttpConnection::AbortIfAdmitted);
+      if (!open.empty()) Sweep();
+    });
+  }
+
+  // The call may end the connection's life.
+  template <class Call>
+  void ForEachOpen(const Call& call) {
+    for (auto next = open.begin(); next != open.end();) {
+      const std::shared_ptr<HttpConnection> connection = (*next++)->shared_from_this();
+      std::invoke(call, connection.get());
+    }
   }
 
   // Without descriptors (EMFILE) every accept fails at once, and a loop would take a processor.
@@ -87,15 +147,20 @@ struct HttpServer::State {
     });
   }
 
-  const std::chrono::milliseconds timeout;
-  const HttpSources sources;
-  ConnectionCounts connections;  // the HTTP thread only; outlives the sessions, which io destroys
+  // Of the HTTP thread. They outlive the connections, which io destroys.
+  ConnectionCounts connections;
+  std::unordered_set<HttpConnection*> open;
+  std::optional<HttpConnection::Clock::time_point> abort_at;
+
+  HttpShared shared;
+
   std::string bound_address;
   asio::io_context io{1};
   tcp::acceptor acceptor;
   uint64_t pings_sent = 0;
   std::atomic<uint64_t> pings_done{0};  // counted on the HTTP thread
   asio::steady_timer backoff;
+  asio::steady_timer sweeper;
   std::thread thread;
 };
 
@@ -109,14 +174,23 @@ HttpServer::~HttpServer() {
   state_->thread.join();
 }
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address,
-                                                              const ConnectionLimits& limits, HttpSources sources,
-                                                              std::chrono::milliseconds timeout) {
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, HttpServerOptions options) {
   absl::StatusOr<tcp::endpoint> endpoint = ParseEndpoint(address);
   if (!endpoint.ok()) return endpoint.status();
-  auto state = std::make_unique<State>(limits, std::move(sources), timeout);
+  auto state = std::make_unique<State>(std::move(options));
   if (absl::Status status = state->Bind(*endpoint); !status.ok()) return status;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+void HttpServer::StartDraining() {
+  asio::post(state_->io, [state = state_.get()] {
+    state->shared.draining = true;
+    state->ForEachOpen(&HttpConnection::CloseIfIdle);
+  });
+}
+
+void HttpServer::AbortExchangesAfter(std::chrono::milliseconds grace) {
+  asio::post(state_->io, [state = state_.get(), grace] { state->abort_at = HttpConnection::Clock::now() + grace; });
 }
 
 uint64_t HttpServer::Ping() {

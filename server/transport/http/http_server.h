@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HTTP port: one thread, HTTP/1.1, bounded in connections, header size and time per request.
-// Thread rule: Start and the destructor on one thread.
+// The HTTP port: one thread, HTTP/1.0 and 1.1, bounded in connections, header and body size, and time for each of them.
+// Thread rule: Start and the destructor on one thread; the rest from any.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/access/connection_counts.h"
-#include "server/transport/http/routes.h"
+#include "server/transport/http/http_route.h"
+#include "server/transport/http/http_timeouts.h"
 
 namespace dunlin::server {
 
-inline constexpr uint32_t kMaxHttpHeaderBytes = 16 * 1024;
-// For a client to send a request header, read a response or stay idle.
-inline constexpr std::chrono::milliseconds kHttpTimeout{5000};
+struct HttpServerOptions {
+  ConnectionLimits connections;
+  std::vector<HttpRoute> routes;
+  std::vector<std::string> cors_origins;  // "https://chat.example", or "*" for all; for the routes with cors
+  HttpTimeouts timeouts;
+};
 
 class HttpServer {
  public:
   // Binds "host:port" (an IP address, [v6] in brackets, or localhost; port 0 picks a free port) and serves until
   // destroyed. Connections beyond the limits are closed immediately; without free descriptors, accepting pauses.
   // Errors: INVALID_ARGUMENT for a malformed address, UNAVAILABLE if it cannot be bound.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, const ConnectionLimits& limits,
-                                                           HttpSources sources,
-                                                           std::chrono::milliseconds timeout = kHttpTimeout);
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, HttpServerOptions options);
+  // REQUIRES: no handler is between Start and OnDone.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -33,6 +37,12 @@ class HttpServer {
   // Sends a ping through the HTTP thread unless one is still on its way; returns how many have come through so far. One
   // thread.
   uint64_t Ping();
+
+  // From now on a connection ends with its response; those that wait for a further request are closed. New ones are
+  // still accepted, each for one request.
+  void StartDraining();
+  // Connections with an exchange in progress are closed once this time has passed.
+  void AbortExchangesAfter(std::chrono::milliseconds grace);
 
   // "127.0.0.1:PORT", with the actual port.
   const std::string& bound_address() const;

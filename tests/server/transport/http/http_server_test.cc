@@ -18,7 +18,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "server/transport/http/probe_routes.h"
 
 namespace dunlin::server {
 namespace {
@@ -32,14 +35,16 @@ class HttpServerTest : public ::testing::Test {
  protected:
   static constexpr int kMaxConnections = 4;
 
-  HttpServerTest() { Restart(kHttpTimeout); }
+  HttpServerTest() { Restart(HttpTimeouts().read); }
 
-  void Restart(std::chrono::milliseconds timeout) {
+  void Restart(std::chrono::milliseconds read_timeout) {
     server_.reset();
-    auto server = HttpServer::Start(
-        "127.0.0.1:0", {.total = kMaxConnections, .per_address = kMaxConnections},
-        {[] { return std::string("metric 1\n"); }, [this] { return sick_; }, [this] { return unready_; }}, timeout);
-    server_ = *std::move(server);
+    HttpServerOptions options;
+    options.connections = {.total = kMaxConnections, .per_address = kMaxConnections};
+    options.routes =
+        ProbeRoutes({[] { return std::string("metric 1\n"); }, [this] { return sick_; }, [this] { return unready_; }});
+    options.timeouts.read = read_timeout;
+    server_ = *HttpServer::Start("127.0.0.1:0", std::move(options));
   }
 
   tcp::socket Connect() {
@@ -98,9 +103,11 @@ TEST_F(HttpServerTest, ProbesSayWhatIsWrong) {
 }
 
 TEST(HttpConnections, AreBoundedPerAddress) {
-  auto server =
-      *HttpServer::Start("127.0.0.1:0", {.total = 8, .per_address = 2},
-                         {[] { return std::string(); }, [] { return std::string(); }, [] { return std::string(); }});
+  const auto healthy = [] { return std::string(); };
+  HttpServerOptions options;
+  options.connections = {.total = 8, .per_address = 2};
+  options.routes = ProbeRoutes({healthy, healthy, healthy});
+  auto server = *HttpServer::Start("127.0.0.1:0", options);
   const std::string address = server->bound_address();
   const tcp::endpoint endpoint(boost::asio::ip::make_address("127.0.0.1"),
                                static_cast<unsigned short>(std::stoi(address.substr(address.rfind(':') + 1))));
@@ -154,37 +161,6 @@ TEST_F(HttpServerTest, WaitsWhileTheProcessHasNoDescriptors) {
   EXPECT_THAT(ReadAll(&socket), HasSubstr("200 OK"));
 }
 
-struct BadRequest {
-  std::string bytes;
-  const char* answer;
-};
-
-TEST_F(HttpServerTest, RefusesWhatItDoesNotServe) {
-  const std::vector<BadRequest> requests = {
-      {"GET /nope HTTP/1.1\r\nConnection: close\r\n\r\n", "404"},
-      {"POST /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", "405"},
-      {"GET /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", "413"},
-      {"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", "413"},
-      {"GET /metrics HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "4"},
-      {"not http at all\r\n\r\n", "400"},
-      {"GET /metrics HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "400"},
-      {"GET /metrics HTTP/1.1\r\nX: " + std::string(kMaxHttpHeaderBytes, 'a') + "\r\n\r\n", "431"},
-  };
-  for (const BadRequest& request : requests) {
-    EXPECT_THAT(Send(request.bytes), StartsWith(std::string("HTTP/1.1 ") + request.answer))
-        << request.bytes.substr(0, 60);
-  }
-  EXPECT_THAT(Get("/healthz"), HasSubstr("200 OK")) << "it goes on";
-}
-
-TEST_F(HttpServerTest, KeepsAConnectionForSeveralRequests) {
-  tcp::socket socket = Connect();
-  const std::string two = "GET /healthz HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n";
-  boost::asio::write(socket, boost::asio::buffer(two));
-  const std::string answer = ReadAll(&socket);
-  EXPECT_NE(answer.find("200 OK"), answer.rfind("200 OK"));
-}
-
 TEST_F(HttpServerTest, ClosesConnectionsOverTheLimit) {
   std::vector<tcp::socket> idle;
   for (int i = 0; i < kMaxConnections; ++i) {
@@ -229,7 +205,7 @@ TEST_F(HttpServerTest, CutsOffAnIdleClientAndItsSlotComesBack) {
 
 TEST(HttpServer, RefusesAddressesItCannotRead) {
   for (const char* address : {"", "127.0.0.1", "nowhere:1", "127.0.0.1:x", "127.0.0.1:70000"}) {
-    EXPECT_EQ(HttpServer::Start(address, {1, 1}, {}).status().code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_EQ(HttpServer::Start(address, {}).status().code(), absl::StatusCode::kInvalidArgument) << address;
   }
 }
 

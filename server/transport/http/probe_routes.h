@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The routes of the HTTP port: /metrics, /healthz, /readyz. GET and HEAD only; no body is read.
+// The routes for machines that watch the server: /metrics, /healthz, /readyz. They are answered on the HTTP thread,
+// without admission, so that an overloaded server still answers them.
 #pragma once
 
 #include <functional>
 #include <string>
-#include <string_view>
+#include <vector>
+
+#include "server/transport/http/http_route.h"
 
 namespace dunlin::server {
-
-struct HttpReply {
-  int status;  // 200, 404, 405, 503, ...
-  std::string content_type;
-  std::string body;
-};
 
 // The data sources of the routes. Called on the HTTP thread; must not block.
 struct HttpSources {
@@ -21,7 +18,6 @@ struct HttpSources {
   std::function<std::string()> unready_reason;  // empty: models are loaded, nothing is sick, and no drain has begun
 };
 
-// The response to one request. A query in target is ignored.
-HttpReply Route(const HttpSources& sources, std::string_view method, std::string_view target);
+std::vector<HttpRoute> ProbeRoutes(const HttpSources& sources);
 
 }  // namespace dunlin::server

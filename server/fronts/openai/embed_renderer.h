@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// As response_renderer.h, for embeddings.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/serving/client_request.h"
+#include "server/serving/response_writer.h"
+
+namespace dunlin::server {
+
+class EmbedTranslator {
+ public:
+  virtual ~EmbedTranslator() = default;
+
+  // Parses a request body. Errors: as EmbedWriter::ReadRequest.
+  virtual absl::Status Read(std::string_view body, ClientEmbedRequest* request) = 0;
+  // The document of a call that ended OK.
+  virtual std::string Document(const EmbedResult& result) const = 0;
+  // A whole error document.
+  virtual std::string ErrorBody(const absl::Status& status) const = 0;
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/openai/http_call.h"
+
+#include <utility>
+#include <variant>
+
+#include "server/fronts/openai/caller.h"
+#include "server/fronts/openai/http_status.h"
+
+namespace dunlin::server {
+
+HttpRoute CallRoute(const ServingCore& core, const char* path, std::function<std::shared_ptr<HttpHandler>()> open) {
+  HttpRoute route{"POST", path};
+  route.open = std::move(open);
+  route.max_body_bytes = static_cast<size_t>(core.limits().max_http_body_bytes);
+  route.max_body_key = "limits.max_http_body_bytes";
+  route.cors = true;
+  return route;
+}
+
+std::optional<HttpReply> HttpCall::Admit(const HttpRequest& request, size_t body_bytes) {
+  std::variant<Admission::Ticket, AdmissionRefusal> answer = core_->TryAdmit(body_bytes);
+  if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
+    if (has_record()) core_->ReportRefused(*refusal, core_->now());
+    const absl::Status& status = core_->StatusOf(*refusal);
+    return ErrorReply(status, ErrorBody(status), EchoedRequestIdOf(request));
+  }
+  ticket_ = std::get<Admission::Ticket>(std::move(answer));
+  return std::nullopt;
+}
+
+void HttpCall::Start(std::shared_ptr<HttpExchange> exchange, std::string body) {
+  exchange_ = std::move(exchange);
+  body_ = std::move(body);
+  const ClientCall call = {PrincipalOf(exchange_->request()), core_->now(), engine::kNoDeadline, body_.size()};
+  Serve(call, std::move(ticket_));
+}
+
+void HttpCall::RespondWithError(const absl::Status& status, const std::string& request_id) {
+  exchange_->Respond(ErrorReply(status, ErrorBody(status), request_id));
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the calls of all routes with a body do alike: admission before the body is read, and the exchange. The calls of
+// HttpHandler come on the HTTP thread. Ownership: shared by the connection (until OnDone) and the serving core.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/access/admission.h"
+#include "server/serving/client_request.h"
+#include "server/serving/serving_core.h"
+#include "server/transport/http/http_exchange.h"
+#include "server/transport/http/http_route.h"
+
+namespace dunlin::server {
+
+// POST `path`; its body is bounded by limits.max_http_body_bytes. core outlives the route.
+HttpRoute CallRoute(const ServingCore& core, const char* path, std::function<std::shared_ptr<HttpHandler>()> open);
+
+class HttpCall : public HttpHandler {
+ public:
+  // core outlives the call.
+  explicit HttpCall(ServingCore* core) : core_(core) {}
+
+  std::optional<HttpReply> Admit(const HttpRequest& request, size_t body_bytes) override;
+  void Start(std::shared_ptr<HttpExchange> exchange, std::string body) override;
+
+ protected:
+  // The body of a refusal, or of another error.
+  virtual std::string ErrorBody(const absl::Status& status) = 0;
+  // Refusals are reported to the core's observer.
+  virtual bool has_record() const { return true; }
+  // The request is complete.
+  virtual void Serve(const ClientCall& call, Admission::Ticket ticket) = 0;
+
+  ServingCore* core() const { return core_; }
+  // From Serve on. May be called as long as this object lives.
+  HttpExchange* exchange() const { return exchange_.get(); }
+  // From Serve on; until it is parsed.
+  const std::string& body() const { return body_; }
+  void DropBody() { std::string().swap(body_); }
+  void RespondWithError(const absl::Status& status, const std::string& request_id);
+
+ private:
+  ServingCore* const core_;
+  Admission::Ticket ticket_;                // from Admit to Start
+  std::shared_ptr<HttpExchange> exchange_;  // const from Start on
+  std::string body_;
+};
+
+}  // namespace dunlin::server

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/openai/http_embedding.h"
+
+#include "server/fronts/openai/caller.h"
+#include "server/fronts/openai/http_status.h"
+
+namespace dunlin::server {
+
+HttpRoute HttpEmbedding::Route(ServingCore* core, const char* path,
+                               std::function<std::unique_ptr<EmbedTranslator>()> new_translator) {
+  return CallRoute(*core, path, [core, new_translator = std::move(new_translator)] {
+    return std::make_shared<HttpEmbedding>(core, new_translator());
+  });
+}
+
+void HttpEmbedding::Serve(const ClientCall& call, Admission::Ticket ticket) {
+  job_ = std::make_shared<EmbedJob>(core(), std::move(ticket), call, shared_from_this());
+  job_->Start();
+}
+
+absl::Status HttpEmbedding::ReadRequest(ClientEmbedRequest* request) {
+  absl::Status status = translator_->Read(body(), request);
+  DropBody();
+  if (request->request_id.empty()) request->request_id = RequestIdOf(exchange()->request());
+  return status;
+}
+
+// The exchange may end, and this object with it, as soon as its last call is made.
+void HttpEmbedding::Finish(const ResponseEnd& end, const EmbedResult* result) {
+  if (result == nullptr) return RespondWithError(end.status, end.request_id);
+  HttpReply reply = OkReply(kJsonText, end.request_id);
+  reply.body = translator_->Document(*result);
+  exchange()->Respond(std::move(reply));
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/openai/http_status.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr int32_t kMsPerSecond = 1000;
+
+void AddRequestId(std::string_view request_id, HttpReply* reply) {
+  if (!request_id.empty()) reply->headers.push_back({kRequestIdHeader, std::string(request_id)});
+}
+
+}  // namespace
+
+int HttpStatusOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return 200;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+      return 400;
+    case absl::StatusCode::kUnauthenticated:
+      return 401;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kCancelled:
+      return 499;  // nobody reads it; as nginx logs a client that has gone
+    case absl::StatusCode::kUnimplemented:
+      return 501;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    case absl::StatusCode::kDeadlineExceeded:
+      return 504;
+    default:
+      return 500;
+  }
+}
+
+HttpReply ErrorReply(const absl::Status& status, std::string body, std::string_view request_id) {
+  HttpReply reply{HttpStatusOf(status), kJsonText, std::move(body)};
+  if (const std::optional<int32_t> delay = RetryAfterMs(status); delay.has_value()) {
+    reply.headers.push_back({"Retry-After", absl::StrCat((*delay + kMsPerSecond - 1) / kMsPerSecond)});
+    reply.headers.push_back({"retry-after-ms", absl::StrCat(*delay)});
+  }
+  AddRequestId(request_id, &reply);
+  return reply;
+}
+
+HttpReply OkReply(const char* content_type, std::string_view request_id) {
+  HttpReply reply{200, content_type, ""};
+  AddRequestId(request_id, &reply);
+  return reply;
+}
+
+}  // namespace dunlin::server

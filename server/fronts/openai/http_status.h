@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place where an absl::Status becomes an HTTP status. Pure functions, any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/transport/http/http_message.h"
+
+namespace dunlin::server {
+
+inline constexpr char kRequestIdHeader[] = "x-request-id";
+
+// 200 for OK. Of the reasons of server/serving/errors.h, those that name a limit of the server give 429, and those that
+// pass by themselves 503.
+int HttpStatusOf(const absl::Status& status);
+
+// The reply to a call that failed: `body` as application/json, with Retry-After (in whole seconds, rounded up) and
+// retry-after-ms if the status has a delay, and the request id, if there is one.
+HttpReply ErrorReply(const absl::Status& status, std::string body, std::string_view request_id);
+
+// A reply of status 200 without a body, with the request id.
+HttpReply OkReply(const char* content_type, std::string_view request_id);
+
+}  // namespace dunlin::server

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/openai/http_text_call.h"
+
+#include <memory>
+#include <utility>
+
+#include "server/fronts/openai/caller.h"
+#include "server/fronts/openai/http_status.h"
+
+namespace dunlin::server {
+
+HttpRoute HttpTextCall::Route(ServingCore* core, const char* path, const TextWork& work) {
+  return CallRoute(*core, path, [core, work] { return std::make_shared<HttpTextCall>(core, work); });
+}
+
+void HttpTextCall::Serve(const ClientCall& /*call*/, Admission::Ticket ticket) {
+  ticket_ = std::move(ticket);
+  core()->text_pool()->Schedule(this);
+}
+
+// The exchange may end as soon as its last call is made; the pool keeps this object until Run returns.
+void HttpTextCall::Run() {
+  absl::StatusOr<std::string> document = work_.document(*core(), body());
+  DropBody();
+  ticket_.ReleaseBytes();
+  const std::string request_id = EchoedRequestIdOf(exchange()->request());
+  if (!document.ok()) return RespondWithError(document.status(), request_id);
+  HttpReply reply = OkReply(kJsonText, request_id);
+  reply.body = *std::move(document);
+  exchange()->Respond(std::move(reply));
+}
+
+}  // namespace dunlin::server

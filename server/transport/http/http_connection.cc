@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/transport/http/http_connection.h"
+
+#include <boost/asio/buffer.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/transport/http/posted_exchange.h"
+
+namespace dunlin::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::beast::error_code;
+
+constexpr int64_t kMinBodyBytesPerMs = 16;       // 4 MiB in 4.4 minutes; a client that sends nothing has `read`
+constexpr size_t kMaxAheadBytes = 16 * 1024;     // of pipelined requests
+constexpr size_t kMaxLingerBytes = 1024 * 1024;  // thrown away after the last response
+constexpr std::chrono::milliseconds kLinger{1000};
+constexpr int kNoContent = 204;
+constexpr unsigned kHttp10 = 10;
+constexpr unsigned kHttp11 = 11;
+
+HttpReply BodyTooLong(const std::string& length, const HttpRoute& route) {
+  const std::string key = route.max_body_key == nullptr ? "" : absl::StrCat(" (", route.max_body_key, ")");
+  return TextReply(413, absl::StrCat("the body has ", length, " bytes; limit is ", route.max_body_bytes, key));
+}
+
+}  // namespace
+
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, HttpShared* shared,
+                               std::function<void(HttpConnection*)> on_closed)
+    : socket_(std::move(socket)), shared_(shared), on_closed_(std::move(on_closed)) {}
+
+HttpConnection::~HttpConnection() {
+  if (state_ != State::kClosed) on_closed_(this);
+}
+
+void HttpConnection::Start() {
+  AwaitRequest();
+  deadline_ = Clock::now() + shared_->timeouts.read;
+}
+
+void HttpConnection::AwaitRequest() {
+  parser_.emplace();
+  parser_->header_limit(kMaxHttpHeaderBytes);
+  parser_->body_limit(UINT64_MAX);  // the route's, once it is known; with boost::none, Boost 1.74 takes no body
+  any_parsed_ = false;
+  cors_headers_.clear();
+  state_ = State::kHeader;
+  deadline_ = Clock::now() + (input_.empty() ? shared_->timeouts.idle : shared_->timeouts.read);
+  Parse();
+  Read();
+}
+
+void HttpConnection::Sweep(Clock::time_point now) {
+  if (deadline_.has_value() && now >= *deadline_) return OnTimeout();
+  const std::chrono::milliseconds limit = shared_->timeouts.stream_idle;
+  if (!output_.streaming() || idle_text_.empty() || writing_ || broken_ || limit.count() == 0) return;
+  if (now - last_write_ < limit) return;
+  output_.AppendPiece(idle_text_);
+  Flush();
+}
+
+void HttpConnection::CloseIfIdle() {
+  if (any_served_ && state_ == State::kHeader && input_.empty() && !any_parsed_) Close();
+}
+
+void HttpConnection::Read() {
+  if (reading_ || input_ended_ || state_ == State::kClosed) return;
+  if (state_ == State::kResponding && input_.size() >= kMaxAheadBytes) return;
+  reading_ = true;
+  socket_.async_read_some(asio::buffer(incoming_), [self = shared_from_this()](error_code error, size_t size) {
+    self->reading_ = false;
+    self->OnRead(error, size);
+  });
+}
+
+void HttpConnection::OnRead(error_code error, size_t size) {
+  if (state_ == State::kClosed || broken_) return;
+  if (error) return OnInputEnd();
+  if (state_ == State::kLingering) {
+    lingered_bytes_ += size;
+    return lingered_bytes_ > kMaxLingerBytes ? Close() : Read();
+  }
+  if (state_ == State::kHeader && input_.empty() && !any_parsed_) deadline_ = Clock::now() + shared_->timeouts.read;
+  input_.append(incoming_.data(), size);
+  Parse();
+  if (state_ == State::kBody) {
+    const auto body_bytes = static_cast<int64_t>(parser_->get().body().size());
+    deadline_ = body_start_ + shared_->timeouts.read + std::chrono::milliseconds(body_bytes / kMinBodyBytesPerMs);
+  }
+  Read();
+}
+
+// A client that closes only its own side of the connection cannot be told from one that is gone.
+void HttpConnection::OnInputEnd() {
+  input_ended_ = true;
+  if (state_ != State::kResponding) return Close();
+  if (handler_ != nullptr) Break();
+}
+
+void HttpConnection::OnTimeout() {
+  deadline_.reset();
+  const bool is_idle = state_ == State::kHeader && input_.empty() && !any_parsed_;
+  if (is_idle || state_ == State::kLingering) return Close();
+  if (state_ == State::kResponding) return Abort();
+  Refuse(TextReply(408, "the request did not come in time"));
+}
+
+void HttpConnection::Parse() {
+  while ((state_ == State::kHeader || state_ == State::kBody) && !input_.empty()) {
+    error_code error;
+    const size_t used = parser_->put(asio::buffer(input_), error);
+    input_.erase(0, used);
+    if (error == http::error::body_limit) return Refuse(BodyTooLong("too many", *route_));
+    if (error && error != http::error::need_more) return Refuse(RefusalOf(error, !any_parsed_ && used == 0));
+    any_parsed_ = any_parsed_ || used > 0;
+    if (state_ == State::kHeader && parser_->is_header_done()) OnHeader();
+    if (state_ == State::kBody && parser_->is_done()) OnRequest();
+    if (!error) continue;
+    // The parser takes the head of a chunk, and the fields after the last one, in whole.
+    if (state_ == State::kBody && input_.size() > kMaxHttpHeaderBytes)
+      Refuse(RefusalOf(http::error::header_limit, false));
+    return;
+  }
+}
+
+void HttpConnection::OnHeader() {
+  const HttpParsedHead& head = parser_->get();
+  output_.Start({.http10 = head.version() == kHttp10,
+                 .head_only = head.method() == http::verb::head,
+                 .keep_alive = head.keep_alive() && !shared_->draining});
+  if (std::optional<HttpReply> refusal = CheckHead(head)) return Refuse(*refusal);
+  request_ = RequestOf(head);
+  HttpRouteTable::Match match = shared_->routes.Find(request_.method, request_.path);
+  if (match.cors) cors_headers_ = shared_->cors.HeadersOf(request_);
+  request_.parameter = std::move(match.parameter);
+  if (match.route == nullptr || match.malformed) return Answer(UnroutedReply(match));
+  if (match.route->open != nullptr) return OpenHandler(*match.route);
+  if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
+    return Answer(TextReply(413, "this path takes no body"));
+  }
+  Answer(match.route->answer(request_));
+}
+
+HttpReply HttpConnection::UnroutedReply(const HttpRouteTable::Match& match) const {
+  if (match.malformed) return TextReply(400, "the path is not validly percent-encoded");
+  const bool is_options = request_.method == "OPTIONS";
+  if (is_options && request_.path == "*") return {kNoContent, "", ""};
+  if (match.allow.empty()) return TextReply(404, "not found");
+  HttpReply reply = is_options ? HttpReply{kNoContent, "", ""} : TextReply(405, "allowed: " + match.allow);
+  reply.headers.push_back({"Allow", match.allow});
+  if (!is_options || !match.cors) return reply;
+  for (HttpHeader& header : shared_->cors.PreflightHeadersOf(request_, match.allow)) {
+    reply.headers.push_back(std::move(header));
+  }
+  return reply;
+}
+
+void HttpConnection::OpenHandler(const HttpRoute& route) {
+  const uint64_t length = parser_->chunked() ? route.max_body_bytes : parser_->content_length().value_or(0);
+  if (length > route.max_body_bytes) return Answer(BodyTooLong(absl::StrCat(length), route));
+  handler_ = route.open();
+  if (std::optional<HttpReply> refusal = handler_->Admit(request_, length)) {
+    handler_.reset();
+    return Answer(*std::move(refusal));
+  }
+  route_ = &route;
+  parser_->body_limit(static_cast<uint64_t>(route.max_body_bytes));
+  state_ = State::kBody;
+  body_start_ = Clock::now();
+  deadline_ = body_start_ + shared_->timeouts.read;
+  if (length > 0 && input_.empty() && parser_->get().count(http::field::expect) > 0 &&
+      parser_->get().version() == kHttp11) {
+    output_.AppendContinue();
+    Flush();
+  }
+}
+
+void HttpConnection::OnRequest() {
+  state_ = State::kResponding;
+  deadline_.reset();
+  started_ = true;
+  auto exchange = std::make_shared<PostedExchange>(shared_from_this(), ++exchange_, std::move(request_));
+  std::string body = std::move(parser_->get().body());
+  parser_.reset();
+  handler_->Start(std::move(exchange), std::move(body));
+}
+
+void HttpConnection::Answer(HttpReply reply) {
+  const uint64_t length = parser_->content_length().value_or(0);
+  if (parser_->chunked() || length > input_.size()) {
+    output_.DenyKeepAlive();  // the body would have to be read before the next request
+  } else {
+    input_.erase(0, length);
+  }
+  SendWhole(std::move(reply));
+}
+
+void HttpConnection::Refuse(const HttpReply& reply) {
+  handler_.reset();
+  if (!parser_->is_header_done()) output_.Start({});
+  output_.DenyKeepAlive();
+  SendWhole(reply);
+}
+
+void HttpConnection::SendWhole(HttpReply reply) {
+  state_ = State::kResponding;
+  deadline_ = Clock::now() + shared_->timeouts.write;
+  AppendHeaders(&reply);
+  output_.AppendWhole(reply);
+  Flush();
+}
+
+void HttpConnection::AppendHeaders(HttpReply* reply) {
+  if (shared_->draining) output_.DenyKeepAlive();
+  reply->headers.insert(reply->headers.end(), cors_headers_.begin(), cors_headers_.end());
+}
+
+void HttpConnection::Respond(uint64_t exchange, HttpReply reply) {
+  if (!IsCurrent(exchange)) return;
+  if (!broken_) return SendWhole(std::move(reply));
+  output_.Drop();
+  FinishIfOver();
+}
+
+void HttpConnection::Begin(uint64_t exchange, HttpReply head, std::string idle_text) {
+  if (!IsCurrent(exchange)) return;
+  if (broken_) return handler_->OnWriteDone(false);
+  const std::string first = std::exchange(head.body, "");
+  AppendHeaders(&head);
+  output_.AppendHead(head);
+  idle_text_ = std::move(idle_text);
+  if (!first.empty()) output_.AppendPiece(first);
+  write_pending_ = true;
+  Flush();
+}
+
+void HttpConnection::Write(uint64_t exchange, const std::string& bytes) {
+  if (!IsCurrent(exchange)) return;
+  if (broken_ || output_.head_only()) return handler_->OnWriteDone(!broken_);
+  output_.AppendPiece(bytes);
+  write_pending_ = true;
+  Flush();
+}
+
+void HttpConnection::End(uint64_t exchange, const std::string& bytes) {
+  if (!IsCurrent(exchange)) return;
+  if (broken_) {
+    output_.Drop();
+  } else {
+    deadline_ = Clock::now() + shared_->timeouts.write;
+    if (!bytes.empty()) output_.AppendPiece(bytes);
+    output_.AppendEnd();
+    Flush();
+  }
+  FinishIfOver();  // of HEAD, nothing may be left to send
+}
+
+void HttpConnection::AbortExchange(uint64_t exchange) {
+  if (IsCurrent(exchange)) Abort();
+}
+
+void HttpConnection::AbortIfAdmitted() {
+  if (started_) return Abort();
+  if (handler_ != nullptr) Close();
+}
+
+void HttpConnection::Flush() {
+  if (writing_ || broken_ || output_.empty()) return;
+  writing_ = true;
+  outgoing_ = output_.Take();
+  write_outgoing_ = std::exchange(write_pending_, false);
+  last_write_ = Clock::now();
+  asio::async_write(socket_, asio::buffer(outgoing_),
+                    [self = shared_from_this()](error_code error, size_t) { self->OnWritten(error); });
+}
+
+void HttpConnection::OnWritten(error_code error) {
+  writing_ = false;
+  if (std::exchange(write_outgoing_, false)) handler_->OnWriteDone(!error);
+  if (state_ == State::kClosed) return;
+  if (error && state_ != State::kResponding) return Close();
+  if (error) Break();
+  Flush();
+  FinishIfOver();
+}
+
+void HttpConnection::FinishIfOver() {
+  if (state_ != State::kResponding || !output_.ended() || writing_ || !output_.empty()) return;
+  any_served_ = true;
+  started_ = false;
+  if (const std::shared_ptr<HttpHandler> handler = std::move(handler_)) handler->OnDone();
+  if (broken_) return Close();
+  if (!output_.keep_alive() || shared_->draining || input_ended_) return Linger();
+  AwaitRequest();
+}
+
+void HttpConnection::Abort() {
+  error_code ignored;
+  socket_.set_option(asio::socket_base::linger(true, 0), ignored);  // a reset: nothing more is worth sending
+  Break();
+}
+
+void HttpConnection::Break() {
+  if (std::exchange(broken_, true)) return;
+  deadline_.reset();
+  error_code ignored;
+  socket_.close(ignored);
+  output_.Clear();
+  if (started_ && !output_.ended()) handler_->OnCancel();
+  if (std::exchange(write_pending_, false)) handler_->OnWriteDone(false);
+  FinishIfOver();
+}
+
+void HttpConnection::Linger() {
+  if (input_ended_) return Close();
+  state_ = State::kLingering;
+  deadline_ = Clock::now() + kLinger;
+  input_.clear();
+  error_code ignored;
+  socket_.shutdown(asio::socket_base::shutdown_send, ignored);
+  Read();
+}
+
+void HttpConnection::Close() {
+  if (std::exchange(state_, State::kClosed) == State::kClosed) return;
+  on_closed_(this);
+  deadline_.reset();
+  handler_.reset();
+  error_code ignored;
+  socket_.close(ignored);
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which function answers which method and path. Const after construction; the functions run on the HTTP thread.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/transport/http/http_exchange.h"
+#include "server/transport/http/http_message.h"
+
+namespace dunlin::server {
+
+// Exactly one of answer and open is set.
+struct HttpRoute {
+  std::string method;  // "GET" answers HEAD, too
+  std::string path;    // "/v1/models", or "/v1/models/{id}": a last segment in braces stands for the rest of a path
+  std::function<HttpReply(const HttpRequest&)> answer = nullptr;  // at once; must not block; takes no body
+  std::function<std::shared_ptr<HttpHandler>()> open = nullptr;   // a handler for one request
+  size_t max_body_bytes = 0;                                      // 0: no body is accepted
+  const char* max_body_key = nullptr;                             // the config key of that limit; for messages
+  bool cors = false;  // browsers may call it from the origins of HttpServerOptions::cors_origins
+};
+
+class HttpRouteTable {
+ public:
+  explicit HttpRouteTable(std::vector<HttpRoute> routes) : routes_(std::move(routes)) {}
+
+  struct Match {
+    const HttpRoute* route = nullptr;  // null: no route has the method and the path
+    std::string parameter;             // percent-decoded
+    std::string allow;                 // "GET, HEAD, OPTIONS": the methods of the path; "" if nothing has the path
+    bool cors = false;                 // a route of the path has cors
+    bool malformed = false;            // the parameter is not validly percent-encoded
+  };
+  // path: without the query.
+  Match Find(std::string_view method, std::string_view path) const;
+
+ private:
+  const std::vector<HttpRoute> routes_;
+};
+
+}  // namespace dunlin::server

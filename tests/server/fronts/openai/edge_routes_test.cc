@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The HTTP port of an Edge: which routes it has, and what they say while models load, while it serves and while it
+// drains.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "server/edge.h"
+#include "tests/server/serving/test_models.h"
+#include "tests/server/transport/http/raw_client.h"
+
+namespace dunlin::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class EdgeRoutes : public ::testing::Test {
+ protected:
+  void Start(bool openai) {
+    EdgeOptions options;
+    options.http.emplace();
+    options.http->address = "127.0.0.1:0";
+    options.http->sources = {[] { return std::string("metric 1\n"); }, [] { return std::string(); },
+                             [this] { return unready_; }};
+    options.http->openai = openai;
+    options.http->version = "1.2.3";
+    const absl::StatusOr<int> port = edge_.Start("127.0.0.1:0", Limits(), &models_.repository(), nullptr, options);
+    ASSERT_TRUE(port.ok()) << port.status();
+  }
+  std::string Get(const std::string& path) {
+    RawClient client(edge_.http_address());
+    client.Send("GET " + path + " HTTP/1.1\r\nConnection: close\r\n\r\n");
+    return client.ReadAll();
+  }
+
+  std::string unready_ = "loading";  // set between requests
+  TestModels models_{engine::EngineOptions()};
+  Edge edge_;
+};
+
+TEST_F(EdgeRoutes, SayHowTheServerIs) {
+  Start(true);
+  EXPECT_THAT(Get("/health"), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr(R"("reason":"loading")")));
+  unready_ = "";
+  edge_.SetServing(true);
+  EXPECT_THAT(Get("/health"), AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\n{\"status\":\"ok\"}")));
+  EXPECT_THAT(Get("/version"), AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\n{\"version\":\"1.2.3\"}")));
+  EXPECT_THAT(Get("/metrics"), AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("metric 1\n")));
+  EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200 "));
+  unready_ = "draining";
+  edge_.Shutdown(absl::Now());
+  EXPECT_THAT(Get("/readyz"), AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("draining\n"))) << "until the very end";
+}
+
+TEST_F(EdgeRoutes, AreProbesAloneWithoutTheOpenAiProtocol) {
+  Start(false);
+  EXPECT_THAT(Get("/health"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(Edge, NamesTheHttpAddressThatCannotBeBound) {
+  TestModels models{engine::EngineOptions()};
+  Edge edge;
+  EdgeOptions options;
+  options.http.emplace();
+  options.http->address = "nowhere";
+  EXPECT_THAT(
+      std::string(edge.Start("127.0.0.1:0", Limits(), &models.repository(), nullptr, options).status().message()),
+      HasSubstr("listen.http is \"nowhere\""));
+}
+
+}  // namespace
+}  // namespace dunlin::server

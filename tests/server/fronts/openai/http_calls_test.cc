@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls over HTTP to the serving core: documents, streams, statuses and headers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "server/fronts/openai/http_status.h"
+#include "server/serving/errors.h"
+#include "tests/server/fronts/openai/http_front.h"
+
+namespace dunlin::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(HttpCalls, GenerateADocument) {
+  HttpFront front;
+  const std::string answer = front.Call("/generate", R"({"prompt": "abc", "max_tokens": 4})", "x-request-id: mine\r\n");
+  EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("x-request-id: mine\r\n"),
+                            HasSubstr("Content-Type: application/json\r\n"), EndsWith("\r\n\r\nabca")));
+  const auto records = front.observer().WaitFor(1);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].request_id, "mine");
+  EXPECT_EQ(records[0].completion_tokens, 4);
+}
+
+TEST(HttpCalls, GenerateAStream) {
+  HttpFront front;
+  const std::string answer = front.Call("/generate", R"({"prompt": "abc", "max_tokens": 4, "stream": true})");
+  EXPECT_THAT(answer,
+              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("Content-Type: text/event-stream; charset=utf-8\r\n"),
+                    HasSubstr("Cache-Control: no-cache\r\n"), HasSubstr("X-Accel-Buffering: no\r\n"),
+                    ContainsRegex("x-request-id: [0-9a-f-]+\r\n"), HasSubstr("data: [DONE]\n\n")));
+}
+
+// On one connection, each of its calls after the other, small and large bodies alike.
+TEST(HttpCalls, FollowEachOtherOnOneConnection) {
+  HttpFront front;
+  RawClient client = front.Connect();
+  for (const size_t size : {3U, 400U, 100'000U}) {
+    const std::string pad(size, ' ');
+    client.Send(HttpFront::Request("/generate", R"({"prompt": "abc", "max_tokens": 2)" + pad + "}"));
+    EXPECT_THAT(client.ReadReply(), EndsWith("\r\n\r\nab")) << size;
+  }
+}
+
+TEST(HttpCalls, EmbedAndWorkOnTheTextPool) {
+  HttpFront front;
+  EXPECT_THAT(front.Call("/embed", "a text"), AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\n1 vectors")));
+  EXPECT_THAT(front.Call("/text", "abc", "x-request-id: t\r\n"),
+              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("x-request-id: t\r\n"), EndsWith("\r\n\r\nABC")));
+  EXPECT_THAT(front.Call("/text", ""), AllOf(StartsWith("HTTP/1.1 400 "), EndsWith("error MALFORMED_MESSAGE")));
+}
+
+TEST(HttpCalls, FailWithTheirStatus) {
+  HttpFront front;
+  EXPECT_THAT(front.Call("/generate", "not json"),
+              AllOf(StartsWith("HTTP/1.1 400 "), EndsWith("\r\n\r\nerror MALFORMED_MESSAGE")));
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "model": "other"})", "x-request-id: mine\r\n"),
+              AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("x-request-id: mine\r\n"), EndsWith("error UNKNOWN_MODEL")));
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc"})", "x-request-id: a\tb\r\n"),
+              AllOf(StartsWith("HTTP/1.1 400 "), Not(HasSubstr("a\tb")), EndsWith("error INVALID_FIELD")));
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "stream": true, "max_tokens": 0})"),
+              AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("application/json"), EndsWith("error INVALID_FIELD")))
+      << "before the stream begins, an error is a status";
+  front.control().fail = true;
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc"})"),
+              AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("error DEVICE_FAILED")));
+}
+
+TEST(HttpCalls, AreRefusedWhileTheServerIsFullOrDrains) {
+  HttpFrontOptions options;
+  options.limits.max_concurrent_requests = 1;
+  options.limits.retry_after_ms = 1500;
+  HttpFront front(options);
+  front.control().held = true;
+  RawClient first = front.Connect();
+  first.Send(HttpFront::Request("/generate", R"({"prompt": "abc"})"));
+  ASSERT_TRUE(Eventually([&] { return front.core().admission_stats().requests == 1; }));
+  for (const char* path : {"/generate", "/embed", "/text"}) {
+    EXPECT_THAT(
+        front.Call(path, "x", "x-request-id: mine\r\n"),
+        AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("Retry-After: 2\r\n"), HasSubstr("retry-after-ms: 1500\r\n"),
+              HasSubstr("x-request-id: mine\r\n"), EndsWith("error TOO_MANY_REQUESTS")))
+        << path;
+  }
+  const auto refused = front.observer().WaitFor(2);
+  ASSERT_EQ(refused.size(), 2U) << "text calls have no record";
+  EXPECT_EQ(refused[0].refusal_reason, "TOO_MANY_REQUESTS");
+  front.control().held = false;
+  EXPECT_THAT(first.ReadReply(), StartsWith("HTTP/1.1 200 "));
+  front.core().StartDraining(AdmissionRefusal::kDraining);
+  EXPECT_THAT(front.Call("/generate", "{}"), AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("error DRAINING")));
+}
+
+TEST(HttpCalls, AreChargedToAdmissionBeforeTheirBodyIsRead) {
+  HttpFrontOptions options;
+  options.limits.max_queued_bytes = 10'000;
+  options.limits.max_http_body_bytes = 20'000;
+  options.timeouts.read = std::chrono::milliseconds(300);
+  HttpFront front(options);
+  RawClient half = front.Connect();
+  half.Send("POST /generate HTTP/1.1\r\nContent-Length: 9000\r\n\r\n{");
+  ASSERT_TRUE(Eventually([&] { return front.core().admission_stats().queued_bytes == 9000; }));
+  EXPECT_THAT(front.Call("/generate", std::string(2000, ' ')),
+              AllOf(StartsWith("HTTP/1.1 429 "), EndsWith("error TOO_MANY_QUEUED_BYTES")));
+  EXPECT_THAT(front.Call("/generate", std::string(20'001, ' ')),
+              AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("the body has 20001 bytes; limit is 20000 "
+                                                           "(limits.max_http_body_bytes)")));
+  EXPECT_THAT(half.ReadAll(), StartsWith("HTTP/1.1 408 ")) << "the rest of the body did not come";
+  EXPECT_TRUE(Eventually([&] { return front.core().admission_stats().requests == 0; }));
+  EXPECT_EQ(front.core().admission_stats().queued_bytes, 0);
+}
+
+TEST(HttpCalls, GetStatusesByTheKindOfTheirError) {
+  struct Row {
+    Reason reason;
+    int status;
+  };
+  for (const Row& row :
+       {Row{Reason::kInvalidField, 400}, Row{Reason::kUnknownModel, 404}, Row{Reason::kNoTokenizer, 400},
+        Row{Reason::kQueueFull, 429}, Row{Reason::kLoading, 503}, Row{Reason::kDeadline, 504},
+        Row{Reason::kCancelled, 499}, Row{Reason::kNumerical, 500}, Row{Reason::kInternal, 500}}) {
+    EXPECT_EQ(HttpStatusOf(MakeError(row.reason, "")), row.status) << Traits(row.reason).name;
+  }
+  EXPECT_EQ(HttpStatusOf(absl::OkStatus()), 200);
+}
+
+}  // namespace
+}  // namespace dunlin::server

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which requests the HTTP port refuses, with which status, and where one request ends and the next one begins.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/transport/http/request_head.h"
+#include "tests/server/transport/http/http_fixture.h"
+
+namespace dunlin::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Refusal {
+  std::string bytes;
+  const char* status;
+};
+
+class HttpRequests : public HttpFixture {
+ protected:
+  HttpRequests() { Start(); }
+
+  void ExpectRefusals(const std::vector<Refusal>& refusals) {
+    for (const Refusal& refusal : refusals) {
+      const std::string answer = Send(refusal.bytes);
+      EXPECT_THAT(answer, StartsWith(std::string("HTTP/1.1 ") + refusal.status)) << refusal.bytes.substr(0, 80);
+      EXPECT_THAT(answer, HasSubstr("Connection: close\r\n")) << refusal.bytes.substr(0, 80);
+      EXPECT_EQ(answer.find("HTTP/1.1", 1), std::string::npos) << "a second answer to " << refusal.bytes.substr(0, 80);
+    }
+    EXPECT_THAT(Send("GET /plain HTTP/1.1\r\nConnection: close\r\n\r\n"), EndsWith("\r\n\r\nplain\n")) << "it goes on";
+  }
+};
+
+TEST_F(HttpRequests, AreAnsweredByMethodAndPath) {
+  ExpectRefusals({
+      {"GET /nope HTTP/1.1\r\nConnection: close\r\n\r\n", "404 "},
+      {"GET /items/ HTTP/1.1\r\nConnection: close\r\n\r\n", "404 "},
+      {"GET /items/a%2 HTTP/1.1\r\nConnection: close\r\n\r\n", "400 "},
+      {"GET /items/a%00b HTTP/1.1\r\nConnection: close\r\n\r\n", "400 "},
+      {"BREW /plain HTTP/1.1\r\nConnection: close\r\n\r\n", "501 "},
+      {"GET /plain HTTP/1.1\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello", "413 "},
+      {"GET /plain HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", "413 "},
+      {"POST /calls HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", "413 "},
+      {"POST /calls HTTP/1.1\r\nContent-Length: 3\r\nExpect: money\r\n\r\n", "417 "},
+  });
+  EXPECT_THAT(Send("POST /plain HTTP/1.1\r\nConnection: close\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD, OPTIONS\r\n")));
+  EXPECT_THAT(Send("GET /calls HTTP/1.1\r\nConnection: close\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: POST, OPTIONS\r\n")));
+  EXPECT_THAT(Send("OPTIONS /calls HTTP/1.1\r\nConnection: close\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 204 "), HasSubstr("Allow: POST, OPTIONS\r\n"), EndsWith("\r\n\r\n")));
+  EXPECT_THAT(Send("OPTIONS * HTTP/1.1\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 204 "));
+  EXPECT_THAT(Send("GET /items/a%2Fb%20c/d?x=1 HTTP/1.1\r\nConnection: close\r\n\r\n"), EndsWith("\r\n\r\na/b c/d\n"));
+  EXPECT_THAT(Send("GET http://host:1/plain HTTP/1.1\r\nConnection: close\r\n\r\n"), EndsWith("\r\n\r\nplain\n"));
+  EXPECT_THAT(Send("HEAD /plain HTTP/1.1\r\nConnection: close\r\n\r\n"),
+              AllOf(HasSubstr("Content-Length: 6\r\n"), EndsWith("\r\n\r\n")));
+}
+
+TEST_F(HttpRequests, AreRefusedWhenTheyAreMalformedOrTooLong) {
+  ExpectRefusals({
+      {"not http at all\r\n\r\n", "400 "},
+      {"GET /plain HTTP/2.0\r\n\r\n", "400 "},
+      {"GET /plain HTTP/1.1\r\nX: " + std::string(kMaxHttpHeaderBytes, 'a') + "\r\n\r\n", "431 "},
+      {"GET /" + std::string(kMaxHttpHeaderBytes, 'a') + " HTTP/1.1\r\n\r\n", "414 "},
+      {"GET /" + std::string(kMaxHttpTargetBytes, 'a') + " HTTP/1.1\r\n\r\n", "414 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "400 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n", "413 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", "400 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n", "400 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;x=" + std::string(21'000, 'a'), "431 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(21'000, 'a'), "431 "},
+  });
+}
+
+// Whatever a proxy may read differently: the place where a body ends is given once, in one way, or the request is
+// refused and the connection ends.
+TEST_F(HttpRequests, CannotSmuggleASecondOne) {
+  const std::string hidden = "GET /plain HTTP/1.1\r\n\r\n";
+  ExpectRefusals({
+      {"POST /calls HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 23\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nContent-Length: 23\r\nContent-Length: 23\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nContent-Length: 0, 0\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nContent-Length: +3\r\n\r\nabc" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nContent-Length: -1\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nContent-Length: 0x3\r\n\r\nabc" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nContent-Length : 3\r\n\r\nabc" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n" + hidden, "501 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + hidden, "501 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden, "501 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 0\r\n\r\n" + hidden, "400 "},
+      {"GET /plain HTTP/1.1\nHost: x\n\n" + hidden, "400 "},
+      {"GET /plain HTTP/1.1\r\nHost: x\nX: y\r\n\r\n" + hidden, "400 "},
+      {"GET /plain HTTP/1.1\r\nX: a\rb\r\n\r\n" + hidden, "400 "},
+      {"POST /calls HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\n\r\n" + hidden, "400 "},
+  });
+}
+
+// A folded line is part of the field before it (RFC 9112, 5.2): here a coding, so that the body has chunks.
+TEST_F(HttpRequests, ReadFoldedFieldsAsOne) {
+  RawClient client = Connect();
+  client.Send("POST /calls HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+  Handler(0)->WaitForExchange()->Respond({200, kPlainText, "whole\n"});
+  EXPECT_THAT(client.ReadReply(), EndsWith("whole\n"));
+  EXPECT_TRUE(Handler(0)->WaitUntilDone());
+  EXPECT_EQ(Handler(0)->seen().body, "abc");
+}
+
+TEST_F(HttpRequests, OfOneConnectionAreAnsweredInTheirOrder) {
+  RawClient client = Connect();
+  client.Send(
+      "POST /calls HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /plain HTTP/1.1\r\n\r\nPOST /calls HTTP/1.1\r\n");
+  const auto first = Handler(0);
+  const auto exchange = first->WaitForExchange();
+  EXPECT_FALSE(client.HasInput(50)) << "the second waits for the first";
+  exchange->Respond({200, kPlainText, "first\n"});
+  EXPECT_THAT(client.ReadReply(), EndsWith("first\n"));
+  EXPECT_THAT(client.ReadReply(), EndsWith("plain\n"));
+  client.Send("Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n3;x=y\r\ndef\r\n0\r\nT: u\r\n\r\n");
+  Handler(1)->WaitForExchange()->Respond({200, kPlainText, "third\n"});
+  EXPECT_THAT(client.ReadAll(), AllOf(HasSubstr("Connection: close\r\n"), EndsWith("third\n")));
+  EXPECT_TRUE(Handler(1)->WaitUntilDone());
+  EXPECT_EQ(first->seen().body, "abc");
+  EXPECT_EQ(first->seen().admitted_bytes, 3U);
+  EXPECT_EQ(Handler(1)->seen().body, "def");
+  EXPECT_EQ(Handler(1)->seen().admitted_bytes, kMaxBody) << "the length was not known";
+}
+
+TEST_F(HttpRequests, OfVersion10EndTheirConnectionUnlessTheyAskToKeepIt) {
+  EXPECT_THAT(Send("GET /plain HTTP/1.0\r\n\r\n"), AllOf(HasSubstr("Connection: close\r\n"), EndsWith("plain\n")));
+  EXPECT_THAT(Send("GET /plain HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /plain HTTP/1.0\r\n\r\n"),
+              AllOf(HasSubstr("Connection: keep-alive\r\n"), HasSubstr("plain\nHTTP/1.1 200"), EndsWith("plain\n")));
+}
+
+TEST_F(HttpRequests, GetTheWordToContinueOnceTheyAreAdmitted) {
+  RawClient client = Connect();
+  client.Send("POST /calls HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(client.ReadHeader(), "HTTP/1.1 100 Continue\r\n\r\n");
+  client.Send("abc");
+  Handler(0)->WaitForExchange()->Respond({200, kPlainText, "ok\n"});
+  EXPECT_THAT(client.ReadReply(), AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("ok\n")));
+  EXPECT_TRUE(Handler(0)->WaitUntilDone());
+}
+
+TEST_F(HttpRequests, AreRefusedByTheirHandlerBeforeTheirBodyIsRead) {
+  refusal_ = HttpReply{429, kPlainText, "later\n", {{"Retry-After", "1"}}};
+  EXPECT_THAT(Send("POST /calls HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("Retry-After: 1\r\n"), HasSubstr("Connection: close"),
+                    Not(HasSubstr("100 Continue")), EndsWith("later\n")));
+  RawClient client = Connect();
+  client.Send("POST /calls HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /plain HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(client.ReadReply(), AllOf(StartsWith("HTTP/1.1 429 "), Not(HasSubstr("Connection: close"))));
+  EXPECT_THAT(client.ReadReply(), EndsWith("plain\n")) << "a body that has come is skipped";
+}
+
+TEST_F(HttpRequests, GetNoCorsHeadersByDefault) {
+  EXPECT_THAT(Send("GET /plain HTTP/1.1\r\nOrigin: https://a.example\r\nConnection: close\r\n\r\n"),
+              Not(HasSubstr("Access-Control")));
+}
+
+TEST_F(HttpRequests, FromAllowedOriginsGetCorsHeaders) {
+  Start({}, {"https://a.example"});
+  EXPECT_THAT(Send("GET /plain HTTP/1.1\r\nOrigin: https://a.example\r\nConnection: close\r\n\r\n"),
+              AllOf(HasSubstr("Access-Control-Allow-Origin: https://a.example\r\n"), HasSubstr("Vary: Origin\r\n")));
+  EXPECT_THAT(Send("GET /plain HTTP/1.1\r\nOrigin: https://b.example\r\nConnection: close\r\n\r\n"),
+              AllOf(Not(HasSubstr("Access-Control")), HasSubstr("Vary: Origin\r\n")));
+  EXPECT_THAT(Send("GET /items/x HTTP/1.1\r\nOrigin: https://a.example\r\nConnection: close\r\n\r\n"),
+              Not(HasSubstr("Access-Control")))
+      << "a route without CORS";
+  EXPECT_THAT(Send("OPTIONS /calls HTTP/1.1\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: POST\r\n"
+                   "Access-Control-Request-Headers: content-type, x-y\r\nConnection: close\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 204 "), HasSubstr("Access-Control-Allow-Methods: POST, OPTIONS\r\n"),
+                    HasSubstr("Access-Control-Allow-Headers: content-type, x-y\r\n")));
+}
+
+}  // namespace
+}  // namespace dunlin::server
