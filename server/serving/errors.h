@@ -72,6 +72,8 @@ std::optional<int32_t> RetryAfterMs(const absl::Status& status);
 absl::Status MakeError(Reason reason, std::string_view message);
 // INVALID_ARGUMENT "<field> <problem>; limit is <limit>".
 absl::Status InvalidField(const engine::Violation& violation, const engine::FieldNames& names);
+// The same for a field that only one front end has.
+absl::Status InvalidField(std::string_view field, std::string_view problem, std::string_view limit);
 // NOT_FOUND. The name is truncated and escaped.
 absl::Status UnknownModel(std::string_view name);
 // FAILED_PRECONDITION with every reason why the profile is not supported.

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// One HTTP call that generates text: the body of the request becomes a ClientRequest, OutputChunks become the body of
+// the response. One class per route implements it. Owner: the call. Thread rule: one function at a time.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/serving/client_request.h"
+#include "server/serving/output_chunk.h"
+#include "server/serving/response_writer.h"
+
+namespace dunlin::server {
+
+class RequestTranslator {
+ public:
+  virtual ~RequestTranslator() = default;
+  // Parses a request body. Errors: as ResponseWriter::ReadRequest.
+  virtual absl::Status Read(std::string_view body, ClientRequest* request) = 0;
+  // After Read: the response is a stream of server-sent events; else one JSON document.
+  virtual bool streams() const = 0;
+  // Appends events; without streaming it accumulates and appends nothing.
+  virtual void OnChunk(const OutputChunk& chunk, std::string* out) = 0;
+  // OK: appends the document, or the last events. After an error: an error event where the response streams; nothing
+  // otherwise.
+  virtual void OnEnd(const ResponseEnd& end, const OutputChunk* last, std::string* out) = 0;
+  // A whole error document, for a response that has not begun.
+  virtual std::string ErrorBody(const absl::Status& status) = 0;
+};
+
+}  // namespace dunlin::server
