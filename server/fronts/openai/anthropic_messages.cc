@@ -196,7 +196,11 @@ std::string AnthropicTranslator::ErrorBody(const absl::Status& status) {
 
 absl::Status ReadCountTokens(std::string_view text, ClientRequest* request) {
   GenerationBody body(request);
-  return ReadMessagesBody(text, /*counts_tokens=*/true, &body);
+  absl::Status status = ReadMessagesBody(text, /*counts_tokens=*/true, &body);
+  // As a generation with this choice, whose template sees no tools.
+  auto* chat = std::get_if<engine::ChatInput>(&request->prompt);
+  if (chat != nullptr && request->tool_choice.mode == ClientToolChoice::Mode::kNone) chat->tools_json.clear();
+  return status;
 }
 
 std::string CountTokensBody(size_t tokens) {

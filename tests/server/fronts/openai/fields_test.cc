@@ -54,7 +54,8 @@ void ExpectRowIsKept(const FieldRow<Target>& row, NewTarget new_target) {
       break;
     case FieldUse::kRefused: {
       auto target = new_target();
-      if (!row.neutral.empty()) EXPECT_TRUE(ReadOne(row, std::string(row.neutral), &*target).ok());
+      const std::string neutral(row.neutral.empty() ? "null" : row.neutral);
+      EXPECT_TRUE(ReadOne(row, neutral, &*target).ok());
       EXPECT_GE(refused, std::ssize(kValues) - 1);
     }
   }
