@@ -85,7 +85,8 @@ class BodyBuilder {
     std::string path;
     for (const Level& level : open_) {
       if (level.json->is_array()) {
-        AppendIndex(level.json->size(), &path);
+        // An open element has been added already.
+        AppendIndex(level.json->size() - (&level == &open_.back() ? 0 : 1), &path);
       } else if (!level.key.empty()) {
         AppendKey(level.key, &path);
       }

@@ -163,7 +163,7 @@ void ResponsesTranslator::AppendUsage(std::string* out) const {
   const Usage& usage = totals_.usage;
   absl::StrAppend(out, "{\"input_tokens\":", usage.prompt_tokens,
                   ",\"input_tokens_details\":{\"cached_tokens\":", usage.cached_tokens,
-                  "},\"output_tokens\":", usage.completion_tokens,
+                  ",\"cache_write_tokens\":0},\"output_tokens\":", usage.completion_tokens,
                   ",\"output_tokens_details\":{\"reasoning_tokens\":", totals_.reasoning_tokens,
                   "},\"total_tokens\":", usage.prompt_tokens + usage.completion_tokens, "}");
 }

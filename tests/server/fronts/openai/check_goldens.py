@@ -56,7 +56,7 @@ def serve(name, status=200):
 
 def events(path):
     for line in path.read_text().splitlines():
-        if line.startswith("data: ") and line != "data: [DONE]":
+        if line.startswith("data: ") and line not in ("data: [DONE]", 'data: {"type":"ping"}'):
             yield json.loads(line[6:])
 
 
@@ -69,6 +69,9 @@ def document(name, model, call):
 def stream(name, model, call):
     path = serve(name)
     for event in events(path):
+        if model is Completion:  # null before the end, in OpenAI's streams too; the model is that of a whole response
+            for choice in event["choices"]:
+                choice["finish_reason"] = choice["finish_reason"] or "stop"
         TypeAdapter(model).validate_python(event)
     return list(call())
 

@@ -96,8 +96,8 @@ TEST(Requests, AChatKeepsItsMessagesToolsAndOptions) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(Messages(request),
             R"([{"role":"system","content":"be"},{"role":"user","content":[{"type":"text","text":"a"},)"
-            R"({"type":"text","text":"b"}],"name":"u"},{"role":"assistant","tool_calls":[{"id":"c1",)"
-            R"("type":"function","function":{"name":"f","arguments":"{}"}}],"reasoning_content":"r"},)"
+            R"({"type":"text","text":"b"}],"name":"u"},{"role":"assistant","reasoning_content":"r","tool_calls":[)"
+            R"({"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},)"
             R"({"role":"tool","content":"42","tool_call_id":"c1"}])");
   EXPECT_EQ(ChatOf(request).tools_json, R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])");
   EXPECT_EQ(ChatOf(request).template_options_json, R"({"reasoning_effort":"low","enable_thinking":false})");
@@ -157,8 +157,8 @@ TEST(Requests, ItemsOfAResponseBecomeMessages) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(Messages(request),
             R"([{"role":"system","content":"be"},{"role":"user","content":[{"type":"text","text":"a"}]},)"
-            R"({"role":"assistant","content":[{"type":"text","text":"b"}],"tool_calls":[{"id":"c1",)"
-            R"("type":"function","function":{"name":"f","arguments":"{}"}}],"reasoning_content":"r"},)"
+            R"({"role":"assistant","content":[{"type":"text","text":"b"}],"reasoning_content":"r","tool_calls":[)"
+            R"({"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},)"
             R"({"role":"tool","content":"42","tool_call_id":"c1"}])");
   EXPECT_EQ(ChatOf(request).tools_json,
             R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}])");
@@ -185,8 +185,8 @@ TEST(Requests, BlocksOfAMessageBecomeMessages) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(Messages(request),
             R"([{"role":"system","content":[{"type":"text","text":"be"}]},{"role":"user","content":"a"},)"
-            R"({"role":"assistant","content":[{"type":"text","text":"b"}],"tool_calls":[{"id":"c1",)"
-            R"("type":"function","function":{"name":"f","arguments":"{\"z\":1}"}}],"reasoning_content":"r"},)"
+            R"({"role":"assistant","content":[{"type":"text","text":"b"}],"reasoning_content":"r","tool_calls":[)"
+            R"({"id":"c1","type":"function","function":{"name":"f","arguments":"{\"z\":1}"}}]},)"
             R"({"role":"tool","content":[{"type":"text","text":"42"}],"tool_call_id":"c1"},)"
             R"({"role":"user","content":[{"type":"text","text":"go"}]},{"role":"assistant","content":"So"}])");
   EXPECT_TRUE(ChatOf(request).continue_final_message);
