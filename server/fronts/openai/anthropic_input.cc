@@ -160,8 +160,8 @@ constexpr GenerationRow kFields[] = {
     Ignored<B>("service_tier"),
     Ignored<B>("inference_geo"),
     Ignored<B>("cache_control"),
+    Ignored<B>("context_management"),
     Refused<B>("container"),
-    Refused<B>("context_management"),
     Refused<B>("mcp_servers"),
 };
 

@@ -12,9 +12,12 @@ namespace {
 
 using Kind = OutputBlock::Kind;
 
-void AppendEvent(std::string_view type, std::string_view fields, std::string* out) {
-  const absl::string_view name = engine::AbslView(type);
-  absl::StrAppend(out, "event: ", name, "\ndata: {\"type\":\"", name, "\"", engine::AbslView(fields), "}\n\n");
+// The head of an event, whose other members follow, each with a leading comma.
+void BeginEvent(const char* type, std::string* out) {
+  absl::StrAppend(out, "event: ", type, "\ndata: {\"type\":\"", type, "\"");
+}
+void EndEvent(std::string* out) {
+  out->append("}\n\n");
 }
 
 // A call that was cut off is no JSON, and a client expects an object.
@@ -58,21 +61,25 @@ class Events final : public OutputBlocks::Listener {
   explicit Events(std::string* out) : out_(out) {}
 
   void OnOpen(size_t index, const OutputBlock& block) override {
-    std::string fields = absl::StrCat(",\"index\":", index, ",\"content_block\":");
-    AppendBlock(block, /*started=*/true, &fields);
-    AppendEvent("content_block_start", fields, out_);
+    BeginEvent("content_block_start", out_);
+    absl::StrAppend(out_, ",\"index\":", index, ",\"content_block\":");
+    AppendBlock(block, /*started=*/true, out_);
+    EndEvent(out_);
   }
 
   void OnDelta(size_t index, const OutputBlock& block, std::string_view delta, std::string_view /*logprobs*/) override {
     const DeltaRow& row = kDeltas[static_cast<size_t>(block.kind)];
-    std::string fields = absl::StrCat(",\"index\":", index, ",\"delta\":{\"type\":\"", row.type, "\",");
-    AppendJsonMember(row.member, delta, &fields);
-    fields.push_back('}');
-    AppendEvent("content_block_delta", fields, out_);
+    BeginEvent("content_block_delta", out_);
+    absl::StrAppend(out_, ",\"index\":", index, ",\"delta\":{\"type\":\"", row.type, "\",");
+    AppendJsonMember(row.member, delta, out_);
+    out_->push_back('}');
+    EndEvent(out_);
   }
 
   void OnClose(size_t index, const OutputBlock& /*block*/) override {
-    AppendEvent("content_block_stop", absl::StrCat(",\"index\":", index), out_);
+    BeginEvent("content_block_stop", out_);
+    absl::StrAppend(out_, ",\"index\":", index);
+    EndEvent(out_);
   }
 
  private:
@@ -156,10 +163,12 @@ void AnthropicTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
   if (head_.empty()) {
     Begin(chunk);
     if (stream_) {
-      std::string fields = ",\"message\":";
-      AppendDocument(&fields);
-      AppendEvent("message_start", fields, out);
-      AppendEvent("ping", "", out);
+      BeginEvent("message_start", out);
+      out->append(",\"message\":");
+      AppendDocument(out);
+      EndEvent(out);
+      BeginEvent("ping", out);
+      EndEvent(out);
     }
   }
   totals_.Count(chunk);
@@ -181,13 +190,15 @@ void AnthropicTranslator::OnEnd(const ResponseEnd& end, const OutputChunk* last,
     absl::StrAppend(out, "event: error\ndata: ", AnthropicError(end.status), "\n\n");
     return;
   }
-  std::string fields = ",\"delta\":{";
-  AppendStop(&fields);
-  fields.append("},\"usage\":");
-  AppendUsage(&fields);
-  AppendExtension(&fields);
-  AppendEvent("message_delta", fields, out);
-  AppendEvent("message_stop", "", out);
+  BeginEvent("message_delta", out);
+  out->append(",\"delta\":{");
+  AppendStop(out);
+  out->append("},\"usage\":");
+  AppendUsage(out);
+  AppendExtension(out);
+  EndEvent(out);
+  BeginEvent("message_stop", out);
+  EndEvent(out);
 }
 
 std::string AnthropicTranslator::ErrorBody(const absl::Status& status) {

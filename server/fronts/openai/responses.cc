@@ -58,48 +58,52 @@ class ResponsesTranslator::Events final : public OutputBlocks::Listener {
   Events(ResponsesTranslator* translator, std::string* out) : translator_(translator), out_(out) {}
 
   void OnOpen(size_t index, const OutputBlock& block) override {
-    std::string fields = absl::StrCat(",\"output_index\":", index, ",\"item\":");
-    translator_->AppendItem(index, block, "in_progress", &fields);
-    translator_->AppendEvent("response.output_item.added", fields, out_);
+    AppendItemEvent("response.output_item.added", index, block, "in_progress");
     if (block.kind != Kind::kToolCall) AppendPartEvent("response.content_part.added", index, block);
   }
 
   void OnDelta(size_t index, const OutputBlock& block, std::string_view delta, std::string_view logprobs) override {
-    std::string fields = Place(index, block);
-    fields.push_back(',');
-    AppendJsonMember("delta", delta, &fields);
-    if (block.kind == Kind::kText) absl::StrAppend(&fields, ",\"logprobs\":[", engine::AbslView(logprobs), "]");
-    translator_->AppendEvent(RowOf(block.kind).delta_event, fields, out_);
+    Begin(RowOf(block.kind).delta_event, index, block);
+    out_->push_back(',');
+    AppendJsonMember("delta", delta, out_);
+    if (block.kind == Kind::kText) absl::StrAppend(out_, ",\"logprobs\":[", engine::AbslView(logprobs), "]");
+    EndEvent(out_);
   }
 
   void OnClose(size_t index, const OutputBlock& block) override {
-    std::string fields = Place(index, block);
-    fields.push_back(',');
-    AppendJsonMember(RowOf(block.kind).done_member, block.text, &fields);
-    if (block.kind == Kind::kText) absl::StrAppend(&fields, ",\"logprobs\":[", block.logprobs, "]");
+    Begin(RowOf(block.kind).done_event, index, block);
+    out_->push_back(',');
+    AppendJsonMember(RowOf(block.kind).done_member, block.text, out_);
+    if (block.kind == Kind::kText) absl::StrAppend(out_, ",\"logprobs\":[", block.logprobs, "]");
     if (block.kind == Kind::kToolCall) {
-      fields.push_back(',');
-      AppendJsonMember("name", block.name, &fields);
+      out_->push_back(',');
+      AppendJsonMember("name", block.name, out_);
     }
-    translator_->AppendEvent(RowOf(block.kind).done_event, fields, out_);
+    EndEvent(out_);
     if (block.kind != Kind::kToolCall) AppendPartEvent("response.content_part.done", index, block);
-    fields = absl::StrCat(",\"output_index\":", index, ",\"item\":");
-    translator_->AppendItem(index, block, translator_->final_status(), &fields);
-    translator_->AppendEvent("response.output_item.done", fields, out_);
+    AppendItemEvent("response.output_item.done", index, block, translator_->final_status());
   }
 
  private:
-  std::string Place(size_t index, const OutputBlock& block) const {
-    const char* content_index = block.kind == Kind::kToolCall ? "" : ",\"content_index\":0";
-    return absl::StrCat(",\"item_id\":\"", translator_->ItemId(index, block), "\",\"output_index\":", index,
-                        content_index);
+  // An event with the place of what it is about.
+  void Begin(const char* type, size_t index, const OutputBlock& block) {
+    translator_->BeginEvent(type, out_);
+    absl::StrAppend(out_, ",\"item_id\":\"", translator_->ItemId(index, block), "\",\"output_index\":", index);
+    if (block.kind != Kind::kToolCall) out_->append(",\"content_index\":0");
   }
 
-  void AppendPartEvent(std::string_view type, size_t index, const OutputBlock& block) {
-    std::string fields = Place(index, block);
-    fields.append(",\"part\":");
-    AppendPart(block.kind, block.text, block.logprobs, &fields);
-    translator_->AppendEvent(type, fields, out_);
+  void AppendItemEvent(const char* type, size_t index, const OutputBlock& block, const char* status) {
+    translator_->BeginEvent(type, out_);
+    absl::StrAppend(out_, ",\"output_index\":", index, ",\"item\":");
+    translator_->AppendItem(index, block, status, out_);
+    EndEvent(out_);
+  }
+
+  void AppendPartEvent(const char* type, size_t index, const OutputBlock& block) {
+    Begin(type, index, block);
+    out_->append(",\"part\":");
+    AppendPart(block.kind, block.text, block.logprobs, out_);
+    EndEvent(out_);
   }
 
   ResponsesTranslator* const translator_;
@@ -203,17 +207,16 @@ void ResponsesTranslator::AppendResponse(const char* status, const absl::Status*
   out->append("}}");
 }
 
-void ResponsesTranslator::AppendEvent(std::string_view type, std::string_view fields, std::string* out) {
-  const absl::string_view name = engine::AbslView(type);
-  absl::StrAppend(out, "event: ", name, "\ndata: {\"type\":\"", name, "\",\"sequence_number\":", sequence_number_++,
-                  engine::AbslView(fields), "}\n\n");
+void ResponsesTranslator::BeginEvent(const char* type, std::string* out) {
+  absl::StrAppend(out, "event: ", type, "\ndata: {\"type\":\"", type, "\",\"sequence_number\":", sequence_number_++);
 }
 
-void ResponsesTranslator::AppendResponseEvent(std::string_view type, const char* status, const absl::Status* failure,
+void ResponsesTranslator::AppendResponseEvent(const char* type, const char* status, const absl::Status* failure,
                                               std::string* out) {
-  std::string fields = ",\"response\":";
-  AppendResponse(status, failure, &fields);
-  AppendEvent(type, fields, out);
+  BeginEvent(type, out);
+  out->append(",\"response\":");
+  AppendResponse(status, failure, out);
+  EndEvent(out);
 }
 
 void ResponsesTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
@@ -244,12 +247,13 @@ void ResponsesTranslator::OnEnd(const ResponseEnd& end, const OutputChunk* last,
   }
   if (head_.empty()) Begin({});
   const ErrorDetails details = DetailsOf(end.status);
-  std::string fields = ",";
-  AppendJsonMember("code", details.reason, &fields);
-  fields.push_back(',');
-  AppendJsonMember("message", Utf8OrReplaced(engine::StdView(end.status.message())), &fields);
-  fields.append(",\"param\":null");
-  AppendEvent("error", fields, out);
+  BeginEvent("error", out);
+  out->push_back(',');
+  AppendJsonMember("code", details.reason, out);
+  out->push_back(',');
+  AppendJsonMember("message", Utf8OrReplaced(engine::StdView(end.status.message())), out);
+  out->append(",\"param\":null");
+  EndEvent(out);
   AppendResponseEvent("response.failed", "failed", &end.status, out);
 }
 

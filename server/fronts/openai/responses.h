@@ -30,9 +30,10 @@ class ResponsesTranslator final : public RequestTranslator {
   // The response object. failure: null, or why it failed.
   void AppendResponse(const char* status, const absl::Status* failure, std::string* out) const;
   void AppendUsage(std::string* out) const;
-  // One event; fields: its members after "sequence_number", with a leading comma.
-  void AppendEvent(std::string_view type, std::string_view fields, std::string* out);
-  void AppendResponseEvent(std::string_view type, const char* status, const absl::Status* failure, std::string* out);
+  // The head of an event, whose other members follow, each with a leading comma.
+  void BeginEvent(const char* type, std::string* out);
+  static void EndEvent(std::string* out) { out->append("}\n\n"); }
+  void AppendResponseEvent(const char* type, const char* status, const absl::Status* failure, std::string* out);
   void AppendItem(size_t index, const OutputBlock& block, std::string_view status, std::string* out) const;
   std::string ItemId(size_t index, const OutputBlock& block) const;
   const char* final_status() const { return incomplete_ ? "incomplete" : "completed"; }

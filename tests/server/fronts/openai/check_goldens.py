@@ -153,19 +153,18 @@ serve("models.json")
 assert [m.id for m in oai.models.list()] == ["a", 'b"']
 document("model.json", Model, lambda: oai.models.retrieve("a"))
 
-serve("error_field.json", 400)
-try:
-    chat()
-except openai.BadRequestError as error:
-    assert (error.code, error.param, error.type) == ("INVALID_FIELD", "top_p", "invalid_request_error")
-serve("error_full.json", 429)
-try:
-    chat()
-except openai.RateLimitError as error:
-    assert error.code == "QUEUE_FULL"
-serve("anthropic_error_full.json", 429)
-try:
-    message()
-except anthropic.RateLimitError as error:
-    assert error.body["error"]["type"] == "rate_limit_error"
+for name, status, call, kind, check in (
+    ("error_field.json", 400, chat, openai.BadRequestError,
+     lambda e: (e.code, e.param, e.type) == ("INVALID_FIELD", "top_p", "invalid_request_error")),
+    ("error_full.json", 429, chat, openai.RateLimitError, lambda e: e.code == "QUEUE_FULL"),
+    ("anthropic_error_full.json", 429, message, anthropic.RateLimitError,
+     lambda e: e.body["error"]["type"] == "rate_limit_error"),
+):
+    serve(name, status)
+    try:
+        call()
+    except kind as error:
+        assert check(error), error
+    else:
+        raise SystemExit(f"{name} raised nothing")
 print(f"{checked} answers read")
