@@ -135,6 +135,16 @@ absl::Status GrammarRefused(const absl::Status& status, engine::RequestField fie
   return refused;
 }
 
+absl::Status InvalidField(std::string_view field, std::string_view problem, std::string_view limit) {
+  const char* separator = limit.empty() ? "" : "; limit is ";
+  absl::Status status = MakeError(
+      Reason::kInvalidField,
+      absl::StrCat(engine::AbslView(field), " ", engine::AbslView(problem), separator, engine::AbslView(limit)));
+  Attach(kFieldKey, field, &status);
+  Attach(kLimitKey, limit, &status);
+  return status;
+}
+
 absl::Status UnknownModel(std::string_view name) {
   const char* ellipsis = name.size() > kMaxQuotedBytes ? "..." : "";
   absl::Status status =

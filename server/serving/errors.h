@@ -80,6 +80,8 @@ absl::Status MakeError(Reason reason, std::string_view message);
 absl::Status InvalidField(const engine::Violation& violation, const engine::FieldNames& names);
 // Of a GrammarCompiler's error: INVALID_ARGUMENT, or FAILED_PRECONDITION for a tokenizer that cannot be constrained.
 absl::Status GrammarRefused(const absl::Status& status, engine::RequestField field, const engine::FieldNames& names);
+// The same for a field that only one front end has.
+absl::Status InvalidField(std::string_view field, std::string_view problem, std::string_view limit);
 // NOT_FOUND. The name is truncated and escaped.
 absl::Status UnknownModel(std::string_view name);
 // FAILED_PRECONDITION with every reason why the profile is not supported.

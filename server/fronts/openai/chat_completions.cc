@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/openai/chat_completions.h"
+
+#include "absl/strings/str_cat.h"
+#include "server/fronts/openai/chat_messages.h"
+#include "server/fronts/openai/field_names.h"
+#include "server/fronts/openai/json_text.h"
+#include "server/fronts/openai/logprobs_text.h"
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+using V = JsonValue;
+using B = GenerationBody;
+
+void ReadMaxTokens(const V& value, B* body) {
+  const int32_t max_tokens = value.Int();
+  std::optional<int32_t>& out = body->request->stopping.max_tokens;
+  if (out.has_value() && *out != max_tokens) value.Fail("differs from its other name", absl::StrCat(*out));
+  out = max_tokens;
+}
+
+constexpr GenerationRow kFields[] = {
+    Honoured<B>("messages", ReadMessages),
+    Honoured<B>("tools", ReadTools),
+    Honoured<B>("tool_choice", ReadToolChoice),
+    Honoured<B>("parallel_tool_calls", [](const V& v, B* b) { b->request->tool_choice.parallel = v.Bool(); }),
+    Honoured<B>("max_tokens", ReadMaxTokens),
+    Honoured<B>("max_completion_tokens", ReadMaxTokens),
+    Honoured<B>("n", [](const V& v, B* b) { b->request->num_outputs = v.Int(); }),
+    Honoured<B>("stop", [](const V& v, B* b) { b->request->stopping.stop = v.TextOrTexts(); }),
+    Honoured<B>("logprobs", [](const V& v, B* b) { b->logprobs = v.Bool(); }),
+    Honoured<B>("top_logprobs", [](const V& v, B* b) { b->top_logprobs = v.Int(); }),
+    Honoured<B>("prompt_logprobs", [](const V& v, B* b) { b->request->output.prompt_logprobs = v.Int(); }),
+    Honoured<B>("echo", [](const V& v, B* b) { b->request->output.echo = v.Bool(); }),
+    Honoured<B>("return_token_ids", [](const V& v, B* b) { b->return_token_ids = v.Bool(); }),
+    Honoured<B>("reasoning_effort", [](const V& v, B* b) { SetTemplateOption(v, "reasoning_effort", v.Text(), b); }),
+    Honoured<B>("chat_template_kwargs", ReadTemplateOptions),
+    Honoured<B>("add_generation_prompt", [](const V& v, B* b) { b->add_generation_prompt = v.Bool(); }),
+    Honoured<B>("continue_final_message", [](const V& v, B* b) { b->chat.continue_final_message = v.Bool(); }),
+    Honoured<B>("parse_special_tokens", [](const V& v, B* b) { b->chat.parse_special_tokens = v.Bool(); }),
+    Honoured<B>("raw_chat_output", [](const V& v, B* b) { b->request->output.raw_chat = v.Bool(); }),
+    Ignored<B>("user"),
+    Ignored<B>("safety_identifier"),
+    Ignored<B>("metadata"),
+    Ignored<B>("service_tier"),
+    Ignored<B>("prediction"),
+    Ignored<B>("prompt_cache_key"),
+    Ignored<B>("prompt_cache_retention"),
+    Refused<B>("store", "false"),
+    Refused<B>("modalities", "[\"text\"]"),
+    Refused<B>("verbosity", "\"medium\""),
+    Refused<B>("include_reasoning", "true"),
+    Refused<B>("add_special_tokens", "false"),
+    Refused<B>("audio"),
+    Refused<B>("functions"),
+    Refused<B>("function_call"),
+    Refused<B>("web_search_options"),
+    Refused<B>("chat_template"),
+    Refused<B>("documents"),
+    Refused<B>("mm_processor_kwargs"),
+    Refused<B>("best_of", "1"),
+};
+
+// What no single field tells.
+absl::Status CheckTogether(const GenerationBody& body) {
+  if (body.top_logprobs.has_value() && !body.logprobs) {
+    return InvalidField("top_logprobs", "is given without logprobs", "requests with \"logprobs\": true");
+  }
+  if (body.stream && body.request->output.prompt_logprobs.has_value()) {
+    return InvalidField("prompt_logprobs", "is given with stream", "requests without \"stream\": true");
+  }
+  return absl::OkStatus();
+}
+
+void AppendToolCallDelta(const ToolCallDelta& delta, std::string* out) {
+  absl::StrAppend(out, "{\"index\":", delta.tool_index, ",");
+  if (!delta.id.empty()) {
+    AppendJsonMember("id", delta.id, out);
+    out->append(",\"type\":\"function\",");
+  }
+  out->append("\"function\":{");
+  if (!delta.name.empty()) {
+    AppendJsonMember("name", delta.name, out);
+    out->push_back(',');
+  }
+  AppendJsonMember("arguments", delta.arguments, out);
+  out->append("}}");
+}
+
+void AppendToolCall(const ToolCallDelta& call, std::string* out) {
+  out->push_back('{');
+  AppendJsonMember("id", call.id, out);
+  out->append(",\"type\":\"function\",\"function\":{");
+  AppendJsonMember("name", call.name, out);
+  out->push_back(',');
+  AppendJsonMember("arguments", call.arguments, out);
+  out->append("}}");
+}
+
+// `"tool_calls":[...]`
+template <class Append>
+void AppendToolCalls(const std::vector<ToolCallDelta>& calls, Append append, std::string* out) {
+  out->append("\"tool_calls\":[");
+  for (const ToolCallDelta& call : calls) {
+    if (&call != calls.data()) out->push_back(',');
+    append(call, out);
+  }
+  out->push_back(']');
+}
+
+void AppendLogprobsObject(std::string_view elements, std::string* out) {
+  out->append(",\"logprobs\":{\"content\":[");
+  out->append(elements);
+  out->append("],\"refusal\":null}");
+}
+
+}  // namespace
+
+std::span<const GenerationTable> ChatCompletionsFields() {
+  static const GenerationTable kTables[] = {GenerationTable(kFields), kSamplingFields, kServingFields, kStructureFields,
+                                            kStreamFields};
+  return kTables;
+}
+
+absl::Status ChatCompletionsTranslator::Read(std::string_view text, ClientRequest* request) {
+  request->field_names = &kChatFieldNames;
+  GenerationBody body(request);
+  absl::Status status = ReadGenerationBody(text, ChatCompletionsFields(), &body);
+  FinishChat(&body);
+  SetOptions(body);
+  return status.ok() ? CheckTogether(body) : status;
+}
+
+void ChatCompletionsTranslator::AppendDelta(const OutputChunk& chunk, Choice* choice, std::string* out) {
+  out->append(",\"delta\":{");
+  const char* separator = "";
+  if (!choice->begun) {
+    out->append("\"role\":\"assistant\"");
+    separator = ",";
+  }
+  if (!chunk.reasoning.empty()) {
+    out->append(separator);
+    AppendJsonMember("reasoning_content", chunk.reasoning, out);
+    separator = ",";
+  }
+  const bool first_and_empty = !choice->begun && chunk.reasoning.empty() && chunk.tool_calls.empty();
+  if (!chunk.text.empty() || first_and_empty) {
+    out->append(separator);
+    AppendJsonMember("content", chunk.text, out);
+    separator = ",";
+  }
+  if (!chunk.tool_calls.empty()) {
+    out->append(separator);
+    AppendToolCalls(chunk.tool_calls, AppendToolCallDelta, out);
+  }
+  out->push_back('}');
+  if (chunk.logprobs.empty()) {
+    out->append(",\"logprobs\":null");
+    return;
+  }
+  std::string elements;
+  AppendChatLogprobs(chunk.logprobs, &elements);
+  AppendLogprobsObject(elements, out);
+}
+
+void ChatCompletionsTranslator::GatherLogprobs(const OutputChunk& chunk, Choice* choice) {
+  AppendChatLogprobs(chunk.logprobs, &choice->logprobs);
+}
+
+void ChatCompletionsTranslator::AppendChoice(int32_t /*index*/, const Choice& choice, std::string* out) {
+  out->append(",\"message\":{\"role\":\"assistant\",");
+  if (choice.text.empty() && !choice.tool_calls.empty()) {
+    out->append("\"content\":null");
+  } else {
+    AppendJsonMember("content", choice.text, out);
+  }
+  out->append(",\"refusal\":null");
+  if (!choice.reasoning.empty()) {
+    out->push_back(',');
+    AppendJsonMember("reasoning_content", choice.reasoning, out);
+  }
+  if (!choice.tool_calls.empty()) {
+    out->push_back(',');
+    AppendToolCalls(choice.tool_calls, AppendToolCall, out);
+  }
+  out->push_back('}');
+  if (options().logprobs) {
+    AppendLogprobsObject(choice.logprobs, out);
+  } else {
+    out->append(",\"logprobs\":null");
+  }
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// POST /v1/embeddings. Owner: the call. Thread rule: one function at a time.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/fronts/openai/field_table.h"
+#include "server/fronts/openai/response_facts.h"
+#include "server/serving/client_request.h"
+#include "server/serving/response_writer.h"
+
+namespace dunlin::server {
+
+// What a body holds.
+struct EmbeddingsBody {
+  ClientEmbedRequest* request = nullptr;
+  bool base64 = false;
+};
+
+// The fields of the route.
+FieldTable<EmbeddingsBody> EmbeddingsFields();
+
+class EmbeddingsTranslator {
+ public:
+  explicit EmbeddingsTranslator(const ResponseFacts& facts) : facts_(facts) {}
+
+  // Errors: as EmbedWriter::ReadRequest.
+  absl::Status Read(std::string_view body, ClientEmbedRequest* request);
+  // The document of a call that ended OK. Values are floats, or base64 of little-endian IEEE 754 single precision.
+  std::string Document(const EmbedResult& result) const;
+  std::string ErrorBody(const absl::Status& status) const;
+
+ private:
+  const ResponseFacts facts_;
+  std::string model_;
+  bool base64_ = false;
+};
+
+}  // namespace dunlin::server

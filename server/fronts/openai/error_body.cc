@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/openai/error_body.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+#include "server/fronts/openai/json_text.h"
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+struct TypeRow {
+  absl::StatusCode code;
+  const char* openai;
+  const char* anthropic;
+};
+constexpr TypeRow kTypes[] = {
+    {absl::StatusCode::kInvalidArgument, "invalid_request_error", "invalid_request_error"},
+    {absl::StatusCode::kFailedPrecondition, "invalid_request_error", "invalid_request_error"},
+    {absl::StatusCode::kOutOfRange, "invalid_request_error", "invalid_request_error"},
+    {absl::StatusCode::kNotFound, "invalid_request_error", "not_found_error"},
+    {absl::StatusCode::kUnauthenticated, "authentication_error", "authentication_error"},
+    {absl::StatusCode::kPermissionDenied, "permission_error", "permission_error"},
+    {absl::StatusCode::kResourceExhausted, "rate_limit_error", "rate_limit_error"},
+    {absl::StatusCode::kUnavailable, "service_unavailable_error", "overloaded_error"},
+    {absl::StatusCode::kDeadlineExceeded, "timeout_error", "timeout_error"},
+};
+constexpr TypeRow kOtherType = {absl::StatusCode::kInternal, "server_error", "api_error"};
+
+const TypeRow& TypeOf(absl::StatusCode code) {
+  for (const TypeRow& row : kTypes) {
+    if (row.code == code) return row;
+  }
+  return kOtherType;
+}
+
+// `,"name":"text"`; nothing for an empty text.
+void AppendOptional(std::string_view name, std::string_view text, std::string* out) {
+  if (text.empty()) return;
+  out->push_back(',');
+  AppendJsonMember(name, text, out);
+}
+
+void AppendTextOrNull(std::string_view name, std::string_view text, std::string* out) {
+  if (!text.empty()) return AppendOptional(name, text, out);
+  absl::StrAppend(out, ",\"", engine::AbslView(name), "\":null");
+}
+
+void AppendDetails(const ErrorDetails& details, std::string* out) {
+  AppendOptional("limit", details.limit, out);
+  AppendOptional("model", details.model, out);
+  AppendOptional("config_key", details.config_key, out);
+  if (!details.refusals.empty()) {
+    out->append(",\"refusals\":[");
+    for (const std::string& refusal : details.refusals) {
+      if (out->back() != '[') out->push_back(',');
+      AppendJsonString(refusal, out);
+    }
+    out->push_back(']');
+  }
+  if (details.retry_after_ms.has_value()) absl::StrAppend(out, ",\"retry_after_ms\":", *details.retry_after_ms);
+}
+
+// A message may quote a chat template's words, which need not be UTF-8.
+std::string MessageOf(const absl::Status& status) {
+  return Utf8OrReplaced(engine::StdView(status.message()));
+}
+
+}  // namespace
+
+std::string OpenAiError(const absl::Status& status) {
+  const ErrorDetails details = DetailsOf(status);
+  std::string out = "{\"error\":{";
+  AppendJsonMember("message", MessageOf(status), &out);
+  AppendOptional("type", TypeOf(status.code()).openai, &out);
+  AppendTextOrNull("param", details.field, &out);
+  AppendTextOrNull("code", details.reason, &out);
+  AppendDetails(details, &out);
+  out.append("}}");
+  return out;
+}
+
+std::string AnthropicError(const absl::Status& status) {
+  const ErrorDetails details = DetailsOf(status);
+  std::string out = "{\"type\":\"error\",\"error\":{";
+  AppendJsonMember("type", TypeOf(status.code()).anthropic, &out);
+  out.push_back(',');
+  AppendJsonMember("message", MessageOf(status), &out);
+  AppendOptional("reason", details.reason, &out);
+  AppendOptional("field", details.field, &out);
+  AppendDetails(details, &out);
+  out.append("}}");
+  return out;
+}
+
+}  // namespace dunlin::server

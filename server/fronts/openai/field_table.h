@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of a JSON object as tables: what is honoured and how, what is accepted without effect, what is refused.
+// A name that no table has is refused. Pure functions, any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "server/fronts/openai/json_value.h"
+
+namespace dunlin::server {
+
+enum class FieldUse : uint8_t {
+  kHonoured,
+  kIgnored,  // has no effect on the output here: accounting, hints, what the response does not promise
+  kRefused,  // would change the output in a way that the server does not offer
+};
+
+// null is as good as absent, whatever the use.
+template <class Target>
+struct FieldRow {
+  std::string_view name;
+  FieldUse use;
+  void (*read)(const JsonValue& value, Target* target) = nullptr;  // of kHonoured
+  std::string_view neutral = {};  // of kRefused: the one value, in JSON, that changes nothing; "": there is none
+};
+
+template <class Target>
+constexpr FieldRow<Target> Honoured(std::string_view name, void (*read)(const JsonValue& value, Target* target)) {
+  return {name, FieldUse::kHonoured, read};
+}
+template <class Target>
+constexpr FieldRow<Target> Ignored(std::string_view name) {
+  return {name, FieldUse::kIgnored};
+}
+template <class Target>
+constexpr FieldRow<Target> Refused(std::string_view name, std::string_view neutral = {}) {
+  return {name, FieldUse::kRefused, nullptr, neutral};
+}
+
+template <class Target>
+using FieldTable = std::span<const FieldRow<Target>>;
+
+// Records the error of a refused field that has another value than the neutral one.
+void RefuseField(const JsonValue& value, std::string_view neutral);
+
+template <class Target>
+void ReadField(const JsonValue& value, const FieldRow<Target>& row, Target* target) {
+  if (value.is_null() || row.use == FieldUse::kIgnored) return;
+  if (row.use == FieldUse::kRefused) return RefuseField(value, row.neutral);
+  row.read(value, target);
+}
+
+// Reads the members of an object by the rows of the first table that has them, in the order of the object.
+template <class Target>
+void ReadFields(const JsonValue& object, std::span<const FieldTable<Target>> tables, Target* target) {
+  if (!object.ExpectObject()) return;
+  for (const auto& member : object.json().items()) {
+    if (!object.ok()) return;
+    const FieldRow<Target>* found = nullptr;
+    for (const FieldTable<Target>& table : tables) {
+      for (const FieldRow<Target>& row : table) {
+        if (found == nullptr && row.name == member.key()) found = &row;
+      }
+    }
+    const JsonValue value = object.At(member.key());
+    if (found == nullptr) return value.Fail("is not a field of this request", "");
+    ReadField(value, *found, target);
+  }
+}
+
+template <class Target>
+void ReadFields(const JsonValue& object, FieldTable<Target> table, Target* target) {
+  const FieldTable<Target> tables[] = {table};
+  ReadFields(object, std::span<const FieldTable<Target>>(tables), target);
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a body of any generating route holds, and the fields that these routes share. Plain data, pure functions.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/text/chat_template.h"
+#include "server/fronts/openai/field_table.h"
+#include "server/fronts/openai/json_value.h"
+#include "server/serving/client_request.h"
+
+namespace dunlin::server {
+
+// What the response depends on besides the ClientRequest, and what is put together from several fields.
+struct GenerationBody {
+  explicit GenerationBody(ClientRequest* client_request) : request(client_request) {}
+
+  ClientRequest* request;
+  engine::ChatInput chat;                  // of a chat
+  Json template_options = Json::object();  // of a chat: chat_template_kwargs and what stands for one of them
+  std::optional<bool> add_generation_prompt;
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;
+  bool return_token_ids = false;
+  bool logprobs = false;                           // of chats and responses
+  std::optional<int32_t> top_logprobs;             // as above
+  std::optional<int32_t> best_of;                  // of completions
+  std::span<const std::string_view> echoed_names;  // set before reading: fields that the response repeats as they came
+  Json echoed = Json::object();                    // those that the body has
+};
+
+using GenerationRow = FieldRow<GenerationBody>;
+using GenerationTable = FieldTable<GenerationBody>;
+
+// Sampling, stopping and output: OpenAI's names, vLLM's further ones, and the server's own.
+extern const GenerationTable kSamplingFields;
+// device, attention_backend, precision, allow_fallback, priority, cache_salt, request_id.
+extern const GenerationTable kServingFields;
+// response_format, structured_outputs, guided_*.
+extern const GenerationTable kStructureFields;
+// stream and stream_options.
+extern const GenerationTable kStreamFields;
+
+// The constraint of a "text", "json_object" or "json_schema" format. `format`: {"type", ...}; `schema_parent`: where
+// "schema" is, an object with "name", "schema", "strict" and "description".
+void ReadFormat(const JsonValue& format, const JsonValue& schema_parent, GenerationBody* body);
+// Records an error if there is a constraint already.
+void SetConstraint(const JsonValue& value, engine::GrammarSource source, GenerationBody* body);
+// A variable of the chat template. Records an error if the body gives it twice.
+void SetTemplateOption(const JsonValue& value, const std::string& name, const Json& option, GenerationBody* body);
+
+// The rows that choose what executes a request, for any target with `engine::ExecutionChoice* execution()`.
+// Errors: a name that does not exist; the limit lists those that do.
+void ReadDevice(const JsonValue& value, engine::ExecutionChoice* choice);
+void ReadAttentionBackend(const JsonValue& value, engine::ExecutionChoice* choice);
+void ReadPrecision(const JsonValue& value, engine::ExecutionChoice* choice);
+
+// Parses a body by its tables into *body. Errors: as ParseBody, and the first of any field.
+absl::Status ReadGenerationBody(std::string_view text, std::span<const GenerationTable> tables, GenerationBody* body);
+// Moves the chat into the request, with the template's options and the generation prompt.
+void FinishChat(GenerationBody* body);
+
+}  // namespace dunlin::server

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/openai/json_value.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
+#include "server/serving/errors.h"
+
+namespace dunlin::server {
+namespace {
+
+constexpr size_t kMaxPathKeyBytes = 64;  // of a client's key in a path
+constexpr int kNumberOutOfRange = 406;   // nlohmann's exception id
+const Json kNull;
+
+std::string KeyShown(std::string_view key) {
+  return absl::CHexEscape(std::string(key.substr(0, kMaxPathKeyBytes)));
+}
+
+// Appends ".key", "key" at the start, or "[index]".
+void AppendKey(std::string_view key, std::string* path) {
+  if (!path->empty()) path->push_back('.');
+  path->append(KeyShown(key));
+}
+void AppendIndex(size_t index, std::string* path) {
+  absl::StrAppend(path, "[", index, "]");
+}
+
+// Builds the value from the parser's events. The names of its functions are nlohmann's.
+class BodyBuilder {
+ public:
+  bool null() { return Add(nullptr); }
+  bool boolean(bool value) { return Add(value); }
+  bool number_integer(Json::number_integer_t value) { return Add(value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return Add(value); }
+  bool number_float(Json::number_float_t value, const Json::string_t& /*text*/) { return Add(value); }
+  bool string(Json::string_t& value) { return Add(std::move(value)); }
+  bool binary(Json::binary_t& /*value*/) { return false; }
+  bool start_object(size_t /*size*/) { return Open(Json::object()); }
+  bool start_array(size_t /*size*/) { return Open(Json::array()); }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+
+  bool key(Json::string_t& name) {
+    Level& level = open_.back();
+    level.key = std::move(name);
+    if (level.json->size() >= kMaxObjectKeys) return Fail("makes too many keys of one object", kMaxObjectKeys);
+    if (level.keys.insert(level.key).second) return true;
+    status_ = InvalidField(Path(), "appears twice", "");
+    return false;
+  }
+
+  bool parse_error(size_t byte, const std::string& /*token*/, const Json::exception& error) {
+    if (error.id == kNumberOutOfRange) {
+      status_ = InvalidField(Path(), "is a number out of range", "IEEE 754 double precision");
+    } else {
+      status_ = MakeError(Reason::kMalformedMessage, absl::StrCat("the body is not valid JSON: error at byte ", byte));
+    }
+    return false;
+  }
+
+  const absl::Status& status() const { return status_; }
+  Json Take() { return std::move(root_); }
+
+ private:
+  struct Level {
+    Json* json;  // its address is stable: nothing is added to an open value's parent
+    std::string key;
+    absl::flat_hash_set<std::string> keys;
+  };
+
+  bool Fail(std::string_view problem, size_t limit) {
+    status_ = InvalidField(Path(), problem, absl::StrCat(limit));
+    return false;
+  }
+
+  // Of the value that comes next.
+  std::string Path() const {
+    std::string path;
+    for (const Level& level : open_) {
+      if (level.json->is_array()) {
+        // An open element has been added already.
+        AppendIndex(level.json->size() - (&level == &open_.back() ? 0 : 1), &path);
+      } else if (!level.key.empty()) {
+        AppendKey(level.key, &path);
+      }
+    }
+    return path.empty() ? "the body" : path;
+  }
+
+  bool Add(Json value) { return Append(std::move(value)) != nullptr; }
+
+  Json* Append(Json value) {
+    if (++num_values_ > kMaxBodyValues) {
+      Fail("makes too many values", kMaxBodyValues);
+      return nullptr;
+    }
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    Level& level = open_.back();
+    if (auto* array = level.json->get_ptr<Json::array_t*>(); array != nullptr) {
+      array->push_back(std::move(value));
+      return &array->back();
+    }
+    // Not through ordered_map, which would compare all keys with the new one.
+    auto& members = static_cast<Json::object_t::Container&>(*level.json->get_ptr<Json::object_t*>());
+    members.emplace_back(level.key, std::move(value));
+    return &members.back().second;
+  }
+
+  bool Open(Json value) {
+    if (open_.size() >= kMaxBodyDepth) return Fail("is nested too deeply", kMaxBodyDepth);
+    Json* json = Append(std::move(value));
+    if (json == nullptr) return false;
+    open_.push_back({json, {}, {}});
+    return true;
+  }
+
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json root_;
+  std::vector<Level> open_;
+  size_t num_values_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace
+
+absl::StatusOr<Json> ParseBody(std::string_view body) {
+  // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows.
+  if (const size_t nul = body.find('\0'); nul != std::string_view::npos) {
+    return MakeError(Reason::kMalformedMessage, absl::StrCat("the body is not valid JSON: error at byte ", nul + 1));
+  }
+  BodyBuilder builder;
+  if (!Json::sax_parse(body.begin(), body.end(), &builder)) return builder.status();
+  Json value = builder.Take();
+  if (!value.is_object()) return MakeError(Reason::kMalformedMessage, "the body is not a JSON object");
+  return value;
+}
+
+std::string DumpJson(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+JsonValue JsonValue::At(std::string_view key) const {
+  const auto found = json_->find(std::string(key));
+  return {found == json_->end() ? kNull : *found, this, key, 0};
+}
+
+JsonValue JsonValue::At(size_t index) const {
+  return {(*json_)[index], this, {}, index};
+}
+
+std::string JsonValue::Path() const {
+  if (parent_ == nullptr) return "";
+  std::string path = parent_->Path();
+  if (parent_->is_array()) {
+    AppendIndex(index_, &path);
+  } else {
+    AppendKey(key_, &path);
+  }
+  return path;
+}
+
+void JsonValue::Fail(std::string_view problem, std::string_view limit) const {
+  if (!status_->ok()) return;
+  const std::string path = Path();
+  *status_ = InvalidField(path.empty() ? "the body" : path, problem, limit);
+}
+
+std::string JsonValue::Shown() const {
+  switch (json_->type()) {
+    case Json::value_t::null:
+      return "is missing";
+    case Json::value_t::object:
+      return "is an object";
+    case Json::value_t::array:
+      return "is an array";
+    case Json::value_t::string:
+      return "is a string";
+    default:
+      return absl::StrCat("is ", DumpJson(*json_));
+  }
+}
+
+bool JsonValue::ExpectObject() const {
+  if (!is_object()) Fail(Shown(), "an object");
+  return is_object();
+}
+
+bool JsonValue::ExpectArray() const {
+  if (!is_array()) Fail(Shown(), "an array");
+  return is_array();
+}
+
+bool JsonValue::ExpectText() const {
+  if (!is_string()) Fail(Shown(), "a string");
+  return is_string();
+}
+
+std::string JsonValue::Text() const {
+  return ExpectText() ? json_->get<std::string>() : std::string();
+}
+
+bool JsonValue::Bool() const {
+  if (!json_->is_boolean()) Fail(Shown(), "true or false");
+  return json_->is_boolean() && json_->get<bool>();
+}
+
+int64_t JsonValue::Integer(int64_t min, int64_t max) const {
+  const bool too_large = json_->is_number_unsigned() && json_->get<uint64_t>() > static_cast<uint64_t>(max);
+  const bool fits = json_->is_number_integer() && !too_large && json_->get<int64_t>() >= min;
+  if (!fits || json_->get<int64_t>() > max) {
+    Fail(Shown(), absl::StrCat("an integer in [", min, ", ", max, "]"));
+    return 0;
+  }
+  return json_->get<int64_t>();
+}
+
+int32_t JsonValue::Int() const {
+  using Bounds = std::numeric_limits<int32_t>;
+  return static_cast<int32_t>(Integer(Bounds::min(), Bounds::max()));
+}
+
+uint64_t JsonValue::Unsigned64() const {
+  if (json_->is_number_unsigned()) return json_->get<uint64_t>();
+  if (json_->is_number_integer()) return static_cast<uint64_t>(json_->get<int64_t>());
+  Fail(Shown(), "an integer in [-2^63, 2^64)");
+  return 0;
+}
+
+float JsonValue::Number() const {
+  const double number = json_->is_number() ? json_->get<double>() : NAN;
+  const double max = std::numeric_limits<float>::max();
+  if (!(std::abs(number) <= max)) {
+    Fail(Shown(), json_->is_number() ? "single precision" : "a number");
+    return 0.0F;
+  }
+  return static_cast<float>(number);
+}
+
+std::vector<std::string> JsonValue::Texts() const {
+  std::vector<std::string> texts;
+  if (!ExpectArray()) return texts;
+  texts.reserve(size());
+  for (size_t i = 0; i < size() && ok(); ++i) texts.push_back(At(i).Text());
+  return texts;
+}
+
+std::vector<std::string> JsonValue::TextOrTexts() const {
+  if (is_string()) return {Text()};
+  if (is_array()) return Texts();
+  Fail(Shown(), "a string or an array of strings");
+  return {};
+}
+
+std::vector<engine::TokenId> JsonValue::TokenIds() const {
+  std::vector<engine::TokenId> ids;
+  if (!ExpectArray()) return ids;
+  ids.reserve(size());
+  for (size_t i = 0; i < size() && ok(); ++i) ids.push_back(At(i).Int());
+  return ids;
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strict JSON of request bodies: bounded in depth, keys and values, no key twice in an object. Every error names the
+// place in the body ("messages[2].content") and never quotes a string of the client's.
+// Owner: the call's translator. Thread rule: one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/types.h"
+
+namespace dunlin::server {
+
+// Keeps the order of keys, which is a part of schemas and of what chat templates render.
+using Json = nlohmann::ordered_json;
+
+inline constexpr size_t kMaxBodyDepth = 64;
+inline constexpr size_t kMaxObjectKeys = 4096;             // of one object
+inline constexpr size_t kMaxBodyValues = size_t{1} << 20;  // of the whole body: 16 MiB, and the strings
+
+// One JSON object. Errors: MALFORMED_MESSAGE (not JSON, not UTF-8, or something after the object; with the byte);
+// INVALID_FIELD with its path (too deep, too many keys or values, a key twice, a number out of range).
+absl::StatusOr<Json> ParseBody(std::string_view body);
+
+// Compact, in the order of the keys. All strings of a parsed body are UTF-8.
+std::string DumpJson(const Json& json);
+
+// A value of a body, and where it stands. Readers return an empty value after an error, and record the body's first
+// error in *status. A value does not outlive its parent.
+class JsonValue {
+ public:
+  // The body itself.
+  JsonValue(const Json& body, absl::Status* status) : json_(&body), status_(status) {}
+
+  // A member of an object; null if there is none. Keeps a view of key.
+  JsonValue At(std::string_view key) const;
+  // An element of an array. REQUIRES: index < size().
+  JsonValue At(size_t index) const;
+
+  const Json& json() const { return *json_; }
+  bool is_null() const { return json_->is_null(); }
+  bool is_string() const { return json_->is_string(); }
+  bool is_array() const { return json_->is_array(); }
+  bool is_object() const { return json_->is_object(); }
+  size_t size() const { return json_->size(); }
+
+  // Errors: another type; a number that the result cannot represent; for lists also an element of another type.
+  std::string Text() const;
+  bool Bool() const;
+  int32_t Int() const;
+  uint64_t Unsigned64() const;  // a negative number modulo 2^64
+  float Number() const;
+  std::vector<std::string> Texts() const;
+  std::vector<std::string> TextOrTexts() const;
+  std::vector<engine::TokenId> TokenIds() const;
+  // Record an error unless the value is of that type.
+  bool ExpectObject() const;
+  bool ExpectArray() const;
+  bool ExpectText() const;
+
+  // "<path> <problem>; limit is <limit>", unless an error has been recorded.
+  void Fail(std::string_view problem, std::string_view limit) const;
+  // "is 1.5", "is a string", "is missing".
+  std::string Shown() const;
+  bool ok() const { return status_->ok(); }
+  std::string Path() const;
+
+ private:
+  JsonValue(const Json& json, const JsonValue* parent, std::string_view key, size_t index)
+      : json_(&json), status_(parent->status_), parent_(parent), key_(key), index_(index) {}
+  int64_t Integer(int64_t min, int64_t max) const;
+
+  const Json* json_;
+  absl::Status* status_;
+  const JsonValue* parent_ = nullptr;
+  std::string_view key_;  // of an object's member
+  size_t index_ = 0;      // of an array's element
+};
+
+}  // namespace dunlin::server

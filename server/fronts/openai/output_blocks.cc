@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/openai/output_blocks.h"
+
+#include "server/fronts/openai/logprobs_text.h"
+
+namespace dunlin::server {
+
+using Kind = OutputBlock::Kind;
+
+void OutputBlocks::Open(Kind kind, const ToolCallDelta& call, Listener* listener) {
+  Close(listener);
+  OutputBlock& block = blocks_.emplace_back();
+  block.kind = kind;
+  block.call_id = call.id;
+  block.name = call.name;
+  open_ = true;
+  if (listener != nullptr) listener->OnOpen(blocks_.size() - 1, blocks_.back());
+}
+
+void OutputBlocks::Close(Listener* listener) {
+  if (!open_) return;
+  open_ = false;
+  if (listener != nullptr) listener->OnClose(blocks_.size() - 1, blocks_.back());
+}
+
+void OutputBlocks::Extend(Kind kind, std::string_view delta, std::string_view logprobs, Listener* listener) {
+  if (!open_ || blocks_.back().kind != kind) Open(kind, {}, listener);
+  OutputBlock& block = blocks_.back();
+  block.text.append(delta);
+  if (!logprobs.empty() && !block.logprobs.empty()) block.logprobs.push_back(',');
+  block.logprobs.append(logprobs);
+  if (listener != nullptr) listener->OnDelta(blocks_.size() - 1, block, delta, logprobs);
+}
+
+void OutputBlocks::AddEmptyText(Listener* listener) {
+  Open(Kind::kText, {}, listener);
+}
+
+void OutputBlocks::Add(const OutputChunk& chunk, Listener* listener) {
+  if (!chunk.reasoning.empty()) Extend(Kind::kReasoning, chunk.reasoning, {}, listener);
+  // Tokens whose text is held back are scored with the next text.
+  if (chunk.reasoning.empty()) AppendChatLogprobs(chunk.logprobs, &logprobs_);
+  if (!chunk.text.empty()) {
+    Extend(Kind::kText, chunk.text, logprobs_, listener);
+    logprobs_.clear();
+  }
+  for (const ToolCallDelta& delta : chunk.tool_calls) {
+    const bool begins = !open_ || blocks_.back().kind != Kind::kToolCall || delta.tool_index != tool_index_;
+    if (begins) Open(Kind::kToolCall, delta, listener);
+    tool_index_ = delta.tool_index;
+    if (!delta.arguments.empty()) Extend(Kind::kToolCall, delta.arguments, {}, listener);
+  }
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/openai/response_facts.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/fronts/openai/json_text.h"
+
+namespace dunlin::server {
+
+std::string Fingerprint(const ResponseFacts& facts, const engine::ExecutionProfile& profile) {
+  return absl::StrCat("dunlin-", facts.version, "-", facts.cpu_variant, "-", kernels::Name(profile.device), "-",
+                      kernels::Name(profile.attention_backend), "-", kernels::Name(profile.precision));
+}
+
+void AppendExecution(const engine::ExecutionProfile& profile, std::string* out) {
+  absl::StrAppend(out, "{\"device\":\"", kernels::Name(profile.device), "\",\"attention_backend\":\"",
+                  kernels::Name(profile.attention_backend), "\",\"precision\":\"", kernels::Name(profile.precision));
+  if (profile.precision == engine::Precision::kFp8) {
+    absl::StrAppend(out, "\",\"recipe\":\"", engine::Traits(profile.fp8_recipe).name);
+  }
+  absl::StrAppend(out, "\",\"kv_dtype\":\"", kernels::Name(profile.kv_dtype()), "\"}");
+}
+
+void AppendTimings(const Timings& timings, std::string* out) {
+  out->append("{\"queue_ms\":");
+  AppendJsonNumber(timings.queue_ms, out);
+  out->append(",\"ttft_ms\":");
+  AppendJsonNumber(timings.ttft_ms, out);
+  out->append(",\"total_ms\":");
+  AppendJsonNumber(timings.total_ms, out);
+  out->push_back('}');
+}
+
+void CallTotals::Count(const OutputChunk& chunk) {
+  if (!chunk.reasoning.empty() && chunk.text.empty() && chunk.tool_calls.empty()) {
+    reasoning_tokens += static_cast<int32_t>(chunk.token_ids.size());
+  }
+  if (!chunk.finish.has_value()) return;
+  const OutputFinish& finish = *chunk.finish;
+  usage.completion_tokens += finish.usage.completion_tokens;
+  if (!any_finish) {
+    usage.prompt_tokens = finish.usage.prompt_tokens;
+    usage.cached_tokens = finish.usage.cached_tokens;
+    timings = finish.timings;
+  } else {
+    // Outputs 1 and up find in the cache what output 0 computed.
+    usage.cached_tokens = std::min(usage.cached_tokens, finish.usage.cached_tokens);
+    timings.queue_ms = std::min(timings.queue_ms, finish.timings.queue_ms);
+    timings.ttft_ms = std::min(timings.ttft_ms, finish.timings.ttft_ms);
+    timings.total_ms = std::max(timings.total_ms, finish.timings.total_ms);
+  }
+  any_finish = true;
+}
+
+}  // namespace dunlin::server

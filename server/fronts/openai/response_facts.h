@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a response says of the server and of the run, in the same words on every route. Plain data, pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/types.h"
+#include "server/serving/output_chunk.h"
+
+namespace dunlin::server {
+
+// What the caller of a translator knows; a translator reads no clock.
+struct ResponseFacts {
+  int64_t created = 0;      // Unix time of the call, seconds
+  std::string version;      // of the server
+  std::string cpu_variant;  // of its kernels: "avx512"
+};
+
+// "dunlin-<version>-<CPU variant>-<device>-<attention backend>-<precision>": equal fingerprints and seeds give equal
+// outputs.
+std::string Fingerprint(const ResponseFacts& facts, const engine::ExecutionProfile& profile);
+
+// {"device":"cpu","attention_backend":"flash","precision":"bf16","kv_dtype":"bf16"}, with "recipe" for FP8.
+void AppendExecution(const engine::ExecutionProfile& profile, std::string* out);
+// {"queue_ms":...,"ttft_ms":...,"total_ms":...}
+void AppendTimings(const Timings& timings, std::string* out);
+
+// Of all outputs of a call.
+struct CallTotals {
+  Usage usage;  // prompt and cached tokens once, however many outputs
+  Timings timings;
+  int32_t reasoning_tokens = 0;  // of chunks that held reasoning alone
+  bool any_finish = false;
+
+  void Count(const OutputChunk& chunk);
+};
+
+}  // namespace dunlin::server

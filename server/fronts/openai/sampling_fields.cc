@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sampling, stopping, output and execution: the fields that all generating routes share.
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/device_kind.h"
+#include "kernels/api/dtype.h"
+#include "server/fronts/openai/generation_body.h"
+
+namespace dunlin::server {
+namespace {
+
+using V = JsonValue;
+using B = GenerationBody;
+
+void ReadLogitBias(const V& value, B* body) {
+  if (!value.ExpectObject()) return;
+  for (const auto& member : value.json().items()) {
+    const V bias = value.At(member.key());
+    engine::TokenId id = 0;
+    if (!absl::SimpleAtoi(member.key(), &id)) return bias.Fail("has a key that is not a token id", "a decimal integer");
+    body->request->sampling.logit_bias.emplace_back(id, bias.Number());
+  }
+}
+
+void ReadBadWordsIds(const V& value, B* body) {
+  if (!value.ExpectArray()) return;
+  for (size_t i = 0; i < value.size() && value.ok(); ++i) {
+    body->request->sampling.bad_words_ids.push_back(value.At(i).TokenIds());
+  }
+}
+
+constexpr GenerationRow kSampling[] = {
+    Honoured<B>("temperature", [](const V& v, B* b) { b->request->sampling.temperature = v.Number(); }),
+    Honoured<B>("top_p", [](const V& v, B* b) { b->request->sampling.top_p = v.Number(); }),
+    // -1 is vLLM's other name of "off".
+    Honoured<B>("top_k", [](const V& v, B* b) { b->request->sampling.top_k = v.Int() == -1 ? 0 : v.Int(); }),
+    Honoured<B>("min_p", [](const V& v, B* b) { b->request->sampling.min_p = v.Number(); }),
+    Honoured<B>("repetition_penalty", [](const V& v, B* b) { b->request->sampling.repetition_penalty = v.Number(); }),
+    Honoured<B>("presence_penalty", [](const V& v, B* b) { b->request->sampling.presence_penalty = v.Number(); }),
+    Honoured<B>("frequency_penalty", [](const V& v, B* b) { b->request->sampling.frequency_penalty = v.Number(); }),
+    Honoured<B>("seed", [](const V& v, B* b) { b->request->sampling.seed = v.Unsigned64(); }),
+    Honoured<B>("logit_bias", ReadLogitBias),
+    Honoured<B>("allowed_token_ids", [](const V& v, B* b) { b->request->sampling.allowed_token_ids = v.TokenIds(); }),
+    Honoured<B>("bad_words", [](const V& v, B* b) { b->request->sampling.bad_words = v.Texts(); }),
+    Honoured<B>("bad_words_ids", ReadBadWordsIds),
+    Honoured<B>("ignore_model_bans", [](const V& v, B* b) { b->request->sampling.ignore_model_bans = v.Bool(); }),
+    Honoured<B>("min_tokens", [](const V& v, B* b) { b->request->stopping.min_tokens = v.Int(); }),
+    Honoured<B>("stop_token_ids", [](const V& v, B* b) { b->request->stopping.stop_token_ids = v.TokenIds(); }),
+    Honoured<B>("ignore_eos", [](const V& v, B* b) { b->request->stopping.ignore_eos = v.Bool(); }),
+    Honoured<B>("include_stop_str_in_output", [](const V& v, B* b) { b->request->stopping.include_stop = v.Bool(); }),
+    Honoured<B>("skip_special_tokens", [](const V& v, B* b) { b->request->output.keep_special_tokens = !v.Bool(); }),
+    Honoured<B>("truncate_prompt_tokens", [](const V& v, B* b) { b->request->truncate_prompt_tokens = v.Int(); }),
+    Refused<B>("spaces_between_special_tokens", "true"),
+    Refused<B>("use_beam_search", "false"),
+    Refused<B>("length_penalty", "1"),
+};
+
+constexpr GenerationRow kServing[] = {
+    Honoured<B>("model", [](const V& v, B* b) { b->request->model = v.Text(); }),
+    Honoured<B>("device", [](const V& v, B* b) { ReadDevice(v, &b->request->execution); }),
+    Honoured<B>("attention_backend", [](const V& v, B* b) { ReadAttentionBackend(v, &b->request->execution); }),
+    Honoured<B>("precision", [](const V& v, B* b) { ReadPrecision(v, &b->request->execution); }),
+    Honoured<B>("allow_fallback", [](const V& v, B* b) { b->request->execution.allow_fallback = v.Bool(); }),
+    Honoured<B>("priority", [](const V& v, B* b) { b->request->priority = v.Int(); }),
+    Honoured<B>("cache_salt", [](const V& v, B* b) { b->request->cache_salt = v.Text(); }),
+    Honoured<B>("request_id", [](const V& v, B* b) { b->request->request_id = v.Text(); }),
+};
+
+constexpr GenerationRow kStreamOptions[] = {
+    Honoured<B>("include_usage", [](const V& v, B* b) { b->include_usage = v.Bool(); }),
+    Honoured<B>("continuous_usage_stats", [](const V& v, B* b) { b->continuous_usage = v.Bool(); }),
+    Ignored<B>("include_obfuscation"),
+};
+
+constexpr GenerationRow kStream[] = {
+    Honoured<B>("stream", [](const V& v, B* b) { b->stream = v.Bool(); }),
+    Honoured<B>("stream_options", [](const V& v, B* b) { ReadFields(v, GenerationTable(kStreamOptions), b); }),
+};
+
+// The enumerator of a table's row, by its name; "auto" leaves the choice empty.
+template <class Row, size_t kRows, class Enum>
+void ReadName(const JsonValue& value, const Row (&table)[kRows], Enum Row::*enumerator, std::optional<Enum>* choice) {
+  if (!value.ExpectText()) return;
+  const std::string name = value.Text();
+  std::string names = "auto";
+  for (const Row& row : table) {
+    if (name == row.name) *choice = row.*enumerator;
+    absl::StrAppend(&names, ", ", row.name);
+  }
+  if (name != "auto" && !choice->has_value()) value.Fail("is another name", names);
+}
+
+}  // namespace
+
+const GenerationTable kSamplingFields(kSampling);
+const GenerationTable kServingFields(kServing);
+const GenerationTable kStreamFields(kStream);
+
+void ReadDevice(const JsonValue& value, engine::ExecutionChoice* choice) {
+  ReadName(value, kernels::kDeviceKindTable, &kernels::DeviceKindTraits::kind, &choice->device);
+}
+
+void ReadAttentionBackend(const JsonValue& value, engine::ExecutionChoice* choice) {
+  ReadName(value, kernels::kAttentionBackendTable, &kernels::AttentionBackendTraits::backend,
+           &choice->attention_backend);
+}
+
+void ReadPrecision(const JsonValue& value, engine::ExecutionChoice* choice) {
+  ReadName(value, kernels::kPrecisionTable, &kernels::PrecisionTraits::precision, &choice->precision);
+}
+
+}  // namespace dunlin::server
