@@ -14,7 +14,7 @@ Two threads, fixed seeds and no clock in any decision: the same bytes on the sam
 to --work; --resume goes on from checkpoint.pt as if the run had not stopped, perhaps towards another number of steps, which
 may be chosen anew as long as the decay has not begun.
 
-Usage: train.py --work DIR [--steps 1450] [--decay-steps 350] [--resume]
+Usage: train.py --work DIR [--steps 1450] [--decay-steps 250] [--resume]
 """
 
 import argparse
@@ -226,7 +226,7 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--work", type=pathlib.Path, required=True)
     arguments.add_argument("--steps", type=int, default=1450)
-    arguments.add_argument("--decay-steps", type=int, default=350)
+    arguments.add_argument("--decay-steps", type=int, default=250)
     arguments.add_argument("--resume", action="store_true")
     args = arguments.parse_args()
     torch.set_num_threads(2)
