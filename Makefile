@@ -11,7 +11,7 @@ DEPS ?=
         service-test image clean
 
 help:
-	@echo "make demo   install missing packages, build, serve models/demo, stream completions, show metrics"
+	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
 	@echo "make serve  run the demo server in the foreground"
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"

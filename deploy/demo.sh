@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Starts the demo server, streams one prompt through every attention backend and several precisions, shows timings and
-# metrics, stops the server. Usage: demo.sh BINARY CONFIG. Exits non-zero if any step failed.
+# metrics, then a chat, a tool call and an answer under a JSON schema, and stops the server.
+# Usage: demo.sh BINARY CONFIG. Exits non-zero if any step failed.
 set -euo pipefail
 
 binary=$1
 config=$2
-prompt=${DUNLIN_DEMO_PROMPT:-"To install the package, you need to"}
+prompt=${DUNLIN_DEMO_PROMPT:-"The dunlin is"}
 work=$(mktemp -d)
 server=
 
@@ -72,6 +73,20 @@ http_get /metrics |
   fail "/metrics could not be read"
 cat "$work/metrics"
 [ "$(grep -c '^dunlin_requests_total{.*status="OK".*} 1$' "$work/metrics")" -eq 8 ] || fail "/metrics did not count 8 requests"
+
+chat() { # title, then the message and further options of generate
+  say "$1"
+  echo "> $2"
+  "$binary" generate --address "$grpc" --model demo --chat --temperature 0 --max-tokens 96 "${@:3}" "$2" ||
+    fail "$1 failed"
+}
+chat "A chat" "What does the dunlin eat?"
+chat "A tool call" "What is the weather in Lisbon?" --tools '[{"type": "function", "function": {"name": "get_weather",
+  "description": "Get the weather in a city", "parameters": {"type": "object",
+  "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]'
+chat "An answer under a JSON schema" "Describe the dunlin as JSON with name, colour and length_cm." \
+  --json-schema '{"type": "object", "properties": {"name": {"type": "string"}, "colour": {"type": "string"},
+  "length_cm": {"type": "integer"}}, "required": ["name", "colour", "length_cm"], "additionalProperties": false}'
 
 say "Stopping the server"
 kill -TERM "$server"

@@ -7,7 +7,8 @@ into windows of n_positions that do not overlap, the last one shorter; each wind
 likelihood (natural logarithm) over all scored tokens. Weights are bf16 upcast to float32.
 
 Usage: evaluate.py --model MODEL_DIR --golden GOLDEN_DIR [--select WORK_DIR] [--samples]
---select first rewrites demo_heldout.txt from whole documents of WORK_DIR/heldout.jsonl.
+--select first rewrites demo_heldout.txt from whole documents of WORK_DIR: heldout.jsonl, and pages of
+dialogues_heldout.jsonl.
 """
 
 import argparse
@@ -18,22 +19,22 @@ import pathlib
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
-SELECTED_CHARS = {"r-cran-janeaustenr": 8000, "sword-text-kjv": 5000, "endless-sky-data": 3000,
-                  "dict-foldoc": 2000, "dict-jargon": 2000, "debian-handbook": 4000, "gnome-user-docs": 1500,
-                  "mh-book": 2000, "postgresql-doc-15": 3000}
-PROMPTS = ["It was a fine morning in the", "The database server", "And the king said unto him,",
-           "The captain looked at the ship and", "To install the package, you need to"]
+SELECTED_CHARS = {"r-cran-janeaustenr": 9000, "sword-text-kjv": 9000, "dict-jargon": 4000}
+SELECTED_PAGES = 20  # of those of make_dialogues.py
+PROMPTS = ["The dunlin is", "The ships of Wrenmouth.", "And the king said unto him,", "It was a fine morning in the"]
 
 
 def select_heldout(work):
-    """Whole documents, in file order, until each package's share is reached."""
+    """Whole documents, in file order, until each package's share is reached, then generated pages."""
     rows = [json.loads(line) for line in open(work / "heldout.jsonl", encoding="utf-8")]
     left, chosen = dict(SELECTED_CHARS), []
     for row in rows:
         if left.get(row["package"], 0) > 0 and len(row["text"]) < 1.5 * SELECTED_CHARS[row["package"]]:
             left[row["package"]] -= len(row["text"])
             chosen.append(row["text"])
-    return "\n\n".join(chosen) + "\n"
+    texts = [json.loads(line)["text"] for line in open(work / "dialogues_heldout.jsonl", encoding="utf-8")]
+    pages = [text for text in texts if not text.startswith("<|im_start|>")]
+    return "\n\n".join(chosen + pages[:SELECTED_PAGES]) + "\n"
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from train import CONTEXT, HEADS, HIDDEN, LAYERS, VOCAB
 
-END_OF_TEXT = 0
+END_OF_TEXT, END_OF_MESSAGE = 0, 2
 CONFIG = {
     "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": VOCAB, "n_positions": CONTEXT,
     "n_ctx": CONTEXT, "n_embd": HIDDEN, "n_layer": LAYERS, "n_head": HEADS, "n_inner": None,
@@ -22,8 +22,8 @@ CONFIG = {
     "scale_attn_by_inverse_layer_idx": False, "reorder_and_upcast_attn": False, "use_cache": True,
     "tie_word_embeddings": True, "bos_token_id": END_OF_TEXT, "eos_token_id": END_OF_TEXT, "torch_dtype": "bfloat16",
 }
-GENERATION = {"bos_token_id": END_OF_TEXT, "eos_token_id": END_OF_TEXT, "pad_token_id": END_OF_TEXT,
-              "do_sample": True, "temperature": 0.8, "top_k": 40, "top_p": 0.95}
+GENERATION = {"bos_token_id": END_OF_TEXT, "eos_token_id": [END_OF_MESSAGE, END_OF_TEXT], "pad_token_id": END_OF_TEXT,
+              "do_sample": True, "temperature": 0.6, "top_k": 40, "top_p": 0.9}
 
 
 def main():

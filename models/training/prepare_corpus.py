@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the demo model's corpus from prose that ships in Debian packages.
+"""Builds the demo model's corpus from public-domain prose that ships in Debian packages.
 
 Downloads each package of SOURCES with apt-get (Debian 12), unpacks it, extracts running English
 prose, drops markup, code, tables and duplicates, and writes train.jsonl, heldout.jsonl and
 packages.json (name, version, licence, characters). Whole documents are held out, by hash.
 
-Usage: prepare_corpus.py --work DIR     (about 700 MB of downloads and unpacked files)
+Usage: prepare_corpus.py --work DIR     (about 20 MB of downloads and unpacked files)
 """
 
 import argparse
 import collections
 import gzip
 import hashlib
-import html.parser
 import json
 import pathlib
 import re
@@ -23,11 +22,6 @@ import zlib
 HELDOUT_PERCENT = 2
 MIN_DOCUMENT_CHARS = 200
 MIN_PARAGRAPH_CHARS = 40
-
-SKIPPED_TAGS = {"pre", "code-block", "script", "style", "table", "nav", "head", "screen", "info", "svg",
-                "listing", "synopsis", "title"}
-PARAGRAPH_TAGS = {"p", "li", "dd", "dt", "blockquote", "h1", "h2", "h3", "h4", "div", "td", "item", "section"}
-VOID_TAGS = {"link", "meta", "br", "hr", "img", "input", "include", "revision", "col"}
 
 
 def join_lines(text):
@@ -54,45 +48,6 @@ def normalise(text):
                      ("\u2192", "->"), ("``", '"'), ("''", '"')):
         text = text.replace(old, new)
     return text
-
-
-class ProseParser(html.parser.HTMLParser):
-    """Collects the text of paragraphs of an HTML or Mallard page, outside SKIPPED_TAGS."""
-
-    def __init__(self):
-        super().__init__(convert_charrefs=True)
-        self.paragraphs, self.current, self.skip_depth = [], [], 0
-
-    def flush(self):
-        self.paragraphs.append(join_lines("".join(self.current)))
-        self.current = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag in SKIPPED_TAGS and tag not in VOID_TAGS:
-            self.skip_depth += 1
-        if tag in PARAGRAPH_TAGS:
-            self.flush()
-
-    def handle_startendtag(self, tag, attrs):
-        pass
-
-    def handle_endtag(self, tag):
-        if tag in SKIPPED_TAGS:
-            self.skip_depth = max(0, self.skip_depth - 1)
-        if tag in PARAGRAPH_TAGS:
-            self.flush()
-
-    def handle_data(self, data):
-        if self.skip_depth == 0:
-            self.current.append(data)
-
-
-def read_markup(root, pattern):
-    for path in sorted(root.glob(pattern)):
-        parser = ProseParser()
-        parser.feed(path.read_text("utf-8", "replace"))
-        parser.flush()
-        yield path.name, parser.paragraphs
 
 
 def read_austen(root, pattern):
@@ -127,14 +82,6 @@ def read_sword(root, pattern):
                 yield hashlib.sha1(text.encode()).hexdigest()[:8], paragraphs_of(chapter)
 
 
-def read_text(root, pattern):
-    for path in sorted(root.glob(pattern)):
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", "replace")
-        for i in range(0, len(text), 30000):
-            yield f"{path.name} {i}", paragraphs_of(text[i:i + 30000].replace("_", ""))
-
-
 def read_dictionary(root, pattern):
     """dictd text: headwords at column 0, definitions indented; cross references in braces."""
     text = gzip.decompress(next(root.glob(pattern)).read_bytes()).decode("utf-8", "replace")
@@ -148,62 +95,14 @@ def read_dictionary(root, pattern):
             yield head, [f"{join_lines(head)}: {kept[0]}"] + kept[1:] if kept[0] else kept
 
 
-def read_endless_sky(root, pattern):
-    """Back-quoted strings of the mission files; a conversation is one document."""
-    for path in sorted(root.glob(pattern)):
-        for i, block in enumerate(re.split(r"\n(?=\S)", path.read_text("utf-8", "replace"))):
-            strings = re.findall(r"`([^`\n]*)`|^\s*(?:description|spaceport)\s+\"([^\"\n]*)\"", block, flags=re.M)
-            yield f"{path.name} {i}", [join_lines(a or b) for a, b in strings if "<" not in (a or b)]
-
-
-def read_wesnoth(root, pattern):
-    """Translatable strings of the campaign scenarios, in order."""
-    for path in sorted(root.glob(pattern)):
-        strings = re.findall(r"_\s*\"((?:[^\"]|\"\")*)\"", path.read_text("utf-8", "replace"))
-        strings = [re.sub(r"<[^>]*>", "", s.replace('""', '"')) for s in strings]
-        yield str(path.relative_to(root)), [p for s in strings for p in paragraphs_of(s)]
-
-
-WESNOTH_CAMPAIGNS = "did dm dw ei httt l low nr sof sota sotbe thot trow tsg ttb utbs".split()
-
 # Package, version, licence of the text, reader, files inside the package.
 SOURCES = [
     ("r-cran-janeaustenr", "1.0.0-1", "public domain texts, package MIT",
      read_austen, "usr/lib/R/site-library/janeaustenr/data/Rdata.rdb"),
     ("sword-text-kjv", "14.3-1", "public domain",
      read_sword, "usr/share/sword/modules/texts/ztext/*/[on]t.bzs"),
-    ("endless-sky-data", "0.9.8-1.2", "GPL-3+",
-     read_endless_sky, "usr/share/games/endless-sky/data/*.txt"),
-    *(("wesnoth-1.16-" + c, "1:1.16.9-1", "GPL-2+", read_wesnoth, "usr/share/games/wesnoth/*/data/campaigns/**/*.cfg")
-      for c in WESNOTH_CAMPAIGNS),
-    ("dict-foldoc", "20230119-1", "GFDL-1.1+",
-     read_dictionary, "usr/share/dictd/foldoc.dict.dz"),
     ("dict-jargon", "4.4.7-3.1", "public domain",
      read_dictionary, "usr/share/dictd/jargon.dict.dz"),
-    ("debian-handbook", "11.20220922", "GPL-2+ or CC-BY-SA-3.0",
-     read_markup, "usr/share/doc/debian-handbook/html/en-US/*.html"),
-    ("debian-reference-en", "2.100", "GPL-2+",
-     read_markup, "usr/share/**/*.en.html"),
-    ("debian-faq", "11.1", "Debian FAQ licence (copyleft notice)",
-     read_markup, "usr/share/doc/**/*.en.html"),
-    ("developers-reference", "12.18", "GPL-2+",
-     read_markup, "usr/share/**/*.html"),
-    ("maint-guide", "1.2.53", "GPL-2+",
-     read_markup, "usr/share/**/*.en.html"),
-    ("installation-guide-amd64", "20230508+deb12u1", "GPL-2",
-     read_markup, "usr/share/doc/installation-guide-amd64/en/*.html"),
-    ("gnome-user-docs", "43.0-2", "CC-BY-SA-3.0",
-     read_markup, "usr/share/help/C/**/*.page"),
-    ("png-definitive-guide", "20060430-4", "GFDL-1.1+",
-     read_markup, "usr/share/doc/**/*.html"),
-    ("mh-book", "200605-2.2", "GPL-2+",
-     read_markup, "usr/share/doc/**/*.html"),
-    ("postgresql-doc-15", "15.20-0+deb12u1", "PostgreSQL",
-     read_markup, "usr/share/doc/**/*.html"),
-    ("golang-1.19-src", "1.19.8-2", "public domain text (Newton), package BSD-3-Clause",
-     read_text, "usr/share/go-1.19/src/testdata/Isaac.Newton-Opticks.txt"),
-    ("miscfiles", "1.5+dfsg-4", "public domain texts (US founding documents)",
-     read_text, "usr/share/state/us-*.gz"),
 ]
 
 

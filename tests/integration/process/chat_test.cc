@@ -101,6 +101,31 @@ TEST(ChatCommand, AConversationAnswersAsGenerateDoes) {
   EXPECT_EQ(answer["finish"]["reason"], "length");
 }
 
+// The text is what transformers makes of the same chat with the template of models/demo.
+TEST(ChatCommand, TheDemoModelHasATemplateWithToolsAndEndsItsTurn) {
+  const ServerProcess server(kDemo, {"--set", "models.0.precisions=[\"bf16\"]"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const char* messages = R"([
+      {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Weather in Oslo?"},
+      {"role": "assistant", "content": null, "tool_calls": [
+          {"id": "1", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Oslo"}}}]},
+      {"role": "tool", "content": "{\"sky\": \"clear\"}"}])";
+  EXPECT_EQ(PromptOf(server, {"--messages", messages, "--tools", R"([{"name": "get_weather"}])", "--ignore-eos"}),
+            "<|im_start|>system\nBe brief.\n<tools>\n{\"name\": \"get_weather\"}\n</tools>\n"
+            "Call a tool as <tool_call>{\"name\": ..., \"arguments\": ...}</tool_call><|im_end|>\n"
+            "<|im_start|>user\nWeather in Oslo?<|im_end|>\n"
+            "<|im_start|>assistant\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n"
+            "</tool_call><|im_end|>\n"
+            "<|im_start|>user\n<tool_response>\n{\"sky\": \"clear\"}\n</tool_response><|im_end|>\n"
+            "<|im_start|>assistant\n");
+  const CommandResult answer = RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--json",
+                                          "--temperature", "0", "--max-tokens", "64", "--chat", "Hello!"});
+  ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
+  const Json json = Json::parse(answer.out, nullptr, false);
+  EXPECT_EQ(json["text"], "Hello! How can I help you?");
+  EXPECT_LT(json["token_ids"].size(), 64U) << "the end of the message stops the output";
+}
+
 TEST(ChatCommand, AModelWithABrokenTemplateServesTextAndSaysWhyNotChats) {
   const ServerProcess server(kDemo, WithTemplate("{% if %}"));
   ASSERT_TRUE(server.ready()) << server.Log();
