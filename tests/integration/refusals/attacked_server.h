@@ -27,6 +27,8 @@ class AttackedServer {
 
   ServerProcess& process() { return process_; }
   Held held() const;
+  // The same, with the least memory of the next seconds, in which the server gives back what is free.
+  Held SettledHeld() const;
   // A gauge of a model in /metrics, or of the server when `model` is empty.
   double Gauge(const std::string& name, const std::string& model = "") const;
   // Waits until no request, page, queued byte or sequence is left; "" when none is, else what is.

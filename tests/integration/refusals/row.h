@@ -58,7 +58,7 @@ struct CallRow {
 enum class Port : uint8_t { kGrpc, kHttp };
 
 // Bytes on a connection of their own. The outcome is the first of these that the server does within 10 s:
-// "status 12: MESSAGE" (of a gRPC call), "HTTP/1.1 400 Bad Request" (an HTTP answer), "closed"; or "open". "": whatever.
+// "status 12: MESSAGE" (of a gRPC call; "status 12": whatever its message), "HTTP/1.1 400 Bad Request" (an HTTP answer), "closed"; or "open". "": whatever.
 struct ConnectionRow {
   const char* name;
   Port port;

@@ -31,7 +31,7 @@ Group TokenizerRows() {
       {"template without messages", ApplyChatTemplate("model: 'chat' chat {}"), InvalidField("chat.messages", "has 0 entries; limit is 1 or more")},
       {"template of nothing", ApplyChatTemplate("model: 'chat'"), InvalidField("chat.messages", "has 0 entries; limit is 1 or more")},
       {"template that loops", ApplyChatTemplate(R"(model: 'chat' chat { messages { role: 'user' content: 'x' } template_options_json: '{"attack": "endless"}' })"), InvalidField("chat", "takes more steps of its template than 4000000; limit is 4000000")},
-      {"template that makes more than an answer holds", ApplyChatTemplate(absl::StrCat("model: 'chat' chat { messages { role: 'user' content: '", Times(200000, "~^|"), "' } }")), InvalidField("chat", "makes a response of # bytes; limit is 4194304 (limits.max_message_bytes)")},
+      {"template that makes more than an answer holds", ApplyChatTemplate(absl::StrCat("model: 'chat' chat { messages { role: 'user' content: '", Times(250000, "~^|"), "' } }")), InvalidField("chat", "makes a response of # bytes; limit is 4194304 (limits.max_message_bytes)")},
       {"get an unknown model", GetModel("name: 'missing'"), UnknownModel("missing", "model \"missing\" is not served")},
       {"get no model", GetModel(""), UnknownModel("", "model \"\" is not served")},
       {"get a model of a megabyte", GetModel(absl::StrCat("name: '", Times(1000000, "x"), "'")), UnknownModel(Times(64, "x"), absl::StrCat("model \"", Times(64, "x"), "...\" is not served"))},

@@ -23,9 +23,9 @@ Sent LongPrompt() {
 Group QueueRows() {
   const char* slow = kSlowModel;
   return {"Queues", kConfig, {
-      {"a queue full of requests", WithHeld(GenerateSlowly(4), {slow, slow, slow, slow}), Overloaded("QUEUE_FULL", "scheduler.max_queued_requests", "")},
-      {"more outputs than the queue takes", WithHeld(GenerateSlowly(4, "sampling { n: 4 }"), {slow}), Overloaded("QUEUE_FULL", "scheduler.max_queued_requests", "")},
-      {"a queue full of tokens", WithHeld(GenerateSlowly(4, absl::StrCat("token_ids { ", Times(4998, "ids: 7 "), "}")), {slow, slow}), Overloaded("QUEUE_FULL", "scheduler.max_queued_tokens", "")},
+      {"a queue full of requests", WithHeld(GenerateSlowly(4), {slow, slow, slow, slow}), Overloaded("QUEUE_FULL", "scheduler.max_queued_requests", "queue has 3 requests; limit is 3 (scheduler.max_queued_requests)")},
+      {"more outputs than the queue takes", WithHeld(GenerateSlowly(4, "sampling { n: 4 }"), {slow}), Overloaded("QUEUE_FULL", "scheduler.max_queued_requests", "queue has 3 requests; limit is 3 (scheduler.max_queued_requests)")},
+      {"a queue full of tokens", WithHeld(GenerateSlowly(4, absl::StrCat("token_ids { ", Times(4996, "ids: 7 "), "}")), {slow, slow}), Overloaded("QUEUE_FULL", "scheduler.max_queued_tokens", "queue has 3 prompt tokens and the request 4999; limit is 5000 (scheduler.max_queued_tokens)")},
       {"a prompt over the whole queue", GenerateSlowly(4, absl::StrCat("token_ids { ", Times(5001, "ids: 7 "), "}")), InvalidField("token_ids.ids", "has 5004 tokens; limit is 5000 (scheduler.max_queued_tokens)")},
       {"requests in flight", WithHeld(GenerateSlowly(4), {slow, slow, slow, slow, "slow too", "slow too"}), Overloaded("TOO_MANY_REQUESTS", "limits.max_concurrent_requests", "6 requests are in flight; limit is 6 (limits.max_concurrent_requests)")},
       {"tokenize beside requests in flight", WithHeld(Tokenize("model: 'demo' text: 'x'"), {slow, slow, slow, slow, "slow too", "slow too"}), Overloaded("TOO_MANY_REQUESTS", "limits.max_concurrent_requests", "6 requests are in flight; limit is 6 (limits.max_concurrent_requests)")},
@@ -41,11 +41,11 @@ Group QueueRows() {
 Group StreamRows() {
   const Answer cancelled = OfGrpc(StatusCode::CANCELLED, "CANCELLED");
   const Answer late = OfGrpc(StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded");
-  const Answer slow_reader = OfGrpc(StatusCode::RESOURCE_EXHAUSTED, "");
+  const Answer slow_reader = Refused(StatusCode::RESOURCE_EXHAUSTED, "SLOW_READER", "the client reads too slowly (limits.max_unsent_tokens, limits.slow_reader_timeout_ms)");
   const Sent endless = GenerateSlowly(30000);
   const Sent short_one = GenerateSlowly(8);
   return {"Streams", kConfig, {
-      {"half-closed without a message", WithSteps(short_one, {kHalfClose}), OfGrpc(StatusCode::INTERNAL, "")},
+      {"half-closed without a message", WithSteps(short_one, {kHalfClose}), Refused(StatusCode::INVALID_ARGUMENT, "MALFORMED_MESSAGE", "the message is not a dunlin.v1.GenerateRequest: it is malformed, or one of its strings is not UTF-8")},
       {"never half-closed", WithSteps(short_one, {kSend}), Ok()},
       {"two messages", WithSteps(short_one, {kSend, kSend, kHalfClose}), Ok()},
       {"a hundred messages", WithSteps(short_one, std::vector<Step>(100, kSend)), Ok()},
@@ -56,8 +56,8 @@ Group StreamRows() {
       {"cancelled in the prefill", WithSteps(LongPrompt(), {kSend, kHalfClose, kAwaitRunning, kCancel, kAwaitIdle}), cancelled},
       {"cancelled between tokens", WithSteps(endless, {kSend, kHalfClose, kRead, kRead, kCancel, kAwaitIdle}), cancelled},
       {"cancelled between tokens without a half-close", WithSteps(endless, {kSend, kRead, kRead, kCancel, kAwaitIdle}), cancelled},
-      {"cancelled with eight outputs", WithSteps(GenerateSlowly(3000, "sampling { n: 4 }"), {kSend, kHalfClose, kRead, kRead, kCancel, kAwaitIdle}), cancelled},
-      {"cancelled after the end", WithSteps(short_one, {kSend, kHalfClose, kReadAll, kCancel}), Ok()},
+      {"cancelled with four outputs", WithSteps(GenerateSlowly(3000, "sampling { n: 4 }"), {kSend, kHalfClose, kRead, kRead, kCancel, kAwaitIdle}), cancelled},
+      {"cancelled after the end", WithSteps(short_one, {kSend, kHalfClose, kReadAll, kCancel}), cancelled},
       {"a deadline that has passed", WithDeadline(short_one, milliseconds(-1000)), late},
       {"a deadline of a nanosecond", WithDeadline(short_one, std::chrono::nanoseconds(1)), late},
       {"a deadline of nothing", WithDeadline(short_one, milliseconds(0)), late},

@@ -94,11 +94,13 @@ Group MetadataRows() {
   std::vector<std::pair<std::string, std::string>> many;
   for (int i = 0; i < 300; ++i) many.emplace_back(absl::StrCat("x-", i), "v");
   const Sent good = Generate("");
+  // A client that goes on to send may see its connection closed before it sees the status.
+  const Sent only_headers = WithSteps(good, {});
   return {"Metadata", kConfig, {
-      {"a value of 16 KB", WithMetadata(good, {{"x-heavy", Times(16000, "h")}}), large},
-      {"a value of 60 KB", WithMetadata(good, {{"x-heavy", Times(60000, "h")}}), large},
-      {"three hundred keys", WithMetadata(good, many), large},
-      {"a binary value of 16 KB", WithMetadata(good, {{"x-heavy-bin", Times(16000, "\xff")}}), large},
+      {"a value of 16 KB", WithMetadata(only_headers, {{"x-heavy", Times(16000, "h")}}), large},
+      {"a value of 60 KB", WithMetadata(only_headers, {{"x-heavy", Times(60000, "h")}}), large},
+      {"three hundred keys", WithMetadata(only_headers, many), large},
+      {"a binary value of 16 KB", WithMetadata(only_headers, {{"x-heavy-bin", Times(16000, "\xff")}}), large},
       {"a request id that is too long", WithMetadata(good, {{"x-request-id", Times(200, "x")}}), InvalidField("request_id", "has 200 bytes; limit is 0 to 128")},
       {"two request ids", WithMetadata(good, {{"x-request-id", "a"}, {"x-request-id", "b"}}), Ok()},
       {"a binary value that is not UTF-8", WithMetadata(good, {{"x-some-bin", std::string("\xff\x00\xfe", 3)}}), Ok()},

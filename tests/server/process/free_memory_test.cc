@@ -48,13 +48,23 @@ TEST_F(FreeMemoryTest, IsGivenBackOnceAMinuteOfWork) {
   EXPECT_EQ(times, 2);
 }
 
-TEST_F(FreeMemoryTest, WhatIsInUseIsNotTriedAgain) {
+TEST_F(FreeMemoryTest, WhatIsFreedLaterIsGivenBackToo) {
   memory.Look(true, now);
   used = resident = 300 * kMiB;
   memory.Look(true, now += kSecond);
   EXPECT_EQ(times, 1);
+  EXPECT_EQ(resident, 300 * kMiB);
+  used = 100 * kMiB;
   memory.Look(true, now += kSecond);
-  EXPECT_EQ(times, 1);
+  EXPECT_EQ(resident, used);
+}
+
+TEST_F(FreeMemoryTest, WhatStaysInUseIsTriedAtGrowingIntervals) {
+  memory.Look(true, now);
+  used = resident = 300 * kMiB;
+  for (int second = 0; second < 60; ++second) memory.Look(true, now += kSecond);
+  EXPECT_GT(times, 2);
+  EXPECT_LT(times, 8);
 }
 
 TEST_F(FreeMemoryTest, IsMeasuredAgainstTheLeast) {
