@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The groups of the table, one function each; *_rows.cc has their rows.
+#pragma once
+
+#include "tests/integration/refusals/row.h"
+
+namespace dunlin::integration {
+
+// sampling_rows.cc
+Group SamplingRows();
+Group TokenBanRows();
+// stopping_rows.cc
+Group StoppingRows();
+Group OutputRows();
+// prompt_rows.cc
+Group PromptRows();
+Group RequestRows();
+Group ExecutionRows();
+// chat_rows.cc
+Group ChatRows();
+Group TemplateRows();
+// service_rows.cc
+Group TokenizerRows();
+Group EmbeddingRows();
+// wire_rows.cc
+Group MessageRows();
+Group MethodRows();
+Group MetadataRows();
+// connection_rows.cc
+Group HttpPortRows();
+Group FrameRows();
+Group FloodRows();
+Group TimeoutRows();
+// stream_rows.cc
+Group QueueRows();
+Group StreamRows();
+
+}  // namespace dunlin::integration
