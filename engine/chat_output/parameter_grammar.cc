@@ -90,8 +90,7 @@ std::string PythonicCallGrammar(const CallGrammar& request, GrammarParts* parts)
       names.push_back(absl::StrCat("arg_", i, "_", names.size()));
       num_required += parameter.required ? 1U : 0U;
       absl::StrAppend(&rules, names.back(), ": ", JsonQuoted(parameter.name + "="), " ",
- AddSchema(parameter.schema, parts), "
-");
+                      AddSchema(parameter.schema, parts), "\n");
     }
     absl::StrAppend(&rules, ToolRule("call", i), ": ", JsonQuoted(request.tools[i]->name + "("), " ",
                     CommaSeparated(names, num_required), " \")\"\n");

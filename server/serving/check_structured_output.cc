@@ -28,6 +28,8 @@ F FieldOf(GrammarKind kind) {
       return F::kChoices;
     case GrammarKind::kGrammar:
       return F::kGrammar;
+    case GrammarKind::kComposed:
+      return F::kStructuredOutput;
   }
   return F::kStructuredOutput;
 }
@@ -62,6 +64,8 @@ std::optional<Violation> CheckStructuredOutput(const engine::GrammarSource& sour
     case GrammarKind::kJsonSchema:
     case GrammarKind::kGrammar:
       return CheckText(FieldOf(source.kind), source.text, engine::kMaxGrammarBytes, {});
+    case GrammarKind::kComposed:
+      break;
   }
   return Violation{F::kStructuredOutput, "is of an unknown kind", "", {}, std::nullopt};
 }
