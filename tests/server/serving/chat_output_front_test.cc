@@ -36,7 +36,7 @@ struct ChatFront : testing::Test {
   }
   static ClientRequest Request(const std::string& output, const std::string& tools = kTools,
                                const std::string& model = "hermes") {
-    ClientRequest request = TextRequest("", 300);
+    ClientRequest request = ClientTextRequest("", 300);
     request.model = model;
     engine::ChatInput chat;
     chat.messages.emplace_back().role = "user";
@@ -228,7 +228,7 @@ TEST_F(ChatFront, DemandedCallsAndStructuredOutputBecomeAGrammar) {
   SettleConstraint(model, "x", &structured);
   EXPECT_THAT(structured.structured_output->text, HasSubstr("start: thinking @part_0\n"));
   EXPECT_EQ(structured.structured_output->parts.at(0), regex);
-  ClientRequest text = TextRequest("x", 1);
+  ClientRequest text = ClientTextRequest("x", 1);
   text.structured_output = regex;
   SettleConstraint(model, "", &text);
   EXPECT_EQ(text.structured_output, regex) << "no chat, no reasoning";

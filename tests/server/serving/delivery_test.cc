@@ -18,7 +18,7 @@
 namespace dunlin::server {
 namespace {
 
-ClientRequest TextRequest(const std::string& text, int32_t max_tokens) {
+ClientRequest ClientTextRequest(const std::string& text, int32_t max_tokens) {
   ClientRequest request;
   request.field_names = &kFakeFieldNames;
   request.model = "tiny";
@@ -80,7 +80,7 @@ class DeliveryTest : public testing::Test {
   }
 
   std::shared_ptr<FakeGenerateCall> Start(int32_t max_tokens, bool holds_writes = false) {
-    auto call = std::make_shared<FakeGenerateCall>(TextRequest("abc", max_tokens));
+    auto call = std::make_shared<FakeGenerateCall>(ClientTextRequest("abc", max_tokens));
     if (holds_writes) call->HoldWrites();
     FakeGenerateCall::Start(&core_, call);
     return call;
@@ -99,7 +99,7 @@ TEST_F(DeliveryTest, AStreamEndsWhileThePoolReadsPrompts) {
   BlockPrompts();
   std::vector<std::shared_ptr<FakeGenerateCall>> prompts;
   for (int i = 0; i < 32; ++i) {
-    prompts.push_back(std::make_shared<FakeGenerateCall>(TextRequest(std::string(2000, 'a'), 1)));
+    prompts.push_back(std::make_shared<FakeGenerateCall>(ClientTextRequest(std::string(2000, 'a'), 1)));
     FakeGenerateCall::Start(&core_, prompts.back(), engine::kNoDeadline, 2000);
   }
   const FakeResponse response = call->WaitUntilFinished();

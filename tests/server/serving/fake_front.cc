@@ -114,7 +114,7 @@ void FakeGenerateCall::Take(const OutputChunk& chunk) {
   output.finish = *chunk.finish;
 }
 
-ClientRequest TextRequest(const std::string& text, int32_t max_tokens) {
+ClientRequest ClientTextRequest(const std::string& text, int32_t max_tokens) {
   ClientRequest request;
   request.field_names = &kFakeFieldNames;
   request.model = "tiny";

@@ -107,7 +107,7 @@ class FakeEmbedCall final : public EmbedWriter {
 };
 
 // To the model "tiny", by the names of kFakeFieldNames.
-ClientRequest TextRequest(const std::string& text, int32_t max_tokens);
+ClientRequest ClientTextRequest(const std::string& text, int32_t max_tokens);
 
 // A serving core over the test models, open from its construction on; drained at its end.
 struct Harness {

@@ -30,7 +30,7 @@ engine::ChatInput Chat(const std::string& role) {
 
 TEST(InProcessFront, StreamsTextAndReportsTheProfile) {
   Harness harness;
-  ClientRequest request = TextRequest("abc", 7);
+  ClientRequest request = ClientTextRequest("abc", 7);
   request.request_id = "mine";
   const FakeResponse response = harness.Generate(request);
   ASSERT_TRUE(response.status.ok()) << response.status;
@@ -53,14 +53,14 @@ TEST(InProcessFront, StreamsTextAndReportsTheProfile) {
 
 TEST(InProcessFront, ALargeMessageTakesTheTextPool) {
   Harness harness;
-  const auto call = std::make_shared<FakeGenerateCall>(TextRequest(std::string(300, 'a'), 4));
+  const auto call = std::make_shared<FakeGenerateCall>(ClientTextRequest(std::string(300, 'a'), 4));
   FakeGenerateCall::Start(&harness.core, call, engine::kNoDeadline, 400);
   EXPECT_EQ(call->WaitUntilFinished().outputs.at(0).text, "aaaa");
 }
 
 TEST(InProcessFront, SeveralOutputsShareOneResponse) {
   Harness harness;
-  ClientRequest request = TextRequest("xyz", 20);
+  ClientRequest request = ClientTextRequest("xyz", 20);
   request.num_outputs = 3;
   request.output.prompt_logprobs = 0;
   const FakeResponse response = harness.Generate(request);
@@ -77,7 +77,7 @@ TEST(InProcessFront, SeveralOutputsShareOneResponse) {
 
 TEST(InProcessFront, AStopStringEndsTheOutput) {
   Harness harness;
-  ClientRequest request = TextRequest("a b c END d e f ", 200);
+  ClientRequest request = ClientTextRequest("a b c END d e f ", 200);
   request.stopping.stop = {"c EN"};
   const FakeResponse response = harness.Generate(request);
   ASSERT_TRUE(response.status.ok()) << response.status;
@@ -90,7 +90,7 @@ TEST(InProcessFront, AStopStringEndsTheOutput) {
 TEST(InProcessFront, AStopStringEndsTheWorkOfTheEngine) {
   Harness harness;
   harness.models.control().step_us = 5000;
-  ClientRequest request = TextRequest("a b c END d e f ", 480);
+  ClientRequest request = ClientTextRequest("a b c END d e f ", 480);
   request.stopping.stop = {"c EN"};
   const FakeResponse response = harness.Generate(request);
   EXPECT_EQ(response.outputs.at(0).finish.stop_string, "c EN");
@@ -102,7 +102,7 @@ TEST(InProcessFront, AStopStringEndsTheWorkOfTheEngine) {
 TEST(InProcessFront, ACancelEndsTheCallAndFreesItsPages) {
   Harness harness;
   harness.models.control().step_us = 1000;
-  const auto call = std::make_shared<FakeGenerateCall>(TextRequest("abc", 500));
+  const auto call = std::make_shared<FakeGenerateCall>(ClientTextRequest("abc", 500));
   FakeGenerateCall::Start(&harness.core, call);
   EXPECT_TRUE(Eventually([&] { return call->num_chunks() > 2; }));
   call->Cancel();
@@ -114,7 +114,7 @@ TEST(InProcessFront, ACancelEndsTheCallAndFreesItsPages) {
 TEST(InProcessFront, ADeadlineEndsTheCall) {
   Harness harness;
   harness.models.control().step_us = 5000;
-  const FakeResponse response = harness.Generate(TextRequest("abc", 500), harness.core.now() + 100 * kMillisecond);
+  const FakeResponse response = harness.Generate(ClientTextRequest("abc", 500), harness.core.now() + 100 * kMillisecond);
   EXPECT_TRUE(absl::IsDeadlineExceeded(response.status)) << response.status;
   EXPECT_EQ(response.outputs.empty() ? 0 : response.outputs.at(0).num_finishes, 0);
   EXPECT_TRUE(harness.EngineIdle());
@@ -122,7 +122,7 @@ TEST(InProcessFront, ADeadlineEndsTheCall) {
 
 TEST(InProcessFront, BatchesTokensWhileAWriteIsOutstanding) {
   Harness harness;
-  const auto call = std::make_shared<FakeGenerateCall>(TextRequest("abc", 40));
+  const auto call = std::make_shared<FakeGenerateCall>(ClientTextRequest("abc", 40));
   call->HoldWrites();
   harness.models.control().step_us = 200;
   FakeGenerateCall::Start(&harness.core, call);
@@ -143,7 +143,7 @@ TEST(InProcessFront, ASlowReaderEndsAndIsCutOff) {
   limits.slow_reader_timeout_ms = 100;
   Harness harness(limits);
   harness.models.control().step_us = 2000;  // slower than the text pool
-  const auto call = std::make_shared<FakeGenerateCall>(TextRequest("abc", 400));
+  const auto call = std::make_shared<FakeGenerateCall>(ClientTextRequest("abc", 400));
   call->HoldWrites();
   FakeGenerateCall::Start(&harness.core, call);
   const FakeResponse response = call->WaitUntilFinished();
@@ -160,7 +160,7 @@ TEST(InProcessFront, ASlowReaderEndsAndIsCutOff) {
 
 TEST(InProcessFront, ViolationsUseTheFrontEndsFieldNames) {
   Harness harness;
-  ClientRequest request = TextRequest("abc", 4);
+  ClientRequest request = ClientTextRequest("abc", 4);
   request.sampling.top_p = 1.5F;
   FakeResponse response = harness.Generate(request);
   EXPECT_EQ(response.status.message(), "nucleus is 1.5; limit is (0, 1]");
@@ -168,19 +168,19 @@ TEST(InProcessFront, ViolationsUseTheFrontEndsFieldNames) {
   EXPECT_TRUE(response.chunks.empty());
   EXPECT_EQ(harness.observer.WaitFor(1).at(0).refusal_reason, "INVALID_FIELD");
 
-  request = TextRequest("abc", 4);
+  request = ClientTextRequest("abc", 4);
   request.stopping.stop = {"x", ""};
   EXPECT_EQ(harness.Generate(request).status.message(), "stop_words.1 has 0 bytes; limit is 1 to 256");
-  EXPECT_EQ(harness.Generate(TextRequest(std::string(4000, '!'), 4)).status.message().substr(0, 16),
+  EXPECT_EQ(harness.Generate(ClientTextRequest(std::string(4000, '!'), 4)).status.message().substr(0, 16),
             "prompt_text has ");
-  request = TextRequest("abc", 4);
+  request = ClientTextRequest("abc", 4);
   request.prompt = std::vector<engine::TokenId>{1, -7};
   EXPECT_EQ(harness.Generate(request).status.message(), "prompt[1] is -7; limit is [0, 902)");
 }
 
 TEST(InProcessFront, UnknownModelsAndWrongKindsAreRefused) {
   Harness harness;
-  ClientRequest request = TextRequest("abc", 4);
+  ClientRequest request = ClientTextRequest("abc", 4);
   request.model = "nobody";
   EXPECT_EQ(ReasonName(harness.Generate(request).status), "UNKNOWN_MODEL");
   request.model = "encoder";
@@ -193,7 +193,7 @@ TEST(InProcessFront, UnknownModelsAndWrongKindsAreRefused) {
 
 TEST(InProcessFront, AChatStreamsItsAnswer) {
   Harness harness;
-  ClientRequest request = TextRequest("", 2);
+  ClientRequest request = ClientTextRequest("", 2);
   request.prompt = Chat("user");
   const FakeResponse response = harness.Generate(request);
   ASSERT_TRUE(response.status.ok()) << response.status;
@@ -204,7 +204,7 @@ TEST(InProcessFront, AChatStreamsItsAnswer) {
 // A call that is refused while it is planned ends on the thread that plans it.
 TEST(InProcessFront, ChatsAreRenderedOnTheTextPoolHoweverSmallTheyAre) {
   Harness harness;
-  ClientRequest request = TextRequest("", 2);
+  ClientRequest request = ClientTextRequest("", 2);
   EXPECT_EQ(harness.Generate(request).finished_by, std::this_thread::get_id()) << "a small text is planned inline";
   request.prompt = Chat("bird");
   const FakeResponse response = harness.Generate(request);
@@ -216,7 +216,7 @@ TEST(InProcessFront, MinTokensAreBoundedByTheMaxTokensThatApply) {
   Limits limits;
   limits.default_max_tokens = 5;
   Harness harness(limits);
-  ClientRequest request = TextRequest("abc", 1);
+  ClientRequest request = ClientTextRequest("abc", 1);
   request.stopping.max_tokens.reset();
   request.stopping.min_tokens = 6;
   EXPECT_EQ(harness.Generate(request).status.message(), "min_tokens is 6; limit is [0, 5]");
@@ -229,16 +229,16 @@ TEST(InProcessFront, CallsAreRefusedBeforeReadyAndWhileDraining) {
   limits.max_concurrent_requests = 1;
   Harness harness(limits);
   harness.models.control().held = true;
-  const auto running = std::make_shared<FakeGenerateCall>(TextRequest("abc", 4));
+  const auto running = std::make_shared<FakeGenerateCall>(ClientTextRequest("abc", 4));
   FakeGenerateCall::Start(&harness.core, running);
-  const FakeResponse refused = harness.Generate(TextRequest("def", 4));
+  const FakeResponse refused = harness.Generate(ClientTextRequest("def", 4));
   EXPECT_EQ(ReasonName(refused.status), "TOO_MANY_REQUESTS");
   EXPECT_TRUE(RetryAfterMs(refused.status).has_value());
   EXPECT_TRUE(harness.core.overload()->recent(harness.core.now()));
   harness.models.control().held = false;
   EXPECT_TRUE(running->WaitUntilFinished().status.ok());
   harness.core.StartDraining(AdmissionRefusal::kDraining);
-  EXPECT_EQ(ReasonName(harness.Generate(TextRequest("def", 4)).status), "DRAINING");
+  EXPECT_EQ(ReasonName(harness.Generate(ClientTextRequest("def", 4)).status), "DRAINING");
 }
 
 ClientEmbedRequest EmbedTexts(std::initializer_list<const char*> texts) {

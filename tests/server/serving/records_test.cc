@@ -28,7 +28,7 @@ TEST(Records, ARequestThatWaitedWasScheduledAfterTheOneBeforeIt) {
   options.max_sequences = 1;
   Harness harness({}, options);
   harness.models.control().held = true;
-  ClientRequest request = TextRequest("abc", 20);
+  ClientRequest request = ClientTextRequest("abc", 20);
   request.request_id = "first";
   const auto first = harness.Start(request);
   ASSERT_TRUE(Eventually([&] { return !harness.stats().idle; }));
@@ -56,7 +56,7 @@ TEST(Records, ARequestThatWaitedWasScheduledAfterTheOneBeforeIt) {
 
 TEST(Records, CountPreemptionsOfAllOutputs) {
   Harness harness({}, {}, {}, 40);  // 640 tokens; each of the two may grow to 503
-  ClientRequest request = TextRequest("abc", 500);
+  ClientRequest request = ClientTextRequest("abc", 500);
   request.num_outputs = 2;
   harness.models.control().held = true;  // until both are there
   const auto call = harness.Start(request);
@@ -75,7 +75,7 @@ TEST(Records, CountTheCachedPrefix) {
   Harness harness;
   const std::string prompt(100, 'a');
   for (size_t i = 0; i < 2; ++i) {
-    EXPECT_TRUE(harness.Start(TextRequest(prompt, 2))->WaitUntilFinished().status.ok());
+    EXPECT_TRUE(harness.Start(ClientTextRequest(prompt, 2))->WaitUntilFinished().status.ok());
     harness.observer.WaitFor(i + 1);
   }
   const std::vector<RequestRecord> records = harness.observer.WaitFor(2);

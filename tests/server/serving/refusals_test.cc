@@ -18,7 +18,7 @@ namespace {
 
 using testing::SizeIs;
 
-ClientRequest TextRequest(const std::string& text) {
+ClientRequest ClientTextRequest(const std::string& text) {
   ClientRequest request;
   request.field_names = &kFakeFieldNames;
   request.model = "tiny";
@@ -50,13 +50,13 @@ void ExpectOneReport(const Refusal& row) {
   models.control().held = true;
   std::vector<std::shared_ptr<FakeGenerateCall>> running;
   for (int i = 0; i < row.running; ++i) {
-    running.push_back(std::make_shared<FakeGenerateCall>(TextRequest("abc")));
+    running.push_back(std::make_shared<FakeGenerateCall>(ClientTextRequest("abc")));
     FakeGenerateCall::Start(&core, running.back());
     EXPECT_TRUE(Eventually([&] { return !models.model("tiny").engine->stats().idle; }));
   }
   if (row.core) row.core(&core);
 
-  ClientRequest request = TextRequest("abc");
+  ClientRequest request = ClientTextRequest("abc");
   if (row.request) row.request(&request);
   const auto call = std::make_shared<FakeGenerateCall>(request);
   FakeGenerateCall::Start(&core, call);
@@ -109,7 +109,7 @@ TEST(Refusals, ByAFullQueueOfTheEngineCountAsOverload) {
   ServingCore core({}, models.repository(), &observer, {});
   core.Open();
   models.control().held = true;
-  ClientRequest request = TextRequest("abc");
+  ClientRequest request = ClientTextRequest("abc");
   request.num_outputs = 8;
   const auto call = std::make_shared<FakeGenerateCall>(request);
   FakeGenerateCall::Start(&core, call);
