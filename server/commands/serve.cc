@@ -162,6 +162,7 @@ int Serve(const ServeOptions& options) {
 }
 
 int RunServe(const ServeOptions& options) {
+  SetMallocThresholds();
   BlockSignals();
   SetUpLogging("info", "text");
   const int status = Serve(options);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/process/free_memory.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,10 +10,17 @@ namespace dunlin::server {
 namespace {
 
 constexpr size_t kGrowth = size_t{8} << 20;  // less is not worth the work
+constexpr int kMapFromBytes = 1 << 20;
+constexpr int kTrimFromBytes = 4 << 20;
 constexpr engine::TimeNs kLeastPause = 1'000'000'000;
 constexpr engine::TimeNs kLongestPause = 60 * kLeastPause;
 
 }  // namespace
+
+void SetMallocThresholds() {
+  mallopt(M_MMAP_THRESHOLD, kMapFromBytes);
+  mallopt(M_TRIM_THRESHOLD, kTrimFromBytes);
+}
 
 FreeMemory::FreeMemory(std::function<size_t()> resident_bytes, std::function<void()> give_back)
     : resident_bytes_(std::move(resident_bytes)), give_back_(std::move(give_back)), pause_(kLeastPause) {}

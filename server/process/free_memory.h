@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gives memory that the process has freed back to the system. The allocator keeps what requests leave behind, hundreds
-// of megabytes after a flood of large texts, spread over the arenas of all threads. Giving it back takes some 10 ms per
-// 100 MB, and what is needed again must be mapped again, so it waits until nothing is in progress, or for a minute.
-// What is freed later does not show in the resident size: as long as that is over the least that it was, giving back is
-// tried again, at growing intervals of up to a minute.
-// Thread rule: one thread.
+// of megabytes after a flood of large texts, spread over the arenas of all threads: docs/decisions.md has the
+// measurement. Thread rule: one thread.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +11,14 @@
 
 namespace dunlin::server {
 
+// The thresholds of malloc, which otherwise grow to tens of megabytes with the largest block that is freed: larger
+// blocks are mapped alone, and the end of an arena is given back. To be called before there are threads.
+void SetMallocThresholds();
+
+// What lies between blocks in use is given back by malloc_trim. That takes some 10 ms per 100 MB, and what is needed
+// again must be mapped again, so it waits until nothing is in progress, or for a minute. What is freed later does not
+// show in the resident size: as long as that is over the least that it was, giving back is tried again, at growing
+// intervals of up to a minute.
 class FreeMemory {
  public:
   // resident_bytes: of the process at the moment. give_back: malloc_trim.

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +22,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLongest = std::chrono::seconds(20);
-constexpr auto kSettling = std::chrono::seconds(4);
 constexpr int kEndless = 30000;
 
 // Calls `what` until it is "", or the time is over; its last word.
@@ -79,6 +77,7 @@ AttackedServer::AttackedServer(const std::string& config)
   for (std::sregex_iterator it(metrics.begin(), metrics.end(), series); it != std::sregex_iterator(); ++it) {
     models_.push_back((*it)[1]);
   }
+  EXPECT_FALSE(models_.empty());
 }
 
 Held AttackedServer::held() const {
@@ -96,18 +95,6 @@ Held AttackedServer::held() const {
   held.threads = entries("task");
   held.descriptors = entries("fd");
   return held;
-}
-
-Held AttackedServer::SettledHeld() const {
-  Held settled = held();
-  const auto end = Clock::now() + kSettling;
-  while (Clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    const size_t least = settled.resident_bytes;
-    settled = held();
-    settled.resident_bytes = std::min(settled.resident_bytes, least);
-  }
-  return settled;
 }
 
 double AttackedServer::Gauge(const std::string& name, const std::string& model) const {

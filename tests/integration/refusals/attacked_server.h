@@ -27,13 +27,12 @@ class AttackedServer {
 
   ServerProcess& process() { return process_; }
   Held held() const;
-  // The same, with the least memory of the next seconds, in which the server gives back what is free.
-  Held SettledHeld() const;
   // A gauge of a model in /metrics, or of the server when `model` is empty.
   double Gauge(const std::string& name, const std::string& model = "") const;
   // Waits until no request, page, queued byte or sequence is left; "" when none is, else what is.
   std::string WaitUntilIdle() const;
-  // Waits until no more descriptors and threads are there than `before`, and at most `bytes` more memory; "" or what is.
+  // Waits until no more descriptors and threads are there than `before`, and at most `bytes` more memory; "" or what
+  // is.
   std::string WaitUntilBackAt(const Held& before, size_t bytes) const;
 
   // Plays the row's steps to the end of its call.

@@ -5,10 +5,11 @@ namespace dunlin::integration {
 
 const std::vector<Group>& Groups() {
   static const std::vector<Group>* const groups = new std::vector<Group>{
-      SamplingRows(),    TokenBanRows(),   StoppingRows(),  OutputRows(),    PromptRows(),     RequestRows(),
-      ExecutionRows(),   ChatRows(),       TemplateRows(),  TokenizerRows(), EmbeddingRows(),  MessageRows(),
-      MethodRows(),      MetadataRows(),   HttpPortRows(),  FrameRows(),     FloodRows(),    TimeoutRows(),    QueueRows(),
-      StreamRows(),
+      SamplingRows(),         TokenBanRows(),  BadWordRows(),  StoppingRows(),   OutputRows(),    PromptRows(),
+      RequestRows(),          ExecutionRows(), ChatRows(),     ChatOptionRows(), TemplateRows(),  ToolRows(),
+      StructuredOutputRows(), SchemaRows(),    RegexRows(),    GrammarRows(),    TokenizerRows(), EmbeddingRows(),
+      MessageRows(),          MethodRows(),    MetadataRows(), HttpPortRows(),   FrameRows(),     FloodRows(),
+      TimeoutRows(),          QueueRows(),     StreamRows(),
   };
   return *groups;
 }

@@ -9,6 +9,7 @@ namespace dunlin::integration {
 // sampling_rows.cc
 Group SamplingRows();
 Group TokenBanRows();
+Group BadWordRows();
 // stopping_rows.cc
 Group StoppingRows();
 Group OutputRows();
@@ -18,7 +19,16 @@ Group RequestRows();
 Group ExecutionRows();
 // chat_rows.cc
 Group ChatRows();
+Group ChatOptionRows();
 Group TemplateRows();
+// tool_rows.cc
+Group ToolRows();
+// structured_output_rows.cc
+Group StructuredOutputRows();
+Group SchemaRows();
+// grammar_rows.cc
+Group RegexRows();
+Group GrammarRows();
 // service_rows.cc
 Group TokenizerRows();
 Group EmbeddingRows();

@@ -41,8 +41,6 @@ v1::GenerateRequest Request() {
 Neighbour::Neighbour(const std::string& address) : stub_(v1::GenerationService::NewStub(Connect(address))) {
   alone_ = RunStream();
   EXPECT_NE(alone_, "");
-  num_streams_ = 0;
-  longest_gap_ms_ = 0;
 }
 
 Neighbour::~Neighbour() {
@@ -52,6 +50,9 @@ Neighbour::~Neighbour() {
 void Neighbour::Start() {
   has_token_ = false;
   stop_ = false;
+  num_streams_ = 0;
+  num_refused_ = 0;
+  longest_gap_ms_ = 0;
   thread_ = std::thread([this] { Run(); });
   const auto end = Clock::now() + std::chrono::seconds(60);
   while (!has_token_ && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -93,8 +94,10 @@ std::string Neighbour::RunStream() {
     all.mutable_logprobs()->MergeFrom(message.logprobs());
   }
   const grpc::Status status = reader->Finish();
-  // A flood of requests may fill the server; what it has taken goes on.
-  if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED && all.token_ids_size() == 0) return "";
+  if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED && all.token_ids_size() == 0) {
+    ++num_refused_;
+    return "";
+  }
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(all.token_ids_size(), kTokens);
   ++num_streams_;

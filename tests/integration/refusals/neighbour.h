@@ -26,8 +26,10 @@ class Neighbour {
   // Waits until the stream in progress has ended. What was not as it must be is a failure of the test.
   void Stop();
 
+  // Since Start: complete streams, those that found the server full, and the longest time between two messages of a
+  // stream or before its first.
   int num_streams() const { return num_streams_; }
-  // The longest time between two messages of a stream, and before its first.
+  int num_refused() const { return num_refused_; }
   std::chrono::milliseconds longest_gap() const { return std::chrono::milliseconds(longest_gap_ms_); }
 
  private:
@@ -41,6 +43,7 @@ class Neighbour {
   std::atomic<bool> stop_{false};
   std::atomic<bool> has_token_{false};
   std::atomic<int> num_streams_{0};
+  std::atomic<int> num_refused_{0};
   std::atomic<int64_t> longest_gap_ms_{0};
 };
 

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "dunlin/v1/embedding.pb.h"
 #include "dunlin/v1/generation.pb.h"
@@ -29,13 +30,17 @@ Sent Generate(const std::string& text) {
   return FromText<v1::GenerateRequest>(kGenerateMethod, R"(model: "demo" text: "ab" stopping { max_tokens: 4 })", text);
 }
 
+Sent Constrained(const std::string& kind, const std::string& grammar) {
+  return Generate(absl::StrCat("structured_output { ", kind, ": \"", absl::CEscape(grammar), "\" }"));
+}
+
 Sent Chat(const std::string& text) {
   return FromText<v1::GenerateRequest>(kGenerateMethod, R"(model: "chat" stopping { max_tokens: 4 } chat {})", text);
 }
 
 Sent ChatWithOptions(const std::string& options_json) {
-  return Chat(absl::StrCat("chat { messages { role: \"user\" content: \"hi\" } template_options_json: '", options_json,
-                           "' }"));
+  return Chat(
+      absl::StrCat("chat { messages { role: \"user\" content: \"hi\" } template_options_json: '", options_json, "' }"));
 }
 
 Sent Embed(const std::string& text) {
@@ -94,11 +99,15 @@ std::string Times(int count, const std::string& text) {
   return all;
 }
 
-Answer InvalidField(std::string field, const std::string& rest) {
+Answer Invalid(std::string field, const std::string& rest) {
+  return BadGrammar("INVALID_FIELD", std::move(field), rest);
+}
+
+Answer BadGrammar(std::string reason, std::string field, const std::string& rest) {
   std::string message = absl::StrCat(field, " ", rest);
   return {.code = grpc::StatusCode::INVALID_ARGUMENT,
           .message = std::move(message),
-          .reason = "INVALID_FIELD",
+          .reason = std::move(reason),
           .field = std::move(field)};
 }
 

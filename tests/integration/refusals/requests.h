@@ -19,6 +19,8 @@ inline constexpr char kGetModelMethod[] = "/dunlin.v1.ModelService/GetModel";
 
 // The text, merged into `model: "demo" text: "ab" stopping { max_tokens: 4 }`.
 Sent Generate(const std::string& text);
+// The same with structured_output of this kind: "json_schema", "regex", "grammar".
+Sent Constrained(const std::string& kind, const std::string& grammar);
 // The text, merged into `model: "chat" stopping { max_tokens: 4 } chat {}`.
 Sent Chat(const std::string& text);
 // A text of `chat { ... }` with one message and these template options.
@@ -43,7 +45,9 @@ Sent WithDeadline(Sent sent, std::chrono::nanoseconds deadline);
 std::string Times(int count, const std::string& text);
 
 // INVALID_ARGUMENT, INVALID_FIELD: "<field> <rest>".
-Answer InvalidField(std::string field, const std::string& rest);
+Answer Invalid(std::string field, const std::string& rest);
+// INVALID_ARGUMENT with GRAMMAR_INVALID, GRAMMAR_UNSUPPORTED or GRAMMAR_TOO_COMPLEX: "<field> <rest>".
+Answer BadGrammar(std::string reason, std::string field, const std::string& rest);
 // The status of a reason of server/serving/errors.cc, without further details.
 Answer Refused(grpc::StatusCode code, std::string reason, std::string message);
 // RESOURCE_EXHAUSTED with a retry delay.

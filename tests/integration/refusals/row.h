@@ -16,15 +16,15 @@ namespace dunlin::integration {
 
 // What the client of a call does, one after another; what is left of the answer is read at the end.
 enum class Step : uint8_t {
-  kSend,           // the message
-  kHalfClose,      // no further message will come
-  kRead,           // one message of the answer
-  kCancel,         //
+  kSend,       // the message
+  kHalfClose,  // no further message will come
+  kRead,       // one message of the answer
+  kReadAll,    // the rest of the answer
+  kCancel,
   kAwaitRunning,      // until a sequence of kSlowModel runs
-  kAwaitWaiting,      // until a sequence of kSlowModel waits
+  kAwaitIdle,         // until none runs
+  kAwaitWaiting,      // until one waits
   kAwaitNoneWaiting,  // until none waits
-  kAwaitIdle,         // until no sequence of kSlowModel runs
-  kReadAll,           // the rest of the answer
 };
 
 // A call on a connection of its own, in the bytes of the wire.
@@ -41,12 +41,12 @@ struct Sent {
 
 struct Answer {
   grpc::StatusCode code = grpc::StatusCode::OK;
-  std::string message;            // the whole of it; a '#' stands for digits
-  std::string reason;             // of google.rpc.ErrorInfo; "": gRPC's own status, without details
-  std::string field = {};         // of google.rpc.BadRequest; "": none
-  std::string config_key = {};    // of google.rpc.QuotaFailure, with RetryInfo and a pushback; "": none
-  std::string resource = {};      // of google.rpc.ResourceInfo; "": none
-  int num_preconditions = 0;      // of google.rpc.PreconditionFailure
+  std::string message;          // the whole of it; a '#' stands for digits
+  std::string reason;           // of google.rpc.ErrorInfo; "": gRPC's own status, without details
+  std::string field = {};       // of google.rpc.BadRequest; "": none
+  std::string config_key = {};  // of google.rpc.QuotaFailure, with RetryInfo and a pushback; "": none
+  std::string resource = {};    // of google.rpc.ResourceInfo; "": none
+  int num_preconditions = 0;    // of google.rpc.PreconditionFailure
 };
 
 struct CallRow {
@@ -57,8 +57,9 @@ struct CallRow {
 
 enum class Port : uint8_t { kGrpc, kHttp };
 
-// Bytes on a connection of their own. The outcome is the first of these that the server does within 10 s:
-// "status 12: MESSAGE" (of a gRPC call; "status 12": whatever its message), "HTTP/1.1 400 Bad Request" (an HTTP answer), "closed"; or "open". "": whatever.
+// Bytes on a connection of their own. The outcome is the first of these that the server does within 10 s: "status 12:
+// MESSAGE" (of a gRPC call), "HTTP/1.1 400 Bad Request" (an HTTP answer), "closed"; else "open". A '|' separates
+// outcomes that are equally right, a '#' stands for digits.
 struct ConnectionRow {
   const char* name;
   Port port;
@@ -71,6 +72,7 @@ struct Group {
   const char* config;  // a file of this folder
   std::vector<CallRow> calls;
   std::vector<ConnectionRow> connections = {};
+  bool fills_the_server = false;  // others may be refused meanwhile
 };
 
 // Every group, those of one config together.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table is complete: every field of a request that a client can set wrongly has a row.
+// The table is complete: every field that a client can set wrongly has a row, and every reason for a refusal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,29 +11,37 @@
 
 #include "engine/request_field.h"
 #include "server/fronts/dunlin_v1/field_names.h"
+#include "server/serving/errors.h"
 #include "tests/integration/refusals/row.h"
 
 namespace dunlin::integration {
 namespace {
 
 using engine::RequestField;
+using server::Reason;
 
 constexpr RequestField kNoRows[] = {
     // protobuf refuses a string that is not UTF-8 before these are checked for it.
     RequestField::kChatMessage,
     RequestField::kChatPartText,
-    // With rows in structured_output_rows.cc.
-    RequestField::kToolChoice,
-    RequestField::kToolChoiceName,
+    // Both values are valid.
     RequestField::kParallelToolCalls,
     RequestField::kRawChatOutput,
-    RequestField::kStructuredOutput,
-    RequestField::kJsonSchema,
     RequestField::kJsonObject,
-    RequestField::kRegex,
-    RequestField::kChoices,
-    RequestField::kChoice,
-    RequestField::kGrammar,
+};
+
+constexpr Reason kReasonsWithoutRows[] = {
+    // Of the server's state.
+    Reason::kLoading,
+    Reason::kDraining,
+    Reason::kShutdown,
+    Reason::kDeliveryBehind,
+    Reason::kDeviceFailed,
+    Reason::kStalled,
+    Reason::kInternal,
+    // The client's gRPC says so itself, without details.
+    Reason::kDeadline,
+    Reason::kCancelled,
 };
 
 // Whether `text` begins with the name, in which each '*' stands for digits, and a word ends there.
@@ -79,16 +87,36 @@ TEST(Table, NamesEveryFieldThatAClientCanSetWrongly) {
   }
 }
 
-TEST(Table, HasManyRowsWithNamesOfTheirOwn) {
-  size_t count = 0;
+bool HasRow(Reason reason) {
+  for (const Group& group : Groups()) {
+    for (const CallRow& row : group.calls) {
+      if (row.answer.reason == server::Traits(reason).name) return true;
+    }
+  }
+  return false;
+}
+
+TEST(Table, HasEveryReasonThatAClientCanCause) {
+  for (size_t i = 0; i <= static_cast<size_t>(Reason::kInternal); ++i) {
+    const auto reason = static_cast<Reason>(i);
+    const auto* end = std::end(kReasonsWithoutRows);
+    EXPECT_NE(HasRow(reason), std::find(std::begin(kReasonsWithoutRows), end, reason) != end)
+        << server::Traits(reason).name;
+  }
+}
+
+TEST(Table, HasManyCallsWithNamesOfTheirOwn) {
+  size_t num_refused = 0;
   for (const Group& group : Groups()) {
     std::set<std::string> names;
-    for (const CallRow& row : group.calls) names.insert(row.name);
+    for (const CallRow& row : group.calls) {
+      names.insert(row.name);
+      if (row.answer.code != grpc::StatusCode::OK) ++num_refused;
+    }
     for (const ConnectionRow& row : group.connections) names.insert(row.name);
     EXPECT_EQ(names.size(), group.calls.size() + group.connections.size()) << group.name;
-    count += names.size();
   }
-  EXPECT_GE(count, 200U);
+  EXPECT_GE(num_refused, 200U);
 }
 
 }  // namespace
