@@ -87,13 +87,13 @@ Held AttackedServer::held() const {
   std::ifstream statm(folder + "statm");
   statm >> pages >> pages;
   held.resident_bytes = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const auto entries = [&folder](const char* name) {
-    std::error_code error;
-    const std::filesystem::directory_iterator it(folder + name, error);
-    return error ? 0 : static_cast<int>(std::distance(it, std::filesystem::directory_iterator()));
-  };
-  held.threads = entries("task");
-  held.descriptors = entries("fd");
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "task", error)) {
+    std::string name;
+    std::getline(std::ifstream(entry.path() / "comm"), name);
+    ++(name == "dunlin" ? held.threads : held.grpc_threads);
+  }
+  held.descriptors = static_cast<int>(std::distance(std::filesystem::directory_iterator(folder + "fd", error), {}));
   return held;
 }
 
@@ -125,11 +125,13 @@ std::string AttackedServer::WaitUntilBackAt(const Held& before, size_t bytes) co
   return Until([&] {
     const Held now = held();
     std::string left;
-    const auto expect_most = [&left](const char* what, size_t value, size_t most) {
+    const auto expect_most = [&left](const char* what, auto value, auto most) {
       if (value > most) absl::StrAppend(&left, what, " ", value, ", more than ", most, "; ");
     };
-    expect_most("threads:", static_cast<size_t>(now.threads), static_cast<size_t>(before.threads));
-    expect_most("descriptors:", static_cast<size_t>(now.descriptors), static_cast<size_t>(before.descriptors));
+    const int num_processors = static_cast<int>(std::thread::hardware_concurrency());
+    expect_most("threads:", now.threads, before.threads);
+    expect_most("threads of gRPC:", now.grpc_threads, before.grpc_threads + 2 * num_processors);
+    expect_most("descriptors:", now.descriptors, before.descriptors);
     expect_most("resident bytes:", now.resident_bytes, before.resident_bytes + bytes);
     return left;
   });

@@ -111,9 +111,6 @@ Group ChatOptionRows() {
            Invalid("chat", "sets continue_final_message, but its last message has no text content")},
           {"special tokens that the server does not allow", With("parse_special_tokens: true"),
            Invalid("chat.parse_special_tokens", "is true; limit is false (models[].chat_special_tokens)")},
-          {"a model without a template", Generate(absl::StrCat("model: 'plain' chat { ", kHello, "}")),
-           Refused(kPrecondition, "CHAT_UNSUPPORTED",
-                   "the model takes no chats: it has no chat template; set models[].chat_template, or send text")},
           {"a model with a broken template", Generate(absl::StrCat("model: 'broken template' chat { ", kHello, "}")),
            Refused(kPrecondition, "CHAT_UNSUPPORTED",
                    "the model takes no chats: its chat template is of no use: chat template, line 1: unexpected end of "

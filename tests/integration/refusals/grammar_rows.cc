@@ -20,6 +20,13 @@ Sent Grammar(const std::string& grammar) {
   return Constrained("grammar", grammar);
 }
 
+// a.{1}b|a.{2}b|...: the states of all are alive at once.
+std::string Counters() {
+  std::string all = "a";
+  for (int count = 1; count < 900; ++count) absl::StrAppend(&all, "|a.{", count, "}b");
+  return all;
+}
+
 Answer OfRegex(const char* reason, const std::string& rest) {
   return BadGrammar(reason, "structured_output.regex", rest);
 }
@@ -31,50 +38,66 @@ Answer OfGrammar(const char* reason, const std::string& rest) {
 }  // namespace
 
 Group RegexRows() {
-  return {"Regexes",
-          kConfig,
-          {
-              {"a parenthesis that is not closed", Regex("(a"), OfRegex(kInvalid, "?")},
-              {"a class that is not closed", Regex("[a-z"), OfRegex(kInvalid, "?")},
-              {"a range backwards", Regex("[z-a]"), OfRegex(kInvalid, "?")},
-              {"a count backwards", Regex("a{2,1}"), OfRegex(kInvalid, "?")},
-              {"a class of no name", Regex(R"(\p{Nobody})"), OfRegex(kInvalid, "?")},
-              {"a backslash at the end", Regex("a\\"), OfRegex(kInvalid, "?")},
-              {"nothing to repeat", Regex("*a"), OfRegex(kInvalid, "?")},
-              {"an anchor", Regex("^a"),
-               OfRegex(kUnsupported, "has an anchor; the whole text is matched without it, at byte 0")},
-              {"look-ahead", Regex("a(?=b)"), OfRegex(kUnsupported, "?")},
-              {"look-behind", Regex("(?<=a)b"), OfRegex(kUnsupported, "?")},
-              {"a backreference", Regex(R"((a)\1)"), OfRegex(kUnsupported, "has a backreference, at byte 3")},
-              {"a word boundary", Regex(R"(\ba)"), OfRegex(kUnsupported, "has a word boundary, at byte 0")},
-              {"a named group", Regex("(?P<n>a)"), OfRegex(kUnsupported, "?")},
-              {"counts of counts", Regex("((a{1,1000}){1,1000}){1,1000}"), OfRegex(kTooComplex, "?")},
-              {"counts that overlap", Regex("(a?){1000}(a|aa){1000}a{1000}"), OfRegex(kTooComplex, "?")},
-              {"a count of a billion", Regex("a{1000000000}"), OfRegex(kTooComplex, "?")},
-              {"eight thousand groups", Regex(absl::StrCat(Times(8000, "("), "a", Times(8000, ")"))),
-               OfRegex(kTooComplex, "?")},
-              {"an expression that explodes elsewhere", Regex("(a+)+b"), Ok()},
-              {"a search that explodes elsewhere", Regex("(a|a)*(a|a)*(a|a)*(a|a)*b"), Ok()},
-          }};
+  return {
+      "Regexes",
+      kConfig,
+      {
+          {"a parenthesis that is not closed", Regex("(a"),
+           OfRegex(kInvalid, "has a malformed regular expression: unclosed group")},
+          {"a class that is not closed", Regex("[a-z"),
+           OfRegex(kInvalid, "has a malformed regular expression: unclosed character class")},
+          {"a range backwards", Regex("[z-a]"),
+           OfRegex(kInvalid,
+                   "has a malformed regular expression: invalid character class range, the start must be <= the end")},
+          {"a count backwards", Regex("a{2,1}"),
+           OfRegex(kInvalid,
+                   "has a malformed regular expression: invalid repetition count range, the start must be <= the end")},
+          {"a class of no name", Regex(R"(\p{Nobody})"),
+           OfRegex(kInvalid, "has a malformed regular expression: Unicode property not found")},
+          {"a backslash at the end", Regex("a\\"), OfRegex(kInvalid, "ends with a backslash, which escapes nothing")},
+          {"nothing to repeat", Regex("*a"),
+           OfRegex(kInvalid, "has a malformed regular expression: repetition operator missing expression")},
+          {"an anchor", Regex("^a"),
+           OfRegex(kUnsupported, "has an anchor; the whole text is matched without it, at byte 0")},
+          {"look-ahead", Regex("a(?=b)"), OfRegex(kUnsupported, "has look-ahead, at byte 1")},
+          {"look-behind", Regex("(?<=a)b"), OfRegex(kUnsupported, "has look-behind, at byte 0")},
+          {"a backreference", Regex(R"((a)\1)"), OfRegex(kUnsupported, "has a backreference, at byte 3")},
+          {"a word boundary", Regex(R"(\ba)"), OfRegex(kUnsupported, "has a word boundary, at byte 0")},
+          {"a named group", Regex("(?P<n>a)"), OfRegex(kUnsupported, "has a named group, at byte 0")},
+          {"counts of counts", Regex("((a{1,1000}){1,1000}){1,1000}"), Ok()},
+          {"counts that overlap", Regex("(a?){1000}(a|aa){1000}a{1000}"), Ok()},
+          {"a count of a billion", Regex("a{1000000000}"), Ok()},
+          {"eight thousand groups", Regex(absl::StrCat(Times(8000, "("), "a", Times(8000, ")"))),
+           OfRegex(kTooComplex, "is too complex: exceeded the maximum number of nested parentheses/brackets (250)")},
+          {"counts in many places", Regex(Counters()), OfRegex(kTooComplex, "?")},
+          {"an expression that explodes elsewhere", Regex("(a+)+b"), Ok()},
+          {"a search that explodes elsewhere", Regex("(a|a)*(a|a)*(a|a)*(a|a)*b"), Ok()},
+      }};
 }
 
 Group GrammarRows() {
   return {"Grammars",
           kConfig,
           {
-              {"no start", Grammar("a: \"b\""), OfGrammar(kInvalid, "?")},
-              {"no root", Grammar("a ::= \"b\""), OfGrammar(kInvalid, "?")},
-              {"a rule that is not there", Grammar("start: nothing"), OfGrammar(kInvalid, "?")},
-              {"a rule of GBNF that is not there", Grammar("root ::= nothing"), OfGrammar(kInvalid, "?")},
-              {"a string that is not closed", Grammar("start: \"a"), OfGrammar(kInvalid, "?")},
-              {"a rule that never ends", Grammar("start: \"a\" start"), OfGrammar(kInvalid, "?")},
-              {"a rule of itself alone", Grammar("start: start"), OfGrammar(kInvalid, "?")},
-              {"bytes of no language", Grammar("\x01\x02\x03 ???"), OfGrammar(kInvalid, "?")},
-              {"a JSON schema inside", Grammar("start: %json {\"type\": \"string\"}"), OfGrammar(kUnsupported, "?")},
-              {"a grammar inside", Grammar("start: %lark { start: \"a\" }"), OfGrammar(kUnsupported, "?")},
+              {"no start", Grammar("a: \"b\""), OfGrammar(kInvalid, "no start rule found")},
+              {"no root", Grammar("a ::= \"b\""), OfGrammar(kInvalid, "has no rule \"root\"")},
+              {"a rule that is not there", Grammar("start: nothing"),
+               OfGrammar(kInvalid, "at 1(8): unknown name: \"nothing\"")},
+              {"a rule of GBNF that is not there", Grammar("root ::= nothing"),
+               OfGrammar(kInvalid, "names the rule \"nothing\", which it does not define")},
+              {"a string that is not closed", Grammar("start: \"a"), OfGrammar(kInvalid, "1(10): lexer error")},
+              {"a rule that never ends", Grammar("start: \"a\" start"), Ok()},
+              {"a rule of itself alone", Grammar("start: start"),
+               OfGrammar(kInvalid, "matches nothing that the model's tokens can spell")},
+              {"bytes of no language", Grammar("\x01\x02\x03 ???"), OfGrammar(kInvalid, "1(1): lexer error")},
+              {"a JSON schema inside", Grammar("start: %json {\"type\": \"string\"}"),
+               OfGrammar(kUnsupported, "has %json; a schema goes into json_schema, in line 1")},
+              {"a grammar inside", Grammar("start: %lark { start: \"a\" }"),
+               OfGrammar(kUnsupported, "has %lark, in line 1")},
               {"a special token", Grammar("start: <|endoftext|>"),
                OfGrammar(kUnsupported, "has a special token, in line 1")},
-              {"an attribute", Grammar("start[max_tokens=5]: \"a\""), OfGrammar(kUnsupported, "?")},
+              {"an attribute", Grammar("start[max_tokens=5]: \"a\""),
+               OfGrammar(kUnsupported, "has the attribute \"max_tokens\", in line 1")},
               {"nested groups", Grammar(absl::StrCat("start: ", Times(65, "("), "\"a\"", Times(65, ")"))),
                OfGrammar(kTooComplex, "nests deeper than 64 groups")},
               {"a hundred thousand nested groups",
@@ -88,8 +111,7 @@ Group GrammarRows() {
                OfGrammar(kTooComplex, "has more than 8 operators &")},
               {"a repetition of GBNF", Grammar("root ::= \"a\"{1025}"),
                OfGrammar(kTooComplex, "repeats 1025 times; limit is 1024, in line 1")},
-              {"counts of counts", Grammar("start: (((x{1000}){1000}){1000}){1000}\nx: \"a\" x | \"b\""),
-               OfGrammar(kTooComplex, "?")},
+              {"counts of counts", Grammar("start: (((x{1000}){1000}){1000}){1000}\nx: \"a\" x | \"b\""), Ok()},
               {"ambiguous without bound", Grammar("start: start start | \"a\" |"), Ok()},
               {"a recursion of GBNF", Grammar("root ::= \"(\" root \")\" | \"x\""), Ok()},
           }};

@@ -77,7 +77,7 @@ Group PromptRows() {
           {"a text over the pool of a small model",
            Generate("model: 'strict' text: 'ab' stopping { max_tokens: 1000 }"),
            Invalid("stopping.max_tokens",
-                   "is 1000 after a prompt of #: that takes 63 KV pages; limit is # (models[].kv_cache.memory_bytes)")},
+                   "is 1000 after a prompt of ~: that takes 63 KV pages; limit is ~ (models[].kv_cache.memory_bytes)")},
       }};
 }
 

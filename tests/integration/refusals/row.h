@@ -41,7 +41,7 @@ struct Sent {
 
 struct Answer {
   grpc::StatusCode code = grpc::StatusCode::OK;
-  std::string message;          // the whole of it; a '#' stands for digits
+  std::string message;          // the whole of it; a '~' stands for digits
   std::string reason;           // of google.rpc.ErrorInfo; "": gRPC's own status, without details
   std::string field = {};       // of google.rpc.BadRequest; "": none
   std::string config_key = {};  // of google.rpc.QuotaFailure, with RetryInfo and a pushback; "": none
@@ -59,7 +59,7 @@ enum class Port : uint8_t { kGrpc, kHttp };
 
 // Bytes on a connection of their own. The outcome is the first of these that the server does within 10 s: "status 12:
 // MESSAGE" (of a gRPC call), "HTTP/1.1 400 Bad Request" (an HTTP answer), "closed"; else "open". A '|' separates
-// outcomes that are equally right, a '#' stands for digits.
+// outcomes that are equally right, a '~' stands for digits.
 struct ConnectionRow {
   const char* name;
   Port port;

@@ -153,7 +153,7 @@ Group BadWordRows() {
            Invalid("sampling.bad_words[0]", "has 255 tokens; limit is 1 to 64 tokens after leading whitespace")},
           {"bad_words beside as many ids",
            Sampling(absl::StrCat(Times(256, "bad_words_ids { ids: 5 } "), "bad_words: 'x'")),
-           Invalid("sampling.bad_words_ids", "has # entries; limit is 256")},
+           Invalid("sampling.bad_words_ids", "has ~ entries; limit is 256")},
           {"bad_words without a tokenizer", Generate("model: 'bare' token_ids { ids: 1 } sampling { bad_words: 'x' }"),
            Refused(grpc::StatusCode::FAILED_PRECONDITION, "NO_TOKENIZER",
                    "the model has no tokenizer; bad_words and echo need one")},

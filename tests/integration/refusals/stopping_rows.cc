@@ -37,7 +37,7 @@ Group StoppingRows() {
           {"max_tokens over the pool",
            Generate("model: 'strict' token_ids { ids: [1, 2] } stopping { max_tokens: 500 }"),
            Invalid("stopping.max_tokens",
-                   "is 500 after a prompt of 2: that takes 32 KV pages; limit is # (models[].kv_cache.memory_bytes)")},
+                   "is 500 after a prompt of 2: that takes 32 KV pages; limit is ~ (models[].kv_cache.memory_bytes)")},
           {"min_tokens negative", Stopping("min_tokens: -1"), Invalid("stopping.min_tokens", "is -1; limit is [0, 4]")},
           {"min_tokens least", Stopping("min_tokens: -2147483648"),
            Invalid("stopping.min_tokens", "is -2147483648; limit is [0, 4]")},

@@ -55,7 +55,7 @@ Group QueueRows() {
                       "(limits.max_queued_bytes)")},
           {"bytes of log-probabilities", GenerateSlowly(2000, "sampling { n: 8 } output { logprobs: 20 }"),
            Overloaded("TOO_MANY_OUTPUT_BYTES", "limits.max_output_bytes",
-                      "the buffers for the tokens and log-probabilities of the request take # bytes, more than the "
+                      "the buffers for the tokens and log-probabilities of the request take ~ bytes, more than the "
                       "others leave; limit is 1048576 bytes for all (limits.max_output_bytes)")},
           {"inputs of a narrow server", Embed(Times(4, "inputs { text: 'x' } ")),
            Invalid("inputs", "has 5 entries; limit is 1 to 4 (limits.max_embedding_inputs)")},

@@ -35,7 +35,7 @@ Sent Compressed(Sent sent) {
 
 Group MessageRows() {
   const Answer malformed = Malformed("GenerateRequest");
-  const Answer large = OfGrpc(StatusCode::RESOURCE_EXHAUSTED, "Received message larger than max (# vs. 4194304)");
+  const Answer large = OfGrpc(StatusCode::RESOURCE_EXHAUSTED, "Received message larger than max (~ vs. 4194304)");
   return {
       "Messages",
       kConfig,
