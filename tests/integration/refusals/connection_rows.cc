@@ -165,10 +165,14 @@ Group FloodRows() {
           {
               {"a hundred continuations", port, Continuations(100), "open"},
               {"twenty thousand continuations", port, Continuations(20000), "open"},
-              {"ten thousand calls that are reset", port, RapidResets(10000), "open|closed|status 1: CANCELLED"},
               {"a thousand pings", port, Pings(1000), "closed"},
               {"ten thousand settings", port, Settings(10000), "open"},
           }};
+}
+
+Group ResetRows() {
+  const ConnectionRow row = {"ten thousand calls", Port::kGrpc, RapidResets(10000), "open|closed|status 1: CANCELLED"};
+  return {"Resets", kConfig, {}, {row}, /*fills_the_server=*/true};
 }
 
 Group TimeoutRows() {

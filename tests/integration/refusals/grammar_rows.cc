@@ -68,8 +68,8 @@ Group RegexRows() {
           {"counts that overlap", Regex("(a?){1000}(a|aa){1000}a{1000}"), Ok()},
           {"a count of a billion", Regex("a{1000000000}"), Ok()},
           {"eight thousand groups", Regex(absl::StrCat(Times(8000, "("), "a", Times(8000, ")"))),
-           OfRegex(kTooComplex, "is too complex: exceeded the maximum number of nested parentheses/brackets (250)")},
-          {"counts in many places", Regex(Counters()), OfRegex(kTooComplex, "?")},
+           OfRegex(kTooComplex, "is too complex: exceed the maximum number of nested parentheses/brackets (250)")},
+          {"counts in many places", Regex(Counters()), Ok()},
           {"an expression that explodes elsewhere", Regex("(a+)+b"), Ok()},
           {"a search that explodes elsewhere", Regex("(a|a)*(a|a)*(a|a)*(a|a)*b"), Ok()},
       }};

@@ -40,6 +40,7 @@ Group MetadataRows();
 Group HttpPortRows();
 Group FrameRows();
 Group FloodRows();
+Group ResetRows();
 Group TimeoutRows();
 // stream_rows.cc
 Group QueueRows();

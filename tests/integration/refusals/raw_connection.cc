@@ -18,8 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A connection that is neither answered nor closed for so long is "open".
-constexpr auto kSilence = std::chrono::milliseconds(700);
 constexpr auto kLongest = std::chrono::seconds(10);
 
 constexpr uint8_t kData = 0;
@@ -86,11 +84,11 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   // Sends what the server takes while reading what it answers.
-  std::string Exchange(std::string_view bytes) {
+  std::string Exchange(std::string_view bytes, std::chrono::milliseconds silence) {
     std::string received;
     auto last = Clock::now();
     const auto end = last + kLongest;
-    while (Clock::now() < end && Clock::now() - last < kSilence) {
+    while (Clock::now() < end && Clock::now() - last < silence) {
       pollfd wait = {fd_, static_cast<short>(bytes.empty() ? POLLIN : POLLIN | POLLOUT), 0};
       if (poll(&wait, 1, 50) <= 0) continue;
       if ((wait.revents & POLLIN) != 0) {
@@ -174,8 +172,8 @@ std::string Prefixed(uint8_t flag, uint32_t length, std::string_view message) {
   return bytes;
 }
 
-std::string OutcomeOf(const std::string& address, std::string_view bytes) {
-  return Connection(address).Exchange(bytes);
+std::string OutcomeOf(const std::string& address, std::string_view bytes, std::chrono::milliseconds silence) {
+  return Connection(address).Exchange(bytes, silence);
 }
 
 }  // namespace dunlin::integration

@@ -2,6 +2,7 @@
 // Bytes on a TCP connection, and HTTP/2 frames to make them of. One thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,7 +26,8 @@ std::string Http2Call(const Headers& headers, std::string_view body);
 // A message with gRPC's prefix: the flag, and the length in four bytes.
 std::string Prefixed(uint8_t flag, uint32_t length, std::string_view message);
 
-// Connects to "host:port", sends, and says what the server does; see ConnectionRow.
-std::string OutcomeOf(const std::string& address, std::string_view bytes);
+// Connects to "host:port", sends, and says what the server does; see ConnectionRow. A connection that is neither
+// answered nor closed for so long behind the last byte is "open".
+std::string OutcomeOf(const std::string& address, std::string_view bytes, std::chrono::milliseconds silence);
 
 }  // namespace dunlin::integration

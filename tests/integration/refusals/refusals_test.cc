@@ -25,8 +25,10 @@ namespace dunlin::integration {
 namespace {
 
 // What fragments of the allocator's arenas and gRPC's own buffers may take.
-constexpr size_t kMemoryBound = size_t{48} << 20;
+constexpr size_t kMemoryBound = size_t{24} << 20;
 constexpr std::chrono::milliseconds kLongestGap(2000);
+constexpr std::chrono::milliseconds kSilence(500);
+constexpr std::chrono::milliseconds kLongestAnswer(10000);
 constexpr char kLimitWords[] = "; limit is ";
 
 // Whether the message is as the row has it, with digits for each '~'.
@@ -128,7 +130,8 @@ struct Attacked {
               << before.grpc_threads << " of gRPC, " << before.descriptors << " descriptors\n";
   }
   std::string Connect(const ConnectionRow& row) {
-    return OutcomeOf(row.port == Port::kGrpc ? server.process().grpc() : server.process().http(), row.bytes);
+    const std::string& address = row.port == Port::kGrpc ? server.process().grpc() : server.process().http();
+    return OutcomeOf(address, row.bytes, IsOneOf(row.outcome, "open") ? kSilence : kLongestAnswer);
   }
 
   AttackedServer server;
