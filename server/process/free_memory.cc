@@ -20,6 +20,7 @@ constexpr engine::TimeNs kLongestPause = 60 * kLeastPause;
 void SetMallocThresholds() {
   mallopt(M_MMAP_THRESHOLD, kMapFromBytes);
   mallopt(M_TRIM_THRESHOLD, kTrimFromBytes);
+  mallopt(M_MXFAST, 0);
 }
 
 FreeMemory::FreeMemory(std::function<size_t()> resident_bytes, std::function<void()> give_back)

@@ -43,6 +43,8 @@ Group ToolRows() {
   return {"Tools",
           kConfig,
           {
+              {"a mode outside", Demand(Tool("f"), "mode: 5"), Invalid(kChoiceField, "is 5; limit is [0, 4]")},
+              {"a negative mode", Demand(Tool("f"), "mode: -1"), Invalid(kChoiceField, "is -1; limit is [0, 4]")},
               {"required of none", Require(""),
                Invalid(kChoiceField, "is required without chat.tools_json; limit is a chat with tools")},
               {"named of none", Name("", "f"),
