@@ -18,9 +18,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 13> kAnnotations = {
-    "title",    "description", "default", "examples", "deprecated",  "readOnly", "writeOnly",
-    "$comment", "$schema",     "$id",     "$defs",    "definitions", "$anchor"};
+constexpr std::array<std::string_view, 17> kAnnotations = {
+    "title",          "description", "default",       "examples",
+    "deprecated",     "readOnly",    "writeOnly",     "$comment",
+    "$schema",        "$id",         "$anchor",       "$defs",
+    "definitions",    "$vocabulary", "contentSchema", "contentMediaType",
+    "contentEncoding"};
 constexpr std::array<std::string_view, 4> kOfObjects = {"type", "properties", "required", "additionalProperties"};
 // Their values are no schemas.
 constexpr std::array<std::string_view, 4> kLiterals = {"const", "enum", "default", "examples"};
