@@ -235,7 +235,7 @@ TEST_F(ToolCallsTest, StructuredOutputConstrainsWhatFollowsTheReasoning) {
   v1::GenerateRequest request = Chat("Yes or no?");
   request.set_model("thinking");
   request.mutable_chat()->clear_tools_json();
-  for (const char* text : {"yes", "no"}) request.mutable_structured_output()->mutable_choices()->add_texts(text);
+  for (const char* text : {"yes", "no"}) request.mutable_structured_output()->mutable_choice()->add_texts(text);
   const Answer answered = Answered(request);
   EXPECT_TRUE(answered.text == "yes" || answered.text == "no" || !answered.reasoning.empty()) << answered.text;
   v1::ChatMessage* begun = request.mutable_chat()->add_messages();
