@@ -12,7 +12,8 @@
 namespace dunlin::server {
 
 // The thresholds of malloc, which otherwise grow to tens of megabytes with the largest block that is freed: larger
-// blocks are mapped alone, and the end of an arena is given back. To be called before there are threads.
+// blocks are mapped alone, and the end of an arena is given back, small blocks too. To be called before there are
+// threads.
 void SetMallocThresholds();
 
 // What lies between blocks in use is given back by malloc_trim. That takes some 10 ms per 100 MB, and what is needed

@@ -25,7 +25,7 @@ namespace dunlin::integration {
 namespace {
 
 // What fragments of the allocator's arenas and gRPC's own buffers may take.
-constexpr size_t kMemoryBound = size_t{24} << 20;
+constexpr size_t kMemoryBound = size_t{32} << 20;
 constexpr std::chrono::milliseconds kLongestGap(2000);
 constexpr std::chrono::milliseconds kSilence(500);
 constexpr std::chrono::milliseconds kLongestAnswer(10000);

@@ -72,6 +72,8 @@ Group ToolRows() {
               {"tools of 300 KB",
                Require(Tool("f", absl::StrCat(R"({"type": "object", "description": ")", Times(300000, "d"), "\"}"))),
                Invalid(kToolsField, "has ~ bytes, which chat.tool_choice makes a grammar; limit is 262144 bytes")},
+              {"two functions of one name", Require(absl::StrCat(Tool("f"), ",", Tool("f"))),
+               Invalid(kToolsField, "has two functions named \"f\"; limit is one")},
               {"a function without a name", Require(Tool("")),
                Invalid(kToolsField, absl::StrCat("has a function named \"\"; ", kNames))},
               {"a function with a space", Require(Tool("a b")),
