@@ -19,6 +19,7 @@ const std::vector<Group>& Groups() {
       ToolRows(),
       StructuredOutputRows(),
       SchemaRows(),
+      SchemaBoundRows(),
       RegexRows(),
       GrammarRows(),
       TokenizerRows(),

@@ -26,6 +26,7 @@ Group ToolRows();
 // structured_output_rows.cc
 Group StructuredOutputRows();
 Group SchemaRows();
+Group SchemaBoundRows();
 // grammar_rows.cc
 Group RegexRows();
 Group GrammarRows();

@@ -137,6 +137,14 @@ Group SchemaRows() {
            Schema(
                R"({"type": "object", "patternProperties": {"^a": true, "^ab": true}, "additionalProperties": false})"),
            Unsupported("patternProperty regexes /^a/ and /^ab/ are not disjoint")},
+      }};
+}
+
+Group SchemaBoundRows() {
+  return {
+      "SchemaBounds",
+      kConfig,
+      {
           {"nested deeper than allowed", Schema(Nested(65)), TooComplex("nests schemas deeper than 64")},
           {"nested twenty thousand deep", Schema(Nested(20000)), TooComplex("nests deeper than 128 values")},
           {"a hundred thousand lists",
