@@ -26,7 +26,7 @@ namespace {
 
 // What fragments of the allocator's arenas and gRPC's own buffers may take.
 constexpr size_t kMemoryBound = size_t{32} << 20;
-constexpr std::chrono::milliseconds kLongestGap(2000);
+constexpr std::chrono::milliseconds kLongestGap(4000);
 constexpr std::chrono::milliseconds kSilence(500);
 constexpr std::chrono::milliseconds kLongestAnswer(10000);
 constexpr char kLimitWords[] = "; limit is ";
