@@ -98,7 +98,7 @@ absl::Status HttpGeneration::StartFurther(std::vector<ClientPrompt> prompts, Cli
     if (generation == nullptr) break;  // the client is gone: those that exist are cancelled
     generations.push_back(std::move(generation));
   }
-  for (const std::shared_ptr<Generation>& generation : generations) generation->Start();
+  for (const std::shared_ptr<Generation>& generation : generations) generation->StartOnPool();
   return absl::OkStatus();
 }
 
@@ -120,7 +120,7 @@ void HttpGeneration::SendPending(const std::string& request_id) {
 }
 
 // The first chunk begins the stream even if it has no events.
-bool HttpGeneration::Sends(Part* part, const OutputChunk* chunk, const std::string& request_id) {
+bool HttpGeneration::RenderAndSend(Part* part, const OutputChunk* chunk, const std::string& request_id) {
   if (!failure_.ok()) return false;
   if (chunk != nullptr) Render(*part, *chunk);
   if (!translator_->streams() || (begun_ && pending_.empty())) return false;
@@ -133,7 +133,7 @@ void HttpGeneration::WritePart(Part* part, const OutputChunk& chunk) {
   std::shared_ptr<Generation> taken;  // its chunk needs no write
   {
     absl::MutexLock lock(&mutex_);
-    if (!Sends(part, &chunk, chunk.request_id)) taken = part->generation_;
+    if (!RenderAndSend(part, &chunk, chunk.request_id)) taken = part->generation_;
   }
   if (taken != nullptr) taken->OnWriteDone(true);
 }
@@ -148,7 +148,7 @@ void HttpGeneration::FinishPart(Part* part, const ResponseEnd& end, const Output
     const bool fails = !end.status.ok() && failure_.ok();
     if (fails) failure_ = end.status;
     if (--num_unfinished_ == 0) return EndResponse(*part, end.request_id, last);
-    if (!Sends(part, last, end.request_id)) closed = std::exchange(part->generation_, nullptr);
+    if (!RenderAndSend(part, last, end.request_id)) closed = std::exchange(part->generation_, nullptr);
     if (fails) cancelled = OpenGenerations();
   }
   for (const std::shared_ptr<Generation>& generation : cancelled) generation->Cancel();

@@ -72,7 +72,8 @@ class HttpGeneration final : public HttpCall, public std::enable_shared_from_thi
 
   void Render(const Part& part, const OutputChunk& chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Renders a part's chunk, if it has one and no part has failed. False if there is nothing to send.
-  bool Sends(Part* part, const OutputChunk* chunk, const std::string& request_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool RenderAndSend(Part* part, const OutputChunk* chunk, const std::string& request_id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendPending(const std::string& request_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndResponse(const Part& part, const std::string& request_id, const OutputChunk* last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
