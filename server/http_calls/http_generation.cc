@@ -42,14 +42,14 @@ HttpRoute HttpGeneration::Route(ServingCore* core, const char* path,
 
 void HttpGeneration::Serve(const ClientCall& call, Admission::Ticket ticket) {
   call_ = call;
-  AddPart(ClientRequest(), std::move(ticket))->Start();
+  AddPart(ClientPrompt(), std::move(ticket))->Start();
 }
 
-std::shared_ptr<Generation> HttpGeneration::AddPart(ClientRequest request, Admission::Ticket ticket) {
+std::shared_ptr<Generation> HttpGeneration::AddPart(ClientPrompt further, Admission::Ticket ticket) {
   absl::MutexLock lock(&mutex_);
   if (cancelled_) return nullptr;
   Part* part = parts_.emplace_back(std::make_unique<Part>(this, parts_.size())).get();
-  part->request_ = std::move(request);
+  part->further_ = std::move(further);
   std::shared_ptr<ResponseWriter> writer(shared_from_this(), part);
   part->generation_ = std::make_shared<Generation>(core(), std::move(ticket), call_, std::move(writer));
   ++num_unfinished_;
@@ -58,7 +58,8 @@ std::shared_ptr<Generation> HttpGeneration::AddPart(ClientRequest request, Admis
 
 absl::Status HttpGeneration::Part::ReadRequest(ClientRequest* request) {
   if (prompt_ == 0) return call_->ReadFirst(request);
-  *request = std::move(request_);
+  *request = call_->shared_request_;
+  request->prompt = std::move(further_);
   return absl::OkStatus();
 }
 
@@ -90,11 +91,12 @@ absl::Status HttpGeneration::StartFurther(std::vector<ClientPrompt> prompts, Cli
     if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) return core()->StatusOf(*refusal);
     tickets.push_back(std::get<Admission::Ticket>(std::move(answer)));
   }
+  ClientPrompt prompt = std::exchange(first->prompt, {});
+  shared_request_ = *first;
+  first->prompt = std::move(prompt);
   Generations generations;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    ClientRequest request = *first;
-    request.prompt = std::move(prompts[i]);
-    std::shared_ptr<Generation> generation = AddPart(std::move(request), std::move(tickets[i]));
+    std::shared_ptr<Generation> generation = AddPart(std::move(prompts[i]), std::move(tickets[i]));
     if (generation == nullptr) break;  // the client is gone: those that exist are cancelled
     generations.push_back(std::move(generation));
   }
