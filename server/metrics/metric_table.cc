@@ -89,6 +89,10 @@ const Metric kMetrics[] = {
 
     {"dunlin_log_lines_dropped_total", "Log lines dropped because stderr was not read fast enough", kCounter,
      ServerValue{[](const ServerSnapshot&) { return Double(NumDroppedLogLines()); }}},
+    {"dunlin_trace_spans_exported_total", "Spans that the collector has taken", kCounter,
+     ServerValue{[](const ServerSnapshot& s) { return Double(s.tracing.spans_exported); }}},
+    {"dunlin_trace_spans_dropped_total", "Spans dropped because the collector was away, too slow or refused them",
+     kCounter, ServerValue{[](const ServerSnapshot& s) { return Double(s.tracing.spans_dropped); }}},
 
     // An engine.
     {"vllm:num_requests_running", "Running sequences", kGauge,

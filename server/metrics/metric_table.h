@@ -34,8 +34,14 @@ struct EdgeSnapshot {
   int64_t queued_bytes = 0;  // size of the requests accepted but not yet tokenised
 };
 
+struct TracingSnapshot {
+  uint64_t spans_exported = 0;
+  uint64_t spans_dropped = 0;
+};
+
 struct ServerSnapshot {
   EdgeSnapshot edge;
+  TracingSnapshot tracing;
   double start_time_s = 0;  // since 1970
 };
 

@@ -91,6 +91,11 @@ void ServerMetrics::WatchEdge(std::function<EdgeSnapshot()> edge) {
   edge_ = std::move(edge);
 }
 
+void ServerMetrics::WatchTracing(std::function<TracingSnapshot()> tracing) {
+  absl::MutexLock lock(&mutex_);
+  tracing_ = std::move(tracing);
+}
+
 std::shared_ptr<ModelMetrics> ServerMetrics::Find(const std::string& model) const {
   absl::ReaderMutexLock lock(&mutex_);
   const auto found = models_.find(model);
@@ -117,6 +122,7 @@ std::string ServerMetrics::Render() const {
   {
     absl::MutexLock lock(&mutex_);
     if (edge_) server.edge = edge_();
+    if (tracing_) server.tracing = tracing_();
     for (const auto& [name, model] : models_) {
       models.push_back({model.metrics, std::nullopt});
       if (model.lease != nullptr) models.back().stats = model.lease->any_engine()->stats();

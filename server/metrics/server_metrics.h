@@ -37,6 +37,9 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   // From now on, `edge` is called at each scrape, from any thread; before that, the server is reported as not ready.
   void WatchEdge(std::function<EdgeSnapshot()> edge);
 
+  // From now on, `tracing` is called at each scrape, from any thread; before that, no span has been exported.
+  void WatchTracing(std::function<TracingSnapshot()> tracing);
+
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
 
@@ -58,6 +61,7 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   mutable absl::Mutex mutex_;  // guards what a scrape reads, because the port is open while models come and go
   std::map<std::string, Model> models_ ABSL_GUARDED_BY(mutex_);
   std::function<EdgeSnapshot()> edge_ ABSL_GUARDED_BY(mutex_);
+  std::function<TracingSnapshot()> tracing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dunlin::server

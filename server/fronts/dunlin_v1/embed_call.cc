@@ -22,7 +22,7 @@ grpc::ServerUnaryReactor* EmbedCall::Start(ServingCore* core, grpc::CallbackServ
     call->Finish({core->StatusOf(*refusal), {}}, nullptr);
     return call.get();
   }
-  const ClientCall client = {{}, now, DeadlineNs(*context, now), message.Length()};
+  const ClientCall client = {{}, now, DeadlineNs(*context, now), message.Length(), TraceOf(*core, *context)};
   call->job_ = std::make_shared<EmbedJob>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);
   call->job_->Start();
   return call.get();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call's metadata: its deadline and its request id. Any thread, while the call is alive.
+// A call's metadata: its deadline, request id and trace. Any thread, while the call is alive.
 #pragma once
 
 #include <grpcpp/server_context.h>
 
+#include <optional>
 #include <string>
 
 #include "engine/types.h"
+#include "server/serving/serving_core.h"
+#include "server/serving/trace_context.h"
 
 namespace dunlin::server {
 
@@ -17,5 +20,8 @@ engine::TimeNs DeadlineNs(const grpc::CallbackServerContext& context, engine::Ti
 
 // The client's x-request-id metadata, unvalidated; "" if there is none.
 std::string RequestIdOf(const grpc::CallbackServerContext& context);
+
+// What the client's traceparent and tracestate say; none if the core does not trace.
+std::optional<TraceContext> TraceOf(const ServingCore& core, const grpc::CallbackServerContext& context);
 
 }  // namespace dunlin::server

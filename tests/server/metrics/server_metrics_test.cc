@@ -148,6 +148,14 @@ TEST(ServerMetrics, ReadsTheEdgeAtEveryScrape) {
   EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0);
 }
 
+TEST(ServerMetrics, ReportsWhatBecameOfSpans) {
+  ServerMetrics metrics;
+  EXPECT_EQ(Value(metrics.Render(), "dunlin_trace_spans_exported_total"), 0);
+  metrics.WatchTracing([] { return TracingSnapshot{3, 5}; });
+  EXPECT_EQ(Value(metrics.Render(), "dunlin_trace_spans_exported_total"), 3);
+  EXPECT_EQ(Value(metrics.Render(), "dunlin_trace_spans_dropped_total"), 5);
+}
+
 TEST(ServerMetrics, ReportsThisProcess) {
   const ServerMetrics metrics;
   const std::string before = metrics.Render();
