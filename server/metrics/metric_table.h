@@ -16,6 +16,7 @@
 
 #include "engine/model_engine.h"
 #include "server/serving/request_record.h"
+#include "server/serving/rpc_observer.h"
 
 namespace dunlin::server {
 
@@ -69,12 +70,16 @@ struct RequestCount {  // counts every call by labels; nullopt: not counted
 struct ServerValue {  // read at each scrape
   double (*value)(const ServerSnapshot& server);
 };
+struct RpcStarted {};  // counts the RPCs of the gRPC port, label grpc_method
+struct RpcValue {      // observed for each RPC that ended, labels grpc_method and grpc_status
+  double (*value)(const RpcEnd& end);
+};
 struct Info {  // constant 1
   MetricLabels (*labels)();
 };
 
 using MetricSource = std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount,
-                                  RequestCount, ServerValue, Info>;
+                                  RequestCount, ServerValue, RpcStarted, RpcValue, Info>;
 
 struct Metric {
   const char* name;

@@ -136,6 +136,8 @@ std::string ServerMetrics::Render() const {
       AddSample(value->value(server), {}, &family);
     } else if (const auto* info = std::get_if<Info>(&metric.source)) {
       AddSample(1, info->labels(), &family);
+    } else if (std::holds_alternative<RpcStarted>(metric.source) || std::holds_alternative<RpcValue>(metric.source)) {
+      rpcs_.Collect(row, &family);
     } else if (counters_[row] != nullptr) {
       for (prometheus::MetricFamily& counts : counters_[row]->counts.Collect())
         family.metric = std::move(counts.metric);

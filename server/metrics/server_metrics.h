@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/model_engine.h"
 #include "server/metrics/metric_table.h"
+#include "server/metrics/rpc_metrics.h"
 #include "server/models/repository.h"
 #include "server/serving/request_record.h"
 
@@ -40,6 +41,9 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   // From now on, `tracing` is called at each scrape, from any thread; before that, no span has been exported.
   void WatchTracing(std::function<TracingSnapshot()> tracing);
 
+  // Where the gRPC port reports its RPCs.
+  RpcObserver* rpcs() { return &rpcs_; }
+
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
 
@@ -58,6 +62,7 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
 
   const double start_time_s_;                             // since 1970
   const std::vector<std::unique_ptr<Counter>> counters_;  // by row of Metrics(); null for rows without a RequestCount
+  RpcMetrics rpcs_;
   mutable absl::Mutex mutex_;  // guards what a scrape reads, because the port is open while models come and go
   std::map<std::string, Model> models_ ABSL_GUARDED_BY(mutex_);
   std::function<EdgeSnapshot()> edge_ ABSL_GUARDED_BY(mutex_);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "engine/base/check.h"
 #include "server/serving/entropy.h"
 
@@ -41,8 +42,9 @@ SpanExporter::SpanExporter(const SpanExporterOptions& options, std::unique_ptr<S
 
 SpanExporter::~SpanExporter() {
   {
-    absl::MutexLock lock(&mutex_);
+    engine::MutexLock lock(&mutex_);
     stopping_ = true;
+    changed_.SignalAll();
   }
   sink_->Cancel();
   thread_.join();
@@ -61,9 +63,10 @@ void SpanExporter::OnFinished(const RequestRecord& record) {
   if (!Sampled(*record.trace, identity)) return;
   if (record.trace->parent.has_value()) identity.trace_id = record.trace->parent->trace_id;
   {
-    absl::MutexLock lock(&mutex_);
+    engine::MutexLock lock(&mutex_);
     if (!stopping_ && queue_.size() < static_cast<size_t>(options_.max_queued)) {
       queue_.push_back({record, identity});
+      changed_.SignalAll();
       return;
     }
   }
@@ -71,9 +74,10 @@ void SpanExporter::OnFinished(const RequestRecord& record) {
 }
 
 bool SpanExporter::Flush(absl::Duration limit) {
-  absl::MutexLock lock(&mutex_);
+  engine::MutexLock lock(&mutex_);
   ++num_flushing_;
-  const bool sent = mutex_.AwaitWithTimeout(absl::Condition(this, &SpanExporter::Idle), limit);
+  changed_.SignalAll();
+  const bool sent = Await(&SpanExporter::Idle, absl::Now() + limit);
   --num_flushing_;
   return sent;
 }
@@ -82,16 +86,24 @@ SpanExporter::Counts SpanExporter::counts() const {
   return {num_exported_.load(std::memory_order_relaxed), num_dropped_.load(std::memory_order_relaxed)};
 }
 
+bool SpanExporter::Await(bool (SpanExporter::*condition)() const, absl::Time deadline) {
+  while (!(this->*condition)()) {
+    if (changed_.WaitWithDeadline(&mutex_, deadline)) return (this->*condition)();
+  }
+  return true;
+}
+
 void SpanExporter::Run() {
   for (std::vector<Entry> entries = Take(); !entries.empty(); entries = Take()) Send(entries);
 }
 
 std::vector<SpanExporter::Entry> SpanExporter::Take() {
   std::vector<Entry> entries;
-  absl::MutexLock lock(&mutex_);
+  engine::MutexLock lock(&mutex_);
   sending_ = false;
-  mutex_.Await(absl::Condition(this, &SpanExporter::HasWork));
-  mutex_.AwaitWithTimeout(absl::Condition(this, &SpanExporter::HasBatch), options_.batch_delay);
+  changed_.SignalAll();
+  Await(&SpanExporter::HasWork, absl::InfiniteFuture());
+  Await(&SpanExporter::HasBatch, absl::Now() + options_.batch_delay);
   if (stopping_) {
     num_dropped_.fetch_add(queue_.size(), std::memory_order_relaxed);
     queue_.clear();
@@ -143,8 +155,8 @@ bool SpanExporter::PauseBeforeRetry() {
   // Half of it to all of it, so that servers that lost one collector together do not come back together.
   const absl::Duration pause = backoff_ / 2 + backoff_ / 2 * (static_cast<double>(DrawSeed() % 1024) / 1024.0);
   backoff_ = std::min(2 * backoff_, options_.max_backoff);
-  absl::MutexLock lock(&mutex_);
-  return !mutex_.AwaitWithTimeout(absl::Condition(this, &SpanExporter::Hurries), pause);
+  engine::MutexLock lock(&mutex_);
+  return !Await(&SpanExporter::Hurries, absl::Now() + pause);
 }
 
 void SpanExporter::SayWhetherTaken(const SpanSink::Result& result) {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "engine/base/mutex.h"
 #include "engine/model_engine.h"
 #include "server/monotonic_clock.h"
 #include "server/serving/request_record.h"
@@ -80,6 +80,8 @@ class SpanExporter final : public RequestObserver {
   bool PauseBeforeRetry();
   void SayWhetherTaken(const SpanSink::Result& result);
 
+  // Waits for the condition until `deadline` at the latest; whether it holds.
+  bool Await(bool (SpanExporter::*condition)() const, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); }
   bool HasBatch() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return Hurries() || queue_.size() >= kMaxBatch; }
   bool Hurries() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || num_flushing_ > 0; }
@@ -90,7 +92,8 @@ class SpanExporter final : public RequestObserver {
   std::atomic<uint64_t> num_exported_{0};
   std::atomic<uint64_t> num_dropped_{0};
 
-  mutable absl::Mutex mutex_;  // guards what follows; held for a copy of a record at most
+  engine::Mutex mutex_;      // guards what follows; held for a copy of a record at most
+  engine::CondVar changed_;  // any of it
   std::deque<Entry> queue_ ABSL_GUARDED_BY(mutex_);
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

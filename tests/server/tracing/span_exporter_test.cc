@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "engine/base/mutex.h"
 #include "tests/server/tracing/attributes.h"
 
 namespace dunlin::server {
@@ -24,52 +25,60 @@ using Outcome = SpanSink::Outcome;
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
 // What the sink has seen and does; outlives it.
-struct SinkScript {
-  absl::Mutex mutex;  // guards what follows
-  bool held ABSL_GUARDED_BY(mutex) = false;
-  bool cancelled ABSL_GUARDED_BY(mutex) = false;
-  std::vector<SpanSink::Result> results ABSL_GUARDED_BY(mutex);  // of the next attempts; then all are taken
-  std::vector<ExportTraceServiceRequest> attempts ABSL_GUARDED_BY(mutex);
-
-  void Hold(bool hold) {
-    absl::MutexLock lock(&mutex);
-    held = hold;
-  }
+class SinkScript {
+ public:
+  // Attempts end when this does.
+  void Hold(bool hold) { Set(&held_, hold); }
+  void Cancel() { Set(&cancelled_, true); }
+  // The results of the next attempts; later ones are taken.
   void Answer(std::vector<SpanSink::Result> next) {
-    absl::MutexLock lock(&mutex);
-    results = std::move(next);
+    engine::MutexLock lock(&mutex_);
+    results_ = std::move(next);
   }
   bool WaitForAttempts(size_t count) {
-    absl::MutexLock lock(&mutex);
-    const auto enough = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mutex) { return attempts.size() >= count; };
-    return mutex.AwaitWithTimeout(absl::Condition(&enough), kPatience);
+    engine::MutexLock lock(&mutex_);
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (attempts_.size() < count && !changed_.WaitWithDeadline(&mutex_, deadline)) {
+    }
+    return attempts_.size() >= count;
   }
   std::vector<ExportTraceServiceRequest> Attempts() {
-    absl::MutexLock lock(&mutex);
-    return attempts;
+    engine::MutexLock lock(&mutex_);
+    return attempts_;
   }
+
+  SpanSink::Result Take(const ExportTraceServiceRequest& batch) {
+    engine::MutexLock lock(&mutex_);
+    attempts_.push_back(batch);
+    changed_.SignalAll();
+    while (held_ && !cancelled_) changed_.Wait(&mutex_);
+    if (cancelled_) return {Outcome::kRetry, 0, "cancelled"};
+    if (results_.empty()) return {};
+    const SpanSink::Result result = results_.front();
+    results_.erase(results_.begin());
+    return result;
+  }
+
+ private:
+  void Set(bool* flag, bool value) {
+    engine::MutexLock lock(&mutex_);
+    *flag = value;
+    changed_.SignalAll();
+  }
+
+  engine::Mutex mutex_;  // guards what follows
+  engine::CondVar changed_;
+  bool held_ = false;
+  bool cancelled_ = false;
+  std::vector<SpanSink::Result> results_;
+  std::vector<ExportTraceServiceRequest> attempts_;
 };
 
 class ScriptedSink final : public SpanSink {
  public:
   explicit ScriptedSink(SinkScript* script) : script_(script) {}
-
-  Result Export(const ExportTraceServiceRequest& batch) override {
-    absl::MutexLock lock(&script_->mutex);
-    script_->attempts.push_back(batch);
-    const auto free = [this]()
-                          ABSL_SHARED_LOCKS_REQUIRED(script_->mutex) { return !script_->held || script_->cancelled; };
-    script_->mutex.Await(absl::Condition(&free));
-    if (script_->cancelled) return {Outcome::kRetry, 0, "cancelled"};
-    if (script_->results.empty()) return {};
-    const Result result = script_->results.front();
-    script_->results.erase(script_->results.begin());
-    return result;
-  }
-  void Cancel() override {
-    absl::MutexLock lock(&script_->mutex);
-    script_->cancelled = true;
-  }
+  Result Export(const ExportTraceServiceRequest& batch) override { return script_->Take(batch); }
+  void Cancel() override { script_->Cancel(); }
 
  private:
   SinkScript* const script_;
