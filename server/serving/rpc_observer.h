@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a transport reports of its RPCs, of every method and those that it refuses itself too. Thread rule: any thread.
+// What a transport reports of its RPCs, of every method and of methods that it does not have. Thread rule: any thread.
 #pragma once
 
 #include <cstdint>

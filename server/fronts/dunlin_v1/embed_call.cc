@@ -47,9 +47,13 @@ void EmbedCall::Finish(const ResponseEnd& end, const EmbedResult* result) {
     unread_ = UnreadAnswer::Watch(core_, context_->c_call());
     return ServerUnaryReactor::Finish(grpc::Status::OK);
   }
-  if (!end.request_id.empty()) context_->AddTrailingMetadata(kRequestIdKey, end.request_id);
   const GrpcReply reply = ToGrpcReply(end.status);
   AddTrailers(reply, context_);
+  if (end.request_id.empty()) {
+    EchoRequestId(reply.status, context_);  // it was refused before it was read
+  } else {
+    context_->AddTrailingMetadata(kRequestIdKey, end.request_id);
+  }
   ServerUnaryReactor::Finish(reply.status);
 }
 

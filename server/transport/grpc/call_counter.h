@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reports every call of a gRPC server to an observer: an interceptor, so that no service has to. It sees the calls of
-// methods that the server does not have and those whose message gRPC refuses, too. What comes over the in-process
-// channel (idle_ticker) is not counted.
+// methods that the server does not have, too; not those that gRPC ends before it hands them over, because their first
+// message is over the limit. What comes over the in-process channel (idle_ticker) is not counted.
 // Source: gRFC A66, "Server Instruments".
 #pragma once
 

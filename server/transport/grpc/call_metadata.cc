@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/serving/check_request.h"
+
 namespace dunlin::server {
 namespace {
 
@@ -33,6 +35,16 @@ std::string RequestIdOf(const grpc::CallbackServerContext& context) {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find(kRequestIdKey);
   return found == metadata.end() ? std::string() : std::string(found->second.data(), found->second.size());
+}
+
+void EchoRequestId(const grpc::Status& end, grpc::CallbackServerContext* context) {
+  const std::string id = RequestIdOf(*context);
+  if (id.empty() || CheckRequestId(id).has_value()) return;
+  if (end.ok()) {
+    context->AddInitialMetadata(kRequestIdKey, id);
+  } else {
+    context->AddTrailingMetadata(kRequestIdKey, id);
+  }
 }
 
 std::optional<TraceContext> TraceOf(const ServingCore& core, const grpc::CallbackServerContext& context) {

@@ -162,8 +162,8 @@ TEST(ServerMetrics, ReportsRpcsByMethodAndStatus) {
   EXPECT_EQ(method, metrics.rpcs()->ForMethod("s.S/M"));
   metrics.rpcs()->ForMethod("other");
   for (int i = 0; i < 4; ++i) method->OnStarted();
-  method->OnEnded({absl::StatusCode::kOk, 700 * kMs, 1500, 3});
-  method->OnEnded({absl::StatusCode::kOk, 20 * kMs, 0, 2000});
+  method->OnEnded({absl::StatusCode::kOk, 750 * kMs, 1500, 3});
+  method->OnEnded({absl::StatusCode::kOk, 250 * kMs, 0, 2000});
   method->OnEnded({absl::StatusCode::kUnavailable, kMs, 0, 0});
   method->OnEnded({static_cast<absl::StatusCode>(99), kMs, 0, 0});
   const std::string text = metrics.Render();
@@ -171,8 +171,8 @@ TEST(ServerMetrics, ReportsRpcsByMethodAndStatus) {
   for (const std::string& line : {
            std::string("grpc_server_call_started_total{grpc_method=\"s.S/M\"} 4\n"),
            std::string("grpc_server_call_started_total{grpc_method=\"other\"} 0\n"),
-           "grpc_server_call_duration_seconds_sum" + ok + "} 0.72\n",
-           "grpc_server_call_duration_seconds_bucket" + ok + ",le=\"0.02\"} 1\n",
+           "grpc_server_call_duration_seconds_sum" + ok + "} 1\n",
+           "grpc_server_call_duration_seconds_bucket" + ok + ",le=\"0.25\"} 1\n",
            "grpc_server_call_duration_seconds_bucket" + ok + ",le=\"0.8\"} 2\n",
            "grpc_server_call_sent_total_compressed_message_size_bytes_sum" + ok + "} 1500\n",
            "grpc_server_call_sent_total_compressed_message_size_bytes_bucket" + ok + ",le=\"0\"} 1\n",
