@@ -18,6 +18,7 @@
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
 #include "tests/server/tracing/attributes.h"
 #include "tests/server/tracing/fake_collector.h"
+#include "tests/server/transport/http/raw_client.h"
 
 namespace dunlin::server {
 namespace {
@@ -46,6 +47,9 @@ class TracedCalls : public ::testing::Test {
     exporter_ = std::make_unique<SpanExporter>(options, NewOtlpClient(client));
     EdgeOptions edge;
     edge.serving.traces = true;
+    edge.http.emplace();
+    edge.http->address = "127.0.0.1:0";
+    edge.http->sources = {[] { return std::string(); }, [] { return std::string(); }, [] { return std::string(); }};
     const auto port = edge_.Start("127.0.0.1:0", Limits(), &models_.repository(), exporter_.get(), edge);
     EXPECT_TRUE(port.ok()) << port.status();
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(*port), grpc::InsecureChannelCredentials());
@@ -166,6 +170,23 @@ TEST_F(TracedCalls, EmbedToo) {
   EXPECT_EQ(Hex(span.parent_span_id()), kParentId);
   EXPECT_EQ(AttributesOf(span).at("dunlin.num_inputs"), "1");
   EXPECT_EQ(AttributesOf(span).at("gen_ai.request.id"), response.request_id());
+}
+
+TEST_F(TracedCalls, OverHttpToo) {
+  const std::string body = R"({"model": "tiny", "prompt": "abc", "max_tokens": 2})";
+  RawClient client(edge_.http_address());
+  client.Send("POST /v1/completions HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: " +
+              std::to_string(body.size()) + "\r\nx-request-id: mine\r\ntracestate: a=b\r\ntraceparent: " +
+              Parent("01") + "\r\nConnection: close\r\n\r\n" + body);
+  const std::string response = client.ReadAll();
+  EXPECT_THAT(response, testing::StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(response, testing::HasSubstr("x-request-id: mine\r\n"));
+  const Span span = collector_.WaitFor(1).at(0);
+  EXPECT_EQ(Hex(span.trace_id()), kTraceId);
+  EXPECT_EQ(Hex(span.parent_span_id()), kParentId);
+  EXPECT_EQ(span.trace_state(), "a=b");
+  EXPECT_EQ(AttributesOf(span).at("gen_ai.request.id"), "mine");
+  EXPECT_EQ(AttributesOf(span).at("gen_ai.usage.completion_tokens"), "2");
 }
 
 }  // namespace

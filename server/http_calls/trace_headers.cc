@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fronts/openai/trace_headers.h"
+#include "server/http_calls/trace_headers.h"
 
 #include <string_view>
 #include <vector>
