@@ -16,12 +16,12 @@ struct SpanIdentity {
   SpanId span_id{};
 };
 
-// epoch_offset: from the record's clock to nanoseconds since 1970. Everything but Span.attributes' text from the client
-// is bounded by the record; text that is not UTF-8 is replaced, as protobuf's strings allow no other.
+// epoch_offset: from the record's clock to nanoseconds since 1970. Text that is not UTF-8 is replaced, as protobuf's
+// strings allow no other.
 otlp::trace::v1::Span SpanOfRecord(const RequestRecord& record, const SpanIdentity& identity,
                                    engine::TimeNs epoch_offset);
 
-// "service.name" and the like, of the process.
+// Adds an attribute whose value is text.
 void AddAttribute(const char* key, const std::string& value,
                   google::protobuf::RepeatedPtrField<otlp::common::v1::KeyValue>* attributes);
 
