@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "engine/model_engine.h"
@@ -38,6 +39,12 @@ struct EdgeSnapshot {
 struct TracingSnapshot {
   uint64_t spans_exported = 0;
   uint64_t spans_dropped = 0;
+};
+
+// A response of the HTTP port, once its head is sent.
+struct HttpResponse {
+  std::string_view route;  // its path as in the table of routes; "other" if no route has the path
+  int status = 0;
 };
 
 struct ServerSnapshot {
@@ -67,6 +74,9 @@ struct ModelRequestCount {  // counts calls that ended OK, by further labels
 struct RequestCount {  // counts every call by labels; nullopt: not counted
   std::optional<MetricLabels> (*labels)(const RequestRecord& record);
 };
+struct HttpResponseCount {  // counts every response of the HTTP port by labels
+  MetricLabels (*labels)(const HttpResponse& response);
+};
 struct ServerValue {  // read at each scrape
   double (*value)(const ServerSnapshot& server);
 };
@@ -79,7 +89,7 @@ struct Info {  // constant 1
 };
 
 using MetricSource = std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount,
-                                  RequestCount, ServerValue, RpcStarted, RpcValue, Info>;
+                                  RequestCount, HttpResponseCount, ServerValue, RpcStarted, RpcValue, Info>;
 
 struct Metric {
   const char* name;
