@@ -26,6 +26,7 @@ Generation::Generation(ServingCore* core, Admission::Ticket ticket, const Client
       writer_(cut_off_writer_.get()),
       ticket_(std::move(ticket)) {
   record_.arrival = call.arrival;
+  record_.trace = call.trace;
 }
 
 void Generation::Start() {

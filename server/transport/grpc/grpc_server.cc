@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/transport/grpc/call_counter.h"
 #include "server/transport/grpc/connection_acceptor.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/idle_ticker.h"
@@ -34,6 +35,12 @@ std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, 
     names.emplace_back(ReflectionV1Alpha::Service::service_full_name());
   }
   return names;
+}
+
+void CountCalls(RpcObserver* observer, const std::vector<std::string>& services, grpc::ServerBuilder* builder) {
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(NewCallCounter(observer, services));
+  builder->experimental().SetInterceptorCreators(std::move(interceptors));
 }
 
 }  // namespace
@@ -65,8 +72,10 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   google::protobuf::SetLogHandler(nullptr);
 
   const bool reflection = options.reflection.value_or(IsLoopback(address));
-  auto state = std::make_unique<State>(ServiceNames(services, reflection), options.repository);
+  const std::vector<std::string> names = ServiceNames(services, reflection);
+  auto state = std::make_unique<State>(names, options.repository);
   grpc::ServerBuilder builder;
+  if (options.rpcs != nullptr) CountCalls(options.rpcs, names, &builder);
   ApplyLimits(options.limits, &builder);
   int port = 0;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
+#include "server/serving/rpc_observer.h"
 
 namespace dunlin::server {
 
@@ -27,6 +28,7 @@ struct GrpcServerOptions {
   Limits limits;
   std::optional<bool> reflection;         // unset: on if the address is a loopback address
   ModelRepository* repository = nullptr;  // Health reports its models as "model/NAME"; outlives the server
+  RpcObserver* rpcs = nullptr;            // of every call, health and reflection too; outlives the server
 };
 
 class GrpcServer {
