@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
+#include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
 
@@ -28,6 +29,7 @@ struct GrpcServerOptions {
   std::optional<bool> reflection;         // unset: on if the address is a loopback address
   ModelRepository* repository = nullptr;  // Health reports its models as "model/NAME"; outlives the server
   std::function<void()> on_tick;  // called a few times a second, one call at a time, on gRPC's threads; must not block
+  const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain text
 };
 
 class GrpcServer {
