@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who can talk to the two ports under TLS: versions, ciphers, client certificates, and clients that do not speak it.
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
 #include <optional>
