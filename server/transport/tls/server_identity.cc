@@ -100,10 +100,7 @@ absl::StatusOr<PrivateKey> ParseKey(const File& file) {
   const Bio bio = OpenText(file.text);
   PrivateKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, &NoPassphrase, nullptr));
   if (key != nullptr) return key;
-  const bool none = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  const std::string reason = TakeReason();
-  return Fault(file, none ? "has no private key in PEM format"
-                          : absl::StrCat("no private key without a passphrase (", reason, ")"));
+  return Fault(file, absl::StrCat("has no private key in PEM format without a passphrase (", TakeReason(), ")"));
 }
 
 absl::Time TimeOf(const ASN1_TIME* time) {
