@@ -76,13 +76,14 @@ std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits,
-                                                      const CertificateStore* certificates) {
+                                                      const CertificateStore* certificates, ServingCore* core) {
   HttpServerOptions http;
   http.certificates = certificates;
   http.connections = options.connections;
   http.routes = ProbeRoutes(options.sources);
   if (options.openai) {
-    for (HttpRoute& route : OpenAiRoutes({options.sources.unready_reason, options.version})) {
+    const OpenAiSources sources = {options.sources.unready_reason, options.version, options.cpu_variant};
+    for (HttpRoute& route : OpenAiRoutes(core, sources)) {
       http.routes.push_back(std::move(route));
     }
   }
@@ -107,7 +108,8 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   }
   auto state = std::make_unique<State>(limits, repository, observer, options.serving);
   if (options.http.has_value()) {
-    absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(*options.http, limits, options.certificates);
+    absl::StatusOr<std::unique_ptr<HttpServer>> http =
+        StartHttp(*options.http, limits, options.certificates, &state->core);
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }

@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "kernels/api/device.h"
 #include "server/access/listen_address.h"
 #include "server/commands/command.h"
 #include "server/commands/serve_certificates.h"
@@ -65,6 +66,8 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
   options.cors_origins = absl::StrSplit(config.http_cors_origins, ' ', absl::SkipEmpty());
   options.openai = config.serve_openai;
   options.version = kVersion;
+  const std::string& variant = config.device.cpu_variant;
+  options.cpu_variant = variant.empty() ? kernels::AvailableCpuVariants().front() : variant;
   return options;
 }
 

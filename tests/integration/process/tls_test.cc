@@ -121,6 +121,12 @@ TEST_F(TlsProcess, ClientCommandsSpeakTls) {
   EXPECT_EQ(load.status, 0) << load.err;
   const auto result = nlohmann::json::parse(load.out, nullptr, false);
   EXPECT_EQ(result["completed"], 8) << load.out;
+  // Over kept connections: more requests than streams.
+  const CommandResult over_http =
+      RunDunlin({"load", "--protocol", "openai", "--address", http, "--model", "demo", "--num-prompts", "8",
+                 "--concurrency", "2", "--input-len", "4", "--output-len", "4", "--tls-ca", ca_, "--json", "-"});
+  EXPECT_EQ(over_http.status, 0) << over_http.err;
+  EXPECT_EQ(nlohmann::json::parse(over_http.out, nullptr, false)["completed"], 8) << over_http.out;
   const CommandResult strange =
       RunDunlin({"load", "--address", server.grpc(), "--model", "demo", "--num-prompts", "1", "--tls-ca", ca_,
                  "--server-metrics", "http://" + server.http(), "--json", "-"});
