@@ -50,7 +50,7 @@ absl::Status Fault(const File& file, const std::string& what) {
 
 // The reason of OpenSSL's last error, which is taken off its queue with all before it.
 std::string TakeReason() {
-  const unsigned long code = ERR_peek_last_error();  // NOLINT: OpenSSL's type
+  const auto code = ERR_peek_last_error();
   const char* reason = ERR_reason_error_string(code);
   ERR_clear_error();
   return reason == nullptr ? "not valid" : reason;
