@@ -189,7 +189,8 @@ class Simulation {
     if (share.tokens > 0) Fail("the oldest prompt is not in a step");
   }
 
-  // Of what was started before the oldest one that waits, all but the last must have been within its allowance.
+  // Of its tenant's that were started before the oldest one that waits, all but the last must have been within its
+  // allowance.
   void CheckPassed(const std::vector<Sequence*>& waited) {
     if (scheduler_.waiting().empty() || waited.empty() || scheduler_.waiting().first() != waited.front()) return;
     const Sequence* oldest = waited.front();
@@ -197,6 +198,7 @@ class Simulation {
     int64_t largest = 0;
     for (const Sequence* sequence : waited) {
       if (sequence->state != SequenceState::kRunning) continue;
+      if (sequence->request.tenant != oldest->request.tenant) continue;
       *passed += sequence->num_tokens();
       largest = std::max<int64_t>(largest, sequence->num_tokens());
     }
