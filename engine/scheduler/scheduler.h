@@ -17,8 +17,9 @@
 //
 // These are the rules within a tenant. Between tenants, within a priority, the one for which the fewest tokens have
 // been computed is next (tenants.h). A light one is to find a flooded engine nearly as it finds an idle one, so:
-// - Prompts that never end, of tenants that have had more than another one, together get at most a quarter of the step,
-//   because the other one's next prompt waits for the step in progress and shares the one in which it ends.
+// - Tenants whose prompts never end, and that have had more than another one, are behind: together their prompts get at
+//   most a quarter of the step, because the other one's next prompt waits for the step in progress, and a sixteenth of
+//   one that it shares, the oldest prompt's quarter included.
 // - Beside others, a tenant gets at most seven times as many sequences as it leaves room for, and, if it has more than
 //   its part of them, it starts none in the last eighth of the pages.
 // - A due sequence that finds no room holds back the tenants after its own.
@@ -168,6 +169,7 @@ class Scheduler {
   void BeginTenantPlans(TimeNs now, int32_t tokens);
   void SetTimeLimit(PrefillBudget* budget) const;
   void PlanSharesOfOldest(PrefillBudget* budget);
+  int32_t TokensBehind() const;
   int32_t LimitOf(const Sequence& sequence, const PrefillBudget& budget) const;
   void StartDue(TimeNs now, PrefillBudget* budget);
   bool IsSooner(const Sequence& a, const Sequence& b) const;

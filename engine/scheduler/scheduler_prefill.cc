@@ -11,7 +11,7 @@ namespace dunlin::engine {
 // Running and waiting prompts, in the order of IsSooner.
 void Scheduler::PlanPrefills(TimeNs now, int32_t tokens) {
   BeginTenantPlans(now, tokens);
-  PrefillBudget budget = {.tokens = tokens, .behind_tokens = quarter()};
+  PrefillBudget budget = {.tokens = tokens, .behind_tokens = TokensBehind()};
   SetTimeLimit(&budget);
   PlanSharesOfOldest(&budget);
   StartDue(now, &budget);
@@ -28,7 +28,8 @@ void Scheduler::PlanPrefills(TimeNs now, int32_t tokens) {
 }
 
 void Scheduler::BeginTenantPlans(TimeNs now, int32_t tokens) {
-  for (const Sequence* sequence : running_) sequence->tenant->prefills |= sequence->prefills();
+  tenants_.Clear();
+  for (const Sequence* sequence : running_) sequence->tenant->has_running_prompts |= sequence->prefills();
   tenants_.BeginPlan(now);
   for (Tenant* tenant : tenants_.ordered()) {
     const bool short_expected = tenant->long_since_short < int64_t{kStepsToForgetShort} * options_.max_tokens_per_step;
@@ -36,6 +37,18 @@ void Scheduler::BeginTenantPlans(TimeNs now, int32_t tokens) {
     tenant->plan.long_tokens = short_expected ? quarter() : tokens;
     tenant->plan.long_beside_short = quarter();
   }
+}
+
+// Tokens for all prompts of tenants that are behind: a quarter of the step, or a sixteenth while prompts of others are
+// computed, or are about to be.
+int32_t Scheduler::TokensBehind() const {
+  for (const Tenant* tenant : tenants_.ordered()) {
+    if (tenant->is_behind) continue;
+    const Sequence* oldest = waiting_.oldest(*tenant);
+    const bool may_start = oldest != nullptr && oldest->blocked_pages < 0 && HasRoom(*tenant);
+    if (may_start || tenant->has_running_prompts) return std::max(1, quarter() / 4);
+  }
+  return quarter();
 }
 
 // Tokens that a prompt may be given.
@@ -59,13 +72,15 @@ void Scheduler::SetTimeLimit(PrefillBudget* budget) const {
   budget->time = std::max(static_cast<double>(options_.step_time_target) - others, others);
 }
 
-// A quarter of the step, of its tokens and its time, goes to the oldest running prompt.
+// A quarter of the step, of its tokens and its time, goes to the oldest running prompt; to one of a tenant that is
+// behind, what those get.
 void Scheduler::PlanSharesOfOldest(PrefillBudget* budget) {
   const double others = 0.75 * budget->time;
   budget->time -= others;
   for (Sequence* sequence : running_) {
     if (!sequence->prefills()) continue;
-    PlanTokens(sequence, std::min(budget->tokens, quarter()), budget);
+    const int32_t share = sequence->tenant->is_behind ? budget->behind_tokens : quarter();
+    PlanTokens(sequence, std::min(budget->tokens, share), budget);
     if (!sequence->follows) break;
   }
   budget->time += others;

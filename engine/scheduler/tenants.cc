@@ -2,7 +2,6 @@
 #include "engine/scheduler/tenants.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/base/check.h"
 
@@ -38,12 +37,11 @@ Tenant* Tenants::Join(TenantId id, int32_t priority) {
 }
 
 void Tenants::BeginPlan(TimeNs now) {
-  for (Tenant* tenant : known_) tenant->prefills |= tenant->num_waiting > 0;
   Forget(now);
   AdvanceFloor();
   for (Tenant* tenant : known_) {
     tenant->count = std::clamp(tenant->count, floor_ - window_, floor_ + window_);
-    if (!tenant->prefills) tenant->busy_tokens = 0;
+    if (!tenant->has_prompts()) tenant->busy_tokens = 0;
   }
   std::sort(known_.begin(), known_.end(), [](const Tenant* a, const Tenant* b) {
     if (a->priority != b->priority) return a->priority > b->priority;
@@ -53,7 +51,7 @@ void Tenants::BeginPlan(TimeNs now) {
   int64_t lowest = std::numeric_limits<int64_t>::max();
   for (Tenant* tenant : known_) {
     lowest = std::min(lowest, tenant->count);
-    if (!std::exchange(tenant->prefills, false)) continue;
+    if (!tenant->has_prompts()) continue;
     tenant->is_behind = tenant->count > lowest && tenant->busy_tokens > window_;
     tenant->rank = static_cast<int32_t>(ordered_.size());
     ordered_.push_back(tenant);
@@ -88,7 +86,7 @@ void Tenants::AdvanceFloor() {
   int64_t lowest = std::numeric_limits<int64_t>::max();
   int64_t highest = floor_;
   for (const Tenant* tenant : known_) {
-    if (tenant->prefills) lowest = std::min(lowest, tenant->count);
+    if (tenant->has_prompts()) lowest = std::min(lowest, tenant->count);
     if (tenant->is_live()) highest = std::max(highest, tenant->count);
   }
   floor_ = lowest == std::numeric_limits<int64_t>::max() ? highest : std::max(floor_, lowest);

@@ -48,12 +48,13 @@ struct Tenant {
   int64_t busy_tokens = 0;  // of these, since it last had no prompt to compute
   // Tokens of its long prompts since a short one was started; at first as if that had been long ago.
   int64_t long_since_short = std::numeric_limits<int32_t>::max();
-  TimeNs last_live = 0;            // when its last sequence ended
-  bool prefills = false;           // has prompts to compute
-  bool is_behind = false;          // has had more than another one, and its prompts never end
-  int32_t rank = 0;                // in ordered(), if it prefills
-  TenantPlan plan = TenantPlan();  // of those in ordered()
+  TimeNs last_live = 0;              // when its last sequence ended
+  bool has_running_prompts = false;  // in the plan being made
+  bool is_behind = false;            // has had more than another one, and its prompts never end
+  int32_t rank = 0;                  // in ordered()
+  TenantPlan plan = TenantPlan();    // of those in ordered()
 
+  bool has_prompts() const { return num_waiting > 0 || has_running_prompts; }
   bool is_live() const { return num_waiting + num_running > 0; }
 };
 
@@ -68,8 +69,11 @@ class Tenants {
 
   // The tenant of a new sequence of this priority, which waits.
   Tenant* Join(TenantId id, int32_t priority);
-  // Begins a plan: forgets, and puts those that have prompts to compute in order. REQUIRES: Tenant::prefills is set for
-  // those with running prompts.
+  // Before a plan: of nobody is it known that it has running prompts.
+  void Clear() {
+    for (Tenant* tenant : known_) tenant->has_running_prompts = false;
+  }
+  // Begins a plan: forgets, and puts those that have prompts in order. REQUIRES: has_running_prompts is set.
   void BeginPlan(TimeNs now);
   // Of the plan: the order in which tenants are served, within a priority.
   const std::vector<Tenant*>& ordered() const { return ordered_; }

@@ -49,7 +49,7 @@ TEST(Fairness, APromptOfTheTenantThatHadLessComesFirstWhateverItsLength) {
   FloodAlone(&harness, 3);
   Client* client = harness.Add(AskAs(kLight, Prompt(60, 9), 2));
   harness.Step();
-  EXPECT_EQ(harness.Planned(client), 16);
+  EXPECT_EQ(harness.Planned(client), 15) << "all but a sixteenth";
   harness.StepUntilIdle();
   SchedulerHarness::ExpectAnswerAsAlone(*client);
 }
@@ -60,7 +60,7 @@ TEST(Fairness, AFloodKeepsToAQuarterOfTheStepWhileAnotherTenantIsRemembered) {
   EXPECT_EQ(harness.plan.num_tokens, 16) << "nobody else is known";
   harness.Add(AskAs(kLight, Prompt(6, 9), 1));
   harness.Step();
-  EXPECT_EQ(harness.plan.num_tokens, 6 + 4);
+  EXPECT_EQ(harness.plan.num_tokens, 6 + 1) << "a sixteenth in the step that both share";
   harness.Step();
   EXPECT_EQ(harness.plan.num_tokens, 4);
   harness.now += Tenants::kMemory;
@@ -100,8 +100,8 @@ TEST(Fairness, PriorityComesBeforeShares) {
   Client* urgent = harness.Add(AskAs(kHeavy, Prompt(14, 9), 1, 1));
   Client* client = harness.Add(AskAs(kLight, Prompt(14, 9), 1));
   harness.Step();
-  EXPECT_EQ(harness.Planned(urgent), 14);
-  EXPECT_LE(harness.Planned(client), 2);
+  EXPECT_EQ(harness.Planned(urgent), 12) << "all but the quarter of the oldest";
+  EXPECT_EQ(harness.Planned(client), 0);
 }
 
 TEST(Fairness, AFloodLeavesSequencesToOthersOnceThereAreSome) {
@@ -123,7 +123,7 @@ TEST(Fairness, AFloodLeavesAnEighthOfThePages) {
   SchedulerHarness harness(options);
   harness.Add(AskAs(kLight, Prompt(2, 9), 1));
   harness.Step();
-  AddFlood(&harness, 20, AskAs(kHeavy, Prompt(40), 4));
+  AddFlood(&harness, 20, AskAs(kHeavy, Prompt(40), 1));
   for (int step = 0; step < 40; ++step) {
     harness.Step();
     EXPECT_LE(harness.scheduler.num_pages_used(), 70);
@@ -153,7 +153,7 @@ TEST(Fairness, ASequenceThatFindsNoPagesHoldsBackOtherTenants) {
     refill();
     harness.Step();
   }
-  EXPECT_LT(steps, 100);
+  EXPECT_LT(steps, 200);
   EXPECT_LE(large->sequence->passed_tokens, 3 * 110 + 12);
 }
 
