@@ -45,6 +45,7 @@ class Flood {
     stop_ = true;
     thread_.join();
   }
+  int num_ended() const { return num_ended_; }
 
  private:
   void Run(EngineClient* client) {
@@ -57,10 +58,12 @@ class Flood {
       }
       sinks.front()->Wait();
       sinks.pop_front();
+      ++num_ended_;
     }
   }
 
   std::atomic<bool> stop_ = false;
+  std::atomic<int> num_ended_ = 0;
   std::thread thread_;
 };
 
@@ -91,7 +94,10 @@ TEST(FairShareRun, AFloodLeavesTheFirstTokensOfAnotherTenantWithinTwiceIdle) {
   {
     const Flood flood(&client);
     std::this_thread::sleep_for(std::chrono::seconds(2));
+    const int before = flood.num_ended();
     flooded = TimesToFirstToken(&client);
+    EXPECT_GT(flood.num_ended(), before) << "the flood went on";
+    std::printf("%d requests of the flood ended meanwhile\n", flood.num_ended() - before);
   }
   for (const size_t percent : {50, 90, 99}) {
     std::printf("time to first token, p%zu: idle %.2f ms, beside a flood %.2f ms\n", percent,
