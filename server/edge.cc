@@ -75,16 +75,19 @@ std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
   return AdmissionRefusal::kTransportStalled;
 }
 
-absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits) {
+absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits,
+                                                      ServingCore* core) {
   HttpServerOptions http;
   http.connections = options.connections;
   http.routes = ProbeRoutes(options.sources);
   if (options.openai) {
-    for (HttpRoute& route : OpenAiRoutes({options.sources.unready_reason, options.version})) {
+    const OpenAiSources sources = {options.sources.unready_reason, options.version, options.cpu_variant};
+    for (HttpRoute& route : OpenAiRoutes(core, sources)) {
       http.routes.push_back(std::move(route));
     }
   }
   http.cors_origins = options.cors_origins;
+  http.on_response = options.on_response;
   http.timeouts = options.timeouts;
   http.timeouts.write = std::chrono::milliseconds(limits.slow_reader_timeout_ms);
   return HttpServer::Start(options.address, std::move(http));
@@ -105,7 +108,7 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   }
   auto state = std::make_unique<State>(limits, repository, observer, options.serving);
   if (options.http.has_value()) {
-    absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(*options.http, limits);
+    absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(*options.http, limits, &state->core);
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }
@@ -115,7 +118,7 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
-  const GrpcServerOptions grpc = {limits, options.reflection, repository, [core = &state->core] { core->Tick(); }};
+  const GrpcServerOptions grpc = {limits, options.reflection, repository};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;

@@ -9,12 +9,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "kernels/api/device.h"
 #include "server/commands/command.h"
 #include "server/commands/serve_options.h"
 #include "server/commands/serve_server.h"
@@ -61,8 +63,11 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
   options.timeouts.idle = std::chrono::milliseconds(config.http_idle_timeout_ms);
   options.timeouts.stream_idle = std::chrono::milliseconds(config.sse_keepalive_ms);
   options.cors_origins = absl::StrSplit(config.http_cors_origins, ' ', absl::SkipEmpty());
+  options.on_response = [server](std::string_view route, int status) { server->metrics.OnHttpResponse(route, status); };
   options.openai = config.serve_openai;
   options.version = kVersion;
+  const std::string& variant = config.device.cpu_variant;
+  options.cpu_variant = variant.empty() ? kernels::AvailableCpuVariants().front() : variant;
   return options;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generations as lists of chunks, for tests of translators. Chunks pass as the serving core passes them: one object
-// that is cleared and filled again, the last one with the end of the call.
+// that is cleared and filled again.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 #include "engine/text/tokenizer.h"
 #include "server/fronts/openai/response_facts.h"
-#include "server/fronts/openai/response_renderer.h"
+#include "server/http_calls/request_translator.h"
 #include "server/serving/output_chunk.h"
 
 namespace dunlin::server {

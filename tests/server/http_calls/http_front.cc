@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/server/fronts/openai/http_front.h"
+#include "tests/server/http_calls/http_front.h"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/fronts/openai/http_embedding.h"
-#include "server/fronts/openai/http_generation.h"
-#include "server/fronts/openai/http_text_call.h"
+#include "server/http_calls/http_embedding.h"
+#include "server/http_calls/http_generation.h"
+#include "server/http_calls/http_text_call.h"
 #include "server/serving/errors.h"
-#include "tests/server/fronts/openai/test_translator.h"
+#include "tests/server/http_calls/test_translator.h"
 
 namespace dunlin::server {
 namespace {
@@ -54,9 +54,6 @@ HttpFront::HttpFront(const HttpFrontOptions& options)
                  HttpTextCall::Route(&core_, "/text", {&Capitals, &ErrorText})};
   server_ = *HttpServer::Start("127.0.0.1:0", std::move(http));
   core_.Open();
-  ticker_ = std::thread([this] {
-    for (; !stop_; absl::SleepFor(absl::Milliseconds(20))) core_.Tick();
-  });
 }
 
 // As Edge::Shutdown.
@@ -68,8 +65,6 @@ HttpFront::~HttpFront() {
   models_.repository().StopEngines();
   server_->AbortExchangesAfter(std::chrono::milliseconds(0));
   EXPECT_TRUE(core_.WaitUntilIdle(absl::Now() + absl::Seconds(10)));
-  stop_ = true;
-  ticker_.join();
 }
 
 std::string HttpFront::Request(const std::string& path, const std::string& body, const std::string& headers) {

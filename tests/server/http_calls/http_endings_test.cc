@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/serving/errors.h"
-#include "tests/server/fronts/openai/http_front.h"
+#include "tests/server/http_calls/http_front.h"
 
 namespace dunlin::server {
 namespace {
@@ -47,6 +47,19 @@ TEST(HttpEndings, AClientThatGoesAwayFreesItsPages) {
     EXPECT_EQ(record.finish_reason, "cancelled");
     EXPECT_LT(front.control().tokens.load(), 400) << "stream " << stream;
   }
+}
+
+TEST(HttpEndings, AClientThatGoesAwayFreesThePagesOfAllItsPrompts) {
+  HttpFront front;
+  front.control().step_us = 1000;
+  RawClient client = front.Connect();
+  client.Send(HttpFront::Request("/generate",
+                                 R"({"prompt": "abc", "further": ["def", "ghi"], "max_tokens": 450, "stream": true})"));
+  client.ReadUntil("data: ");
+  client.Close();
+  EXPECT_TRUE(Idle(front));
+  EXPECT_TRUE(TicketsBack(front));
+  for (const RequestRecord& record : front.observer().WaitFor(3)) EXPECT_EQ(record.finish_reason, "cancelled");
 }
 
 // The cancel waits in the engine's mailbox while a step runs; the next step begins without the sequence.
