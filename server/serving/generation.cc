@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "server/access/tenant.h"
 #include "server/serving/errors.h"
 #include "server/serving/resolve.h"
 
@@ -123,6 +124,7 @@ absl::Status Generation::Submit() {
   engine::Request& request = plan.request;
   request.arrival = call_.arrival;
   request.deadline = call_.deadline;
+  request.tenant = TenantOf(call_.principal.name);
   const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits());
   if (!ticket_.TakeOutputBytes(output_bytes)) {
     core_->overload()->OnRefusal(core_->now());
