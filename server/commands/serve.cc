@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `dunlin serve`: reads the config, opens ports, opens devices, loads models and prints READY; then waits for signals
 // and drains on a stop signal.
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
@@ -26,8 +27,10 @@
 #include "server/commands/serve_stop.h"
 #include "server/config/config.h"
 #include "server/config/reload.h"
+#include "server/metrics/process_stats.h"
 #include "server/models/loader.h"
 #include "server/models/memory_budget.h"
+#include "server/process/free_memory.h"
 #include "server/process/logging.h"
 #include "server/process/signals.h"
 #include "server/process/version.h"
@@ -146,11 +149,13 @@ void FollowHeartbeat(const Config& config, Server* server) {
 }
 
 int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
+  FreeMemory free_memory([] { return static_cast<size_t>(ResidentBytes()); }, [] { malloc_trim(0); });
   CertificateWatch certificates(server->certificates.get());
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     FollowHeartbeat(config, server);
     server->repository.FreeUnleased();
+    free_memory.Look(server->edge.admission_stats().requests == 0, MonotonicNs());
     certificates.Poll(absl::Now());
     if (request != SignalRequest::kReload) continue;
     server->notifier.Reloading(MonotonicNs());
@@ -183,6 +188,7 @@ int Serve(const ServeOptions& options) {
 }
 
 int RunServe(const ServeOptions& options) {
+  SetMallocThresholds();
   BlockSignals();
   SetUpLogging("info", "text");
   const int status = Serve(options);

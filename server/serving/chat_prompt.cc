@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/serving/chat_prompt.h"
 
+#include <algorithm>
 #include <ctime>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +18,8 @@ namespace {
 
 using F = engine::RequestField;
 
+constexpr std::string_view kLimitWords = "; limit is ";
+
 engine::LocalTime Now() {
   const std::time_t seconds = std::time(nullptr);
   std::tm fields{};
@@ -22,10 +27,13 @@ engine::LocalTime Now() {
   return {.unix_seconds = seconds, .utc_offset_seconds = fields.tm_gmtoff};
 }
 
-// A fault of ours stays one.
+// The text library's message, "takes more than 5; limit is 5". A fault of ours stays one.
 absl::Status Refused(const absl::Status& status, const engine::FieldNames& names) {
   if (!absl::IsInvalidArgument(status)) return status;
-  return InvalidField({F::kChat, std::string(engine::StdView(status.message())), "", {}, std::nullopt}, names);
+  const std::string_view message = engine::StdView(status.message());
+  const size_t end = std::min(message.find(kLimitWords), message.size());
+  const std::string_view limit = message.substr(std::min(end + kLimitWords.size(), message.size()));
+  return InvalidField({F::kChat, std::string(message.substr(0, end)), std::string(limit), {}, std::nullopt}, names);
 }
 
 absl::Status RaisedByTemplate(const absl::Status& status, const engine::FieldNames& names) {

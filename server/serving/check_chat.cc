@@ -40,8 +40,9 @@ std::optional<Violation> CheckUtf8(F field, std::string_view text, engine::Field
 std::optional<Violation> ParseJson(F field, const std::string& text, engine::FieldIndex index, Json* value) {
   if (auto v = CheckUtf8(field, text, index)) return v;
   bool too_deep = false;
-  const auto bound_depth = [&too_deep](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > kMaxChatJsonDepth;
+  const auto bound_depth = [&too_deep](int depth, Json::parse_event_t event, Json&) {
+    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    too_deep = too_deep || (opens && depth >= kMaxChatJsonDepth);
     return !too_deep;
   };
   *value = Json::parse(text, bound_depth, /*allow_exceptions=*/false);

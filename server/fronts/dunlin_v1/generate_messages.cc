@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "engine/field_checks.h"
 #include "server/fronts/dunlin_v1/chat_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/fronts/dunlin_v1/field_names.h"
+#include "server/serving/errors.h"
 
 namespace dunlin::server {
 namespace {
@@ -153,7 +155,12 @@ absl::Status GenerateRequestFromWire(v1::GenerateRequest* wire, ClientRequest* r
   request->field_names = &kGenerateFieldNames;
   request->request_id = std::move(*wire->mutable_request_id());
   request->model = std::move(*wire->mutable_model());
-  if (wire->has_chat()) request->tool_choice = ToolChoiceFromWire(wire->mutable_chat());
+  if (wire->has_chat()) {
+    const auto mode = wire->chat().tool_choice().mode();
+    const auto violation = engine::CheckInt(engine::RequestField::kToolChoice, mode, 0, v1::ToolChoice::Mode_MAX);
+    if (violation.has_value()) return InvalidField(*violation, kGenerateFieldNames);
+    request->tool_choice = ToolChoiceFromWire(wire->mutable_chat());
+  }
   request->prompt = PromptFromWire(wire);
   if (wire->has_truncate_prompt_tokens()) request->truncate_prompt_tokens = wire->truncate_prompt_tokens();
   request->parse_special_tokens = wire->parse_special_tokens();

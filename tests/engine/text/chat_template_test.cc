@@ -140,6 +140,7 @@ TEST(ChatTemplateBounds, EachRefusesWithItsLimit) {
       {"{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}", "steps"},
       {"{% for i in range(99999) %}{% set x = ('y' * 99999).partition('z') %}{% endfor %}", "steps"},
       {"{% macro m(n) %}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}", "nested deeper than 100"},
+      {"{% for i in range(100001) %}{% endfor %}", "line 1: invalid operation: a range of more than 100000 elements"},
       {"{{ messages[0].content.missing() }}", "fails in the model's chat template"},
       {"{{ nothing.at_all }}", "fails in the model's chat template"},
       {"\n{{ 1 / 0 }}", "fails in the model's chat template, line 2"},

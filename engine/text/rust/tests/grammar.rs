@@ -75,7 +75,7 @@ fn regular_expressions_are_refused_by_name() {
         assert_eq!(error.code, Code::Unimplemented, "{regex}");
         assert!(error.message.contains(name), "{regex}: {error}");
     }
-    for regex in ["", "(", "a{3,1}", "[z-a]"] {
+    for regex in ["", "(", "a{3,1}", "[z-a]", "a\\"] {
         assert_eq!(model.refusal(&GrammarSource::Regex(regex)).code, Code::InvalidArgument, "{regex}");
     }
     assert!(model.matches(&GrammarSource::Regex(r"[\^$]\\\$[]^]"), r"^\$]"));

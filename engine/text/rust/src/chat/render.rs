@@ -35,6 +35,9 @@ pub struct RenderOptions {
     pub parse_special: bool,
 }
 
+/// What minijinja says of a range that is longer than it makes.
+const RANGE_ERROR: &str = "range has too many elements";
+
 /// What transformers appends to the message that is continued.
 const CONTINUE_TAG: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
@@ -190,6 +193,9 @@ fn described(error: &JinjaError) -> Error {
         | ErrorKind::UnknownFilter => error.detail().map(|detail| format!(": {detail}")).unwrap_or_default(),
         ErrorKind::InvalidOperation if error.detail().is_some_and(|detail| detail.contains("recursion")) => {
             format!(": nested deeper than {}", crate::limits::MAX_CHAT_TEMPLATE_DEPTH)
+        }
+        ErrorKind::InvalidOperation if error.detail() == Some(RANGE_ERROR) => {
+            ": a range of more than 100000 elements".to_owned()
         }
         _ => String::new(),
     };

@@ -192,17 +192,24 @@ pub(super) fn check_bytes(text: &str) -> Result<()> {
 
 /// llguidance's errors are texts.
 fn refusal(error: impl std::fmt::Display) -> Error {
-    let text = first_line(&error);
+    let problem = regex_problem(&error.to_string());
+    let text = problem.clone().unwrap_or_else(|| first_line(&error));
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&["panic"]) {
         Error::new(Code::Internal, "the grammar compiler failed")
-    } else if has(&["too big", "too large", "too complex", "fuel", "too deeply", "determine", "exceeded"]) {
+    } else if has(&["too big", "too large", "too complex", "fuel", "too deeply", "determine", "exceed"]) {
         Error::exhausted(format!("is too complex: {text}"))
     } else if has(&["not supported", "Unimplemented", "only supported", "unsupported", "not disjoint"]) {
         Error::unsupported(text)
     } else {
-        Error::invalid(text)
+        Error::invalid(problem.map_or(text, |problem| format!("has a malformed regular expression: {problem}")))
     }
+}
+
+/// What is wrong with a regular expression: the last line of regex-syntax's errors, which quote the whole of it first.
+fn regex_problem(error: &str) -> Option<String> {
+    let reason = error.lines().find_map(|line| line.trim().strip_prefix("error: "))?;
+    Some(first_line(&reason))
 }
 
 /// A line of at most 200 characters, without control characters.

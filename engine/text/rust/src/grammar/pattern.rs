@@ -216,6 +216,9 @@ pub(super) fn check(regex: &str) -> Result<()> {
     if regex.is_empty() || regex.len() > MAX_REGEX_BYTES {
         return Err(Error::invalid(format!("has {} bytes; limit is [1, {MAX_REGEX_BYTES}]", regex.len())));
     }
+    if (regex.len() - regex.trim_end_matches('\\').len()) % 2 == 1 {
+        return Err(Error::invalid("ends with a backslash, which escapes nothing"));
+    }
     let mut class_depth = 0;
     let mut rest = regex;
     while let Some(c) = rest.chars().next() {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process/free_memory.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace dunlin::server {
+namespace {
+
+constexpr size_t kGrowth = size_t{8} << 20;  // less is not worth the work
+constexpr int kMapFromBytes = 1 << 20;
+constexpr int kTrimFromBytes = 4 << 20;
+constexpr engine::TimeNs kLeastPause = 1'000'000'000;
+constexpr engine::TimeNs kLongestPause = 60 * kLeastPause;
+
+}  // namespace
+
+void SetMallocThresholds() {
+  mallopt(M_MMAP_THRESHOLD, kMapFromBytes);
+  mallopt(M_TRIM_THRESHOLD, kTrimFromBytes);
+  mallopt(M_MXFAST, 0);
+}
+
+FreeMemory::FreeMemory(std::function<size_t()> resident_bytes, std::function<void()> give_back)
+    : resident_bytes_(std::move(resident_bytes)), give_back_(std::move(give_back)), pause_(kLeastPause) {}
+
+void FreeMemory::Look(bool idle, engine::TimeNs now) {
+  if (now - last_ < (idle ? kLeastPause : kLongestPause)) return;
+  const size_t bytes = resident_bytes_();
+  least_bytes_ = least_bytes_ == 0 ? bytes : std::min(least_bytes_, bytes);
+  if (bytes - least_bytes_ < kGrowth) return;
+  const bool has_grown = bytes >= left_bytes_ + kGrowth;
+  if (!has_grown && now - last_ < pause_) return;
+  give_back_();
+  last_ = now;
+  left_bytes_ = resident_bytes_();
+  least_bytes_ = std::min(least_bytes_, left_bytes_);
+  const bool has_helped = left_bytes_ + kGrowth <= bytes;
+  pause_ = has_grown || has_helped ? kLeastPause : std::min(2 * pause_, kLongestPause);
+}
+
+}  // namespace dunlin::server
