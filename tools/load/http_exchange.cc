@@ -13,6 +13,7 @@
 #include <chrono>
 #include <limits>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,9 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 using Error = boost::system::error_code;
+
+// Between two attempts to reach a server that is starting.
+constexpr auto kConnectGap = std::chrono::milliseconds(50);
 
 struct HttpConnections::State {
   std::unique_ptr<tcp::socket> TakeIdle() {
@@ -44,12 +48,18 @@ HttpConnections::HttpConnections(asio::io_context* io, const HttpTarget& target)
 
 HttpConnections::~HttpConnections() = default;
 
-absl::Status HttpConnections::Probe() const {
-  asio::io_context io;
-  tcp::socket socket(io);
-  Error error;
-  socket.connect(state_->endpoint, error);
-  return error ? absl::UnavailableError(error.message()) : absl::OkStatus();
+absl::Status HttpConnections::WaitUntilReachable(int64_t timeout_ms) const {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  for (;;) {
+    asio::io_context io;
+    tcp::socket socket(io);
+    Error result = asio::error::timed_out;
+    socket.async_connect(state_->endpoint, [&result](Error error) { result = error; });
+    io.run_until(deadline);
+    if (!result) return absl::OkStatus();
+    if (std::chrono::steady_clock::now() + kConnectGap >= deadline) return absl::UnavailableError(result.message());
+    std::this_thread::sleep_for(kConnectGap);
+  }
 }
 
 const HttpTarget& HttpConnections::target() const {

@@ -99,7 +99,8 @@ absl::Status Session::Connect(const LoadShape& shape) {
 absl::Status Session::OpenPrompts(int32_t vocab_size) {
   DatasetOptions data = options_.data;
   if (vocab_size > 0) data.vocab_size = vocab_size;
-  const bool tokens = options_.prompt_form == "tokens" || (options_.prompt_form == "auto" && vocab_size > 0);
+  const bool known = vocab_size > 0 && !options_.request.chat;
+  const bool tokens = options_.prompt_form == "tokens" || (options_.prompt_form == "auto" && known);
   data.form = tokens ? PromptForm::kTokens : PromptForm::kWords;
   absl::StatusOr<std::unique_ptr<Dataset>> dataset = OpenDataset(data);
   if (!dataset.ok()) return dataset.status();
