@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOKENS_GOAL = 0.9
 TTFT_GOAL = 1.3
 PROMPT, NEW = 32, 64
-HELD_PROMPT, HELD_NEW = 8, 32
+HELD_PROMPT, HELD_NEW = 8, 64
 DRAIN_S = 120
 
 
@@ -95,11 +95,12 @@ def report(streams, rows):
 
 
 def hold(load, held):
-    checks = [f"completed>={held}", f"max_concurrent_requests>={held}", f"server.max.open_fds>={held}",
+    num_requests = held * 5 // 4  # ended streams are replaced, so that all are open together once
+    checks = [f"completed>={num_requests}", f"max_concurrent_requests>={held}", f"server.max.open_fds>={held}",
               "server.after.kv_pages_used<=0", "server.growth.open_fds<=4"]
     arguments = [word for check in checks for word in ("--check", check)]
-    result = load.run("openai", DRAIN_S + 60, "--concurrency", str(held), "--num-prompts", str(held), "--input-len",
-                      str(HELD_PROMPT), "--output-len", str(HELD_NEW), "--drain", str(DRAIN_S), *arguments)
+    result = load.run("openai", DRAIN_S + 60, "--concurrency", str(held), "--num-prompts", str(num_requests),
+                      "--input-len", str(HELD_PROMPT), "--output-len", str(HELD_NEW), "--drain", str(DRAIN_S), *arguments)
     server = result["server"]
     print(f"{held} SSE streams at once: {result['completed']} completed in {result['duration']:.1f} s, RSS of the server "
           f"{server['before']['rss_bytes'] / 1e6:.0f} MB before, {server['max']['rss_bytes'] / 1e6:.0f} MB at most, "
