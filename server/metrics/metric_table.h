@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "engine/model_engine.h"
@@ -32,6 +33,12 @@ struct EdgeSnapshot {
   bool ready = false;  // accepts requests: neither loading nor stalled nor draining
   int32_t requests_in_flight = 0;
   int64_t queued_bytes = 0;  // size of the requests accepted but not yet tokenised
+};
+
+// A response of the HTTP port, once its head is sent.
+struct HttpResponse {
+  std::string_view route;  // its path as in the table of routes; "other" if no route has the path
+  int status = 0;
 };
 
 struct ServerSnapshot {
@@ -60,6 +67,9 @@ struct ModelRequestCount {  // counts calls that ended OK, by further labels
 struct RequestCount {  // counts every call by labels; nullopt: not counted
   std::optional<MetricLabels> (*labels)(const RequestRecord& record);
 };
+struct HttpResponseCount {  // counts every response of the HTTP port by labels
+  MetricLabels (*labels)(const HttpResponse& response);
+};
 struct ServerValue {  // read at each scrape
   double (*value)(const ServerSnapshot& server);
 };
@@ -68,7 +78,7 @@ struct Info {  // constant 1
 };
 
 using MetricSource = std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount,
-                                  RequestCount, ServerValue, Info>;
+                                  RequestCount, HttpResponseCount, ServerValue, Info>;
 
 struct Metric {
   const char* name;

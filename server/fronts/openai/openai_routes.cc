@@ -4,8 +4,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/string_view.h"
 #include "server/fronts/openai/anthropic_messages.h"
 #include "server/fronts/openai/chat_completions.h"
 #include "server/fronts/openai/completions.h"
@@ -66,6 +68,13 @@ ResponseFacts FactsNow(const OpenAiSources& sources) {
   return {absl::ToUnixSeconds(absl::Now()), sources.version, sources.cpu_variant};
 }
 
+std::string OpenAiRefusal(std::string_view message) {
+  return OpenAiError(absl::InvalidArgumentError(engine::AbslView(message)));
+}
+std::string AnthropicRefusal(std::string_view message) {
+  return AnthropicError(absl::InvalidArgumentError(engine::AbslView(message)));
+}
+
 template <class Translator>
 HttpRoute GenerationRoute(ServingCore* core, const char* path, const OpenAiSources& sources) {
   return HttpGeneration::Route(core, path, [sources] { return std::make_unique<Translator>(FactsNow(sources)); });
@@ -77,7 +86,7 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
   const auto version = [body = Json{{"version", sources.version}}.dump()](const HttpRequest&) {
     return HttpReply{200, kJsonText, body};
   };
-  return {
+  std::vector<HttpRoute> routes = {
       AnswerRoute("/health", [reason = sources.unready_reason](const HttpRequest&) { return Health(reason()); }),
       AnswerRoute("/version", version),
       AnswerRoute("/v1/models", [core](const HttpRequest& request) { return ModelsReply(*core, request); }),
@@ -92,6 +101,10 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
       HttpTextCall::Route(core, "/tokenize", kTokenizeWork),
       HttpTextCall::Route(core, "/detokenize", kDetokenizeWork),
   };
+  for (HttpRoute& route : routes) {
+    route.refusal_body = absl::StartsWith(route.path, "/v1/messages") ? &AnthropicRefusal : &OpenAiRefusal;
+  }
+  return routes;
 }
 
 }  // namespace dunlin::server

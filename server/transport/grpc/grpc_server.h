@@ -27,7 +27,6 @@ struct GrpcServerOptions {
   Limits limits;
   std::optional<bool> reflection;         // unset: on if the address is a loopback address
   ModelRepository* repository = nullptr;  // Health reports its models as "model/NAME"; outlives the server
-  std::function<void()> on_tick;  // called a few times a second, one call at a time, on gRPC's threads; must not block
 };
 
 class GrpcServer {

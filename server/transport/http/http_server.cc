@@ -63,7 +63,7 @@ struct HttpServer::State {
   explicit State(HttpServerOptions options)
       : connections(options.connections),
         shared{HttpRouteTable(std::move(options.routes)), CorsPolicy(std::move(options.cors_origins)), options.timeouts,
-               &io},
+               std::move(options.on_response), &io},
         acceptor(io),
         backoff(io),
         sweeper(io) {}

@@ -21,6 +21,7 @@ struct HttpServerOptions {
   std::vector<HttpRoute> routes;
   std::vector<std::string> cors_origins;  // "https://chat.example", or "*" for all; for the routes with cors
   HttpTimeouts timeouts;
+  HttpObserver on_response = nullptr;  // may be null
 };
 
 class HttpServer {
