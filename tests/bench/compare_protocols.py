@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`dunlin load --protocol openai` against `--protocol dunlin`: one server of the demo model, the same requests, in turns.
-Prints for each number of streams the ratio of HTTP to gRPC in tokens/s and in p50 TTFT (medians over the turns of the
-ratio within a turn), and the CPU time a token of the server and of the load generator. Then holds many SSE streams at
-once, each a connection of its own.
+"""`dunlin load --protocol openai` against `--protocol dunlin`: one server of the demo model, the same requests, in
+turns. Prints for each number of streams the ratio of HTTP to gRPC in tokens/s and in p50 TTFT (medians over the turns
+of the ratio within a turn), and the CPU time a token of the server and of the load generator. Then holds many SSE
+streams at once, each a connection of its own.
 
 Usage: compare_protocols.py BUILD_DIR [--streams 8 64] [--turns 5] [--seconds 4] [--held 2000] [--text-only]
 Exit status 1 if a ratio misses its goal, or a held stream fails. The load generator shares the server's processors.
@@ -100,9 +100,10 @@ def hold(load, held):
               "server.after.kv_pages_used<=0", "server.growth.open_fds<=4"]
     arguments = [word for check in checks for word in ("--check", check)]
     result = load.run("openai", DRAIN_S + 60, "--concurrency", str(held), "--num-prompts", str(num_requests),
-                      "--input-len", str(HELD_PROMPT), "--output-len", str(HELD_NEW), "--drain", str(DRAIN_S), *arguments)
+                      "--input-len", str(HELD_PROMPT), "--output-len", str(HELD_NEW), "--drain", str(DRAIN_S),
+                      *arguments)
     server = result["server"]
-    print(f"{held} SSE streams at once: {result['completed']} completed in {result['duration']:.1f} s, RSS of the server "
+    print(f"{held} SSE streams at once: {result['completed']} completed in {result['duration']:.1f} s, server's RSS "
           f"{server['before']['rss_bytes'] / 1e6:.0f} MB before, {server['max']['rss_bytes'] / 1e6:.0f} MB at most, "
           f"{server['after']['rss_bytes'] / 1e6:.0f} MB after")
 
