@@ -64,6 +64,9 @@ def stream():
     same(chunks[0].choices[0].delta.role, "assistant")
     same(chunks[-2].choices[0].finish_reason, "stop")
     holds(chunks[-1].usage.completion_tokens > 0 and not chunks[-1].choices, f"the last chunk is {chunks[-1]}")
+    long = {**ASK, "max_completion_tokens": 400, "extra_body": {"ignore_eos": True}}
+    pieces = sum(1 for _ in client.chat.completions.create(**long, stream=True))
+    holds(pieces > 10, f"400 tokens came in {pieces} pieces")
     with client.chat.completions.stream(**ASK) as events:
         deltas = [event.delta for event in events if event.type == "content.delta"]
         same(events.get_final_completion().choices[0].message.content, whole)
