@@ -16,9 +16,11 @@
 #include "server/models/heartbeat.h"
 #include "server/models/repository.h"
 #include "server/serving/request_record.h"
+#include "server/serving/rpc_observer.h"
 #include "server/serving/serving_core.h"
 #include "server/transport/http/http_timeouts.h"
 #include "server/transport/http/probe_routes.h"
+#include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
 
@@ -36,8 +38,10 @@ struct EdgeHttpOptions {
 
 struct EdgeOptions {
   ServingOptions serving;
-  std::optional<EdgeHttpOptions> http;  // unset: no HTTP port
-  std::optional<bool> reflection;       // gRPC reflection; unset: on when the address is a loopback address
+  std::optional<EdgeHttpOptions> http;             // unset: no HTTP port
+  RpcObserver* rpcs = nullptr;                     // of the gRPC port's calls; outlives the edge
+  const CertificateStore* certificates = nullptr;  // both ports speak TLS; outlives the edge; null: neither does
+  std::optional<bool> reflection;                  // gRPC reflection; unset: on when the address is a loopback address
 };
 
 class Edge {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/commands/client_options.h"
 
-#include <grpcpp/create_channel.h>
+#include <grpcpp/support/channel_arguments.h>
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
 
 namespace dunlin::server {
 namespace {
@@ -18,17 +20,42 @@ constexpr int kMaxReconnectMs = 1000;
 
 }  // namespace
 
-CLI::Option* AddAddressOption(CLI::App* subcommand, std::string* address) {
-  return subcommand->add_option("--address", *address, "The server's gRPC address")
-      ->envname("DUNLIN_ADDRESS")
-      ->capture_default_str();
+void AddTlsOptions(CLI::App* subcommand, tools::ClientTls* tls) {
+  const char* const group = "TLS";
+  subcommand->add_flag("--tls", tls->on, "Use TLS, and trust the authorities of this system")
+      ->envname("DUNLIN_TLS")
+      ->group(group);
+  subcommand->add_option("--tls-ca", tls->ca_file, "Use TLS, and trust the authorities in this file (PEM)")
+      ->envname("DUNLIN_TLS_CA")
+      ->group(group);
+  subcommand->add_option("--tls-cert", tls->cert_file, "Certificate to show to the server (PEM); with --tls-key")
+      ->envname("DUNLIN_TLS_CERT")
+      ->group(group);
+  subcommand->add_option("--tls-key", tls->key_file, "Private key of --tls-cert (PEM)")
+      ->envname("DUNLIN_TLS_KEY")
+      ->group(group);
+  subcommand
+      ->add_option("--tls-server-name", tls->server_name,
+                   "Name that the server's certificate must be for, instead of the host of the address")
+      ->envname("DUNLIN_TLS_SERVER_NAME")
+      ->group(group);
 }
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
+void AddServerOptions(CLI::App* subcommand, ServerAddress* server) {
+  subcommand->add_option("--address", server->address, "The server's gRPC address")
+      ->envname("DUNLIN_ADDRESS")
+      ->capture_default_str();
+  AddTlsOptions(subcommand, &server->tls);
+}
+
+std::shared_ptr<grpc::Channel> OpenChannel(const ServerAddress& server) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = tools::OpenChannel(server.address, server.tls, arguments);
+  if (channel.ok()) return *std::move(channel);
+  std::cerr << engine::StdView(channel.status().message()) << "\n";
+  return nullptr;
 }
 
 absl::StatusOr<std::string> TextOrFile(const char* option, const std::string& value) {

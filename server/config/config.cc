@@ -5,6 +5,7 @@
 #include <bitset>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -42,17 +43,25 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
   return ParseText(text, path);
 }
 
+// Of the values of these keys, as far as they are there.
+void AnchorPathsOf(const std::filesystem::path& folder, std::initializer_list<const char*> keys, Json* section) {
+  if (!section->is_object()) return;
+  for (const char* key : keys) {
+    if (!section->contains(key) || !(*section)[key].is_string()) continue;
+    const auto value = (*section)[key].get<std::string>();
+    if (value.empty() || IsTemplateText(value) || std::filesystem::path(value).is_absolute()) continue;
+    (*section)[key] = (folder / value).lexically_normal().string();
+  }
+}
+
 // Relative paths in a config file are relative to its folder, so that the server can be started from anywhere.
 void AnchorPaths(const std::filesystem::path& folder, Json* document) {
-  if (!document->is_object() || !document->contains("models") || !(*document)["models"].is_array()) return;
-  for (Json& model : (*document)["models"]) {
-    if (!model.is_object()) continue;
-    for (const char* key : {"path", "chat_template"}) {
-      if (!model.contains(key) || !model[key].is_string() || IsTemplateText(model[key].get<std::string>())) continue;
-      const std::filesystem::path path = model[key].get<std::string>();
-      if (!path.empty() && path.is_relative()) model[key] = (folder / path).lexically_normal().string();
-    }
+  if (!document->is_object()) return;
+  if (document->contains("tls")) {
+    AnchorPathsOf(folder, {"cert_file", "key_file", "client_ca_file"}, &(*document)["tls"]);
   }
+  if (!document->contains("models") || !(*document)["models"].is_array()) return;
+  for (Json& model : (*document)["models"]) AnchorPathsOf(folder, {"path", "chat_template"}, &model);
 }
 
 template <typename T>
@@ -164,6 +173,7 @@ Limits ReadLimits(const Json& document) {
   limits.max_connections_per_address = Get<int32_t>(document, "/limits/max_connections_per_address");
   limits.max_connection_age_ms = Get<int32_t>(document, "/limits/max_connection_age_ms");
   limits.max_connection_age_grace_ms = Get<int32_t>(document, "/limits/max_connection_age_grace_ms");
+  limits.handshake_timeout_ms = Get<int32_t>(document, "/limits/handshake_timeout_ms");
   limits.max_ping_strikes = Get<int32_t>(document, "/limits/max_ping_strikes");
   limits.max_message_memory_bytes = Get<int64_t>(document, "/limits/max_message_memory_bytes");
   limits.slow_reader_timeout_ms = Get<int32_t>(document, "/limits/slow_reader_timeout_ms");
@@ -176,6 +186,47 @@ Limits ReadLimits(const Json& document) {
   limits.keepalive_time_ms = Get<int32_t>(document, "/limits/keepalive_time_ms");
   limits.keepalive_timeout_ms = Get<int32_t>(document, "/limits/keepalive_timeout_ms");
   return limits;
+}
+
+absl::StatusOr<TracingSettings> ReadTracing(const Json& document) {
+  TracingSettings tracing;
+  tracing.otlp_endpoint = Get<std::string>(document, "/tracing/otlp_endpoint");
+  // OTLP's own variables have a URL here, whose scheme says that there is no TLS.
+  if (tracing.otlp_endpoint.starts_with("http://")) tracing.otlp_endpoint.erase(0, std::string("http://").size());
+  const bool has_port = tracing.otlp_endpoint.find(':') != std::string::npos;
+  if (tracing.otlp_endpoint.find('/') != std::string::npos || (!tracing.otlp_endpoint.empty() && !has_port)) {
+    return absl::InvalidArgumentError(absl::StrCat("tracing.otlp_endpoint is ",
+                                                   document["tracing"]["otlp_endpoint"].dump(),
+                                                   "; limit is host:port or http://host:port, without TLS"));
+  }
+  tracing.service_name = Get<std::string>(document, "/tracing/service_name");
+  tracing.sample_per_million = Get<int32_t>(document, "/tracing/sample_per_million");
+  tracing.queue_spans = Get<int32_t>(document, "/tracing/queue_spans");
+  tracing.export_timeout_ms = Get<int32_t>(document, "/tracing/export_timeout_ms");
+  return tracing;
+}
+
+absl::StatusOr<TlsSettings> ReadTls(const Json& document) {
+  TlsSettings tls;
+  tls.cert_file = Get<std::string>(document, "/tls/cert_file");
+  tls.key_file = Get<std::string>(document, "/tls/key_file");
+  tls.client_ca_file = Get<std::string>(document, "/tls/client_ca_file");
+  tls.require_client_certificate = Get<bool>(document, "/tls/require_client_certificate");
+  if (tls.cert_file.empty() != tls.key_file.empty()) {
+    return absl::InvalidArgumentError("tls.cert_file and tls.key_file must be given together");
+  }
+  if (tls.cert_file.empty() && !tls.client_ca_file.empty()) {
+    return absl::InvalidArgumentError("tls.client_ca_file must be given with tls.cert_file and tls.key_file");
+  }
+  return tls;
+}
+
+absl::Status CheckExposure(const Config& config) {
+  // This version knows no keys, so that their absence is no reason to refuse.
+  const Protection protection = {
+      .has_tls = !config.tls.cert_file.empty(), .has_keys = true, .behind_proxy = config.behind_proxy};
+  absl::Status status = CheckExposure("listen.grpc", config.grpc_address, protection);
+  return status.ok() ? CheckExposure("listen.http", config.http_address, protection) : status;
 }
 
 std::map<std::string, std::string> Values(const Json& document) {
@@ -193,6 +244,11 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.grpc_address = Get<std::string>(document, "/listen/grpc");
   config.http_address = Get<std::string>(document, "/listen/http");
   config.reflection = Get<std::string>(document, "/listen/reflection");
+  absl::StatusOr<TlsSettings> tls = ReadTls(document);
+  if (!tls.ok()) return tls.status();
+  config.tls = *std::move(tls);
+  config.behind_proxy = Get<bool>(document, "/access/behind_proxy");
+  if (absl::Status status = CheckExposure(config); !status.ok()) return status;
   config.memory.limit_bytes = GetBytesOrAuto(document, "/memory/limit_bytes");
   config.memory.share_percent = Get<int32_t>(document, "/memory/share_percent");
   config.limits = ReadLimits(document);
@@ -215,6 +271,9 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.text_threads = Get<int32_t>(document, "/compute/text_threads");
   config.log_level = Get<std::string>(document, "/log/level");
   config.log_format = Get<std::string>(document, "/log/format");
+  absl::StatusOr<TracingSettings> tracing = ReadTracing(document);
+  if (!tracing.ok()) return tracing.status();
+  config.tracing = *std::move(tracing);
   std::set<std::string> names;
   for (size_t i = 0; i < document.at("models").size(); ++i) {
     const std::string at = absl::StrCat("models[", i, "]");

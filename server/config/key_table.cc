@@ -58,6 +58,21 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"listen.reflection", kStr, "\"auto\"", 1, 8, "auto|on|off",
      "gRPC reflection; auto: on if listen.grpc is a loopback address"},
 
+    {"tls.cert_file", kStr, "\"\"", 0, 4096, nullptr,
+     "Certificate of both ports (PEM: the server's, then those of intermediate authorities), which then speak TLS 1.2 "
+     "and 1.3 alone; empty: no TLS. Relative paths are resolved against the config file's folder; files that change "
+     "are read again"},
+    {"tls.key_file", kStr, "\"\"", 0, 4096, nullptr, "Private key of the certificate (PEM, without a passphrase)"},
+    {"tls.client_ca_file", kStr, "\"\"", 0, 4096, nullptr,
+     "Authorities of client certificates (PEM): clients show a certificate of one of them (mutual TLS); empty: clients "
+     "show none"},
+    {"tls.require_client_certificate", kBool, "true", 0, 0, nullptr,
+     "With tls.client_ca_file: refuse clients without a certificate; false: verify the certificates of those that show "
+     "one"},
+    {"access.behind_proxy", kBool, "false", 0, 0, nullptr,
+     "A proxy, or the network around the server, keeps strangers out: listen on addresses that other machines can "
+     "reach even without TLS"},
+
     {"protocols.openai", kBool, "true", 0, 0, nullptr, "Serve the OpenAI API on listen.http"},
 
     {"models[].name", kStr, nullptr, 1, 128, nullptr, "Model name that requests use"},
@@ -155,6 +170,9 @@ constexpr ConfigKey kServerKeys[] = {
      "How long calls may go on after that before the connection is closed"},
     {"limits.max_ping_strikes", kInt, "100", 0, 1 << 20, nullptr,
      "Close a connection after this many pings less than 5 s apart without a call's data between them; 0: never"},
+    {"limits.handshake_timeout_ms", kInt, "10000", 100, 3600000, nullptr,
+     "Close a new gRPC connection that has not finished its TLS handshake and sent its HTTP/2 settings within this "
+     "time"},
     {"limits.max_message_memory_bytes", kInt, "536870912", 16 * kMiB, kTiB, nullptr,
      "Maximum memory that gRPC takes for connections and unread messages, all together; near it, gRPC reads more "
      "slowly"},
@@ -217,6 +235,18 @@ constexpr ConfigKey kServerKeys[] = {
 
     {"log.level", kStr, "\"info\"", 1, 8, "debug|info|warn|error", "Least severe level that is logged"},
     {"log.format", kStr, "\"text\"", 1, 8, "text|json", "Format of log lines on stderr"},
+
+    {"tracing.otlp_endpoint", kStr, "\"\"", 0, 255, nullptr,
+     "Collector that takes a span of every request as OTLP over gRPC without TLS, as in \"collector:4317\"; empty: "
+     "none"},
+    {"tracing.service_name", kStr, "\"dunlin\"", 1, 128, nullptr, "service.name of the spans"},
+    {"tracing.sample_per_million", kInt, "1000000", 0, 1000000, nullptr,
+     "Requests of a million that have a span, of those without a valid traceparent; the others follow its sampled "
+     "flag"},
+    {"tracing.queue_spans", kInt, "2048", 1, 65536, nullptr,
+     "Maximum number of spans that wait for the collector; further ones are dropped and counted"},
+    {"tracing.export_timeout_ms", kInt, "10000", 100, 60000, nullptr,
+     "Time that the collector may take to answer; then the spans are sent again, a few times"},
 };
 
 constexpr auto kKeys = [] {

@@ -6,6 +6,7 @@
 
 #include "server/http_calls/caller.h"
 #include "server/http_calls/http_status.h"
+#include "server/http_calls/trace_headers.h"
 
 namespace dunlin::server {
 
@@ -32,7 +33,8 @@ std::optional<HttpReply> HttpCall::Admit(const HttpRequest& request, size_t body
 void HttpCall::Start(std::shared_ptr<HttpExchange> exchange, std::string body) {
   exchange_ = std::move(exchange);
   body_ = std::move(body);
-  const ClientCall call = {PrincipalOf(exchange_->request()), core_->now(), engine::kNoDeadline, body_.size()};
+  const ClientCall call = {PrincipalOf(exchange_->request()), core_->now(), engine::kNoDeadline, body_.size(),
+                           TraceOf(*core_, exchange_->request())};
   Serve(call, std::move(ticket_));
 }
 

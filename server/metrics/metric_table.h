@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 
 #include "engine/model_engine.h"
 #include "server/serving/request_record.h"
+#include "server/serving/rpc_observer.h"
 
 namespace dunlin::server {
 
@@ -29,10 +31,20 @@ struct StepSample {
   engine::TimeNs duration = 0;
 };
 
+inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+
 struct EdgeSnapshot {
   bool ready = false;  // accepts requests: neither loading nor stalled nor draining
   int32_t requests_in_flight = 0;
-  int64_t queued_bytes = 0;  // size of the requests accepted but not yet tokenised
+  int64_t queued_bytes = 0;                    // size of the requests accepted but not yet tokenised
+  double certificate_expires_in_s = kNoValue;  // negative: it has expired; kNoValue: no TLS
+  uint64_t certificate_reloads = 0;
+  uint64_t certificate_reload_failures = 0;
+};
+
+struct TracingSnapshot {
+  uint64_t spans_exported = 0;
+  uint64_t spans_dropped = 0;
 };
 
 // A response of the HTTP port, once its head is sent.
@@ -43,6 +55,7 @@ struct HttpResponse {
 
 struct ServerSnapshot {
   EdgeSnapshot edge;
+  TracingSnapshot tracing;
   double start_time_s = 0;  // since 1970
 };
 
@@ -70,15 +83,19 @@ struct RequestCount {  // counts every call by labels; nullopt: not counted
 struct HttpResponseCount {  // counts every response of the HTTP port by labels
   MetricLabels (*labels)(const HttpResponse& response);
 };
-struct ServerValue {  // read at each scrape
+struct ServerValue {  // read at each scrape; kNoValue: has no series now
   double (*value)(const ServerSnapshot& server);
+};
+struct RpcStarted {};  // counts the RPCs of the gRPC port, label grpc_method
+struct RpcValue {      // observed for each RPC that ended, labels grpc_method and grpc_status
+  double (*value)(const RpcEnd& end);
 };
 struct Info {  // constant 1
   MetricLabels (*labels)();
 };
 
 using MetricSource = std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount,
-                                  RequestCount, HttpResponseCount, ServerValue, Info>;
+                                  RequestCount, HttpResponseCount, ServerValue, RpcStarted, RpcValue, Info>;
 
 struct Metric {
   const char* name;

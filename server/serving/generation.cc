@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "server/access/tenant.h"
 #include "server/serving/errors.h"
 #include "server/serving/resolve.h"
 
@@ -26,6 +27,7 @@ Generation::Generation(ServingCore* core, Admission::Ticket ticket, const Client
       writer_(cut_off_writer_.get()),
       ticket_(std::move(ticket)) {
   record_.arrival = call.arrival;
+  record_.trace = call.trace;
 }
 
 void Generation::Start() {
@@ -122,6 +124,7 @@ absl::Status Generation::Submit() {
   engine::Request& request = plan.request;
   request.arrival = call_.arrival;
   request.deadline = call_.deadline;
+  request.tenant = TenantOf(call_.principal.name);
   const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits());
   if (!ticket_.TakeOutputBytes(output_bytes)) {
     core_->overload()->OnRefusal(core_->now());

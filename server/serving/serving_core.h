@@ -26,6 +26,7 @@ namespace dunlin::server {
 struct ServingOptions {
   int text_threads = 2;                             // of the text pool; [1, 64]
   engine::ModelEngine::Clock clock = &MonotonicNs;  // the engines' clock
+  bool traces = false;                              // the observer makes spans of calls
 };
 
 class ServingCore {
@@ -41,6 +42,8 @@ class ServingCore {
   engine::TimeNs now() const { return clock_(); }
   engine::ModelEngine::Clock clock() const { return clock_; }
   RequestObserver* observer() const { return observer_; }
+  // Whether front ends read the trace of a call.
+  bool traces() const { return traces_; }
   TextPool* text_pool() { return &text_pool_; }
   const TextPool* text_pool() const { return &text_pool_; }
   TextBudget* text_budget() const { return &text_budget_; }
@@ -69,6 +72,7 @@ class ServingCore {
   const ModelRepository& models_;
   RequestObserver* const observer_;
   const engine::ModelEngine::Clock clock_;
+  const bool traces_;
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;
   mutable TextBudget text_budget_;

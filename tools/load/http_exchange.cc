@@ -4,9 +4,7 @@
 #include <array>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -18,33 +16,31 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tools/load/client_socket.h"
 
 namespace dunlin::tools::load {
 
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
-using asio::ip::tcp;
 using Error = boost::system::error_code;
 
 // Between two attempts to reach a server that is starting.
 constexpr auto kConnectGap = std::chrono::milliseconds(50);
 
 struct HttpConnections::State {
-  std::unique_ptr<tcp::socket> TakeIdle() {
+  std::unique_ptr<ClientSocket> TakeIdle() {
     if (idle.empty()) return nullptr;
-    std::unique_ptr<tcp::socket> socket = std::move(idle.back());
+    std::unique_ptr<ClientSocket> socket = std::move(idle.back());
     idle.pop_back();
     return socket;
   }
 
   asio::io_context* const io;
   const HttpTarget target;
-  const tcp::endpoint endpoint;
-  std::vector<std::unique_ptr<tcp::socket>> idle;
+  std::vector<std::unique_ptr<ClientSocket>> idle;
 };
 
-HttpConnections::HttpConnections(asio::io_context* io, const HttpTarget& target)
-    : state_(new State{io, target, {asio::ip::make_address(target.address), target.port}, {}}) {}
+HttpConnections::HttpConnections(asio::io_context* io, const HttpTarget& target) : state_(new State{io, target, {}}) {}
 
 HttpConnections::~HttpConnections() = default;
 
@@ -52,12 +48,15 @@ absl::Status HttpConnections::WaitUntilReachable(int64_t timeout_ms) const {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   for (;;) {
     asio::io_context io;
-    tcp::socket socket(io);
-    Error result = asio::error::timed_out;
-    socket.async_connect(state_->endpoint, [&result](Error error) { result = error; });
+    ClientSocket socket(&io, state_->target);
+    Error error = asio::error::timed_out;
+    socket.Connect([&error](Error result) { error = result; });
     io.run_until(deadline);
-    if (!result) return absl::OkStatus();
-    if (std::chrono::steady_clock::now() + kConnectGap >= deadline) return absl::UnavailableError(result.message());
+    if (!error) return absl::OkStatus();
+    const bool starting = error == asio::error::connection_refused;
+    if (!starting || std::chrono::steady_clock::now() + kConnectGap >= deadline) {
+      return absl::UnavailableError(error.message());
+    }
     std::this_thread::sleep_for(kConnectGap);
   }
 }
@@ -93,25 +92,22 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   }
 
   void Cancel() override {
-    Error ignored;
     closed_here_ = true;
-    if (!ended_ && socket_ != nullptr) socket_->close(ignored);
+    if (!ended_ && socket_ != nullptr) socket_->Close();
   }
 
  private:
   void Connect() {
     reused_ = false;
-    socket_ = std::make_unique<tcp::socket>(*connections_->state()->io);
-    socket_->async_connect(connections_->state()->endpoint, [self = shared_from_this()](Error error) {
+    socket_ = std::make_unique<ClientSocket>(connections_->state()->io, connections_->target());
+    socket_->Connect([self = shared_from_this()](Error error) {
       if (error) return self->Fail(HttpFailure::kTransport, error);
-      Error ignored;
-      self->socket_->set_option(tcp::no_delay(true), ignored);
       self->Send();
     });
   }
 
   void Send() {
-    asio::async_write(*socket_, asio::buffer(request_), [self = shared_from_this()](Error error, size_t) {
+    socket_->Write(asio::buffer(request_), [self = shared_from_this()](Error error) {
       if (error && self->reused_ && !self->closed_here_) return self->Connect();
       if (error) return self->Fail(HttpFailure::kTransport, error);
       self->parser_.emplace();
@@ -123,8 +119,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   }
 
   void Read() {
-    socket_->async_read_some(asio::buffer(chunk_),
-                             [self = shared_from_this()](Error error, size_t size) { self->OnRead(error, size); });
+    socket_->ReadSome(asio::buffer(chunk_),
+                      [self = shared_from_this()](Error error, size_t size) { self->OnRead(error, size); });
   }
 
   void OnRead(Error error, size_t size) {
@@ -166,7 +162,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
 
   void End() {
     const bool reusable = parser_->keep_alive() && unparsed_.empty();
-    std::unique_ptr<tcp::socket> socket = std::move(socket_);
+    std::unique_ptr<ClientSocket> socket = std::move(socket_);
     Close();
     if (handler_->OnEnd(head_) && reusable) connections_->state()->idle.push_back(std::move(socket));
   }
@@ -186,7 +182,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   const std::string request_;
   const std::shared_ptr<HttpHandler> handler_;
   asio::steady_timer deadline_;
-  std::unique_ptr<tcp::socket> socket_;
+  std::unique_ptr<ClientSocket> socket_;
   std::optional<http::response_parser<http::string_body>> parser_;
   std::array<char, 4096> chunk_ = {};
   std::string unparsed_;

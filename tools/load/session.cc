@@ -76,7 +76,7 @@ absl::Status Session::Parse() {
     checks_.push_back(*std::move(check));
   }
   if (options_.server_metrics.empty()) return absl::OkStatus();
-  const absl::StatusOr<HttpTarget> target = ResolveHttp(options_.server_metrics, "/metrics");
+  const absl::StatusOr<HttpTarget> target = ResolveHttp(options_.server_metrics, "/metrics", options_.request.tls);
   if (!target.ok()) return target.status();
   watch_ = std::make_unique<ServerWatch>(io_.get(), *target);
   return absl::OkStatus();
@@ -84,10 +84,14 @@ absl::Status Session::Parse() {
 
 absl::Status Session::Connect(const LoadShape& shape) {
   if (options_.protocol == "dunlin") {
-    client_ = MakeGrpcClient(options_.address, options_.request, ExpectedRequests(shape));
+    absl::StatusOr<std::unique_ptr<LoadClient>> client =
+        MakeGrpcClient(options_.address, options_.request, ExpectedRequests(shape));
+    if (!client.ok()) return client.status();
+    client_ = *std::move(client);
   } else {
     const char* path = options_.request.chat ? "/v1/chat/completions" : "/v1/completions";
-    const absl::StatusOr<HttpTarget> target = ResolveHttp(options_.address + options_.endpoint, path);
+    const absl::StatusOr<HttpTarget> target =
+        ResolveHttp(options_.address + options_.endpoint, path, options_.request.tls);
     if (!target.ok()) return target.status();
     client_ = MakeHttpClient(io_.get(), *target, options_.request);
   }

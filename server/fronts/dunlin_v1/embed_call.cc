@@ -22,7 +22,7 @@ grpc::ServerUnaryReactor* EmbedCall::Start(ServingCore* core, grpc::CallbackServ
     call->Finish({core->StatusOf(*refusal), {}}, nullptr);
     return call.get();
   }
-  const ClientCall client = {{}, now, DeadlineNs(*context, now), message.Length()};
+  const ClientCall client = {{}, now, DeadlineNs(*context, now), message.Length(), TraceOf(*core, *context)};
   call->job_ = std::make_shared<EmbedJob>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);
   call->job_->Start();
   return call.get();
@@ -47,9 +47,13 @@ void EmbedCall::Finish(const ResponseEnd& end, const EmbedResult* result) {
     unread_ = UnreadAnswer::Watch(core_, context_->c_call());
     return ServerUnaryReactor::Finish(grpc::Status::OK);
   }
-  if (!end.request_id.empty()) context_->AddTrailingMetadata(kRequestIdKey, end.request_id);
   const GrpcReply reply = ToGrpcReply(end.status);
   AddTrailers(reply, context_);
+  if (end.request_id.empty()) {
+    EchoRequestId(reply.status, context_);  // it was refused before it was read
+  } else {
+    context_->AddTrailingMetadata(kRequestIdKey, end.request_id);
+  }
   ServerUnaryReactor::Finish(reply.status);
 }
 

@@ -25,7 +25,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(ServingCore* cor
     return RefusedCall::Start(core, context, replies[*refusal]);
   }
   std::shared_ptr<GenerateCall> call(new GenerateCall(core, context, message));
-  const ClientCall client = {{}, now, DeadlineNs(*context, now), message_bytes};
+  const ClientCall client = {{}, now, DeadlineNs(*context, now), message_bytes, TraceOf(*core, *context)};
   call->self_ = call;
   call->generation_ = std::make_shared<Generation>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);
   call->generation_->Start();

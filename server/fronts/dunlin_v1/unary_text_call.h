@@ -16,6 +16,7 @@
 #include "server/fronts/dunlin_v1/unread_answer.h"
 #include "server/serving/serving_core.h"
 #include "server/serving/text_pool.h"
+#include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
 
@@ -67,6 +68,7 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
   void End(const absl::Status& status) {
     const GrpcReply reply = ToGrpcReply(status);
     AddTrailers(reply, context_);
+    EchoRequestId(reply.status, context_);
     if (status.ok()) unread_ = UnreadAnswer::Watch(core_, context_->c_call());  // a status alone is always sent
     Finish(reply.status);
   }

@@ -13,11 +13,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/access/listen_address.h"
+#include "server/transport/grpc/call_counter.h"
 #include "server/transport/grpc/connection_acceptor.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/idle_ticker.h"
 #include "server/transport/grpc/listen_options.h"
 #include "server/transport/grpc/reflection_service.h"
+#include "server/transport/grpc/tls_credentials.h"
 
 namespace dunlin::server {
 namespace {
@@ -36,6 +39,12 @@ std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, 
   return names;
 }
 
+void CountCalls(RpcObserver* observer, const std::vector<std::string>& services, grpc::ServerBuilder* builder) {
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(NewCallCounter(observer, services));
+  builder->experimental().SetInterceptorCreators(std::move(interceptors));
+}
+
 }  // namespace
 
 struct GrpcServer::State {
@@ -47,6 +56,7 @@ struct GrpcServer::State {
   ReflectionService<ReflectionV1> reflection_v1;
   ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
   std::atomic<uint64_t> ticks{0};
+  std::shared_ptr<grpc::ServerCredentials> credentials;  // until the server is gone
   std::unique_ptr<ConnectionAcceptor>
       acceptor;                             // null for a Unix socket, on which gRPC listens itself, and once shut down
   std::unique_ptr<grpc::Server> server;     // null once shut down
@@ -65,10 +75,14 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   google::protobuf::SetLogHandler(nullptr);
 
   const bool reflection = options.reflection.value_or(IsLoopback(address));
-  auto state = std::make_unique<State>(ServiceNames(services, reflection), options.repository);
+  const std::vector<std::string> names = ServiceNames(services, reflection);
+  auto state = std::make_unique<State>(names, options.repository);
   grpc::ServerBuilder builder;
+  if (options.rpcs != nullptr) CountCalls(options.rpcs, names, &builder);
   ApplyLimits(options.limits, &builder);
   int port = 0;
+  state->credentials =
+      options.certificates == nullptr ? grpc::InsecureServerCredentials() : TlsCredentials(options.certificates);
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   if (IsUnixSocket(address)) {
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
@@ -82,7 +96,7 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
     port = (*acceptor)->port();
     state->acceptor = *std::move(acceptor);
     connections = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, state->credentials);
   }
   builder.RegisterService(&state->health);
   for (const GrpcService& service : services) builder.RegisterService(service.service);

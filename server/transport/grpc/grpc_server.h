@@ -15,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
+#include "server/serving/rpc_observer.h"
+#include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
 
@@ -25,8 +27,10 @@ struct GrpcService {
 
 struct GrpcServerOptions {
   Limits limits;
-  std::optional<bool> reflection;         // unset: on if the address is a loopback address
-  ModelRepository* repository = nullptr;  // Health reports its models as "model/NAME"; outlives the server
+  std::optional<bool> reflection;                  // unset: on if the address is a loopback address
+  ModelRepository* repository = nullptr;           // Health reports its models as "model/NAME"; outlives the server
+  RpcObserver* rpcs = nullptr;                     // of every call, health and reflection too; outlives the server
+  const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain text
 };
 
 class GrpcServer {
