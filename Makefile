@@ -7,13 +7,15 @@ BUILD = build/$(PRESET)
 DEPS ?=
 
 .NOTPARALLEL:
-.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test fmt fmt-check tidy bench loadtest dist dist-test \
-        service-test image clean
+.PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test interop interop-full fmt fmt-check tidy bench \
+        loadtest dist dist-test service-test image clean
 
 help:
 	@echo "make demo   install missing packages, build, serve models/demo: completions, metrics, a chat, a tool call, JSON"
 	@echo "make serve  run the demo server in the foreground"
 	@echo "make test   build and run every test (PRESET=asan or tsan for the sanitizers)"
+	@echo "make interop  clients of OpenAI's and Anthropic's APIs against the server, <= 5 minutes; ALLOW_MISSING=1 lets one"
+	@echo "            that can't be installed pass; make interop-full: guidellm and aiperf too (8 GB in build/interop)"
 	@echo "make build  build the binary build/$(PRESET)/dunlin"
 	@echo "make bench  run the benchmarks that have goals, <= 10 minutes (NAME=x keeps the results)"
 	@echo "make loadtest  run short load tests with limits, <= 3 minutes (deploy/loadtest)"
@@ -67,6 +69,11 @@ test: toolkit prometheus configure
 	@rm -rf $(BUILD)/test-results
 	GTEST_OUTPUT=xml:$(abspath $(BUILD))/test-results/ \
 	  ctest --preset $(PRESET) -j $(JOBS) --output-junit test-results/ctest.xml
+
+interop interop-full: build
+	@deploy/bootstrap.sh interop
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/interop/run.py $(BUILD)/dunlin $(if $(ALLOW_MISSING),--allow-missing) \
+	  $(if $(filter interop-full,$@),--full)
 
 # PYTHONDONTWRITEBYTECODE keeps the tree clean except for the results that NAME requests.
 bench: build

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing dependencies of the CPU build with the system's package manager. A second run does nothing.
-# Usage: bootstrap.sh [build]. "build" skips packages that only `make test`, `make fmt` and `make tidy` need.
+# Usage: bootstrap.sh [build|interop]. "build" skips packages that only `make test`, `make fmt` and `make tidy` need;
+# "interop" is what `make interop` needs besides "build", from wherever it is on PATH.
 set -euo pipefail
 
 packages=(
@@ -10,7 +11,12 @@ packages=(
   libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev
   libgtest-dev libgmock-dev
 )
-[ "${1:-}" = build ] || packages+=(clang-format-14 clang-tidy-14 python3-jsonschema openssl)
+[ "${1:-}" = build ] || python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
+case "${1:-}" in
+  build) ;;
+  interop) command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm) ;;
+  *) packages+=(clang-format-14 clang-tidy-14 python3-jsonschema openssl) ;;
+esac
 
 # The text library needs a newer Rust than Debian's default one: 1.85 (edition 2024 dependencies).
 rust_is_new_enough() {

@@ -14,7 +14,6 @@ void AddTarget(CLI::App* app, tools::load::LoadOptions* o) {
       ->capture_default_str()
       ->group("Server");
   app->add_option("--model", o->request.model, "Name of a served model")->required()->group("Server");
-  app->add_flag("--chat", o->request.chat, "openai: /v1/chat/completions instead of /v1/completions")->group("Server");
   app->add_option("--endpoint", o->endpoint, "openai: path to use instead of the default")->group("Server");
   app->add_option("--channels", o->request.num_channels, "dunlin: connections; 0: one per 90 concurrent requests")
       ->check(CLI::Range(0, 1024))
@@ -115,12 +114,19 @@ void AddData(CLI::App* app, tools::load::LoadOptions* o) {
   app->add_option("--temperature", o->request.temperature, "0: greedy decoding")
       ->check(CLI::Range(0.0F, 100.0F))
       ->group("Requests");
-  app->add_option("--mix", o->mix, "dunlin: mix of profiles, BACKEND:PRECISION=WEIGHT,..., each reported separately")
+  app->add_flag("--chat", o->request.chat,
+                "Each prompt is the user's message of a chat; openai: /v1/chat/completions instead of /v1/completions")
+      ->group("Requests");
+  app->add_option("--mix", o->mix,
+                  "Mix of profiles, BACKEND:PRECISION=WEIGHT,..., each reported separately; openai: servers of Dunlin")
       ->group("Requests");
   app->add_flag("--allow-fallback", o->request.allow_fallback,
-                "dunlin: use another backend if the named one is not supported")
+                "Use another backend if the named one is not supported; openai: servers of Dunlin")
       ->group("Requests");
   app->add_flag("--omit-text", o->request.omit_text, "dunlin: receive token ids without text")->group("Requests");
+  app->add_flag("--token-ids", o->request.token_ids,
+                "openai: receive token ids beside the text, of servers that know return_token_ids")
+      ->group("Requests");
 }
 
 void AddSweep(CLI::App* app, tools::load::LoadOptions* o) {
@@ -177,7 +183,9 @@ const char kLoadFooter[] =
     "  dunlin load --model demo --concurrency 32 --duration 20 --input-len 32 --output-len 64\n"
     "  dunlin load --model demo --rate 50 --duration 30 --slo ttft_ms=200,itl_ms=50 --check 'goodput_ratio>=0.99'\n"
     "  dunlin load --model demo --rate 20 --mix flash:bf16=3,math:fp32=1 --json result.json\n"
-    "  dunlin load --protocol openai --address 127.0.0.1:8000 --model gpt2 --concurrency 8 --chat\n"
+    "  dunlin load --protocol openai --address 127.0.0.1:8080 --model demo --concurrency 8 --chat\n"
+    "  dunlin load --protocol openai --address 127.0.0.1:8080 --model demo --prompt-form tokens --vocab-size 4096\\\n"
+    "      --token-ids --concurrency 8: the requests and the figures of --protocol dunlin with the same --seed\n"
     "Metrics. Times are in milliseconds; percentiles are nearest-rank, with an error of at most 0.4%:\n"
     "  start       of TTFT and E2E. Open loop (--rate): the scheduled send time, so that a slow server or client\n"
     "              cannot hide latency by delaying the next request; closed loop: the actual send time\n"
@@ -194,11 +202,17 @@ const char kLoadFooter[] =
     "              reports\n"
     "  duration    first counted request to the end of the last; the divisor of all rates. Tokens are those of\n"
     "              completed requests: token ids with gRPC; with openai `usage`, else max_tokens of a response that\n"
-    "              ended for its length, else its chunks with text\n"
+    "              ended for its length, else those of its messages\n"
+    "  message with a token  of gRPC, and of openai with --token-ids, one that has token ids; else of openai one that "
+    "has\n"
+    "              text, reasoning or tool calls, counted as one token. Tokens whose text the server holds back are\n"
+    "              then no message\n"
     "  goodput     completed requests per second that meet every limit of --slo; itl_ms is the longest gap of a\n"
     "              request. goodput_ratio is their share of all sent requests that --cancel-after did not cancel\n"
     "  failed      ended neither OK nor by a refusal, a passed deadline (deadline), --cancel-after (cancelled) or the\n"
-    "              end of the run (unfinished)\n"
+    "              end of the run (unfinished). The reason is the server's own where its error has one: ErrorInfo of\n"
+    "              gRPC, the `code` of OpenAI's error object; else the status, or TRANSPORT, EARLY_END, BAD_EVENT\n"
+    "  load generator  CPU time of this process from the first counted request on, in all and for each token received\n"
     "Exit status: 0 done, 1 refused, a failed --check, more than --max-errors, or interrupted, 2 usage error.";
 
 void AddLoadOptions(CLI::App* subcommand, tools::load::LoadOptions* options) {

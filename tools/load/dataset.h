@@ -37,6 +37,7 @@ struct DatasetOptions {
   int32_t num_prefixes = 1;     // >= 1
   int32_t vocab_size = 256;     // >= 1: token ids are drawn below it
   bool ignore_eos = true;
+  bool text_only = false;  // of kJsonl: token ids are errors
   uint64_t seed = 0;
 };
 

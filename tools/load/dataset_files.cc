@@ -64,6 +64,7 @@ absl::StatusOr<Prompt> FromLine(const std::string& line, const DatasetOptions& o
     if (!prompt.text.empty()) return prompt;
   }
   if (row.contains("token_ids") && row["token_ids"].is_array() && !row["token_ids"].empty()) {
+    if (options.text_only) return absl::InvalidArgumentError("has token ids; a chat (--chat) takes texts");
     for (const Json& id : row["token_ids"]) {
       if (!id.is_number_integer()) return absl::InvalidArgumentError("has a token id that is not an integer");
       prompt.token_ids.push_back(id.get<int32_t>());

@@ -147,7 +147,11 @@ class GrpcClient final : public LoadClient {
                                        std::shared_ptr<Call> call) override {
     v1::GenerateRequest message;
     message.set_model(options_.model);
-    if (prompt.token_ids.empty()) {
+    if (options_.chat) {
+      v1::ChatMessage* user = message.mutable_chat()->add_messages();
+      user->set_role("user");
+      user->set_content(prompt.text);
+    } else if (prompt.token_ids.empty()) {
       message.set_text(prompt.text);
     } else {
       message.mutable_token_ids()->mutable_ids()->Add(prompt.token_ids.begin(), prompt.token_ids.end());

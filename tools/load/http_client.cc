@@ -73,24 +73,37 @@ class StreamedRequest final : public ActiveRequest,
         call_->End(Ending::kFailed, "BAD_EVENT", std::string(event.status().message()));
         return false;
       }
-      saw_done_ |= event->done;
-      if (!event->finish_reason.empty()) finish_reason_ = event->finish_reason;
-      if (event->has_text && !call_->OnTokens(1)) {
-        call_->End(Ending::kFailed, "CANCELLED", "");
-        return false;
-      }
-      if (event->completion_tokens.has_value()) {
-        saw_usage_ = true;
-        call_->SetUsage(event->prompt_tokens.value_or(0), *event->completion_tokens);
-      }
+      if (!TakeEvent(*event)) return false;
     }
+    return true;
+  }
+
+  bool TakeEvent(const OpenAiEvent& event) {
+    if (event.error.has_value()) {
+      call_->End(Ending::kFailed, event.error->reason.empty() ? "ERROR_EVENT" : event.error->reason,
+                 event.error->message);
+      return false;
+    }
+    saw_done_ |= event.done;
+    if (!event.finish_reason.empty()) finish_reason_ = event.finish_reason;
+    if (event.num_tokens > 0 && !call_->OnTokens(event.num_tokens)) {
+      call_->End(Ending::kFailed, "CANCELLED", "");
+      return false;
+    }
+    if (event.completion_tokens.has_value()) {
+      saw_usage_ = true;
+      call_->SetUsage(event.prompt_tokens.value_or(0), *event.completion_tokens);
+    }
+    if (event.engine_ms >= 0) call_->SetEngineMs(event.engine_ms);
     return true;
   }
 
   void EndWithStatus(const HttpResponseHead& head) {
     const bool refused = head.status == 429 || head.status == 503;
-    call_->End(refused ? Ending::kRefused : Ending::kFailed, absl::StrCat("HTTP_", head.status),
-               OpenAiErrorMessage(error_body_), head.has_retry_after);
+    const OpenAiFailure failure = ParseOpenAiFailure(error_body_);
+    const std::string status = absl::StrCat("HTTP_", head.status);
+    call_->End(refused ? Ending::kRefused : Ending::kFailed, failure.reason.empty() ? status : failure.reason,
+               absl::StrCat(status, ": ", failure.message), head.has_retry_after);
   }
 
   const int32_t max_tokens_;
@@ -108,18 +121,19 @@ class HttpClient final : public LoadClient {
   HttpClient(boost::asio::io_context* io, const HttpTarget& target, RequestOptions options)
       : options_(std::move(options)), connections_(std::make_shared<HttpConnections>(io, target)) {}
 
-  // Only that a connection opens: OpenAI-compatible servers share no health or model endpoint.
+  // Only that a connection opens: no endpoint of a model's vocabulary is common to OpenAI-compatible servers.
   absl::StatusOr<Target> Connect(int64_t timeout_ms) override {
-    if (absl::Status s = connections_->Probe(timeout_ms); !s.ok()) {
-      return absl::UnavailableError(absl::StrCat("--address: ", connections_->target().host, ": ", s.message()));
+    if (absl::Status s = connections_->WaitUntilReachable(timeout_ms); !s.ok()) {
+      return absl::UnavailableError(
+          absl::StrCat("--address: no connection to ", connections_->target().host, ": ", s.message()));
     }
     return Target{};
   }
 
-  std::shared_ptr<ActiveRequest> Start(const Prompt& prompt, const MixEntry&, uint64_t seed,
+  std::shared_ptr<ActiveRequest> Start(const Prompt& prompt, const MixEntry& profile, uint64_t seed,
                                        std::shared_ptr<Call> call) override {
     auto request = std::make_shared<StreamedRequest>(prompt.max_tokens, std::move(call));
-    request->Start(connections_, OpenAiBody(options_, prompt, seed), options_.timeout_ms);
+    request->Start(connections_, OpenAiBody(options_, prompt, profile, seed), options_.timeout_ms);
     return request;
   }
 

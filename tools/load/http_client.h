@@ -14,8 +14,10 @@ class io_context;
 
 namespace dunlin::tools::load {
 
-// io outlives the client. Output tokens are counted from `usage` where the server sends it; else as max_tokens when the
-// finish reason is "length"; else as the chunks that carry text.
+// io outlives the client. An event is a message with tokens when it carries token ids, which options.token_ids asks
+// for; of servers that send none, when it carries text, reasoning or tool calls, and counts as one token. Output tokens
+// of a response are those of `usage` where the server sends it; else max_tokens when the finish reason is "length";
+// else those of the messages.
 std::unique_ptr<LoadClient> MakeHttpClient(boost::asio::io_context* io, const HttpTarget& target,
                                            const RequestOptions& options);
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <limits>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,9 @@ namespace dunlin::tools::load {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using Error = boost::system::error_code;
+
+// Between two attempts to reach a server that is starting.
+constexpr auto kConnectGap = std::chrono::milliseconds(50);
 
 struct HttpConnections::State {
   std::unique_ptr<ClientSocket> TakeIdle() {
@@ -40,13 +44,21 @@ HttpConnections::HttpConnections(asio::io_context* io, const HttpTarget& target)
 
 HttpConnections::~HttpConnections() = default;
 
-absl::Status HttpConnections::Probe(int64_t timeout_ms) const {
-  asio::io_context io;
-  ClientSocket socket(&io, state_->target);
-  Error error = asio::error::timed_out;
-  socket.Connect([&error](Error result) { error = result; });
-  io.run_for(std::chrono::milliseconds(timeout_ms));
-  return error ? absl::UnavailableError(error.message()) : absl::OkStatus();
+absl::Status HttpConnections::WaitUntilReachable(int64_t timeout_ms) const {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  for (;;) {
+    asio::io_context io;
+    ClientSocket socket(&io, state_->target);
+    Error error = asio::error::timed_out;
+    socket.Connect([&error](Error result) { error = result; });
+    io.run_until(deadline);
+    if (!error) return absl::OkStatus();
+    const bool starting = error == asio::error::connection_refused;
+    if (!starting || std::chrono::steady_clock::now() + kConnectGap >= deadline) {
+      return absl::UnavailableError(error.message());
+    }
+    std::this_thread::sleep_for(kConnectGap);
+  }
 }
 
 const HttpTarget& HttpConnections::target() const {

@@ -26,8 +26,9 @@ class HttpConnections {
   HttpConnections(const HttpConnections&) = delete;
   HttpConnections& operator=(const HttpConnections&) = delete;
 
-  // Opens and closes a connection; blocks for at most timeout_ms. Errors: UNAVAILABLE.
-  absl::Status Probe(int64_t timeout_ms) const;
+  // Waits for the server to accept a connection, and closes it; blocks for at most timeout_ms. Errors: UNAVAILABLE, at
+  // once for all but a refused connection, which a server that is starting does.
+  absl::Status WaitUntilReachable(int64_t timeout_ms) const;
   const HttpTarget& target() const;
 
   struct State;  // of http_exchange.cc

@@ -38,6 +38,7 @@ absl::Status Resolve(LoadOptions* options) {
   options->data.kind = kDatasets.at(options->dataset);
   options->data.seed = options->shape.seed;
   options->data.ignore_eos = !options->no_ignore_eos;
+  options->data.text_only = options->request.chat;
   if (options->sweep) {
     const bool open = options->shape.rate > 0;
     options->search.start = open ? options->shape.rate : static_cast<double>(options->shape.concurrency);
@@ -51,8 +52,8 @@ absl::Status Resolve(LoadOptions* options) {
     return absl::InvalidArgumentError(
         "--dataset-path is required by --dataset sharegpt and jsonl, and valid only with them");
   }
-  if (!options->mix.empty() && options->protocol != "dunlin") {
-    return absl::InvalidArgumentError("--mix is valid only with --protocol dunlin");
+  if (options->request.chat && options->prompt_form == "tokens") {
+    return absl::InvalidArgumentError("--prompt-form tokens is not valid with --chat: a message is text");
   }
   return ParseCancelAfter(options->cancel_after, &options->shape);
 }

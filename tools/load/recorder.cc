@@ -94,7 +94,7 @@ void Recorder::OnSent(size_t group, TimeNs intended, TimeNs sent) {
 void Recorder::OnTokens(size_t group, int32_t num_tokens, TimeNs gap_ns, TimeNs now) {
   absl::MutexLock lock(&mutex_);
   if (gap_ns >= 0) recording_.groups[group].itl.Add(gap_ns);
-  tokens_ += num_tokens;
+  recording_.tokens += num_tokens;
   recording_.timeline.At(now - recording_.started).tokens += num_tokens;
 }
 
@@ -130,7 +130,7 @@ Recorder::Live Recorder::live() const {
   absl::MutexLock lock(&mutex_);
   Live live;
   live.in_flight = in_flight_;
-  live.tokens = tokens_;
+  live.tokens = recording_.tokens;
   DurationHistogram ttft;
   for (const Totals& group : recording_.groups) {
     live.completed += group.completed;

@@ -58,6 +58,8 @@ struct Recording {
   DurationHistogram send_delay;                 // intended to sent: the client's own delay
   Timeline timeline;
   int64_t in_flight_max = 0;
+  int64_t tokens = 0;      // received, whatever became of their requests
+  double cpu_seconds = 0;  // of this process during the run
 
   Totals Sum() const;
   double seconds() const { return ToSeconds(last_ended - started); }
@@ -90,7 +92,6 @@ class Recorder {
   mutable absl::Mutex mutex_;  // guards everything below
   Recording recording_ ABSL_GUARDED_BY(mutex_);
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t tokens_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace dunlin::tools::load

@@ -130,6 +130,11 @@ Json ResultJson(const RunDescription& run, const Recording& recording, const std
   for (const Timeline::Slot& slot : timeline.slots()) most_tokens = std::max(most_tokens, slot.tokens);
   json["max_output_tokens_per_s"] = static_cast<double>(most_tokens) / ToSeconds(timeline.slot_ns());
   json["max_concurrent_requests"] = recording.in_flight_max;
+  json["client_cpu_seconds"] = recording.cpu_seconds;
+  constexpr double kUsPerSecond = 1e6;
+  json["client_cpu_us_per_token"] =
+      recording.tokens > 0 ? Json(recording.cpu_seconds * kUsPerSecond / static_cast<double>(recording.tokens))
+                           : Json();
   AddLatency("send_delay", recording.send_delay, &json);
   json["reasons"] = ReasonsJson(recording);
   json["profiles"] = Json::array();

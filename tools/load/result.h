@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run as one JSON object: the keys of `vllm bench serve`, then ours.
 //
-//   ours, top level: sent, refused, deadline, cancelled, unfinished, goodput_ratio, mean_tokens_per_message, and the
-//   statistics of refusal, send_delay and beyond_engine (of servers that report their engine's time); reasons [{reason,
-//   count, with_retry_info, p50_ms, p99_ms, example}]; profiles [{profile, the same keys}]; timeline {slot_s, a list
-//   for each column}; histograms {ttft_ms, itl_ms: [[low, high, count]]}; server {before, max, after, growth (after -
-//   before), samples}
+//   ours, top level: sent, refused, deadline, cancelled, unfinished, goodput_ratio, mean_tokens_per_message,
+//   client_cpu_seconds, client_cpu_us_per_token, and the statistics of refusal, send_delay and beyond_engine (of
+//   servers that report their engine's time); reasons [{reason, count, with_retry_info, p50_ms, p99_ms, example}];
+//   profiles [{profile, the same keys}]; timeline {slot_s, a list for each column}; histograms {ttft_ms, itl_ms: [[low,
+//   high, count]]}; server {before, max, after, growth (after - before), samples}
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

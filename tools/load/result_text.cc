@@ -54,6 +54,8 @@ std::string ResultText(const Json& result) {
   std::string text;
   AddCounts(result, &text);
   AddLatencies(result, &text);
+  absl::StrAppendFormat(&text, "load generator: %.2f CPU s, %.1f us a token\n", Number(result, "client_cpu_seconds"),
+                        Number(result, "client_cpu_us_per_token"));
   if (result["profiles"].size() > 1) {
     for (const Json& profile : result["profiles"]) {
       absl::StrAppend(&text, "\n", profile["profile"].get<std::string>(), ": ");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/load/runner.h"
 
+#include <sys/resource.h>
+
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <csignal>
@@ -18,6 +20,15 @@ constexpr auto kTick = std::chrono::milliseconds(500);
 
 TimeNs FromSeconds(double seconds) {
   return static_cast<TimeNs>(seconds * static_cast<double>(kNsPerSecond));
+}
+
+// Of this process: all its threads, user and system.
+double CpuSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  constexpr double kMicro = 1e-6;
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * kMicro;
 }
 
 }  // namespace
@@ -71,7 +82,9 @@ Recording Runner::Run(const OnTick& on_tick) {
   signals_.cancel();
   parts_.io->restart();
   parts_.io->poll();
-  return recorder_.Snapshot();
+  Recording recording = recorder_.Snapshot();
+  if (num_counted_ > 0) recording.cpu_seconds = CpuSeconds() - cpu_started_;
+  return recording;
 }
 
 // Arrivals are counted by their due time: a pause of this process at the end neither adds one nor, up to kSendsAtOnce,
@@ -99,6 +112,7 @@ void Runner::Refill() {
 void Runner::Send(TimeNs intended) {
   const uint64_t id = next_id_++;
   const bool counted = intended >= count_from_;
+  if (counted && num_counted_ == 0) cpu_started_ = CpuSeconds();
   const Prompt prompt = parts_.dataset->Next();
   CallOptions options;
   options.group = picker_.Next();

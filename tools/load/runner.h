@@ -77,6 +77,7 @@ class Runner {
   TimeNs next_arrival_ = 0;
   uint64_t next_id_ = 0;
   int64_t num_counted_ = 0;
+  double cpu_started_ = 0;  // when the first counted request was sent
   bool sending_ = true;
   bool interrupted_ = false;
 };

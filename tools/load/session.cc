@@ -22,8 +22,8 @@
 namespace dunlin::tools::load {
 namespace {
 
-// A server releases cancelled requests within a step: its state after a run is read once it is idle, or after this
-// time.
+// A server releases cancelled requests within a step, and closed connections when it sees them: its state after a run
+// is read once it is idle, or after this time.
 constexpr int kSettleTries = 20;
 constexpr absl::Duration kSettleGap = absl::Milliseconds(50);
 
@@ -103,7 +103,8 @@ absl::Status Session::Connect(const LoadShape& shape) {
 absl::Status Session::OpenPrompts(int32_t vocab_size) {
   DatasetOptions data = options_.data;
   if (vocab_size > 0) data.vocab_size = vocab_size;
-  const bool tokens = options_.prompt_form == "tokens" || (options_.prompt_form == "auto" && vocab_size > 0);
+  const bool known = vocab_size > 0 && !options_.request.chat;
+  const bool tokens = options_.prompt_form == "tokens" || (options_.prompt_form == "auto" && known);
   data.form = tokens ? PromptForm::kTokens : PromptForm::kWords;
   absl::StatusOr<std::unique_ptr<Dataset>> dataset = OpenDataset(data);
   if (!dataset.ok()) return dataset.status();
@@ -117,17 +118,21 @@ absl::StatusOr<Json> Session::Run() {
 
 absl::StatusOr<Json> Session::RunOnce(const LoadShape& shape) {
   if (absl::Status s = Connect(shape); !s.ok()) return s;
+  double fds_before = -1;
   if (watch_ != nullptr) {
-    if (const auto before = watch_->ReadNow(); !before.ok()) return before.status();
+    const absl::StatusOr<ServerSample> before = watch_->ReadNow();
+    if (!before.ok()) return before.status();
+    fds_before = before->open_fds;
     watch_->Start();
   }
   Progress progress(!options_.quiet && isatty(STDERR_FILENO) != 0);
   Runner runner({io_.get(), client_.get(), dataset_.get(), &mix_}, shape, slo_);
   const Recording recording = runner.Run(progress.on_tick());
   interrupted_ |= runner.interrupted();
+  client_.reset();  // its connections are no part of the server's state after the run
   if (watch_ != nullptr) {
     watch_->Stop();
-    if (absl::Status s = ReadAfter(); !s.ok()) return s;
+    if (absl::Status s = ReadAfter(fds_before); !s.ok()) return s;
   }
   RunDescription run{
       options_.protocol, options_.request.model, options_.dataset, options_.label, "", shape, slo_, mix_};
@@ -135,11 +140,12 @@ absl::StatusOr<Json> Session::RunOnce(const LoadShape& shape) {
   return ResultJson(run, recording, watch_ == nullptr ? std::vector<ServerSample>() : watch_->TakeSamples());
 }
 
-absl::Status Session::ReadAfter() {
+absl::Status Session::ReadAfter(double fds_before) {
   for (int i = 0; i < kSettleTries; ++i) {
     const absl::StatusOr<ServerSample> sample = watch_->ReadNow();
     if (!sample.ok()) return sample.status();
-    if (sample->running <= 0 && sample->waiting <= 0 && sample->kv_pages_used <= 0) break;
+    const bool idle = sample->running <= 0 && sample->waiting <= 0 && sample->kv_pages_used <= 0;
+    if (idle && sample->open_fds <= fds_before) break;
     absl::SleepFor(kSettleGap);
   }
   return absl::OkStatus();

@@ -40,7 +40,7 @@ class Session {
   absl::Status Connect(const LoadShape& shape);
   absl::Status OpenPrompts(int32_t vocab_size);
   absl::StatusOr<Json> RunOnce(const LoadShape& shape);
-  absl::Status ReadAfter();
+  absl::Status ReadAfter(double fds_before);
   absl::StatusOr<Json> RunSweep();
 
   LoadOptions options_;
@@ -48,7 +48,7 @@ class Session {
   Slo slo_;
   std::vector<Check> checks_;
   std::vector<MixEntry> mix_;
-  std::unique_ptr<LoadClient> client_;
+  std::unique_ptr<LoadClient> client_;  // during a run
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<ServerWatch> watch_;  // null without --server-metrics
   bool interrupted_ = false;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -23,7 +24,9 @@ using ::testing::StartsWith;
 const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 
 CommandResult Load(const ServerProcess& server, std::vector<std::string> arguments) {
-  std::vector<std::string> all = {"load", "--address", server.grpc(), "--model", "demo"};
+  std::vector<std::string> all = {"load", "--model", "demo"};
+  const bool openai = std::find(arguments.begin(), arguments.end(), "openai") != arguments.end();
+  all.insert(all.end(), {"--address", openai ? server.http() : server.grpc()});
   all.insert(all.end(), arguments.begin(), arguments.end());
   return RunDunlin(all);
 }
@@ -99,6 +102,52 @@ TEST_F(LoadTest, CancelledRequestsAreCountedSeparatelyAndFreeTheirPages) {
   EXPECT_EQ(by_time["server"]["after"]["kv_pages_used"], 0);
 }
 
+// The same requests through both protocols.
+TEST_F(LoadTest, ProtocolsSendTheSameWorkloadAndReportTheSameFigures) {
+  const std::vector<std::string> workload = {"--concurrency", "4", "--num-prompts", "12", "--input-len", "16",
+                                             "--output-len",  "8", "--seed",        "5"};
+  const auto run = [&workload](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), workload.begin(), workload.end());
+    return LoadJson(*server_, arguments);
+  };
+  const Json grpc = run({"--mix", "math:fp32=1"});
+  const Json http = run({"--protocol", "openai", "--prompt-form", "tokens", "--vocab-size", "4096", "--token-ids",
+                         "--mix", "math:fp32=1"});
+  for (const auto& [key, value] : grpc.items()) EXPECT_TRUE(http.contains(key)) << key;
+  for (const char* key :
+       {"completed", "total_input_tokens", "total_output_tokens", "max_concurrent_requests", "sent"}) {
+    EXPECT_EQ(http[key], grpc[key]) << key;
+  }
+  EXPECT_EQ(http["total_output_tokens"], 12 * 8);
+  EXPECT_EQ(http["profiles"][0]["profile"], "math:fp32");
+  EXPECT_GT(http["mean_beyond_engine_ms"], 0);
+  EXPECT_GT(http["client_cpu_us_per_token"], 0);
+  EXPECT_EQ(http["server"]["growth"]["open_fds"], 0) << "connections are closed before the server's state is read";
+  EXPECT_GE(MetricValue(HttpGet(server_->http(), "/metrics"),
+                        "dunlin_requests_total{attention_backend=\"math\",precision=\"fp32\",status=\"OK\"}"),
+            24);
+}
+
+TEST_F(LoadTest, ChatsAreTheSamePromptsOverBothProtocols) {
+  const std::vector<std::string> chat = {"--chat", "--num-prompts", "4", "--input-len", "8", "--output-len", "6"};
+  const Json grpc = LoadJson(*server_, chat);
+  std::vector<std::string> over_http = {"--protocol", "openai"};
+  over_http.insert(over_http.end(), chat.begin(), chat.end());
+  const Json http = LoadJson(*server_, over_http);
+  EXPECT_EQ(grpc["completed"], 4) << grpc["reasons"];
+  EXPECT_EQ(http["completed"], 4) << http["reasons"];
+  EXPECT_EQ(http["total_input_tokens"], grpc["total_input_tokens"]);
+  EXPECT_EQ(http["total_output_tokens"], 4 * 6);
+}
+
+TEST_F(LoadTest, StreamsCancelledOverHttpFreeTheirPages) {
+  const Json json = LoadJson(*server_, {"--protocol", "openai", "--concurrency", "8", "--num-prompts", "16",
+                                        "--output-len", "400", "--cancel-after", "3t"});
+  EXPECT_EQ(json["cancelled"], 16) << json["reasons"];
+  EXPECT_EQ(json["server"]["after"]["kv_pages_used"], 0);
+  EXPECT_EQ(json["server"]["after"]["running"], 0);
+}
+
 TEST_F(LoadTest, FailedChecksSetTheExitStatus) {
   const std::vector<std::string> quick = {"--num-prompts", "3", "--output-len", "2", "--slo", "e2el_ms=60000"};
   const auto with = [&quick](std::vector<std::string> more) {
@@ -122,6 +171,7 @@ TEST_F(LoadTest, UsageErrorsAndServerErrorsHaveDifferentStatuses) {
   EXPECT_EQ(Load(*server_, {"--mix", "flash"}).status, 2);
   EXPECT_EQ(Load(*server_, {"--dataset", "jsonl"}).status, 2);
   EXPECT_EQ(Load(*server_, {"--cancel-after", "5"}).status, 2);
+  EXPECT_EQ(Load(*server_, {"--chat", "--prompt-form", "tokens"}).status, 2);
   EXPECT_EQ(Load(*server_, {"--rate", "1", "--concurrency", "1"}).status, 2);
   const CommandResult unknown = RunDunlin({"load", "--address", server_->grpc(), "--model", "nothing"});
   EXPECT_EQ(unknown.status, 1);
@@ -131,7 +181,8 @@ TEST_F(LoadTest, UsageErrorsAndServerErrorsHaveDifferentStatuses) {
 TEST_F(LoadTest, HelpDefinesEveryFigure) {
   const CommandResult help = RunDunlin({"load", "--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* word : {"TTFT", "ITL", "TPOT", "E2E", "refusal", "send delay", "goodput", "beyond engine"}) {
+  for (const char* word : {"TTFT", "ITL", "TPOT", "E2E", "refusal", "send delay", "goodput", "beyond engine",
+                           "load generator", "message with a token"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -155,22 +206,28 @@ TEST_F(LoadTest, ASweepFindsAKneeAndDrawsIt) {
 TEST(LoadAgainstAFullServer, RefusalsAreCountedByReasonWithRetryInfo) {
   const ServerProcess server(kDemo, {"--set", "scheduler.max_sequences=2", "--set", "scheduler.max_queued_requests=2"});
   ASSERT_TRUE(server.ready()) << server.Log();
-  const Json json =
-      LoadJson(server, {"--concurrency", "32", "--num-prompts", "200", "--output-len", "32", "--max-errors", "0"});
-  EXPECT_GT(json["refused"], 0);
-  EXPECT_GT(json["completed"], 0);
-  EXPECT_EQ(json["completed"].get<int>() + json["refused"].get<int>(), 200) << json["reasons"];
-  ASSERT_EQ(json["reasons"].size(), 1U) << json["reasons"];
-  EXPECT_EQ(json["reasons"][0]["reason"], "QUEUE_FULL");
-  EXPECT_EQ(json["reasons"][0]["with_retry_info"], json["reasons"][0]["count"]);
-  EXPECT_GT(json["p99_refusal_ms"], 0);
+  const std::vector<std::vector<std::string>> protocols = {{}, {"--protocol", "openai"}};
+  for (std::vector<std::string> arguments : protocols) {
+    arguments.insert(arguments.end(),
+                     {"--concurrency", "32", "--num-prompts", "200", "--output-len", "32", "--max-errors", "0"});
+    const Json json = LoadJson(server, arguments);
+    EXPECT_GT(json["refused"], 0);
+    EXPECT_GT(json["completed"], 0);
+    EXPECT_EQ(json["completed"].get<int>() + json["refused"].get<int>(), 200) << json["reasons"];
+    ASSERT_EQ(json["reasons"].size(), 1U) << json["reasons"];
+    EXPECT_EQ(json["reasons"][0]["reason"], "QUEUE_FULL");
+    EXPECT_EQ(json["reasons"][0]["with_retry_info"], json["reasons"][0]["count"]);
+    EXPECT_GT(json["p99_refusal_ms"], 0);
+  }
 }
 
 TEST(LoadWithoutAServer, SaysSo) {
-  const CommandResult result =
-      RunDunlin({"load", "--address", "127.0.0.1:1", "--model", "demo", "--connect-timeout-ms", "300"});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("no connection to 127.0.0.1:1"));
+  for (const char* protocol : {"dunlin", "openai"}) {
+    const CommandResult result = RunDunlin(
+        {"load", "--protocol", protocol, "--address", "127.0.0.1:1", "--model", "demo", "--connect-timeout-ms", "300"});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("no connection to 127.0.0.1:1"));
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tools/load/http_get.h"
 #include "tools/load/runner.h"
 
@@ -169,28 +170,51 @@ TEST(HttpClient, TruncatedStreamFails) {
 
 TEST(HttpClient, MalformedEventFails) {
   const FakeServer server([](int socket, int request) {
-    Say(socket,
-        kHead + Token("a") + Chunked(request == 0 ? "data: {\"cho\n\n" : "data: {\"error\": \"no memory\"}\n\n"));
+    constexpr const char* kData[] = {R"({"cho)", R"({"error": "no memory"})",
+                                     R"({"error": {"message": "no pages", "code": "DEVICE_FAILED"}})"};
+    Say(socket, kHead + Token("a") + Chunked(std::string("data: ") + kData[request] + "\n\n"));
     return false;
   });
+  const Recording recording = RunAgainst(server, 3);
+  EXPECT_EQ(recording.Sum().failed, 3);
+  EXPECT_EQ(recording.reasons.at("BAD_EVENT").count, 1);
+  EXPECT_EQ(recording.reasons.at("ERROR_EVENT").example, "no memory");
+  EXPECT_EQ(recording.reasons.at("DEVICE_FAILED").example, "no pages");
+}
+
+TEST(HttpClient, CountsTokenIdsWhereTheServerSendsThem) {
+  const FakeServer server([](int socket, int) {
+    const auto event = [](const char* ids, const char* finish) {
+      return Chunked(absl::StrCat(R"(data: {"choices": [{"text": "", "token_ids": )", ids, R"(, "finish_reason": )",
+                                  finish, R"(}], "dunlin": {"timings": {"queue_ms": 1, "total_ms": 1.5}}})", "\n\n"));
+    };
+    Say(socket, kHead + event("[]", "null") + event("[1, 2]", "null") + event("[3]", "\"stop\"") + kEnd);
+    return true;
+  });
   const Recording recording = RunAgainst(server, 2);
-  EXPECT_EQ(recording.Sum().failed, 2);
-  EXPECT_EQ(recording.reasons.at("BAD_EVENT").count, 2);
+  EXPECT_EQ(recording.Sum().completed, 2);
+  EXPECT_EQ(recording.Sum().output_tokens, 6);
+  EXPECT_EQ(recording.Sum().token_messages, 4) << "an event without ids has no token";
+  EXPECT_EQ(recording.Sum().beyond_engine.count(), 2);
+  EXPECT_EQ(recording.tokens, 6);
+  EXPECT_GT(recording.cpu_seconds, 0);
 }
 
 TEST(HttpClient, DistinguishesRefusalsFromFailures) {
   const FakeServer server([](int socket, int request) {
-    const std::string body = R"({"error": {"message": "too busy"}})";
-    const std::string head = request == 0 ? "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\n"
-                                          : "HTTP/1.1 500 Internal Server Error\r\n";
+    const std::string body = request == 3 ? R"({"error": {"message": "full", "code": "QUEUE_FULL"}})"
+                                          : R"({"error": {"message": "too busy"}})";
+    const std::string head = request % 3 == 0 ? "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\n"
+                                              : "HTTP/1.1 500 Internal Server Error\r\n";
     Say(socket, head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
     return true;
   });
-  const Recording recording = RunAgainst(server, 3);
-  EXPECT_EQ(recording.Sum().refused, 1);
+  const Recording recording = RunAgainst(server, 4);
+  EXPECT_EQ(recording.Sum().refused, 2);
   EXPECT_EQ(recording.Sum().failed, 2);
   EXPECT_EQ(recording.reasons.at("HTTP_429").with_retry_info, 1);
-  EXPECT_EQ(recording.reasons.at("HTTP_500").example, "too busy");
+  EXPECT_EQ(recording.reasons.at("QUEUE_FULL").example, "HTTP_429: full");
+  EXPECT_EQ(recording.reasons.at("HTTP_500").example, "HTTP_500: too busy");
 }
 
 TEST(HttpClient, ResponseThatIsNotHttpFails) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tools/load/http_target.h"
 #include "tools/load/openai.h"
 #include "tools/load/server_watch.h"
@@ -44,15 +45,20 @@ TEST(SseParser, RejectsAnEndlessEvent) {
 TEST(OpenAi, ReadsChunksOfBothEndpoints) {
   const auto completion = ParseOpenAiEvent(R"({"choices": [{"text": "a", "finish_reason": null}]})");
   ASSERT_TRUE(completion.ok());
-  EXPECT_TRUE(completion->has_text);
+  EXPECT_EQ(completion->num_tokens, 1);
   EXPECT_EQ(completion->finish_reason, "");
   const auto chat = ParseOpenAiEvent(R"({"choices": [{"delta": {"content": "a"}, "finish_reason": "length"}]})");
   ASSERT_TRUE(chat.ok());
-  EXPECT_TRUE(chat->has_text);
+  EXPECT_EQ(chat->num_tokens, 1);
   EXPECT_EQ(chat->finish_reason, "length");
   const auto role = ParseOpenAiEvent(R"({"choices": [{"delta": {"role": "assistant", "content": ""}}]})");
   ASSERT_TRUE(role.ok());
-  EXPECT_FALSE(role->has_text) << "the first chunk of a chat is not a token";
+  EXPECT_EQ(role->num_tokens, 0) << "the first chunk of a chat is not a token";
+  for (const char* delta : {R"("reasoning_content": "x")", R"("reasoning": "x")", R"("tool_calls": [{"index": 0}])"}) {
+    const auto event = ParseOpenAiEvent(absl::StrCat(R"({"choices": [{"delta": {)", delta, "}}]}"));
+    ASSERT_TRUE(event.ok()) << delta;
+    EXPECT_EQ(event->num_tokens, 1) << delta;
+  }
   const auto usage = ParseOpenAiEvent(R"({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7}})");
   ASSERT_TRUE(usage.ok());
   EXPECT_EQ(usage->prompt_tokens, 5);
@@ -60,14 +66,32 @@ TEST(OpenAi, ReadsChunksOfBothEndpoints) {
   EXPECT_TRUE(ParseOpenAiEvent("[DONE]")->done);
 }
 
+TEST(OpenAi, TokenIdsAndTimingsAreThoseOfTheServer) {
+  const auto two = ParseOpenAiEvent(R"({"choices": [{"text": "", "token_ids": [5, 6]}]})");
+  ASSERT_TRUE(two.ok());
+  EXPECT_EQ(two->num_tokens, 2) << "tokens whose text is held back count";
+  const auto none = ParseOpenAiEvent(R"({"choices": [{"text": "a", "token_ids": []}]})");
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->num_tokens, 0) << "text that was held back is no new token";
+  EXPECT_EQ(none->engine_ms, -1);
+  const auto last = ParseOpenAiEvent(
+      R"({"choices": [], "dunlin": {"timings": {"queue_ms": 0.5, "ttft_ms": 2.0, "total_ms": 8.25}}})");
+  ASSERT_TRUE(last.ok());
+  EXPECT_EQ(last->engine_ms, 7.75);
+}
+
 TEST(OpenAi, ErrorsAndMalformedDataAreErrors) {
   EXPECT_FALSE(ParseOpenAiEvent("").ok());
   EXPECT_FALSE(ParseOpenAiEvent("{\"choices\": ").ok());
   EXPECT_FALSE(ParseOpenAiEvent("[1]").ok());
   const auto error = ParseOpenAiEvent(R"({"error": {"message": "out of memory", "code": 500}})");
-  EXPECT_EQ(std::string(error.status().message()), "out of memory");
-  EXPECT_EQ(OpenAiErrorMessage(R"({"error": "busy"})"), "busy");
-  EXPECT_EQ(OpenAiErrorMessage("<html>"), "");
+  ASSERT_TRUE(error.ok() && error->error.has_value());
+  EXPECT_EQ(error->error->message, "out of memory");
+  EXPECT_EQ(error->error->reason, "") << "a number is the status again";
+  EXPECT_EQ(ParseOpenAiFailure(R"({"error": {"message": "m", "code": "QUEUE_FULL"}})").reason, "QUEUE_FULL");
+  EXPECT_EQ(ParseOpenAiFailure(R"({"error": "busy"})").message, "busy");
+  EXPECT_EQ(ParseOpenAiFailure(R"({"error": [1]})").message, "an error without a message");
+  EXPECT_EQ(ParseOpenAiFailure("<html>").message, "");
   EXPECT_TRUE(ParseOpenAiEvent(R"({"choices": [5]})").ok()) << "unexpected, but not an error";
 }
 
@@ -77,13 +101,22 @@ TEST(OpenAi, BodiesRequestAStreamWithUsage) {
   Prompt prompt;
   prompt.text = "hello";
   prompt.max_tokens = 9;
-  auto body = nlohmann::json::parse(OpenAiBody(options, prompt, 3));
+  MixEntry profile;
+  auto body = nlohmann::json::parse(OpenAiBody(options, prompt, profile, 3));
   EXPECT_EQ(body["prompt"], "hello");
   EXPECT_EQ(body["max_tokens"], 9);
   EXPECT_EQ(body["stream"], true);
   EXPECT_EQ(body["stream_options"]["include_usage"], true);
-  options.chat = true;
-  body = nlohmann::json::parse(OpenAiBody(options, prompt, 3));
+  for (const char* extension : {"attention_backend", "precision", "allow_fallback", "return_token_ids"}) {
+    EXPECT_FALSE(body.contains(extension)) << extension << " is sent only where it is asked for";
+  }
+  options.chat = options.token_ids = options.allow_fallback = true;
+  profile = ParseMix("FLASH:bf16")->front();
+  body = nlohmann::json::parse(OpenAiBody(options, prompt, profile, 3));
+  EXPECT_EQ(body["attention_backend"], "flash");
+  EXPECT_EQ(body["precision"], "bf16");
+  EXPECT_EQ(body["allow_fallback"], true);
+  EXPECT_EQ(body["return_token_ids"], true);
   EXPECT_EQ(body["messages"][0]["content"], "hello");
   EXPECT_FALSE(body.contains("prompt"));
 }

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs clients that people have against `dunlin serve` and prints a table of client and check. Each client is installed
+into an environment of its own, which is kept under --work and made again when what it is made of changes.
+
+Usage: run.py BINARY [--full] [--only CLIENT...] [--allow-missing] [--work DIR], as `make interop` and
+`make interop-full` call it. Exit status 1 if a check fails, if a client cannot be installed (unless --allow-missing), or
+if the server is not idle afterwards or does not end with status 0. Standard library only.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import checks
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+MODEL_DIR = ROOT / "models/demo"
+ENCODER_DIR = ROOT / "tests/golden/encoders/bert_sentence"
+READY_S, STOP_S, INSTALL_S = 60, 30, 900
+
+# program: in this folder; its packages are requirements/PROGRAM.txt, or node/package-lock.json. slow: only with --full,
+# as it takes gigabytes, or a minute. limit_s: of the whole program.
+Client = collections.namedtuple("Client", "name program slow limit_s")
+CLIENTS = [
+    Client("openai", "openai_python.py", False, 180),
+    Client("anthropic", "anthropic_python.py", False, 120),
+    Client("openai-npm", "node/openai_node.mjs", False, 120),
+    Client("langchain-openai", "langchain_python.py", False, 120),
+    Client("guidellm", "guidellm_run.py", True, 240),
+    Client("aiperf", "aiperf_run.py", True, 300),
+]
+
+
+class CannotInstall(Exception):
+    pass
+
+
+def install(command, folder, **more):
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_S, **more)
+    except FileNotFoundError as error:
+        raise CannotInstall(f"{error.filename} is not installed") from error
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        lines = (error.stderr or str(error)).strip().splitlines()
+        reason = next((line for line in lines if "error" in line.lower()), lines[-1])
+        raise CannotInstall(f"{pathlib.Path(command[0]).name}: {reason}") from error
+
+
+def kept(folder, made_of):
+    """Whether the environment there is complete and of these contents."""
+    stamp = folder / "made_of"
+    return stamp.exists() and stamp.read_text() == made_of
+
+
+def python_command(client, work):
+    requirements = HERE / "requirements" / (pathlib.Path(client.program).stem + ".txt")
+    folder = work / client.name
+    made_of = f"{sys.executable} {sys.version}\n{requirements.read_text()}"
+    if not kept(folder, made_of):
+        shutil.rmtree(folder, ignore_errors=True)
+        install([sys.executable, "-m", "venv", folder], folder)
+        install([folder / "bin/python", "-m", "pip", "install", "--quiet", "-r", requirements], folder)
+        (folder / "made_of").write_text(made_of)
+    return [folder / "bin/python", HERE / client.program]
+
+
+def node_command(client, work):
+    folder = work / client.name
+    made_of = (HERE / "node/package-lock.json").read_text()
+    if not kept(folder, made_of):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(HERE / "node" / name, folder)
+        install(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder, cwd=folder)
+        (folder / "made_of").write_text(made_of)
+    program = folder / pathlib.Path(client.program).name  # packages are looked for beside the program
+    shutil.copy(HERE / client.program, program)
+    return ["node", program]
+
+
+def command_of(client, work):
+    return (node_command if client.program.endswith(".mjs") else python_command)(client, work)
+
+
+@contextlib.contextmanager
+def serve(binary, work):
+    """The base URL of a server of both models on loopback; checks how it ends."""
+    config = {"listen": {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0"}, "log": {"level": "warn"},
+              "models": [{"name": "demo", "path": str(MODEL_DIR), "device": "cpu", "precisions": ["bf16"],
+                          "kv_cache": {"memory_bytes": 64 << 20}},
+                         {"name": "encoder", "path": str(ENCODER_DIR), "device": "cpu", "precisions": ["fp32"]}]}
+    (work / "server.json").write_text(json.dumps(config))
+    with open(work / "server.log", "wb") as log:
+        process = subprocess.Popen([binary, "serve", "--config", work / "server.json"], stdout=subprocess.PIPE,
+                                   stderr=log)
+    # The wait for the ready line is bounded.
+    lines = queue.Queue()
+    threading.Thread(target=lambda: lines.put(process.stdout.readline().decode()), daemon=True).start()
+    try:
+        ready = re.search(r"^READY .*http=(\S+)", lines.get(timeout=READY_S))
+        if ready is None:
+            raise RuntimeError(f"the server did not start: {(work / 'server.log').read_text()[-800:]}")
+        yield f"http://{ready.group(1)}"
+        process.terminate()
+        if process.wait(STOP_S) != 0:
+            raise RuntimeError(f"the server ended with exit status {process.returncode}")
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def run_client(client, base_url, work):
+    """Rows (check, error) of one client; its error output is kept in CLIENT.log."""
+    command = [*command_of(client, work), base_url, "demo", "encoder", MODEL_DIR, work]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    log = work / f"{client.name}.log"
+    with open(log, "wb") as errors:
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, timeout=client.limit_s,
+                                  env=environment)
+            output, end = done.stdout, done.returncode
+        except subprocess.TimeoutExpired as late:
+            output, end = late.stdout or b"", f"none within {client.limit_s} s"
+    lines = [json.loads(line) for line in output.decode().splitlines() if line.startswith("{")]
+    rows = [(line["check"], line["error"]) for line in lines]
+    if end != 0 or not rows:
+        rows.append(("the program", f"exit status is {end}; see {log}"))
+    return rows
+
+
+def main(arguments=None, clients=tuple(CLIENTS)):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binary", type=pathlib.Path)
+    parser.add_argument("--full", action="store_true", help="the slow clients, too")
+    parser.add_argument("--only", nargs="*", choices=[client.name for client in clients])
+    parser.add_argument("--allow-missing", action="store_true", help="a client that cannot be installed is no failure")
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/interop")
+    options = parser.parse_args(arguments)
+    options.work = options.work.resolve()
+    options.work.mkdir(parents=True, exist_ok=True)
+    chosen = [client for client in clients
+              if (client.name in options.only if options.only else options.full or not client.slow)]
+    failed = total = 0
+
+    def row(client, check, outcome):
+        print(f"{client:18}{check:36}{outcome}", flush=True)
+
+    row("client", "check", "outcome")
+    with serve(options.binary.resolve(), options.work) as base_url:
+        for client in chosen:
+            started = time.monotonic()
+            try:
+                command_of(client, options.work)
+                row(client.name, "install", f"ok, {time.monotonic() - started:.0f} s")
+            except CannotInstall as error:
+                row(client.name, "install", f"{'missing' if options.allow_missing else 'FAILED'}: {error}")
+                failed += 0 if options.allow_missing else 1
+                continue
+            started = time.monotonic()
+            for check, error in run_client(client, base_url, options.work):
+                row(client.name, check, "ok" if error is None else f"FAILED: {error[:600]}")
+                total, failed = total + 1, failed + (error is not None)
+            row(client.name, "in all", f"{time.monotonic() - started:.0f} s")
+        checks.wait_until_idle(base_url)
+    print(f"{total} checks of {len(chosen)} clients, {failed} failed")
+    return 0 if failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
