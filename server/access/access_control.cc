@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/access/access_control.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "engine/base/string_view.h"
+
+namespace dunlin::server {
+
+void AccessControl::Use(std::shared_ptr<const KeySet> keys) {
+  {
+    const engine::MutexLock lock(&mutex_);
+    keys_.swap(keys);
+  }
+  enabled_.store(true, std::memory_order_release);
+}
+
+std::shared_ptr<const KeySet> AccessControl::keys() const {
+  const engine::MutexLock lock(&mutex_);
+  return keys_;
+}
+
+std::variant<Principal, AccessRefusal> AccessControl::Authorize(std::string_view presented, const Endpoint& endpoint,
+                                                                absl::Time now) const {
+  if (!enabled()) return Principal();
+  std::shared_ptr<const KeyRecord> record;
+  if (!presented.empty() && presented.size() <= kMaxKeyBytes) record = keys()->Find(DigestOf(presented));
+  if (record != nullptr && now > record->not_after) record = nullptr;
+  if (record == nullptr && endpoint.needed.has_value()) return AccessRefusal::kUnauthenticated;
+  if (record == nullptr) return Principal();
+  Principal principal{record->name, record};
+  if (!endpoint.needed.has_value() || record->Has(*endpoint.needed)) return principal;
+  return AccessRefusal::kPermissionDenied;
+}
+
+void AccessControl::Report(AccessRefusal refusal, const AccessDenial& denial) const {
+  num_refused_[static_cast<size_t>(refusal)].fetch_add(1, std::memory_order_relaxed);
+  if (observer_ != nullptr) observer_->OnDenied(denial);
+}
+
+AccessStats AccessControl::stats() const {
+  AccessStats stats;
+  stats.enabled = enabled();
+  if (stats.enabled) stats.num_keys = keys()->size();
+  stats.file_ok = file_ok_.load(std::memory_order_relaxed);
+  stats.unauthenticated = num_refused_[static_cast<size_t>(AccessRefusal::kUnauthenticated)].load();
+  stats.denied = num_refused_[static_cast<size_t>(AccessRefusal::kPermissionDenied)].load();
+  return stats;
+}
+
+std::string_view BearerKey(std::string_view authorization) {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (!absl::StartsWithIgnoreCase(engine::AbslView(authorization), engine::AbslView(kScheme))) return {};
+  authorization.remove_prefix(kScheme.size());
+  const size_t first = authorization.find_first_not_of(' ');
+  if (first == authorization.npos) return {};
+  authorization.remove_prefix(first);
+  return authorization.substr(0, authorization.find_last_not_of(" \t") + 1);
+}
+
+}  // namespace dunlin::server
