@@ -75,12 +75,14 @@ std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
   return AdmissionRefusal::kTransportStalled;
 }
 
-absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits) {
+absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits,
+                                                      ServingCore* core) {
   HttpServerOptions http;
   http.connections = options.connections;
   http.routes = ProbeRoutes(options.sources);
   if (options.openai) {
-    for (HttpRoute& route : OpenAiRoutes({options.sources.unready_reason, options.version})) {
+    const OpenAiSources sources = {options.sources.unready_reason, options.version, options.cpu_variant};
+    for (HttpRoute& route : OpenAiRoutes(core, sources)) {
       http.routes.push_back(std::move(route));
     }
   }
@@ -105,7 +107,7 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   }
   auto state = std::make_unique<State>(limits, repository, observer, options.serving);
   if (options.http.has_value()) {
-    absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(*options.http, limits);
+    absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(*options.http, limits, &state->core);
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }

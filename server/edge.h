@@ -30,6 +30,7 @@ struct EdgeHttpOptions {
   std::vector<std::string> cors_origins;  // HttpServerOptions::cors_origins
   bool openai = true;                     // serve the OpenAI API
   std::string version;                    // of the server, for clients
+  std::string cpu_variant;                // of its kernels, for clients
 };
 
 struct EdgeOptions {

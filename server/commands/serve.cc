@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "kernels/api/device.h"
 #include "server/commands/command.h"
 #include "server/commands/serve_options.h"
 #include "server/commands/serve_server.h"
@@ -63,6 +64,8 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
   options.cors_origins = absl::StrSplit(config.http_cors_origins, ' ', absl::SkipEmpty());
   options.openai = config.serve_openai;
   options.version = kVersion;
+  const std::string& variant = config.device.cpu_variant;
+  options.cpu_variant = variant.empty() ? kernels::AvailableCpuVariants().front() : variant;
   return options;
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "engine/chat_output/chat_output_parser.h"
 #include "engine/encoder/embedding_settings.h"
 #include "engine/encoder/encoder_engine.h"
@@ -21,6 +23,7 @@ namespace dunlin::server {
 
 struct ServedModel {
   std::string name;
+  absl::Time loaded = absl::Now();  // when loading began
   std::unique_ptr<engine::Model> model;
   std::unique_ptr<engine::Tokenizer> tokenizer;         // null for random weights: token ids only
   std::unique_ptr<GrammarCache> grammars;               // null without a tokenizer and for an encoder

@@ -28,6 +28,8 @@ const Rule kRules[] = {
     {"^kernels/cuda/", "", R"(#include "kernels/cpu/)", "devices share the contract alone"},
     {"^engine/", "", R"(#include "(server|tools|dunlin/v1|google/rpc|grpc/|tests)/?)",
      "the engine knows no wire and no edge"},
+    {"^server/http_calls/", "", R"(#include ("server/transport/grpc/|<nlohmann))",
+     "calls over HTTP know no gRPC and no JSON"},
     {"^tools/", "", R"(#include "(server|tests)/)", "tools do not depend on the server"},
     {"^server/", "^server/commands/", R"(#include "tools/)", "only the commands run tools"},
     {"^(engine|server|tools)/", "", R"(#include "kernels/(cpu|cuda|module)/)",
@@ -93,7 +95,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"server/models", {"server/config"}},
     {"server/serving", {"server/access", "server/models"}},
     {"server/transport", {"server/access", "server/models", "server/serving"}},
-    {"server/fronts", {"server/access", "server/models", "server/serving", "server/transport"}},
+    {"server/http_calls", {"server/access", "server/models", "server/serving", "server/transport"}},
+    {"server/fronts", {"server/access", "server/http_calls", "server/models", "server/serving", "server/transport"}},
     {"server/process", {"server/serving"}},
     {"server/metrics", {"server/access", "server/models", "server/process", "server/serving"}},
 };

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "server/fronts/openai/field_table.h"
 #include "server/fronts/openai/response_facts.h"
+#include "server/http_calls/embed_translator.h"
 #include "server/serving/client_request.h"
 #include "server/serving/response_writer.h"
 
@@ -23,15 +24,14 @@ struct EmbeddingsBody {
 // The fields of the route.
 FieldTable<EmbeddingsBody> EmbeddingsFields();
 
-class EmbeddingsTranslator {
+class EmbeddingsTranslator final : public EmbedTranslator {
  public:
   explicit EmbeddingsTranslator(const ResponseFacts& facts) : facts_(facts) {}
 
-  // Errors: as EmbedWriter::ReadRequest.
-  absl::Status Read(std::string_view body, ClientEmbedRequest* request);
-  // The document of a call that ended OK. Values are floats, or base64 of little-endian IEEE 754 single precision.
-  std::string Document(const EmbedResult& result) const;
-  std::string ErrorBody(const absl::Status& status) const;
+  absl::Status Read(std::string_view body, ClientEmbedRequest* request) override;
+  // Values are floats, or base64 of little-endian IEEE 754 single precision.
+  std::string Document(const EmbedResult& result) const override;
+  std::string ErrorBody(const absl::Status& status) const override;
 
  private:
   const ResponseFacts facts_;

@@ -1,7 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/openai/openai_routes.h"
 
+#include <memory>
 #include <nlohmann/json.hpp>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/fronts/openai/anthropic_messages.h"
+#include "server/fronts/openai/chat_completions.h"
+#include "server/fronts/openai/completions.h"
+#include "server/fronts/openai/embeddings.h"
+#include "server/fronts/openai/error_body.h"
+#include "server/fronts/openai/models.h"
+#include "server/fronts/openai/responses.h"
+#include "server/fronts/openai/text_routes.h"
+#include "server/http_calls/caller.h"
+#include "server/http_calls/http_embedding.h"
+#include "server/http_calls/http_generation.h"
+#include "server/http_calls/http_status.h"
+#include "server/http_calls/http_text_call.h"
+#include "server/serving/errors.h"
 
 namespace dunlin::server {
 namespace {
@@ -13,16 +31,67 @@ HttpReply Health(const std::string& unready_reason) {
   return {503, kJsonText, Json{{"status", "unavailable"}, {"reason", unready_reason}}.dump()};
 }
 
+ModelFacts FactsOf(const ServedModel& model) {
+  return {model.name, absl::ToUnixSeconds(model.loaded), model.any_engine()->max_context_tokens()};
+}
+
+HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
+  std::vector<ModelFacts> facts;
+  for (const ModelLease& model : core.models().List()) facts.push_back(FactsOf(*model));
+  HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
+  reply.body = ModelListBody(facts);
+  return reply;
+}
+
+HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
+  const std::string request_id = EchoedRequestIdOf(request);
+  const ModelLease model = core.Lease(request.parameter);
+  if (model == nullptr) {
+    const bool loading = core.refusal() == AdmissionRefusal::kLoading;
+    const absl::Status status = loading ? core.StatusOf(AdmissionRefusal::kLoading) : UnknownModel(request.parameter);
+    return ErrorReply(status, OpenAiError(status), request_id);
+  }
+  HttpReply reply = OkReply(kJsonText, request_id);
+  reply.body = ModelBody(FactsOf(*model));
+  return reply;
+}
+
+HttpRoute AnswerRoute(const char* path, std::function<HttpReply(const HttpRequest&)> answer) {
+  HttpRoute route{"GET", path, std::move(answer)};
+  route.cors = true;
+  return route;
+}
+
+ResponseFacts FactsNow(const OpenAiSources& sources) {
+  return {absl::ToUnixSeconds(absl::Now()), sources.version, sources.cpu_variant};
+}
+
+template <class Translator>
+HttpRoute GenerationRoute(ServingCore* core, const char* path, const OpenAiSources& sources) {
+  return HttpGeneration::Route(core, path, [sources] { return std::make_unique<Translator>(FactsNow(sources)); });
+}
+
 }  // namespace
 
-std::vector<HttpRoute> OpenAiRoutes(const OpenAiSources& sources) {
-  HttpRoute health{"GET", "/health",
-                   [reason = sources.unready_reason](const HttpRequest&) { return Health(reason()); }};
-  HttpRoute version{"GET", "/version", [body = Json{{"version", sources.version}}.dump()](const HttpRequest&) {
-                      return HttpReply{200, kJsonText, body};
-                    }};
-  health.cors = version.cors = true;
-  return {health, version};
+std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sources) {
+  const auto version = [body = Json{{"version", sources.version}}.dump()](const HttpRequest&) {
+    return HttpReply{200, kJsonText, body};
+  };
+  return {
+      AnswerRoute("/health", [reason = sources.unready_reason](const HttpRequest&) { return Health(reason()); }),
+      AnswerRoute("/version", version),
+      AnswerRoute("/v1/models", [core](const HttpRequest& request) { return ModelsReply(*core, request); }),
+      AnswerRoute("/v1/models/{id}", [core](const HttpRequest& request) { return ModelReply(*core, request); }),
+      GenerationRoute<ChatCompletionsTranslator>(core, "/v1/chat/completions", sources),
+      GenerationRoute<CompletionsTranslator>(core, "/v1/completions", sources),
+      GenerationRoute<ResponsesTranslator>(core, "/v1/responses", sources),
+      GenerationRoute<AnthropicTranslator>(core, "/v1/messages", sources),
+      HttpTextCall::Route(core, "/v1/messages/count_tokens", kCountTokensWork),
+      HttpEmbedding::Route(core, "/v1/embeddings",
+                           [sources] { return std::make_unique<EmbeddingsTranslator>(FactsNow(sources)); }),
+      HttpTextCall::Route(core, "/tokenize", kTokenizeWork),
+      HttpTextCall::Route(core, "/detokenize", kDetokenizeWork),
+  };
 }
 
 }  // namespace dunlin::server

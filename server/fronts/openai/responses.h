@@ -9,7 +9,7 @@
 
 #include "server/fronts/openai/output_blocks.h"
 #include "server/fronts/openai/response_facts.h"
-#include "server/fronts/openai/response_renderer.h"
+#include "server/http_calls/request_translator.h"
 
 namespace dunlin::server {
 

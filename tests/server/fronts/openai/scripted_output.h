@@ -10,7 +10,7 @@
 
 #include "engine/text/tokenizer.h"
 #include "server/fronts/openai/response_facts.h"
-#include "server/fronts/openai/response_renderer.h"
+#include "server/http_calls/request_translator.h"
 #include "server/serving/output_chunk.h"
 
 namespace dunlin::server {

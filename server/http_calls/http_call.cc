@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fronts/openai/http_call.h"
+#include "server/http_calls/http_call.h"
 
 #include <utility>
 #include <variant>
 
-#include "server/fronts/openai/caller.h"
-#include "server/fronts/openai/http_status.h"
+#include "server/http_calls/caller.h"
+#include "server/http_calls/http_status.h"
 
 namespace dunlin::server {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/fronts/openai/http_call.h"
+#include "server/http_calls/http_call.h"
 #include "server/serving/text_pool.h"
 
 namespace dunlin::server {

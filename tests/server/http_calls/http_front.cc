@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/server/fronts/openai/http_front.h"
+#include "tests/server/http_calls/http_front.h"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/fronts/openai/http_embedding.h"
-#include "server/fronts/openai/http_generation.h"
-#include "server/fronts/openai/http_text_call.h"
+#include "server/http_calls/http_embedding.h"
+#include "server/http_calls/http_generation.h"
+#include "server/http_calls/http_text_call.h"
 #include "server/serving/errors.h"
-#include "tests/server/fronts/openai/test_translator.h"
+#include "tests/server/http_calls/test_translator.h"
 
 namespace dunlin::server {
 namespace {

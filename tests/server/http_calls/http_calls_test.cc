@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "server/fronts/openai/http_status.h"
+#include "server/http_calls/http_status.h"
 #include "server/serving/errors.h"
-#include "tests/server/fronts/openai/http_front.h"
+#include "tests/server/http_calls/http_front.h"
 
 namespace dunlin::server {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/serving/errors.h"
-#include "tests/server/fronts/openai/http_front.h"
+#include "tests/server/http_calls/http_front.h"
 
 namespace dunlin::server {
 namespace {

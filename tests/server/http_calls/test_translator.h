@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/fronts/openai/response_renderer.h"
+#include "server/http_calls/request_translator.h"
 #include "server/serving/errors.h"
 
 namespace dunlin::server {

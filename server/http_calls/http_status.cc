@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fronts/openai/http_status.h"
+#include "server/http_calls/http_status.h"
 
 #include <optional>
 #include <utility>

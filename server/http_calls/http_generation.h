@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "server/fronts/openai/http_call.h"
-#include "server/fronts/openai/response_renderer.h"
+#include "server/http_calls/http_call.h"
+#include "server/http_calls/request_translator.h"
 #include "server/serving/generation.h"
 #include "server/serving/response_writer.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// As response_renderer.h, for embeddings.
+// As request_translator.h, for embeddings. Owner: the call. Thread rule: one function at a time.
 #pragma once
 
 #include <string>

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "server/fronts/openai/embed_renderer.h"
-#include "server/fronts/openai/http_call.h"
+#include "server/http_calls/embed_translator.h"
+#include "server/http_calls/http_call.h"
 #include "server/serving/embed_job.h"
 #include "server/serving/response_writer.h"
 
