@@ -14,6 +14,7 @@
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
 #include "server/fronts/openai/openai_routes.h"
+#include "server/http_calls/route_guard.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_server.h"
@@ -86,6 +87,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& opt
       http.routes.push_back(std::move(route));
     }
   }
+  if (absl::Status listed = GuardRoutes(core->access(), &http.routes); !listed.ok()) return listed;
   http.cors_origins = options.cors_origins;
   http.timeouts = options.timeouts;
   http.timeouts.write = std::chrono::milliseconds(limits.slow_reader_timeout_ms);
@@ -117,7 +119,8 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
-  const GrpcServerOptions grpc = {limits, options.reflection, repository, [core = &state->core] { core->Tick(); }};
+  const GrpcServerOptions grpc = {limits, options.reflection, repository, &state->core.access(),
+                                  [core = &state->core] { core->Tick(); }};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;

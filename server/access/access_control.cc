@@ -21,17 +21,20 @@ std::shared_ptr<const KeySet> AccessControl::keys() const {
   return keys_;
 }
 
-std::variant<Principal, AccessRefusal> AccessControl::Authorize(std::string_view presented, const Endpoint& endpoint,
-                                                                absl::Time now) const {
-  if (!enabled()) return Principal();
+AccessAnswer AccessControl::Authorize(std::string_view presented, const Endpoint& endpoint, absl::Time now) const {
+  AccessAnswer answer;
+  if (!enabled()) return answer;
   std::shared_ptr<const KeyRecord> record;
   if (!presented.empty() && presented.size() <= kMaxKeyBytes) record = keys()->Find(DigestOf(presented));
   if (record != nullptr && now > record->not_after) record = nullptr;
-  if (record == nullptr && endpoint.needed.has_value()) return AccessRefusal::kUnauthenticated;
-  if (record == nullptr) return Principal();
-  Principal principal{record->name, record};
-  if (!endpoint.needed.has_value() || record->Has(*endpoint.needed)) return principal;
-  return AccessRefusal::kPermissionDenied;
+  if (record == nullptr) {
+    if (endpoint.needed.has_value()) answer.refusal = AccessRefusal::kUnauthenticated;
+    return answer;
+  }
+  answer.principal.name = record->name;
+  if (endpoint.needed.has_value() && !record->Has(*endpoint.needed)) answer.refusal = AccessRefusal::kPermissionDenied;
+  answer.principal.key = std::move(record);
+  return answer;
 }
 
 void AccessControl::Report(AccessRefusal refusal, const AccessDenial& denial) const {

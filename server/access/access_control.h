@@ -8,9 +8,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
@@ -22,7 +22,7 @@ namespace dunlin::server {
 
 // A call that was refused by permission, for the audit log. Holds no part of a key.
 struct AccessDenial {
-  std::string_view key;       // the name of its record; "unknown"
+  std::string_view key;       // the name of its record; kUnknownKey
   std::string_view endpoint;  // as the endpoint table names it
   std::string_view peer;
   std::string_view reason;    // "no valid key", "needs permission metrics", "model not allowed", ...
@@ -37,6 +37,11 @@ class AccessObserver {
 
 enum class AccessRefusal : uint8_t { kUnauthenticated, kPermissionDenied };
 inline constexpr size_t kNumAccessRefusals = 2;
+
+struct AccessAnswer {
+  Principal principal;                   // also of a call that is refused for want of a permission
+  std::optional<AccessRefusal> refusal;  // empty: the call may be made
+};
 
 struct AccessStats {
   bool enabled = false;
@@ -58,11 +63,10 @@ class AccessControl {
   // Whether keys are set.
   bool enabled() const { return enabled_.load(std::memory_order_acquire); }
 
-  // presented: the key, as the client sent it; "" for none. The caller, anonymous at an open endpoint without a valid key
-  // (and everywhere without keys); or why not. A missing, a wrong, a withdrawn and an expired key are not told apart.
+  // presented: the key, as the client sent it; "" for none. The caller is anonymous at an open endpoint without a valid
+  // key, and everywhere without keys. A missing, a wrong, a withdrawn and an expired key are not told apart.
   // Does not fill in endpoint and peer, and reports nothing.
-  std::variant<Principal, AccessRefusal> Authorize(std::string_view presented, const Endpoint& endpoint,
-                                                   absl::Time now) const;
+  AccessAnswer Authorize(std::string_view presented, const Endpoint& endpoint, absl::Time now) const;
 
   // Counts a refusal and tells the observer.
   void Report(AccessRefusal refusal, const AccessDenial& denial) const;

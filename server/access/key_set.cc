@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"
 #include "engine/base/json_fields.h"
+#include "engine/base/string_view.h"
 #include "engine/options.h"
 
 namespace dunlin::server {
@@ -98,7 +99,7 @@ absl::StatusOr<std::shared_ptr<const KeyRecord>> ReadRecord(const Json& object, 
   RefuseUnknownFields(object, kFields, &fields);
   record->name = fields.TextOr("name", "");
   if (!IsKeyName(record->name)) {
-    fields.Fail(absl::StrCat("name is not 1 to ", kMaxKeyNameBytes, " letters, digits, '.', '_' or '-'"));
+    fields.Fail(absl::StrCat("name is not 1 to ", kMaxKeyNameBytes, " letters, digits, '.', '_' or '-', and not \"", engine::AbslView(kUnknownKey), "\""));
   }
   ReadDigests(&fields, record.get());
   record->permissions = Choices("permissions", kPermissionTable, &fields);
@@ -118,7 +119,8 @@ absl::StatusOr<std::shared_ptr<const KeyRecord>> ReadRecord(const Json& object, 
 }  // namespace
 
 bool IsKeyName(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxKeyNameBytes && name.find_first_not_of(kNameBytes) == name.npos;
+  return !name.empty() && name.size() <= kMaxKeyNameBytes && name.find_first_not_of(kNameBytes) == name.npos &&
+         name != kUnknownKey;
 }
 
 absl::StatusOr<std::shared_ptr<const KeySet>> KeySet::Parse(std::string_view text, const std::string& where) {

@@ -21,8 +21,9 @@ inline constexpr size_t kMaxKeyRecords = 4096;
 inline constexpr size_t kMaxKeysPerRecord = 4;
 inline constexpr size_t kMaxKeyFileBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyNameBytes = 64;
+inline constexpr std::string_view kUnknownKey = "unknown";  // in the audit log: a call without a valid key
 
-// Letters, digits, '.', '_' and '-', 1 to kMaxKeyNameBytes of them.
+// Letters, digits, '.', '_' and '-', 1 to kMaxKeyNameBytes of them; not "unknown", which the audit log uses.
 bool IsKeyName(std::string_view name);
 
 class KeySet {

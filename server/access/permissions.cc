@@ -2,6 +2,7 @@
 #include "server/access/permissions.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace dunlin::server {
 namespace {
@@ -27,6 +28,16 @@ constexpr Endpoint kEndpoints[] = {
     {"GET /health", kOpen},
     {"GET /metrics", Permission::kMetrics},
     {"GET /version", Permission::kInfer},
+    {"GET /v1/models", Permission::kInfer},
+    {"GET /v1/models/{id}", Permission::kInfer},
+    {"POST /v1/chat/completions", Permission::kInfer},
+    {"POST /v1/completions", Permission::kInfer},
+    {"POST /v1/responses", Permission::kInfer},
+    {"POST /v1/messages", Permission::kInfer},
+    {"POST /v1/messages/count_tokens", Permission::kInfer},
+    {"POST /v1/embeddings", Permission::kInfer},
+    {"POST /tokenize", Permission::kInfer},
+    {"POST /detokenize", Permission::kInfer},
 };
 
 }  // namespace

@@ -24,6 +24,8 @@
 #include "server/config/reload.h"
 #include "server/models/loader.h"
 #include "server/models/memory_budget.h"
+#include "server/process/core_files.h"
+#include "server/process/logging.h"
 #include "server/process/logging.h"
 #include "server/process/signals.h"
 #include "server/process/version.h"
@@ -80,6 +82,7 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   EdgeOptions options;
   options.http = HttpOptions(config, server);
   options.serving.text_threads = config.text_threads;
+  options.serving.access = &server->access;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
   auto port = server->edge.Start(config.grpc_address, config.limits, &server->repository, &server->observer, options);
   if (!port.ok()) return port.status();
@@ -87,10 +90,32 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   WarnIfPublic("listen.http", config.http_address);
   server->metrics.WatchEdge([server] {
     const AdmissionStats stats = server->edge.admission_stats();
-    return EdgeSnapshot{server->unready_reason().empty(), stats.requests, stats.queued_bytes};
+    return EdgeSnapshot{server->unready_reason().empty(), stats.requests, stats.queued_bytes, server->access.stats()};
   });
   const std::string host = config.grpc_address.substr(0, config.grpc_address.rfind(':'));
   return absl::StrCat("grpc=", host, ":", *port, " http=", server->edge.http_address());
+}
+
+// Before the ports open. Keys then come with calls, so that no core file may be left.
+absl::Status ReadKeys(const Config& config, Server* server) {
+  if (config.keys_file.empty()) return absl::OkStatus();
+  ForbidCoreFiles();
+  server->keys.emplace(config.keys_file, &server->access);
+  const std::optional<absl::Status> read = server->keys->ReadIfChanged();
+  return read.value_or(absl::OkStatus());
+}
+
+// A file that is broken changes nothing.
+void FollowKeys(Server* server) {
+  if (!server->keys.has_value()) return;
+  const std::optional<absl::Status> read = server->keys->ReadIfChanged();
+  if (!read.has_value()) return;
+  if (read->ok()) {
+    spdlog::info("keys: {} now in force", server->access.stats().num_keys);
+  } else {
+    spdlog::error("keys: the {} of before stay in force: {}", server->access.stats().num_keys,
+                  std::string(read->message()));
+  }
 }
 
 void StartServing(const std::string& addresses, Server* server) {
@@ -129,6 +154,7 @@ int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     FollowHeartbeat(config, server);
+    FollowKeys(server);
     server->repository.FreeUnleased();
     if (request != SignalRequest::kReload) continue;
     server->notifier.Reloading(MonotonicNs());
@@ -148,6 +174,7 @@ int Serve(const ServeOptions& options) {
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
   Server server(*config);
+  if (absl::Status read = ReadKeys(*config, &server); !read.ok()) return Fail(read);
   const absl::StatusOr<std::string> addresses = OpenPorts(*config, &server);
   if (!addresses.ok()) return Fail(addresses.status());
   spdlog::info("loading models; ports answer: {}", *addresses);

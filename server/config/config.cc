@@ -43,15 +43,19 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
 }
 
 // Relative paths in a config file are relative to its folder, so that the server can be started from anywhere.
+void AnchorPath(const std::filesystem::path& folder, const char* key, Json* object) {
+  if (!object->is_object() || !object->contains(key) || !(*object)[key].is_string()) return;
+  if (IsTemplateText((*object)[key].get<std::string>())) return;
+  const std::filesystem::path path = (*object)[key].get<std::string>();
+  if (!path.empty() && path.is_relative()) (*object)[key] = (folder / path).lexically_normal().string();
+}
+
 void AnchorPaths(const std::filesystem::path& folder, Json* document) {
-  if (!document->is_object() || !document->contains("models") || !(*document)["models"].is_array()) return;
+  if (!document->is_object()) return;
+  if (document->contains("access")) AnchorPath(folder, "keys_file", &(*document)["access"]);
+  if (!document->contains("models") || !(*document)["models"].is_array()) return;
   for (Json& model : (*document)["models"]) {
-    if (!model.is_object()) continue;
-    for (const char* key : {"path", "chat_template"}) {
-      if (!model.contains(key) || !model[key].is_string() || IsTemplateText(model[key].get<std::string>())) continue;
-      const std::filesystem::path path = model[key].get<std::string>();
-      if (!path.empty() && path.is_relative()) model[key] = (folder / path).lexically_normal().string();
-    }
+    for (const char* key : {"path", "chat_template"}) AnchorPath(folder, key, &model);
   }
 }
 
@@ -193,6 +197,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.grpc_address = Get<std::string>(document, "/listen/grpc");
   config.http_address = Get<std::string>(document, "/listen/http");
   config.reflection = Get<std::string>(document, "/listen/reflection");
+  config.keys_file = Get<std::string>(document, "/access/keys_file");
   config.memory.limit_bytes = GetBytesOrAuto(document, "/memory/limit_bytes");
   config.memory.share_percent = Get<int32_t>(document, "/memory/share_percent");
   config.limits = ReadLimits(document);

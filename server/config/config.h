@@ -42,6 +42,7 @@ struct Config {
   std::string grpc_address;
   std::string http_address;
   std::string reflection;  // "auto", "on" or "off"
+  std::string keys_file;   // "": no keys are asked for
   std::vector<ModelSettings> models;
   MemorySettings memory;
   Limits limits;

@@ -58,6 +58,10 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"listen.reflection", kStr, "\"auto\"", 1, 8, "auto|on|off",
      "gRPC reflection; auto: on if listen.grpc is a loopback address"},
 
+    {"access.keys_file", kStr, "\"\"", 0, 4096, nullptr,
+     "File of the keys that callers need, as hashes (docs/security.md); read again when it changes; relative paths are "
+     "resolved against the config file's folder; empty: everybody may call"},
+
     {"protocols.openai", kBool, "true", 0, 0, nullptr, "Serve the OpenAI API on listen.http"},
 
     {"models[].name", kStr, nullptr, 1, 128, nullptr, "Model name that requests use"},

@@ -32,7 +32,7 @@ std::optional<HttpReply> HttpCall::Admit(const HttpRequest& request, size_t body
 void HttpCall::Start(std::shared_ptr<HttpExchange> exchange, std::string body) {
   exchange_ = std::move(exchange);
   body_ = std::move(body);
-  const ClientCall call = {PrincipalOf(exchange_->request()), core_->now(), engine::kNoDeadline, body_.size()};
+  const ClientCall call = {exchange_->request().caller, core_->now(), engine::kNoDeadline, body_.size()};
   Serve(call, std::move(ticket_));
 }
 

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "engine/model_engine.h"
+#include "server/access/access_control.h"
 #include "server/serving/request_record.h"
 
 namespace dunlin::server {
@@ -32,6 +33,7 @@ struct EdgeSnapshot {
   bool ready = false;  // accepts requests: neither loading nor stalled nor draining
   int32_t requests_in_flight = 0;
   int64_t queued_bytes = 0;  // size of the requests accepted but not yet tokenised
+  AccessStats access;
 };
 
 struct ServerSnapshot {

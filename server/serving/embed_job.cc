@@ -43,6 +43,7 @@ absl::Status EmbedJob::PlanAndSubmit() {
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
   ClientEmbedRequest request;
   absl::Status read = writer_->ReadRequest(&request);
+  request.principal = call_.principal;
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   if (!read.ok()) return read;
   absl::StatusOr<EmbedPlan> plan = PlanEmbed(std::move(request), *core_, &record_);

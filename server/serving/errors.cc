@@ -22,6 +22,8 @@ using absl::StatusCode;
 constexpr ReasonTraits kReasonTable[] = {
     {Reason::kInvalidField, "INVALID_FIELD", StatusCode::kInvalidArgument},
     {Reason::kMalformedMessage, "MALFORMED_MESSAGE", StatusCode::kInvalidArgument},
+    {Reason::kUnauthenticated, "UNAUTHENTICATED", StatusCode::kUnauthenticated},
+    {Reason::kPermissionDenied, "PERMISSION_DENIED", StatusCode::kPermissionDenied},
     {Reason::kUnknownModel, "UNKNOWN_MODEL", StatusCode::kNotFound},
     {Reason::kUnknownService, "UNKNOWN_SERVICE", StatusCode::kNotFound},
     {Reason::kNoTokenizer, "NO_TOKENIZER", StatusCode::kFailedPrecondition},
@@ -156,6 +158,24 @@ absl::Status UnknownModel(std::string_view name) {
 absl::Status ProfileRefused(std::string_view message, const std::vector<std::string>& refusals) {
   absl::Status status = MakeError(Reason::kProfileUnsupported, message);
   Attach(kRefusalsKey, absl::StrJoin(refusals, "\n"), &status);
+  return status;
+}
+
+absl::Status AccessRefused(AccessRefusal refusal, const Principal& caller, const Endpoint& endpoint) {
+  if (refusal == AccessRefusal::kUnauthenticated) {
+    return MakeError(Reason::kUnauthenticated, "the call needs a valid key: authorization: Bearer KEY");
+  }
+  return MakeError(Reason::kPermissionDenied, absl::StrCat("the call needs the permission \"", Name(*endpoint.needed),
+                                                           "\"; key \"", caller.name, "\" does not have it"));
+}
+
+absl::Status KeyForbids(engine::RequestField field, std::string_view value, std::string_view allowed,
+                        const engine::FieldNames& names) {
+  absl::Status status =
+      MakeError(Reason::kPermissionDenied, absl::StrCat(names[field], " is ", engine::AbslView(value),
+                                                        "; the key allows ", engine::AbslView(allowed)));
+  Attach(kFieldKey, names[field], &status);
+  Attach(kLimitKey, allowed, &status);
   return status;
 }
 

@@ -103,6 +103,7 @@ absl::Status Generation::Read() {
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
   ClientRequest& request = request_.emplace();
   absl::Status read = writer_->ReadRequest(&request);
+  request.principal = call_.principal;
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   return read;
 }

@@ -16,6 +16,7 @@ ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, Re
       models_(models),
       observer_(observer),
       clock_(options.clock),
+      access_(options.access),
       admission_({limits.max_concurrent_requests, limits.max_queued_bytes, limits.max_output_bytes}),
       text_budget_(limits.max_tokenising_bytes),
       text_pool_(options.text_threads),

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "engine/model_engine.h"
+#include "server/access/access_control.h"
 #include "server/access/admission.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
@@ -26,6 +27,7 @@ namespace dunlin::server {
 struct ServingOptions {
   int text_threads = 2;                             // of the text pool; [1, 64]
   engine::ModelEngine::Clock clock = &MonotonicNs;  // the engines' clock
+  const AccessControl* access = nullptr;            // outlives the core; null: no keys
 };
 
 class ServingCore {
@@ -41,6 +43,7 @@ class ServingCore {
   engine::TimeNs now() const { return clock_(); }
   engine::ModelEngine::Clock clock() const { return clock_; }
   RequestObserver* observer() const { return observer_; }
+  const AccessControl& access() const { return access_ == nullptr ? open_access_ : *access_; }
   TextPool* text_pool() { return &text_pool_; }
   const TextPool* text_pool() const { return &text_pool_; }
   TextBudget* text_budget() const { return &text_budget_; }
@@ -72,6 +75,8 @@ class ServingCore {
   const ModelRepository& models_;
   RequestObserver* const observer_;
   const engine::ModelEngine::Clock clock_;
+  const AccessControl* const access_;
+  const AccessControl open_access_;  // if access_ is null
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;
   mutable TextBudget text_budget_;

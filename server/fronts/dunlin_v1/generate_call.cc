@@ -6,6 +6,7 @@
 
 #include "server/fronts/dunlin_v1/generate_messages.h"
 #include "server/fronts/dunlin_v1/refused_call.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/overload_scheduling.h"
@@ -17,6 +18,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(ServingCore* cor
                                                                 grpc::CallbackServerContext* context,
                                                                 const grpc::ByteBuffer& message) {
   const size_t message_bytes = message.Length();
+  absl::StatusOr<Principal> caller = CallerOf(core->access(), "/dunlin.v1.GenerationService/Generate", *context);
+  if (!caller.ok()) return RefusedCall::Start(core, context, ToGrpcReply(caller.status()));
   std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message_bytes);
   const engine::TimeNs now = core->now();
   UseBatchSchedulingWhenOverloaded(*core->overload(), now);
@@ -25,7 +28,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(ServingCore* cor
     return RefusedCall::Start(core, context, replies[*refusal]);
   }
   std::shared_ptr<GenerateCall> call(new GenerateCall(core, context, message));
-  const ClientCall client = {{}, now, DeadlineNs(*context, now), message_bytes};
+  const ClientCall client = {*std::move(caller), now, DeadlineNs(*context, now), message_bytes};
   call->self_ = call;
   call->generation_ = std::make_shared<Generation>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);
   call->generation_->Start();

@@ -12,10 +12,12 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/access/admission.h"
 #include "server/fronts/dunlin_v1/unread_answer.h"
 #include "server/serving/serving_core.h"
 #include "server/serving/text_pool.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
 
@@ -25,13 +27,20 @@ template <class Request, class Response>
 class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
  public:
   // Runs on the text pool; must be a pure function of its arguments and constant state.
-  using Work = absl::Status (*)(const ServingCore& core, const Request& request, Response* response);
+  using Work = absl::Status (*)(const ServingCore& core, const Principal& caller, const Request& request,
+                                Response* response);
 
-  // core and *response outlive the call.
-  static grpc::ServerUnaryReactor* Start(ServingCore* core, grpc::CallbackServerContext* context,
+  // core and *response outlive the call. method: as the endpoint table names it.
+  static grpc::ServerUnaryReactor* Start(ServingCore* core, const char* method, grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer& message, grpc::ByteBuffer* response, Work work) {
     std::shared_ptr<UnaryTextCall> call(new UnaryTextCall(core, context, response, work));
     call->self_ = call;
+    absl::StatusOr<Principal> caller = CallerOf(core->access(), method, *context);
+    if (!caller.ok()) {
+      call->End(caller.status());
+      return call.get();
+    }
+    call->caller_ = *std::move(caller);
     std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message.Length());
     if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
       call->End(core->StatusOf(*refusal));
@@ -58,7 +67,7 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
     absl::Status status = ParseWire(message_, &request);
     message_.Clear();
     Response response;
-    if (status.ok()) status = work_(*core_, request, &response);
+    if (status.ok()) status = work_(*core_, caller_, request, &response);
     ticket_.ReleaseBytes();
     if (status.ok()) *response_ = SerializeWire(response);
     End(status);
@@ -75,6 +84,7 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
   grpc::CallbackServerContext* const context_;  // until Finish
   grpc::ByteBuffer* const response_;            // gRPC's, until OnDone
   const Work work_;
+  Principal caller_;
   grpc::ByteBuffer message_;
   std::shared_ptr<UnreadAnswer> unread_;  // from Finish on
   std::shared_ptr<UnaryTextCall> self_;   // gRPC's share

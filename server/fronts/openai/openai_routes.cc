@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/fronts/openai/anthropic_messages.h"
@@ -19,7 +20,7 @@
 #include "server/http_calls/http_generation.h"
 #include "server/http_calls/http_status.h"
 #include "server/http_calls/http_text_call.h"
-#include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 
 namespace dunlin::server {
 namespace {
@@ -37,7 +38,9 @@ ModelFacts FactsOf(const ServedModel& model) {
 
 HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
   std::vector<ModelFacts> facts;
-  for (const ModelLease& model : core.models().List()) facts.push_back(FactsOf(*model));
+  for (const ModelLease& model : core.models().List()) {
+    if (request.caller.MayUse(model->name)) facts.push_back(FactsOf(*model));
+  }
   HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
   reply.body = ModelListBody(facts);
   return reply;
@@ -45,15 +48,21 @@ HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
 
 HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
   const std::string request_id = EchoedRequestIdOf(request);
-  const ModelLease model = core.Lease(request.parameter);
-  if (model == nullptr) {
+  const absl::StatusOr<ModelLease> model = LeaseFor(core, request.caller, request.parameter);
+  if (!model.ok()) {
     const bool loading = core.refusal() == AdmissionRefusal::kLoading;
-    const absl::Status status = loading ? core.StatusOf(AdmissionRefusal::kLoading) : UnknownModel(request.parameter);
+    const absl::Status status = loading ? core.StatusOf(AdmissionRefusal::kLoading) : model.status();
     return ErrorReply(status, OpenAiError(status), request_id);
   }
   HttpReply reply = OkReply(kJsonText, request_id);
-  reply.body = ModelBody(FactsOf(*model));
+  reply.body = ModelBody(FactsOf(**model));
   return reply;
+}
+
+// To a caller who may not call: in the form of the API that the path belongs to.
+HttpReply RefusalReply(const HttpRequest& request, const absl::Status& status) {
+  const bool anthropic = absl::StartsWith(request.path, "/v1/messages");
+  return ErrorReply(status, anthropic ? AnthropicError(status) : OpenAiError(status), EchoedRequestIdOf(request));
 }
 
 HttpRoute AnswerRoute(const char* path, std::function<HttpReply(const HttpRequest&)> answer) {
@@ -77,7 +86,7 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
   const auto version = [body = Json{{"version", sources.version}}.dump()](const HttpRequest&) {
     return HttpReply{200, kJsonText, body};
   };
-  return {
+  std::vector<HttpRoute> routes = {
       AnswerRoute("/health", [reason = sources.unready_reason](const HttpRequest&) { return Health(reason()); }),
       AnswerRoute("/version", version),
       AnswerRoute("/v1/models", [core](const HttpRequest& request) { return ModelsReply(*core, request); }),
@@ -92,6 +101,8 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
       HttpTextCall::Route(core, "/tokenize", kTokenizeWork),
       HttpTextCall::Route(core, "/detokenize", kDetokenizeWork),
   };
+  for (HttpRoute& route : routes) route.refusal = &RefusalReply;
+  return routes;
 }
 
 }  // namespace dunlin::server

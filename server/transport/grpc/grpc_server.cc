@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/connection_acceptor.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/idle_ticker.h"
@@ -39,8 +40,8 @@ std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, 
 }  // namespace
 
 struct GrpcServer::State {
-  State(const std::vector<std::string>& names, ModelRepository* served)
-      : repository(served), health(names), reflection_v1(names), reflection_v1alpha(names) {}
+  State(const std::vector<std::string>& names, ModelRepository* served, const AccessControl* access)
+      : repository(served), health(names, access), reflection_v1(names, access), reflection_v1alpha(names, access) {}
 
   ModelRepository* const repository;
   HealthService health;
@@ -65,7 +66,9 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   google::protobuf::SetLogHandler(nullptr);
 
   const bool reflection = options.reflection.value_or(IsLoopback(address));
-  auto state = std::make_unique<State>(ServiceNames(services, reflection), options.repository);
+  const std::vector<std::string> names = ServiceNames(services, reflection);
+  if (absl::Status listed = CheckEndpointsListed(names); !listed.ok()) return listed;
+  auto state = std::make_unique<State>(names, options.repository, options.access);
   grpc::ServerBuilder builder;
   ApplyLimits(options.limits, &builder);
   int port = 0;

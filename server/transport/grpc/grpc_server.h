@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/access/access_control.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
 
@@ -27,6 +28,7 @@ struct GrpcServerOptions {
   Limits limits;
   std::optional<bool> reflection;         // unset: on if the address is a loopback address
   ModelRepository* repository = nullptr;  // Health reports its models as "model/NAME"; outlives the server
+  const AccessControl* access = nullptr;  // for health and reflection; outlives the server; never null
   std::function<void()> on_tick;  // called a few times a second, one call at a time, on gRPC's threads; must not block
 };
 
@@ -39,7 +41,8 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   // Listens on `address` ("127.0.0.1:0": port 0 picks a free port) and returns the port. Health reports NOT_SERVING for
-  // every name until SetServing(true). Errors: UNAVAILABLE (the address cannot be bound). REQUIRES: called once.
+  // every name until SetServing(true). Errors: UNAVAILABLE (the address cannot be bound), INTERNAL (a method without a row in the endpoint
+  // table). REQUIRES: called once.
   absl::StatusOr<int> Start(const std::string& address, const std::vector<GrpcService>& services,
                             const GrpcServerOptions& options);
 

@@ -29,9 +29,9 @@ HttpReply BodyTooLong(const std::string& length, const HttpRoute& route) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, HttpShared* shared,
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::string peer, HttpShared* shared,
                                std::function<void(HttpConnection*)> on_closed)
-    : socket_(std::move(socket)), shared_(shared), on_closed_(std::move(on_closed)) {}
+    : socket_(std::move(socket)), peer_(std::move(peer)), shared_(shared), on_closed_(std::move(on_closed)) {}
 
 HttpConnection::~HttpConnection() {
   if (state_ != State::kClosed) on_closed_(this);
@@ -134,10 +134,14 @@ void HttpConnection::OnHeader() {
                  .keep_alive = head.keep_alive() && !shared_->draining});
   if (std::optional<HttpReply> refusal = CheckHead(head)) return Refuse(*refusal);
   request_ = RequestOf(head);
+  request_.peer = peer_;
   HttpRouteTable::Match match = shared_->routes.Find(request_.method, request_.path);
   if (match.cors) cors_headers_ = shared_->cors.HeadersOf(request_);
   request_.parameter = std::move(match.parameter);
   if (match.route == nullptr || match.malformed) return Answer(UnroutedReply(match));
+  if (match.route->guard != nullptr) {
+    if (std::optional<HttpReply> refusal = match.route->guard(&request_)) return Answer(*std::move(refusal));
+  }
   if (match.route->open != nullptr) return OpenHandler(*match.route);
   if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
     return Answer(TextReply(413, "this path takes no body"));

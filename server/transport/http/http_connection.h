@@ -44,9 +44,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // shared outlives the connection. Calls on_closed when the connection is closed, at the latest when it is destroyed:
+  // peer: the client's address. shared outlives the connection. Calls on_closed when the connection is closed, at the latest when it is destroyed:
   // an exchange may hold it for longer, on another thread.
-  HttpConnection(boost::asio::ip::tcp::socket socket, HttpShared* shared,
+  HttpConnection(boost::asio::ip::tcp::socket socket, std::string peer, HttpShared* shared,
                  std::function<void(HttpConnection*)> on_closed);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
@@ -104,6 +104,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Close();
 
   boost::asio::ip::tcp::socket socket_;
+  const std::string peer_;
   HttpShared* const shared_;
   const std::function<void(HttpConnection*)> on_closed_;
 

@@ -97,7 +97,7 @@ struct HttpServer::State {
     if (gone || !connections.TryAdd(address)) return;
     SetOptions(&socket);
     const auto connection =
-        std::make_shared<HttpConnection>(std::move(socket), &shared, [this, address](HttpConnection* closed) {
+        std::make_shared<HttpConnection>(std::move(socket), address, &shared, [this, address](HttpConnection* closed) {
           connections.Remove(address);
           open.erase(closed);
         });
