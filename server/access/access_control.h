@@ -25,7 +25,7 @@ struct AccessDenial {
   std::string_view key;       // the name of its record; kUnknownKey
   std::string_view endpoint;  // as the endpoint table names it
   std::string_view peer;
-  std::string_view reason;    // "no valid key", "needs permission metrics", "model not allowed", ...
+  std::string_view reason;  // "no valid key", "needs permission metrics", "model not allowed", ...
 };
 
 // Any thread; must not block.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// API keys and their digests. A key holds 256 random bits, so that one SHA-256 of it cannot be reversed by trying keys: no
-// salt and no slow hash are needed, as they are for passwords. Thread rule: any thread.
-// Source: FIPS 180-4 (SHA-256); RFC 4648, section 5 (base64url).
+// API keys and their digests. A key holds 256 random bits, so that one SHA-256 of it cannot be reversed by trying keys:
+// no salt and no slow hash are needed, as they are for passwords. Thread rule: any thread. Source: FIPS 180-4
+// (SHA-256); RFC 4648, section 5 (base64url).
 #pragma once
 
 #include <array>

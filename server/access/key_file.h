@@ -16,8 +16,8 @@
 
 namespace dunlin::server {
 
-// The text of a key file: a regular file of at most kMaxKeyFileBytes. Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS (it
-// changes while it is read), with the path.
+// The text of a key file: a regular file of at most kMaxKeyFileBytes. Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS
+// (it changes while it is read), with the path.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path);
 
 class KeyFile {
@@ -25,8 +25,9 @@ class KeyFile {
   // access outlives this object.
   KeyFile(std::string path, AccessControl* access) : path_(std::move(path)), access_(access) {}
 
-  // Reads the file if it is another one, or has other contents, than at the last reading; at first in any case. Its keys
-  // are then in force. Nothing: there was nothing new. Errors, once for each change: as ReadKeyFile and KeySet::Parse.
+  // Reads the file if it is another one, or has other contents, than at the last reading; at first in any case. Its
+  // keys are then in force. Nothing: there was nothing new. Errors, once for each change: as ReadKeyFile and
+  // KeySet::Parse.
   std::optional<absl::Status> ReadIfChanged();
 
   const std::string& path() const { return path_; }

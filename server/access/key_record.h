@@ -22,12 +22,9 @@ struct KeyRecord {
   std::string name;                // letters, digits, '.', '_', '-'; in logs and metrics
   std::vector<KeyDigest> digests;  // of its keys: two while one is being replaced
   std::bitset<kNumPermissions> permissions;
-  std::vector<std::string> models;    // by name; meaningless if all_models
-  bool all_models = false;            // "*"
-  int32_t max_priority = 0;           // the highest that its requests may ask for
-  int64_t requests_per_minute = 0;    // 0: unlimited
-  int64_t tokens_per_minute = 0;      // of prompts and outputs; 0: unlimited
-  int32_t max_concurrent = 0;         // requests at once; 0: unlimited
+  std::vector<std::string> models;  // by name; meaningless if all_models
+  bool all_models = false;          // "*"
+  int32_t max_priority = 0;         // the highest that its requests may ask for
   std::bitset<kernels::kNumAttentionBackends> attention_backends;
   std::bitset<kernels::kNumPrecisions> precisions;
   absl::Time not_after = absl::InfiniteFuture();  // later, its keys are unknown

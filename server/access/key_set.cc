@@ -20,18 +20,8 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kNameBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
 constexpr size_t kMaxModels = 256;
-constexpr int64_t kMaxPerMinute = int64_t{1} << 40;
-constexpr const char* kFields[] = {"name",
-                                   "hashes",
-                                   "permissions",
-                                   "models",
-                                   "max_priority",
-                                   "requests_per_minute",
-                                   "tokens_per_minute",
-                                   "max_concurrent",
-                                   "attention_backends",
-                                   "precisions",
-                                   "not_after"};
+constexpr const char* kFields[] = {
+    "name", "hashes", "permissions", "models", "max_priority", "attention_backends", "precisions", "not_after"};
 
 void RefuseUnknownFields(const Json& object, std::span<const char* const> known, JsonFields* fields) {
   for (const auto& [name, unused] : object.items()) {
@@ -72,7 +62,8 @@ std::bitset<kRows> ChoicesOrAll(const char* name, const Row (&table)[kRows], Jso
 void ReadDigests(JsonFields* fields, KeyRecord* record) {
   for (const std::string& text : Entries("hashes", kMaxKeysPerRecord, fields)) {
     const std::optional<KeyDigest> digest = ParseDigest(text);
-    if (!digest.has_value()) fields->Fail("hashes has an entry that is not sha256: and 64 lower-case hexadecimal digits");
+    if (!digest.has_value())
+      fields->Fail("hashes has an entry that is not sha256: and 64 lower-case hexadecimal digits");
     if (digest.has_value()) record->digests.push_back(*digest);
   }
 }
@@ -80,7 +71,8 @@ void ReadDigests(JsonFields* fields, KeyRecord* record) {
 void ReadModels(JsonFields* fields, KeyRecord* record) {
   record->models = Entries("models", kMaxModels, fields);
   record->all_models = std::find(record->models.begin(), record->models.end(), "*") != record->models.end();
-  if (record->all_models && record->models.size() > 1) fields->Fail("models has \"*\" and others; limit is \"*\" alone");
+  if (record->all_models && record->models.size() > 1)
+    fields->Fail("models has \"*\" and others; limit is \"*\" alone");
 }
 
 void ReadNotAfter(JsonFields* fields, KeyRecord* record) {
@@ -99,16 +91,14 @@ absl::StatusOr<std::shared_ptr<const KeyRecord>> ReadRecord(const Json& object, 
   RefuseUnknownFields(object, kFields, &fields);
   record->name = fields.TextOr("name", "");
   if (!IsKeyName(record->name)) {
-    fields.Fail(absl::StrCat("name is not 1 to ", kMaxKeyNameBytes, " letters, digits, '.', '_' or '-', and not \"", engine::AbslView(kUnknownKey), "\""));
+    fields.Fail(absl::StrCat("name is not 1 to ", kMaxKeyNameBytes, " letters, digits, '.', '_' or '-', and not \"",
+                             engine::AbslView(kUnknownKey), "\""));
   }
   ReadDigests(&fields, record.get());
   record->permissions = Choices("permissions", kPermissionTable, &fields);
   ReadModels(&fields, record.get());
   record->max_priority =
       static_cast<int32_t>(fields.IntOr("max_priority", -engine::kMaxPriority, engine::kMaxPriority, 0));
-  record->requests_per_minute = fields.IntOr("requests_per_minute", 0, kMaxPerMinute, 0);
-  record->tokens_per_minute = fields.IntOr("tokens_per_minute", 0, kMaxPerMinute, 0);
-  record->max_concurrent = static_cast<int32_t>(fields.IntOr("max_concurrent", 0, 1 << 20, 0));
   record->attention_backends = ChoicesOrAll("attention_backends", kernels::kAttentionBackendTable, &fields);
   record->precisions = ChoicesOrAll("precisions", kernels::kPrecisionTable, &fields);
   ReadNotAfter(&fields, record.get());
@@ -144,7 +134,8 @@ absl::StatusOr<std::shared_ptr<const KeySet>> KeySet::Parse(std::string_view tex
     absl::StatusOr<std::shared_ptr<const KeyRecord>> record = ReadRecord((*list)[i], at);
     if (!record.ok()) return record.status();
     if (!names.insert((*record)->name).second) {
-      return absl::InvalidArgumentError(absl::StrCat(at, ".name is \"", (*record)->name, "\"; limit is one entry a name"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at, ".name is \"", (*record)->name, "\"; limit is one entry a name"));
     }
     for (const KeyDigest& digest : (*record)->digests) {
       if (!digests.insert(digest).second) {

@@ -28,12 +28,12 @@ bool IsKeyName(std::string_view name);
 
 class KeySet {
  public:
-  // where: starts every message, which names entry, field, value and limit. INVALID_ARGUMENT: no such JSON, an unknown or
-  // missing field, a value out of its bounds, a name or a digest twice. Messages quote no digest.
+  // where: starts every message, which names entry, field, value and limit. INVALID_ARGUMENT: no such JSON, an unknown
+  // or missing field, a value out of its bounds, a name or a digest twice. Messages quote no digest.
   static absl::StatusOr<std::shared_ptr<const KeySet>> Parse(std::string_view text, const std::string& where);
 
-  // The record of a key, whether it has expired or not; null: there is none. Compares the digest with all of them, each in
-  // constant time, so that the time tells nothing of where it differs or which one it equals.
+  // The record of a key, whether it has expired or not; null: there is none. Compares the digest with all of them, each
+  // in constant time, so that the time tells nothing of where it differs or which one it equals.
   std::shared_ptr<const KeyRecord> Find(const KeyDigest& digest) const;
 
   size_t size() const { return records_.size(); }

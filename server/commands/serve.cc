@@ -26,7 +26,6 @@
 #include "server/models/memory_budget.h"
 #include "server/process/core_files.h"
 #include "server/process/logging.h"
-#include "server/process/logging.h"
 #include "server/process/signals.h"
 #include "server/process/version.h"
 #include "server/transport/grpc/listen_options.h"

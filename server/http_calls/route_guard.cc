@@ -59,7 +59,8 @@ std::optional<HttpReply> Guard(const AccessControl& access, const std::string& e
     return std::nullopt;
   }
   HttpReply reply = refusal(*request, caller.status());
-  if (absl::IsUnauthenticated(caller.status())) reply.headers.push_back({"WWW-Authenticate", "Bearer realm=\"dunlin\""});
+  if (absl::IsUnauthenticated(caller.status()))
+    reply.headers.push_back({"WWW-Authenticate", "Bearer realm=\"dunlin\""});
   return reply;
 }
 

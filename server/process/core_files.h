@@ -6,8 +6,8 @@
 
 namespace dunlin::server {
 
-// From now on the kernel writes no core file of this process, neither to a file nor to a program, and other processes of
-// its user cannot read its memory. Any thread. Source: prctl(2), PR_SET_DUMPABLE.
+// From now on the kernel writes no core file of this process, neither to a file nor to a program, and other processes
+// of its user cannot read its memory. Any thread. Source: prctl(2), PR_SET_DUMPABLE.
 inline void ForbidCoreFiles() {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }

@@ -20,7 +20,8 @@ absl::StatusOr<Principal> Authorize(const AccessControl& access, std::string_vie
   const Principal& caller = answer.principal;
   const bool unknown = *answer.refusal == AccessRefusal::kUnauthenticated;
   const std::string reason = unknown ? "no valid key" : absl::StrCat("needs permission ", Name(*row->needed));
-  access.Report(*answer.refusal, {unknown ? kUnknownKey : std::string_view(caller.name), row->name, caller.peer, reason});
+  access.Report(*answer.refusal,
+                {unknown ? kUnknownKey : std::string_view(caller.name), row->name, caller.peer, reason});
   return AccessRefused(*answer.refusal, caller, *row);
 }
 

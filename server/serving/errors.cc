@@ -171,9 +171,9 @@ absl::Status AccessRefused(AccessRefusal refusal, const Principal& caller, const
 
 absl::Status KeyForbids(engine::RequestField field, std::string_view value, std::string_view allowed,
                         const engine::FieldNames& names) {
-  absl::Status status =
-      MakeError(Reason::kPermissionDenied, absl::StrCat(names[field], " is ", engine::AbslView(value),
-                                                        "; the key allows ", engine::AbslView(allowed)));
+  absl::Status status = MakeError(
+      Reason::kPermissionDenied,
+      absl::StrCat(names[field], " is ", engine::AbslView(value), "; the key allows ", engine::AbslView(allowed)));
   Attach(kFieldKey, names[field], &status);
   Attach(kLimitKey, allowed, &status);
   return status;

@@ -241,7 +241,8 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   if (absl::Status s = SetBadWords(client, model, &request.sampling); !s.ok()) return s;
 
   // Before the prompt is tokenised, which takes the most time.
-  const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(core, model, client.execution, client.principal, *client.field_names, record);
+  const absl::StatusOr<engine::ExecutionProfile> profile =
+      ResolveProfile(core, model, client.execution, client.principal, *client.field_names, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
   std::string chat_text;

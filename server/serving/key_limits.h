@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller's key allows of a request: the model, the priority, the attention backends and precisions, the cache. An
-// anonymous caller may do everything. Refusals go to the audit log. Thread rule: any thread.
+// What a caller's key allows of a request: the model, the priority, the attention backends and precisions, the cache.
+// An anonymous caller may do everything. Refusals go to the audit log. Thread rule: any thread.
 #pragma once
 
 #include <string>

@@ -27,8 +27,8 @@ absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal
 absl::Status CheckGenerates(const ServedModel& model);
 absl::Status CheckEmbeds(const ServedModel& model);
 
-// Within what the caller's key allows: AUTO and a fallback take none of the others, and a precision that is not named is
-// the first of the model's that is allowed. Errors: PERMISSION_DENIED (key_limits.h), FAILED_PRECONDITION with every
+// Within what the caller's key allows: AUTO and a fallback take none of the others, and a precision that is not named
+// is the first of the model's that is allowed. Errors: PERMISSION_DENIED (key_limits.h), FAILED_PRECONDITION with every
 // reason in the profile table why the choice is not supported.
 absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const ServingCore& core, const ServedModel& model,
                                                         const engine::ExecutionChoice& choice, const Principal& caller,

@@ -76,7 +76,7 @@ class ServingCore {
   RequestObserver* const observer_;
   const engine::ModelEngine::Clock clock_;
   const AccessControl* const access_;
-  const AccessControl open_access_;  // if access_ is null
+  const AccessControl open_access_;                                   // if access_ is null
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;
   mutable TextBudget text_budget_;

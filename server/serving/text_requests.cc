@@ -37,8 +37,8 @@ int64_t BytesPerId(int64_t vocab_size) {
 }  // namespace
 
 absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, const Principal& caller,
-                                                      const std::string& model,
-                                                      const std::string& text, const engine::EncodeOptions& options,
+                                                      const std::string& model, const std::string& text,
+                                                      const engine::EncodeOptions& options,
                                                       const engine::FieldNames& names) {
   const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model);
   if (!lease.ok()) return lease.status();
@@ -62,8 +62,7 @@ absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, c
   return ids;
 }
 
-absl::StatusOr<std::string> Detokenise(const ServingCore& core, const Principal& caller,
-                                                      const std::string& model,
+absl::StatusOr<std::string> Detokenise(const ServingCore& core, const Principal& caller, const std::string& model,
                                        std::span<const engine::TokenId> ids, bool keep_special_tokens,
                                        const engine::FieldNames& names) {
   const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model);
@@ -86,8 +85,7 @@ absl::StatusOr<std::string> Detokenise(const ServingCore& core, const Principal&
                       names);
 }
 
-absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const Principal& caller,
-                                                      const std::string& model,
+absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const Principal& caller, const std::string& model,
                                              const engine::ChatInput& chat, const engine::FieldNames& names) {
   const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model);
   if (!lease.ok()) return lease.status();

@@ -15,7 +15,8 @@
 namespace dunlin::server {
 namespace {
 
-absl::Status TokenizeWork(const ServingCore& core, const Principal& caller, const v1::TokenizeRequest& request, v1::TokenizeResponse* response) {
+absl::Status TokenizeWork(const ServingCore& core, const Principal& caller, const v1::TokenizeRequest& request,
+                          v1::TokenizeResponse* response) {
   const engine::EncodeOptions options{.add_special_tokens = request.add_special_tokens(),
                                       .parse_special = request.parse_special_tokens()};
   const absl::StatusOr<std::vector<engine::TokenId>> ids =
@@ -35,7 +36,8 @@ absl::Status DetokenizeWork(const ServingCore& core, const Principal& caller, co
   return absl::OkStatus();
 }
 
-absl::Status ApplyChatTemplateWork(const ServingCore& core, const Principal& caller, const v1::ApplyChatTemplateRequest& request,
+absl::Status ApplyChatTemplateWork(const ServingCore& core, const Principal& caller,
+                                   const v1::ApplyChatTemplateRequest& request,
                                    v1::ApplyChatTemplateResponse* response) {
   v1::Chat chat = request.chat();
   absl::StatusOr<ChatPrompt> prompt =
@@ -50,8 +52,8 @@ absl::Status ApplyChatTemplateWork(const ServingCore& core, const Principal& cal
 
 grpc::ServerUnaryReactor* TokenizerService::Tokenize(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return UnaryTextCall<v1::TokenizeRequest, v1::TokenizeResponse>::Start(
-      core_, "/dunlin.v1.TokenizerService/Tokenize", context, *request, response, &TokenizeWork);
+  return UnaryTextCall<v1::TokenizeRequest, v1::TokenizeResponse>::Start(core_, "/dunlin.v1.TokenizerService/Tokenize",
+                                                                         context, *request, response, &TokenizeWork);
 }
 
 grpc::ServerUnaryReactor* TokenizerService::Detokenize(grpc::CallbackServerContext* context,

@@ -37,7 +37,8 @@ absl::StatusOr<std::string> TokenizeDocument(const ServingCore& core, const Prin
   return TokenizeResponseBody(*tokens, model->any_engine()->max_context_tokens());
 }
 
-absl::StatusOr<std::string> DetokenizeDocument(const ServingCore& core, const Principal& caller, std::string_view text) {
+absl::StatusOr<std::string> DetokenizeDocument(const ServingCore& core, const Principal& caller,
+                                               std::string_view text) {
   DetokenizeBody body;
   if (absl::Status s = ReadDetokenize(text, &body); !s.ok()) return s;
   const absl::StatusOr<std::string> prompt =
@@ -46,7 +47,8 @@ absl::StatusOr<std::string> DetokenizeDocument(const ServingCore& core, const Pr
   return DetokenizeResponseBody(*prompt);
 }
 
-absl::StatusOr<std::string> CountTokensDocument(const ServingCore& core, const Principal& caller, std::string_view text) {
+absl::StatusOr<std::string> CountTokensDocument(const ServingCore& core, const Principal& caller,
+                                                std::string_view text) {
   ClientRequest request;
   if (absl::Status s = ReadCountTokens(text, &request); !s.ok()) return s;
   const absl::StatusOr<ChatPrompt> prompt =

@@ -41,8 +41,8 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   // Listens on `address` ("127.0.0.1:0": port 0 picks a free port) and returns the port. Health reports NOT_SERVING for
-  // every name until SetServing(true). Errors: UNAVAILABLE (the address cannot be bound), INTERNAL (a method without a row in the endpoint
-  // table). REQUIRES: called once.
+  // every name until SetServing(true). Errors: UNAVAILABLE (the address cannot be bound), INTERNAL (a method without a
+  // row in the endpoint table). REQUIRES: called once.
   absl::StatusOr<int> Start(const std::string& address, const std::vector<GrpcService>& services,
                             const GrpcServerOptions& options);
 

@@ -44,8 +44,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // peer: the client's address. shared outlives the connection. Calls on_closed when the connection is closed, at the latest when it is destroyed:
-  // an exchange may hold it for longer, on another thread.
+  // peer: the client's address. shared outlives the connection. Calls on_closed when the connection is closed, at the
+  // latest when it is destroyed: an exchange may hold it for longer, on another thread.
   HttpConnection(boost::asio::ip::tcp::socket socket, std::string peer, HttpShared* shared,
                  std::function<void(HttpConnection*)> on_closed);
   ~HttpConnection();

@@ -114,7 +114,8 @@ TEST(InProcessFront, ACancelEndsTheCallAndFreesItsPages) {
 TEST(InProcessFront, ADeadlineEndsTheCall) {
   Harness harness;
   harness.models.control().step_us = 5000;
-  const FakeResponse response = harness.Generate(ClientTextRequest("abc", 500), harness.core.now() + 100 * kMillisecond);
+  const FakeResponse response =
+      harness.Generate(ClientTextRequest("abc", 500), harness.core.now() + 100 * kMillisecond);
   EXPECT_TRUE(absl::IsDeadlineExceeded(response.status)) << response.status;
   EXPECT_EQ(response.outputs.empty() ? 0 : response.outputs.at(0).num_finishes, 0);
   EXPECT_TRUE(harness.EngineIdle());
