@@ -105,8 +105,11 @@ class ReflectionService<Version>::Call final : public grpc::ServerBidiReactor<Re
  public:
   // Ends with `refusal` if that is not OK.
   Call(const ReflectionService& service, const absl::Status& refusal) : service_(service) {
-    if (!refusal.ok()) return this->Finish(ToGrpcStatus(refusal));
-    this->StartRead(&request_);
+    if (refusal.ok()) {
+      this->StartRead(&request_);
+    } else {
+      this->Finish(ToGrpcStatus(refusal));
+    }
   }
 
  private:

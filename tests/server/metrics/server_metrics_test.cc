@@ -138,12 +138,21 @@ TEST(ServerMetrics, ReadsTheEdgeAtEveryScrape) {
   ServerMetrics metrics;
   const auto steps = metrics.AddModel("m");
   EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0) << "still loading";
-  EdgeSnapshot edge{true, 3, 4096};
+  EdgeSnapshot edge{true, 3, 4096, {}};
   metrics.WatchEdge([&edge] { return edge; });
   const std::string serving = metrics.Render();
   EXPECT_EQ(Value(serving, "dunlin_ready"), 1);
   EXPECT_EQ(Value(serving, "dunlin_requests_in_flight"), 3);
   EXPECT_EQ(Value(serving, "dunlin_queued_bytes"), 4096);
+  edge.access.num_keys = 5;
+  edge.access.file_ok = false;
+  edge.access.unauthenticated = 7;
+  edge.access.denied = 11;
+  const std::string keyed = metrics.Render();
+  EXPECT_EQ(Value(keyed, "dunlin_access_keys"), 5);
+  EXPECT_EQ(Value(keyed, "dunlin_access_keys_file_ok"), 0);
+  EXPECT_EQ(Value(keyed, "dunlin_access_unauthenticated_total"), 7);
+  EXPECT_EQ(Value(keyed, "dunlin_access_denied_total"), 11);
   edge.ready = false;
   EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0);
 }
