@@ -70,7 +70,7 @@ bool Allows(const Credential& credential, const Endpoint& endpoint) {
 
 class Matrix : public testing::Test {
  protected:
-  Matrix() : server_(std::vector<std::string>{WithPermission("withdrawn")}) {
+  Matrix() : server_(std::vector<std::string>{FullKeyEntry("withdrawn")}) {
     EXPECT_TRUE(Rpc("/dunlin.v1.ModelService/ListModels", "Bearer key-withdrawn").ok());
     server_.SetKeys(kKeys);
   }
