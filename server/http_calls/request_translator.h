@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "server/serving/client_request.h"
@@ -18,13 +19,16 @@ class RequestTranslator {
   virtual ~RequestTranslator() = default;
   // Parses a request body. Errors: as ResponseWriter::ReadRequest.
   virtual absl::Status Read(std::string_view body, ClientRequest* request) = 0;
+  // After Read, once: the request's prompts behind its first one. Each is a generation of its own; chunks count outputs
+  // through all prompts: prompt * num_outputs + output.
+  virtual std::vector<ClientPrompt> TakeFurtherPrompts() { return {}; }
   // After Read: the response is a stream of server-sent events; else one JSON document.
   virtual bool streams() const = 0;
   // Appends events; without streaming it accumulates and appends nothing.
   virtual void OnChunk(const OutputChunk& chunk, std::string* out) = 0;
-  // OK: appends the document, or the last events. After an error: an error event where the response streams; nothing
-  // otherwise.
-  virtual void OnEnd(const ResponseEnd& end, const OutputChunk* last, std::string* out) = 0;
+  // After the last chunk. OK: appends the document, or the last events. After an error: an error event where the
+  // response streams; nothing otherwise.
+  virtual void OnEnd(const ResponseEnd& end, std::string* out) = 0;
   // A whole error document, for a response that has not begun.
   virtual std::string ErrorBody(const absl::Status& status) = 0;
 };

@@ -180,8 +180,7 @@ void AnthropicTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
   blocks_.Close(listener);
 }
 
-void AnthropicTranslator::OnEnd(const ResponseEnd& end, const OutputChunk* last, std::string* out) {
-  if (last != nullptr) OnChunk(*last, out);
+void AnthropicTranslator::OnEnd(const ResponseEnd& end, std::string* out) {
   if (!stream_) {
     if (end.status.ok()) AppendDocument(out);
     return;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/fronts/openai/choices.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "server/fronts/openai/error_body.h"
 #include "server/fronts/openai/json_text.h"
@@ -40,6 +42,7 @@ void ChoicesTranslator::SetOptions(const GenerationBody& body) {
   options_.logprobs = body.request->output.logprobs.has_value();
   options_.prompt_logprobs = body.request->output.prompt_logprobs.has_value();
   options_.model = body.request->model;
+  totals_.outputs_per_prompt = std::max(body.request->num_outputs, 1);
 }
 
 const char* ChoicesTranslator::FinishName(const OutputFinish& finish) {
@@ -176,8 +179,7 @@ void ChoicesTranslator::AppendDocument(std::string* out) {
   out->append("}}");
 }
 
-void ChoicesTranslator::OnEnd(const ResponseEnd& end, const OutputChunk* last, std::string* out) {
-  if (last != nullptr) OnChunk(*last, out);
+void ChoicesTranslator::OnEnd(const ResponseEnd& end, std::string* out) {
   if (!options_.stream) {
     if (end.status.ok()) AppendDocument(out);
     return;

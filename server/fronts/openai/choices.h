@@ -25,7 +25,7 @@ class ChoicesTranslator : public RequestTranslator {
 
   bool streams() const final { return options_.stream; }
   void OnChunk(const OutputChunk& chunk, std::string* out) final;
-  void OnEnd(const ResponseEnd& end, const OutputChunk* last, std::string* out) final;
+  void OnEnd(const ResponseEnd& end, std::string* out) final;
   std::string ErrorBody(const absl::Status& status) final;
 
  protected:

@@ -2,6 +2,7 @@
 #include "server/fronts/openai/completions.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/fronts/openai/field_names.h"
@@ -14,25 +15,19 @@ namespace {
 using V = JsonValue;
 using B = GenerationBody;
 
-// A text, token ids, or an array of one of these.
+ClientPrompt ReadOnePrompt(const V& value) {
+  return value.is_array() ? ClientPrompt(value.TokenIds()) : ClientPrompt(value.Text());
+}
+
+// A text, token ids, or an array of these.
 void ReadPrompt(const V& value, B* body) {
-  if (value.is_string()) {
-    body->request->prompt = value.Text();
-    return;
+  if (!value.is_string() && (!value.is_array() || value.size() == 0)) {
+    return value.Fail(value.Shown(), "a string or an array of token ids");
   }
-  if (!value.is_array() || value.size() == 0) return value.Fail(value.Shown(), "a string or an array of token ids");
-  const V first = value.At(size_t{0});
-  if (!first.is_string() && !first.is_array()) {
-    body->request->prompt = value.TokenIds();
-    return;
-  }
-  if (value.size() > 1)
-    return value.Fail(absl::StrCat("has ", value.size(), " prompts"), "1; send one request for each");
-  if (first.is_string()) {
-    body->request->prompt = first.Text();
-  } else {
-    body->request->prompt = first.TokenIds();
-  }
+  const bool is_list = value.is_array() && !value.At(size_t{0}).json().is_number();
+  body->request->prompt = ReadOnePrompt(is_list ? value.At(size_t{0}) : value);
+  if (!is_list) return;
+  for (size_t i = 1; i < value.size() && value.ok(); ++i) body->further_prompts.push_back(ReadOnePrompt(value.At(i)));
 }
 
 constexpr GenerationRow kFields[] = {
@@ -85,12 +80,13 @@ absl::Status CompletionsTranslator::Read(std::string_view text, ClientRequest* r
   absl::Status status = ReadGenerationBody(text, CompletionsFields(), &body);
   SetOptions(body);
   if (status.ok()) status = CheckTogether(body);
+  further_prompts_ = std::move(body.further_prompts);
   ClientOutput& output = request->output;
-  scores_echo_ = status.ok() && output.echo && output.logprobs.has_value();
-  if (!scores_echo_) return status;
+  if (!status.ok() || !output.echo || !output.logprobs.has_value()) return status;
   output.prompt_logprobs = std::max(*output.logprobs, output.prompt_logprobs.value_or(0));
-  const auto* prompt = std::get_if<std::string>(&request->prompt);
-  if (prompt != nullptr && !request->truncate_prompt_tokens.has_value()) prompt_bytes_ = prompt->size();
+  const bool whole = !request->truncate_prompt_tokens.has_value();
+  echoes_.push_back(EchoOf(request->prompt, whole));
+  for (const ClientPrompt& prompt : further_prompts_) echoes_.push_back(EchoOf(prompt, whole));
   return status;
 }
 
@@ -107,24 +103,32 @@ void CompletionsTranslator::AppendDelta(const OutputChunk& chunk, Choice* /*choi
   logprobs.Take(out);
 }
 
+CompletionsTranslator::Echo CompletionsTranslator::EchoOf(const ClientPrompt& prompt, bool whole) {
+  const auto* text = std::get_if<std::string>(&prompt);
+  return {.prompt_bytes = text != nullptr && whole ? text->size() : 0, .scores = {}, .added = false};
+}
+
 void CompletionsTranslator::GatherLogprobs(const OutputChunk& chunk, Choice* choice) {
   if (!options().logprobs) return;
-  if (scores_echo_ && !chunk.prompt_logprobs.empty()) echo_scores_.push_back(chunk.prompt_logprobs);
-  if (scores_echo_ && !chunk.logprobs.empty()) AddEchoScores(*choice);
+  if (!echoes_.empty()) {
+    if (!chunk.prompt_logprobs.empty()) echo(chunk.index).scores.push_back(chunk.prompt_logprobs);
+    if (!chunk.logprobs.empty()) AddEchoScores(chunk.index, *choice);
+  }
   logprobs_[chunk.index].Add(chunk.logprobs);
 }
 
-void CompletionsTranslator::AddEchoScores(const Choice& choice) {
+void CompletionsTranslator::AddEchoScores(int32_t index, const Choice& choice) {
+  Echo& prompt = echo(index);
+  if (std::exchange(prompt.added, true)) return;
   size_t scored_bytes = 0;
-  for (const TokenLogprobs& scores : echo_scores_) {
+  for (const TokenLogprobs& scores : prompt.scores) {
     for (size_t i = 0; i < scores.size(); ++i) scored_bytes += scores[i].bytes.size();
   }
-  const size_t first_bytes = prompt_bytes_ > scored_bytes ? prompt_bytes_ - scored_bytes : 0;
-  CompletionLogprobs& logprobs = logprobs_[0];
+  const size_t first_bytes = prompt.prompt_bytes > scored_bytes ? prompt.prompt_bytes - scored_bytes : 0;
+  CompletionLogprobs& logprobs = logprobs_[index];
   logprobs.AddUnscored(std::string_view(choice.text).substr(0, first_bytes));
-  for (const TokenLogprobs& scores : echo_scores_) logprobs.Add(scores);
-  echo_scores_.clear();
-  scores_echo_ = false;
+  for (const TokenLogprobs& scores : prompt.scores) logprobs.Add(scores);
+  prompt.scores.clear();
 }
 
 void CompletionsTranslator::AppendChoice(int32_t index, const Choice& choice, std::string* out) {
@@ -135,7 +139,7 @@ void CompletionsTranslator::AppendChoice(int32_t index, const Choice& choice, st
     out->append("null");
     return;
   }
-  if (scores_echo_) AddEchoScores(choice);
+  if (!echoes_.empty()) AddEchoScores(index, choice);
   logprobs_[index].Take(out);
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/fronts/openai/choices.h"
@@ -19,20 +20,27 @@ class CompletionsTranslator final : public ChoicesTranslator {
       : ChoicesTranslator(facts, {"cmpl-", "text_completion", "text_completion"}) {}
 
   absl::Status Read(std::string_view body, ClientRequest* request) override;
+  std::vector<ClientPrompt> TakeFurtherPrompts() override { return std::exchange(further_prompts_, {}); }
 
  private:
   void AppendDelta(const OutputChunk& chunk, Choice* choice, std::string* out) override;
   void GatherLogprobs(const OutputChunk& chunk, Choice* choice) override;
   void AppendChoice(int32_t index, const Choice& choice, std::string* out) override;
   bool prompt_logprobs_on_top() const override { return false; }
-  // Adds the prompt's tokens before the first of the output.
-  void AddEchoScores(const Choice& choice);
+  // The scores of a prompt, before they are among those of its output. The first token has none; its text is what the
+  // echo has before the others' bytes.
+  struct Echo {
+    size_t prompt_bytes = 0;  // of a prompt that came as text, and whole
+    std::vector<TokenLogprobs> scores;
+    bool added = false;
+  };
+  static Echo EchoOf(const ClientPrompt& prompt, bool whole);
+  Echo& echo(int32_t index) { return echoes_[static_cast<size_t>(index)]; }
+  // Adds the prompt's tokens before the first of the output, once.
+  void AddEchoScores(int32_t index, const Choice& choice);
 
-  // Of a whole response with echo and logprobs, whose lists begin with the prompt's tokens. The first one has no score;
-  // its text is what the echo has before the others' bytes.
-  bool scores_echo_ = false;
-  size_t prompt_bytes_ = 0;  // of a prompt that came as text, and whole
-  std::vector<TokenLogprobs> echo_scores_;
+  std::vector<ClientPrompt> further_prompts_;
+  std::vector<Echo> echoes_;  // by prompt, which has one choice; of echo with logprobs, else empty
   std::map<int32_t, CompletionLogprobs> logprobs_;  // by choice
 };
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/text/chat_template.h"
 #include "server/fronts/openai/field_table.h"
@@ -19,8 +20,9 @@ struct GenerationBody {
   explicit GenerationBody(ClientRequest* client_request) : request(client_request) {}
 
   ClientRequest* request;
-  engine::ChatInput chat;                  // of a chat
-  Json template_options = Json::object();  // of a chat: chat_template_kwargs and what stands for one of them
+  engine::ChatInput chat;                     // of a chat
+  std::vector<ClientPrompt> further_prompts;  // of completions: those behind the request's
+  Json template_options = Json::object();     // of a chat: chat_template_kwargs and what stands for one of them
   std::optional<bool> add_generation_prompt;
   bool stream = false;
   bool include_usage = false;

@@ -32,6 +32,19 @@ void AppendTimings(const Timings& timings, std::string* out) {
   out->push_back('}');
 }
 
+// Outputs 1 and up of a prompt find in the cache what output 0 computed.
+void CallTotals::CountPrompt(int32_t prompt, const Usage& of_output) {
+  const auto [counted, is_first] = cached_tokens_.try_emplace(prompt, of_output.cached_tokens);
+  if (is_first) {
+    usage.prompt_tokens += of_output.prompt_tokens;
+    usage.cached_tokens += of_output.cached_tokens;
+    return;
+  }
+  const int32_t fewer = std::max(counted->second - of_output.cached_tokens, 0);
+  counted->second -= fewer;
+  usage.cached_tokens -= fewer;
+}
+
 void CallTotals::Count(const OutputChunk& chunk) {
   if (!chunk.reasoning.empty() && chunk.text.empty() && chunk.tool_calls.empty()) {
     reasoning_tokens += static_cast<int32_t>(chunk.token_ids.size());
@@ -39,13 +52,10 @@ void CallTotals::Count(const OutputChunk& chunk) {
   if (!chunk.finish.has_value()) return;
   const OutputFinish& finish = *chunk.finish;
   usage.completion_tokens += finish.usage.completion_tokens;
+  CountPrompt(chunk.index / outputs_per_prompt, finish.usage);
   if (!any_finish) {
-    usage.prompt_tokens = finish.usage.prompt_tokens;
-    usage.cached_tokens = finish.usage.cached_tokens;
     timings = finish.timings;
   } else {
-    // Outputs 1 and up find in the cache what output 0 computed.
-    usage.cached_tokens = std::min(usage.cached_tokens, finish.usage.cached_tokens);
     timings.queue_ms = std::min(timings.queue_ms, finish.timings.queue_ms);
     timings.ttft_ms = std::min(timings.ttft_ms, finish.timings.ttft_ms);
     timings.total_ms = std::max(timings.total_ms, finish.timings.total_ms);

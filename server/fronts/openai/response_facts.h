@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -28,13 +29,20 @@ void AppendExecution(const engine::ExecutionProfile& profile, std::string* out);
 void AppendTimings(const Timings& timings, std::string* out);
 
 // Of all outputs of a call.
-struct CallTotals {
-  Usage usage;  // prompt and cached tokens once, however many outputs
+class CallTotals {
+ public:
+  int32_t outputs_per_prompt = 1;
+  Usage usage;  // prompt and cached tokens once for each prompt, however many outputs
   Timings timings;
   int32_t reasoning_tokens = 0;  // of chunks that held reasoning alone
   bool any_finish = false;
 
   void Count(const OutputChunk& chunk);
+
+ private:
+  void CountPrompt(int32_t prompt, const Usage& of_output);
+
+  std::map<int32_t, int32_t> cached_tokens_;  // by prompt
 };
 
 }  // namespace dunlin::server

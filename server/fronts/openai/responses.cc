@@ -235,8 +235,7 @@ void ResponsesTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
   blocks_.Close(listener);
 }
 
-void ResponsesTranslator::OnEnd(const ResponseEnd& end, const OutputChunk* last, std::string* out) {
-  if (last != nullptr) OnChunk(*last, out);
+void ResponsesTranslator::OnEnd(const ResponseEnd& end, std::string* out) {
   if (!stream_) {
     if (end.status.ok()) AppendResponse(final_status(), nullptr, out);
     return;

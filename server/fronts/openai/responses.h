@@ -20,7 +20,7 @@ class ResponsesTranslator final : public RequestTranslator {
   absl::Status Read(std::string_view body, ClientRequest* request) override;
   bool streams() const override { return stream_; }
   void OnChunk(const OutputChunk& chunk, std::string* out) override;
-  void OnEnd(const ResponseEnd& end, const OutputChunk* last, std::string* out) override;
+  void OnEnd(const ResponseEnd& end, std::string* out) override;
   std::string ErrorBody(const absl::Status& status) override;
 
  private:

@@ -155,7 +155,9 @@ struct HttpServer::State {
   HttpShared shared;
 
   std::string bound_address;
-  asio::io_context io{1};
+  // Not 1: what the thread posts to itself would then come behind what other threads posted after it, and an end before
+  // its beginning.
+  asio::io_context io{2};
   tcp::acceptor acceptor;
   uint64_t pings_sent = 0;
   std::atomic<uint64_t> pings_done{0};  // counted on the HTTP thread

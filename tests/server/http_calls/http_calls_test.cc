@@ -50,6 +50,50 @@ TEST(HttpCalls, FollowEachOtherOnOneConnection) {
   }
 }
 
+// "abc", "abcd" and "x" continue as the scripted runtime does, each by itself.
+TEST(HttpCalls, WithSeveralPromptsHaveOneResponse) {
+  HttpFront front;
+  std::string apart;
+  for (const char* prompt : {"abc", "abcd", "x"}) {
+    const std::string answer = front.Call("/generate", std::string(R"({"prompt": ")") + prompt + R"("})");
+    apart += (apart.empty() ? "" : "|") + answer.substr(answer.find("\r\n\r\n") + 4);
+  }
+  const std::string prompts = R"("prompt": "abc", "further": ["abcd", "x"])";
+  EXPECT_THAT(front.Call("/generate", "{" + prompts + "}", "x-request-id: mine\r\n"),
+              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("x-request-id: mine\r\n"), EndsWith("\r\n\r\n" + apart)));
+  const std::string stream = front.Call("/generate", "{" + prompts + R"(, "stream": true})");
+  EXPECT_THAT(stream, AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("data: [DONE]\n\n")));
+  const auto records = front.observer().WaitFor(9);
+  ASSERT_EQ(records.size(), 9U);
+  for (size_t i = 3; i < 6; ++i) EXPECT_EQ(records[i].request_id, "mine");
+  EXPECT_EQ(records[6].request_id, records[8].request_id) << "one id, drawn for all";
+  EXPECT_TRUE(Eventually([&] { return front.core().admission_stats().requests == 0; }));
+}
+
+TEST(HttpCalls, WithSeveralPromptsFailTogether) {
+  HttpFrontOptions options;
+  options.limits.max_concurrent_requests = 3;
+  HttpFront front(options);
+  const std::string long_prompt(600, 'a');  // more than the context
+  for (const char* stream : {"false", "true"}) {
+    EXPECT_THAT(front.Call("/generate", R"({"prompt": "abc", "max_tokens": 400, "further": ["x", ")" + long_prompt +
+                                            R"("], "stream": )" + stream + "}"),
+                HasSubstr("error INVALID_FIELD"));
+    EXPECT_TRUE(Eventually([&] { return front.core().admission_stats().requests == 0; }));
+  }
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "a", "further": ["b", "c", "d"]})"),
+              AllOf(StartsWith("HTTP/1.1 400 "), EndsWith("error INVALID_FIELD")))
+      << "more prompts than requests at a time";
+  front.control().held = true;
+  RawClient first = front.Connect();
+  first.Send(HttpFront::Request("/generate", R"({"prompt": "abc"})"));
+  ASSERT_TRUE(Eventually([&] { return front.core().admission_stats().requests == 1; }));
+  EXPECT_THAT(front.Call("/generate", R"({"prompt": "a", "further": ["b", "c"]})"),
+              AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("Retry-After: "), EndsWith("error TOO_MANY_REQUESTS")));
+  front.control().held = false;
+  EXPECT_THAT(first.ReadReply(), StartsWith("HTTP/1.1 200 "));
+}
+
 TEST(HttpCalls, EmbedAndWorkOnTheTextPool) {
   HttpFront front;
   EXPECT_THAT(front.Call("/embed", "a text"), AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\n1 vectors")));

@@ -49,6 +49,19 @@ TEST(HttpEndings, AClientThatGoesAwayFreesItsPages) {
   }
 }
 
+TEST(HttpEndings, AClientThatGoesAwayFreesThePagesOfAllItsPrompts) {
+  HttpFront front;
+  front.control().step_us = 1000;
+  RawClient client = front.Connect();
+  client.Send(HttpFront::Request("/generate",
+                                 R"({"prompt": "abc", "further": ["def", "ghi"], "max_tokens": 450, "stream": true})"));
+  client.ReadUntil("data: ");
+  client.Close();
+  EXPECT_TRUE(Idle(front));
+  EXPECT_TRUE(TicketsBack(front));
+  for (const RequestRecord& record : front.observer().WaitFor(3)) EXPECT_EQ(record.finish_reason, "cancelled");
+}
+
 // The cancel waits in the engine's mailbox while a step runs; the next step begins without the sequence.
 TEST(HttpEndings, AClientThatGoesAwayCostsOneStepAtMost) {
   HttpFront front;

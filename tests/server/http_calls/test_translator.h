@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest translator: its body is {"prompt", "max_tokens", "stream", "pad"}, an event is "data: TEXT" and a blank
-// line, and takes at least `pad` bytes for each token.
+// The smallest translator: its body is {"prompt", "further": [further prompts], "max_tokens", "stream", "pad"}, an
+// event is "data: TEXT" and a blank line, and takes at least `pad` bytes for each token. A document is the outputs'
+// texts, with a '|' after each but the last.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "server/http_calls/request_translator.h"
 #include "server/serving/errors.h"
 
@@ -24,20 +29,21 @@ class TestTranslator final : public RequestTranslator {
     pad_ = json.value("pad", size_t{0});
     request->model = json.value("model", "tiny");
     request->prompt = json.value("prompt", "");
+    for (const std::string& prompt : json.value("further", std::vector<std::string>())) further_.emplace_back(prompt);
     request->sampling.temperature = 0.0F;
     request->stopping.max_tokens = json.value("max_tokens", 4);
     return absl::OkStatus();
   }
+  std::vector<ClientPrompt> TakeFurtherPrompts() override { return std::move(further_); }
   bool streams() const override { return streams_; }
   void OnChunk(const OutputChunk& chunk, std::string* out) override {
-    text_ += chunk.text;
+    texts_[chunk.index] += chunk.text;
     if (!streams_ || chunk.token_ids.empty()) return;
     out->append("data: " + chunk.text + std::string(pad_ * chunk.token_ids.size(), '.') + "\n\n");
   }
-  void OnEnd(const ResponseEnd& end, const OutputChunk* last, std::string* out) override {
-    if (last != nullptr) OnChunk(*last, out);
+  void OnEnd(const ResponseEnd& end, std::string* out) override {
     if (!streams_) {
-      *out = text_;
+      *out = absl::StrJoin(texts_, "|", [](std::string* to, const auto& text) { to->append(text.second); });
     } else {
       out->append(end.status.ok() ? "data: [DONE]\n\n" : "data: " + ErrorBody(end.status) + "\n\n");
     }
@@ -47,7 +53,8 @@ class TestTranslator final : public RequestTranslator {
  private:
   bool streams_ = false;
   size_t pad_ = 0;
-  std::string text_;
+  std::vector<ClientPrompt> further_;
+  std::map<int32_t, std::string> texts_;  // by output
 };
 
 }  // namespace dunlin::server

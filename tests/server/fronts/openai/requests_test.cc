@@ -110,6 +110,19 @@ TEST(Requests, AChatKeepsItsMessagesToolsAndOptions) {
   EXPECT_THAT(request.stopping.stop, ElementsAre("x", "y"));
 }
 
+TEST(Requests, ACompletionTakesSeveralPrompts) {
+  const std::pair<const char*, size_t> prompts[] = {{R"("a")", 0},  {R"(["a"])", 0},    {R"(["a","b","c"])", 2},
+                                                    {"[1,2,3]", 0}, {"[[1,2],[3]]", 1}, {R"([[1],"b"])", 1}};
+  for (const auto& [prompt, further] : prompts) {
+    ClientRequest request;
+    CompletionsTranslator translator{ResponseFacts()};
+    const std::string body = std::string(R"({"model":"m","prompt":)") + prompt + "}";
+    ASSERT_TRUE(translator.Read(body, &request).ok()) << body;
+    EXPECT_NE(request.prompt.index(), 0U) << body;
+    EXPECT_EQ(translator.TakeFurtherPrompts().size(), further) << body;
+  }
+}
+
 struct Format {
   const char* fields;
   GrammarKind kind;
@@ -265,10 +278,7 @@ const Refusal kRefusals[] = {
      "attention_backend is another name; limit is auto, math, flash, efficient"},
     {Read<ChatCompletionsTranslator>, R"({"logit_bias":{"x":1}})",
      "logit_bias.x has a key that is not a token id; limit is a decimal integer"},
-    {Read<CompletionsTranslator>, R"({"prompt":["a","b"]})",
-     "prompt has 2 prompts; limit is 1; send one request for each"},
-    {Read<CompletionsTranslator>, R"({"prompt":[[1],[2]]})",
-     "prompt has 2 prompts; limit is 1; send one request for each"},
+    {Read<CompletionsTranslator>, R"({"prompt":["a",2]})", "prompt[1] is 2; limit is a string"},
     {Read<CompletionsTranslator>, R"({"prompt":[1,2.5]})",
      "prompt[1] is 2.5; limit is an integer in [-2147483648, 2147483647]"},
     {Read<CompletionsTranslator>, R"({"prompt":"a","suffix":"b"})", "suffix is not supported"},

@@ -86,10 +86,8 @@ ChunkScript& ChunkScript::WithToolCalls() {
 
 std::string ChunkScript::Run(RequestTranslator* translator, const absl::Status& status) const {
   std::string out;
-  const size_t before_end = chunks_.size() - (status.ok() ? 1 : 0);
-  for (size_t i = 0; i < before_end; ++i) translator->OnChunk(chunks_[i], &out);
-  const ResponseEnd end{.status = status, .request_id = "r1"};
-  translator->OnEnd(end, status.ok() ? &chunks_.back() : nullptr, &out);
+  for (const OutputChunk& chunk : chunks_) translator->OnChunk(chunk, &out);
+  translator->OnEnd({.status = status, .request_id = "r1"}, &out);
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generations as lists of chunks, for tests of translators. Chunks pass as the serving core passes them: one object
-// that is cleared and filled again, the last one with the end of the call.
+// that is cleared and filled again.
 #pragma once
 
 #include <string>

@@ -46,8 +46,8 @@ class Serving : public testing::Test {
     const FakeResponse response = call->WaitUntilFinished();
     if (!response.status.ok()) return translator.ErrorBody(response.status);
     std::string out;
-    for (size_t i = 0; i + 1 < response.chunks.size(); ++i) translator.OnChunk(response.chunks[i], &out);
-    translator.OnEnd({.status = response.status, .request_id = response.request_id}, &response.chunks.back(), &out);
+    for (const OutputChunk& chunk : response.chunks) translator.OnChunk(chunk, &out);
+    translator.OnEnd({.status = response.status, .request_id = response.request_id}, &out);
     return out;
   }
 

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tests/server/transport/http/http_fixture.h"
@@ -33,6 +36,32 @@ class HttpStreams : public HttpFixture {
     return handler.WaitUntil([](const Seen& seen) { return seen.cancelled; });
   }
 };
+
+// Begins its stream on the HTTP thread and ends it on another one before that thread goes on.
+class TwoThreadHandler final : public HttpHandler {
+ public:
+  std::optional<HttpReply> Admit(const HttpRequest& /*request*/, size_t /*body_bytes*/) override {
+    return std::nullopt;
+  }
+  void Start(std::shared_ptr<HttpExchange> exchange, std::string /*body*/) override {
+    exchange->Begin({200, "text/event-stream", "first"}, "");
+    std::thread([&exchange] { exchange->End("last"); }).join();
+  }
+  void OnWriteDone(bool /*ok*/) override {}
+  void OnCancel() override {}
+  void OnDone() override {}
+};
+
+TEST_F(HttpStreams, KeepTheOrderOfCallsOnSeveralThreads) {
+  HttpServerOptions options;
+  options.connections = {4, 4};
+  HttpRoute route{"GET", "/two"};
+  route.open = [] { return std::make_shared<TwoThreadHandler>(); };
+  options.routes = {route};
+  server_ = *HttpServer::Start("127.0.0.1:0", std::move(options));
+  EXPECT_THAT(Send("GET /two HTTP/1.1\r\nConnection: close\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("5\r\nfirst\r\n4\r\nlast\r\n0\r\n\r\n")));
+}
 
 TEST_F(HttpStreams, AreChunked) {
   Start();
