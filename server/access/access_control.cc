@@ -5,27 +5,37 @@
 
 #include "absl/strings/match.h"
 #include "engine/base/string_view.h"
+#include "server/monotonic_clock.h"
 
 namespace dunlin::server {
 
 void AccessControl::Use(std::shared_ptr<const KeySet> keys) {
+  auto next = std::make_shared<InForce>();
+  const engine::TimeNs now = MonotonicNs();
+  for (const std::shared_ptr<const KeyRecord>& record : keys->records()) {
+    const QuotaLimits& limits = record->quota;
+    if (limits.any()) next->quotas[record->name] = quotas_.Of(record->name, limits, now);
+  }
+  next->keys = std::move(keys);
+  std::shared_ptr<const InForce> last = std::move(next);  // destroyed after the lock is released
   {
     const engine::MutexLock lock(&mutex_);
-    keys_.swap(keys);
+    in_force_.swap(last);
   }
   enabled_.store(true, std::memory_order_release);
 }
 
-std::shared_ptr<const KeySet> AccessControl::keys() const {
+std::shared_ptr<const AccessControl::InForce> AccessControl::in_force() const {
   const engine::MutexLock lock(&mutex_);
-  return keys_;
+  return in_force_;
 }
 
 AccessAnswer AccessControl::Authorize(std::string_view presented, const Endpoint& endpoint, absl::Time now) const {
   AccessAnswer answer;
   if (!enabled()) return answer;
+  const std::shared_ptr<const InForce> in_force = this->in_force();
   std::shared_ptr<const KeyRecord> record;
-  if (!presented.empty() && presented.size() <= kMaxKeyBytes) record = keys()->Find(DigestOf(presented));
+  if (!presented.empty() && presented.size() <= kMaxKeyBytes) record = in_force->keys->Find(DigestOf(presented));
   if (record != nullptr && now > record->not_after) record = nullptr;
   if (record == nullptr) {
     if (endpoint.needed.has_value()) answer.refusal = AccessRefusal::kUnauthenticated;
@@ -34,6 +44,8 @@ AccessAnswer AccessControl::Authorize(std::string_view presented, const Endpoint
   answer.principal.name = record->name;
   if (endpoint.needed.has_value() && !record->Has(*endpoint.needed)) answer.refusal = AccessRefusal::kPermissionDenied;
   answer.principal.key = std::move(record);
+  const auto quota = in_force->quotas.find(answer.principal.name);
+  if (quota != in_force->quotas.end()) answer.principal.quota = quota->second;
   return answer;
 }
 
@@ -45,7 +57,7 @@ void AccessControl::Report(AccessRefusal refusal, const AccessDenial& denial) co
 AccessStats AccessControl::stats() const {
   AccessStats stats;
   stats.enabled = enabled();
-  if (stats.enabled) stats.num_keys = keys()->size();
+  if (stats.enabled) stats.num_keys = in_force()->keys->size();
   stats.file_ok = file_ok_.load(std::memory_order_relaxed);
   stats.unauthenticated = num_refused_[static_cast<size_t>(AccessRefusal::kUnauthenticated)].load();
   stats.denied = num_refused_[static_cast<size_t>(AccessRefusal::kPermissionDenied)].load();

@@ -13,10 +13,12 @@
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "engine/base/mutex.h"
 #include "server/access/key_set.h"
 #include "server/access/principal.h"
+#include "server/access/quota.h"
 
 namespace dunlin::server {
 
@@ -56,7 +58,8 @@ class AccessControl {
   // observer outlives this object; null: nobody is told.
   explicit AccessControl(AccessObserver* observer = nullptr) : observer_(observer) {}
 
-  // From now on these keys are in force, and no others. Never null.
+  // From now on these keys are in force, and no others. Never null. What a name has used of its quota stays used. One
+  // call at a time.
   void Use(std::shared_ptr<const KeySet> keys);
   // Whether the last reading of the key file succeeded, for stats.
   void NoteReading(bool ok) { file_ok_.store(ok, std::memory_order_relaxed); }
@@ -74,14 +77,19 @@ class AccessControl {
   AccessStats stats() const;
 
  private:
-  std::shared_ptr<const KeySet> keys() const;
+  struct InForce {
+    std::shared_ptr<const KeySet> keys;
+    absl::flat_hash_map<std::string, std::shared_ptr<Quota>> quotas;  // by the name of the record, of those with limits
+  };
+  std::shared_ptr<const InForce> in_force() const;
 
   AccessObserver* const observer_;
   std::atomic<bool> enabled_{false};
   std::atomic<bool> file_ok_{true};
   mutable std::atomic<uint64_t> num_refused_[kNumAccessRefusals]{};
-  mutable engine::Mutex mutex_;  // guards keys_, between Use and calls
-  std::shared_ptr<const KeySet> keys_ ABSL_GUARDED_BY(mutex_);
+  Quotas quotas_;                // of this set of keys and the last: who stays in the file keeps what it has used
+  mutable engine::Mutex mutex_;  // guards in_force_, between Use and calls
+  std::shared_ptr<const InForce> in_force_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The key in a header "Bearer KEY" (the scheme in any case); "" if there is none.

@@ -15,6 +15,7 @@
 #include "kernels/api/dtype.h"
 #include "server/access/key_digest.h"
 #include "server/access/permissions.h"
+#include "server/access/quota.h"
 
 namespace dunlin::server {
 
@@ -25,6 +26,7 @@ struct KeyRecord {
   std::vector<std::string> models;  // by name; meaningless if all_models
   bool all_models = false;          // "*"
   int32_t max_priority = 0;         // the highest that its requests may ask for
+  QuotaLimits quota;
   std::bitset<kernels::kNumAttentionBackends> attention_backends;
   std::bitset<kernels::kNumPrecisions> precisions;
   absl::Time not_after = absl::InfiniteFuture();  // later, its keys are unknown

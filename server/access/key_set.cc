@@ -20,8 +20,19 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kNameBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
 constexpr size_t kMaxModels = 256;
-constexpr const char* kFields[] = {
-    "name", "hashes", "permissions", "models", "max_priority", "attention_backends", "precisions", "not_after"};
+constexpr int64_t kMaxPerMinute = int64_t{1} << 40;
+constexpr int64_t kMaxConcurrent = 1 << 20;
+constexpr const char* kFields[] = {"name",
+                                   "hashes",
+                                   "permissions",
+                                   "models",
+                                   "max_priority",
+                                   "requests_per_minute",
+                                   "tokens_per_minute",
+                                   "max_concurrent",
+                                   "attention_backends",
+                                   "precisions",
+                                   "not_after"};
 
 void RefuseUnknownFields(const Json& object, std::span<const char* const> known, JsonFields* fields) {
   for (const auto& [name, unused] : object.items()) {
@@ -75,6 +86,11 @@ void ReadModels(JsonFields* fields, KeyRecord* record) {
     fields->Fail("models has \"*\" and others; limit is \"*\" alone");
 }
 
+std::optional<int64_t> Limit(const char* name, int64_t max, JsonFields* fields) {
+  if (!fields->Has(name)) return std::nullopt;
+  return fields->Int(name, 0, max);
+}
+
 void ReadNotAfter(JsonFields* fields, KeyRecord* record) {
   if (!fields->Mentions("not_after")) return;
   const std::string text = fields->TextOr("not_after", "");
@@ -99,6 +115,9 @@ absl::StatusOr<std::shared_ptr<const KeyRecord>> ReadRecord(const Json& object, 
   ReadModels(&fields, record.get());
   record->max_priority =
       static_cast<int32_t>(fields.IntOr("max_priority", -engine::kMaxPriority, engine::kMaxPriority, 0));
+  record->quota.requests_per_minute = Limit("requests_per_minute", kMaxPerMinute, &fields);
+  record->quota.tokens_per_minute = Limit("tokens_per_minute", kMaxPerMinute, &fields);
+  record->quota.concurrent_streams = Limit("max_concurrent", kMaxConcurrent, &fields);
   record->attention_backends = ChoicesOrAll("attention_backends", kernels::kAttentionBackendTable, &fields);
   record->precisions = ChoicesOrAll("precisions", kernels::kPrecisionTable, &fields);
   ReadNotAfter(&fields, record.get());

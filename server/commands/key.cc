@@ -27,11 +27,18 @@ struct KeyOptions {
   std::vector<std::string> attention_backends;
   std::vector<std::string> precisions;
   int max_priority = 0;
+  int64_t requests_per_minute = -1;  // -1: unlimited
+  int64_t tokens_per_minute = -1;
+  int64_t max_concurrent = -1;
   int expires_in_days = 0;
 };
 
 void SetUnlessEmpty(const char* field, const std::vector<std::string>& values, Json* entry) {
   if (!values.empty()) (*entry)[field] = values;
+}
+
+void SetUnlessNegative(const char* field, int64_t value, Json* entry) {
+  if (value >= 0) (*entry)[field] = value;
 }
 
 // What the options say of the key; nothing but name and hash when they say nothing.
@@ -40,6 +47,9 @@ Json EntryOf(const KeyOptions& options, const std::string& key) {
   SetUnlessEmpty("permissions", options.permissions, &entry);
   SetUnlessEmpty("models", options.models, &entry);
   if (options.max_priority != 0) entry["max_priority"] = options.max_priority;
+  SetUnlessNegative("requests_per_minute", options.requests_per_minute, &entry);
+  SetUnlessNegative("tokens_per_minute", options.tokens_per_minute, &entry);
+  SetUnlessNegative("max_concurrent", options.max_concurrent, &entry);
   SetUnlessEmpty("attention_backends", options.attention_backends, &entry);
   SetUnlessEmpty("precisions", options.precisions, &entry);
   if (options.expires_in_days > 0) {
@@ -76,6 +86,14 @@ void AddLimits(CLI::App* subcommand, KeyOptions* options) {
   list("--model", &options->models, "Models that it may use, by name; * (the default): all");
   list("--attention-backend", &options->attention_backends, "Attention backends that it may ask for; by default all");
   list("--precision", &options->precisions, "Precisions that it may ask for; by default all");
+  const auto limit = [subcommand](const char* name, int64_t* value, const char* text) {
+    subcommand->add_option(name, *value, text)->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  };
+  limit("--requests-per-minute", &options->requests_per_minute,
+        "Requests that it may make in a minute; by default any");
+  limit("--tokens-per-minute", &options->tokens_per_minute,
+        "Tokens of prompts and outputs that it may use in a minute; by default any");
+  limit("--max-concurrent", &options->max_concurrent, "Requests that it may have at once; by default any");
   subcommand->add_option("--max-priority", options->max_priority, "Highest priority that it may ask for")
       ->capture_default_str();
   subcommand->add_option("--expires-in-days", options->expires_in_days, "It is refused after so many days; 0: never")

@@ -24,6 +24,9 @@ enum class Reason : uint8_t {
   kMalformedMessage,
   kUnauthenticated,
   kPermissionDenied,
+  kRequestQuota,
+  kTokenQuota,
+  kConcurrencyQuota,
   kUnknownModel,
   kUnknownService,
   kNoTokenizer,
@@ -94,6 +97,8 @@ absl::Status AccessRefused(AccessRefusal refusal, const Principal& caller, const
 // PERMISSION_DENIED: "<field> is <value>; the key allows <allowed>".
 absl::Status KeyForbids(engine::RequestField field, std::string_view value, std::string_view allowed,
                         const engine::FieldNames& names);
+// RESOURCE_EXHAUSTED: a limit of the caller's key was reached. stream_retry_ms: when to try again where nobody knows.
+absl::Status QuotaRefused(const Principal& caller, const QuotaRefusal& refusal, int32_t stream_retry_ms);
 // RESOURCE_EXHAUSTED: a limit of the server was reached; the client may retry after `retry_after_ms`.
 absl::Status Overloaded(Reason reason, std::string_view message, std::string_view config_key, int32_t retry_after_ms);
 // UNAVAILABLE or RESOURCE_EXHAUSTED.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/serving/generation.h"
 
+#include <iterator>
 #include <utility>
 
 #include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 #include "server/serving/resolve.h"
 
 namespace dunlin::server {
@@ -123,6 +125,8 @@ absl::Status Generation::Submit() {
   engine::Request& request = plan.request;
   request.arrival = call_.arrival;
   request.deadline = call_.deadline;
+  const int64_t max_tokens = std::ssize(request.prompt) + int64_t{plan.num_outputs} * request.stopping.max_tokens;
+  if (absl::Status s = ReserveTokens(*core_, call_.principal, max_tokens, &ticket_); !s.ok()) return s;
   const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits());
   if (!ticket_.TakeOutputBytes(output_bytes)) {
     core_->overload()->OnRefusal(core_->now());
@@ -191,6 +195,9 @@ void Generation::Report() {
     reported_ = true;
     record_.finished = core_->now();
     if (outputs_ != nullptr) outputs_->FillRecord(&record_);
+    const bool computed = record_.first_scheduled != 0;
+    ticket_.quota()->Settle(computed ? int64_t{record_.prompt_tokens} + record_.completion_tokens : 0,
+                            record_.finished);
     if (core_->observer() != nullptr) core_->observer()->OnFinished(record_);
   }
   if (!closed_.load(std::memory_order_acquire)) return;

@@ -2,6 +2,8 @@
 #include "server/serving/key_limits.h"
 
 #include <bitset>
+#include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/api/attention_backend.h"
@@ -64,6 +66,23 @@ absl::Status CheckKeyExecution(const AccessControl& access, const engine::Execut
                   NamesOf(kernels::kPrecisionTable, key.precisions), names);
   }
   return absl::OkStatus();
+}
+
+absl::Status BeginQuota(const ServingCore& core, const Principal& caller, Admission::Ticket* ticket) {
+  if (caller.quota == nullptr) return absl::OkStatus();
+  std::variant<Quota::Call, QuotaRefusal> begun = caller.quota->TryBegin(core.now());
+  if (const auto* refusal = std::get_if<QuotaRefusal>(&begun)) {
+    return QuotaRefused(caller, *refusal, core.limits().retry_after_ms);
+  }
+  ticket->HoldQuota(std::get<Quota::Call>(std::move(begun)));
+  return absl::OkStatus();
+}
+
+absl::Status ReserveTokens(const ServingCore& core, const Principal& caller, int64_t tokens,
+                           Admission::Ticket* ticket) {
+  const std::optional<QuotaRefusal> refusal = ticket->quota()->Reserve(tokens, core.now());
+  if (!refusal.has_value()) return absl::OkStatus();
+  return QuotaRefused(caller, *refusal, core.limits().retry_after_ms);
 }
 
 std::string CacheSaltOf(const Principal& caller, const std::string& asked) {

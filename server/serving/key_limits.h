@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/types.h"
 #include "server/access/access_control.h"
+#include "server/access/admission.h"
 #include "server/models/repository.h"
 #include "server/serving/client_request.h"
 #include "server/serving/serving_core.h"
@@ -24,6 +25,11 @@ absl::Status CheckKeyPriority(const AccessControl& access, const ClientRequest& 
 // Of an embedding's or a generation's choice: what is named must be allowed.
 absl::Status CheckKeyExecution(const AccessControl& access, const engine::ExecutionChoice& choice,
                                const Principal& caller, const engine::FieldNames& names);
+
+// Takes one request, and one of those at once, of the caller's quota; the ticket keeps it. Errors: RESOURCE_EXHAUSTED.
+absl::Status BeginQuota(const ServingCore& core, const Principal& caller, Admission::Ticket* ticket);
+// Reserves the tokens that a request may use, which is settled when they are known. Errors: RESOURCE_EXHAUSTED.
+absl::Status ReserveTokens(const ServingCore& core, const Principal& caller, int64_t tokens, Admission::Ticket* ticket);
 
 // The salt of the caller's prefixes in the cache: of two callers with different names it is never equal, whatever they
 // ask for. An anonymous caller's is what it asks for.

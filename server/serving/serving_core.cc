@@ -46,4 +46,13 @@ void ServingCore::ReportRefused(AdmissionRefusal refusal, engine::TimeNs arrival
   observer_->OnFinished(record);
 }
 
+void ServingCore::ReportRefused(const absl::Status& status, engine::TimeNs arrival) const {
+  if (observer_ == nullptr) return;
+  RequestRecord record;
+  record.status = status;
+  record.refusal_reason = ReasonName(status);
+  record.arrival = record.finished = arrival;
+  observer_->OnFinished(record);
+}
+
 }  // namespace dunlin::server

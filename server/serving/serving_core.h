@@ -56,6 +56,8 @@ class ServingCore {
   const absl::Status& StatusOf(AdmissionRefusal refusal) const;
   // Notifies the observer of a generation or an embedding that was refused.
   void ReportRefused(AdmissionRefusal refusal, engine::TimeNs arrival) const;
+  // The same for a refusal by the caller's quota.
+  void ReportRefused(const absl::Status& status, engine::TimeNs arrival) const;
 
   void Open() { admission_.Open(); }
   // Admission::Suspend.

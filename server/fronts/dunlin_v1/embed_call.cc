@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "server/fronts/dunlin_v1/embed_messages.h"
+#include "server/serving/key_limits.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
@@ -28,8 +29,14 @@ grpc::ServerUnaryReactor* EmbedCall::Start(ServingCore* core, grpc::CallbackServ
     call->Finish({core->StatusOf(*refusal), {}}, nullptr);
     return call.get();
   }
+  auto ticket = std::get<Admission::Ticket>(std::move(answer));
+  if (absl::Status refused = BeginQuota(*core, *caller, &ticket); !refused.ok()) {
+    core->ReportRefused(refused, now);
+    call->Finish({refused, {}}, nullptr);
+    return call.get();
+  }
   const ClientCall client = {*std::move(caller), now, DeadlineNs(*context, now), message.Length()};
-  call->job_ = std::make_shared<EmbedJob>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);
+  call->job_ = std::make_shared<EmbedJob>(core, std::move(ticket), client, call);
   call->job_->Start();
   return call.get();
 }

@@ -6,6 +6,7 @@
 
 #include "server/fronts/dunlin_v1/generate_messages.h"
 #include "server/fronts/dunlin_v1/refused_call.h"
+#include "server/serving/key_limits.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
@@ -27,10 +28,15 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(ServingCore* cor
     core->ReportRefused(*refusal, now);
     return RefusedCall::Start(core, context, replies[*refusal]);
   }
+  auto ticket = std::get<Admission::Ticket>(std::move(answer));
+  if (absl::Status refused = BeginQuota(*core, *caller, &ticket); !refused.ok()) {
+    core->ReportRefused(refused, now);
+    return RefusedCall::Start(core, context, ToGrpcReply(refused));
+  }
   std::shared_ptr<GenerateCall> call(new GenerateCall(core, context, message));
   const ClientCall client = {*std::move(caller), now, DeadlineNs(*context, now), message_bytes};
   call->self_ = call;
-  call->generation_ = std::make_shared<Generation>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);
+  call->generation_ = std::make_shared<Generation>(core, std::move(ticket), client, call);
   call->generation_->Start();
   return call.get();
 }

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "server/access/admission.h"
 #include "server/fronts/dunlin_v1/unread_answer.h"
+#include "server/serving/key_limits.h"
 #include "server/serving/serving_core.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/call_access.h"
@@ -47,6 +48,10 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
       return call.get();
     }
     call->ticket_ = std::get<Admission::Ticket>(std::move(answer));
+    if (absl::Status refused = BeginQuota(*core, call->caller_, &call->ticket_); !refused.ok()) {
+      call->End(refused);
+      return call.get();
+    }
     call->message_ = message;
     core->text_pool()->Schedule(call.get());
     return call.get();

@@ -221,6 +221,7 @@ void HttpConnection::SendWhole(HttpReply reply) {
 void HttpConnection::AppendHeaders(HttpReply* reply) {
   if (shared_->draining) output_.DenyKeepAlive();
   reply->headers.insert(reply->headers.end(), cors_headers_.begin(), cors_headers_.end());
+  if (handler_ != nullptr) handler_->AddHeaders(reply);
 }
 
 void HttpConnection::Respond(uint64_t exchange, HttpReply reply) {

@@ -80,6 +80,7 @@ TEST(KeySet, ReadsWhatAnEntrySays) {
   EXPECT_TRUE(all->attention_backends.all());
   EXPECT_TRUE(all->precisions.all());
   EXPECT_EQ(all->max_priority, 0);
+  EXPECT_FALSE(all->quota.any());
   EXPECT_EQ(all->not_after, absl::InfiniteFuture());
 
   const auto some = Read(
@@ -91,6 +92,14 @@ TEST(KeySet, ReadsWhatAnEntrySays) {
   EXPECT_TRUE(some->MayUse(kernels::Precision::kFp8));
   EXPECT_FALSE(some->MayUse(kernels::Precision::kFp32));
   EXPECT_EQ(some->not_after, absl::FromCivil(absl::CivilDay(2030, 1, 31), absl::UTCTimeZone()));
+}
+
+TEST(KeySet, ReadsQuotas) {
+  const auto limited = Read(R"("requests_per_minute": 60, "tokens_per_minute": 0, "max_concurrent": 4)");
+  ASSERT_NE(limited, nullptr);
+  EXPECT_EQ(limited->quota.requests_per_minute, 60);
+  EXPECT_EQ(limited->quota.tokens_per_minute, 0) << "no token, not no limit";
+  EXPECT_EQ(limited->quota.concurrent_streams, 4);
 }
 
 TEST(KeySet, AModelThatIsNotNamedMayNotBeUsed) {
@@ -146,6 +155,7 @@ TEST(KeySet, NamesWhatIsWrong) {
       {File(Entry(R"("priority": 1)")), "f: keys[0]: unknown field \"priority\""},
       {File(Entry(R"("max_priority": 101)")), "f: keys[0]: max_priority is 101; limit is [-100, 100]"},
       {File(Entry(R"("max_priority": "x")")), "f: keys[0]: max_priority"},
+      {File(Entry(R"("tokens_per_minute": -1)")), "f: keys[0]: tokens_per_minute is -1; limit is [0, 1099511627776]"},
       {File(Entry(R"("attention_backends": [])")), "attention_backends has no entry; limit is [1, 3]"},
       {File(Entry(R"("attention_backends": ["fast"])")),
        "attention_backends has \"fast\"; limit is math|flash|efficient"},

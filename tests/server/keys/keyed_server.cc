@@ -57,8 +57,8 @@ std::vector<std::string> KeyedServer::denials() const {
 void KeyedServer::OnDenied(const AccessDenial& denial) {
   EXPECT_NE(denial.peer, "");
   const absl::MutexLock lock(&mutex_);
-  denials_.push_back(absl::StrCat(std::string(denial.key), " ", std::string(denial.endpoint), " ",
-                                  std::string(denial.reason)));
+  denials_.push_back(
+      absl::StrCat(std::string(denial.key), " ", std::string(denial.endpoint), " ", std::string(denial.reason)));
 }
 
 }  // namespace dunlin::server

@@ -63,9 +63,8 @@ bool IsRpc(const Endpoint& endpoint) {
 }
 
 bool Allows(const Credential& credential, const Endpoint& endpoint) {
-  return !endpoint.needed.has_value() ||
-         std::find(credential.permissions.begin(), credential.permissions.end(), *endpoint.needed) !=
-             credential.permissions.end();
+  return !endpoint.needed.has_value() || std::find(credential.permissions.begin(), credential.permissions.end(),
+                                                   *endpoint.needed) != credential.permissions.end();
 }
 
 class Matrix : public testing::Test {
@@ -166,8 +165,9 @@ TEST_F(Matrix, EveryRouteAsksForItsPermissionBeforeItReadsABody) {
         EXPECT_THAT(reply, StartsWith("HTTP/1.1 403 ")) << what;
         EXPECT_THAT(reply, HasSubstr(Name(*endpoint.needed))) << what;
       } else {
-        EXPECT_THAT(reply, AllOf(StartsWith("HTTP/1.1 401 "), HasSubstr("WWW-Authenticate: Bearer realm=\"dunlin\"\r\n"),
-                                 HasSubstr("the call needs a valid key")))
+        EXPECT_THAT(reply,
+                    AllOf(StartsWith("HTTP/1.1 401 "), HasSubstr("WWW-Authenticate: Bearer realm=\"dunlin\"\r\n"),
+                          HasSubstr("the call needs a valid key")))
             << what;
       }
     }
@@ -181,8 +181,9 @@ TEST_F(Matrix, RefusalsHaveTheFormOfTheirApi) {
   EXPECT_THAT(server_.Http("POST", "/v1/messages", "x-api-key: key-metrics\r\n"),
               AllOf(HasSubstr(R"({"type":"error","error":{"type":"permission_error")"),
                     HasSubstr(R"("reason":"PERMISSION_DENIED")")));
-  EXPECT_THAT(server_.Http("GET", "/metrics", KeyedServer::HeaderAs("infer")),
-              AllOf(HasSubstr("Content-Type: text/plain"), HasSubstr("needs the permission \"metrics\"; key \"infer\"")));
+  EXPECT_THAT(
+      server_.Http("GET", "/metrics", KeyedServer::HeaderAs("infer")),
+      AllOf(HasSubstr("Content-Type: text/plain"), HasSubstr("needs the permission \"metrics\"; key \"infer\"")));
   EXPECT_THAT(server_.Http("POST", "/v1/messages", "X-API-Key: key-infer\r\n", "{}"), StartsWith("HTTP/1.1 400 "));
 }
 

@@ -28,9 +28,9 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const std::string kTinyOnly = KeyEntry("tiny-only",
-                                       R"("permissions": ["infer"], "models": ["tiny"], "max_priority": 2, )"
-                                       R"("attention_backends": ["math", "efficient"], "precisions": ["bf16"])");
+const std::string kTinyOnly =
+    KeyEntry("tiny-only", R"("permissions": ["infer"], "models": ["tiny"], "max_priority": 2, )"
+                          R"("attention_backends": ["math", "efficient"], "precisions": ["bf16"])");
 
 template <class Stub, class Request, class Response>
 grpc::Status Call(KeyedServer* server, const std::string& name,
