@@ -10,7 +10,7 @@ packages=(
   libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev
   libgtest-dev libgmock-dev
 )
-[ "${1:-}" = build ] || packages+=(clang-format-14 clang-tidy-14 python3-jsonschema)
+[ "${1:-}" = build ] || packages+=(clang-format-14 clang-tidy-14 python3-jsonschema openssl)
 
 # The text library needs a newer Rust than Debian's default one: 1.85 (edition 2024 dependencies).
 rust_is_new_enough() {

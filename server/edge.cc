@@ -77,8 +77,9 @@ std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits,
-                                                      ServingCore* core) {
+                                                      const CertificateStore* certificates, ServingCore* core) {
   HttpServerOptions http;
+  http.certificates = certificates;
   http.connections = options.connections;
   http.routes = ProbeRoutes(options.sources);
   if (options.openai) {
@@ -109,7 +110,8 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   }
   auto state = std::make_unique<State>(limits, repository, observer, options.serving);
   if (options.http.has_value()) {
-    absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(*options.http, limits, &state->core);
+    absl::StatusOr<std::unique_ptr<HttpServer>> http =
+        StartHttp(*options.http, limits, options.certificates, &state->core);
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }
@@ -119,8 +121,12 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
-  const GrpcServerOptions grpc = {limits, options.reflection, repository, &state->core.access(),
-                                  [core = &state->core] { core->Tick(); }};
+  const GrpcServerOptions grpc = {limits,
+                                  options.reflection,
+                                  repository,
+                                  &state->core.access(),
+                                  [core = &state->core] { core->Tick(); },
+                                  options.certificates};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;

@@ -19,6 +19,7 @@
 #include "server/serving/serving_core.h"
 #include "server/transport/http/http_timeouts.h"
 #include "server/transport/http/probe_routes.h"
+#include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
 
@@ -35,8 +36,9 @@ struct EdgeHttpOptions {
 
 struct EdgeOptions {
   ServingOptions serving;
-  std::optional<EdgeHttpOptions> http;  // unset: no HTTP port
-  std::optional<bool> reflection;       // gRPC reflection; unset: on when the address is a loopback address
+  std::optional<EdgeHttpOptions> http;             // unset: no HTTP port
+  const CertificateStore* certificates = nullptr;  // both ports speak TLS; outlives the edge; null: neither does
+  std::optional<bool> reflection;                  // gRPC reflection; unset: on when the address is a loopback address
 };
 
 class Edge {

@@ -80,7 +80,8 @@ int RunChat(const ChatCommandOptions& options) {
     return kExitUsage;
   }
   Interrupts interrupts;  // before gRPC makes threads
-  const auto channel = OpenChannel(options.request.address);
+  const auto channel = OpenChannel(options.request.server);
+  if (channel == nullptr) return kExitUsage;
   if (request->model().empty()) {
     if (const int status = ChooseModel(channel, request->mutable_model()); status != kExitOk) return status;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the client commands share: the server's address, and values that may stand in a file.
+// What the client commands share: how the server is reached, and values that may stand in a file.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -9,16 +9,34 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "tools/client/client_tls.h"
 
 namespace dunlin::server {
 
 inline constexpr char kDefaultAddress[] = "127.0.0.1:50051";
 
-// --address, or the environment's DUNLIN_ADDRESS; *address holds the default.
-CLI::Option* AddAddressOption(CLI::App* subcommand, std::string* address);
+struct ServerAddress {
+  std::string address = kDefaultAddress;
+  tools::ClientTls tls;
+  std::string api_key_file;  // "": the environment's DUNLIN_API_KEY, if there is one
+};
 
-// A channel without a limit on received messages, which reconnects within a second.
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address);
+// --tls, --tls-ca, --tls-cert, --tls-key and --tls-server-name; each also from the environment: DUNLIN_TLS_CA.
+void AddTlsOptions(CLI::App* subcommand, tools::ClientTls* tls);
+
+// --api-key-file. A key has no option of its own: other users of the machine can read the command line.
+CLI::Option* AddApiKeyOption(CLI::App* subcommand, std::string* api_key_file);
+
+// The first line of the file, or of the environment's DUNLIN_API_KEY without a file; "" if there is none.
+// Errors: INVALID_ARGUMENT for a file that cannot be read, or has no key.
+absl::StatusOr<std::string> ReadApiKey(const std::string& api_key_file);
+
+// --address, or the environment's DUNLIN_ADDRESS, AddApiKeyOption and AddTlsOptions; *server holds the defaults.
+void AddServerOptions(CLI::App* subcommand, ServerAddress* server);
+
+// A channel without a limit on received messages, which reconnects within a second. Null after an error, which is
+// printed to stderr: the caller exits with kExitUsage.
+std::shared_ptr<grpc::Channel> OpenChannel(const ServerAddress& server);
 
 // The value itself, or the contents of the file that "@FILE" names.
 // Errors: INVALID_ARGUMENT with the option's name for a file that cannot be read.

@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct EmbedOptions {
-  std::string address = kDefaultAddress;
+  ServerAddress server;
   std::string model;
   ExecutionWords execution;
   std::string pooling = "unspecified";
@@ -91,7 +91,9 @@ int RunEmbed(const EmbedOptions& options) {
     std::cerr << "give texts or --token-ids\n";
     return kExitUsage;
   }
-  const auto stub = v1::EmbeddingService::NewStub(OpenChannel(options.address));
+  const auto channel = OpenChannel(options.server);
+  if (channel == nullptr) return kExitUsage;
+  const auto stub = v1::EmbeddingService::NewStub(channel);
   grpc::ClientContext context;
   if (options.timeout_ms > 0) {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options.timeout_ms));
@@ -118,7 +120,7 @@ int RunEmbed(const EmbedOptions& options) {
 
 std::function<int()> SetUpEmbed(CLI::App* subcommand) {
   auto options = std::make_shared<EmbedOptions>();
-  AddAddressOption(subcommand, &options->address);
+  AddServerOptions(subcommand, &options->server);
   subcommand->add_option("--model", options->model, "Name of a served encoder")->required();
   AddExecutionOptions(subcommand, &options->execution);
   subcommand->add_option("--pooling", options->pooling, "How hidden states become one vector; default: the model's own")

@@ -69,7 +69,8 @@ int RunGenerate(const GenerateOptions& options) {
     std::cerr << engine::StdView(request.status().message()) << "\n";
     return kExitUsage;
   }
-  const auto channel = OpenChannel(options.request.address);
+  const auto channel = OpenChannel(options.request.server);
+  if (channel == nullptr) return kExitUsage;
   const auto stub = v1::GenerationService::NewStub(channel);
   grpc::ClientContext context;
   if (options.request.timeout_ms > 0) {

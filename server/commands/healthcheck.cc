@@ -13,14 +13,16 @@ namespace dunlin::server {
 namespace {
 
 struct HealthcheckOptions {
-  std::string address = kDefaultAddress;
+  ServerAddress server;
   std::string service;
   int timeout_ms = 2000;
 };
 
 int RunHealthcheck(const HealthcheckOptions& options) {
   using grpc::health::v1::HealthCheckResponse;
-  const auto stub = grpc::health::v1::Health::NewStub(OpenChannel(options.address));
+  const auto channel = OpenChannel(options.server);
+  if (channel == nullptr) return kExitUsage;
+  const auto stub = grpc::health::v1::Health::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(options.timeout_ms));
   grpc::health::v1::HealthCheckRequest request;
@@ -39,7 +41,7 @@ int RunHealthcheck(const HealthcheckOptions& options) {
 
 std::function<int()> SetUpHealthcheck(CLI::App* subcommand) {
   auto options = std::make_shared<HealthcheckOptions>();
-  AddAddressOption(subcommand, &options->address);
+  AddServerOptions(subcommand, &options->server);
   subcommand->add_option("--service", options->service, "Full name of a service; empty: the whole server");
   subcommand->add_option("--timeout-ms", options->timeout_ms, "Deadline of the check")
       ->check(CLI::Range(1, 3600000))

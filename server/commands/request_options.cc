@@ -154,7 +154,7 @@ const char* StructuredOptions::name() const {
 }
 
 void AddRequestOptions(CLI::App* subcommand, RequestOptions* options) {
-  AddAddressOption(subcommand, &options->address);
+  AddServerOptions(subcommand, &options->server);
   AddExecutionOptions(subcommand, &options->execution);
   AddSampling(subcommand, &options->sampling);
   AddStopping(subcommand, &options->stopping);

@@ -55,7 +55,7 @@ struct StructuredOptions {
 };
 
 struct RequestOptions {
-  std::string address = kDefaultAddress;
+  ServerAddress server;
   std::string model;
   ExecutionWords execution;
   SamplingOptions sampling;

@@ -14,9 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/api/device.h"
+#include "server/access/listen_address.h"
 #include "server/commands/command.h"
+#include "server/commands/serve_certificates.h"
 #include "server/commands/serve_options.h"
 #include "server/commands/serve_server.h"
 #include "server/commands/serve_stop.h"
@@ -28,7 +31,6 @@
 #include "server/process/logging.h"
 #include "server/process/signals.h"
 #include "server/process/version.h"
-#include "server/transport/grpc/listen_options.h"
 
 namespace dunlin::server {
 namespace {
@@ -70,27 +72,47 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
   return options;
 }
 
-void WarnIfPublic(const char* key, const std::string& address) {
-  if (IsLoopback(address)) return;
-  spdlog::warn("{} is {}: reachable from other machines without TLS or authentication", key, address);
+// CheckExposure has refused it otherwise.
+void WarnIfUnprotected(const char* key, const std::string& address, const Server& server) {
+  const bool has_tls = server.certificates != nullptr;
+  if (IsLoopback(address) || (has_tls && server.keys.has_value())) return;
+  const char* missing = has_tls ? "keys" : server.keys.has_value() ? "TLS" : "TLS and keys";
+  spdlog::warn("{} is {}: reachable from other machines without {}; access.behind_proxy says that a proxy does it", key,
+               address, missing);
+}
+
+EdgeSnapshot SnapshotOf(const Server& server) {
+  const AdmissionStats stats = server.edge.admission_stats();
+  EdgeSnapshot snapshot;
+  snapshot.ready = server.unready_reason().empty();
+  snapshot.requests_in_flight = stats.requests;
+  snapshot.queued_bytes = stats.queued_bytes;
+  snapshot.access = server.access.stats();
+  if (server.certificates == nullptr) return snapshot;
+  const CertificateStats certificates = server.certificates->stats();
+  snapshot.certificate_expires_in_s = absl::ToDoubleSeconds(certificates.expires - absl::Now());
+  snapshot.certificate_reloads = certificates.reloads;
+  snapshot.certificate_reload_failures = certificates.failures;
+  return snapshot;
 }
 
 // Before models load, so that a port that is taken ends the start at once and probes are answered meanwhile. Requests
 // are refused until StartServing. Returns the two addresses, as READY prints them.
 absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
+  absl::StatusOr<std::unique_ptr<CertificateStore>> certificates = OpenCertificates(config.tls);
+  if (!certificates.ok()) return certificates.status();
+  server->certificates = *std::move(certificates);
   EdgeOptions options;
+  options.certificates = server->certificates.get();
   options.http = HttpOptions(config, server);
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
   auto port = server->edge.Start(config.grpc_address, config.limits, &server->repository, &server->observer, options);
   if (!port.ok()) return port.status();
-  WarnIfPublic("listen.grpc", config.grpc_address);
-  WarnIfPublic("listen.http", config.http_address);
-  server->metrics.WatchEdge([server] {
-    const AdmissionStats stats = server->edge.admission_stats();
-    return EdgeSnapshot{server->unready_reason().empty(), stats.requests, stats.queued_bytes, server->access.stats()};
-  });
+  WarnIfUnprotected("listen.grpc", config.grpc_address, *server);
+  WarnIfUnprotected("listen.http", config.http_address, *server);
+  server->metrics.WatchEdge([server] { return SnapshotOf(*server); });
   const std::string host = config.grpc_address.substr(0, config.grpc_address.rfind(':'));
   return absl::StrCat("grpc=", host, ":", *port, " http=", server->edge.http_address());
 }
@@ -150,14 +172,17 @@ void FollowHeartbeat(const Config& config, Server* server) {
 }
 
 int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
+  CertificateWatch certificates(server->certificates.get());
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     FollowHeartbeat(config, server);
     FollowKeys(server);
     server->repository.FreeUnleased();
+    certificates.Poll(absl::Now());
     if (request != SignalRequest::kReload) continue;
     server->notifier.Reloading(MonotonicNs());
     Reload(options, &config);
+    certificates.ReadNow(absl::Now());
     server->notifier.Ready();
   }
   return Drain(config.drain_timeout_ms, server);

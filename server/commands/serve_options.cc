@@ -35,6 +35,7 @@ constexpr Variable kVariables[] = {
     {"DUNLIN_PRECISION", "--precision", nullptr, &ServeOptions::precisions},
     {"DUNLIN_GRPC", "--grpc", &ServeOptions::grpc, nullptr},
     {"DUNLIN_HTTP", "--http", &ServeOptions::http, nullptr},
+    {"DUNLIN_BEHIND_PROXY", "--behind-proxy, if \"true\"", &ServeOptions::behind_proxy, nullptr},
     {"DUNLIN_SET", "--set", nullptr, &ServeOptions::overrides},
 };
 
@@ -150,6 +151,7 @@ std::vector<std::string> Overrides(const ServeOptions& options) {
   std::vector<std::string> overrides;
   if (!options.grpc.empty()) overrides.push_back(absl::StrCat("listen.grpc=", options.grpc));
   if (!options.http.empty()) overrides.push_back(absl::StrCat("listen.http=", options.http));
+  if (!options.behind_proxy.empty()) overrides.push_back(absl::StrCat("access.behind_proxy=", options.behind_proxy));
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   return overrides;
 }
@@ -170,6 +172,9 @@ void AddServeOptions(CLI::App* subcommand, ServeOptions* options) {
       ->allow_extra_args(false);
   subcommand->add_option("--grpc", options->grpc, "Address of the gRPC port: 127.0.0.1:50051");
   subcommand->add_option("--http", options->http, "Address of the HTTP port: 127.0.0.1:8080");
+  subcommand->add_flag_callback(
+      "--behind-proxy", [options] { options->behind_proxy = "true"; },
+      "Listen on addresses that other machines can reach without TLS: a proxy keeps strangers out");
   subcommand->add_option("--set", options->overrides, "Override one key: models.0.path=DIR; repeatable")
       ->allow_extra_args(false);
   subcommand->footer(absl::StrCat(subcommand->get_footer(), "\n", EnvironmentHelp()));

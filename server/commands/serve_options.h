@@ -19,6 +19,7 @@ struct ServeOptions {
   std::string config;                   // a file; empty with directories
   std::string grpc;
   std::string http;
+  std::string behind_proxy;            // "true", or another value of access.behind_proxy; empty: the config's
   std::vector<std::string> overrides;  // of --set, on top of everything
 };
 

@@ -21,6 +21,7 @@
 #include "server/process/logging.h"
 #include "server/process/service_notifier.h"
 #include "server/serving/observers.h"
+#include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
 
@@ -54,7 +55,8 @@ struct Server {
   ModelRepository repository;
   std::atomic<Phase> phase{Phase::kLoading};
   ServiceNotifier notifier;
-  Edge edge;  // destroyed first, because its HTTP port reads all of the above
+  std::unique_ptr<CertificateStore> certificates;  // null: no TLS
+  Edge edge;                                       // destroyed first, because its HTTP port reads all of the above
 };
 
 }  // namespace dunlin::server

@@ -5,6 +5,7 @@
 #include <bitset>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -42,21 +43,26 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
   return ParseText(text, path);
 }
 
-// Relative paths in a config file are relative to its folder, so that the server can be started from anywhere.
-void AnchorPath(const std::filesystem::path& folder, const char* key, Json* object) {
-  if (!object->is_object() || !object->contains(key) || !(*object)[key].is_string()) return;
-  if (IsTemplateText((*object)[key].get<std::string>())) return;
-  const std::filesystem::path path = (*object)[key].get<std::string>();
-  if (!path.empty() && path.is_relative()) (*object)[key] = (folder / path).lexically_normal().string();
+// Of the values of these keys, as far as they are there.
+void AnchorPathsOf(const std::filesystem::path& folder, std::initializer_list<const char*> keys, Json* section) {
+  if (!section->is_object()) return;
+  for (const char* key : keys) {
+    if (!section->contains(key) || !(*section)[key].is_string()) continue;
+    const auto value = (*section)[key].get<std::string>();
+    if (value.empty() || IsTemplateText(value) || std::filesystem::path(value).is_absolute()) continue;
+    (*section)[key] = (folder / value).lexically_normal().string();
+  }
 }
 
+// Relative paths in a config file are relative to its folder, so that the server can be started from anywhere.
 void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   if (!document->is_object()) return;
-  if (document->contains("access")) AnchorPath(folder, "keys_file", &(*document)["access"]);
-  if (!document->contains("models") || !(*document)["models"].is_array()) return;
-  for (Json& model : (*document)["models"]) {
-    for (const char* key : {"path", "chat_template"}) AnchorPath(folder, key, &model);
+  if (document->contains("access")) AnchorPathsOf(folder, {"keys_file"}, &(*document)["access"]);
+  if (document->contains("tls")) {
+    AnchorPathsOf(folder, {"cert_file", "key_file", "client_ca_file"}, &(*document)["tls"]);
   }
+  if (!document->contains("models") || !(*document)["models"].is_array()) return;
+  for (Json& model : (*document)["models"]) AnchorPathsOf(folder, {"path", "chat_template"}, &model);
 }
 
 template <typename T>
@@ -168,6 +174,7 @@ Limits ReadLimits(const Json& document) {
   limits.max_connections_per_address = Get<int32_t>(document, "/limits/max_connections_per_address");
   limits.max_connection_age_ms = Get<int32_t>(document, "/limits/max_connection_age_ms");
   limits.max_connection_age_grace_ms = Get<int32_t>(document, "/limits/max_connection_age_grace_ms");
+  limits.handshake_timeout_ms = Get<int32_t>(document, "/limits/handshake_timeout_ms");
   limits.max_ping_strikes = Get<int32_t>(document, "/limits/max_ping_strikes");
   limits.max_message_memory_bytes = Get<int64_t>(document, "/limits/max_message_memory_bytes");
   limits.slow_reader_timeout_ms = Get<int32_t>(document, "/limits/slow_reader_timeout_ms");
@@ -180,6 +187,29 @@ Limits ReadLimits(const Json& document) {
   limits.keepalive_time_ms = Get<int32_t>(document, "/limits/keepalive_time_ms");
   limits.keepalive_timeout_ms = Get<int32_t>(document, "/limits/keepalive_timeout_ms");
   return limits;
+}
+
+absl::StatusOr<TlsSettings> ReadTls(const Json& document) {
+  TlsSettings tls;
+  tls.cert_file = Get<std::string>(document, "/tls/cert_file");
+  tls.key_file = Get<std::string>(document, "/tls/key_file");
+  tls.client_ca_file = Get<std::string>(document, "/tls/client_ca_file");
+  tls.require_client_certificate = Get<bool>(document, "/tls/require_client_certificate");
+  if (tls.cert_file.empty() != tls.key_file.empty()) {
+    return absl::InvalidArgumentError("tls.cert_file and tls.key_file must be given together");
+  }
+  if (tls.cert_file.empty() && !tls.client_ca_file.empty()) {
+    return absl::InvalidArgumentError("tls.client_ca_file must be given with tls.cert_file and tls.key_file");
+  }
+  return tls;
+}
+
+absl::Status CheckExposure(const Config& config) {
+  const Protection protection = {.has_tls = !config.tls.cert_file.empty(),
+                                 .has_keys = !config.keys_file.empty(),
+                                 .behind_proxy = config.behind_proxy};
+  absl::Status status = CheckExposure("listen.grpc", config.grpc_address, protection);
+  return status.ok() ? CheckExposure("listen.http", config.http_address, protection) : status;
 }
 
 std::map<std::string, std::string> Values(const Json& document) {
@@ -198,6 +228,11 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.http_address = Get<std::string>(document, "/listen/http");
   config.reflection = Get<std::string>(document, "/listen/reflection");
   config.keys_file = Get<std::string>(document, "/access/keys_file");
+  absl::StatusOr<TlsSettings> tls = ReadTls(document);
+  if (!tls.ok()) return tls.status();
+  config.tls = *std::move(tls);
+  config.behind_proxy = Get<bool>(document, "/access/behind_proxy");
+  if (absl::Status status = CheckExposure(config); !status.ok()) return status;
   config.memory.limit_bytes = GetBytesOrAuto(document, "/memory/limit_bytes");
   config.memory.share_percent = Get<int32_t>(document, "/memory/share_percent");
   config.limits = ReadLimits(document);

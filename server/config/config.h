@@ -30,6 +30,14 @@ struct ModelSettings {
   std::string reasoning_parser;      // the same of a ReasoningFormat
 };
 
+// All empty: no TLS.
+struct TlsSettings {
+  std::string cert_file;
+  std::string key_file;
+  std::string client_ca_file;
+  bool require_client_certificate = true;
+};
+
 struct MemorySettings {
   size_t limit_bytes = kAutoBytes;
   int32_t share_percent = 90;
@@ -43,6 +51,8 @@ struct Config {
   std::string http_address;
   std::string reflection;  // "auto", "on" or "off"
   std::string keys_file;   // "": no keys are asked for
+  TlsSettings tls;
+  bool behind_proxy = false;
   std::vector<ModelSettings> models;
   MemorySettings memory;
   Limits limits;
@@ -64,12 +74,13 @@ struct Config {
 };
 
 // Reads a JSON file (comments allowed), applies `overrides` in order ("models.0.path=DIR": parsed as JSON, or taken as
-// a string if that fails), checks every key against the table and fills in the defaults. Relative model paths are
-// resolved against the file's folder, those of overrides against the working directory. Errors: NOT_FOUND (no file),
-// INVALID_ARGUMENT naming the key's path, the value and the limit.
+// a string if that fails), checks every key against the table and fills in the defaults. Relative paths
+// of models and TLS files are resolved against the file's folder, those of overrides against the working directory.
+// Errors: NOT_FOUND (no file), INVALID_ARGUMENT naming the key's path, the value and the limit; an address that other
+// machines can reach, as CheckExposure.
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides);
 
-// The same for a document that is not in a file: relative model paths are resolved against the working directory.
+// The same for a document that is not in a file: relative paths are resolved against the working directory.
 absl::StatusOr<Config> LoadConfigText(const std::string& text, const std::vector<std::string>& overrides);
 
 }  // namespace dunlin::server

@@ -58,6 +58,22 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"listen.reflection", kStr, "\"auto\"", 1, 8, "auto|on|off",
      "gRPC reflection; auto: on if listen.grpc is a loopback address"},
 
+    {"tls.cert_file", kStr, "\"\"", 0, 4096, nullptr,
+     "Certificate of both ports (PEM: the server's, then those of intermediate authorities); both then speak TLS 1.2 "
+     "and "
+     "1.3 alone. Relative paths are resolved against the config file's folder; files that change are read again; "
+     "empty: "
+     "no TLS"},
+    {"tls.key_file", kStr, "\"\"", 0, 4096, nullptr, "Private key of the certificate (PEM, without a passphrase)"},
+    {"tls.client_ca_file", kStr, "\"\"", 0, 4096, nullptr,
+     "Authorities of client certificates (PEM): clients show a certificate of one of them (mutual TLS); empty: clients "
+     "show none"},
+    {"tls.require_client_certificate", kBool, "true", 0, 0, nullptr,
+     "With tls.client_ca_file: refuse clients without a certificate; false: verify the certificates of those that show "
+     "one"},
+    {"access.behind_proxy", kBool, "false", 0, 0, nullptr,
+     "A proxy, or the network around the server, keeps strangers out: listen on addresses that other machines can "
+     "reach even without TLS or keys"},
     {"access.keys_file", kStr, "\"\"", 0, 4096, nullptr,
      "File of the keys that callers need, as hashes (docs/security.md); read again when it changes; relative paths are "
      "resolved against the config file's folder; empty: everybody may call"},
@@ -159,6 +175,9 @@ constexpr ConfigKey kServerKeys[] = {
      "How long calls may go on after that before the connection is closed"},
     {"limits.max_ping_strikes", kInt, "100", 0, 1 << 20, nullptr,
      "Close a connection after this many pings less than 5 s apart without a call's data between them; 0: never"},
+    {"limits.handshake_timeout_ms", kInt, "10000", 100, 3600000, nullptr,
+     "Close a new gRPC connection that has not finished its TLS handshake and sent its HTTP/2 settings within this "
+     "time"},
     {"limits.max_message_memory_bytes", kInt, "536870912", 16 * kMiB, kTiB, nullptr,
      "Maximum memory that gRPC takes for connections and unread messages, all together; near it, gRPC reads more "
      "slowly"},

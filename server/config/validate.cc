@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "server/access/listen_address.h"
 #include "server/config/key_table.h"
 
 namespace dunlin::server {
@@ -159,7 +160,24 @@ absl::Status Complete(const ConfigKey& key, const std::string& rest, const std::
   return absl::OkStatus();
 }
 
+// "without TLS (tls.cert_file, tls.key_file)", or "".
+std::string Missing(const Protection& protection) {
+  std::vector<std::string> missing;
+  if (!protection.has_tls) missing.emplace_back("TLS (tls.cert_file, tls.key_file)");
+  if (!protection.has_keys) missing.emplace_back("keys (access.keys_file)");
+  return missing.empty() ? "" : absl::StrCat("without ", absl::StrJoin(missing, " and without "));
+}
+
 }  // namespace
+
+absl::Status CheckExposure(const char* key, const std::string& address, const Protection& protection) {
+  const std::string missing = Missing(protection);
+  if (missing.empty() || protection.behind_proxy || IsLoopback(address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(key, " is \"", address, "\", which other machines can reach, ",
+                                                 missing,
+                                                 "; limit is a loopback address such as 127.0.0.1, unless "
+                                                 "access.behind_proxy is true because a proxy does this"));
+}
 
 absl::Status CheckAndComplete(Json* document) {
   if (absl::Status status = CheckGiven(*document, "", ""); !status.ok()) return status;

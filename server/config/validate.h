@@ -17,6 +17,17 @@ absl::Status CheckAndComplete(nlohmann::ordered_json* document);
 // Applies one "a.0.b=value" to the document; value is parsed as JSON, or taken as a string if that fails.
 absl::Status ApplyOverride(const std::string& assignment, nlohmann::ordered_json* document);
 
+// What keeps strangers off the ports.
+struct Protection {
+  bool has_tls = false;
+  bool has_keys = false;
+  bool behind_proxy = false;  // somebody else does
+};
+
+// Refuses an address that other machines can reach while TLS or keys are missing and no proxy has their part.
+// key: "listen.grpc"; address: its value. Errors: INVALID_ARGUMENT saying what is missing and which keys change that.
+absl::Status CheckExposure(const char* key, const std::string& address, const Protection& protection);
+
 // configs/schema.json: the table as a JSON Schema (draft 2020-12).
 nlohmann::ordered_json ConfigSchema();
 

@@ -86,6 +86,12 @@ const Metric kMetrics[] = {
      ServerValue{[](const ServerSnapshot& s) { return double(s.edge.requests_in_flight); }}},
     {"dunlin_queued_bytes", "Bytes of requests accepted but not yet tokenised", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return double(s.edge.queued_bytes); }}},
+    {"dunlin_tls_certificate_expires_in_seconds", "Time until the certificate expires; negative once it has", kGauge,
+     ServerValue{[](const ServerSnapshot& s) { return s.edge.certificate_expires_in_s; }}},
+    {"dunlin_tls_reloads_total", "Times that changed certificate files were taken over", kCounter,
+     ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.certificate_reloads); }}},
+    {"dunlin_tls_reload_failures_total", "Times that changed certificate files could not be used", kCounter,
+     ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.certificate_reload_failures); }}},
 
     {"dunlin_access_keys", "Records of the key file that are in force", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.access.num_keys); }}},

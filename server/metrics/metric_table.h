@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -29,10 +30,15 @@ struct StepSample {
   engine::TimeNs duration = 0;
 };
 
+inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+
 struct EdgeSnapshot {
   bool ready = false;  // accepts requests: neither loading nor stalled nor draining
   int32_t requests_in_flight = 0;
-  int64_t queued_bytes = 0;  // size of the requests accepted but not yet tokenised
+  int64_t queued_bytes = 0;                    // size of the requests accepted but not yet tokenised
+  double certificate_expires_in_s = kNoValue;  // negative: it has expired; kNoValue: no TLS
+  uint64_t certificate_reloads = 0;
+  uint64_t certificate_reload_failures = 0;
   AccessStats access;
 };
 
@@ -62,7 +68,7 @@ struct ModelRequestCount {  // counts calls that ended OK, by further labels
 struct RequestCount {  // counts every call by labels; nullopt: not counted
   std::optional<MetricLabels> (*labels)(const RequestRecord& record);
 };
-struct ServerValue {  // read at each scrape
+struct ServerValue {  // read at each scrape; kNoValue: has no series now
   double (*value)(const ServerSnapshot& server);
 };
 struct Info {  // constant 1

@@ -6,6 +6,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "server/metrics/model_metrics.h"
@@ -127,7 +128,7 @@ std::string ServerMetrics::Render() const {
     const Metric& metric = Metrics()[row];
     prometheus::MetricFamily family{metric.name, metric.help, PrometheusType(metric.type), {}};
     if (const auto* value = std::get_if<ServerValue>(&metric.source)) {
-      AddSample(value->value(server), {}, &family);
+      if (const double sample = value->value(server); !std::isnan(sample)) AddSample(sample, {}, &family);
     } else if (const auto* info = std::get_if<Info>(&metric.source)) {
       AddSample(1, info->labels(), &family);
     } else if (counters_[row] != nullptr) {

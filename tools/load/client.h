@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "tools/client/client_tls.h"
 #include "tools/load/call.h"
 #include "tools/load/mix.h"
 #include "tools/load/prompt.h"
@@ -21,6 +22,8 @@ struct RequestOptions {
   bool omit_text = false;       // gRPC: token ids only
   bool chat = false;            // OpenAI: /v1/chat/completions instead of /v1/completions
   int num_channels = 0;         // gRPC connections; 0: one per 90 concurrent requests
+  ClientTls tls;
+  std::string api_key;  // "": none is sent
 };
 
 // A request that was sent. Cancel may be called from any thread at any time; the Call still reports the end.

@@ -3,7 +3,6 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <algorithm>
@@ -108,19 +107,24 @@ class GrpcRequest final : public ActiveRequest, public grpc::ClientReadReactor<v
 
 class GrpcClient final : public LoadClient {
  public:
-  GrpcClient(const std::string& address, const RequestOptions& options, int64_t expected_requests)
-      : address_(address), options_(options) {
+  GrpcClient(const std::string& address, const RequestOptions& options) : address_(address), options_(options) {}
+
+  absl::Status OpenChannels(int64_t expected_requests) {
     const auto wanted = static_cast<int>(std::min<int64_t>(
         kMaxChannels, std::max<int64_t>(1, (expected_requests + kRequestsPerChannel - 1) / kRequestsPerChannel)));
-    const int num_channels = options.num_channels > 0 ? options.num_channels : wanted;
+    const int num_channels = options_.num_channels > 0 ? options_.num_channels : wanted;
     for (int i = 0; i < num_channels; ++i) {
       grpc::ChannelArguments arguments;
       arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // otherwise channels to one address share a connection
       arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);             // a retry would hide a refusal
       arguments.SetMaxReceiveMessageSize(-1);
-      channels_.push_back(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+      absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+          OpenChannel(address_, options_.tls, options_.api_key, arguments);
+      if (!channel.ok()) return channel.status();
+      channels_.push_back(*std::move(channel));
       stubs_.push_back(v1::GenerationService::NewStub(channels_.back()));
     }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<Target> Connect(int64_t timeout_ms) override {
@@ -172,9 +176,11 @@ class GrpcClient final : public LoadClient {
 
 }  // namespace
 
-std::unique_ptr<LoadClient> MakeGrpcClient(const std::string& address, const RequestOptions& options,
-                                           int64_t expected_requests) {
-  return std::make_unique<GrpcClient>(address, options, expected_requests);
+absl::StatusOr<std::unique_ptr<LoadClient>> MakeGrpcClient(const std::string& address, const RequestOptions& options,
+                                                           int64_t expected_requests) {
+  auto client = std::make_unique<GrpcClient>(address, options);
+  if (absl::Status status = client->OpenChannels(expected_requests); !status.ok()) return status;
+  return client;
 }
 
 }  // namespace dunlin::tools::load

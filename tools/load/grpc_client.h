@@ -11,8 +11,8 @@
 namespace dunlin::tools::load {
 
 // address: "host:port". expected_requests: how many may be in flight; sets the number of connections unless
-// options.num_channels does, because a server limits the streams of a connection.
-std::unique_ptr<LoadClient> MakeGrpcClient(const std::string& address, const RequestOptions& options,
-                                           int64_t expected_requests);
+// options.num_channels does, because a server limits the streams of a connection. Errors: as OpenChannel.
+absl::StatusOr<std::unique_ptr<LoadClient>> MakeGrpcClient(const std::string& address, const RequestOptions& options,
+                                                           int64_t expected_requests);
 
 }  // namespace dunlin::tools::load

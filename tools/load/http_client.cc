@@ -109,8 +109,8 @@ class HttpClient final : public LoadClient {
       : options_(std::move(options)), connections_(std::make_shared<HttpConnections>(io, target)) {}
 
   // Only that a connection opens: OpenAI-compatible servers share no health or model endpoint.
-  absl::StatusOr<Target> Connect(int64_t) override {
-    if (absl::Status s = connections_->Probe(); !s.ok()) {
+  absl::StatusOr<Target> Connect(int64_t timeout_ms) override {
+    if (absl::Status s = connections_->Probe(timeout_ms); !s.ok()) {
       return absl::UnavailableError(absl::StrCat("--address: ", connections_->target().host, ": ", s.message()));
     }
     return Target{};

@@ -4,9 +4,7 @@
 #include <array>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -17,38 +15,37 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tools/load/client_socket.h"
 
 namespace dunlin::tools::load {
 
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
-using asio::ip::tcp;
 using Error = boost::system::error_code;
 
 struct HttpConnections::State {
-  std::unique_ptr<tcp::socket> TakeIdle() {
+  std::unique_ptr<ClientSocket> TakeIdle() {
     if (idle.empty()) return nullptr;
-    std::unique_ptr<tcp::socket> socket = std::move(idle.back());
+    std::unique_ptr<ClientSocket> socket = std::move(idle.back());
     idle.pop_back();
     return socket;
   }
 
   asio::io_context* const io;
   const HttpTarget target;
-  const tcp::endpoint endpoint;
-  std::vector<std::unique_ptr<tcp::socket>> idle;
+  std::vector<std::unique_ptr<ClientSocket>> idle;
 };
 
-HttpConnections::HttpConnections(asio::io_context* io, const HttpTarget& target)
-    : state_(new State{io, target, {asio::ip::make_address(target.address), target.port}, {}}) {}
+HttpConnections::HttpConnections(asio::io_context* io, const HttpTarget& target) : state_(new State{io, target, {}}) {}
 
 HttpConnections::~HttpConnections() = default;
 
-absl::Status HttpConnections::Probe() const {
+absl::Status HttpConnections::Probe(int64_t timeout_ms) const {
   asio::io_context io;
-  tcp::socket socket(io);
-  Error error;
-  socket.connect(state_->endpoint, error);
+  ClientSocket socket(&io, state_->target);
+  Error error = asio::error::timed_out;
+  socket.Connect([&error](Error result) { error = result; });
+  io.run_for(std::chrono::milliseconds(timeout_ms));
   return error ? absl::UnavailableError(error.message()) : absl::OkStatus();
 }
 
@@ -83,25 +80,22 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   }
 
   void Cancel() override {
-    Error ignored;
     closed_here_ = true;
-    if (!ended_ && socket_ != nullptr) socket_->close(ignored);
+    if (!ended_ && socket_ != nullptr) socket_->Close();
   }
 
  private:
   void Connect() {
     reused_ = false;
-    socket_ = std::make_unique<tcp::socket>(*connections_->state()->io);
-    socket_->async_connect(connections_->state()->endpoint, [self = shared_from_this()](Error error) {
+    socket_ = std::make_unique<ClientSocket>(connections_->state()->io, connections_->target());
+    socket_->Connect([self = shared_from_this()](Error error) {
       if (error) return self->Fail(HttpFailure::kTransport, error);
-      Error ignored;
-      self->socket_->set_option(tcp::no_delay(true), ignored);
       self->Send();
     });
   }
 
   void Send() {
-    asio::async_write(*socket_, asio::buffer(request_), [self = shared_from_this()](Error error, size_t) {
+    socket_->Write(asio::buffer(request_), [self = shared_from_this()](Error error) {
       if (error && self->reused_ && !self->closed_here_) return self->Connect();
       if (error) return self->Fail(HttpFailure::kTransport, error);
       self->parser_.emplace();
@@ -113,8 +107,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   }
 
   void Read() {
-    socket_->async_read_some(asio::buffer(chunk_),
-                             [self = shared_from_this()](Error error, size_t size) { self->OnRead(error, size); });
+    socket_->ReadSome(asio::buffer(chunk_),
+                      [self = shared_from_this()](Error error, size_t size) { self->OnRead(error, size); });
   }
 
   void OnRead(Error error, size_t size) {
@@ -156,7 +150,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
 
   void End() {
     const bool reusable = parser_->keep_alive() && unparsed_.empty();
-    std::unique_ptr<tcp::socket> socket = std::move(socket_);
+    std::unique_ptr<ClientSocket> socket = std::move(socket_);
     Close();
     if (handler_->OnEnd(head_) && reusable) connections_->state()->idle.push_back(std::move(socket));
   }
@@ -176,7 +170,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   const std::string request_;
   const std::shared_ptr<HttpHandler> handler_;
   asio::steady_timer deadline_;
-  std::unique_ptr<tcp::socket> socket_;
+  std::unique_ptr<ClientSocket> socket_;
   std::optional<http::response_parser<http::string_body>> parser_;
   std::array<char, 4096> chunk_ = {};
   std::string unparsed_;
@@ -186,6 +180,10 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   bool closed_here_ = false;
   bool ended_ = false;
 };
+
+std::string KeyLine(const HttpTarget& target) {
+  return target.api_key.empty() ? "" : absl::StrCat("Authorization: Bearer ", target.api_key, "\r\n");
+}
 
 }  // namespace
 
@@ -197,12 +195,13 @@ std::shared_ptr<HttpExchange> HttpExchange::Start(std::shared_ptr<HttpConnection
 }
 
 std::string GetRequest(const HttpTarget& target) {
-  return absl::StrCat("GET ", target.path, " HTTP/1.1\r\nHost: ", target.host, "\r\nConnection: close\r\n\r\n");
+  return absl::StrCat("GET ", target.path, " HTTP/1.1\r\nHost: ", target.host, "\r\n", KeyLine(target),
+                      "Connection: close\r\n\r\n");
 }
 
 std::string PostRequest(const HttpTarget& target, const std::string& json_body) {
-  return absl::StrCat("POST ", target.path, " HTTP/1.1\r\nHost: ", target.host,
-                      "\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: ",
+  return absl::StrCat("POST ", target.path, " HTTP/1.1\r\nHost: ", target.host, "\r\n", KeyLine(target),
+                      "Content-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: ",
                       json_body.size(), "\r\n\r\n", json_body);
 }
 

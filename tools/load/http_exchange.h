@@ -26,8 +26,8 @@ class HttpConnections {
   HttpConnections(const HttpConnections&) = delete;
   HttpConnections& operator=(const HttpConnections&) = delete;
 
-  // Opens and closes a connection; blocks. Errors: UNAVAILABLE.
-  absl::Status Probe() const;
+  // Opens and closes a connection; blocks for at most timeout_ms. Errors: UNAVAILABLE.
+  absl::Status Probe(int64_t timeout_ms) const;
   const HttpTarget& target() const;
 
   struct State;  // of http_exchange.cc

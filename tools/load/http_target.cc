@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
@@ -37,14 +38,18 @@ absl::Status Resolve(const std::string& name, const std::string& service, HttpTa
 
 }  // namespace
 
-absl::StatusOr<HttpTarget> ResolveHttp(std::string_view url, std::string_view default_path) {
+absl::StatusOr<HttpTarget> ResolveHttp(std::string_view url, std::string_view default_path, const ClientTls& tls) {
   const auto bad = [url](const char* why) {
     return absl::InvalidArgumentError(absl::StrCat("\"", engine::AbslView(url), "\" ", why));
   };
   std::string_view rest = url;
-  constexpr std::string_view kScheme = "http://";
-  if (rest.rfind("https://", 0) == 0) return bad("is https; only http is supported");
-  if (rest.rfind(kScheme, 0) == 0) rest.remove_prefix(kScheme.size());
+  bool encrypted = tls.enabled();
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (rest.rfind(scheme, 0) != 0) continue;
+    rest.remove_prefix(scheme.size());
+    encrypted = scheme == "https://";
+    break;
+  }
   HttpTarget target;
   const size_t slash = rest.find('/');
   target.host = std::string(rest.substr(0, slash));
@@ -57,6 +62,11 @@ absl::StatusOr<HttpTarget> ResolveHttp(std::string_view url, std::string_view de
   std::string name = target.host.substr(0, colon);
   if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
   if (absl::Status s = Resolve(name, target.host.substr(colon + 1), &target); !s.ok()) return s;
+  if (!encrypted) return target;
+  target.name = tls.server_name.empty() ? name : tls.server_name;
+  absl::StatusOr<std::shared_ptr<boost::asio::ssl::context>> context = HttpContext(tls);
+  if (!context.ok()) return context.status();
+  target.tls = *std::move(context);
   return target;
 }
 

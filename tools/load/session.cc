@@ -76,19 +76,24 @@ absl::Status Session::Parse() {
     checks_.push_back(*std::move(check));
   }
   if (options_.server_metrics.empty()) return absl::OkStatus();
-  const absl::StatusOr<HttpTarget> target = ResolveHttp(options_.server_metrics, "/metrics");
+  absl::StatusOr<HttpTarget> target = ResolveHttp(options_.server_metrics, "/metrics", options_.request.tls);
   if (!target.ok()) return target.status();
+  target->api_key = options_.request.api_key;
   watch_ = std::make_unique<ServerWatch>(io_.get(), *target);
   return absl::OkStatus();
 }
 
 absl::Status Session::Connect(const LoadShape& shape) {
   if (options_.protocol == "dunlin") {
-    client_ = MakeGrpcClient(options_.address, options_.request, ExpectedRequests(shape));
+    absl::StatusOr<std::unique_ptr<LoadClient>> client =
+        MakeGrpcClient(options_.address, options_.request, ExpectedRequests(shape));
+    if (!client.ok()) return client.status();
+    client_ = *std::move(client);
   } else {
     const char* path = options_.request.chat ? "/v1/chat/completions" : "/v1/completions";
-    const absl::StatusOr<HttpTarget> target = ResolveHttp(options_.address + options_.endpoint, path);
+    absl::StatusOr<HttpTarget> target = ResolveHttp(options_.address + options_.endpoint, path, options_.request.tls);
     if (!target.ok()) return target.status();
+    target->api_key = options_.request.api_key;
     client_ = MakeHttpClient(io_.get(), *target, options_.request);
   }
   const absl::StatusOr<LoadClient::Target> target = client_->Connect(options_.connect_timeout_ms);

@@ -13,12 +13,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/access/listen_address.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/connection_acceptor.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/idle_ticker.h"
 #include "server/transport/grpc/listen_options.h"
 #include "server/transport/grpc/reflection_service.h"
+#include "server/transport/grpc/tls_credentials.h"
 
 namespace dunlin::server {
 namespace {
@@ -48,6 +50,7 @@ struct GrpcServer::State {
   ReflectionService<ReflectionV1> reflection_v1;
   ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
   std::atomic<uint64_t> ticks{0};
+  std::shared_ptr<grpc::ServerCredentials> credentials;  // until the server is gone
   std::unique_ptr<ConnectionAcceptor>
       acceptor;                             // null for a Unix socket, on which gRPC listens itself, and once shut down
   std::unique_ptr<grpc::Server> server;     // null once shut down
@@ -72,6 +75,8 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   grpc::ServerBuilder builder;
   ApplyLimits(options.limits, &builder);
   int port = 0;
+  state->credentials =
+      options.certificates == nullptr ? grpc::InsecureServerCredentials() : TlsCredentials(options.certificates);
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   if (IsUnixSocket(address)) {
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
@@ -85,7 +90,7 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
     port = (*acceptor)->port();
     state->acceptor = *std::move(acceptor);
     connections = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, state->credentials);
   }
   builder.RegisterService(&state->health);
   for (const GrpcService& service : services) builder.RegisterService(service.service);

@@ -16,6 +16,7 @@
 #include "server/access/access_control.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
+#include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
 
@@ -30,6 +31,7 @@ struct GrpcServerOptions {
   ModelRepository* repository = nullptr;  // Health reports its models as "model/NAME"; outlives the server
   const AccessControl* access = nullptr;  // for health and reflection; outlives the server; never null
   std::function<void()> on_tick;  // called a few times a second, one call at a time, on gRPC's threads; must not block
+  const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain text
 };
 
 class GrpcServer {

@@ -1,26 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/transport/grpc/listen_options.h"
 
-#include <arpa/inet.h>
 #include <grpc/compression.h>
 #include <grpc/grpc.h>
 #include <grpcpp/resource_quota.h>
 
 namespace dunlin::server {
-namespace {
-
-bool StartsWith(const std::string& text, const char* prefix) {
-  return text.rfind(prefix, 0) == 0;
-}
-
-// A number in 127.0.0.0/8: a name may begin like one.
-bool IsLoopbackIpv4(const std::string& host) {
-  in_addr number{};
-  return StartsWith(host, "127.") && inet_pton(AF_INET, host.c_str(), &number) == 1;
-}
-
-}  // namespace
-
 void ApplyLimits(const Limits& limits, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes));
   builder->SetMaxSendMessageSize(static_cast<int>(limits.max_message_bytes));
@@ -33,6 +18,7 @@ void ApplyLimits(const Limits& limits, grpc::ServerBuilder* builder) {
   // that comes earlier than this after the last one; data that the server sends forgives all.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, limits.max_ping_strikes);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limits.handshake_timeout_ms);
   if (limits.max_connection_age_ms > 0) {
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, limits.max_connection_age_ms);
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, limits.max_connection_age_grace_ms);
@@ -45,15 +31,6 @@ void ApplyLimits(const Limits& limits, grpc::ServerBuilder* builder) {
   for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
-}
-
-bool IsUnixSocket(const std::string& address) {
-  return StartsWith(address, "unix:");
-}
-
-bool IsLoopback(const std::string& address) {
-  return IsLoopbackIpv4(address.substr(0, address.rfind(':'))) || StartsWith(address, "localhost:") ||
-         StartsWith(address, "[::1]:") || IsUnixSocket(address);
 }
 
 }  // namespace dunlin::server

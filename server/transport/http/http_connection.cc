@@ -29,9 +29,9 @@ HttpReply BodyTooLong(const std::string& length, const HttpRoute& route) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::string peer, HttpShared* shared,
+HttpConnection::HttpConnection(std::unique_ptr<ByteStream> stream, std::string peer, HttpShared* shared,
                                std::function<void(HttpConnection*)> on_closed)
-    : socket_(std::move(socket)), peer_(std::move(peer)), shared_(shared), on_closed_(std::move(on_closed)) {}
+    : stream_(std::move(stream)), peer_(std::move(peer)), shared_(shared), on_closed_(std::move(on_closed)) {}
 
 HttpConnection::~HttpConnection() {
   if (state_ != State::kClosed) on_closed_(this);
@@ -71,7 +71,7 @@ void HttpConnection::Read() {
   if (reading_ || input_ended_ || state_ == State::kClosed) return;
   if (state_ == State::kResponding && input_.size() >= kMaxAheadBytes) return;
   reading_ = true;
-  socket_.async_read_some(asio::buffer(incoming_), [self = shared_from_this()](error_code error, size_t size) {
+  stream_->ReadSome(asio::buffer(incoming_), [self = shared_from_this()](error_code error, size_t size) {
     self->reading_ = false;
     self->OnRead(error, size);
   });
@@ -279,8 +279,7 @@ void HttpConnection::Flush() {
   outgoing_ = output_.Take();
   write_outgoing_ = std::exchange(write_pending_, false);
   last_write_ = Clock::now();
-  asio::async_write(socket_, asio::buffer(outgoing_),
-                    [self = shared_from_this()](error_code error, size_t) { self->OnWritten(error); });
+  stream_->Write(asio::buffer(outgoing_), [self = shared_from_this()](error_code error) { self->OnWritten(error); });
 }
 
 void HttpConnection::OnWritten(error_code error) {
@@ -304,16 +303,14 @@ void HttpConnection::FinishIfOver() {
 }
 
 void HttpConnection::Abort() {
-  error_code ignored;
-  socket_.set_option(asio::socket_base::linger(true, 0), ignored);  // a reset: nothing more is worth sending
+  stream_->ResetOnClose();  // nothing more is worth sending
   Break();
 }
 
 void HttpConnection::Break() {
   if (std::exchange(broken_, true)) return;
   deadline_.reset();
-  error_code ignored;
-  socket_.close(ignored);
+  stream_->Close();
   output_.Clear();
   if (started_ && !output_.ended()) handler_->OnCancel();
   if (std::exchange(write_pending_, false)) handler_->OnWriteDone(false);
@@ -325,8 +322,7 @@ void HttpConnection::Linger() {
   state_ = State::kLingering;
   deadline_ = Clock::now() + kLinger;
   input_.clear();
-  error_code ignored;
-  socket_.shutdown(asio::socket_base::shutdown_send, ignored);
+  stream_->FinishSending();
   Read();
 }
 
@@ -335,8 +331,7 @@ void HttpConnection::Close() {
   on_closed_(this);
   deadline_.reset();
   handler_.reset();
-  error_code ignored;
-  socket_.close(ignored);
+  stream_->Close();
 }
 
 }  // namespace dunlin::server

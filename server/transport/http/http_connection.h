@@ -2,7 +2,9 @@
 // One HTTP connection: reads a request, has it answered, and goes on with the next one while the client keeps the
 // connection open. One request at a time: what a client sends ahead (pipelining) waits in a bounded buffer.
 //
-//   kHeader      a header comes in whole within HttpTimeouts::read; before its first byte, within HttpTimeouts::idle
+//   kHeader      a header comes in whole within HttpTimeouts::read; before its first byte, within HttpTimeouts::idle.
+//   On a
+//                new connection the first byte comes within HttpTimeouts::read, the TLS handshake included
 //   kBody        its body comes in, to a handler that has admitted it: at least 16 KB/s after HttpTimeouts::read
 //   kResponding  reading goes on, which shows when the client goes away
 //   kLingering   the last response is sent; input is thrown away, so that it does not reset the connection before the
@@ -13,7 +15,7 @@
 
 #include <array>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/error.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -22,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "server/transport/http/byte_stream.h"
 #include "server/transport/http/cors.h"
 #include "server/transport/http/http_exchange.h"
 #include "server/transport/http/http_output.h"
@@ -46,7 +49,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   // peer: the client's address. shared outlives the connection. Calls on_closed when the connection is closed, at the
   // latest when it is destroyed: an exchange may hold it for longer, on another thread.
-  HttpConnection(boost::asio::ip::tcp::socket socket, std::string peer, HttpShared* shared,
+  HttpConnection(std::unique_ptr<ByteStream> stream, std::string peer, HttpShared* shared,
                  std::function<void(HttpConnection*)> on_closed);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
@@ -103,7 +106,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Linger();
   void Close();
 
-  boost::asio::ip::tcp::socket socket_;
+  const std::unique_ptr<ByteStream> stream_;
   const std::string peer_;
   HttpShared* const shared_;
   const std::function<void(HttpConnection*)> on_closed_;

@@ -2,6 +2,7 @@
 #include "server/transport/http/http_server.h"
 
 #include <netinet/tcp.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
@@ -9,6 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -17,6 +19,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/transport/http/byte_stream.h"
 #include "server/transport/http/http_connection.h"
 
 namespace dunlin::server {
@@ -57,11 +60,20 @@ absl::StatusOr<tcp::endpoint> ParseEndpoint(const std::string& address) {
   return tcp::endpoint(ip, static_cast<unsigned short>(port));
 }
 
+// OpenSSL writes to sockets by write(2), which raises the signal on its own thread.
+void BlockBrokenPipe() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
 }  // namespace
 
 struct HttpServer::State {
   explicit State(HttpServerOptions options)
-      : connections(options.connections),
+      : certificates(options.certificates),
+        connections(options.connections),
         shared{HttpRouteTable(std::move(options.routes)), CorsPolicy(std::move(options.cors_origins)), options.timeouts,
                &io},
         acceptor(io),
@@ -96,14 +108,22 @@ struct HttpServer::State {
     const std::string address = AddressOf(socket.remote_endpoint(gone));
     if (gone || !connections.TryAdd(address)) return;
     SetOptions(&socket);
+    std::unique_ptr<ByteStream> stream = StreamOf(std::move(socket));
+    if (stream == nullptr) return connections.Remove(address);
     const auto connection =
-        std::make_shared<HttpConnection>(std::move(socket), address, &shared, [this, address](HttpConnection* closed) {
+        std::make_shared<HttpConnection>(std::move(stream), address, &shared, [this, address](HttpConnection* closed) {
           connections.Remove(address);
           open.erase(closed);
         });
     open.insert(connection.get());
     if (open.size() == 1) Sweep();
     connection->Start();
+  }
+
+  // Null without memory for a session.
+  std::unique_ptr<ByteStream> StreamOf(tcp::socket socket) const {
+    if (certificates == nullptr) return MakePlainStream(std::move(socket));
+    return MakeTlsStream(std::move(socket), certificates->current()->context.get());
   }
 
   // A client whose machine is gone answers neither data nor probes. Twice the time of a slow reader, so that a call
@@ -147,6 +167,8 @@ struct HttpServer::State {
     });
   }
 
+  const CertificateStore* const certificates;
+
   // Of the HTTP thread. They outlive the connections, which io destroys.
   ConnectionCounts connections;
   std::unordered_set<HttpConnection*> open;
@@ -168,7 +190,10 @@ struct HttpServer::State {
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {
   state_->Accept();
-  state_->thread = std::thread([io = &state_->io] { io->run(); });
+  state_->thread = std::thread([io = &state_->io] {
+    BlockBrokenPipe();
+    io->run();
+  });
 }
 
 HttpServer::~HttpServer() {

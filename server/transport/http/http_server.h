@@ -13,14 +13,19 @@
 #include "server/access/connection_counts.h"
 #include "server/transport/http/http_route.h"
 #include "server/transport/http/http_timeouts.h"
+#include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
+
+// What this port speaks, as ALPN names it.
+inline constexpr char kHttpApplicationProtocol[] = "http/1.1";
 
 struct HttpServerOptions {
   ConnectionLimits connections;
   std::vector<HttpRoute> routes;
   std::vector<std::string> cors_origins;  // "https://chat.example", or "*" for all; for the routes with cors
   HttpTimeouts timeouts;
+  const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain HTTP
 };
 
 class HttpServer {

@@ -78,17 +78,64 @@ TEST_F(ConfigTest, BoundsOfTheEdgeAreKeys) {
     return std::vector<int64_t>{
         limits.max_connections,       limits.max_connections_per_address, limits.max_message_memory_bytes,
         limits.max_connection_age_ms, limits.max_connection_age_grace_ms, limits.max_ping_strikes,
-        limits.max_tokenising_bytes,  limits.slow_reader_timeout_ms};
+        limits.max_tokenising_bytes,  limits.slow_reader_timeout_ms,      limits.handshake_timeout_ms};
   };
   EXPECT_EQ(bounds(defaults->limits), bounds(own));
   const auto set = Load(kSmallest, {"limits.max_connections=1", "limits.max_connections_per_address=2",
                                     "limits.max_message_memory_bytes=30000000", "limits.max_connection_age_ms=4",
                                     "limits.max_connection_age_grace_ms=5000", "limits.max_ping_strikes=6",
                                     "limits.max_tokenising_bytes=70000", "limits.slow_reader_timeout_ms=800",
-                                    "limits.max_http_connections_per_address=9"});
+                                    "limits.handshake_timeout_ms=900", "limits.max_http_connections_per_address=9"});
   ASSERT_TRUE(set.ok()) << set.status();
-  EXPECT_EQ(bounds(set->limits), (std::vector<int64_t>{1, 2, 30000000, 4, 5000, 6, 70000, 800}));
+  EXPECT_EQ(bounds(set->limits), (std::vector<int64_t>{1, 2, 30000000, 4, 5000, 6, 70000, 800, 900}));
   EXPECT_EQ(set->max_http_connections_per_address, 9);
+}
+
+TEST_F(ConfigTest, ReadsTlsFilesRelativeToTheFile) {
+  const auto config = Load(R"({"models": [{"name": "m", "path": "here"}],
+      "tls": {"cert_file": "server.pem", "key_file": "/keys/server.key", "client_ca_file": "ca/clients.pem"}})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->tls.cert_file, folder_ + "/server.pem");
+  EXPECT_EQ(config->tls.key_file, "/keys/server.key");
+  EXPECT_EQ(config->tls.client_ca_file, folder_ + "/ca/clients.pem");
+  EXPECT_TRUE(config->tls.require_client_certificate);
+  EXPECT_FALSE(Load(kSmallest, {"tls.cert_file=a", "tls.key_file=b", "tls.require_client_certificate=false"})
+                   ->tls.require_client_certificate);
+  EXPECT_THAT(std::string(Load(kSmallest, {"tls.cert_file=a"}).status().message()),
+              HasSubstr("tls.cert_file and tls.key_file must be given together"));
+  EXPECT_THAT(std::string(Load(kSmallest, {"tls.client_ca_file=a"}).status().message()),
+              HasSubstr("tls.client_ca_file must be given with tls.cert_file"));
+}
+
+TEST_F(ConfigTest, AddressesThatOthersCanReachNeedTlsAndKeysOrAProxy) {
+  for (const char* key : {"listen.grpc", "listen.http"}) {
+    const std::string address = absl::StrCat(key, "=0.0.0.0:1");
+    EXPECT_THAT(std::string(Load(kSmallest, {address}).status().message()),
+                testing::AllOf(HasSubstr(absl::StrCat(key, " is \"0.0.0.0:1\"")), HasSubstr("tls.cert_file"),
+                               HasSubstr("access.behind_proxy")));
+    EXPECT_TRUE(Load(kSmallest, {address, "access.behind_proxy=true"}).ok());
+    EXPECT_THAT(std::string(Load(kSmallest, {address, "tls.cert_file=a", "tls.key_file=b"}).status().message()),
+                HasSubstr("without keys (access.keys_file)"));
+    EXPECT_THAT(std::string(Load(kSmallest, {address, "access.keys_file=c"}).status().message()),
+                HasSubstr("without TLS (tls.cert_file, tls.key_file);"));
+    EXPECT_TRUE(Load(kSmallest, {address, "tls.cert_file=a", "tls.key_file=b", "access.keys_file=c"}).ok());
+  }
+}
+
+TEST(CheckExposure, SaysWhatIsMissing) {
+  const auto error = [](const char* address, const Protection& protection) {
+    return std::string(CheckExposure("listen.grpc", address, protection).message());
+  };
+  for (const char* address : {"127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/run/socket"}) {
+    EXPECT_EQ(error(address, {}), "") << address;
+  }
+  for (const char* address : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "server.example:1"}) {
+    EXPECT_THAT(error(address, {}), HasSubstr("without TLS (tls.cert_file, tls.key_file) and without keys")) << address;
+    EXPECT_THAT(error(address, {.has_tls = true}), HasSubstr("reach, without keys (access.keys_file);")) << address;
+    EXPECT_THAT(error(address, {.has_keys = true}), HasSubstr("reach, without TLS (tls.cert_file, tls.key_file);"));
+    EXPECT_EQ(error(address, {.has_tls = true, .has_keys = true}), "") << address;
+    EXPECT_EQ(error(address, {.behind_proxy = true}), "") << address;
+  }
 }
 
 TEST_F(ConfigTest, ReadsFp8Kv) {

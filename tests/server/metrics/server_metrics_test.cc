@@ -138,12 +138,16 @@ TEST(ServerMetrics, ReadsTheEdgeAtEveryScrape) {
   ServerMetrics metrics;
   const auto steps = metrics.AddModel("m");
   EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0) << "still loading";
-  EdgeSnapshot edge{true, 3, 4096, {}};
+  EXPECT_EQ(Value(metrics.Render(), "dunlin_tls_certificate_expires_in_seconds"), -1) << "no series without TLS";
+  EdgeSnapshot edge{true, 3, 4096, 5.5, 7, 9, {}};
   metrics.WatchEdge([&edge] { return edge; });
   const std::string serving = metrics.Render();
   EXPECT_EQ(Value(serving, "dunlin_ready"), 1);
   EXPECT_EQ(Value(serving, "dunlin_requests_in_flight"), 3);
   EXPECT_EQ(Value(serving, "dunlin_queued_bytes"), 4096);
+  EXPECT_EQ(Value(serving, "dunlin_tls_certificate_expires_in_seconds"), 5.5);
+  EXPECT_EQ(Value(serving, "dunlin_tls_reloads_total"), 7);
+  EXPECT_EQ(Value(serving, "dunlin_tls_reload_failures_total"), 9);
   edge.access.num_keys = 5;
   edge.access.file_ok = false;
   edge.access.unauthenticated = 7;

@@ -8,7 +8,9 @@
 
 namespace dunlin::server {
 
-EdgeServer::EdgeServer(EdgeServerOptions options) : models_(options.engine) {
+EdgeServer::EdgeServer(EdgeServerOptions options)
+    : models_(options.engine),
+      credentials_(options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials()) {
   const absl::StatusOr<int> port =
       server_.Start("127.0.0.1:0", options.limits, &models_.repository(), &observer_, options.server);
   EXPECT_TRUE(port.ok()) << port.status();
@@ -26,7 +28,7 @@ std::shared_ptr<grpc::Channel> EdgeServer::NewChannel() const {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address(), credentials_, arguments);
 }
 
 Reply EdgeServer::Generate(const v1::GenerateRequest& request, const Setup& setup) const {

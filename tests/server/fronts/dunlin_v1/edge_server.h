@@ -4,6 +4,7 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/security/credentials.h>
 
 #include <chrono>
 #include <functional>
@@ -54,6 +55,7 @@ struct EdgeServerOptions {
   engine::EngineOptions engine;
   EdgeOptions server;
   bool serving = true;
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // of its channels; null: plain text
 };
 
 class EdgeServer {
@@ -80,6 +82,7 @@ class EdgeServer {
  private:
   TestModels models_;
   RecordingObserver observer_;
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   Edge server_;
   int port_ = 0;
   std::shared_ptr<grpc::Channel> channel_;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/transport/grpc/listen_options.h"
+#include "server/access/listen_address.h"
 #include "server/transport/grpc/reflection_service.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
 
