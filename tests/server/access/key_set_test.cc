@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -92,6 +94,14 @@ TEST(KeySet, ReadsWhatAnEntrySays) {
   EXPECT_TRUE(some->MayUse(kernels::Precision::kFp8));
   EXPECT_FALSE(some->MayUse(kernels::Precision::kFp32));
   EXPECT_EQ(some->not_after, absl::FromCivil(absl::CivilDay(2030, 1, 31), absl::UTCTimeZone()));
+}
+
+TEST(KeySet, TheExampleIsValid) {
+  std::ifstream file(DUNLIN_SOURCE_DIR "/configs/keys.example.json");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto keys = KeySet::Parse(text, "example");
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_EQ((*keys)->size(), 3U);
 }
 
 TEST(KeySet, ReadsQuotas) {
