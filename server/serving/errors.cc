@@ -184,13 +184,13 @@ absl::Status KeyForbids(engine::RequestField field, std::string_view value, std:
 
 absl::Status QuotaRefused(const Principal& caller, const QuotaRefusal& refusal, int32_t stream_retry_ms) {
   struct Row {
-    Reason reason;
     const char* field;  // of the key file
     const char* what;
+    Reason reason;
   };
-  constexpr Row kRows[] = {{Reason::kRequestQuota, "requests_per_minute", "requests a minute"},
-                           {Reason::kTokenQuota, "tokens_per_minute", "tokens a minute"},
-                           {Reason::kConcurrencyQuota, "max_concurrent", "requests at once"}};
+  constexpr Row kRows[] = {{"requests_per_minute", "requests a minute", Reason::kRequestQuota},
+                           {"tokens_per_minute", "tokens a minute", Reason::kTokenQuota},
+                           {"max_concurrent", "requests at once", Reason::kConcurrencyQuota}};
   const Row& row = kRows[static_cast<size_t>(refusal.kind)];
   absl::Status status = MakeError(row.reason, absl::StrCat("key \"", caller.name, "\" has used up its ", row.what,
                                                            "; limit is ", refusal.limit, " (", row.field, ")"));
