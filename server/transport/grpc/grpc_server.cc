@@ -42,10 +42,16 @@ std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, 
 }  // namespace
 
 struct GrpcServer::State {
-  State(const std::vector<std::string>& names, ModelRepository* served, const AccessControl* access)
-      : repository(served), health(names, access), reflection_v1(names, access), reflection_v1alpha(names, access) {}
+  State(const std::vector<std::string>& names, ModelRepository* served, const AccessControl* given)
+      : repository(served),
+        access(given == nullptr ? &no_keys : given),
+        health(names, access),
+        reflection_v1(names, access),
+        reflection_v1alpha(names, access) {}
 
   ModelRepository* const repository;
+  const AccessControl no_keys;
+  const AccessControl* const access;
   HealthService health;
   ReflectionService<ReflectionV1> reflection_v1;
   ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
