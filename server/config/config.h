@@ -74,8 +74,8 @@ struct Config {
 };
 
 // Reads a JSON file (comments allowed), applies `overrides` in order ("models.0.path=DIR": parsed as JSON, or taken as
-// a string if that fails), checks every key against the table and fills in the defaults. Relative paths
-// of models and TLS files are resolved against the file's folder, those of overrides against the working directory.
+// a string if that fails), checks every key against the table and fills in the defaults. Relative paths of models and
+// TLS files are resolved against the file's folder, those of overrides against the working directory.
 // Errors: NOT_FOUND (no file), INVALID_ARGUMENT naming the key's path, the value and the limit; an address that other
 // machines can reach, as CheckExposure.
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::vector<std::string>& overrides);

@@ -59,11 +59,9 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "gRPC reflection; auto: on if listen.grpc is a loopback address"},
 
     {"tls.cert_file", kStr, "\"\"", 0, 4096, nullptr,
-     "Certificate of both ports (PEM: the server's, then those of intermediate authorities); both then speak TLS 1.2 "
-     "and "
-     "1.3 alone. Relative paths are resolved against the config file's folder; files that change are read again; "
-     "empty: "
-     "no TLS"},
+     "Certificate of both ports (PEM: the server's, then those of intermediate authorities), which then speak TLS 1.2 "
+     "and 1.3 alone; empty: no TLS. Relative paths are resolved against the config file's folder; files that change "
+     "are read again"},
     {"tls.key_file", kStr, "\"\"", 0, 4096, nullptr, "Private key of the certificate (PEM, without a passphrase)"},
     {"tls.client_ca_file", kStr, "\"\"", 0, 4096, nullptr,
      "Authorities of client certificates (PEM): clients show a certificate of one of them (mutual TLS); empty: clients "

@@ -47,8 +47,10 @@ class FetchedCredentials final : public grpc::ServerCredentials {
     absl::MutexLock lock(&credentials->mutex_);
     if (identity == credentials->fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair = {identity->key_pem.c_str(), identity->certificate_pem.c_str()};
-    const std::string& client_ca = identity->client_ca_pem;
-    *config = grpc_ssl_server_certificate_config_create(client_ca.empty() ? nullptr : client_ca.c_str(), &pair, 1);
+    // gRPC 1.51 insists on authorities when a certificate is replaced, also where none are used.
+    const std::string& authorities =
+        identity->client_ca_pem.empty() ? identity->certificate_pem : identity->client_ca_pem;
+    *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
     credentials->fetched_ = std::move(identity);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }

@@ -50,7 +50,7 @@ absl::Status Fault(const File& file, const std::string& what) {
 
 // The reason of OpenSSL's last error, which is taken off its queue with all before it.
 std::string TakeReason() {
-  const unsigned long code = ERR_peek_last_error();  // NOLINT: OpenSSL's type
+  const auto code = ERR_peek_last_error();
   const char* reason = ERR_reason_error_string(code);
   ERR_clear_error();
   return reason == nullptr ? "not valid" : reason;
@@ -100,10 +100,7 @@ absl::StatusOr<PrivateKey> ParseKey(const File& file) {
   const Bio bio = OpenText(file.text);
   PrivateKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, &NoPassphrase, nullptr));
   if (key != nullptr) return key;
-  const bool none = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  const std::string reason = TakeReason();
-  return Fault(file, none ? "has no private key in PEM format"
-                          : absl::StrCat("no private key without a passphrase (", reason, ")"));
+  return Fault(file, absl::StrCat("has no private key in PEM format without a passphrase (", TakeReason(), ")"));
 }
 
 absl::Time TimeOf(const ASN1_TIME* time) {

@@ -27,6 +27,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// What s_client says of a handshake that did not come to its end; gRPC closes without an alert.
+constexpr char kNoHandshake[] = ":SSL routines:";
+
 const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
 
 class TlsProcess : public ::testing::Test {
@@ -59,10 +62,9 @@ class TlsProcess : public ::testing::Test {
     pclose(pipe);
     return text;
   }
-  std::string Metrics(const ServerProcess& server) const {
-    server::TlsClientOptions options;
-    options.authority = authority_.certificate();
-    server::TlsClient client(server.http(), options);
+  // From a client that does not mind which certificate it sees.
+  static std::string Metrics(const ServerProcess& server) {
+    server::TlsClient client(server.http(), server::TlsClientOptions());
     client.Send("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     return client.ReadAll();
   }
@@ -95,7 +97,7 @@ TEST_F(TlsProcess, SClientShakesHandsWithBothPorts) {
                       HasSubstr("Secure Renegotiation IS supported")));
     EXPECT_THAT(SClient(port.address, "-tls1_3 " + alpn), AllOf(HasSubstr("Verification: OK"), HasSubstr("TLSv1.3")));
     EXPECT_THAT(SClient(port.address, "-tls1_1 -cipher ALL:@SECLEVEL=0 " + alpn),
-                AllOf(HasSubstr("alert protocol version"), Not(HasSubstr("first.example"))));
+                AllOf(HasSubstr(kNoHandshake), Not(HasSubstr("first.example"))));
   }
 }
 
@@ -119,6 +121,12 @@ TEST_F(TlsProcess, ClientCommandsSpeakTls) {
   EXPECT_EQ(load.status, 0) << load.err;
   const auto result = nlohmann::json::parse(load.out, nullptr, false);
   EXPECT_EQ(result["completed"], 8) << load.out;
+  // Over kept connections: more requests than streams.
+  const CommandResult over_http =
+      RunDunlin({"load", "--protocol", "openai", "--address", http, "--model", "demo", "--num-prompts", "8",
+                 "--concurrency", "2", "--input-len", "4", "--output-len", "4", "--tls-ca", ca_, "--json", "-"});
+  EXPECT_EQ(over_http.status, 0) << over_http.err;
+  EXPECT_EQ(nlohmann::json::parse(over_http.out, nullptr, false)["completed"], 8) << over_http.out;
   const CommandResult strange =
       RunDunlin({"load", "--address", server.grpc(), "--model", "demo", "--num-prompts", "1", "--tls-ca", ca_,
                  "--server-metrics", "http://" + server.http(), "--json", "-"});
@@ -171,9 +179,9 @@ TEST_F(TlsProcess, ClientsWithoutACertificateAreRefusedWhereOneIsRequired) {
       RunDunlin(Generate(server, {"--tls-ca", ca_, "--tls-cert", client_cert_, "--tls-key", client_key_}));
   EXPECT_EQ(known.status, 0) << known.out << known.err;
   for (const std::string& address : {server.grpc(), server.http()}) {
-    EXPECT_THAT(SClient(address, "-tls1_2"), HasSubstr("alert handshake failure"));
+    EXPECT_THAT(SClient(address, "-tls1_2"), HasSubstr(kNoHandshake));
     EXPECT_THAT(SClient(address, "-tls1_2 -cert " + client_cert_ + " -key " + client_key_),
-                HasSubstr("Verification: OK"));
+                AllOf(HasSubstr("Verification: OK"), Not(HasSubstr(kNoHandshake))));
   }
 }
 

@@ -106,9 +106,25 @@ TEST(HttpTarget, ReadsUrlsAndAddresses) {
   EXPECT_EQ(url->port, 8080);
   EXPECT_EQ(ResolveHttp("127.0.0.1:1", "/metrics")->path, "/metrics");
   EXPECT_EQ(ResolveHttp("http://127.0.0.1:1/", "/metrics")->path, "/metrics");
-  for (const char* bad : {"https://127.0.0.1:1", "127.0.0.1", ":80", "", "host:"}) {
+  for (const char* bad : {"ftp://127.0.0.1:1", "127.0.0.1", ":80", "", "host:"}) {
     EXPECT_FALSE(ResolveHttp(bad, "/").ok()) << bad;
   }
+}
+
+TEST(HttpTarget, TheSchemeDecidesOnTlsAndWithoutOneTheOptions) {
+  ClientTls tls;
+  tls.server_name = "dunlin.example";
+  EXPECT_EQ(ResolveHttp("127.0.0.1:1", "/")->tls, nullptr);
+  EXPECT_EQ(ResolveHttp("http://127.0.0.1:1", "/", tls)->tls, nullptr);
+  EXPECT_NE(ResolveHttp("127.0.0.1:1", "/", tls)->tls, nullptr);
+  const auto https = ResolveHttp("https://127.0.0.1:1/x", "/");
+  ASSERT_TRUE(https.ok()) << https.status();
+  EXPECT_NE(https->tls, nullptr);
+  EXPECT_EQ(https->name, "127.0.0.1");
+  EXPECT_EQ(https->path, "/x");
+  EXPECT_EQ(ResolveHttp("127.0.0.1:1", "/", tls)->name, "dunlin.example");
+  tls.ca_file = "/nowhere";
+  EXPECT_FALSE(ResolveHttp("127.0.0.1:1", "/", tls).ok());
 }
 
 }  // namespace

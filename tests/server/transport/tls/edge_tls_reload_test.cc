@@ -25,19 +25,22 @@ TEST(EdgeTlsReload, StreamsGoOnAndNewConnectionsSeeTheNewCertificate) {
   ASSERT_TRUE(alone.status.ok()) << alone.status.error_message();
   TlsClient kept(tls.http_address(), tls.ClientOptions());
 
-  tls.edge().control().held = true;
+  tls.edge().control().step_us = 5000;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   const auto stub = v1::GenerationService::NewStub(tls.edge().channel());
   const auto reader = stub->Generate(&context, TextRequest("abc", 40));
-  reader->WaitForInitialMetadata();
+  Reply reply;
+  v1::GenerateResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  Take(message, &reply);
+  tls.edge().control().held = true;
 
   ASSERT_TRUE(*tls.Replace(tls.authority().Issue("second")));
   EXPECT_EQ(NameAt(tls, tls.http_address(), "http/1.1"), "second");
   EXPECT_EQ(NameAt(tls, tls.grpc_address(), "h2"), "second");
 
   tls.edge().control().held = false;
-  Reply reply;
   ReadAll(reader.get(), &context, &reply);
   EXPECT_TRUE(reply.status.ok()) << reply.status.error_message();
   EXPECT_EQ(reply.outputs[0].token_ids, alone.outputs.at(0).token_ids);

@@ -6,8 +6,10 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,6 +41,19 @@ int64_t ResidentBytes() {
   return resident * 4096;
 }
 
+// The text of a completion over HTTP.
+std::string Completion(const TlsEdge& tls) {
+  const std::string body =
+      R"({"model": "tiny", "prompt": "the neighbour", "max_tokens": 200, "temperature": 0, "ignore_eos": true})";
+  TlsClient client(tls.http_address(), tls.ClientOptions());
+  client.Send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
+              std::to_string(body.size()) + "\r\n\r\n" + body);
+  const std::string reply = client.ReadAll();
+  const size_t begin = reply.find("\"text\":");
+  EXPECT_NE(begin, std::string::npos) << reply;
+  return reply.substr(std::min(begin, reply.size()), reply.find("\",", begin) - begin);
+}
+
 std::vector<RawClient> HalfOpen(const std::string& address) {
   std::vector<RawClient> clients;
   for (int i = 0; i < kHalfOpen; ++i) {
@@ -58,6 +73,7 @@ TEST(HalfOpenHandshakes, AThousandLeaveAStreamBesideThemAlone) {
   const v1::GenerateRequest request = TextRequest("the neighbour", 200);
   const Reply alone = tls.edge().Generate(request);
   ASSERT_TRUE(alone.status.ok()) << alone.status.error_message();
+  const std::string alone_on_http = Completion(tls);
   // What connections leave in pools is there from now on.
   { const auto first = HalfOpen(tls.http_address()), second = HalfOpen(tls.grpc_address()); }
   std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -66,7 +82,9 @@ TEST(HalfOpenHandshakes, AThousandLeaveAStreamBesideThemAlone) {
   tls.edge().control().step_us = 10000;  // 2 s for the stream
   std::vector<RawClient> on_http = HalfOpen(tls.http_address());
   std::vector<RawClient> on_grpc = HalfOpen(tls.grpc_address());
+  auto beside_on_http = std::async(std::launch::async, [&tls] { return Completion(tls); });
   const Reply beside = tls.edge().Generate(request);
+  EXPECT_EQ(beside_on_http.get(), alone_on_http);
   EXPECT_TRUE(beside.status.ok()) << beside.status.error_message();
   EXPECT_EQ(beside.outputs.at(0).text, alone.outputs.at(0).text);
   EXPECT_EQ(beside.outputs.at(0).token_ids, alone.outputs.at(0).token_ids);

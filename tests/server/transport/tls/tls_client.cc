@@ -60,9 +60,9 @@ void UseCertificate(const TlsClientOptions& options, SSL_CTX* context) {
 
 TlsClient::TlsClient(const std::string& address, const TlsClientOptions& options)
     : context_(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free), ssl_(nullptr, &SSL_free), socket_(Connected(address)) {
-  std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): OpenSSL writes to sockets that may be closed
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to sockets that may be closed
   SSL_CTX* const context = context_.get();
-  UseAuthority(options.authority, context);
+  if (!options.authority.empty()) UseAuthority(options.authority, context);
   if (!options.certificate.empty()) UseCertificate(options, context);
   SSL_CTX_set_min_proto_version(context, options.version == 0 ? TLS1_2_VERSION : options.version);
   SSL_CTX_set_max_proto_version(context, options.version);

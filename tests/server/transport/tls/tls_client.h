@@ -10,7 +10,7 @@
 namespace dunlin::server {
 
 struct TlsClientOptions {
-  std::string authority;    // PEM; the server's certificate must be of it
+  std::string authority;    // PEM; the server's certificate must be of it; empty: any certificate will do
   std::string certificate;  // PEM; empty: none
   std::string key;
   int version = 0;                    // TLS1_1_VERSION, ...: this one alone; 0: 1.2 or 1.3
