@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& opt
   }
   if (absl::Status listed = GuardRoutes(core->access(), &http.routes); !listed.ok()) return listed;
   http.cors_origins = options.cors_origins;
+  http.on_response = options.on_response;
   http.timeouts = options.timeouts;
   http.timeouts.write = std::chrono::milliseconds(limits.slow_reader_timeout_ms);
   return HttpServer::Start(options.address, std::move(http));
@@ -121,12 +122,7 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
-  const GrpcServerOptions grpc = {limits,
-                                  options.reflection,
-                                  repository,
-                                  &state->core.access(),
-                                  [core = &state->core] { core->Tick(); },
-                                  options.certificates};
+  const GrpcServerOptions grpc = {limits, options.reflection, repository, &state->core.access(), options.certificates};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;

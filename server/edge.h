@@ -29,6 +29,7 @@ struct EdgeHttpOptions {
   ConnectionLimits connections{4096, 1024};
   HttpTimeouts timeouts;                  // `write` is not used: it is limits.slow_reader_timeout_ms
   std::vector<std::string> cors_origins;  // HttpServerOptions::cors_origins
+  HttpObserver on_response;               // HttpServerOptions::on_response
   bool openai = true;                     // serve the OpenAI API
   std::string version;                    // of the server, for clients
   std::string cpu_variant;                // of its kernels, for clients

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -65,6 +66,7 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
   options.timeouts.idle = std::chrono::milliseconds(config.http_idle_timeout_ms);
   options.timeouts.stream_idle = std::chrono::milliseconds(config.sse_keepalive_ms);
   options.cors_origins = absl::StrSplit(config.http_cors_origins, ' ', absl::SkipEmpty());
+  options.on_response = [server](std::string_view route, int status) { server->metrics.OnHttpResponse(route, status); };
   options.openai = config.serve_openai;
   options.version = kVersion;
   const std::string& variant = config.device.cpu_variant;

@@ -12,6 +12,7 @@ namespace dunlin::server {
 namespace {
 
 constexpr int32_t kMsPerSecond = 1000;
+constexpr int32_t kUnavailableRetryMs = 1000;  // while the server loads, drains or stalls, which may take longer
 
 void AddRequestId(std::string_view request_id, HttpReply* reply) {
   if (!request_id.empty()) reply->headers.push_back({kRequestIdHeader, std::string(request_id)});
@@ -50,7 +51,9 @@ int HttpStatusOf(const absl::Status& status) {
 
 HttpReply ErrorReply(const absl::Status& status, std::string body, std::string_view request_id) {
   HttpReply reply{HttpStatusOf(status), kJsonText, std::move(body)};
-  if (const std::optional<int32_t> delay = RetryAfterMs(status); delay.has_value()) {
+  std::optional<int32_t> delay = RetryAfterMs(status);
+  if (!delay.has_value() && reply.status == 503) delay = kUnavailableRetryMs;
+  if (delay.has_value()) {
     reply.headers.push_back({"Retry-After", absl::StrCat((*delay + kMsPerSecond - 1) / kMsPerSecond)});
     reply.headers.push_back({"retry-after-ms", absl::StrCat(*delay)});
   }

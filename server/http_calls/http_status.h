@@ -18,7 +18,7 @@ inline constexpr char kRequestIdHeader[] = "x-request-id";
 int HttpStatusOf(const absl::Status& status);
 
 // The reply to a call that failed: `body` as application/json, with Retry-After (in whole seconds, rounded up) and
-// retry-after-ms if the status has a delay, and the request id, if there is one.
+// retry-after-ms if the status has a delay or is 503, and the request id, if there is one.
 HttpReply ErrorReply(const absl::Status& status, std::string body, std::string_view request_id);
 
 // x-ratelimit-limit-requests, -remaining-requests and -reset-requests, and the same of tokens: OpenAI's headers, which

@@ -82,6 +82,10 @@ const Metric kMetrics[] = {
     {"dunlin_requests_total", "Generate and Embed calls by attention backend, precision and gRPC status", kCounter,
      RequestCount{&ByExecutionAndStatus}},
     {"dunlin_refusals_total", "Refused Generate and Embed calls by reason", kCounter, RequestCount{&ByReason}},
+    {"dunlin_http_responses_total", "Responses of the HTTP port by route and HTTP status", kCounter,
+     HttpResponseCount{[](const HttpResponse& r) {
+       return MetricLabels{{"route", std::string(r.route)}, {"status", std::to_string(r.status)}};
+     }}},
     {"dunlin_requests_in_flight", "Calls accepted but not yet ended", kGauge,
      ServerValue{[](const ServerSnapshot& s) { return double(s.edge.requests_in_flight); }}},
     {"dunlin_queued_bytes", "Bytes of requests accepted but not yet tokenised", kGauge,

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "engine/model_engine.h"
@@ -42,6 +43,12 @@ struct EdgeSnapshot {
   AccessStats access;
 };
 
+// A response of the HTTP port, once its head is sent.
+struct HttpResponse {
+  std::string_view route;  // its path as in the table of routes; "other" if no route has the path
+  int status = 0;
+};
+
 struct ServerSnapshot {
   EdgeSnapshot edge;
   double start_time_s = 0;  // since 1970
@@ -68,6 +75,9 @@ struct ModelRequestCount {  // counts calls that ended OK, by further labels
 struct RequestCount {  // counts every call by labels; nullopt: not counted
   std::optional<MetricLabels> (*labels)(const RequestRecord& record);
 };
+struct HttpResponseCount {  // counts every response of the HTTP port by labels
+  MetricLabels (*labels)(const HttpResponse& response);
+};
 struct ServerValue {  // read at each scrape; kNoValue: has no series now
   double (*value)(const ServerSnapshot& server);
 };
@@ -76,7 +86,7 @@ struct Info {  // constant 1
 };
 
 using MetricSource = std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount,
-                                  RequestCount, ServerValue, Info>;
+                                  RequestCount, HttpResponseCount, ServerValue, Info>;
 
 struct Metric {
   const char* name;

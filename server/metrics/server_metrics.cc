@@ -13,21 +13,22 @@
 
 namespace dunlin::server {
 
-// One RequestCount row.
+// One RequestCount or HttpResponseCount row.
 struct ServerMetrics::Counter {
-  explicit Counter(const Metric& row) : source(std::get<RequestCount>(row.source)), counts(row.name, row.help, {}) {}
+  explicit Counter(const Metric& metric) : row(metric), counts(metric.name, metric.help, {}) {}
 
-  // By row of Metrics(); null for rows without a RequestCount.
+  // By row of Metrics(); null for rows that count no events.
   static std::vector<std::unique_ptr<Counter>> ForTable() {
     std::vector<std::unique_ptr<Counter>> counters;
     for (const Metric& metric : Metrics()) {
-      const bool counts = std::holds_alternative<RequestCount>(metric.source);
+      const bool counts = std::holds_alternative<RequestCount>(metric.source) ||
+                          std::holds_alternative<HttpResponseCount>(metric.source);
       counters.push_back(counts ? std::make_unique<Counter>(metric) : nullptr);
     }
     return counters;
   }
 
-  const RequestCount source;
+  const Metric& row;
   prometheus::Family<prometheus::Counter> counts;
 };
 
@@ -104,11 +105,19 @@ void ServerMetrics::OnTokenInterval(const std::string& model, engine::TimeNs int
 
 void ServerMetrics::OnFinished(const RequestRecord& record) {
   for (const auto& counter : counters_) {
-    if (counter == nullptr) continue;
-    if (const auto labels = counter->source.labels(record)) counter->counts.Add(*labels).Increment();
+    const auto* source = counter == nullptr ? nullptr : std::get_if<RequestCount>(&counter->row.source);
+    if (source == nullptr) continue;
+    if (const auto labels = source->labels(record)) counter->counts.Add(*labels).Increment();
   }
   if (!record.status.ok()) return;
   if (const auto metrics = Find(record.model); metrics != nullptr) metrics->OnServed(record);
+}
+
+void ServerMetrics::OnHttpResponse(std::string_view route, int status) {
+  for (const auto& counter : counters_) {
+    const auto* source = counter == nullptr ? nullptr : std::get_if<HttpResponseCount>(&counter->row.source);
+    if (source != nullptr) counter->counts.Add(source->labels({route, status})).Increment();
+  }
 }
 
 std::string ServerMetrics::Render() const {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -40,6 +41,9 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
 
+  // route: HttpResponse::route, one of a fixed set.
+  void OnHttpResponse(std::string_view route, int status);
+
   // The Prometheus text format, version 0.0.4.
   std::string Render() const;
 
@@ -54,7 +58,7 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   std::shared_ptr<ModelMetrics> Find(const std::string& model) const;
 
   const double start_time_s_;                             // since 1970
-  const std::vector<std::unique_ptr<Counter>> counters_;  // by row of Metrics(); null for rows without a RequestCount
+  const std::vector<std::unique_ptr<Counter>> counters_;  // by row of Metrics(); null for rows that count no events
   mutable absl::Mutex mutex_;  // guards what a scrape reads, because the port is open while models come and go
   std::map<std::string, Model> models_ ABSL_GUARDED_BY(mutex_);
   std::function<EdgeSnapshot()> edge_ ABSL_GUARDED_BY(mutex_);

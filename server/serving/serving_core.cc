@@ -19,8 +19,8 @@ ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, Re
       access_(options.access),
       admission_({limits.max_concurrent_requests, limits.max_queued_bytes, limits.max_output_bytes}),
       text_budget_(limits.max_tokenising_bytes),
-      text_pool_(options.text_threads),
-      stall_watch_(limits.slow_reader_timeout_ms * kNsPerMs) {
+      stall_watch_(limits.slow_reader_timeout_ms * kNsPerMs),
+      text_pool_(options.text_threads, [this] { stall_watch_.Sweep(clock_()); }) {
   for (size_t i = 0; i < kNumAdmissionRefusals; ++i) {
     RequestRecord& record = refused_records_[i];
     record.status = AdmissionRefused(static_cast<AdmissionRefusal>(i), limits);

@@ -69,9 +69,6 @@ class ServingCore {
   bool WaitUntilIdle(absl::Time deadline) const { return admission_.WaitUntilIdle(deadline); }
   AdmissionStats admission_stats() const { return admission_.stats(); }
 
-  // For a transport to call a few times a second, from one thread at a time: cuts off stalled readers.
-  void Tick() { stall_watch_.Sweep(clock_()); }
-
  private:
   const Limits limits_;
   const ModelRepository& models_;
@@ -82,9 +79,9 @@ class ServingCore {
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;
   mutable TextBudget text_budget_;
-  TextPool text_pool_;
   StallWatch stall_watch_;
   Overload overload_;
+  TextPool text_pool_;  // its ticks sweep stall_watch_, whatever transports there are
 };
 
 }  // namespace dunlin::server

@@ -3,15 +3,19 @@
 
 #include <utility>
 
+#include "absl/time/time.h"
+#include "server/monotonic_clock.h"
+
 namespace dunlin::server {
 namespace {
 
 // So that prompts are read even when deliveries alone could keep every thread busy.
 constexpr int kDeliveriesInARow = 16;
+constexpr engine::TimeNs kTickPeriod = 200'000'000;
 
 }  // namespace
 
-TextPool::TextPool(int num_threads) {
+TextPool::TextPool(int num_threads, std::function<void()> on_tick) : on_tick_(std::move(on_tick)) {
   workers_.reserve(static_cast<size_t>(num_threads) + 1);
   for (int i = 0; i < num_threads; ++i) workers_.emplace_back([this] { WorkerLoop(); });
   workers_.emplace_back([this] { DeliveryLoop(); });
@@ -59,7 +63,13 @@ void TextPool::WorkerLoop() {
 }
 
 void TextPool::DeliveryLoop() {
-  while (TextTask* task = PopDelivery()) RunOnce(task);
+  engine::TimeNs next_tick = MonotonicNs() + kTickPeriod;
+  while (const std::optional<TextTask*> task = PopDelivery(next_tick)) {
+    if (*task != nullptr) RunOnce(*task);
+    if (MonotonicNs() < next_tick) continue;
+    if (on_tick_ != nullptr) on_tick_();
+    next_tick = MonotonicNs() + kTickPeriod;
+  }
 }
 
 void TextPool::RunOnce(TextTask* task) {
@@ -122,14 +132,17 @@ TextTask* TextPool::Pop() {
   return task;
 }
 
-TextTask* TextPool::PopDelivery() {
+std::optional<TextTask*> TextPool::PopDelivery(engine::TimeNs next_tick) {
   absl::MutexLock lock(&mutex_);
-  TextTask* task = nullptr;
-  while ((task = deliveries_.Pop()) == nullptr && !stopping_) {
+  while (true) {
+    if (TextTask* task = deliveries_.Pop(); task != nullptr) return task;
+    if (stopping_) return std::nullopt;
+    const engine::TimeNs wait = next_tick - MonotonicNs();
+    if (wait <= 0) return nullptr;
     delivery_idle_ = true;  // until it is woken for a task, which another thread may then take
-    delivery_or_stop_.Wait(&mutex_);
+    delivery_or_stop_.WaitWithTimeout(&mutex_, absl::Nanoseconds(wait));
+    delivery_idle_ = false;
   }
-  return task;
 }
 
 }  // namespace dunlin::server

@@ -13,12 +13,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/types.h"
 
 namespace dunlin::server {
 
@@ -52,7 +55,8 @@ class TextTask : public std::enable_shared_from_this<TextTask> {
 class TextPool {
  public:
   // num_threads for both lanes, and one more that only delivers. REQUIRES: num_threads >= 1.
-  explicit TextPool(int num_threads);
+  // on_tick: called by that thread five times a second, between two tasks; must not block; may be null.
+  explicit TextPool(int num_threads, std::function<void()> on_tick = nullptr);
   // Runs what is queued, then joins. REQUIRES: no further Schedule calls.
   ~TextPool();
   TextPool(const TextPool&) = delete;
@@ -82,9 +86,10 @@ class TextPool {
   void WorkerLoop();
   void DeliveryLoop();
   void Push(TextTask* task);
-  // Null if the pool is stopping and nothing is queued.
+  // Of both: nothing if the pool is stopping and nothing is queued.
   TextTask* Pop();
-  TextTask* PopDelivery();
+  // The next one that delivers; a null task once the time of the next tick has come.
+  std::optional<TextTask*> PopDelivery(engine::TimeNs next_tick);
   // Null if both queues are empty. Of either lane, deliveries first, but a prompt after kDeliveriesInARow of them.
   TextTask* PopEither() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunOnce(TextTask* task);
@@ -100,6 +105,7 @@ class TextPool {
   int deliveries_in_a_row_ ABSL_GUARDED_BY(mutex_) = 0;  // of all workers, while prompts wait
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   mutable std::atomic<uint64_t> num_run_{0};
+  const std::function<void()> on_tick_;
   std::vector<std::thread> workers_;  // const after construction; the last one only delivers
 };
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "dunlin/v1/tokenizer.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_server.h"
@@ -168,28 +169,51 @@ TEST(EdgeStall, ATextPoolThatHangsIsFoundByItsCanary) {
   edge.Shutdown(absl::Now() + absl::Seconds(5));
 }
 
+// Keeps each thread of gRPC's that serves a call until it is opened.
+class HoldingService final : public v1::TokenizerService::CallbackService {
+ public:
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const v1::TokenizeRequest* /*request*/,
+                                     v1::TokenizeResponse* /*response*/) override {
+    open.WaitForNotification();
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+  absl::Notification open;
+};
+
 TEST(EdgeStall, GrpcThreadsThatHangAreFound) {
+  constexpr int kMaxGrpcThreads = 16;
   ModelRepository repository;
+  HoldingService service;
   GrpcServer server;
   Heartbeat heartbeat(&FakeClock::Now, kStallLimit);
-  std::atomic<bool> held{false};
-  std::atomic<int> num_ticks{0};
   GrpcServerOptions options;
   options.repository = &repository;
-  options.on_tick = [&] {
-    ++num_ticks;
-    while (held) absl::SleepFor(absl::Milliseconds(1));
-  };
-  ASSERT_TRUE(server.Start("127.0.0.1:0", {}, options).ok());
+  const absl::StatusOr<int> port = server.Start("127.0.0.1:0", {{&service, "dunlin.v1.TokenizerService"}}, options);
+  ASSERT_TRUE(port.ok()) << port.status();
   heartbeat.Watch("gRPC", Heartbeat::Part::kTransport, [&] { return Heartbeat::Pulse{server.ticks(), false}; });
   ASSERT_TRUE(Eventually([&] { return server.ticks() >= 2; }));
-  held = true;
-  const int before = num_ticks;
-  ASSERT_TRUE(Eventually([&] { return num_ticks > before; }));
+  const auto stub = v1::TokenizerService::NewStub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(*port), grpc::InsecureChannelCredentials()));
+  std::vector<std::thread> clients;
+  for (int i = 0; i < kMaxGrpcThreads; ++i) {
+    clients.emplace_back([&stub] {
+      grpc::ClientContext context;
+      v1::TokenizeResponse response;
+      EXPECT_TRUE(stub->Tokenize(&context, v1::TokenizeRequest(), &response).ok());
+    });
+  }
+  ASSERT_TRUE(Eventually([&] {
+    const uint64_t before = server.ticks();
+    absl::SleepFor(absl::Seconds(1));
+    return server.ticks() == before;
+  }));
   Pass(&heartbeat, 13);
   EXPECT_EQ(heartbeat.finding().state, State::kStalled);
   EXPECT_THAT(heartbeat.sick_reason(), HasSubstr("gRPC: no progress for"));
-  held = false;
+  service.open.Notify();
+  for (std::thread& client : clients) client.join();
   const uint64_t ticks = server.ticks();
   ASSERT_TRUE(Eventually([&] { return server.ticks() > ticks; }));
   Pass(&heartbeat, 1);

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/string_view.h"
 #include "server/fronts/openai/anthropic_messages.h"
 #include "server/fronts/openai/chat_completions.h"
 #include "server/fronts/openai/completions.h"
@@ -75,6 +76,13 @@ ResponseFacts FactsNow(const OpenAiSources& sources) {
   return {absl::ToUnixSeconds(absl::Now()), sources.version, sources.cpu_variant};
 }
 
+std::string OpenAiRefusal(std::string_view message) {
+  return OpenAiError(absl::InvalidArgumentError(engine::AbslView(message)));
+}
+std::string AnthropicRefusal(std::string_view message) {
+  return AnthropicError(absl::InvalidArgumentError(engine::AbslView(message)));
+}
+
 template <class Translator>
 HttpRoute GenerationRoute(ServingCore* core, const char* path, const OpenAiSources& sources) {
   return HttpGeneration::Route(core, path, [sources] { return std::make_unique<Translator>(FactsNow(sources)); });
@@ -101,7 +109,10 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
       HttpTextCall::Route(core, "/tokenize", kTokenizeWork),
       HttpTextCall::Route(core, "/detokenize", kDetokenizeWork),
   };
-  for (HttpRoute& route : routes) route.refusal = &RefusalReply;
+  for (HttpRoute& route : routes) {
+    route.refusal = &RefusalReply;
+    route.refusal_body = absl::StartsWith(route.path, "/v1/messages") ? &AnthropicRefusal : &OpenAiRefusal;
+  }
   return routes;
 }
 

@@ -107,11 +107,9 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   state->server = builder.BuildAndStart();
   if (state->server == nullptr) return absl::UnavailableError(absl::StrCat("listen.grpc: cannot listen on ", address));
   if (state->acceptor != nullptr) state->acceptor->Serve(std::move(connections));
-  state->idle_ticker = std::make_unique<IdleTicker>(state->server->InProcessChannel(grpc::ChannelArguments()),
-                                                    [ticks = &state->ticks, on_tick = options.on_tick] {
-                                                      on_tick();
-                                                      ticks->fetch_add(1, std::memory_order_relaxed);
-                                                    });
+  state->idle_ticker =
+      std::make_unique<IdleTicker>(state->server->InProcessChannel(grpc::ChannelArguments()),
+                                   [ticks = &state->ticks] { ticks->fetch_add(1, std::memory_order_relaxed); });
   options.repository->Subscribe(&state->health);
   state_ = std::move(state);
   return port;

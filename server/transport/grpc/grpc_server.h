@@ -27,10 +27,9 @@ struct GrpcService {
 
 struct GrpcServerOptions {
   Limits limits;
-  std::optional<bool> reflection;         // unset: on if the address is a loopback address
-  ModelRepository* repository = nullptr;  // Health reports its models as "model/NAME"; outlives the server
-  const AccessControl* access = nullptr;  // for health and reflection; outlives the server; null: no keys
-  std::function<void()> on_tick;  // called a few times a second, one call at a time, on gRPC's threads; must not block
+  std::optional<bool> reflection;                  // unset: on if the address is a loopback address
+  ModelRepository* repository = nullptr;           // Health reports its models as "model/NAME"; outlives the server
+  const AccessControl* access = nullptr;           // for health and reflection; outlives the server; null: no keys
   const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain text
 };
 

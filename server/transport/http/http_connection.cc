@@ -48,6 +48,7 @@ void HttpConnection::AwaitRequest() {
   parser_->body_limit(UINT64_MAX);  // the route's, once it is known; with boost::none, Boost 1.74 takes no body
   any_parsed_ = false;
   cors_headers_.clear();
+  route_ = nullptr;
   state_ = State::kHeader;
   deadline_ = Clock::now() + (input_.empty() ? shared_->timeouts.idle : shared_->timeouts.read);
   Parse();
@@ -138,13 +139,14 @@ void HttpConnection::OnHeader() {
   HttpRouteTable::Match match = shared_->routes.Find(request_.method, request_.path);
   if (match.cors) cors_headers_ = shared_->cors.HeadersOf(request_);
   request_.parameter = std::move(match.parameter);
+  route_ = match.route;
   if (match.route == nullptr || match.malformed) return Answer(UnroutedReply(match));
   if (match.route->guard != nullptr) {
     if (std::optional<HttpReply> refusal = match.route->guard(&request_)) return Answer(*std::move(refusal));
   }
   if (match.route->open != nullptr) return OpenHandler(*match.route);
   if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
-    return Answer(TextReply(413, "this path takes no body"));
+    return Answer(RefusalOfRoute(TextReply(413, "this path takes no body")));
   }
   Answer(match.route->answer(request_));
 }
@@ -165,13 +167,12 @@ HttpReply HttpConnection::UnroutedReply(const HttpRouteTable::Match& match) cons
 
 void HttpConnection::OpenHandler(const HttpRoute& route) {
   const uint64_t length = parser_->chunked() ? route.max_body_bytes : parser_->content_length().value_or(0);
-  if (length > route.max_body_bytes) return Answer(BodyTooLong(absl::StrCat(length), route));
+  if (length > route.max_body_bytes) return Answer(RefusalOfRoute(BodyTooLong(absl::StrCat(length), route)));
   handler_ = route.open();
   if (std::optional<HttpReply> refusal = handler_->Admit(request_, length)) {
     handler_.reset();
     return Answer(*std::move(refusal));
   }
-  route_ = &route;
   parser_->body_limit(static_cast<uint64_t>(route.max_body_bytes));
   state_ = State::kBody;
   body_start_ = Clock::now();
@@ -207,7 +208,13 @@ void HttpConnection::Refuse(const HttpReply& reply) {
   handler_.reset();
   if (!parser_->is_header_done()) output_.Start({});
   output_.DenyKeepAlive();
-  SendWhole(reply);
+  SendWhole(RefusalOfRoute(reply));
+}
+
+HttpReply HttpConnection::RefusalOfRoute(HttpReply reply) const {
+  if (route_ == nullptr || route_->refusal_body == nullptr) return reply;
+  const std::string_view message(reply.body);
+  return {reply.status, kJsonText, route_->refusal_body(message.substr(0, message.find('\n')))};
 }
 
 void HttpConnection::SendWhole(HttpReply reply) {
@@ -219,6 +226,7 @@ void HttpConnection::SendWhole(HttpReply reply) {
 }
 
 void HttpConnection::AppendHeaders(HttpReply* reply) {
+  if (shared_->on_response) shared_->on_response(route_ == nullptr ? "other" : route_->path, reply->status);
   if (shared_->draining) output_.DenyKeepAlive();
   reply->headers.insert(reply->headers.end(), cors_headers_.begin(), cors_headers_.end());
   if (handler_ != nullptr) handler_->AddHeaders(reply);

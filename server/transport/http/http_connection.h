@@ -39,6 +39,7 @@ struct HttpShared {
   const HttpRouteTable routes;
   const CorsPolicy cors;
   const HttpTimeouts timeouts;
+  const HttpObserver on_response;
   boost::asio::io_context* const io;
   bool draining = false;  // responses end their connections
 };
@@ -91,6 +92,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Answer(HttpReply reply);
   // Answers bytes that are no request, or did not come in time.
   void Refuse(const HttpReply& reply);
+  // A refusal as the route's clients expect it.
+  HttpReply RefusalOfRoute(HttpReply reply) const;
   void SendWhole(HttpReply reply);
   // Adds the headers that belong to the connection and the request.
   void AppendHeaders(HttpReply* reply);
@@ -125,7 +128,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool any_parsed_ = false;  // the request line
   HttpRequest request_;
   std::vector<HttpHeader> cors_headers_;  // of every reply to it
-  const HttpRoute* route_ = nullptr;      // of kBody
+  const HttpRoute* route_ = nullptr;      // null before the header is read, and if no route has the path
   Clock::time_point body_start_;
 
   // The exchange.

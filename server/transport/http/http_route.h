@@ -16,6 +16,10 @@
 
 namespace dunlin::server {
 
+// Called on the HTTP thread as the head of a response is sent, with the path of its route, "other" if no route has the
+// path of the request; must not block.
+using HttpObserver = std::function<void(std::string_view route, int status)>;
+
 // Exactly one of answer and open is set.
 struct HttpRoute {
   std::string method;  // "GET" answers HEAD, too
@@ -28,6 +32,8 @@ struct HttpRoute {
   std::function<std::optional<HttpReply>(HttpRequest*)> guard = nullptr;
   // How the route's API renders a caller's refusal; null: as text.
   HttpReply (*refusal)(const HttpRequest& request, const absl::Status& status) = nullptr;
+  // The body of a refusal by the transport (a body that is too long, say), as JSON; null: its message as a text.
+  std::string (*refusal_body)(std::string_view message) = nullptr;
   bool cors = false;  // browsers may call it from the origins of HttpServerOptions::cors_origins
 };
 

@@ -75,7 +75,7 @@ struct HttpServer::State {
       : certificates(options.certificates),
         connections(options.connections),
         shared{HttpRouteTable(std::move(options.routes)), CorsPolicy(std::move(options.cors_origins)), options.timeouts,
-               &io},
+               std::move(options.on_response), &io},
         acceptor(io),
         backoff(io),
         sweeper(io) {}

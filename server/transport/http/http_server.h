@@ -26,6 +26,7 @@ struct HttpServerOptions {
   std::vector<std::string> cors_origins;  // "https://chat.example", or "*" for all; for the routes with cors
   HttpTimeouts timeouts;
   const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain HTTP
+  HttpObserver on_response = nullptr;  // may be null
 };
 
 class HttpServer {

@@ -54,9 +54,6 @@ HttpFront::HttpFront(const HttpFrontOptions& options)
                  HttpTextCall::Route(&core_, "/text", {&Capitals, &ErrorText})};
   server_ = *HttpServer::Start("127.0.0.1:0", std::move(http));
   core_.Open();
-  ticker_ = std::thread([this] {
-    for (; !stop_; absl::SleepFor(absl::Milliseconds(20))) core_.Tick();
-  });
 }
 
 // As Edge::Shutdown.
@@ -68,8 +65,6 @@ HttpFront::~HttpFront() {
   models_.repository().StopEngines();
   server_->AbortExchangesAfter(std::chrono::milliseconds(0));
   EXPECT_TRUE(core_.WaitUntilIdle(absl::Now() + absl::Seconds(10)));
-  stop_ = true;
-  ticker_.join();
 }
 
 std::string HttpFront::Request(const std::string& path, const std::string& body, const std::string& headers) {

@@ -3,10 +3,8 @@
 // POST /generate (test_translator.h), /embed (a document of "N vectors") and /text (the body, in capitals).
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "server/serving/serving_core.h"
 #include "server/transport/http/http_server.h"
@@ -45,8 +43,6 @@ class HttpFront {
   RecordingObserver observer_;
   ServingCore core_;
   std::unique_ptr<HttpServer> server_;
-  std::atomic<bool> stop_{false};
-  std::thread ticker_;
 };
 
 }  // namespace dunlin::server

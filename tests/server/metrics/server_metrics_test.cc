@@ -54,6 +54,16 @@ std::set<std::string> Families(const std::string& text) {
 
 constexpr char kGoldenNames[] = DUNLIN_SOURCE_DIR "/tests/server/metrics/metric_names.txt";
 
+TEST(ServerMetrics, CountsResponsesOfTheHttpPort) {
+  ServerMetrics metrics;
+  metrics.OnHttpResponse("/v1/models/{id}", 200);
+  metrics.OnHttpResponse("/v1/models/{id}", 200);
+  metrics.OnHttpResponse("other", 404);
+  const std::string text = metrics.Render();
+  EXPECT_THAT(text, HasSubstr("dunlin_http_responses_total{route=\"/v1/models/{id}\",status=\"200\"} 2"));
+  EXPECT_THAT(text, HasSubstr("dunlin_http_responses_total{route=\"other\",status=\"404\"} 1"));
+}
+
 TEST(ServerMetrics, NamesMatchTheGoldenFile) {
   ServerMetrics metrics;
   const std::set<std::string> rendered = Families(metrics.Render());

@@ -147,6 +147,22 @@ TEST(TextPool, ReadsPromptsWhileDeliveriesNeverEnd) {
   while (prompt->runs == 0) std::this_thread::yield();
 }
 
+// With nothing to do, and with deliveries that never end.
+TEST(TextPool, TicksWhateverItDoes) {
+  std::atomic<int> ticks{0};
+  auto task = std::make_shared<DeliveringTask>();
+  std::atomic<bool> stop{false};
+  TextPool pool(1, [&ticks] { ++ticks; });
+  while (ticks < 2) std::this_thread::yield();
+  task->body = [&] {
+    if (!stop) pool.Schedule(task.get());
+  };
+  pool.Schedule(task.get());
+  const int before = ticks;
+  while (ticks < before + 2) std::this_thread::yield();
+  stop = true;
+}
+
 struct InlineTask : CountingTask {
   void RunInline() override {
     ++inline_runs;

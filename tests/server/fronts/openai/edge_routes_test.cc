@@ -57,6 +57,27 @@ TEST_F(EdgeRoutes, SayHowTheServerIs) {
   EXPECT_THAT(Get("/readyz"), AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("draining\n"))) << "until the very end";
 }
 
+TEST_F(EdgeRoutes, RefuseBodiesInTheirClientsWords) {
+  Start(true);
+  const auto post = [this](const std::string& path) {
+    RawClient client(edge_.http_address());
+    client.Send("POST " + path + " HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n");
+    return client.ReadAll();
+  };
+  EXPECT_THAT(
+      post("/v1/chat/completions"),
+      AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr(R"({"error":{"message":"the body has 999999999 bytes; limit is )")));
+  EXPECT_THAT(post("/v1/messages"), AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr(R"({"type":"error","error":{)")));
+}
+
+TEST_F(EdgeRoutes, HaveRetryAfterWhileModelsLoad) {
+  Start(true);
+  RawClient client(edge_.http_address());
+  client.Send("POST /v1/completions HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}");
+  EXPECT_THAT(client.ReadAll(),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Retry-After: 1\r\n"), HasSubstr(R"("code":"LOADING")")));
+}
+
 TEST_F(EdgeRoutes, AreProbesAloneWithoutTheOpenAiProtocol) {
   Start(false);
   EXPECT_THAT(Get("/health"), StartsWith("HTTP/1.1 404 "));

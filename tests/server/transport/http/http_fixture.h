@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,7 @@ class HttpFixture : public ::testing::Test {
     options.cors_origins = std::move(cors_origins);
     HttpRoute plain{"GET", "/plain", [](const HttpRequest&) { return HttpReply{200, kPlainText, "plain\n"}; }};
     plain.cors = true;
+    plain.refusal_body = [](std::string_view message) { return "{\"refused\":\"" + std::string(message) + "\"}"; };
     HttpRoute calls{"POST", "/calls"};
     calls.open = [this] { return Open(); };
     calls.max_body_bytes = kMaxBody;
@@ -38,6 +41,10 @@ class HttpFixture : public ::testing::Test {
     calls.cors = true;
     const auto item = [](const HttpRequest& request) { return HttpReply{200, kPlainText, request.parameter + "\n"}; };
     options.routes = {plain, calls, {"GET", "/items/{name}", item}};
+    options.on_response = [this](std::string_view route, int status) {
+      absl::MutexLock lock(&mutex_);
+      ++responses_[std::string(route) + " " + std::to_string(status)];
+    };
     server_ = *HttpServer::Start("127.0.0.1:0", std::move(options));
   }
 
@@ -59,6 +66,12 @@ class HttpFixture : public ::testing::Test {
     return found ? handlers_[n] : nullptr;
   }
 
+  // By "ROUTE STATUS".
+  std::map<std::string, int> responses() {
+    absl::MutexLock lock(&mutex_);
+    return responses_;
+  }
+
   std::optional<HttpReply> refusal_;  // of every call; set before requests
   std::unique_ptr<HttpServer> server_;
 
@@ -71,6 +84,7 @@ class HttpFixture : public ::testing::Test {
 
   absl::Mutex mutex_;  // guards what follows, between the HTTP thread and the test's
   std::vector<std::shared_ptr<RecordingHandler>> handlers_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> responses_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dunlin::server

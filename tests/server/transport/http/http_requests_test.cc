@@ -38,6 +38,31 @@ class HttpRequests : public HttpFixture {
   }
 };
 
+TEST_F(HttpRequests, AreCountedByRouteAndStatus) {
+  for (const char* request : {"GET /items/a", "GET /items/b", "GET /nope", "POST /plain", "HEAD /plain"}) {
+    Send(std::string(request) + " HTTP/1.1\r\nConnection: close\r\n\r\n");
+  }
+  Send("no request\r\n\r\n");
+  Send("POST /calls HTTP/1.1\r\nContent-Length: 1001\r\n\r\n");
+  RawClient client = Connect();
+  client.Send("POST /calls HTTP/1.1\r\nContent-Length: 0\r\n\r\n");
+  const auto exchange = Handler(0)->WaitForExchange();
+  exchange->Begin({200, "text/event-stream", "first"}, "");
+  client.ReadUntil("first");
+  exchange->End("");
+  const std::map<std::string, int> expected = {{"/items/{name} 200", 2}, {"other 404", 1},  {"other 405", 1},
+                                               {"other 400", 1},         {"/plain 200", 1}, {"/calls 413", 1},
+                                               {"/calls 200", 1}};
+  EXPECT_EQ(responses(), expected);
+  EXPECT_TRUE(Handler(0)->WaitUntilDone());
+}
+
+TEST_F(HttpRequests, AreRefusedInTheWordsOfTheirRoute) {
+  EXPECT_THAT(Send("GET /plain HTTP/1.1\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"),
+              AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("Content-Type: application/json\r\n"),
+                    EndsWith("{\"refused\":\"this path takes no body\"}")));
+}
+
 TEST_F(HttpRequests, AreAnsweredByMethodAndPath) {
   ExpectRefusals({
       {"GET /nope HTTP/1.1\r\nConnection: close\r\n\r\n", "404 "},

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests over HTTP that run while something happens to the server or to their client; what the log and /metrics say
+// of them; and a server without the APIs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <regex>
+#include <string>
+
+#include "tests/integration/process/child.h"
+#include "tests/server/transport/http/raw_client.h"
+
+namespace dunlin::integration {
+namespace {
+
+using server::RawClient;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+const std::string kDemo = DUNLIN_SOURCE_DIR "/configs/demo.json";
+const std::string kRunning = R"(vllm:num_requests_running{model_name="demo"})";
+const std::string kPagesUsed = R"(dunlin_kv_pages_used{model_name="demo"})";
+
+// Eight outputs that take seconds, by MATH in FP32.
+const std::string kLong =
+    R"({"model":"demo","prompt":"A long tale","n":8,"max_tokens":480,"seed":1,"ignore_eos":true,"stream":true,)"
+    R"("attention_backend":"math","precision":"fp32"})";
+
+std::string Post(const std::string& path, const std::string& body, const std::string& headers = "") {
+  return "POST " + path + " HTTP/1.1\r\nHost: t\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers +
+         "\r\n" + body;
+}
+
+TEST(HttpRequests, KilledClientsReleaseTheirPages) {
+  ServerProcess server(kDemo);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  RawClient client(server.http());
+  client.Send(Post("/v1/completions", kLong));
+  ASSERT_THAT(client.ReadUntil("data: "), StartsWith("HTTP/1.1 200 "));
+  ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
+  client.Close();
+  EXPECT_TRUE(ComesToMetric(server.http(), kPagesUsed, 0));
+  EXPECT_TRUE(ComesToMetric(
+      server.http(), R"(dunlin_requests_total{attention_backend="math",precision="fp32",status="CANCELLED"})", 1));
+  EXPECT_EQ(MetricValue(HttpGet(server.http(), "/metrics"),
+                        R"(dunlin_http_responses_total{route="/v1/completions",status="200"})"),
+            1);
+}
+
+TEST(HttpRequests, SigtermLetsStreamsFinish) {
+  ServerProcess server(kDemo);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  RawClient client(server.http());
+  client.Send(Post("/v1/completions", kLong, "x-request-id: long\r\n"));
+  ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
+  server.Signal(SIGTERM);
+  ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
+  RawClient late(server.http());
+  late.Send(Post("/v1/completions", R"({"model":"demo","prompt":"a"})", "Connection: close\r\n"));
+  EXPECT_THAT(late.ReadAll(),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Retry-After: "), HasSubstr(R"("code":"DRAINING")")));
+  const std::string stream = client.ReadAll();
+  EXPECT_THAT(stream, HasSubstr("data: [DONE]\n\n"));
+  EXPECT_EQ(server.Wait(30), 0);
+  EXPECT_THAT(server.Log(), HasSubstr("request id=long model=demo profile=cpu/math/fp32 prompt_tokens="));
+  EXPECT_THAT(server.Log(), HasSubstr("completion_tokens=3840 "));
+}
+
+TEST(HttpRequests, SecondSigtermEndsStreamsAtOnce) {
+  ServerProcess server(kDemo);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  RawClient client(server.http());
+  client.Send(Post("/v1/completions", kLong));
+  ASSERT_TRUE(ComesToMetric(server.http(), kRunning, 8));
+  server.Signal(SIGTERM);
+  ASSERT_TRUE(ComesToLog(server, "stopping: draining")) << server.Log();
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(10), 1) << server.Log();
+  EXPECT_THAT(client.ReadAll(), Not(HasSubstr("[DONE]")));
+}
+
+// The request's log line without its id and its times.
+std::string LineOf(const ServerProcess& server, const std::string& id) {
+  std::smatch match;
+  const std::string log = server.Log();
+  if (!std::regex_search(log, match, std::regex("request id=" + id + " [^\n]*"))) return "";
+  const std::string line = std::regex_replace(match.str(), std::regex("id=\\S+"), "id=");
+  return std::regex_replace(line, std::regex("_ms=\\S+"), "_ms=");
+}
+
+TEST(HttpRequests, AreLoggedAsThoseOfGrpc) {
+  ServerProcess server(kDemo);
+  ASSERT_TRUE(server.ready()) << server.Log();
+  EXPECT_EQ(RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--max-tokens", "4", "--temperature",
+                       "0", "--request-id", "rpc", "The dunlin"})
+                .status,
+            0);
+  RawClient client(server.http());
+  client.Send(Post("/v1/completions", R"({"model":"demo","prompt":"The dunlin","max_tokens":4,"temperature":0})",
+                   "x-request-id: http\r\n"));
+  EXPECT_THAT(client.ReadReply(), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("x-request-id: http\r\n")));
+  ASSERT_TRUE(ComesToLog(server, "request id=http "));
+  EXPECT_NE(LineOf(server, "rpc"), "");
+  EXPECT_EQ(LineOf(server, "http"), LineOf(server, "rpc"));
+}
+
+TEST(HttpRequests, AreProbesAloneWithoutTheProtocol) {
+  ServerProcess server(kDemo, {"--set", "protocols.openai=false"});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  for (const char* path : {"/v1/completions", "/v1/messages", "/tokenize"}) {
+    RawClient client(server.http());
+    client.Send(Post(path, "{}", "Connection: close\r\n"));
+    EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 404 ")) << path;
+  }
+  EXPECT_EQ(HttpGet(server.http(), "/readyz"), "ok\n");
+}
+
+}  // namespace
+}  // namespace dunlin::integration
