@@ -78,7 +78,9 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
 void WarnIfUnprotected(const char* key, const std::string& address, const Server& server) {
   const bool has_tls = server.certificates != nullptr;
   if (IsLoopback(address) || (has_tls && server.keys.has_value())) return;
-  const char* missing = has_tls ? "keys" : server.keys.has_value() ? "TLS" : "TLS and keys";
+  const char* missing = "TLS and keys";
+  if (has_tls) missing = "keys";
+  if (server.keys.has_value()) missing = "TLS";
   spdlog::warn("{} is {}: reachable from other machines without {}; access.behind_proxy says that a proxy does it", key,
                address, missing);
 }
