@@ -37,6 +37,7 @@ void CallBuffer::EndMarkup() {
 }
 
 void CallBuffer::Break() {
+  Flush();  // as if each byte had come alone
   if (named_) sink_->OnCallBroken();
   if (!raw_.empty()) sink_->OnText(raw_);
   raw_.clear();

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "engine/base/string_view.h"
+#include "engine/chat_output/parameters.h"
 
 namespace dunlin::engine {
 namespace {
@@ -16,12 +19,6 @@ using Json = nlohmann::ordered_json;
 // A rule that allows what any of the tools allows, with a rule "args_N" for the arguments of each.
 // body(name): a rule's right side for a call of `name` with `args`, the rule of its arguments.
 using CallBody = std::function<std::string(const std::string& name, const std::string& args)>;
-
-Json ObjectSchema(const ToolSet::Tool& tool) {
-  Json schema = tool.parameters.is_object() ? tool.parameters : Json::object();
-  if (!schema.contains("type")) schema["type"] = "object";
-  return schema;
-}
 
 // "call: call_0 | call_1" and what these need.
 std::string CallRules(const CallGrammar& request, const std::string& rule, const CallBody& body) {
@@ -37,7 +34,11 @@ std::string CallRules(const CallGrammar& request, const std::string& rule, const
 std::string ArgumentRules(const CallGrammar& request, GrammarParts* parts) {
   std::string rules;
   for (size_t i = 0; i < request.tools.size(); ++i) {
-    absl::StrAppend(&rules, "args_", i, ": ", AddSchema(ObjectSchema(*request.tools[i]), parts), "\n");
+    const ToolSet::Tool& tool = *request.tools[i];
+    if (!TakesObject(tool)) parts->Refuse(tool.name, kNoObject);
+    Json schema = tool.parameters.is_object() ? tool.parameters : Json::object();
+    schema["type"] = "object";
+    absl::StrAppend(&rules, "args_", i, ": ", parts->Add(schema.dump(), tool.name), "\n");
   }
   return rules;
 }
@@ -51,7 +52,7 @@ std::string Repeated(const CallGrammar& request, const std::string& first, const
 CallBody ObjectBody(const char* word) {
   return [word](const std::string& name, const std::string& args) {
     const std::string head = absl::StrCat("{\"name\": ", JsonQuoted(name), ", \"", word, "\": ");
-    return absl::StrCat(JsonQuoted(head), " ", args, " \"}\"");
+    return absl::StrCat(GrammarString(head), " ", args, " \"}\"");
   };
 }
 
@@ -67,15 +68,34 @@ bool IsSpecialMarker(std::string_view marker, const Tokenizer* tokenizer) {
   return id.has_value() && tokenizer->IsSpecial(*id);
 }
 
-std::string AddSchema(const Json& schema, GrammarParts* parts) {
-  GrammarSource& part = parts->emplace_back();
+std::string GrammarString(std::string_view text) {
+  return absl::StrReplaceAll(JsonQuoted(text), {{"\x7f", "\\u007f"}});
+}
+
+std::string GrammarParts::Add(std::string schema, std::string_view function) {
+  bytes_ += schema.size();
+  const std::string reference = absl::StrCat("@part_", parts_.size());
+  GrammarSource& part = parts_.emplace_back();
   part.kind = GrammarKind::kJsonSchema;
-  part.text = schema.dump();
-  return absl::StrCat("@part_", parts->size() - 1);
+  part.of = absl::StrCat("function \"", AbslView(function), "\"");
+  if (!full()) part.text = std::move(schema);
+  return reference;
+}
+
+void GrammarParts::Refuse(std::string_view function, std::string_view why) {
+  if (!status_.ok()) return;
+  status_ = absl::UnimplementedError(absl::StrCat("in function \"", AbslView(function), "\" ", AbslView(why)));
+}
+
+absl::StatusOr<std::vector<GrammarSource>> GrammarParts::Take() && {
+  if (!status_.ok()) return status_;
+  if (!full()) return std::move(parts_);
+  return absl::ResourceExhaustedError(
+      absl::StrCat("becomes a grammar with ", bytes_, " bytes of schemas; limit is ", kMaxComposedBytes));
 }
 
 std::string MarkerTerm(std::string_view marker, const Tokenizer* tokenizer) {
-  if (!IsSpecialMarker(marker, tokenizer)) return JsonQuoted(marker);
+  if (!IsSpecialMarker(marker, tokenizer)) return GrammarString(marker);
   return absl::StrCat("<[", *tokenizer->TokenToId(marker), "]>");
 }
 
@@ -104,7 +124,7 @@ std::string MistralCallGrammar(const CallGrammar& request, GrammarParts* parts) 
   if (!IsSpecialMarker("[ARGS]", request.tokenizer)) return absl::StrCat("calls: ", list, "\n", rules);
   const std::string args = Term("[ARGS]", request);
   rules += CallRules(request, "named", [&](const std::string& name, const std::string& arguments) {
-    return absl::StrCat(begin, " ", JsonQuoted(name), " ", args, " ", arguments);
+    return absl::StrCat(begin, " ", GrammarString(name), " ", args, " ", arguments);
   });
   return absl::StrCat("calls: ", list, " | ", Repeated(request, "named", "named"), "\n", rules);
 }
@@ -114,11 +134,11 @@ std::string DeepseekCallGrammar(const CallGrammar& request, GrammarParts* parts)
   const std::string separator = Term("<｜tool▁sep｜>", request);
   const std::string end = Term("<｜tool▁call▁end｜>", request);
   const auto fenced = [&](const std::string& name, const std::string& args) {
-    return absl::StrCat(begin, " \"function\" ", separator, " ", JsonQuoted(name + "\n```json\n"), " ", args,
+    return absl::StrCat(begin, " \"function\" ", separator, " ", GrammarString(name + "\n```json\n"), " ", args,
                         R"( "\n```" )", end);
   };
   const auto plain = [&](const std::string& name, const std::string& args) {
-    return absl::StrCat(begin, " ", JsonQuoted(name), " ", separator, " ", args, " ", end);
+    return absl::StrCat(begin, " ", GrammarString(name), " ", separator, " ", args, " ", end);
   };
   return absl::StrCat("calls: ", Term("<｜tool▁calls▁begin｜>", request), " (",
                       Repeated(request, "fenced", R"("\n" fenced)"), " | ", Repeated(request, "plain", "plain"), ") ",
@@ -134,7 +154,7 @@ std::string HarmonyCallGrammar(const CallGrammar& request, GrammarParts* parts) 
                       CallRules(request, "call",
                                 [&](const std::string& name, const std::string& args) {
                                   const std::string to = absl::StrCat("commentary to=functions.", name, " ");
-                                  return absl::StrCat(channel, " ", JsonQuoted(to), " ", rest, " ", args);
+                                  return absl::StrCat(channel, " ", GrammarString(to), " ", rest, " ", args);
                                 }),
                       ArgumentRules(request, parts));
 }

@@ -6,11 +6,15 @@
 // Source: llguidance, docs/syntax.md.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/chat_output/tool_set.h"
+#include "engine/text/grammar.h"
 #include "engine/text/grammar_source.h"
 #include "engine/text/tokenizer.h"
 
@@ -31,10 +35,28 @@ struct CallGrammar {
 std::string MarkerTerm(std::string_view marker, const Tokenizer* tokenizer);
 bool IsSpecialMarker(std::string_view marker, const Tokenizer* tokenizer);
 
-using GrammarParts = std::vector<GrammarSource>;
+// `text` as a string of a grammar.
+std::string GrammarString(std::string_view text);
+
+// The schemas that the text of a grammar refers to. Of what cannot be a grammar, the first reason is kept.
+class GrammarParts {
+ public:
+  // How a JSON Schema is referred to. function: whose arguments it is for; an error of the schema names it.
+  std::string Add(std::string schema, std::string_view function);
+  bool full() const { return bytes_ > kMaxComposedBytes; }  // what is added further is not kept
+  // why: completes the sentence "chat.tools in function "f" ...".
+  void Refuse(std::string_view function, std::string_view why);
+  // Errors: UNIMPLEMENTED (what was refused), RESOURCE_EXHAUSTED (kMaxComposedBytes).
+  absl::StatusOr<std::vector<GrammarSource>> Take() &&;
+
+ private:
+  absl::Status status_;
+  size_t bytes_ = 0;
+  std::vector<GrammarSource> parts_;
+};
 
 // One for each form: rules in Lark, of which "calls" is all that the model writes of its calls; what they refer to is
-// appended to *parts.
+// added to *parts.
 std::string HermesCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string GraniteCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string LlamaCallGrammar(const CallGrammar& request, GrammarParts* parts);
@@ -44,12 +66,10 @@ std::string PythonicCallGrammar(const CallGrammar& request, GrammarParts* parts)
 std::string XmlCallGrammar(const CallGrammar& request, GrammarParts* parts);
 std::string HarmonyCallGrammar(const CallGrammar& request, GrammarParts* parts);
 
-// How a JSON Schema is referred to in a grammar, once it is one of *parts.
-std::string AddSchema(const nlohmann::ordered_json& schema, GrammarParts* parts);
-
 // The whole output: reasoning, where the form of it is known, then calls. forms.calls is not null. prompt: as
-// ChatOutputParser.
-GrammarSource ToolCallGrammar(const ChatOutputForms& forms, const CallGrammar& request, std::string_view prompt);
+// ChatOutputParser. Errors: as GrammarParts::Take.
+absl::StatusOr<GrammarSource> ToolCallGrammar(const ChatOutputForms& forms, const CallGrammar& request,
+                                              std::string_view prompt);
 
 // A grammar of what follows the reasoning: `source` itself where no reasoning can come. source is not kComposed.
 GrammarSource AfterReasoning(GrammarSource source, const ReasoningFormat* reasoning, const Tokenizer* tokenizer,

@@ -131,4 +131,14 @@ Scan JsonScanner::Take(char c) {
   }
 }
 
+bool IsJson(std::string_view text) {
+  JsonScanner scanner;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const Scan scan = scanner.Take(text[i]);
+    if (scan == Scan::kDone) return i + 1 == text.size();
+    if (scan != Scan::kMore) return false;
+  }
+  return scanner.ends_here();
+}
+
 }  // namespace dunlin::engine

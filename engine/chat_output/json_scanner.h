@@ -64,4 +64,7 @@ class JsonScanner {
   Literal word_{"null"};
 };
 
+// Whether a text is one JSON value, without white space around it.
+bool IsJson(std::string_view text);
+
 }  // namespace dunlin::engine

@@ -1,42 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The grammars of forms that write each argument by itself (call_grammar.h).
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/chat_output/call_grammar.h"
+#include "engine/chat_output/parameters.h"
+#include "engine/chat_output/pythonic_calls.h"
+#include "engine/chat_output/xml_calls.h"
 
 namespace dunlin::engine {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Parameter {
-  std::string name;
-  Json schema;
-  bool required = false;
-};
-
-// Of a tool, those that are required first. What the schemas refer to comes with each.
-std::vector<Parameter> ParametersOf(const ToolSet::Tool& tool) {
-  std::vector<Parameter> required;
-  std::vector<Parameter> optional;
-  if (!tool.parameters.is_object()) return {};
-  const Json properties = tool.parameters.value("properties", Json::object());
-  const Json names = tool.parameters.value("required", Json::array());
-  if (!properties.is_object()) return {};
-  for (const auto& [name, schema] : properties.items()) {
-    Parameter parameter = {name, schema.is_object() ? schema : Json::object(), false};
-    for (const char* shared : {"$defs", "definitions"}) {
-      if (tool.parameters.contains(shared)) parameter.schema[shared] = tool.parameters[shared];
-    }
-    for (const Json& one : names) parameter.required = parameter.required || one == name;
-    (parameter.required ? required : optional).push_back(parameter);
-  }
-  required.insert(required.end(), optional.begin(), optional.end());
-  return required;
-}
+constexpr std::string_view kEndParameter = "</parameter>";
 
 std::string ToolRule(const char* rule, size_t tool) {
   return absl::StrCat(rule, "_", tool);
@@ -49,32 +30,76 @@ std::string AnyTool(const CallGrammar& request) {
   return absl::StrCat("call: ", absl::StrJoin(names, " | "), "\n");
 }
 
-// Arguments between commas: all that are required, then any of the others in their order.
-std::string CommaSeparated(const std::vector<std::string>& rules, size_t num_required) {
-  if (rules.empty()) return "";
-  const auto tail = [&rules](size_t from) {
-    std::string text;
-    for (size_t i = from; i < rules.size(); ++i) absl::StrAppend(&text, " (\", \" ", rules[i], ")?");
-    return text;
-  };
-  if (num_required > 0) {
-    const std::vector<std::string> required(rules.begin(), rules.begin() + static_cast<std::ptrdiff_t>(num_required));
-    return absl::StrJoin(required, " \", \" ") + tail(num_required);
+// The rules first_I_N, the arguments from N on without a comma before them, and more_I_N, the same with one: all that
+// are required, which come first, then any of the others in their order.
+std::string CommaSeparated(size_t tool, const std::vector<Parameter>& parameters) {
+  std::string rules;
+  const auto rule = [tool](const char* name, size_t at) { return absl::StrCat(name, "_", tool, "_", at); };
+  for (size_t at = 0; at < parameters.size(); ++at) {
+    const std::string here = absl::StrCat(rule("arg", at), " ", rule("more", at + 1));
+    const bool required = parameters[at].required;
+    absl::StrAppend(&rules, rule("more", at), ": \", \" ", here, required ? "" : " | " + rule("more", at + 1), "\n");
+    // Of a required argument, the ones behind it never come first.
+    const bool may_be_first = at == 0 || !parameters[at - 1].required;
+    if (!may_be_first) continue;
+    absl::StrAppend(&rules, rule("first", at), ": ", here, required ? "" : " | " + rule("first", at + 1), "\n");
   }
-  std::vector<std::string> starts;
-  for (size_t i = 0; i < rules.size(); ++i) starts.push_back(rules[i] + tail(i + 1));
-  return absl::StrCat("(", absl::StrJoin(starts, " | "), ")?");
+  absl::StrAppend(&rules, rule("more", parameters.size()), ": \"\"\n");
+  const bool may_be_none = parameters.empty() || !parameters.back().required;
+  if (may_be_none) absl::StrAppend(&rules, rule("first", parameters.size()), ": \"\"\n");
+  return rules;
 }
 
-// A text up to the end of the parameter, or one of the texts that the schema names.
-std::string StringValue(const Json& schema) {
-  const auto choices = schema.find("enum");
-  if (choices == schema.end() || !choices->is_array() || choices->empty()) return "text_value";
-  std::vector<std::string> texts;
-  for (const Json& choice : *choices) {
-    if (choice.is_string()) texts.push_back(JsonQuoted(choice.get<std::string>() + "\n</parameter>"));
+std::string JsonValue(const ToolSet::Tool& tool, const Parameter& parameter, GrammarParts* parts) {
+  return parts->Add(parts->full() ? "" : StandaloneSchema(tool, parameter), tool.name);
+}
+
+// Whether a schema says no more than the types of a value; options: itself, or as one of several.
+bool SaysTypesOnly(const Json& schema, bool options) {
+  if (!schema.is_object()) return schema == true;
+  for (const auto& [keyword, value] : schema.items()) {
+    if (keyword == "type" || IsAnnotation(keyword)) continue;
+    if (!options || keyword != "anyOf" || !value.is_array()) return false;
+    const bool all =
+        std::all_of(value.begin(), value.end(), [](const Json& option) { return SaysTypesOnly(option, false); });
+    if (!all) return false;
   }
-  return texts.empty() ? "text_value" : absl::StrCat("(", absl::StrJoin(texts, " | "), ")");
+  return true;
+}
+
+// The texts that a schema allows, where it is a list of texts; nullopt: it is not.
+std::optional<std::vector<std::string>> TextChoices(const Json& schema) {
+  std::vector<std::string> texts;
+  for (const auto& [keyword, value] : schema.items()) {
+    if (IsAnnotation(keyword) || (keyword == "type" && value == "string")) continue;
+    const Json choices = keyword == "const" ? Json::array({value}) : value;
+    if ((keyword != "const" && keyword != "enum") || !choices.is_array() || !texts.empty()) return std::nullopt;
+    for (const Json& choice : choices) {
+      if (!choice.is_string()) return std::nullopt;
+      texts.push_back(choice.get<std::string>());
+    }
+  }
+  const bool writable = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
+    return text.find(kEndParameter) == std::string::npos;
+  });
+  return writable && !texts.empty() ? std::optional(texts) : std::nullopt;
+}
+
+// A value with the tag that ends it. A text ends with the first such tag.
+std::string XmlValue(const ToolSet::Tool& tool, const Parameter& parameter, GrammarParts* parts) {
+  const std::string end = GrammarString(absl::StrCat("\n", std::string(kEndParameter)));
+  if (TextOf(tool, parameter.name) == ParameterText::kJson) {
+    return absl::StrCat(JsonValue(tool, parameter, parts), " ", end);
+  }
+  if (SaysTypesOnly(parameter.schema, true)) return "text_value";
+  if (const auto choices = TextChoices(parameter.schema)) {
+    std::vector<std::string> texts;
+    for (const std::string& choice : *choices) texts.push_back(GrammarString(choice + "\n</parameter>"));
+    return absl::StrCat("(", absl::StrJoin(texts, " | "), ")");
+  }
+  parts->Refuse(tool.name, absl::StrCat("has the parameter ", JsonQuoted(parameter.name.substr(0, 64)),
+                                        ", a text with further rules, which this form of calls cannot enforce"));
+  return "text_value";
 }
 
 }  // namespace
@@ -83,17 +108,14 @@ std::string StringValue(const Json& schema) {
 std::string PythonicCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   std::string rules = AnyTool(request);
   for (size_t i = 0; i < request.tools.size(); ++i) {
-    const std::vector<Parameter> parameters = ParametersOf(*request.tools[i]);
-    std::vector<std::string> names;
-    size_t num_required = 0;
-    for (const Parameter& parameter : parameters) {
-      names.push_back(absl::StrCat("arg_", i, "_", names.size()));
-      num_required += parameter.required ? 1U : 0U;
-      absl::StrAppend(&rules, names.back(), ": ", JsonQuoted(parameter.name + "="), " ",
-                      AddSchema(parameter.schema, parts), "\n");
+    const ToolSet::Tool& tool = *request.tools[i];
+    const std::vector<Parameter> parameters = ParametersOf(tool, IsPythonicName, parts);
+    for (size_t at = 0; at < parameters.size(); ++at) {
+      absl::StrAppend(&rules, "arg_", i, "_", at, ": ", GrammarString(parameters[at].name + "="), " ",
+                      JsonValue(tool, parameters[at], parts), "\n");
     }
-    absl::StrAppend(&rules, ToolRule("call", i), ": ", JsonQuoted(request.tools[i]->name + "("), " ",
-                    CommaSeparated(names, num_required), " \")\"\n");
+    absl::StrAppend(&rules, ToolRule("call", i), ": ", GrammarString(tool.name + "("), " first_", i, "_0 \")\"\n",
+                    CommaSeparated(i, parameters));
   }
   const std::string further = request.several ? R"( (", " call)*)" : "";
   return absl::StrCat("calls: \"[\" call", further, " \"]\"\n", rules);
@@ -103,22 +125,19 @@ std::string XmlCallGrammar(const CallGrammar& request, GrammarParts* parts) {
   std::string rules = AnyTool(request);
   for (size_t i = 0; i < request.tools.size(); ++i) {
     const ToolSet::Tool& tool = *request.tools[i];
-    std::string body = JsonQuoted(absl::StrCat("\n<function=", tool.name, ">\n"));
-    for (const Parameter& parameter : ParametersOf(tool)) {
-      const bool text = parameter.schema.value("type", Json()) == "string";
-      const std::string value =
-          text ? StringValue(parameter.schema)
-               : absl::StrCat(AddSchema(parameter.schema, parts), " ", JsonQuoted("\n</parameter>"));
-      const std::string one =
-          absl::StrCat(JsonQuoted(absl::StrCat("<parameter=", parameter.name, ">\n")), " ", value, R"( "\n")");
+    std::string body = GrammarString(absl::StrCat("\n<function=", tool.name, ">\n"));
+    for (const Parameter& parameter : ParametersOf(tool, IsXmlName, parts)) {
+      const std::string one = absl::StrCat(GrammarString(absl::StrCat("<parameter=", parameter.name, ">\n")), " ",
+                                           XmlValue(tool, parameter, parts), R"( "\n")");
       absl::StrAppend(&body, " (", one, ")", parameter.required ? "" : "?");
     }
-    absl::StrAppend(&rules, ToolRule("call", i), ": ", body, " ", JsonQuoted("</function>\n"), "\n");
+    absl::StrAppend(&rules, ToolRule("call", i), ": ", body, " ", GrammarString("</function>\n"), "\n");
   }
   const std::string one = absl::StrCat(MarkerTerm("<tool_call>", request.tokenizer), " call ",
                                        MarkerTerm("</tool_call>", request.tokenizer));
   const std::string further = request.several ? absl::StrCat(" (\"\\n\" ", one, ")*") : "";
-  return absl::StrCat("calls: ", one, further, "\n", rules, "text_value[suffix=\"\\n</parameter>\"]: /(?s:.*)/\n");
+  return absl::StrCat("calls: ", one, further, "\n", rules, "text_value[suffix=", GrammarString(kEndParameter),
+                      "]: /(?s:.*)/\n");
 }
 
 }  // namespace dunlin::engine

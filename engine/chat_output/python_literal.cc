@@ -13,21 +13,11 @@
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kMaxWordBytes = 64;
+constexpr size_t kMaxWordBytes = 4096;
 constexpr uint32_t kMaxCharacter = 0x10FFFF;
 
 bool IsWordByte(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '+' || c == '-' || c == '.' || c == '_';
-}
-
-bool IsJson(std::string_view text) {
-  JsonScanner scanner;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const Scan scan = scanner.Take(text[i]);
-    if (scan == Scan::kDone) return i + 1 == text.size();
-    if (scan != Scan::kMore) return false;
-  }
-  return scanner.ends_here();
 }
 
 // A number or a word in JSON's spelling; "": it is neither.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/chat_output/pythonic_calls.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -111,6 +112,10 @@ class PythonicCalls final : public CallReader {
 };
 
 }  // namespace
+
+bool IsPythonicName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), IsNameByte);
+}
 
 std::unique_ptr<CallReader> MakePythonicCalls() {
   return std::make_unique<PythonicCalls>();

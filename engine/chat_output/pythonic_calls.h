@@ -4,11 +4,15 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "engine/chat_output/call_reader.h"
 
 namespace dunlin::engine {
 
 std::unique_ptr<CallReader> MakePythonicCalls();
+
+// Whether the reader takes `name` as one of a parameter.
+bool IsPythonicName(std::string_view name);
 
 }  // namespace dunlin::engine

@@ -16,7 +16,7 @@ std::string Until(const std::string& rule, std::string_view marker, const Tokeni
   if (IsSpecialMarker(marker, tokenizer)) {
     return absl::StrCat(rule, ": /(?s:.*)/ ", MarkerTerm(marker, tokenizer), "\n");
   }
-  return absl::StrCat(rule, "[suffix=", JsonQuoted(marker), "]: /(?s:.*)/\n");
+  return absl::StrCat(rule, "[suffix=", GrammarString(marker), "]: /(?s:.*)/\n");
 }
 
 // The rule "thinking", which may match nothing.
@@ -33,7 +33,7 @@ std::string HarmonyThinkingRules(const Tokenizer* tokenizer) {
                       " \"assistant\")*\n", Until("thought", "<|end|>", tokenizer));
 }
 
-GrammarSource Composed(std::string lark, GrammarParts parts) {
+GrammarSource Composed(std::string lark, std::vector<GrammarSource> parts) {
   GrammarSource source;
   source.kind = GrammarKind::kComposed;
   source.text = std::move(lark);
@@ -43,9 +43,12 @@ GrammarSource Composed(std::string lark, GrammarParts parts) {
 
 }  // namespace
 
-GrammarSource ToolCallGrammar(const ChatOutputForms& forms, const CallGrammar& request, std::string_view prompt) {
-  GrammarParts parts;
-  const std::string calls = forms.calls->grammar(request, &parts);
+absl::StatusOr<GrammarSource> ToolCallGrammar(const ChatOutputForms& forms, const CallGrammar& request,
+                                              std::string_view prompt) {
+  GrammarParts added;
+  const std::string calls = forms.calls->grammar(request, &added);
+  absl::StatusOr<std::vector<GrammarSource>> parts = std::move(added).Take();
+  if (!parts.ok()) return parts.status();
   std::string thinking;
   if (forms.calls->make_reader == nullptr) {
     thinking = HarmonyThinkingRules(request.tokenizer);
@@ -53,13 +56,13 @@ GrammarSource ToolCallGrammar(const ChatOutputForms& forms, const CallGrammar& r
     thinking = ThinkingRules(*forms.reasoning, request.tokenizer, prompt);
   }
   const char* start = thinking.empty() ? "start: calls\n" : "start: thinking calls\n";
-  return Composed(absl::StrCat(start, thinking, calls), std::move(parts));
+  return Composed(absl::StrCat(start, thinking, calls), *std::move(parts));
 }
 
 GrammarSource AfterReasoning(GrammarSource source, const ReasoningFormat* reasoning, const Tokenizer* tokenizer,
                              std::string_view prompt) {
   if (reasoning == nullptr) return source;
-  GrammarParts parts = {std::move(source)};
+  std::vector<GrammarSource> parts = {std::move(source)};
   if (reasoning->open.empty()) {
     const std::string final =
         absl::StrCat(MarkerTerm("<|channel|>", tokenizer), " \"final\" ", MarkerTerm("<|message|>", tokenizer));

@@ -5,13 +5,17 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "engine/base/string_view.h"
+#include "engine/chat_output/json_scanner.h"
 
 namespace dunlin::engine {
 namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr int kMaxSchemaDepth = 16;  // of anyOf in anyOf
+constexpr size_t kMaxTypes = 1000;   // that are collected
 
 // The schema of a parameter, or null.
 const Json* SchemaOf(const ToolSet::Tool* tool, std::string_view parameter) {
@@ -22,46 +26,87 @@ const Json* SchemaOf(const ToolSet::Tool* tool, std::string_view parameter) {
   return schema == properties->end() || !schema->is_object() ? nullptr : &*schema;
 }
 
+// What "#/a/b" names in `root`, or null.
+const Json* Referred(const Json& root, std::string_view reference) {
+  if (reference.empty() || reference[0] != '#') return nullptr;
+  const Json* found = &root;
+  for (const absl::string_view step : absl::StrSplit(AbslView(reference.substr(1)), '/')) {
+    if (step.empty()) continue;  // before the first '/'
+    if (!found->is_object()) return nullptr;
+    const auto next = found->find(absl::StrReplaceAll(step, {{"~1", "/"}, {"~0", "~"}}));
+    if (next == found->end()) return nullptr;
+    found = &*next;
+  }
+  return found;
+}
+
 // The names of the types that a schema allows; empty: it does not say.
-void AddTypes(const Json& schema, int depth, std::vector<std::string>* types) {
-  if (!schema.is_object() || depth > kMaxSchemaDepth) return;
-  const auto type = schema.find("type");
-  if (type != schema.end()) {
-    if (type->is_string()) types->push_back(type->get<std::string>());
-    if (type->is_array()) {
-      for (const Json& one : *type) {
-        if (one.is_string()) types->push_back(one.get<std::string>());
-      }
+class Types {
+ public:
+  Types(const Json& root, const Json& schema) : root_(root) { Add(schema, 0); }
+
+  bool empty() const { return names_.empty(); }
+  bool Has(std::string_view type) const { return std::find(names_.begin(), names_.end(), type) != names_.end(); }
+  bool HasOthersThanStrings() const {
+    return std::any_of(names_.begin(), names_.end(), [](const std::string& name) { return name != "string"; });
+  }
+
+ private:
+  // NOLINTNEXTLINE(misc-no-recursion): kMaxSchemaDepth
+  void Add(const Json& schema, int depth) {
+    if (!schema.is_object() || depth > kMaxSchemaDepth || names_.size() > kMaxTypes) return;
+    if (const auto type = schema.find("type"); type != schema.end()) {
+      AddNames(*type);
+    } else if (const auto choices = schema.find("enum"); choices != schema.end() && choices->is_array()) {
+      for (const Json& choice : *choices) names_.emplace_back(TypeOf(choice));
+    } else if (const auto value = schema.find("const"); value != schema.end()) {
+      names_.emplace_back(TypeOf(*value));
+    }
+    if (const auto ref = schema.find("$ref"); ref != schema.end() && ref->is_string()) {
+      if (const Json* target = Referred(root_, ref->get_ref<const std::string&>())) Add(*target, depth + 1);
+    }
+    for (const char* list : {"anyOf", "oneOf", "allOf"}) {
+      const auto options = schema.find(list);
+      if (options == schema.end() || !options->is_array()) continue;
+      for (const Json& option : *options) Add(option, depth + 1);
     }
   }
-  for (const char* list : {"anyOf", "oneOf", "allOf"}) {
-    const auto options = schema.find(list);
-    if (options == schema.end() || !options->is_array()) continue;
-    for (const Json& option : *options) AddTypes(option, depth + 1, types);
+  void AddNames(const Json& type) {
+    if (type.is_string()) names_.push_back(type.get<std::string>());
+    if (!type.is_array()) return;
+    for (const Json& one : type) {
+      if (one.is_string()) names_.push_back(one.get<std::string>());
+    }
   }
-}
+  static const char* TypeOf(const Json& value) {
+    if (value.is_null()) return "null";
+    if (value.is_boolean()) return "boolean";
+    if (value.is_number_float()) return "number";
+    if (value.is_number()) return "integer";
+    if (value.is_string()) return "string";
+    return value.is_object() ? "object" : "array";
+  }
 
-bool HasType(const std::vector<std::string>& types, std::string_view type) {
-  return std::find(types.begin(), types.end(), type) != types.end();
-}
+  const Json& root_;
+  std::vector<std::string> names_;
+};
 
-bool Allows(const std::vector<std::string>& types, const Json& value) {
-  switch (value.type()) {
-    case Json::value_t::boolean:
-      return HasType(types, "boolean");
-    case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned:
-      return HasType(types, "integer") || HasType(types, "number");
-    case Json::value_t::number_float:
-      return HasType(types, "number");
-    case Json::value_t::object:
-      return HasType(types, "object");
-    case Json::value_t::array:
-      return HasType(types, "array");
-    case Json::value_t::null:
-      return HasType(types, "null");
-    default:
+// Whether a text, which is JSON, is a value of one of the types, and no string.
+bool Allows(const Types& types, std::string_view json) {
+  switch (json[0]) {
+    case '{':
+      return types.Has("object");
+    case '[':
+      return types.Has("array");
+    case 't':
+    case 'f':
+      return types.Has("boolean");
+    case 'n':
+      return types.Has("null");
+    case '"':
       return false;
+    default:
+      return types.Has("number") || (types.Has("integer") && json.find_first_of(".eE") == std::string_view::npos);
   }
 }
 
@@ -94,23 +139,27 @@ const ToolSet::Tool* ToolSet::Find(std::string_view name) const {
   return found == tools_.end() ? nullptr : &*found;
 }
 
-bool ToolSet::IsString(std::string_view tool, std::string_view parameter) const {
-  const Json* schema = SchemaOf(Find(tool), parameter);
-  if (schema == nullptr) return true;
-  std::vector<std::string> types;
-  AddTypes(*schema, 0, &types);
-  return std::all_of(types.begin(), types.end(), [](const std::string& type) { return type == "string"; });
+ParameterText TextOf(const ToolSet::Tool& tool, std::string_view parameter) {
+  const Json* schema = SchemaOf(&tool, parameter);
+  if (schema == nullptr) return ParameterText::kText;
+  const Types types(tool.parameters, *schema);
+  if (!types.HasOthersThanStrings()) return ParameterText::kText;
+  return types.Has("string") ? ParameterText::kEither : ParameterText::kJson;
+}
+
+ParameterText ToolSet::TextOf(std::string_view tool, std::string_view parameter) const {
+  const Tool* found = Find(tool);
+  return found == nullptr ? ParameterText::kText : engine::TextOf(*found, parameter);
 }
 
 std::string ToolSet::ToJson(std::string_view tool, std::string_view parameter, std::string_view text) const {
-  const Json* schema = SchemaOf(Find(tool), parameter);
+  const Tool* found = Find(tool);
+  const Json* schema = SchemaOf(found, parameter);
   if (schema == nullptr) return JsonQuoted(text);
-  std::vector<std::string> types;
-  AddTypes(*schema, 0, &types);
+  const Types types(found->parameters, *schema);
   const std::string_view trimmed = StdView(absl::StripAsciiWhitespace(AbslView(text)));
   const std::string_view word = InJson(trimmed);
-  const Json value = Json::parse(word, nullptr, /*allow_exceptions=*/false);
-  return !value.is_discarded() && Allows(types, value) ? std::string(word) : JsonQuoted(text);
+  return IsJson(word) && Allows(types, word) ? std::string(word) : JsonQuoted(text);
 }
 
 void AppendJsonEscaped(std::string_view text, std::string* out) {

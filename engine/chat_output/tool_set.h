@@ -3,12 +3,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace dunlin::engine {
+
+// What a parameter's text is, in forms that write no JSON, by the types that its schema allows.
+enum class ParameterText : uint8_t {
+  kText,    // a string: only those are allowed, or the schema says nothing of types
+  kJson,    // JSON: strings are not allowed
+  kEither,  // JSON of another type that is allowed, or else a string
+};
 
 class ToolSet {
  public:
@@ -28,12 +36,14 @@ class ToolSet {
   // How a parameter's text becomes JSON, for forms that write no JSON: as the first of the types of its schema that the
   // text is a value of, else as a string. `text` is trimmed for that. Numbers and words in Python's spelling count.
   std::string ToJson(std::string_view tool, std::string_view parameter, std::string_view text) const;
-  // Whether only strings are values of a parameter; so of one that is not known.
-  bool IsString(std::string_view tool, std::string_view parameter) const;
+  // Of a parameter that is not known: kText.
+  ParameterText TextOf(std::string_view tool, std::string_view parameter) const;
 
  private:
   std::vector<Tool> tools_;
 };
+
+ParameterText TextOf(const ToolSet::Tool& tool, std::string_view parameter);
 
 // `text` as a JSON string, quotes included.
 std::string JsonQuoted(std::string_view text);

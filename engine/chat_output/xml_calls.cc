@@ -3,12 +3,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "engine/base/string_view.h"
+#include "engine/chat_output/json_scanner.h"
 
 namespace dunlin::engine {
 namespace {
@@ -89,7 +91,10 @@ class XmlCall final : public CallReader {
     const bool first = keys_.empty();
     if (!keys_.insert(key_).second) return false;
     calls->Arguments((first ? "{" : ", ") + JsonQuoted(key_) + ": ");
-    is_string_ = tools_->IsString(function_, key_);
+    const ParameterText text = tools_->TextOf(function_, key_);
+    is_string_ = text == ParameterText::kText;
+    json_.reset();
+    if (text == ParameterText::kJson) json_.emplace();
     if (is_string_) calls->Arguments("\"");
     value_.clear();
     line_break_ = true;
@@ -100,11 +105,17 @@ class XmlCall final : public CallReader {
     if (std::exchange(line_break_, false) && c == '\n') return Scan::kMore;
     value_.push_back(c);
     if (is_string_) return TakeString(calls);
-    if (!absl::EndsWith(value_, AbslView(kEndParameter))) return Scan::kMore;
+    if (IsInsideJson(c) || !absl::EndsWith(value_, AbslView(kEndParameter))) return Scan::kMore;
     value_.resize(value_.size() - kEndParameter.size());
     if (absl::EndsWith(value_, "\n")) value_.pop_back();
     calls->Arguments(tools_->ToJson(function_, key_, value_));
     return Go(State::kTag);
+  }
+
+  // A tag inside a value that must be JSON is a part of one of its strings.
+  bool IsInsideJson(char c) {
+    if (json_.has_value() && json_->Take(c) != Scan::kMore) json_.reset();
+    return json_.has_value();
   }
 
   // Passes on what cannot be part of the value's end.
@@ -127,11 +138,16 @@ class XmlCall final : public CallReader {
   std::string key_;
   std::set<std::string> keys_;
   bool is_string_ = false;
-  bool line_break_ = false;  // the next byte may be the one before the value
-  std::string value_;        // what is not yet passed on
+  std::optional<JsonScanner> json_;  // of a value that must be JSON, until it is complete or no JSON
+  bool line_break_ = false;          // the next byte may be the one before the value
+  std::string value_;                // what is not yet passed on
 };
 
 }  // namespace
+
+bool IsXmlName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameBytes && name.find_first_of("<>\n") == std::string_view::npos;
+}
 
 std::unique_ptr<CallReader> MakeXmlCall(bool in_function, const ToolSet* tools) {
   return std::make_unique<XmlCall>(in_function, tools);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "engine/chat_output/call_reader.h"
 #include "engine/chat_output/tool_set.h"
@@ -13,5 +14,8 @@ namespace dunlin::engine {
 
 // in_function: the marker was <function=, else <tool_call>. tools outlives the reader.
 std::unique_ptr<CallReader> MakeXmlCall(bool in_function, const ToolSet* tools);
+
+// Whether the reader takes `name` as one of a parameter.
+bool IsXmlName(std::string_view name);
 
 }  // namespace dunlin::engine

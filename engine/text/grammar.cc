@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/text/abi.h"
 
 namespace dunlin::engine {
@@ -50,6 +52,36 @@ class Grammar final : public TokenConstraint {
   dunlin_text_grammar* const handle_;  // owned, never null
 };
 
+// A source as the ABI takes it, without its parts. The source outlives it.
+class FlatSource {
+ public:
+  explicit FlatSource(const GrammarSource& source) : source_(source), choices_(absl::StrJoin(source.choices, "")) {
+    for (const std::string& choice : source.choices) sizes_.push_back(choice.size());
+  }
+  dunlin_text_grammar_source view() const {
+    const std::string& text = source_.kind == GrammarKind::kChoice ? choices_ : source_.text;
+    return {static_cast<int32_t>(source_.kind),
+            text_abi::Data(text),
+            text.size(),
+            sizes_.data(),
+            sizes_.size(),
+            nullptr,
+            0};
+  }
+
+ private:
+  const GrammarSource& source_;
+  std::string choices_;
+  std::vector<size_t> sizes_;
+};
+
+// An error of a part says which.
+absl::Status Refused(const absl::Status& status, const GrammarSource& source, int64_t part) {
+  if (part < 0 || source.parts[static_cast<size_t>(part)].of.empty()) return status;
+  const std::string& of = source.parts[static_cast<size_t>(part)].of;
+  return {status.code(), absl::StrCat("in ", of, " ", status.message())};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrammarCompiler>> GrammarCompiler::Create(const Tokenizer& tokenizer,
@@ -69,18 +101,18 @@ GrammarCompiler::~GrammarCompiler() {
 
 absl::StatusOr<std::shared_ptr<const TokenConstraint>> GrammarCompiler::Compile(const GrammarSource& source,
                                                                                 size_t* bytes) const {
-  std::string text = source.text;
-  std::vector<size_t> sizes;
-  for (const std::string& choice : source.choices) {
-    sizes.push_back(choice.size());
-    text += choice;
-  }
-  const dunlin_text_grammar_source parts = {static_cast<int32_t>(source.kind), text_abi::Data(text), text.size(),
-                                            sizes.data(), sizes.size()};
+  const FlatSource whole(source);
+  const std::vector<FlatSource> parts(source.parts.begin(), source.parts.end());
+  std::vector<dunlin_text_grammar_source> views;
+  for (const FlatSource& part : parts) views.push_back(part.view());
+  dunlin_text_grammar_source view = whole.view();
+  view.parts = views.data();
+  view.num_parts = views.size();
   dunlin_text_grammar* handle = nullptr;
+  int64_t refused_part = -1;
   dunlin_text_error error{};
-  const int32_t code = dunlin_text_grammar_compile(handle_, &parts, &handle, &error);
-  if (code != 0) return text_abi::ToStatus(code, error);
+  const int32_t code = dunlin_text_grammar_compile(handle_, &view, &handle, &refused_part, &error);
+  if (code != 0) return Refused(text_abi::ToStatus(code, error), source, refused_part);
   if (bytes != nullptr) *bytes = dunlin_text_grammar_bytes(handle);
   return std::make_shared<Grammar>(handle);
 }

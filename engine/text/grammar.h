@@ -24,6 +24,8 @@ inline constexpr size_t kMaxGrammarBytes = size_t{256} << 10;  // JSON Schema, L
 inline constexpr size_t kMaxRegexBytes = size_t{16} << 10;
 inline constexpr size_t kMaxChoices = 1024;
 inline constexpr size_t kMaxChoiceBytes = size_t{64} << 10;  // together
+// Of a composed one: its text and those of its parts, each of which is bounded as above.
+inline constexpr size_t kMaxComposedBytes = size_t{1} << 20;
 
 class GrammarCompiler {
  public:
@@ -40,7 +42,8 @@ class GrammarCompiler {
 
   // The constraint may outlive the compiler. *bytes, unless null: an estimate of its memory. Errors: INVALID_ARGUMENT
   // (malformed, or no text matches); UNIMPLEMENTED (a part that is not supported, by name); RESOURCE_EXHAUSTED (a
-  // bound). Messages complete the sentence "json_schema ..." and may quote the grammar.
+  // bound). Messages complete the sentence "json_schema ..." and may quote the grammar; of a part they begin with
+  // "in " and GrammarSource::of.
   absl::StatusOr<std::shared_ptr<const TokenConstraint>> Compile(const GrammarSource& source,
                                                                  size_t* bytes = nullptr) const;
 

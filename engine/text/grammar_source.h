@@ -22,6 +22,7 @@ struct GrammarSource {
   std::string text;
   std::vector<std::string> choices;       // of kChoice
   std::vector<GrammarSource> parts = {};  // of kComposed; none is kComposed
+  std::string of = {};                    // of a part: what it is the schema of, as errors name it; may be empty
   friend bool operator==(const GrammarSource&, const GrammarSource&) = default;
 };
 

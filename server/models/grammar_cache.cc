@@ -8,10 +8,16 @@
 namespace dunlin::server {
 namespace {
 
-// Equal for equal sources only: sizes stand before texts.
+// Sizes and counts stand before what they are of, so that only equal sources have equal keys.
+void AppendKey(const engine::GrammarSource& source, std::string* key) {
+  absl::StrAppend(key, static_cast<int>(source.kind), ":", source.text.size(), ":", source.text, source.choices.size());
+  for (const std::string& choice : source.choices) absl::StrAppend(key, ":", choice.size(), ":", choice);
+}
+
 std::string KeyOf(const engine::GrammarSource& source) {
-  std::string key = absl::StrCat(static_cast<int>(source.kind), ":", source.text.size(), ":", source.text);
-  for (const std::string& choice : source.choices) absl::StrAppend(&key, ":", choice.size(), ":", choice);
+  std::string key;
+  AppendKey(source, &key);
+  for (const engine::GrammarSource& part : source.parts) AppendKey(part, &key);
   return key;
 }
 

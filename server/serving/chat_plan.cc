@@ -55,6 +55,10 @@ std::optional<Violation> CheckTools(const std::string& tools_json, const engine:
                      F::kToolChoice};
   }
   for (const engine::ToolSet::Tool& tool : tools.tools()) {
+    if (tools.Find(tool.name) != &tool) {
+      return Violation{
+          F::kChatTools, absl::StrCat("has two functions named ", Quoted(tool.name)), "one", {}, std::nullopt};
+    }
     if (IsToolName(tool.name)) continue;
     return Violation{F::kChatTools,
                      absl::StrCat("has a function named ", Quoted(tool.name)),
@@ -160,19 +164,22 @@ std::optional<ChatOutput::Options> PlanChatOutput(const ServedModel& model, cons
   return options;
 }
 
-void SettleConstraint(const ServedModel& model, std::string_view prompt, ClientRequest* client) {
+absl::Status SettleConstraint(const ServedModel& model, std::string_view prompt, ClientRequest* client) {
   const auto* chat = std::get_if<engine::ChatInput>(&client->prompt);
-  if (chat == nullptr) return;
+  if (chat == nullptr) return absl::OkStatus();
   const std::string_view end = PromptEnd(prompt);
   if (DemandsCall(client->tool_choice)) {
     const engine::ToolSet tools = engine::ToolSet::Parse(chat->tools_json);
-    client->structured_output =
+    absl::StatusOr<engine::GrammarSource> calls =
         engine::ToolCallGrammar(model.chat_forms, GrammarOf(model, tools, client->tool_choice), end);
-    return;
+    if (!calls.ok()) return GrammarRefused(calls.status(), F::kChatTools, *client->field_names);
+    client->structured_output = *std::move(calls);
+    return absl::OkStatus();
   }
-  if (!client->structured_output.has_value()) return;
+  if (!client->structured_output.has_value()) return absl::OkStatus();
   client->structured_output = engine::AfterReasoning(*std::move(client->structured_output), model.chat_forms.reasoning,
                                                      model.tokenizer.get(), end);
+  return absl::OkStatus();
 }
 
 }  // namespace dunlin::server

@@ -30,7 +30,8 @@ std::optional<ChatOutput::Options> PlanChatOutput(const ServedModel& model, cons
                                                   std::string_view prompt, size_t max_message_bytes);
 
 // Replaces structured_output by what the whole output must match: calls where tool_choice demands them, and reasoning
-// before what it constrains. prompt: of a chat, its text. REQUIRES: SettleToolChoice was OK.
-void SettleConstraint(const ServedModel& model, std::string_view prompt, ClientRequest* client);
+// before what it constrains. prompt: of a chat, its text. REQUIRES: SettleToolChoice was OK. Errors: INVALID_ARGUMENT
+// with GRAMMAR_UNSUPPORTED or GRAMMAR_TOO_COMPLEX (tools that the form of the model's calls cannot be held to).
+absl::Status SettleConstraint(const ServedModel& model, std::string_view prompt, ClientRequest* client);
 
 }  // namespace dunlin::server

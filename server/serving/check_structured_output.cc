@@ -29,9 +29,16 @@ F FieldOf(GrammarKind kind) {
     case GrammarKind::kGrammar:
       return F::kGrammar;
     case GrammarKind::kComposed:
-      return F::kStructuredOutput;
+      break;
   }
   return F::kStructuredOutput;
+}
+
+// What the client set of a grammar: tools are parts that say so.
+F FieldOf(const engine::GrammarSource& source) {
+  if (source.kind != GrammarKind::kComposed) return FieldOf(source.kind);
+  if (source.parts.empty() || !source.parts[0].of.empty()) return F::kChatTools;
+  return FieldOf(source.parts[0].kind);
 }
 
 std::optional<Violation> CheckText(F field, const std::string& text, size_t max_bytes, engine::FieldIndex index) {
@@ -78,7 +85,7 @@ absl::StatusOr<GrammarCache::Constraint> CompileStructuredOutput(const ServedMod
   }
   absl::StatusOr<GrammarCache::Constraint> constraint = model.grammars->Get(source);
   if (constraint.ok()) return constraint;
-  return GrammarRefused(constraint.status(), FieldOf(source.kind), names);
+  return GrammarRefused(constraint.status(), FieldOf(source), names);
 }
 
 }  // namespace dunlin::server

@@ -248,7 +248,7 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   std::string chat_text;
   if (absl::Status s = SettleToolChoice(model, &client); !s.ok()) return s;
   if (absl::Status s = TakePrompt(core, model, &client, &request.prompt, &chat_text); !s.ok()) return s;
-  SettleConstraint(model, chat_text, &client);
+  if (absl::Status s = SettleConstraint(model, chat_text, &client); !s.ok()) return s;
   TruncatePrompt(client.truncate_prompt_tokens, &request.prompt);
   record->prompt_tokens = static_cast<int32_t>(std::min(request.prompt.size(), engine::kMaxTokenIds));
   SettleMaxTokens(client, core.limits(), model, &request);

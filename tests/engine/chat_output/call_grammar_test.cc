@@ -24,12 +24,14 @@ CallGrammar AllTools() {
 }
 
 std::string CallsOf(const std::string& form, const CallGrammar& request) {
-  return ToolCallGrammar(FormsNamed("none", form), request, "").text;
+  return ToolCallGrammar(FormsNamed("none", form), request, "")->text;
 }
 
 TEST(CallGrammar, EveryFormNamesEveryFunctionAndRefersToSchemas) {
   for (const ToolFormat& format : ToolFormats()) {
-    const GrammarSource source = ToolCallGrammar(FormsNamed("none", format.name), AllTools(), "");
+    const absl::StatusOr<GrammarSource> made = ToolCallGrammar(FormsNamed("none", format.name), AllTools(), "");
+    ASSERT_TRUE(made.ok()) << made.status();
+    const GrammarSource& source = *made;
     EXPECT_EQ(source.kind, GrammarKind::kComposed);
     EXPECT_THAT(source.text, StartsWith("start: ")) << format.name;
     EXPECT_THAT(source.text, HasSubstr("\ncalls: ")) << format.name;
@@ -71,9 +73,9 @@ TEST(CallGrammar, HermesIsWrittenAsTheModelWritesIt) {
 TEST(CallGrammar, LetsTheModelThinkFirst) {
   const CallGrammar request = AllTools();
   const ChatOutputForms forms = FormsNamed("qwen3", "hermes");
-  EXPECT_THAT(ToolCallGrammar(forms, request, "").text,
+  EXPECT_THAT(ToolCallGrammar(forms, request, "")->text,
               HasSubstr("start: thinking calls\nthinking: (\"<think>\" thought gap)?\nthought[suffix=\"</think>\"]: "));
-  EXPECT_THAT(ToolCallGrammar(forms, request, "<think>\n").text, HasSubstr("thinking: thought gap\n"));
+  EXPECT_THAT(ToolCallGrammar(forms, request, "<think>\n")->text, HasSubstr("thinking: thought gap\n"));
   EXPECT_THAT(CallsOf("gpt_oss", request), HasSubstr("\"analysis\""));
 }
 

@@ -72,7 +72,7 @@ TEST(Formats, AreRecognisedByWhatTheirTemplatesHave) {
        "none"},
       {"{{ '<|python_start|>' }}", "pythonic", "none"},
       {"{{ '<|python_tag|>' + name + '.call(' }}", "llama3_json", "none"},
-      {"{\"name\": function name, \"parameters\": dictionary}", "none", "none"},
+      {"{\"name\": function name, \"parameters\": dictionary}", "llama3_json", "none"},
       {"{\"name\": \"f\", \"parameters\": {}}", "llama3_json", "none"},
       {"{% if enable_thinking is false %}<think>\n\n</think>{% endif %}<tool_call>", "hermes", "qwen3"},
       {"", "none", "none"},
@@ -183,8 +183,10 @@ TEST(ToolSet, MakesJsonByTheSchema) {
   EXPECT_EQ(json("unknown", "7"), "\"7\"");
   EXPECT_EQ(tools.ToJson("find.birds", "q", "None"), "null");
   EXPECT_EQ(tools.ToJson("find.birds", "limit", "2"), "2");
-  EXPECT_TRUE(tools.IsString("get_weather", "city"));
-  EXPECT_FALSE(tools.IsString("find.birds", "q"));
+  EXPECT_EQ(tools.TextOf("get_weather", "city"), ParameterText::kText);
+  EXPECT_EQ(tools.TextOf("get_weather", "unknown"), ParameterText::kText);
+  EXPECT_EQ(tools.TextOf("get_weather", "days"), ParameterText::kJson);
+  EXPECT_EQ(tools.TextOf("find.birds", "q"), ParameterText::kEither);
 }
 
 }  // namespace

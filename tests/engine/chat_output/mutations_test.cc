@@ -3,6 +3,7 @@
 // output comes change nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 
@@ -55,7 +56,11 @@ void ExpectNothingLost(const ParseOptions& options, const std::string& output, R
   }
   ASSERT_EQ(ParsePieces(options, pieces), whole) << output;
   for (const ParsedCall& call : whole.calls) {
-    ASSERT_EQ(nlohmann::json::accept(call.arguments), call.complete) << output << "\n" << call.arguments;
+    // Outputs of a model are UTF-8, changed samples are not.
+    std::string ascii = call.arguments;
+    std::replace_if(
+        ascii.begin(), ascii.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, 'x');
+    ASSERT_EQ(nlohmann::json::accept(ascii), call.complete) << output << "\n" << call.arguments;
   }
 }
 

@@ -10,14 +10,17 @@
 namespace dunlin::engine {
 namespace {
 
-// The JSON of a literal, or "invalid".
+// The JSON of a literal that is all of `text`, or "invalid".
 std::string Convert(const std::string& text) {
   PythonLiteral literal;
   std::string json;
-  for (const char c : text + ",") {
-    const Scan scan = literal.Take(c, &json);
+  const std::string ended = text + ",";
+  for (size_t i = 0; i < ended.size(); ++i) {
+    const Scan scan = literal.Take(ended[i], &json);
+    if (scan == Scan::kMore) continue;
     if (scan == Scan::kInvalid) return "invalid";
-    if (scan != Scan::kMore) return json;
+    const std::string rest = ended.substr(scan == Scan::kDone ? i + 1 : i);
+    return rest.find_first_not_of(" ,") == std::string::npos ? json : "invalid";
   }
   return "invalid";
 }

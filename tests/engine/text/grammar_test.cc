@@ -3,6 +3,7 @@
 // for a model: what they finish is validated by Python's jsonschema.
 #include "engine/text/grammar.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -210,6 +212,82 @@ TEST_F(GrammarTest, RefusalsSayWhichKind) {
   EXPECT_EQ(code({GrammarKind::kJsonSchema, R"({"type": "array", "maxItems": 100000})", {}}),
             absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(GrammarCompiler::Create(*tokenizer_, {}, 0).ok());
+}
+
+GrammarSource Part(GrammarKind kind, const std::string& text, std::vector<std::string> choices = {}) {
+  return {kind, text, std::move(choices)};
+}
+
+GrammarSource Composed(const std::string& lark, std::vector<GrammarSource> parts) {
+  GrammarSource source = {GrammarKind::kComposed, lark, {}};
+  source.parts = std::move(parts);
+  return source;
+}
+
+TEST_F(GrammarTest, ComposedTakesWhatItsPartsTakeWhereTheyStand) {
+  const auto constraint = compiler_->Compile(
+      Composed("start: \"a:\" @part_0 \" b:\" @part_1 (\", \" @part_2)* \" c:\" @part_3 \" d:\" @part_4\n",
+               {Part(GrammarKind::kJsonSchema, R"({"type": "integer", "maximum": 99})"),
+                Part(GrammarKind::kChoice, "", {"yes", "no/"}), Part(GrammarKind::kRegex, "x/y+"),
+                Part(GrammarKind::kJsonObject, ""), Part(GrammarKind::kGrammar, "root ::= \"<\" [0-9] \">\"")}));
+  ASSERT_TRUE(constraint.ok()) << constraint.status();
+  EXPECT_TRUE(Takes(**constraint, "a:7 b:yes c:{} d:<1>"));
+  EXPECT_TRUE(Takes(**constraint, R"(a:-12 b:no/, x/yy, x/y c:{"k": [1]} d:<9>)"));
+  for (const char* text : {"a:100 b:yes c:{} d:<1>", "a:7 b:maybe c:{} d:<1>", "a:7 b:yes, x/ c:{} d:<1>",
+                           "a:7 b:yes c:[] d:<1>", "a:7 b:yes c:{} d:1", "a:7 b:yes c:{} d:", "b:yes c:{} d:<1>"}) {
+    EXPECT_FALSE(Takes(**constraint, text)) << text;
+  }
+}
+
+TEST_F(GrammarTest, ComposedMayNameTokensAndTextUpToAMarker) {
+  const std::string end = absl::StrCat("<[", eos_, "]>");
+  const auto constraint = compiler_->Compile(
+      Composed("start: thought @part_0\nthought[suffix=\"</think>\"]: /(?s:.*)/\n", {Part(GrammarKind::kRegex, "a")}));
+  ASSERT_TRUE(constraint.ok()) << constraint.status();
+  EXPECT_TRUE(Takes(**constraint, "Hm </thin> \n</think>a"));
+  EXPECT_TRUE(Takes(**constraint, "</think>a"));
+  EXPECT_FALSE(Takes(**constraint, "</think>a</think>a"));
+  EXPECT_FALSE(Takes(**constraint, "Hm a"));
+  const auto token = compiler_->Compile(Composed("start: /[^x]*/ " + end + " \"b\"\n", {}));
+  ASSERT_TRUE(token.ok()) << token.status();
+  const std::unique_ptr<ConstraintState> state = (*token)->Start();
+  ASSERT_TRUE(state->Accept(tokenizer_->Encode("a", {.add_special_tokens = false})->front()).ok());
+  EXPECT_FALSE(state->is_accepting());
+}
+
+TEST_F(GrammarTest, ErrorsOfAPartSayWhichAndBoundsHoldForAllParts) {
+  const auto refused = [this](const GrammarSource& source) { return compiler_->Compile(source).status(); };
+  GrammarSource good = Part(GrammarKind::kJsonSchema, R"({"type": "integer"})");
+  GrammarSource bad = Part(GrammarKind::kJsonSchema, R"({"properties": {"a": {"not": {}}}})");
+  good.of = "function \"f\"";
+  bad.of = "function \"g\"";
+  const absl::Status named = refused(Composed("start: @part_0 | @part_1\n", {good, bad}));
+  EXPECT_EQ(named.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(named.message(), "in function \"g\" has \"not\" at #/properties/a, which is not supported");
+  bad.of.clear();
+  EXPECT_EQ(refused(Composed("start: @part_0\n", {bad})).message(),
+            "has \"not\" at #/properties/a, which is not supported");
+
+  EXPECT_EQ(refused(Composed("start: @part_0\n", {Part(GrammarKind::kRegex, "^a")})).code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(refused(Composed("start: @part_0\n", {Part(GrammarKind::kGrammar, "start: %json {}")})).code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(refused(Composed("start: @part_0\n", {Composed("start: \"a\"\n", {})})).code(),
+            absl::StatusCode::kInvalidArgument);
+
+  // 3 * 2,000 schemas: each part alone is within the bound.
+  Json wide = {{"type", "object"}};
+  for (int i = 0; i < 1000; ++i) wide["properties"]["p" + std::to_string(i)] = {{"items", {{"type", "null"}}}};
+  const GrammarSource part = Part(GrammarKind::kJsonSchema, wide.dump());
+  EXPECT_THAT(refused(Composed("start: @part_0 @part_1 @part_2\n", {part, part, part})).message(),
+              testing::HasSubstr("has more than 4000 schemas"));
+  const GrammarSource large =
+      Part(GrammarKind::kJsonSchema, absl::StrCat(R"({"const": ")", std::string(kMaxGrammarBytes / 2, 'x'), "\"}"));
+  EXPECT_THAT(refused(Composed("start: @part_0\n", std::vector<GrammarSource>(9, large))).message(),
+              testing::HasSubstr(absl::StrCat("limit is ", kMaxComposedBytes)));
+  std::string strings = "start: \"a\"\n";
+  for (int i = 0; i < 2001; ++i) absl::StrAppend(&strings, "r", i, ": \"x", i, "\"\n");
+  EXPECT_THAT(refused(Composed(strings, {})).message(), testing::HasSubstr("has more than 2000 strings"));
 }
 
 }  // namespace

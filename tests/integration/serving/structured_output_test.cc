@@ -63,6 +63,8 @@ class StructuredOutputServedTest : public testing::Test {
     settings.source.path = DUNLIN_SOURCE_DIR "/models/demo";
     settings.source.precisions = {engine::Precision::kFp32};
     settings.engine.kv_memory_bytes = size_t{16} << 20;
+    settings.tool_parser = "auto";
+    settings.reasoning_parser = "auto";
     const std::atomic<bool> stop{false};
     auto model = LoadModel(settings, device_.get(), nullptr, stop);
     ASSERT_TRUE(model.ok()) << model.status();

@@ -201,6 +201,12 @@ TEST_F(ChatFront, RefusesChoicesThatNoCallCanMeet) {
         return request;
       }()),
       "tools_json has a function named \"two words\"; limit is names of 1 to 64 letters, digits, '_', '.' or '-'");
+  EXPECT_EQ(Refusal([] {
+              ClientRequest request = Request("x", R"([{"name": "a"}, {"name": "b"}, {"name": "a"}])");
+              request.tool_choice.mode = Mode::kRequired;
+              return request;
+            }()),
+            "tools_json has two functions named \"a\"; limit is one");
   EXPECT_THAT(Refusal([] {
                 std::string tools = "[";
                 for (size_t i = 0; i <= kMaxGrammarTools; ++i)
@@ -218,20 +224,36 @@ TEST_F(ChatFront, DemandedCallsAndStructuredOutputBecomeAGrammar) {
   request.tool_choice.mode = Mode::kNamed;
   request.tool_choice.name = "ping";
   ASSERT_TRUE(SettleToolChoice(model, &request).ok());
-  SettleConstraint(model, "x", &request);
+  ASSERT_TRUE(SettleConstraint(model, "x", &request).ok());
   ASSERT_TRUE(request.structured_output.has_value());
   EXPECT_EQ(request.structured_output->kind, engine::GrammarKind::kComposed);
   EXPECT_THAT(request.structured_output->text, HasSubstr("start: thinking calls\n"));
   const engine::GrammarSource regex = {engine::GrammarKind::kRegex, "a+", {}};
   ClientRequest structured = Request("x");
   structured.structured_output = regex;
-  SettleConstraint(model, "x", &structured);
+  ASSERT_TRUE(SettleConstraint(model, "x", &structured).ok());
   EXPECT_THAT(structured.structured_output->text, HasSubstr("start: thinking @part_0\n"));
   EXPECT_EQ(structured.structured_output->parts.at(0), regex);
   ClientRequest text = ClientTextRequest("x", 1);
   text.structured_output = regex;
-  SettleConstraint(model, "", &text);
+  ASSERT_TRUE(SettleConstraint(model, "", &text).ok());
   EXPECT_EQ(text.structured_output, regex) << "no chat, no reasoning";
+}
+
+TEST_F(ChatFront, ASchemaThatIsNoGrammarIsRefusedByTheFieldThatTheClientSet) {
+  ClientRequest tools = Request("x", R"([{"name": "f", "parameters": {"properties": {"a": {"not": {}}}}}])");
+  tools.tool_choice.mode = Mode::kRequired;
+  const absl::Status of_tools = harness.Generate(tools).status;
+  EXPECT_EQ(of_tools.message(), "tools_json in function \"f\" has \"not\" at #/properties/a, which is not supported");
+  EXPECT_EQ(DetailsOf(of_tools).reason, "GRAMMAR_UNSUPPORTED");
+  EXPECT_EQ(DetailsOf(of_tools).field, "tools_json");
+  ClientRequest structured = Request("x", "");
+  structured.structured_output = {engine::GrammarKind::kJsonSchema, R"({"not": {}})", {}};
+  const absl::Status of_schema = harness.Generate(structured).status;
+  EXPECT_EQ(DetailsOf(of_schema).reason, "GRAMMAR_UNSUPPORTED");
+  EXPECT_EQ(DetailsOf(of_schema).field, "json_schema");
+  structured.structured_output = {engine::GrammarKind::kRegex, "^a", {}};
+  EXPECT_EQ(DetailsOf(harness.Generate(structured).status).field, "regex");
 }
 
 TEST(ChatOutput, DropsAllSpecialTokensButThoseThatItNeeds) {

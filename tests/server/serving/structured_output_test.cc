@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -128,6 +129,24 @@ TEST_F(StructuredOutputTest, LeastRecentlyUsedGrammarsLeaveFirst) {
 TEST_F(StructuredOutputTest, ChoicesWithEqualConcatenationsDiffer) {
   GrammarCache& cache = *models_.model("tiny").grammars;
   EXPECT_NE(*cache.Get({GrammarKind::kChoice, "", {"ab", "c"}}), *cache.Get({GrammarKind::kChoice, "", {"a", "bc"}}));
+}
+
+TEST_F(StructuredOutputTest, ComposedGrammarsWithOtherPartsDiffer) {
+  GrammarCache& cache = *models_.model("tiny").grammars;
+  const auto composed = [](std::vector<engine::GrammarSource> parts) {
+    engine::GrammarSource source = {GrammarKind::kComposed, "start: @part_0\n", {}};
+    source.parts = std::move(parts);
+    return source;
+  };
+  const engine::GrammarSource a = {GrammarKind::kChoice, "", {"a"}};
+  const engine::GrammarSource b = {GrammarKind::kChoice, "", {"b"}};
+  const engine::GrammarSource regex = {GrammarKind::kRegex, "a", {}};
+  const GrammarCache::Constraint first = *cache.Get(composed({a}));
+  EXPECT_EQ(*cache.Get(composed({a})), first);
+  EXPECT_NE(*cache.Get(composed({b})), first);
+  EXPECT_NE(*cache.Get(composed({regex})), first);
+  EXPECT_NE(*cache.Get(composed({a, b})), first);
+  EXPECT_EQ(cache.stats().compiled, 4);
 }
 
 }  // namespace

@@ -159,12 +159,16 @@ typedef struct dunlin_text_grammar_compiler dunlin_text_grammar_compiler;
 typedef struct dunlin_text_grammar dunlin_text_grammar;
 typedef struct dunlin_text_grammar_state dunlin_text_grammar_state;
 
-typedef struct {
-  int32_t kind;         // 0 JSON Schema, 1 any JSON object, 2 regular expression, 3 choice, 4 Lark or GBNF
+typedef struct dunlin_text_grammar_source {
+  // 0 JSON Schema, 1 any JSON object, 2 regular expression, 3 choice, 4 Lark or GBNF, 5 composed: Lark that is not
+  // checked, in which @part_N stands for parts[N]
+  int32_t kind;
   const uint8_t* text;  // UTF-8; of a choice, its texts one behind the other
   size_t text_size;
   const size_t* choice_sizes;  // [num_choices], bytes of each text of a choice
   size_t num_choices;
+  const struct dunlin_text_grammar_source* parts;  // [num_parts], of a composed one; none is composed
+  size_t num_parts;
 } dunlin_text_grammar_source;
 
 // Copies what it needs of the tokenizer. vocab_size: of the masks; ids that the tokenizer lacks are in none. Any number
@@ -176,9 +180,10 @@ int32_t dunlin_text_grammar_compiler_new(const dunlin_text_tokenizer* tokenizer,
 void dunlin_text_grammar_compiler_free(dunlin_text_grammar_compiler* compiler);
 // Runs on a thread of its own, for which the caller waits. Errors: INVALID_ARGUMENT (malformed, or it matches nothing),
 // UNIMPLEMENTED (what is not supported, by name), RESOURCE_EXHAUSTED (a bound). Messages complete "json_schema ...".
+// *refused_part, unless null: set if the error is one of a part, to its index.
 int32_t dunlin_text_grammar_compile(const dunlin_text_grammar_compiler* compiler,
                                     const dunlin_text_grammar_source* source, dunlin_text_grammar** grammar,
-                                    dunlin_text_error* error);
+                                    int64_t* refused_part, dunlin_text_error* error);
 // A grammar is immutable and may be used by any number of threads at once.
 void dunlin_text_grammar_free(dunlin_text_grammar* grammar);
 // Estimate of its memory.

@@ -30,6 +30,8 @@ pub struct Error {
     pub code: Code,
     /// What, where, the value and the limit.
     pub message: String,
+    /// Of a composed grammar: the part that is refused, where it is one.
+    pub part: Option<usize>,
 }
 
 /// Result with this crate's error.
@@ -38,7 +40,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, message }
+        Self { code, message, part: None }
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {

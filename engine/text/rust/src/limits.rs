@@ -28,6 +28,8 @@ pub const MAX_CHAT_TEMPLATE_DEPTH: usize = 100;
 pub const MAX_CHAT_STEPS: u64 = 4_000_000;
 /// Bytes of a JSON Schema or of a grammar.
 pub const MAX_GRAMMAR_BYTES: usize = 256 << 10;
+/// Bytes of a composed grammar: its text and those of its parts.
+pub const MAX_COMPOSED_BYTES: usize = 1 << 20;
 /// Bytes of a regular expression, alone or in a schema.
 pub const MAX_REGEX_BYTES: usize = 16 << 10;
 /// Texts of a choice, and bytes of all of them.

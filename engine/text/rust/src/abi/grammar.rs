@@ -13,6 +13,7 @@ const JSON_OBJECT: i32 = 1;
 const REGEX: i32 = 2;
 const CHOICE: i32 = 3;
 const GRAMMAR: i32 = 4;
+const COMPOSED: i32 = 5;
 
 /// `dunlin_text_grammar_source`.
 #[repr(C)]
@@ -22,6 +23,8 @@ pub struct Source {
     text_size: usize,
     choice_sizes: *const usize,
     num_choices: usize,
+    parts: *const Source,
+    num_parts: usize,
 }
 
 #[no_mangle]
@@ -52,6 +55,7 @@ pub unsafe extern "C" fn dunlin_text_grammar_compile(
     compiler: *const GrammarCompiler,
     source: *const Source,
     out: *mut *mut CompiledGrammar,
+    refused_part: *mut i64,
     error: *mut ErrorMessage,
 ) -> i32 {
     guard::status(error, || {
@@ -60,32 +64,52 @@ pub unsafe extern "C" fn dunlin_text_grammar_compile(
         let compiler = compiler.ok_or_else(|| Error::invalid("the compiler handle is null"))?;
         let source = source.ok_or_else(|| Error::invalid("the source is null"))?;
         // SAFETY: the header's rule for inputs.
-        let (bytes, sizes) =
-            unsafe { (slice(source.text, source.text_size), slice(source.choice_sizes, source.num_choices)) };
-        let text = std::str::from_utf8(bytes)
-            .map_err(|broken| Error::invalid(format!("is not UTF-8 at byte {}", broken.valid_up_to())))?;
-        put_handle(out, compiler.compile(&grammar_source(source.kind, text, sizes)?)?)
+        let parts = unsafe { slice(source.parts, source.num_parts) };
+        let parts = parts.iter().enumerate().map(|(at, part)| {
+            // SAFETY: as above.
+            unsafe { grammar_source(part, vec![]) }.map_err(|error| Error { part: Some(at), ..error })
+        });
+        let compiled = parts.collect::<Result<Vec<_>>>().and_then(|parts| {
+            // SAFETY: as above.
+            compiler.compile(&unsafe { grammar_source(source, parts) }?)
+        });
+        if let Some(refused) = compiled.as_ref().err().and_then(|error| error.part) {
+            // SAFETY: null or writable.
+            if let Some(out) = unsafe { refused_part.as_mut() } {
+                *out = refused as i64;
+            }
+        }
+        put_handle(out, compiled?)
     })
 }
 
-fn grammar_source<'a>(kind: i32, text: &'a str, choice_sizes: &[usize]) -> Result<GrammarSource<'a>> {
-    Ok(match kind {
+/// SAFETY: the header's rule for inputs, for as long as what is returned lives.
+unsafe fn grammar_source<'a>(source: &Source, parts: Vec<GrammarSource<'a>>) -> Result<GrammarSource<'a>> {
+    // SAFETY: as above.
+    let (bytes, sizes) =
+        unsafe { (slice(source.text, source.text_size), slice(source.choice_sizes, source.num_choices)) };
+    let text = std::str::from_utf8(bytes)
+        .map_err(|broken| Error::invalid(format!("is not UTF-8 at byte {}", broken.valid_up_to())))?;
+    Ok(match source.kind {
         JSON_SCHEMA => GrammarSource::JsonSchema(text),
         JSON_OBJECT => GrammarSource::JsonObject,
         REGEX => GrammarSource::Regex(text),
         GRAMMAR => GrammarSource::Grammar(text),
-        CHOICE => {
-            let mut rest = text;
-            let mut choices = Vec::with_capacity(choice_sizes.len());
-            for size in choice_sizes {
-                let choice = rest.get(..*size).ok_or_else(|| Error::invalid("has a text that is not UTF-8"))?;
-                choices.push(choice);
-                rest = &rest[*size..];
-            }
-            GrammarSource::Choice(choices)
-        }
+        CHOICE => GrammarSource::Choice(choices(text, sizes)?),
+        COMPOSED => GrammarSource::Composed(text, parts),
         _ => return Err(Error::invalid("the kind is unknown")),
     })
+}
+
+fn choices<'a>(text: &'a str, sizes: &[usize]) -> Result<Vec<&'a str>> {
+    let mut rest = text;
+    let mut choices = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        let choice = rest.get(..*size).ok_or_else(|| Error::invalid("has a text that is not UTF-8"))?;
+        choices.push(choice);
+        rest = &rest[*size..];
+    }
+    Ok(choices)
 }
 
 #[no_mangle]

@@ -18,11 +18,20 @@ const ATTRIBUTES: [&str; 6] = ["stop", "stop_capture", "suffix", "max_tokens", "
 
 /// Refuses what is not supported by name, and bounds what the compiler descends into.
 pub(super) fn check(source: &str) -> Result<()> {
+    check_as(source, true)
+}
+
+/// Of a grammar of the server's own: the bounds only.
+pub(super) fn check_bounds(source: &str) -> Result<()> {
+    check_as(source, false)
+}
+
+fn check_as(source: &str, of_client: bool) -> Result<()> {
     let bytes = source.as_bytes();
     let (mut at, mut depth, mut parts, mut terminals, mut intersections) = (0, 0usize, 0usize, 0usize, 0usize);
     while at < bytes.len() {
         let rest = &source[at..];
-        if let Some((_, what)) = REFUSED_WORDS.iter().find(|(word, _)| rest.starts_with(word)) {
+        if let Some((_, what)) = REFUSED_WORDS.iter().find(|(word, _)| of_client && rest.starts_with(word)) {
             return Err(refused(source, at, what));
         }
         match bytes[at] {
@@ -40,11 +49,11 @@ pub(super) fn check(source: &str) -> Result<()> {
                 terminals += 1;
             }
             b'#' => at = line_end(bytes, at),
-            b'<' => return Err(refused(source, at, "a special token")),
+            b'<' if of_client => return Err(refused(source, at, "a special token")),
             b'(' | b'[' | b'{' => {
                 depth += 1;
                 parts += 1;
-                if let Some(name) = attribute(source, at) {
+                if let Some(name) = attribute(source, at).filter(|_| of_client) {
                     return Err(refused(source, at, &format!("the attribute \"{name}\"")));
                 }
             }

@@ -16,7 +16,7 @@ mod vocabulary;
 
 use std::sync::Arc;
 
-use llguidance::api::{ParserLimits, TopLevelGrammar};
+use llguidance::api::{GrammarWithLexer, ParserLimits, TopLevelGrammar};
 use llguidance::earley::SlicedBiasComputer;
 use llguidance::toktrie::InferenceCapabilities;
 use llguidance::{JsonCompileOptions, ParserFactory, TokenParser};
@@ -40,6 +40,8 @@ pub enum GrammarSource<'a> {
     Choice(Vec<&'a str>),
     /// Lark or GBNF.
     Grammar(&'a str),
+    /// Lark of the server's own, of what those who asked gave: `@part_N` stands for part N, which is not composed.
+    Composed(&'a str, Vec<GrammarSource<'a>>),
 }
 
 impl GrammarSource<'_> {
@@ -48,6 +50,7 @@ impl GrammarSource<'_> {
             Self::JsonSchema(text) | Self::Regex(text) | Self::Grammar(text) => text.len(),
             Self::Choice(texts) => texts.iter().map(|text| text.len()).sum(),
             Self::JsonObject => 0,
+            Self::Composed(text, parts) => text.len() + parts.iter().map(Self::bytes).sum::<usize>(),
         }
     }
 }
@@ -100,24 +103,49 @@ impl GrammarCompiler {
     }
 
     fn compile_here(&self, source: &GrammarSource) -> Result<CompiledGrammar> {
-        let grammar = match source {
-            GrammarSource::JsonSchema(text) => schema_grammar(schema::normalized(&values::parse(text)?)?),
-            GrammarSource::JsonObject => schema_grammar(json!({"type": "object"})),
-            GrammarSource::Regex(regex) => {
-                pattern::check(regex)?;
-                TopLevelGrammar::from_regex(regex)
-            }
-            GrammarSource::Choice(texts) => TopLevelGrammar::from_regex(&choice(texts)?),
-            GrammarSource::Grammar(text) => {
-                check_bytes(text)?;
-                let lark = if gbnf::is_gbnf(text) { gbnf::to_lark(text)? } else { (*text).to_string() };
-                lark::check(&lark)?;
-                TopLevelGrammar::from_lark(lark)
-            }
+        let grammars = match source {
+            GrammarSource::Composed(lark, parts) => composed(lark, parts, source.bytes())?,
+            _ => vec![single(source, &mut 0)?],
         };
+        let grammar = TopLevelGrammar { grammars, max_tokens: None };
         let parser = self.factory.create_parser(grammar).map_err(refusal)?;
         CompiledGrammar::new(started(parser), self.eos_ids.clone(), self.width, source.bytes())
     }
+}
+
+fn single(source: &GrammarSource, schemas: &mut usize) -> Result<GrammarWithLexer> {
+    Ok(match source {
+        GrammarSource::JsonSchema(text) => schema_grammar(schema::normalized(&values::parse(text)?, schemas)?),
+        GrammarSource::JsonObject => schema_grammar(json!({"type": "object"})),
+        GrammarSource::Regex(regex) => {
+            pattern::check(regex)?;
+            GrammarWithLexer::from_regex(regex)
+        }
+        GrammarSource::Choice(texts) => GrammarWithLexer::from_regex(&choice(texts)?),
+        GrammarSource::Grammar(text) => {
+            check_bytes(text)?;
+            let lark = if gbnf::is_gbnf(text) { gbnf::to_lark(text)? } else { (*text).to_string() };
+            lark::check(&lark)?;
+            GrammarWithLexer::from_lark(lark)
+        }
+        GrammarSource::Composed(..) => return Err(Error::invalid("has a part that is composed")),
+    })
+}
+
+/// The whole comes first. Each part is checked as if it were alone; what they share is bounded for all of them.
+fn composed(lark: &str, parts: &[GrammarSource], bytes: usize) -> Result<Vec<GrammarWithLexer>> {
+    if bytes > MAX_COMPOSED_BYTES {
+        return Err(Error::exhausted(format!("becomes a grammar of {bytes} bytes; limit is {MAX_COMPOSED_BYTES}")));
+    }
+    lark::check_bounds(lark)?;
+    let mut schemas = 0;
+    let mut grammars = vec![GrammarWithLexer::from_lark(lark.to_string())];
+    for (at, part) in parts.iter().enumerate() {
+        let mut grammar = single(part, &mut schemas).map_err(|error| Error { part: Some(at), ..error })?;
+        grammar.name = Some(format!("part_{at}"));
+        grammars.push(grammar);
+    }
+    Ok(grammars)
 }
 
 fn started(mut parser: TokenParser) -> TokenParser {
@@ -126,7 +154,7 @@ fn started(mut parser: TokenParser) -> TokenParser {
 }
 
 /// Commas and colons are followed by one space, and there is no other white space: a model cannot emit blanks forever.
-fn schema_grammar(mut schema: Value) -> TopLevelGrammar {
+fn schema_grammar(mut schema: Value) -> GrammarWithLexer {
     let options = JsonCompileOptions {
         item_separator: ", ".into(),
         key_separator: ": ".into(),
@@ -137,7 +165,7 @@ fn schema_grammar(mut schema: Value) -> TopLevelGrammar {
         retriever: None,
     };
     options.apply_to(&mut schema);
-    TopLevelGrammar::from_json_schema(schema)
+    GrammarWithLexer::from_json_schema(schema)
 }
 
 fn choice(texts: &[&str]) -> Result<String> {

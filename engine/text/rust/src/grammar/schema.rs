@@ -87,13 +87,15 @@ impl Place {
 
 pub(super) struct Normalizer<'a> {
     pub(super) references: References<'a>,
-    parts: usize,
+    /// Of the grammar so far.
+    schemas: &'a mut usize,
     intersected_patterns: usize,
 }
 
-/// Errors: INVALID_ARGUMENT, UNIMPLEMENTED (names the keyword and its place), RESOURCE_EXHAUSTED.
-pub(super) fn normalized(root: &Value) -> Result<Value> {
-    let mut normalizer = Normalizer { references: References::new(root), parts: 0, intersected_patterns: 0 };
+/// `schemas`: the count of those of the whole grammar. Errors: INVALID_ARGUMENT, UNIMPLEMENTED (names the keyword and its
+/// place), RESOURCE_EXHAUSTED.
+pub(super) fn normalized(root: &Value, schemas: &mut usize) -> Result<Value> {
+    let mut normalizer = Normalizer { references: References::new(root), schemas, intersected_patterns: 0 };
     let mut schemas: Vec<Value> = vec![];
     while let Some((path, target)) = normalizer.references.target(schemas.len()) {
         let place = Place { path, depth: 0, owner: schemas.len(), in_place: true, combined: false };
@@ -113,11 +115,11 @@ pub(super) fn normalized(root: &Value) -> Result<Value> {
 
 impl Normalizer<'_> {
     pub(super) fn schema(&mut self, value: &Value, place: &Place) -> Result<Value> {
-        self.parts += 1;
+        *self.schemas += 1;
         if place.depth > MAX_GRAMMAR_DEPTH {
             return Err(Error::exhausted(format!("nests schemas deeper than {MAX_GRAMMAR_DEPTH}")));
         }
-        if self.parts > MAX_SCHEMAS {
+        if *self.schemas > MAX_SCHEMAS {
             return Err(Error::exhausted(format!("has more than {MAX_SCHEMAS} schemas")));
         }
         let map = match value {
