@@ -23,6 +23,9 @@ using kernels::DeviceKind;
 using kernels::Precision;
 
 using RequestId = uint64_t;
+// On whose behalf a request comes, for fair shares (scheduler/tenants.h). Requests without a name are one tenant.
+using TenantId = uint64_t;
+inline constexpr TenantId kSharedTenant = 0;
 inline constexpr int64_t kMaxVocabSize = int64_t{1} << 22;  // token ids of any tokenizer or model
 
 // Hard limits of one request, whatever the config says; the server checks them before it allocates anything.
@@ -96,6 +99,7 @@ struct Request {
   ExecutionProfile profile;
   int32_t output_index = 0;  // which of the n outputs of a client request
   int32_t priority = 0;      // higher runs first; equal ones in order of arrival
+  TenantId tenant = kSharedTenant;
   TimeNs arrival = 0;
   TimeNs deadline = kNoDeadline;
   std::string cache_salt;                             // prefix pages are shared only between equal salts; <= 128 bytes

@@ -122,7 +122,8 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
-  const GrpcServerOptions grpc = {limits, options.reflection, repository, &state->core.access(), options.certificates};
+  const GrpcServerOptions grpc = {limits,       options.reflection,  repository, &state->core.access(),
+                                  options.rpcs, options.certificates};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;

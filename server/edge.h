@@ -16,6 +16,7 @@
 #include "server/models/heartbeat.h"
 #include "server/models/repository.h"
 #include "server/serving/request_record.h"
+#include "server/serving/rpc_observer.h"
 #include "server/serving/serving_core.h"
 #include "server/transport/http/http_timeouts.h"
 #include "server/transport/http/probe_routes.h"
@@ -38,6 +39,7 @@ struct EdgeHttpOptions {
 struct EdgeOptions {
   ServingOptions serving;
   std::optional<EdgeHttpOptions> http;             // unset: no HTTP port
+  RpcObserver* rpcs = nullptr;                     // of the gRPC port's calls; outlives the edge
   const CertificateStore* certificates = nullptr;  // both ports speak TLS; outlives the edge; null: neither does
   std::optional<bool> reflection;                  // gRPC reflection; unset: on when the address is a loopback address
 };

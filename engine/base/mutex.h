@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
@@ -60,6 +61,13 @@ class CondVar {
     mutex->Releasing();
     condition_.Wait(&mutex->mutex_);
     mutex->Acquired();
+  }
+  // The same until `deadline` at the latest; true if that has passed.
+  bool WaitWithDeadline(Mutex* mutex, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    mutex->Releasing();
+    const bool passed = condition_.WaitWithDeadline(&mutex->mutex_, deadline);
+    mutex->Acquired();
+    return passed;
   }
   void Signal() { condition_.Signal(); }
   void SignalAll() { condition_.SignalAll(); }

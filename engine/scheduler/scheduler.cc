@@ -3,6 +3,7 @@
 #include "engine/scheduler/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "engine/sampling/banned_tokens.h"
@@ -12,6 +13,7 @@ namespace dunlin::engine {
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options),
       pages_(options.cache, options.prefix_cache, options.prefill_matches_decode),
+      tenants_(options.max_live, options.max_tokens_per_step),
       waiting_(static_cast<size_t>(options.max_live), options.max_tokens_per_step),
       running_(static_cast<size_t>(options.max_sequences)),
       retiring_(static_cast<size_t>(options.max_live)),
@@ -31,6 +33,7 @@ void Scheduler::Add(Sequence* sequence) {
   sequence->slot = free_slots_.back();
   free_slots_.pop_back();
   slots_[static_cast<size_t>(sequence->slot)] = sequence;
+  sequence->tenant = tenants_.Join(sequence->request.tenant, sequence->request.priority);
   waiting_.Insert(sequence);
   nearest_deadline_ = std::min(nearest_deadline_, sequence->request.deadline);
 }
@@ -54,13 +57,16 @@ void Scheduler::EndAll(FinishReason reason, TimeNs now, bool in_flight_lost) {
 void Scheduler::Finish(Sequence* sequence, FinishReason reason, TimeNs now) {
   if (sequence->state == SequenceState::kWaiting) {
     waiting_.Erase(sequence);
+    --sequence->tenant->num_waiting;
     if (sequence->info.preemptions == 0) {
       ++counters_.dequeued_requests;
       counters_.dequeued_tokens += static_cast<uint64_t>(sequence->prompt_len);
     }
   } else {
     running_.Erase(sequence);
+    --sequence->tenant->num_running;
   }
+  std::exchange(sequence->tenant, nullptr)->last_live = now;
   sequence->info.reason = reason;
   sequence->info.completion_tokens = sequence->num_output();
   sequence->info.finished = now;

@@ -15,6 +15,15 @@
 //   of its pages and is computed again later (recompute preemption).
 // - What a prompt cannot use, by these rules or for lack of pages, a lower priority gets.
 //
+// These are the rules within a tenant. Between tenants, within a priority, the one for which the fewest tokens have
+// been computed is next (tenants.h). A light one is to find a flooded engine nearly as it finds an idle one, so:
+// - Tenants whose prompts never end, and that have had more than another one, are behind: together their prompts get at
+//   most a quarter of the step, because the other one's next prompt waits for the step in progress, and a sixteenth of
+//   one that it shares, the oldest prompt's quarter included.
+// - Beside others, a tenant gets at most seven times as many sequences as it leaves room for, and, if it has more than
+//   its part of them, it starts none in the last eighth of the pages.
+// - A due sequence that finds no room holds back the tenants after its own.
+//
 // A prefix that several sequences share is computed once: while an older one computes it, the others wait and take its
 // pages step by step, if that brings them further than computing it themselves (scheduler_follow.cc).
 //
@@ -31,9 +40,7 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -45,6 +52,7 @@
 #include "engine/scheduler/sequence_list.h"
 #include "engine/scheduler/sequence_pages.h"
 #include "engine/scheduler/step_cost.h"
+#include "engine/scheduler/tenants.h"
 #include "engine/scheduler/waiting_queue.h"
 #include "engine/types.h"
 
@@ -124,25 +132,14 @@ class Scheduler {
   absl::Status CheckIntegrity() const;
 
  private:
-  // What is left for prompts while a plan is made.
+  // What is left for prompts while a plan is made; TenantPlan has what is a tenant's own.
   struct PrefillBudget {
-    int32_t tokens;                              // of the step
-    int32_t long_tokens;                         // of these, for long prompts
-    int32_t long_beside_short;                   // the same, once a short prompt ends in the step
-    bool short_ends = false;                     // a short prompt ends in the step
-    std::array<bool, kNumProfiles> served = {};  // profiles of which a prompt has been given tokens
-    // Of each profile, prompts can be started only below this priority: one of that priority has not found pages.
-    std::array<int64_t, kNumProfiles> open_below;
+    int32_t tokens;             // of the step
+    int32_t behind_tokens;      // of these, for tenants that are behind
     double time = 0.0;          // that prompts may still add to the step, ns
     bool timed = false;         // there is such a limit
     bool empty = true;          // no prompt has been given tokens
     bool short_served = false;  // a short one has
-
-    PrefillBudget(int32_t all_tokens, int32_t for_long, int32_t for_long_beside_short)
-        : tokens(all_tokens), long_tokens(for_long), long_beside_short(for_long_beside_short) {
-      open_below.fill(std::numeric_limits<int64_t>::max());
-    }
-    int32_t long_limit() const { return std::min(tokens, short_ends ? long_beside_short : long_tokens); }
   };
 
   // Planning (scheduler_plan.cc).
@@ -168,18 +165,22 @@ class Scheduler {
     const bool waits = sequence.state == SequenceState::kWaiting;
     return (waits ? sequence.num_uncomputed() : sequence.prefill_tokens) > quarter();
   }
-  bool short_expected() const {
-    return long_since_short_ < int64_t{kStepsToForgetShort} * options_.max_tokens_per_step;
-  }
   void PlanPrefills(TimeNs now, int32_t tokens);
+  void BeginTenantPlans(TimeNs now, int32_t tokens);
   void SetTimeLimit(PrefillBudget* budget) const;
-  void PlanSharesOfOldest(TimeNs now, PrefillBudget* budget);
-  bool IsSooner(const Sequence& a, const Sequence& b, const PrefillBudget& budget) const;
+  void PlanSharesOfOldest(PrefillBudget* budget);
+  int32_t TokensBehind() const;
+  int32_t LimitOf(const Sequence& sequence, const PrefillBudget& budget) const;
+  void StartDue(TimeNs now, PrefillBudget* budget);
+  bool IsSooner(const Sequence& a, const Sequence& b) const;
   Sequence* NextPrefill(const PrefillBudget& budget) const;
-  Sequence* NextWaiting(size_t profile, const PrefillBudget& budget) const;
+  Sequence* NextWaiting(Sequence* next, const PrefillBudget& budget) const;
+  Sequence* NextShortest(const Tenant& tenant, size_t profile, const PrefillBudget& budget) const;
   int32_t WithinTime(const Sequence& sequence, int32_t limit, const PrefillBudget& budget) const;
   void PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* budget);
   int64_t PagesToReserve(const Sequence& sequence) const;
+  bool HasRoom(const Tenant& tenant) const;
+  int64_t PagesToLeave(const Tenant& tenant) const;
   bool AttachWithRoom(Sequence* sequence);
   bool Start(Sequence* sequence, TimeNs now);
   void CountAdmission(Sequence* sequence, TimeNs now);
@@ -207,6 +208,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   SequencePages pages_;
+  Tenants tenants_;
   WaitingQueue waiting_;
   SequenceList running_;
   SequenceList retiring_;
@@ -215,8 +217,6 @@ class Scheduler {
   std::vector<TokenId> banned_;   // while a forced token is checked
   std::vector<Sequence*> slots_;  // [max_live], by Sequence::slot; null where free
   std::vector<int32_t> free_slots_;
-  // Tokens of long prompts since a short one was started; at first as if that had been long ago.
-  int64_t long_since_short_ = std::numeric_limits<int32_t>::max();
   TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one
   StepCost cost_;
   TimeNs last_commit_ = 0;

@@ -14,6 +14,7 @@ absl::Status CheckSequence(const Sequence& sequence, SequenceState expected) {
   };
   if (sequence.state != expected) return wrong("its state is not that of its list");
   if (sequence.num_planned != 0) return wrong("a plan was left unfinished");
+  if ((sequence.tenant == nullptr) != (expected == SequenceState::kRetiring)) return wrong("its tenant is wrong");
   if (sequence.num_in_flight < 0 || sequence.num_uncomputed() < 0) return wrong("more tokens launched than known");
   const auto paged = static_cast<int64_t>(sequence.pages.size()) * sequence.tokens_per_page;
   if (paged < sequence.next_position()) return wrong("tokens without pages");

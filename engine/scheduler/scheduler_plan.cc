@@ -113,6 +113,8 @@ void Scheduler::Preempt(Sequence* sequence) {
   pages_.Release(sequence);
   sequence->num_planned = 0;
   sequence->state = SequenceState::kWaiting;
+  --sequence->tenant->num_running;
+  ++sequence->tenant->num_waiting;
   ++sequence->info.preemptions;
   ++counters_.preemptions;
   waiting_.Insert(sequence);
@@ -164,6 +166,7 @@ void Scheduler::Fill(StepPlan* plan) {
     }
   }
   for (Sequence* sequence : running_) {
+    Tenants::Charge(sequence->num_planned, sequence->tenant);
     sequence->num_in_flight += std::exchange(sequence->num_planned, 0);
   }
 }

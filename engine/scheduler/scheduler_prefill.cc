@@ -2,6 +2,7 @@
 // Planning prompts: which is next, and how much of the step it gets. A sequence is started only if there are pages for
 // all of its known tokens beyond what all running ones still need, so starting it preempts nobody.
 #include <algorithm>
+#include <limits>
 
 #include "engine/scheduler/scheduler.h"
 
@@ -9,19 +10,53 @@ namespace dunlin::engine {
 
 // Running and waiting prompts, in the order of IsSooner.
 void Scheduler::PlanPrefills(TimeNs now, int32_t tokens) {
-  PrefillBudget budget(tokens, short_expected() ? quarter() : tokens, quarter());
+  BeginTenantPlans(now, tokens);
+  PrefillBudget budget = {.tokens = tokens, .behind_tokens = TokensBehind()};
   SetTimeLimit(&budget);
-  PlanSharesOfOldest(now, &budget);
+  PlanSharesOfOldest(&budget);
+  StartDue(now, &budget);
   while (budget.tokens > 0) {
     Sequence* next = NextPrefill(budget);
     if (next == nullptr) return;
-    const int32_t limit = IsLong(*next) ? budget.long_limit() : budget.tokens;
+    const int32_t limit = LimitOf(*next, budget);
     if (next->state == SequenceState::kWaiting && !Start(next, now)) {
-      budget.open_below[ProfileIndex(next->request.profile)] = next->request.priority;
+      next->tenant->plan.open_below[ProfileIndex(next->request.profile)] = next->request.priority;
     } else {
       PlanTokens(next, limit, &budget);
     }
   }
+}
+
+void Scheduler::BeginTenantPlans(TimeNs now, int32_t tokens) {
+  tenants_.Clear();
+  for (const Sequence* sequence : running_) sequence->tenant->has_running_prompts |= sequence->prefills();
+  tenants_.BeginPlan(now);
+  for (Tenant* tenant : tenants_.ordered()) {
+    const bool short_expected = tenant->long_since_short < int64_t{kStepsToForgetShort} * options_.max_tokens_per_step;
+    tenant->plan = TenantPlan();
+    tenant->plan.long_tokens = short_expected ? quarter() : tokens;
+    tenant->plan.long_beside_short = quarter();
+  }
+}
+
+// Tokens for all prompts of tenants that are behind: a quarter of the step, or a sixteenth while prompts of others are
+// computed, or are about to be.
+int32_t Scheduler::TokensBehind() const {
+  for (const Tenant* tenant : tenants_.ordered()) {
+    if (tenant->is_behind) continue;
+    const Sequence* oldest = waiting_.oldest(*tenant);
+    const bool may_start = oldest != nullptr && oldest->blocked_pages < 0 && HasRoom(*tenant);
+    if (may_start || tenant->has_running_prompts) return std::max(1, quarter() / 4);
+  }
+  return quarter();
+}
+
+// Tokens that a prompt may be given.
+int32_t Scheduler::LimitOf(const Sequence& sequence, const PrefillBudget& budget) const {
+  int32_t limit = budget.tokens;
+  if (sequence.tenant->is_behind) limit = std::min(limit, budget.behind_tokens);
+  if (IsLong(sequence)) limit = std::min(limit, sequence.tenant->plan.long_limit());
+  return limit;
 }
 
 // Only a sequence that has begun its output has a reader whom a long step would keep waiting.
@@ -37,28 +72,44 @@ void Scheduler::SetTimeLimit(PrefillBudget* budget) const {
   budget->time = std::max(static_cast<double>(options_.step_time_target) - others, others);
 }
 
-// A quarter of the step, of its tokens and its time, goes to the oldest running prompt, and to the oldest waiting one
-// once it is due.
-void Scheduler::PlanSharesOfOldest(TimeNs now, PrefillBudget* budget) {
+// A quarter of the step, of its tokens and its time, goes to the oldest running prompt; to one of a tenant that is
+// behind, what those get.
+void Scheduler::PlanSharesOfOldest(PrefillBudget* budget) {
   const double others = 0.75 * budget->time;
   budget->time -= others;
   for (Sequence* sequence : running_) {
     if (!sequence->prefills()) continue;
-    PlanTokens(sequence, std::min(budget->tokens, quarter()), budget);
+    const int32_t share = sequence->tenant->is_behind ? budget->behind_tokens : quarter();
+    PlanTokens(sequence, std::min(budget->tokens, share), budget);
     if (!sequence->follows) break;
   }
   budget->time += others;
-  if (budget->tokens == 0 || waiting_.empty() || !waiting_.oldest_is_due()) return;
-  Sequence* due = waiting_.oldest();
-  if (Start(due, now)) PlanTokens(due, std::min(budget->tokens, std::max(1, budget->long_beside_short)), budget);
 }
 
-// Whether `a` comes before `b`. Short prompts come before long ones of any profile, because they limit those.
-bool Scheduler::IsSooner(const Sequence& a, const Sequence& b, const PrefillBudget& budget) const {
+// A quarter goes to the oldest waiting prompt of a tenant once it is due, in one step to one.
+void Scheduler::StartDue(TimeNs now, PrefillBudget* budget) {
+  if (budget->tokens == 0 || waiting_.empty()) return;
+  Sequence* due = nullptr;
+  for (const Tenant* tenant : tenants_.ordered()) {
+    Sequence* oldest = waiting_.oldest(*tenant);
+    if (oldest == nullptr || !waiting_.is_due(*oldest) || !HasRoom(*tenant)) continue;
+    if (due == nullptr || oldest->request.priority > due->request.priority) due = oldest;
+  }
+  if (due == nullptr || !Start(due, now)) return;
+  int32_t limit = due->tenant->plan.long_beside_short;
+  if (due->tenant->is_behind) limit = std::min(limit, budget->behind_tokens);
+  PlanTokens(due, std::min(budget->tokens, std::max(1, limit)), budget);
+}
+
+// Whether `a` comes before `b`. Of a tenant, short prompts come before long ones of any profile, because they limit
+// those.
+bool Scheduler::IsSooner(const Sequence& a, const Sequence& b) const {
   if (a.request.priority != b.request.priority) return a.request.priority > b.request.priority;
+  if (a.tenant != b.tenant) return a.tenant->rank < b.tenant->rank;
   if (IsLong(a) != IsLong(b)) return IsLong(b);
-  const bool a_served = budget.served[ProfileIndex(a.request.profile)];
-  const bool b_served = budget.served[ProfileIndex(b.request.profile)];
+  const auto& served = a.tenant->plan.served;
+  const bool a_served = served[ProfileIndex(a.request.profile)];
+  const bool b_served = served[ProfileIndex(b.request.profile)];
   if (a_served != b_served) return b_served;
   if (a.num_uncomputed() != b.num_uncomputed()) return a.num_uncomputed() < b.num_uncomputed();
   return IsOlder(&a, &b);
@@ -68,29 +119,44 @@ bool Scheduler::IsSooner(const Sequence& a, const Sequence& b, const PrefillBudg
 // prompts have had theirs, or finds no pages is passed over.
 Sequence* Scheduler::NextPrefill(const PrefillBudget& budget) const {
   Sequence* next = nullptr;
-  const auto consider = [&](Sequence* sequence) {
-    if (sequence == nullptr || (budget.long_limit() == 0 && IsLong(*sequence))) return;
-    if (next == nullptr || IsSooner(*sequence, *next, budget)) next = sequence;
-  };
   for (Sequence* sequence : running_) {
     const int32_t wanted = ChunkOf(*sequence, options_.max_tokens_per_step);
-    if (sequence->prefills() && !sequence->follows && sequence->num_planned < wanted) consider(sequence);
+    if (!sequence->prefills() || sequence->follows || sequence->num_planned >= wanted) continue;
+    if (LimitOf(*sequence, budget) == 0) continue;
+    if (next == nullptr || IsSooner(*sequence, *next)) next = sequence;
   }
   if (waiting_.empty() || static_cast<int32_t>(running_.size()) == options_.max_sequences) return next;
-  if (waiting_.oldest_is_due()) {
-    Sequence* due = waiting_.oldest();
-    if (due->request.priority < budget.open_below[ProfileIndex(due->request.profile)]) consider(due);
-    return next;
+  return NextWaiting(next, budget);
+}
+
+// `next`, or a waiting sequence that is sooner.
+Sequence* Scheduler::NextWaiting(Sequence* next, const PrefillBudget& budget) const {
+  int64_t held_back = std::numeric_limits<int64_t>::min();  // no later tenant starts one of at most this priority
+  const auto consider = [&](Sequence* sequence) {
+    if (sequence == nullptr || sequence->request.priority <= held_back || LimitOf(*sequence, budget) == 0) return;
+    if (next == nullptr || IsSooner(*sequence, *next)) next = sequence;
+  };
+  for (const Tenant* tenant : tenants_.ordered()) {
+    Sequence* oldest = waiting_.oldest(*tenant);
+    if (oldest == nullptr || !HasRoom(*tenant)) continue;
+    // No other one of the tenant has a higher priority.
+    if (next != nullptr && next->tenant != tenant && !IsSooner(*oldest, *next)) continue;
+    if (!waiting_.is_due(*oldest)) {
+      for (size_t profile = 0; profile < kNumProfiles; ++profile) consider(NextShortest(*tenant, profile, budget));
+    } else if (oldest->request.priority < tenant->plan.open_below[ProfileIndex(oldest->request.profile)]) {
+      consider(oldest);
+    } else {
+      held_back = std::max<int64_t>(held_back, oldest->request.priority);
+    }
   }
-  for (size_t profile = 0; profile < kNumProfiles; ++profile) consider(NextWaiting(profile, budget));
   return next;
 }
 
 // The shortest of the highest priority of which one can be planned.
-Sequence* Scheduler::NextWaiting(size_t profile, const PrefillBudget& budget) const {
-  Sequence* shortest = waiting_.shortest_below(profile, budget.open_below[profile]);
-  while (shortest != nullptr && budget.long_limit() == 0 && IsLong(*shortest)) {
-    shortest = waiting_.shortest_below(profile, shortest->request.priority);
+Sequence* Scheduler::NextShortest(const Tenant& tenant, size_t profile, const PrefillBudget& budget) const {
+  Sequence* shortest = waiting_.shortest_below(tenant, profile, tenant.plan.open_below[profile]);
+  while (shortest != nullptr && LimitOf(*shortest, budget) == 0) {
+    shortest = waiting_.shortest_below(tenant, profile, shortest->request.priority);
   }
   return shortest;
 }
@@ -107,15 +173,17 @@ int32_t Scheduler::WithinTime(const Sequence& sequence, int32_t limit, const Pre
 }
 
 // Plans at most `limit` more tokens of a running sequence, or has it wait for the pages of another. When the step has
-// no time for more of a long prompt, it is over for long ones; for a short one, for all.
+// no time for more of a long prompt, it is over for long ones of the tenant; for a short one, for all.
 void Scheduler::PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* budget) {
   const int32_t before = sequence->num_planned;
   const int32_t allowed = WithinTime(*sequence, ChunkOf(*sequence, before + limit) - before, *budget);
   if (before == 0) sequence->follows = Follows(*sequence, allowed);
   if (sequence->follows) return;
+  Tenant* tenant = sequence->tenant;
+  TenantPlan& plan = tenant->plan;
   if (allowed == 0) {
-    (IsLong(*sequence) ? budget->long_tokens : budget->tokens) = 0;
-    budget->long_beside_short = 0;
+    (IsLong(*sequence) ? plan.long_tokens : budget->tokens) = 0;
+    plan.long_beside_short = 0;
     return;
   }
   if (budget->timed) {
@@ -126,14 +194,15 @@ void Scheduler::PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* bud
   sequence->num_planned = before + allowed;
   budget->empty = false;
   budget->tokens -= allowed;
-  budget->served[ProfileIndex(sequence->request.profile)] = true;
+  if (tenant->is_behind) budget->behind_tokens = std::max(0, budget->behind_tokens - allowed);
+  plan.served[ProfileIndex(sequence->request.profile)] = true;
   if (IsLong(*sequence)) {
-    budget->long_tokens = std::max(0, budget->long_tokens - allowed);
-    budget->long_beside_short = std::max(0, budget->long_beside_short - allowed);
-    long_since_short_ += allowed;
+    plan.long_tokens = std::max(0, plan.long_tokens - allowed);
+    plan.long_beside_short = std::max(0, plan.long_beside_short - allowed);
+    tenant->long_since_short += allowed;
   } else {
     budget->short_served = true;
-    budget->short_ends |= sequence->num_planned == sequence->num_uncomputed();
+    plan.short_ends |= sequence->num_planned == sequence->num_uncomputed();
   }
 }
 
@@ -147,9 +216,24 @@ int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
   return std::max<int64_t>(missing, 0);
 }
 
+// Whether a tenant may have one more sequence: beside others, at most seven times as many as it leaves room for, and
+// the last one only if it has none.
+bool Scheduler::HasRoom(const Tenant& tenant) const {
+  if (!tenants_.several() || tenant.num_running == 0) return true;
+  const int64_t room = int64_t{options_.max_sequences} - static_cast<int64_t>(running_.size());
+  return room > 1 && tenant.num_running < 7 * room;
+}
+
+// Pages that a tenant leaves to others when it starts a sequence.
+int64_t Scheduler::PagesToLeave(const Tenant& tenant) const {
+  if (!tenants_.several() || tenant.num_running == 0) return 0;
+  const bool has_its_part = static_cast<size_t>(tenant.num_running) * tenants_.num_known() > running_.size();
+  return has_its_part ? num_pages() / 8 : 0;
+}
+
 // Attaches the cached prefix of a waiting sequence if there is room for the rest; else leaves it as it was.
 bool Scheduler::AttachWithRoom(Sequence* sequence) {
-  int64_t spare = pages_.pool().num_free();
+  int64_t spare = pages_.pool().num_free() - PagesToLeave(*sequence->tenant);
   for (const Sequence* other : running_) spare -= PagesToReserve(*other);
   if (spare <= sequence->blocked_pages) return false;
   const int64_t free_before = pages_.pool().num_free();
@@ -162,16 +246,19 @@ bool Scheduler::AttachWithRoom(Sequence* sequence) {
 
 bool Scheduler::Start(Sequence* sequence, TimeNs now) {
   if (static_cast<int32_t>(running_.size()) == options_.max_sequences || !AttachWithRoom(sequence)) return false;
-  waiting_.EraseStarted(sequence);
+  waiting_.EraseStarted(sequence, tenants_.ordered());
   running_.Insert(sequence);
+  --sequence->tenant->num_waiting;
+  ++sequence->tenant->num_running;
   sequence->state = SequenceState::kRunning;
   sequence->prefill_tokens = sequence->num_uncomputed();
   sequence->blocked_pages = -1;
   // Long prompts make room for short ones that are expected, but not for those of a lower priority.
   const bool outranked = std::any_of(running_.begin(), running_.end(), [&](const Sequence* other) {
-    return other->prefills() && IsLong(*other) && other->request.priority > sequence->request.priority;
+    return other->tenant == sequence->tenant && other->prefills() && IsLong(*other) &&
+           other->request.priority > sequence->request.priority;
   });
-  if (sequence->num_tokens() <= quarter() && !outranked) long_since_short_ = 0;
+  if (sequence->num_tokens() <= quarter() && !outranked) sequence->tenant->long_since_short = 0;
   CountAdmission(sequence, now);
   return true;
 }

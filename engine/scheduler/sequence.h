@@ -18,9 +18,12 @@ namespace dunlin::engine {
 // called, but tokens are still in flight, so the pages are kept. kFinished: the scheduler no longer refers to it.
 enum class SequenceState : uint8_t { kWaiting, kRunning, kRetiring, kFinished };
 
+struct Tenant;
+
 struct Sequence {
   RequestId id = 0;
-  int32_t slot = -1;  // the scheduler's, from Add until it is retired; names the sequence in plans
+  int32_t slot = -1;         // the scheduler's, from Add until it is retired; names the sequence in plans
+  Tenant* tenant = nullptr;  // the scheduler's, while it waits or runs
   Request request;
   std::shared_ptr<OutputSink> sink;
 
@@ -40,7 +43,7 @@ struct Sequence {
   bool proven_only = false;     // a row over unproven pages was not finite: it takes none any more
   int32_t num_planned = 0;      // tokens of the plan being made; 0 outside Scheduler::Plan
   int32_t prefill_tokens = 0;   // tokens left to compute when it was last started; unset before that
-  int64_t passed_tokens = 0;    // of newer sequences started while it was the oldest waiting one
+  int64_t passed_tokens = 0;    // of newer sequences started while it was the oldest waiting one of its tenant
   bool follows = false;         // in the plan being made: waits for pages that an older one computes
   // Admission found no room with this many spare pages: its prompt is not hashed again until there are more.
   int64_t blocked_pages = -1;

@@ -111,6 +111,8 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   options.http = HttpOptions(config, server);
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
+  options.rpcs = server->metrics.rpcs();
+  options.serving.traces = server->spans != nullptr;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
   auto port = server->edge.Start(config.grpc_address, config.limits, &server->repository, &server->observer, options);
   if (!port.ok()) return port.status();

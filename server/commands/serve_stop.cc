@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
@@ -26,6 +27,9 @@ constexpr absl::Duration kFlushLimit = absl::Milliseconds(200);
 // that something is stuck and exits; the timer is for what hangs after that, or hangs the main thread.
 constexpr absl::Duration kStuckAfter = absl::Milliseconds(1500);
 constexpr absl::Duration kExitTimer = absl::Milliseconds(1800);
+// Of the spans, once everything else has stopped: by then little of the drain's time may be left.
+constexpr absl::Duration kSpanFlushMax = absl::Milliseconds(1000);
+constexpr absl::Duration kSpanFlushMin = absl::Milliseconds(200);
 // After a device failure: time for streams to deliver their status. Together with the watchdog period and the poll
 // period, the process still ends within a second.
 constexpr absl::Duration kFailedGrace = absl::Milliseconds(500);
@@ -33,6 +37,11 @@ constexpr absl::Duration kFailedGrace = absl::Milliseconds(500);
 [[noreturn]] void ExitNow(int status) {
   FlushLog(kFlushLimit);
   std::_Exit(status);
+}
+
+void FlushSpans(absl::Time drain_deadline, Server* server) {
+  if (server->spans == nullptr) return;
+  server->spans->Flush(std::clamp(drain_deadline - absl::Now(), kSpanFlushMin, kSpanFlushMax));
 }
 
 }  // namespace
@@ -97,6 +106,7 @@ int Drain(int64_t timeout_ms, Server* server) {
     }
   }
   drainer.join();
+  FlushSpans(deadline, server);
   spdlog::info("stopped");
   return kExitOk;
 }

@@ -189,6 +189,24 @@ Limits ReadLimits(const Json& document) {
   return limits;
 }
 
+absl::StatusOr<TracingSettings> ReadTracing(const Json& document) {
+  TracingSettings tracing;
+  tracing.otlp_endpoint = Get<std::string>(document, "/tracing/otlp_endpoint");
+  // OTLP's own variables have a URL here, whose scheme says that there is no TLS.
+  if (tracing.otlp_endpoint.starts_with("http://")) tracing.otlp_endpoint.erase(0, std::string("http://").size());
+  const bool has_port = tracing.otlp_endpoint.find(':') != std::string::npos;
+  if (tracing.otlp_endpoint.find('/') != std::string::npos || (!tracing.otlp_endpoint.empty() && !has_port)) {
+    return absl::InvalidArgumentError(absl::StrCat("tracing.otlp_endpoint is ",
+                                                   document["tracing"]["otlp_endpoint"].dump(),
+                                                   "; limit is host:port or http://host:port, without TLS"));
+  }
+  tracing.service_name = Get<std::string>(document, "/tracing/service_name");
+  tracing.sample_per_million = Get<int32_t>(document, "/tracing/sample_per_million");
+  tracing.queue_spans = Get<int32_t>(document, "/tracing/queue_spans");
+  tracing.export_timeout_ms = Get<int32_t>(document, "/tracing/export_timeout_ms");
+  return tracing;
+}
+
 absl::StatusOr<TlsSettings> ReadTls(const Json& document) {
   TlsSettings tls;
   tls.cert_file = Get<std::string>(document, "/tls/cert_file");
@@ -255,6 +273,9 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.text_threads = Get<int32_t>(document, "/compute/text_threads");
   config.log_level = Get<std::string>(document, "/log/level");
   config.log_format = Get<std::string>(document, "/log/format");
+  absl::StatusOr<TracingSettings> tracing = ReadTracing(document);
+  if (!tracing.ok()) return tracing.status();
+  config.tracing = *std::move(tracing);
   std::set<std::string> names;
   for (size_t i = 0; i < document.at("models").size(); ++i) {
     const std::string at = absl::StrCat("models[", i, "]");

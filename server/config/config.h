@@ -43,6 +43,14 @@ struct MemorySettings {
   int32_t share_percent = 90;
 };
 
+struct TracingSettings {
+  std::string otlp_endpoint;  // "host:port"; "": no tracing
+  std::string service_name;
+  int32_t sample_per_million = 0;
+  int32_t queue_spans = 0;
+  int32_t export_timeout_ms = 0;
+};
+
 // Whether a value of models[].chat_template is the template itself and not the path of its file.
 bool IsTemplateText(std::string_view value);
 
@@ -70,6 +78,7 @@ struct Config {
   int32_t text_threads = 0;
   std::string log_level;
   std::string log_format;
+  TracingSettings tracing;
   std::map<std::string, std::string> values;  // every key and its value as JSON: "models.0.path" -> "\"/m\""
 };
 

@@ -238,6 +238,18 @@ constexpr ConfigKey kServerKeys[] = {
 
     {"log.level", kStr, "\"info\"", 1, 8, "debug|info|warn|error", "Least severe level that is logged"},
     {"log.format", kStr, "\"text\"", 1, 8, "text|json", "Format of log lines on stderr"},
+
+    {"tracing.otlp_endpoint", kStr, "\"\"", 0, 255, nullptr,
+     "Collector that takes a span of every request as OTLP over gRPC without TLS, as in \"collector:4317\"; empty: "
+     "none"},
+    {"tracing.service_name", kStr, "\"dunlin\"", 1, 128, nullptr, "service.name of the spans"},
+    {"tracing.sample_per_million", kInt, "1000000", 0, 1000000, nullptr,
+     "Requests of a million that have a span, of those without a valid traceparent; the others follow its sampled "
+     "flag"},
+    {"tracing.queue_spans", kInt, "2048", 1, 65536, nullptr,
+     "Maximum number of spans that wait for the collector; further ones are dropped and counted"},
+    {"tracing.export_timeout_ms", kInt, "10000", 100, 60000, nullptr,
+     "Time that the collector may take to answer; then the spans are sent again, a few times"},
 };
 
 constexpr auto kKeys = [] {

@@ -6,6 +6,7 @@
 
 #include "server/http_calls/caller.h"
 #include "server/http_calls/http_status.h"
+#include "server/http_calls/trace_headers.h"
 #include "server/serving/key_limits.h"
 
 namespace dunlin::server {
@@ -43,7 +44,8 @@ void HttpCall::AddHeaders(HttpReply* reply) const {
 void HttpCall::Start(std::shared_ptr<HttpExchange> exchange, std::string body) {
   exchange_ = std::move(exchange);
   body_ = std::move(body);
-  const ClientCall call = {exchange_->request().caller, core_->now(), engine::kNoDeadline, body_.size()};
+  const ClientCall call = {exchange_->request().caller, core_->now(), engine::kNoDeadline, body_.size(),
+                           TraceOf(*core_, exchange_->request())};
   Serve(call, std::move(ticket_));
 }
 

@@ -43,14 +43,14 @@ HttpRoute HttpGeneration::Route(ServingCore* core, const char* path,
 
 void HttpGeneration::Serve(const ClientCall& call, Admission::Ticket ticket) {
   call_ = call;
-  AddPart(ClientRequest(), std::move(ticket))->Start();
+  AddPart(ClientPrompt(), std::move(ticket))->Start();
 }
 
-std::shared_ptr<Generation> HttpGeneration::AddPart(ClientRequest request, Admission::Ticket ticket) {
+std::shared_ptr<Generation> HttpGeneration::AddPart(ClientPrompt further, Admission::Ticket ticket) {
   absl::MutexLock lock(&mutex_);
   if (cancelled_) return nullptr;
   Part* part = parts_.emplace_back(std::make_unique<Part>(this, parts_.size())).get();
-  part->request_ = std::move(request);
+  part->further_ = std::move(further);
   std::shared_ptr<ResponseWriter> writer(shared_from_this(), part);
   part->generation_ = std::make_shared<Generation>(core(), std::move(ticket), call_, std::move(writer));
   ++num_unfinished_;
@@ -59,7 +59,8 @@ std::shared_ptr<Generation> HttpGeneration::AddPart(ClientRequest request, Admis
 
 absl::Status HttpGeneration::Part::ReadRequest(ClientRequest* request) {
   if (prompt_ == 0) return call_->ReadFirst(request);
-  *request = std::move(request_);
+  *request = call_->shared_request_;
+  request->prompt = std::move(further_);
   return absl::OkStatus();
 }
 
@@ -92,15 +93,16 @@ absl::Status HttpGeneration::StartFurther(std::vector<ClientPrompt> prompts, Cli
     tickets.push_back(std::get<Admission::Ticket>(std::move(answer)));
     if (absl::Status refused = BeginQuota(*core(), call_.principal, &tickets.back()); !refused.ok()) return refused;
   }
+  ClientPrompt prompt = std::exchange(first->prompt, {});
+  shared_request_ = *first;
+  first->prompt = std::move(prompt);
   Generations generations;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    ClientRequest request = *first;
-    request.prompt = std::move(prompts[i]);
-    std::shared_ptr<Generation> generation = AddPart(std::move(request), std::move(tickets[i]));
+    std::shared_ptr<Generation> generation = AddPart(std::move(prompts[i]), std::move(tickets[i]));
     if (generation == nullptr) break;  // the client is gone: those that exist are cancelled
     generations.push_back(std::move(generation));
   }
-  for (const std::shared_ptr<Generation>& generation : generations) generation->Start();
+  for (const std::shared_ptr<Generation>& generation : generations) generation->StartOnPool();
   return absl::OkStatus();
 }
 
@@ -122,7 +124,7 @@ void HttpGeneration::SendPending(const std::string& request_id) {
 }
 
 // The first chunk begins the stream even if it has no events.
-bool HttpGeneration::Sends(Part* part, const OutputChunk* chunk, const std::string& request_id) {
+bool HttpGeneration::RenderAndSend(Part* part, const OutputChunk* chunk, const std::string& request_id) {
   if (!failure_.ok()) return false;
   if (chunk != nullptr) Render(*part, *chunk);
   if (!translator_->streams() || (begun_ && pending_.empty())) return false;
@@ -135,7 +137,7 @@ void HttpGeneration::WritePart(Part* part, const OutputChunk& chunk) {
   std::shared_ptr<Generation> taken;  // its chunk needs no write
   {
     absl::MutexLock lock(&mutex_);
-    if (!Sends(part, &chunk, chunk.request_id)) taken = part->generation_;
+    if (!RenderAndSend(part, &chunk, chunk.request_id)) taken = part->generation_;
   }
   if (taken != nullptr) taken->OnWriteDone(true);
 }
@@ -150,7 +152,7 @@ void HttpGeneration::FinishPart(Part* part, const ResponseEnd& end, const Output
     const bool fails = !end.status.ok() && failure_.ok();
     if (fails) failure_ = end.status;
     if (--num_unfinished_ == 0) return EndResponse(*part, end.request_id, last);
-    if (!Sends(part, last, end.request_id)) closed = std::exchange(part->generation_, nullptr);
+    if (!RenderAndSend(part, last, end.request_id)) closed = std::exchange(part->generation_, nullptr);
     if (fails) cancelled = OpenGenerations();
   }
   for (const std::shared_ptr<Generation>& generation : cancelled) generation->Cancel();

@@ -49,7 +49,7 @@ class HttpGeneration final : public HttpCall, public std::enable_shared_from_thi
     friend class HttpGeneration;
     HttpGeneration* const call_;
     const size_t prompt_;
-    ClientRequest request_;  // of a further prompt, until it is read
+    ClientPrompt further_;  // a further prompt, until it is read
     // Guarded by the call's mutex.
     std::shared_ptr<Generation> generation_;  // null once it is closed
     PartState state_ = PartState::kIdle;
@@ -64,7 +64,7 @@ class HttpGeneration final : public HttpCall, public std::enable_shared_from_thi
   void OnDone() override;
 
   // Makes the generation of a prompt; null if the client is gone.
-  std::shared_ptr<Generation> AddPart(ClientRequest request, Admission::Ticket ticket);
+  std::shared_ptr<Generation> AddPart(ClientPrompt further, Admission::Ticket ticket);
   absl::Status ReadFirst(ClientRequest* request);
   absl::Status StartFurther(std::vector<ClientPrompt> prompts, ClientRequest* first);
   void WritePart(Part* part, const OutputChunk& chunk);
@@ -72,14 +72,18 @@ class HttpGeneration final : public HttpCall, public std::enable_shared_from_thi
 
   void Render(const Part& part, const OutputChunk& chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Renders a part's chunk, if it has one and no part has failed. False if there is nothing to send.
-  bool Sends(Part* part, const OutputChunk* chunk, const std::string& request_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool RenderAndSend(Part* part, const OutputChunk* chunk, const std::string& request_id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendPending(const std::string& request_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndResponse(const Part& part, const std::string& request_id, const OutputChunk* last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Generations OpenGenerations() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  ClientCall call_;          // const from Serve on
-  int32_t num_outputs_ = 1;  // of each prompt; const once the first part has read the request
+  ClientCall call_;  // const from Serve on
+  // Const once the first part has read the request.
+  int32_t num_outputs_ = 1;       // of each prompt
+  ClientRequest shared_request_;  // of several prompts, without one: copied by each as it is planned, so that many
+                                  // prompts do not multiply the memory that a request takes
 
   const std::unique_ptr<RequestTranslator> translator_;
 

@@ -28,6 +28,14 @@ constexpr double kInputs[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
 constexpr double kOutputs[] = {1, 2, 5, 10, 20};
 constexpr double kStepTokens[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 
+// Both of gRFC A66.
+constexpr double kRpcSeconds[] = {0,     1e-5, 5e-5, 1e-4, 3e-4,  6e-4,  8e-4, 1e-3,  2e-3, 3e-3, 4e-3,
+                                  5e-3,  6e-3, 8e-3, 0.01, 0.013, 0.016, 0.02, 0.025, 0.03, 0.04, 0.05,
+                                  0.065, 0.08, 0.1,  0.13, 0.16,  0.2,   0.25, 0.3,   0.4,  0.5,  0.65,
+                                  0.8,   1,    2,    5,    10,    20,    50,   100};
+constexpr double kRpcBytes[] = {0,       1024,    2048,     4096,     16384,     65536,      262144,
+                                1048576, 4194304, 16777216, 67108864, 268435456, 1073741824, 4294967296};
+
 constexpr auto kCounter = MetricType::kCounter;
 constexpr auto kGauge = MetricType::kGauge;
 constexpr auto kHistogram = MetricType::kHistogram;
@@ -108,6 +116,10 @@ const Metric kMetrics[] = {
 
     {"dunlin_log_lines_dropped_total", "Log lines dropped because stderr was not read fast enough", kCounter,
      ServerValue{[](const ServerSnapshot&) { return Double(NumDroppedLogLines()); }}},
+    {"dunlin_trace_spans_exported_total", "Spans that the collector has taken", kCounter,
+     ServerValue{[](const ServerSnapshot& s) { return Double(s.tracing.spans_exported); }}},
+    {"dunlin_trace_spans_dropped_total", "Spans dropped because the collector was away, too slow or refused them",
+     kCounter, ServerValue{[](const ServerSnapshot& s) { return Double(s.tracing.spans_dropped); }}},
 
     // An engine.
     {"vllm:num_requests_running", "Running sequences", kGauge,
@@ -177,6 +189,16 @@ const Metric kMetrics[] = {
      RequestValue{[](const Record& r) { return OfGenerate(r, r.max_tokens); }}, kTokenCounts},
     {"dunlin_embedding_inputs", "Inputs of an Embed call", kHistogram,
      RequestValue{[](const Record& r) { return Generates(r) ? std::nullopt : Value(r.num_inputs); }}, kInputs},
+
+    // The gRPC port, as gRFC A66 names it.
+    {"grpc_server_call_started_total", "RPCs started, by method; \"other\": methods that the server does not have",
+     kCounter, RpcStarted{}},
+    {"grpc_server_call_duration_seconds", "Time of an RPC from its first metadata to its status", kHistogram,
+     RpcValue{[](const RpcEnd& end) { return Seconds(end.duration); }}, kRpcSeconds},
+    {"grpc_server_call_sent_total_compressed_message_size_bytes", "Bytes of all messages that an RPC sent", kHistogram,
+     RpcValue{[](const RpcEnd& end) { return Double(end.sent_bytes); }}, kRpcBytes},
+    {"grpc_server_call_rcvd_total_compressed_message_size_bytes", "Bytes of all messages that an RPC received",
+     kHistogram, RpcValue{[](const RpcEnd& end) { return Double(end.received_bytes); }}, kRpcBytes},
 
     // The process, under the standard names of Prometheus client libraries.
     {"process_start_time_seconds", "Start time of the process in seconds since the Unix epoch", kGauge,

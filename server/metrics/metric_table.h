@@ -19,6 +19,7 @@
 #include "engine/model_engine.h"
 #include "server/access/access_control.h"
 #include "server/serving/request_record.h"
+#include "server/serving/rpc_observer.h"
 
 namespace dunlin::server {
 
@@ -43,6 +44,11 @@ struct EdgeSnapshot {
   AccessStats access;
 };
 
+struct TracingSnapshot {
+  uint64_t spans_exported = 0;
+  uint64_t spans_dropped = 0;
+};
+
 // A response of the HTTP port, once its head is sent.
 struct HttpResponse {
   std::string_view route;  // its path as in the table of routes; "other" if no route has the path
@@ -51,6 +57,7 @@ struct HttpResponse {
 
 struct ServerSnapshot {
   EdgeSnapshot edge;
+  TracingSnapshot tracing;
   double start_time_s = 0;  // since 1970
 };
 
@@ -81,12 +88,16 @@ struct HttpResponseCount {  // counts every response of the HTTP port by labels
 struct ServerValue {  // read at each scrape; kNoValue: has no series now
   double (*value)(const ServerSnapshot& server);
 };
+struct RpcStarted {};  // counts the RPCs of the gRPC port, label grpc_method
+struct RpcValue {      // observed for each RPC that ended, labels grpc_method and grpc_status
+  double (*value)(const RpcEnd& end);
+};
 struct Info {  // constant 1
   MetricLabels (*labels)();
 };
 
 using MetricSource = std::variant<EngineValue, StepValue, TokenIntervalValue, RequestValue, ModelRequestCount,
-                                  RequestCount, HttpResponseCount, ServerValue, Info>;
+                                  RequestCount, HttpResponseCount, ServerValue, RpcStarted, RpcValue, Info>;
 
 struct Metric {
   const char* name;

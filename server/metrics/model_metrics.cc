@@ -12,6 +12,10 @@ namespace {
 
 constexpr char kModelName[] = "model_name";
 
+bool OfModel(const Metric& metric) {
+  return !std::holds_alternative<RpcValue>(metric.source);
+}
+
 }  // namespace
 
 // One row: a histogram, or counters by label.
@@ -29,7 +33,7 @@ struct ModelMetrics::Series {
 ModelMetrics::ModelMetrics(const std::string& model_name) : model_name_(model_name) {
   for (const Metric& metric : Metrics()) {
     const bool counted = std::holds_alternative<ModelRequestCount>(metric.source);
-    const bool observed = metric.type == MetricType::kHistogram || counted;
+    const bool observed = (metric.type == MetricType::kHistogram && OfModel(metric)) || counted;
     series_.push_back(observed ? std::make_unique<Series>(metric) : nullptr);
   }
 }
@@ -70,7 +74,7 @@ void ModelMetrics::OnServed(const RequestRecord& record) {
 
 void ModelMetrics::Collect(size_t row, const engine::EngineStats* stats, prometheus::MetricFamily* family) const {
   const Metric& metric = Metrics()[row];
-  if (metric.type == MetricType::kHistogram) {
+  if (series_[row] != nullptr && metric.type == MetricType::kHistogram) {
     family->metric.push_back(series_[row]->histogram.Collect());
     family->metric.back().label = {{kModelName, model_name_}};
   } else if (std::holds_alternative<ModelRequestCount>(metric.source)) {

@@ -93,6 +93,11 @@ void ServerMetrics::WatchEdge(std::function<EdgeSnapshot()> edge) {
   edge_ = std::move(edge);
 }
 
+void ServerMetrics::WatchTracing(std::function<TracingSnapshot()> tracing) {
+  absl::MutexLock lock(&mutex_);
+  tracing_ = std::move(tracing);
+}
+
 std::shared_ptr<ModelMetrics> ServerMetrics::Find(const std::string& model) const {
   absl::ReaderMutexLock lock(&mutex_);
   const auto found = models_.find(model);
@@ -127,6 +132,7 @@ std::string ServerMetrics::Render() const {
   {
     absl::MutexLock lock(&mutex_);
     if (edge_) server.edge = edge_();
+    if (tracing_) server.tracing = tracing_();
     for (const auto& [name, model] : models_) {
       models.push_back({model.metrics, std::nullopt});
       if (model.lease != nullptr) models.back().stats = model.lease->any_engine()->stats();
@@ -140,6 +146,8 @@ std::string ServerMetrics::Render() const {
       if (const double sample = value->value(server); !std::isnan(sample)) AddSample(sample, {}, &family);
     } else if (const auto* info = std::get_if<Info>(&metric.source)) {
       AddSample(1, info->labels(), &family);
+    } else if (std::holds_alternative<RpcStarted>(metric.source) || std::holds_alternative<RpcValue>(metric.source)) {
+      rpcs_.Collect(row, &family);
     } else if (counters_[row] != nullptr) {
       for (prometheus::MetricFamily& counts : counters_[row]->counts.Collect())
         family.metric = std::move(counts.metric);

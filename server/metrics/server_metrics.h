@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/model_engine.h"
 #include "server/metrics/metric_table.h"
+#include "server/metrics/rpc_metrics.h"
 #include "server/models/repository.h"
 #include "server/serving/request_record.h"
 
@@ -38,6 +39,12 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
   // From now on, `edge` is called at each scrape, from any thread; before that, the server is reported as not ready.
   void WatchEdge(std::function<EdgeSnapshot()> edge);
 
+  // From now on, `tracing` is called at each scrape, from any thread; before that, no span has been exported.
+  void WatchTracing(std::function<TracingSnapshot()> tracing);
+
+  // Where the gRPC port reports its RPCs.
+  RpcObserver* rpcs() { return &rpcs_; }
+
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override;
   void OnFinished(const RequestRecord& record) override;
 
@@ -59,9 +66,11 @@ class ServerMetrics : public RequestObserver, public RepositoryListener {
 
   const double start_time_s_;                             // since 1970
   const std::vector<std::unique_ptr<Counter>> counters_;  // by row of Metrics(); null for rows that count no events
+  RpcMetrics rpcs_;
   mutable absl::Mutex mutex_;  // guards what a scrape reads, because the port is open while models come and go
   std::map<std::string, Model> models_ ABSL_GUARDED_BY(mutex_);
   std::function<EdgeSnapshot()> edge_ ABSL_GUARDED_BY(mutex_);
+  std::function<TracingSnapshot()> tracing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dunlin::server

@@ -18,15 +18,17 @@
 #include "engine/text/grammar_source.h"
 #include "engine/types.h"
 #include "server/access/principal.h"
+#include "server/serving/trace_context.h"
 
 namespace dunlin::server {
 
 // What is known of a call before its message is read.
 struct ClientCall {
   Principal principal;
-  engine::TimeNs arrival = 0;                     // ServingCore::now() when the call opened
-  engine::TimeNs deadline = engine::kNoDeadline;  // on the same clock
-  size_t message_bytes = 0;                       // size of the request on the wire
+  engine::TimeNs arrival = 0;                        // ServingCore::now() when the call opened
+  engine::TimeNs deadline = engine::kNoDeadline;     // on the same clock
+  size_t message_bytes = 0;                          // size of the request on the wire
+  std::optional<TraceContext> trace = std::nullopt;  // none: the server exports no spans
 };
 
 // Text (in which special tokens are plain text), token ids or a chat; none if the client gave no prompt.

@@ -13,6 +13,7 @@ EmbedJob::EmbedJob(ServingCore* core, Admission::Ticket ticket, const ClientCall
                    std::shared_ptr<EmbedWriter> writer)
     : core_(core), call_(call), writer_(std::move(writer)), ticket_(std::move(ticket)) {
   record_.arrival = call.arrival;
+  record_.trace = call.trace;
 }
 
 void EmbedJob::Cancel() {

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "server/access/tenant.h"
 #include "server/serving/errors.h"
 #include "server/serving/key_limits.h"
 #include "server/serving/resolve.h"
@@ -28,6 +29,7 @@ Generation::Generation(ServingCore* core, Admission::Ticket ticket, const Client
       writer_(cut_off_writer_.get()),
       ticket_(std::move(ticket)) {
   record_.arrival = call.arrival;
+  record_.trace = call.trace;
 }
 
 void Generation::Start() {
@@ -125,6 +127,7 @@ absl::Status Generation::Submit() {
   engine::Request& request = plan.request;
   request.arrival = call_.arrival;
   request.deadline = call_.deadline;
+  request.tenant = TenantOf(call_.principal.name);
   const int64_t max_tokens = std::ssize(request.prompt) + int64_t{plan.num_outputs} * request.stopping.max_tokens;
   if (absl::Status s = ReserveTokens(*core_, call_.principal, max_tokens, &ticket_); !s.ok()) return s;
   const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits());

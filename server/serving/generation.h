@@ -46,6 +46,8 @@ class Generation final : public TextTask, public StallWatch::Call {
 
   // Once. The writer may be called before this returns.
   void Start();
+  // As Start, but never plans inline: for one of many that start together.
+  void StartOnPool() { core_->text_pool()->Schedule(this); }
 
   // Called by the writer, on any thread but an engine's.
   // The outstanding write is done and the writer can take the next; ok is false if the client is gone.

@@ -237,6 +237,8 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   request.cache_salt = CacheSaltOf(client.principal, request.cache_salt);
   std::sort(request.sampling.logit_bias.begin(), request.sampling.logit_bias.end());
   plan.num_outputs = record->num_outputs = client.num_outputs;
+  record->temperature = request.sampling.temperature;
+  record->top_p = request.sampling.top_p;
 
   if (absl::Status s = SetBadWords(client, model, &request.sampling); !s.ok()) return s;
 

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forwards to two observers: the log and the metrics.
+// Forwards to several observers, in order: the log, the metrics, the spans.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "server/serving/request_record.h"
 
 namespace dunlin::server {
 
-class ObserverPair : public RequestObserver {
+class ObserverList : public RequestObserver {
  public:
-  // Both outlive this object.
-  ObserverPair(RequestObserver* first, RequestObserver* second) : first_(first), second_(second) {}
+  // They outlive this object; those that are null are left out.
+  explicit ObserverList(const std::vector<RequestObserver*>& observers) {
+    for (RequestObserver* observer : observers) {
+      if (observer != nullptr) observers_.push_back(observer);
+    }
+  }
   void OnTokenInterval(const std::string& model, engine::TimeNs interval) override {
-    first_->OnTokenInterval(model, interval);
-    second_->OnTokenInterval(model, interval);
+    for (RequestObserver* observer : observers_) observer->OnTokenInterval(model, interval);
   }
   void OnFinished(const RequestRecord& record) override {
-    first_->OnFinished(record);
-    second_->OnFinished(record);
+    for (RequestObserver* observer : observers_) observer->OnFinished(record);
   }
 
  private:
-  RequestObserver* const first_;
-  RequestObserver* const second_;
+  std::vector<RequestObserver*> observers_;  // const after construction
 };
 
 }  // namespace dunlin::server

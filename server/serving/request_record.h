@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "engine/types.h"
+#include "server/serving/trace_context.h"
 
 namespace dunlin::server {
 
@@ -24,12 +25,15 @@ struct RequestRecord {
   int32_t completion_tokens = 0;  // over all outputs
   int32_t max_tokens = 0;
   int32_t num_outputs = 1;
+  std::optional<float> temperature;  // of a generation that was planned, as top_p
+  std::optional<float> top_p;
   int32_t num_inputs = 0;  // of an embedding; 0 for a generation
   int32_t preemptions = 0;
   engine::TimeNs arrival = 0;  // monotonic; 0 when unknown
   engine::TimeNs first_scheduled = 0;
   engine::TimeNs first_token = 0;
   engine::TimeNs finished = 0;
+  std::optional<TraceContext> trace;  // none: no span is made of the call
 };
 
 // Notified of the tokens of a call as they are sent, and of every call once when it has ended. Any thread; must not

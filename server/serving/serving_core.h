@@ -28,6 +28,7 @@ struct ServingOptions {
   int text_threads = 2;                             // of the text pool; [1, 64]
   engine::ModelEngine::Clock clock = &MonotonicNs;  // the engines' clock
   const AccessControl* access = nullptr;            // outlives the core; null: no keys
+  bool traces = false;                              // the observer makes spans of calls
 };
 
 class ServingCore {
@@ -44,6 +45,8 @@ class ServingCore {
   engine::ModelEngine::Clock clock() const { return clock_; }
   RequestObserver* observer() const { return observer_; }
   const AccessControl& access() const { return access_ == nullptr ? open_access_ : *access_; }
+  // Whether front ends read the trace of a call.
+  bool traces() const { return traces_; }
   TextPool* text_pool() { return &text_pool_; }
   const TextPool* text_pool() const { return &text_pool_; }
   TextBudget* text_budget() const { return &text_budget_; }
@@ -75,7 +78,8 @@ class ServingCore {
   RequestObserver* const observer_;
   const engine::ModelEngine::Clock clock_;
   const AccessControl* const access_;
-  const AccessControl open_access_;                                   // if access_ is null
+  const AccessControl open_access_;  // if access_ is null
+  const bool traces_;
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;
   mutable TextBudget text_budget_;

@@ -32,7 +32,7 @@ def rows(heading):
 
 def named_series(text):
     """Every series name of ours in queries."""
-    return set(re.findall(r"\b(?:dunlin_|vllm:|process_)\w+", text))
+    return set(re.findall(r"\b(?:dunlin_|vllm:|process_|grpc_server_)\w+", text))
 
 
 def metric_of(series, kinds):

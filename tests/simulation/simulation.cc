@@ -166,8 +166,9 @@ class Simulation {
         chunk = std::clamp(sequence->prompt_len - sequence->next_position(), 1, chunk);
       }
       const bool timed = workload_.scheduler.step_time_target > 0;  // then a page is all that it is sure of
-      return {sequence, std::min({chunk, std::max(1, step / 4), older_decodes ? step - 1 : step,
-                                  timed ? sequence->tokens_per_page : chunk})};
+      const int32_t part = std::max(1, step / (workload_.num_tenants > 1 ? 16 : 4));  // a tenant may be behind
+      return {sequence,
+              std::min({chunk, part, older_decodes ? step - 1 : step, timed ? sequence->tokens_per_page : chunk})};
     }
     return {};
   }
@@ -189,7 +190,8 @@ class Simulation {
     if (share.tokens > 0) Fail("the oldest prompt is not in a step");
   }
 
-  // Of what was started before the oldest one that waits, all but the last must have been within its allowance.
+  // Of its tenant's that were started before the oldest one that waits, all but the last must have been within its
+  // allowance.
   void CheckPassed(const std::vector<Sequence*>& waited) {
     if (scheduler_.waiting().empty() || waited.empty() || scheduler_.waiting().first() != waited.front()) return;
     const Sequence* oldest = waited.front();
@@ -197,6 +199,7 @@ class Simulation {
     int64_t largest = 0;
     for (const Sequence* sequence : waited) {
       if (sequence->state != SequenceState::kRunning) continue;
+      if (sequence->request.tenant != oldest->request.tenant) continue;
       *passed += sequence->num_tokens();
       largest = std::max<int64_t>(largest, sequence->num_tokens());
     }

@@ -58,6 +58,7 @@ PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
   if (dice->OneIn(6)) request.sampling.prompt_logprobs = 0;
   if (dice->OneIn(4)) request.cache_salt = "tenant";
   if (dice->OneIn(5)) request.priority = dice->Between(-2, 2);
+  request.tenant = static_cast<engine::TenantId>(dice->Between(0, workload.num_tenants - 1));
   request.arrival = dice->OneIn(2) ? 1 : dice->Between(1, kHorizon);
   if (dice->OneIn(5)) request.deadline = request.arrival + dice->Between(0, 60);
   if (dice->OneIn(6)) planned.cancel_at = request.arrival + dice->Between(0, 60);
@@ -116,6 +117,7 @@ Workload MakeWorkload(Dice* dice) {
   for (uint32_t& word : scheduler.cache.hash_key) word = static_cast<uint32_t>(dice->Word());
   if (dice->OneIn(8)) scheduler.cache.key_words = 0;  // every page of every request collides
 
+  if (dice->OneIn(2)) workload.num_tenants = dice->Between(2, 4);
   if (dice->OneIn(2)) scheduler.step_overhead_tokens = dice->Between(1, 8);
   if (dice->OneIn(2)) workload.max_forced_tokens = dice->Between(1, 12);
   if (dice->OneIn(3)) scheduler.step_time_target = dice->Between(1, 4);

@@ -35,6 +35,7 @@ struct PlannedRequest {
 struct Workload {
   engine::SchedulerOptions scheduler;
   FakeRuntimeOptions runtime;
+  int32_t num_tenants = 1;
   int32_t max_forced_tokens = 0;         // of constrained requests
   std::vector<PlannedRequest> requests;  // by arrival
 };

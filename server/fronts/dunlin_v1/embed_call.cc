@@ -35,7 +35,8 @@ grpc::ServerUnaryReactor* EmbedCall::Start(ServingCore* core, grpc::CallbackServ
     call->Finish({refused, {}}, nullptr);
     return call.get();
   }
-  const ClientCall client = {*std::move(caller), now, DeadlineNs(*context, now), message.Length()};
+  const ClientCall client = {*std::move(caller), now, DeadlineNs(*context, now), message.Length(),
+                             TraceOf(*core, *context)};
   call->job_ = std::make_shared<EmbedJob>(core, std::move(ticket), client, call);
   call->job_->Start();
   return call.get();
@@ -60,9 +61,13 @@ void EmbedCall::Finish(const ResponseEnd& end, const EmbedResult* result) {
     unread_ = UnreadAnswer::Watch(core_, context_->c_call());
     return ServerUnaryReactor::Finish(grpc::Status::OK);
   }
-  if (!end.request_id.empty()) context_->AddTrailingMetadata(kRequestIdKey, end.request_id);
   const GrpcReply reply = ToGrpcReply(end.status);
   AddTrailers(reply, context_);
+  if (end.request_id.empty()) {
+    EchoRequestId(reply.status, context_);  // it was refused before it was read
+  } else {
+    context_->AddTrailingMetadata(kRequestIdKey, end.request_id);
+  }
   ServerUnaryReactor::Finish(reply.status);
 }
 

@@ -34,7 +34,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(ServingCore* cor
     return RefusedCall::Start(core, context, ToGrpcReply(refused));
   }
   std::shared_ptr<GenerateCall> call(new GenerateCall(core, context, message));
-  const ClientCall client = {*std::move(caller), now, DeadlineNs(*context, now), message_bytes};
+  const ClientCall client = {*std::move(caller), now, DeadlineNs(*context, now), message_bytes,
+                             TraceOf(*core, *context)};
   call->self_ = call;
   call->generation_ = std::make_shared<Generation>(core, std::move(ticket), client, call);
   call->generation_->Start();

@@ -11,6 +11,7 @@
 #include "server/serving/chat_prompt.h"
 #include "server/serving/key_limits.h"
 #include "server/transport/grpc/call_access.h"
+#include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
 
@@ -69,7 +70,9 @@ void DescribeProfile(const engine::ProfileSupport& row, v1::Profile* wire) {
 
 grpc::ServerUnaryReactor* Finished(grpc::CallbackServerContext* context, const absl::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpcStatus(status));
+  const grpc::Status end = ToGrpcStatus(status);
+  EchoRequestId(end, context);
+  reactor->Finish(end);
   return reactor;
 }
 

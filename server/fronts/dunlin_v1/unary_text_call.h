@@ -19,6 +19,7 @@
 #include "server/serving/serving_core.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/call_access.h"
+#include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
 
@@ -81,6 +82,7 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
   void End(const absl::Status& status) {
     const GrpcReply reply = ToGrpcReply(status);
     AddTrailers(reply, context_);
+    EchoRequestId(reply.status, context_);
     if (status.ok()) unread_ = UnreadAnswer::Watch(core_, context_->c_call());  // a status alone is always sent
     Finish(reply.status);
   }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/access/listen_address.h"
 #include "server/transport/grpc/call_access.h"
+#include "server/transport/grpc/call_counter.h"
 #include "server/transport/grpc/connection_acceptor.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/idle_ticker.h"
@@ -37,6 +38,12 @@ std::vector<std::string> ServiceNames(const std::vector<GrpcService>& services, 
     names.emplace_back(ReflectionV1Alpha::Service::service_full_name());
   }
   return names;
+}
+
+void CountCalls(RpcObserver* observer, const std::vector<std::string>& services, grpc::ServerBuilder* builder) {
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(NewCallCounter(observer, services));
+  builder->experimental().SetInterceptorCreators(std::move(interceptors));
 }
 
 }  // namespace
@@ -79,6 +86,7 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
   if (absl::Status listed = CheckEndpointsListed(names); !listed.ok()) return listed;
   auto state = std::make_unique<State>(names, options.repository, options.access);
   grpc::ServerBuilder builder;
+  if (options.rpcs != nullptr) CountCalls(options.rpcs, names, &builder);
   ApplyLimits(options.limits, &builder);
   int port = 0;
   state->credentials =

@@ -16,6 +16,7 @@
 #include "server/access/access_control.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
+#include "server/serving/rpc_observer.h"
 #include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
@@ -30,6 +31,7 @@ struct GrpcServerOptions {
   std::optional<bool> reflection;                  // unset: on if the address is a loopback address
   ModelRepository* repository = nullptr;           // Health reports its models as "model/NAME"; outlives the server
   const AccessControl* access = nullptr;           // for health and reflection; outlives the server; null: no keys
+  RpcObserver* rpcs = nullptr;                     // of every call, health and reflection too; outlives the server
   const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain text
 };
 

@@ -25,8 +25,8 @@ struct HttpServerOptions {
   std::vector<HttpRoute> routes;
   std::vector<std::string> cors_origins;  // "https://chat.example", or "*" for all; for the routes with cors
   HttpTimeouts timeouts;
+  HttpObserver on_response = nullptr;              // may be null
   const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain HTTP
-  HttpObserver on_response = nullptr;  // may be null
 };
 
 class HttpServer {

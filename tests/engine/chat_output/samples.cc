@@ -6,7 +6,7 @@ namespace {
 
 const char kLeeds[] = R"({"city": "Leeds"})";
 
-std::vector<Sample> TaggedSamples() {
+std::vector<Sample> HermesSamples() {
   return {
       {"plain text",
        "",
@@ -37,7 +37,9 @@ std::vector<Sample> TaggedSamples() {
        "",
        "hermes",
        "",
-       R"(<tool_call>{"name": "get\u005fweather", "id": [1, {"a": "}"}], "arguments": {"city": "a}{\"</tool_call>\\", "at": {"x": {"y": [-1.5e+3, true, null]}}, "tags": ["東京 🐦", "\ud83d\udc26"]}}</tool_call>)",
+       R"(<tool_call>{"name": "get\u005fweather", "id": [1, {"a": "}"}], )"
+       R"("arguments": {"city": "a}{\"</tool_call>\\", "at": {"x": {"y": [-1.5e+3, true, null]}}, )"
+       R"("tags": ["東京 🐦", "\ud83d\udc26"]}}</tool_call>)",
        "",
        "",
        {{"get_weather",
@@ -60,6 +62,11 @@ std::vector<Sample> TaggedSamples() {
        "",
        "",
        {{"fly", "{}", true}}},
+  };
+}
+
+std::vector<Sample> GraniteSamples() {
+  return {
       {"granite's list",
        "",
        "granite",
@@ -85,6 +92,11 @@ std::vector<Sample> TaggedSamples() {
        "Hm ",
        "",
        {{"ping", "{}", true}}},
+  };
+}
+
+std::vector<Sample> XmlSamples() {
+  return {
       {"xml",
        "",
        "qwen3_coder",
@@ -153,6 +165,11 @@ std::vector<Sample> MarkedSamples() {
        "",
        "",
        {{"get_weather", kLeeds, true}, {"ping", "{}", true}}},
+  };
+}
+
+std::vector<Sample> LlamaSamples() {
+  return {
       {"llama",
        "",
        "llama3_json",
@@ -183,12 +200,14 @@ std::vector<Sample> MarkedSamples() {
        "",
        "pythonic",
        "",
-       R"([get_weather(city="Leeds", days=3, exact = True, tags=['a"', "b'\n\x41\u00e9\101\q",], at={'x': None, "y": (1, -2.), 'z': [.5, +1e3]}), ping(),
+       R"([get_weather(city="Leeds", days=3, exact = True, tags=['a"', "b'\n\x41\u00e9\101\q",], )"
+       R"(at={'x': None, "y": (1, -2.), 'z': [.5, +1e3]}), ping(),
  find.birds(q='',)])",
        "",
        "",
        {{"get_weather",
-         R"({"city": "Leeds", "days": 3, "exact": true, "tags": ["a\"", "b'\nA\u00e9A\\q"], "at": {"x": null, "y": [1, -2.0], "z": [0.5, 1e3]}})",
+         R"({"city": "Leeds", "days": 3, "exact": true, "tags": ["a\"", "b'\nA\u00e9A\\q"], )"
+         R"("at": {"x": null, "y": [1, -2.0], "z": [0.5, 1e3]}})",
          true},
         {"ping", "{}", true},
         {"find.birds", R"({"q": ""})", true}}},
@@ -287,6 +306,11 @@ std::vector<Sample> HarmonySamples() {
        "",
        "",
        {{"ping", "{ }", true}}},
+  };
+}
+
+std::vector<Sample> OtherHarmonySamples() {
+  return {
       {"harmony's other tools",
        "gpt_oss",
        "gpt_oss",
@@ -335,7 +359,9 @@ std::vector<Sample> HarmonySamples() {
 const std::vector<Sample>& Samples() {
   static const std::vector<Sample> samples = [] {
     std::vector<Sample> all;
-    for (const std::vector<Sample>& some : {TaggedSamples(), MarkedSamples(), ReasoningSamples(), HarmonySamples()}) {
+    for (const std::vector<Sample>& some :
+         {HermesSamples(), GraniteSamples(), XmlSamples(), MarkedSamples(), LlamaSamples(), ReasoningSamples(),
+          HarmonySamples(), OtherHarmonySamples()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

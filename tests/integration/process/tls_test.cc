@@ -179,8 +179,8 @@ TEST_F(TlsProcess, ClientsWithoutACertificateAreRefusedWhereOneIsRequired) {
       RunDunlin(Generate(server, {"--tls-ca", ca_, "--tls-cert", client_cert_, "--tls-key", client_key_}));
   EXPECT_EQ(known.status, 0) << known.out << known.err;
   for (const std::string& address : {server.grpc(), server.http()}) {
-    EXPECT_THAT(SClient(address, "-tls1_2"), HasSubstr(kNoHandshake));
-    EXPECT_THAT(SClient(address, "-tls1_2 -cert " + client_cert_ + " -key " + client_key_),
+    EXPECT_THAT(SClient(address, "-tls1_2 -alpn h2,http/1.1"), HasSubstr(kNoHandshake));
+    EXPECT_THAT(SClient(address, "-tls1_2 -alpn h2,http/1.1 -cert " + client_cert_ + " -key " + client_key_),
                 AllOf(HasSubstr("Verification: OK"), Not(HasSubstr(kNoHandshake))));
   }
 }

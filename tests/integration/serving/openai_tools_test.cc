@@ -41,19 +41,19 @@ Calls CallsOf(const Reply& reply) {
   return calls;
 }
 
-Calls OfGrpc() {
-  const Json request = {
-      {"model", "demo"},
-      {"chat",
-       {{"messages", Json::array({{{"role", "user"}, {"content", "What is the weather in Lisbon?"}}})},
-        {"toolsJson", ChatTools()}}},
-      {"sampling", {{"temperature", 0}}},
-      {"stopping", {{"maxTokens", 60}}}};
+constexpr char kWeather[] = "What is the weather in Lisbon?";
+
+// chat: further fields of the chat.
+Calls OfGrpc(const std::string& question, const Json& chat = Json::object()) {
+  Json request = {{"model", "demo"}, {"sampling", {{"temperature", 0}}}, {"stopping", {{"maxTokens", 60}}}};
+  request["chat"] = chat;
+  request["chat"]["messages"] = Json::array({{{"role", "user"}, {"content", question}}});
+  request["chat"]["toolsJson"] = ChatTools();
   return CallsOf(ServedEdge::Get().Generate(request.dump()));
 }
 
 TEST(ToolCalls, OfChatCompletionsAreThoseOfGrpc) {
-  const Calls expected = OfGrpc();
+  const Calls expected = OfGrpc(kWeather);
   ASSERT_THAT(expected, SizeIs(1)) << "the demo model no longer calls this tool";
   const std::string fields =
       absl::StrCat(R"("model":"demo","temperature":0,"max_tokens":60,)", kQuestion, ",\"tools\":", ChatTools());
@@ -83,7 +83,7 @@ TEST(ToolCalls, OfChatCompletionsAreThoseOfGrpc) {
 }
 
 TEST(ToolCalls, OfResponsesAndMessagesAreThoseOfGrpc) {
-  const Calls expected = OfGrpc();
+  const Calls expected = OfGrpc(kWeather);
   ASSERT_THAT(expected, SizeIs(1));
   const Json response =
       ServedEdge::Get()
@@ -110,6 +110,30 @@ TEST(ToolCalls, OfResponsesAndMessagesAreThoseOfGrpc) {
   EXPECT_EQ(use["type"], "tool_use");
   EXPECT_EQ(use["name"], expected[0].first);
   EXPECT_EQ(use["input"], expected[0].second);
+}
+
+// A question that the model answers without a tool.
+TEST(ToolCalls, ThatARequestDemandsAreThoseOfGrpc) {
+  const ServedEdge& edge = ServedEdge::Get();
+  const Calls expected = OfGrpc("Hello", {{"toolChoice", {{"mode", "MODE_REQUIRED"}}}, {"parallelToolCalls", false}});
+  ASSERT_THAT(expected, SizeIs(1));
+  const std::string chat =
+      absl::StrCat(R"({"model":"demo","temperature":0,"max_tokens":60,"parallel_tool_calls":false,)",
+                   R"("messages":[{"role":"user","content":"Hello"}],"tools":)", ChatTools(), ",\"tool_choice\":");
+  for (const char* choice : {R"("required"})", R"({"type":"function","function":{"name":"get_weather"}}})"}) {
+    const Json json = edge.Post("/v1/chat/completions", chat + choice).json();
+    const Json& function = json["choices"][0]["message"]["tool_calls"][0]["function"];
+    EXPECT_EQ(function["name"], expected[0].first) << json;
+    EXPECT_EQ(Json::parse(function["arguments"].get<std::string>()), expected[0].second) << json;
+  }
+  const Json message =
+      edge.Post("/v1/messages",
+                absl::StrCat(R"({"model":"demo","temperature":0,"max_tokens":60,"messages":[{"role":"user",)",
+                             R"("content":"Hello"}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},)",
+                             R"("tools":[{"name":"get_weather","description":"Weather","input_schema":)", kParameters,
+                             "}]}"))
+          .json();
+  EXPECT_EQ(message["content"].back()["input"], expected[0].second) << message;
 }
 
 TEST(ToolCalls, OfAChoiceOfNoneAreNoneAtAll) {

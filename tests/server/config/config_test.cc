@@ -292,6 +292,10 @@ const BadConfig kBadConfigs[] = {
     {R"({"models": [{"name": "m", "path": "p"}], "log": {"level": "loud"}})",
      "log.level is \"loud\"; limit is one of debug, info, warn, error"},
     {R"({"models": [{"name": "m", "path": "p"}, {"name": "m", "path": "q"}]})", "models[1].name is \"m\""},
+    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "https://c:4317"}})",
+     "tracing.otlp_endpoint is \"https://c:4317\"; limit is host:port"},
+    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "collector"}})",
+     "tracing.otlp_endpoint is \"collector\"; limit is host:port"},
     {R"({"models": [{"name": "m", "weights": "random"}]})", "models[0].shape must be given with random weights"},
 };
 
@@ -301,6 +305,20 @@ TEST_F(ConfigTest, NamesPathValueAndLimitOfEveryFault) {
     EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << bad.text;
     EXPECT_THAT(std::string(config.status().message()), HasSubstr(bad.message)) << bad.text;
   }
+}
+
+TEST_F(ConfigTest, TracesWhereACollectorIsNamed) {
+  EXPECT_EQ(Load(kSmallest)->tracing.otlp_endpoint, "") << "off by default";
+  EXPECT_EQ(Load(kSmallest, {"tracing.otlp_endpoint=collector:4317"})->tracing.otlp_endpoint, "collector:4317");
+  const auto config =
+      Load(kSmallest, {"tracing.otlp_endpoint=http://[::1]:4317", "tracing.service_name=s",
+                       "tracing.sample_per_million=7", "tracing.queue_spans=8", "tracing.export_timeout_ms=900"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->tracing.otlp_endpoint, "[::1]:4317");
+  EXPECT_EQ(config->tracing.service_name, "s");
+  EXPECT_EQ(config->tracing.sample_per_million, 7);
+  EXPECT_EQ(config->tracing.queue_spans, 8);
+  EXPECT_EQ(config->tracing.export_timeout_ms, 900);
 }
 
 TEST_F(ConfigTest, RefusesOverridesThatPointNowhere) {

@@ -102,6 +102,30 @@ TEST(HttpCalls, EmbedAndWorkOnTheTextPool) {
   EXPECT_THAT(front.Call("/text", ""), AllOf(StartsWith("HTTP/1.1 400 "), EndsWith("error MALFORMED_MESSAGE")));
 }
 
+TEST(HttpCalls, BelongToTheTraceThatTheHeaderNames) {
+  const std::string headers =
+      "Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
+      "tracestate: a=b\r\nTraceState: c=d\r\n";
+  HttpFrontOptions options;
+  options.serving.traces = true;
+  HttpFront front(options);
+  front.Call("/generate", R"({"prompt": "abc", "max_tokens": 1})", headers);
+  front.observer().WaitFor(1);
+  front.Call("/embed", "a text", headers);
+  for (const RequestRecord& record : front.observer().WaitFor(2)) {
+    ASSERT_TRUE(record.trace.has_value() && record.trace->parent.has_value());
+    EXPECT_EQ(record.trace->parent->trace_id.front(), 0x0a);
+    EXPECT_EQ(record.trace->parent->span_id.back(), 0x31);
+    EXPECT_TRUE(record.trace->parent->sampled);
+    EXPECT_EQ(record.trace->state, "a=b,c=d");
+  }
+  front.Call("/embed", "a text", headers + headers);
+  EXPECT_FALSE(front.observer().WaitFor(3).at(2).trace->parent.has_value()) << "given twice";
+  HttpFront without;
+  without.Call("/embed", "a text", headers);
+  EXPECT_FALSE(without.observer().WaitFor(1).at(0).trace.has_value());
+}
+
 TEST(HttpCalls, FailWithTheirStatus) {
   HttpFront front;
   EXPECT_THAT(front.Call("/generate", "not json"),

@@ -44,7 +44,7 @@ std::string ErrorText(const absl::Status& status) {
 }  // namespace
 
 HttpFront::HttpFront(const HttpFrontOptions& options)
-    : models_(options.engine), core_(options.limits, models_.repository(), &observer_, {}) {
+    : models_(options.engine), core_(options.limits, models_.repository(), &observer_, options.serving) {
   HttpServerOptions http;
   http.connections = options.connections;
   http.timeouts = options.timeouts;

@@ -18,6 +18,7 @@ struct HttpFrontOptions {
   engine::EngineOptions engine;
   ConnectionLimits connections{64, 64};
   HttpTimeouts timeouts;
+  ServingOptions serving;
 };
 
 class HttpFront {

@@ -171,6 +171,44 @@ TEST(ServerMetrics, ReadsTheEdgeAtEveryScrape) {
   EXPECT_EQ(Value(metrics.Render(), "dunlin_ready"), 0);
 }
 
+TEST(ServerMetrics, ReportsWhatBecameOfSpans) {
+  ServerMetrics metrics;
+  EXPECT_EQ(Value(metrics.Render(), "dunlin_trace_spans_exported_total"), 0);
+  metrics.WatchTracing([] { return TracingSnapshot{3, 5}; });
+  EXPECT_EQ(Value(metrics.Render(), "dunlin_trace_spans_exported_total"), 3);
+  EXPECT_EQ(Value(metrics.Render(), "dunlin_trace_spans_dropped_total"), 5);
+}
+
+TEST(ServerMetrics, ReportsRpcsByMethodAndStatus) {
+  ServerMetrics metrics;
+  RpcMethodObserver* method = metrics.rpcs()->ForMethod("s.S/M");
+  EXPECT_EQ(method, metrics.rpcs()->ForMethod("s.S/M"));
+  metrics.rpcs()->ForMethod("other");
+  for (int i = 0; i < 4; ++i) method->OnStarted();
+  method->OnEnded({absl::StatusCode::kOk, 750 * kMs, 1500, 3});
+  method->OnEnded({absl::StatusCode::kOk, 250 * kMs, 0, 2000});
+  method->OnEnded({absl::StatusCode::kUnavailable, kMs, 0, 0});
+  method->OnEnded({static_cast<absl::StatusCode>(99), kMs, 0, 0});
+  const std::string text = metrics.Render();
+  const std::string ok = "{grpc_method=\"s.S/M\",grpc_status=\"OK\"";
+  for (const std::string& line : {
+           std::string("grpc_server_call_started_total{grpc_method=\"s.S/M\"} 4\n"),
+           std::string("grpc_server_call_started_total{grpc_method=\"other\"} 0\n"),
+           "grpc_server_call_duration_seconds_sum" + ok + "} 1\n",
+           "grpc_server_call_duration_seconds_bucket" + ok + ",le=\"0.25\"} 1\n",
+           "grpc_server_call_duration_seconds_bucket" + ok + ",le=\"0.8\"} 2\n",
+           "grpc_server_call_sent_total_compressed_message_size_bytes_sum" + ok + "} 1500\n",
+           "grpc_server_call_sent_total_compressed_message_size_bytes_bucket" + ok + ",le=\"0\"} 1\n",
+           "grpc_server_call_rcvd_total_compressed_message_size_bytes_sum" + ok + "} 2003\n",
+           std::string(
+               "grpc_server_call_duration_seconds_count{grpc_method=\"s.S/M\",grpc_status=\"UNAVAILABLE\"} 1\n"),
+           std::string("grpc_server_call_duration_seconds_count{grpc_method=\"s.S/M\",grpc_status=\"UNKNOWN\"} 1\n"),
+       }) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("grpc_status=\"NOT_FOUND\""))) << "no call, no series";
+}
+
 TEST(ServerMetrics, ReportsThisProcess) {
   const ServerMetrics metrics;
   const std::string before = metrics.Render();

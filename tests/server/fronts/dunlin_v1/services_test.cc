@@ -54,6 +54,45 @@ TEST(ModelService, ListsModelsEvenBeforeServing) {
   EXPECT_FALSE(response.models(2).has_generation()) << "an encoder";
 }
 
+// The x-request-id that comes back of a GetModel call: "initial ID" or "trailing ID", "" for none.
+std::string EchoOf(const EdgeServer& edge, const std::string& model, const std::string& id) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.AddMetadata("x-request-id", id);
+  v1::GetModelRequest request;
+  request.set_name(model);
+  v1::GetModelResponse response;
+  v1::ModelService::NewStub(edge.channel())->GetModel(&context, request, &response);
+  std::string echo;
+  for (const auto& [key, value] : context.GetServerInitialMetadata()) {
+    if (key == "x-request-id") echo += "initial " + std::string(value.data(), value.size());
+  }
+  for (const auto& [key, value] : context.GetServerTrailingMetadata()) {
+    if (key == "x-request-id") echo += "trailing " + std::string(value.data(), value.size());
+  }
+  return echo;
+}
+
+TEST(Services, SendTheRequestIdBack) {
+  EdgeServer edge;
+  EXPECT_EQ(EchoOf(edge, "tiny", "mine"), "initial mine");
+  EXPECT_EQ(EchoOf(edge, "unknown", "mine"), "trailing mine");
+  EXPECT_EQ(EchoOf(edge, "tiny", std::string(129, 'x')), "") << "too long";
+}
+
+TEST(Services, SendTheRequestIdOfTextCallsBack) {
+  EdgeServer edge;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.AddMetadata("x-request-id", "mine");
+  v1::TokenizeRequest request;
+  request.set_model("tiny");
+  request.set_text("abc");
+  v1::TokenizeResponse response;
+  ASSERT_TRUE(v1::TokenizerService::NewStub(edge.channel())->Tokenize(&context, request, &response).ok());
+  EXPECT_EQ(context.GetServerInitialMetadata().count("x-request-id"), 1U);
+}
+
 TEST(ModelService, ReportsTheDefaultsOfTheModelsGenerationConfig) {
   EdgeServer edge;
   v1::GetModelRequest request;
