@@ -14,6 +14,7 @@
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
 #include "server/fronts/openai/openai_routes.h"
+#include "server/http_calls/route_guard.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_server.h"
@@ -87,6 +88,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& opt
       http.routes.push_back(std::move(route));
     }
   }
+  if (absl::Status listed = GuardRoutes(core->access(), &http.routes); !listed.ok()) return listed;
   http.cors_origins = options.cors_origins;
   http.on_response = options.on_response;
   http.timeouts = options.timeouts;
@@ -120,7 +122,8 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
-  const GrpcServerOptions grpc = {limits, options.reflection, repository, options.rpcs, options.certificates};
+  const GrpcServerOptions grpc = {limits,       options.reflection,  repository, &state->core.access(),
+                                  options.rpcs, options.certificates};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;

@@ -57,6 +57,14 @@ const CommandRow kCommands[] = {
      dunlin::server::SetUpBench},
     {"healthcheck", "Check a server's health; exit status 0 if it is serving",
      "Example:\n  dunlin healthcheck --address 127.0.0.1:50051", dunlin::server::SetUpHealthcheck},
+    {"key", "Make keys for access.keys_file",
+     "Examples:\n  dunlin key new --name team-a --file keys.json\n"
+     "  dunlin key new --name prometheus --permission metrics --file keys.json\n"
+     "  dunlin key new --name team-b --model demo --precision bf16 --expires-in-days 90\n"
+     "The key is printed once; the file has its hash alone. A key is withdrawn by removing its hash, or its whole "
+     "entry; a "
+     "running server follows the file.",
+     dunlin::server::SetUpKey},
     {"schema", "Print the JSON Schema of the config (configs/schema.json)",
      "Example:\n  dunlin schema > configs/schema.json", dunlin::server::SetUpSchema},
 };

@@ -32,13 +32,15 @@ Admission::Ticket::Ticket(std::shared_ptr<State> state, int64_t bytes) : state_(
 Admission::Ticket::Ticket(Ticket&& other) noexcept
     : state_(std::move(other.state_)),
       bytes_(std::exchange(other.bytes_, 0)),
-      output_bytes_(std::exchange(other.output_bytes_, 0)) {}
+      output_bytes_(std::exchange(other.output_bytes_, 0)),
+      quota_(std::move(other.quota_)) {}
 
 Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
   Ticket old(std::move(*this));  // releases its slot
   state_ = std::move(other.state_);
   bytes_ = std::exchange(other.bytes_, 0);
   output_bytes_ = std::exchange(other.output_bytes_, 0);
+  quota_ = std::move(other.quota_);
   return *this;
 }
 

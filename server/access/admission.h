@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "absl/time/time.h"
+#include "server/access/quota.h"
 
 namespace dunlin::server {
 
@@ -55,6 +57,9 @@ class Admission {
     // Takes the memory of the request's outputs, until the ticket is destroyed. False, taking nothing, if that exceeds
     // max_output_bytes. REQUIRES: an admitted request that has taken none.
     [[nodiscard]] bool TakeOutputBytes(size_t bytes);
+    // What the request takes of its caller's quota: kept as long as the ticket. Empty for a caller without one.
+    void HoldQuota(Quota::Call call) { quota_ = std::move(call); }
+    Quota::Call* quota() { return &quota_; }
 
    private:
     friend class Admission;
@@ -62,6 +67,7 @@ class Admission {
     std::shared_ptr<State> state_;
     int64_t bytes_ = 0;
     int64_t output_bytes_ = 0;
+    Quota::Call quota_;
   };
 
   explicit Admission(const AdmissionLimits& limits);

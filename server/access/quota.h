@@ -27,6 +27,9 @@ struct QuotaLimits {
   std::optional<int64_t> requests_per_minute = std::nullopt;
   std::optional<int64_t> tokens_per_minute = std::nullopt;  // prompt and output
   std::optional<int64_t> concurrent_streams = std::nullopt;
+  bool any() const {
+    return requests_per_minute.has_value() || tokens_per_minute.has_value() || concurrent_streams.has_value();
+  }
 };
 
 enum class QuotaKind : uint8_t { kRequests, kTokens, kStreams };

@@ -3,6 +3,8 @@
 
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -41,10 +43,36 @@ void AddTlsOptions(CLI::App* subcommand, tools::ClientTls* tls) {
       ->group(group);
 }
 
+CLI::Option* AddApiKeyOption(CLI::App* subcommand, std::string* api_key_file) {
+  return subcommand->add_option(
+      "--api-key-file", *api_key_file,
+      "File with the key to send in its first line; by default the environment's DUNLIN_API_KEY");
+}
+
+absl::StatusOr<std::string> ReadApiKey(const std::string& api_key_file) {
+  std::string key;
+  if (api_key_file.empty()) {
+    const char* const from_environment = std::getenv("DUNLIN_API_KEY");
+    if (from_environment == nullptr) return key;
+    key = from_environment;
+  } else {
+    absl::StatusOr<std::string> text = FileText("--api-key-file", api_key_file);
+    if (!text.ok()) return text.status();
+    key = *std::move(text);
+  }
+  key.resize(std::min(key.size(), key.find_first_of("\r\n")));
+  const bool sendable = std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c < 0x7F; });
+  if (!key.empty() && sendable) return key;
+  if (key.empty() && api_key_file.empty()) return key;
+  const std::string source = api_key_file.empty() ? "DUNLIN_API_KEY" : absl::StrCat("--api-key-file ", api_key_file);
+  return absl::InvalidArgumentError(absl::StrCat(source, ": the first line is no key"));
+}
+
 void AddServerOptions(CLI::App* subcommand, ServerAddress* server) {
   subcommand->add_option("--address", server->address, "The server's gRPC address")
       ->envname("DUNLIN_ADDRESS")
       ->capture_default_str();
+  AddApiKeyOption(subcommand, &server->api_key_file);
   AddTlsOptions(subcommand, &server->tls);
 }
 
@@ -52,7 +80,13 @@ std::shared_ptr<grpc::Channel> OpenChannel(const ServerAddress& server) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = tools::OpenChannel(server.address, server.tls, arguments);
+  const absl::StatusOr<std::string> key = ReadApiKey(server.api_key_file);
+  if (!key.ok()) {
+    std::cerr << engine::StdView(key.status().message()) << "\n";
+    return nullptr;
+  }
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+      tools::OpenChannel(server.address, server.tls, *key, arguments);
   if (channel.ok()) return *std::move(channel);
   std::cerr << engine::StdView(channel.status().message()) << "\n";
   return nullptr;

@@ -18,12 +18,20 @@ inline constexpr char kDefaultAddress[] = "127.0.0.1:50051";
 struct ServerAddress {
   std::string address = kDefaultAddress;
   tools::ClientTls tls;
+  std::string api_key_file;  // "": the environment's DUNLIN_API_KEY, if there is one
 };
 
 // --tls, --tls-ca, --tls-cert, --tls-key and --tls-server-name; each also from the environment: DUNLIN_TLS_CA.
 void AddTlsOptions(CLI::App* subcommand, tools::ClientTls* tls);
 
-// --address, or the environment's DUNLIN_ADDRESS, and AddTlsOptions; *server holds the defaults.
+// --api-key-file. A key has no option of its own: other users of the machine can read the command line.
+CLI::Option* AddApiKeyOption(CLI::App* subcommand, std::string* api_key_file);
+
+// The first line of the file, or of the environment's DUNLIN_API_KEY without a file; "" if there is none.
+// Errors: INVALID_ARGUMENT for a file that cannot be read, or has no key.
+absl::StatusOr<std::string> ReadApiKey(const std::string& api_key_file);
+
+// --address, or the environment's DUNLIN_ADDRESS, AddApiKeyOption and AddTlsOptions; *server holds the defaults.
 void AddServerOptions(CLI::App* subcommand, ServerAddress* server);
 
 // A channel without a limit on received messages, which reconnects within a second. Null after an error, which is

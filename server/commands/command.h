@@ -29,6 +29,7 @@ std::function<int()> SetUpInspect(CLI::App* subcommand);
 std::function<int()> SetUpCalibrate(CLI::App* subcommand);
 std::function<int()> SetUpBench(CLI::App* subcommand);
 std::function<int()> SetUpHealthcheck(CLI::App* subcommand);
+std::function<int()> SetUpKey(CLI::App* subcommand);
 std::function<int()> SetUpSchema(CLI::App* subcommand);
 
 // Examples and exit statuses, the end of their --help.

@@ -6,7 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
+#include "server/commands/client_options.h"
 #include "server/commands/command.h"
 #include "server/commands/load_options.h"
 #include "server/serving/status_name.h"
@@ -53,7 +55,10 @@ int Refused(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
 }
 
-int RunLoad(const tools::load::LoadOptions& options) {
+int RunLoad(tools::load::LoadOptions options) {
+  absl::StatusOr<std::string> key = ReadApiKey(options.api_key_file);
+  if (!key.ok()) return Refused(key.status());
+  options.request.api_key = *std::move(key);
   const auto session = tools::load::Session::Open(options);
   if (!session.ok()) return Refused(session.status());
   const absl::StatusOr<Json> result = (*session)->Run();

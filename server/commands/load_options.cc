@@ -8,6 +8,7 @@ namespace {
 
 void AddTarget(CLI::App* app, tools::load::LoadOptions* o) {
   app->add_option("--address", o->address, "HOST:PORT of the server")->capture_default_str()->group("Server");
+  AddApiKeyOption(app, &o->api_key_file)->group("Server");
   AddTlsOptions(app, &o->request.tls);
   app->add_option("--protocol", o->protocol, "dunlin: Dunlin's gRPC API; openai: OpenAI-compatible HTTP with SSE")
       ->check(CLI::IsMember({"dunlin", "openai"}))

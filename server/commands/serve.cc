@@ -30,6 +30,7 @@
 #include "server/metrics/process_stats.h"
 #include "server/models/loader.h"
 #include "server/models/memory_budget.h"
+#include "server/process/core_files.h"
 #include "server/process/free_memory.h"
 #include "server/process/logging.h"
 #include "server/process/signals.h"
@@ -77,15 +78,23 @@ EdgeHttpOptions HttpOptions(const Config& config, Server* server) {
 }
 
 // CheckExposure has refused it otherwise.
-void WarnIfUnencrypted(const char* key, const std::string& address, const Server& server) {
-  if (IsLoopback(address) || server.certificates != nullptr) return;
-  spdlog::warn("{} is {}: reachable from other machines without TLS; access.behind_proxy says that a proxy does it",
-               key, address);
+void WarnIfUnprotected(const char* key, const std::string& address, const Server& server) {
+  const bool has_tls = server.certificates != nullptr;
+  if (IsLoopback(address) || (has_tls && server.keys.has_value())) return;
+  const char* missing = "TLS and keys";
+  if (has_tls) missing = "keys";
+  if (server.keys.has_value()) missing = "TLS";
+  spdlog::warn("{} is {}: reachable from other machines without {}; access.behind_proxy says that a proxy does it", key,
+               address, missing);
 }
 
 EdgeSnapshot SnapshotOf(const Server& server) {
   const AdmissionStats stats = server.edge.admission_stats();
-  EdgeSnapshot snapshot = {server.unready_reason().empty(), stats.requests, stats.queued_bytes};
+  EdgeSnapshot snapshot;
+  snapshot.ready = server.unready_reason().empty();
+  snapshot.requests_in_flight = stats.requests;
+  snapshot.queued_bytes = stats.queued_bytes;
+  snapshot.access = server.access.stats();
   if (server.certificates == nullptr) return snapshot;
   const CertificateStats certificates = server.certificates->stats();
   snapshot.certificate_expires_in_s = absl::ToDoubleSeconds(certificates.expires - absl::Now());
@@ -104,16 +113,39 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   options.certificates = server->certificates.get();
   options.http = HttpOptions(config, server);
   options.serving.text_threads = config.text_threads;
+  options.serving.access = &server->access;
   options.rpcs = server->metrics.rpcs();
   options.serving.traces = server->spans != nullptr;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
   auto port = server->edge.Start(config.grpc_address, config.limits, &server->repository, &server->observer, options);
   if (!port.ok()) return port.status();
-  WarnIfUnencrypted("listen.grpc", config.grpc_address, *server);
-  WarnIfUnencrypted("listen.http", config.http_address, *server);
+  WarnIfUnprotected("listen.grpc", config.grpc_address, *server);
+  WarnIfUnprotected("listen.http", config.http_address, *server);
   server->metrics.WatchEdge([server] { return SnapshotOf(*server); });
   const std::string host = config.grpc_address.substr(0, config.grpc_address.rfind(':'));
   return absl::StrCat("grpc=", host, ":", *port, " http=", server->edge.http_address());
+}
+
+// Before the ports open. Keys then come with calls, so that no core file may be left.
+absl::Status ReadKeys(const Config& config, Server* server) {
+  if (config.keys_file.empty()) return absl::OkStatus();
+  ForbidCoreFiles();
+  server->keys.emplace(config.keys_file, &server->access);
+  const std::optional<absl::Status> read = server->keys->ReadIfChanged();
+  return read.value_or(absl::OkStatus());
+}
+
+// A file that is broken changes nothing.
+void FollowKeys(Server* server) {
+  if (!server->keys.has_value()) return;
+  const std::optional<absl::Status> read = server->keys->ReadIfChanged();
+  if (!read.has_value()) return;
+  if (read->ok()) {
+    spdlog::info("keys: {} now in force", server->access.stats().num_keys);
+  } else {
+    spdlog::error("keys: the {} of before stay in force: {}", server->access.stats().num_keys,
+                  std::string(read->message()));
+  }
 }
 
 void StartServing(const std::string& addresses, Server* server) {
@@ -154,6 +186,7 @@ int WaitAndStop(const ServeOptions& options, Config config, Server* server) {
   SignalRequest request;
   while ((request = WaitForRequest(kPollPeriod)) != SignalRequest::kStop) {
     FollowHeartbeat(config, server);
+    FollowKeys(server);
     server->repository.FreeUnleased();
     free_memory.Look(server->edge.admission_stats().requests == 0, MonotonicNs());
     certificates.Poll(absl::Now());
@@ -176,6 +209,7 @@ int Serve(const ServeOptions& options) {
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
   Server server(*config);
+  if (absl::Status read = ReadKeys(*config, &server); !read.ok()) return Fail(read);
   const absl::StatusOr<std::string> addresses = OpenPorts(*config, &server);
   if (!addresses.ok()) return Fail(addresses.status());
   spdlog::info("loading models; ports answer: {}", *addresses);

@@ -6,8 +6,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "server/access/access_control.h"
+#include "server/access/key_file.h"
 #include "server/config/config.h"
 #include "server/edge.h"
 #include "server/metrics/server_metrics.h"
@@ -67,6 +70,9 @@ struct Server {
     return phase == Phase::kDraining ? "draining" : heartbeat.sick_reason();
   }
 
+  AuditLog audit;
+  AccessControl access{&audit};
+  std::optional<KeyFile> keys;  // unset: no keys are asked for
   RequestLog log;
   ServerMetrics metrics;
   const std::unique_ptr<SpanExporter> spans;  // null: no tracing

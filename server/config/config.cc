@@ -57,6 +57,7 @@ void AnchorPathsOf(const std::filesystem::path& folder, std::initializer_list<co
 // Relative paths in a config file are relative to its folder, so that the server can be started from anywhere.
 void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   if (!document->is_object()) return;
+  if (document->contains("access")) AnchorPathsOf(folder, {"keys_file"}, &(*document)["access"]);
   if (document->contains("tls")) {
     AnchorPathsOf(folder, {"cert_file", "key_file", "client_ca_file"}, &(*document)["tls"]);
   }
@@ -222,9 +223,9 @@ absl::StatusOr<TlsSettings> ReadTls(const Json& document) {
 }
 
 absl::Status CheckExposure(const Config& config) {
-  // This version knows no keys, so that their absence is no reason to refuse.
-  const Protection protection = {
-      .has_tls = !config.tls.cert_file.empty(), .has_keys = true, .behind_proxy = config.behind_proxy};
+  const Protection protection = {.has_tls = !config.tls.cert_file.empty(),
+                                 .has_keys = !config.keys_file.empty(),
+                                 .behind_proxy = config.behind_proxy};
   absl::Status status = CheckExposure("listen.grpc", config.grpc_address, protection);
   return status.ok() ? CheckExposure("listen.http", config.http_address, protection) : status;
 }
@@ -244,6 +245,7 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.grpc_address = Get<std::string>(document, "/listen/grpc");
   config.http_address = Get<std::string>(document, "/listen/http");
   config.reflection = Get<std::string>(document, "/listen/reflection");
+  config.keys_file = Get<std::string>(document, "/access/keys_file");
   absl::StatusOr<TlsSettings> tls = ReadTls(document);
   if (!tls.ok()) return tls.status();
   config.tls = *std::move(tls);

@@ -58,6 +58,7 @@ struct Config {
   std::string grpc_address;
   std::string http_address;
   std::string reflection;  // "auto", "on" or "off"
+  std::string keys_file;   // "": no keys are asked for
   TlsSettings tls;
   bool behind_proxy = false;
   std::vector<ModelSettings> models;

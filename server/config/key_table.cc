@@ -71,7 +71,10 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "one"},
     {"access.behind_proxy", kBool, "false", 0, 0, nullptr,
      "A proxy, or the network around the server, keeps strangers out: listen on addresses that other machines can "
-     "reach even without TLS"},
+     "reach even without TLS or keys"},
+    {"access.keys_file", kStr, "\"\"", 0, 4096, nullptr,
+     "File of the keys that callers need, as hashes (docs/security.md); read again when it changes; relative paths are "
+     "resolved against the config file's folder; empty: everybody may call"},
 
     {"protocols.openai", kBool, "true", 0, 0, nullptr, "Serve the OpenAI API on listen.http"},
 

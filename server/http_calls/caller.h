@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who calls, and what of a request's header every route reads. Pure functions, any thread.
+// What of a request's header every route reads. Pure functions, any thread.
 #pragma once
 
 #include <string>
 
-#include "server/access/principal.h"
 #include "server/http_calls/http_status.h"
 #include "server/serving/check_request.h"
 #include "server/transport/http/http_message.h"
 
 namespace dunlin::server {
-
-// On whose behalf the request comes: anonymous, whatever the header says. Keys in Authorization belong here.
-inline Principal PrincipalOf(const HttpRequest& /*request*/) {
-  return {};
-}
 
 // As the client sent it; "" if it sent none.
 inline std::string RequestIdOf(const HttpRequest& request) {

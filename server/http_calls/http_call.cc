@@ -7,6 +7,7 @@
 #include "server/http_calls/caller.h"
 #include "server/http_calls/http_status.h"
 #include "server/http_calls/trace_headers.h"
+#include "server/serving/key_limits.h"
 
 namespace dunlin::server {
 
@@ -27,13 +28,23 @@ std::optional<HttpReply> HttpCall::Admit(const HttpRequest& request, size_t body
     return ErrorReply(status, ErrorBody(status), EchoedRequestIdOf(request));
   }
   ticket_ = std::get<Admission::Ticket>(std::move(answer));
-  return std::nullopt;
+  quota_ = request.caller.quota;
+  const absl::Status refused = BeginQuota(*core_, request.caller, &ticket_);
+  if (refused.ok()) return std::nullopt;
+  if (has_record()) core_->ReportRefused(refused, core_->now());
+  HttpReply reply = ErrorReply(refused, ErrorBody(refused), EchoedRequestIdOf(request));
+  AddHeaders(&reply);
+  return reply;
+}
+
+void HttpCall::AddHeaders(HttpReply* reply) const {
+  if (quota_ != nullptr) AppendQuotaHeaders(quota_->Levels(core_->now()), reply);
 }
 
 void HttpCall::Start(std::shared_ptr<HttpExchange> exchange, std::string body) {
   exchange_ = std::move(exchange);
   body_ = std::move(body);
-  const ClientCall call = {PrincipalOf(exchange_->request()), core_->now(), engine::kNoDeadline, body_.size(),
+  const ClientCall call = {exchange_->request().caller, core_->now(), engine::kNoDeadline, body_.size(),
                            TraceOf(*core_, exchange_->request())};
   Serve(call, std::move(ticket_));
 }

@@ -27,6 +27,7 @@ class HttpCall : public HttpHandler {
 
   std::optional<HttpReply> Admit(const HttpRequest& request, size_t body_bytes) override;
   void Start(std::shared_ptr<HttpExchange> exchange, std::string body) override;
+  void AddHeaders(HttpReply* reply) const override;
 
  protected:
   // The body of a refusal, or of another error.
@@ -47,6 +48,7 @@ class HttpCall : public HttpHandler {
  private:
   ServingCore* const core_;
   Admission::Ticket ticket_;                // from Admit to Start
+  std::shared_ptr<Quota> quota_;            // of the caller, const from Admit on; null: no limits
   std::shared_ptr<HttpExchange> exchange_;  // const from Start on
   std::string body_;
 };

@@ -9,6 +9,7 @@
 #include "server/http_calls/http_status.h"
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 
 namespace dunlin::server {
 namespace {
@@ -90,6 +91,7 @@ absl::Status HttpGeneration::StartFurther(std::vector<ClientPrompt> prompts, Cli
     std::variant<Admission::Ticket, AdmissionRefusal> answer = core()->TryAdmit(BytesOf(prompt));
     if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) return core()->StatusOf(*refusal);
     tickets.push_back(std::get<Admission::Ticket>(std::move(answer)));
+    if (absl::Status refused = BeginQuota(*core(), call_.principal, &tickets.back()); !refused.ok()) return refused;
   }
   ClientPrompt prompt = std::exchange(first->prompt, {});
   shared_request_ = *first;

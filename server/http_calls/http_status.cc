@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "server/serving/errors.h"
 
 namespace dunlin::server {
@@ -58,6 +59,18 @@ HttpReply ErrorReply(const absl::Status& status, std::string body, std::string_v
   }
   AddRequestId(request_id, &reply);
   return reply;
+}
+
+void AppendQuotaHeaders(const QuotaLevels& levels, HttpReply* reply) {
+  const auto append = [reply](const char* what, const std::optional<QuotaLevel>& level) {
+    if (!level.has_value()) return;
+    const absl::Duration reset = absl::Ceil(absl::Nanoseconds(level->reset), absl::Milliseconds(1));
+    reply->headers.push_back({absl::StrCat("x-ratelimit-limit-", what), absl::StrCat(level->limit)});
+    reply->headers.push_back({absl::StrCat("x-ratelimit-remaining-", what), absl::StrCat(level->remaining)});
+    reply->headers.push_back({absl::StrCat("x-ratelimit-reset-", what), absl::FormatDuration(reset)});
+  };
+  append("requests", levels.requests);
+  append("tokens", levels.tokens);
 }
 
 HttpReply OkReply(const char* content_type, std::string_view request_id) {

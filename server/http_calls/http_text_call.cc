@@ -13,14 +13,15 @@ HttpRoute HttpTextCall::Route(ServingCore* core, const char* path, const TextWor
   return CallRoute(*core, path, [core, work] { return std::make_shared<HttpTextCall>(core, work); });
 }
 
-void HttpTextCall::Serve(const ClientCall& /*call*/, Admission::Ticket ticket) {
+void HttpTextCall::Serve(const ClientCall& call, Admission::Ticket ticket) {
+  caller_ = call.principal;
   ticket_ = std::move(ticket);
   core()->text_pool()->Schedule(this);
 }
 
 // The exchange may end as soon as its last call is made; the pool keeps this object until Run returns.
 void HttpTextCall::Run() {
-  absl::StatusOr<std::string> document = work_.document(*core(), body());
+  absl::StatusOr<std::string> document = work_.document(*core(), caller_, body());
   DropBody();
   ticket_.ReleaseBytes();
   const std::string request_id = EchoedRequestIdOf(exchange()->request());

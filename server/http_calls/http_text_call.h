@@ -15,7 +15,7 @@ namespace dunlin::server {
 
 // The work of a route, and how it renders errors: pure functions of their arguments and constant state.
 struct TextWork {
-  absl::StatusOr<std::string> (*document)(const ServingCore& core, std::string_view body);
+  absl::StatusOr<std::string> (*document)(const ServingCore& core, const Principal& caller, std::string_view body);
   std::string (*error_body)(const absl::Status& status);
 };
 
@@ -37,6 +37,7 @@ class HttpTextCall final : public HttpCall, public TextTask {
   void Run() override;
 
   const TextWork work_;
+  Principal caller_;
   Admission::Ticket ticket_;
 };
 

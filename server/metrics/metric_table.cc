@@ -105,6 +105,15 @@ const Metric kMetrics[] = {
     {"dunlin_tls_reload_failures_total", "Times that changed certificate files could not be used", kCounter,
      ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.certificate_reload_failures); }}},
 
+    {"dunlin_access_keys", "Records of the key file that are in force", kGauge,
+     ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.access.num_keys); }}},
+    {"dunlin_access_keys_file_ok", "1 if the key file was valid when it was last read, or there is none", kGauge,
+     ServerValue{[](const ServerSnapshot& s) { return s.edge.access.file_ok ? 1.0 : 0.0; }}},
+    {"dunlin_access_unauthenticated_total", "Calls refused for want of a valid key", kCounter,
+     ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.access.unauthenticated); }}},
+    {"dunlin_access_denied_total", "Calls refused because their key does not allow them", kCounter,
+     ServerValue{[](const ServerSnapshot& s) { return Double(s.edge.access.denied); }}},
+
     {"dunlin_log_lines_dropped_total", "Log lines dropped because stderr was not read fast enough", kCounter,
      ServerValue{[](const ServerSnapshot&) { return Double(NumDroppedLogLines()); }}},
     {"dunlin_trace_spans_exported_total", "Spans that the collector has taken", kCounter,

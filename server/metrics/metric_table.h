@@ -17,6 +17,7 @@
 #include <variant>
 
 #include "engine/model_engine.h"
+#include "server/access/access_control.h"
 #include "server/serving/request_record.h"
 #include "server/serving/rpc_observer.h"
 
@@ -40,6 +41,7 @@ struct EdgeSnapshot {
   double certificate_expires_in_s = kNoValue;  // negative: it has expired; kNoValue: no TLS
   uint64_t certificate_reloads = 0;
   uint64_t certificate_reload_failures = 0;
+  AccessStats access;
 };
 
 struct TracingSnapshot {

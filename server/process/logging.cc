@@ -10,9 +10,11 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "server/serving/errors.h"
 #include "server/serving/status_name.h"
 
@@ -123,6 +125,26 @@ std::string LogSafe(const std::string& text, size_t limit) {
     }
   }
   return safe;
+}
+
+bool AuditLog::TakeLine(int64_t second, int64_t* left_out) {
+  const engine::MutexLock lock(&mutex_);
+  if (second != second_) num_lines_ = 0;
+  second_ = second;
+  if (++num_lines_ > kMaxUnknownLines) {
+    ++left_out_;
+    return false;
+  }
+  *left_out = std::exchange(left_out_, 0);
+  return true;
+}
+
+void AuditLog::OnDenied(const AccessDenial& denial) {
+  int64_t left_out = 0;
+  if (denial.key == kUnknownKey && !TakeLine(absl::ToUnixSeconds(absl::Now()), &left_out)) return;
+  if (left_out > 0) spdlog::warn("access denied: {} more calls without a valid key", left_out);
+  spdlog::warn("access denied key={} endpoint=\"{}\" peer={} reason=\"{}\"", denial.key, denial.endpoint,
+               LogSafe(std::string(denial.peer), kMaxNameBytes), denial.reason);
 }
 
 void RequestLog::OnTokenInterval(const std::string& /*model*/, engine::TimeNs /*interval*/) {}

@@ -11,7 +11,10 @@
 #include <optional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "engine/base/mutex.h"
+#include "server/access/access_control.h"
 #include "server/process/log_queue.h"
 #include "server/serving/request_record.h"
 
@@ -49,6 +52,23 @@ class RequestLog : public RequestObserver {
 
   std::atomic<int64_t> num_refused_{0};  // since the last line
   std::atomic<engine::TimeNs> next_refusal_line_{0};
+};
+
+// Writes one line per call that was refused by permission. Of callers without a valid key, who may be many, at most
+// kMaxUnknownLines a second are written; a later line says how many were not.
+class AuditLog : public AccessObserver {
+ public:
+  static constexpr int kMaxUnknownLines = 20;
+  void OnDenied(const AccessDenial& denial) override;
+
+ private:
+  // Whether this line is written; *left_out: how many were not since the last one that was.
+  bool TakeLine(int64_t second, int64_t* left_out);
+
+  engine::Mutex mutex_;  // guards what follows
+  int64_t second_ ABSL_GUARDED_BY(mutex_) = 0;
+  int num_lines_ ABSL_GUARDED_BY(mutex_) = 0;  // in that second
+  int64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // `text` with control characters, quotes and backslashes escaped, truncated to `limit` bytes, so that clients cannot

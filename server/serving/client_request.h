@@ -78,6 +78,7 @@ struct ClientToolChoice {
 
 struct ClientRequest {
   const engine::FieldNames* field_names = &engine::kPlainFieldNames;  // the front end's names, for errors; never null
+  Principal principal;                                                // the core's, whatever a front end sets
   std::string request_id;                                             // chosen by the client; generated if empty
   std::string model;
   ClientPrompt prompt;
@@ -99,6 +100,7 @@ using ClientEmbedInput = std::variant<std::monostate, std::string, std::vector<e
 
 struct ClientEmbedRequest {
   const engine::FieldNames* field_names = &engine::kPlainFieldNames;
+  Principal principal;  // as of ClientRequest
   std::string request_id;
   std::string model;
   std::vector<ClientEmbedInput> inputs;

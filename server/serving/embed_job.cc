@@ -5,6 +5,7 @@
 
 #include "server/serving/embed_plan.h"
 #include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 #include "server/serving/resolve.h"
 
 namespace dunlin::server {
@@ -44,11 +45,13 @@ absl::Status EmbedJob::PlanAndSubmit() {
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
   ClientEmbedRequest request;
   absl::Status read = writer_->ReadRequest(&request);
+  request.principal = call_.principal;
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   if (!read.ok()) return read;
   absl::StatusOr<EmbedPlan> plan = PlanEmbed(std::move(request), *core_, &record_);
   ticket_.ReleaseBytes();
   if (!plan.ok()) return plan.status();
+  if (absl::Status s = ReserveTokens(*core_, call_.principal, record_.prompt_tokens, &ticket_); !s.ok()) return s;
   UseDeliveryLane();
   plan->call->request.arrival = call_.arrival;
   plan->call->request.deadline = call_.deadline;
@@ -108,6 +111,7 @@ void EmbedJob::Report() {
     record_.first_scheduled = finished_->first_scheduled;
     record_.finished = finished_->finished;
   }
+  ticket_.quota()->Settle(record_.first_scheduled != 0 ? record_.prompt_tokens : 0, record_.finished);
   if (core_->observer() != nullptr) core_->observer()->OnFinished(record_);
   {
     absl::MutexLock lock(&submit_mutex_);

@@ -67,7 +67,7 @@ bool HasText(const ClientEmbedRequest& client) {
 
 absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore& core, RequestRecord* record) {
   record->num_inputs = static_cast<int32_t>(client.inputs.size());
-  absl::StatusOr<ModelLease> lease = ResolveModel(core, client.model, *client.field_names, record);
+  absl::StatusOr<ModelLease> lease = ResolveModel(core, client.principal, client.model, *client.field_names, record);
   if (!lease.ok()) return lease.status();
   EmbedPlan plan;
   plan.model = *std::move(lease);
@@ -88,7 +88,8 @@ absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore
   }
   if (absl::Status s = Tokenise(core, &client, &plan); !s.ok()) return s;
   record->prompt_tokens = static_cast<int32_t>(request.tokens.size());
-  const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
+  const absl::StatusOr<engine::ExecutionProfile> profile =
+      ResolveProfile(core, model, client.execution, client.principal, *client.field_names, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
   if (absl::Status s = ToStatus(engine::CheckEncode(request, limits), client); !s.ok()) return s;

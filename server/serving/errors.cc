@@ -22,6 +22,11 @@ using absl::StatusCode;
 constexpr ReasonTraits kReasonTable[] = {
     {Reason::kInvalidField, "INVALID_FIELD", StatusCode::kInvalidArgument},
     {Reason::kMalformedMessage, "MALFORMED_MESSAGE", StatusCode::kInvalidArgument},
+    {Reason::kUnauthenticated, "UNAUTHENTICATED", StatusCode::kUnauthenticated},
+    {Reason::kPermissionDenied, "PERMISSION_DENIED", StatusCode::kPermissionDenied},
+    {Reason::kRequestQuota, "REQUEST_QUOTA", StatusCode::kResourceExhausted},
+    {Reason::kTokenQuota, "TOKEN_QUOTA", StatusCode::kResourceExhausted},
+    {Reason::kConcurrencyQuota, "CONCURRENCY_QUOTA", StatusCode::kResourceExhausted},
     {Reason::kUnknownModel, "UNKNOWN_MODEL", StatusCode::kNotFound},
     {Reason::kUnknownService, "UNKNOWN_SERVICE", StatusCode::kNotFound},
     {Reason::kNoTokenizer, "NO_TOKENIZER", StatusCode::kFailedPrecondition},
@@ -156,6 +161,45 @@ absl::Status UnknownModel(std::string_view name) {
 absl::Status ProfileRefused(std::string_view message, const std::vector<std::string>& refusals) {
   absl::Status status = MakeError(Reason::kProfileUnsupported, message);
   Attach(kRefusalsKey, absl::StrJoin(refusals, "\n"), &status);
+  return status;
+}
+
+absl::Status AccessRefused(AccessRefusal refusal, const Principal& caller, const Endpoint& endpoint) {
+  if (refusal == AccessRefusal::kUnauthenticated) {
+    return MakeError(Reason::kUnauthenticated, "the call needs a valid key: authorization: Bearer KEY");
+  }
+  return MakeError(Reason::kPermissionDenied, absl::StrCat("the call needs the permission \"", Name(*endpoint.needed),
+                                                           "\"; key \"", caller.name, "\" does not have it"));
+}
+
+absl::Status KeyForbids(engine::RequestField field, std::string_view value, std::string_view allowed,
+                        const engine::FieldNames& names) {
+  absl::Status status = MakeError(
+      Reason::kPermissionDenied,
+      absl::StrCat(names[field], " is ", engine::AbslView(value), "; the key allows ", engine::AbslView(allowed)));
+  Attach(kFieldKey, names[field], &status);
+  Attach(kLimitKey, allowed, &status);
+  return status;
+}
+
+absl::Status QuotaRefused(const Principal& caller, const QuotaRefusal& refusal, int32_t stream_retry_ms) {
+  struct Row {
+    const char* field;  // of the key file
+    const char* what;
+    Reason reason;
+  };
+  constexpr Row kRows[] = {{"requests_per_minute", "requests a minute", Reason::kRequestQuota},
+                           {"tokens_per_minute", "tokens a minute", Reason::kTokenQuota},
+                           {"max_concurrent", "requests at once", Reason::kConcurrencyQuota}};
+  const Row& row = kRows[static_cast<size_t>(refusal.kind)];
+  absl::Status status = MakeError(row.reason, absl::StrCat("key \"", caller.name, "\" has used up its ", row.what,
+                                                           "; limit is ", refusal.limit, " (", row.field, ")"));
+  Attach(kConfigKey, absl::StrCat("keys[", caller.name, "].", row.field), &status);
+  if (refusal.limit == 0) return status;  // it will not pass
+  constexpr engine::TimeNs kNsPerMs = 1'000'000;
+  const engine::TimeNs longest = engine::TimeNs{INT32_MAX} * kNsPerMs;
+  const engine::TimeNs wait = std::min(refusal.retry_after.value_or(stream_retry_ms * kNsPerMs), longest);
+  Attach(kRetryAfterKey, absl::StrCat((wait + kNsPerMs - 1) / kNsPerMs), &status);
   return status;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "engine/request_field.h"
 #include "engine/types.h"
+#include "server/access/access_control.h"
 #include "server/access/admission.h"
 #include "server/access/limits.h"
 
@@ -21,6 +22,11 @@ namespace dunlin::server {
 enum class Reason : uint8_t {
   kInvalidField,
   kMalformedMessage,
+  kUnauthenticated,
+  kPermissionDenied,
+  kRequestQuota,
+  kTokenQuota,
+  kConcurrencyQuota,
   kUnknownModel,
   kUnknownService,
   kNoTokenizer,
@@ -86,6 +92,13 @@ absl::Status InvalidField(std::string_view field, std::string_view problem, std:
 absl::Status UnknownModel(std::string_view name);
 // FAILED_PRECONDITION with every reason why the profile is not supported.
 absl::Status ProfileRefused(std::string_view message, const std::vector<std::string>& refusals);
+// UNAUTHENTICATED, the same whatever is wrong with the key; or PERMISSION_DENIED, which names what the endpoint needs.
+absl::Status AccessRefused(AccessRefusal refusal, const Principal& caller, const Endpoint& endpoint);
+// PERMISSION_DENIED: "<field> is <value>; the key allows <allowed>".
+absl::Status KeyForbids(engine::RequestField field, std::string_view value, std::string_view allowed,
+                        const engine::FieldNames& names);
+// RESOURCE_EXHAUSTED: a limit of the caller's key was reached. stream_retry_ms: when to try again where nobody knows.
+absl::Status QuotaRefused(const Principal& caller, const QuotaRefusal& refusal, int32_t stream_retry_ms);
 // RESOURCE_EXHAUSTED: a limit of the server was reached; the client may retry after `retry_after_ms`.
 absl::Status Overloaded(Reason reason, std::string_view message, std::string_view config_key, int32_t retry_after_ms);
 // UNAVAILABLE or RESOURCE_EXHAUSTED.

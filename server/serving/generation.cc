@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/serving/generation.h"
 
+#include <iterator>
 #include <utility>
 
 #include "server/access/tenant.h"
 #include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 #include "server/serving/resolve.h"
 
 namespace dunlin::server {
@@ -105,6 +107,7 @@ absl::Status Generation::Read() {
   if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
   ClientRequest& request = request_.emplace();
   absl::Status read = writer_->ReadRequest(&request);
+  request.principal = call_.principal;
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   return read;
 }
@@ -125,6 +128,8 @@ absl::Status Generation::Submit() {
   request.arrival = call_.arrival;
   request.deadline = call_.deadline;
   request.tenant = TenantOf(call_.principal.name);
+  const int64_t max_tokens = std::ssize(request.prompt) + int64_t{plan.num_outputs} * request.stopping.max_tokens;
+  if (absl::Status s = ReserveTokens(*core_, call_.principal, max_tokens, &ticket_); !s.ok()) return s;
   const size_t output_bytes = GenerationOutputs::QueueBytes(plan, core_->limits());
   if (!ticket_.TakeOutputBytes(output_bytes)) {
     core_->overload()->OnRefusal(core_->now());
@@ -193,6 +198,9 @@ void Generation::Report() {
     reported_ = true;
     record_.finished = core_->now();
     if (outputs_ != nullptr) outputs_->FillRecord(&record_);
+    const bool computed = record_.first_scheduled != 0;
+    ticket_.quota()->Settle(computed ? int64_t{record_.prompt_tokens} + record_.completion_tokens : 0,
+                            record_.finished);
     if (core_->observer() != nullptr) core_->observer()->OnFinished(record_);
   }
   if (!closed_.load(std::memory_order_acquire)) return;

@@ -21,6 +21,7 @@
 #include "server/serving/encode_text.h"
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 #include "server/serving/resolve.h"
 
 namespace dunlin::server {
@@ -218,7 +219,7 @@ OutputText::Options TextOptions(const ClientRequest& client, const GenerationPla
 }  // namespace
 
 absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const ServingCore& core, RequestRecord* record) {
-  absl::StatusOr<ModelLease> lease = ResolveModel(core, client.model, *client.field_names, record);
+  absl::StatusOr<ModelLease> lease = ResolveModel(core, client.principal, client.model, *client.field_names, record);
   if (!lease.ok()) return lease.status();
   GenerationPlan plan;
   plan.model = *std::move(lease);
@@ -232,6 +233,8 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   request.priority = client.priority;
   request.cache_salt = std::move(client.cache_salt);
   if (absl::Status s = CheckBeforeTokenising(client, model, request); !s.ok()) return s;
+  if (absl::Status s = CheckKeyPriority(core.access(), client); !s.ok()) return s;
+  request.cache_salt = CacheSaltOf(client.principal, request.cache_salt);
   std::sort(request.sampling.logit_bias.begin(), request.sampling.logit_bias.end());
   plan.num_outputs = record->num_outputs = client.num_outputs;
   record->temperature = request.sampling.temperature;
@@ -240,7 +243,8 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   if (absl::Status s = SetBadWords(client, model, &request.sampling); !s.ok()) return s;
 
   // Before the prompt is tokenised, which takes the most time.
-  const absl::StatusOr<engine::ExecutionProfile> profile = ResolveProfile(*model.profiles, client.execution, record);
+  const absl::StatusOr<engine::ExecutionProfile> profile =
+      ResolveProfile(core, model, client.execution, client.principal, *client.field_names, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
   std::string chat_text;

@@ -9,6 +9,7 @@
 #include "server/serving/check_request.h"
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 
 namespace dunlin::server {
 namespace {
@@ -32,6 +33,41 @@ std::vector<std::string> ReasonsAgainst(const engine::ProfileTable& table, const
   return reasons;
 }
 
+// The precision that is named; else the first of the model's that the key allows, or its first if there is none.
+engine::Precision AllowedPrecision(const ServedModel& model, const KeyRecord& key,
+                                   std::optional<engine::Precision> named) {
+  if (named.has_value()) return *named;
+  const std::vector<engine::Precision>& resident = model.model->precisions();
+  const auto allowed = std::find_if(resident.begin(), resident.end(),
+                                    [&key](engine::Precision precision) { return key.MayUse(precision); });
+  return allowed == resident.end() ? resident.front() : *allowed;
+}
+
+// As ProfileTable::Resolve, among the backends that the caller's key allows. REQUIRES: a named one is allowed.
+absl::StatusOr<engine::ExecutionProfile> ResolveAllowed(const engine::ProfileTable& table,
+                                                        const engine::ExecutionChoice& choice,
+                                                        const Principal& caller) {
+  const std::optional<engine::AttentionBackend> named = choice.attention_backend;
+  const bool replaceable = !named.has_value() || choice.allow_fallback;
+  if (caller.anonymous() || caller.key->attention_backends.all() || !replaceable) return table.Resolve(choice);
+  engine::ExecutionChoice exact = choice;
+  exact.allow_fallback = false;
+  std::optional<absl::Status> refusal;  // of the first that was tried
+  if (named.has_value()) {
+    absl::StatusOr<engine::ExecutionProfile> profile = table.Resolve(exact);
+    if (profile.ok()) return profile;
+    refusal = profile.status();
+  }
+  for (const engine::AttentionBackend backend : kernels::kAutoOrder) {
+    if (!caller.key->MayUse(backend) || backend == named) continue;
+    exact.attention_backend = backend;
+    absl::StatusOr<engine::ExecutionProfile> profile = table.Resolve(exact);
+    if (profile.ok()) return profile;
+    if (!refusal.has_value()) refusal = profile.status();
+  }
+  return *refusal;
+}
+
 }  // namespace
 
 absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNames& names, RequestRecord* record) {
@@ -40,16 +76,14 @@ absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNa
   return absl::OkStatus();
 }
 
-absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const std::string& name,
+absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal& caller, const std::string& name,
                                         const engine::FieldNames& names, RequestRecord* record) {
   record->model = name.substr(0, kMaxRecordedModelBytes);
   if (name.empty()) {
     return InvalidField({engine::RequestField::kModel, "is empty", "the name of a served model", {}, std::nullopt},
                         names);
   }
-  ModelLease model = core.Lease(name);
-  if (model == nullptr) return UnknownModel(name);
-  return model;
+  return LeaseFor(core, caller, name);
 }
 
 absl::Status CheckGenerates(const ServedModel& model) {
@@ -64,9 +98,14 @@ absl::Status CheckEmbeds(const ServedModel& model) {
                                                          "): it generates text and does not compute embeddings"));
 }
 
-absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const engine::ProfileTable& table,
-                                                        const engine::ExecutionChoice& choice, RequestRecord* record) {
-  absl::StatusOr<engine::ExecutionProfile> profile = table.Resolve(choice);
+absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const ServingCore& core, const ServedModel& model,
+                                                        const engine::ExecutionChoice& asked, const Principal& caller,
+                                                        const engine::FieldNames& names, RequestRecord* record) {
+  engine::ExecutionChoice choice = asked;
+  if (!caller.anonymous()) choice.precision = AllowedPrecision(model, *caller.key, asked.precision);
+  if (absl::Status s = CheckKeyExecution(core.access(), choice, caller, names); !s.ok()) return s;
+  const engine::ProfileTable& table = *model.profiles;
+  absl::StatusOr<engine::ExecutionProfile> profile = ResolveAllowed(table, choice, caller);
   if (profile.ok()) {
     record->profile = *profile;
     return profile;

@@ -19,16 +19,19 @@ namespace dunlin::server {
 // The client's id, or a generated one. Errors: INVALID_ARGUMENT.
 absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNames& names, RequestRecord* record);
 
-// Errors: INVALID_ARGUMENT (no model is named), NOT_FOUND.
-absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const std::string& name,
+// Errors: INVALID_ARGUMENT (no model is named), NOT_FOUND (also for a model that the caller may not use).
+absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal& caller, const std::string& name,
                                         const engine::FieldNames& names, RequestRecord* record);
 
 // FAILED_PRECONDITION if the model is an encoder, or a decoder.
 absl::Status CheckGenerates(const ServedModel& model);
 absl::Status CheckEmbeds(const ServedModel& model);
 
-// Errors: FAILED_PRECONDITION with every reason in the profile table why the choice is not supported.
-absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const engine::ProfileTable& table,
-                                                        const engine::ExecutionChoice& choice, RequestRecord* record);
+// Within what the caller's key allows: AUTO and a fallback take none of the others, and a precision that is not named
+// is the first of the model's that is allowed. Errors: PERMISSION_DENIED (key_limits.h), FAILED_PRECONDITION with every
+// reason in the profile table why the choice is not supported.
+absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const ServingCore& core, const ServedModel& model,
+                                                        const engine::ExecutionChoice& choice, const Principal& caller,
+                                                        const engine::FieldNames& names, RequestRecord* record);
 
 }  // namespace dunlin::server

@@ -16,6 +16,7 @@ ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, Re
       models_(models),
       observer_(observer),
       clock_(options.clock),
+      access_(options.access),
       traces_(options.traces),
       admission_({limits.max_concurrent_requests, limits.max_queued_bytes, limits.max_output_bytes}),
       text_budget_(limits.max_tokenising_bytes),
@@ -42,6 +43,15 @@ const absl::Status& ServingCore::StatusOf(AdmissionRefusal refusal) const {
 void ServingCore::ReportRefused(AdmissionRefusal refusal, engine::TimeNs arrival) const {
   if (observer_ == nullptr) return;
   RequestRecord record = refused_records_[static_cast<size_t>(refusal)];
+  record.arrival = record.finished = arrival;
+  observer_->OnFinished(record);
+}
+
+void ServingCore::ReportRefused(const absl::Status& status, engine::TimeNs arrival) const {
+  if (observer_ == nullptr) return;
+  RequestRecord record;
+  record.status = status;
+  record.refusal_reason = ReasonName(status);
   record.arrival = record.finished = arrival;
   observer_->OnFinished(record);
 }

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "engine/model_engine.h"
+#include "server/access/access_control.h"
 #include "server/access/admission.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
@@ -26,6 +27,7 @@ namespace dunlin::server {
 struct ServingOptions {
   int text_threads = 2;                             // of the text pool; [1, 64]
   engine::ModelEngine::Clock clock = &MonotonicNs;  // the engines' clock
+  const AccessControl* access = nullptr;            // outlives the core; null: no keys
   bool traces = false;                              // the observer makes spans of calls
 };
 
@@ -42,6 +44,7 @@ class ServingCore {
   engine::TimeNs now() const { return clock_(); }
   engine::ModelEngine::Clock clock() const { return clock_; }
   RequestObserver* observer() const { return observer_; }
+  const AccessControl& access() const { return access_ == nullptr ? open_access_ : *access_; }
   // Whether front ends read the trace of a call.
   bool traces() const { return traces_; }
   TextPool* text_pool() { return &text_pool_; }
@@ -56,6 +59,8 @@ class ServingCore {
   const absl::Status& StatusOf(AdmissionRefusal refusal) const;
   // Notifies the observer of a generation or an embedding that was refused.
   void ReportRefused(AdmissionRefusal refusal, engine::TimeNs arrival) const;
+  // The same for a refusal by the caller's quota.
+  void ReportRefused(const absl::Status& status, engine::TimeNs arrival) const;
 
   void Open() { admission_.Open(); }
   // Admission::Suspend.
@@ -72,6 +77,8 @@ class ServingCore {
   const ModelRepository& models_;
   RequestObserver* const observer_;
   const engine::ModelEngine::Clock clock_;
+  const AccessControl* const access_;
+  const AccessControl open_access_;  // if access_ is null
   const bool traces_;
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;

@@ -6,6 +6,7 @@
 #include "engine/field_checks.h"
 #include "server/serving/encode_text.h"
 #include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 
 namespace dunlin::server {
 namespace {
@@ -15,10 +16,10 @@ using F = engine::RequestField;
 constexpr int64_t kResponseBytes = 64;  // upper bound, of a response besides its ids
 
 // The model with this name, which must have a tokenizer.
-absl::StatusOr<ModelLease> FindModel(const ServingCore& core, const std::string& name) {
-  ModelLease model = core.Lease(name);
-  if (model == nullptr) return UnknownModel(name);
-  if (model->tokenizer == nullptr) return MakeError(Reason::kNoTokenizer, "the model has no tokenizer");
+absl::StatusOr<ModelLease> FindModel(const ServingCore& core, const Principal& caller, const std::string& name) {
+  absl::StatusOr<ModelLease> model = LeaseFor(core, caller, name);
+  if (!model.ok()) return model.status();
+  if ((*model)->tokenizer == nullptr) return MakeError(Reason::kNoTokenizer, "the model has no tokenizer");
   return model;
 }
 
@@ -35,10 +36,11 @@ int64_t BytesPerId(int64_t vocab_size) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, const std::string& model,
-                                                      const std::string& text, const engine::EncodeOptions& options,
+absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, const Principal& caller,
+                                                      const std::string& model, const std::string& text,
+                                                      const engine::EncodeOptions& options,
                                                       const engine::FieldNames& names) {
-  const absl::StatusOr<ModelLease> lease = FindModel(core, model);
+  const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model);
   if (!lease.ok()) return lease.status();
   if (const auto v = engine::CheckBytes(F::kPromptText, text.size(), 0, engine::kMaxTextBytes)) {
     return InvalidField(*v, names);
@@ -60,10 +62,10 @@ absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, c
   return ids;
 }
 
-absl::StatusOr<std::string> Detokenise(const ServingCore& core, const std::string& model,
+absl::StatusOr<std::string> Detokenise(const ServingCore& core, const Principal& caller, const std::string& model,
                                        std::span<const engine::TokenId> ids, bool keep_special_tokens,
                                        const engine::FieldNames& names) {
-  const absl::StatusOr<ModelLease> lease = FindModel(core, model);
+  const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model);
   if (!lease.ok()) return lease.status();
   const engine::Tokenizer& tokenizer = *(*lease)->tokenizer;
   if (const auto v = engine::CheckCount(F::kPromptTokens, ids.size(), engine::kMaxTokenIds)) {
@@ -83,9 +85,9 @@ absl::StatusOr<std::string> Detokenise(const ServingCore& core, const std::strin
                       names);
 }
 
-absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const std::string& model,
+absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const Principal& caller, const std::string& model,
                                              const engine::ChatInput& chat, const engine::FieldNames& names) {
-  const absl::StatusOr<ModelLease> lease = FindModel(core, model);
+  const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model);
   if (!lease.ok()) return lease.status();
   absl::StatusOr<ChatPrompt> prompt = MakeChatPrompt(core, **lease, chat, SIZE_MAX, names);
   if (!prompt.ok()) return prompt;

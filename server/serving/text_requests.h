@@ -17,17 +17,18 @@
 
 namespace dunlin::server {
 
-absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, const std::string& model,
-                                                      const std::string& text, const engine::EncodeOptions& options,
+absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, const Principal& caller,
+                                                      const std::string& model, const std::string& text,
+                                                      const engine::EncodeOptions& options,
                                                       const engine::FieldNames& names);
 
 // Refuses a text of more than half of limits.max_message_bytes.
-absl::StatusOr<std::string> Detokenise(const ServingCore& core, const std::string& model,
+absl::StatusOr<std::string> Detokenise(const ServingCore& core, const Principal& caller, const std::string& model,
                                        std::span<const engine::TokenId> ids, bool keep_special_tokens,
                                        const engine::FieldNames& names);
 
 // The prompt that a Generate call with this chat has. Errors also as MakeChatPrompt.
-absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const std::string& model,
+absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const Principal& caller, const std::string& model,
                                              const engine::ChatInput& chat, const engine::FieldNames& names);
 
 }  // namespace dunlin::server

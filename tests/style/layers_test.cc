@@ -97,7 +97,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"server/transport", {"server/access", "server/models", "server/serving"}},
     {"server/http_calls", {"server/access", "server/models", "server/serving", "server/transport"}},
     {"server/fronts", {"server/access", "server/http_calls", "server/models", "server/serving", "server/transport"}},
-    {"server/process", {"server/serving"}},
+    {"server/process", {"server/access", "server/serving"}},
     {"server/tracing", {"server/serving"}},
     {"server/metrics", {"server/access", "server/models", "server/process", "server/serving"}},
 };

@@ -4,11 +4,13 @@
 #include <grpc/impl/codegen/grpc_types.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/support/client_interceptor.h>
 
 #include <boost/asio/ssl/context.hpp>
 #include <fstream>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -25,6 +27,46 @@ std::string TextOf(const std::string& path) {
 
 absl::Status Fault(const char* option, const std::string& path, const error_code& error) {
   return absl::InvalidArgumentError(absl::StrCat(option, " ", path, ": ", error.message()));
+}
+
+using grpc::experimental::ClientInterceptorFactoryInterface;
+using grpc::experimental::ClientRpcInfo;
+using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::Interceptor;
+using grpc::experimental::InterceptorBatchMethods;
+
+// Adds the key to the metadata of a call. gRPC's call credentials would be refused on a connection without TLS.
+class KeyInterceptor final : public Interceptor {
+ public:
+  explicit KeyInterceptor(const std::string& authorization) : authorization_(authorization) {}
+  void Intercept(InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->insert({"authorization", authorization_});
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string authorization_;
+};
+
+class KeyInterceptors final : public ClientInterceptorFactoryInterface {
+ public:
+  explicit KeyInterceptors(const std::string& key) : authorization_("Bearer " + key) {}
+  Interceptor* CreateClientInterceptor(ClientRpcInfo* /*call*/) override { return new KeyInterceptor(authorization_); }
+
+ private:
+  const std::string authorization_;
+};
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                                           const std::string& api_key, const grpc::ChannelArguments& arguments) {
+  if (api_key.empty()) return grpc::CreateCustomChannel(address, credentials, arguments);
+  std::vector<std::unique_ptr<ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<KeyInterceptors>(api_key));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments,
+                                                                 std::move(interceptors));
 }
 
 }  // namespace
@@ -53,8 +95,9 @@ absl::StatusOr<std::shared_ptr<ssl::context>> HttpContext(const ClientTls& tls) 
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& address, const ClientTls& tls,
+                                                           const std::string& api_key,
                                                            grpc::ChannelArguments arguments) {
-  if (!tls.enabled()) return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (!tls.enabled()) return MakeChannel(address, grpc::InsecureChannelCredentials(), api_key, arguments);
   // gRPC would say of a bad file only that it cannot connect.
   if (absl::Status status = HttpContext(tls).status(); !status.ok()) return status;
   grpc::SslCredentialsOptions options;
@@ -64,7 +107,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& ad
     options.pem_private_key = TextOf(tls.key_file);
   }
   if (!tls.server_name.empty()) arguments.SetSslTargetNameOverride(tls.server_name);
-  return grpc::CreateCustomChannel(address, grpc::SslCredentials(options), arguments);
+  return MakeChannel(address, grpc::SslCredentials(options), api_key, arguments);
 }
 
 }  // namespace dunlin::tools

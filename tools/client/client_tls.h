@@ -29,9 +29,10 @@ struct ClientTls {
   }
 };
 
-// A channel to "host:port", which connects when it is used. Errors: INVALID_ARGUMENT naming the option and the file
-// that cannot be used.
+// A channel to "host:port", which connects when it is used. api_key: sent with every call as "authorization: Bearer
+// KEY", if not empty. Errors: INVALID_ARGUMENT naming the option and the file that cannot be used.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& address, const ClientTls& tls,
+                                                           const std::string& api_key,
                                                            grpc::ChannelArguments arguments);
 
 // For HTTP clients. REQUIRES: tls.enabled(). Errors: as OpenChannel.

@@ -24,6 +24,7 @@ struct RequestOptions {
   bool token_ids = false;  // OpenAI: `return_token_ids`
   int num_channels = 0;    // gRPC connections; 0: one per 90 concurrent requests
   ClientTls tls;
+  std::string api_key;  // "": none is sent
 };
 
 // A request that was sent. Cancel may be called from any thread at any time; the Call still reports the end.

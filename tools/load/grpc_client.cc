@@ -118,7 +118,8 @@ class GrpcClient final : public LoadClient {
       arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // otherwise channels to one address share a connection
       arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);             // a retry would hide a refusal
       arguments.SetMaxReceiveMessageSize(-1);
-      absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(address_, options_.tls, arguments);
+      absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+          OpenChannel(address_, options_.tls, options_.api_key, arguments);
       if (!channel.ok()) return channel.status();
       channels_.push_back(*std::move(channel));
       stubs_.push_back(v1::GenerationService::NewStub(channels_.back()));

@@ -193,6 +193,10 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   bool ended_ = false;
 };
 
+std::string KeyLine(const HttpTarget& target) {
+  return target.api_key.empty() ? "" : absl::StrCat("Authorization: Bearer ", target.api_key, "\r\n");
+}
+
 }  // namespace
 
 std::shared_ptr<HttpExchange> HttpExchange::Start(std::shared_ptr<HttpConnections> connections, std::string request,
@@ -203,12 +207,13 @@ std::shared_ptr<HttpExchange> HttpExchange::Start(std::shared_ptr<HttpConnection
 }
 
 std::string GetRequest(const HttpTarget& target) {
-  return absl::StrCat("GET ", target.path, " HTTP/1.1\r\nHost: ", target.host, "\r\nConnection: close\r\n\r\n");
+  return absl::StrCat("GET ", target.path, " HTTP/1.1\r\nHost: ", target.host, "\r\n", KeyLine(target),
+                      "Connection: close\r\n\r\n");
 }
 
 std::string PostRequest(const HttpTarget& target, const std::string& json_body) {
-  return absl::StrCat("POST ", target.path, " HTTP/1.1\r\nHost: ", target.host,
-                      "\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: ",
+  return absl::StrCat("POST ", target.path, " HTTP/1.1\r\nHost: ", target.host, "\r\n", KeyLine(target),
+                      "Content-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: ",
                       json_body.size(), "\r\n\r\n", json_body);
 }
 

@@ -19,6 +19,7 @@ struct HttpTarget {
   uint16_t port = 0;
   std::string name;                                // whose certificate a TLS server shows
   std::shared_ptr<boost::asio::ssl::context> tls;  // null: plain HTTP
+  std::string api_key;                             // sent as "Authorization: Bearer KEY"; "": none is
 };
 
 // Uses default_path when the URL has none. https is TLS, http is not, and without either tls.enabled() decides. Blocks

@@ -76,8 +76,9 @@ absl::Status Session::Parse() {
     checks_.push_back(*std::move(check));
   }
   if (options_.server_metrics.empty()) return absl::OkStatus();
-  const absl::StatusOr<HttpTarget> target = ResolveHttp(options_.server_metrics, "/metrics", options_.request.tls);
+  absl::StatusOr<HttpTarget> target = ResolveHttp(options_.server_metrics, "/metrics", options_.request.tls);
   if (!target.ok()) return target.status();
+  target->api_key = options_.request.api_key;
   watch_ = std::make_unique<ServerWatch>(io_.get(), *target);
   return absl::OkStatus();
 }
@@ -90,9 +91,9 @@ absl::Status Session::Connect(const LoadShape& shape) {
     client_ = *std::move(client);
   } else {
     const char* path = options_.request.chat ? "/v1/chat/completions" : "/v1/completions";
-    const absl::StatusOr<HttpTarget> target =
-        ResolveHttp(options_.address + options_.endpoint, path, options_.request.tls);
+    absl::StatusOr<HttpTarget> target = ResolveHttp(options_.address + options_.endpoint, path, options_.request.tls);
     if (!target.ok()) return target.status();
+    target->api_key = options_.request.api_key;
     client_ = MakeHttpClient(io_.get(), *target, options_.request);
   }
   const absl::StatusOr<LoadClient::Target> target = client_->Connect(options_.connect_timeout_ms);

@@ -5,6 +5,8 @@
 #include <variant>
 
 #include "server/fronts/dunlin_v1/embed_messages.h"
+#include "server/serving/key_limits.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
@@ -16,14 +18,26 @@ grpc::ServerUnaryReactor* EmbedCall::Start(ServingCore* core, grpc::CallbackServ
   const engine::TimeNs now = core->now();
   std::shared_ptr<EmbedCall> call(new EmbedCall(core, context, message, response));
   call->self_ = call;
+  absl::StatusOr<Principal> caller = CallerOf(core->access(), "/dunlin.v1.EmbeddingService/Embed", *context);
+  if (!caller.ok()) {
+    call->Finish({caller.status(), {}}, nullptr);
+    return call.get();
+  }
   std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message.Length());
   if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
     core->ReportRefused(*refusal, now);
     call->Finish({core->StatusOf(*refusal), {}}, nullptr);
     return call.get();
   }
-  const ClientCall client = {{}, now, DeadlineNs(*context, now), message.Length(), TraceOf(*core, *context)};
-  call->job_ = std::make_shared<EmbedJob>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);
+  auto ticket = std::get<Admission::Ticket>(std::move(answer));
+  if (absl::Status refused = BeginQuota(*core, *caller, &ticket); !refused.ok()) {
+    core->ReportRefused(refused, now);
+    call->Finish({refused, {}}, nullptr);
+    return call.get();
+  }
+  const ClientCall client = {*std::move(caller), now, DeadlineNs(*context, now), message.Length(),
+                             TraceOf(*core, *context)};
+  call->job_ = std::make_shared<EmbedJob>(core, std::move(ticket), client, call);
   call->job_->Start();
   return call.get();
 }

@@ -6,6 +6,8 @@
 
 #include "server/fronts/dunlin_v1/generate_messages.h"
 #include "server/fronts/dunlin_v1/refused_call.h"
+#include "server/serving/key_limits.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/overload_scheduling.h"
@@ -17,6 +19,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(ServingCore* cor
                                                                 grpc::CallbackServerContext* context,
                                                                 const grpc::ByteBuffer& message) {
   const size_t message_bytes = message.Length();
+  absl::StatusOr<Principal> caller = CallerOf(core->access(), "/dunlin.v1.GenerationService/Generate", *context);
+  if (!caller.ok()) return RefusedCall::Start(core, context, ToGrpcReply(caller.status()));
   std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message_bytes);
   const engine::TimeNs now = core->now();
   UseBatchSchedulingWhenOverloaded(*core->overload(), now);
@@ -24,10 +28,16 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(ServingCore* cor
     core->ReportRefused(*refusal, now);
     return RefusedCall::Start(core, context, replies[*refusal]);
   }
+  auto ticket = std::get<Admission::Ticket>(std::move(answer));
+  if (absl::Status refused = BeginQuota(*core, *caller, &ticket); !refused.ok()) {
+    core->ReportRefused(refused, now);
+    return RefusedCall::Start(core, context, ToGrpcReply(refused));
+  }
   std::shared_ptr<GenerateCall> call(new GenerateCall(core, context, message));
-  const ClientCall client = {{}, now, DeadlineNs(*context, now), message_bytes, TraceOf(*core, *context)};
+  const ClientCall client = {*std::move(caller), now, DeadlineNs(*context, now), message_bytes,
+                             TraceOf(*core, *context)};
   call->self_ = call;
-  call->generation_ = std::make_shared<Generation>(core, std::get<Admission::Ticket>(std::move(answer)), client, call);
+  call->generation_ = std::make_shared<Generation>(core, std::move(ticket), client, call);
   call->generation_->Start();
   return call.get();
 }

@@ -9,7 +9,8 @@
 #include "server/fronts/dunlin_v1/embed_messages.h"
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/serving/chat_prompt.h"
-#include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
@@ -79,23 +80,30 @@ grpc::ServerUnaryReactor* Finished(grpc::CallbackServerContext* context, const a
 
 grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  const absl::StatusOr<Principal> caller = CallerOf(core_->access(), "/dunlin.v1.ModelService/ListModels", *context);
+  if (!caller.ok()) return Finished(context, caller.status());
   v1::ListModelsRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
   v1::ListModelsResponse wire;
-  for (const ModelLease& model : core_->models().List()) DescribeModel(*model, wire.add_models());
+  for (const ModelLease& model : core_->models().List()) {
+    if (caller->MayUse(model->name)) DescribeModel(*model, wire.add_models());
+  }
   *response = SerializeWire(wire);
   return Finished(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
+  const absl::StatusOr<Principal> caller = CallerOf(core_->access(), "/dunlin.v1.ModelService/GetModel", *context);
+  if (!caller.ok()) return Finished(context, caller.status());
   v1::GetModelRequest message;
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
-  const ModelLease model = core_->Lease(message.name());
-  if (model == nullptr) {
+  const absl::StatusOr<ModelLease> lease = LeaseFor(*core_, *caller, message.name());
+  if (!lease.ok()) {
     const bool loading = core_->refusal() == AdmissionRefusal::kLoading;
-    return Finished(context, loading ? core_->StatusOf(AdmissionRefusal::kLoading) : UnknownModel(message.name()));
+    return Finished(context, loading ? core_->StatusOf(AdmissionRefusal::kLoading) : lease.status());
   }
+  const ModelLease& model = *lease;
   v1::GetModelResponse wire;
   DescribeModel(*model, wire.mutable_model());
   for (const engine::ProfileSupport& row : model->profiles->rows()) DescribeProfile(row, wire.add_profiles());

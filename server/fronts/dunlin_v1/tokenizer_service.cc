@@ -15,31 +15,33 @@
 namespace dunlin::server {
 namespace {
 
-absl::Status TokenizeWork(const ServingCore& core, const v1::TokenizeRequest& request, v1::TokenizeResponse* response) {
+absl::Status TokenizeWork(const ServingCore& core, const Principal& caller, const v1::TokenizeRequest& request,
+                          v1::TokenizeResponse* response) {
   const engine::EncodeOptions options{.add_special_tokens = request.add_special_tokens(),
                                       .parse_special = request.parse_special_tokens()};
   const absl::StatusOr<std::vector<engine::TokenId>> ids =
-      Tokenise(core, request.model(), request.text(), options, kTokenizerFieldNames);
+      Tokenise(core, caller, request.model(), request.text(), options, kTokenizerFieldNames);
   if (!ids.ok()) return ids.status();
   response->mutable_token_ids()->Assign(ids->begin(), ids->end());
   return absl::OkStatus();
 }
 
-absl::Status DetokenizeWork(const ServingCore& core, const v1::DetokenizeRequest& request,
+absl::Status DetokenizeWork(const ServingCore& core, const Principal& caller, const v1::DetokenizeRequest& request,
                             v1::DetokenizeResponse* response) {
   const std::span<const engine::TokenId> ids(request.token_ids().data(), static_cast<size_t>(request.token_ids_size()));
   absl::StatusOr<std::string> text =
-      Detokenise(core, request.model(), ids, request.keep_special_tokens(), kTokenizerFieldNames);
+      Detokenise(core, caller, request.model(), ids, request.keep_special_tokens(), kTokenizerFieldNames);
   if (!text.ok()) return text.status();
   response->set_text(*std::move(text));
   return absl::OkStatus();
 }
 
-absl::Status ApplyChatTemplateWork(const ServingCore& core, const v1::ApplyChatTemplateRequest& request,
+absl::Status ApplyChatTemplateWork(const ServingCore& core, const Principal& caller,
+                                   const v1::ApplyChatTemplateRequest& request,
                                    v1::ApplyChatTemplateResponse* response) {
   v1::Chat chat = request.chat();
   absl::StatusOr<ChatPrompt> prompt =
-      ApplyChatTemplate(core, request.model(), ChatFromWire(&chat), kGenerateFieldNames);
+      ApplyChatTemplate(core, caller, request.model(), ChatFromWire(&chat), kGenerateFieldNames);
   if (!prompt.ok()) return prompt.status();
   response->set_text(std::move(prompt->text));
   response->mutable_token_ids()->Assign(prompt->token_ids.begin(), prompt->token_ids.end());
@@ -50,21 +52,21 @@ absl::Status ApplyChatTemplateWork(const ServingCore& core, const v1::ApplyChatT
 
 grpc::ServerUnaryReactor* TokenizerService::Tokenize(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return UnaryTextCall<v1::TokenizeRequest, v1::TokenizeResponse>::Start(core_, context, *request, response,
-                                                                         &TokenizeWork);
+  return UnaryTextCall<v1::TokenizeRequest, v1::TokenizeResponse>::Start(core_, "/dunlin.v1.TokenizerService/Tokenize",
+                                                                         context, *request, response, &TokenizeWork);
 }
 
 grpc::ServerUnaryReactor* TokenizerService::Detokenize(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return UnaryTextCall<v1::DetokenizeRequest, v1::DetokenizeResponse>::Start(core_, context, *request, response,
-                                                                             &DetokenizeWork);
+  return UnaryTextCall<v1::DetokenizeRequest, v1::DetokenizeResponse>::Start(
+      core_, "/dunlin.v1.TokenizerService/Detokenize", context, *request, response, &DetokenizeWork);
 }
 
 grpc::ServerUnaryReactor* TokenizerService::ApplyChatTemplate(grpc::CallbackServerContext* context,
                                                               const grpc::ByteBuffer* request,
                                                               grpc::ByteBuffer* response) {
   return UnaryTextCall<v1::ApplyChatTemplateRequest, v1::ApplyChatTemplateResponse>::Start(
-      core_, context, *request, response, &ApplyChatTemplateWork);
+      core_, "/dunlin.v1.TokenizerService/ApplyChatTemplate", context, *request, response, &ApplyChatTemplateWork);
 }
 
 }  // namespace dunlin::server

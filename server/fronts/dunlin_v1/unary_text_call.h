@@ -12,10 +12,13 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/access/admission.h"
 #include "server/fronts/dunlin_v1/unread_answer.h"
+#include "server/serving/key_limits.h"
 #include "server/serving/serving_core.h"
 #include "server/serving/text_pool.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
@@ -26,19 +29,30 @@ template <class Request, class Response>
 class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
  public:
   // Runs on the text pool; must be a pure function of its arguments and constant state.
-  using Work = absl::Status (*)(const ServingCore& core, const Request& request, Response* response);
+  using Work = absl::Status (*)(const ServingCore& core, const Principal& caller, const Request& request,
+                                Response* response);
 
-  // core and *response outlive the call.
-  static grpc::ServerUnaryReactor* Start(ServingCore* core, grpc::CallbackServerContext* context,
+  // core and *response outlive the call. method: as the endpoint table names it.
+  static grpc::ServerUnaryReactor* Start(ServingCore* core, const char* method, grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer& message, grpc::ByteBuffer* response, Work work) {
     std::shared_ptr<UnaryTextCall> call(new UnaryTextCall(core, context, response, work));
     call->self_ = call;
+    absl::StatusOr<Principal> caller = CallerOf(core->access(), method, *context);
+    if (!caller.ok()) {
+      call->End(caller.status());
+      return call.get();
+    }
+    call->caller_ = *std::move(caller);
     std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message.Length());
     if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
       call->End(core->StatusOf(*refusal));
       return call.get();
     }
     call->ticket_ = std::get<Admission::Ticket>(std::move(answer));
+    if (absl::Status refused = BeginQuota(*core, call->caller_, &call->ticket_); !refused.ok()) {
+      call->End(refused);
+      return call.get();
+    }
     call->message_ = message;
     core->text_pool()->Schedule(call.get());
     return call.get();
@@ -59,7 +73,7 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
     absl::Status status = ParseWire(message_, &request);
     message_.Clear();
     Response response;
-    if (status.ok()) status = work_(*core_, request, &response);
+    if (status.ok()) status = work_(*core_, caller_, request, &response);
     ticket_.ReleaseBytes();
     if (status.ok()) *response_ = SerializeWire(response);
     End(status);
@@ -77,6 +91,7 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
   grpc::CallbackServerContext* const context_;  // until Finish
   grpc::ByteBuffer* const response_;            // gRPC's, until OnDone
   const Work work_;
+  Principal caller_;
   grpc::ByteBuffer message_;
   std::shared_ptr<UnreadAnswer> unread_;  // from Finish on
   std::shared_ptr<UnaryTextCall> self_;   // gRPC's share

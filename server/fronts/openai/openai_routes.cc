@@ -21,7 +21,7 @@
 #include "server/http_calls/http_generation.h"
 #include "server/http_calls/http_status.h"
 #include "server/http_calls/http_text_call.h"
-#include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
 
 namespace dunlin::server {
 namespace {
@@ -39,7 +39,9 @@ ModelFacts FactsOf(const ServedModel& model) {
 
 HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
   std::vector<ModelFacts> facts;
-  for (const ModelLease& model : core.models().List()) facts.push_back(FactsOf(*model));
+  for (const ModelLease& model : core.models().List()) {
+    if (request.caller.MayUse(model->name)) facts.push_back(FactsOf(*model));
+  }
   HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
   reply.body = ModelListBody(facts);
   return reply;
@@ -47,15 +49,21 @@ HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
 
 HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
   const std::string request_id = EchoedRequestIdOf(request);
-  const ModelLease model = core.Lease(request.parameter);
-  if (model == nullptr) {
+  const absl::StatusOr<ModelLease> model = LeaseFor(core, request.caller, request.parameter);
+  if (!model.ok()) {
     const bool loading = core.refusal() == AdmissionRefusal::kLoading;
-    const absl::Status status = loading ? core.StatusOf(AdmissionRefusal::kLoading) : UnknownModel(request.parameter);
+    const absl::Status status = loading ? core.StatusOf(AdmissionRefusal::kLoading) : model.status();
     return ErrorReply(status, OpenAiError(status), request_id);
   }
   HttpReply reply = OkReply(kJsonText, request_id);
-  reply.body = ModelBody(FactsOf(*model));
+  reply.body = ModelBody(FactsOf(**model));
   return reply;
+}
+
+// To a caller who may not call: in the form of the API that the path belongs to.
+HttpReply RefusalReply(const HttpRequest& request, const absl::Status& status) {
+  const bool anthropic = absl::StartsWith(request.path, "/v1/messages");
+  return ErrorReply(status, anthropic ? AnthropicError(status) : OpenAiError(status), EchoedRequestIdOf(request));
 }
 
 HttpRoute AnswerRoute(const char* path, std::function<HttpReply(const HttpRequest&)> answer) {
@@ -102,6 +110,7 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
       HttpTextCall::Route(core, "/detokenize", kDetokenizeWork),
   };
   for (HttpRoute& route : routes) {
+    route.refusal = &RefusalReply;
     route.refusal_body = absl::StartsWith(route.path, "/v1/messages") ? &AnthropicRefusal : &OpenAiRefusal;
   }
   return routes;

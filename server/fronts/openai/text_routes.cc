@@ -17,40 +17,42 @@ namespace {
 
 using TokenIds = std::vector<engine::TokenId>;
 
-absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const TokenizeBody& body) {
+absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const Principal& caller, const TokenizeBody& body) {
   if (const auto* text = std::get_if<std::string>(&body.prompt)) {
-    return Tokenise(core, body.model, *text, body.options, kTextRouteFieldNames);
+    return Tokenise(core, caller, body.model, *text, body.options, kTextRouteFieldNames);
   }
   absl::StatusOr<ChatPrompt> prompt =
-      ApplyChatTemplate(core, body.model, std::get<engine::ChatInput>(body.prompt), kChatFieldNames);
+      ApplyChatTemplate(core, caller, body.model, std::get<engine::ChatInput>(body.prompt), kChatFieldNames);
   if (!prompt.ok()) return prompt.status();
   return std::move(prompt->token_ids);
 }
 
-absl::StatusOr<std::string> TokenizeDocument(const ServingCore& core, std::string_view text) {
+absl::StatusOr<std::string> TokenizeDocument(const ServingCore& core, const Principal& caller, std::string_view text) {
   TokenizeBody body;
   if (absl::Status s = ReadTokenize(text, &body); !s.ok()) return s;
-  const absl::StatusOr<TokenIds> tokens = TokensOf(core, body);
+  const absl::StatusOr<TokenIds> tokens = TokensOf(core, caller, body);
   if (!tokens.ok()) return tokens.status();
   const ModelLease model = core.Lease(body.model);
   if (model == nullptr) return UnknownModel(body.model);  // removed in the meantime
   return TokenizeResponseBody(*tokens, model->any_engine()->max_context_tokens());
 }
 
-absl::StatusOr<std::string> DetokenizeDocument(const ServingCore& core, std::string_view text) {
+absl::StatusOr<std::string> DetokenizeDocument(const ServingCore& core, const Principal& caller,
+                                               std::string_view text) {
   DetokenizeBody body;
   if (absl::Status s = ReadDetokenize(text, &body); !s.ok()) return s;
   const absl::StatusOr<std::string> prompt =
-      Detokenise(core, body.model, body.tokens, body.keep_special_tokens, kTextRouteFieldNames);
+      Detokenise(core, caller, body.model, body.tokens, body.keep_special_tokens, kTextRouteFieldNames);
   if (!prompt.ok()) return prompt.status();
   return DetokenizeResponseBody(*prompt);
 }
 
-absl::StatusOr<std::string> CountTokensDocument(const ServingCore& core, std::string_view text) {
+absl::StatusOr<std::string> CountTokensDocument(const ServingCore& core, const Principal& caller,
+                                                std::string_view text) {
   ClientRequest request;
   if (absl::Status s = ReadCountTokens(text, &request); !s.ok()) return s;
   const absl::StatusOr<ChatPrompt> prompt =
-      ApplyChatTemplate(core, request.model, std::get<engine::ChatInput>(request.prompt), *request.field_names);
+      ApplyChatTemplate(core, caller, request.model, std::get<engine::ChatInput>(request.prompt), *request.field_names);
   if (!prompt.ok()) return prompt.status();
   return CountTokensBody(prompt->token_ids.size());
 }

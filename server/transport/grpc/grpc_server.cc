@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "server/access/listen_address.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_counter.h"
 #include "server/transport/grpc/connection_acceptor.h"
 #include "server/transport/grpc/health_service.h"
@@ -48,10 +49,16 @@ void CountCalls(RpcObserver* observer, const std::vector<std::string>& services,
 }  // namespace
 
 struct GrpcServer::State {
-  State(const std::vector<std::string>& names, ModelRepository* served)
-      : repository(served), health(names), reflection_v1(names), reflection_v1alpha(names) {}
+  State(const std::vector<std::string>& names, ModelRepository* served, const AccessControl* given)
+      : repository(served),
+        access(given == nullptr ? &no_keys : given),
+        health(names, access),
+        reflection_v1(names, access),
+        reflection_v1alpha(names, access) {}
 
   ModelRepository* const repository;
+  const AccessControl no_keys;
+  const AccessControl* const access;
   HealthService health;
   ReflectionService<ReflectionV1> reflection_v1;
   ReflectionService<ReflectionV1Alpha> reflection_v1alpha;
@@ -76,7 +83,8 @@ absl::StatusOr<int> GrpcServer::Start(const std::string& address, const std::vec
 
   const bool reflection = options.reflection.value_or(IsLoopback(address));
   const std::vector<std::string> names = ServiceNames(services, reflection);
-  auto state = std::make_unique<State>(names, options.repository);
+  if (absl::Status listed = CheckEndpointsListed(names); !listed.ok()) return listed;
+  auto state = std::make_unique<State>(names, options.repository, options.access);
   grpc::ServerBuilder builder;
   if (options.rpcs != nullptr) CountCalls(options.rpcs, names, &builder);
   ApplyLimits(options.limits, &builder);

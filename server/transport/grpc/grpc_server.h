@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/access/access_control.h"
 #include "server/access/limits.h"
 #include "server/models/repository.h"
 #include "server/serving/rpc_observer.h"
@@ -29,6 +30,7 @@ struct GrpcServerOptions {
   Limits limits;
   std::optional<bool> reflection;                  // unset: on if the address is a loopback address
   ModelRepository* repository = nullptr;           // Health reports its models as "model/NAME"; outlives the server
+  const AccessControl* access = nullptr;           // for health and reflection; outlives the server; null: no keys
   RpcObserver* rpcs = nullptr;                     // of every call, health and reflection too; outlives the server
   const CertificateStore* certificates = nullptr;  // TLS with its certificate; outlives the server; null: plain text
 };
@@ -42,7 +44,8 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   // Listens on `address` ("127.0.0.1:0": port 0 picks a free port) and returns the port. Health reports NOT_SERVING for
-  // every name until SetServing(true). Errors: UNAVAILABLE (the address cannot be bound). REQUIRES: called once.
+  // every name until SetServing(true). Errors: UNAVAILABLE (the address cannot be bound), INTERNAL (a method without a
+  // row in the endpoint table). REQUIRES: called once.
   absl::StatusOr<int> Start(const std::string& address, const std::vector<GrpcService>& services,
                             const GrpcServerOptions& options);
 

@@ -4,8 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
 #include "server/serving/errors.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/grpc_status.h"
 
 namespace dunlin::server {
@@ -14,8 +17,10 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
+constexpr std::string_view kModelPrefix = "model/";
+
 std::string NameOfModel(const std::string& model) {
-  return absl::StrCat("model/", model);
+  return absl::StrCat(engine::AbslView(kModelPrefix), model);
 }
 
 }  // namespace
@@ -24,13 +29,15 @@ std::string NameOfModel(const std::string& model) {
 // latest status is sent when that write is done.
 class HealthService::Watcher final : public grpc::ServerWriteReactor<HealthCheckResponse> {
  public:
-  Watcher(HealthService* service, std::string name) : service_(service), name_(std::move(name)) {}
+  // hidden: the name is as if there were none.
+  Watcher(HealthService* service, std::string name, bool hidden)
+      : service_(service), name_(std::move(name)), hidden_(hidden) {}
 
   void TellLocked() {
     if (pending_ || finished_) return;
     if (service_->shut_down_) return FinishLocked(MakeError(Reason::kShutdown, "the server is shutting down"));
     const HealthCheckResponse::ServingStatus now =
-        service_->Knows(name_) ? service_->status() : HealthCheckResponse::SERVICE_UNKNOWN;
+        !hidden_ && service_->Knows(name_) ? service_->status() : HealthCheckResponse::SERVICE_UNKNOWN;
     if (sent_ == now) return;
     sent_ = now;
     pending_ = true;
@@ -65,13 +72,15 @@ class HealthService::Watcher final : public grpc::ServerWriteReactor<HealthCheck
 
   HealthService* const service_;
   const std::string name_;
+  const bool hidden_;
   std::optional<HealthCheckResponse::ServingStatus> sent_;
   bool pending_ = false;
   bool finished_ = false;
   HealthCheckResponse response_;  // of the pending write
 };
 
-HealthService::HealthService(const std::vector<std::string>& names) : names_(names.begin(), names.end()) {
+HealthService::HealthService(const std::vector<std::string>& names, const AccessControl* access)
+    : access_(access), names_(names.begin(), names.end()) {
   names_.emplace();
 }
 
@@ -110,6 +119,13 @@ HealthCheckResponse::ServingStatus HealthService::status() const {
   return serving_ && !stopped_ ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }
 
+bool HealthService::MayAsk(const std::string& name, const char* method,
+                           const grpc::CallbackServerContext& context) const {
+  if (!access_->enabled() || !absl::StartsWith(name, engine::AbslView(kModelPrefix))) return true;
+  const absl::StatusOr<Principal> caller = CallerOf(*access_, method, context);
+  return caller.ok() && !caller->anonymous() && caller->MayUse(name.substr(kModelPrefix.size()));
+}
+
 bool HealthService::Knows(const std::string& name) const {
   return names_.find(name) != names_.end();
 }
@@ -121,8 +137,8 @@ void HealthService::TellWatchers() {
 grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context, const HealthCheckRequest* request,
                                                Response* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  bool known = false;
-  {
+  bool known = MayAsk(request->service(), "/grpc.health.v1.Health/Check", *context);
+  if (known) {
     absl::MutexLock lock(&mutex_);
     known = Knows(request->service());
     if (known) response->set_status(status());
@@ -131,9 +147,10 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
   return reactor;
 }
 
-grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(grpc::CallbackServerContext*,
+grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(grpc::CallbackServerContext* context,
                                                                     const HealthCheckRequest* request) {
-  auto* watcher = new Watcher(this, request->service());
+  const bool hidden = !MayAsk(request->service(), "/grpc.health.v1.Health/Watch", *context);
+  auto* watcher = new Watcher(this, request->service(), hidden);
   absl::MutexLock lock(&mutex_);
   const bool full = watchers_.size() >= kMaxHealthWatchers;
   watchers_.insert(watcher);

@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/access/access_control.h"
 #include "server/models/repository.h"
 
 namespace dunlin::server {
@@ -23,8 +24,8 @@ inline constexpr size_t kMaxHealthWatchers = 1024;  // further ones are refused 
 
 class HealthService final : public grpc::health::v1::Health::CallbackService, public RepositoryListener {
  public:
-  // names: the services; "" is added.
-  explicit HealthService(const std::vector<std::string>& names);
+  // names: the services; "" is added. access outlives the service.
+  HealthService(const std::vector<std::string>& names, const AccessControl* access);
 
   // A watcher of an unknown model gets SERVICE_UNKNOWN, and the model's status once it is added.
   void OnModelAdded(const ModelLease& model) override;
@@ -46,9 +47,12 @@ class HealthService final : public grpc::health::v1::Health::CallbackService, pu
   grpc::ServerWriteReactor<Response>* Watch(grpc::CallbackServerContext* context,
                                             const grpc::health::v1::HealthCheckRequest* request) override;
   void TellWatchers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A model's name is as if there were none for a caller who may not use the model.
+  bool MayAsk(const std::string& name, const char* method, const grpc::CallbackServerContext& context) const;
   bool Knows(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Response::ServingStatus status() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const AccessControl* const access_;
   absl::Mutex mutex_;
   std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);  // "", services, models
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;

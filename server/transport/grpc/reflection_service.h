@@ -15,16 +15,21 @@
 #include "engine/base/string_view.h"
 #include "grpc/reflection/v1/reflection.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "server/access/access_control.h"
+#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/descriptor_lookup.h"
+#include "server/transport/grpc/grpc_status.h"
 
 namespace dunlin::server {
 
 struct ReflectionV1 {
+  static constexpr char kMethod[] = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
   using Service = grpc::reflection::v1::ServerReflection;
   using Request = grpc::reflection::v1::ServerReflectionRequest;
   using Response = grpc::reflection::v1::ServerReflectionResponse;
 };
 struct ReflectionV1Alpha {
+  static constexpr char kMethod[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
   using Service = grpc::reflection::v1alpha::ServerReflection;
   using Request = grpc::reflection::v1alpha::ServerReflectionRequest;
   using Response = grpc::reflection::v1alpha::ServerReflectionResponse;
@@ -36,8 +41,9 @@ class ReflectionService final : public Version::Service::CallbackService {
   using Response = typename Version::Response;
 
  public:
-  // names: the services of the server.
-  explicit ReflectionService(std::vector<std::string> names) : names_(std::move(names)) {}
+  // names: the services of the server. access outlives the service.
+  ReflectionService(std::vector<std::string> names, const AccessControl* access)
+      : names_(std::move(names)), access_(access) {}
 
   void Answer(const Request& request, Response* response) const {
     response->set_valid_host(request.host());
@@ -66,8 +72,8 @@ class ReflectionService final : public Version::Service::CallbackService {
  private:
   class Call;
 
-  grpc::ServerBidiReactor<Request, Response>* ServerReflectionInfo(grpc::CallbackServerContext*) override {
-    return new Call(*this);
+  grpc::ServerBidiReactor<Request, Response>* ServerReflectionInfo(grpc::CallbackServerContext* context) override {
+    return new Call(*this, CallerOf(*access_, Version::kMethod, *context).status());
   }
 
   static void Files(const absl::StatusOr<DescriptorFiles>& files, Response* response) {
@@ -90,13 +96,21 @@ class ReflectionService final : public Version::Service::CallbackService {
   }
 
   const std::vector<std::string> names_;
+  const AccessControl* const access_;
 };
 
 // Reads, answers and writes until the client closes the stream.
 template <class Version>
 class ReflectionService<Version>::Call final : public grpc::ServerBidiReactor<Request, Response> {
  public:
-  explicit Call(const ReflectionService& service) : service_(service) { this->StartRead(&request_); }
+  // Ends with `refusal` if that is not OK.
+  Call(const ReflectionService& service, const absl::Status& refusal) : service_(service) {
+    if (refusal.ok()) {
+      this->StartRead(&request_);
+    } else {
+      this->Finish(ToGrpcStatus(refusal));
+    }
+  }
 
  private:
   void OnReadDone(bool ok) override {

@@ -29,9 +29,9 @@ HttpReply BodyTooLong(const std::string& length, const HttpRoute& route) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(std::unique_ptr<ByteStream> stream, HttpShared* shared,
+HttpConnection::HttpConnection(std::unique_ptr<ByteStream> stream, std::string peer, HttpShared* shared,
                                std::function<void(HttpConnection*)> on_closed)
-    : stream_(std::move(stream)), shared_(shared), on_closed_(std::move(on_closed)) {}
+    : stream_(std::move(stream)), peer_(std::move(peer)), shared_(shared), on_closed_(std::move(on_closed)) {}
 
 HttpConnection::~HttpConnection() {
   if (state_ != State::kClosed) on_closed_(this);
@@ -135,11 +135,15 @@ void HttpConnection::OnHeader() {
                  .keep_alive = head.keep_alive() && !shared_->draining});
   if (std::optional<HttpReply> refusal = CheckHead(head)) return Refuse(*refusal);
   request_ = RequestOf(head);
+  request_.peer = peer_;
   HttpRouteTable::Match match = shared_->routes.Find(request_.method, request_.path);
   if (match.cors) cors_headers_ = shared_->cors.HeadersOf(request_);
   request_.parameter = std::move(match.parameter);
   route_ = match.route;
   if (match.route == nullptr || match.malformed) return Answer(UnroutedReply(match));
+  if (match.route->guard != nullptr) {
+    if (std::optional<HttpReply> refusal = match.route->guard(&request_)) return Answer(*std::move(refusal));
+  }
   if (match.route->open != nullptr) return OpenHandler(*match.route);
   if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
     return Answer(RefusalOfRoute(TextReply(413, "this path takes no body")));
@@ -225,6 +229,7 @@ void HttpConnection::AppendHeaders(HttpReply* reply) {
   if (shared_->on_response) shared_->on_response(route_ == nullptr ? "other" : route_->path, reply->status);
   if (shared_->draining) output_.DenyKeepAlive();
   reply->headers.insert(reply->headers.end(), cors_headers_.begin(), cors_headers_.end());
+  if (handler_ != nullptr) handler_->AddHeaders(reply);
 }
 
 void HttpConnection::Respond(uint64_t exchange, HttpReply reply) {

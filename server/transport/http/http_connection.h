@@ -48,9 +48,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // shared outlives the connection. Calls on_closed when the connection is closed, at the latest when it is destroyed:
-  // an exchange may hold it for longer, on another thread.
-  HttpConnection(std::unique_ptr<ByteStream> stream, HttpShared* shared,
+  // peer: the client's address. shared outlives the connection. Calls on_closed when the connection is closed, at the
+  // latest when it is destroyed: an exchange may hold it for longer, on another thread.
+  HttpConnection(std::unique_ptr<ByteStream> stream, std::string peer, HttpShared* shared,
                  std::function<void(HttpConnection*)> on_closed);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
@@ -110,6 +110,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Close();
 
   const std::unique_ptr<ByteStream> stream_;
+  const std::string peer_;
   HttpShared* const shared_;
   const std::function<void(HttpConnection*)> on_closed_;
 

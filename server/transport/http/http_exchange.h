@@ -54,6 +54,9 @@ class HttpHandler {
   // The request is complete.
   virtual void Start(std::shared_ptr<HttpExchange> exchange, std::string body) = 0;
 
+  // Of every response, before its head is sent: headers that are known only then.
+  virtual void AddHeaders(HttpReply* /*head*/) const {}
+
   // The outstanding Write is done; ok is false if the client is gone.
   virtual void OnWriteDone(bool ok) = 0;
   // The client has closed the connection, or the way to the server, before the response ended. At most once.

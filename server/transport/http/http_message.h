@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "engine/base/string_view.h"
+#include "server/access/principal.h"
 
 namespace dunlin::server {
 
@@ -27,6 +28,8 @@ struct HttpRequest {
   std::string query;      // as sent, without the '?'
   std::string parameter;  // what stands for {name} in the route's path, percent-decoded
   std::vector<HttpHeader> headers;
+  std::string peer;  // the client's address: "192.0.2.1"
+  Principal caller;  // set by the route's guard
 
   // The first header of that name, in any case; "" if there is none.
   std::string_view header(std::string_view name) const {

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/transport/http/http_exchange.h"
 #include "server/transport/http/http_message.h"
 
@@ -26,6 +28,10 @@ struct HttpRoute {
   std::function<std::shared_ptr<HttpHandler>()> open = nullptr;   // a handler for one request
   size_t max_body_bytes = 0;                                      // 0: no body is accepted
   const char* max_body_key = nullptr;                             // the config key of that limit; for messages
+  // Asked first, before a body is read: takes the key out of the request and sets its caller, or refuses it.
+  std::function<std::optional<HttpReply>(HttpRequest*)> guard = nullptr;
+  // How the route's API renders a caller's refusal; null: as text.
+  HttpReply (*refusal)(const HttpRequest& request, const absl::Status& status) = nullptr;
   // The body of a refusal by the transport (a body that is too long, say), as JSON; null: its message as a text.
   std::string (*refusal_body)(std::string_view message) = nullptr;
   bool cors = false;  // browsers may call it from the origins of HttpServerOptions::cors_origins

@@ -111,7 +111,7 @@ struct HttpServer::State {
     std::unique_ptr<ByteStream> stream = StreamOf(std::move(socket));
     if (stream == nullptr) return connections.Remove(address);
     const auto connection =
-        std::make_shared<HttpConnection>(std::move(stream), &shared, [this, address](HttpConnection* closed) {
+        std::make_shared<HttpConnection>(std::move(stream), address, &shared, [this, address](HttpConnection* closed) {
           connections.Remove(address);
           open.erase(closed);
         });

@@ -222,7 +222,7 @@ TEST_F(TlsProcess, AStartWithABrokenCertificateIsRefused) {
   EXPECT_THAT(result.err, HasSubstr("cannot start: tls.key_file"));
 }
 
-TEST_F(TlsProcess, AddressesThatOthersCanReachNeedTlsOrAProxy) {
+TEST_F(TlsProcess, AddressesThatOthersCanReachNeedTlsAndKeysOrAProxy) {
   const auto arguments = [](std::vector<std::string> more) {
     std::vector<std::string> all = {"--config", kDemo, "--set", "listen.http=127.0.0.1:0", "--grpc", "0.0.0.0:0"};
     all.insert(all.end(), more.begin(), more.end());
@@ -237,9 +237,13 @@ TEST_F(TlsProcess, AddressesThatOthersCanReachNeedTlsOrAProxy) {
   {
     const ServerProcess server(ServerProcess::Arguments{arguments({"--behind-proxy"})});
     ASSERT_TRUE(server.ready()) << server.Log();
-    EXPECT_THAT(server.Log(), HasSubstr("reachable from other machines without TLS; access.behind_proxy says"));
+    EXPECT_THAT(server.Log(),
+                HasSubstr("reachable from other machines without TLS and keys; access.behind_proxy says"));
   }
-  const ServerProcess server(ServerProcess::Arguments{arguments(Settings(false))});
+  folder_.Write("keys.json", R"({"keys": []})");
+  std::vector<std::string> protected_by = Settings(false);
+  protected_by.insert(protected_by.end(), {"--set", "access.keys_file=" + folder_.path("keys.json")});
+  const ServerProcess server(ServerProcess::Arguments{arguments(protected_by)});
   ASSERT_TRUE(server.ready()) << server.Log();
   EXPECT_THAT(server.Log(), Not(HasSubstr("reachable from other machines")));
 }

@@ -107,14 +107,18 @@ TEST_F(ConfigTest, ReadsTlsFilesRelativeToTheFile) {
               HasSubstr("tls.client_ca_file must be given with tls.cert_file"));
 }
 
-TEST_F(ConfigTest, AddressesThatOthersCanReachNeedTlsOrAProxy) {
+TEST_F(ConfigTest, AddressesThatOthersCanReachNeedTlsAndKeysOrAProxy) {
   for (const char* key : {"listen.grpc", "listen.http"}) {
     const std::string address = absl::StrCat(key, "=0.0.0.0:1");
     EXPECT_THAT(std::string(Load(kSmallest, {address}).status().message()),
                 testing::AllOf(HasSubstr(absl::StrCat(key, " is \"0.0.0.0:1\"")), HasSubstr("tls.cert_file"),
                                HasSubstr("access.behind_proxy")));
     EXPECT_TRUE(Load(kSmallest, {address, "access.behind_proxy=true"}).ok());
-    EXPECT_TRUE(Load(kSmallest, {address, "tls.cert_file=a", "tls.key_file=b"}).ok());
+    EXPECT_THAT(std::string(Load(kSmallest, {address, "tls.cert_file=a", "tls.key_file=b"}).status().message()),
+                HasSubstr("without keys (access.keys_file)"));
+    EXPECT_THAT(std::string(Load(kSmallest, {address, "access.keys_file=c"}).status().message()),
+                HasSubstr("without TLS (tls.cert_file, tls.key_file);"));
+    EXPECT_TRUE(Load(kSmallest, {address, "tls.cert_file=a", "tls.key_file=b", "access.keys_file=c"}).ok());
   }
 }
 

@@ -32,7 +32,7 @@ class TestEmbedTranslator final : public EmbedTranslator {
   std::string ErrorBody(const absl::Status& status) const override { return "error " + ReasonName(status); }
 };
 
-absl::StatusOr<std::string> Capitals(const ServingCore& /*core*/, std::string_view body) {
+absl::StatusOr<std::string> Capitals(const ServingCore& /*core*/, const Principal& /*caller*/, std::string_view body) {
   if (body.empty()) return MakeError(Reason::kMalformedMessage, "the body is empty");
   return absl::AsciiStrToUpper(std::string(body));
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/access/permissions.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace dunlin::server {
+namespace {
+
+constexpr std::optional<Permission> kOpen = std::nullopt;
+
+constexpr Endpoint kEndpoints[] = {
+    {"/dunlin.v1.GenerationService/Generate", Permission::kInfer},
+    {"/dunlin.v1.EmbeddingService/Embed", Permission::kInfer},
+    {"/dunlin.v1.ModelService/ListModels", Permission::kInfer},
+    {"/dunlin.v1.ModelService/GetModel", Permission::kInfer},
+    {"/dunlin.v1.TokenizerService/Tokenize", Permission::kInfer},
+    {"/dunlin.v1.TokenizerService/Detokenize", Permission::kInfer},
+    {"/dunlin.v1.TokenizerService/ApplyChatTemplate", Permission::kInfer},
+    // Probes have no key. A model's health is told to keys that may use the model.
+    {"/grpc.health.v1.Health/Check", kOpen},
+    {"/grpc.health.v1.Health/Watch", kOpen},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Permission::kInfer},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Permission::kInfer},
+
+    {"GET /healthz", kOpen},
+    {"GET /readyz", kOpen},
+    {"GET /health", kOpen},
+    {"GET /metrics", Permission::kMetrics},
+    {"GET /version", Permission::kInfer},
+    {"GET /v1/models", Permission::kInfer},
+    {"GET /v1/models/{id}", Permission::kInfer},
+    {"POST /v1/chat/completions", Permission::kInfer},
+    {"POST /v1/completions", Permission::kInfer},
+    {"POST /v1/responses", Permission::kInfer},
+    {"POST /v1/messages", Permission::kInfer},
+    {"POST /v1/messages/count_tokens", Permission::kInfer},
+    {"POST /v1/embeddings", Permission::kInfer},
+    {"POST /tokenize", Permission::kInfer},
+    {"POST /detokenize", Permission::kInfer},
+};
+
+}  // namespace
+
+std::span<const Endpoint> Endpoints() {
+  return kEndpoints;
+}
+
+const Endpoint* FindEndpoint(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kEndpoints), std::end(kEndpoints),
+                                         [name](const Endpoint& endpoint) { return name == endpoint.name; });
+  return found == std::end(kEndpoints) ? nullptr : found;
+}
+
+}  // namespace dunlin::server

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller's key allows of a request: the model, the priority, the attention backends and precisions, the cache.
+// An anonymous caller may do everything. Refusals go to the audit log. Thread rule: any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/types.h"
+#include "server/access/access_control.h"
+#include "server/access/admission.h"
+#include "server/models/repository.h"
+#include "server/serving/client_request.h"
+#include "server/serving/serving_core.h"
+
+namespace dunlin::server {
+
+// The model of that name; NOT_FOUND, one error for a model that is not served and one that the caller may not use.
+absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model);
+
+// Errors of all below: PERMISSION_DENIED with field, value and what the key allows.
+absl::Status CheckKeyPriority(const AccessControl& access, const ClientRequest& request);
+// Of an embedding's or a generation's choice: what is named must be allowed.
+absl::Status CheckKeyExecution(const AccessControl& access, const engine::ExecutionChoice& choice,
+                               const Principal& caller, const engine::FieldNames& names);
+
+// Takes one request, and one of those at once, of the caller's quota; the ticket keeps it. Errors: RESOURCE_EXHAUSTED.
+absl::Status BeginQuota(const ServingCore& core, const Principal& caller, Admission::Ticket* ticket);
+// Reserves the tokens that a request may use, which is settled when they are known. Errors: RESOURCE_EXHAUSTED.
+absl::Status ReserveTokens(const ServingCore& core, const Principal& caller, int64_t tokens, Admission::Ticket* ticket);
+
+// The salt of the caller's prefixes in the cache: of two callers with different names it is never equal, whatever they
+// ask for. An anonymous caller's is what it asks for.
+std::string CacheSaltOf(const Principal& caller, const std::string& asked);
+
+}  // namespace dunlin::server
