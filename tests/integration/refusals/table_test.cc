@@ -42,6 +42,12 @@ constexpr Reason kReasonsWithoutRows[] = {
     // The client's gRPC says so itself, without details.
     Reason::kDeadline,
     Reason::kCancelled,
+    // Of keys, which the attacked server does not have: tests/server/keys asks every endpoint.
+    Reason::kUnauthenticated,
+    Reason::kPermissionDenied,
+    Reason::kRequestQuota,
+    Reason::kTokenQuota,
+    Reason::kConcurrencyQuota,
 };
 
 // Whether `text` begins with the name, in which each '*' stands for digits, and a word ends there.
