@@ -74,7 +74,7 @@ std::string GrammarString(std::string_view text) {
 
 std::string GrammarParts::Add(std::string schema, std::string_view function) {
   bytes_ += schema.size();
-  const std::string reference = absl::StrCat("@part_", parts_.size());
+  std::string reference = absl::StrCat("@part_", parts_.size());
   GrammarSource& part = parts_.emplace_back();
   part.kind = GrammarKind::kJsonSchema;
   part.of = absl::StrCat("function \"", AbslView(function), "\"");
