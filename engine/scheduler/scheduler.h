@@ -217,8 +217,9 @@ class Scheduler {
   SequenceList retiring_;
   std::vector<Sequence*> retired_;
   std::vector<std::shared_ptr<ConstrainedOutput>> advanced_;
-  std::vector<TokenId> banned_;   // while a forced token is checked
-  std::vector<Sequence*> slots_;  // [max_live], by Sequence::slot; null where free
+  std::vector<OutputSink*> committed_;  // of the sequences that a commit was for and that run on
+  std::vector<TokenId> banned_;         // while a forced token is checked
+  std::vector<Sequence*> slots_;        // [max_live], by Sequence::slot; null where free
   std::vector<int32_t> free_slots_;
   TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one
   StepCost cost_;
