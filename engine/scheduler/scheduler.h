@@ -119,6 +119,9 @@ class Scheduler {
   // the next step samples. The caller may move them away.
   std::vector<std::shared_ptr<ConstrainedOutput>>& advanced() { return advanced_; }
 
+  // Takes every page out of the prefix cache. Sequences keep theirs; what they publish later stands alone.
+  void ClearCache() { pages_.ClearCache(); }
+
   bool empty() const { return waiting_.empty() && running_.empty() && retiring_.empty(); }
   const SequenceList& waiting() const { return waiting_.by_age(); }
   const SequenceList& running() const { return running_; }
