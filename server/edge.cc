@@ -13,8 +13,11 @@
 #include "server/fronts/dunlin_v1/generation_service.h"
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
+#include "server/fronts/kserve/inference_service.h"
+#include "server/fronts/kserve/model_statistics.h"
 #include "server/fronts/openai/openai_routes.h"
 #include "server/http_calls/route_guard.h"
+#include "server/serving/observers.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_server.h"
@@ -23,16 +26,22 @@ namespace dunlin::server {
 
 // Members are constructed in this order and destroyed in reverse.
 struct Edge::State {
-  State(const Limits& limits, ModelRepository* served, RequestObserver* observer, const ServingOptions& options)
+  State(const Limits& limits, ModelRepository* served, RequestObserver* observer, const EdgeOptions& options)
       : repository(served),
-        core(limits, *served, observer, options),
+        kserve_statistics(*served),
+        observers({observer, options.kserve ? &kserve_statistics : nullptr}),
+        core(limits, *served, &observers, options.serving),
+        open_inference(&core, &kserve_statistics, options.version),
         generation(&core),
         embedding(&core),
         models(&core),
         tokenizer(&core) {}
 
   ModelRepository* const repository;
+  kserve::ModelStatistics kserve_statistics;
+  ObserverList observers;
   ServingCore core;
+  kserve::InferenceService open_inference;
   GenerationService generation;
   EmbeddingService embedding;
   ModelService models;
@@ -109,19 +118,21 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   if (text_threads < 1 || text_threads > 64) {
     return absl::InvalidArgumentError(absl::StrCat("text_threads is ", text_threads, "; limit is [1, 64]"));
   }
-  auto state = std::make_unique<State>(limits, repository, observer, options.serving);
+  auto state = std::make_unique<State>(limits, repository, observer, options);
   if (options.http.has_value()) {
     absl::StatusOr<std::unique_ptr<HttpServer>> http =
         StartHttp(*options.http, limits, options.certificates, &state->core);
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }
-  const std::vector<GrpcService> services = {
+  std::vector<GrpcService> services = {
       {&state->generation, v1::GenerationService::service_full_name()},
       {&state->embedding, v1::EmbeddingService::service_full_name()},
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
+  if (options.kserve)
+    services.push_back({&state->open_inference, inference::GRPCInferenceService::service_full_name()});
   const GrpcServerOptions grpc = {limits,       options.reflection,  repository, &state->core.access(),
                                   options.rpcs, options.certificates};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);

@@ -112,6 +112,8 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   EdgeOptions options;
   options.certificates = server->certificates.get();
   options.http = HttpOptions(config, server);
+  options.kserve = config.serve_kserve;
+  options.version = kVersion;
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
   options.rpcs = server->metrics.rpcs();

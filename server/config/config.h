@@ -70,6 +70,7 @@ struct Config {
   int32_t http_read_timeout_ms = 0;
   int32_t http_idle_timeout_ms = 0;
   int32_t sse_keepalive_ms = 0;  // 0: never
+  bool serve_kserve = false;
   bool serve_openai = false;
   int64_t drain_timeout_ms = 0;
   int64_t stall_ms = 0;

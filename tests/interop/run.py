@@ -38,9 +38,14 @@ CLIENTS = [
     Client("anthropic", "anthropic_python.py", False, 120),
     Client("openai-npm", "node/openai_node.mjs", False, 120),
     Client("langchain-openai", "langchain_python.py", False, 120),
+    Client("tritonclient", "triton_python.py", False, 180),
     Client("guidellm", "guidellm_run.py", True, 240),
     Client("aiperf", "aiperf_run.py", True, 300),
 ]
+
+
+# What programs are told of the server: the URL of its HTTP port as an argument, the others as INTEROP_GRPC and INTEROP_BINARY.
+Server = collections.namedtuple("Server", "base_url grpc binary")
 
 
 class CannotInstall(Exception):
@@ -98,7 +103,7 @@ def command_of(client, work):
 
 @contextlib.contextmanager
 def serve(binary, work):
-    """The base URL of a server of both models on loopback; checks how it ends."""
+    """A Server of both models on loopback; checks how it ends."""
     config = {"listen": {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0"}, "log": {"level": "warn"},
               "models": [{"name": "demo", "path": str(MODEL_DIR), "device": "cpu", "precisions": ["bf16"],
                           "kv_cache": {"memory_bytes": 64 << 20}},
@@ -111,10 +116,10 @@ def serve(binary, work):
     lines = queue.Queue()
     threading.Thread(target=lambda: lines.put(process.stdout.readline().decode()), daemon=True).start()
     try:
-        ready = re.search(r"^READY .*http=(\S+)", lines.get(timeout=READY_S))
+        ready = re.search(r"^READY grpc=(\S+) http=(\S+)", lines.get(timeout=READY_S))
         if ready is None:
             raise RuntimeError(f"the server did not start: {(work / 'server.log').read_text()[-800:]}")
-        yield f"http://{ready.group(1)}"
+        yield Server(f"http://{ready.group(2)}", ready.group(1), str(binary))
         process.terminate()
         if process.wait(STOP_S) != 0:
             raise RuntimeError(f"the server ended with exit status {process.returncode}")
@@ -124,10 +129,11 @@ def serve(binary, work):
         process.stdout.close()
 
 
-def run_client(client, base_url, work):
+def run_client(client, server, work):
     """Rows (check, error) of one client; its error output is kept in CLIENT.log."""
-    command = [*command_of(client, work), base_url, "demo", "encoder", MODEL_DIR, work]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    command = [*command_of(client, work), server.base_url, "demo", "encoder", MODEL_DIR, work]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+                   "INTEROP_GRPC": server.grpc, "INTEROP_BINARY": server.binary}
     log = work / f"{client.name}.log"
     with open(log, "wb") as errors:
         try:
@@ -161,7 +167,7 @@ def main(arguments=None, clients=tuple(CLIENTS)):
         print(f"{client:18}{check:36}{outcome}", flush=True)
 
     row("client", "check", "outcome")
-    with serve(options.binary.resolve(), options.work) as base_url:
+    with serve(options.binary.resolve(), options.work) as server:
         for client in chosen:
             started = time.monotonic()
             try:
@@ -172,11 +178,11 @@ def main(arguments=None, clients=tuple(CLIENTS)):
                 failed += 0 if options.allow_missing else 1
                 continue
             started = time.monotonic()
-            for check, error in run_client(client, base_url, options.work):
+            for check, error in run_client(client, server, options.work):
                 row(client.name, check, "ok" if error is None else f"FAILED: {error[:600]}")
                 total, failed = total + 1, failed + (error is not None)
             row(client.name, "in all", f"{time.monotonic() - started:.0f} s")
-        checks.wait_until_idle(base_url)
+        checks.wait_until_idle(server.base_url)
     print(f"{total} checks of {len(chosen)} clients, {failed} failed")
     return 0 if failed == 0 else 1
 

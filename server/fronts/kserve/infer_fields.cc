@@ -72,7 +72,8 @@ constexpr FieldRow Refused(const char* name, std::optional<float> neutral = std:
 constexpr CallSet kBoth = kGenerate | kEmbed;
 constexpr FieldRow kRows[] = {
     // Triton's vLLM backend. sampling_parameters itself is no field: its members are.
-    Listed("text_input", "BYTES", [](const V& v, F* f) { f->text_input = v.Texts(); }, kBoth),
+    Listed(
+        "text_input", "BYTES", [](const V& v, F* f) { f->text_input = v.Texts(); }, kBoth),
     Listed("stream", "BOOL", [](const V& v, F* f) { f->stream = v.Bool(); }),
     Listed("exclude_input_in_output", "BOOL", [](const V& v, F* f) { f->exclude_input = v.Bool(); }),
     Return<kFinishReason>("return_finish_reason", "BOOL"),
@@ -121,19 +122,24 @@ constexpr FieldRow kRows[] = {
     // Dynamo.
     Honoured("streaming", [](const V& v, F* f) { f->stream = v.Bool(); }),
     // Embeddings.
-    Listed("dimensions", "INT32", [](const V& v, F* f) { f->dimensions = v.Int(); }, kEmbed),
-    Listed("normalize", "BOOL", [](const V& v, F* f) { f->normalize = v.Bool(); }, kEmbed),
-    Listed("truncate", "BOOL", [](const V& v, F* f) { f->truncate = v.Bool(); }, kEmbed),
+    Listed(
+        "dimensions", "INT32", [](const V& v, F* f) { f->dimensions = v.Int(); }, kEmbed),
+    Listed(
+        "normalize", "BOOL", [](const V& v, F* f) { f->normalize = v.Bool(); }, kEmbed),
+    Listed(
+        "truncate", "BOOL", [](const V& v, F* f) { f->truncate = v.Bool(); }, kEmbed),
     Listed("pooling", "BYTES", ReadPooling, kEmbed),
     // The server's own.
     Honoured("device", ReadDevice, kBoth),
     Honoured("attention_backend", ReadBackend, kBoth),
     Honoured("precision", ReadPrecision, kBoth),
-    Honoured("allow_fallback", [](const V& v, F* f) { f->request.execution.allow_fallback = v.Bool(); }, kBoth),
+    Honoured(
+        "allow_fallback", [](const V& v, F* f) { f->request.execution.allow_fallback = v.Bool(); }, kBoth),
     Honoured("priority", [](const V& v, F* f) { f->request.priority = v.Int(); }),
     Honoured("cache_salt", [](const V& v, F* f) { f->request.cache_salt = v.Text(); }),
     // Reserved by the protocol.
-    Honoured("triton_enable_empty_final_response", [](const V& v, F* f) { f->empty_final_response = v.Bool(); }, kBoth),
+    Honoured(
+        "triton_enable_empty_final_response", [](const V& v, F* f) { f->empty_final_response = v.Bool(); }, kBoth),
     Refused("sequence_id", 0.0F),
     Refused("sequence_start", 0.0F),
     Refused("sequence_end", 0.0F),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a request as one table: tensor names of Triton's vLLM backend, of TensorRT-LLM's ensemble and of
-// Dynamo, parameters of vLLM's sampling, and the server's own. Each may stand in a tensor, in a parameter of the request
-// or in sampling_parameters; a name that the table lacks is refused. Const data and pure functions, any thread.
+// Dynamo, parameters of vLLM's sampling, and the server's own. Each may stand in a tensor, in a parameter of the
+// request or in sampling_parameters; a name that the table lacks is refused. Const data and pure functions, any thread.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ namespace dunlin::server::kserve {
 
 // What the fields of a request say.
 struct InferFields {
-  ClientRequest request;                                // as far as fields fill it
-  std::optional<std::vector<std::string>> text_input;   // one of a generation, one per input of an embedding
-  std::optional<bool> stream;                           // a response per chunk
-  std::optional<bool> exclude_input;                    // empty: as `stream`
+  ClientRequest request;                               // as far as fields fill it
+  std::optional<std::vector<std::string>> text_input;  // one of a generation, one per input of an embedding
+  std::optional<bool> stream;                          // a response per chunk
+  std::optional<bool> exclude_input;                   // empty: as `stream`
   std::optional<std::string> guide_type;
   std::optional<std::string> guide;
   bool empty_final_response = false;  // triton_enable_empty_final_response

@@ -92,8 +92,7 @@ void Accumulate(const OutputChunk& chunk, OutputPart* part) {
     for (size_t k = 0; k < entry.top.size(); ++k) {
       const TokenLogprobs::Scored& top = entry.top[k];
       if (top.token_id == entry.token_id) continue;
-      AddScored(top.token_id, top.logprob, static_cast<int32_t>(k) + 1, chunk.logprobs.BytesOf(top),
-                &token);
+      AddScored(top.token_id, top.logprob, static_cast<int32_t>(k) + 1, chunk.logprobs.BytesOf(top), &token);
     }
     absl::StrAppend(&part->logprobs, part->logprobs.empty() ? "" : ",",
                     token.dump(-1, ' ', false, Json::error_handler_t::replace));

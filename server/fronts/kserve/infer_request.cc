@@ -6,9 +6,10 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/text/utf8.h"
 #include "server/fronts/kserve/field_names.h"
@@ -25,7 +26,7 @@ constexpr int kPeekedFields = 8;
 constexpr int kMaxPeekedBytes = 256;  // longer than any model's name or any request's id
 
 struct GuideRow {
-  std::string_view type;
+  const char* type;
   GrammarKind kind;
 };
 // guided_decoding_guide_type, in TensorRT-LLM's words.
@@ -95,7 +96,7 @@ absl::Status ReadInputs(const Wire& wire, CallSet call, InferFields* fields) {
     return InvalidField("raw_input_contents", absl::StrCat("has ", wire.raw_input_contents_size(), " entries"),
                         absl::StrCat(wire.inputs_size(), ", one per input"));
   }
-  absl::flat_hash_set<std::string_view> names;
+  std::set<std::string_view> names;
   std::vector<std::pair<std::string_view, std::vector<Scalar>>> tensors;
   for (int i = 0; i < wire.inputs_size(); ++i) {
     const Wire::InferInputTensor& input = wire.inputs(i);
@@ -125,7 +126,8 @@ absl::Status ReadRequestedOutputs(const Wire& wire, OutputSet* outputs) {
   for (const Wire::InferRequestedOutputTensor& output : wire.outputs()) {
     if (absl::Status s = RefuseTensorParameters(output.name(), output.parameters()); !s.ok()) return s;
     const OutputSet one = OutputNamed(output.name());
-    if (one == 0) return InvalidField(absl::StrCat("outputs[", PrintableName(output.name()), "]"), "is not an output", "");
+    if (one == 0)
+      return InvalidField(absl::StrCat("outputs[", PrintableName(output.name()), "]"), "is not an output", "");
     named |= one;
   }
   *outputs = named == 0 ? *outputs | kTextOutput : named;

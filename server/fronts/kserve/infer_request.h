@@ -25,7 +25,7 @@ struct ResponseForm {
   std::string model;
   std::string id;  // of the client's request; may be empty
   OutputSet outputs = 0;
-  size_t num_outputs = 1;  // completions of the prompt
+  size_t num_outputs = 1;             // completions of the prompt
   bool stream = false;                // a response per chunk
   bool empty_final_response = false;  // the last one may have no outputs
 };

@@ -17,7 +17,8 @@
 namespace dunlin::server::kserve {
 namespace {
 
-constexpr char kLoadedAtStart[] = "models are loaded when the server starts; change models[] of its config and restart it";
+constexpr char kLoadedAtStart[] =
+    "models are loaded when the server starts; change models[] of its config and restart it";
 
 }  // namespace
 
@@ -53,7 +54,8 @@ absl::StatusOr<ModelLease> InferenceService::Find(const Principal& caller, const
 grpc::ServerUnaryReactor* InferenceService::ServerLive(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::ServerLiveRequest, inference::ServerLiveResponse>(
       "/inference.GRPCInferenceService/ServerLive", context, *request, response,
-      [](const Principal& /*caller*/, const inference::ServerLiveRequest& /*request*/, inference::ServerLiveResponse* answer) -> absl::Status {
+      [](const Principal& /*caller*/, const inference::ServerLiveRequest& /*request*/,
+         inference::ServerLiveResponse* answer) -> absl::Status {
         answer->set_live(true);
         return absl::OkStatus();
       });
@@ -62,7 +64,8 @@ grpc::ServerUnaryReactor* InferenceService::ServerLive(Context* context, const W
 grpc::ServerUnaryReactor* InferenceService::ServerReady(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::ServerReadyRequest, inference::ServerReadyResponse>(
       "/inference.GRPCInferenceService/ServerReady", context, *request, response,
-      [this](const Principal& /*caller*/, const inference::ServerReadyRequest& /*request*/, inference::ServerReadyResponse* answer) -> absl::Status {
+      [this](const Principal& /*caller*/, const inference::ServerReadyRequest& /*request*/,
+             inference::ServerReadyResponse* answer) -> absl::Status {
         answer->set_ready(!core_->refusal().has_value());
         return absl::OkStatus();
       });
@@ -71,7 +74,8 @@ grpc::ServerUnaryReactor* InferenceService::ServerReady(Context* context, const 
 grpc::ServerUnaryReactor* InferenceService::ModelReady(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::ModelReadyRequest, inference::ModelReadyResponse>(
       "/inference.GRPCInferenceService/ModelReady", context, *request, response,
-      [this](const Principal& caller, const inference::ModelReadyRequest& asked, inference::ModelReadyResponse* answer) -> absl::Status {
+      [this](const Principal& caller, const inference::ModelReadyRequest& asked,
+             inference::ModelReadyResponse* answer) -> absl::Status {
         const bool served = Find(caller, asked.name(), asked.version()).ok();
         answer->set_ready(served && !core_->refusal().has_value());
         return absl::OkStatus();
@@ -81,7 +85,8 @@ grpc::ServerUnaryReactor* InferenceService::ModelReady(Context* context, const W
 grpc::ServerUnaryReactor* InferenceService::ServerMetadata(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
       "/inference.GRPCInferenceService/ServerMetadata", context, *request, response,
-      [this](const Principal& /*caller*/, const inference::ServerMetadataRequest& /*request*/, inference::ServerMetadataResponse* answer) -> absl::Status {
+      [this](const Principal& /*caller*/, const inference::ServerMetadataRequest& /*request*/,
+             inference::ServerMetadataResponse* answer) -> absl::Status {
         DescribeServer(version_, answer);
         return absl::OkStatus();
       });
@@ -90,7 +95,8 @@ grpc::ServerUnaryReactor* InferenceService::ServerMetadata(Context* context, con
 grpc::ServerUnaryReactor* InferenceService::ModelMetadata(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
       "/inference.GRPCInferenceService/ModelMetadata", context, *request, response,
-      [this](const Principal& caller, const inference::ModelMetadataRequest& asked, inference::ModelMetadataResponse* answer) -> absl::Status {
+      [this](const Principal& caller, const inference::ModelMetadataRequest& asked,
+             inference::ModelMetadataResponse* answer) -> absl::Status {
         const absl::StatusOr<ModelLease> model = Find(caller, asked.name(), asked.version());
         if (model.ok()) DescribeModel(**model, answer);
         return model.status();
@@ -100,7 +106,8 @@ grpc::ServerUnaryReactor* InferenceService::ModelMetadata(Context* context, cons
 grpc::ServerUnaryReactor* InferenceService::ModelConfig(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::ModelConfigRequest, inference::ModelConfigResponse>(
       "/inference.GRPCInferenceService/ModelConfig", context, *request, response,
-      [this](const Principal& caller, const inference::ModelConfigRequest& asked, inference::ModelConfigResponse* answer) -> absl::Status {
+      [this](const Principal& caller, const inference::ModelConfigRequest& asked,
+             inference::ModelConfigResponse* answer) -> absl::Status {
         const absl::StatusOr<ModelLease> model = Find(caller, asked.name(), asked.version());
         if (model.ok()) DescribeConfig(**model, answer->mutable_config());
         return model.status();
@@ -110,7 +117,8 @@ grpc::ServerUnaryReactor* InferenceService::ModelConfig(Context* context, const 
 grpc::ServerUnaryReactor* InferenceService::ModelStatistics(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
       "/inference.GRPCInferenceService/ModelStatistics", context, *request, response,
-      [this](const Principal& caller, const inference::ModelStatisticsRequest& asked, inference::ModelStatisticsResponse* answer) -> absl::Status {
+      [this](const Principal& caller, const inference::ModelStatisticsRequest& asked,
+             inference::ModelStatisticsResponse* answer) -> absl::Status {
         for (const ModelLease& model : core_->models().List()) {
           const bool named = asked.name().empty() || asked.name() == model->name;
           if (named && caller.MayUse(model->name)) statistics_->Fill(*model, answer->add_model_stats());
@@ -122,7 +130,8 @@ grpc::ServerUnaryReactor* InferenceService::ModelStatistics(Context* context, co
 grpc::ServerUnaryReactor* InferenceService::RepositoryIndex(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
       "/inference.GRPCInferenceService/RepositoryIndex", context, *request, response,
-      [this](const Principal& caller, const inference::RepositoryIndexRequest& /*request*/, inference::RepositoryIndexResponse* answer) -> absl::Status {
+      [this](const Principal& caller, const inference::RepositoryIndexRequest& /*request*/,
+             inference::RepositoryIndexResponse* answer) -> absl::Status {
         for (const ModelLease& model : core_->models().List()) {
           if (caller.MayUse(model->name)) DescribeIndex(*model, answer->add_models());
         }
@@ -133,7 +142,8 @@ grpc::ServerUnaryReactor* InferenceService::RepositoryIndex(Context* context, co
 grpc::ServerUnaryReactor* InferenceService::RepositoryModelLoad(Context* context, const Wire* request, Wire* response) {
   return Answer<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
       "/inference.GRPCInferenceService/RepositoryModelLoad", context, *request, response,
-      [this](const Principal& caller, const inference::RepositoryModelLoadRequest& asked, inference::RepositoryModelLoadResponse* /*answer*/) -> absl::Status {
+      [this](const Principal& caller, const inference::RepositoryModelLoadRequest& asked,
+             inference::RepositoryModelLoadResponse* /*answer*/) -> absl::Status {
         const bool loaded = Find(caller, asked.model_name(), "").ok();
         // A model that is served is loaded already.
         if (loaded && asked.parameters().empty()) return absl::OkStatus();
@@ -141,10 +151,12 @@ grpc::ServerUnaryReactor* InferenceService::RepositoryModelLoad(Context* context
       });
 }
 
-grpc::ServerUnaryReactor* InferenceService::RepositoryModelUnload(Context* context, const Wire* request, Wire* response) {
+grpc::ServerUnaryReactor* InferenceService::RepositoryModelUnload(Context* context, const Wire* request,
+                                                                  Wire* response) {
   return Answer<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
       "/inference.GRPCInferenceService/RepositoryModelUnload", context, *request, response,
-      [](const Principal& /*caller*/, const inference::RepositoryModelUnloadRequest& /*request*/, inference::RepositoryModelUnloadResponse* /*answer*/) -> absl::Status {
+      [](const Principal& /*caller*/, const inference::RepositoryModelUnloadRequest& /*request*/,
+         inference::RepositoryModelUnloadResponse* /*answer*/) -> absl::Status {
         return absl::FailedPreconditionError(kLoadedAtStart);
       });
 }

@@ -41,7 +41,7 @@ using All = Grpc::WithRawCallbackMethod_RepositoryModelUnload<Load>;
 class InferenceService final : public methods::All {
  public:
   // core and statistics outlive the service. version: of the server, for clients.
-  InferenceService(ServingCore* core, const ModelStatistics* statistics, std::string version)
+  InferenceService(ServingCore* core, const kserve::ModelStatistics* statistics, std::string version)
       : core_(core), admission_(core), statistics_(statistics), version_(std::move(version)) {}
 
  private:
@@ -64,9 +64,9 @@ class InferenceService final : public methods::All {
 
   // Answers with what `work` makes of the message and the caller.
   template <class Request, class Response>
-  Unary* Answer(const char* method, Context* context, const Wire& message, Wire* response,
-                absl::FunctionRef<absl::Status(const Principal& caller, const Request& request, Response* response)>
-                    work) const;
+  Unary* Answer(
+      const char* method, Context* context, const Wire& message, Wire* response,
+      absl::FunctionRef<absl::Status(const Principal& caller, const Request& request, Response* response)> work) const;
   // NOT_FOUND for a model that is not served or that the caller may not use, and for another version than its one;
   // UNAVAILABLE while models are being loaded.
   absl::StatusOr<ModelLease> Find(const Principal& caller, const std::string& name, const std::string& version) const;

@@ -73,8 +73,8 @@ void StreamCall::StartRequest(const grpc::ByteBuffer& message) {
   if (const auto* refusal = std::get_if<CallRefusal>(&answer)) {
     return Fail(nullptr, peeked.id, refusal->reply().status);
   }
-  std::shared_ptr<StreamRequest> request = MakeStreamRequest(
-      core_, std::get<AdmittedCall>(std::move(answer)), message, std::move(peeked), self_);
+  std::shared_ptr<StreamRequest> request =
+      MakeStreamRequest(core_, std::get<AdmittedCall>(std::move(answer)), message, std::move(peeked), self_);
   bool broken = false;
   {
     absl::MutexLock lock(&mutex_);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
 #include "server/serving/errors.h"
 
 namespace dunlin::server::kserve {
@@ -41,14 +42,30 @@ size_t Append(const Contents& contents, size_t max, Scalars* out) {
   return size;
 }
 
-const auto& Bools(const Contents& c) { return c.bool_contents(); }
-const auto& Ints(const Contents& c) { return c.int_contents(); }
-const auto& Ints64(const Contents& c) { return c.int64_contents(); }
-const auto& Unsigneds(const Contents& c) { return c.uint_contents(); }
-const auto& Unsigneds64(const Contents& c) { return c.uint64_contents(); }
-const auto& Floats(const Contents& c) { return c.fp32_contents(); }
-const auto& Doubles(const Contents& c) { return c.fp64_contents(); }
-const auto& Strings(const Contents& c) { return c.bytes_contents(); }
+const auto& Bools(const Contents& c) {
+  return c.bool_contents();
+}
+const auto& Ints(const Contents& c) {
+  return c.int_contents();
+}
+const auto& Ints64(const Contents& c) {
+  return c.int64_contents();
+}
+const auto& Unsigneds(const Contents& c) {
+  return c.uint_contents();
+}
+const auto& Unsigneds64(const Contents& c) {
+  return c.uint64_contents();
+}
+const auto& Floats(const Contents& c) {
+  return c.fp32_contents();
+}
+const auto& Doubles(const Contents& c) {
+  return c.fp64_contents();
+}
+const auto& Strings(const Contents& c) {
+  return c.bytes_contents();
+}
 
 constexpr DatatypeTraits kTraits[] = {
     {"BOOL", inference::TYPE_BOOL, 1},     {"UINT8", inference::TYPE_UINT8, 1},   {"UINT16", inference::TYPE_UINT16, 2},
@@ -79,7 +96,7 @@ constexpr Reading kReadings[] = {
 static_assert(std::size(kTraits) == std::size(kReadings));
 
 absl::Status Fail(const Input& input, std::string_view part, std::string_view problem, std::string_view limit) {
-  return InvalidField(absl::StrCat("inputs[", PrintableName(input.name()), "].", part), problem, limit);
+  return InvalidField(absl::StrCat("inputs[", PrintableName(input.name()), "].", engine::AbslView(part)), problem, limit);
 }
 
 absl::StatusOr<size_t> NumElements(const Input& input) {

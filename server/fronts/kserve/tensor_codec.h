@@ -27,9 +27,9 @@ using Scalar = std::variant<bool, int64_t, uint64_t, double, std::string>;
 
 // A datatype that inputs may have. Half precision has none: no field of a request is of that kind.
 struct DatatypeTraits {
-  const char* name;           // on the wire
+  const char* name;            // on the wire
   inference::DataType config;  // in a model's configuration
-  size_t element_bytes;       // 0: BYTES, whose elements have their own lengths
+  size_t element_bytes;        // 0: BYTES, whose elements have their own lengths
 };
 std::span<const DatatypeTraits> Datatypes();
 // Null if there is none of that name.
@@ -44,7 +44,8 @@ absl::StatusOr<std::vector<Scalar>> DecodeTensor(const inference::ModelInferRequ
                                                  const std::string* raw);
 
 // Append an output of one dimension to the response, with its raw contents.
-void AddBytesOutput(std::string_view name, std::span<const std::string> values, inference::ModelInferResponse* response);
+void AddBytesOutput(std::string_view name, std::span<const std::string> values,
+                    inference::ModelInferResponse* response);
 void AddFp32Output(std::string_view name, std::span<const float> values, inference::ModelInferResponse* response);
 void AddInt32Output(std::string_view name, std::span<const int32_t> values, inference::ModelInferResponse* response);
 void AddUint32Output(std::string_view name, std::span<const int32_t> values, inference::ModelInferResponse* response);
