@@ -39,7 +39,7 @@ struct EdgeHttpOptions {
 struct EdgeOptions {
   ServingOptions serving;
   std::optional<EdgeHttpOptions> http;             // unset: no HTTP port
-  bool kserve = true;                              // serve the Open Inference Protocol on the gRPC port
+  bool kserve = true;                              // serve the Open Inference Protocol on both ports
   std::string version;                             // of the server, for clients
   RpcObserver* rpcs = nullptr;                     // of the gRPC port's calls; outlives the edge
   const CertificateStore* certificates = nullptr;  // both ports speak TLS; outlives the edge; null: neither does

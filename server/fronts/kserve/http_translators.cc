@@ -57,9 +57,8 @@ void HttpGenerateTranslator::Append(const inference::ModelInferResponse& respons
 }
 
 void HttpGenerateTranslator::OnChunk(const OutputChunk& chunk, std::string* out) {
-  responses_.OnChunk(chunk, [this, out](inference::ModelInferResponse* response, bool /*last*/) {
-    Append(*response, out);
-  });
+  responses_.OnChunk(chunk,
+                     [this, out](inference::ModelInferResponse* response, bool /*last*/) { Append(*response, out); });
 }
 
 void HttpGenerateTranslator::OnEnd(const ResponseEnd& end, std::string* out) {

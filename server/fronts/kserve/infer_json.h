@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON form of the protocol's messages: bodies of infer with JSON data or binary tensors behind the JSON, bodies of
-// generate, and documents. Pure functions, any thread. Source: Open Inference Protocol, "HTTP/REST"; Triton's extensions
-// "binary tensor data" and "generate".
+// generate, and documents. Pure functions, any thread. Source: Open Inference Protocol, "HTTP/REST"; Triton's
+// extensions "binary tensor data" and "generate".
 #pragma once
 
 #include <google/protobuf/message.h>

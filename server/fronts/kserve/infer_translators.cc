@@ -29,9 +29,8 @@ absl::Status GenerateTranslator::Read(const grpc::ByteBuffer& message, ClientReq
 }
 
 void GenerateTranslator::OnChunk(const OutputChunk& chunk, WireMessages* out) {
-  responses_.OnChunk(chunk, [this, out](inference::ModelInferResponse* response, bool last) {
-    Add(rpc_, response, last, out);
-  });
+  responses_.OnChunk(
+      chunk, [this, out](inference::ModelInferResponse* response, bool last) { Add(rpc_, response, last, out); });
 }
 
 void GenerateTranslator::OnEnd(WireMessages* out) {

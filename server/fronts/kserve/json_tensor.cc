@@ -29,7 +29,8 @@ bool AppendNumber(const Json& element, std::string* raw) {
   if constexpr (std::is_floating_point_v<Value>) {
     if (!element.is_number()) return false;
     const auto number = element.get<double>();
-    return std::abs(number) <= double{std::numeric_limits<Value>::max()} && AppendBytes(static_cast<Value>(number), raw);
+    return std::abs(number) <= double{std::numeric_limits<Value>::max()} &&
+           AppendBytes(static_cast<Value>(number), raw);
   } else if (element.is_number_unsigned()) {
     const auto number = element.get<uint64_t>();
     return std::in_range<Value>(number) && AppendBytes(static_cast<Value>(number), raw);

@@ -87,7 +87,8 @@ class Documents {
     // The protocol's document is the list alone.
     HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
     reply.body = "[";
-    for (const auto& model : answer.models()) absl::StrAppend(&reply.body, reply.body.size() > 1 ? "," : "", DocumentOf(model));
+    for (const auto& model : answer.models())
+      absl::StrAppend(&reply.body, reply.body.size() > 1 ? "," : "", DocumentOf(model));
     reply.body += "]";
     return reply;
   }
@@ -186,7 +187,8 @@ class ModelCall final : public HttpHandler {
     const std::string_view length = request.header(kJsonLength);
     if (length.empty()) return absl::OkStatus();
     uint64_t json_bytes = 0;
-    if (row->action != HttpAction::kInfer) return InvalidField(kJsonLength, "is given", "infer alone has binary tensors");
+    if (row->action != HttpAction::kInfer)
+      return InvalidField(kJsonLength, "is given", "infer alone has binary tensors");
     if (!absl::SimpleAtoi(engine::AbslView(length), &json_bytes)) {
       return InvalidField(kJsonLength, "is not a number of bytes", "");
     }
