@@ -57,7 +57,7 @@ StepPlanLimits PlanLimitsOf(const EngineOptions& options, const ModelConfig& con
 }
 
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelConfig& config,
-                                    const RequestLimits& limits, const Runtime& runtime) {
+                                    const RequestLimits& limits, const Runtime& runtime, KvEventLog* kv_events) {
   SchedulerOptions scheduler;
   scheduler.max_sequences = options.max_sequences;
   scheduler.max_tokens_per_step = options.max_tokens_per_step;
@@ -68,9 +68,19 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
   scheduler.eos_token_ids = config.eos_token_ids;
   scheduler.cache.num_pages = limits.num_pages;
   scheduler.cache.max_tokens_per_page = *std::max_element(limits.tokens_per_page.begin(), limits.tokens_per_page.end());
+  if (kv_events != nullptr) scheduler.cache.changes = kv_events->changes();
   std::random_device random;
   for (uint32_t& word : scheduler.cache.hash_key) word = random();
   return scheduler;
+}
+
+std::shared_ptr<KvEventLog> NewKvEventLog(const EngineOptions& options, const RequestLimits& limits) {
+  if (options.kv_events.max_batches == 0) return nullptr;
+  return std::make_shared<KvEventLog>(KvEventLogOptions{
+      .num_pages = limits.num_pages,
+      .max_tokens_per_page = *std::max_element(limits.tokens_per_page.begin(), limits.tokens_per_page.end()),
+      .max_batches = options.kv_events.max_batches,
+      .default_profile = options.kv_events.default_profile});
 }
 
 }  // namespace
@@ -83,9 +93,10 @@ struct Engine::State {
         limits(LimitsOf(options, config, *runtime)),
         mailbox(MailboxLimitsOf(options)),
         max_forced_tokens(runtime->prefill_matches_decode() ? options.max_forced_tokens : 0),
-        scheduler(SchedulerOptionsOf(options, config, limits, *runtime)),
+        kv_events(NewKvEventLog(options, limits)),
+        scheduler(SchedulerOptionsOf(options, config, limits, *runtime, kv_events.get())),
         masks(2 * static_cast<size_t>(options.max_sequences)),
-        loop({&mailbox, &scheduler, runtime.get(), &masks, &counters, observer, clock},
+        loop({&mailbox, &scheduler, runtime.get(), &masks, &counters, observer, kv_events.get(), clock},
              PlanLimitsOf(options, config, limits)) {}
 
   const Clock clock;
@@ -93,8 +104,9 @@ struct Engine::State {
   const RequestLimits limits;
   EngineCounters counters;
   Mailbox<Sequence> mailbox;
-  const int32_t max_forced_tokens;  // of a request
-  Scheduler scheduler;              // engine thread
+  const int32_t max_forced_tokens;              // of a request
+  const std::shared_ptr<KvEventLog> kv_events;  // null: nobody follows the prefix cache
+  Scheduler scheduler;                          // engine thread
   MaskThread masks;
   EngineLoop loop;  // engine thread
   std::once_flag joined;
@@ -137,6 +149,14 @@ absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<Output
 
 void Engine::Cancel(RequestId id, FinishReason reason) {
   state_->mailbox.Cancel(id, reason);
+}
+
+void Engine::ClearPrefixCache() {
+  state_->mailbox.ClearCache();
+}
+
+std::shared_ptr<KvEventLog> Engine::kv_events() const {
+  return state_->kv_events;
 }
 
 void Engine::StartDraining() {

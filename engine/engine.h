@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/cache/kv_events.h"
 #include "engine/model/model_config.h"
 #include "engine/model_engine.h"
 #include "engine/options.h"
@@ -46,6 +47,11 @@ class Engine final : public ModelEngine {
   // Ends a request with `reason` (kCancelled, or kStop when the server found a stop string); its pages are free within
   // one step. Unknown and finished ids are ignored.
   void Cancel(RequestId id, FinishReason reason);
+
+  // Empties the prefix cache within one step. Requests in progress keep their pages.
+  void ClearPrefixCache();
+  // What enters and leaves the prefix cache; null without EngineOptions::kv_events. Outlives the engine in its holders.
+  std::shared_ptr<KvEventLog> kv_events() const;
 
   // Refuses new requests from now on; queued and running requests continue.
   void StartDraining() override;

@@ -28,8 +28,9 @@ void EngineLoop::Exchange(bool may_sleep) {
 // Sleeps only when nothing is live, so it needs no timeout. While anything is live a step is in flight or can be
 // launched, and deadlines are checked after every step.
 void EngineLoop::TakeMail() {
-  const bool may_sleep = parts_.scheduler->empty() && num_in_flight_ == 0;
-  Exchange(may_sleep);
+  const bool idle = parts_.scheduler->empty() && num_in_flight_ == 0;
+  Exchange(idle && PublishKvEvents(parts_.clock()));
+  if (mail_.clear_cache) parts_.scheduler->ClearCache();
   for (Sequence* sequence : mail_.arrivals) parts_.scheduler->Add(sequence);
   if (mail_.endings.empty()) return;
   const TimeNs now = parts_.clock();
@@ -72,6 +73,7 @@ absl::Status EngineLoop::CollectOldest() {
   const TimeNs now = parts_.clock();
   parts_.scheduler->Commit(step.plan, result_, now);
   step.plan.constraints.clear();  // while their sequences live, so that nothing is freed here
+  PublishKvEvents(now);
   parts_.masks->Push(&parts_.scheduler->advanced());
   ++steps_;
   parts_.counters->NoteStep(now - step.launched);
@@ -86,6 +88,11 @@ void EngineLoop::Publish() {
   const SchedulerCounters& counters = parts_.scheduler->counters();
   parts_.mailbox->SetDequeued(counters.dequeued_requests, counters.dequeued_tokens);
   parts_.counters->Publish(*parts_.scheduler, steps_);
+}
+
+// False if a reader delays what has changed; the next step, or the next look for mail, publishes it.
+bool EngineLoop::PublishKvEvents(TimeNs now) {
+  return parts_.kv_events == nullptr || parts_.kv_events->Publish(parts_.scheduler->pages().cache(), now);
 }
 
 // Steps in flight are waited for, because the device still uses their pages; their results are dropped.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/cache/kv_events.h"
 #include "engine/clock.h"
 #include "engine/engine_counters.h"
 #include "engine/mailbox.h"
@@ -31,6 +32,7 @@ struct EngineLoopParts {
   MaskThread* masks;
   EngineCounters* counters;
   StepObserver* observer;  // may be null
+  KvEventLog* kv_events;   // may be null
   Clock clock;
 };
 
@@ -56,6 +58,7 @@ class EngineLoop {
   absl::Status Launch(TimeNs now);
   absl::Status CollectOldest();
   void Publish();
+  bool PublishKvEvents(TimeNs now);
   absl::Status Shutdown();
   absl::Status Fail(const absl::Status& error);
 

@@ -54,6 +54,7 @@ class Mailbox {
     std::vector<Work*> arrivals;  // in order of Submit
     std::vector<Ending> endings;  // at most one for each live work; may name arrivals
     bool stop = false;
+    bool clear_cache = false;  // ClearCache was called
 
     void Reserve(const MailboxLimits& limits) {
       arrivals.reserve(static_cast<size_t>(limits.max_live));
@@ -80,6 +81,13 @@ class Mailbox {
   void Cancel(RequestId id, FinishReason reason);
   // Accepts nothing any more. A state before the present one changes nothing. kStopped is delivered as Mail::stop.
   void Close(AcceptState state);
+
+  // Requests that the prefix cache be emptied.
+  void ClearCache() {
+    MutexLock lock(&mutex_);
+    clear_cache_ = true;
+    mail_available_.Signal();
+  }
 
   // Engine thread: takes back the retired work (clears *retired), then fills *mail with what has come in. may_sleep:
   // waits, without a timeout, until there is something to take, and destroys retired work first.
@@ -112,7 +120,7 @@ class Mailbox {
   absl::Status Check(uint64_t num_tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reclaim(std::vector<Work*>* retired) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasMail() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !arrivals_.empty() || !endings_.empty() || state_ == AcceptState::kStopped;
+    return !arrivals_.empty() || !endings_.empty() || clear_cache_ || state_ == AcceptState::kStopped;
   }
 
   const MailboxLimits limits_;
@@ -125,6 +133,7 @@ class Mailbox {
   Mutex mutex_;
   CondVar mail_available_;  // signalled when there is something for the engine thread to take
   AcceptState state_ ABSL_GUARDED_BY(mutex_) = AcceptState::kAccepting;
+  bool clear_cache_ ABSL_GUARDED_BY(mutex_) = false;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t submitted_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);  // grows only in Submit
@@ -219,6 +228,7 @@ void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* 
   }
   endings_.clear();
   mail->stop = state_ == AcceptState::kStopped;
+  mail->clear_cache = std::exchange(clear_cache_, false);
   mutex_.Unlock();
 }
 

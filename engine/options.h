@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/fp8_recipe.h"
+#include "engine/types.h"
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
 
@@ -22,6 +23,12 @@ inline constexpr char kEnableBackendKey[] = "attention.enable_";
 
 inline constexpr int32_t kMaxPriority = 100;  // of a request; [-100, 100]
 
+// Of KvEventLog: what enters and leaves the prefix cache, for routers.
+struct KvEventOptions {
+  int32_t max_batches = 0;             // kept for readers; 0: no log
+  ExecutionProfile default_profile{};  // of requests that choose nothing
+};
+
 struct EngineOptions {
   // Scheduler. A step computes at most max_tokens_per_step tokens over all sub-batches.
   int32_t max_sequences = 64;           // running at once; [1, 1024]
@@ -29,6 +36,7 @@ struct EngineOptions {
   int32_t max_queued_requests = 256;    // waiting, not yet running
   int64_t max_queued_tokens = 1 << 20;  // prompt tokens waiting
   bool prefix_cache = true;
+  KvEventOptions kv_events;
   // While a sequence draws tokens, prompts are divided so that a step takes about this long; 0: by tokens alone.
   int32_t step_time_target_ms = 200;
 

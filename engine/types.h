@@ -135,8 +135,8 @@ struct FinishInfo {
   int32_t preemptions = 0;
 };
 
-// Where a sequence's output goes. All calls come from the engine thread, in order. OnToken and OnPromptToken store and
-// wake: they neither block, nor allocate, nor call the engine.
+// Where a sequence's output goes. All calls come from the engine thread, in order. OnToken and OnPromptToken store,
+// OnStepEnd wakes: they neither block, nor allocate, nor call the engine.
 class OutputSink {
  public:
   virtual ~OutputSink() = default;
@@ -145,6 +145,8 @@ class OutputSink {
   [[nodiscard]] virtual bool OnToken(const TokenOutput& token) = 0;
   // Scores of a prompt token at `position` >= 1, ascending; only when prompt_logprobs was asked for.
   virtual void OnPromptToken(int32_t position, const TokenOutput& token) = 0;
+  // All sequences of a step have been given their tokens: sinks with one consumer wake it once. Not after OnFinish.
+  virtual void OnStepEnd() {}
   // The last call, exactly once for every submitted request. It may call Engine::stats and Engine::Cancel, allocate,
   // and work for some tens of microseconds when no other request is live; it does not block.
   virtual void OnFinish(const FinishInfo& info) = 0;

@@ -19,6 +19,12 @@ class ABSL_LOCKABLE Mutex {
     mutex_.Lock();
     Acquired();
   }
+  // False if it is held. Never waits.
+  bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    if (!mutex_.TryLock()) return false;
+    Acquired();
+    return true;
+  }
   void Unlock() ABSL_UNLOCK_FUNCTION() {
     Releasing();
     mutex_.Unlock();

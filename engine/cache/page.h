@@ -17,6 +17,17 @@ constexpr int32_t PagesFor(int32_t num_tokens, int32_t tokens_per_page) {
 
 using Digest = std::array<uint32_t, 8>;  // 256 bits
 
+// What identifies a cached block (a page of known tokens) outside of the engine: 64 bits of the hash of its prefix up
+// to and with its own tokens, its profile and its salt. Equal for equal blocks of one process.
+using BlockId = uint64_t;
+inline constexpr BlockId kNoBlock = 0;
+
+// Never kNoBlock.
+constexpr BlockId BlockIdOf(const Digest& key) {
+  const BlockId id = key[0] | (BlockId{key[1]} << 32);
+  return id == kNoBlock ? 1 : id;
+}
+
 // A prefix of whole pages: what was hashed so far. Equal chains mean equal tokens, profile and salt.
 struct PrefixChain {
   Digest domain{};        // of (device, precision, KV dtype, attention backend, salt); never shared across

@@ -16,7 +16,8 @@ PrefixCache::PrefixCache(const PrefixCacheOptions& options)
       slot_mask_(std::bit_ceil(2 * static_cast<uint32_t>(options.num_pages)) - 1),
       slots_(size_t{slot_mask_} + 1, kNoPage),
       entries_(static_cast<size_t>(options.num_pages)),
-      tokens_(static_cast<size_t>(options.num_pages) * max_tokens_per_page_) {}
+      tokens_(static_cast<size_t>(options.num_pages) * max_tokens_per_page_),
+      changes_(options.changes) {}
 
 PrefixChain PrefixCache::Root(const ExecutionProfile& profile, std::string_view salt) const {
   const uint8_t words[] = {static_cast<uint8_t>(profile.device), static_cast<uint8_t>(profile.attention_backend),
@@ -67,12 +68,14 @@ PageId PrefixCache::Publish(const TokenId* tokens, int32_t num_tokens, PageId pa
     Advance(key, present, chain);
     return present;
   }
-  entries_[static_cast<size_t>(page)] = {chain->domain, key, ++last_serial_, chain->serial, num_tokens};
+  const BlockId parent = chain->num_pages == 0 ? kNoBlock : BlockIdOf(chain->key);
+  entries_[static_cast<size_t>(page)] = {chain->domain, key, ++last_serial_, chain->serial, parent, num_tokens};
   std::copy(tokens, tokens + num_tokens, tokens_of(page));
   uint32_t slot = HomeSlot(key);
   while (slots_[slot] != kNoPage) slot = (slot + 1) & slot_mask_;
   slots_[slot] = page;
   ++num_cached_;
+  MarkChanged(page);
   Advance(key, page, chain);
   return page;
 }
@@ -84,6 +87,7 @@ void PrefixCache::Forget(PageId page) {
   while (slots_[hole] != page) hole = (hole + 1) & slot_mask_;
   entry.serial = 0;
   --num_cached_;
+  MarkChanged(page);
   // Entries after the hole move into it unless that would put them before their home.
   for (uint32_t slot = (hole + 1) & slot_mask_; slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
     const uint32_t home = HomeSlot(entries_[static_cast<size_t>(slots_[slot])].key);
@@ -93,6 +97,24 @@ void PrefixCache::Forget(PageId page) {
     }
   }
   slots_[hole] = kNoPage;
+}
+
+void PrefixCache::Clear() {
+  for (size_t page = 0; page < entries_.size(); ++page) Forget(static_cast<PageId>(page));
+}
+
+CachedBlock PrefixCache::BlockOf(PageId page) const {
+  if (!Contains(page)) return {};
+  const Entry& entry = entries_[static_cast<size_t>(page)];
+  return {BlockIdOf(entry.key), entry.parent, entry.serial, entry.num_tokens, tokens_of(page), &entry.domain};
+}
+
+bool PrefixCache::HoldsBlock(BlockId block) const {
+  const auto first_word = static_cast<uint32_t>(block);
+  for (uint32_t slot = first_word & slot_mask_; slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
+    if (BlockIdOf(entries_[static_cast<size_t>(slots_[slot])].key) == block) return true;
+  }
+  return false;
 }
 
 absl::Status PrefixCache::CheckIntegrity() const {

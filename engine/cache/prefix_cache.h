@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "engine/cache/keyed_hash.h"
 #include "engine/cache/page.h"
+#include "engine/cache/page_changes.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
@@ -23,6 +24,17 @@ struct PrefixCacheOptions {
   int32_t max_tokens_per_page = 0;  // >= 1, over all KV dtypes
   Digest hash_key{};                // random per process
   int32_t key_words = 8;            // words of a page's key that are kept; with 0, as in tests, all keys collide
+  PageChanges* changes = nullptr;   // marks pages that enter or leave; outlives the cache; null: nobody follows them
+};
+
+// What a page holds, for those who follow the cache. Valid until the page changes.
+struct CachedBlock {
+  BlockId id = kNoBlock;
+  BlockId parent = kNoBlock;  // kNoBlock for the first block of a prefix
+  uint64_t serial = 0;        // grows with every block that enters; 0: the page is not in the cache
+  int32_t num_tokens = 0;
+  const TokenId* tokens = nullptr;  // [num_tokens]
+  const Digest* domain = nullptr;   // PrefixChain::domain
 };
 
 class PrefixCache {
@@ -50,6 +62,13 @@ class PrefixCache {
   bool Contains(PageId page) const { return entries_[static_cast<size_t>(page)].serial != 0; }
   int32_t num_cached() const { return num_cached_; }
 
+  // Takes every page out of the cache. O(pages).
+  void Clear();
+
+  CachedBlock BlockOf(PageId page) const;
+  // Whether some page holds the block. REQUIRES: key_words >= 2.
+  bool HoldsBlock(BlockId block) const;
+
   // Table and entries agree: INTERNAL with the first contradiction. O(pages).
   absl::Status CheckIntegrity() const;
 
@@ -59,6 +78,7 @@ class PrefixCache {
     Digest key;
     uint64_t serial = 0;  // never used twice; 0: the page is not in the cache
     uint64_t parent_serial = 0;
+    BlockId parent = kNoBlock;
     int32_t num_tokens = 0;
     bool proven = false;
   };
@@ -72,6 +92,10 @@ class PrefixCache {
     return tokens_.data() + static_cast<size_t>(page) * max_tokens_per_page_;
   }
 
+  void MarkChanged(PageId page) {
+    if (changes_ != nullptr) changes_->Mark(page);
+  }
+
   KeyedHash hash_;
   size_t max_tokens_per_page_;
   size_t key_words_;
@@ -81,6 +105,7 @@ class PrefixCache {
   std::vector<TokenId> tokens_;  // [num_pages, max_tokens_per_page]
   uint64_t last_serial_ = 0;
   int32_t num_cached_ = 0;
+  PageChanges* changes_;
 };
 
 }  // namespace dunlin::engine

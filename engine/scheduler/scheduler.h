@@ -119,6 +119,9 @@ class Scheduler {
   // the next step samples. The caller may move them away.
   std::vector<std::shared_ptr<ConstrainedOutput>>& advanced() { return advanced_; }
 
+  // Takes every page out of the prefix cache. Sequences keep theirs; what they publish later stands alone.
+  void ClearCache() { pages_.ClearCache(); }
+
   bool empty() const { return waiting_.empty() && running_.empty() && retiring_.empty(); }
   const SequenceList& waiting() const { return waiting_.by_age(); }
   const SequenceList& running() const { return running_; }
@@ -214,8 +217,9 @@ class Scheduler {
   SequenceList retiring_;
   std::vector<Sequence*> retired_;
   std::vector<std::shared_ptr<ConstrainedOutput>> advanced_;
-  std::vector<TokenId> banned_;   // while a forced token is checked
-  std::vector<Sequence*> slots_;  // [max_live], by Sequence::slot; null where free
+  std::vector<OutputSink*> committed_;  // of the sequences that a commit was for and that run on
+  std::vector<TokenId> banned_;         // while a forced token is checked
+  std::vector<Sequence*> slots_;        // [max_live], by Sequence::slot; null where free
   std::vector<int32_t> free_slots_;
   TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one
   StepCost cost_;

@@ -12,6 +12,7 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
   DUNLIN_CHECK(result.outputs.size() == plan.sequences.size(), "a result has an output for every sequence of the plan");
   LearnCost(plan, now);
   advanced_.clear();
+  committed_.clear();
   size_t next_score = 0;
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
     const SequenceStep& step = plan.sequences[i];
@@ -25,11 +26,13 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
     } else if (sequence->state == SequenceState::kRunning) {
       DeliverScores(sequence, static_cast<int32_t>(i), result, &next_score);
       CommitStep(sequence, plan, step, result.outputs[i], now);
+      if (sequence->state == SequenceState::kRunning) committed_.push_back(sequence->sink.get());
     } else if (sequence->state == SequenceState::kRetiring) {
       PublishComputed(sequence, step.samples, result.outputs[i]);
       if (sequence->num_in_flight == 0) Retire(sequence);
     }
   }
+  for (OutputSink* sink : committed_) sink->OnStepEnd();
 }
 
 // A step began when it was planned or, if one before it was in flight then, when that one ended.

@@ -46,6 +46,9 @@ class SequencePages {
   // REQUIRES: nothing in flight. Clears num_computed.
   void Release(Sequence* sequence);
 
+  // Takes every page out of the cache, whoever uses it.
+  void ClearCache() { cache_.Clear(); }
+
   const PagePool& pool() const { return pool_; }
   const PrefixCache& cache() const { return cache_; }
 

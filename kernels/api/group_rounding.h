@@ -27,7 +27,7 @@ static_assert(Traits(WeightFormat::kInt8).group == kWeightGroup && Traits(Weight
 inline constexpr float kScaleWordUnit = 0x1p-8F;
 inline constexpr uint16_t kNanScaleWord = 0x7E00;
 
-constexpr float ScaleOfWord(uint16_t word) {
+inline float ScaleOfWord(uint16_t word) {
   return Fp16ToFloat(word) * kScaleWordUnit;
 }
 // The zero point in a word's low 4 bits, signed.

@@ -119,6 +119,7 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   options.max_priority = Get<int32_t>(allowed, "/max_priority");
   options.kv_memory_bytes = GetBytesOrAuto(model, "/kv_cache/memory_bytes");
   options.kv_fp8 = Get<bool>(model, "/kv_cache/fp8");
+  options.kv_events.max_batches = Get<int32_t>(model, "/kv_cache/event_batches");
   options.max_context_tokens = Get<int32_t>(model, "/max_context_tokens");
   options.fp8 = ReadFp8(model);
   options.deterministic = Get<bool>(model, "/deterministic");

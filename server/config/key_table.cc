@@ -117,6 +117,8 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "tokens"},
     {"models[].kv_cache.fp8", kBool, "false", 0, 0, nullptr,
      "Store keys and values of FP8 requests as E4M3 with one scale per token and KV head, instead of BF16"},
+    {"models[].kv_cache.event_batches", kInt, "0", 0, 1 << 20, nullptr,
+     "Steps of which the changes of the prefix cache are kept, for routers that follow it; 0: nothing is recorded"},
     {"models[].max_context_tokens", kInt, "0", 0, 1 << 24, nullptr,
      "Maximum number of prompt and output tokens together; 0: the model's own limit"},
     {"models[].deterministic", kBool, "true", 0, 0, nullptr,

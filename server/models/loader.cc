@@ -108,8 +108,10 @@ absl::Status StartDecoder(const ModelSettings& settings, ServedModel* served) {
   if (!runtime.ok()) return runtime.status();
   LogMemory(settings, (*runtime)->memory_plan());
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
-  served->engine = std::make_unique<engine::Engine>(settings.engine, served->model->config(), *std::move(runtime),
-                                                    &MonotonicNs, served->step_observer.get());
+  engine::EngineOptions options = settings.engine;
+  if (auto profile = served->profiles->Resolve({}); profile.ok()) options.kv_events.default_profile = *profile;
+  served->engine = std::make_unique<engine::Engine>(options, served->model->config(), *std::move(runtime), &MonotonicNs,
+                                                    served->step_observer.get());
   return absl::OkStatus();
 }
 

@@ -55,16 +55,18 @@ class OutputQueue final : public engine::OutputSink {
     if (num_tokens_ == max_tokens_ || HoldsBack(now)) return taken;  // OnFinish comes next, or another token
     num_held_ = 0;
     last_scheduled_ = now;
-    links_.pool->Schedule(links_.generation);
+    links_.pool->ScheduleLater(links_.generation);
     return taken;
   }
   void OnPromptToken(int32_t, const engine::TokenOutput& token) override {
     (void)prompt_scores_.Push(token, 0);  // the ring has room for every position
-    links_.pool->Schedule(links_.generation);
+    links_.pool->ScheduleLater(links_.generation);
   }
+  void OnStepEnd() override { links_.pool->ScheduleDeferred(); }
   void OnFinish(const engine::FinishInfo& info) override {
     info_ = info;
     finished_.store(true, std::memory_order_release);
+    links_.pool->ScheduleDeferred();
     const engine::EngineStats stats = links_.engine->stats();
     if (stats.running + stats.waiting == 1) return links_.pool->RunInline(links_.generation);
     links_.pool->Schedule(links_.generation);

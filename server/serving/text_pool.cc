@@ -32,6 +32,29 @@ TextPool::~TextPool() {
 }
 
 void TextPool::Schedule(TextTask* task) {
+  if (MarkScheduled(task)) Push(task);
+}
+
+void TextPool::ScheduleLater(TextTask* task) {
+  if (!MarkScheduled(task)) return;
+  task->next_ = deferred_.load(std::memory_order_relaxed);
+  while (!deferred_.compare_exchange_weak(task->next_, task, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+void TextPool::ScheduleDeferred() {
+  if (deferred_.load(std::memory_order_relaxed) == nullptr) return;
+  TextTask* task = deferred_.exchange(nullptr, std::memory_order_acquire);
+  TextTask* first = nullptr;
+  while (task != nullptr) {
+    TextTask* next = std::exchange(task->next_, first);
+    first = std::exchange(task, next);
+  }
+  absl::MutexLock lock(&mutex_);
+  while (first != nullptr) PushLocked(std::exchange(first, first->next_));
+}
+
+bool TextPool::MarkScheduled(TextTask* task) {
   using State = TextTask::State;
   State state = task->state_.load(std::memory_order_relaxed);
   while (true) {
@@ -40,9 +63,9 @@ void TextPool::Schedule(TextTask* task) {
     if (state == State::kRunning || state == State::kRunningAgain) next = State::kRunningAgain;
     if (task->state_.compare_exchange_weak(state, next, std::memory_order_acq_rel)) break;
   }
-  if (state != State::kIdle) return;
+  if (state != State::kIdle) return false;
   task->self_ = task->shared_from_this();
-  Push(task);
+  return true;
 }
 
 void TextPool::RunInline(TextTask* task) {
@@ -105,6 +128,10 @@ TextTask* TextPool::Queue::Pop() {
 
 void TextPool::Push(TextTask* task) {
   absl::MutexLock lock(&mutex_);
+  PushLocked(task);
+}
+
+void TextPool::PushLocked(TextTask* task) {
   if (task->delivers_.load(std::memory_order_relaxed)) {
     deliveries_.Push(task);
     if (std::exchange(delivery_idle_, false)) return delivery_or_stop_.Signal();

@@ -49,7 +49,7 @@ class TextTask : public std::enable_shared_from_this<TextTask> {
   std::atomic<State> state_{State::kIdle};
   std::atomic<bool> delivers_{false};
   std::shared_ptr<TextTask> self_;  // keeps the task alive while kQueued; moved by the thread that changed the state
-  TextTask* next_ = nullptr;        // in one of TextPool's queues, guarded by its mutex
+  TextTask* next_ = nullptr;        // in one of TextPool's queues, guarded by its mutex, or in its deferred_
 };
 
 class TextPool {
@@ -65,6 +65,12 @@ class TextPool {
   // Runs `task` once more; calls before that run has begun are merged into it. Any thread, also from inside Run.
   // REQUIRES: the task is alive and owned by a shared_ptr.
   void Schedule(TextTask* task);
+
+  // As Schedule, but the task waits for ScheduleDeferred, which the caller calls soon: so the tokens of a step take the
+  // lock once and find one thread to wake, which would otherwise run and sleep again between two of them.
+  void ScheduleLater(TextTask* task);
+  // Schedules what any thread has deferred.
+  void ScheduleDeferred();
 
   // As Schedule, but a task that is neither queued nor running runs now, on the calling thread (TextTask::RunInline),
   // which is not one of the pool's and holds no lock.
@@ -85,7 +91,10 @@ class TextPool {
 
   void WorkerLoop();
   void DeliveryLoop();
+  // True if the task is to be put into a queue.
+  static bool MarkScheduled(TextTask* task);
   void Push(TextTask* task);
+  void PushLocked(TextTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of both: nothing if the pool is stopping and nothing is queued.
   TextTask* Pop();
   // The next one that delivers; a null task once the time of the next tick has come.
@@ -95,6 +104,7 @@ class TextPool {
   void RunOnce(TextTask* task);
   void AfterRun(TextTask* task, std::shared_ptr<TextTask> keep);
 
+  std::atomic<TextTask*> deferred_{nullptr};  // the last one deferred is first
   absl::Mutex mutex_;
   absl::CondVar work_or_stop_;
   absl::CondVar delivery_or_stop_;

@@ -33,6 +33,11 @@ class RecordingSink : public engine::OutputSink {
     if (position != static_cast<int32_t>(scores.size()) + 1 || !tokens.empty()) late = true;
     scores.push_back(token.logprob);
   }
+  void OnStepEnd() override {
+    if (num_finishes_.load() > 0) late = true;
+    ended_tokens = tokens.size();
+    ended_scores = scores.size();
+  }
   void OnFinish(const engine::FinishInfo& finish) override {
     info = finish;
     num_finishes_.fetch_add(1);
@@ -59,6 +64,8 @@ class RecordingSink : public engine::OutputSink {
   // Read after WaitForFinish, or on the thread that drives the scheduler.
   std::vector<engine::TokenId> tokens;
   std::vector<float> scores;
+  size_t ended_tokens = 0;  // of tokens, at the last OnStepEnd
+  size_t ended_scores = 0;
   engine::FinishInfo info;
   bool late = false;  // something came out of order
 

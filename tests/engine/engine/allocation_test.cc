@@ -79,6 +79,7 @@ class AllocationTest : public testing::Test {
     EngineOptions options;
     options.max_sequences = 8;
     options.max_tokens_per_step = 32;
+    options.kv_events.max_batches = 16;
     simulation::FakeRuntimeOptions fake;
     fake.num_pages = num_pages;
     fake.tokens_per_page = {4, 4, 4, 4};

@@ -34,6 +34,27 @@ TEST(Commit, StopsAtEndOfSequenceAndNamesTheToken) {
   EXPECT_EQ(client->sink->tokens.back(), kEos);
 }
 
+TEST(Commit, TellsEverySinkThatRunsOnThatTheStepHasEnded) {
+  SchedulerHarness harness;
+  Request scored = Ask(Prompt(6), 5);
+  scored.sampling.prompt_logprobs = 0;
+  const Client* first = harness.Add(scored);
+  const Client* second = harness.Add(Ask(Prompt(3), 9));
+  size_t steps = 0;
+  for (; !second->ended() && steps < 100; ++steps) {
+    harness.Step();
+    for (const Client* client : {first, second}) {
+      if (client->ended()) continue;
+      EXPECT_EQ(client->sink->ended_tokens, client->sink->tokens.size());
+      EXPECT_EQ(client->sink->ended_scores, client->sink->scores.size());
+    }
+  }
+  EXPECT_GE(steps, 9U);
+  EXPECT_EQ(first->sink->scores.size(), 5U);
+  EXPECT_FALSE(first->sink->late || second->sink->late) << "the step's end came after the output's";
+  EXPECT_EQ(first->sink->ended_tokens, 4U) << "the last token came with the end";
+}
+
 TEST(Commit, GoesPastEndOfSequenceWhenAskedTo) {
   SchedulerHarness harness;
   Client* client = harness.Add(ThatDrawsThird(kEos));

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -61,6 +62,38 @@ TEST(TextPool, KeepsAScheduledTaskAlive) {
     pool.Schedule(task.get());
   }
   EXPECT_EQ(runs, 1);
+}
+
+// A task that is alone in the pool runs at once: only deferring it keeps it from running.
+TEST(TextPool, RunsDeferredTasksInTheirOrder) {
+  constexpr int kTasks = 64;
+  std::vector<int> order;
+  std::vector<std::shared_ptr<CountingTask>> tasks;
+  {
+    TextPool pool(1);
+    std::atomic<bool> release{false};
+    auto blocker = std::make_shared<CountingTask>();  // prompts have one thread, so the order shows
+    blocker->body = [&release] {
+      while (!release) std::this_thread::yield();
+    };
+    pool.Schedule(blocker.get());
+    for (int i = 0; i < kTasks; ++i) {
+      tasks.push_back(std::make_shared<CountingTask>());
+      tasks.back()->body = [&order, i] { order.push_back(i); };
+      pool.ScheduleLater(tasks.back().get());
+      pool.ScheduleLater(tasks.back().get());  // merged
+      pool.Schedule(tasks.back().get());       // merged
+    }
+    release = true;
+    while (pool.num_run() < 1) std::this_thread::yield();
+    for (const auto& task : tasks) EXPECT_EQ(task->runs, 0) << "nothing has ended its deferral";
+    pool.ScheduleDeferred();
+    pool.ScheduleDeferred();  // nothing is left
+  }
+  std::vector<int> expected(kTasks);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(order, expected);
+  for (const auto& task : tasks) EXPECT_EQ(task->runs, 1);
 }
 
 struct DeliveringTask : CountingTask {
