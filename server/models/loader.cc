@@ -148,6 +148,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   const engine::TimeNs start = MonotonicNs();
   auto served = std::make_unique<ServedModel>();
   served->name = settings.name;
+  served->path = settings.source.path;
   served->step_observer = std::move(step_observer);
 
   auto model = engine::Model::Load(settings.source, device, &stop);
