@@ -4,13 +4,11 @@
 A program makes `Checks()`, decorates functions with `@checks.add("name")`, and ends with `checks.run()`. A check fails
 by an exception, or by taking longer than LIMIT_S. Standard library only. The arguments of a program:
 
-    BASE_URL     http://127.0.0.1:PORT
-    MODEL        the name of the demo model
-    ENCODER      the name of a model that makes embeddings
-    MODEL_DIR    the demo model's directory, for clients that count tokens themselves
-    FOLDER       where the program may write
-    BINARY       of dunlin, for clients that need servers of their own
-    ENCODER_DIR  the directory of the model that makes embeddings
+    BASE_URL   http://127.0.0.1:PORT
+    MODEL      the name of the demo model
+    ENCODER    the name of a model that makes embeddings
+    MODEL_DIR  the demo model's directory, for clients that count tokens themselves
+    FOLDER     where the program may write
 """
 
 import asyncio
@@ -23,7 +21,7 @@ import traceback
 import urllib.request
 
 LIMIT_S = 60
-BASE_URL, MODEL, ENCODER, MODEL_DIR, FOLDER, BINARY, ENCODER_DIR = (sys.argv[1:] + [""] * 7)[:7]
+BASE_URL, MODEL, ENCODER, MODEL_DIR, FOLDER = (sys.argv[1:] + [""] * 5)[:5]
 METRICS_S = 10  # within which the server must have released what a client left
 
 # What the demo model knows.

@@ -128,8 +128,9 @@ def serve(binary, work):
 
 def run_client(client, base_url, work, binary):
     """Rows (check, error) of one client; its error output is kept in CLIENT.log."""
-    command = [*command_of(client, work), base_url, "demo", "encoder", MODEL_DIR, work, binary, ENCODER_DIR]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    command = [*command_of(client, work), base_url, "demo", "encoder", MODEL_DIR, work]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+                   "INTEROP_BINARY": str(binary)}
     log = work / f"{client.name}.log"
     with open(log, "wb") as errors:
         try:

@@ -41,6 +41,9 @@ def answers(url):
         return False
 
 
+BINARY = os.environ.get("INTEROP_BINARY", "")  # of dunlin, as run.py says
+
+
 class Process:
     def __init__(self, name, folder):
         self.name, self.log, self.process = name, pathlib.Path(folder) / f"{name}.log", None
@@ -66,9 +69,9 @@ class Process:
 
 
 class Worker(Process):
-    def __init__(self, name, binary, model_dir, folder, served="demo", precision="bf16", **protocols):
+    def __init__(self, name, model_dir, folder, served="demo", precision="bf16", **protocols):
         super().__init__(name, folder)
-        self.binary, self.grpc, self.http = binary, free_port(), free_port()
+        self.grpc, self.http = free_port(), free_port()
         config = {"listen": {"grpc": f"127.0.0.1:{self.grpc}", "http": f"127.0.0.1:{self.http}"},
                   "log": {"level": "info"}, "compute": {"threads": 1}, "protocols": protocols,
                   "models": [{"name": served, "path": str(model_dir), "device": "cpu", "precisions": [precision],
@@ -81,7 +84,7 @@ class Worker(Process):
         return f"grpc://127.0.0.1:{self.grpc}"
 
     def start(self):
-        self.spawn([self.binary, "serve", "--config", self.config], stdout=subprocess.DEVNULL)
+        self.spawn([BINARY, "serve", "--config", self.config], stdout=subprocess.DEVNULL)
         wait_for(lambda: answers(f"http://127.0.0.1:{self.http}/readyz"), f"{self.name} is ready")
         return self
 

@@ -6,7 +6,7 @@ import time
 import openai
 
 import checks as shared
-from checks import BINARY, FOLDER, MODEL_DIR, Checks, holds, same
+from checks import FOLDER, MODEL_DIR, Checks, holds, same
 from smg_fleet import Router, Worker
 
 IDLE_S = 600
@@ -23,7 +23,7 @@ def ask(router):
 
 @checks.add("10 minutes idle")
 def idle():
-    workers = [Worker(f"idle_worker{i}", BINARY, MODEL_DIR, FOLDER).start() for i in range(2)]
+    workers = [Worker(f"idle_worker{i}", MODEL_DIR, FOLDER).start() for i in range(2)]
     # Without its polls of the load, so that nothing but keepalive uses the connections.
     router = Router("idle_router", FOLDER, workers, "round_robin", "--disable-load-monitoring",
                     "--disable-worker-overload-protection", "--disable-health-check").start()

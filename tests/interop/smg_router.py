@@ -2,22 +2,24 @@
 """smg as it comes from PyPI, with three workers, used through its OpenAI API by the `openai` SDK."""
 
 import json
+import pathlib
 import threading
 import time
 
 import openai
 
-from checks import BINARY, ENCODER_DIR, FOLDER, MODEL_DIR, OPENAI_TOOL, QUESTION, WEATHER_QUESTION, Checks, holds, same
+from checks import FOLDER, MODEL_DIR, OPENAI_TOOL, QUESTION, WEATHER_QUESTION, Checks, holds, same
 from smg_fleet import Router, Worker, wait_for
 
 MODEL = "demo"
+ENCODER_DIR = pathlib.Path(__file__).resolve().parents[1] / "golden/encoders/bert_sentence"
 RECOVERY_S = 5      # within which requests go around a worker that has died
 PREFIX = "The curlew eats worms and crabs on the shore, and the dunlin follows the tide. " * 6
 SCHEMA = {"type": "object", "required": ["name", "length_cm"], "additionalProperties": False,
           "properties": {"name": {"type": "string", "maxLength": 12}, "length_cm": {"type": "integer"}}}
 
 checks = Checks()
-workers = [Worker(f"worker{i}", BINARY, MODEL_DIR, FOLDER).start() for i in range(3)]
+workers = [Worker(f"worker{i}", MODEL_DIR, FOLDER).start() for i in range(3)]
 
 
 def sdk(router):
@@ -124,7 +126,7 @@ def bad():
 
 @checks.add("embeddings")
 def embeddings():
-    worker = Worker("encoder", BINARY, ENCODER_DIR, FOLDER, served="encoder", precision="fp32").start()
+    worker = Worker("encoder", ENCODER_DIR, FOLDER, served="encoder", precision="fp32").start()
     own = Router("router_encoder", FOLDER, [worker], "round_robin").start()
     try:
         vector = sdk(own).embeddings.create(model="encoder", input="A dunlin flies.", encoding_format="float")

@@ -9,7 +9,7 @@
 
 namespace dunlin::server {
 
-absl::Status VllmEmbedTranslator::Read(const grpc::ByteBuffer& message, ClientEmbedRequest* request) {
+absl::Status EngineEmbedTranslator::Read(const grpc::ByteBuffer& message, ClientEmbedRequest* request) {
   vllm_engine::EmbedRequest wire;
   if (absl::Status s = ParseWire(message, &wire); !s.ok()) return s;
   request->field_names = &kVllmEngineFieldNames;
@@ -19,7 +19,7 @@ absl::Status VllmEmbedTranslator::Read(const grpc::ByteBuffer& message, ClientEm
   return absl::OkStatus();
 }
 
-grpc::ByteBuffer VllmEmbedTranslator::Render(const std::string& /*request_id*/, const EmbedResult& result) {
+grpc::ByteBuffer EngineEmbedTranslator::Render(const std::string& /*request_id*/, const EmbedResult& result) {
   vllm_engine::EmbedResponse response;
   response.mutable_embedding()->Add(result.call.vectors.begin(), result.call.vectors.end());
   response.set_prompt_tokens(static_cast<uint32_t>(result.usage.prompt_tokens));

@@ -9,10 +9,10 @@
 
 namespace dunlin::server {
 
-class VllmEmbedTranslator final : public EmbedCallTranslator {
+class EngineEmbedTranslator final : public EmbedCallTranslator {
  public:
   // model outlives the translator.
-  explicit VllmEmbedTranslator(const EngineModel* model) : model_(model) {}
+  explicit EngineEmbedTranslator(const EngineModel* model) : model_(model) {}
 
   absl::Status Read(const grpc::ByteBuffer& message, ClientEmbedRequest* request) override;
   grpc::ByteBuffer Render(const std::string& request_id, const EmbedResult& result) override;

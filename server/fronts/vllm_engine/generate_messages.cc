@@ -2,6 +2,7 @@
 #include "server/fronts/vllm_engine/generate_messages.h"
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 

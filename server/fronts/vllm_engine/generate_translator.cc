@@ -21,7 +21,7 @@ void AppendIds(const std::vector<engine::TokenId>& ids, google::protobuf::Repeat
 
 }  // namespace
 
-absl::Status VllmGenerateTranslator::Read(const grpc::ByteBuffer& message, ClientRequest* request) {
+absl::Status EngineGenerateTranslator::Read(const grpc::ByteBuffer& message, ClientRequest* request) {
   vllm_engine::GenerateRequest wire;
   if (absl::Status s = ParseWire(message, &wire); !s.ok()) return s;
   streams_ = wire.stream();
@@ -37,7 +37,7 @@ absl::Status VllmGenerateTranslator::Read(const grpc::ByteBuffer& message, Clien
   return status;
 }
 
-void VllmGenerateTranslator::LimitMaxTokens(ClientRequest* request) const {
+void EngineGenerateTranslator::LimitMaxTokens(ClientRequest* request) const {
   if (!request->stopping.max_tokens.has_value()) return;
   const ModelLease lease = LeaseNamed(*core_, request->model);
   if (lease == nullptr) return;
@@ -46,7 +46,7 @@ void VllmGenerateTranslator::LimitMaxTokens(ClientRequest* request) const {
     request->stopping.max_tokens = static_cast<int32_t>(std::min<int64_t>(*request->stopping.max_tokens, left));
 }
 
-void VllmGenerateTranslator::OnChunk(const OutputChunk& chunk, WireMessages* out) {
+void EngineGenerateTranslator::OnChunk(const OutputChunk& chunk, WireMessages* out) {
   if (!chunk.prompt_logprobs.empty()) {
     if (!prompt_logprobs_.has_value()) prompt_logprobs_.emplace();
     AppendPromptLogprobs(chunk.prompt_logprobs, first_token_, &*prompt_logprobs_);
@@ -61,7 +61,7 @@ void VllmGenerateTranslator::OnChunk(const OutputChunk& chunk, WireMessages* out
   if (chunk.finish.has_value()) AddComplete(chunk, out);
 }
 
-void VllmGenerateTranslator::AddChunk(const OutputChunk& chunk, WireMessages* out) {
+void EngineGenerateTranslator::AddChunk(const OutputChunk& chunk, WireMessages* out) {
   vllm_engine::GenerateStreamChunk* wire = response_.mutable_chunk();
   wire->Clear();
   AppendIds(chunk.token_ids, wire->mutable_token_ids());
@@ -75,7 +75,7 @@ void VllmGenerateTranslator::AddChunk(const OutputChunk& chunk, WireMessages* ou
   out->Add(response_);
 }
 
-void VllmGenerateTranslator::AddComplete(const OutputChunk& chunk, WireMessages* out) {
+void EngineGenerateTranslator::AddComplete(const OutputChunk& chunk, WireMessages* out) {
   const OutputFinish& finish = *chunk.finish;
   vllm_engine::GenerateComplete* wire = response_.mutable_complete();
   wire->Clear();

@@ -16,10 +16,10 @@
 
 namespace dunlin::server {
 
-class VllmGenerateTranslator final : public CallTranslator {
+class EngineGenerateTranslator final : public CallTranslator {
  public:
   // Both outlive the translator.
-  VllmGenerateTranslator(const ServingCore* core, const EngineModel* model) : core_(core), model_(model) {}
+  EngineGenerateTranslator(const ServingCore* core, const EngineModel* model) : core_(core), model_(model) {}
 
   absl::Status Read(const grpc::ByteBuffer& message, ClientRequest* request) override;
   void OnChunk(const OutputChunk& chunk, WireMessages* out) override;

@@ -42,8 +42,8 @@ wire::GetModelInfoResponse ModelInfoOf(const ServedModel& model, const std::stri
   const engine::ModelConfig& config = model.model->config();
   const int32_t context = model.any_engine()->max_context_tokens();
   wire::GetModelInfoResponse info;
-  info.set_model_path(model.path.empty() ? model.name : model.path);
-  if (model.tokenizer != nullptr) info.set_tokenizer_path(model.path);
+  info.set_model_path(model.directory.empty() ? model.name : model.directory);
+  if (model.tokenizer != nullptr) info.set_tokenizer_path(model.directory);
   info.set_served_model_name(name);
   info.set_is_generation(!config.is_encoder());
   info.set_max_context_length(static_cast<uint32_t>(context));

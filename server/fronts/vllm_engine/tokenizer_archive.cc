@@ -70,7 +70,7 @@ std::string Sha256Of(const std::string& bytes) {
 }
 
 absl::StatusOr<TokenizerArchive> Read(const ServedModel& model) {
-  const absl::StatusOr<engine::Directory> directory = engine::Directory::Open(model.path);
+  const absl::StatusOr<engine::Directory> directory = engine::Directory::Open(model.directory);
   if (model.tokenizer == nullptr || !directory.ok() || !directory->Has(kNames[0])) {
     return MakeError(Reason::kNoTokenizer, "the model has no directory with a tokenizer.json");
   }

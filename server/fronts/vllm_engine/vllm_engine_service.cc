@@ -45,9 +45,9 @@ VllmEngineService::VllmEngineService(ServingCore* core, std::string model)
     : core_(core),
       model_(core, std::move(model)),
       admission_(core),
-      generate_{&admission_, kGenerate, [this] { return std::make_unique<VllmGenerateTranslator>(core_, &model_); },
+      generate_{&admission_, kGenerate, [this] { return std::make_unique<EngineGenerateTranslator>(core_, &model_); },
                 &running_},
-      embed_{&admission_, kEmbed, [this] { return std::make_unique<VllmEmbedTranslator>(&model_); }} {}
+      embed_{&admission_, kEmbed, [this] { return std::make_unique<EngineEmbedTranslator>(&model_); }} {}
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* VllmEngineService::Generate(Context* context, const Buffer* request) {
   return GenerationStream::Start(generate_, context, *request);
@@ -118,8 +118,8 @@ grpc::ServerUnaryReactor* VllmEngineService::RefuseProfiling(const char* method,
                                                              const Buffer& request, Buffer* response) {
   const auto refuse = [](const Principal& /*caller*/,
                          const common::StopProfileRequest& /*request*/) -> absl::StatusOr<common::ProfileResponse> {
-    return absl::UnimplementedError(
-        "this server records no profiles; its traces are OpenTelemetry's (docs/operations.md)");
+    return MakeError(Reason::kNotImplemented,
+                     "this server records no profiles; its traces are OpenTelemetry's (docs/operations.md)");
   };
   return Answer<common::StopProfileRequest>(method, context, request, response, refuse);
 }
@@ -133,12 +133,12 @@ grpc::ServerUnaryReactor* VllmEngineService::StopProfile(Context* context, const
 }
 
 grpc::ServerUnaryReactor* VllmEngineService::Abort(Context* context, const Buffer* request, Buffer* response) {
-  const auto abort = [this](const Principal& caller,
-                            const wire::AbortRequest& message) -> absl::StatusOr<wire::AbortResponse> {
+  const auto cancel = [this](const Principal& caller,
+                             const wire::AbortRequest& message) -> absl::StatusOr<wire::AbortResponse> {
     for (const std::string& id : message.request_ids()) running_.Cancel(id, caller);
     return wire::AbortResponse();
   };
-  return Answer<wire::AbortRequest>(kAbort, context, *request, response, abort);
+  return Answer<wire::AbortRequest>(kAbort, context, *request, response, cancel);
 }
 
 grpc::ServerUnaryReactor* VllmEngineService::GetModelInfo(Context* context, const Buffer* request, Buffer* response) {
@@ -198,7 +198,8 @@ absl::StatusOr<std::shared_ptr<engine::KvEventLog>> VllmEngineService::LogFor(co
   std::shared_ptr<engine::KvEventLog> log;
   if ((*model)->engine != nullptr) log = (*model)->engine->kv_events();
   if (log == nullptr) {
-    return absl::UnimplementedError("the model keeps no KV events; models[].kv_cache.event_batches turns them on");
+    return MakeError(Reason::kNotImplemented,
+                     "the model keeps no KV events; models[].kv_cache.event_batches turns them on");
   }
   return log;
 }

@@ -45,8 +45,8 @@ TEST(VllmWorker, DescribesItsModel) {
   wire::GetModelInfoResponse model;
   ASSERT_TRUE(client.Call(&Stub::GetModelInfo, wire::GetModelInfoRequest(), &model).ok());
   EXPECT_EQ(model.served_model_name(), "tiny");
-  EXPECT_EQ(model.model_path(), edge.model("tiny").path);
-  EXPECT_EQ(model.tokenizer_path(), edge.model("tiny").path);
+  EXPECT_EQ(model.model_path(), edge.model("tiny").directory);
+  EXPECT_EQ(model.tokenizer_path(), edge.model("tiny").directory);
   EXPECT_TRUE(model.is_generation());
   EXPECT_EQ(model.max_context_length(), static_cast<uint32_t>(kTinyContext));
   EXPECT_EQ(model.vocab_size(), static_cast<uint32_t>(kTinyVocab));
