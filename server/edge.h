@@ -38,6 +38,8 @@ struct EdgeHttpOptions {
 
 struct EdgeOptions {
   ServingOptions serving;
+  bool vllm_engine = true;                         // serve vllm.grpc.engine.VllmEngine
+  std::string vllm_engine_model;                   // what it stands for: VllmEngineService's model
   std::optional<EdgeHttpOptions> http;             // unset: no HTTP port
   RpcObserver* rpcs = nullptr;                     // of the gRPC port's calls; outlives the edge
   const CertificateStore* certificates = nullptr;  // both ports speak TLS; outlives the edge; null: neither does

@@ -112,6 +112,9 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   EdgeOptions options;
   options.certificates = server->certificates.get();
   options.http = HttpOptions(config, server);
+  options.vllm_engine = config.serve_vllm_engine;
+  options.vllm_engine_model = config.vllm_engine_model;
+  options.serving.profile_aliases = config.profile_aliases;
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
   options.rpcs = server->metrics.rpcs();

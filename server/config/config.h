@@ -71,6 +71,9 @@ struct Config {
   int32_t http_idle_timeout_ms = 0;
   int32_t sse_keepalive_ms = 0;  // 0: never
   bool serve_openai = false;
+  bool serve_vllm_engine = false;
+  std::string vllm_engine_model;  // "": the first of each kind
+  bool profile_aliases = false;
   int64_t drain_timeout_ms = 0;
   int64_t stall_ms = 0;
   int64_t exit_after_ms = 0;  // of a stall; 0: never

@@ -77,6 +77,15 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "resolved against the config file's folder; empty: everybody may call"},
 
     {"protocols.openai", kBool, "true", 0, 0, nullptr, "Serve the OpenAI API on listen.http"},
+    {"protocols.vllm_engine", kBool, "true", 0, 0, nullptr,
+     "Serve vllm.grpc.engine.VllmEngine, the contract of smg's workers, on listen.grpc"},
+    {"protocols.vllm_engine_model", kStr, "\"\"", 0, 128, nullptr,
+     "Model that VllmEngine stands for, whose requests name none; a profile may stand behind it (name@flash-fp8); "
+     "empty: "
+     "the first model that generates, and the first encoder"},
+    {"profile_aliases", kBool, "false", 0, 0, nullptr,
+     "List every profile of a model as a model of its own, name@BACKEND-PRECISION; requests may use these names either "
+     "way"},
 
     {"models[].name", kStr, nullptr, 1, 128, nullptr, "Model name that requests use"},
     {"models[].path", kStr, "\"\"", 0, 4096, nullptr,

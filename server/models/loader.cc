@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <map>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -150,6 +151,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   const engine::TimeNs start = MonotonicNs();
   auto served = std::make_unique<ServedModel>();
   served->name = settings.name;
+  if (!settings.source.path.empty()) served->directory = std::filesystem::absolute(settings.source.path).string();
   served->step_observer = std::move(step_observer);
 
   auto model = engine::Model::Load(settings.source, device, &stop);

@@ -23,6 +23,7 @@ namespace dunlin::server {
 
 struct ServedModel {
   std::string name;
+  std::string directory;            // of the model, absolute; "" for random weights
   absl::Time loaded = absl::Now();  // when loading began
   std::unique_ptr<engine::Model> model;
   std::unique_ptr<engine::Tokenizer> tokenizer;         // null for random weights: token ids only

@@ -51,6 +51,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kNumerical, "NUMERICAL", StatusCode::kInternal},
     {Reason::kDeviceFailed, "DEVICE_FAILED", StatusCode::kUnavailable},
     {Reason::kStalled, "STALLED", StatusCode::kUnavailable},
+    {Reason::kNotImplemented, "NOT_IMPLEMENTED", StatusCode::kUnimplemented},
     {Reason::kInternal, "INTERNAL", StatusCode::kInternal},
 };
 

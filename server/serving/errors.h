@@ -51,6 +51,7 @@ enum class Reason : uint8_t {
   kNumerical,
   kDeviceFailed,
   kStalled,
+  kNotImplemented,
   kInternal,
 };
 

@@ -10,6 +10,7 @@
 #include "kernels/api/dtype.h"
 #include "server/access/key_digest.h"
 #include "server/serving/errors.h"
+#include "server/serving/profile_alias.h"
 
 namespace dunlin::server {
 namespace {
@@ -39,11 +40,14 @@ std::string NamesOf(const Row (&table)[kRows], const std::bitset<kRows>& chosen)
 }  // namespace
 
 absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model) {
-  ModelLease lease = core.Lease(model);
+  ModelLease lease = LeaseNamed(core, model);
   if (lease == nullptr) return UnknownModel(model);
-  if (caller.MayUse(model)) return lease;
-  Report(core.access(), caller, "model not allowed");
-  return UnknownModel(model);
+  if (!caller.MayUse(lease->name)) {
+    Report(core.access(), caller, "model not allowed");
+    return UnknownModel(model);
+  }
+  if (const auto choice = ChoiceNamed(*lease, model); !choice.ok()) return choice.status();
+  return lease;
 }
 
 absl::Status CheckKeyPriority(const AccessControl& access, const ClientRequest& request) {

@@ -17,7 +17,8 @@
 
 namespace dunlin::server {
 
-// The model of that name; NOT_FOUND, one error for a model that is not served and one that the caller may not use.
+// The model of that name, behind which a profile may stand (profile_alias.h). Errors: NOT_FOUND, the same for a model
+// that is not served and one that the caller may not use; INVALID_ARGUMENT for a suffix that is no profile.
 absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model);
 
 // Errors of all below: PERMISSION_DENIED with field, value and what the key allows.

@@ -38,8 +38,10 @@ CLIENTS = [
     Client("anthropic", "anthropic_python.py", False, 120),
     Client("openai-npm", "node/openai_node.mjs", False, 120),
     Client("langchain-openai", "langchain_python.py", False, 120),
+    Client("smg", "smg_router.py", False, 300),
     Client("guidellm", "guidellm_run.py", True, 240),
     Client("aiperf", "aiperf_run.py", True, 300),
+    Client("smg-idle", "smg_idle.py", True, 780),
 ]
 
 
@@ -124,10 +126,11 @@ def serve(binary, work):
         process.stdout.close()
 
 
-def run_client(client, base_url, work):
+def run_client(client, base_url, work, binary):
     """Rows (check, error) of one client; its error output is kept in CLIENT.log."""
     command = [*command_of(client, work), base_url, "demo", "encoder", MODEL_DIR, work]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+                   "INTEROP_BINARY": str(binary)}
     log = work / f"{client.name}.log"
     with open(log, "wb") as errors:
         try:
@@ -172,7 +175,7 @@ def main(arguments=None, clients=tuple(CLIENTS)):
                 failed += 0 if options.allow_missing else 1
                 continue
             started = time.monotonic()
-            for check, error in run_client(client, base_url, options.work):
+            for check, error in run_client(client, base_url, options.work, options.binary.resolve()):
                 row(client.name, check, "ok" if error is None else f"FAILED: {error[:600]}")
                 total, failed = total + 1, failed + (error is not None)
             row(client.name, "in all", f"{time.monotonic() - started:.0f} s")
