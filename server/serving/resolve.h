@@ -19,6 +19,9 @@ namespace dunlin::server {
 // The client's id, or a generated one. Errors: INVALID_ARGUMENT.
 absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNames& names, RequestRecord* record);
 
+// INVALID_ARGUMENT for a request that names no model.
+absl::Status CheckModelName(std::string_view name, const engine::FieldNames& names);
+
 // Errors: INVALID_ARGUMENT (no model is named), NOT_FOUND (also for a model that the caller may not use).
 absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal& caller, const std::string& name,
                                         const engine::FieldNames& names, RequestRecord* record);
