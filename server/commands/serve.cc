@@ -25,6 +25,7 @@
 #include "server/commands/serve_options.h"
 #include "server/commands/serve_server.h"
 #include "server/commands/serve_stop.h"
+#include "server/commands/serve_tracing.h"
 #include "server/config/config.h"
 #include "server/config/reload.h"
 #include "server/metrics/process_stats.h"
@@ -211,7 +212,9 @@ int Serve(const ServeOptions& options) {
   const absl::StatusOr<Config> config = LoadServeConfig(options);
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
-  Server server(*config);
+  absl::StatusOr<std::unique_ptr<SpanExporter>> spans = OpenSpanExporter(config->tracing);
+  if (!spans.ok()) return Fail(spans.status());
+  Server server(*config, *std::move(spans));
   if (absl::Status read = ReadKeys(*config, &server); !read.ok()) return Fail(read);
   const absl::StatusOr<std::string> addresses = OpenPorts(*config, &server);
   if (!addresses.ok()) return Fail(addresses.status());

@@ -251,8 +251,14 @@ constexpr ConfigKey kServerKeys[] = {
     {"log.format", kStr, "\"text\"", 1, 8, "text|json", "Format of log lines on stderr"},
 
     {"tracing.otlp_endpoint", kStr, "\"\"", 0, 255, nullptr,
-     "Collector that takes a span of every request as OTLP over gRPC without TLS, as in \"collector:4317\"; empty: "
-     "none"},
+     "Collector that takes a span of every request as OTLP over gRPC, as in \"collector:4317\", or with TLS "
+     "\"https://collector:4317\"; empty: none"},
+    {"tracing.ca_file", kStr, "\"\"", 0, 4096, nullptr,
+     "Authorities of the collector's certificate (PEM), read at start; relative paths are resolved against the config "
+     "file's folder; empty: those of the system"},
+    {"tracing.cert_file", kStr, "\"\"", 0, 4096, nullptr,
+     "Certificate that the server shows to the collector (PEM), read at start; empty: none"},
+    {"tracing.key_file", kStr, "\"\"", 0, 4096, nullptr, "Private key of that certificate (PEM, without a passphrase)"},
     {"tracing.service_name", kStr, "\"dunlin\"", 1, 128, nullptr, "service.name of the spans"},
     {"tracing.sample_per_million", kInt, "1000000", 0, 1000000, nullptr,
      "Requests of a million that have a span, of those without a valid traceparent; the others follow its sampled "
