@@ -14,6 +14,8 @@
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
 #include "server/fronts/openai/openai_routes.h"
+#include "server/fronts/vllm/control_service.h"
+#include "server/fronts/vllm/kv_event_sources.h"
 #include "server/http_calls/route_guard.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_server.h"
@@ -29,7 +31,8 @@ struct Edge::State {
         generation(&core),
         embedding(&core),
         models(&core),
-        tokenizer(&core) {}
+        tokenizer(&core),
+        kv_events(&core) {}
 
   ModelRepository* const repository;
   ServingCore core;
@@ -37,6 +40,8 @@ struct Edge::State {
   EmbeddingService embedding;
   ModelService models;
   TokenizerService tokenizer;
+  VllmKvEventSources kv_events;
+  std::optional<VllmControlService> vllm_control;  // unset: vLLM's API is not served
 
   absl::Mutex mutex;  // guards what Health is made of
   bool serving ABSL_GUARDED_BY(mutex) = false;
@@ -116,17 +121,29 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }
-  const std::vector<GrpcService> services = {
+  std::vector<GrpcService> services = {
       {&state->generation, v1::GenerationService::service_full_name()},
       {&state->embedding, v1::EmbeddingService::service_full_name()},
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
+  if (options.vllm.enabled) AddVllm(options.vllm, state.get(), &services);
   const GrpcServerOptions grpc = {limits,       options.reflection,  repository, &state->core.access(),
                                   options.rpcs, options.certificates};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;
+}
+
+void Edge::AddVllm(const EdgeVllmOptions& options, State* state, std::vector<GrpcService>* services) {
+  state->vllm_control.emplace(
+      &state->core, VllmControlSources{[](const std::string&, const Principal&) {}, options.version, options.shut_down,
+                                       [state](const std::string& model) { return state->kv_events.Of(model); }});
+  services->push_back({&*state->vllm_control, ::vllm::Control::service_full_name()});
+}
+
+absl::Status Edge::PublishKvEvents(const std::string& model, const EventPublisherOptions& options) {
+  return state_->kv_events.Publish(model, options);
 }
 
 const std::string& Edge::http_address() const {

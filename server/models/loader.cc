@@ -102,6 +102,7 @@ absl::Status StartDecoder(const ModelSettings& settings, ServedModel* served) {
     if (!defaults.ok()) return defaults.status();
     for (const std::string& warning : defaults->warnings) spdlog::warn("model \"{}\": {}", settings.name, warning);
     served->sampling_defaults = std::move(defaults->sampling);
+    served->names_temperature = defaults->names_temperature;
     served->default_max_tokens = defaults->max_tokens;
   }
   auto runtime = engine::ModelRuntime::Create(served->model.get(), settings.engine);
@@ -110,6 +111,7 @@ absl::Status StartDecoder(const ModelSettings& settings, ServedModel* served) {
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
   engine::EngineOptions options = settings.engine;
   if (auto profile = served->profiles->Resolve({}); profile.ok()) options.kv_events.default_profile = *profile;
+  served->engine_options = options;
   served->engine = std::make_unique<engine::Engine>(options, served->model->config(), *std::move(runtime), &MonotonicNs,
                                                     served->step_observer.get());
   return absl::OkStatus();
@@ -131,6 +133,7 @@ absl::Status StartEncoder(const ModelSettings& settings, ServedModel* served) {
   if (!runtime.ok()) return runtime.status();
   LogMemory(settings, (*runtime)->memory_plan());
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
+  served->engine_options = options;
   served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(), *std::move(runtime),
                                                             &MonotonicNs, served->step_observer.get());
   return absl::OkStatus();
@@ -148,6 +151,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   const engine::TimeNs start = MonotonicNs();
   auto served = std::make_unique<ServedModel>();
   served->name = settings.name;
+  if (!settings.source.path.empty()) served->directory = std::filesystem::absolute(settings.source.path).string();
   served->step_observer = std::move(step_observer);
 
   auto model = engine::Model::Load(settings.source, device, &stop);

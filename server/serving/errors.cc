@@ -29,6 +29,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kConcurrencyQuota, "CONCURRENCY_QUOTA", StatusCode::kResourceExhausted},
     {Reason::kUnknownModel, "UNKNOWN_MODEL", StatusCode::kNotFound},
     {Reason::kUnknownService, "UNKNOWN_SERVICE", StatusCode::kNotFound},
+    {Reason::kUnknownAdapter, "UNKNOWN_ADAPTER", StatusCode::kNotFound},
     {Reason::kNoTokenizer, "NO_TOKENIZER", StatusCode::kFailedPrecondition},
     {Reason::kWrongModelKind, "WRONG_MODEL_KIND", StatusCode::kFailedPrecondition},
     {Reason::kChatUnsupported, "CHAT_UNSUPPORTED", StatusCode::kFailedPrecondition},
@@ -51,6 +52,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kNumerical, "NUMERICAL", StatusCode::kInternal},
     {Reason::kDeviceFailed, "DEVICE_FAILED", StatusCode::kUnavailable},
     {Reason::kStalled, "STALLED", StatusCode::kUnavailable},
+    {Reason::kNotImplemented, "NOT_IMPLEMENTED", StatusCode::kUnimplemented},
     {Reason::kInternal, "INTERNAL", StatusCode::kInternal},
 };
 
