@@ -15,6 +15,7 @@
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
 #include "server/fronts/openai/openai_routes.h"
 #include "server/fronts/vllm/control_service.h"
+#include "server/fronts/vllm/inference_service.h"
 #include "server/fronts/vllm/kv_event_sources.h"
 #include "server/http_calls/route_guard.h"
 #include "server/serving/text_pool.h"
@@ -41,7 +42,8 @@ struct Edge::State {
   ModelService models;
   TokenizerService tokenizer;
   VllmKvEventSources kv_events;
-  std::optional<VllmControlService> vllm_control;  // unset: vLLM's API is not served
+  std::optional<VllmInferenceService> vllm_inference;  // unset, as the next: vLLM's API is not served
+  std::optional<VllmControlService> vllm_control;
 
   absl::Mutex mutex;  // guards what Health is made of
   bool serving ABSL_GUARDED_BY(mutex) = false;
@@ -136,9 +138,16 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
 }
 
 void Edge::AddVllm(const EdgeVllmOptions& options, State* state, std::vector<GrpcService>* services) {
-  state->vllm_control.emplace(
-      &state->core, VllmControlSources{[](const std::string&, const Principal&) {}, options.version, options.shut_down,
-                                       [state](const std::string& model) { return state->kv_events.Of(model); }});
+  state->vllm_inference.emplace(&state->core);
+  VllmControlSources sources;
+  sources.abort = [running = state->vllm_inference->running()](const std::string& request_id, const Principal& caller) {
+    running->Cancel(request_id, caller);
+  };
+  sources.version = options.version;
+  sources.shut_down = options.shut_down;
+  sources.kv_event_source = [state](const std::string& model) { return state->kv_events.Of(model); };
+  state->vllm_control.emplace(&state->core, std::move(sources));
+  services->push_back({&*state->vllm_inference, ::vllm::Inference::service_full_name()});
   services->push_back({&*state->vllm_control, ::vllm::Control::service_full_name()});
 }
 
