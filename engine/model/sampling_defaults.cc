@@ -125,11 +125,9 @@ absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text
   return defaults;
 }
 
-absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& path, int32_t vocab_size) {
-  const absl::StatusOr<Directory> directory = Directory::Open(path);
-  if (!directory.ok()) return directory.status();
-  if (!directory->Has(kFile)) return GenerationDefaults();
-  const absl::StatusOr<std::string> text = directory->ReadFile(kFile, kMaxConfigBytes);
+absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const TextFiles& files, int32_t vocab_size) {
+  if (!files.Has(kFile)) return GenerationDefaults();
+  const absl::StatusOr<std::string> text = files.ReadFile(kFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
   return ParseGenerationDefaults(*text, vocab_size);
 }

@@ -95,9 +95,10 @@ bool HasFile(const fs::path& directory, std::string_view extension) {
 absl::Status CheckModelDirectory(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat(path.string(), " does not exist"));
+  if (fs::is_regular_file(path, error) && path.extension() == ".gguf") return absl::OkStatus();
   if (!fs::is_directory(path, error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.string(), " is not a directory; a model is one with config.json and *.safetensors"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path.string(), " is not a directory; a model is one with config.json and *.safetensors, or a GGUF file"));
   }
   std::vector<std::string> missing;
   if (!fs::exists(path / "config.json", error)) missing.emplace_back("config.json");
@@ -111,12 +112,13 @@ absl::Status CheckModelDirectory(const fs::path& path) {
 }
 
 // "/models/llama/" -> "llama"; in the Hub's download cache, where the last component is a revision,
-// "models--meta--llama/snapshots/1f2e" -> "llama".
+// "models--meta--llama/snapshots/1f2e" -> "llama"; "llama-q4_k_m.gguf" -> "llama-q4_k_m".
 std::string NameOf(const fs::path& path) {
   fs::path normal = fs::absolute(path).lexically_normal();
   if (!normal.has_filename()) normal = normal.parent_path();
   const std::string repository = normal.parent_path().parent_path().filename().string();
   const bool snapshot = normal.parent_path().filename() == "snapshots" && repository.starts_with("models--");
+  if (normal.extension() == ".gguf") return normal.stem().string();
   return snapshot ? repository.substr(repository.rfind("--") + 2) : normal.filename().string();
 }
 

@@ -82,7 +82,7 @@ constexpr ConfigKey kListenAndModelKeys[] = {
 
     {"models[].name", kStr, nullptr, 1, 128, nullptr, "Model name that requests use"},
     {"models[].path", kStr, "\"\"", 0, 4096, nullptr,
-     "Hugging Face model directory; relative paths are resolved against the config file's folder"},
+     "Hugging Face model directory or GGUF file; relative paths are resolved against the config file's folder"},
     {"models[].weights", kStr, "\"files\"", 1, 8, "files|random",
      "files: load the weights from path; random: random weights of the given shape, for benchmarks"},
     {"models[].shape", kStr, "\"\"", 0, 4096, nullptr,

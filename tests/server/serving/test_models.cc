@@ -150,7 +150,7 @@ std::unique_ptr<ServedModel> TestModels::MakeEncoder(const engine::EngineOptions
   served->tokenizer = *engine::Tokenizer::Load(kEncoderDir, served->model->config().vocab_size);
   served->profiles =
       std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
-  served->embedding = *engine::ReadEmbeddingSettings(kEncoderDir);
+  served->embedding = *engine::ReadEmbeddingSettings(*engine::Directory::Open(kEncoderDir));
   auto real = *engine::ModelEncoderRuntime::Create(served->model.get(), options);
   served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(),
                                                             std::make_unique<HeldEncoder>(&control_, std::move(real)),

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int32_t kPageTokens = 4;
 constexpr int kReceiveMs = 5000;
+constexpr int kTryMs = 50;
 
 engine::TimeNs Clock() {
   return 0;
@@ -68,7 +69,6 @@ class Peer {
   Peer(int type, const std::string& endpoint, const std::string& topic = "")
       : context_(zmq_ctx_new()), socket_(zmq_socket(context_, type)) {
     const int linger = 0;
-    zmq_setsockopt(socket_, ZMQ_RCVTIMEO, &kReceiveMs, sizeof(kReceiveMs));
     zmq_setsockopt(socket_, ZMQ_LINGER, &linger, sizeof(linger));
     if (type == ZMQ_SUB) zmq_setsockopt(socket_, ZMQ_SUBSCRIBE, topic.data(), topic.size());
     EXPECT_EQ(zmq_connect(socket_, endpoint.c_str()), 0) << endpoint;
@@ -85,8 +85,9 @@ class Peer {
       zmq_send(socket_, frames[i].data(), frames[i].size(), i + 1 < frames.size() ? ZMQ_SNDMORE : 0);
     }
   }
-  // Empty after kReceiveMs.
-  std::vector<std::string> Receive() {
+  // Empty after that time.
+  std::vector<std::string> Receive(int timeout_ms = kReceiveMs) {
+    zmq_setsockopt(socket_, ZMQ_RCVTIMEO, &timeout_ms, sizeof(timeout_ms));
     std::vector<std::string> frames;
     size_t more = 1;
     size_t size = sizeof(more);
@@ -132,7 +133,7 @@ class EventPublisherTest : public testing::Test {
     std::vector<std::string> message;
     for (int i = 0; i < 100 && message.empty(); ++i) {
       source_->AddBatch();
-      message = TryReceive(peer.get());
+      message = peer->Receive(kTryMs);
     }
     EXPECT_EQ(message.size(), 3U);
     while (!message.empty()) {
@@ -142,8 +143,6 @@ class EventPublisherTest : public testing::Test {
     }
     return peer;
   }
-  static std::vector<std::string> TryReceive(Peer* peer) { return peer->Receive(); }
-
   // What the ROUTER answers, without its end.
   std::vector<std::vector<std::string>> Replay(Peer* peer, uint64_t from) {
     peer->Send({"", Number(from)});
