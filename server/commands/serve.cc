@@ -3,9 +3,11 @@
 // and drains on a stop signal.
 #include <malloc.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -43,6 +45,13 @@ namespace {
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kLastFlush = absl::Milliseconds(500);
 
+absl::Status PublishKvEvents(const ModelSettings& settings, Server* server) {
+  const KvEventSettings& events = settings.kv_events;
+  if (events.endpoint.empty()) return absl::OkStatus();
+  return server->edge.PublishKvEvents(settings.name,
+                                      {events.endpoint, events.replay_endpoint, events.topic, events.hwm});
+}
+
 absl::Status LoadModels(const Config& config, const std::atomic<bool>& stop, Server* server) {
   const absl::StatusOr<std::vector<ModelSettings>> models = PlanModels(config, &server->devices);
   if (!models.ok()) return models.status();
@@ -52,6 +61,7 @@ absl::Status LoadModels(const Config& config, const std::atomic<bool>& stop, Ser
     auto model = LoadModel(settings, *device, server->metrics.AddModel(settings.name), stop);
     if (!model.ok()) return model.status();
     if (absl::Status status = server->repository.Add(*std::move(model)); !status.ok()) return status;
+    if (absl::Status status = PublishKvEvents(settings, server); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -119,6 +129,7 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
   options.rpcs = server->metrics.rpcs();
+  options.vllm = {config.serve_vllm, kVersion, [] { kill(getpid(), SIGTERM); }};
   options.serving.traces = server->spans != nullptr;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
   auto port = server->edge.Start(config.grpc_address, config.limits, &server->repository, &server->observer, options);

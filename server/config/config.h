@@ -19,6 +19,14 @@ namespace dunlin::server {
 // A size that the config leaves to the server.
 inline constexpr size_t kAutoBytes = 0;
 
+// Where KV events are published (server/transport/zmq/event_publisher.h).
+struct KvEventSettings {
+  std::string endpoint;  // "": they are not
+  std::string replay_endpoint;
+  std::string topic;
+  int32_t hwm = 0;
+};
+
 struct ModelSettings {
   std::string name;
   engine::ModelSource source;
@@ -28,6 +36,7 @@ struct ModelSettings {
   bool chat_special_tokens = false;       // a request may let special tokens in its messages be parsed
   std::string tool_parser = "auto";       // "auto", "none", or the name of a ToolFormat
   std::string reasoning_parser = "auto";  // the same of a ReasoningFormat
+  KvEventSettings kv_events;
 };
 
 // All empty: no TLS.
@@ -78,6 +87,7 @@ struct Config {
   bool serve_vllm_engine = false;
   std::string vllm_engine_model;  // "": the first of each kind
   bool profile_aliases = false;
+  bool serve_vllm = false;
   int64_t drain_timeout_ms = 0;
   int64_t stall_ms = 0;
   int64_t exit_after_ms = 0;  // of a stall; 0: never

@@ -30,6 +30,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kConcurrencyQuota, "CONCURRENCY_QUOTA", StatusCode::kResourceExhausted},
     {Reason::kUnknownModel, "UNKNOWN_MODEL", StatusCode::kNotFound},
     {Reason::kUnknownService, "UNKNOWN_SERVICE", StatusCode::kNotFound},
+    {Reason::kUnknownAdapter, "UNKNOWN_ADAPTER", StatusCode::kNotFound},
     {Reason::kNoTokenizer, "NO_TOKENIZER", StatusCode::kFailedPrecondition},
     {Reason::kWrongModelKind, "WRONG_MODEL_KIND", StatusCode::kFailedPrecondition},
     {Reason::kChatUnsupported, "CHAT_UNSUPPORTED", StatusCode::kFailedPrecondition},

@@ -29,6 +29,7 @@ enum class Reason : uint8_t {
   kConcurrencyQuota,
   kUnknownModel,
   kUnknownService,
+  kUnknownAdapter,
   kNoTokenizer,
   kWrongModelKind,
   kChatUnsupported,

@@ -152,6 +152,8 @@ absl::Status Generation::Submit() {
   }
   chunk_.request_id = record_.request_id;
   chunk_.profile = record_.profile;
+  chunk_.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  if (plan.prompt_token_ids) chunk_.prompt_token_ids = std::move(request.prompt);
   return absl::OkStatus();
 }
 

@@ -144,6 +144,29 @@ TEST_F(ConfigTest, ReadsFp8Kv) {
   EXPECT_TRUE(config->models[0].engine.kv_fp8);
 }
 
+TEST_F(ConfigTest, KvEventsArePublishedOnLoopbackUnlessToldOtherwise) {
+  const std::string batches = "models.0.kv_cache.event_batches=100";
+  const std::string endpoint = "models.0.kv_cache.events_endpoint=";
+  const auto config = Load(kSmallest, {batches, endpoint + "tcp://127.0.0.1:5557"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->models[0].engine.kv_events.max_batches, 100);
+  EXPECT_EQ(config->models[0].kv_events.endpoint, "tcp://127.0.0.1:5557");
+  EXPECT_TRUE(Load(kSmallest, {batches, endpoint + "ipc:///run/events"}).ok());
+  for (const char* key : {"events_endpoint", "events_replay_endpoint"}) {
+    const std::string exposed = absl::StrCat("models.0.kv_cache.", key, "=tcp://*:5557");
+    const std::vector<std::string> overrides = {batches, endpoint + "tcp://127.0.0.1:5557", exposed};
+    EXPECT_THAT(std::string(Load(kSmallest, overrides).status().message()), HasSubstr(key));
+    EXPECT_TRUE(Load(kSmallest, {batches, endpoint + "tcp://127.0.0.1:1", exposed, "access.behind_proxy=true"}).ok());
+  }
+  EXPECT_THAT(std::string(Load(kSmallest, {endpoint + "tcp://127.0.0.1:1"}).status().message()),
+              HasSubstr("kv_cache.event_batches is 0"));
+  EXPECT_THAT(std::string(Load(kSmallest, {batches, endpoint + "127.0.0.1:1"}).status().message()),
+              HasSubstr("limit is tcp://ADDRESS:PORT or ipc://PATH"));
+  EXPECT_THAT(
+      std::string(Load(kSmallest, {"models.0.kv_cache.events_replay_endpoint=tcp://127.0.0.1:1"}).status().message()),
+      HasSubstr("events_endpoint must be given"));
+}
+
 TEST_F(ConfigTest, SizesAreNumbersOrAuto) {
   const auto config = Load(kSmallest, {"models.0.kv_cache.memory_bytes=1048576", "memory.limit_bytes=1073741824"});
   ASSERT_TRUE(config.ok()) << config.status();
