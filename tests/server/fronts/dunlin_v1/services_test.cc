@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "dunlin/v1/model.grpc.pb.h"
 #include "dunlin/v1/tokenizer.grpc.pb.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
