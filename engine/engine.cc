@@ -151,6 +151,14 @@ void Engine::Cancel(RequestId id, FinishReason reason) {
   state_->mailbox.Cancel(id, reason);
 }
 
+void Engine::Pause(PauseMode mode) {
+  state_->mailbox.SetPause(mode);
+}
+
+void Engine::Resume() {
+  state_->mailbox.SetPause(std::nullopt);
+}
+
 void Engine::ClearPrefixCache() {
   state_->mailbox.ClearCache();
 }

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "engine/accept_state.h"
 #include "engine/base/mutex.h"
+#include "engine/pause.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
@@ -54,7 +56,10 @@ class Mailbox {
     std::vector<Work*> arrivals;  // in order of Submit
     std::vector<Ending> endings;  // at most one for each live work; may name arrivals
     bool stop = false;
-    bool clear_cache = false;  // ClearCache was called
+    bool clear_cache = false;                       // ClearCache was called
+    bool pause_changed = false;                     // SetPause was called
+    std::optional<PauseMode> pause = std::nullopt;  // of pause_changed: the mode
+    size_t arrivals_before_pause = 0;  // of pause_changed: so many of the arrivals were submitted before it
 
     void Reserve(const MailboxLimits& limits) {
       arrivals.reserve(static_cast<size_t>(limits.max_live));
@@ -89,9 +94,18 @@ class Mailbox {
     mail_available_.Signal();
   }
 
+  // Requests that the engine pause, or, with no mode, that it resume.
+  void SetPause(std::optional<PauseMode> mode) {
+    MutexLock lock(&mutex_);
+    pause_ = mode;
+    pause_changed_ = true;
+    arrivals_before_pause_ = arrivals_.size();
+    mail_available_.Signal();
+  }
+
   // Engine thread: takes back the retired work (clears *retired), then fills *mail with what has come in. may_sleep:
-  // waits, without a timeout, until there is something to take, and destroys retired work first.
-  void Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* mail);
+  // waits until there is something to take, or until `wake`, and destroys retired work first.
+  void Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* mail, absl::Time wake = absl::InfiniteFuture());
   // Engine thread, when it ends: destroys what was retired, which no later call would.
   void DestroyRetired();
 
@@ -120,7 +134,7 @@ class Mailbox {
   absl::Status Check(uint64_t num_tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reclaim(std::vector<Work*>* retired) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasMail() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !arrivals_.empty() || !endings_.empty() || clear_cache_ || state_ == AcceptState::kStopped;
+    return !arrivals_.empty() || !endings_.empty() || clear_cache_ || pause_changed_ || state_ == AcceptState::kStopped;
   }
 
   const MailboxLimits limits_;
@@ -134,6 +148,9 @@ class Mailbox {
   CondVar mail_available_;  // signalled when there is something for the engine thread to take
   AcceptState state_ ABSL_GUARDED_BY(mutex_) = AcceptState::kAccepting;
   bool clear_cache_ ABSL_GUARDED_BY(mutex_) = false;
+  bool pause_changed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<PauseMode> pause_ ABSL_GUARDED_BY(mutex_);
+  size_t arrivals_before_pause_ ABSL_GUARDED_BY(mutex_) = 0;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t submitted_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);  // grows only in Submit
@@ -205,7 +222,7 @@ void Mailbox<Work>::Reclaim(std::vector<Work*>* retired) {
 }
 
 template <typename Work>
-void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* mail) {
+void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* mail, absl::Time wake) {
   mail->arrivals.clear();
   mail->endings.clear();
   num_live_.fetch_sub(static_cast<int64_t>(retired->size()), std::memory_order_release);
@@ -214,7 +231,7 @@ void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* 
   while (may_sleep && !HasMail()) {
     Reclaimed destroyed_unlocked;
     if (!TakeReclaimed(&destroyed_unlocked)) {
-      mail_available_.Wait(&mutex_);
+      if (mail_available_.WaitWithDeadline(&mutex_, wake)) break;
       continue;
     }
     mutex_.Unlock();
@@ -229,6 +246,9 @@ void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* 
   endings_.clear();
   mail->stop = state_ == AcceptState::kStopped;
   mail->clear_cache = std::exchange(clear_cache_, false);
+  mail->pause_changed = std::exchange(pause_changed_, false);
+  mail->pause = pause_;
+  mail->arrivals_before_pause = arrivals_before_pause_;
   mutex_.Unlock();
 }
 

@@ -21,6 +21,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   if (!vector_bytes.ok()) return vector_bytes.status();
   summary.vector_bytes = *vector_bytes;
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
+    if (!Multiplies(ops, row.precision)) continue;
     const absl::StatusOr<size_t> bytes = MatrixBytes(summary.config, model->encodings, row.precision, ops);
     if (!bytes.ok()) return bytes.status();
     summary.weight_bytes[static_cast<size_t>(row.precision)] = *bytes + *vector_bytes;

@@ -44,17 +44,18 @@ bool HasFp8(const std::vector<Precision>& resident) {
   return std::find(resident.begin(), resident.end(), Precision::kFp8) != resident.end();
 }
 
-// Precisions that a matrix may have: FP8 checkpoints keep some wider.
-std::vector<Precision> Stored(const std::vector<Precision>& resident) {
-  std::vector<Precision> stored = resident;
-  if (HasFp8(resident)) stored.insert(stored.end(), {Precision::kBf16, Precision::kFp16});
-  return stored;
+// Precisions that the input of a product may have: FP8 checkpoints keep some matrices wider.
+std::vector<Precision> InputPrecisions(const std::vector<Precision>& resident) {
+  std::vector<Precision> inputs;
+  for (Precision precision : resident) inputs.push_back(kernels::ComputeOf(precision));
+  if (HasFp8(resident)) inputs.insert(inputs.end(), {Precision::kBf16, Precision::kFp16});
+  return inputs;
 }
 
 size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                 int32_t rows) {
   size_t most = Floats(rows, config.up_features());
-  for (Precision precision : Stored(resident)) {
+  for (Precision precision : InputPrecisions(resident)) {
     most = std::max(most, device.ops->activation_bytes(precision, rows, config.ffn_dim));
   }
   return most;
@@ -63,7 +64,7 @@ size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& residen
 size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                        int32_t rows) {
   size_t most = 0;
-  for (Precision precision : Stored(resident)) {
+  for (Precision precision : InputPrecisions(resident)) {
     for (int32_t columns : {config.hidden_dim, config.num_heads * config.head_dim, config.ffn_dim}) {
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/model/weights/weight_storage.h"
 #include "engine/runtime/memory_plan.h"
 
 namespace dunlin::engine {
@@ -48,6 +49,10 @@ std::vector<std::string> ReasonsAgainst(const ExecutionProfile& profile, const M
         resident, ", ", [](std::string* out, Precision precision) { out->append(kernels::Name(precision)); });
     reasons.push_back(absl::StrCat("precision ", kernels::Name(profile.precision),
                                    " is not resident (models[].precisions is [", list, "])"));
+  }
+  if (!Multiplies(*device.ops, profile.precision)) {
+    reasons.push_back(absl::StrCat("precision ", kernels::Name(profile.precision), " is not supported on ",
+                                   kernels::Name(device.ops->kind)));
   }
   device.ops->supports_attention(device.context, profile.attention_backend,
                                  AttentionTraitsOf(config, profile.kv_dtype()), &reasons);

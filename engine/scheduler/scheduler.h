@@ -104,7 +104,10 @@ class Scheduler {
   // Ends all. in_flight_lost: the launched steps will never be committed, because the device failed.
   void EndAll(FinishReason reason, TimeNs now, bool in_flight_lost);
 
-  // Ends what is past its deadline, then fills *plan, which is Reserved for these options. The plan counts as launched.
+  // Ends what is past its deadline.
+  void EndExpired(TimeNs now);
+
+  // EndExpired, then fills *plan, which is Reserved for these options. The plan counts as launched.
   // An empty plan while a sequence is live means that all live sequences are in flight.
   void Plan(TimeNs now, StepPlan* plan);
 
@@ -146,7 +149,6 @@ class Scheduler {
   };
 
   // Planning (scheduler_plan.cc).
-  void EndExpired(TimeNs now);
   int32_t quarter() const { return std::max(1, options_.max_tokens_per_step / 4); }
   int32_t ChunkOf(const Sequence& sequence, int32_t budget) const;
   int32_t ShareOfOldest() const;

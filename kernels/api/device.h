@@ -59,8 +59,9 @@ struct DeviceOps {
   KernelStatus (*record_event)(DeviceContext*, DeviceEvent*);
   KernelStatus (*wait_event)(DeviceContext*, DeviceEvent*);
 
-  // Weights and GEMM. packed_weight_bytes: scale_block as PackedWeight. activation_bytes suffices for any scale_block.
-  size_t (*packed_weight_bytes)(Precision, int64_t out_features, int64_t in_features, int32_t scale_block);
+  // Weights and GEMM. packed_weight_bytes: scale_block as PackedWeight; 0 for a format that the device does not
+  // multiply. activation_bytes: of a compute precision (ComputeOf); suffices for any scale_block.
+  size_t (*packed_weight_bytes)(WeightFormat, int64_t out_features, int64_t in_features, int32_t scale_block);
   KernelStatus (*pack_weight)(DeviceContext*, const PackWeightParams&);
   size_t (*activation_bytes)(Precision, int32_t rows, int32_t columns);
   KernelStatus (*gemm)(DeviceContext*, const GemmParams&);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types of tensors, and the precisions that a request may choose. Plain data, any thread.
+// Element types of tensors, formats of packed weights, and the precisions that a request may choose. Plain data, any
+// thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "kernels/api/choice_table.h"
 
@@ -38,21 +40,62 @@ constexpr const char* Name(DType dtype) {
   return "?";
 }
 
-// How weights are stored and multiplied. Activations between operations are always FP32.
-enum class Precision : uint8_t { kFp32, kBf16, kFp16, kFp8 };
-inline constexpr int kNumPrecisions = 4;
+// How a request's weights are stored and multiplied. Activations between operations are always FP32. A product's
+// inputs have one of the first four (ComputeOf): those are the precisions of Activation and PackedWeight.
+enum class Precision : uint8_t { kFp32, kBf16, kFp16, kFp8, kInt8, kInt4 };
+inline constexpr int kNumPrecisions = 6;
+
+// How the elements of a packed weight are coded.
+enum class WeightFormat : uint8_t { kF32, kBf16, kF16, kE4M3, kInt8, kInt4 };
+inline constexpr int kNumWeightFormats = 6;
+
+// Which products take which weights: one row for every format.
+struct WeightFormatTraits {
+  WeightFormat format;
+  const char* name;            // in messages
+  Precision compute;           // of the activations that it is multiplied with
+  std::optional<DType> dtype;  // of formats whose codes are numbers of a dtype; none: integers
+  int32_t code_bits;
+  int32_t group;       // elements of K of a row that share a scale; 0: no scales, or those of PackedWeight::scale_block
+  int32_t scale_bits;  // of a group's scale, its zero point included
+  bool zero_points;    // value = scale * (code - zero point of the group); false: scale * code
+};
+inline constexpr WeightFormatTraits kWeightFormatTable[kNumWeightFormats] = {
+    {WeightFormat::kF32, "f32", Precision::kFp32, DType::kF32, 32, 0, 0, false},
+    {WeightFormat::kBf16, "bf16", Precision::kBf16, DType::kBF16, 16, 0, 0, false},
+    {WeightFormat::kF16, "f16", Precision::kFp16, DType::kF16, 16, 0, 0, false},
+    {WeightFormat::kE4M3, "e4m3", Precision::kFp8, DType::kF8E4M3, 8, 0, 0, false},
+    {WeightFormat::kInt8, "int8_group32", Precision::kBf16, std::nullopt, 8, 32, 16, false},
+    {WeightFormat::kInt4, "int4_group32", Precision::kBf16, std::nullopt, 4, 32, 16, true},
+};
+static_assert(IsChoiceTable(kWeightFormatTable, &WeightFormatTraits::format));
+
+constexpr const WeightFormatTraits& Traits(WeightFormat format) {
+  return kWeightFormatTable[static_cast<size_t>(format)];
+}
+constexpr const char* Name(WeightFormat format) {
+  return Traits(format).name;
+}
+// Bytes of an element, with its share of a group's scale.
+constexpr double BytesPerElement(WeightFormat format) {
+  const WeightFormatTraits& traits = Traits(format);
+  const double scale_bits = traits.group == 0 ? 0.0 : static_cast<double>(traits.scale_bits) / traits.group;
+  return (traits.code_bits + scale_bits) / 8;
+}
 
 struct PrecisionTraits {
   Precision precision;
-  const char* name;    // in configs, requests, commands, metrics and messages
-  DType weight_dtype;  // of PackedWeight
-  DType kv_dtype;      // of the KV pages this precision writes
+  const char* name;     // in configs, requests, commands, metrics and messages
+  WeightFormat format;  // of the matrices that it quantises or stores
+  DType kv_dtype;       // of the KV pages this precision writes
 };
 inline constexpr PrecisionTraits kPrecisionTable[kNumPrecisions] = {
-    {Precision::kFp32, "fp32", DType::kF32, DType::kF32},
-    {Precision::kBf16, "bf16", DType::kBF16, DType::kBF16},
-    {Precision::kFp16, "fp16", DType::kF16, DType::kF16},
-    {Precision::kFp8, "fp8", DType::kF8E4M3, DType::kBF16},
+    {Precision::kFp32, "fp32", WeightFormat::kF32, DType::kF32},
+    {Precision::kBf16, "bf16", WeightFormat::kBf16, DType::kBF16},
+    {Precision::kFp16, "fp16", WeightFormat::kF16, DType::kF16},
+    {Precision::kFp8, "fp8", WeightFormat::kE4M3, DType::kBF16},
+    {Precision::kInt8, "int8", WeightFormat::kInt8, DType::kBF16},
+    {Precision::kInt4, "int4", WeightFormat::kInt4, DType::kBF16},
 };
 static_assert(IsChoiceTable(kPrecisionTable, &PrecisionTraits::precision));
 
@@ -61,6 +104,11 @@ constexpr const PrecisionTraits& Traits(Precision precision) {
 }
 constexpr const char* Name(Precision precision) {
   return Traits(precision).name;
+}
+// The precision of the activations that a precision's weights are multiplied with: bf16 for int8 and int4, itself for
+// the others.
+constexpr Precision ComputeOf(Precision precision) {
+  return Traits(Traits(precision).format).compute;
 }
 
 }  // namespace dunlin::kernels

@@ -25,19 +25,21 @@ constexpr int64_t ScalesPerRow(int32_t scale_block, int64_t in_features) {
 
 // A weight matrix [out_features, in_features] in device memory. One layout serves GEMM with any M and row gather.
 struct PackedWeight {
-  void* data = nullptr;  // device memory of DeviceOps::packed_weight_bytes, 64-byte aligned; includes FP8 scales
-  Precision precision = Precision::kFp32;
-  int64_t out_features = 0;  // N
-  int64_t in_features = 0;   // K
-  int32_t scale_block = 0;   // FP8: 0 or kScaleBlock; 0 otherwise
+  void* data = nullptr;  // device memory of DeviceOps::packed_weight_bytes, 64-byte aligned; includes the scales
+  Precision precision = Precision::kFp32;  // of the activations that it is multiplied with: Traits(format).compute
+  int64_t out_features = 0;                // N
+  int64_t in_features = 0;                 // K
+  int32_t scale_block = 0;                 // FP8: 0 or kScaleBlock; 0 otherwise
   // Feature n < N / 2 goes through the activation and gates feature n + N / 2 (SwiGLU and variants); N is even.
   bool gated = false;
+  WeightFormat format = Traits(precision).format;
 };
 
 // Writes rows [row_begin, row_begin + num_rows) of a packed weight from a plain matrix in host memory.
 // FP8 from wider dtypes: one scale per row, amax / 448 (1 for a zero row); codes round to nearest even and saturate;
 // the weight's scale_block must be 0. FP8 from FP8: codes and scales are kept, and the scale blocks must be equal.
-// Other precisions from FP8: code * scale in FP32, then rounded.
+// Other formats from FP8: code * scale in FP32, then rounded.
+// INT8, INT4: groups of 32 elements of K, rounded by kernels/api/group_rounding.h.
 struct PackWeightParams {
   PackedWeight* weight;
   const void* source;     // host memory; element (n, k) of these rows is source[n * row_stride + k * column_stride]

@@ -76,6 +76,8 @@ DUNLIN_HD inline float PackedElement(Precision precision, const unsigned char* r
       return FromFp16(reinterpret_cast<const uint16_t*>(row)[k]);
     case Precision::kFp8:
       return FromE4M3(row[k]);
+    default:  // no weight has another
+      break;
   }
   return 0.0F;
 }

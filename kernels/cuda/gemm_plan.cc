@@ -26,6 +26,8 @@ int32_t TypeOf(Precision precision) {
       return kCudaR16F;
     case Precision::kFp8:
       return kCudaR8FE4M3;
+    default:  // no product has another
+      break;
   }
   return kCudaR32F;
 }

@@ -34,7 +34,7 @@ class Product {
  public:
   Product(DeviceContext* context, Precision precision)
       : context_(context),
-        weight_memory_(context, PackedWeightBytes(precision, kOutFeatures, kInFeatures, 0)),
+        weight_memory_(context, PackedWeightBytes(Traits(precision).format, kOutFeatures, kInFeatures, 0)),
         in_memory_(context, ActivationBytes(precision, kRows, kInFeatures)),
         out_(context, size_t{kRows} * kOutFeatures * sizeof(float)),
         weight_{weight_memory_.data(), precision, kOutFeatures, kInFeatures, 0},

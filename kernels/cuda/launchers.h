@@ -24,7 +24,7 @@ void DestroyEvent(DeviceContext* context, DeviceEvent* event);
 KernelStatus RecordEvent(DeviceContext* context, DeviceEvent* event);
 KernelStatus WaitEvent(DeviceContext* context, DeviceEvent* event);
 
-size_t PackedWeightBytes(Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block);
+size_t PackedWeightBytes(WeightFormat format, int64_t out_features, int64_t in_features, int32_t scale_block);
 // kUnsupported when neither stride is 1.
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params);
 size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns);

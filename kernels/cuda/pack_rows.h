@@ -82,6 +82,8 @@ DUNLIN_HD void PackRow(const Lanes& lanes, const PackSource& source, const Matri
     case Precision::kFp8:
       return source.dtype == DType::kF8E4M3 ? CopyCodes(lanes, source, weight, index)
                                             : WriteRow<Precision::kFp8, false>(lanes, source, target, index);
+    default:  // no weight has another
+      return;
   }
 }
 

@@ -25,8 +25,8 @@ bool ValidScales(const PackWeightParams& p) {
 bool Valid(const PackWeightParams& p) {
   if (p.weight == nullptr || p.weight->data == nullptr || p.source == nullptr) return false;
   const PackedWeight& weight = *p.weight;
-  return weight.out_features > 0 && weight.in_features > 0 && p.row_begin >= 0 && p.num_rows >= 0 &&
-         p.row_begin <= weight.out_features - p.num_rows && ValidScales(p);
+  return Multiplies(weight.format) && weight.out_features > 0 && weight.in_features > 0 && p.row_begin >= 0 &&
+         p.num_rows >= 0 && p.row_begin <= weight.out_features - p.num_rows && ValidScales(p);
 }
 
 // Rows [first, first + count) of the source, through the staging area.
@@ -66,8 +66,9 @@ cudaError_t PackPart(DeviceContext* context, const PackWeightParams& p, const Pa
 
 }  // namespace
 
-size_t PackedWeightBytes(Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block) {
-  return static_cast<size_t>(MatrixBytes(precision, out_features, in_features, scale_block));
+size_t PackedWeightBytes(WeightFormat format, int64_t out_features, int64_t in_features, int32_t scale_block) {
+  if (!Multiplies(format)) return 0;
+  return static_cast<size_t>(MatrixBytes(Traits(format).compute, out_features, in_features, scale_block));
 }
 
 size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns) {

@@ -48,6 +48,8 @@ void LaunchWrite(Precision precision, const Source& source, const RowTarget& tar
       return WriteRows<Precision::kFp16><<<rows, kRowThreads, 0, stream>>>(source, target);
     case Precision::kFp8:
       return WriteRows<Precision::kFp8><<<rows, kRowThreads, 0, stream>>>(source, target);
+    default:  // no product's input has another
+      return;
   }
 }
 

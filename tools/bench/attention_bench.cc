@@ -67,11 +67,15 @@ absl::StatusOr<Choice> ChoiceOf(const CaseRow& row, const BenchOptions& options)
   const auto precisions = ParsePrecisions(options.precision, {row.precision});
   if (!precisions.ok()) return precisions.status();
   for (const Precision precision : *precisions) {
-    if (row.kind == Kind::kDense && precision == Precision::kFp8) {
+    const auto dtype = Traits(Traits(precision).format).dtype;
+    if (!dtype.has_value() || (row.kind == Kind::kDense && precision == Precision::kFp8)) {
       if (options.precision == "all") continue;
-      return absl::InvalidArgumentError("--precision is fp8; dense attention supports fp32, bf16 and fp16");
+      return absl::InvalidArgumentError(
+          absl::StrCat("--precision is ", Name(precision),
+                       row.kind == Kind::kDense ? "; dense attention supports fp32, bf16 and fp16"
+                                                : "; attention over KV pages supports fp32, bf16, fp16 and fp8"));
     }
-    choice.dtypes.push_back(Traits(precision).weight_dtype);
+    choice.dtypes.push_back(*dtype);
   }
   const auto shape = ParseNumbers("--shape", options.shape, 4, kDimensionMax);
   if (!shape.ok()) return shape.status();

@@ -12,6 +12,7 @@
 #include "tools/bench/benches.h"
 #include "tools/bench/proof.h"
 #include "tools/bench/random_values.h"
+#include "tools/bench/weight_rows.h"
 
 namespace dunlin::tools::bench {
 namespace {
@@ -60,9 +61,10 @@ struct Problem {
   int64_t in_features;
 
   bool decodes() const { return rows <= kDecodeRowsMax; }
+  kernels::WeightFormat format() const { return Traits(precision).format; }
 };
 
-// One problem. Every precision packs its weights from the same codes and scales.
+// One problem. Every precision packs its weights from the same codes and scales, which the integer formats round.
 class GemmRun {
  public:
   GemmRun(Session* session, const Problem& problem)
@@ -80,11 +82,15 @@ class GemmRun {
   // The cost of using one algorithm for any number of rows, where the device chose both.
   absl::Status AddCostOfDeterminism(Record* record);
   double RelativeBound() const;
+  absl::StatusOr<std::vector<float>> SampledWeights(std::span<const int64_t> indices) const;
   absl::StatusOr<Proof> Check() const;
   int64_t Copies() const;
   kernels::PackedWeight Copy(int64_t index) const {
-    return {static_cast<std::byte*>(weights_.data()) + static_cast<size_t>(index) * weight_bytes_, problem_.precision,
-            problem_.out_features, problem_.in_features, 0};
+    return {.data = static_cast<std::byte*>(weights_.data()) + static_cast<size_t>(index) * weight_bytes_,
+            .precision = ComputeOf(problem_.precision),
+            .out_features = problem_.out_features,
+            .in_features = problem_.in_features,
+            .format = problem_.format()};
   }
   float Scale(int64_t row) const { return row % 2 == 0 ? 0x1p-12F : 0x1p-11F; }
 
@@ -105,8 +111,8 @@ class GemmRun {
 };
 
 double WeightBytes(const Problem& p) {
-  const double codes = static_cast<double>(p.out_features) * static_cast<double>(p.in_features) *
-                       static_cast<double>(SizeOf(Traits(p.precision).weight_dtype));
+  const double codes =
+      static_cast<double>(p.out_features) * static_cast<double>(p.in_features) * BytesPerElement(p.format());
   return codes + (p.precision == Precision::kFp8 ? 4.0 * static_cast<double>(p.out_features) : 0.0);
 }
 
@@ -148,12 +154,14 @@ absl::Status GemmRun::QuantizeInput() {
   const auto columns = static_cast<int32_t>(problem_.in_features);
   input_.resize(static_cast<size_t>(problem_.rows * problem_.in_features));
   FillRows(StreamOf(session_.options().seed, 1), static_cast<size_t>(columns), input_);
-  auto memory = DeviceMemory::Allocate(device_, device_->ops->activation_bytes(problem_.precision, rows, columns),
-                                       "the input rows");
+  auto memory = DeviceMemory::Allocate(
+      device_, device_->ops->activation_bytes(ComputeOf(problem_.precision), rows, columns), "the input rows");
   if (!memory.ok()) return memory.status();
   activation_memory_ = *std::move(memory);
-  activation_ = {
-      .data = activation_memory_.data(), .precision = problem_.precision, .capacity_rows = rows, .columns = columns};
+  activation_ = {.data = activation_memory_.data(),
+                 .precision = ComputeOf(problem_.precision),
+                 .capacity_rows = rows,
+                 .columns = columns};
   auto staged = DeviceMemory::Allocate(device_, input_.size() * sizeof(float), "the input");
   if (!staged.ok()) return staged.status();
   absl::Status status = staged->Write(input_.data(), staged->bytes());
@@ -172,8 +180,8 @@ absl::Status GemmRun::Prepare() {
   const double floats = static_cast<double>(problem_.rows) *
                         (3.0 * static_cast<double>(problem_.in_features) + static_cast<double>(problem_.out_features));
   const double codes = static_cast<double>(problem_.out_features) * static_cast<double>(problem_.in_features);
-  const size_t bytes = device_->ops->packed_weight_bytes(problem_.precision, problem_.out_features,
-                                                         problem_.in_features, /*scale_block=*/0);
+  const size_t bytes = device_->ops->packed_weight_bytes(problem_.format(), problem_.out_features, problem_.in_features,
+                                                         /*scale_block=*/0);
   weight_bytes_ = (bytes + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment;
   copies_ = Copies();
   const double weights = static_cast<double>(weight_bytes_) * static_cast<double>(copies_ + 1);  // one to copy from
@@ -230,19 +238,35 @@ double GemmRun::RelativeBound() const {
   return 2.0 * chain + (problem_.precision == Precision::kFp8 ? 0x1p-12 : 0.0);
 }
 
+// The weight's row of each sampled output: from the codes, or as the format rounded them.
+absl::StatusOr<std::vector<float>> GemmRun::SampledWeights(std::span<const int64_t> indices) const {
+  if (Traits(problem_.format()).group != 0) {
+    std::vector<int32_t> rows;
+    for (const int64_t index : indices) rows.push_back(static_cast<int32_t>(index % problem_.out_features));
+    return ReadWeightRows(device_, Copy(0), rows);
+  }
+  std::vector<float> values;
+  for (const int64_t index : indices) {
+    const int64_t n = index % problem_.out_features;
+    const uint8_t* codes = codes_.data() + n * problem_.in_features;
+    for (int64_t k = 0; k < problem_.in_features; ++k) values.push_back(kernels::E4M3ToFloat(codes[k]) * Scale(n));
+  }
+  return values;
+}
+
 absl::StatusOr<Proof> GemmRun::Check() const {
   std::vector<float> out(static_cast<size_t>(problem_.rows * problem_.out_features));
   if (absl::Status status = out_.Read(out.data(), out.size() * sizeof(float)); !status.ok()) return status;
+  const auto indices = SampleIndices(problem_.rows * problem_.out_features, kSamples);
+  const absl::StatusOr<std::vector<float>> weights = SampledWeights(indices);
+  if (!weights.ok()) return weights.status();
   std::vector<Sample> samples;
-  for (const int64_t index : SampleIndices(problem_.rows * problem_.out_features, kSamples)) {
-    const int64_t m = index / problem_.out_features;
-    const int64_t n = index % problem_.out_features;
-    const float* in = input_.data() + m * problem_.in_features;
-    const uint8_t* codes = codes_.data() + n * problem_.in_features;
+  const float* weight = weights->data();
+  for (const int64_t index : indices) {
+    const float* in = input_.data() + index / problem_.out_features * problem_.in_features;
     Sample sample{out[static_cast<size_t>(index)], 0.0, 0.0};
     for (int64_t k = 0; k < problem_.in_features; ++k) {
-      const double product =
-          static_cast<double>(in[k]) * static_cast<double>(kernels::E4M3ToFloat(codes[k]) * Scale(n));
+      const double product = static_cast<double>(in[k]) * static_cast<double>(*weight++);
       sample.exact += product;
       sample.magnitude += std::abs(product);
     }
@@ -294,8 +318,8 @@ absl::Status GemmRun::Run() {
 }
 
 absl::StatusOr<std::vector<Problem>> Problems(const BenchOptions& options) {
-  const auto precisions =
-      ParsePrecisions(options.precision, {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8});
+  const auto precisions = ParsePrecisions(options.precision, {Precision::kFp32, Precision::kBf16, Precision::kFp16,
+                                                              Precision::kFp8, Precision::kInt8, Precision::kInt4});
   if (!precisions.ok()) return precisions.status();
   const auto shape = ParseNumbers("--shape", options.shape, 3, kDimensionMax);
   if (!shape.ok()) return shape.status();

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tools/bench/device_memory.h"
+#include "tools/bench/weight_rows.h"
 
 namespace dunlin::tools::bench {
 namespace {
@@ -19,35 +20,6 @@ absl::StatusOr<std::vector<float>> ToHost(kernels::Device* device, const float* 
   absl::Status status = ReadDevice(device, host.data(), values, host.size() * sizeof(float));
   if (!status.ok()) return status;
   return host;
-}
-
-// The values of the packed weight.
-absl::StatusOr<std::vector<float>> Unpack(kernels::Device* device, const kernels::PackedWeight& weight) {
-  constexpr int32_t kRowsAtOnce = 512;
-  const auto columns = static_cast<size_t>(weight.in_features);
-  auto staged = DeviceMemory::Allocate(device, kRowsAtOnce * columns * sizeof(float), "rows of a weight");
-  if (!staged.ok()) return staged.status();
-  auto device_ids = DeviceMemory::Allocate(device, kRowsAtOnce * sizeof(int32_t), "ids of rows");
-  if (!device_ids.ok()) return device_ids.status();
-  std::vector<int32_t> ids(kRowsAtOnce);
-  std::vector<float> values(static_cast<size_t>(weight.out_features) * columns);
-  for (int64_t first = 0; first < weight.out_features; first += kRowsAtOnce) {
-    const auto count = static_cast<int32_t>(std::min<int64_t>(kRowsAtOnce, weight.out_features - first));
-    std::iota(ids.begin(), ids.end(), static_cast<int32_t>(first));
-    const kernels::GatherRowsParams params{.weight = &weight,
-                                           .ids = static_cast<const int32_t*>(device_ids->data()),
-                                           .out = staged->floats(),
-                                           .num_rows = count,
-                                           .accumulate = false};
-    absl::Status status = device_ids->Write(ids.data(), static_cast<size_t>(count) * sizeof(int32_t));
-    if (status.ok()) status = StatusOf(device->ops->gather_rows(device->context, params), "gather rows");
-    if (status.ok()) {
-      status = staged->Read(values.data() + static_cast<size_t>(first) * columns,
-                            static_cast<size_t>(count) * columns * sizeof(float));
-    }
-    if (!status.ok()) return status;
-  }
-  return values;
 }
 
 double Gelu(double x) {
@@ -69,7 +41,7 @@ absl::StatusOr<LayerReference> LayerReference::Create(const engine::Model& model
   for (const auto& [linear, matrix] : matrices) {
     matrix->out_features = static_cast<int32_t>(linear->weight.out_features);
     matrix->in_features = static_cast<int32_t>(linear->weight.in_features);
-    auto weight = Unpack(device, linear->weight);
+    auto weight = UnpackWeight(device, linear->weight);
     if (!weight.ok()) return weight.status();
     matrix->weight = *std::move(weight);
     auto bias = ToHost(device, linear->bias, matrix->out_features);

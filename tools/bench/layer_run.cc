@@ -35,7 +35,7 @@ double Parameters(Module module, double hidden, double ffn) {
 // Rounding an activation to the precision is off by at most half a unit; at most four roundings follow one another.
 double RelativeError(Precision precision, int32_t depth) {
   const double chain = static_cast<double>(depth) * 0x1p-24;
-  switch (precision) {
+  switch (kernels::ComputeOf(precision)) {
     case Precision::kBf16:
       return 4 * 0x1p-9 + chain;
     case Precision::kFp8:
@@ -122,7 +122,7 @@ Work LayerRun::WorkOf(Module module) const {
   const bool attends = module == Module::kAttentionBlock || module == Module::kTransformerLayer;
   const double parameters = Parameters(module, hidden, model_.config().ffn_dim);
   return {.flops = ProductFlops(module) + (attends ? 4.0 * pairs * hidden : 0.0),
-          .bytes = parameters * static_cast<double>(SizeOf(Traits(profile_.precision).weight_dtype)),
+          .bytes = parameters * BytesPerElement(Traits(profile_.precision).format),
           .peak = PeakOf(profile_.precision)};
 }
 

@@ -23,7 +23,7 @@ double BytesOf(const LayerSize& size, kernels::Precision precision) {
   const double rows = static_cast<double>(size.batch) * size.tokens;
   // Each row: hidden, Q K V, keys and values, the input of a GEMM, and two of the MLP's width.
   const double buffers = rows * (7.0 * hidden + 2.0 * ffn) * sizeof(float);
-  return parameters * (2.0 * sizeof(float) + static_cast<double>(SizeOf(kernels::Traits(precision).weight_dtype))) +
+  return parameters * (2.0 * sizeof(float) + kernels::BytesPerElement(kernels::Traits(precision).format)) +
          2.0 * buffers;
 }
 

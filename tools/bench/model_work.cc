@@ -13,7 +13,7 @@ namespace {
 using engine::ModelConfig;
 
 double WeightElementBytes(const engine::ExecutionProfile& profile) {
-  return static_cast<double>(SizeOf(Traits(profile.precision).weight_dtype));
+  return BytesPerElement(Traits(profile.precision).format);
 }
 
 double HeadParameters(const ModelConfig& config) {

@@ -17,11 +17,11 @@ namespace dunlin::tools::bench {
 using Json = nlohmann::ordered_json;
 
 using kernels::Peak;
-// The peak that bounds products with weights of a precision. A device without that peak multiplies FP16 as FP32 and FP8
-// as BF16 (BoundOf).
+// The peak that bounds products with inputs of a precision's kind. A device without that peak multiplies FP16 as FP32
+// and FP8 as BF16 (BoundOf).
 constexpr Peak PeakOf(kernels::Precision precision) {
-  constexpr Peak kPeaks[kernels::kNumPrecisions] = {Peak::kFp32, Peak::kBf16, Peak::kFp16, Peak::kFp8};
-  return kPeaks[static_cast<int>(precision)];
+  constexpr Peak kPeaks[] = {Peak::kFp32, Peak::kBf16, Peak::kFp16, Peak::kFp8};
+  return kPeaks[static_cast<int>(kernels::ComputeOf(precision))];
 }
 
 // The least work of a call, whatever the implementation.

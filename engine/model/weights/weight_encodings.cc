@@ -8,17 +8,19 @@ namespace {
 
 using kernels::DType;
 using kernels::Precision;
+using kernels::WeightFormat;
 
 // Tables that are only gathered and added stay BF16: quantising them would save little and round every input.
-WeightEncoding QuantizedEncoding(const ModelConfig& config, WeightSlot slot) {
+WeightEncoding EncodingOf(const ModelConfig& config, WeightSlot slot, Precision precision) {
   const bool gathered_only = slot == WeightSlot::kPositions || slot == WeightSlot::kTokenTypes ||
                              (slot == WeightSlot::kEmbedding && config.is_encoder());
-  return {gathered_only ? Precision::kBf16 : Precision::kFp8, 0};
+  const WeightFormat format = Traits(precision).format;
+  return {gathered_only && Traits(format).code_bits <= 8 ? WeightFormat::kBf16 : format, 0};
 }
 
 // FP16 and BF16 keep their bits; FP32 is rounded to BF16.
 constexpr WeightEncoding WideEncoding(DType dtype) {
-  return {dtype == DType::kF16 ? Precision::kFp16 : Precision::kBf16, 0};
+  return {dtype == DType::kF16 ? WeightFormat::kF16 : WeightFormat::kBf16, 0};
 }
 
 }  // namespace
@@ -31,15 +33,15 @@ WeightEncodings::WeightEncodings(const std::vector<WeightPart>& parts, const Ten
     const auto layer = static_cast<size_t>(part.layer);
     if (fp8_.size() <= layer) fp8_.resize(layer + 1);
     WeightEncoding& encoding = fp8_[layer][static_cast<size_t>(part.slot)];
-    encoding = is_quantized(part) ? WeightEncoding{Precision::kFp8, part.scales.block}
+    encoding = is_quantized(part) ? WeightEncoding{WeightFormat::kE4M3, part.scales.block}
                                   : WideEncoding(*source.Find(part.tensor)->dtype->loadable);
   }
 }
 
 WeightEncoding WeightEncodings::Of(const ModelConfig& config, WeightSlot slot, int32_t layer,
                                    Precision precision) const {
-  if (precision != Precision::kFp8) return {precision, 0};
-  return fp8_.empty() ? QuantizedEncoding(config, slot) : fp8_[static_cast<size_t>(layer)][static_cast<size_t>(slot)];
+  if (precision != Precision::kFp8 || fp8_.empty()) return EncodingOf(config, slot, precision);
+  return fp8_[static_cast<size_t>(layer)][static_cast<size_t>(slot)];
 }
 
 }  // namespace dunlin::engine

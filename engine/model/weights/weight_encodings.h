@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How each matrix of a model is stored in each precision. In FP8 an FP8 checkpoint decides: matrices that it quantised
-// keep their codes and scales, the others keep their 16-bit dtype. From other checkpoints every matrix is quantised.
+// How each matrix of a model is stored in each precision. FP8, INT8 and INT4 quantise every matrix but the tables that
+// are only gathered. In FP8 an FP8 checkpoint decides: matrices that it quantised keep their codes and scales, the
+// others keep their 16-bit dtype.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@
 namespace dunlin::engine {
 
 struct WeightEncoding {
-  kernels::Precision precision;
+  kernels::WeightFormat format;
   int32_t scale_block;  // PackedWeight's
 };
 

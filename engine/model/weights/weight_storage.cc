@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/weights/weight_storage.h"
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
 
 namespace dunlin::engine {
@@ -39,7 +40,7 @@ void ForEachVector(const ModelConfig& config, Visit visit) {
 uint64_t SlotBytes(const ModelConfig& config, WeightSlot slot, WeightEncoding encoding, const kernels::DeviceOps& ops) {
   const SlotShape shape = ShapeOf(config, slot);
   const size_t bytes =
-      ops.packed_weight_bytes(encoding.precision, shape.out_features, shape.in_features, encoding.scale_block);
+      ops.packed_weight_bytes(encoding.format, shape.out_features, shape.in_features, encoding.scale_block);
   return CheckedU64(bytes).AlignedUp(kAlignment).value();
 }
 
@@ -55,8 +56,16 @@ absl::StatusOr<size_t> ToSize(CheckedU64 total) {
 
 }  // namespace
 
+bool Multiplies(const kernels::DeviceOps& ops, kernels::Precision precision) {
+  return ops.packed_weight_bytes(Traits(precision).format, 1, 1, 0) > 0;
+}
+
 absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, const WeightEncodings& encodings,
                                    kernels::Precision precision, const kernels::DeviceOps& ops) {
+  if (!Multiplies(ops, precision)) {
+    return absl::FailedPreconditionError(absl::StrCat("precision ", kernels::Name(precision), " is not supported on ",
+                                                      kernels::Name(ops.kind), " (models[].precisions)"));
+  }
   CheckedU64 total(0);
   ForEachSlot(config, [&](WeightSlot slot, int32_t layer) {
     if (!IsNorm(slot)) total += SlotBytes(config, slot, encodings.Of(config, slot, layer, precision), ops);
@@ -78,11 +87,12 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
     const SlotShape shape = ShapeOf(config, slot);
     const WeightEncoding encoding = encodings.Of(config, slot, layer, precision);
     *MatrixOf(weights, slot, layer) = {.data = matrices,
-                                       .precision = encoding.precision,
+                                       .precision = Traits(encoding.format).compute,
                                        .out_features = shape.out_features,
                                        .in_features = shape.in_features,
                                        .scale_block = encoding.scale_block,
-                                       .gated = shape.gated};
+                                       .gated = shape.gated,
+                                       .format = encoding.format};
     matrices += SlotBytes(config, slot, encoding, ops);
   });
   if (config.tied_embeddings) weights->head.weight = weights->embedding;

@@ -15,7 +15,11 @@
 
 namespace dunlin::engine {
 
-// Bytes of all matrices in one precision; of all norms and biases. RESOURCE_EXHAUSTED when they overflow 63 bits.
+// Whether a device has products for the weights of a precision.
+bool Multiplies(const kernels::DeviceOps& ops, kernels::Precision precision);
+
+// Bytes of all matrices in one precision; of all norms and biases. RESOURCE_EXHAUSTED when they overflow 63 bits,
+// FAILED_PRECONDITION when the device does not multiply the precision.
 absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, const WeightEncodings& encodings,
                                    kernels::Precision precision, const kernels::DeviceOps& ops);
 absl::StatusOr<size_t> VectorBytes(const ModelConfig& config);

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layout of Activation::data. A row has room for floats whatever its element type is (bf16 and fp8 rows
-// are BF16 or floats, as the kernel table says), so an operation can work in place and round at the end. Rows are an
-// odd number of 64-byte lines apart, so that rows of a power-of-two width do not fall into the same cache sets. The gap
-// after a row holds zeros up to the next multiple of 4 elements: K is padded to it. FP8: the FP32 scales of all rows
-// follow the rows, [capacity_rows, ScalesPerRow].
+// are BF16 or floats, as the kernel table says), so an operation can work in place and round at the end. The gap after
+// the elements holds zeros up to the next multiple of 8: K is padded to it. Behind the room for floats there is a float
+// for every kWeightGroup columns: the sums of the row's groups, which a product with zero points writes before it
+// starts (group_sums.h). Rows are an odd number of 64-byte lines apart, so that rows of a power-of-two width do not
+// fall into the same cache sets. FP8: the FP32 scales of all rows follow the rows, [capacity_rows, ScalesPerRow].
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/api/gemm.h"
+#include "kernels/api/group_rounding.h"
 
 namespace dunlin::kernels::cpu {
 
-inline constexpr int64_t kActivationPad = 4;  // elements
+inline constexpr int64_t kActivationPad = 8;  // elements
 
+constexpr size_t FloatLines(int64_t floats) {
+  return (static_cast<size_t>(floats) * sizeof(float) + 63) / 64;
+}
+// Byte offset of the group sums in a row.
+constexpr size_t GroupSumOffset(int64_t columns) {
+  return FloatLines(columns) * 64;
+}
 constexpr size_t ActivationStride(int64_t columns) {
-  const size_t lines = (static_cast<size_t>(columns) * sizeof(float) + 63) / 64;
+  const size_t lines = FloatLines(columns) + FloatLines((columns + kWeightGroup - 1) / kWeightGroup);
   return (lines | 1) * 64;
 }
 

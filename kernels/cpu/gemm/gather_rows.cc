@@ -13,32 +13,43 @@ namespace {
 
 constexpr int64_t kTaskElements = 1 << 13;
 
-template <Precision kPrecision>
+// Without its scale.
+template <WeightFormat kFormat>
 float LoadElement(const std::byte* panel, int64_t k, int64_t column) {
-  const std::byte* at = panel + static_cast<size_t>(ElementIndex(kPrecision, k, column)) * ElementBytes(kPrecision);
-  if constexpr (kPrecision == Precision::kFp8) {
+  const int64_t index = ElementIndex(kFormat, k, column);
+  const std::byte* at = panel + index * Traits(kFormat).code_bits / 8;
+  if constexpr (kFormat == WeightFormat::kInt4) {
+    const int32_t half = static_cast<int32_t>(*at) >> (index % 2 * 4) & 0xF;
+    return static_cast<float>(half < 8 ? half : half - 16);
+  } else if constexpr (kFormat == WeightFormat::kInt8) {
+    return static_cast<float>(static_cast<int8_t>(*at));
+  } else if constexpr (kFormat == WeightFormat::kE4M3) {
     return E4M3ToFloat(static_cast<uint8_t>(*at));
-  } else if constexpr (kPrecision == Precision::kFp32) {
+  } else if constexpr (kFormat == WeightFormat::kF32) {
     float value = 0;
     std::memcpy(&value, at, sizeof(value));
     return value;
   } else {
     uint16_t bits = 0;
     std::memcpy(&bits, at, sizeof(bits));
-    return kPrecision == Precision::kBf16 ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
+    return kFormat == WeightFormat::kBf16 ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
   }
 }
 
-template <Precision kPrecision>
+template <WeightFormat kFormat>
 void GatherRow(const PackedWeight& weight, int64_t id, float scale, bool accumulate, float* out) {
   const auto* data = static_cast<const std::byte*>(weight.data);
   const int64_t stored = StoredColumn(weight, id);
   const int64_t panel_index = stored / kPanelColumns;
   const int64_t column = stored % kPanelColumns;
-  const std::byte* panel = data + static_cast<size_t>(panel_index) * PanelBytes(kPrecision, weight.in_features);
+  const std::byte* panel = data + static_cast<size_t>(panel_index) * PanelBytes(kFormat, weight.in_features);
   for (int64_t k = 0; k < weight.in_features; ++k) {
-    float value = LoadElement<kPrecision>(panel, k, column);
-    if constexpr (kPrecision == Precision::kFp8) {
+    float value = LoadElement<kFormat>(panel, k, column);
+    if constexpr (IsGrouped(kFormat)) {
+      const uint16_t word = PanelScaleWords(weight, panel_index)[k / kWeightGroup * kPanelColumns + column];
+      if (Traits(kFormat).zero_points) value -= static_cast<float>(ZeroPointOfWord(word));
+      value *= ScaleOfWord(word);
+    } else if constexpr (kFormat == WeightFormat::kE4M3) {
       const int64_t block = weight.scale_block == 0 ? 0 : k / weight.scale_block;
       value *= PanelScales(weight, panel_index)[block * kPanelColumns + column];
     }
@@ -48,8 +59,9 @@ void GatherRow(const PackedWeight& weight, int64_t id, float scale, bool accumul
 }
 
 using RowGatherer = void (*)(const PackedWeight&, int64_t, float, bool, float*);
-constexpr RowGatherer kGatherers[kNumPrecisions] = {GatherRow<Precision::kFp32>, GatherRow<Precision::kBf16>,
-                                                    GatherRow<Precision::kFp16>, GatherRow<Precision::kFp8>};
+constexpr RowGatherer kGatherers[kNumWeightFormats] = {GatherRow<WeightFormat::kF32>,  GatherRow<WeightFormat::kBf16>,
+                                                       GatherRow<WeightFormat::kF16>,  GatherRow<WeightFormat::kE4M3>,
+                                                       GatherRow<WeightFormat::kInt8>, GatherRow<WeightFormat::kInt4>};
 
 bool Valid(const GatherRowsParams& p) {
   if (p.weight == nullptr || p.weight->data == nullptr || p.num_rows < 0) return false;
@@ -64,7 +76,7 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) 
   const PackedWeight& weight = *params.weight;
   const int64_t columns = weight.in_features;
   const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(columns, 1));
-  const RowGatherer gather = kGatherers[static_cast<int>(weight.precision)];
+  const RowGatherer gather = kGatherers[static_cast<int>(weight.format)];
   context->pool.Run((params.num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
     const int64_t end = std::min<int64_t>(params.num_rows, (task + 1) * rows_per_task);
     for (int64_t row = task * rows_per_task; row < end; ++row) {

@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention/store_kv.h"
 #include "kernels/cpu/gemm/activation_layout.h"
 #include "kernels/cpu/gemm/gemm_grid.h"
+#include "kernels/cpu/gemm/group_sums.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/gemm/round_columns.h"
 #include "kernels/cpu/launchers.h"
@@ -46,8 +47,9 @@ bool Valid(const GemmParams& p) {
   if (p.in == nullptr || p.weight == nullptr || p.num_rows < 0 || !ValidOutput(p)) return false;
   const PackedWeight& weight = *p.weight;
   return weight.data != nullptr && weight.out_features > 0 && weight.in_features > 0 && p.in->data != nullptr &&
-         p.in->precision == weight.precision && p.in->columns == weight.in_features &&
-         p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows;
+         weight.precision == Traits(weight.format).compute && p.in->precision == weight.precision &&
+         p.in->columns == weight.in_features && p.in->scale_block == weight.scale_block &&
+         p.num_rows <= p.in->capacity_rows;
 }
 
 // A task's first row and column.
@@ -72,14 +74,19 @@ GemmBlock MakeBlock(const GemmParams& p, const GemmGrid& grid, int64_t task, con
   GemmBlock block{};
   block.activation = ActivationRow(*p.in, row);
   block.activation_stride = ActivationStride(weight.in_features);
-  block.panel_bytes = PanelBytes(weight.precision, weight.in_features);
+  block.panel_bytes = PanelBytes(weight.format, weight.in_features);
   block.panels = data + static_cast<size_t>(panel) * block.panel_bytes;
-  if (weight.precision == Precision::kFp8) {
+  if (IsGrouped(weight.format)) {
+    block.scale_words = PanelScaleWords(weight, panel);
+    block.groups = NumGroups(weight.in_features);
+    block.group_sum_offset = GroupSumOffset(weight.in_features);
+  }
+  if (weight.format == WeightFormat::kE4M3) {
     block.activation_scale = ActivationScales(*p.in, row);
     block.weight_scale = PanelScales(weight, panel);
     block.scales_per_row = ScalesPerRow(weight.scale_block, weight.in_features);
   }
-  block.padded_depth = PaddedDepth(weight.precision, weight.in_features);
+  block.padded_depth = PaddedDepth(weight.format, weight.in_features);
   // A gated weight's bias is added when its columns are reordered.
   block.bias = p.bias == nullptr || weight.gated ? nullptr : p.bias + column;
   block.rows = static_cast<int32_t>(std::min<int64_t>(p.num_rows - row, grid.rows_per_block));
@@ -182,7 +189,7 @@ void StoreHeads(const KernelTable& kernels, const GemmParams& p, const Origin& o
 
 void RunTask(const DeviceContext& context, const GemmParams& p, const GemmGrid& grid, int64_t task,
              std::byte* scratch) {
-  const auto kernel = context.kernels.gemm[static_cast<int>(p.weight->precision)];
+  const auto kernel = context.kernels.gemm[static_cast<int>(p.weight->format)];
   const Origin origin = OriginOf(grid, task);
   GemmBlock block = MakeBlock(p, grid, task, origin);
   block.scratch = scratch;
@@ -246,6 +253,7 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
     return status == KernelStatus::kOk ? RotateAndStoreKv(context, *params.heads) : status;
   }
   if (params.next != nullptr && TakesWholeRows(*params.next)) return GemmThenQuantize(context, params);
+  if (Traits(params.weight->format).zero_points) WriteGroupSums(context, *params.in, params.num_rows);
   const GemmGrid grid = MakeGemmGrid(params.num_rows, *params.weight, context->kernels.gemm_rows,
                                      context->pool.num_threads(), PanelUnit(params));
   // Panels are innermost: the rows of a block stay in the cache while the weight streams by.

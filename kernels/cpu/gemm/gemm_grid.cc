@@ -25,7 +25,7 @@ int64_t SharedPanels(int64_t rows, const PackedWeight& weight, int64_t row_block
   const int64_t shared = std::min(kGemmPanelsMax, panels * row_blocks / (kTasksPerThread * num_threads));
   if (rows > kFewRows) return shared;
   const int64_t tasks = kFewRowsTasks * num_threads;
-  const auto panel_bytes = static_cast<int64_t>(PanelBytes(weight.precision, weight.in_features));
+  const auto panel_bytes = static_cast<int64_t>(PanelBytes(weight.format, weight.in_features));
   return std::max(shared, std::min(kFewRowsBytes / panel_bytes, (panels + tasks - 1) / tasks));
 }
 

@@ -95,15 +95,31 @@ void ScatterCodes(const std::byte* staged, int64_t first_column, int64_t columns
                   std::byte* panel) {
   for (int64_t k = 0; k < count; k += 4) {
     for (int64_t c = 0; c < columns; ++c) {
-      std::byte* out = panel + ElementIndex(Precision::kFp8, first + k, first_column + c);
+      std::byte* out = panel + ElementIndex(WeightFormat::kE4M3, first + k, first_column + c);
       const std::byte* in = staged + c * kStagedStride + k;
       std::memcpy(out, in, 2);
       std::memcpy(out + 8, in + 2, 2);
     }
   }
 }
-static_assert(ElementIndex(Precision::kFp8, 2, 0) == 8 && ElementIndex(Precision::kFp8, 1, 0) == 1);
-static_assert(DepthUnit(Precision::kFp8) == 4 && DepthUnit(Precision::kBf16) == 2);
+static_assert(ElementIndex(WeightFormat::kE4M3, 2, 0) == 8 && ElementIndex(WeightFormat::kE4M3, 1, 0) == 1);
+static_assert(DepthUnit(WeightFormat::kE4M3) == 4 && DepthUnit(WeightFormat::kBf16) == 2);
+
+// The 32-bit words of eight K of a column.
+void ScatterNibbles(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
+                    std::byte* panel) {
+  for (int64_t k = 0; k < count; k += 8) {
+    std::byte* out = panel + ElementIndex(WeightFormat::kInt4, first + k, first_column) / 2;
+    for (int64_t c = 0; c < columns; ++c, out += sizeof(uint32_t)) {
+      const std::byte* in = staged + c * kStagedStride + k;
+      uint32_t word = 0;
+      for (int64_t i = 0; i < 8; ++i) {
+        word |= static_cast<uint32_t>(in[i] & std::byte{0xF}) << (4 * ElementIndex(WeightFormat::kInt4, i, 0));
+      }
+      std::memcpy(out, &word, sizeof(word));
+    }
+  }
+}
 
 }  // namespace
 
@@ -131,29 +147,43 @@ void StageElements(const SliceSource& source, int64_t columns, int64_t count, st
   }
 }
 
-void ScatterStaged(Precision precision, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
+void RoundGroups(WeightFormat format, const float* floats, int64_t columns, int64_t count, int8_t* codes,
+                 uint16_t* words) {
+  const auto round = format == WeightFormat::kInt4 ? RoundGroupToInt4 : RoundGroupToInt8;
+  for (int64_t c = 0; c < columns; ++c) {
+    for (int64_t k = 0; k < count; k += kWeightGroup) {
+      const int64_t at = c * kStagedStride + k;
+      words[k / kWeightGroup * kPanelColumns + c] = round(floats + at, codes + at);
+    }
+  }
+}
+
+void ScatterStaged(WeightFormat format, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
                    int64_t count, std::byte* panel) {
-  switch (precision) {
-    case Precision::kFp32:
+  switch (format) {
+    case WeightFormat::kF32:
       return ScatterElements(staged, columns, count, kStagedStride,
                              reinterpret_cast<uint32_t*>(panel) + first * kPanelColumns + first_column);
-    case Precision::kFp16:
+    case WeightFormat::kF16:
       return ScatterElements(staged, columns, count, kStagedStride,
                              reinterpret_cast<uint16_t*>(panel) + first * kPanelColumns + first_column);
-    case Precision::kBf16:
+    case WeightFormat::kBf16:
       return ScatterElements(staged, columns, count / 2, kStagedStride / 2,
                              reinterpret_cast<uint32_t*>(panel) + first / 2 * kPanelColumns + first_column);
-    case Precision::kFp8:
+    case WeightFormat::kInt4:
+      return ScatterNibbles(staged, first_column, columns, first, count, panel);
+    case WeightFormat::kE4M3:
+    case WeightFormat::kInt8:
       return ScatterCodes(staged, first_column, columns, first, count, panel);
   }
 }
 
-void CopyTransposed(Precision precision, const SliceSource& source, int64_t first_column, int64_t columns,
+void CopyTransposed(WeightFormat format, const SliceSource& source, int64_t first_column, int64_t columns,
                     int64_t depth, std::byte* panel) {
   const size_t element = SizeOf(source.dtype);
   const size_t source_stride = static_cast<size_t>(source.column_stride) * element;
-  std::byte* out = panel + static_cast<size_t>(ElementIndex(precision, 0, first_column)) * element;
-  if (precision == Precision::kBf16) return CopyPairs(source, columns, depth, reinterpret_cast<uint32_t*>(out));
+  std::byte* out = panel + static_cast<size_t>(ElementIndex(format, 0, first_column)) * element;
+  if (format == WeightFormat::kBf16) return CopyPairs(source, columns, depth, reinterpret_cast<uint32_t*>(out));
   for (int64_t k = 0; k < depth; ++k, out += static_cast<size_t>(kPanelColumns) * element) {
     std::memcpy(out, source.data + static_cast<size_t>(k) * source_stride, static_cast<size_t>(columns) * element);
   }

@@ -30,14 +30,19 @@ void StageFloats(const SliceSource& source, int64_t columns, int64_t count, floa
 // staged[c][k] = the source's elements unchanged.
 void StageElements(const SliceSource& source, int64_t columns, int64_t count, std::byte* staged);
 
-// Puts staged elements (of the precision's weight dtype) of `columns` columns from first_column on, K [first, first +
-// count), into the panel. REQUIRES: first and count are multiples of DepthUnit(precision).
-void ScatterStaged(Precision precision, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
+// Grouped formats: rounds the floats of each column in groups. count: a multiple of kWeightGroup. codes[c][k]: a byte
+// for each element; words[group][48]: the scale words, at the first column.
+void RoundGroups(WeightFormat format, const float* floats, int64_t columns, int64_t count, int8_t* codes,
+                 uint16_t* words);
+
+// Puts staged elements (of the format's dtype; a byte for each integer code) of `columns` columns from first_column on,
+// K [first, first + count), into the panel. REQUIRES: first and count are multiples of DepthUnit(format).
+void ScatterStaged(WeightFormat format, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
                    int64_t count, std::byte* panel);
 
-// The same for a source of the precision's weight dtype, fp32, fp16 or bf16, whose columns of the panel lie side by
-// side (row_stride 1): the whole K, straight into the panel. An odd K of bf16 is padded with zeros.
-void CopyTransposed(Precision precision, const SliceSource& source, int64_t first_column, int64_t columns,
+// The same for a source of the format's dtype, f32, f16 or bf16, whose columns of the panel lie side by side
+// (row_stride 1): the whole K, straight into the panel. An odd K of bf16 is padded with zeros.
+void CopyTransposed(WeightFormat format, const SliceSource& source, int64_t first_column, int64_t columns,
                     int64_t depth, std::byte* panel);
 
 }  // namespace dunlin::kernels::cpu

@@ -30,7 +30,7 @@ struct PanelPart {
   std::byte* PanelStart() const {
     const PackedWeight& weight = *params->weight;
     return static_cast<std::byte*>(weight.data) +
-           static_cast<size_t>(panel) * PanelBytes(weight.precision, weight.in_features);
+           static_cast<size_t>(panel) * PanelBytes(weight.format, weight.in_features);
   }
 };
 
@@ -61,17 +61,17 @@ void ReadFloats(const PanelPart& part, int64_t first, int64_t count, float* floa
   }
 }
 
-// Rounds staged floats to staged elements of the weight's dtype; returns where these are.
+// Rounds staged floats to staged elements of a plain format; returns where these are.
 const std::byte* RoundStaged(const KernelTable& kernels, const PanelPart& part, const Fp8Scale* scales, int64_t count,
                              const std::byte* floats, std::byte* codes) {
-  const Precision precision = part.params->weight->precision;
-  if (precision == Precision::kFp32) return floats;
+  const WeightFormat format = part.params->weight->format;
+  if (format == WeightFormat::kF32) return floats;
   for (int64_t c = 0; c < part.columns(); ++c) {
     const float* row = reinterpret_cast<const float*>(floats) + c * kStagedStride;
-    std::byte* out = codes + c * kStagedStride * static_cast<int64_t>(ElementBytes(precision));
-    if (precision == Precision::kBf16) {
+    std::byte* out = codes + c * kStagedStride * static_cast<int64_t>(SizeOf(*Traits(format).dtype));
+    if (format == WeightFormat::kBf16) {
       kernels.to_bf16(row, count, reinterpret_cast<uint16_t*>(out));
-    } else if (precision == Precision::kFp16) {
+    } else if (format == WeightFormat::kF16) {
       kernels.to_fp16(row, count, reinterpret_cast<uint16_t*>(out));
     } else {
       kernels.to_e4m3(row, scales[c].factor, count, reinterpret_cast<uint8_t*>(out));
@@ -117,19 +117,39 @@ void PadStaged(std::byte* staged, size_t element_bytes, int64_t columns, int64_t
   }
 }
 
+// Grouped formats.
+void PackGroups(const PanelPart& part, std::byte* scratch) {
+  const PackedWeight& weight = *part.params->weight;
+  auto* floats = reinterpret_cast<float*>(scratch);
+  std::byte* codes = scratch + kStagedElements * static_cast<int64_t>(sizeof(float));
+  uint16_t* words = PanelScaleWords(weight, part.panel) + part.first_column;
+  for (int64_t first = 0; first < weight.in_features; first += kSliceDepth) {
+    const int64_t real = std::min(kSliceDepth, weight.in_features - first);
+    const int64_t count = RoundUp(real, kWeightGroup);
+    ReadFloats(part, first, real, floats);
+    PadStaged(scratch, sizeof(float), part.columns(), real, count);
+    RoundGroups(weight.format, floats, part.columns(), count, reinterpret_cast<int8_t*>(codes),
+                words + first / kWeightGroup * kPanelColumns);
+    ScatterStaged(weight.format, codes, part.first_column, part.columns(), first, PaddedDepth(weight.format, real),
+                  part.PanelStart());
+  }
+}
+
 void PackPanel(const KernelTable& kernels, const PanelPart& part, std::byte* scratch) {
   const PackedWeight& weight = *part.params->weight;
-  const bool as_it_is = part.params->source_dtype == Traits(weight.precision).weight_dtype;
-  if (as_it_is && part.params->row_stride == 1 && weight.precision != Precision::kFp8) {
-    return CopyTransposed(weight.precision, SourceAt(part, 0), part.first_column, part.columns(), weight.in_features,
+  if (IsGrouped(weight.format)) return PackGroups(part, scratch);
+  const size_t element = SizeOf(*Traits(weight.format).dtype);
+  const bool as_it_is = part.params->source_dtype == Traits(weight.format).dtype;
+  if (as_it_is && part.params->row_stride == 1 && weight.format != WeightFormat::kE4M3) {
+    return CopyTransposed(weight.format, SourceAt(part, 0), part.first_column, part.columns(), weight.in_features,
                           part.PanelStart());
   }
   auto* floats = reinterpret_cast<float*>(scratch);
   std::byte* codes = scratch + kStagedElements * static_cast<int64_t>(sizeof(float));
   Fp8Scale scales[kPanelColumns] = {};
-  if (weight.precision == Precision::kFp8) as_it_is ? CopyScales(part) : FindScales(kernels, part, floats, scales);
+  if (weight.format == WeightFormat::kE4M3) as_it_is ? CopyScales(part) : FindScales(kernels, part, floats, scales);
 
-  const int64_t padded_depth = PaddedDepth(weight.precision, weight.in_features);
+  const int64_t padded_depth = PaddedDepth(weight.format, weight.in_features);
   for (int64_t first = 0; first < padded_depth; first += kSliceDepth) {
     const int64_t count = std::min(kSliceDepth, padded_depth - first);
     const int64_t real = std::min(count, weight.in_features - first);
@@ -138,25 +158,26 @@ void PackPanel(const KernelTable& kernels, const PanelPart& part, std::byte* scr
     } else {
       ReadFloats(part, first, real, floats);
     }
-    PadStaged(scratch, as_it_is ? ElementBytes(weight.precision) : sizeof(float), part.columns(), real, count);
+    PadStaged(scratch, as_it_is ? element : sizeof(float), part.columns(), real, count);
     const std::byte* staged = as_it_is ? scratch : RoundStaged(kernels, part, scales, count, scratch, codes);
-    ScatterStaged(weight.precision, staged, part.first_column, part.columns(), first, count, part.PanelStart());
+    ScatterStaged(weight.format, staged, part.first_column, part.columns(), first, count, part.PanelStart());
   }
 }
 
-// Zeros (scale 0) in the columns after the last output feature.
+// Zeros (scale 0) in the columns after the last output feature, where any bits could be a NaN.
 void ClearPadding(const PackedWeight& weight) {
+  if (IsGrouped(weight.format)) return;
   const int64_t panel = NumPanels(weight.out_features) - 1;
   const int64_t used = weight.out_features - panel * kPanelColumns;
-  const size_t element = ElementBytes(weight.precision);
+  const size_t element = SizeOf(*Traits(weight.format).dtype);
   auto* data = static_cast<std::byte*>(weight.data);
-  std::byte* start = data + static_cast<size_t>(panel) * PanelBytes(weight.precision, weight.in_features);
-  for (int64_t k = 0; k < PaddedDepth(weight.precision, weight.in_features); ++k) {
+  std::byte* start = data + static_cast<size_t>(panel) * PanelBytes(weight.format, weight.in_features);
+  for (int64_t k = 0; k < PaddedDepth(weight.format, weight.in_features); ++k) {
     for (int64_t c = used; c < kPanelColumns; ++c) {
-      std::memset(start + static_cast<size_t>(ElementIndex(weight.precision, k, c)) * element, 0, element);
+      std::memset(start + static_cast<size_t>(ElementIndex(weight.format, k, c)) * element, 0, element);
     }
   }
-  if (weight.precision != Precision::kFp8) return;
+  if (weight.format != WeightFormat::kE4M3) return;
   float* scales = PanelScales(weight, panel);
   for (int64_t i = 0; i < ScalesPerRow(weight.scale_block, weight.in_features); ++i) {
     std::fill(scales + i * kPanelColumns + used, scales + (i + 1) * kPanelColumns, 0.0F);
@@ -165,7 +186,7 @@ void ClearPadding(const PackedWeight& weight) {
 
 bool ValidScales(const PackWeightParams& p) {
   const bool from_fp8 = p.source_dtype == DType::kF8E4M3;
-  const bool to_fp8 = p.weight->precision == Precision::kFp8;
+  const bool to_fp8 = p.weight->format == WeightFormat::kE4M3;
   if (from_fp8 != (p.source_scales != nullptr)) return false;
   if (p.source_scale_block != 0 && !(from_fp8 && p.source_scale_block == kScaleBlock)) return false;
   return p.weight->scale_block == (to_fp8 ? p.source_scale_block : 0);
@@ -187,8 +208,9 @@ void PackFeatures(const KernelTable& kernels, const PackWeightParams& params, in
 bool Valid(const PackWeightParams& p) {
   if (p.weight == nullptr || p.weight->data == nullptr || p.source == nullptr) return false;
   const PackedWeight& weight = *p.weight;
-  return weight.out_features > 0 && weight.in_features > 0 && !(weight.gated && weight.out_features % 2 != 0) &&
-         p.row_begin >= 0 && p.num_rows >= 0 && p.row_begin <= weight.out_features - p.num_rows && ValidScales(p);
+  return weight.precision == Traits(weight.format).compute && weight.out_features > 0 && weight.in_features > 0 &&
+         !(weight.gated && weight.out_features % 2 != 0) && p.row_begin >= 0 && p.num_rows >= 0 &&
+         p.row_begin <= weight.out_features - p.num_rows && ValidScales(p);
 }
 
 }  // namespace

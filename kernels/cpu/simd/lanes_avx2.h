@@ -158,6 +158,15 @@ struct Lanes {
     return {_mm256_max_epi32(a.low, b.low), _mm256_max_epi32(a.high, b.high)};
   }
   template <int kBits>
+  DUNLIN_INLINE Ints ShiftLeft(Ints x) {
+    return {_mm256_slli_epi32(x.low, kBits), _mm256_slli_epi32(x.high, kBits)};
+  }
+  template <int kBits>
+  DUNLIN_INLINE Ints ShiftRightSigned(Ints x) {
+    return {_mm256_srai_epi32(x.low, kBits), _mm256_srai_epi32(x.high, kBits)};
+  }
+  DUNLIN_INLINE Floats ToFloats(Ints x) { return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)}; }
+  template <int kBits>
   DUNLIN_INLINE Ints ShiftRight(Ints x) {
     return {_mm256_srli_epi32(x.low, kBits), _mm256_srli_epi32(x.high, kBits)};
   }
@@ -188,6 +197,10 @@ struct Lanes {
     if (mask.count == simd::kLanes) return LoadInts(from);
     const auto* at = static_cast<const int*>(from);
     return {_mm256_maskload_epi32(at, mask.low), _mm256_maskload_epi32(at + 8, mask.high)};
+  }
+  DUNLIN_INLINE Ints LoadUint16(const uint16_t* from) {
+    const auto* at = reinterpret_cast<const __m128i*>(from);
+    return {_mm256_cvtepu16_epi32(_mm_loadu_si128(at)), _mm256_cvtepu16_epi32(_mm_loadu_si128(at + 1))};
   }
   DUNLIN_INLINE Floats FirstOfPairs(Ints pairs) {
     return AsFloats({_mm256_slli_epi32(pairs.low, 16), _mm256_slli_epi32(pairs.high, 16)});

@@ -96,6 +96,15 @@ struct Lanes {
   DUNLIN_INLINE Mask GreaterInts(Ints a, Ints b) { return _mm512_cmpgt_epi32_mask(a, b); }
   DUNLIN_INLINE Ints SelectInts(Mask mask, Ints a, Ints b) { return _mm512_mask_mov_epi32(b, mask, a); }
   DUNLIN_INLINE int ReduceMaxInts(Ints x) { return _mm512_reduce_max_epi32(x); }
+  template <int kBits>
+  DUNLIN_INLINE Ints ShiftLeft(Ints x) {
+    return _mm512_slli_epi32(x, kBits);
+  }
+  template <int kBits>
+  DUNLIN_INLINE Ints ShiftRightSigned(Ints x) {
+    return _mm512_srai_epi32(x, kBits);
+  }
+  DUNLIN_INLINE Floats ToFloats(Ints x) { return _mm512_cvtepi32_ps(x); }
   DUNLIN_INLINE Ints ToInts(Floats x) { return _mm512_cvtps_epi32(x); }  // to nearest even
   DUNLIN_INLINE Ints ToFp16Bits(Floats x) {  // FP16 bits, rounded to nearest even; any NaN for a NaN
     return _mm512_cvtepu16_epi32(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -103,6 +112,9 @@ struct Lanes {
 
   DUNLIN_INLINE Ints LoadInts(const void* from) { return _mm512_loadu_si512(from); }
   DUNLIN_INLINE Ints LoadIntsMasked(const void* from, Mask mask) { return _mm512_maskz_loadu_epi32(mask, from); }
+  DUNLIN_INLINE Ints LoadUint16(const uint16_t* from) {
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
   // The first (low half) and second BF16 of each pair, widened exactly.
   DUNLIN_INLINE Floats FirstOfPairs(Ints pairs) { return AsFloats(_mm512_slli_epi32(pairs, 16)); }
   DUNLIN_INLINE Floats SecondOfPairs(Ints pairs) { return AsFloats(And(pairs, BroadcastInts(~0xFFFF))); }

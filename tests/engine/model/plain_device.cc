@@ -35,7 +35,7 @@ KernelStatus Copy(DeviceContext*, void* to, const void* from, size_t bytes) {
   return KernelStatus::kOk;
 }
 
-size_t PackedBytes(kernels::Precision, int64_t out_features, int64_t in_features, int32_t) {
+size_t PackedBytes(kernels::WeightFormat, int64_t out_features, int64_t in_features, int32_t) {
   return static_cast<size_t>(out_features * in_features) * sizeof(float);
 }
 

@@ -92,7 +92,7 @@ constexpr kernels::DeviceOps kFakeOps = {
     .destroy_event = [](DeviceContext*, kernels::DeviceEvent*) {},
     .record_event = [](DeviceContext* context, kernels::DeviceEvent*) { return Note(context, "record event"); },
     .wait_event = [](DeviceContext* context, kernels::DeviceEvent*) { return Note(context, "wait for event"); },
-    .packed_weight_bytes = [](kernels::Precision, int64_t rows, int64_t columns,
+    .packed_weight_bytes = [](kernels::WeightFormat, int64_t rows, int64_t columns,
                               int32_t) { return static_cast<size_t>(rows * columns) * 4; },
     .pack_weight = [](DeviceContext*, const kernels::PackWeightParams&) { return KernelStatus::kOk; },
     .activation_bytes =

@@ -149,9 +149,9 @@ TEST_P(Fp8Goldens, KeepsTheCodesAndScalesOfTheFile) {
       const int64_t panel = stored / kernels::cpu::kPanelColumns;
       const int64_t column = stored % kernels::cpu::kPanelColumns;
       const auto* data = static_cast<const std::byte*>(packed.data) +
-                         static_cast<size_t>(panel) * kernels::cpu::PanelBytes(Precision::kFp8, columns);
+                         static_cast<size_t>(panel) * kernels::cpu::PanelBytes(kernels::WeightFormat::kE4M3, columns);
       for (int64_t k = 0; k < columns; ++k) {
-        ASSERT_EQ(data[kernels::cpu::ElementIndex(Precision::kFp8, k, column)],
+        ASSERT_EQ(data[kernels::cpu::ElementIndex(kernels::WeightFormat::kE4M3, k, column)],
                   codes[static_cast<size_t>(row * columns + k)])
             << part.tensor;
       }

@@ -46,7 +46,7 @@ TEST(ChoiceTables, FindsRowsByTheirExactName) {
 
 TEST(ChoiceTables, ListsNames) {
   EXPECT_THAT(NamesOf(kAttentionBackendTable), ElementsAre("math", "flash", "efficient"));
-  EXPECT_EQ(JoinNames(kPrecisionTable, ", "), "fp32, bf16, fp16, fp8");
+  EXPECT_EQ(JoinNames(kPrecisionTable, ", "), "fp32, bf16, fp16, fp8, int8, int4");
   EXPECT_EQ(ListInWords({}), "");
   EXPECT_EQ(ListInWords({"a"}), "a");
   EXPECT_EQ(ListInWords({"a", "b"}), "a and b");

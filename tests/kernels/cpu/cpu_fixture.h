@@ -59,16 +59,18 @@ class PoisonedMemory {
 
 struct WeightTensor {
   WeightTensor(Device& device, Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block = 0)
-      : memory(device, device.ops->packed_weight_bytes(precision, out_features, in_features, scale_block)),
-        weight{memory.data(), precision, out_features, in_features, scale_block} {}
+      : memory(device,
+               device.ops->packed_weight_bytes(Traits(precision).format, out_features, in_features, scale_block)),
+        weight{memory.data(), ComputeOf(precision),    out_features, in_features, scale_block,
+               false,         Traits(precision).format} {}
   PoisonedMemory memory;
   PackedWeight weight;
 };
 
 struct ActivationTensor {
   ActivationTensor(Device& device, Precision precision, int32_t rows, int32_t columns, int32_t scale_block = 0)
-      : memory(device, device.ops->activation_bytes(precision, rows, columns)),
-        activation{memory.data(), precision, rows, columns, scale_block} {}
+      : memory(device, device.ops->activation_bytes(ComputeOf(precision), rows, columns)),
+        activation{memory.data(), ComputeOf(precision), rows, columns, scale_block} {}
   PoisonedMemory memory;
   Activation activation;
 };
@@ -91,16 +93,34 @@ inline std::unique_ptr<ActivationTensor> Quantized(Device& device, Precision pre
   return tensor;
 }
 
+// A weight row of a grouped format, rounded as it is stored.
+inline std::vector<double> RoundedGroups(Precision precision, const float* row, int64_t n) {
+  std::vector<double> rounded;
+  for (int64_t first = 0; first < n; first += kWeightGroup) {
+    float values[kWeightGroup] = {};
+    int8_t codes[kWeightGroup];
+    std::copy(row + first, row + std::min<int64_t>(n, first + kWeightGroup), values);
+    const bool int4 = precision == Precision::kInt4;
+    const uint16_t word = int4 ? RoundGroupToInt4(values, codes) : RoundGroupToInt8(values, codes);
+    const int32_t zero_point = int4 ? ZeroPointOfWord(word) : 0;
+    for (int64_t i = 0; i < std::min<int64_t>(n - first, kWeightGroup); ++i) {
+      rounded.push_back(static_cast<double>(codes[i] - zero_point) * ScaleOfWord(word));
+    }
+  }
+  return rounded;
+}
+
 // A row as a precision stores it, by the scalar functions: as a weight (FP16 rounds) or as an activation (FP16 does
 // not).
 inline std::vector<double> RoundedRow(Precision precision, const float* row, int64_t n, bool is_weight) {
+  if (is_weight && Traits(Traits(precision).format).group != 0) return RoundedGroups(precision, row, n);
   float largest = 0.0F;
   for (int64_t i = 0; i < n; ++i) largest = std::fmax(largest, std::fabs(row[i]));
   const float scale = largest == 0.0F ? 1.0F : largest / kE4M3Max;
   std::vector<double> rounded(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     double& value = rounded[static_cast<size_t>(i)];
-    switch (precision) {
+    switch (ComputeOf(precision)) {
       case Precision::kFp32:
         value = row[i];
         break;
@@ -112,6 +132,8 @@ inline std::vector<double> RoundedRow(Precision precision, const float* row, int
         break;
       case Precision::kFp8:
         value = static_cast<double>(E4M3ToFloat(FloatToE4M3(row[i] * (1.0F / scale)))) * scale;
+        break;
+      default:  // none computes in another
         break;
     }
   }

@@ -28,9 +28,10 @@ TEST_P(Fp8Source, CodesAndScalesArePackedUnchanged) {
       for (int64_t row = 0; row < n; ++row) {
         const int64_t panel = row / cpu::kPanelColumns;
         const int64_t column = row % cpu::kPanelColumns;
-        const uint8_t* at = codes + panel * static_cast<int64_t>(cpu::PanelBytes(Precision::kFp8, k));
+        const uint8_t* at = codes + panel * static_cast<int64_t>(cpu::PanelBytes(WeightFormat::kE4M3, k));
         for (int64_t i = 0; i < k; ++i) {
-          ASSERT_EQ(at[cpu::ElementIndex(Precision::kFp8, i, column)], matrix.codes[static_cast<size_t>(row * k + i)]);
+          ASSERT_EQ(at[cpu::ElementIndex(WeightFormat::kE4M3, i, column)],
+                    matrix.codes[static_cast<size_t>(row * k + i)]);
         }
         for (int64_t i = 0; i < ScalesPerRow(scale_block, k); ++i) {
           ASSERT_EQ(cpu::PanelScales(packed->weight, panel)[i * cpu::kPanelColumns + column],

@@ -36,6 +36,8 @@ struct Form {
 constexpr Form kForms[] = {{Precision::kFp32, Precision::kFp32},
                            {Precision::kBf16, Precision::kBf16},
                            {Precision::kFp16, Precision::kFp16},
+                           {Precision::kInt8, Precision::kBf16},
+                           {Precision::kInt4, Precision::kBf16},
                            {Precision::kFp8, Precision::kBf16},
                            {Precision::kFp8, Precision::kFp8},
                            {Precision::kFp8, Precision::kFp8, InputScaling::kPerRow, kScaleBlock},

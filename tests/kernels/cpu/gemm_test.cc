@@ -127,11 +127,10 @@ GemmParams Into(const Activation& in, const PackedWeight& weight, int32_t rows, 
 
 TEST_P(Gemm, AnActivatedProductHasTheBitsOfTheTwoOperations) {
   uint32_t seed = 1;
-  const std::pair<Precision, Precision> forms[] = {{Precision::kFp32, Precision::kFp32},
-                                                   {Precision::kBf16, Precision::kBf16},
-                                                   {Precision::kFp16, Precision::kFp16},
-                                                   {Precision::kFp8, Precision::kBf16},
-                                                   {Precision::kFp8, Precision::kFp8}};
+  const std::pair<Precision, Precision> forms[] = {
+      {Precision::kFp32, Precision::kFp32}, {Precision::kBf16, Precision::kBf16}, {Precision::kFp16, Precision::kFp16},
+      {Precision::kFp8, Precision::kBf16},  {Precision::kFp8, Precision::kFp8},   {Precision::kInt8, Precision::kBf16},
+      {Precision::kInt4, Precision::kBf16}};
   for (const auto& [precision, next_precision] : forms) {
     for (const Shape& shape : kShapes) {
       const auto [rows, n, k] = shape;

@@ -62,7 +62,7 @@ struct Plain {
 
 std::vector<float> GatheredOnCpu(Precision precision, const Plain& plain, const std::vector<int32_t>& ids) {
   const DeviceOps& ops = *Cpu().ops;
-  const size_t bytes = ops.packed_weight_bytes(precision, kOut, kIn, 0);
+  const size_t bytes = ops.packed_weight_bytes(Traits(precision).format, kOut, kIn, 0);
   void* memory = ops.allocate(Cpu().context, bytes);
   PackedWeight weight{memory, precision, kOut, kIn, 0};
   EXPECT_EQ(ops.pack_weight(Cpu().context, plain.Params(&weight)), KernelStatus::kOk);

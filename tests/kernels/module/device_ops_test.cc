@@ -124,7 +124,7 @@ TEST_P(DeviceOpsTest, BlockScaledGemmsMatchTheCpus) {
     std::vector<float> results[2][2];  // side, phase
     for (Device* device : {cpu_.get(), device_.get()}) {
       const Array<unsigned char> memory(
-          *device, Bytes(device->ops->packed_weight_bytes(Precision::kFp8, kOuts, kIns, kScaleBlock)));
+          *device, Bytes(device->ops->packed_weight_bytes(WeightFormat::kE4M3, kOuts, kIns, kScaleBlock)));
       PackedWeight weight{memory.data(), Precision::kFp8, kOuts, kIns, kScaleBlock};
       const PackWeightParams pack{.weight = &weight,
                                   .source = codes.data(),

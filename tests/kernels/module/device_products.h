@@ -18,7 +18,7 @@ using Bytes = std::vector<unsigned char>;
 struct Weight {
   Weight(Device& device, Precision precision, const std::vector<float>& values, int64_t out_features,
          int64_t in_features)
-      : memory(device, Bytes(device.ops->packed_weight_bytes(precision, out_features, in_features, 0))),
+      : memory(device, Bytes(device.ops->packed_weight_bytes(Traits(precision).format, out_features, in_features, 0))),
         packed{memory.data(), precision, out_features, in_features, 0} {
     // In two parts, as fused matrices are packed.
     for (const bool second : {false, true}) {

@@ -329,8 +329,8 @@ constexpr DeviceOps kFakeCudaOps = {
     .record_event = RecordEvent,
     .wait_event = WaitEvent,
     .packed_weight_bytes =
-        [](Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block) {
-          return Cpu().ops->packed_weight_bytes(precision, out_features, in_features, scale_block);
+        [](WeightFormat format, int64_t out_features, int64_t in_features, int32_t scale_block) {
+          return Cpu().ops->packed_weight_bytes(format, out_features, in_features, scale_block);
         },
     .pack_weight = PackWeight,
     .activation_bytes = [](Precision precision, int32_t rows,

@@ -24,6 +24,8 @@ struct PairProducts {
   static constexpr int kRepeatedRows = 0;
   static constexpr int kScaledRows = 0;
   static constexpr simd::Locality kLocality = kTarget;
+  static constexpr bool kGrouped = false;
+  static constexpr bool kZeroPoints = false;
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ constexpr std::array<float, 256> MakeE4M3Table() {
 }
 constexpr std::array<float, 256> kE4M3Table = MakeE4M3Table();
 
-// The four decoders: K elements [first, first + count) of a panel to out[count][48]. first is a multiple of 4.
+// The decoders: K elements [first, first + count) of a panel to out[count][48]. first is a multiple of 4.
 struct Fp32Panel {
   static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
     std::memcpy(out, panel + first * kColumns * 4, static_cast<size_t>(count * kColumns) * 4);
@@ -69,7 +69,32 @@ struct Fp8Panel {
     const std::byte* in = panel + first * kColumns;
     for (int64_t k = 0; k < count; ++k) {
       for (int c = 0; c < kColumns; ++c) {
-        out[k * kColumns + c] = kE4M3Table[static_cast<size_t>(in[ElementIndex(Precision::kFp8, k, c)])];
+        out[k * kColumns + c] = kE4M3Table[static_cast<size_t>(in[ElementIndex(WeightFormat::kE4M3, k, c)])];
+      }
+    }
+  }
+};
+
+struct Int8Panel {
+  static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
+    const std::byte* in = panel + first * kColumns;
+    for (int64_t k = 0; k < count; ++k) {
+      for (int c = 0; c < kColumns; ++c) {
+        out[k * kColumns + c] = static_cast<float>(static_cast<int8_t>(in[ElementIndex(WeightFormat::kInt8, k, c)]));
+      }
+    }
+  }
+};
+
+struct Int4Panel {
+  static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
+    const std::byte* in = panel + first * kColumns / 2;
+    for (int64_t k = 0; k < count; ++k) {
+      const auto bit = static_cast<int>(4 * ElementIndex(WeightFormat::kInt4, k % 8, 0));
+      for (int c = 0; c < kColumns; ++c) {
+        uint32_t word = 0;
+        std::memcpy(&word, in + ElementIndex(WeightFormat::kInt4, k / 8 * 8, c) / 2, sizeof(word));
+        out[k * kColumns + c] = static_cast<float>(static_cast<int32_t>(word << (28 - bit)) >> 28);
       }
     }
   }
@@ -148,6 +173,46 @@ void BlockScaledGemm(const GemmBlock& block) {
   }
 }
 
+// totals[rows][48] += (sums - zero point * group sum) * scale, for group `group` of each row.
+template <bool kZeroPoints>
+void AddGroup(const GemmBlock& block, const uint16_t* words, int64_t group, const float* sums, float* totals) {
+  for (int row = 0; row < block.rows; ++row, sums += kColumns, totals += kColumns) {
+    float group_sum = 0;
+    if (kZeroPoints) {
+      std::memcpy(&group_sum,
+                  block.activation + static_cast<size_t>(row) * block.activation_stride + block.group_sum_offset +
+                      static_cast<size_t>(group) * sizeof(float),
+                  sizeof(group_sum));
+    }
+    for (int c = 0; c < kColumns; ++c) {
+      float sum = sums[c];
+      if (kZeroPoints) sum -= static_cast<float>(ZeroPointOfWord(words[c])) * group_sum;
+      totals[c] += sum * ScaleOfWord(words[c]);
+    }
+  }
+}
+
+template <typename Panel, bool kZeroPoints>
+void GroupedGemm(const GemmBlock& block) {
+  const size_t sum_bytes = static_cast<size_t>(block.rows) * kColumns * sizeof(float);
+  float* sums = reinterpret_cast<float*>(block.scratch);
+  float* totals = reinterpret_cast<float*>(block.scratch + kGemmSumBytes);
+  float* slice = reinterpret_cast<float*>(block.scratch + 2 * kGemmSumBytes);
+  const std::byte* panel = block.panels;
+  const uint16_t* words = block.scale_words;
+  for (int64_t column = 0; column < block.columns; column += kColumns, panel += block.panel_bytes) {
+    std::memset(totals, 0, sum_bytes);
+    for (int64_t group = 0; group < block.groups; ++group, words += kColumns) {
+      const int64_t first = group * kWeightGroup;
+      const int64_t left = block.padded_depth - first;
+      std::memset(sums, 0, sum_bytes);
+      MultiplySlice<Panel>(block, panel, first, left < kWeightGroup ? left : kWeightGroup, sums, slice);
+      AddGroup<kZeroPoints>(block, words, group, sums, totals);
+    }
+    for (int row = 0; row < block.rows; ++row) StoreRow(block, row, column, totals + row * kColumns);
+  }
+}
+
 template <typename Panel>
 void GemmBlockOf(const GemmBlock& block) {
   float* sums = reinterpret_cast<float*>(block.scratch);
@@ -177,6 +242,12 @@ void GemmFp16(const GemmBlock& block) {
 void GemmFp8(const GemmBlock& block) {
   if (block.scales_per_row > 1) return BlockScaledGemm<Fp8Panel>(block);
   GemmBlockOf<Fp8Panel>(block);
+}
+void GemmInt8(const GemmBlock& block) {
+  GroupedGemm<Int8Panel, false>(block);
+}
+void GemmInt4(const GemmBlock& block) {
+  GroupedGemm<Int4Panel, true>(block);
 }
 
 }  // namespace dunlin::kernels::cpu::portable

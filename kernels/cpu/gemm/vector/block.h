@@ -8,12 +8,14 @@
 // before it multiplies them. Sums are parked between slices. Where the block's rows do not fit the L2 cache, several
 // panels take the same slice of K before the next, so that the rows' part of it stays there. While tiles multiply a
 // slice they prefetch the next one. Both paths compute the same chain per sum, so they give the same bits. With block
-// scales a slice is a block: its sums start at +0, are scaled and added to the totals, in ascending order in both.
+// scales a slice is a block: its sums start at +0, are scaled and added to the totals, in ascending order in both. So
+// are the sums of each group of a grouped format.
 //
 // Precision: Multiply; Panel, for few rows; SlicePanel, for many, and where it differs from Panel Widen, which makes
 // kUnits of its vectors from a vector of the panel; kStepDepth, K elements of a step; kNarrowRows, rows of a tile that
 // decodes whole panels; kRepeatedRows, up to which several such tiles are used; kScaledRows, up to which weights with
-// block scales use one, 0 where there are none; kLocality, of prefetches (PanelLocality has the exceptions).
+// block scales use one, 0 where there are none; kLocality, of prefetches (PanelLocality has the exceptions); kGrouped,
+// whether codes come in groups with scale words, and kZeroPoints.
 // Instantiations: up to 8 narrow tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice tiles
 // (twice that where slices are widened).
 #pragma once
@@ -59,7 +61,9 @@ struct VectorGemm {
     bool last;
     const float* weight_scale;  // at the column, when the slice is a block with its own scale, or null
     int64_t scale_index;
-    float* parked;  // [rows][kTileVectors][16]
+    float* parked;                // [rows][kTileVectors][16]
+    const uint16_t* scale_words;  // grouped formats: of the slice's first group, at the column
+    int64_t group;
   };
 
   template <int kRows>
@@ -84,8 +88,37 @@ struct VectorGemm {
     }
   }
 
+  // Grouped formats: group by group, with the totals in the L1 cache.
+  template <int kRows>
+  static void NarrowGroupedTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
+    constexpr int64_t kUnits = kWeightGroup / kUnitDepth;
+    constexpr int64_t kWordsAhead = kPrefetchBytes / (kUnits * kUnitBytes) * kPanelColumns;
+    const int64_t units = block.padded_depth / kUnitDepth;
+    const uint16_t* words = block.scale_words + column * block.groups;
+    PrefetchOutput<kRows, kPanelVectors>(block, row, column);
+    alignas(64) float parked[kRows * kPanelColumns];
+    ParkedTotals<V, kPanelVectors> totals{parked, true};
+    TileRows rows{block.activation + static_cast<size_t>(row) * block.activation_stride, block.activation_stride};
+    for (int64_t group = 0; group < block.groups; ++group, words += kPanelColumns) {
+      __builtin_prefetch(words + kWordsAhead);
+      __builtin_prefetch(words + kWordsAhead + kPanelColumns / 2);
+      const int64_t left = units - group * kUnits;
+      Sums<V, kRows, kPanelVectors> sums;
+      Clear(sums);
+      AccumulatePanel<V, Multiply, Panel, PanelLocality<Panel>(Precision::kLocality, kRows)>(
+          rows, panel, left < kUnits ? left : kUnits, sums);
+      AddGroup<V, Precision::kZeroPoints>(block, row, group, words, sums, totals);
+      rows.first += kUnits * kSteps * 4;
+      panel += kUnits * kUnitBytes;
+    }
+    Sums<V, kRows, kPanelVectors> sums;
+    Load(parked, sums);
+    Store(block, row, column, sums);
+  }
+
   template <int kRows>
   static void NarrowTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
+    if constexpr (Precision::kGrouped) return NarrowGroupedTile<kRows>(block, row, panel, column);
     const std::byte* rows = block.activation + static_cast<size_t>(row) * block.activation_stride;
     PrefetchOutput<kRows, kPanelVectors>(block, row, column);
     Sums<V, kRows, kPanelVectors> sums;
@@ -113,7 +146,39 @@ struct VectorGemm {
   }
 
   template <typename WidenOfTile, bool kPrefetches, int kRows>
+  static void GroupedSliceTile(const GemmBlock& block, const Slice& slice, int row) {
+    constexpr int64_t kUnits = kWeightGroup / kUnitDepth;  // of codes
+    constexpr int64_t kGroupSteps = kUnits * kSteps;
+    constexpr int64_t kSliceUnits = kGroupSteps / SlicePanel::kSteps;
+    float* parked = slice.parked + row * Tile::kTileVectors * kLanes;
+    if (slice.last) PrefetchOutput<kRows, Tile::kTileVectors>(block, row, slice.column);
+    ParkedTotals<V, Tile::kTileVectors> totals{parked, slice.first};
+    TileRows rows{block.activation + static_cast<size_t>(row) * block.activation_stride + slice.activation_offset,
+                  block.activation_stride};
+    PanelSlice part = slice.panel;
+    const uint16_t* words = slice.scale_words;
+    int64_t group = slice.group;
+    for (int64_t left = slice.panel.units; left > 0; left -= kSliceUnits, ++group, words += kPanelColumns) {
+      part.units = left < kSliceUnits ? left : kSliceUnits;
+      Sums<V, kRows, Tile::kTileVectors> sums;
+      Clear(sums);
+      AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, Precision::kLocality, kPrefetches>(rows, part, sums);
+      AddGroup<V, Precision::kZeroPoints>(block, row, group, words, sums, totals);
+      rows.first += kGroupSteps * 4;
+      part.at += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
+      part.widened += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
+      part.codes += kUnits * kUnitBytes;
+      part.next += kGroupSteps / 4 * kNextLines * 64;
+    }
+    if (!slice.last) return;
+    Sums<V, kRows, Tile::kTileVectors> sums;
+    Load(parked, sums);
+    Store(block, row, slice.column, sums);
+  }
+
+  template <typename WidenOfTile, bool kPrefetches, int kRows>
   static void SliceTile(const GemmBlock& block, const Slice& slice, int row) {
+    if constexpr (Precision::kGrouped) return GroupedSliceTile<WidenOfTile, kPrefetches, kRows>(block, slice, row);
     float* parked = slice.parked + row * Tile::kTileVectors * kLanes;
     if (slice.last) PrefetchOutput<kRows, Tile::kTileVectors>(block, row, slice.column);
     const bool scaled = kScaled && slice.weight_scale != nullptr;
@@ -204,7 +269,11 @@ struct VectorGemm {
                 step + count == steps,
                 scales,
                 index,
-                parked};
+                parked,
+                nullptr,
+                step * Precision::kStepDepth / kWeightGroup};
+    if (Precision::kGrouped)
+      slice.scale_words = block.scale_words + column * block.groups + slice.group * kPanelColumns;
     const int64_t next_lines = next == nullptr ? 0 : count / kSteps * kUnitBytes / 64;
     constexpr int64_t kColumns = Tile::kTileVectors * kLanes;
     for (int64_t first = 0; first < kPanelColumns && slice.column < block.columns; first += kColumns) {
@@ -213,6 +282,7 @@ struct VectorGemm {
       slice.column += kColumns;
       slice.parked += block.rows * kColumns;
       if (scaled) slice.weight_scale += kColumns;
+      if (Precision::kGrouped) slice.scale_words += kColumns;
     }
   }
 

@@ -80,4 +80,60 @@ struct CodesToFloats {
   }
 };
 
+// INT4 words, eight K of a column, to floats.
+template <typename V>
+struct Int4ToFloats {
+  static constexpr int kSteps = 8;
+  static constexpr int64_t kVectorBytes = 64;
+  // The signed code whose lowest bit is kBit.
+  template <int kBit>
+  DUNLIN_INLINE typename V::Floats Code(typename V::Ints words) {
+    return V::ToFloats(V::template ShiftRightSigned<28>(V::template ShiftLeft<28 - kBit>(words)));
+  }
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[8]) {
+    const typename V::Ints words = V::LoadInts(at);
+    weights[0] = Code<0>(words);
+    weights[1] = Code<16>(words);
+    weights[2] = Code<4>(words);
+    weights[3] = Code<20>(words);
+    weights[4] = Code<8>(words);
+    weights[5] = Code<24>(words);
+    weights[6] = Code<12>(words);
+    weights[7] = Code<28>(words);
+  }
+};
+
+// INT8 codes to floats.
+template <typename V>
+struct Int8ToFloats {
+  static constexpr int kSteps = 4;
+  static constexpr int64_t kVectorBytes = 64;
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[4]) {
+    const typename V::Ints codes = V::LoadInts(at);
+    const typename V::Ints first = V::UnpackLowBytes(V::BroadcastInts(0), codes);  // each code in a word's high byte
+    const typename V::Ints second = V::UnpackHighBytes(V::BroadcastInts(0), codes);
+    weights[0] = V::ToFloats(V::template ShiftRightSigned<24>(V::template ShiftLeft<16>(first)));
+    weights[1] = V::ToFloats(V::template ShiftRightSigned<24>(first));
+    weights[2] = V::ToFloats(V::template ShiftRightSigned<24>(V::template ShiftLeft<16>(second)));
+    weights[3] = V::ToFloats(V::template ShiftRightSigned<24>(second));
+  }
+};
+
+// Small integers, which BF16 holds exactly, to BF16 pairs by way of floats.
+template <typename V, typename ToFloats>
+struct IntegersToPairs {
+  static constexpr int kSteps = ToFloats::kSteps / 2;
+  static constexpr int kUnits = kSteps;
+  static constexpr int64_t kVectorBytes = ToFloats::kVectorBytes;
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&pairs)[kSteps]) {
+    typename V::Floats weights[ToFloats::kSteps];
+    ToFloats::Decode(at, weights);
+#pragma GCC unroll 4
+    for (int s = 0; s < kSteps; ++s) {
+      const typename V::Ints first = V::template ShiftRight<16>(V::AsInts(weights[2 * s]));
+      pairs[s] = V::AsFloats(V::Or(first, V::AsInts(weights[2 * s + 1])));
+    }
+  }
+};
+
 }  // namespace dunlin::kernels::cpu::simd

@@ -19,6 +19,8 @@ struct FloatProducts {
   static constexpr int kRepeatedRows = 0;
   static constexpr int kScaledRows = 0;
   static constexpr Locality kLocality = kTarget;
+  static constexpr bool kGrouped = false;
+  static constexpr bool kZeroPoints = false;
 };
 
 template <typename V, Locality kTarget = kIntoL1>
@@ -48,5 +50,20 @@ struct Fp8 : FloatProducts<V> {
   static constexpr int kNarrowRows = 4;
   static constexpr int kScaledRows = 4;
 };
+
+// Integers in groups, with a scale each.
+template <typename V, typename ToFloats, bool kWithZeroPoints>
+struct GroupedFloats : FloatProducts<V> {
+  using Panel = ToFloats;
+  using SlicePanel = PairPanel<V>;
+  using Widen = IntegersToPairs<V, ToFloats>;
+  static constexpr int kNarrowRows = 4;
+  static constexpr bool kGrouped = true;
+  static constexpr bool kZeroPoints = kWithZeroPoints;
+};
+template <typename V>
+using Int8 = GroupedFloats<V, Int8ToFloats<V>, false>;
+template <typename V>
+using Int4 = GroupedFloats<V, Int4ToFloats<V>, true>;
 
 }  // namespace dunlin::kernels::cpu::simd

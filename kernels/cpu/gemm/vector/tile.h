@@ -162,7 +162,7 @@ DUNLIN_INLINE void WidenUnits(const std::byte* codes, int units, std::byte* to) 
     for (int v = 0; v < kPanelVectors; ++v) {
       typename V::Floats widened[Widen::kUnits];
       Widen::Decode(codes + (unit * kPanelVectors + v) * Widen::kVectorBytes, widened);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int u = 0; u < Widen::kUnits; ++u) {
         V::Store(to + ((unit * Widen::kUnits + u) * kPanelVectors + v) * SlicePanel::kVectorBytes, widened[u]);
       }
@@ -176,8 +176,10 @@ template <typename V, typename Multiply, typename Panel, typename Widen, Localit
           int kRows, int kVectors>
 DUNLIN_INLINE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice, Sums<V, kRows, kVectors>& sums) {
   constexpr int64_t kUnitBytes = kPanelVectors * Panel::kVectorBytes;
-  // Units of four steps: fewer instructions beside the multiplies, of which a shared core is short.
-  constexpr int kUnroll = 4 / Panel::kSteps;
+  // Four steps at once, or those of a vector of codes: fewer instructions beside the multiplies, of which a shared core
+  // is short.
+  constexpr int kUnroll = Widen::kUnits * Panel::kSteps > 4 ? Widen::kUnits : 4 / Panel::kSteps;
+  constexpr int kLines = kNextLines * kUnroll * Panel::kSteps / 4;
   const auto widen = [&](int64_t unit, int units) __attribute__((always_inline)) {
     if constexpr (Widen::kUnits > 0) {
       constexpr int64_t kCodeBytes = kPanelVectors * Widen::kVectorBytes;
@@ -195,12 +197,12 @@ DUNLIN_INLINE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice
     if (unit + kUnroll < whole) widen(unit + kUnroll, kUnroll);
 #pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u) {
-      const int end = kPrefetches ? (u + 1) * kNextLines / kUnroll : 0;
+      const int end = kPrefetches ? (u + 1) * kLines / kUnroll : 0;
 #pragma GCC unroll 6
-      for (int line = u * kNextLines / kUnroll; line < end; ++line) __builtin_prefetch(next + line * 64, 0, kLocality);
+      for (int line = u * kLines / kUnroll; line < end; ++line) __builtin_prefetch(next + line * 64, 0, kLocality);
       multiply(unit + u);
     }
-    next += kNextLines * 64;
+    next += kLines * 64;
   }
   for (int64_t unit = whole; unit < slice.units; ++unit) {
     if (Widen::kUnits > 0 && (unit - whole) % (Widen::kUnits > 0 ? Widen::kUnits : 1) == 0) widen(unit, Widen::kUnits);
@@ -250,6 +252,49 @@ DUNLIN_INLINE void Park(const Sums<V, kRows, kVectors>& sums, float* parked) {
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) V::Store(parked + (r * kVectors + v) * kLanes, sums.at[r][v]);
   }
+}
+
+// Totals of a tile in memory: [rows][kVectors][16] floats.
+template <typename V, int kVectors>
+struct ParkedTotals {
+  float* at;
+  bool empty;  // not written yet
+
+  DUNLIN_INLINE typename V::Floats Get(const ParkedTotals& totals, int r, int v) {
+    return totals.empty ? V::Zero() : V::Load(totals.at + (r * kVectors + v) * kLanes);
+  }
+  DUNLIN_INLINE void Set(ParkedTotals& totals, int r, int v, typename V::Floats total) {
+    V::Store(totals.at + (r * kVectors + v) * kLanes, total);
+  }
+};
+
+// totals += (sums - zero point * sum of the row's group) * scale, for group `group` of each row. words: the group's
+// scale words, at the first column.
+template <typename V, bool kZeroPoints, int kRows, int kVectors>
+DUNLIN_INLINE void AddGroup(const GemmBlock& block, int row, int64_t group, const uint16_t* words,
+                            const Sums<V, kRows, kVectors>& sums, ParkedTotals<V, kVectors>& totals) {
+  using Totals = ParkedTotals<V, kVectors>;
+  const std::byte* group_sum = block.activation + static_cast<size_t>(row) * block.activation_stride +
+                               block.group_sum_offset + static_cast<size_t>(group) * sizeof(float);
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    const typename V::Ints word = V::LoadUint16(words + v * kLanes);
+    const typename V::Floats scale =
+        V::AsFloats(V::AddInts(V::template ShiftLeft<kScaleWordShift>(word), V::BroadcastInts(kScaleWordBias)));
+    const typename V::Floats zero_point =
+        V::ToFloats(V::template ShiftRightSigned<28>(V::template ShiftLeft<28>(word)));
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      typename V::Floats sum = sums.at[r][v];
+      if constexpr (kZeroPoints) {
+        const auto& of_row =
+            *reinterpret_cast<const AliasedFloat*>(group_sum + static_cast<size_t>(r) * block.activation_stride);
+        sum = V::NegMulAdd(zero_point, V::Broadcast(of_row), sum);
+      }
+      Totals::Set(totals, r, v, V::MulAdd(sum, scale, Totals::Get(totals, r, v)));
+    }
+  }
+  totals.empty = false;
 }
 
 // Prefetches the output lines that Store will write, and the columns' scales and biases, at the start of a tile:

@@ -12,13 +12,12 @@
 #include <variant>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "server/access/admission.h"
-#include "server/fronts/dunlin_v1/unread_answer.h"
-#include "server/serving/key_limits.h"
+#include "server/grpc_calls/call_admission.h"
+#include "server/grpc_calls/refused_call.h"
+#include "server/grpc_calls/unread_answer.h"
 #include "server/serving/serving_core.h"
 #include "server/serving/text_pool.h"
-#include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/wire_buffer.h"
@@ -32,29 +31,21 @@ class UnaryTextCall final : public grpc::ServerUnaryReactor, public TextTask {
   using Work = absl::Status (*)(const ServingCore& core, const Principal& caller, const Request& request,
                                 Response* response);
 
-  // core and *response outlive the call. method: as the endpoint table names it.
-  static grpc::ServerUnaryReactor* Start(ServingCore* core, const char* method, grpc::CallbackServerContext* context,
-                                         const grpc::ByteBuffer& message, grpc::ByteBuffer* response, Work work) {
-    std::shared_ptr<UnaryTextCall> call(new UnaryTextCall(core, context, response, work));
+  // admission and *response outlive the call. method: as the endpoint table names it.
+  static grpc::ServerUnaryReactor* Start(const CallAdmission& admission, const char* method,
+                                         grpc::CallbackServerContext* context, const grpc::ByteBuffer& message,
+                                         grpc::ByteBuffer* response, Work work) {
+    auto answer = admission.Admit(method, *context, message.Length(), CallAdmission::Kind::kText);
+    if (const auto* refusal = std::get_if<CallRefusal>(&answer)) {
+      return RefusedUnary::Start(admission.core(), context, refusal->reply());
+    }
+    auto admitted = std::get<AdmittedCall>(std::move(answer));
+    std::shared_ptr<UnaryTextCall> call(new UnaryTextCall(admission.core(), context, response, work));
     call->self_ = call;
-    absl::StatusOr<Principal> caller = CallerOf(core->access(), method, *context);
-    if (!caller.ok()) {
-      call->End(caller.status());
-      return call.get();
-    }
-    call->caller_ = *std::move(caller);
-    std::variant<Admission::Ticket, AdmissionRefusal> answer = core->TryAdmit(message.Length());
-    if (const auto* refusal = std::get_if<AdmissionRefusal>(&answer)) {
-      call->End(core->StatusOf(*refusal));
-      return call.get();
-    }
-    call->ticket_ = std::get<Admission::Ticket>(std::move(answer));
-    if (absl::Status refused = BeginQuota(*core, call->caller_, &call->ticket_); !refused.ok()) {
-      call->End(refused);
-      return call.get();
-    }
+    call->caller_ = std::move(admitted.client.principal);
+    call->ticket_ = std::move(admitted.ticket);
     call->message_ = message;
-    core->text_pool()->Schedule(call.get());
+    admission.core()->text_pool()->Schedule(call.get());
     return call.get();
   }
 

@@ -8,8 +8,7 @@
 
 #include <memory>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "server/grpc_calls/call_cut_off.h"
 #include "server/serving/serving_core.h"
 #include "server/serving/stall_watch.h"
 
@@ -27,31 +26,18 @@ class UnreadAnswer final : public StallWatch::Call {
   // gRPC is done with the call.
   void OnDone() {
     core_->stall_watch()->Forget(this);
-    absl::MutexLock lock(&mutex_);
-    call_ = nullptr;
+    call_.OnDone();
   }
 
  private:
   UnreadAnswer(ServingCore* core, grpc_call* call) : core_(core), finished_at_(core->now()), call_(call) {}
 
   engine::TimeNs unread_since() const override { return finished_at_; }
-
-  void CutOff() override {
-    grpc_call* call = nullptr;
-    {
-      absl::MutexLock lock(&mutex_);
-      if (call_ == nullptr) return;
-      call = call_;
-      grpc_call_ref(call);
-    }
-    grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "the client reads too slowly", nullptr);
-    grpc_call_unref(call);
-  }
+  void CutOff() override { call_.CutOff(); }
 
   ServingCore* const core_;
   const engine::TimeNs finished_at_;
-  absl::Mutex mutex_;                        // guards call_, between CutOff and OnDone
-  grpc_call* call_ ABSL_GUARDED_BY(mutex_);  // null after OnDone
+  CallCutOff call_;
 };
 
 }  // namespace dunlin::server

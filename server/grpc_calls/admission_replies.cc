@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fronts/dunlin_v1/admission_replies.h"
+#include "server/grpc_calls/admission_replies.h"
 
 namespace dunlin::server {
 

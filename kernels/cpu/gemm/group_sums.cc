@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain loops that the compiler vectorises; the same sums on every variant.
+#include "kernels/cpu/gemm/group_sums.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/api/float_formats.h"
+#include "kernels/cpu/context.h"
+#include "kernels/cpu/gemm/activation_layout.h"
+#include "kernels/cpu/gemm/round_columns.h"
+
+namespace dunlin::kernels::cpu {
+namespace {
+
+constexpr int64_t kTaskElements = 1 << 14;
+constexpr int32_t kParts = 8;  // partial sums of a group
+
+float Widen(float value) {
+  return value;
+}
+float Widen(uint16_t bits) {
+  return Bf16ToFloat(bits);
+}
+
+template <typename Element>
+float SumOfGroup(const Element* elements) {
+  float parts[kParts] = {};
+  for (int32_t i = 0; i < kWeightGroup; i += kParts) {
+    for (int32_t p = 0; p < kParts; ++p) parts[p] += Widen(elements[i + p]);
+  }
+  return ((parts[0] + parts[4]) + (parts[1] + parts[5])) + ((parts[2] + parts[6]) + (parts[3] + parts[7]));
+}
+
+template <typename Element>
+void SumRow(std::byte* row, int64_t columns) {
+  const auto* elements = reinterpret_cast<const Element*>(row);
+  auto* sums = reinterpret_cast<float*>(row + GroupSumOffset(columns));
+  const int64_t whole = columns / kWeightGroup * kWeightGroup;
+  for (int64_t k = 0; k < whole; k += kWeightGroup) *sums++ = SumOfGroup(elements + k);
+  if (whole == columns) return;
+  Element rest[kWeightGroup] = {};
+  std::copy(elements + whole, elements + columns, rest);
+  *sums = SumOfGroup(rest);
+}
+
+}  // namespace
+
+void WriteGroupSums(DeviceContext* context, const Activation& activation, int32_t num_rows) {
+  const int64_t columns = activation.columns;
+  const bool halves = ActivationElement(context->kernels, activation.precision) == sizeof(uint16_t);
+  const auto sum_row = halves ? SumRow<uint16_t> : SumRow<float>;
+  const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / columns);
+  context->pool.Run((num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
+    const int64_t end = std::min<int64_t>(num_rows, (task + 1) * rows_per_task);
+    for (int64_t row = task * rows_per_task; row < end; ++row) sum_row(ActivationRow(activation, row), columns);
+  });
+}
+
+}  // namespace dunlin::kernels::cpu
