@@ -96,7 +96,8 @@ constexpr Reading kReadings[] = {
 static_assert(std::size(kTraits) == std::size(kReadings));
 
 absl::Status Fail(const Input& input, std::string_view part, std::string_view problem, std::string_view limit) {
-  return InvalidField(absl::StrCat("inputs[", PrintableName(input.name()), "].", engine::AbslView(part)), problem, limit);
+  return InvalidField(absl::StrCat("inputs[", PrintableName(input.name()), "].", engine::AbslView(part)), problem,
+                      limit);
 }
 
 absl::StatusOr<size_t> NumElements(const Input& input) {

@@ -106,7 +106,8 @@ TEST(InferFields, ChooseBackendAndPrecisionAsParameters) {
   EXPECT_EQ(read.request.execution.precision, engine::Precision::kBf16);
   EXPECT_TRUE(read.request.execution.allow_fallback);
   (*wire.mutable_parameters())["precision"].set_string_param("int3");
-  EXPECT_THAT(std::string(ReadWire(wire).status.message()), HasSubstr("precision is another name; limit is auto, fp32"));
+  EXPECT_THAT(std::string(ReadWire(wire).status.message()),
+              HasSubstr("precision is another name; limit is auto, fp32"));
 }
 
 TEST(InferFields, SendOnlyOutputsThatWereAskedFor) {
@@ -155,7 +156,8 @@ TEST(InferFields, RefuseByName) {
   EXPECT_THAT(std::string(ReadWire(two).status.message()), HasSubstr("text_input has 2 elements; limit is 1 element"));
   Wire streamed = Prompt();
   AddFlag("stream", true, &streamed);
-  EXPECT_THAT(std::string(ReadWire(streamed, Rpc::kInfer).status.message()), HasSubstr("stream is true; limit is false"));
+  EXPECT_THAT(std::string(ReadWire(streamed, Rpc::kInfer).status.message()),
+              HasSubstr("stream is true; limit is false"));
 }
 
 TEST(InferFields, ArePeekedWithoutReadingTheTensors) {

@@ -180,7 +180,8 @@ TEST(FieldValue, ReadsAFlatJsonObject) {
   EXPECT_FALSE(ReadJsonFields("s", "[1]").ok());
   EXPECT_FALSE(ReadJsonFields("s", "{").ok());
   const std::string deep = R"({"a":)" + std::string(100000, '[') + std::string(100000, ']') + "}";
-  EXPECT_THAT(std::string(ReadJsonFields("s", deep).status().message()), HasSubstr("s is nested too deeply; limit is 32 levels"));
+  EXPECT_THAT(std::string(ReadJsonFields("s", deep).status().message()),
+              HasSubstr("s is nested too deeply; limit is 32 levels"));
 }
 
 }  // namespace
