@@ -30,7 +30,7 @@ MODEL_DIR = ROOT / "models/demo"
 ENCODER_DIR = ROOT / "tests/golden/encoders/bert_sentence"
 READY_S, STOP_S, INSTALL_S = 60, 30, 900
 
-# program: in this folder; its packages are requirements/PROGRAM.txt, or node/package-lock.json. slow: only with --full,
+# program: in this folder; its packages are requirements/PROGRAM.txt, node/package-lock.json, or its crate's Cargo.lock. slow: only with --full,
 # as it takes gigabytes, or a minute. limit_s: of the whole program.
 Client = collections.namedtuple("Client", "name program slow limit_s")
 CLIENTS = [
@@ -39,8 +39,12 @@ CLIENTS = [
     Client("openai-npm", "node/openai_node.mjs", False, 120),
     Client("langchain-openai", "langchain_python.py", False, 120),
     Client("tritonclient", "triton_python.py", False, 180),
+    Client("smg", "smg_router.py", False, 300),
+    Client("vllm-proto", "vllm_client/src/main.rs", False, 120),
+    Client("dynamo", "dynamo_run.py", False, 240),
     Client("guidellm", "guidellm_run.py", True, 240),
     Client("aiperf", "aiperf_run.py", True, 300),
+    Client("smg-idle", "smg_idle.py", True, 780),
 ]
 
 
@@ -77,7 +81,8 @@ def python_command(client, work):
     if not kept(folder, made_of):
         shutil.rmtree(folder, ignore_errors=True)
         install([sys.executable, "-m", "venv", folder], folder)
-        install([folder / "bin/python", "-m", "pip", "install", "--quiet", "-r", requirements], folder)
+        options = ["--no-deps"] if "# --no-deps" in requirements.read_text() else []
+        install([folder / "bin/python", "-m", "pip", "install", "--quiet", *options, "-r", requirements], folder)
         (folder / "made_of").write_text(made_of)
     return [folder / "bin/python", HERE / client.program]
 
@@ -97,8 +102,18 @@ def node_command(client, work):
     return ["node", program]
 
 
+def cargo_command(client, work):
+    crate = (HERE / client.program).parents[1]
+    install(["cargo", "build", "--quiet", "--locked", "--release", "--manifest-path", crate / "Cargo.toml", "--target-dir",
+             work / client.name], work / client.name)
+    return [work / client.name / "release/vllm-client"]
+
+
+COMMANDS = {".py": python_command, ".mjs": node_command, ".rs": cargo_command}
+
+
 def command_of(client, work):
-    return (node_command if client.program.endswith(".mjs") else python_command)(client, work)
+    return COMMANDS[pathlib.Path(client.program).suffix](client, work)
 
 
 @contextlib.contextmanager
@@ -106,7 +121,8 @@ def serve(binary, work):
     """A Server of both models on loopback; checks how it ends."""
     config = {"listen": {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0"}, "log": {"level": "warn"},
               "models": [{"name": "demo", "path": str(MODEL_DIR), "device": "cpu", "precisions": ["bf16"],
-                          "kv_cache": {"memory_bytes": 64 << 20}},
+                          "kv_cache": {"memory_bytes": 64 << 20, "event_batches": 1000,
+                                       "events_endpoint": "tcp://127.0.0.1:0"}},
                          {"name": "encoder", "path": str(ENCODER_DIR), "device": "cpu", "precisions": ["fp32"]}]}
     (work / "server.json").write_text(json.dumps(config))
     with open(work / "server.log", "wb") as log:

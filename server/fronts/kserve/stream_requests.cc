@@ -7,6 +7,7 @@
 #include "server/fronts/kserve/infer_translators.h"
 #include "server/serving/embed_job.h"
 #include "server/serving/generation.h"
+#include "server/serving/profile_alias.h"
 #include "server/transport/grpc/grpc_status.h"
 
 namespace dunlin::server::kserve {
@@ -103,7 +104,7 @@ std::shared_ptr<StreamRequest> Make(ServingCore* core, AdmittedCall admitted, co
 }  // namespace
 
 bool Embeds(const ServingCore& core, const std::string& model) {
-  const ModelLease lease = core.Lease(model);
+  const ModelLease lease = LeaseNamed(core, model);
   return lease != nullptr && lease->encoder != nullptr;
 }
 

@@ -106,7 +106,8 @@ TEST(InferFields, ChooseBackendAndPrecisionAsParameters) {
   EXPECT_EQ(read.request.execution.precision, engine::Precision::kBf16);
   EXPECT_TRUE(read.request.execution.allow_fallback);
   (*wire.mutable_parameters())["precision"].set_string_param("int3");
-  EXPECT_THAT(ReadWire(wire).status.message(), HasSubstr("precision is another name; limit is auto, fp32"));
+  EXPECT_THAT(std::string(ReadWire(wire).status.message()),
+              HasSubstr("precision is another name; limit is auto, fp32"));
 }
 
 TEST(InferFields, SendOnlyOutputsThatWereAskedFor) {
@@ -114,7 +115,7 @@ TEST(InferFields, SendOnlyOutputsThatWereAskedFor) {
   wire.add_outputs()->set_name("num_output_tokens");
   EXPECT_EQ(ReadWire(wire).form.outputs, kNumOutputTokens);
   wire.add_outputs()->set_name("tokens");
-  EXPECT_THAT(ReadWire(wire).status.message(), HasSubstr("outputs[tokens] is not an output"));
+  EXPECT_THAT(std::string(ReadWire(wire).status.message()), HasSubstr("outputs[tokens] is not an output"));
 }
 
 TEST(InferFields, RefuseByName) {
@@ -148,14 +149,15 @@ TEST(InferFields, RefuseByName) {
   for (const Case& one : cases) {
     Wire wire = Prompt();
     one.bend(&wire);
-    EXPECT_THAT(ReadWire(wire).status.message(), HasSubstr(one.message));
+    EXPECT_THAT(std::string(ReadWire(wire).status.message()), HasSubstr(one.message));
   }
   Wire two;
   AddTexts("text_input", {"a", "b"}, &two);
-  EXPECT_THAT(ReadWire(two).status.message(), HasSubstr("text_input has 2 elements; limit is 1 element"));
+  EXPECT_THAT(std::string(ReadWire(two).status.message()), HasSubstr("text_input has 2 elements; limit is 1 element"));
   Wire streamed = Prompt();
   AddFlag("stream", true, &streamed);
-  EXPECT_THAT(ReadWire(streamed, Rpc::kInfer).status.message(), HasSubstr("stream is true; limit is false"));
+  EXPECT_THAT(std::string(ReadWire(streamed, Rpc::kInfer).status.message()),
+              HasSubstr("stream is true; limit is false"));
 }
 
 TEST(InferFields, ArePeekedWithoutReadingTheTensors) {

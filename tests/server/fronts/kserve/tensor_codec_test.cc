@@ -77,10 +77,10 @@ TEST(TensorCodec, ReadsContentsInTheFieldOfTheirDatatype) {
   number.mutable_contents()->add_int_contents(-3);
   EXPECT_THAT(*DecodeTensor(number, nullptr), ElementsAre(Scalar(int64_t{-3})));
   number.mutable_contents()->add_int_contents(4);
-  EXPECT_THAT(DecodeTensor(number, nullptr).status().message(),
+  EXPECT_THAT(std::string(DecodeTensor(number, nullptr).status().message()),
               HasSubstr("inputs[x].contents has 2 elements of its datatype; limit is 1 elements"));
   number.set_datatype("INT64");  // another field
-  EXPECT_THAT(DecodeTensor(number, nullptr).status().message(), HasSubstr("has 0 elements"));
+  EXPECT_THAT(std::string(DecodeTensor(number, nullptr).status().message()), HasSubstr("has 0 elements"));
 }
 
 TEST(TensorCodec, RefusesShapesAndLengthsThatDoNotFit) {
@@ -106,7 +106,7 @@ TEST(TensorCodec, RefusesShapesAndLengthsThatDoNotFit) {
   for (const Case& one : cases) {
     const absl::Status status = DecodeTensor(InputOf(one.datatype, one.shape), &one.raw).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << one.message;
-    EXPECT_THAT(status.message(), HasSubstr(one.message));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(one.message));
   }
 }
 
@@ -167,7 +167,7 @@ TEST(FieldValue, RefusesWhatDoesNotFit) {
   fails(int64_t{1}, [](const FieldValue& v) { v.Text(); });
   absl::Status status;
   FieldValue("f", {Scalar(true), Scalar(true)}, &status).Bool();
-  EXPECT_THAT(status.message(), HasSubstr("f has 2 elements; limit is 1 element"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("f has 2 elements; limit is 1 element"));
 }
 
 TEST(FieldValue, ReadsAFlatJsonObject) {
@@ -180,7 +180,8 @@ TEST(FieldValue, ReadsAFlatJsonObject) {
   EXPECT_FALSE(ReadJsonFields("s", "[1]").ok());
   EXPECT_FALSE(ReadJsonFields("s", "{").ok());
   const std::string deep = R"({"a":)" + std::string(100000, '[') + std::string(100000, ']') + "}";
-  EXPECT_THAT(ReadJsonFields("s", deep).status().message(), HasSubstr("s is nested too deeply; limit is 32 levels"));
+  EXPECT_THAT(std::string(ReadJsonFields("s", deep).status().message()),
+              HasSubstr("s is nested too deeply; limit is 32 levels"));
 }
 
 }  // namespace
