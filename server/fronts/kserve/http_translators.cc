@@ -47,7 +47,7 @@ void HttpGenerateTranslator::Append(const inference::ModelInferResponse& respons
     case HttpAction::kInfer:
       out->append(InferText(response, binary_, facts_.get()));
       return;
-    case HttpAction::kGenerate:
+    case HttpAction::kGenerateWhole:
       out->append(GenerateBodyOf(response));
       return;
     case HttpAction::kGenerateStream:

@@ -19,7 +19,7 @@
 
 namespace dunlin::server::kserve {
 
-enum class HttpAction : uint8_t { kInfer, kGenerate, kGenerateStream };
+enum class HttpAction : uint8_t { kInfer, kGenerateWhole, kGenerateStream };
 
 // What a call knows before its body, and what its response's headers say.
 struct HttpCallFacts {

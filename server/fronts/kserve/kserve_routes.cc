@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kJsonLength[] = "Inference-Header-Content-Length";
 constexpr char kBinaryBody[] = "application/octet-stream";
-constexpr std::string_view kVersions = "/versions/";
+constexpr char kVersions[] = "/versions/";
 constexpr int kNotReady = 400;  // the protocol's false
 
 // "{model}[/versions/{version}][/{action}]"; models may have slashes in their names.
@@ -45,7 +45,7 @@ ModelPath SplitPath(std::string_view path, std::span<const std::string_view> act
     }
   }
   if (const size_t at = path.rfind(kVersions); at != path.npos) {
-    split.version = path.substr(at + kVersions.size());
+    split.version = path.substr(at + std::string_view(kVersions).size());
     path = path.substr(0, at);
   }
   split.model = path;
@@ -172,7 +172,7 @@ class ModelCall final : public HttpHandler {
       HttpAction action;
     };
     static constexpr ActionRow kRows[] = {{"infer", HttpAction::kInfer},
-                                          {"generate", HttpAction::kGenerate},
+                                          {"generate", HttpAction::kGenerateWhole},
                                           {"generate_stream", HttpAction::kGenerateStream}};
     static constexpr std::string_view kActions[] = {kRows[0].name, kRows[1].name, kRows[2].name};
     ModelPath path = SplitPath(request.parameter, kActions);

@@ -18,7 +18,6 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 struct HttpAnswer {
   int status = 0;
@@ -80,7 +79,8 @@ TEST_F(KserveHttp, TellsOfTheServerAndItsModels) {
   EXPECT_EQ(config["model_transaction_policy"]["decoupled"], true);
   EXPECT_EQ(config["input"][0]["data_type"], "TYPE_STRING");
   std::vector<std::string> names;
-  for (const json& model : Call(&edge_, "POST", "/v2/repository/index").document()) names.push_back(model["name"]);
+  for (const json& model : Call(&edge_, "POST", "/v2/repository/index").document())
+    names.push_back(model["name"].get<std::string>());
   EXPECT_THAT(names, testing::UnorderedElementsAre("tiny", "bare", "encoder"));
 }
 
@@ -98,7 +98,7 @@ TEST_F(KserveHttp, InfersWithJson) {
   EXPECT_EQ(document["parameters"]["precision"], "fp32");
   EXPECT_EQ(document["outputs"][0],
             (json{{"name", "text_output"}, {"datatype", "BYTES"}, {"shape", {1}}, {"data", {"abc"}}}));
-  EXPECT_EQ(document["outputs"][1]["data"], json({3}));
+  EXPECT_EQ(document["outputs"][1]["data"], json::array({3}));
 }
 
 TEST_F(KserveHttp, InfersWithBinaryTensors) {
@@ -118,7 +118,7 @@ TEST_F(KserveHttp, InfersWithBinaryTensors) {
   const json document = json::parse(answer.body.substr(0, json_bytes), nullptr, false);
   EXPECT_EQ(document["outputs"][0]["parameters"]["binary_data_size"], 7);
   EXPECT_FALSE(document["outputs"][0].contains("data"));
-  EXPECT_EQ(document["outputs"][1]["data"], json({3}));
+  EXPECT_EQ(document["outputs"][1]["data"], json::array({3}));
 }
 
 TEST_F(KserveHttp, EmbedsAsFp32) {
@@ -152,7 +152,8 @@ TEST_F(KserveHttp, StreamsEvents) {
   EXPECT_THAT(answer.head, HasSubstr("text/event-stream"));
   std::string text;
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(answer.body, '\n'))) {
-    if (line.rfind("data: ", 0) == 0) text += json::parse(line.substr(6), nullptr, false)["text_output"];
+    if (line.rfind("data: ", 0) == 0)
+      text += json::parse(line.substr(6), nullptr, false)["text_output"].get<std::string>();
   }
   EXPECT_EQ(text, "abcabc") << answer.body;
 }
