@@ -48,7 +48,9 @@ struct EdgeVllmOptions {
 
 struct EdgeOptions {
   ServingOptions serving;
-  std::optional<EdgeHttpOptions> http;  // unset: no HTTP port
+  bool vllm_engine = true;                         // serve vllm.grpc.engine.VllmEngine
+  std::string vllm_engine_model;                   // what it stands for: VllmEngineService's model
+  std::optional<EdgeHttpOptions> http;             // unset: no HTTP port
   EdgeVllmOptions vllm;
   RpcObserver* rpcs = nullptr;                     // of the gRPC port's calls; outlives the edge
   const CertificateStore* certificates = nullptr;  // both ports speak TLS; outlives the edge; null: neither does

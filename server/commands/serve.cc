@@ -27,6 +27,7 @@
 #include "server/commands/serve_options.h"
 #include "server/commands/serve_server.h"
 #include "server/commands/serve_stop.h"
+#include "server/commands/serve_tracing.h"
 #include "server/config/config.h"
 #include "server/config/reload.h"
 #include "server/metrics/process_stats.h"
@@ -122,6 +123,9 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   EdgeOptions options;
   options.certificates = server->certificates.get();
   options.http = HttpOptions(config, server);
+  options.vllm_engine = config.serve_vllm_engine;
+  options.vllm_engine_model = config.vllm_engine_model;
+  options.serving.profile_aliases = config.profile_aliases;
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
   options.rpcs = server->metrics.rpcs();
@@ -219,7 +223,9 @@ int Serve(const ServeOptions& options) {
   const absl::StatusOr<Config> config = LoadServeConfig(options);
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
-  Server server(*config);
+  absl::StatusOr<std::unique_ptr<SpanExporter>> spans = OpenSpanExporter(config->tracing);
+  if (!spans.ok()) return Fail(spans.status());
+  Server server(*config, *std::move(spans));
   if (absl::Status read = ReadKeys(*config, &server); !read.ok()) return Fail(read);
   const absl::StatusOr<std::string> addresses = OpenPorts(*config, &server);
   if (!addresses.ok()) return Fail(addresses.status());

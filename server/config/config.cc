@@ -61,6 +61,9 @@ void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   if (document->contains("tls")) {
     AnchorPathsOf(folder, {"cert_file", "key_file", "client_ca_file"}, &(*document)["tls"]);
   }
+  if (document->contains("tracing")) {
+    AnchorPathsOf(folder, {"ca_file", "cert_file", "key_file"}, &(*document)["tracing"]);
+  }
   if (!document->contains("models") || !(*document)["models"].is_array()) return;
   for (Json& model : (*document)["models"]) AnchorPathsOf(folder, {"path", "chat_template"}, &model);
 }
@@ -229,13 +232,28 @@ Limits ReadLimits(const Json& document) {
 absl::StatusOr<TracingSettings> ReadTracing(const Json& document) {
   TracingSettings tracing;
   tracing.otlp_endpoint = Get<std::string>(document, "/tracing/otlp_endpoint");
-  // OTLP's own variables have a URL here, whose scheme says that there is no TLS.
-  if (tracing.otlp_endpoint.starts_with("http://")) tracing.otlp_endpoint.erase(0, std::string("http://").size());
+  // A URL, as OTLP's own variables have it: the scheme says whether there is TLS.
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!tracing.otlp_endpoint.starts_with(scheme)) continue;
+    tracing.otlp_endpoint.erase(0, scheme.size());
+    tracing.tls = scheme == "https://";
+    break;
+  }
   const bool has_port = tracing.otlp_endpoint.find(':') != std::string::npos;
   if (tracing.otlp_endpoint.find('/') != std::string::npos || (!tracing.otlp_endpoint.empty() && !has_port)) {
-    return absl::InvalidArgumentError(absl::StrCat("tracing.otlp_endpoint is ",
-                                                   document["tracing"]["otlp_endpoint"].dump(),
-                                                   "; limit is host:port or http://host:port, without TLS"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("tracing.otlp_endpoint is ", document["tracing"]["otlp_endpoint"].dump(),
+                     "; limit is host:port, http://host:port, or https://host:port for TLS"));
+  }
+  tracing.ca_file = Get<std::string>(document, "/tracing/ca_file");
+  tracing.cert_file = Get<std::string>(document, "/tracing/cert_file");
+  tracing.key_file = Get<std::string>(document, "/tracing/key_file");
+  if (tracing.cert_file.empty() != tracing.key_file.empty()) {
+    return absl::InvalidArgumentError("tracing.cert_file and tracing.key_file must be given together");
+  }
+  if (!tracing.tls && !(tracing.ca_file + tracing.cert_file).empty()) {
+    return absl::InvalidArgumentError(
+        "tracing.ca_file and tracing.cert_file must be given with an https:// address in tracing.otlp_endpoint");
   }
   tracing.service_name = Get<std::string>(document, "/tracing/service_name");
   tracing.sample_per_million = Get<int32_t>(document, "/tracing/sample_per_million");
@@ -298,6 +316,9 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.http_idle_timeout_ms = Get<int32_t>(document, "/limits/http_idle_timeout_ms");
   config.sse_keepalive_ms = Get<int32_t>(document, "/limits/sse_keepalive_ms");
   config.serve_openai = Get<bool>(document, "/protocols/openai");
+  config.serve_vllm_engine = Get<bool>(document, "/protocols/vllm_engine");
+  config.vllm_engine_model = Get<std::string>(document, "/protocols/vllm_engine_model");
+  config.profile_aliases = Get<bool>(document, "/profile_aliases");
   config.serve_vllm = Get<bool>(document, "/protocols/vllm");
   config.drain_timeout_ms = Get<int64_t>(document, "/limits/drain_timeout_ms");
   config.stall_ms = Get<int64_t>(document, "/health/stall_ms");

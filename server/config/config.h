@@ -30,12 +30,12 @@ struct KvEventSettings {
 struct ModelSettings {
   std::string name;
   engine::ModelSource source;
-  std::string device;                // "auto", "cpu" or "cuda"
-  engine::EngineOptions engine;      // kv_memory_bytes may be kAutoBytes
-  std::string chat_template;         // a template's text or file; "": the model's own
-  bool chat_special_tokens = false;  // a request may let special tokens in its messages be parsed
-  std::string tool_parser;           // "auto", "none", or the name of a ToolFormat
-  std::string reasoning_parser;      // the same of a ReasoningFormat
+  std::string device;                     // "auto", "cpu" or "cuda"
+  engine::EngineOptions engine;           // kv_memory_bytes may be kAutoBytes
+  std::string chat_template;              // a template's text or file; "": the model's own
+  bool chat_special_tokens = false;       // a request may let special tokens in its messages be parsed
+  std::string tool_parser = "auto";       // "auto", "none", or the name of a ToolFormat
+  std::string reasoning_parser = "auto";  // the same of a ReasoningFormat
   KvEventSettings kv_events;
 };
 
@@ -54,6 +54,10 @@ struct MemorySettings {
 
 struct TracingSettings {
   std::string otlp_endpoint;  // "host:port"; "": no tracing
+  bool tls = false;
+  std::string ca_file;    // with tls; "": the system's authorities
+  std::string cert_file;  // with tls; both or none
+  std::string key_file;
   std::string service_name;
   int32_t sample_per_million = 0;
   int32_t queue_spans = 0;
@@ -80,6 +84,9 @@ struct Config {
   int32_t http_idle_timeout_ms = 0;
   int32_t sse_keepalive_ms = 0;  // 0: never
   bool serve_openai = false;
+  bool serve_vllm_engine = false;
+  std::string vllm_engine_model;  // "": the first of each kind
+  bool profile_aliases = false;
   bool serve_vllm = false;
   int64_t drain_timeout_ms = 0;
   int64_t stall_ms = 0;

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <map>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>

@@ -220,7 +220,8 @@ OutputText::Options TextOptions(const ClientRequest& client, const GenerationPla
 }  // namespace
 
 absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const ServingCore& core, RequestRecord* record) {
-  absl::StatusOr<ModelLease> lease = ResolveModel(core, client.principal, client.model, *client.field_names, record);
+  absl::StatusOr<ModelLease> lease =
+      ResolveModel(core, client.principal, client.model, *client.field_names, record, &client.execution);
   if (!lease.ok()) return lease.status();
   GenerationPlan plan;
   plan.model = *std::move(lease);

@@ -38,10 +38,12 @@ CLIENTS = [
     Client("anthropic", "anthropic_python.py", False, 120),
     Client("openai-npm", "node/openai_node.mjs", False, 120),
     Client("langchain-openai", "langchain_python.py", False, 120),
+    Client("smg", "smg_router.py", False, 300),
     Client("vllm-proto", "vllm_client/src/main.rs", False, 120),
     Client("dynamo", "dynamo_run.py", False, 240),
     Client("guidellm", "guidellm_run.py", True, 240),
     Client("aiperf", "aiperf_run.py", True, 300),
+    Client("smg-idle", "smg_idle.py", True, 780),
 ]
 
 

@@ -49,7 +49,7 @@ struct Int4Pairs {
 };
 
 // A product reads its row's pair itself: no pair takes a register beside the sums.
-template <simd::Locality kTarget, typename Codes, bool kWithZeroPoints>
+template <simd::Locality kTarget, typename Codes, bool kWithZeroPoints, int kRows>
 struct Grouped : PairProducts<kTarget> {
   struct Multiply : PairProducts<kTarget>::Multiply {
     static constexpr bool kFromMemory = true;
@@ -64,13 +64,14 @@ struct Grouped : PairProducts<kTarget> {
   };
   using Panel = Codes;
   using Widen = Codes;
+  static constexpr int kRepeatedRows = kRows;
   static constexpr bool kGrouped = true;
   static constexpr bool kZeroPoints = kWithZeroPoints;
 };
 template <simd::Locality kTarget>
-using Int8 = Grouped<kTarget, simd::CodesToPairs<Lanes, Int8ByLookup>, false>;
+using Int8 = Grouped<kTarget, simd::CodesToPairs<Lanes, Int8ByLookup>, false, 48>;
 template <simd::Locality kTarget>
-using Int4 = Grouped<kTarget, Int4Pairs, true>;
+using Int4 = Grouped<kTarget, Int4Pairs, true, 256>;
 
 }  // namespace
 
