@@ -3,9 +3,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
