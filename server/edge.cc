@@ -14,6 +14,9 @@
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
 #include "server/fronts/openai/openai_routes.h"
+#include "server/fronts/vllm/control_service.h"
+#include "server/fronts/vllm/inference_service.h"
+#include "server/fronts/vllm/kv_event_sources.h"
 #include "server/fronts/vllm_engine/vllm_engine_service.h"
 #include "server/http_calls/route_guard.h"
 #include "server/serving/text_pool.h"
@@ -30,7 +33,8 @@ struct Edge::State {
         generation(&core),
         embedding(&core),
         models(&core),
-        tokenizer(&core) {
+        tokenizer(&core),
+        kv_events(&core) {
     if (options.vllm_engine) vllm_engine = std::make_unique<VllmEngineService>(&core, options.vllm_engine_model);
   }
 
@@ -47,6 +51,9 @@ struct Edge::State {
   ModelService models;
   TokenizerService tokenizer;
   std::unique_ptr<VllmEngineService> vllm_engine;  // null: not served
+  VllmKvEventSources kv_events;
+  std::optional<VllmInferenceService> vllm_inference;  // unset, as the next: vLLM's API is not served
+  std::optional<VllmControlService> vllm_control;
 
   absl::Mutex mutex;  // guards what Health is made of
   bool serving ABSL_GUARDED_BY(mutex) = false;
@@ -135,11 +142,30 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   if (state->vllm_engine != nullptr) {
     services.push_back({state->vllm_engine.get(), ::vllm::grpc::engine::VllmEngine::service_full_name()});
   }
+  if (options.vllm.enabled) AddVllm(options.vllm, state.get(), &services);
   const GrpcServerOptions grpc = {limits,       options.reflection,  repository, &state->core.access(),
                                   options.rpcs, options.certificates};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;
+}
+
+void Edge::AddVllm(const EdgeVllmOptions& options, State* state, std::vector<GrpcService>* services) {
+  state->vllm_inference.emplace(&state->core);
+  VllmControlSources sources;
+  sources.abort = [running = state->vllm_inference->running()](const std::string& request_id, const Principal& caller) {
+    running->Cancel(request_id, caller);
+  };
+  sources.version = options.version;
+  sources.shut_down = options.shut_down;
+  sources.kv_event_source = [state](const std::string& model) { return state->kv_events.Of(model); };
+  state->vllm_control.emplace(&state->core, std::move(sources));
+  services->push_back({&*state->vllm_inference, ::vllm::Inference::service_full_name()});
+  services->push_back({&*state->vllm_control, ::vllm::Control::service_full_name()});
+}
+
+absl::Status Edge::PublishKvEvents(const std::string& model, const EventPublisherOptions& options) {
+  return state_->kv_events.Publish(model, options);
 }
 
 const std::string& Edge::http_address() const {

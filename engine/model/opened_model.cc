@@ -10,6 +10,8 @@
 #include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/checkpoint/input_scales.h"
 #include "engine/model/checkpoint/random_tensors.h"
+#include "engine/model/checkpoint/shard_list.h"
+#include "engine/model/checkpoint/torch/torch_file.h"
 #include "engine/model/gguf_model.h"
 #include "engine/model/model_limits.h"
 #include "engine/model/weights/weight_scales.h"
@@ -50,10 +52,18 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   return model;
 }
 
+// A directory with nanoGPT's file alone has its config in there.
+absl::StatusOr<ParsedModel> ReadConfig(const Directory& directory) {
+  if (directory.Has("config.json") || !directory.Has(kNanoGptFile)) return ReadModelConfig(directory);
+  const absl::StatusOr<std::string> config = ReadNanoGptConfig(directory, kNanoGptFile);
+  if (!config.ok()) return config.status();
+  return ParseModelConfig(*config, "");
+}
+
 absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_weights) {
   const absl::StatusOr<Directory> directory = Directory::Open(path);
   if (!directory.ok()) return directory.status();
-  absl::StatusOr<ParsedModel> parsed = ReadModelConfig(*directory);
+  absl::StatusOr<ParsedModel> parsed = ReadConfig(*directory);
   if (!parsed.ok()) return parsed.status();
   absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint.ok()) return checkpoint.status();

@@ -101,14 +101,15 @@ absl::Status CheckModelDirectory(const fs::path& path) {
         path.string(), " is not a directory; a model is one with config.json and *.safetensors, or a GGUF file"));
   }
   std::vector<std::string> missing;
+  if (fs::exists(path / "ckpt.pt", error)) return absl::OkStatus();  // of nanoGPT: config and weights in one
   if (!fs::exists(path / "config.json", error)) missing.emplace_back("config.json");
-  if (!HasFile(path, ".safetensors")) missing.emplace_back("*.safetensors");
+  const bool pickled =
+      fs::exists(path / "pytorch_model.bin", error) || fs::exists(path / "pytorch_model.bin.index.json", error);
+  if (!pickled && !HasFile(path, ".safetensors")) missing.emplace_back("*.safetensors");
   if (missing.empty()) return absl::OkStatus();
-  const bool pickled = HasFile(path, ".bin") || HasFile(path, ".pt") || HasFile(path, ".pth");
-  return absl::InvalidArgumentError(
-      absl::StrCat(path.string(), " is not a model directory: ", absl::StrJoin(missing, " and "),
-                   missing.size() == 1 ? " is" : " are", " missing",
-                   pickled ? "; its weights are in PyTorch's own format, save them as safetensors" : ""));
+  return absl::InvalidArgumentError(absl::StrCat(path.string(),
+                                                 " is not a model directory: ", absl::StrJoin(missing, " and "),
+                                                 missing.size() == 1 ? " is" : " are", " missing"));
 }
 
 // "/models/llama/" -> "llama"; in the Hub's download cache, where the last component is a revision,

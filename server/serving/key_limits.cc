@@ -9,6 +9,7 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
 #include "server/access/key_digest.h"
+#include "server/access/tenant.h"
 #include "server/serving/errors.h"
 #include "server/serving/profile_alias.h"
 
@@ -73,6 +74,7 @@ absl::Status CheckKeyExecution(const AccessControl& access, const engine::Execut
 }
 
 absl::Status BeginQuota(const ServingCore& core, const Principal& caller, Admission::Ticket* ticket) {
+  if (!ticket->TakeTenantShare(TenantOf(caller.name))) return TenantShareRefused(core.limits());
   if (caller.quota == nullptr) return absl::OkStatus();
   std::variant<Quota::Call, QuotaRefusal> begun = caller.quota->TryBegin(core.now());
   if (const auto* refusal = std::get_if<QuotaRefusal>(&begun)) {

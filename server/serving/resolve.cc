@@ -77,14 +77,17 @@ absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNa
   return absl::OkStatus();
 }
 
+absl::Status CheckModelName(std::string_view name, const engine::FieldNames& names) {
+  if (!name.empty()) return absl::OkStatus();
+  return InvalidField({engine::RequestField::kModel, "is empty", "the name of a served model", {}, std::nullopt},
+                      names);
+}
+
 absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal& caller, const std::string& name,
                                         const engine::FieldNames& names, RequestRecord* record,
                                         engine::ExecutionChoice* execution) {
   record->model = name.substr(0, kMaxRecordedModelBytes);
-  if (name.empty()) {
-    return InvalidField({engine::RequestField::kModel, "is empty", "the name of a served model", {}, std::nullopt},
-                        names);
-  }
+  if (absl::Status s = CheckModelName(name, names); !s.ok()) return s;
   absl::StatusOr<ModelLease> lease = LeaseFor(core, caller, name);
   if (!lease.ok()) return lease;
   record->model = (*lease)->name;

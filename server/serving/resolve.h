@@ -19,6 +19,9 @@ namespace dunlin::server {
 // The client's id, or a generated one. Errors: INVALID_ARGUMENT.
 absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNames& names, RequestRecord* record);
 
+// INVALID_ARGUMENT for a request that names no model.
+absl::Status CheckModelName(std::string_view name, const engine::FieldNames& names);
+
 // The profile that the name chooses (profile_alias.h) joins *execution. Errors: INVALID_ARGUMENT (no model is named, a
 // suffix that is no profile, or one that *execution contradicts), NOT_FOUND (also for a model that the caller may not
 // use).

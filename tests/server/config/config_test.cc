@@ -144,6 +144,29 @@ TEST_F(ConfigTest, ReadsFp8Kv) {
   EXPECT_TRUE(config->models[0].engine.kv_fp8);
 }
 
+TEST_F(ConfigTest, KvEventsArePublishedOnLoopbackUnlessToldOtherwise) {
+  const std::string batches = "models.0.kv_cache.event_batches=100";
+  const std::string endpoint = "models.0.kv_cache.events_endpoint=";
+  const auto config = Load(kSmallest, {batches, endpoint + "tcp://127.0.0.1:5557"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->models[0].engine.kv_events.max_batches, 100);
+  EXPECT_EQ(config->models[0].kv_events.endpoint, "tcp://127.0.0.1:5557");
+  EXPECT_TRUE(Load(kSmallest, {batches, endpoint + "ipc:///run/events"}).ok());
+  for (const char* key : {"events_endpoint", "events_replay_endpoint"}) {
+    const std::string exposed = absl::StrCat("models.0.kv_cache.", key, "=tcp://*:5557");
+    const std::vector<std::string> overrides = {batches, endpoint + "tcp://127.0.0.1:5557", exposed};
+    EXPECT_THAT(std::string(Load(kSmallest, overrides).status().message()), HasSubstr(key));
+    EXPECT_TRUE(Load(kSmallest, {batches, endpoint + "tcp://127.0.0.1:1", exposed, "access.behind_proxy=true"}).ok());
+  }
+  EXPECT_THAT(std::string(Load(kSmallest, {endpoint + "tcp://127.0.0.1:1"}).status().message()),
+              HasSubstr("kv_cache.event_batches is 0"));
+  EXPECT_THAT(std::string(Load(kSmallest, {batches, endpoint + "127.0.0.1:1"}).status().message()),
+              HasSubstr("limit is tcp://ADDRESS:PORT or ipc://PATH"));
+  EXPECT_THAT(
+      std::string(Load(kSmallest, {"models.0.kv_cache.events_replay_endpoint=tcp://127.0.0.1:1"}).status().message()),
+      HasSubstr("events_endpoint must be given"));
+}
+
 TEST_F(ConfigTest, SizesAreNumbersOrAuto) {
   const auto config = Load(kSmallest, {"models.0.kv_cache.memory_bytes=1048576", "memory.limit_bytes=1073741824"});
   ASSERT_TRUE(config.ok()) << config.status();
@@ -267,11 +290,11 @@ const BadConfig kBadConfigs[] = {
     {R"({"models": [{"name": "m", "path": "p"}], "listen": {"tcp": "x"}})", "listen.tcp is not a config key"},
     {R"({"models": [{"name": "m", "path": "p"}], "limit": 3})", "limit is not a config key"},
     {R"({"models": [{"name": "m", "path": "p"}], "listen": 3})", "listen is 3; limit is an object"},
-    {R"({"models": [{"name": "m", "path": "p", "precisions": ["int8"]}]})",
-     "models[0].precisions[0] is \"int8\"; limit is one of fp32, bf16, fp16, fp8"},
+    {R"({"models": [{"name": "m", "path": "p", "precisions": ["int2"]}]})",
+     "models[0].precisions[0] is \"int2\"; limit is one of fp32, bf16, fp16, fp8, int8, int4"},
     {R"({"models": [{"name": "m", "path": "p", "precisions": ["fp8", "fp8"]}]})",
      "models[0].precisions[1] is \"fp8\"; limit is each word once"},
-    {R"({"models": [{"name": "m", "path": "p", "precisions": []}]})", "models[0].precisions is []; limit is [1, 4]"},
+    {R"({"models": [{"name": "m", "path": "p", "precisions": []}]})", "models[0].precisions is []; limit is [1, 6]"},
     {R"({"models": [{"name": "m", "path": "p", "allowed": {"precisions": ["fp32"]}}]})",
      "models[0].allowed.precisions is [\"fp32\"]; limit is a list with bf16, the default of requests "
      "(models[0].precisions)"},
@@ -292,8 +315,12 @@ const BadConfig kBadConfigs[] = {
     {R"({"models": [{"name": "m", "path": "p"}], "log": {"level": "loud"}})",
      "log.level is \"loud\"; limit is one of debug, info, warn, error"},
     {R"({"models": [{"name": "m", "path": "p"}, {"name": "m", "path": "q"}]})", "models[1].name is \"m\""},
-    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "https://c:4317"}})",
-     "tracing.otlp_endpoint is \"https://c:4317\"; limit is host:port"},
+    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "https://c:4317/v1"}})",
+     "tracing.otlp_endpoint is \"https://c:4317/v1\"; limit is host:port"},
+    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "c:4317", "ca_file": "a"}})",
+     "must be given with an https:// address"},
+    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "https://c:1", "cert_file": "a"}})",
+     "tracing.cert_file and tracing.key_file must be given together"},
     {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "collector"}})",
      "tracing.otlp_endpoint is \"collector\"; limit is host:port"},
     {R"({"models": [{"name": "m", "weights": "random"}]})", "models[0].shape must be given with random weights"},
@@ -315,10 +342,20 @@ TEST_F(ConfigTest, TracesWhereACollectorIsNamed) {
                        "tracing.sample_per_million=7", "tracing.queue_spans=8", "tracing.export_timeout_ms=900"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->tracing.otlp_endpoint, "[::1]:4317");
+  EXPECT_FALSE(config->tracing.tls);
   EXPECT_EQ(config->tracing.service_name, "s");
   EXPECT_EQ(config->tracing.sample_per_million, 7);
   EXPECT_EQ(config->tracing.queue_spans, 8);
   EXPECT_EQ(config->tracing.export_timeout_ms, 900);
+  const auto tls = Load(R"({"models": [{"name": "m", "path": "here"}],
+      "tracing": {"otlp_endpoint": "https://collector:4317", "ca_file": "ca.pem", "cert_file": "own.pem",
+                  "key_file": "/keys/own.key"}})");
+  ASSERT_TRUE(tls.ok()) << tls.status();
+  EXPECT_TRUE(tls->tracing.tls);
+  EXPECT_EQ(tls->tracing.otlp_endpoint, "collector:4317");
+  EXPECT_EQ(tls->tracing.ca_file, folder_ + "/ca.pem");
+  EXPECT_EQ(tls->tracing.cert_file, folder_ + "/own.pem");
+  EXPECT_EQ(tls->tracing.key_file, "/keys/own.key");
 }
 
 TEST_F(ConfigTest, RefusesOverridesThatPointNowhere) {
