@@ -13,12 +13,15 @@
 #include "server/fronts/dunlin_v1/generation_service.h"
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
+#include "server/fronts/kserve/inference_service.h"
+#include "server/fronts/kserve/model_statistics.h"
 #include "server/fronts/openai/openai_routes.h"
 #include "server/fronts/vllm/control_service.h"
 #include "server/fronts/vllm/inference_service.h"
 #include "server/fronts/vllm/kv_event_sources.h"
 #include "server/fronts/vllm_engine/vllm_engine_service.h"
 #include "server/http_calls/route_guard.h"
+#include "server/serving/observers.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_server.h"
@@ -29,7 +32,10 @@ namespace dunlin::server {
 struct Edge::State {
   State(const Limits& limits, ModelRepository* served, RequestObserver* observer, const EdgeOptions& options)
       : repository(served),
-        core(limits, *served, observer, options.serving),
+        kserve_statistics(*served),
+        observers({observer, options.kserve ? &kserve_statistics : nullptr}),
+        core(limits, *served, &observers, options.serving),
+        open_inference(&core, &kserve_statistics, options.version),
         generation(&core),
         embedding(&core),
         models(&core),
@@ -45,7 +51,10 @@ struct Edge::State {
   }
 
   ModelRepository* const repository;
+  kserve::ModelStatistics kserve_statistics;
+  ObserverList observers;
   ServingCore core;
+  kserve::InferenceService open_inference;
   GenerationService generation;
   EmbeddingService embedding;
   ModelService models;
@@ -139,6 +148,9 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
+  if (options.kserve) {
+    services.push_back({&state->open_inference, inference::GRPCInferenceService::service_full_name()});
+  }
   if (state->vllm_engine != nullptr) {
     services.push_back({state->vllm_engine.get(), ::vllm::grpc::engine::VllmEngine::service_full_name()});
   }

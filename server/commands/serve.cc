@@ -123,6 +123,8 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   EdgeOptions options;
   options.certificates = server->certificates.get();
   options.http = HttpOptions(config, server);
+  options.kserve = config.serve_kserve;
+  options.version = kVersion;
   options.vllm_engine = config.serve_vllm_engine;
   options.vllm_engine_model = config.vllm_engine_model;
   options.serving.profile_aliases = config.profile_aliases;

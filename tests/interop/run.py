@@ -38,6 +38,7 @@ CLIENTS = [
     Client("anthropic", "anthropic_python.py", False, 120),
     Client("openai-npm", "node/openai_node.mjs", False, 120),
     Client("langchain-openai", "langchain_python.py", False, 120),
+    Client("tritonclient", "triton_python.py", False, 180),
     Client("smg", "smg_router.py", False, 300),
     Client("vllm-proto", "vllm_client/src/main.rs", False, 120),
     Client("dynamo", "dynamo_run.py", False, 240),
