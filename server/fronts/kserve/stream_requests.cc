@@ -90,7 +90,7 @@ class StreamEmbedding final : public StreamRequest,
   std::string id_;
   const std::shared_ptr<StreamCall> stream_;
   std::shared_ptr<EmbedJob> job_;  // const after Own; drops this writer after its Finish
-  EmbedTranslator translator_{Rpc::kStream};
+  EmbedTranslator translator_;
 };
 
 template <class Request>
