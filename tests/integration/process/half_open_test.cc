@@ -37,6 +37,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kWanted = 10000;
 constexpr int kSpare = 500;  // descriptors of either process for everything else
 constexpr size_t kMemoryKept = size_t{32} << 20;
+constexpr size_t kPools = size_t{64} << 20;  // of the allocator and of gRPC, after the first 10,000
 constexpr char kPrompt[] = "The harbour";
 
 int NumHalfOpen() {
@@ -161,8 +162,9 @@ TEST_F(HalfOpen, TenThousandLeaveStreamsBesideThemAlone) {
   const std::string grpc_alone = GrpcStream();
   const std::string http_alone = HttpStream();
   ASSERT_GT(http_alone.size(), 300U) << http_alone;
-  { const std::vector<RawClient> first = Open(count_ / 10); }  // what stays in pools is there from now on
-  std::this_thread::sleep_for(std::chrono::seconds(2));
+  const Held at_start = HeldBy(server_->pid());
+  { const std::vector<RawClient> first = Open(count_); }  // what stays in pools is there from now on
+  ExpectBackAt({at_start.resident_bytes + kPools, at_start.descriptors});
   const Held before = HeldBy(server_->pid());
 
   std::atomic<bool> attacked{true};
