@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hand-over between callers' threads and an engine thread: submitted work and cancellations go in, retired work
-// comes back to be destroyed on a caller's thread. Bounded by MailboxLimits; owns all live work. Its mutex is the only
-// lock of an engine. Work is a Sequence or a LiveCall: any type with a member `RequestId id`.
-// Thread rule: any thread, except where a function says engine thread.
+// comes back to be destroyed on a caller's thread. Bounded by MailboxLimits, for each tenant also by its share of the
+// queue (tenant_share.h); owns all live work. Its mutex is the only lock of an engine. Work is a Sequence or a
+// LiveCall: any type with the members `RequestId id` and `QueuePart* queue_part`. Thread rule: any thread, except where
+// a function says engine thread.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "engine/accept_state.h"
 #include "engine/base/mutex.h"
 #include "engine/pause.h"
+#include "engine/queue_part.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
@@ -36,6 +38,10 @@ struct MailboxLoad {
   uint64_t queued_requests;
   uint64_t queued_tokens;
   uint64_t live;
+  TenantId tenant;    // the new request's
+  bool tenant_alone;  // no other one has live work
+  uint64_t queued_requests_of_tenant;
+  uint64_t queued_tokens_of_tenant;
 };
 
 // The payload of a refusal: the config key of the limit.
@@ -67,7 +73,7 @@ class Mailbox {
     }
   };
 
-  explicit Mailbox(const MailboxLimits& limits) : limits_(limits) {
+  explicit Mailbox(const MailboxLimits& limits) : limits_(limits), parts_(static_cast<size_t>(limits.max_live)) {
     // Work is live or reclaimed, and each Submit reclaims before it adds: the engine thread never grows this.
     reclaimed_.reserve(static_cast<size_t>(limits.max_live) + 1);
   }
@@ -76,11 +82,11 @@ class Mailbox {
 
   // Queues work of `num_tokens` tokens and sets its id. RESOURCE_EXHAUSTED when a limit is met, CheckAccepting's
   // status when not accepting; the work is destroyed then.
-  absl::StatusOr<RequestId> Submit(std::unique_ptr<Work> work, uint64_t num_tokens);
+  absl::StatusOr<RequestId> Submit(std::unique_ptr<Work> work, TenantId tenant, uint64_t num_tokens);
   // What Submit would return now for work of `num_tokens` tokens, before the work is made.
-  absl::Status CheckRoomFor(uint64_t num_tokens) {
+  absl::Status CheckRoomFor(TenantId tenant, uint64_t num_tokens) {
     MutexLock lock(&mutex_);
-    return Check(num_tokens);
+    return Check(tenant, num_tokens);
   }
   // Requests an end. No-op if `id` is not live, or if its end was requested before.
   void Cancel(RequestId id, FinishReason reason);
@@ -131,7 +137,7 @@ class Mailbox {
 
   // Takes some of the retired work, to be destroyed without the lock, because a sink's destructor may do anything.
   bool TakeReclaimed(Reclaimed* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Check(uint64_t num_tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Check(TenantId tenant, uint64_t num_tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reclaim(std::vector<Work*>* retired) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasMail() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !arrivals_.empty() || !endings_.empty() || clear_cache_ || pause_changed_ || state_ == AcceptState::kStopped;
@@ -153,6 +159,7 @@ class Mailbox {
   size_t arrivals_before_pause_ ABSL_GUARDED_BY(mutex_) = 0;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t submitted_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  QueueParts parts_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);  // grows only in Submit
   std::vector<Work*> arrivals_ ABSL_GUARDED_BY(mutex_);
   std::vector<EndingById> endings_ ABSL_GUARDED_BY(mutex_);
@@ -160,22 +167,28 @@ class Mailbox {
 };
 
 template <typename Work>
-absl::Status Mailbox<Work>::Check(uint64_t num_tokens) const {
+absl::Status Mailbox<Work>::Check(TenantId tenant, uint64_t num_tokens) const {
   if (absl::Status status = CheckAccepting(state_); !status.ok()) return status;
+  const QueuePart* part = parts_.Find(tenant);
   const MailboxLoad load{.queued_requests = last_id_ - dequeued_requests_.load(std::memory_order_relaxed),
                          .queued_tokens = submitted_tokens_ - dequeued_tokens_.load(std::memory_order_relaxed),
-                         .live = live_.size()};
+                         .live = live_.size(),
+                         .tenant = tenant,
+                         .tenant_alone = parts_.size() == (part == nullptr ? 0U : 1U),
+                         .queued_requests_of_tenant = part == nullptr ? 0 : part->num_requests(),
+                         .queued_tokens_of_tenant = part == nullptr ? 0 : part->num_tokens()};
   return CheckRoom(limits_, load, num_tokens);
 }
 
 template <typename Work>
-absl::StatusOr<RequestId> Mailbox<Work>::Submit(std::unique_ptr<Work> work, uint64_t num_tokens) {
+absl::StatusOr<RequestId> Mailbox<Work>::Submit(std::unique_ptr<Work> work, TenantId tenant, uint64_t num_tokens) {
   Reclaimed destroyed_after_unlock;
   MutexLock lock(&mutex_);
-  if (absl::Status status = Check(num_tokens); !status.ok()) return status;
+  if (absl::Status status = Check(tenant, num_tokens); !status.ok()) return status;
   TakeReclaimed(&destroyed_after_unlock);
   const RequestId id = ++last_id_;
   work->id = id;
+  work->queue_part = parts_.Join(tenant, num_tokens);
   submitted_tokens_ += num_tokens;
   arrivals_.push_back(work.get());
   live_[id].work = std::move(work);
@@ -215,6 +228,7 @@ template <typename Work>
 void Mailbox<Work>::Reclaim(std::vector<Work*>* retired) {
   for (Work* work : *retired) {
     const auto found = live_.find(work->id);
+    parts_.Leave(work->queue_part);
     reclaimed_.push_back(std::move(found->second.work));
     live_.erase(found);
   }

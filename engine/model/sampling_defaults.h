@@ -16,6 +16,7 @@ namespace dunlin::engine {
 
 struct GenerationDefaults {
   SamplingParams sampling;
+  bool names_temperature = false;     // by temperature, or by do_sample: false
   std::optional<int32_t> max_tokens;  // max_new_tokens
   std::vector<std::string> warnings;  // fields that would change the output and are not supported, ids out of range
 };

@@ -6,9 +6,9 @@
 // INT4: value = scale * (code - zero point), code and zero point in [-8, 7]. The better of two choices by squared
 // error: symmetric, where the largest magnitude takes the end of the codes that reaches further and the zero point is 0
 // or -1, and asymmetric, where the codes span the smallest range that holds the values and 0.
-// A scale word is a float without a sign, 6 bits of exponent and 10 of fraction, from 2^-48 to 2^16. With zero points
-// the low 4 bits of the fraction are the zero point: of the scales with these bits the nearest is taken, within 0.8%,
-// and codes are rounded with that scale. Zeros are exact; NaN and infinity become finite.
+// A scale word is the FP16 of 256 times the scale. With zero points the low 4 bits of its fraction are the zero point:
+// of the scales with these bits the nearest is taken, within 0.8% above 2^-22, and codes are rounded with that scale.
+// Zeros are exact; the scale of a group with NaN or infinity is NaN.
 #pragma once
 
 #include <algorithm>
@@ -17,30 +17,36 @@
 #include <cstdint>
 
 #include "kernels/api/dtype.h"
+#include "kernels/api/float_formats.h"
 
 namespace dunlin::kernels {
 
 inline constexpr int32_t kWeightGroup = 32;  // elements of K of a group, the last of a row may be shorter
 static_assert(Traits(WeightFormat::kInt8).group == kWeightGroup && Traits(WeightFormat::kInt4).group == kWeightGroup);
 
-inline constexpr int32_t kScaleWordShift = 13;  // from a word to the bits of a float
-inline constexpr int32_t kScaleWordBias = (127 - 48) << 23;
+inline constexpr float kScaleWordUnit = 0x1p-8F;
+inline constexpr uint16_t kNanScaleWord = 0x7E00;
 
-constexpr float ScaleOfWord(uint16_t word) {
-  return std::bit_cast<float>((static_cast<int32_t>(word) << kScaleWordShift) + kScaleWordBias);
+inline float ScaleOfWord(uint16_t word) {
+  return Fp16ToFloat(word) * kScaleWordUnit;
 }
 // The zero point in a word's low 4 bits, signed.
 constexpr int32_t ZeroPointOfWord(uint16_t word) {
   return static_cast<int32_t>(word & 0xFU) - ((word & 0x8U) != 0 ? 16 : 0);
 }
 
-// The word nearest to a scale >= 0 whose lowest `fixed_bits` bits are `fixed`.
+// The word nearest to a scale >= 0 whose lowest `fixed_bits` bits are `fixed`; a scale that is too large saturates.
 inline uint16_t NearestScaleWord(float scale, int32_t fixed_bits, int32_t fixed) {
-  const int32_t shift = kScaleWordShift + fixed_bits;
-  const int32_t bits = std::bit_cast<int32_t>(scale) - kScaleWordBias - (fixed << kScaleWordShift);
-  const int32_t nearest = (bits + (1 << (shift - 1))) >> shift;
-  const int32_t most = (1 << (16 - fixed_bits)) - 1;
-  return static_cast<uint16_t>((std::clamp(nearest, 0, most) << fixed_bits) + fixed);
+  constexpr int32_t kFractionShift = 23 - 10;     // from FP16 to FP32
+  constexpr int32_t kSmallestNormal = 113 << 23;  // of FP16, 2^-14, as a float
+  const float unit = scale / kScaleWordUnit;
+  const auto bits = std::bit_cast<int32_t>(unit);
+  // The word with kFractionShift more bits. Below the smallest normal number words are multiples of 2^-24.
+  const int32_t exact =
+      bits < kSmallestNormal ? static_cast<int32_t>(unit * 0x1p37F) : bits - kSmallestNormal + (1 << 23);
+  const int32_t shift = kFractionShift + fixed_bits;
+  const int32_t nearest = (exact - (fixed << kFractionShift) + (1 << (shift - 1))) >> shift;
+  return static_cast<uint16_t>((std::clamp(nearest, 0, 0x7BFF >> fixed_bits) << fixed_bits) + fixed);
 }
 
 namespace group_rounding {
@@ -48,22 +54,26 @@ namespace group_rounding {
 inline constexpr int32_t kParts = 8;  // sums and extremes of a group are taken in so many parts
 
 struct Extremes {
-  float low;   // <= 0
-  float high;  // >= 0
+  float low;    // <= 0
+  float high;   // >= 0
+  bool finite;  // whether all values are
 };
 
-// NaN counts as 0.
 inline Extremes ExtremesOf(const float* values) {
   float low[kParts] = {};
   float high[kParts] = {};
+  float zeros[kParts] = {};  // NaN where a value was not finite
   for (int32_t i = 0; i < kWeightGroup; i += kParts) {
     for (int32_t p = 0; p < kParts; ++p) {
       const float value = values[i + p];
       low[p] = value < low[p] ? value : low[p];
       high[p] = value > high[p] ? value : high[p];
+      zeros[p] += value * 0.0F;
     }
   }
-  return {*std::min_element(low, low + kParts), *std::max_element(high, high + kParts)};
+  bool finite = true;
+  for (const float zero : zeros) finite = finite && zero == 0.0F;
+  return {*std::min_element(low, low + kParts), *std::max_element(high, high + kParts), finite};
 }
 
 // To nearest even, of a magnitude below 2^22; the operands of the comparisons bound a NaN too.
@@ -75,7 +85,7 @@ inline float RoundBetween(float value, float least, float most) {
 
 // Rounds with a given scale; returns the sum of squared errors.
 inline float RoundCodes(const float* values, float scale, float zero_point, float least, float most, float* codes) {
-  const float factor = 1.0F / scale;
+  const float factor = scale > 0.0F ? 1.0F / scale : 0.0F;
   float errors[kParts] = {};
   for (int32_t i = 0; i < kWeightGroup; i += kParts) {
     for (int32_t p = 0; p < kParts; ++p) {
@@ -94,23 +104,21 @@ inline float RoundCodes(const float* values, float scale, float zero_point, floa
 
 // values[kWeightGroup], padded with zeros, to codes; returns the group's scale word.
 inline uint16_t RoundGroupToInt8(const float* values, int8_t* codes) {
-  using namespace group_rounding;
-  const Extremes extremes = ExtremesOf(values);
+  const group_rounding::Extremes extremes = group_rounding::ExtremesOf(values);
   const uint16_t word = NearestScaleWord(std::max(-extremes.low, extremes.high) / 127.0F, 0, 0);
   float rounded[kWeightGroup];
-  RoundCodes(values, ScaleOfWord(word), 0.0F, -127.0F, 127.0F, rounded);
+  group_rounding::RoundCodes(values, ScaleOfWord(word), 0.0F, -127.0F, 127.0F, rounded);
   for (int32_t i = 0; i < kWeightGroup; ++i) codes[i] = static_cast<int8_t>(rounded[i]);
-  return word;
+  return extremes.finite ? word : kNanScaleWord;
 }
 
 inline uint16_t RoundGroupToInt4(const float* values, int8_t* codes) {
-  using namespace group_rounding;
-  const Extremes extremes = ExtremesOf(values);
+  const group_rounding::Extremes extremes = group_rounding::ExtremesOf(values);
   const int32_t symmetric_zero = -extremes.low > extremes.high ? 0 : -1;
   const float symmetric_scale = std::max(-extremes.low, extremes.high) / 8.0F;
   const float range_scale = (extremes.high - extremes.low) / 15.0F;
   const float from_low = range_scale > 0.0F ? -extremes.low / range_scale : 0.0F;
-  const auto range_zero = static_cast<int32_t>(RoundBetween(from_low, 0.0F, 15.0F)) - 8;
+  const auto range_zero = static_cast<int32_t>(group_rounding::RoundBetween(from_low, 0.0F, 15.0F)) - 8;
 
   float rounded[2][kWeightGroup];
   const int32_t zeros[2] = {symmetric_zero, range_zero};
@@ -119,12 +127,12 @@ inline uint16_t RoundGroupToInt4(const float* values, int8_t* codes) {
   float errors[2];
   for (int32_t choice = 0; choice < 2; ++choice) {
     words[choice] = NearestScaleWord(scales[choice], 4, zeros[choice] & 0xF);
-    errors[choice] =
-        RoundCodes(values, ScaleOfWord(words[choice]), static_cast<float>(zeros[choice]), -8.0F, 7.0F, rounded[choice]);
+    errors[choice] = group_rounding::RoundCodes(values, ScaleOfWord(words[choice]), static_cast<float>(zeros[choice]),
+                                                -8.0F, 7.0F, rounded[choice]);
   }
   const int32_t better = errors[1] < errors[0] ? 1 : 0;
   for (int32_t i = 0; i < kWeightGroup; ++i) codes[i] = static_cast<int8_t>(rounded[better][i]);
-  return words[better];
+  return extremes.finite ? words[better] : kNanScaleWord;
 }
 
 }  // namespace dunlin::kernels

@@ -20,9 +20,12 @@ class CallTranslator {
   virtual absl::Status Read(const grpc::ByteBuffer& message, ClientRequest* request) = 0;
   // Adds the messages that the chunk makes: none, one or several.
   virtual void OnChunk(const OutputChunk& chunk, WireMessages* out) = 0;
-  // After the last chunk of a call that ended OK; an error is the call's status alone. Of a unary call, the response
-  // has exactly one message once this returns.
+  // After the last chunk of a call that ended OK. Of a unary call, the response has exactly one message once this
+  // returns.
   virtual void OnEnd(WireMessages* /*out*/) {}
+  // In place of OnEnd, of a call that failed once its message was read. False: the error is the call's status alone.
+  // True: the call ends OK with the messages that this adds, one of a unary call.
+  virtual bool OnError(const absl::Status& /*error*/, WireMessages* /*out*/) { return false; }
 };
 
 }  // namespace dunlin::server

@@ -62,6 +62,11 @@ void GenerationStream::Finish(const ResponseEnd& end, const OutputChunk* last) {
     if (last != nullptr) Render(*last);
     translator()->OnEnd(&messages_);
     last_is_rendered_ = true;
+  } else if (translator()->OnError(end.status, &messages_)) {
+    if (!std::exchange(announced_, true)) AnnounceRequestId(end.request_id);
+    last_is_rendered_ = true;
+  }
+  if (last_is_rendered_) {
     if (writing_ || WriteNext()) return;
     finished_ = true;
     return ServerWriteReactor::Finish(grpc::Status::OK);

@@ -27,9 +27,12 @@ void GenerationUnary::Write(const OutputChunk& chunk) {
 }
 
 void GenerationUnary::Finish(const ResponseEnd& end, const OutputChunk* last) {
-  if (!end.status.ok()) return ServerUnaryReactor::Finish(FailureOf(end, false));
-  if (last != nullptr) translator()->OnChunk(*last, &messages_);
-  translator()->OnEnd(&messages_);
+  if (end.status.ok()) {
+    if (last != nullptr) translator()->OnChunk(*last, &messages_);
+    translator()->OnEnd(&messages_);
+  } else if (!translator()->OnError(end.status, &messages_)) {
+    return ServerUnaryReactor::Finish(FailureOf(end, false));
+  }
   DUNLIN_CHECK(messages_.size() == 1, "a unary call has one response");
   messages_.TakeFirst(response_);
   AnnounceRequestId(end.request_id);

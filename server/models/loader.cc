@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -107,6 +108,7 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
   if (!defaults.ok()) return defaults.status();
   for (const std::string& warning : defaults->warnings) spdlog::warn("model \"{}\": {}", settings.name, warning);
   served->sampling_defaults = std::move(defaults->sampling);
+  served->names_temperature = defaults->names_temperature;
   served->default_max_tokens = defaults->max_tokens;
   auto runtime = engine::ModelRuntime::Create(served->model.get(), settings.engine);
   if (!runtime.ok()) return runtime.status();
@@ -114,6 +116,7 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
   engine::EngineOptions options = settings.engine;
   if (auto profile = served->profiles->Resolve({}); profile.ok()) options.kv_events.default_profile = *profile;
+  served->engine_options = options;
   served->engine = std::make_unique<engine::Engine>(options, served->model->config(), *std::move(runtime), &MonotonicNs,
                                                     served->step_observer.get());
   return absl::OkStatus();
@@ -133,6 +136,7 @@ absl::Status StartEncoder(const ModelSettings& settings, const engine::TextFiles
   if (!runtime.ok()) return runtime.status();
   LogMemory(settings, (*runtime)->memory_plan());
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
+  served->engine_options = options;
   served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(), *std::move(runtime),
                                                             &MonotonicNs, served->step_observer.get());
   return absl::OkStatus();
@@ -150,6 +154,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   const engine::TimeNs start = MonotonicNs();
   auto served = std::make_unique<ServedModel>();
   served->name = settings.name;
+  if (!settings.source.path.empty()) served->directory = std::filesystem::absolute(settings.source.path).string();
   served->step_observer = std::move(step_observer);
 
   auto model = engine::Model::Load(settings.source, device, &stop);

@@ -68,7 +68,8 @@ class Subject {
 
 std::vector<Variant> Variants(const Subject& subject) {
   std::vector<Variant> variants;
-  for (const Precision precision : {Precision::kFp32, Precision::kFp16, Precision::kBf16}) {
+  for (const Precision precision :
+       {Precision::kFp32, Precision::kFp16, Precision::kBf16, Precision::kInt8, Precision::kInt4}) {
     variants.emplace_back().profile.precision = precision;
   }
   for (const Fp8RecipeTraits& recipe : kFp8RecipeTable) {

@@ -88,7 +88,8 @@ def client(binary, grpc, number, ended):
     prompt = "The history of the town and of the people who came to live by the sea, as they told it:"
     common = [binary, "generate", "--address", grpc, "--model", "demo"]
     requests = [[*common, "--attention-backend", backend, "--precision", precision, "--max-tokens", "24", prompt]
-                for backend in ("flash", "efficient", "math") for precision in ("bf16", "fp8", "fp16", "fp32")]
+                for backend in ("flash", "efficient", "math")
+                for precision in ("bf16", "fp8", "fp16", "fp32", "int8", "int4")]
     requests += [[*common, "--n", "2", "--max-tokens", "8", prompt], [*common, "--top-p", "1.5", prompt],
                  [*common, "--max-tokens", "900", "--ignore-eos", "--timeout-ms", "50", prompt]]
     turn = number * 3

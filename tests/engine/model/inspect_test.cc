@@ -34,6 +34,28 @@ TEST(InspectModel, AgreesWithLoading) {
   }
 }
 
+TEST(InspectModel, APrecisionThatTheDeviceDoesNotMultiplyIsRefusedByName) {
+  const TempDirectory temp;
+  WriteModel(temp, kLlamaConfig, LlamaTensors());
+  PlainDeviceState state;
+  const auto device = MakePlainDevice(&state);
+  kernels::DeviceOps ops = *device->ops;
+  ops.packed_weight_bytes = [](kernels::WeightFormat format, int64_t out_features, int64_t in_features, int32_t) {
+    const int64_t bytes = format == kernels::WeightFormat::kInt4 ? 0 : out_features * in_features * 4;
+    return static_cast<size_t>(bytes);
+  };
+  device->ops = &ops;
+  const ModelSource source{.path = temp.path(), .random_shape = "", .precisions = {Precision::kInt8, Precision::kInt4}};
+  const auto model = Model::Load(source, device.get());
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(model.status().message()),
+              HasSubstr("precision int4 is not supported on cpu (models[].precisions)"));
+  const absl::StatusOr<ModelSummary> summary = InspectModel(source, ops);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->weight_bytes[static_cast<size_t>(Precision::kInt4)], 0U);
+  EXPECT_GT(summary->weight_bytes[static_cast<size_t>(Precision::kInt8)], 0U);
+}
+
 TEST(InspectModel, CountsKvBytes) {
   PlainDeviceState state;
   const auto device = MakePlainDevice(&state);

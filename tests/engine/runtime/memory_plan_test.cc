@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Precision kEveryPrecision[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16, Precision::kFp8};
+constexpr auto kEveryPrecision = kernels::EnumeratorsOf(kernels::kPrecisionTable, &kernels::PrecisionTraits::precision);
 
 class MemoryPlanTest : public ::testing::Test {
  protected:

@@ -118,9 +118,22 @@ TEST_F(ProfilesTest, AnotherDeviceIsRefused) {
   EXPECT_EQ(RefusalOf(choice), "device cuda is not available: this model is served on cpu (models[].device)");
 }
 
+TEST_F(ProfilesTest, APrecisionThatTheDeviceDoesNotMultiplyHasAReason) {
+  kernels::DeviceOps ops = *device_->ops;
+  ops.packed_weight_bytes = [](kernels::WeightFormat format, int64_t, int64_t, int32_t) {
+    return format == kernels::WeightFormat::kInt4 ? size_t{0} : size_t{64};
+  };
+  device_->ops = &ops;
+  resident_ = {Precision::kInt8, Precision::kInt4};
+  ExecutionChoice choice;
+  EXPECT_EQ(Table().Resolve(choice)->precision, Precision::kInt8);
+  choice.precision = Precision::kInt4;
+  EXPECT_THAT(RefusalOf(choice), ::testing::HasSubstr("flash: precision int4 is not supported on cpu."));
+}
+
 TEST_F(ProfilesTest, RowsCoverEveryBackendAndPrecision) {
   const ProfileTable table = Table();
-  ASSERT_EQ(table.rows().size(), 12U);
+  ASSERT_EQ(table.rows().size(), size_t{3} * kernels::kNumPrecisions);
   int supported = 0;
   for (const ProfileSupport& row : table.rows()) {
     EXPECT_EQ(row.supported, row.reasons.empty());

@@ -154,6 +154,8 @@ TEST_F(PerplexityOfProfiles, OfEveryPrecisionIsCloseToTheReference) {
   EXPECT_NEAR(perplexity[Precision::kBf16] / perplexity[Precision::kFp32], 1.0, 0.002);
   EXPECT_NEAR(perplexity[Precision::kFp16] / perplexity[Precision::kFp32], 1.0, 0.001);
   EXPECT_NEAR(perplexity[Precision::kFp8] / perplexity[Precision::kBf16], 1.0, 0.01);
+  EXPECT_NEAR(perplexity[Precision::kInt8] / perplexity[Precision::kBf16], 1.0, 0.001);
+  EXPECT_NEAR(perplexity[Precision::kInt4] / perplexity[Precision::kBf16], 1.0, 0.02);
   EXPECT_NEAR(perplexity[Precision::kFp8] / fp8_golden.at("fp8_perplexity").get<double>(), 1.0, 0.003);
   EXPECT_NEAR(perplexity[Precision::kFp32] / fp8_golden.at("fp32_perplexity").get<double>(), 1.0, 1e-4);
 }

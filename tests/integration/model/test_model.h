@@ -13,7 +13,7 @@
 namespace dunlin::engine {
 
 inline const std::vector<Precision> kAllPrecisions = {Precision::kFp32, Precision::kBf16, Precision::kFp16,
-                                                      Precision::kFp8};
+                                                      Precision::kFp8,  Precision::kInt8, Precision::kInt4};
 
 // Every model of tests/golden/models, in order of name.
 std::vector<std::string> GoldenModelNames();

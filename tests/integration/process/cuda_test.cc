@@ -122,7 +122,7 @@ TEST(Cuda, EmbedsWithTheBitsOfTheDeviceInside) {
       vectors[cuda ? 1 : 0].push_back(json["embeddings"]);
     }
   }
-  EXPECT_EQ(vectors[0].size(), 4U);
+  EXPECT_EQ(vectors[0].size(), size_t{kernels::kNumPrecisions});
   EXPECT_EQ(vectors[0], vectors[1]);
 }
 

@@ -114,6 +114,9 @@ TEST_P(Gemm, RefusesBrokenParameters) {
   EXPECT_TRUE(refused([&](GemmParams& p) { p.num_rows = -1; }));
   EXPECT_TRUE(refused([&](GemmParams& p) { p.in = &other_depth.activation; }));
   EXPECT_TRUE(refused([&](GemmParams& p) { p.in = &other_precision.activation; }));
+  PackedWeight other_format = weight->weight;
+  other_format.format = WeightFormat::kF16;  // which BF16 inputs are not multiplied with
+  EXPECT_TRUE(refused([&](GemmParams& p) { p.weight = &other_format; }));
 }
 
 GemmParams Into(const Activation& in, const PackedWeight& weight, int32_t rows, Activation* next) {

@@ -65,6 +65,8 @@ inline void FillWith(const HostMatrix& matrix, const std::vector<float>& values)
       return FillRows<Precision::kFp16>(matrix, values);
     case Precision::kFp8:
       return FillRows<Precision::kFp8>(matrix, values);
+    default:  // no matrix has another
+      return;
   }
 }
 

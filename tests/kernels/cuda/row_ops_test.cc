@@ -34,6 +34,8 @@ void Write(const Lanes& lanes, const Source& source, const RowTarget& target, in
       return WriteRow<Precision::kFp16>(lanes, source, target, row);
     case Precision::kFp8:
       return WriteRow<Precision::kFp8>(lanes, source, target, row);
+    default:  // no matrix has another
+      return;
   }
 }
 
@@ -69,6 +71,8 @@ float Rounded(Precision precision, float value, float scale) {
       return Fp16ToFloat(FloatToFp16(value));
     case Precision::kFp8:
       return E4M3ToFloat(FloatToE4M3(value * (1.0F / scale))) * scale;
+    default:  // no matrix has another
+      break;
   }
   return 0.0F;
 }

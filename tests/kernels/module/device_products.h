@@ -82,6 +82,8 @@ inline double StepOf(Precision precision) {
       return 1.0 / 2048;
     case Precision::kFp8:
       return 1.0 / 16;
+    default:  // no input has another
+      break;
   }
   return 0.0;
 }

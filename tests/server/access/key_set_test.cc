@@ -169,7 +169,7 @@ TEST(KeySet, NamesWhatIsWrong) {
       {File(Entry(R"("attention_backends": [])")), "attention_backends has no entry; limit is [1, 3]"},
       {File(Entry(R"("attention_backends": ["fast"])")),
        "attention_backends has \"fast\"; limit is math|flash|efficient"},
-      {File(Entry(R"("precisions": ["int4"])")), "precisions has \"int4\"; limit is fp32|bf16|fp16|fp8"},
+      {File(Entry(R"("precisions": ["int2"])")), "precisions has \"int2\"; limit is fp32|bf16|fp16|fp8|int8|int4"},
       {File(Entry(R"("not_after": "tomorrow")")), "not_after is \"tomorrow\"; limit is a time as 2030-01-31T00:00:00Z"},
       {File(Entry("") + ", " + Entry("")), "f: keys[1].name is \"team-a\"; limit is one entry a name"},
       {File(Entry("") + ", " +

@@ -122,6 +122,7 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
   std::filesystem::remove(config);
   served->model = *std::move(model);
   if (tokenizer) {
+    served->directory = kTokenizerDir;
     auto loaded = engine::Tokenizer::Load(kTokenizerDir, kTinyVocab);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     served->tokenizer = *std::move(loaded);

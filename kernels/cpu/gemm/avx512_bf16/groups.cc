@@ -10,7 +10,8 @@ constexpr avx512::ByteTables kIntegers = avx512::MakeByteTables([](uint8_t magni
 
 struct Int8ByLookup {
   DUNLIN_INLINE void Widen(const std::byte* at, __m512i& first, __m512i& second) {
-    const __m512i codes = _mm512_loadu_si512(at);
+    __m512i codes = _mm512_loadu_si512(at);
+    asm("" : "+v"(codes));  // one load, where the compiler would read the line for every use
     avx512::LookUpMagnitudes(kIntegers, _mm512_abs_epi8(codes), codes, first, second);
   }
 };
@@ -40,7 +41,7 @@ struct Int4Pairs {
   }
   DUNLIN_INLINE void Decode(const std::byte* at, __m512 (&pairs)[4]) {
     __m512i words = _mm512_loadu_si512(at);
-    asm("" : "+v"(words));  // one load, where the compiler would read the line for every shift
+    asm("" : "+v"(words));  // one load, as above
     pairs[0] = Pair<0>(words);
     pairs[1] = Pair<4>(words);
     pairs[2] = Pair<8>(words);
@@ -49,7 +50,7 @@ struct Int4Pairs {
 };
 
 // A product reads its row's pair itself: no pair takes a register beside the sums.
-template <simd::Locality kTarget, typename Codes, bool kWithZeroPoints>
+template <simd::Locality kTarget, typename Codes, bool kWithZeroPoints, int kRows>
 struct Grouped : PairProducts<kTarget> {
   struct Multiply : PairProducts<kTarget>::Multiply {
     static constexpr bool kFromMemory = true;
@@ -64,13 +65,14 @@ struct Grouped : PairProducts<kTarget> {
   };
   using Panel = Codes;
   using Widen = Codes;
+  static constexpr int kRepeatedRows = kRows;
   static constexpr bool kGrouped = true;
   static constexpr bool kZeroPoints = kWithZeroPoints;
 };
 template <simd::Locality kTarget>
-using Int8 = Grouped<kTarget, simd::CodesToPairs<Lanes, Int8ByLookup>, false>;
+using Int8 = Grouped<kTarget, simd::CodesToPairs<Lanes, Int8ByLookup>, false, 0>;
 template <simd::Locality kTarget>
-using Int4 = Grouped<kTarget, Int4Pairs, true>;
+using Int4 = Grouped<kTarget, Int4Pairs, true, 256>;
 
 }  // namespace
 

@@ -279,8 +279,7 @@ DUNLIN_INLINE void AddGroup(const GemmBlock& block, int row, int64_t group, cons
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
     const typename V::Ints word = V::LoadUint16(words + v * kLanes);
-    const typename V::Floats scale =
-        V::AsFloats(V::AddInts(V::template ShiftLeft<kScaleWordShift>(word), V::BroadcastInts(kScaleWordBias)));
+    const typename V::Floats scale = V::Mul(V::LoadFp16(words + v * kLanes), V::Broadcast(kScaleWordUnit));
     const typename V::Floats zero_point =
         V::ToFloats(V::template ShiftRightSigned<28>(V::template ShiftLeft<28>(word)));
 #pragma GCC unroll 8
