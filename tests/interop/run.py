@@ -30,8 +30,8 @@ MODEL_DIR = ROOT / "models/demo"
 ENCODER_DIR = ROOT / "tests/golden/encoders/bert_sentence"
 READY_S, STOP_S, INSTALL_S = 60, 30, 900
 
-# program: in this folder; its packages are requirements/PROGRAM.txt, node/package-lock.json, or its crate's Cargo.lock. slow: only with --full,
-# as it takes gigabytes, or a minute. limit_s: of the whole program.
+# program: in this folder; its packages are requirements/PROGRAM.txt, node/package-lock.json, or its crate's Cargo.lock.
+# slow: only with --full, as it takes gigabytes, or a minute. limit_s: of the whole program.
 Client = collections.namedtuple("Client", "name program slow limit_s")
 CLIENTS = [
     Client("openai", "openai_python.py", False, 180),

@@ -5,6 +5,8 @@
 blocks.json: for each block format two blocks of random codes with finite scales, and the FP32 values that
 gguf.quants gives, both in hexadecimal.
 
+encoders/bert_tiny.gguf: the encoder tests/golden/encoders/bert_tiny with its tokenizer.
+
 NAME.gguf for each row of MODELS: the checkpoint tests/golden/models/NAME as llama.cpp's converter would write it (Q and
 K of Llama permuted, Gemma's norms plus 1, GPT-NeoX's fused rows apart, GPT-2's matrices transposed, Llama 3's rotary
 factors as a tensor), floats as stored. Its logits are those of NAME/goldens.json. llama_q4 and qwen2_q8 hold
@@ -109,7 +111,7 @@ def add_metadata(writer, arch, config):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if arch != "gpt2":
+    if arch not in ("gpt2", "bert"):
         writer.add_rope_freq_base(float(rope.get("rope_theta") or get("rope_theta", "rotary_emb_base") or 10000))
         part = rope.get("partial_rotary_factor") or get("partial_rotary_factor", "rotary_pct") or 1.0
         writer.add_rope_dimension_count(int(head_dim * part))
@@ -253,6 +255,42 @@ def write_blocks():
     (HERE / "blocks.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
+BERT_NAMES = {
+    "embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
+    "embeddings.token_type_embeddings": "token_types", "embeddings.LayerNorm": "token_embd_norm",
+    "attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
+    "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
+    "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"}
+
+
+def write_bert():
+    """An encoder with its tokenizer: words begin with "▁", continuations have lost their "##"."""
+    folder = HERE.parent / "encoders" / "bert_tiny"
+    config = json.loads((folder / "config.json").read_text()) | {"eos_token_id": 3, "head_dim": None}
+    (HERE / "encoders").mkdir(exist_ok=True)
+    writer = gguf.GGUFWriter(HERE / "encoders" / "bert_tiny.gguf", "bert")
+    add_metadata(writer, "bert", config)
+    writer.add_causal_attention(False)
+    writer.add_pooling_type(gguf.PoolingType.CLS)
+    vocab = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    words = sorted(vocab, key=vocab.get)
+    special = [word.startswith("[") and word.endswith("]") and len(word) > 2 for word in words]
+    writer.add_tokenizer_model("bert")
+    writer.add_token_list([w if s else w[2:] if w.startswith("##") else "▁" + w for w, s in zip(words, special)])
+    writer.add_token_types([3 if s else 1 for s in special])
+    writer.add_unk_token_id(vocab["[UNK]"])
+    writer.add_bos_token_id(vocab["[CLS]"])
+    writer.add_sep_token_id(vocab["[SEP]"])
+    for name, tensor in sorted(checkpoint_tensors(folder).items()):
+        if name.startswith("pooler."):
+            continue
+        stem, ending = name.rsplit(".", 1)
+        parts = stem.split(".")
+        target = f"blk.{parts[2]}." + BERT_NAMES[".".join(parts[3:])] if parts[0] == "encoder" else BERT_NAMES[stem]
+        add_tensor(writer, f"{target}.{ending}", tensor)
+    finish(writer)
+
+
 @torch.no_grad()
 def main():
     torch.set_num_threads(1)
@@ -262,6 +300,7 @@ def main():
         write_model(name, arch, compared)
     for name, row in QUANTIZED.items():
         write_quantized(name, *row)
+    write_bert()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 // how calls are found by their ids. What a whole API shows is in tests/server/fronts/dunlin_v1.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/impl/client_unary_call.h>
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -19,6 +21,15 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kMaxNumber = INT64_MAX / 2;
 constexpr uint64_t kMaxWordBytes = 64;
 constexpr uint64_t kMaxTokenBytes = uint64_t{64} << 20;  // of all tokens
+
+// The number that a config.json had before it was rounded to FP32: 1e-12, not 9.99999996e-13.
+double ShortestDecimal(float value) {
+  std::array<char, 32> text;
+  const char* end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  double number = 0.0;
+  std::from_chars(text.data(), end, number);
+  return number;
+}
 
 // Writes the config.json of one file. Ranges are checked by the parser of config.json.
 class ConfigWriter {
@@ -52,7 +63,8 @@ class ConfigWriter {
     const auto& value = tensors_.first().header().metadata.find(key)->second;
     const bool is_float = value.type == GgufType::kF32 || value.type == GgufType::kF64;
     if (!is_float) return fields_.Int(key, 0, kMaxNumber).value_or(0);
-    return fields_.Number(key).value_or(0.0);
+    const double number = fields_.Number(key).value_or(0.0);
+    return value.type == GgufType::kF64 ? number : ShortestDecimal(static_cast<float>(number));
   }
 
   void Copy(const char* suffix, const char* field) {

@@ -91,11 +91,6 @@ async fn streamed_and_whole_are_equal(server: Server) -> Outcome {
         "{:?}",
         whole.finish
     );
-    // Without a temperature the request is greedy: again the same.
-    ensure!(
-        server.stream(request).await?.token_ids == streamed.token_ids,
-        "not greedy"
-    );
     Ok(())
 }
 

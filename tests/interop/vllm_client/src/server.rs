@@ -76,6 +76,7 @@ impl Server {
         pb::GenerateRequest {
             model: self.model.clone(),
             prompt: Some(Prompt::Text(text.into())),
+            temperature: Some(0.0),
             stopping: Some(pb::StoppingCriteria {
                 max_new_tokens,
                 ignore_eos: true,

@@ -50,7 +50,7 @@ struct Subscription {
   std::unique_ptr<grpc::ClientReader<common::KvEventBatch>> reader;
 };
 
-void Run(const EdgeServer& edge, uint32_t seed) {
+void Prefill(const EdgeServer& edge, uint32_t seed) {
   EXPECT_TRUE(EngineClient(edge).Generate(IdsRequest(Prompt(seed), 2)).status.ok());
 }
 
@@ -63,7 +63,7 @@ TEST(VllmKvEvents, TellWhatIsStoredWithoutGaps) {
   EdgeServer edge(WithEvents(100));
   Subscription live(edge, 0);
   live.reader->WaitForInitialMetadata();  // before there is any event
-  Run(edge, 1);
+  Prefill(edge, 1);
   const common::KvEventBatch first = live.Next();
   EXPECT_EQ(first.sequence_number(), 1U);
   EXPECT_GT(first.timestamp(), 1e9);
@@ -77,15 +77,15 @@ TEST(VllmKvEvents, TellWhatIsStoredWithoutGaps) {
   if (first.events_size() > 1) {
     EXPECT_EQ(first.events(1).stored().parent_block_hash(), stored.blocks(0).block_hash());
   }
-  Run(edge, 2);
+  Prefill(edge, 2);
   EXPECT_EQ(live.Next().sequence_number(), 2U);
   live.call.context.TryCancel();
 }
 
 TEST(VllmKvEvents, ReplayBeginsAfterWhatTheCallerHas) {
   EdgeServer edge(WithEvents(100));
-  Run(edge, 1);
-  Run(edge, 2);
+  Prefill(edge, 1);
+  Prefill(edge, 2);
   Subscription all(edge, 0);
   EXPECT_EQ(all.Next().sequence_number(), 1U);
   EXPECT_EQ(all.Next().sequence_number(), 2U);
@@ -97,7 +97,7 @@ TEST(VllmKvEvents, ReplayBeginsAfterWhatTheCallerHas) {
 
 TEST(VllmKvEvents, WhatIsNoLongerKeptIsOutOfRangeAndASnapshotFromTheBeginning) {
   EdgeServer edge(WithEvents(2));
-  for (uint32_t seed = 1; seed <= 6; ++seed) Run(edge, seed);
+  for (uint32_t seed = 1; seed <= 6; ++seed) Prefill(edge, seed);
   EXPECT_EQ(Subscription(edge, 1).End(), StatusCode::OUT_OF_RANGE);
   EXPECT_EQ(Subscription(edge, 1'000'000).End(), StatusCode::OUT_OF_RANGE) << "of another life of the worker";
   Subscription fresh(edge, 0);
@@ -105,14 +105,14 @@ TEST(VllmKvEvents, WhatIsNoLongerKeptIsOutOfRangeAndASnapshotFromTheBeginning) {
   EXPECT_GT(snapshot.sequence_number(), 2U);
   EXPECT_TRUE(snapshot.events(0).has_cleared());
   EXPECT_GT(snapshot.events_size(), 6) << "every prompt's first block is still cached";
-  Run(edge, 7);
+  Prefill(edge, 7);
   EXPECT_EQ(fresh.Next().sequence_number(), snapshot.sequence_number() + 1);
   fresh.call.context.TryCancel();
 }
 
 TEST(VllmKvEvents, AFlushIsTold) {
   EdgeServer edge(WithEvents(100));
-  Run(edge, 1);
+  Prefill(edge, 1);
   Subscription live(edge, 0);
   EXPECT_EQ(live.Next().sequence_number(), 1U);
   common::FlushCacheResponse flushed;

@@ -13,11 +13,15 @@ const MAX_WORD_CHARS: usize = 100;
 
 pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
     vocabulary.ids()?;
-    let cls = vocabulary.token(vocabulary.cls_token.or(vocabulary.bos_token), "CLS token");
-    let sep = vocabulary.token(vocabulary.sep_token.or(vocabulary.eos_token), "SEP token");
+    // Files name these tokens in part: later ones give CLS as BOS, some give neither.
+    let named = |text: &str| vocabulary.tokens.iter().position(|token| token == text);
+    let cls = vocabulary.cls_token.or(vocabulary.bos_token).or_else(|| named("[CLS]"));
+    let cls = vocabulary.token(cls, "CLS token");
+    let sep = vocabulary.sep_token.or(vocabulary.eos_token).or_else(|| named("[SEP]"));
+    let sep = vocabulary.token(sep, "SEP token");
     let before = vocabulary.add_bos.unwrap_or(true).then_some(cls).transpose()?;
     let after = vocabulary.add_sep.or(vocabulary.add_eos).unwrap_or(true).then_some(sep).transpose()?;
-    let unknown = vocabulary.token(vocabulary.unk_token, "unknown token")?.1;
+    let unknown = vocabulary.token(vocabulary.unk_token.or_else(|| named("[UNK]")), "unknown token")?.1;
     // The file does not say whether text is lowercased; a vocabulary for cased text has capitals.
     let is_word = |id: usize| vocabulary.tokens[id].starts_with('▁');
     let cased = (0..vocabulary.tokens.len())
