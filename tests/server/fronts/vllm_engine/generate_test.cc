@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/fronts/vllm_engine/generate_messages.h"
 #include "tests/server/fronts/vllm_engine/engine_client.h"
 
 namespace dunlin::server {
@@ -113,17 +114,32 @@ TEST(VllmGenerate, TakesAsManyTokensAsTheContextLeaves) {
   EXPECT_EQ(reply.completes[0].completion_tokens(), static_cast<uint32_t>(kTinyContext - 2));
 }
 
-TEST(VllmGenerate, ConstraintsHold) {
-  EdgeServer edge;
-  wire::GenerateRequest request = IdsRequest({40, 41, 42}, 20);
-  request.set_stream(false);
-  request.mutable_sampling_params()->mutable_choice()->add_choices("no");
-  const EngineReply reply = EngineClient(edge).Generate(request);
-  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
-  EXPECT_EQ(reply.completes[0].finish_reason(), "stop");
-  const auto& ids = reply.completes[0].output_ids();
-  const std::vector<engine::TokenId> tokens(ids.begin(), ids.end());
-  EXPECT_EQ(*edge.model("tiny").tokenizer->Decode(tokens), "no");
+TEST(VllmGenerate, ConstraintsAreTheCores) {
+  using engine::GrammarKind;
+  using P = wire::SamplingParams;
+  const struct {
+    std::function<void(P*)> set;
+    engine::GrammarSource expected;
+  } rows[] = {
+      {[](P* p) { p->set_json_schema("{}"); }, {GrammarKind::kJsonSchema, "{}", {}}},
+      {[](P* p) { p->set_regex("a+"); }, {GrammarKind::kRegex, "a+", {}}},
+      {[](P* p) { p->set_grammar("root ::= \"a\""); }, {GrammarKind::kGrammar, "root ::= \"a\"", {}}},
+      {[](P* p) { p->set_json_object(true); }, {GrammarKind::kJsonObject, "", {}}},
+      {[](P* p) { p->mutable_choice()->add_choices("no"); }, {GrammarKind::kChoice, "", {"no"}}},
+  };
+  for (const auto& row : rows) {
+    wire::GenerateRequest message = IdsRequest({40}, 1);
+    row.set(message.mutable_sampling_params());
+    ClientRequest request;
+    ASSERT_TRUE(GenerateRequestFromWire(&message, &request).ok());
+    ASSERT_TRUE(request.structured_output.has_value());
+    EXPECT_EQ(*request.structured_output, row.expected);
+  }
+  wire::GenerateRequest none = IdsRequest({40}, 1);
+  none.mutable_sampling_params()->set_json_object(false);
+  ClientRequest request;
+  ASSERT_TRUE(GenerateRequestFromWire(&none, &request).ok());
+  EXPECT_FALSE(request.structured_output.has_value());
 }
 
 // A request, and what the refusal says.
