@@ -139,16 +139,25 @@ absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<Output
   DUNLIN_CHECK(page_tokens > 0 && !request.prompt.empty(), "Validate comes before Submit");
   if (request.arrival == 0) request.arrival = state_->clock();
   const uint64_t prompt_tokens = request.prompt.size();
+  const TenantId tenant = request.tenant;
   std::unique_ptr<Sequence> sequence = MakeSequence(std::move(request), std::move(sink), page_tokens);
   if (sequence->request.constraint != nullptr) {
-    if (absl::Status status = state_->mailbox.CheckRoomFor(prompt_tokens); !status.ok()) return status;
+    if (absl::Status status = state_->mailbox.CheckRoomFor(tenant, prompt_tokens); !status.ok()) return status;
     StartConstraint(sequence.get(), state_->limits.vocab_size, state_->max_forced_tokens);
   }
-  return state_->mailbox.Submit(std::move(sequence), prompt_tokens);
+  return state_->mailbox.Submit(std::move(sequence), tenant, prompt_tokens);
 }
 
 void Engine::Cancel(RequestId id, FinishReason reason) {
   state_->mailbox.Cancel(id, reason);
+}
+
+void Engine::Pause(PauseMode mode) {
+  state_->mailbox.SetPause(mode);
+}
+
+void Engine::Resume() {
+  state_->mailbox.SetPause(std::nullopt);
 }
 
 void Engine::ClearPrefixCache() {

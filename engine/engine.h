@@ -15,6 +15,7 @@
 #include "engine/model/model_config.h"
 #include "engine/model_engine.h"
 #include "engine/options.h"
+#include "engine/pause.h"
 #include "engine/runtime/runtime.h"
 #include "engine/types.h"
 #include "engine/validate.h"
@@ -47,6 +48,11 @@ class Engine final : public ModelEngine {
   // Ends a request with `reason` (kCancelled, or kStop when the server found a stop string); its pages are free within
   // one step. Unknown and finished ids are ignored.
   void Cancel(RequestId id, FinishReason reason);
+
+  // Stops computing steps: soon, or with kWait once the requests in progress have ended; stats().paused tells. Requests
+  // are accepted as before, and wait. A second call changes the mode.
+  void Pause(PauseMode mode);
+  void Resume();
 
   // Empties the prefix cache within one step. Requests in progress keep their pages.
   void ClearPrefixCache();

@@ -29,6 +29,7 @@ class EngineCounters {
   void NoteStep(TimeNs duration) {
     if (duration > Get(longest_step_ns_)) Set(&longest_step_ns_, duration);
   }
+  void SetPaused(bool paused) { Set(&paused_, paused); }
   void SetFailed() { failed_.store(true, std::memory_order_relaxed); }
 
   // Sets the fields that are published here.
@@ -38,6 +39,7 @@ class EngineCounters {
     stats->steps = Get(steps_);
     stats->longest_step_ns = Get(longest_step_ns_);
     stats->failed = Get(failed_);
+    stats->paused = Get(paused_);
     stats->preemptions = Get(preemptions_);
     stats->prompt_tokens = Get(prompt_tokens_);
     stats->prompt_tokens_cached = Get(prompt_tokens_cached_);
@@ -61,6 +63,7 @@ class EngineCounters {
   std::atomic<uint64_t> steps_{0};
   std::atomic<TimeNs> longest_step_ns_{0};
   std::atomic<bool> failed_{false};
+  std::atomic<bool> paused_{false};
   std::atomic<uint64_t> preemptions_{0};
   std::atomic<uint64_t> prompt_tokens_{0};
   std::atomic<uint64_t> prompt_tokens_cached_{0};

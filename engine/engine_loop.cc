@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine_loop.h"
 
+#include <span>
+
+#include "absl/time/clock.h"
 #include "engine/base/check.h"
 
 namespace dunlin::engine {
+namespace {
+
+// While paused: how late a deadline may be noticed.
+constexpr absl::Duration kPausedTick = absl::Milliseconds(100);
+
+}  // namespace
 
 EngineLoop::EngineLoop(const EngineLoopParts& parts, const StepPlanLimits& limits)
-    : parts_(parts), ring_(static_cast<size_t>(parts.runtime->depth())) {
+    : parts_(parts),
+      pause_(parts.scheduler, static_cast<size_t>(parts.mailbox->limits().max_live)),
+      ring_(static_cast<size_t>(parts.runtime->depth())) {
   for (InFlightStep& step : ring_) step.plan.Reserve(limits);
   result_.Reserve(limits.max_sequences, limits.max_tokens);
   mail_.Reserve(parts.mailbox->limits());
@@ -20,27 +31,37 @@ absl::Status EngineLoop::Run() {
   }
 }
 
-void EngineLoop::Exchange(bool may_sleep) {
+void EngineLoop::Exchange(bool may_sleep, absl::Time wake) {
   Publish();
-  parts_.mailbox->Exchange(may_sleep, &parts_.scheduler->retired(), &mail_);
+  parts_.mailbox->Exchange(may_sleep, &parts_.scheduler->retired(), &mail_, wake);
 }
 
-// Sleeps only when nothing is live, so it needs no timeout. While anything is live a step is in flight or can be
-// launched, and deadlines are checked after every step.
+// Sleeps only when nothing is live, so it needs no timeout, or while paused, when it looks for deadlines. Otherwise a
+// step is in flight or can be launched while anything is live, and deadlines are checked after every step.
 void EngineLoop::TakeMail() {
-  const bool idle = parts_.scheduler->empty() && num_in_flight_ == 0;
-  Exchange(idle && PublishKvEvents(parts_.clock()));
+  const bool live = !parts_.scheduler->empty() || pause_.holds_requests();
+  const bool idle = num_in_flight_ == 0 && (pause_.stopped() || !live);
+  const absl::Time wake = idle && live ? absl::Now() + kPausedTick : absl::InfiniteFuture();
+  Exchange(idle && PublishKvEvents(parts_.clock()), wake);
   if (mail_.clear_cache) parts_.scheduler->ClearCache();
-  for (Sequence* sequence : mail_.arrivals) parts_.scheduler->Add(sequence);
+  std::span<Sequence* const> arrivals(mail_.arrivals);
+  if (mail_.pause_changed) {
+    pause_.Add(arrivals.first(mail_.arrivals_before_pause));
+    arrivals = arrivals.subspan(mail_.arrivals_before_pause);
+    pause_.Set(mail_.pause, parts_.clock());
+  }
+  pause_.Add(arrivals);
   if (mail_.endings.empty()) return;
   const TimeNs now = parts_.clock();
-  for (const Mailbox<Sequence>::Ending& ending : mail_.endings) {
-    parts_.scheduler->End(ending.work, ending.reason, now);
-  }
+  for (const Mailbox<Sequence>::Ending& ending : mail_.endings) pause_.End(ending.work, ending.reason, now);
 }
 
 absl::Status EngineLoop::Step() {
   const TimeNs now = parts_.clock();
+  if (pause_.stopped()) {
+    pause_.EndExpired(now);
+    return num_in_flight_ > 0 ? CollectOldest() : absl::OkStatus();
+  }
   StepPlan& plan = InFlight(num_in_flight_).plan;
   parts_.scheduler->Plan(now, &plan);
   Publish();  // before the step, so that admitted requests make room in the queue at once
@@ -88,6 +109,7 @@ void EngineLoop::Publish() {
   const SchedulerCounters& counters = parts_.scheduler->counters();
   parts_.mailbox->SetDequeued(counters.dequeued_requests, counters.dequeued_tokens);
   parts_.counters->Publish(*parts_.scheduler, steps_);
+  parts_.counters->SetPaused(pause_.stopped() && num_in_flight_ == 0);
 }
 
 // False if a reader delays what has changed; the next step, or the next look for mail, publishes it.
@@ -97,6 +119,7 @@ bool EngineLoop::PublishKvEvents(TimeNs now) {
 
 // Steps in flight are waited for, because the device still uses their pages; their results are dropped.
 absl::Status EngineLoop::Shutdown() {
+  pause_.Release();
   parts_.scheduler->EndAll(FinishReason::kShutdown, parts_.clock(), false);
   while (num_in_flight_ > 0) {
     if (absl::Status status = CollectOldest(); !status.ok()) return Fail(status);
@@ -111,7 +134,8 @@ absl::Status EngineLoop::Fail(const absl::Status& error) {
   parts_.counters->SetFailed();
   parts_.mailbox->Close(AcceptState::kFailed);
   Exchange(false);
-  for (Sequence* sequence : mail_.arrivals) parts_.scheduler->Add(sequence);
+  pause_.Add(mail_.arrivals);
+  pause_.Release();
   parts_.scheduler->EndAll(FinishReason::kInternal, parts_.clock(), true);
   Exchange(false);
   parts_.mailbox->DestroyRetired();

@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "engine/cache/kv_events.h"
 #include "engine/clock.h"
 #include "engine/engine_counters.h"
 #include "engine/mailbox.h"
 #include "engine/mask_thread.h"
+#include "engine/pause.h"
 #include "engine/plan/step_plan.h"
 #include "engine/plan/step_result.h"
 #include "engine/runtime/runtime.h"
@@ -52,7 +54,7 @@ class EngineLoop {
     TimeNs launched = 0;
   };
 
-  void Exchange(bool may_sleep);
+  void Exchange(bool may_sleep, absl::Time wake = absl::InfiniteFuture());
   void TakeMail();
   absl::Status Step();
   absl::Status Launch(TimeNs now);
@@ -67,6 +69,7 @@ class EngineLoop {
 
   EngineLoopParts parts_;
   Mailbox<Sequence>::Mail mail_;
+  PauseGate pause_;
   std::vector<InFlightStep> ring_;  // [depth]
   size_t oldest_ = 0;               // index in ring_ of the oldest launched step
   size_t num_in_flight_ = 0;        // launched and not yet collected

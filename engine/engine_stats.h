@@ -18,6 +18,7 @@ struct EngineStats {
   int64_t longest_step_ns = 0;       // since start
   int64_t longest_mask_wait_ns = 0;  // since start: of a step, for the masks of constrained outputs
   bool idle = true;                  // nothing queued, running or in flight
+  bool paused = false;               // no step is computed until Engine::Resume; requests wait
   bool failed = false;               // the device failed; nothing is served from then on
   uint64_t preemptions = 0;
   uint64_t prompt_tokens = 0;  // of admitted requests

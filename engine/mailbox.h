@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hand-over between callers' threads and an engine thread: submitted work and cancellations go in, retired work
-// comes back to be destroyed on a caller's thread. Bounded by MailboxLimits; owns all live work. Its mutex is the only
-// lock of an engine. Work is a Sequence or a LiveCall: any type with a member `RequestId id`.
-// Thread rule: any thread, except where a function says engine thread.
+// comes back to be destroyed on a caller's thread. Bounded by MailboxLimits, for each tenant also by its share of the
+// queue (tenant_share.h); owns all live work. Its mutex is the only lock of an engine. Work is a Sequence or a
+// LiveCall: any type with the members `RequestId id` and `QueuePart* queue_part`. Thread rule: any thread, except where
+// a function says engine thread.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,8 @@
 #include "absl/status/statusor.h"
 #include "engine/accept_state.h"
 #include "engine/base/mutex.h"
+#include "engine/pause.h"
+#include "engine/queue_part.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
@@ -34,6 +38,10 @@ struct MailboxLoad {
   uint64_t queued_requests;
   uint64_t queued_tokens;
   uint64_t live;
+  TenantId tenant;    // the new request's
+  bool tenant_alone;  // no other one has live work
+  uint64_t queued_requests_of_tenant;
+  uint64_t queued_tokens_of_tenant;
 };
 
 // The payload of a refusal: the config key of the limit.
@@ -54,7 +62,10 @@ class Mailbox {
     std::vector<Work*> arrivals;  // in order of Submit
     std::vector<Ending> endings;  // at most one for each live work; may name arrivals
     bool stop = false;
-    bool clear_cache = false;  // ClearCache was called
+    bool clear_cache = false;                       // ClearCache was called
+    bool pause_changed = false;                     // SetPause was called
+    std::optional<PauseMode> pause = std::nullopt;  // of pause_changed: the mode
+    size_t arrivals_before_pause = 0;  // of pause_changed: so many of the arrivals were submitted before it
 
     void Reserve(const MailboxLimits& limits) {
       arrivals.reserve(static_cast<size_t>(limits.max_live));
@@ -62,7 +73,7 @@ class Mailbox {
     }
   };
 
-  explicit Mailbox(const MailboxLimits& limits) : limits_(limits) {
+  explicit Mailbox(const MailboxLimits& limits) : limits_(limits), parts_(static_cast<size_t>(limits.max_live)) {
     // Work is live or reclaimed, and each Submit reclaims before it adds: the engine thread never grows this.
     reclaimed_.reserve(static_cast<size_t>(limits.max_live) + 1);
   }
@@ -71,11 +82,11 @@ class Mailbox {
 
   // Queues work of `num_tokens` tokens and sets its id. RESOURCE_EXHAUSTED when a limit is met, CheckAccepting's
   // status when not accepting; the work is destroyed then.
-  absl::StatusOr<RequestId> Submit(std::unique_ptr<Work> work, uint64_t num_tokens);
+  absl::StatusOr<RequestId> Submit(std::unique_ptr<Work> work, TenantId tenant, uint64_t num_tokens);
   // What Submit would return now for work of `num_tokens` tokens, before the work is made.
-  absl::Status CheckRoomFor(uint64_t num_tokens) {
+  absl::Status CheckRoomFor(TenantId tenant, uint64_t num_tokens) {
     MutexLock lock(&mutex_);
-    return Check(num_tokens);
+    return Check(tenant, num_tokens);
   }
   // Requests an end. No-op if `id` is not live, or if its end was requested before.
   void Cancel(RequestId id, FinishReason reason);
@@ -89,9 +100,18 @@ class Mailbox {
     mail_available_.Signal();
   }
 
+  // Requests that the engine pause, or, with no mode, that it resume.
+  void SetPause(std::optional<PauseMode> mode) {
+    MutexLock lock(&mutex_);
+    pause_ = mode;
+    pause_changed_ = true;
+    arrivals_before_pause_ = arrivals_.size();
+    mail_available_.Signal();
+  }
+
   // Engine thread: takes back the retired work (clears *retired), then fills *mail with what has come in. may_sleep:
-  // waits, without a timeout, until there is something to take, and destroys retired work first.
-  void Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* mail);
+  // waits until there is something to take, or until `wake`, and destroys retired work first.
+  void Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* mail, absl::Time wake = absl::InfiniteFuture());
   // Engine thread, when it ends: destroys what was retired, which no later call would.
   void DestroyRetired();
 
@@ -117,10 +137,10 @@ class Mailbox {
 
   // Takes some of the retired work, to be destroyed without the lock, because a sink's destructor may do anything.
   bool TakeReclaimed(Reclaimed* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Check(uint64_t num_tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Check(TenantId tenant, uint64_t num_tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reclaim(std::vector<Work*>* retired) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasMail() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !arrivals_.empty() || !endings_.empty() || clear_cache_ || state_ == AcceptState::kStopped;
+    return !arrivals_.empty() || !endings_.empty() || clear_cache_ || pause_changed_ || state_ == AcceptState::kStopped;
   }
 
   const MailboxLimits limits_;
@@ -134,8 +154,12 @@ class Mailbox {
   CondVar mail_available_;  // signalled when there is something for the engine thread to take
   AcceptState state_ ABSL_GUARDED_BY(mutex_) = AcceptState::kAccepting;
   bool clear_cache_ ABSL_GUARDED_BY(mutex_) = false;
+  bool pause_changed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<PauseMode> pause_ ABSL_GUARDED_BY(mutex_);
+  size_t arrivals_before_pause_ ABSL_GUARDED_BY(mutex_) = 0;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t submitted_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  QueueParts parts_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<RequestId, Live> live_ ABSL_GUARDED_BY(mutex_);  // grows only in Submit
   std::vector<Work*> arrivals_ ABSL_GUARDED_BY(mutex_);
   std::vector<EndingById> endings_ ABSL_GUARDED_BY(mutex_);
@@ -143,22 +167,28 @@ class Mailbox {
 };
 
 template <typename Work>
-absl::Status Mailbox<Work>::Check(uint64_t num_tokens) const {
+absl::Status Mailbox<Work>::Check(TenantId tenant, uint64_t num_tokens) const {
   if (absl::Status status = CheckAccepting(state_); !status.ok()) return status;
+  const QueuePart* part = parts_.Find(tenant);
   const MailboxLoad load{.queued_requests = last_id_ - dequeued_requests_.load(std::memory_order_relaxed),
                          .queued_tokens = submitted_tokens_ - dequeued_tokens_.load(std::memory_order_relaxed),
-                         .live = live_.size()};
+                         .live = live_.size(),
+                         .tenant = tenant,
+                         .tenant_alone = parts_.size() == (part == nullptr ? 0U : 1U),
+                         .queued_requests_of_tenant = part == nullptr ? 0 : part->num_requests(),
+                         .queued_tokens_of_tenant = part == nullptr ? 0 : part->num_tokens()};
   return CheckRoom(limits_, load, num_tokens);
 }
 
 template <typename Work>
-absl::StatusOr<RequestId> Mailbox<Work>::Submit(std::unique_ptr<Work> work, uint64_t num_tokens) {
+absl::StatusOr<RequestId> Mailbox<Work>::Submit(std::unique_ptr<Work> work, TenantId tenant, uint64_t num_tokens) {
   Reclaimed destroyed_after_unlock;
   MutexLock lock(&mutex_);
-  if (absl::Status status = Check(num_tokens); !status.ok()) return status;
+  if (absl::Status status = Check(tenant, num_tokens); !status.ok()) return status;
   TakeReclaimed(&destroyed_after_unlock);
   const RequestId id = ++last_id_;
   work->id = id;
+  work->queue_part = parts_.Join(tenant, num_tokens);
   submitted_tokens_ += num_tokens;
   arrivals_.push_back(work.get());
   live_[id].work = std::move(work);
@@ -198,6 +228,7 @@ template <typename Work>
 void Mailbox<Work>::Reclaim(std::vector<Work*>* retired) {
   for (Work* work : *retired) {
     const auto found = live_.find(work->id);
+    parts_.Leave(work->queue_part);
     reclaimed_.push_back(std::move(found->second.work));
     live_.erase(found);
   }
@@ -205,7 +236,7 @@ void Mailbox<Work>::Reclaim(std::vector<Work*>* retired) {
 }
 
 template <typename Work>
-void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* mail) {
+void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* mail, absl::Time wake) {
   mail->arrivals.clear();
   mail->endings.clear();
   num_live_.fetch_sub(static_cast<int64_t>(retired->size()), std::memory_order_release);
@@ -214,7 +245,7 @@ void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* 
   while (may_sleep && !HasMail()) {
     Reclaimed destroyed_unlocked;
     if (!TakeReclaimed(&destroyed_unlocked)) {
-      mail_available_.Wait(&mutex_);
+      if (mail_available_.WaitWithDeadline(&mutex_, wake)) break;
       continue;
     }
     mutex_.Unlock();
@@ -229,6 +260,9 @@ void Mailbox<Work>::Exchange(bool may_sleep, std::vector<Work*>* retired, Mail* 
   endings_.clear();
   mail->stop = state_ == AcceptState::kStopped;
   mail->clear_cache = std::exchange(clear_cache_, false);
+  mail->pause_changed = std::exchange(pause_changed_, false);
+  mail->pause = pause_;
+  mail->arrivals_before_pause = arrivals_before_pause_;
   mutex_.Unlock();
 }
 

@@ -13,8 +13,15 @@
 #include "server/fronts/dunlin_v1/generation_service.h"
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
+#include "server/fronts/kserve/inference_service.h"
+#include "server/fronts/kserve/model_statistics.h"
 #include "server/fronts/openai/openai_routes.h"
+#include "server/fronts/vllm/control_service.h"
+#include "server/fronts/vllm/inference_service.h"
+#include "server/fronts/vllm/kv_event_sources.h"
+#include "server/fronts/vllm_engine/vllm_engine_service.h"
 #include "server/http_calls/route_guard.h"
+#include "server/serving/observers.h"
 #include "server/serving/text_pool.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_server.h"
@@ -23,20 +30,39 @@ namespace dunlin::server {
 
 // Members are constructed in this order and destroyed in reverse.
 struct Edge::State {
-  State(const Limits& limits, ModelRepository* served, RequestObserver* observer, const ServingOptions& options)
+  State(const Limits& limits, ModelRepository* served, RequestObserver* observer, const EdgeOptions& options)
       : repository(served),
-        core(limits, *served, observer, options),
+        kserve_statistics(*served),
+        observers({observer, options.kserve ? &kserve_statistics : nullptr}),
+        core(limits, *served, &observers, options.serving),
+        open_inference(&core, &kserve_statistics, options.version),
         generation(&core),
         embedding(&core),
         models(&core),
-        tokenizer(&core) {}
+        tokenizer(&core),
+        kv_events(&core) {
+    if (options.vllm_engine) vllm_engine = std::make_unique<VllmEngineService>(&core, options.vllm_engine_model);
+  }
+
+  // What a load balancer hears.
+  void SetHealth(bool healthy) {
+    grpc.SetServing(healthy);
+    if (vllm_engine != nullptr) vllm_engine->SetServing(healthy);
+  }
 
   ModelRepository* const repository;
+  kserve::ModelStatistics kserve_statistics;
+  ObserverList observers;
   ServingCore core;
+  kserve::InferenceService open_inference;
   GenerationService generation;
   EmbeddingService embedding;
   ModelService models;
   TokenizerService tokenizer;
+  std::unique_ptr<VllmEngineService> vllm_engine;  // null: not served
+  VllmKvEventSources kv_events;
+  std::optional<VllmInferenceService> vllm_inference;  // unset, as the next: vLLM's API is not served
+  std::optional<VllmControlService> vllm_control;
 
   absl::Mutex mutex;  // guards what Health is made of
   bool serving ABSL_GUARDED_BY(mutex) = false;
@@ -109,24 +135,49 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   if (text_threads < 1 || text_threads > 64) {
     return absl::InvalidArgumentError(absl::StrCat("text_threads is ", text_threads, "; limit is [1, 64]"));
   }
-  auto state = std::make_unique<State>(limits, repository, observer, options.serving);
+  auto state = std::make_unique<State>(limits, repository, observer, options);
   if (options.http.has_value()) {
     absl::StatusOr<std::unique_ptr<HttpServer>> http =
         StartHttp(*options.http, limits, options.certificates, &state->core);
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }
-  const std::vector<GrpcService> services = {
+  std::vector<GrpcService> services = {
       {&state->generation, v1::GenerationService::service_full_name()},
       {&state->embedding, v1::EmbeddingService::service_full_name()},
       {&state->models, v1::ModelService::service_full_name()},
       {&state->tokenizer, v1::TokenizerService::service_full_name()},
   };
+  if (options.kserve) {
+    services.push_back({&state->open_inference, inference::GRPCInferenceService::service_full_name()});
+  }
+  if (state->vllm_engine != nullptr) {
+    services.push_back({state->vllm_engine.get(), ::vllm::grpc::engine::VllmEngine::service_full_name()});
+  }
+  if (options.vllm.enabled) AddVllm(options.vllm, state.get(), &services);
   const GrpcServerOptions grpc = {limits,       options.reflection,  repository, &state->core.access(),
                                   options.rpcs, options.certificates};
   absl::StatusOr<int> port = state->grpc.Start(grpc_address, services, grpc);
   if (port.ok()) state_ = std::move(state);
   return port;
+}
+
+void Edge::AddVllm(const EdgeVllmOptions& options, State* state, std::vector<GrpcService>* services) {
+  state->vllm_inference.emplace(&state->core);
+  VllmControlSources sources;
+  sources.abort = [running = state->vllm_inference->running()](const std::string& request_id, const Principal& caller) {
+    running->Cancel(request_id, caller);
+  };
+  sources.version = options.version;
+  sources.shut_down = options.shut_down;
+  sources.kv_event_source = [state](const std::string& model) { return state->kv_events.Of(model); };
+  state->vllm_control.emplace(&state->core, std::move(sources));
+  services->push_back({&*state->vllm_inference, ::vllm::Inference::service_full_name()});
+  services->push_back({&*state->vllm_control, ::vllm::Control::service_full_name()});
+}
+
+absl::Status Edge::PublishKvEvents(const std::string& model, const EventPublisherOptions& options) {
+  return state_->kv_events.Publish(model, options);
 }
 
 const std::string& Edge::http_address() const {
@@ -137,7 +188,7 @@ void Edge::SetServing(bool serving) {
   if (serving) state_->core.Open();
   absl::MutexLock lock(&state_->mutex);
   state_->serving = serving;
-  state_->grpc.SetServing(serving && !state_->suspended);
+  state_->SetHealth(serving && !state_->suspended);
 }
 
 void Edge::WatchWith(Heartbeat* heartbeat) {
@@ -163,12 +214,13 @@ void Edge::Follow(const Heartbeat::Finding& finding) {
   if (!refusal.has_value() && !state_->suspended) return;
   state_->core.Suspend(refusal);
   state_->suspended = refusal.has_value();
-  state_->grpc.SetServing(state_->serving && !state_->suspended);
+  state_->SetHealth(state_->serving && !state_->suspended);
 }
 
 void Edge::StartDraining(AdmissionRefusal why) {
   state_->grpc.StopServing();
   state_->core.StartDraining(why);
+  if (state_->vllm_engine != nullptr) state_->vllm_engine->StartDraining();
   if (state_->http != nullptr) state_->http->StartDraining();
 }
 

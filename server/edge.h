@@ -3,6 +3,7 @@
 // Thread rule: Start, Shutdown and the destructor are never concurrent with one another; the rest from any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,9 +19,11 @@
 #include "server/serving/request_record.h"
 #include "server/serving/rpc_observer.h"
 #include "server/serving/serving_core.h"
+#include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/http_timeouts.h"
 #include "server/transport/http/probe_routes.h"
 #include "server/transport/tls/certificate_store.h"
+#include "server/transport/zmq/event_publisher.h"
 
 namespace dunlin::server {
 
@@ -36,9 +39,21 @@ struct EdgeHttpOptions {
   std::string cpu_variant;                // of its kernels, for clients
 };
 
+// vLLM's own gRPC API.
+struct EdgeVllmOptions {
+  bool enabled = true;
+  std::string version;              // of the server, for clients
+  std::function<void()> shut_down;  // VllmControlSources::shut_down
+};
+
 struct EdgeOptions {
   ServingOptions serving;
-  std::optional<EdgeHttpOptions> http;             // unset: no HTTP port
+  bool vllm_engine = true;              // serve vllm.grpc.engine.VllmEngine
+  std::string vllm_engine_model;        // what it stands for: VllmEngineService's model
+  std::optional<EdgeHttpOptions> http;  // unset: no HTTP port
+  bool kserve = true;                   // serve the Open Inference Protocol on the gRPC port
+  std::string version;                  // of the server, for clients
+  EdgeVllmOptions vllm;
   RpcObserver* rpcs = nullptr;                     // of the gRPC port's calls; outlives the edge
   const CertificateStore* certificates = nullptr;  // both ports speak TLS; outlives the edge; null: neither does
   std::optional<bool> reflection;                  // gRPC reflection; unset: on when the address is a loopback address
@@ -61,6 +76,10 @@ class Edge {
 
   // The address of the HTTP port, with the actual port. REQUIRES: started, with such a port.
   const std::string& http_address() const;
+
+  // Publishes the KV events of a model of the repository over ZeroMQ, as long as this object lives. Errors: as
+  // VllmKvEventSources::Publish. REQUIRES: started.
+  absl::Status PublishKvEvents(const std::string& model, const EventPublisherOptions& options);
 
   // Sets what Health reports while nothing is stalled. The first `true` also opens admission; a later `false` only
   // tells load balancers (the lame-duck phase): calls are still accepted until StartDraining.
@@ -88,6 +107,8 @@ class Edge {
 
  private:
   struct State;
+  static void AddVllm(const EdgeVllmOptions& options, State* state, std::vector<GrpcService>* services);
+
   std::unique_ptr<State> state_;
 };
 

@@ -72,7 +72,7 @@ const CommandRow kCommands[] = {
 // For whoever calls the binary without knowing what to say.
 constexpr char kFirstSteps[] =
     "Dunlin serves transformer models over gRPC and HTTP. To begin:\n"
-    "  dunlin serve DIR      serves a Hugging Face model directory on 127.0.0.1:50051 and :8080\n"
+    "  dunlin serve DIR      serves a Hugging Face model directory, or a .gguf file, on 127.0.0.1:50051 and :8080\n"
     "  dunlin generate --address 127.0.0.1:50051 --model NAME \"Once upon a time\"\n"
     "                        asks it; NAME is the last part of DIR\n"
     "  dunlin chat           chats with it, if it has a chat template\n"

@@ -58,7 +58,7 @@ int OpenBeneath(int directory_fd, const char* relative) {
 }
 
 // O_NOFOLLOW: the path is real, so a link was put there since.
-int OpenFolder(const std::string& real_path) {
+int OpenFolderDescriptor(const std::string& real_path) {
   return open(real_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
@@ -139,7 +139,8 @@ absl::Status File::CheckUnchanged() const {
 Directory::Directory(Root own, Root blobs) : own_(std::move(own)), blobs_(std::move(blobs)) {}
 
 Directory::Directory(Directory&& other) noexcept
-    : own_{std::exchange(other.own_.fd, -1), std::move(other.own_.path)},
+    : TextFiles(),
+      own_{std::exchange(other.own_.fd, -1), std::move(other.own_.path)},
       blobs_{std::exchange(other.blobs_.fd, -1), std::move(other.blobs_.path)} {}
 
 Directory::~Directory() {
@@ -151,14 +152,14 @@ absl::StatusOr<Directory> Directory::Open(const std::string& path) {
   if (path.find('\0') != std::string::npos) return absl::InvalidArgumentError("a path holds a NUL byte");
   const std::optional<std::string> real_path = RealPath(path);
   if (!real_path.has_value()) return OpenError(path, errno);
-  const int fd = OpenFolder(*real_path);
+  const int fd = OpenFolderDescriptor(*real_path);
   if (fd < 0) return OpenError(path, errno);
   Root blobs;
   // A snapshot's files are links to ../../blobs/HASH. O_NOFOLLOW: a link in place of blobs could lead anywhere.
   const size_t repository = (*real_path + "/").rfind("/snapshots/");
   if (repository != std::string::npos) {
     blobs.path = real_path->substr(0, repository) + "/blobs";
-    blobs.fd = OpenFolder(blobs.path);
+    blobs.fd = OpenFolderDescriptor(blobs.path);
   }
   return Directory({fd, *real_path}, std::move(blobs));
 }
@@ -206,6 +207,18 @@ absl::StatusOr<std::string> Directory::ReadFile(std::string_view name, uint64_t 
   return text;
 }
 
+absl::StatusOr<std::unique_ptr<TextFiles>> Directory::OpenFolder(std::string_view name) const {
+  if (!IsPlainFileName(name)) {
+    return absl::InvalidArgumentError(absl::StrCat("folder name '", AbslView(name.substr(0, kMaxNameBytes)),
+                                                   "' is not one of [A-Za-z0-9._-]{1,255}"));
+  }
+  const std::string path = Base(own_.path) + std::string(name);
+  absl::StatusOr<Directory> folder = Open(path);
+  if (!folder.ok()) return folder.status();
+  if (folder->path() != path) return absl::InvalidArgumentError(absl::StrCat(AbslView(name), " is a symbolic link"));
+  return std::make_unique<Directory>(*std::move(folder));
+}
+
 absl::StatusOr<std::vector<std::string>> Directory::List(std::string_view suffix, size_t limit) const {
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(own_.path.c_str()), &closedir);
   if (stream == nullptr) return OpenError(own_.path, errno);
@@ -226,6 +239,24 @@ absl::StatusOr<std::vector<std::string>> Directory::List(std::string_view suffix
 bool Directory::Has(std::string_view name) const {
   struct stat info {};
   return fstatat(own_.fd, std::string(name).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+absl::StatusOr<std::string> MemoryFiles::ReadFile(std::string_view name, uint64_t limit_bytes) const {
+  const auto found = texts_.find(name);
+  if (found == texts_.end()) return absl::NotFoundError(absl::StrCat(AbslView(name), ": No such text"));
+  if (found->second.size() <= limit_bytes) return found->second;
+  return absl::InvalidArgumentError(
+      absl::StrCat(AbslView(name), ": has ", found->second.size(), " bytes; limit is ", limit_bytes));
+}
+
+absl::StatusOr<std::unique_ptr<TextFiles>> MemoryFiles::OpenFolder(std::string_view name) const {
+  const std::string prefix = std::string(name) + "/";
+  std::map<std::string, std::string, std::less<>> inside;
+  for (const auto& [path, text] : texts_) {
+    if (path.starts_with(prefix)) inside.emplace(path.substr(prefix.size()), text);
+  }
+  if (inside.empty()) return absl::NotFoundError(absl::StrCat(AbslView(name), ": No such folder"));
+  return std::make_unique<MemoryFiles>(std::move(inside));
 }
 
 }  // namespace dunlin::engine

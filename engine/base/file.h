@@ -13,9 +13,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -63,12 +67,43 @@ class File {
   FileIdentity identity_;
 };
 
-class Directory {
+// Named texts: the files of a directory, or texts that stand for such files.
+// Thread rule: const functions from any thread.
+class TextFiles {
+ public:
+  virtual ~TextFiles() = default;
+  // The whole of a text of at most `limit_bytes`. NOT_FOUND when there is none; INVALID_ARGUMENT when it is larger.
+  virtual absl::StatusOr<std::string> ReadFile(std::string_view name, uint64_t limit_bytes) const = 0;
+  // Whether there is something of that name, of whatever kind.
+  virtual bool Has(std::string_view name) const = 0;
+  // The texts of a folder inside. NOT_FOUND when there is none; INVALID_ARGUMENT for a link.
+  virtual absl::StatusOr<std::unique_ptr<TextFiles>> OpenFolder(std::string_view name) const = 0;
+
+ protected:
+  TextFiles() = default;
+  TextFiles(const TextFiles&) = default;
+  TextFiles& operator=(const TextFiles&) = default;
+};
+
+// Texts in memory. A name may begin with folders: "1_Pooling/config.json".
+class MemoryFiles final : public TextFiles {
+ public:
+  explicit MemoryFiles(std::map<std::string, std::string, std::less<>> texts) : texts_(std::move(texts)) {}
+
+  absl::StatusOr<std::string> ReadFile(std::string_view name, uint64_t limit_bytes) const override;
+  bool Has(std::string_view name) const override { return texts_.contains(name); }
+  absl::StatusOr<std::unique_ptr<TextFiles>> OpenFolder(std::string_view name) const override;
+
+ private:
+  std::map<std::string, std::string, std::less<>> texts_;
+};
+
+class Directory final : public TextFiles {
  public:
   // NOT_FOUND when there is none; INVALID_ARGUMENT when it is something else or unreadable.
   static absl::StatusOr<Directory> Open(const std::string& path);
   Directory(Directory&& other) noexcept;
-  ~Directory();
+  ~Directory() override;
 
   // Real path, links resolved.
   const std::string& path() const { return own_.path; }
@@ -76,12 +111,12 @@ class Directory {
   // NOT_FOUND when it does not exist; INVALID_ARGUMENT for a name outside the rule, a link that leads elsewhere,
   // anything but a regular file, or a file without read permission. The message names the file.
   absl::StatusOr<File> OpenFile(std::string_view name) const;
-  // The whole of a file of at most `limit_bytes`; INVALID_ARGUMENT when it is larger, DATA_LOSS when it changes.
-  absl::StatusOr<std::string> ReadFile(std::string_view name, uint64_t limit_bytes) const;
+  // Errors of OpenFile; INVALID_ARGUMENT when it is larger, DATA_LOSS when it changes.
+  absl::StatusOr<std::string> ReadFile(std::string_view name, uint64_t limit_bytes) const override;
+  absl::StatusOr<std::unique_ptr<TextFiles>> OpenFolder(std::string_view name) const override;
   // Entries whose name ends in `suffix`, sorted, at most `limit` (RESOURCE_EXHAUSTED beyond).
   absl::StatusOr<std::vector<std::string>> List(std::string_view suffix, size_t limit) const;
-  // Whether an entry of that name exists, of whatever kind.
-  bool Has(std::string_view name) const;
+  bool Has(std::string_view name) const override;
 
  private:
   // A folder whose files may be opened, by its real path. No fd: there is none.

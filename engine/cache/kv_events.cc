@@ -107,6 +107,11 @@ uint64_t KvEventLog::last() const {
   return last_;
 }
 
+uint64_t KvEventLog::oldest() const {
+  MutexLock lock(&mutex_);
+  return first_;
+}
+
 absl::Status KvEventLog::Read(uint64_t after, size_t max_batches, std::vector<KvEventBatch>* batches) const {
   MutexLock lock(&mutex_);
   if (after > last_ || after + 1 < first_) {

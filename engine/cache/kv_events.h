@@ -71,6 +71,8 @@ class KvEventLog {
 
   // Number of the newest batch; 0 before the first.
   uint64_t last() const;
+  // Number of the oldest batch that is kept; last() + 1 before the first.
+  uint64_t oldest() const;
 
   // Appends the batches after number `after`, in order, max_batches at most; none if there are none yet. OUT_OF_RANGE
   // when the next one is no longer kept, and when `after` is not a number of this log: the reader starts from Snapshot.

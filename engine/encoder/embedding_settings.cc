@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/encoder/embedding_settings.h"
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/file.h"
@@ -44,15 +46,15 @@ void ParsePooling(JsonFields& fields, EmbeddingSettings* settings) {
     fields.Fail(absl::StrCat("names ", num_set, " of the poolings mean, cls and last token; limit is 1"));
 }
 
-absl::Status ReadPooling(const Directory& directory, const std::string& folder, EmbeddingSettings* settings) {
+absl::Status ReadPooling(const TextFiles& files, const std::string& folder, EmbeddingSettings* settings) {
   if (!IsPlainFileName(folder)) {
     return absl::InvalidArgumentError(absl::StrCat(kModulesFile, ": path is '", folder.substr(0, kMaxNamedBytes),
                                                    "'; it must be a plain folder name"));
   }
   const std::string name = absl::StrCat(folder, "/config.json");
-  const absl::StatusOr<Directory> pooling = Directory::Open(absl::StrCat(directory.path(), "/", folder));
+  const absl::StatusOr<std::unique_ptr<TextFiles>> pooling = files.OpenFolder(folder);
   if (!pooling.ok()) return pooling.status();
-  const absl::StatusOr<std::string> text = pooling->ReadFile("config.json", kMaxConfigBytes);
+  const absl::StatusOr<std::string> text = (*pooling)->ReadFile("config.json", kMaxConfigBytes);
   if (!text.ok()) return text.status();
   const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, name);
   if (!object.ok()) return object.status();
@@ -62,7 +64,7 @@ absl::Status ReadPooling(const Directory& directory, const std::string& folder, 
 }
 
 // A module is identified by the last part of its Python name: "sentence_transformers.models.Pooling".
-absl::Status ReadModule(const Directory& directory, const nlohmann::json& module, EmbeddingSettings* settings) {
+absl::Status ReadModule(const TextFiles& files, const nlohmann::json& module, EmbeddingSettings* settings) {
   if (!module.is_object()) return absl::InvalidArgumentError(absl::StrCat(kModulesFile, ": a module is no object"));
   JsonFields fields(module, kModulesFile);
   const std::string type = fields.TextOr("type", "");
@@ -70,7 +72,7 @@ absl::Status ReadModule(const Directory& directory, const nlohmann::json& module
   if (!fields.status().ok()) return fields.status();
   const std::string kind = type.substr(type.rfind('.') + 1);
   if (kind == "Transformer") return absl::OkStatus();
-  if (kind == "Pooling") return ReadPooling(directory, path, settings);
+  if (kind == "Pooling") return ReadPooling(files, path, settings);
   if (kind == "Normalize") {
     settings->normalize = true;
     return absl::OkStatus();
@@ -79,8 +81,8 @@ absl::Status ReadModule(const Directory& directory, const nlohmann::json& module
                                                  "'; known are Transformer, Pooling and Normalize"));
 }
 
-absl::Status ReadModules(const Directory& directory, EmbeddingSettings* settings) {
-  const absl::StatusOr<std::string> text = directory.ReadFile(kModulesFile, kMaxConfigBytes);
+absl::Status ReadModules(const TextFiles& files, EmbeddingSettings* settings) {
+  const absl::StatusOr<std::string> text = files.ReadFile(kModulesFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
   // The strict reader takes objects.
   const absl::StatusOr<nlohmann::json> file = ParseJsonObject(absl::StrCat("{\"modules\":", *text, "}"), kModulesFile);
@@ -88,13 +90,13 @@ absl::Status ReadModules(const Directory& directory, EmbeddingSettings* settings
   const nlohmann::json& list = file->at("modules");
   if (!list.is_array()) return absl::InvalidArgumentError(absl::StrCat(kModulesFile, ": is not a list"));
   for (const nlohmann::json& module : list) {
-    if (absl::Status status = ReadModule(directory, module, settings); !status.ok()) return status;
+    if (absl::Status status = ReadModule(files, module, settings); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadMaxLength(const Directory& directory, EmbeddingSettings* settings) {
-  const absl::StatusOr<std::string> text = directory.ReadFile(kSentenceFile, kMaxConfigBytes);
+absl::Status ReadMaxLength(const TextFiles& files, EmbeddingSettings* settings) {
+  const absl::StatusOr<std::string> text = files.ReadFile(kSentenceFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
   const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, kSentenceFile);
   if (!object.ok()) return object.status();
@@ -105,15 +107,13 @@ absl::Status ReadMaxLength(const Directory& directory, EmbeddingSettings* settin
 
 }  // namespace
 
-absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const std::string& path) {
-  const absl::StatusOr<Directory> directory = Directory::Open(path);
-  if (!directory.ok()) return directory.status();
+absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const TextFiles& files) {
   EmbeddingSettings settings;
-  if (directory->Has(kModulesFile)) {
-    if (absl::Status status = ReadModules(*directory, &settings); !status.ok()) return status;
+  if (files.Has(kModulesFile)) {
+    if (absl::Status status = ReadModules(files, &settings); !status.ok()) return status;
   }
-  if (directory->Has(kSentenceFile)) {
-    if (absl::Status status = ReadMaxLength(*directory, &settings); !status.ok()) return status;
+  if (files.Has(kSentenceFile)) {
+    if (absl::Status status = ReadMaxLength(files, &settings); !status.ok()) return status;
   }
   return settings;
 }

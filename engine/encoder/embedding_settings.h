@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/base/file.h"
 #include "engine/encoder/encode_call.h"
 
 namespace dunlin::engine {
@@ -20,6 +20,6 @@ struct EmbeddingSettings {
 
 // INVALID_ARGUMENT names file, field and value, also for an unsupported module or pooling: vectors without it would be
 // wrong.
-absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const std::string& directory);
+absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const TextFiles& files);
 
 }  // namespace dunlin::engine

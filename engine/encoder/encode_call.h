@@ -40,6 +40,7 @@ struct EncodeRequest {
   int32_t dimensions = 0;  // [1, hidden_dim]: so many leading elements of the pooled vector are kept
   bool normalize = false;  // to length 1, after truncation; a zero vector stays zero
   ExecutionProfile profile;
+  TenantId tenant = kSharedTenant;
   TimeNs arrival = 0;
   TimeNs deadline = kNoDeadline;
 };

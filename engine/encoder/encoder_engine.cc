@@ -161,10 +161,11 @@ absl::StatusOr<RequestId> EncoderEngine::Submit(std::unique_ptr<EncodeCall> call
   DUNLIN_CHECK(call->vectors.size() == request.lengths.size() * static_cast<size_t>(request.dimensions),
                "a call is submitted with memory for its vectors");
   const uint64_t num_tokens = request.tokens.size();
+  const TenantId tenant = request.tenant;
   auto live = std::make_unique<LiveCall>();
   live->call = std::move(call);
   live->sink = std::move(sink);
-  return state_->mailbox.Submit(std::move(live), num_tokens);
+  return state_->mailbox.Submit(std::move(live), tenant, num_tokens);
 }
 
 void EncoderEngine::Cancel(RequestId id, FinishReason reason) {

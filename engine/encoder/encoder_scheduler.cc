@@ -9,7 +9,8 @@
 
 namespace dunlin::engine {
 
-EncoderScheduler::EncoderScheduler(const Limits& limits) : limits_(limits) {
+EncoderScheduler::EncoderScheduler(const Limits& limits)
+    : limits_(limits), tenants_(limits.max_calls, limits.max_batch_tokens) {
   const auto max_calls = static_cast<size_t>(limits.max_calls);
   const auto max_inputs = static_cast<size_t>(limits.max_batch_inputs);
   calls_.reserve(max_calls);
@@ -20,14 +21,19 @@ EncoderScheduler::EncoderScheduler(const Limits& limits) : limits_(limits) {
 
 void EncoderScheduler::Add(LiveCall* live) {
   DUNLIN_CHECK(calls_.size() < calls_.capacity(), "more live calls than max_calls");
+  live->tenant = tenants_.Join(live->call->request.tenant, 0);
   calls_.push_back(live);
 }
 
 void EncoderScheduler::Finish(LiveCall* live, FinishReason reason, TimeNs now) {
   live->call->reason = reason;
   live->call->finished = now;
+  const uint64_t num_tokens = live->call->request.tokens.size();
   ++counters_.ended_calls;
-  counters_.ended_tokens += live->call->request.tokens.size();
+  counters_.ended_tokens += num_tokens;
+  if (live->queue_part != nullptr) live->queue_part->Dequeue(num_tokens);
+  --(live->next_input > 0 ? live->tenant->num_running : live->tenant->num_waiting);
+  std::exchange(live->tenant, nullptr)->last_live = now;
   if (live->next_input > 0) --counters_.running;
   live->sink->OnFinish(std::move(live->call));
   retired_.push_back(live);
@@ -64,24 +70,33 @@ EncodeBatch* EncoderScheduler::Plan(TimeNs now) {
   batch_.num_tokens = 0;
   owners_.clear();
   if (calls_.empty()) return &batch_;
-  batch_.profile = calls_.front()->call->request.profile;
-  for (LiveCall* live : calls_) {
-    if (live->call->request.profile == batch_.profile) TakeInputs(live, now);
-    owners_.resize(batch_.inputs.size(), live);
+  tenants_.Clear();
+  for (const LiveCall* live : calls_) live->tenant->has_running_prompts = true;  // one that has inputs left
+  tenants_.BeginPlan(now);
+  for (const Tenant* tenant : tenants_.ordered()) {
+    const int32_t max_tokens = tenant->is_behind ? limits_.max_batch_tokens / 4 : limits_.max_batch_tokens;
+    for (LiveCall* live : calls_) {
+      if (live->tenant != tenant) continue;
+      if (batch_.inputs.empty()) batch_.profile = live->call->request.profile;
+      if (live->call->request.profile == batch_.profile) TakeInputs(live, max_tokens, now);
+      owners_.resize(batch_.inputs.size(), live);
+    }
   }
   return &batch_;
 }
 
-void EncoderScheduler::TakeInputs(LiveCall* live, TimeNs now) {
+void EncoderScheduler::TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now) {
   EncodeCall& call = *live->call;
   const EncodeRequest& request = call.request;
   while (live->next_input < request.lengths.size()) {
     const int32_t num_tokens = request.lengths[live->next_input];
-    if (batch_.num_tokens + num_tokens > limits_.max_batch_tokens) return;
+    if (!batch_.inputs.empty() && batch_.num_tokens + num_tokens > max_tokens) return;
     if (batch_.inputs.size() == static_cast<size_t>(limits_.max_batch_inputs)) return;
     if (live->next_input == 0) {
       call.first_scheduled = now;
       ++counters_.running;
+      --live->tenant->num_waiting;
+      ++live->tenant->num_running;
     }
     const auto dimensions = static_cast<size_t>(request.dimensions);
     batch_.inputs.push_back({.tokens = request.tokens.data() + live->next_token,
@@ -99,6 +114,7 @@ void EncoderScheduler::TakeInputs(LiveCall* live, TimeNs now) {
 void EncoderScheduler::Commit(TimeNs now) {
   counters_.computed_tokens += static_cast<uint64_t>(batch_.num_tokens);
   for (size_t i = 0; i < batch_.inputs.size(); ++i) {
+    Tenants::Charge(batch_.inputs[i].num_tokens, owners_[i]->tenant);
     if (!batch_.inputs[i].finite) owners_[i]->numerical = true;
   }
   EndWhere(now, [](const LiveCall& live) -> std::optional<FinishReason> {

@@ -2,6 +2,9 @@
 // Makes batches of an encoder's live calls. The first call's profile is the batch's; its inputs go in first, then those
 // of later calls with that profile, while there is room. A call that was in a batch and has inputs left goes to the end
 // of the order, so every call makes progress, however large its neighbours are.
+// That is the order within a tenant. The calls of the tenant with the fewest computed tokens come first
+// (scheduler/tenants.h); those of tenants that are behind fill a quarter of the batch, because the next call of another
+// one waits for the batch in progress.
 // Pure: time is an argument, the device is elsewhere, nothing is allocated after construction.
 // Thread rule: the engine thread only.
 #pragma once
@@ -11,6 +14,7 @@
 
 #include "engine/encoder/live_call.h"
 #include "engine/encoder/ragged_batch.h"
+#include "engine/scheduler/tenants.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
@@ -51,12 +55,14 @@ class EncoderScheduler {
   const EncoderCounters& counters() const { return counters_; }
 
  private:
-  void TakeInputs(LiveCall* live, TimeNs now);
+  // While the batch has at most max_tokens tokens, or has none.
+  void TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now);
   void Finish(LiveCall* live, FinishReason reason, TimeNs now);
   template <typename Reason>
   void EndWhere(TimeNs now, const Reason& reason_of);
 
   const Limits limits_;
+  Tenants tenants_;
   std::vector<LiveCall*> calls_;  // in order
   std::vector<LiveCall*> retired_;
   EncodeBatch batch_;

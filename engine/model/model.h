@@ -64,7 +64,7 @@ using InputScales = std::map<std::pair<WeightSlot, int32_t>, float>;
 
 // Where a model's config and weights come from.
 struct ModelSource {
-  std::string path;  // a Hugging Face model directory; empty for random weights
+  std::string path;  // a Hugging Face model directory or a GGUF file; empty for random weights
   std::string
       random_shape;  // for random weights: a name of named_shapes.cc, a path to a config.json, or its text ("{...")
   uint64_t random_seed = 0;

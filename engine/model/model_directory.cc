@@ -17,9 +17,9 @@ constexpr const char* kGenerationFile = "generation_config.json";
 constexpr const char* kHfQuantFile = "hf_quant_config.json";
 
 // A file's text, "" when the file is absent. An empty file is an error.
-absl::StatusOr<std::string> ReadOptional(const Directory& directory, const char* name) {
-  if (!directory.Has(name)) return std::string();
-  absl::StatusOr<std::string> text = directory.ReadFile(name, kMaxConfigBytes);
+absl::StatusOr<std::string> ReadOptional(const TextFiles& files, const char* name) {
+  if (!files.Has(name)) return std::string();
+  absl::StatusOr<std::string> text = files.ReadFile(name, kMaxConfigBytes);
   if (text.ok() && text->empty()) return absl::InvalidArgumentError(absl::StrCat(name, ": is empty"));
   return text;
 }
@@ -69,12 +69,12 @@ absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::
   return model;
 }
 
-absl::StatusOr<ParsedModel> ReadModelConfig(const Directory& directory) {
-  const absl::StatusOr<std::string> config_text = directory.ReadFile(kConfigFile, kMaxConfigBytes);
+absl::StatusOr<ParsedModel> ReadModelConfig(const TextFiles& files) {
+  const absl::StatusOr<std::string> config_text = files.ReadFile(kConfigFile, kMaxConfigBytes);
   if (!config_text.ok()) return config_text.status();
-  const absl::StatusOr<std::string> generation_text = ReadOptional(directory, kGenerationFile);
+  const absl::StatusOr<std::string> generation_text = ReadOptional(files, kGenerationFile);
   if (!generation_text.ok()) return generation_text.status();
-  const absl::StatusOr<std::string> hf_quant_text = ReadOptional(directory, kHfQuantFile);
+  const absl::StatusOr<std::string> hf_quant_text = ReadOptional(files, kHfQuantFile);
   if (!hf_quant_text.ok()) return hf_quant_text.status();
   return ParseModelConfig(*config_text, *generation_text, *hf_quant_text);
 }

@@ -25,7 +25,7 @@ struct ParsedModel {
 absl::StatusOr<ParsedModel> ParseModelConfig(std::string_view config_text, std::string_view generation_text,
                                              std::string_view hf_quant_text = "");
 
-// Reads <directory>/config.json and, where they exist, the other two (each <= kMaxConfigBytes).
-absl::StatusOr<ParsedModel> ReadModelConfig(const Directory& directory);
+// Reads config.json and, where they exist, the other two (each <= kMaxConfigBytes).
+absl::StatusOr<ParsedModel> ReadModelConfig(const TextFiles& files);
 
 }  // namespace dunlin::engine

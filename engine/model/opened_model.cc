@@ -10,6 +10,9 @@
 #include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/checkpoint/input_scales.h"
 #include "engine/model/checkpoint/random_tensors.h"
+#include "engine/model/checkpoint/shard_list.h"
+#include "engine/model/checkpoint/torch/torch_file.h"
+#include "engine/model/gguf_model.h"
 #include "engine/model/model_limits.h"
 #include "engine/model/weights/weight_scales.h"
 #include "engine/model/weights/weight_tying.h"
@@ -24,15 +27,10 @@ absl::StatusOr<InputScales> ReadCalibration(const Directory& directory, const Mo
   return ParseInputScales(*text, config);
 }
 
-absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_weights) {
-  const absl::StatusOr<Directory> directory = Directory::Open(path);
-  if (!directory.ok()) return directory.status();
-  absl::StatusOr<ParsedModel> parsed = ReadModelConfig(*directory);
-  if (!parsed.ok()) return parsed.status();
-  absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
-  if (!checkpoint.ok()) return checkpoint.status();
+// Matches the config's parts with the tensors.
+absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool read_weights) {
   OpenedModel model{
-      .parsed = *std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = *std::move(checkpoint)};
+      .parsed = std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = std::move(tensors)};
   const Architecture& architecture = *model.parsed.architecture;
   const std::string prefix = FindPrefix(architecture, *model.tensors);
   model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
@@ -48,13 +46,41 @@ absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_wei
   for (std::string& warning : UnusedTensorWarnings(architecture, model.parts, *model.tensors)) {
     model.parsed.warnings.push_back(std::move(warning));
   }
-  absl::StatusOr<InputScales> calibrated = ReadCalibration(*directory, model.parsed.config);
-  if (!calibrated.ok()) return calibrated.status();
-  model.calibrated = *std::move(calibrated);
   absl::StatusOr<std::string> kv_scales = CheckKvScales(*model.tensors, read_weights);
   if (!kv_scales.ok()) return kv_scales.status();
   if (!kv_scales->empty()) model.parsed.warnings.push_back(*std::move(kv_scales));
   return model;
+}
+
+// A directory with nanoGPT's file alone has its config in there.
+absl::StatusOr<ParsedModel> ReadConfig(const Directory& directory) {
+  if (directory.Has("config.json") || !directory.Has(kNanoGptFile)) return ReadModelConfig(directory);
+  const absl::StatusOr<std::string> config = ReadNanoGptConfig(directory, kNanoGptFile);
+  if (!config.ok()) return config.status();
+  return ParseModelConfig(*config, "");
+}
+
+absl::StatusOr<OpenedModel> OpenDirectory(const std::string& path, bool read_weights) {
+  const absl::StatusOr<Directory> directory = Directory::Open(path);
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<ParsedModel> parsed = ReadConfig(*directory);
+  if (!parsed.ok()) return parsed.status();
+  absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint.ok()) return checkpoint.status();
+  absl::StatusOr<OpenedModel> model = OpenTensors(*std::move(parsed), *std::move(checkpoint), read_weights);
+  if (!model.ok()) return model;
+  absl::StatusOr<InputScales> calibrated = ReadCalibration(*directory, model->parsed.config);
+  if (!calibrated.ok()) return calibrated.status();
+  model->calibrated = *std::move(calibrated);
+  return model;
+}
+
+absl::StatusOr<OpenedModel> OpenGgufFile(const std::string& path, bool read_weights) {
+  absl::StatusOr<std::unique_ptr<GgufTensors>> tensors = OpenGguf(path);
+  if (!tensors.ok()) return tensors.status();
+  absl::StatusOr<ParsedModel> parsed = ParseGgufModel(tensors->get());
+  if (!parsed.ok()) return parsed.status();
+  return OpenTensors(*std::move(parsed), *std::move(tensors), read_weights);
 }
 
 absl::StatusOr<std::string> ReadShape(const std::string& shape) {
@@ -90,8 +116,9 @@ absl::StatusOr<OpenedModel> OpenModelSource(const ModelSource& source, bool read
   const bool random = source.path.empty();
   if (random && source.random_shape.empty())
     return absl::InvalidArgumentError("a model needs a path or a random shape");
-  absl::StatusOr<OpenedModel> model =
-      random ? OpenRandom(source.random_shape, source.random_seed) : OpenDirectory(source.path, read_weights);
+  absl::StatusOr<OpenedModel> model = random                    ? OpenRandom(source.random_shape, source.random_seed)
+                                      : IsGgufPath(source.path) ? OpenGgufFile(source.path, read_weights)
+                                                                : OpenDirectory(source.path, read_weights);
   if (model.ok()) return model;
   const std::string where = random ? absl::StrCat("shape '", source.random_shape, "'") : source.path;
   return absl::Status(model.status().code(), absl::StrCat(where, ": ", model.status().message()));

@@ -108,7 +108,11 @@ absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text
   sampling.top_p = number("top_p", 1e-6, 1, sampling.top_p);
   sampling.min_p = number("min_p", 0, 1, sampling.min_p);
   sampling.repetition_penalty = number("repetition_penalty", 1e-3, 10, sampling.repetition_penalty);
-  if (!fields.BoolOr("do_sample", true)) sampling.temperature = 0.0F;
+  defaults.names_temperature = fields.Has("temperature");
+  if (!fields.BoolOr("do_sample", true)) {
+    sampling.temperature = 0.0F;
+    defaults.names_temperature = true;
+  }
   if (fields.Has("max_new_tokens")) {
     defaults.max_tokens = static_cast<int32_t>(fields.Int("max_new_tokens", 1, INT32_MAX));
   }
@@ -121,11 +125,9 @@ absl::StatusOr<GenerationDefaults> ParseGenerationDefaults(std::string_view text
   return defaults;
 }
 
-absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& path, int32_t vocab_size) {
-  const absl::StatusOr<Directory> directory = Directory::Open(path);
-  if (!directory.ok()) return directory.status();
-  if (!directory->Has(kFile)) return GenerationDefaults();
-  const absl::StatusOr<std::string> text = directory->ReadFile(kFile, kMaxConfigBytes);
+absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const TextFiles& files, int32_t vocab_size) {
+  if (!files.Has(kFile)) return GenerationDefaults();
+  const absl::StatusOr<std::string> text = files.ReadFile(kFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
   return ParseGenerationDefaults(*text, vocab_size);
 }

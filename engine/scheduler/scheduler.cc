@@ -55,14 +55,19 @@ void Scheduler::EndAll(FinishReason reason, TimeNs now, bool in_flight_lost) {
   }
 }
 
+// It is scheduled for the first time, or has ended before that.
+void Scheduler::CountDequeued(const Sequence& sequence) {
+  const auto num_tokens = static_cast<uint64_t>(sequence.prompt_len);
+  ++counters_.dequeued_requests;
+  counters_.dequeued_tokens += num_tokens;
+  if (sequence.queue_part != nullptr) sequence.queue_part->Dequeue(num_tokens);
+}
+
 void Scheduler::Finish(Sequence* sequence, FinishReason reason, TimeNs now) {
   if (sequence->state == SequenceState::kWaiting) {
     waiting_.Erase(sequence);
     --sequence->tenant->num_waiting;
-    if (sequence->info.preemptions == 0) {
-      ++counters_.dequeued_requests;
-      counters_.dequeued_tokens += static_cast<uint64_t>(sequence->prompt_len);
-    }
+    if (sequence->info.preemptions == 0) CountDequeued(*sequence);
   } else {
     running_.Erase(sequence);
     --sequence->tenant->num_running;

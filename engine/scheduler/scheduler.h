@@ -17,9 +17,10 @@
 //
 // These are the rules within a tenant. Between tenants, within a priority, the one for which the fewest tokens have
 // been computed is next (tenants.h). A light one is to find a flooded engine nearly as it finds an idle one, so:
-// - Tenants whose prompts never end, and that have had more than another one, are behind: together their prompts get at
-//   most a quarter of the step, because the other one's next prompt waits for the step in progress, and a sixteenth of
-//   one that it shares, the oldest prompt's quarter included.
+// - Tenants whose prompts never end, and that have had more than another one, are behind: together their prompts and
+//   decodes get at most an eighth of the step, because the other one's next prompt waits for the step in progress. In
+//   every second step with prompts of others they compute next to nothing, a 64th of the step for their oldest prompt
+//   or one decode; in those between, their prompts get a sixteenth, the oldest one's quarter included.
 // - Beside others, a tenant gets at most seven times as many sequences as it leaves room for, and, if it has more than
 //   its part of them, it starts none in the last eighth of the pages.
 // - A due sequence that finds no room holds back the tenants after its own.
@@ -104,7 +105,10 @@ class Scheduler {
   // Ends all. in_flight_lost: the launched steps will never be committed, because the device failed.
   void EndAll(FinishReason reason, TimeNs now, bool in_flight_lost);
 
-  // Ends what is past its deadline, then fills *plan, which is Reserved for these options. The plan counts as launched.
+  // Ends what is past its deadline.
+  void EndExpired(TimeNs now);
+
+  // EndExpired, then fills *plan, which is Reserved for these options. The plan counts as launched.
   // An empty plan while a sequence is live means that all live sequences are in flight.
   void Plan(TimeNs now, StepPlan* plan);
 
@@ -146,7 +150,6 @@ class Scheduler {
   };
 
   // Planning (scheduler_plan.cc).
-  void EndExpired(TimeNs now);
   int32_t quarter() const { return std::max(1, options_.max_tokens_per_step / 4); }
   int32_t ChunkOf(const Sequence& sequence, int32_t budget) const;
   int32_t ShareOfOldest() const;
@@ -169,7 +172,9 @@ class Scheduler {
     return (waits ? sequence.num_uncomputed() : sequence.prefill_tokens) > quarter();
   }
   void PlanPrefills(TimeNs now, int32_t tokens);
-  void BeginTenantPlans(TimeNs now, int32_t tokens);
+  void OrderTenants(TimeNs now);
+  bool ServesOthers() const;
+  void BeginTenantPlans(int32_t tokens);
   void SetTimeLimit(PrefillBudget* budget) const;
   void PlanSharesOfOldest(PrefillBudget* budget);
   int32_t TokensBehind() const;
@@ -187,6 +192,7 @@ class Scheduler {
   bool AttachWithRoom(Sequence* sequence);
   bool Start(Sequence* sequence, TimeNs now);
   void CountAdmission(Sequence* sequence, TimeNs now);
+  void CountDequeued(const Sequence& sequence);
 
   // Committing (scheduler_commit.cc).
   void CommitStep(Sequence* sequence, const StepPlan& plan, const SequenceStep& step, const StepOutput& output,
@@ -222,6 +228,8 @@ class Scheduler {
   std::vector<Sequence*> slots_;        // [max_live], by Sequence::slot; null where free
   std::vector<int32_t> free_slots_;
   TimeNs nearest_deadline_ = kNoDeadline;  // no live sequence has an earlier one
+  bool others_served_ = false;             // in the plan being made, beside tenants that are behind: prompts of others
+  bool yields_ = false;                    // to those; never in two plans after one another
   StepCost cost_;
   TimeNs last_commit_ = 0;
   SchedulerCounters counters_;

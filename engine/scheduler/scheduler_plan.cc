@@ -14,6 +14,7 @@ void Scheduler::Plan(TimeNs now, StepPlan* plan) {
   plan->planned = now;
   EndExpired(now);
   TakePublishedPages();
+  OrderTenants(now);
   const int32_t budget = options_.max_tokens_per_step;
   const int32_t decodes = PlanDecodes(budget - ShareOfOldest());
   PlanPrefills(now, budget - decodes);
@@ -58,11 +59,14 @@ int32_t Scheduler::ShareOfOldest() const {
   return 0;
 }
 
+// In a step that yields to another tenant, of the tenants that are behind only the oldest sequence decodes.
 int32_t Scheduler::PlanDecodes(int32_t budget) {
   int32_t used = 0;
+  const Sequence* oldest = running_.empty() ? nullptr : running_[0];
   for (Sequence* sequence : running_) {
     if (used == budget) break;
     if (!sequence->decodes()) continue;
+    if (yields_ && sequence->tenant->is_behind && sequence != oldest) continue;
     sequence->num_planned = 1;
     ++used;
   }

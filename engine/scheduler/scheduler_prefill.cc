@@ -5,12 +5,13 @@
 #include <limits>
 
 #include "engine/scheduler/scheduler.h"
+#include "engine/tenant_share.h"
 
 namespace dunlin::engine {
 
 // Running and waiting prompts, in the order of IsSooner.
 void Scheduler::PlanPrefills(TimeNs now, int32_t tokens) {
-  BeginTenantPlans(now, tokens);
+  BeginTenantPlans(tokens);
   PrefillBudget budget = {.tokens = tokens, .behind_tokens = TokensBehind()};
   SetTimeLimit(&budget);
   PlanSharesOfOldest(&budget);
@@ -27,10 +28,29 @@ void Scheduler::PlanPrefills(TimeNs now, int32_t tokens) {
   }
 }
 
-void Scheduler::BeginTenantPlans(TimeNs now, int32_t tokens) {
+// Who has prompts, and in which order.
+void Scheduler::OrderTenants(TimeNs now) {
   tenants_.Clear();
   for (const Sequence* sequence : running_) sequence->tenant->has_running_prompts |= sequence->prefills();
   tenants_.BeginPlan(now);
+  const auto& ordered = tenants_.ordered();
+  const bool some_behind = std::any_of(ordered.begin(), ordered.end(), [](const Tenant* t) { return t->is_behind; });
+  others_served_ = some_behind && ServesOthers();
+  yields_ = others_served_ && !yields_;
+}
+
+// Whether prompts of tenants that are not behind are computed, or are about to be.
+bool Scheduler::ServesOthers() const {
+  for (const Tenant* tenant : tenants_.ordered()) {
+    if (tenant->is_behind) continue;
+    const Sequence* oldest = waiting_.oldest(*tenant);
+    const bool may_start = oldest != nullptr && oldest->blocked_pages < 0 && HasRoom(*tenant);
+    if (may_start || tenant->has_running_prompts) return true;
+  }
+  return false;
+}
+
+void Scheduler::BeginTenantPlans(int32_t tokens) {
   for (Tenant* tenant : tenants_.ordered()) {
     const bool short_expected = tenant->long_since_short < int64_t{kStepsToForgetShort} * options_.max_tokens_per_step;
     tenant->plan = TenantPlan();
@@ -39,16 +59,14 @@ void Scheduler::BeginTenantPlans(TimeNs now, int32_t tokens) {
   }
 }
 
-// Tokens for all prompts of tenants that are behind: a quarter of the step, or a sixteenth while prompts of others are
-// computed, or are about to be.
+// Tokens for all prompts of tenants that are behind. Beside prompts of others: a sixteenth of the step, or next to none
+// in a step that yields to those. Else their prompts and decodes together get an eighth of the step.
 int32_t Scheduler::TokensBehind() const {
-  for (const Tenant* tenant : tenants_.ordered()) {
-    if (tenant->is_behind) continue;
-    const Sequence* oldest = waiting_.oldest(*tenant);
-    const bool may_start = oldest != nullptr && oldest->blocked_pages < 0 && HasRoom(*tenant);
-    if (may_start || tenant->has_running_prompts) return std::max(1, quarter() / 4);
-  }
-  return quarter();
+  if (yields_) return std::max(1, options_.max_tokens_per_step / 64);
+  if (others_served_) return std::max(1, options_.max_tokens_per_step / 16);
+  int32_t decodes = 0;
+  for (const Sequence* sequence : running_) decodes += sequence->tenant->is_behind ? sequence->num_planned : 0;
+  return std::max({1, options_.max_tokens_per_step / 32, options_.max_tokens_per_step / 8 - decodes});
 }
 
 // Tokens that a prompt may be given.
@@ -219,9 +237,8 @@ int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
 // Whether a tenant may have one more sequence: beside others, at most seven times as many as it leaves room for, and
 // the last one only if it has none.
 bool Scheduler::HasRoom(const Tenant& tenant) const {
-  if (!tenants_.several() || tenant.num_running == 0) return true;
-  const int64_t room = int64_t{options_.max_sequences} - static_cast<int64_t>(running_.size());
-  return room > 1 && tenant.num_running < 7 * room;
+  return !tenants_.several() ||
+         WithinShareOfRest(tenant.num_running, 1, static_cast<int64_t>(running_.size()), options_.max_sequences);
 }
 
 // Pages that a tenant leaves to others when it starts a sequence.
@@ -269,8 +286,7 @@ void Scheduler::CountAdmission(Sequence* sequence, TimeNs now) {
   sequence->info.cached_tokens = sequence->num_computed;
   const auto prompt_tokens = static_cast<uint64_t>(sequence->prompt_len);
   const auto cached_tokens = static_cast<uint64_t>(sequence->num_computed);
-  ++counters_.dequeued_requests;
-  counters_.dequeued_tokens += prompt_tokens;
+  CountDequeued(*sequence);
   counters_.prompt_tokens += prompt_tokens;
   counters_.prompt_tokens_cached += cached_tokens;
   if (options_.prefix_cache && sequence->request.profile.shares_pages() &&

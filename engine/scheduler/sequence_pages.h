@@ -19,15 +19,17 @@ class SequencePages {
   SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode);
 
   // Starts an empty sequence with the cached pages of its first tokens. The last known token is always left to compute,
-  // because its logits are needed. A request that scores its prompt gets none, nor does one whose profile does not
-  // share pages (its own are never published either). REQUIRES: no pages. Sets num_computed.
+  // because its logits are needed. A request that scores its prompt or bypasses the cache gets none, nor does one
+  // whose profile does not share pages (its own are never published either). REQUIRES: no pages. Sets num_computed.
   void AttachCached(Sequence* sequence);
   // The same for a sequence that has computed some of its tokens: takes the pages that others have published since.
   // Returns the tokens that it need not compute any more. REQUIRES: nothing in flight.
   int32_t AttachMore(Sequence* sequence);
   // Whether a sequence takes pages that others compute.
   bool Reads(const Sequence& sequence) const {
-    return prefix_cache_ && sequence.request.profile.shares_pages() && sequence.request.sampling.prompt_logprobs < 0;
+    const Request& request = sequence.request;
+    return prefix_cache_ && request.profile.shares_pages() && request.sampling.prompt_logprobs < 0 &&
+           !request.bypass_prefix_cache;
   }
 
   // Adds pages for the first `num_tokens` tokens, as far as there are free ones. Returns how many tokens now have

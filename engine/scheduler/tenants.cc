@@ -51,6 +51,7 @@ void Tenants::BeginPlan(TimeNs now) {
   int64_t lowest = std::numeric_limits<int64_t>::max();
   for (Tenant* tenant : known_) {
     lowest = std::min(lowest, tenant->count);
+    tenant->is_behind = false;
     if (!tenant->has_prompts()) continue;
     tenant->is_behind = tenant->count > lowest && tenant->busy_tokens > window_;
     tenant->rank = static_cast<int32_t>(ordered_.size());

@@ -90,7 +90,7 @@ struct ChatFiles {
 };
 
 // A file that is not there leaves *text empty. A link to nothing is an error: a download that is not complete.
-absl::Status ReadIfThere(const Directory& directory, const char* name, size_t max_bytes, std::string* text) {
+absl::Status ReadIfThere(const TextFiles& directory, const char* name, size_t max_bytes, std::string* text) {
   absl::StatusOr<std::string> read = directory.ReadFile(name, max_bytes);
   if (absl::IsNotFound(read.status())) {
     return directory.Has(name) ? absl::InvalidArgumentError(read.status().message()) : absl::OkStatus();
@@ -101,14 +101,12 @@ absl::Status ReadIfThere(const Directory& directory, const char* name, size_t ma
 }
 
 // additional_chat_templates/tool_use.jinja.
-absl::Status ReadToolUse(const Directory& model, std::string* text) {
+absl::Status ReadToolUse(const TextFiles& model, std::string* text) {
   constexpr char kFolder[] = "additional_chat_templates";
-  if (!model.Has(kFolder)) return absl::OkStatus();
-  const std::string path = absl::StrCat(model.path() == "/" ? "" : model.path(), "/", kFolder);
-  const absl::StatusOr<Directory> folder = Directory::Open(path);
+  const absl::StatusOr<std::unique_ptr<TextFiles>> folder = model.OpenFolder(kFolder);
+  if (absl::IsNotFound(folder.status()) && !model.Has(kFolder)) return absl::OkStatus();
   if (!folder.ok()) return folder.status();
-  if (folder->path() != path) return absl::InvalidArgumentError(absl::StrCat(kFolder, " is a symbolic link"));
-  return ReadIfThere(*folder, "tool_use.jinja", kMaxChatTemplateBytes, text);
+  return ReadIfThere(**folder, "tool_use.jinja", kMaxChatTemplateBytes, text);
 }
 
 }  // namespace
@@ -134,21 +132,20 @@ std::string MessagesJson(const std::vector<ChatMessage>& messages) {
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::string& model_dir, std::string_view given) {
+  if (model_dir.empty()) return Load(MemoryFiles({}), given);
+  const absl::StatusOr<Directory> directory = Directory::Open(model_dir);
+  if (!directory.ok()) return directory.status();
+  return Load(*directory, given);
+}
+
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const TextFiles& model, std::string_view given) {
   ChatFiles files;
-  if (!model_dir.empty()) {
-    const absl::StatusOr<Directory> directory = Directory::Open(model_dir);
-    if (!directory.ok()) return directory.status();
-    if (absl::Status s = ReadIfThere(*directory, "tokenizer_config.json", kMaxTokenizerConfigBytes, &files.config);
-        !s.ok()) {
-      return s;
-    }
-    if (given.empty()) {
-      if (absl::Status s = ReadIfThere(*directory, "chat_template.jinja", kMaxChatTemplateBytes, &files.chat_template);
-          !s.ok()) {
-        return s;
-      }
-      if (absl::Status s = ReadToolUse(*directory, &files.tool_use); !s.ok()) return s;
-    }
+  absl::Status read = ReadIfThere(model, "tokenizer_config.json", kMaxTokenizerConfigBytes, &files.config);
+  if (!read.ok()) return read;
+  if (given.empty()) {
+    read = ReadIfThere(model, "chat_template.jinja", kMaxChatTemplateBytes, &files.chat_template);
+    if (!read.ok()) return read;
+    if (read = ReadToolUse(model, &files.tool_use); !read.ok()) return read;
   }
   const dunlin_text_chat_files views = {text_abi::Data(files.config),        files.config.size(),
                                         text_abi::Data(files.chat_template), files.chat_template.size(),
@@ -159,8 +156,8 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::stri
   if (code != 0) return text_abi::ToStatus(code, error);
   std::unique_ptr<ChatTemplate> loaded(new ChatTemplate(handle));
   text_abi::Bytes source;
-  const int32_t read = dunlin_text_chat_source(handle, source.out(), &error);
-  if (read != 0) return text_abi::ToStatus(read, error);
+  const int32_t source_code = dunlin_text_chat_source(handle, source.out(), &error);
+  if (source_code != 0) return text_abi::ToStatus(source_code, error);
   loaded->source_ = source.Take();
   return loaded;
 }

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/file.h"
 #include "engine/text/tokenizer.h"
 #include "engine/types.h"
 
@@ -88,6 +89,8 @@ class ChatTemplate {
   // are read as Directory opens them: through no link that leaves the model's directory.
   // Errors: NOT_FOUND (there is none); INVALID_ARGUMENT (larger than 1 MiB, or it does not compile: why, and the line).
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const std::string& model_dir, std::string_view given);
+  // As Load, from the texts that stand for such a directory.
+  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const TextFiles& files, std::string_view given);
 
   ~ChatTemplate();
   ChatTemplate(const ChatTemplate&) = delete;

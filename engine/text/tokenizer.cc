@@ -2,6 +2,7 @@
 #include "engine/text/tokenizer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,15 @@ std::optional<TokenId> IdOrNone(int64_t id) {
   return static_cast<TokenId>(id);
 }
 
+// The files that a tokenizer is made from, in the order of preference.
+struct Form {
+  const char* file;
+  int32_t form;
+};
+constexpr Form kForms[] = {{"tokenizer.json", DUNLIN_TEXT_TOKENIZER_JSON},
+                           {kVocabularyFile, DUNLIN_TEXT_VOCABULARY},
+                           {kSentencePieceFile, DUNLIN_TEXT_SENTENCEPIECE}};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& model_dir, int64_t vocab_limit) {
@@ -23,22 +33,37 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& mo
   if (!directory.ok()) {
     return absl::Status(directory.status().code(), absl::StrCat("tokenizer.json: ", directory.status().message()));
   }
-  const absl::StatusOr<std::string> json = directory->ReadFile("tokenizer.json", kMaxTokenizerJsonBytes);
-  if (!json.ok()) return json.status();
-  absl::StatusOr<std::string> config = directory->ReadFile("tokenizer_config.json", kMaxTokenizerConfigBytes);
-  if (absl::IsNotFound(config.status()) && !directory->Has("tokenizer_config.json")) config = std::string();
+  return Load(*directory, vocab_limit);
+}
+
+bool Tokenizer::IsIn(const TextFiles& files) {
+  return std::any_of(std::begin(kForms), std::end(kForms), [&](const Form& form) { return files.Has(form.file); });
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const TextFiles& files, int64_t vocab_limit) {
+  const auto* form =
+      std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& row) { return files.Has(row.file); });
+  if (form == std::end(kForms)) form = kForms;
+  const absl::StatusOr<std::string> text = files.ReadFile(form->file, kMaxTokenizerJsonBytes);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<std::string> config = files.ReadFile("tokenizer_config.json", kMaxTokenizerConfigBytes);
+  if (absl::IsNotFound(config.status()) && !files.Has("tokenizer_config.json")) config = std::string();
   if (!config.ok()) return config.status();
-  return FromJson(*json, *config, vocab_limit);
+  return Build(form->form, *text, *config, vocab_limit);
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view tokenizer_json,
                                                                std::string_view tokenizer_config_json,
                                                                int64_t vocab_limit) {
+  return Build(DUNLIN_TEXT_TOKENIZER_JSON, tokenizer_json, tokenizer_config_json, vocab_limit);
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Build(int32_t form, std::string_view text,
+                                                            std::string_view config, int64_t vocab_limit) {
   dunlin_text_tokenizer* handle = nullptr;
   dunlin_text_error error{};
-  const int32_t code = dunlin_text_tokenizer_from_json(text_abi::Data(tokenizer_json), tokenizer_json.size(),
-                                                       text_abi::Data(tokenizer_config_json),
-                                                       tokenizer_config_json.size(), vocab_limit, &handle, &error);
+  const int32_t code = dunlin_text_tokenizer_load(form, text_abi::Data(text), text.size(), text_abi::Data(config),
+                                                  config.size(), vocab_limit, &handle, &error);
   if (code != 0) return text_abi::ToStatus(code, error);
   return std::unique_ptr<Tokenizer>(new Tokenizer(handle));
 }

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/file.h"
 #include "engine/types.h"
 
 struct dunlin_text_tokenizer;  // the C ABI's handle, engine/text/rust/include/dunlin_text.h
@@ -30,6 +31,11 @@ inline constexpr size_t kMaxTextBytes = size_t{4} << 20;              // Encode
 inline constexpr size_t kMaxTokenIds = size_t{1} << 20;               // Decode, StreamDecoder
 inline constexpr size_t kMaxTokenizerJsonBytes = size_t{64} << 20;    // tokenizer.json
 inline constexpr size_t kMaxTokenizerConfigBytes = size_t{16} << 20;  // tokenizer_config.json
+
+// What a tokenizer is built from where there is no tokenizer.json: a vocabulary with its rules in JSON (made from GGUF
+// metadata; rust/src/vocabulary describes it), or a SentencePiece model.
+inline constexpr const char* kVocabularyFile = "vocabulary.json";
+inline constexpr const char* kSentencePieceFile = "tokenizer.model";
 
 struct EncodeOptions {
   // Add the special tokens that the model expects around a text (BOS, EOS): the post-processor of tokenizer.json, as
@@ -55,6 +61,13 @@ class Tokenizer {
   // Errors: NOT_FOUND (no tokenizer.json); INVALID_ARGUMENT (a file is malformed, too large, or breaks a rule: the
   //   message names the file, the place in it, the value and the limit).
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& model_dir, int64_t vocab_limit);
+
+  // As Load, from the files of a model. Without a tokenizer.json it is built from the first of kVocabularyFile and
+  // kSentencePieceFile; INVALID_ARGUMENT names what of it is not supported.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const TextFiles& files, int64_t vocab_limit);
+
+  // Whether Load finds a tokenizer among the files.
+  static bool IsIn(const TextFiles& files);
 
   // As Load, from memory. tokenizer_config_json may be empty.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromJson(std::string_view tokenizer_json,
@@ -112,6 +125,8 @@ class Tokenizer {
   friend class ChatTemplate;
   friend class GrammarCompiler;
 
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Build(int32_t form, std::string_view text, std::string_view config,
+                                                          int64_t vocab_limit);
   explicit Tokenizer(dunlin_text_tokenizer* handle);
   const dunlin_text_tokenizer* handle() const { return handle_; }
 

@@ -104,23 +104,21 @@ inline float RoundCodes(const float* values, float scale, float zero_point, floa
 
 // values[kWeightGroup], padded with zeros, to codes; returns the group's scale word.
 inline uint16_t RoundGroupToInt8(const float* values, int8_t* codes) {
-  using namespace group_rounding;
-  const Extremes extremes = ExtremesOf(values);
+  const group_rounding::Extremes extremes = group_rounding::ExtremesOf(values);
   const uint16_t word = NearestScaleWord(std::max(-extremes.low, extremes.high) / 127.0F, 0, 0);
   float rounded[kWeightGroup];
-  RoundCodes(values, ScaleOfWord(word), 0.0F, -127.0F, 127.0F, rounded);
+  group_rounding::RoundCodes(values, ScaleOfWord(word), 0.0F, -127.0F, 127.0F, rounded);
   for (int32_t i = 0; i < kWeightGroup; ++i) codes[i] = static_cast<int8_t>(rounded[i]);
   return extremes.finite ? word : kNanScaleWord;
 }
 
 inline uint16_t RoundGroupToInt4(const float* values, int8_t* codes) {
-  using namespace group_rounding;
-  const Extremes extremes = ExtremesOf(values);
+  const group_rounding::Extremes extremes = group_rounding::ExtremesOf(values);
   const int32_t symmetric_zero = -extremes.low > extremes.high ? 0 : -1;
   const float symmetric_scale = std::max(-extremes.low, extremes.high) / 8.0F;
   const float range_scale = (extremes.high - extremes.low) / 15.0F;
   const float from_low = range_scale > 0.0F ? -extremes.low / range_scale : 0.0F;
-  const auto range_zero = static_cast<int32_t>(RoundBetween(from_low, 0.0F, 15.0F)) - 8;
+  const auto range_zero = static_cast<int32_t>(group_rounding::RoundBetween(from_low, 0.0F, 15.0F)) - 8;
 
   float rounded[2][kWeightGroup];
   const int32_t zeros[2] = {symmetric_zero, range_zero};
@@ -129,8 +127,8 @@ inline uint16_t RoundGroupToInt4(const float* values, int8_t* codes) {
   float errors[2];
   for (int32_t choice = 0; choice < 2; ++choice) {
     words[choice] = NearestScaleWord(scales[choice], 4, zeros[choice] & 0xF);
-    errors[choice] =
-        RoundCodes(values, ScaleOfWord(words[choice]), static_cast<float>(zeros[choice]), -8.0F, 7.0F, rounded[choice]);
+    errors[choice] = group_rounding::RoundCodes(values, ScaleOfWord(words[choice]), static_cast<float>(zeros[choice]),
+                                                -8.0F, 7.0F, rounded[choice]);
   }
   const int32_t better = errors[1] < errors[0] ? 1 : 0;
   for (int32_t i = 0; i < kWeightGroup; ++i) codes[i] = static_cast<int8_t>(rounded[better][i]);

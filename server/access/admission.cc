@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/tenant_share.h"
 
 namespace dunlin::server {
 
@@ -19,6 +21,7 @@ struct Admission::State {
   int32_t requests ABSL_GUARDED_BY(mutex) = 0;
   int64_t queued_bytes ABSL_GUARDED_BY(mutex) = 0;
   int64_t output_bytes ABSL_GUARDED_BY(mutex) = 0;
+  absl::flat_hash_map<engine::TenantId, int32_t> requests_of ABSL_GUARDED_BY(mutex);  // each > 0
 
   std::optional<AdmissionRefusal> Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (closed.has_value()) return closed;
@@ -33,6 +36,7 @@ Admission::Ticket::Ticket(Ticket&& other) noexcept
     : state_(std::move(other.state_)),
       bytes_(std::exchange(other.bytes_, 0)),
       output_bytes_(std::exchange(other.output_bytes_, 0)),
+      tenant_(std::exchange(other.tenant_, std::nullopt)),
       quota_(std::move(other.quota_)) {}
 
 Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
@@ -40,6 +44,7 @@ Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
   state_ = std::move(other.state_);
   bytes_ = std::exchange(other.bytes_, 0);
   output_bytes_ = std::exchange(other.output_bytes_, 0);
+  tenant_ = std::exchange(other.tenant_, std::nullopt);
   quota_ = std::move(other.quota_);
   return *this;
 }
@@ -50,12 +55,29 @@ Admission::Ticket::~Ticket() {
   state_->queued_bytes -= bytes_;
   state_->output_bytes -= output_bytes_;
   --state_->requests;
+  if (!tenant_.has_value()) return;
+  const auto found = state_->requests_of.find(*tenant_);
+  if (--found->second == 0) state_->requests_of.erase(found);
 }
 
 void Admission::Ticket::ReleaseBytes() {
   if (bytes_ == 0) return;
   absl::MutexLock lock(&state_->mutex);
   state_->queued_bytes -= std::exchange(bytes_, 0);
+}
+
+bool Admission::Ticket::TakeTenantShare(engine::TenantId tenant) {
+  absl::MutexLock lock(&state_->mutex);
+  const auto found = state_->requests_of.find(tenant);
+  const int32_t held = found == state_->requests_of.end() ? 0 : found->second;
+  const bool alone = state_->requests_of.size() == (held > 0 ? 1U : 0U);
+  if (!engine::WithinTenantShare(tenant, alone, held, 1, state_->requests - 1,
+                                 state_->limits.max_concurrent_requests)) {
+    return false;
+  }
+  ++state_->requests_of[tenant];
+  tenant_ = tenant;
+  return true;
 }
 
 bool Admission::Ticket::TakeOutputBytes(size_t bytes) {

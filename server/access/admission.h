@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "absl/time/time.h"
+#include "engine/types.h"
 #include "server/access/quota.h"
 
 namespace dunlin::server {
@@ -57,6 +58,9 @@ class Admission {
     // Takes the memory of the request's outputs, until the ticket is destroyed. False, taking nothing, if that exceeds
     // max_output_bytes. REQUIRES: an admitted request that has taken none.
     [[nodiscard]] bool TakeOutputBytes(size_t bytes);
+    // The caller's name is known. False if it has its share of the requests in flight (engine/tenant_share.h): the
+    // request is to be refused. REQUIRES: an admitted request that has no tenant yet.
+    [[nodiscard]] bool TakeTenantShare(engine::TenantId tenant);
     // What the request takes of its caller's quota: kept as long as the ticket. Empty for a caller without one.
     void HoldQuota(Quota::Call call) { quota_ = std::move(call); }
     Quota::Call* quota() { return &quota_; }
@@ -67,6 +71,7 @@ class Admission {
     std::shared_ptr<State> state_;
     int64_t bytes_ = 0;
     int64_t output_bytes_ = 0;
+    std::optional<engine::TenantId> tenant_;
     Quota::Call quota_;
   };
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "engine/encoder/embedding_settings.h"
+#include "engine/model/gguf_model.h"
 #include "engine/runtime/profiles.h"
 #include "kernels/api/device.h"
 #include "server/commands/command.h"
@@ -69,10 +70,14 @@ Json ProfilesJson(const engine::ModelConfig& config, const kernels::Device& cpu)
   return rows;
 }
 
-// The embedding settings in an encoder's directory; the defaults for random weights.
-absl::StatusOr<Json> EmbeddingJson(const engine::ModelSummary& summary, const std::string& directory) {
+// The embedding settings of an encoder's files; the defaults for random weights.
+absl::StatusOr<Json> EmbeddingJson(const engine::ModelSummary& summary, const std::string& path) {
   absl::StatusOr<engine::EmbeddingSettings> settings = engine::EmbeddingSettings();
-  if (!directory.empty()) settings = engine::ReadEmbeddingSettings(directory);
+  if (!path.empty()) {
+    const auto files = engine::OpenModelFiles(path);
+    if (!files.ok()) return files.status();
+    settings = engine::ReadEmbeddingSettings(**files);
+  }
   if (!settings.ok()) return settings.status();
   return Json{{"dimensions", summary.config.hidden_dim},
               {"pooling", Name(settings->pooling)},
@@ -166,7 +171,8 @@ int RunInspect(const InspectOptions& options) {
 
 std::function<int()> SetUpInspect(CLI::App* subcommand) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::Option* directory = subcommand->add_option("directory", options->directory, "A Hugging Face model directory");
+  CLI::Option* directory =
+      subcommand->add_option("directory", options->directory, "A Hugging Face model directory or a GGUF file");
   CLI::Option* shape = subcommand->add_option(
       "--shape", options->random_shape,
       "Instead of a directory: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b or a config.json");

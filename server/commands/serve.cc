@@ -3,9 +3,11 @@
 // and drains on a stop signal.
 #include <malloc.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -25,6 +27,7 @@
 #include "server/commands/serve_options.h"
 #include "server/commands/serve_server.h"
 #include "server/commands/serve_stop.h"
+#include "server/commands/serve_tracing.h"
 #include "server/config/config.h"
 #include "server/config/reload.h"
 #include "server/metrics/process_stats.h"
@@ -42,6 +45,13 @@ namespace {
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kLastFlush = absl::Milliseconds(500);
 
+absl::Status PublishKvEvents(const ModelSettings& settings, Server* server) {
+  const KvEventSettings& events = settings.kv_events;
+  if (events.endpoint.empty()) return absl::OkStatus();
+  return server->edge.PublishKvEvents(settings.name,
+                                      {events.endpoint, events.replay_endpoint, events.topic, events.hwm});
+}
+
 absl::Status LoadModels(const Config& config, const std::atomic<bool>& stop, Server* server) {
   const absl::StatusOr<std::vector<ModelSettings>> models = PlanModels(config, &server->devices);
   if (!models.ok()) return models.status();
@@ -51,6 +61,7 @@ absl::Status LoadModels(const Config& config, const std::atomic<bool>& stop, Ser
     auto model = LoadModel(settings, *device, server->metrics.AddModel(settings.name), stop);
     if (!model.ok()) return model.status();
     if (absl::Status status = server->repository.Add(*std::move(model)); !status.ok()) return status;
+    if (absl::Status status = PublishKvEvents(settings, server); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -112,9 +123,15 @@ absl::StatusOr<std::string> OpenPorts(const Config& config, Server* server) {
   EdgeOptions options;
   options.certificates = server->certificates.get();
   options.http = HttpOptions(config, server);
+  options.kserve = config.serve_kserve;
+  options.version = kVersion;
+  options.vllm_engine = config.serve_vllm_engine;
+  options.vllm_engine_model = config.vllm_engine_model;
+  options.serving.profile_aliases = config.profile_aliases;
   options.serving.text_threads = config.text_threads;
   options.serving.access = &server->access;
   options.rpcs = server->metrics.rpcs();
+  options.vllm = {config.serve_vllm, kVersion, [] { kill(getpid(), SIGTERM); }};
   options.serving.traces = server->spans != nullptr;
   if (config.reflection != "auto") options.reflection = config.reflection == "on";
   auto port = server->edge.Start(config.grpc_address, config.limits, &server->repository, &server->observer, options);
@@ -208,7 +225,9 @@ int Serve(const ServeOptions& options) {
   const absl::StatusOr<Config> config = LoadServeConfig(options);
   if (!config.ok()) return Fail(config.status());
   SetUpLogging(config->log_level, config->log_format);
-  Server server(*config);
+  absl::StatusOr<std::unique_ptr<SpanExporter>> spans = OpenSpanExporter(config->tracing);
+  if (!spans.ok()) return Fail(spans.status());
+  Server server(*config, *std::move(spans));
   if (absl::Status read = ReadKeys(*config, &server); !read.ok()) return Fail(read);
   const absl::StatusOr<std::string> addresses = OpenPorts(*config, &server);
   if (!addresses.ok()) return Fail(addresses.status());

@@ -95,28 +95,31 @@ bool HasFile(const fs::path& directory, std::string_view extension) {
 absl::Status CheckModelDirectory(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat(path.string(), " does not exist"));
+  if (fs::is_regular_file(path, error) && path.extension() == ".gguf") return absl::OkStatus();
   if (!fs::is_directory(path, error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.string(), " is not a directory; a model is one with config.json and *.safetensors"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path.string(), " is not a directory; a model is one with config.json and *.safetensors, or a GGUF file"));
   }
   std::vector<std::string> missing;
+  if (fs::exists(path / "ckpt.pt", error)) return absl::OkStatus();  // of nanoGPT: config and weights in one
   if (!fs::exists(path / "config.json", error)) missing.emplace_back("config.json");
-  if (!HasFile(path, ".safetensors")) missing.emplace_back("*.safetensors");
+  const bool pickled =
+      fs::exists(path / "pytorch_model.bin", error) || fs::exists(path / "pytorch_model.bin.index.json", error);
+  if (!pickled && !HasFile(path, ".safetensors")) missing.emplace_back("*.safetensors");
   if (missing.empty()) return absl::OkStatus();
-  const bool pickled = HasFile(path, ".bin") || HasFile(path, ".pt") || HasFile(path, ".pth");
-  return absl::InvalidArgumentError(
-      absl::StrCat(path.string(), " is not a model directory: ", absl::StrJoin(missing, " and "),
-                   missing.size() == 1 ? " is" : " are", " missing",
-                   pickled ? "; its weights are in PyTorch's own format, save them as safetensors" : ""));
+  return absl::InvalidArgumentError(absl::StrCat(path.string(),
+                                                 " is not a model directory: ", absl::StrJoin(missing, " and "),
+                                                 missing.size() == 1 ? " is" : " are", " missing"));
 }
 
 // "/models/llama/" -> "llama"; in the Hub's download cache, where the last component is a revision,
-// "models--meta--llama/snapshots/1f2e" -> "llama".
+// "models--meta--llama/snapshots/1f2e" -> "llama"; "llama-q4_k_m.gguf" -> "llama-q4_k_m".
 std::string NameOf(const fs::path& path) {
   fs::path normal = fs::absolute(path).lexically_normal();
   if (!normal.has_filename()) normal = normal.parent_path();
   const std::string repository = normal.parent_path().parent_path().filename().string();
   const bool snapshot = normal.parent_path().filename() == "snapshots" && repository.starts_with("models--");
+  if (normal.extension() == ".gguf") return normal.stem().string();
   return snapshot ? repository.substr(repository.rfind("--") + 2) : normal.filename().string();
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "server/access/access_control.h"
 #include "server/access/key_file.h"
@@ -20,33 +21,18 @@
 #include "server/monotonic_clock.h"
 #include "server/process/logging.h"
 #include "server/process/service_notifier.h"
-#include "server/process/version.h"
 #include "server/serving/observers.h"
-#include "server/tracing/otlp_client.h"
 #include "server/tracing/span_exporter.h"
 #include "server/transport/tls/certificate_store.h"
 
 namespace dunlin::server {
 
-// Null if the config has no collector.
-inline std::unique_ptr<SpanExporter> NewSpanExporter(const TracingSettings& settings) {
-  if (settings.otlp_endpoint.empty()) return nullptr;
-  OtlpClientOptions client;
-  client.address = settings.otlp_endpoint;
-  client.timeout = absl::Milliseconds(settings.export_timeout_ms);
-  SpanExporterOptions options;
-  options.service_name = settings.service_name;
-  options.version = kVersion;
-  options.max_queued = settings.queue_spans;
-  options.sample_per_million = settings.sample_per_million;
-  return std::make_unique<SpanExporter>(options, NewOtlpClient(client));
-}
-
 struct Server {
   enum class Phase : uint8_t { kLoading, kServing, kDraining };
 
-  explicit Server(const Config& config)
-      : spans(NewSpanExporter(config.tracing)),
+  // exporter: null for none.
+  Server(const Config& config, std::unique_ptr<SpanExporter> exporter)
+      : spans(std::move(exporter)),
         observer({&log, &metrics, spans.get()}),
         devices(config.device),
         heartbeat(&MonotonicNs, config.stall_ms * 1'000'000) {

@@ -61,6 +61,9 @@ void AnchorPaths(const std::filesystem::path& folder, Json* document) {
   if (document->contains("tls")) {
     AnchorPathsOf(folder, {"cert_file", "key_file", "client_ca_file"}, &(*document)["tls"]);
   }
+  if (document->contains("tracing")) {
+    AnchorPathsOf(folder, {"ca_file", "cert_file", "key_file"}, &(*document)["tracing"]);
+  }
   if (!document->contains("models") || !(*document)["models"].is_array()) return;
   for (Json& model : (*document)["models"]) AnchorPathsOf(folder, {"path", "chat_template"}, &model);
 }
@@ -131,6 +134,38 @@ engine::EngineOptions ReadEngineOptions(const Json& document, const Json& model)
   return options;
 }
 
+// ZeroMQ has neither TLS nor keys here.
+absl::Status CheckEndpoint(const std::string& key, const std::string& endpoint, bool behind_proxy) {
+  constexpr std::string_view kTcp = "tcp://";
+  if (endpoint.empty() || endpoint.starts_with("ipc://")) return absl::OkStatus();
+  if (endpoint.starts_with(kTcp)) {
+    return CheckExposure(key.c_str(), endpoint.substr(kTcp.size()), {.behind_proxy = behind_proxy});
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, " is \"", endpoint, "\"; limit is tcp://ADDRESS:PORT or ipc://PATH"));
+}
+
+absl::StatusOr<KvEventSettings> ReadKvEvents(const Json& model, bool behind_proxy, const std::string& at) {
+  KvEventSettings settings;
+  settings.endpoint = Get<std::string>(model, "/kv_cache/events_endpoint");
+  settings.replay_endpoint = Get<std::string>(model, "/kv_cache/events_replay_endpoint");
+  settings.topic = Get<std::string>(model, "/kv_cache/events_topic");
+  settings.hwm = Get<int32_t>(model, "/kv_cache/events_hwm");
+  if (!settings.endpoint.empty() && Get<int32_t>(model, "/kv_cache/event_batches") == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(at, ".kv_cache.event_batches is 0; limit is 1 or more with ", at, ".kv_cache.events_endpoint"));
+  }
+  if (settings.endpoint.empty() && !settings.replay_endpoint.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(at, ".kv_cache.events_endpoint must be given with ", at, ".kv_cache.events_replay_endpoint"));
+  }
+  absl::Status checked = CheckEndpoint(at + ".kv_cache.events_endpoint", settings.endpoint, behind_proxy);
+  if (!checked.ok()) return checked;
+  checked = CheckEndpoint(at + ".kv_cache.events_replay_endpoint", settings.replay_endpoint, behind_proxy);
+  if (!checked.ok()) return checked;
+  return settings;
+}
+
 absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model, const std::string& at) {
   ModelSettings settings;
   settings.name = Get<std::string>(model, "/name");
@@ -153,6 +188,10 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
   settings.chat_special_tokens = Get<bool>(model, "/chat_special_tokens");
   settings.tool_parser = Get<std::string>(model, "/tool_parser");
   settings.reasoning_parser = Get<std::string>(model, "/reasoning_parser");
+  const absl::StatusOr<KvEventSettings> kv_events =
+      ReadKvEvents(model, Get<bool>(document, "/access/behind_proxy"), at);
+  if (!kv_events.ok()) return kv_events.status();
+  settings.kv_events = *kv_events;
   const kernels::Precision first = settings.source.precisions.front();
   if (!settings.engine.allowed_precisions[static_cast<size_t>(first)]) {
     return absl::InvalidArgumentError(absl::StrCat(at, ".allowed.precisions is ", model["allowed"]["precisions"].dump(),
@@ -193,13 +232,28 @@ Limits ReadLimits(const Json& document) {
 absl::StatusOr<TracingSettings> ReadTracing(const Json& document) {
   TracingSettings tracing;
   tracing.otlp_endpoint = Get<std::string>(document, "/tracing/otlp_endpoint");
-  // OTLP's own variables have a URL here, whose scheme says that there is no TLS.
-  if (tracing.otlp_endpoint.starts_with("http://")) tracing.otlp_endpoint.erase(0, std::string("http://").size());
+  // A URL, as OTLP's own variables have it: the scheme says whether there is TLS.
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!tracing.otlp_endpoint.starts_with(scheme)) continue;
+    tracing.otlp_endpoint.erase(0, scheme.size());
+    tracing.tls = scheme == "https://";
+    break;
+  }
   const bool has_port = tracing.otlp_endpoint.find(':') != std::string::npos;
   if (tracing.otlp_endpoint.find('/') != std::string::npos || (!tracing.otlp_endpoint.empty() && !has_port)) {
-    return absl::InvalidArgumentError(absl::StrCat("tracing.otlp_endpoint is ",
-                                                   document["tracing"]["otlp_endpoint"].dump(),
-                                                   "; limit is host:port or http://host:port, without TLS"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("tracing.otlp_endpoint is ", document["tracing"]["otlp_endpoint"].dump(),
+                     "; limit is host:port, http://host:port, or https://host:port for TLS"));
+  }
+  tracing.ca_file = Get<std::string>(document, "/tracing/ca_file");
+  tracing.cert_file = Get<std::string>(document, "/tracing/cert_file");
+  tracing.key_file = Get<std::string>(document, "/tracing/key_file");
+  if (tracing.cert_file.empty() != tracing.key_file.empty()) {
+    return absl::InvalidArgumentError("tracing.cert_file and tracing.key_file must be given together");
+  }
+  if (!tracing.tls && !(tracing.ca_file + tracing.cert_file).empty()) {
+    return absl::InvalidArgumentError(
+        "tracing.ca_file and tracing.cert_file must be given with an https:// address in tracing.otlp_endpoint");
   }
   tracing.service_name = Get<std::string>(document, "/tracing/service_name");
   tracing.sample_per_million = Get<int32_t>(document, "/tracing/sample_per_million");
@@ -261,7 +315,12 @@ absl::StatusOr<Config> ReadConfig(const Json& document) {
   config.http_read_timeout_ms = Get<int32_t>(document, "/limits/http_read_timeout_ms");
   config.http_idle_timeout_ms = Get<int32_t>(document, "/limits/http_idle_timeout_ms");
   config.sse_keepalive_ms = Get<int32_t>(document, "/limits/sse_keepalive_ms");
+  config.serve_kserve = Get<bool>(document, "/protocols/kserve");
   config.serve_openai = Get<bool>(document, "/protocols/openai");
+  config.serve_vllm_engine = Get<bool>(document, "/protocols/vllm_engine");
+  config.vllm_engine_model = Get<std::string>(document, "/protocols/vllm_engine_model");
+  config.profile_aliases = Get<bool>(document, "/profile_aliases");
+  config.serve_vllm = Get<bool>(document, "/protocols/vllm");
   config.drain_timeout_ms = Get<int64_t>(document, "/limits/drain_timeout_ms");
   config.stall_ms = Get<int64_t>(document, "/health/stall_ms");
   config.exit_after_ms = Get<int64_t>(document, "/health/exit_after_ms");

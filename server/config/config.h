@@ -19,15 +19,24 @@ namespace dunlin::server {
 // A size that the config leaves to the server.
 inline constexpr size_t kAutoBytes = 0;
 
+// Where KV events are published (server/transport/zmq/event_publisher.h).
+struct KvEventSettings {
+  std::string endpoint;  // "": they are not
+  std::string replay_endpoint;
+  std::string topic;
+  int32_t hwm = 0;
+};
+
 struct ModelSettings {
   std::string name;
   engine::ModelSource source;
-  std::string device;                // "auto", "cpu" or "cuda"
-  engine::EngineOptions engine;      // kv_memory_bytes may be kAutoBytes
-  std::string chat_template;         // a template's text or file; "": the model's own
-  bool chat_special_tokens = false;  // a request may let special tokens in its messages be parsed
-  std::string tool_parser;           // "auto", "none", or the name of a ToolFormat
-  std::string reasoning_parser;      // the same of a ReasoningFormat
+  std::string device;                     // "auto", "cpu" or "cuda"
+  engine::EngineOptions engine;           // kv_memory_bytes may be kAutoBytes
+  std::string chat_template;              // a template's text or file; "": the model's own
+  bool chat_special_tokens = false;       // a request may let special tokens in its messages be parsed
+  std::string tool_parser = "auto";       // "auto", "none", or the name of a ToolFormat
+  std::string reasoning_parser = "auto";  // the same of a ReasoningFormat
+  KvEventSettings kv_events;
 };
 
 // All empty: no TLS.
@@ -45,6 +54,10 @@ struct MemorySettings {
 
 struct TracingSettings {
   std::string otlp_endpoint;  // "host:port"; "": no tracing
+  bool tls = false;
+  std::string ca_file;    // with tls; "": the system's authorities
+  std::string cert_file;  // with tls; both or none
+  std::string key_file;
   std::string service_name;
   int32_t sample_per_million = 0;
   int32_t queue_spans = 0;
@@ -70,7 +83,12 @@ struct Config {
   int32_t http_read_timeout_ms = 0;
   int32_t http_idle_timeout_ms = 0;
   int32_t sse_keepalive_ms = 0;  // 0: never
+  bool serve_kserve = false;
   bool serve_openai = false;
+  bool serve_vllm_engine = false;
+  std::string vllm_engine_model;  // "": the first of each kind
+  bool profile_aliases = false;
+  bool serve_vllm = false;
   int64_t drain_timeout_ms = 0;
   int64_t stall_ms = 0;
   int64_t exit_after_ms = 0;  // of a stall; 0: never

@@ -76,11 +76,23 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "File of the keys that callers need, as hashes (docs/security.md); read again when it changes; relative paths are "
      "resolved against the config file's folder; empty: everybody may call"},
 
+    {"protocols.kserve", kBool, "true", 0, 0, nullptr, "Serve the Open Inference Protocol (KServe v2) on listen.grpc"},
     {"protocols.openai", kBool, "true", 0, 0, nullptr, "Serve the OpenAI API on listen.http"},
+    {"protocols.vllm_engine", kBool, "true", 0, 0, nullptr,
+     "Serve vllm.grpc.engine.VllmEngine, the contract of smg's workers, on listen.grpc"},
+    {"protocols.vllm_engine_model", kStr, "\"\"", 0, 128, nullptr,
+     "Model that VllmEngine stands for, whose requests name none; a profile may stand behind it (name@flash-fp8); "
+     "empty: "
+     "the first model that generates, and the first encoder"},
+    {"profile_aliases", kBool, "false", 0, 0, nullptr,
+     "List every profile of a model as a model of its own, name@BACKEND-PRECISION; requests may use these names either "
+     "way"},
+    {"protocols.vllm", kBool, "true", 0, 0, nullptr,
+     "Serve vLLM's own gRPC API, vllm.Inference and vllm.Control, on listen.grpc"},
 
     {"models[].name", kStr, nullptr, 1, 128, nullptr, "Model name that requests use"},
     {"models[].path", kStr, "\"\"", 0, 4096, nullptr,
-     "Hugging Face model directory; relative paths are resolved against the config file's folder"},
+     "Hugging Face model directory or GGUF file; relative paths are resolved against the config file's folder"},
     {"models[].weights", kStr, "\"files\"", 1, 8, "files|random",
      "files: load the weights from path; random: random weights of the given shape, for benchmarks"},
     {"models[].shape", kStr, "\"\"", 0, 4096, nullptr,
@@ -119,6 +131,15 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "Store keys and values of FP8 requests as E4M3 with one scale per token and KV head, instead of BF16"},
     {"models[].kv_cache.event_batches", kInt, "0", 0, 1 << 20, nullptr,
      "Steps of which the changes of the prefix cache are kept, for routers that follow it; 0: nothing is recorded"},
+    {"models[].kv_cache.events_endpoint", kStr, "\"\"", 0, 255, nullptr,
+     "ZeroMQ endpoint that publishes the changes of the prefix cache, as in \"tcp://127.0.0.1:5557\"; port 0 picks a "
+     "free "
+     "port; needs event_batches; empty: none"},
+    {"models[].kv_cache.events_replay_endpoint", kStr, "\"\"", 0, 255, nullptr,
+     "ZeroMQ endpoint that repeats them from a number on; needs events_endpoint; empty: none"},
+    {"models[].kv_cache.events_topic", kStr, "\"\"", 0, 128, nullptr, "First part of each published message"},
+    {"models[].kv_cache.events_hwm", kInt, "100000", 1, 1 << 30, nullptr,
+     "Published messages that wait for one subscriber; further ones are lost to it"},
     {"models[].max_context_tokens", kInt, "0", 0, 1 << 24, nullptr,
      "Maximum number of prompt and output tokens together; 0: the model's own limit"},
     {"models[].deterministic", kBool, "true", 0, 0, nullptr,
@@ -242,8 +263,14 @@ constexpr ConfigKey kServerKeys[] = {
     {"log.format", kStr, "\"text\"", 1, 8, "text|json", "Format of log lines on stderr"},
 
     {"tracing.otlp_endpoint", kStr, "\"\"", 0, 255, nullptr,
-     "Collector that takes a span of every request as OTLP over gRPC without TLS, as in \"collector:4317\"; empty: "
-     "none"},
+     "Collector that takes a span of every request as OTLP over gRPC, as in \"collector:4317\", or with TLS "
+     "\"https://collector:4317\"; empty: none"},
+    {"tracing.ca_file", kStr, "\"\"", 0, 4096, nullptr,
+     "Authorities of the collector's certificate (PEM), read at start; relative paths are resolved against the config "
+     "file's folder; empty: those of the system"},
+    {"tracing.cert_file", kStr, "\"\"", 0, 4096, nullptr,
+     "Certificate that the server shows to the collector (PEM), read at start; empty: none"},
+    {"tracing.key_file", kStr, "\"\"", 0, 4096, nullptr, "Private key of that certificate (PEM, without a passphrase)"},
     {"tracing.service_name", kStr, "\"dunlin\"", 1, 128, nullptr, "service.name of the spans"},
     {"tracing.sample_per_million", kInt, "1000000", 0, 1000000, nullptr,
      "Requests of a million that have a span, of those without a valid traceparent; the others follow its sampled "

@@ -77,7 +77,7 @@ struct Heartbeat::State {
     const std::string name = absl::StrCat("model ", watched->model->name);
     const engine::EngineStats stats = watched->model->any_engine()->stats();
     LogLongStep(stats, watched);
-    const engine::TimeNs still = watched->stillness.For({stats.progress, stats.idle}, watched_time);
+    const engine::TimeNs still = watched->stillness.For({stats.progress, stats.idle || stats.paused}, watched_time);
     if (!stats.failed) return Note(Part::kEngine, name, still, found);
     if (found->state == Finding::State::kFailed) return;
     *found = {Finding::State::kFailed, Part::kEngine, absl::StrCat(name, ": the device failed"), 0};

@@ -5,11 +5,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/encoder/encoder_runtime.h"
+#include "engine/model/gguf_model.h"
 #include "engine/model/sampling_defaults.h"
 #include "engine/runtime/model_runtime.h"
 #include "server/monotonic_clock.h"
@@ -37,14 +40,18 @@ void LogLoaded(const ModelSettings& settings, const engine::Model& model, engine
   for (const std::string& warning : model.warnings()) spdlog::warn("model \"{}\": {}", settings.name, warning);
 }
 
-// Null for random weights and for a directory without a tokenizer: the model then takes token ids only.
-absl::StatusOr<std::unique_ptr<engine::Tokenizer>> LoadTokenizer(const ModelSettings& settings, int64_t vocab_size) {
-  const std::string& path = settings.source.path;
-  if (path.empty() || !std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json")) {
-    spdlog::warn("model \"{}\": no tokenizer.json; it takes token ids only", settings.name);
-    return std::unique_ptr<engine::Tokenizer>();
-  }
-  return engine::Tokenizer::Load(path, vocab_size);
+// The model's text files; none for random weights.
+absl::StatusOr<std::unique_ptr<engine::TextFiles>> OpenFiles(const ModelSettings& settings) {
+  if (!settings.source.path.empty()) return engine::OpenModelFiles(settings.source.path);
+  return std::make_unique<engine::MemoryFiles>(std::map<std::string, std::string, std::less<>>());
+}
+
+// Null for random weights and for a model without a tokenizer: it then takes token ids only.
+absl::StatusOr<std::unique_ptr<engine::Tokenizer>> LoadTokenizer(const ModelSettings& settings,
+                                                                 const engine::TextFiles& files, int64_t vocab_size) {
+  if (engine::Tokenizer::IsIn(files)) return engine::Tokenizer::Load(files, vocab_size);
+  spdlog::warn("model \"{}\": no tokenizer.json; it takes token ids only", settings.name);
+  return std::unique_ptr<engine::Tokenizer>();
 }
 
 // The template that the configuration gives: the text itself, or of a file. Empty: none is given.
@@ -64,11 +71,11 @@ absl::StatusOr<std::string> GivenChatTemplate(const ModelSettings& settings) {
 }
 
 // A model without a usable template serves; it only takes no chats.
-absl::Status LoadChatTemplate(const ModelSettings& settings, ServedModel* served) {
+absl::Status LoadChatTemplate(const ModelSettings& settings, const engine::TextFiles& files, ServedModel* served) {
   served->chat_special_tokens = settings.chat_special_tokens;
   const absl::StatusOr<std::string> given = GivenChatTemplate(settings);
   if (!given.ok()) return given.status();
-  auto loaded = engine::ChatTemplate::Load(settings.source.path, *given);
+  auto loaded = engine::ChatTemplate::Load(files, *given);
   if (loaded.ok()) {
     served->chat_template = *std::move(loaded);
     const absl::StatusOr<engine::ChatOutputForms> forms =
@@ -96,32 +103,30 @@ absl::Status WarmUp(const ServedModel& served, Runtime* runtime) {
   return status;
 }
 
-absl::Status StartDecoder(const ModelSettings& settings, ServedModel* served) {
-  if (!settings.source.path.empty()) {
-    auto defaults = engine::ReadGenerationDefaults(settings.source.path, served->model->config().vocab_size);
-    if (!defaults.ok()) return defaults.status();
-    for (const std::string& warning : defaults->warnings) spdlog::warn("model \"{}\": {}", settings.name, warning);
-    served->sampling_defaults = std::move(defaults->sampling);
-    served->default_max_tokens = defaults->max_tokens;
-  }
+absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles& files, ServedModel* served) {
+  auto defaults = engine::ReadGenerationDefaults(files, served->model->config().vocab_size);
+  if (!defaults.ok()) return defaults.status();
+  for (const std::string& warning : defaults->warnings) spdlog::warn("model \"{}\": {}", settings.name, warning);
+  served->sampling_defaults = std::move(defaults->sampling);
+  served->names_temperature = defaults->names_temperature;
+  served->default_max_tokens = defaults->max_tokens;
   auto runtime = engine::ModelRuntime::Create(served->model.get(), settings.engine);
   if (!runtime.ok()) return runtime.status();
   LogMemory(settings, (*runtime)->memory_plan());
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
   engine::EngineOptions options = settings.engine;
   if (auto profile = served->profiles->Resolve({}); profile.ok()) options.kv_events.default_profile = *profile;
+  served->engine_options = options;
   served->engine = std::make_unique<engine::Engine>(options, served->model->config(), *std::move(runtime), &MonotonicNs,
                                                     served->step_observer.get());
   return absl::OkStatus();
 }
 
-absl::Status StartEncoder(const ModelSettings& settings, ServedModel* served) {
+absl::Status StartEncoder(const ModelSettings& settings, const engine::TextFiles& files, ServedModel* served) {
   engine::EngineOptions options = settings.engine;
-  if (!settings.source.path.empty()) {
-    auto embedding = engine::ReadEmbeddingSettings(settings.source.path);
-    if (!embedding.ok()) return embedding.status();
-    served->embedding = *embedding;
-  }
+  const auto embedding = engine::ReadEmbeddingSettings(files);
+  if (!embedding.ok()) return embedding.status();
+  served->embedding = *embedding;
   // The minimum of the configured limit and the directory's own.
   const int32_t own_limit = served->embedding.max_input_tokens;
   if (own_limit > 0 && (options.max_context_tokens == 0 || own_limit < options.max_context_tokens)) {
@@ -131,6 +136,7 @@ absl::Status StartEncoder(const ModelSettings& settings, ServedModel* served) {
   if (!runtime.ok()) return runtime.status();
   LogMemory(settings, (*runtime)->memory_plan());
   if (absl::Status status = WarmUp(*served, runtime->get()); !status.ok()) return status;
+  served->engine_options = options;
   served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(), *std::move(runtime),
                                                             &MonotonicNs, served->step_observer.get());
   return absl::OkStatus();
@@ -148,6 +154,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   const engine::TimeNs start = MonotonicNs();
   auto served = std::make_unique<ServedModel>();
   served->name = settings.name;
+  if (!settings.source.path.empty()) served->directory = std::filesystem::absolute(settings.source.path).string();
   served->step_observer = std::move(step_observer);
 
   auto model = engine::Model::Load(settings.source, device, &stop);
@@ -155,7 +162,9 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   served->model = *std::move(model);
   const engine::ModelConfig& config = served->model->config();
 
-  auto tokenizer = LoadTokenizer(settings, config.vocab_size);
+  const auto files = OpenFiles(settings);
+  if (!files.ok()) return Named(settings.name, files.status());
+  auto tokenizer = LoadTokenizer(settings, **files, config.vocab_size);
   if (!tokenizer.ok()) return Named(settings.name, tokenizer.status());
   served->tokenizer = *std::move(tokenizer);
   if (config.is_encoder()) {
@@ -163,7 +172,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   } else if (served->tokenizer != nullptr) {
     served->grammars = std::make_unique<GrammarCache>(*served->tokenizer, config.eos_token_ids,
                                                       static_cast<int32_t>(config.vocab_size));
-    const absl::Status status = LoadChatTemplate(settings, served.get());
+    const absl::Status status = LoadChatTemplate(settings, **files, served.get());
     if (!status.ok()) return Named(settings.name, status);
   }
 
@@ -172,7 +181,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
   if (stop) return Named(settings.name, absl::CancelledError("loading was stopped"));
   const auto start_engine = config.is_encoder() ? &StartEncoder : &StartDecoder;
-  absl::Status started = start_engine(settings, served.get());
+  absl::Status started = start_engine(settings, **files, served.get());
   if (!started.ok()) return Named(settings.name, started);
   LogLoaded(settings, *served->model, start);
   return served;

@@ -23,6 +23,8 @@ namespace dunlin::server {
 
 struct ServedModel {
   std::string name;
+  std::string directory;  // of the model, absolute; "" for random weights
+  engine::EngineOptions engine_options;
   absl::Time loaded = absl::Now();  // when loading began
   std::unique_ptr<engine::Model> model;
   std::unique_ptr<engine::Tokenizer> tokenizer;         // null for random weights: token ids only
@@ -33,6 +35,7 @@ struct ServedModel {
   engine::ChatOutputForms chat_forms;  // how the model writes reasoning and tool calls
   std::unique_ptr<engine::ProfileTable> profiles;
   engine::SamplingParams sampling_defaults;             // from generation_config.json
+  bool names_temperature = false;                       // that file does
   std::optional<int32_t> default_max_tokens;            // the same file's max_new_tokens
   engine::EmbeddingSettings embedding;                  // from the directory of an encoder
   std::shared_ptr<engine::StepObserver> step_observer;  // of the engine; may be null

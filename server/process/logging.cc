@@ -47,10 +47,19 @@ std::string Profile(const RequestRecord& record) {
                       Name(record.profile->precision));
 }
 
-// Forwards gRPC core's messages (protocol violations by peers, socket errors) at a severity below our warnings.
+int64_t Second() {
+  return absl::ToUnixSeconds(absl::Now());
+}
+
+// Forwards gRPC core's messages (protocol violations by peers, failed handshakes, socket errors) at a severity below
+// our warnings.
 void LogGrpcLine(gpr_log_func_args* line) {
-  spdlog::log(line->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::info : spdlog::level::debug, "grpc: {}",
-              LogSafe(line->message, kMaxMessageBytes));
+  static auto* const rate = new LineRate(kMaxGrpcLines);  // never destroyed: gRPC logs until the very end
+  const auto level = line->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::info : spdlog::level::debug;
+  int64_t left_out = 0;
+  if (!spdlog::should_log(level) || !rate->Take(Second(), &left_out)) return;
+  if (left_out > 0) spdlog::log(level, "grpc: {} more lines", left_out);
+  spdlog::log(level, "grpc: {}", LogSafe(line->message, kMaxMessageBytes));
 }
 
 // Formats lines into the queue.
@@ -127,21 +136,9 @@ std::string LogSafe(const std::string& text, size_t limit) {
   return safe;
 }
 
-bool AuditLog::TakeLine(int64_t second, int64_t* left_out) {
-  const engine::MutexLock lock(&mutex_);
-  if (second != second_) num_lines_ = 0;
-  second_ = second;
-  if (++num_lines_ > kMaxUnknownLines) {
-    ++left_out_;
-    return false;
-  }
-  *left_out = std::exchange(left_out_, 0);
-  return true;
-}
-
 void AuditLog::OnDenied(const AccessDenial& denial) {
   int64_t left_out = 0;
-  if (denial.key == kUnknownKey && !TakeLine(absl::ToUnixSeconds(absl::Now()), &left_out)) return;
+  if (denial.key == kUnknownKey && !unknown_.Take(Second(), &left_out)) return;
   if (left_out > 0) spdlog::warn("access denied: {} more calls without a valid key", left_out);
   spdlog::warn("access denied key={} endpoint=\"{}\" peer={} reason=\"{}\"", denial.key, denial.endpoint,
                LogSafe(std::string(denial.peer), kMaxNameBytes), denial.reason);

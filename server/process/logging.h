@@ -11,10 +11,9 @@
 #include <optional>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
-#include "engine/base/mutex.h"
 #include "server/access/access_control.h"
+#include "server/process/line_rate.h"
 #include "server/process/log_queue.h"
 #include "server/serving/request_record.h"
 
@@ -24,7 +23,9 @@ class logger;
 
 namespace dunlin::server {
 
-// level: "debug", "info", "warn" or "error"; format: "text" or "json".
+// level: "debug", "info", "warn" or "error"; format: "text" or "json". Of gRPC's own lines, such as those of handshakes
+// that fail, kMaxGrpcLines a second are written, and later how many were not.
+inline constexpr int kMaxGrpcLines = 20;
 void SetUpLogging(const std::string& level, const std::string& format);
 
 // Changes the level. Any thread.
@@ -62,13 +63,7 @@ class AuditLog : public AccessObserver {
   void OnDenied(const AccessDenial& denial) override;
 
  private:
-  // Whether this line is written; *left_out: how many were not since the last one that was.
-  bool TakeLine(int64_t second, int64_t* left_out);
-
-  engine::Mutex mutex_;  // guards what follows
-  int64_t second_ ABSL_GUARDED_BY(mutex_) = 0;
-  int num_lines_ ABSL_GUARDED_BY(mutex_) = 0;  // in that second
-  int64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;
+  LineRate unknown_{kMaxUnknownLines};
 };
 
 // `text` with control characters, quotes and backslashes escaped, truncated to `limit` bytes, so that clients cannot

@@ -46,6 +46,7 @@ struct ClientSampling {
   std::vector<engine::TokenId> allowed_token_ids;             // in any order; empty allows all
   std::vector<std::vector<engine::TokenId>> bad_words_ids;    // these and bad_words join the model's own
   std::vector<std::string> bad_words;
+  bool greedy_by_default = false;  // without a temperature, here and in the model's own defaults: 0
   bool ignore_model_bans = false;  // drop the model's own suppressed tokens and bad words
   std::optional<uint64_t> seed;    // drawn when empty
 };
@@ -62,6 +63,7 @@ struct ClientStopping {
 struct ClientOutput {
   std::optional<int32_t> logprobs;         // of each token and of the N most likely ones
   std::optional<int32_t> prompt_logprobs;  // the same for prompt tokens 1..
+  bool prompt_token_ids = false;           // in the first chunk
   bool keep_special_tokens = false;
   bool omit_text = false;  // return token ids only
   bool echo = false;       // the prompt's text comes first
@@ -93,6 +95,7 @@ struct ClientRequest {
   int32_t num_outputs = 1;  // completions of the prompt
   int32_t priority = 0;
   std::string cache_salt;
+  bool bypass_prefix_cache = false;  // read nothing from the prefix cache
 };
 
 // An input to embed, as text or as token ids.

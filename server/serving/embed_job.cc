@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "server/access/tenant.h"
 #include "server/serving/embed_plan.h"
 #include "server/serving/errors.h"
 #include "server/serving/key_limits.h"
@@ -42,7 +43,7 @@ void EmbedJob::Run() {
 
 absl::Status EmbedJob::PlanAndSubmit() {
   if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus(call_.deadline, core_->now());
-  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
+  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
   ClientEmbedRequest request;
   absl::Status read = writer_->ReadRequest(&request);
   request.principal = call_.principal;
@@ -55,6 +56,7 @@ absl::Status EmbedJob::PlanAndSubmit() {
   UseDeliveryLane();
   plan->call->request.arrival = call_.arrival;
   plan->call->request.deadline = call_.deadline;
+  plan->call->request.tenant = TenantOf(call_.principal.name);
   truncated_ = std::move(plan->truncated);
   model_ = std::move(plan->model);
   // The sink shares ownership of this job: the engine keeps it alive until OnFinish.
@@ -75,7 +77,7 @@ void EmbedJob::Continue() {
     return End(CancelledStatus(call_.deadline, now));
   }
   if (!engine_done_.load(std::memory_order_acquire)) return;
-  if (absl::Status status = StatusOf(finished_->reason); !status.ok()) return End(status);
+  if (absl::Status status = StatusOf(finished_->reason, core_->limits()); !status.ok()) return End(status);
   Respond();
 }
 

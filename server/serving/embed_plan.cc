@@ -67,7 +67,8 @@ bool HasText(const ClientEmbedRequest& client) {
 
 absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore& core, RequestRecord* record) {
   record->num_inputs = static_cast<int32_t>(client.inputs.size());
-  absl::StatusOr<ModelLease> lease = ResolveModel(core, client.principal, client.model, *client.field_names, record);
+  absl::StatusOr<ModelLease> lease =
+      ResolveModel(core, client.principal, client.model, *client.field_names, record, &client.execution);
   if (!lease.ok()) return lease.status();
   EmbedPlan plan;
   plan.model = *std::move(lease);

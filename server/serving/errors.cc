@@ -13,6 +13,7 @@
 #include "absl/types/optional.h"
 #include "engine/base/string_view.h"
 #include "engine/mailbox.h"
+#include "engine/tenant_share.h"
 
 namespace dunlin::server {
 namespace {
@@ -29,6 +30,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kConcurrencyQuota, "CONCURRENCY_QUOTA", StatusCode::kResourceExhausted},
     {Reason::kUnknownModel, "UNKNOWN_MODEL", StatusCode::kNotFound},
     {Reason::kUnknownService, "UNKNOWN_SERVICE", StatusCode::kNotFound},
+    {Reason::kUnknownAdapter, "UNKNOWN_ADAPTER", StatusCode::kNotFound},
     {Reason::kNoTokenizer, "NO_TOKENIZER", StatusCode::kFailedPrecondition},
     {Reason::kWrongModelKind, "WRONG_MODEL_KIND", StatusCode::kFailedPrecondition},
     {Reason::kChatUnsupported, "CHAT_UNSUPPORTED", StatusCode::kFailedPrecondition},
@@ -51,6 +53,7 @@ constexpr ReasonTraits kReasonTable[] = {
     {Reason::kNumerical, "NUMERICAL", StatusCode::kInternal},
     {Reason::kDeviceFailed, "DEVICE_FAILED", StatusCode::kUnavailable},
     {Reason::kStalled, "STALLED", StatusCode::kUnavailable},
+    {Reason::kNotImplemented, "NOT_IMPLEMENTED", StatusCode::kUnimplemented},
     {Reason::kInternal, "INTERNAL", StatusCode::kInternal},
 };
 
@@ -77,6 +80,18 @@ std::string Payload(const absl::Status& status, const char* key) {
 
 std::string Escaped(std::string_view text) {
   return absl::CHexEscape(std::string(text.substr(0, kMaxQuotedBytes)));
+}
+
+absl::Status Cancelled() {
+  return MakeError(Reason::kCancelled, "the request was cancelled");
+}
+
+absl::Status DeadlinePassed() {
+  return MakeError(Reason::kDeadline, "the deadline passed before the output was complete");
+}
+
+absl::Status DeviceFailed() {
+  return MakeError(Reason::kDeviceFailed, "the device failed");
 }
 
 }  // namespace
@@ -217,7 +232,7 @@ absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
     case AdmissionRefusal::kDraining:
       return MakeError(Reason::kDraining, "the server is draining");
     case AdmissionRefusal::kDeviceFailed:
-      return StatusOf(engine::FinishReason::kInternal);
+      return DeviceFailed();
     case AdmissionRefusal::kEngineStalled:
       return MakeError(Reason::kStalled, "the server is stalled: an engine makes no progress");
     case AdmissionRefusal::kTextPoolStalled:
@@ -238,6 +253,14 @@ absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits) {
                     "limits.max_queued_bytes", limits.retry_after_ms);
 }
 
+absl::Status TenantShareRefused(const Limits& limits) {
+  return Overloaded(Reason::kTooManyRequests,
+                    absl::StrCat("the caller has its share of the requests in flight, at most ", engine::kShareOfRest,
+                                 " times as many as are free of ", limits.max_concurrent_requests,
+                                 " (limits.max_concurrent_requests)"),
+                    "limits.max_concurrent_requests", limits.retry_after_ms);
+}
+
 absl::Status OutputBytesRefused(size_t bytes, const Limits& limits) {
   return Overloaded(Reason::kTooManyOutputBytes,
                     absl::StrCat("the buffers for the tokens and log-probabilities of the request take ", bytes,
@@ -254,7 +277,7 @@ absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms) {
     case StatusCode::kUnavailable:
       return MakeError(Reason::kDraining, message);
     case StatusCode::kInternal:
-      return StatusOf(engine::FinishReason::kInternal);
+      return DeviceFailed();
     default:
       return MakeError(Reason::kInternal, "the engine refused the request");
   }
@@ -284,26 +307,34 @@ const char* FinishReasonName(engine::FinishReason reason) {
   return "?";
 }
 
-absl::Status StatusOf(engine::FinishReason reason) {
+bool EndsWell(engine::FinishReason reason) {
+  return reason == engine::FinishReason::kStop || reason == engine::FinishReason::kLength ||
+         reason == engine::FinishReason::kConstraint;
+}
+
+absl::Status StatusOf(engine::FinishReason reason, const Limits& limits) {
   switch (reason) {
     case engine::FinishReason::kStop:
     case engine::FinishReason::kLength:
     case engine::FinishReason::kConstraint:
       return absl::OkStatus();
     case engine::FinishReason::kCancelled:
-      return MakeError(Reason::kCancelled, "the request was cancelled");
+      return Cancelled();
     case engine::FinishReason::kDeadline:
-      return MakeError(Reason::kDeadline, "the deadline passed before the output was complete");
+      return DeadlinePassed();
     case engine::FinishReason::kSlowReader:
-      return MakeError(Reason::kSlowReader,
-                       "the client reads too slowly (limits.max_unsent_tokens, limits.slow_reader_timeout_ms)");
+      return MakeError(
+          Reason::kSlowReader,
+          absl::StrCat("the client reads too slowly; limit is ", limits.max_unsent_tokens,
+                       " tokens that wait for it (limits.max_unsent_tokens) and ", limits.slow_reader_timeout_ms,
+                       " ms for a message (limits.slow_reader_timeout_ms)"));
     case engine::FinishReason::kNumerical:
       return MakeError(Reason::kNumerical,
                        "no token can be drawn: the model produced no finite value, or every token is banned");
     case engine::FinishReason::kShutdown:
       return MakeError(Reason::kShutdown, "the server is shutting down");
     case engine::FinishReason::kInternal:
-      return MakeError(Reason::kDeviceFailed, "the device failed");
+      return DeviceFailed();
   }
   return MakeError(Reason::kInternal, "unknown finish reason");
 }
@@ -316,7 +347,7 @@ absl::Status DeliveryBehind(int32_t max_unsent_tokens) {
 
 absl::Status CancelledStatus(engine::TimeNs deadline, engine::TimeNs now) {
   const bool late = deadline != engine::kNoDeadline && now >= deadline - kDeadlineSlackNs;
-  return StatusOf(late ? engine::FinishReason::kDeadline : engine::FinishReason::kCancelled);
+  return late ? DeadlinePassed() : Cancelled();
 }
 
 }  // namespace dunlin::server

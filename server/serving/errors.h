@@ -29,6 +29,7 @@ enum class Reason : uint8_t {
   kConcurrencyQuota,
   kUnknownModel,
   kUnknownService,
+  kUnknownAdapter,
   kNoTokenizer,
   kWrongModelKind,
   kChatUnsupported,
@@ -51,6 +52,7 @@ enum class Reason : uint8_t {
   kNumerical,
   kDeviceFailed,
   kStalled,
+  kNotImplemented,
   kInternal,
 };
 
@@ -103,6 +105,8 @@ absl::Status QuotaRefused(const Principal& caller, const QuotaRefusal& refusal, 
 absl::Status Overloaded(Reason reason, std::string_view message, std::string_view config_key, int32_t retry_after_ms);
 // UNAVAILABLE or RESOURCE_EXHAUSTED.
 absl::Status AdmissionRefused(AdmissionRefusal refusal, const Limits& limits);
+// RESOURCE_EXHAUSTED: the caller has its share of the requests in flight.
+absl::Status TenantShareRefused(const Limits& limits);
 // RESOURCE_EXHAUSTED: the buffers of a request's outputs, of so many bytes, exceed what the others leave.
 absl::Status OutputBytesRefused(size_t bytes, const Limits& limits);
 // For a refusal by an engine's Submit: the queue is full, the model is draining, or its device failed.
@@ -110,8 +114,10 @@ absl::Status SubmitRefused(const absl::Status& status, int32_t retry_after_ms);
 
 // "stop", "length", "cancelled", ...: the finish reason of a sequence in logs and metrics.
 const char* FinishReasonName(engine::FinishReason reason);
-// OK for kStop and kLength, else the terminal status of the call.
-absl::Status StatusOf(engine::FinishReason reason);
+// Whether the output is what was asked for: kStop, kLength and kConstraint.
+bool EndsWell(engine::FinishReason reason);
+// OK where it is, else the terminal status of the call.
+absl::Status StatusOf(engine::FinishReason reason, const Limits& limits);
 // UNAVAILABLE: tokens waited for the server's own text threads until their memory was full.
 absl::Status DeliveryBehind(int32_t max_unsent_tokens);
 // The terminal status of a call cancelled at `now`: DEADLINE_EXCEEDED near its deadline, since transports also cancel

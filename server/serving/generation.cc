@@ -104,7 +104,7 @@ void Generation::Advance(bool inline_run) {
 
 absl::Status Generation::Read() {
   if (cancelled_.load(std::memory_order_acquire)) return CancelledStatus();
-  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline);
+  if (core_->now() >= call_.deadline) return StatusOf(engine::FinishReason::kDeadline, core_->limits());
   ClientRequest& request = request_.emplace();
   absl::Status read = writer_->ReadRequest(&request);
   request.principal = call_.principal;
@@ -152,6 +152,8 @@ absl::Status Generation::Submit() {
   }
   chunk_.request_id = record_.request_id;
   chunk_.profile = record_.profile;
+  chunk_.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  if (plan.prompt_token_ids) chunk_.prompt_token_ids = std::move(request.prompt);
   return absl::OkStatus();
 }
 
@@ -160,7 +162,7 @@ void Generation::Continue() {
   if (const auto failure = outputs_->failure()) {
     record_.finish_reason = FinishReasonName(*failure);  // of the output that failed; the others are only cancelled
     if (outputs_->delivery_behind()) return End(DeliveryBehind(core_->limits().max_unsent_tokens));
-    return End(StatusOf(*failure));
+    return End(StatusOf(*failure, core_->limits()));
   }
   if (write_pending_.load(std::memory_order_acquire)) return;
   if (!first_chunk_sent_ && first_chunk_waits_ && outputs_->empty()) return;
@@ -209,7 +211,7 @@ void Generation::Report() {
 }
 
 absl::Status Generation::CancelledStatus() const {
-  if (cut_off_.load(std::memory_order_acquire)) return StatusOf(engine::FinishReason::kSlowReader);
+  if (cut_off_.load(std::memory_order_acquire)) return StatusOf(engine::FinishReason::kSlowReader, core_->limits());
   return server::CancelledStatus(call_.deadline, core_->now());
 }
 

@@ -183,7 +183,7 @@ std::optional<engine::FinishReason> GenerationOutputs::failure() const {
   for (const auto& output : outputs_) {
     const engine::FinishInfo* info = output->queue.finish();
     if (info == nullptr || output->text.stopped()) continue;
-    if (!StatusOf(info->reason).ok()) return info->reason;
+    if (!EndsWell(info->reason)) return info->reason;
   }
   return std::nullopt;
 }

@@ -42,9 +42,10 @@ void Override(const std::optional<T>& client, T* value) {
 }
 
 // The model's defaults, overridden by the fields that the client has set.
-engine::SamplingParams Sampling(ClientRequest* client, const engine::SamplingParams& defaults) {
+engine::SamplingParams Sampling(ClientRequest* client, const ServedModel& model) {
   ClientSampling& named = client->sampling;
-  engine::SamplingParams params = defaults;
+  engine::SamplingParams params = model.sampling_defaults;
+  if (named.greedy_by_default && !model.names_temperature) params.temperature = 0.0F;
   Override(named.temperature, &params.temperature);
   Override(named.top_k, &params.top_k);
   Override(named.top_p, &params.top_p);
@@ -219,7 +220,8 @@ OutputText::Options TextOptions(const ClientRequest& client, const GenerationPla
 }  // namespace
 
 absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const ServingCore& core, RequestRecord* record) {
-  absl::StatusOr<ModelLease> lease = ResolveModel(core, client.principal, client.model, *client.field_names, record);
+  absl::StatusOr<ModelLease> lease =
+      ResolveModel(core, client.principal, client.model, *client.field_names, record, &client.execution);
   if (!lease.ok()) return lease.status();
   GenerationPlan plan;
   plan.model = *std::move(lease);
@@ -228,10 +230,12 @@ absl::StatusOr<GenerationPlan> PlanGeneration(ClientRequest client, const Servin
   const engine::RequestLimits& limits = model.engine->limits();
 
   engine::Request& request = plan.request;
-  request.sampling = Sampling(&client, model.sampling_defaults);
+  request.sampling = Sampling(&client, model);
   request.stopping = Stopping(&client, limits.max_context_tokens);
   request.priority = client.priority;
   request.cache_salt = std::move(client.cache_salt);
+  request.bypass_prefix_cache = client.bypass_prefix_cache;
+  plan.prompt_token_ids = client.output.prompt_token_ids;
   if (absl::Status s = CheckBeforeTokenising(client, model, request); !s.ok()) return s;
   if (absl::Status s = CheckKeyPriority(core.access(), client); !s.ok()) return s;
   request.cache_salt = CacheSaltOf(client.principal, request.cache_salt);

@@ -17,6 +17,7 @@ struct GenerationPlan {
   ModelLease model;
   engine::Request request;  // of every output; arrival, deadline and output_index not set
   int32_t num_outputs = 1;
+  bool prompt_token_ids = false;    // the first chunk has them
   OutputText::Options output_text;  // of every output; prompt_tail points into request.prompt
 };
 

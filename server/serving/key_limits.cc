@@ -9,7 +9,9 @@
 #include "kernels/api/attention_backend.h"
 #include "kernels/api/dtype.h"
 #include "server/access/key_digest.h"
+#include "server/access/tenant.h"
 #include "server/serving/errors.h"
+#include "server/serving/profile_alias.h"
 
 namespace dunlin::server {
 namespace {
@@ -39,11 +41,14 @@ std::string NamesOf(const Row (&table)[kRows], const std::bitset<kRows>& chosen)
 }  // namespace
 
 absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model) {
-  ModelLease lease = core.Lease(model);
+  ModelLease lease = LeaseNamed(core, model);
   if (lease == nullptr) return UnknownModel(model);
-  if (caller.MayUse(model)) return lease;
-  Report(core.access(), caller, "model not allowed");
-  return UnknownModel(model);
+  if (!caller.MayUse(lease->name)) {
+    Report(core.access(), caller, "model not allowed");
+    return UnknownModel(model);
+  }
+  if (const auto choice = ChoiceNamed(*lease, model); !choice.ok()) return choice.status();
+  return lease;
 }
 
 absl::Status CheckKeyPriority(const AccessControl& access, const ClientRequest& request) {
@@ -69,6 +74,7 @@ absl::Status CheckKeyExecution(const AccessControl& access, const engine::Execut
 }
 
 absl::Status BeginQuota(const ServingCore& core, const Principal& caller, Admission::Ticket* ticket) {
+  if (!ticket->TakeTenantShare(TenantOf(caller.name))) return TenantShareRefused(core.limits());
   if (caller.quota == nullptr) return absl::OkStatus();
   std::variant<Quota::Call, QuotaRefusal> begun = caller.quota->TryBegin(core.now());
   if (const auto* refusal = std::get_if<QuotaRefusal>(&begun)) {

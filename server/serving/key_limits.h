@@ -17,7 +17,8 @@
 
 namespace dunlin::server {
 
-// The model of that name; NOT_FOUND, one error for a model that is not served and one that the caller may not use.
+// The model of that name, behind which a profile may stand (profile_alias.h). Errors: NOT_FOUND, the same for a model
+// that is not served and one that the caller may not use; INVALID_ARGUMENT for a suffix that is no profile.
 absl::StatusOr<ModelLease> LeaseFor(const ServingCore& core, const Principal& caller, std::string_view model);
 
 // Errors of all below: PERMISSION_DENIED with field, value and what the key allows.
@@ -26,7 +27,8 @@ absl::Status CheckKeyPriority(const AccessControl& access, const ClientRequest& 
 absl::Status CheckKeyExecution(const AccessControl& access, const engine::ExecutionChoice& choice,
                                const Principal& caller, const engine::FieldNames& names);
 
-// Takes one request, and one of those at once, of the caller's quota; the ticket keeps it. Errors: RESOURCE_EXHAUSTED.
+// Takes one of the requests in flight of the caller's share, and one request, and one of those at once, of its quota;
+// the ticket keeps them. Errors: RESOURCE_EXHAUSTED.
 absl::Status BeginQuota(const ServingCore& core, const Principal& caller, Admission::Ticket* ticket);
 // Reserves the tokens that a request may use, which is settled when they are known. Errors: RESOURCE_EXHAUSTED.
 absl::Status ReserveTokens(const ServingCore& core, const Principal& caller, int64_t tokens, Admission::Ticket* ticket);

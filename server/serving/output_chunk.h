@@ -100,9 +100,11 @@ struct OutputFinish {
 };
 
 struct OutputChunk {
-  // Only in the first chunk of a generation: the request id and the execution profile.
+  // Only in the first chunk of a generation: the request id, the execution profile, and what the prompt is.
   std::string request_id;
   std::optional<engine::ExecutionProfile> profile;
+  int32_t num_prompt_tokens = 0;
+  std::vector<engine::TokenId> prompt_token_ids;  // if requested
 
   int32_t index = 0;                       // which of the n outputs
   std::vector<engine::TokenId> token_ids;  // since the output's last chunk
@@ -116,6 +118,8 @@ struct OutputChunk {
   void Clear() {
     request_id.clear();
     profile.reset();
+    num_prompt_tokens = 0;
+    prompt_token_ids.clear();
     token_ids.clear();
     text.clear();
     reasoning.clear();

@@ -10,6 +10,7 @@
 #include "server/serving/entropy.h"
 #include "server/serving/errors.h"
 #include "server/serving/key_limits.h"
+#include "server/serving/profile_alias.h"
 
 namespace dunlin::server {
 namespace {
@@ -76,14 +77,24 @@ absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNa
   return absl::OkStatus();
 }
 
+absl::Status CheckModelName(std::string_view name, const engine::FieldNames& names) {
+  if (!name.empty()) return absl::OkStatus();
+  return InvalidField({engine::RequestField::kModel, "is empty", "the name of a served model", {}, std::nullopt},
+                      names);
+}
+
 absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal& caller, const std::string& name,
-                                        const engine::FieldNames& names, RequestRecord* record) {
+                                        const engine::FieldNames& names, RequestRecord* record,
+                                        engine::ExecutionChoice* execution) {
   record->model = name.substr(0, kMaxRecordedModelBytes);
-  if (name.empty()) {
-    return InvalidField({engine::RequestField::kModel, "is empty", "the name of a served model", {}, std::nullopt},
-                        names);
-  }
-  return LeaseFor(core, caller, name);
+  if (absl::Status s = CheckModelName(name, names); !s.ok()) return s;
+  absl::StatusOr<ModelLease> lease = LeaseFor(core, caller, name);
+  if (!lease.ok()) return lease;
+  record->model = (*lease)->name;
+  const absl::StatusOr<engine::ExecutionChoice> named = ChoiceNamed(**lease, name);
+  if (!named.ok()) return named.status();
+  if (absl::Status s = MergeChoice(*named, name, names, execution); !s.ok()) return s;
+  return lease;
 }
 
 absl::Status CheckGenerates(const ServedModel& model) {

@@ -19,9 +19,15 @@ namespace dunlin::server {
 // The client's id, or a generated one. Errors: INVALID_ARGUMENT.
 absl::Status ResolveRequestId(std::string_view request_id, const engine::FieldNames& names, RequestRecord* record);
 
-// Errors: INVALID_ARGUMENT (no model is named), NOT_FOUND (also for a model that the caller may not use).
+// INVALID_ARGUMENT for a request that names no model.
+absl::Status CheckModelName(std::string_view name, const engine::FieldNames& names);
+
+// The profile that the name chooses (profile_alias.h) joins *execution. Errors: INVALID_ARGUMENT (no model is named, a
+// suffix that is no profile, or one that *execution contradicts), NOT_FOUND (also for a model that the caller may not
+// use).
 absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal& caller, const std::string& name,
-                                        const engine::FieldNames& names, RequestRecord* record);
+                                        const engine::FieldNames& names, RequestRecord* record,
+                                        engine::ExecutionChoice* execution);
 
 // FAILED_PRECONDITION if the model is an encoder, or a decoder.
 absl::Status CheckGenerates(const ServedModel& model);

@@ -18,6 +18,7 @@ ServingCore::ServingCore(const Limits& limits, const ModelRepository& models, Re
       clock_(options.clock),
       access_(options.access),
       traces_(options.traces),
+      profile_aliases_(options.profile_aliases),
       admission_({limits.max_concurrent_requests, limits.max_queued_bytes, limits.max_output_bytes}),
       text_budget_(limits.max_tokenising_bytes),
       stall_watch_(limits.slow_reader_timeout_ms * kNsPerMs),

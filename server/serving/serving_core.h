@@ -29,6 +29,7 @@ struct ServingOptions {
   engine::ModelEngine::Clock clock = &MonotonicNs;  // the engines' clock
   const AccessControl* access = nullptr;            // outlives the core; null: no keys
   bool traces = false;                              // the observer makes spans of calls
+  bool profile_aliases = false;                     // lists of models have their profiles, too
 };
 
 class ServingCore {
@@ -47,6 +48,8 @@ class ServingCore {
   const AccessControl& access() const { return access_ == nullptr ? open_access_ : *access_; }
   // Whether front ends read the trace of a call.
   bool traces() const { return traces_; }
+  // Whether lists of models name every profile (profile_alias.h).
+  bool profile_aliases() const { return profile_aliases_; }
   TextPool* text_pool() { return &text_pool_; }
   const TextPool* text_pool() const { return &text_pool_; }
   TextBudget* text_budget() const { return &text_budget_; }
@@ -80,6 +83,7 @@ class ServingCore {
   const AccessControl* const access_;
   const AccessControl open_access_;  // if access_ is null
   const bool traces_;
+  const bool profile_aliases_;
   std::array<RequestRecord, kNumAdmissionRefusals> refused_records_;  // const after construction
   Admission admission_;
   mutable TextBudget text_budget_;

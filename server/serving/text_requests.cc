@@ -7,6 +7,7 @@
 #include "server/serving/encode_text.h"
 #include "server/serving/errors.h"
 #include "server/serving/key_limits.h"
+#include "server/serving/resolve.h"
 
 namespace dunlin::server {
 namespace {
@@ -16,7 +17,9 @@ using F = engine::RequestField;
 constexpr int64_t kResponseBytes = 64;  // upper bound, of a response besides its ids
 
 // The model with this name, which must have a tokenizer.
-absl::StatusOr<ModelLease> FindModel(const ServingCore& core, const Principal& caller, const std::string& name) {
+absl::StatusOr<ModelLease> FindModel(const ServingCore& core, const Principal& caller, const std::string& name,
+                                     const engine::FieldNames& names) {
+  if (absl::Status s = CheckModelName(name, names); !s.ok()) return s;
   absl::StatusOr<ModelLease> model = LeaseFor(core, caller, name);
   if (!model.ok()) return model.status();
   if ((*model)->tokenizer == nullptr) return MakeError(Reason::kNoTokenizer, "the model has no tokenizer");
@@ -40,7 +43,7 @@ absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, c
                                                       const std::string& model, const std::string& text,
                                                       const engine::EncodeOptions& options,
                                                       const engine::FieldNames& names) {
-  const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model);
+  const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model, names);
   if (!lease.ok()) return lease.status();
   if (const auto v = engine::CheckBytes(F::kPromptText, text.size(), 0, engine::kMaxTextBytes)) {
     return InvalidField(*v, names);
@@ -65,7 +68,7 @@ absl::StatusOr<std::vector<engine::TokenId>> Tokenise(const ServingCore& core, c
 absl::StatusOr<std::string> Detokenise(const ServingCore& core, const Principal& caller, const std::string& model,
                                        std::span<const engine::TokenId> ids, bool keep_special_tokens,
                                        const engine::FieldNames& names) {
-  const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model);
+  const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model, names);
   if (!lease.ok()) return lease.status();
   const engine::Tokenizer& tokenizer = *(*lease)->tokenizer;
   if (const auto v = engine::CheckCount(F::kPromptTokens, ids.size(), engine::kMaxTokenIds)) {
@@ -87,7 +90,7 @@ absl::StatusOr<std::string> Detokenise(const ServingCore& core, const Principal&
 
 absl::StatusOr<ChatPrompt> ApplyChatTemplate(const ServingCore& core, const Principal& caller, const std::string& model,
                                              const engine::ChatInput& chat, const engine::FieldNames& names) {
-  const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model);
+  const absl::StatusOr<ModelLease> lease = FindModel(core, caller, model, names);
   if (!lease.ok()) return lease.status();
   absl::StatusOr<ChatPrompt> prompt = MakeChatPrompt(core, **lease, chat, SIZE_MAX, names);
   if (!prompt.ok()) return prompt;

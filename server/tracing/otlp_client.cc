@@ -4,6 +4,7 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,11 @@ namespace {
 
 namespace collector = otlp::collector::trace::v1;
 
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const OtlpClientOptions& options) {
+  if (!options.tls.has_value()) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({options.tls->ca_pem, options.tls->key_pem, options.tls->certificate_pem});
+}
+
 std::shared_ptr<grpc::Channel> NewChannel(const OtlpClientOptions& options) {
   const int min_backoff_ms = static_cast<int>(absl::ToInt64Milliseconds(options.min_backoff));
   grpc::ChannelArguments arguments;
@@ -26,7 +32,7 @@ std::shared_ptr<grpc::Channel> NewChannel(const OtlpClientOptions& options) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(absl::ToInt64Milliseconds(options.timeout)));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, static_cast<int>(absl::ToInt64Milliseconds(options.max_backoff)));
   arguments.SetServiceConfigJSON("{}");
-  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(options.address, CredentialsOf(options), arguments);
 }
 
 // Those that OTLP's specification lets a client repeat.

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collector that takes spans as OTLP over gRPC, without TLS.
+// A collector that takes spans as OTLP over gRPC, with TLS or without.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
 #include "server/tracing/span_sink.h"
+#include "server/transport/tls/client_identity.h"
 
 namespace dunlin::server {
 
 struct OtlpClientOptions {
   std::string address;                         // "collector:4317"
+  std::optional<ClientIdentity> tls;           // unset: no TLS
   absl::Duration timeout = absl::Seconds(10);  // of one Export
   // Between two attempts to connect: they double from the first to the last.
   absl::Duration min_backoff = absl::Milliseconds(250);

@@ -172,6 +172,19 @@ def responses():
     holds(answer.output_text, "no answer from the tool's result")
 
 
+@checks.add("responses cut by length")
+def responses_cut():
+    ask = {"model": MODEL, "input": QUESTION, "temperature": 0, "max_output_tokens": 4, "store": False,
+           "extra_body": {"ignore_eos": True}}
+    answer = client.responses.create(**ask)
+    same((answer.status, answer.incomplete_details.reason), ("incomplete", "max_output_tokens"))
+    with client.responses.stream(**ask) as events:
+        last = list(events)[-1]
+    same((last.type, last.response.status), ("response.incomplete", "incomplete"))
+    same(last.response.output_text, answer.output_text)
+    same(last.response.usage.output_tokens, 4)
+
+
 @checks.add("cancel")
 def cancel():
     wait_until_idle()

@@ -30,17 +30,26 @@ MODEL_DIR = ROOT / "models/demo"
 ENCODER_DIR = ROOT / "tests/golden/encoders/bert_sentence"
 READY_S, STOP_S, INSTALL_S = 60, 30, 900
 
-# program: in this folder; its packages are requirements/PROGRAM.txt, or node/package-lock.json. slow: only with --full,
-# as it takes gigabytes, or a minute. limit_s: of the whole program.
+# program: in this folder; its packages are requirements/PROGRAM.txt, node/package-lock.json, or its crate's Cargo.lock.
+# slow: only with --full, as it takes gigabytes, or a minute. limit_s: of the whole program.
 Client = collections.namedtuple("Client", "name program slow limit_s")
 CLIENTS = [
     Client("openai", "openai_python.py", False, 180),
     Client("anthropic", "anthropic_python.py", False, 120),
     Client("openai-npm", "node/openai_node.mjs", False, 120),
     Client("langchain-openai", "langchain_python.py", False, 120),
+    Client("tritonclient", "triton_python.py", False, 180),
+    Client("smg", "smg_router.py", False, 300),
+    Client("vllm-proto", "vllm_client/src/main.rs", False, 120),
+    Client("dynamo", "dynamo_run.py", False, 240),
     Client("guidellm", "guidellm_run.py", True, 240),
     Client("aiperf", "aiperf_run.py", True, 300),
+    Client("smg-idle", "smg_idle.py", True, 780),
 ]
+
+
+# What programs are told of the server: the URL of its HTTP port as an argument, the others as INTEROP_GRPC and INTEROP_BINARY.
+Server = collections.namedtuple("Server", "base_url grpc binary")
 
 
 class CannotInstall(Exception):
@@ -72,7 +81,8 @@ def python_command(client, work):
     if not kept(folder, made_of):
         shutil.rmtree(folder, ignore_errors=True)
         install([sys.executable, "-m", "venv", folder], folder)
-        install([folder / "bin/python", "-m", "pip", "install", "--quiet", "-r", requirements], folder)
+        options = ["--no-deps"] if "# --no-deps" in requirements.read_text() else []
+        install([folder / "bin/python", "-m", "pip", "install", "--quiet", *options, "-r", requirements], folder)
         (folder / "made_of").write_text(made_of)
     return [folder / "bin/python", HERE / client.program]
 
@@ -92,16 +102,27 @@ def node_command(client, work):
     return ["node", program]
 
 
+def cargo_command(client, work):
+    crate = (HERE / client.program).parents[1]
+    install(["cargo", "build", "--quiet", "--locked", "--release", "--manifest-path", crate / "Cargo.toml", "--target-dir",
+             work / client.name], work / client.name)
+    return [work / client.name / "release/vllm-client"]
+
+
+COMMANDS = {".py": python_command, ".mjs": node_command, ".rs": cargo_command}
+
+
 def command_of(client, work):
-    return (node_command if client.program.endswith(".mjs") else python_command)(client, work)
+    return COMMANDS[pathlib.Path(client.program).suffix](client, work)
 
 
 @contextlib.contextmanager
 def serve(binary, work):
-    """The base URL of a server of both models on loopback; checks how it ends."""
+    """A Server of both models on loopback; checks how it ends."""
     config = {"listen": {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0"}, "log": {"level": "warn"},
               "models": [{"name": "demo", "path": str(MODEL_DIR), "device": "cpu", "precisions": ["bf16"],
-                          "kv_cache": {"memory_bytes": 64 << 20}},
+                          "kv_cache": {"memory_bytes": 64 << 20, "event_batches": 1000,
+                                       "events_endpoint": "tcp://127.0.0.1:0"}},
                          {"name": "encoder", "path": str(ENCODER_DIR), "device": "cpu", "precisions": ["fp32"]}]}
     (work / "server.json").write_text(json.dumps(config))
     with open(work / "server.log", "wb") as log:
@@ -111,10 +132,10 @@ def serve(binary, work):
     lines = queue.Queue()
     threading.Thread(target=lambda: lines.put(process.stdout.readline().decode()), daemon=True).start()
     try:
-        ready = re.search(r"^READY .*http=(\S+)", lines.get(timeout=READY_S))
+        ready = re.search(r"^READY grpc=(\S+) http=(\S+)", lines.get(timeout=READY_S))
         if ready is None:
             raise RuntimeError(f"the server did not start: {(work / 'server.log').read_text()[-800:]}")
-        yield f"http://{ready.group(1)}"
+        yield Server(f"http://{ready.group(2)}", ready.group(1), str(binary))
         process.terminate()
         if process.wait(STOP_S) != 0:
             raise RuntimeError(f"the server ended with exit status {process.returncode}")
@@ -124,10 +145,11 @@ def serve(binary, work):
         process.stdout.close()
 
 
-def run_client(client, base_url, work):
+def run_client(client, server, work):
     """Rows (check, error) of one client; its error output is kept in CLIENT.log."""
-    command = [*command_of(client, work), base_url, "demo", "encoder", MODEL_DIR, work]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    command = [*command_of(client, work), server.base_url, "demo", "encoder", MODEL_DIR, work]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+                   "INTEROP_GRPC": server.grpc, "INTEROP_BINARY": server.binary}
     log = work / f"{client.name}.log"
     with open(log, "wb") as errors:
         try:
@@ -161,7 +183,7 @@ def main(arguments=None, clients=tuple(CLIENTS)):
         print(f"{client:18}{check:36}{outcome}", flush=True)
 
     row("client", "check", "outcome")
-    with serve(options.binary.resolve(), options.work) as base_url:
+    with serve(options.binary.resolve(), options.work) as server:
         for client in chosen:
             started = time.monotonic()
             try:
@@ -172,11 +194,11 @@ def main(arguments=None, clients=tuple(CLIENTS)):
                 failed += 0 if options.allow_missing else 1
                 continue
             started = time.monotonic()
-            for check, error in run_client(client, base_url, options.work):
+            for check, error in run_client(client, server, options.work):
                 row(client.name, check, "ok" if error is None else f"FAILED: {error[:600]}")
                 total, failed = total + 1, failed + (error is not None)
             row(client.name, "in all", f"{time.monotonic() - started:.0f} s")
-        checks.wait_until_idle(base_url)
+        checks.wait_until_idle(server.base_url)
     print(f"{total} checks of {len(chosen)} clients, {failed} failed")
     return 0 if failed == 0 else 1
 

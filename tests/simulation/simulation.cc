@@ -166,7 +166,7 @@ class Simulation {
         chunk = std::clamp(sequence->prompt_len - sequence->next_position(), 1, chunk);
       }
       const bool timed = workload_.scheduler.step_time_target > 0;  // then a page is all that it is sure of
-      const int32_t part = std::max(1, step / (workload_.num_tenants > 1 ? 16 : 4));  // a tenant may be behind
+      const int32_t part = std::max(1, step / (workload_.num_tenants > 1 ? 64 : 4));  // a tenant may be behind
       return {sequence,
               std::min({chunk, part, older_decodes ? step - 1 : step, timed ? sequence->tokens_per_page : chunk})};
     }

@@ -66,10 +66,13 @@ constexpr const char* kGpt2ModelTypes[] = {"gpt2"};
 constexpr const char* kNanoGptModelTypes[] = {"nanogpt"};
 constexpr const char* kPrefixes[] = {"transformer.", ""};
 constexpr const char* kBuffers[] = {".attn.bias", ".attn.masked_bias"};  // the causal mask
+// And the head, whose values are the embedding's.
+constexpr const char* kNanoGptBuffers[] = {".attn.bias", ".attn.masked_bias", "lm_head.weight"};
 
 }  // namespace
 
 const Architecture kGpt2 = {"gpt2", kGpt2ModelTypes, &ParseGpt2, kPrefixes, kWeights<true>, kBuffers};
-const Architecture kNanoGpt = {"nanogpt", kNanoGptModelTypes, &ParseNanoGpt, kPrefixes, kWeights<false>, kBuffers};
+const Architecture kNanoGpt = {"nanogpt", kNanoGptModelTypes, &ParseNanoGpt,
+                               kPrefixes, kWeights<false>,    kNanoGptBuffers};
 
 }  // namespace dunlin::engine

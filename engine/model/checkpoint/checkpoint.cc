@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/checkpoint/safetensors_header.h"
 #include "engine/model/checkpoint/shard_list.h"
+#include "engine/model/checkpoint/torch/torch_file.h"
 
 namespace dunlin::engine {
 
@@ -16,7 +17,9 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const Directory& di
   if (!names.ok()) return names.status();
   std::unique_ptr<Checkpoint> checkpoint(new Checkpoint());
   for (const std::string& name : *names) {
-    absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(directory, name);
+    const bool safetensors = name.ends_with(kSafetensorsEnding);
+    absl::StatusOr<CheckpointFile> file =
+        safetensors ? OpenSafetensorsFile(directory, name) : OpenTorchFile(directory, name);
     if (!file.ok()) return file.status();
     checkpoint->files_.push_back(*std::move(file));
   }
@@ -63,7 +66,7 @@ std::string Checkpoint::FileOf(const TensorInfo& tensor) const {
 }
 
 absl::Status Checkpoint::CheckUnchanged() const {
-  for (const SafetensorsFile& file : files_) {
+  for (const CheckpointFile& file : files_) {
     if (absl::Status status = file.CheckUnchanged(); !status.ok()) return status;
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A safetensors checkpoint of one or more files, as one set of named tensors.
+// A checkpoint of one or more files, safetensors or what torch.save writes, as one set of named tensors.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/file.h"
-#include "engine/model/checkpoint/safetensors_file.h"
+#include "engine/model/checkpoint/checkpoint_file.h"
 #include "engine/model/checkpoint/tensor_source.h"
 
 namespace dunlin::engine {
@@ -32,7 +32,7 @@ class Checkpoint final : public TensorSource {
   Checkpoint() = default;
   absl::Status MergeTensors();
 
-  std::vector<SafetensorsFile> files_;
+  std::vector<CheckpointFile> files_;
   std::vector<TensorInfo> tensors_;  // of all files, sorted by name
 };
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/model/checkpoint/safetensors_file.h"
-
 #include <array>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
+#include "engine/model/checkpoint/checkpoint_file.h"
 #include "engine/model/checkpoint/safetensors_header.h"
 
 namespace dunlin::engine {
@@ -33,10 +32,7 @@ absl::StatusOr<uint64_t> ReadHeaderLength(const File& file) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(File file, uint64_t data_offset, std::vector<TensorInfo> tensors)
-    : file_(std::move(file)), data_offset_(data_offset), tensors_(std::move(tensors)) {}
-
-absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const Directory& directory, std::string_view name) {
+absl::StatusOr<CheckpointFile> OpenSafetensorsFile(const Directory& directory, std::string_view name) {
   absl::StatusOr<File> file = directory.OpenFile(name);
   if (!file.ok()) return file.status();
   if (file->size() < kLengthBytes) {
@@ -53,16 +49,7 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const Directory& directory
   if (!tensors.ok()) {
     return absl::Status(tensors.status().code(), absl::StrCat(AbslView(name), ": ", tensors.status().message()));
   }
-  return SafetensorsFile(*std::move(file), data_offset, *std::move(tensors));
-}
-
-absl::Status SafetensorsFile::Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const {
-  return file_.ReadAt(data_offset_ + tensor.begin + first_byte, out);
-}
-
-absl::StatusOr<std::byte*> SafetensorsFile::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
-                                                     PageBuffer* buffer) const {
-  return file_.ReadOnce(data_offset_ + tensor.begin + first_byte, bytes, buffer);
+  return CheckpointFile(*std::move(file), data_offset, *std::move(tensors));
 }
 
 }  // namespace dunlin::engine

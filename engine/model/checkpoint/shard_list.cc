@@ -18,6 +18,9 @@ namespace {
 
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
+constexpr const char* kTorchFile = "pytorch_model.bin";
+constexpr const char* kTorchIndexFile = "pytorch_model.bin.index.json";
+constexpr const char* kTorchEnding = ".bin";
 constexpr uint64_t kMaxIndexBytes = uint64_t{10} << 20;  // a 90,000-tensor index has 9 MB
 
 using Names = std::vector<std::string>;
@@ -26,21 +29,22 @@ absl::Status TooManyShards(size_t count) {
   return absl::InvalidArgumentError(absl::StrCat("the checkpoint has ", count, " files; limit is ", kMaxShards));
 }
 
-absl::StatusOr<Names> ListIndexedShards(const Directory& directory) {
-  const absl::StatusOr<std::string> text = directory.ReadFile(kIndexFile, kMaxIndexBytes);
+// The files that an index names, all of which end in `ending`.
+absl::StatusOr<Names> ListIndexedShards(const Directory& directory, const char* index_file, const char* ending) {
+  const absl::StatusOr<std::string> text = directory.ReadFile(index_file, kMaxIndexBytes);
   if (!text.ok()) return text.status();
-  const absl::StatusOr<nlohmann::json> index = ParseJsonObject(*text, kIndexFile);
+  const absl::StatusOr<nlohmann::json> index = ParseJsonObject(*text, index_file);
   if (!index.ok()) return index.status();
-  JsonFields fields(*index, kIndexFile);
+  JsonFields fields(*index, index_file);
   const nlohmann::json* weight_map = fields.Object("weight_map");
   if (weight_map == nullptr || weight_map->empty()) fields.Fail("weight_map is missing or empty");
   if (!fields.status().ok()) return fields.status();
   std::set<std::string> names;
   for (const auto& [tensor, shard] : weight_map->items()) {
     const auto* name = shard.get_ptr<const std::string*>();
-    if (name == nullptr || !IsPlainFileName(*name) || !name->ends_with(".safetensors")) {
+    if (name == nullptr || !IsPlainFileName(*name) || !name->ends_with(ending)) {
       fields.Fail(absl::StrCat("weight_map names '", name == nullptr ? "" : name->substr(0, 64), "' for tensor '",
-                               tensor.substr(0, 64), "'; a shard is a plain file name ending in .safetensors"));
+                               tensor.substr(0, 64), "'; a shard is a plain file name ending in ", ending));
       return fields.status();
     }
     names.insert(*name);
@@ -80,13 +84,13 @@ absl::StatusOr<Names> ListUnindexedShards(const Directory& directory) {
 
 absl::StatusOr<Names> ListShards(const Directory& directory) {
   if (directory.Has(kSingleFile)) return Names{kSingleFile};
-  if (directory.Has(kIndexFile)) return ListIndexedShards(directory);
+  if (directory.Has(kIndexFile)) return ListIndexedShards(directory, kIndexFile, kSafetensorsEnding);
   absl::StatusOr<Names> names = ListUnindexedShards(directory);
   if (!names.ok() || !names->empty()) return names;
-  const bool has_pickle = directory.Has("pytorch_model.bin") || directory.Has("pytorch_model.bin.index.json");
-  return absl::NotFoundError(
-      has_pickle ? "no *.safetensors file; pytorch_model.bin is not read, because a pickle can run code: convert it"
-                 : "no *.safetensors file");
+  if (directory.Has(kTorchFile)) return Names{kTorchFile};
+  if (directory.Has(kTorchIndexFile)) return ListIndexedShards(directory, kTorchIndexFile, kTorchEnding);
+  if (directory.Has(kNanoGptFile)) return Names{kNanoGptFile};
+  return absl::NotFoundError("no *.safetensors file, pytorch_model.bin or ckpt.pt");
 }
 
 }  // namespace dunlin::engine

@@ -2,23 +2,29 @@
 // dunlin.v1.EmbeddingService: one EmbedCall per call. Any of gRPC's threads.
 #pragma once
 
+#include <memory>
+
 #include "dunlin/v1/embedding.grpc.pb.h"
-#include "server/fronts/dunlin_v1/embed_call.h"
+#include "server/fronts/dunlin_v1/translators.h"
+#include "server/grpc_calls/call_admission.h"
+#include "server/grpc_calls/embed_call.h"
 
 namespace dunlin::server {
 
 class EmbeddingService final : public v1::EmbeddingService::WithRawCallbackMethod_Embed<v1::EmbeddingService::Service> {
  public:
   // core outlives the service.
-  explicit EmbeddingService(ServingCore* core) : core_(core) {}
+  explicit EmbeddingService(ServingCore* core) : admission_(core) {}
 
  private:
   grpc::ServerUnaryReactor* Embed(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                   grpc::ByteBuffer* response) override {
-    return EmbedCall::Start(core_, context, *request, response);
+    return EmbedCall::Start(embed_, context, *request, response);
   }
 
-  ServingCore* const core_;
+  const CallAdmission admission_;
+  const EmbedMethod embed_ = {&admission_, "/dunlin.v1.EmbeddingService/Embed",
+                              [] { return std::make_unique<EmbedMessageTranslator>(); }};
 };
 
 }  // namespace dunlin::server

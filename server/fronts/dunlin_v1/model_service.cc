@@ -2,6 +2,7 @@
 #include "server/fronts/dunlin_v1/model_service.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,6 +11,7 @@
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/serving/chat_prompt.h"
 #include "server/serving/key_limits.h"
+#include "server/serving/profile_alias.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"
@@ -86,7 +88,14 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
   if (absl::Status s = ParseWire(*request, &message); !s.ok()) return Finished(context, s);
   v1::ListModelsResponse wire;
   for (const ModelLease& model : core_->models().List()) {
-    if (caller->MayUse(model->name)) DescribeModel(*model, wire.add_models());
+    if (!caller->MayUse(model->name)) continue;
+    DescribeModel(*model, wire.add_models());
+    if (!core_->profile_aliases()) continue;
+    const v1::Model described = *wire.models().rbegin();
+    for (std::string& alias : ProfileAliases(*model)) {
+      *wire.add_models() = described;
+      wire.mutable_models()->rbegin()->set_name(std::move(alias));
+    }
   }
   *response = SerializeWire(wire);
   return Finished(context, absl::OkStatus());

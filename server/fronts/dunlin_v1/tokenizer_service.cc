@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/fronts/dunlin_v1/chat_messages.h"
 #include "server/fronts/dunlin_v1/field_names.h"
-#include "server/fronts/dunlin_v1/unary_text_call.h"
+#include "server/grpc_calls/unary_text_call.h"
 #include "server/serving/text_requests.h"
 
 namespace dunlin::server {
@@ -52,21 +52,21 @@ absl::Status ApplyChatTemplateWork(const ServingCore& core, const Principal& cal
 
 grpc::ServerUnaryReactor* TokenizerService::Tokenize(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return UnaryTextCall<v1::TokenizeRequest, v1::TokenizeResponse>::Start(core_, "/dunlin.v1.TokenizerService/Tokenize",
-                                                                         context, *request, response, &TokenizeWork);
+  return UnaryTextCall<v1::TokenizeRequest, v1::TokenizeResponse>::Start(
+      admission_, "/dunlin.v1.TokenizerService/Tokenize", context, *request, response, &TokenizeWork);
 }
 
 grpc::ServerUnaryReactor* TokenizerService::Detokenize(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return UnaryTextCall<v1::DetokenizeRequest, v1::DetokenizeResponse>::Start(
-      core_, "/dunlin.v1.TokenizerService/Detokenize", context, *request, response, &DetokenizeWork);
+      admission_, "/dunlin.v1.TokenizerService/Detokenize", context, *request, response, &DetokenizeWork);
 }
 
 grpc::ServerUnaryReactor* TokenizerService::ApplyChatTemplate(grpc::CallbackServerContext* context,
                                                               const grpc::ByteBuffer* request,
                                                               grpc::ByteBuffer* response) {
   return UnaryTextCall<v1::ApplyChatTemplateRequest, v1::ApplyChatTemplateResponse>::Start(
-      core_, "/dunlin.v1.TokenizerService/ApplyChatTemplate", context, *request, response, &ApplyChatTemplateWork);
+      admission_, "/dunlin.v1.TokenizerService/ApplyChatTemplate", context, *request, response, &ApplyChatTemplateWork);
 }
 
 }  // namespace dunlin::server

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "dunlin/v1/tokenizer.grpc.pb.h"
+#include "server/grpc_calls/call_admission.h"
 #include "server/serving/serving_core.h"
 
 namespace dunlin::server {
@@ -14,7 +15,7 @@ class TokenizerService final
               v1::TokenizerService::WithRawCallbackMethod_ApplyChatTemplate<v1::TokenizerService::Service>>> {
  public:
   // core outlives the service.
-  explicit TokenizerService(ServingCore* core) : core_(core) {}
+  explicit TokenizerService(ServingCore* core) : admission_(core) {}
 
  private:
   grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -24,7 +25,7 @@ class TokenizerService final
   grpc::ServerUnaryReactor* ApplyChatTemplate(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                               grpc::ByteBuffer* response) override;
 
-  ServingCore* const core_;
+  const CallAdmission admission_;
 };
 
 }  // namespace dunlin::server

@@ -119,8 +119,7 @@ void AppendLogprobsObject(std::string_view elements, std::string* out) {
 }  // namespace
 
 std::span<const GenerationTable> ChatCompletionsFields() {
-  static const GenerationTable kTables[] = {GenerationTable(kFields), kSamplingFields, kServingFields, kStructureFields,
-                                            kStreamFields};
+  static const auto kTables = WithSharedFields(GenerationTable(kFields));
   return kTables;
 }
 

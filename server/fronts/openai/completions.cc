@@ -69,8 +69,7 @@ absl::Status CheckTogether(const GenerationBody& body) {
 }  // namespace
 
 std::span<const GenerationTable> CompletionsFields() {
-  static const GenerationTable kTables[] = {GenerationTable(kFields), kSamplingFields, kServingFields, kStructureFields,
-                                            kStreamFields};
+  static const auto kTables = WithSharedFields(GenerationTable(kFields));
   return kTables;
 }
 

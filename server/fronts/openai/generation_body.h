@@ -2,6 +2,7 @@
 // What a body of any generating route holds, and the fields that these routes share. Plain data, pure functions.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +47,10 @@ extern const GenerationTable kServingFields;
 extern const GenerationTable kStructureFields;
 // stream and stream_options.
 extern const GenerationTable kStreamFields;
+// The fields of a route of OpenAI's older APIs: its own, and all of these.
+inline std::array<GenerationTable, 5> WithSharedFields(const GenerationTable& own) {
+  return {own, kSamplingFields, kServingFields, kStructureFields, kStreamFields};
+}
 
 // The constraint of a "text", "json_object" or "json_schema" format. `format`: {"type", ...}; `schema_parent`: where
 // "schema" is, an object with "name", "schema", "strict" and "description".

@@ -22,6 +22,7 @@
 #include "server/http_calls/http_status.h"
 #include "server/http_calls/http_text_call.h"
 #include "server/serving/key_limits.h"
+#include "server/serving/profile_alias.h"
 
 namespace dunlin::server {
 namespace {
@@ -33,14 +34,18 @@ HttpReply Health(const std::string& unready_reason) {
   return {503, kJsonText, Json{{"status", "unavailable"}, {"reason", unready_reason}}.dump()};
 }
 
-ModelFacts FactsOf(const ServedModel& model) {
-  return {model.name, absl::ToUnixSeconds(model.loaded), model.any_engine()->max_context_tokens()};
+// name: the model's, or that of one of its profiles.
+ModelFacts FactsOf(const ServedModel& model, const std::string& name) {
+  return {name, absl::ToUnixSeconds(model.loaded), model.any_engine()->max_context_tokens()};
 }
 
 HttpReply ModelsReply(const ServingCore& core, const HttpRequest& request) {
   std::vector<ModelFacts> facts;
   for (const ModelLease& model : core.models().List()) {
-    if (request.caller.MayUse(model->name)) facts.push_back(FactsOf(*model));
+    if (!request.caller.MayUse(model->name)) continue;
+    facts.push_back(FactsOf(*model, model->name));
+    if (!core.profile_aliases()) continue;
+    for (const std::string& alias : ProfileAliases(*model)) facts.push_back(FactsOf(*model, alias));
   }
   HttpReply reply = OkReply(kJsonText, EchoedRequestIdOf(request));
   reply.body = ModelListBody(facts);
@@ -56,7 +61,7 @@ HttpReply ModelReply(const ServingCore& core, const HttpRequest& request) {
     return ErrorReply(status, OpenAiError(status), request_id);
   }
   HttpReply reply = OkReply(kJsonText, request_id);
-  reply.body = ModelBody(FactsOf(**model));
+  reply.body = ModelBody(FactsOf(**model, request.parameter));
   return reply;
 }
 

@@ -1,107 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/transport/tls/server_identity.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509.h>
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/transport/tls/pem_file.h"
 
 namespace dunlin::server {
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
 constexpr char kCertificateKey[] = "tls.cert_file";
 constexpr char kKeyKey[] = "tls.key_file";
 constexpr char kClientCaKey[] = "tls.client_ca_file";
 // Of TLS 1.2; all suites of TLS 1.3 are of this kind.
 constexpr char kCiphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 constexpr unsigned char kSessionContext[] = "dunlin";
-
-template <class T, void (*kFree)(T*)>
-struct Free {
-  void operator()(T* object) const { kFree(object); }
-};
-using Bio = std::unique_ptr<BIO, Free<BIO, BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Free<X509, X509_free>>;
-using PrivateKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY, EVP_PKEY_free>>;
-
-// A file of the config: its key, its path and what is in it.
-struct File {
-  const char* config_key;
-  std::string path;
-  std::string text;
-};
-
-absl::Status Fault(const File& file, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(file.config_key, " ", file.path, ": ", what));
-}
-
-// The reason of OpenSSL's last error, which is taken off its queue with all before it.
-std::string TakeReason() {
-  const auto code = ERR_peek_last_error();
-  const char* reason = ERR_reason_error_string(code);
-  ERR_clear_error();
-  return reason == nullptr ? "not valid" : reason;
-}
-
-absl::StatusOr<File> Read(const char* config_key, const std::string& path) {
-  File file{config_key, path, ""};
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (error) return Fault(file, error.message());
-  if (!std::filesystem::is_regular_file(status)) return Fault(file, "not a regular file");
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return Fault(file, error.message());
-  if (size > kMaxFileBytes) return Fault(file, absl::StrCat("has ", size, " bytes; limit is ", kMaxFileBytes));
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return Fault(file, "cannot be read");
-  file.text.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
-  if (stream.bad()) return Fault(file, "cannot be read");
-  // gRPC takes PEM texts as C strings.
-  if (file.text.find('\0') != std::string::npos) return Fault(file, "not a PEM file");
-  return file;
-}
-
-Bio OpenText(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
-// A terminal would be asked otherwise.
-int NoPassphrase(char*, int, int, void*) {
-  return -1;
-}
-
-absl::StatusOr<std::vector<Certificate>> ParseCertificates(const File& file) {
-  const Bio bio = OpenText(file.text);
-  std::vector<Certificate> certificates;
-  while (Certificate certificate{PEM_read_bio_X509(bio.get(), nullptr, &NoPassphrase, nullptr)}) {
-    certificates.push_back(std::move(certificate));
-  }
-  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  const std::string reason = TakeReason();
-  if (!at_end) return Fault(file, reason);
-  if (certificates.empty()) return Fault(file, "has no certificate in PEM format");
-  return certificates;
-}
-
-absl::StatusOr<PrivateKey> ParseKey(const File& file) {
-  const Bio bio = OpenText(file.text);
-  PrivateKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, &NoPassphrase, nullptr));
-  if (key != nullptr) return key;
-  return Fault(file, absl::StrCat("has no private key in PEM format without a passphrase (", TakeReason(), ")"));
-}
 
 absl::Time TimeOf(const ASN1_TIME* time) {
   std::tm utc{};
@@ -118,7 +39,7 @@ void TakeTimes(const std::vector<Certificate>& certificates, ServerIdentity* ide
   }
 }
 
-absl::Status UseCertificates(const File& file, const std::vector<Certificate>& certificates, SSL_CTX* context) {
+absl::Status UseCertificates(const PemFile& file, const std::vector<Certificate>& certificates, SSL_CTX* context) {
   if (SSL_CTX_use_certificate(context, certificates.front().get()) != 1) return Fault(file, TakeReason());
   for (size_t i = 1; i < certificates.size(); ++i) {
     if (SSL_CTX_add1_chain_cert(context, certificates[i].get()) != 1) return Fault(file, TakeReason());
@@ -126,13 +47,13 @@ absl::Status UseCertificates(const File& file, const std::vector<Certificate>& c
   return absl::OkStatus();
 }
 
-absl::Status UseKey(const File& file, const std::string& certificate_path, EVP_PKEY* key, SSL_CTX* context) {
+absl::Status UseKey(const PemFile& file, const std::string& certificate_path, EVP_PKEY* key, SSL_CTX* context) {
   if (SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_check_private_key(context) == 1) return absl::OkStatus();
   ERR_clear_error();
   return Fault(file, absl::StrCat("not the key of the certificate in ", certificate_path, " (", kCertificateKey, ")"));
 }
 
-absl::Status AcceptClients(const File& file, bool require, SSL_CTX* context) {
+absl::Status AcceptClients(const PemFile& file, bool require, SSL_CTX* context) {
   const absl::StatusOr<std::vector<Certificate>> authorities = ParseCertificates(file);
   if (!authorities.ok()) return authorities.status();
   for (const Certificate& authority : *authorities) {
@@ -181,9 +102,9 @@ std::shared_ptr<SSL_CTX> NewContext(const char* application_protocol) {
 absl::StatusOr<std::shared_ptr<const ServerIdentity>> ReadServerIdentity(const TlsFiles& files,
                                                                          const char* application_protocol) {
   ERR_clear_error();
-  absl::StatusOr<File> certificate_file = Read(kCertificateKey, files.certificate);
+  absl::StatusOr<PemFile> certificate_file = ReadPemFile(kCertificateKey, files.certificate);
   if (!certificate_file.ok()) return certificate_file.status();
-  absl::StatusOr<File> key_file = Read(kKeyKey, files.key);
+  absl::StatusOr<PemFile> key_file = ReadPemFile(kKeyKey, files.key);
   if (!key_file.ok()) return key_file.status();
   const absl::StatusOr<std::vector<Certificate>> certificates = ParseCertificates(*certificate_file);
   if (!certificates.ok()) return certificates.status();
@@ -197,7 +118,7 @@ absl::StatusOr<std::shared_ptr<const ServerIdentity>> ReadServerIdentity(const T
   if (absl::Status status = UseCertificates(*certificate_file, *certificates, context); !status.ok()) return status;
   if (absl::Status status = UseKey(*key_file, files.certificate, key->get(), context); !status.ok()) return status;
   if (!files.client_ca.empty()) {
-    absl::StatusOr<File> client_ca = Read(kClientCaKey, files.client_ca);
+    absl::StatusOr<PemFile> client_ca = ReadPemFile(kClientCaKey, files.client_ca);
     if (!client_ca.ok()) return client_ca.status();
     absl::Status status = AcceptClients(*client_ca, files.require_client_certificate, context);
     if (!status.ok()) return status;

@@ -27,7 +27,8 @@ struct RecordingEncodeSink : EncodeSink {
 inline constexpr int32_t kTestDimensions = 2;
 
 inline std::unique_ptr<EncodeCall> TestCall(const std::vector<int32_t>& lengths,
-                                            AttentionBackend backend = AttentionBackend::kFlash) {
+                                            AttentionBackend backend = AttentionBackend::kFlash,
+                                            TenantId tenant = kSharedTenant) {
   auto call = std::make_unique<EncodeCall>();
   call->request.lengths = lengths;
   for (const int32_t length : lengths) {
@@ -35,6 +36,7 @@ inline std::unique_ptr<EncodeCall> TestCall(const std::vector<int32_t>& lengths,
   }
   call->request.dimensions = kTestDimensions;
   call->request.profile.attention_backend = backend;
+  call->request.tenant = tenant;
   call->vectors.resize(lengths.size() * static_cast<size_t>(kTestDimensions));
   return call;
 }

@@ -28,7 +28,7 @@ struct Files {
     std::filesystem::create_directory(temp.File("1_Pooling"));
     temp.Write("1_Pooling/config.json", config);
   }
-  absl::StatusOr<EmbeddingSettings> Read() const { return ReadEmbeddingSettings(temp.path()); }
+  absl::StatusOr<EmbeddingSettings> Read() const { return ReadEmbeddingSettings(*Directory::Open(temp.path())); }
 };
 
 TEST(EmbeddingSettings, DefaultsToTheMeanWithoutFiles) {

@@ -89,6 +89,35 @@ TEST_F(EncoderSchedulerTest, ABatchHasOneProfileAndNoneStarves) {
   EXPECT_EQ(flash->num_finishes, 0);
 }
 
+TEST_F(EncoderSchedulerTest, TheTenantThatHadLessComesFirstAndAFloodLeavesItAShortBatch) {
+  constexpr TenantId kFlood = 1;
+  constexpr TenantId kLight = 2;
+  const auto flood = [&] { return TestCall(std::vector<int32_t>(200, 5), AttentionBackend::kFlash, kFlood); };
+  Add(1, flood());
+  Add(2, flood());
+  for (int i = 0; i < 2 * Tenants::kWindowSteps; ++i) EXPECT_THAT(Step(), ElementsAre(5, 5, 5, 5));
+  const auto first = Add(3, TestCall({12}, AttentionBackend::kFlash, kLight));
+  EXPECT_THAT(Step(), ElementsAre(12)) << "a batch with more than a quarter has no room for the flood";
+  EXPECT_EQ(first->num_finishes, 1);
+  EXPECT_THAT(Step(), ElementsAre(5)) << "a quarter of the batch, while the other one is remembered";
+  const auto second = Add(4, TestCall({2, 2}, AttentionBackend::kMath, kLight));
+  EXPECT_THAT(Step(), ElementsAre(2, 2)) << "the profile is that of the first tenant's first call";
+  EXPECT_EQ(second->num_finishes, 1);
+  EXPECT_THAT(Step(Tenants::kMemory + 1), ElementsAre(5, 5, 5, 5)) << "forgotten";
+}
+
+TEST_F(EncoderSchedulerTest, TenantsThatAllWaitGetEqualParts) {
+  Add(1, TestCall(std::vector<int32_t>(300, 5), AttentionBackend::kFlash, 1));
+  Add(2, TestCall(std::vector<int32_t>(300, 4), AttentionBackend::kFlash, 2));
+  Add(3, TestCall(std::vector<int32_t>(300, 4), AttentionBackend::kFlash, 2));
+  int of_first = 0;
+  int of_second = 0;
+  for (int i = 0; i < 60; ++i) {
+    for (const int32_t length : Step()) (length == 5 ? of_first : of_second) += length;
+  }
+  EXPECT_LE(std::abs(of_first - of_second), 20);
+}
+
 TEST_F(EncoderSchedulerTest, EndsOneCallExpiredCallsAndAll) {
   auto late = TestCall({20, 20});
   late->request.deadline = 5;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "engine/scheduler/sequence.h"
 #include "tests/simulation/recording_sink.h"
 
@@ -18,9 +20,9 @@ std::unique_ptr<Sequence> SomeSequence() {
 
 class MailboxTest : public testing::Test {
  protected:
-  absl::StatusOr<RequestId> Submit(std::unique_ptr<Sequence> sequence) {
+  absl::StatusOr<RequestId> Submit(std::unique_ptr<Sequence> sequence, TenantId tenant = kSharedTenant) {
     const auto num_tokens = static_cast<uint64_t>(sequence->prompt_len);
-    return mailbox_.Submit(std::move(sequence), num_tokens);
+    return mailbox_.Submit(std::move(sequence), tenant, num_tokens);
   }
   void Exchange() { mailbox_.Exchange(false, &retired_, &mail_); }
 
@@ -97,6 +99,76 @@ TEST_F(MailboxTest, BoundsWhatIsLiveBeyondTheQueue) {
   const absl::StatusOr<RequestId> refused = Submit(SomeSequence());
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
   EXPECT_EQ(mailbox_.live(), 6);
+}
+
+// A queue of 16 requests and 200 tokens.
+class MailboxSharesTest : public testing::Test {
+ protected:
+  absl::Status Submit(TenantId tenant, uint64_t num_tokens = 3) {
+    return mailbox_.Submit(SomeSequence(), tenant, num_tokens).status();
+  }
+  // The oldest request, of 3 tokens, has left the queue, and ended.
+  void EndOne() {
+    Exchange();
+    Sequence* sequence = arrived_.front();
+    arrived_.pop_front();
+    sequence->queue_part->Dequeue(3);
+    ++dequeued_;
+    mailbox_.SetDequeued(dequeued_, 3 * dequeued_);
+    retired_.push_back(sequence);
+    Exchange();
+  }
+  void Exchange() {
+    mailbox_.Exchange(false, &retired_, &mail_);
+    arrived_.insert(arrived_.end(), mail_.arrivals.begin(), mail_.arrivals.end());
+  }
+
+  Mailbox<Sequence> mailbox_{{.max_queued_requests = 16, .max_queued_tokens = 200, .max_live = 32}};
+  std::vector<Sequence*> retired_;
+  std::deque<Sequence*> arrived_;
+  Mailbox<Sequence>::Mail mail_;
+  uint64_t dequeued_ = 0;
+};
+
+TEST_F(MailboxSharesTest, ATenantLeavesPlacesToOthersWhetherTheyAreThereOrNot) {
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(Submit(1).ok()) << i;
+  const absl::Status refused = Submit(1);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_EQ(refused.message(),
+            "queue has 14 requests of the caller; of 16 a caller gets at most 7 times as many as are free, and 2 are "
+            "(scheduler.max_queued_requests)");
+  EXPECT_TRUE(Submit(2).ok()) << "it has none in the queue";
+  EXPECT_FALSE(Submit(2).ok()) << "the last place is for one that has none";
+  EXPECT_TRUE(Submit(3).ok());
+  EXPECT_FALSE(Submit(4).ok()) << "there is no place left";
+  EndOne();
+  EXPECT_FALSE(Submit(1).ok()) << "it still has most";
+  EXPECT_TRUE(Submit(4).ok());
+}
+
+TEST_F(MailboxSharesTest, WhatHasLeftTheQueueNoLongerCounts) {
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(Submit(1).ok());
+  for (int i = 0; i < 14; ++i) EndOne();
+  for (int i = 0; i < 14; ++i) EXPECT_TRUE(Submit(1).ok()) << i;
+  EXPECT_FALSE(Submit(1).ok());
+}
+
+TEST_F(MailboxSharesTest, RequestsWithoutANameHaveTheWholeQueueWhileTheyAreAlone) {
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE(Submit(kSharedTenant).ok()) << i;
+  EXPECT_TRUE(Submit(1).ok());
+  EndOne();
+  EXPECT_FALSE(Submit(kSharedTenant).ok());
+}
+
+TEST_F(MailboxSharesTest, TokensAreSharedAlike) {
+  EXPECT_TRUE(Submit(1, 150).ok());
+  EXPECT_TRUE(Submit(1, 25).ok());
+  const absl::Status refused = Submit(1, 20);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_EQ(refused.message(),
+            "queue has 175 prompt tokens of the caller; of 200 a caller gets at most 7 times as many as are free, and "
+            "25 are (scheduler.max_queued_tokens)");
+  EXPECT_TRUE(Submit(2, 25).ok()) << "one that has none may take all that is left";
 }
 
 TEST_F(MailboxTest, StaysClosedOnceStopped) {

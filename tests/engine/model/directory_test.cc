@@ -99,7 +99,7 @@ std::vector<BadDirectory> BadDirectories() {
          for (const char* name : {kIndex, kShard1, kShard2}) fs::remove(temp.File(name));
          temp.Write("pytorch_model.bin", "x");
        },
-       kNotFound, "pytorch_model.bin is not read, because a pickle can run code"},
+       kInvalidArgument, "pytorch_model.bin: is no file of torch.save: it is no zip archive"},
       {"a million shards",
        [](const TempDirectory& temp) {
          fs::remove(temp.File(kIndex));

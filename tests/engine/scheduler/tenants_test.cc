@@ -54,18 +54,38 @@ TEST(Fairness, APromptOfTheTenantThatHadLessComesFirstWhateverItsLength) {
   SchedulerHarness::ExpectAnswerAsAlone(*client);
 }
 
-TEST(Fairness, AFloodKeepsToAQuarterOfTheStepWhileAnotherTenantIsRemembered) {
+TEST(Fairness, AFloodKeepsToAnEighthOfTheStepWhileAnotherTenantIsRemembered) {
   SchedulerHarness harness(Roomy());
   FloodAlone(&harness);
   EXPECT_EQ(harness.plan.num_tokens, 16) << "nobody else is known";
   harness.Add(AskAs(kLight, Prompt(6, 9), 1));
   harness.Step();
-  EXPECT_EQ(harness.plan.num_tokens, 6 + 1) << "a sixteenth in the step that both share";
+  EXPECT_EQ(harness.plan.num_tokens, 6 + 1) << "a token of its oldest prompt beside the other one's";
   harness.Step();
-  EXPECT_EQ(harness.plan.num_tokens, 4);
+  EXPECT_EQ(harness.plan.num_tokens, 2);
   harness.now += Tenants::kMemory;
   harness.Step();
   EXPECT_EQ(harness.plan.num_tokens, 16);
+}
+
+TEST(Fairness, AFloodYieldsEverySecondStepToPromptsOfAnother) {
+  SchedulerOptions options = Roomy();
+  options.max_tokens_per_step = 64;
+  SchedulerHarness harness(options);
+  AddFlood(&harness, 8, AskAs(kHeavy, Prompt(2), 400));
+  AddFlood(&harness, 100, AskAs(kHeavy, Prompt(200), 1));
+  for (int step = 0; step < 3 * Tenants::kWindowSteps; ++step) harness.Step();
+  Client* client = harness.Add(AskAs(kLight, Prompt(200, 9), 1));
+  const auto of_flood = [&] { return harness.plan.num_tokens - harness.Planned(client); };
+  for (int pair = 0; pair < 2; ++pair) {
+    harness.Step();
+    EXPECT_LE(of_flood(), 2) << "one decode of the oldest, and a 64th for the oldest prompt";
+    EXPECT_GE(harness.Planned(client), 62);
+    harness.Step();
+    EXPECT_EQ(of_flood(), 8 + 4) << "its decodes, and a sixteenth";
+  }
+  harness.StepUntilIdle();
+  SchedulerHarness::ExpectAnswerAsAlone(*client);
 }
 
 TEST(Fairness, APromptThatEndsSoonHasTheWholeStepBesideATenantThatIsIdle) {
@@ -105,7 +125,9 @@ TEST(Fairness, PriorityComesBeforeShares) {
 }
 
 TEST(Fairness, AFloodLeavesSequencesToOthersOnceThereAreSome) {
-  SchedulerHarness harness(Roomy(16));
+  SchedulerOptions options = Roomy(16);
+  options.max_tokens_per_step = 512;
+  SchedulerHarness harness(options);
   AddFlood(&harness, 100, AskAs(kHeavy, Prompt(1), 6));
   harness.Step();
   EXPECT_EQ(NumRunning(harness, kHeavy), 16) << "alone, it has them all";

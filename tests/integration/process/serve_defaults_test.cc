@@ -131,7 +131,7 @@ TEST(ServeDirectory, RefusesWithWhatIsMissing) {
       {{"/nowhere"}, 1, "/nowhere does not exist"},
       {{kDemoDir + "/config.json"}, 1, "is not a directory"},
       {{DUNLIN_SOURCE_DIR "/docs"}, 1, "is not a model directory: config.json and *.safetensors are missing"},
-      {{folder / "half"}, 1, "*.safetensors is missing; its weights are in PyTorch's own format"},
+      {{folder / "half"}, 1, "pytorch_model.bin: is no file of torch.save: it is no zip archive"},
       {{kDemoDir, "--precision", "int3"}, 1, "models[0].precisions[0] is \"int3\""},
       {{kDemoDir, "--set", "memory.limit_bytes=40000000"}, 1, "the memory plan does not fit: model \"demo\": weights "},
   };

@@ -17,7 +17,8 @@ Group TokenizerRows() {
       "Tokenizers",
       kConfig,
       {
-          {"tokenize with no model", Tokenize("text: 'x'"), UnknownModel("", "model \"\" is not served")},
+          {"tokenize with no model", Tokenize("text: 'x'"),
+           Invalid("model", "is empty; limit is the name of a served model")},
           {"tokenize with an unknown model", Tokenize("model: 'missing' text: 'x'"),
            UnknownModel("missing", "model \"missing\" is not served")},
           {"tokenize without a tokenizer", Tokenize("model: 'bare' text: 'x'"),

@@ -39,6 +39,8 @@ constexpr Reason kReasonsWithoutRows[] = {
     Reason::kDeviceFailed,
     Reason::kStalled,
     Reason::kInternal,
+    // Of methods that this server answers with a sentence: tests/server/fronts.
+    Reason::kNotImplemented,
     // The client's gRPC says so itself, without details.
     Reason::kDeadline,
     Reason::kCancelled,

@@ -48,6 +48,28 @@ TEST(Admission, ASuspensionRefusesUntilItIsLiftedAndHidesNeitherLoadingNorAnEnd)
   EXPECT_EQ(RefusalOf(&admission, 1), AdmissionRefusal::kDraining);
 }
 
+TEST(Admission, ATenantLeavesRequestsToOthers) {
+  Admission admission({.max_concurrent_requests = 16, .max_queued_bytes = 100});
+  admission.Open();
+  std::vector<Admission::Ticket> tickets;
+  const auto take = [&](engine::TenantId tenant) {
+    Admission::Ticket ticket = TicketOf(&admission, 0);
+    const bool taken = ticket.TakeTenantShare(tenant);
+    if (taken) tickets.push_back(std::move(ticket));
+    return taken;
+  };
+  for (int i = 0; i < 14; ++i) EXPECT_TRUE(take(1)) << i;
+  EXPECT_FALSE(take(1));
+  EXPECT_EQ(admission.stats().requests, 14) << "what was refused holds nothing";
+  EXPECT_TRUE(take(2));
+  tickets.clear();
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(take(engine::kSharedTenant)) << i;
+  tickets.pop_back();
+  EXPECT_TRUE(take(1));
+  tickets.erase(tickets.begin());
+  EXPECT_FALSE(take(engine::kSharedTenant)) << "it is no longer alone";
+}
+
 TEST(Admission, BoundsRequestsAndBytes) {
   Admission admission(kSmall);
   admission.Open();

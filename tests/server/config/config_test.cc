@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loader against the key table: defaults, overrides, and each way a config can be wrong.
-#include "server/config/config.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -20,26 +17,12 @@
 #include "kernels/api/dtype.h"
 #include "server/config/key_table.h"
 #include "server/config/validate.h"
+#include "tests/server/config/config_fixture.h"
 
 namespace dunlin::server {
 namespace {
 
 using ::testing::HasSubstr;
-
-class ConfigTest : public ::testing::Test {
- protected:
-  ConfigTest() { std::filesystem::create_directories(folder_); }
-  ~ConfigTest() override { std::filesystem::remove_all(folder_); }
-
-  absl::StatusOr<Config> Load(const std::string& text, const std::vector<std::string>& overrides = {}) {
-    std::ofstream(folder_ + "/config.json") << text;
-    return LoadConfig(folder_ + "/config.json", overrides);
-  }
-
-  const std::string folder_ = testing::TempDir() + "dunlin_config_" + std::to_string(getpid());
-};
-
-constexpr char kSmallest[] = R"({"models": [{"name": "m", "path": "here"}]})";
 
 TEST_F(ConfigTest, FillsInDefaultsFromTheTable) {
   const auto config = Load(kSmallest);
@@ -67,75 +50,6 @@ TEST_F(ConfigTest, ReadsTheOptionsOfFp8Recipes) {
   EXPECT_EQ(fp8.margin, 3);
   EXPECT_EQ(fp8.amax_history_len, 7);
   EXPECT_EQ(fp8.amax_compute_algo, engine::AmaxComputeAlgo::kMostRecent);
-}
-
-// The struct's own defaults, which tests use, are those of the table; each key reaches its own field.
-TEST_F(ConfigTest, BoundsOfTheEdgeAreKeys) {
-  const auto defaults = Load(kSmallest);
-  ASSERT_TRUE(defaults.ok()) << defaults.status();
-  const Limits own;
-  const auto bounds = [](const Limits& limits) {
-    return std::vector<int64_t>{
-        limits.max_connections,       limits.max_connections_per_address, limits.max_message_memory_bytes,
-        limits.max_connection_age_ms, limits.max_connection_age_grace_ms, limits.max_ping_strikes,
-        limits.max_tokenising_bytes,  limits.slow_reader_timeout_ms,      limits.handshake_timeout_ms};
-  };
-  EXPECT_EQ(bounds(defaults->limits), bounds(own));
-  const auto set = Load(kSmallest, {"limits.max_connections=1", "limits.max_connections_per_address=2",
-                                    "limits.max_message_memory_bytes=30000000", "limits.max_connection_age_ms=4",
-                                    "limits.max_connection_age_grace_ms=5000", "limits.max_ping_strikes=6",
-                                    "limits.max_tokenising_bytes=70000", "limits.slow_reader_timeout_ms=800",
-                                    "limits.handshake_timeout_ms=900", "limits.max_http_connections_per_address=9"});
-  ASSERT_TRUE(set.ok()) << set.status();
-  EXPECT_EQ(bounds(set->limits), (std::vector<int64_t>{1, 2, 30000000, 4, 5000, 6, 70000, 800, 900}));
-  EXPECT_EQ(set->max_http_connections_per_address, 9);
-}
-
-TEST_F(ConfigTest, ReadsTlsFilesRelativeToTheFile) {
-  const auto config = Load(R"({"models": [{"name": "m", "path": "here"}],
-      "tls": {"cert_file": "server.pem", "key_file": "/keys/server.key", "client_ca_file": "ca/clients.pem"}})");
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->tls.cert_file, folder_ + "/server.pem");
-  EXPECT_EQ(config->tls.key_file, "/keys/server.key");
-  EXPECT_EQ(config->tls.client_ca_file, folder_ + "/ca/clients.pem");
-  EXPECT_TRUE(config->tls.require_client_certificate);
-  EXPECT_FALSE(Load(kSmallest, {"tls.cert_file=a", "tls.key_file=b", "tls.require_client_certificate=false"})
-                   ->tls.require_client_certificate);
-  EXPECT_THAT(std::string(Load(kSmallest, {"tls.cert_file=a"}).status().message()),
-              HasSubstr("tls.cert_file and tls.key_file must be given together"));
-  EXPECT_THAT(std::string(Load(kSmallest, {"tls.client_ca_file=a"}).status().message()),
-              HasSubstr("tls.client_ca_file must be given with tls.cert_file"));
-}
-
-TEST_F(ConfigTest, AddressesThatOthersCanReachNeedTlsAndKeysOrAProxy) {
-  for (const char* key : {"listen.grpc", "listen.http"}) {
-    const std::string address = absl::StrCat(key, "=0.0.0.0:1");
-    EXPECT_THAT(std::string(Load(kSmallest, {address}).status().message()),
-                testing::AllOf(HasSubstr(absl::StrCat(key, " is \"0.0.0.0:1\"")), HasSubstr("tls.cert_file"),
-                               HasSubstr("access.behind_proxy")));
-    EXPECT_TRUE(Load(kSmallest, {address, "access.behind_proxy=true"}).ok());
-    EXPECT_THAT(std::string(Load(kSmallest, {address, "tls.cert_file=a", "tls.key_file=b"}).status().message()),
-                HasSubstr("without keys (access.keys_file)"));
-    EXPECT_THAT(std::string(Load(kSmallest, {address, "access.keys_file=c"}).status().message()),
-                HasSubstr("without TLS (tls.cert_file, tls.key_file);"));
-    EXPECT_TRUE(Load(kSmallest, {address, "tls.cert_file=a", "tls.key_file=b", "access.keys_file=c"}).ok());
-  }
-}
-
-TEST(CheckExposure, SaysWhatIsMissing) {
-  const auto error = [](const char* address, const Protection& protection) {
-    return std::string(CheckExposure("listen.grpc", address, protection).message());
-  };
-  for (const char* address : {"127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/run/socket"}) {
-    EXPECT_EQ(error(address, {}), "") << address;
-  }
-  for (const char* address : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "server.example:1"}) {
-    EXPECT_THAT(error(address, {}), HasSubstr("without TLS (tls.cert_file, tls.key_file) and without keys")) << address;
-    EXPECT_THAT(error(address, {.has_tls = true}), HasSubstr("reach, without keys (access.keys_file);")) << address;
-    EXPECT_THAT(error(address, {.has_keys = true}), HasSubstr("reach, without TLS (tls.cert_file, tls.key_file);"));
-    EXPECT_EQ(error(address, {.has_tls = true, .has_keys = true}), "") << address;
-    EXPECT_EQ(error(address, {.behind_proxy = true}), "") << address;
-  }
 }
 
 TEST_F(ConfigTest, ReadsFp8Kv) {
@@ -292,8 +206,12 @@ const BadConfig kBadConfigs[] = {
     {R"({"models": [{"name": "m", "path": "p"}], "log": {"level": "loud"}})",
      "log.level is \"loud\"; limit is one of debug, info, warn, error"},
     {R"({"models": [{"name": "m", "path": "p"}, {"name": "m", "path": "q"}]})", "models[1].name is \"m\""},
-    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "https://c:4317"}})",
-     "tracing.otlp_endpoint is \"https://c:4317\"; limit is host:port"},
+    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "https://c:4317/v1"}})",
+     "tracing.otlp_endpoint is \"https://c:4317/v1\"; limit is host:port"},
+    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "c:4317", "ca_file": "a"}})",
+     "must be given with an https:// address"},
+    {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "https://c:1", "cert_file": "a"}})",
+     "tracing.cert_file and tracing.key_file must be given together"},
     {R"({"models": [{"name": "m", "path": "p"}], "tracing": {"otlp_endpoint": "collector"}})",
      "tracing.otlp_endpoint is \"collector\"; limit is host:port"},
     {R"({"models": [{"name": "m", "weights": "random"}]})", "models[0].shape must be given with random weights"},
@@ -305,20 +223,6 @@ TEST_F(ConfigTest, NamesPathValueAndLimitOfEveryFault) {
     EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << bad.text;
     EXPECT_THAT(std::string(config.status().message()), HasSubstr(bad.message)) << bad.text;
   }
-}
-
-TEST_F(ConfigTest, TracesWhereACollectorIsNamed) {
-  EXPECT_EQ(Load(kSmallest)->tracing.otlp_endpoint, "") << "off by default";
-  EXPECT_EQ(Load(kSmallest, {"tracing.otlp_endpoint=collector:4317"})->tracing.otlp_endpoint, "collector:4317");
-  const auto config =
-      Load(kSmallest, {"tracing.otlp_endpoint=http://[::1]:4317", "tracing.service_name=s",
-                       "tracing.sample_per_million=7", "tracing.queue_spans=8", "tracing.export_timeout_ms=900"});
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->tracing.otlp_endpoint, "[::1]:4317");
-  EXPECT_EQ(config->tracing.service_name, "s");
-  EXPECT_EQ(config->tracing.sample_per_million, 7);
-  EXPECT_EQ(config->tracing.queue_spans, 8);
-  EXPECT_EQ(config->tracing.export_timeout_ms, 900);
 }
 
 TEST_F(ConfigTest, RefusesOverridesThatPointNowhere) {

@@ -19,9 +19,10 @@ std::string FullKeyEntry(const std::string& name) {
   return KeyEntry(name, R"("permissions": ["infer", "metrics", "admin"], "models": ["*"])");
 }
 
-KeyedServer::KeyedServer(const std::vector<std::string>& entries) {
+KeyedServer::KeyedServer(const std::vector<std::string>& entries, const Limits& limits) {
   SetKeys(entries);
   EdgeServerOptions options;
+  options.limits = limits;
   options.server.serving.access = &access_;
   options.server.reflection = true;
   options.server.http.emplace();

@@ -21,7 +21,7 @@ std::string FullKeyEntry(const std::string& name);
 
 class KeyedServer : public AccessObserver {
  public:
-  explicit KeyedServer(const std::vector<std::string>& entries);
+  explicit KeyedServer(const std::vector<std::string>& entries, const Limits& limits = {});
 
   // These keys are in force from now on.
   void SetKeys(const std::vector<std::string>& entries);

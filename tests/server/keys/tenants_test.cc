@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -223,6 +225,44 @@ TEST_F(Tenants, KeysMayChangeUnderLoad) {
   }
   stop = true;
   for (std::thread& caller : callers) caller.join();
+}
+
+// A call that is open, and has begun.
+struct OpenCall {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader;
+};
+
+TEST(Shares, AKeysFloodLeavesRequestsToOthers) {
+  KeyedServer server({FullKeyEntry("flood"), FullKeyEntry("light")}, {.max_concurrent_requests = 16});
+  server.edge().control().held = true;
+  std::vector<std::unique_ptr<OpenCall>> calls;
+  const auto open = [&](const std::string& name) {
+    calls.push_back(std::make_unique<OpenCall>());
+    calls.back()->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    KeyedServer::As(name)(&calls.back()->context);
+    calls.back()->reader = server.edge().stub()->Generate(&calls.back()->context, TextRequest("abc", 3));
+    const auto opened = static_cast<int32_t>(calls.size());
+    return Eventually([&] { return server.edge().server().admission_stats().requests == opened; });
+  };
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(open("flood")) << i;
+  const Reply refused = server.edge().Generate(TextRequest("abc", 3), KeyedServer::As("flood"));
+  EXPECT_EQ(refused.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused.reason(), "TOO_MANY_REQUESTS");
+  EXPECT_EQ(refused.status.error_message(),
+            "the caller has its share of the requests in flight, at most 7 times as many as are free of 16 "
+            "(limits.max_concurrent_requests)");
+  EXPECT_EQ(refused.Get<google::rpc::RetryInfo>().retry_delay().seconds(), 1);
+  const std::string body = R"({"model":"tiny","prompt":"abc","max_tokens":2})";
+  EXPECT_THAT(server.Http("POST", "/v1/completions", KeyedServer::HeaderAs("flood"), body),
+              AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("\r\nRetry-After: 1\r\n")));
+  EXPECT_TRUE(open("light"));
+  server.edge().control().held = false;
+  for (const std::unique_ptr<OpenCall>& call : calls) {
+    Reply reply;
+    ReadAll(call->reader.get(), &call->context, &reply);
+    EXPECT_TRUE(reply.status.ok()) << reply.status.error_message();
+  }
 }
 
 TEST(Endpoints, AServerWithAnEndpointThatIsNotInTheTableDoesNotStart) {

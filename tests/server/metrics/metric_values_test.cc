@@ -16,13 +16,12 @@
 #include "server/metrics/metric_table.h"
 #include "server/metrics/model_metrics.h"
 #include "server/metrics/server_metrics.h"
+#include "tests/server/serving/prime_record.h"
 
 namespace dunlin::server {
 namespace {
 
 using Series = std::map<std::string, double>;  // by "name{labels}"
-
-constexpr engine::TimeNs kSecond = 1000000000;
 
 Series Parse(const std::string& text) {
   Series series;
@@ -89,27 +88,6 @@ TEST(MetricValues, EveryEngineSeriesShowsItsField) {
   };
   EXPECT_EQ(Parse(prometheus::TextSerializer().Serialize(families)), expected)
       << "a new engine row needs a field with a value of its own here";
-}
-
-// 2 outputs of 29 tokens each.
-RequestRecord PrimeRecord() {
-  RequestRecord record;
-  record.model = "m";
-  record.profile = engine::ExecutionProfile{};
-  record.profile->attention_backend = engine::AttentionBackend::kMath;
-  record.profile->precision = engine::Precision::kFp8;
-  record.finish_reason = "length";
-  record.prompt_tokens = 31;
-  record.cached_tokens = 37;
-  record.completion_tokens = 58;
-  record.max_tokens = 41;
-  record.num_outputs = 2;
-  record.preemptions = 43;
-  record.arrival = 47 * kSecond;
-  record.first_scheduled = record.arrival + 3 * kSecond;
-  record.first_token = record.first_scheduled + 7 * kSecond;
-  record.finished = record.first_token + 13 * kSecond;
-  return record;
 }
 
 // The sums of all histograms of the model, those of `but` with the given value and count 1, all others 0.

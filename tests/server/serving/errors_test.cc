@@ -117,8 +117,16 @@ TEST(Errors, EveryFinishReasonHasANameAndAStatus) {
                       {FinishReason::kInternal, "internal", absl::StatusCode::kUnavailable}};
   for (const Row& row : rows) {
     EXPECT_STREQ(FinishReasonName(row.reason), row.name);
-    EXPECT_EQ(StatusOf(row.reason).code(), row.code) << row.name;
+    EXPECT_EQ(StatusOf(row.reason, Limits()).code(), row.code) << row.name;
+    EXPECT_EQ(EndsWell(row.reason), row.code == absl::StatusCode::kOk) << row.name;
   }
+}
+
+TEST(Errors, ASlowReaderIsToldItsLimits) {
+  EXPECT_EQ(
+      StatusOf(FinishReason::kSlowReader, {.slow_reader_timeout_ms = 250, .max_unsent_tokens = 7}).message(),
+      "the client reads too slowly; limit is 7 tokens that wait for it (limits.max_unsent_tokens) and 250 ms for a "
+      "message (limits.slow_reader_timeout_ms)");
 }
 
 TEST(Errors, ACancelAtTheDeadlineIsDeadlineExceeded) {

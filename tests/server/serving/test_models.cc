@@ -122,6 +122,7 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
   std::filesystem::remove(config);
   served->model = *std::move(model);
   if (tokenizer) {
+    served->directory = kTokenizerDir;
     auto loaded = engine::Tokenizer::Load(kTokenizerDir, kTinyVocab);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     served->tokenizer = *std::move(loaded);
@@ -150,7 +151,7 @@ std::unique_ptr<ServedModel> TestModels::MakeEncoder(const engine::EngineOptions
   served->tokenizer = *engine::Tokenizer::Load(kEncoderDir, served->model->config().vocab_size);
   served->profiles =
       std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
-  served->embedding = *engine::ReadEmbeddingSettings(kEncoderDir);
+  served->embedding = *engine::ReadEmbeddingSettings(*engine::Directory::Open(kEncoderDir));
   auto real = *engine::ModelEncoderRuntime::Create(served->model.get(), options);
   served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(),
                                                             std::make_unique<HeldEncoder>(&control_, std::move(real)),

@@ -3,22 +3,27 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/tracing/otlp_client.h"
 #include "server/tracing/span_exporter.h"
 #include "tests/server/tracing/fake_collector.h"
+#include "tests/server/transport/tls/test_authority.h"
 
 namespace dunlin::server {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
-std::unique_ptr<SpanExporter> ExporterTo(const std::string& address, absl::Duration timeout = absl::Seconds(10)) {
+std::unique_ptr<SpanExporter> ExporterTo(const std::string& address, absl::Duration timeout = absl::Seconds(10),
+                                         std::optional<ClientIdentity> tls = std::nullopt) {
   OtlpClientOptions client;
   client.address = address;
+  client.tls = std::move(tls);
   client.timeout = timeout;
   client.min_backoff = client.max_backoff = absl::Milliseconds(20);
   SpanExporterOptions options;
@@ -49,6 +54,34 @@ TEST(Collector, TakesSpans) {
   ASSERT_TRUE(exporter->Flush(kPatience));
   EXPECT_GE(exporter->counts().dropped, 1U);
   EXPECT_EQ(exporter->counts().exported + exporter->counts().dropped, 3U);
+}
+
+// Spans that a collector which asks for a client's certificate has taken from an exporter.
+uint64_t SpansTakenOverTls(const TestAuthority& authority, const TestCertificate& server, ClientIdentity identity) {
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = authority.certificate();
+  options.pem_key_cert_pairs = {{server.key, server.certificate}};
+  FakeCollector collector(0, grpc::SslServerCredentials(options));
+  const auto exporter = ExporterTo(collector.address(), absl::Seconds(2), std::move(identity));
+  EndCall(exporter.get());
+  EXPECT_TRUE(exporter->Flush(kPatience));
+  return exporter->counts().exported;
+}
+
+TEST(Collector, MayAskForTlsAndACertificate) {
+  TestAuthority authority("authority");
+  TestAuthority stranger("stranger");
+  const TestCertificate server = authority.Issue("collector");
+  const TestCertificate own = authority.Issue("dunlin");
+  const TestCertificate other = stranger.Issue("dunlin");
+  const std::string& ca = authority.certificate();
+  EXPECT_EQ(SpansTakenOverTls(authority, server, {ca, own.certificate, own.key}), 1U);
+  EXPECT_EQ(SpansTakenOverTls(authority, server, {ca, "", ""}), 0U) << "no certificate";
+  EXPECT_EQ(SpansTakenOverTls(authority, server, {ca, other.certificate, other.key}), 0U) << "a stranger's";
+  EXPECT_EQ(SpansTakenOverTls(authority, server, {stranger.certificate(), own.certificate, own.key}), 0U)
+      << "the collector is a stranger";
+  EXPECT_EQ(SpansTakenOverTls(authority, server, {"", own.certificate, own.key}), 0U)
+      << "the system does not know its authority";
 }
 
 TEST(Collector, ThatIsAwayCostsSpansAndNoTime) {

@@ -16,9 +16,9 @@ constexpr absl::Duration kPatience = absl::Seconds(20);
 
 }  // namespace
 
-FakeCollector::FakeCollector(int port) {
+FakeCollector::FakeCollector(int port, const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
+  builder.AddListeningPort("127.0.0.1:" + std::to_string(port), credentials, &port_);
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();
   EXPECT_NE(server_, nullptr);

@@ -2,6 +2,7 @@
 // A collector on a loopback port: keeps the spans that it is sent. May hang, refuse, or be away.
 #pragma once
 
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 
 #include <memory>
@@ -22,7 +23,8 @@ class FakeCollector final : public opentelemetry::proto::collector::trace::v1::T
   using Span = opentelemetry::proto::trace::v1::Span;
 
   // port: 0 picks a free one.
-  explicit FakeCollector(int port = 0);
+  explicit FakeCollector(
+      int port = 0, const std::shared_ptr<grpc::ServerCredentials>& credentials = grpc::InsecureServerCredentials());
   ~FakeCollector() override;
 
   int port() const { return port_; }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "server/serving/errors.h"
+#include "tests/server/serving/prime_record.h"
 #include "tests/server/tracing/attributes.h"
 
 namespace dunlin::server {
@@ -17,29 +18,12 @@ namespace {
 using otlp::trace::v1::Span;
 using otlp::trace::v1::Status;
 
-constexpr engine::TimeNs kSecond = 1'000'000'000;
 constexpr SpanIdentity kIdentity = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
                                     {21, 22, 23, 24, 25, 26, 27, 28}};
 
 RequestRecord GenerationRecord() {
-  RequestRecord record;
+  RequestRecord record = PrimeRecord();
   record.request_id = "r1";
-  record.model = "m";
-  record.profile = engine::ExecutionProfile{};
-  record.profile->attention_backend = engine::AttentionBackend::kMath;
-  record.profile->precision = engine::Precision::kFp8;
-  record.finish_reason = "length";
-  record.prompt_tokens = 31;
-  record.cached_tokens = 37;
-  record.completion_tokens = 58;
-  record.max_tokens = 41;
-  record.num_outputs = 2;
-  record.temperature = 0.5F;
-  record.top_p = 0.75F;
-  record.arrival = 47 * kSecond;
-  record.first_scheduled = record.arrival + 3 * kSecond;
-  record.first_token = record.first_scheduled + 7 * kSecond;
-  record.finished = record.first_token + 13 * kSecond;
   record.trace.emplace();
   return record;
 }

@@ -60,11 +60,16 @@ void dunlin_text_ids_free(dunlin_text_ids* ids);
 
 // --- Tokenizer ----------------------------------------------------------------------------------------------------
 
-// Reads the text of tokenizer.json and of tokenizer_config.json (may be empty). vocab_limit: embedding rows; every id
+// What a tokenizer is made from.
+#define DUNLIN_TEXT_TOKENIZER_JSON 0  // the text of a tokenizer.json
+#define DUNLIN_TEXT_VOCABULARY 1      // a vocabulary with its rules, in JSON (src/vocabulary)
+#define DUNLIN_TEXT_SENTENCEPIECE 2   // a SentencePiece model
+
+// Reads one of the forms, and the text of tokenizer_config.json (may be empty). vocab_limit: embedding rows; every id
 // must be below. 0: none. Errors: INVALID_ARGUMENT.
-int32_t dunlin_text_tokenizer_from_json(const uint8_t* json, size_t json_size, const uint8_t* config,
-                                        size_t config_size, int64_t vocab_limit, dunlin_text_tokenizer** tokenizer,
-                                        dunlin_text_error* error);
+int32_t dunlin_text_tokenizer_load(int32_t form, const uint8_t* text, size_t text_size, const uint8_t* config,
+                                   size_t config_size, int64_t vocab_limit, dunlin_text_tokenizer** tokenizer,
+                                   dunlin_text_error* error);
 void dunlin_text_tokenizer_free(dunlin_text_tokenizer* tokenizer);
 
 void dunlin_text_get_facts(const dunlin_text_tokenizer* tokenizer, dunlin_text_facts* facts);

@@ -4,6 +4,8 @@
 //! The modules in the order of use: `load` reads and checks the files, `tokenizer` holds the result, `encode` and
 //! `decode` use it, `abi` exposes it to C++. Everything but `abi` is safe Rust with ordinary errors.
 //!
+//! `vocabulary` writes a tokenizer.json where a model has none: for GGUF files and SentencePiece models.
+//!
 //! `chat` renders chat templates (minijinja). `grammar` compiles grammars of structured output (llguidance).
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -18,6 +20,7 @@ pub mod grammar;
 pub mod limits;
 pub mod load;
 mod tokenizer;
+mod vocabulary;
 
 pub use encode::{EncodeOptions, Encoded};
 pub use error::{Code, Error, Result};

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "dunlin/v1/model.grpc.pb.h"
 #include "dunlin/v1/tokenizer.grpc.pb.h"
 #include "tests/server/fronts/dunlin_v1/edge_server.h"
@@ -52,6 +55,31 @@ TEST(ModelService, ListsModelsEvenBeforeServing) {
   EXPECT_FALSE(model.has_embedding());
   EXPECT_TRUE(model.has_generation());
   EXPECT_FALSE(response.models(2).has_generation()) << "an encoder";
+}
+
+TEST(ModelService, ListsProfilesAsModelsWhenAskedTo) {
+  EdgeServerOptions options;
+  options.server.serving.profile_aliases = true;
+  EdgeServer edge(options);
+  v1::ListModelsResponse response;
+  ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::ListModels, v1::ListModelsRequest(), &response).ok());
+  std::vector<std::string> names;
+  for (const v1::Model& model : response.models()) names.push_back(model.name());
+  EXPECT_THAT(names, testing::IsSupersetOf({"tiny", "tiny@flash-fp32", "tiny@math-bf16", "encoder"}));
+  EXPECT_THAT(names, testing::Not(testing::Contains("tiny@flash-fp8"))) << "it is not resident";
+}
+
+TEST(ModelService, KnowsModelsByTheNamesOfTheirProfiles) {
+  EdgeServer edge;
+  v1::GetModelRequest request;
+  v1::GetModelResponse response;
+  request.set_name("tiny@math-bf16");
+  ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::GetModel, request, &response).ok());
+  EXPECT_EQ(response.model().name(), "tiny");
+  request.set_name("tiny@fast");
+  const grpc::Status status = Call(edge, &v1::ModelService::Stub::GetModel, request, &response);
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("tiny@flash-fp32"));
 }
 
 // The x-request-id that comes back of a GetModel call: "initial ID" or "trailing ID", "" for none.

@@ -21,8 +21,9 @@ using ::testing::StartsWith;
 
 class EdgeRoutes : public ::testing::Test {
  protected:
-  void Start(bool openai) {
+  void Start(bool openai, bool profile_aliases = false) {
     EdgeOptions options;
+    options.serving.profile_aliases = profile_aliases;
     options.http.emplace();
     options.http->address = "127.0.0.1:0";
     options.http->sources = {[] { return std::string("metric 1\n"); }, [] { return std::string(); },
@@ -55,6 +56,14 @@ TEST_F(EdgeRoutes, SayHowTheServerIs) {
   unready_ = "draining";
   edge_.Shutdown(absl::Now());
   EXPECT_THAT(Get("/readyz"), AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("draining\n"))) << "until the very end";
+}
+
+TEST_F(EdgeRoutes, ListProfilesAsModelsWhenAskedTo) {
+  Start(true, true);
+  EXPECT_THAT(Get("/v1/models"), AllOf(HasSubstr(R"("id":"tiny")"), HasSubstr(R"("id":"tiny@flash-bf16")")));
+  EXPECT_THAT(Get("/v1/models/tiny@flash-bf16"),
+              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr(R"("id":"tiny@flash-bf16")")));
+  EXPECT_THAT(Get("/v1/models/tiny@fast"), StartsWith("HTTP/1.1 400 "));
 }
 
 TEST_F(EdgeRoutes, RefuseBodiesInTheirClientsWords) {

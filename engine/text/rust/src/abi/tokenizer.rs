@@ -13,6 +13,10 @@ pub(super) const PARSE_SPECIAL: u32 = 2;
 pub(super) const SKIP_SPECIAL: u32 = 4;
 pub(super) const TRUNCATE: u32 = 8;
 
+const TOKENIZER_JSON: i32 = 0;
+const VOCABULARY: i32 = 1;
+const SENTENCEPIECE: i32 = 2;
+
 #[repr(C)]
 pub struct Limits {
     text_bytes: usize,
@@ -43,9 +47,10 @@ pub unsafe extern "C" fn dunlin_text_get_limits(out: *mut Limits) {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn dunlin_text_tokenizer_from_json(
-    json: *const u8,
-    json_size: usize,
+pub unsafe extern "C" fn dunlin_text_tokenizer_load(
+    form: i32,
+    text: *const u8,
+    text_size: usize,
     config: *const u8,
     config_size: usize,
     vocab_limit: i64,
@@ -54,8 +59,14 @@ pub unsafe extern "C" fn dunlin_text_tokenizer_from_json(
 ) -> i32 {
     guard::status(error, || {
         // SAFETY: the header's rule for inputs.
-        let (json, config) = unsafe { (slice(json, json_size), slice(config, config_size)) };
-        put_tokenizer(out, load::load_json(json, config, checked_limit(vocab_limit)?)?)
+        let (text, config) = unsafe { (slice(text, text_size), slice(config, config_size)) };
+        let load = match form {
+            TOKENIZER_JSON => load::load_json,
+            VOCABULARY => load::load_vocabulary,
+            SENTENCEPIECE => load::load_sentencepiece,
+            _ => return Err(Error::invalid(format!("form is {form}; limit is [0, 2]"))),
+        };
+        put_tokenizer(out, load(text, config, checked_limit(vocab_limit)?)?)
     })
 }
 

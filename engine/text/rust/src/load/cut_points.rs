@@ -14,22 +14,15 @@ use serde_json::Value;
 use tokenizers::models::ModelWrapper;
 use tokenizers::{Model, NormalizedString, Normalizer, Tokenizer};
 
+use super::patterns;
+
 /// Before these a letter or digit ends what the known patterns match. No apostrophe (contractions), no underscore.
 const MARKS: [char; 18] =
     [' ', ',', '.', ';', ':', '!', '?', '(', ')', '"', '-', '，', '。', '、', '；', '：', '！', '？'];
 
 /// Patterns of GPT-2, Llama 3, Qwen 2 and gpt-oss. Each matches every character; a run of letters or digits ends a
 /// match before every one of [`MARKS`], whatever follows.
-const REGEXES: [&str; 4] = [
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    concat!(
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    ),
-];
+const REGEXES: [&str; 4] = [patterns::GPT2, patterns::LLAMA3, patterns::QWEN2, patterns::GPT4O];
 
 /// A letter or digit that stays one under every normalizer here; not every one, but those that end most words.
 pub fn is_word(letter: char) -> bool {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the two files of a model directory to a [`TextTokenizer`]: size, JSON, our rules, the library, and checks of its
+//! From the files of a model directory to a [`TextTokenizer`]: size, JSON, our rules, the library, and checks of its
 //! result. Errors of each stage name the file and the place in it.
 
 mod affixes;
@@ -8,6 +8,7 @@ mod components;
 mod config;
 mod cut_points;
 mod document;
+pub(crate) mod patterns;
 mod vocabulary;
 
 use tokenizers::models::ModelWrapper;
@@ -16,6 +17,7 @@ use tokenizers::Tokenizer;
 use crate::error::{quote, Code, Error, Result};
 use crate::limits;
 use crate::tokenizer::TextTokenizer;
+use crate::vocabulary as vocabulary_json;
 
 pub(crate) use affixes::Affixes;
 use config::TokenizerConfig;
@@ -56,6 +58,16 @@ pub fn load_json(json: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTok
     let bounds =
         TextBounds { bytes_per_token: bytes_per_token::bound(&tokenizer), cut_rule: cut_points::find(&tokenizer) };
     Ok(TextTokenizer::new(tokenizer, affixes, bounds, document.unknown_id(), bos_id, eos_id))
+}
+
+/// Loads from a vocabulary with its rules in JSON (src/vocabulary).
+pub fn load_vocabulary(text: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTokenizer> {
+    load_json(&vocabulary_json::from_json(text)?, config, vocab_limit)
+}
+
+/// The same from a SentencePiece model, the bytes of tokenizer.model.
+pub fn load_sentencepiece(model: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTokenizer> {
+    load_json(&vocabulary_json::from_sentencepiece(model)?, config, vocab_limit)
 }
 
 fn too_large(name: &str, size: u64, limit: usize) -> Error {

@@ -9,10 +9,13 @@ use serde_json::Value;
 #[allow(dead_code)] // each test file uses its own part of this module
 pub const STYLES: [&str; 3] = ["byte_level_gpt2", "byte_level_llama3", "sentencepiece_llama2"];
 
-pub fn read_json(style: &str, file: &str) -> Value {
+pub fn read_bytes(style: &str, file: &str) -> Vec<u8> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden/text");
-    let bytes = std::fs::read(root.join(style).join(file)).expect("a golden file");
-    serde_json::from_slice(&bytes).expect("JSON")
+    std::fs::read(root.join(style).join(file)).expect("a golden file")
+}
+
+pub fn read_json(style: &str, file: &str) -> Value {
+    serde_json::from_slice(&read_bytes(style, file)).expect("JSON")
 }
 
 #[allow(dead_code)]

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// One row per GGUF architecture (general.architecture): the config.json that its metadata amounts to, the names of its
+// tensors, and how its tensors differ from those of a Hugging Face checkpoint.
+// Source: github.com/ggml-org/llama.cpp, gguf-py/gguf/constants.py (keys, tensor names), convert_hf_to_gguf.py.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/checkpoint/gguf/gguf_tensors.h"
+
+namespace dunlin::engine {
+
+// A metadata key, without the architecture's name, and the field of config.json that holds the same number.
+struct GgufFieldName {
+  const char* key;
+  const char* field;
+};
+
+struct GgufArchitecture {
+  const char* name;        // general.architecture
+  const char* model_type;  // of config.json
+  std::span<const GgufFieldName> fields;
+  const char* partial_rotary_field;  // the part of a head that rotates; null: all of it, or no rotation
+  bool interleaved_rotation;         // see GgufTensors::SeparateRotationHalves
+  bool offset_norms;                 // ModelConfig::norm_weight_offset is in the stored weights
+  Architecture weights;              // names only: no model types, no parser
+};
+
+// The row for a file, by general.architecture and, where a file may have Q, K and V fused or apart, by its tensors.
+// INVALID_ARGUMENT lists the known names.
+absl::StatusOr<const GgufArchitecture*> SelectGgufArchitecture(const GgufTensors& tensors);
+
+// The text of the config.json that the metadata amounts to, and of its generation_config.json (the ids that end a
+// generation). INVALID_ARGUMENT names the key, its value and the limit: a missing or malformed key, a mixture of
+// experts, heads whose keys and values differ in size, a rotation that is not supported.
+struct GgufConfigTexts {
+  std::string config;
+  std::string generation;
+};
+absl::StatusOr<GgufConfigTexts> WriteGgufConfig(const GgufArchitecture& architecture, const GgufTensors& tensors);
+
+// Names shared by the rows and the config.
+inline constexpr const char* kGgufEmbedding = "token_embd.weight";
+inline constexpr const char* kGgufHead = "output.weight";
+inline constexpr const char* kGgufRotaryFactors = "rope_freqs.weight";
+
+}  // namespace dunlin::engine

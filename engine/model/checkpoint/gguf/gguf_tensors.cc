@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/gguf/gguf_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/model/checkpoint/shard_list.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr const char* kSplitCount = "split.count";
+constexpr const char* kSplitIndex = "split.no";
+constexpr const char* kSplitTensors = "split.tensors.count";
+
+absl::Status Invalid(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
+
+// "NAME" of "NAME-00001-of-00003.gguf"; "" where the name does not end so.
+std::string SplitStem(const std::string& name, int64_t number, int64_t count) {
+  const std::string ending = absl::StrFormat("-%05d-of-%05d.gguf", number, count);
+  return name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : "";
+}
+
+// The row of the file that holds row `row` of the halves.
+int64_t InterleavedRow(int64_t row, int64_t head_rows) {
+  const int64_t in_head = row % head_rows;
+  const int64_t half = head_rows / 2;
+  return row - in_head + 2 * (in_head % half) + in_head / half;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GgufTensors>> GgufTensors::Open(const Directory& directory, GgufFile first) {
+  std::unique_ptr<GgufTensors> tensors(new GgufTensors());
+  tensors->files_.push_back(std::move(first));
+  if (absl::Status status = tensors->OpenOthers(directory); !status.ok()) return status;
+  if (absl::Status status = tensors->ListTensors(); !status.ok()) return status;
+  return tensors;
+}
+
+absl::Status GgufTensors::OpenOthers(const Directory& directory) {
+  GgufFields fields(files_.front());
+  const int64_t count = fields.Int(kSplitCount, 0, kMaxShards).value_or(0);
+  const int64_t index = fields.Int(kSplitIndex, 0, kMaxShards).value_or(0);
+  const std::optional<int64_t> num_tensors = fields.Int(kSplitTensors, 0, kMaxGgufTensors);
+  if (!fields.status().ok()) return fields.status();
+  if (count <= 1) return absl::OkStatus();
+  const std::string name = files_.front().file().name();
+  if (index != 0) {
+    return Invalid(absl::StrCat(name, ": is part ", index + 1, " of ", count, "; give the first part"));
+  }
+  const std::string stem = SplitStem(name, 1, count);
+  if (stem.empty()) {
+    return Invalid(absl::StrCat(name, ": is the first of ", count, " parts, and its name does not end in ",
+                                absl::StrFormat("-00001-of-%05d.gguf", count)));
+  }
+  for (int64_t part = 1; part < count; ++part) {
+    const std::string part_name = absl::StrFormat("%s-%05d-of-%05d.gguf", stem, part + 1, count);
+    absl::StatusOr<GgufFile> file = GgufFile::Open(directory, part_name);
+    if (!file.ok()) return file.status();
+    GgufFields part_fields(*file);
+    const int64_t own_index = part_fields.Int(kSplitIndex, 0, kMaxShards).value_or(-1);
+    const int64_t own_count = part_fields.Int(kSplitCount, 0, kMaxShards).value_or(-1);
+    if (!part_fields.status().ok()) return part_fields.status();
+    if (own_index != part || own_count != count) {
+      return Invalid(absl::StrCat(part_name, ": says that it is split.no ", own_index, " of ", own_count,
+                                  "; its name makes it ", part, " of ", count));
+    }
+    files_.push_back(*std::move(file));
+  }
+  size_t total = 0;
+  for (const GgufFile& file : files_) total += file.header().tensors.size();
+  if (!num_tensors.has_value() || static_cast<int64_t>(total) == *num_tensors) return absl::OkStatus();
+  return Invalid(absl::StrCat(name, ": ", kSplitTensors, " is ", *num_tensors, "; the parts have ", total));
+}
+
+absl::Status GgufTensors::ListTensors() {
+  for (size_t file = 0; file < files_.size(); ++file) {
+    for (const GgufTensor& stored : files_[file].header().tensors) {
+      TensorInfo info;
+      info.name = stored.name;
+      info.dtype = &stored.type->presented;
+      info.shape = stored.shape;
+      uint64_t elements = 1;
+      for (const int64_t dimension : stored.shape) elements *= static_cast<uint64_t>(dimension);
+      info.end = elements * (info.dtype->bits / 8);
+      info.file_index = static_cast<int32_t>(entries_.size());
+      entries_.push_back({.info = std::move(info), .stored = &stored, .file = file});
+    }
+  }
+  by_name_.resize(entries_.size());
+  for (size_t i = 0; i < by_name_.size(); ++i) by_name_[i] = i;
+  const auto name = [this](size_t i) -> const std::string& { return entries_[i].info.name; };
+  std::sort(by_name_.begin(), by_name_.end(), [&](size_t a, size_t b) { return name(a) < name(b); });
+  const auto twin =
+      std::adjacent_find(by_name_.begin(), by_name_.end(), [&](size_t a, size_t b) { return name(a) == name(b); });
+  if (twin == by_name_.end()) return absl::OkStatus();
+  return Invalid(absl::StrCat("tensor '", name(*twin), "' is in ", FileOf(entries_[*twin].info), " and in ",
+                              FileOf(entries_[*(twin + 1)].info)));
+}
+
+void GgufTensors::SeparateRotationHalves(int32_t head_dim) {
+  for (Entry& entry : entries_) {
+    const std::string& name = entry.info.name;
+    const bool rotated = name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
+    // Another shape is refused later, with the expected one.
+    if (rotated && !entry.info.shape.empty() && entry.info.shape[0] % head_dim == 0) entry.head_rows = head_dim;
+  }
+}
+
+const TensorInfo* GgufTensors::Find(std::string_view name) const {
+  const auto found = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                                      [this](size_t i, std::string_view key) { return entries_[i].info.name < key; });
+  return found != by_name_.end() && entries_[*found].info.name == name ? &entries_[*found].info : nullptr;
+}
+
+const GgufTensors::Entry& GgufTensors::EntryOf(const TensorInfo& tensor) const {
+  return entries_[static_cast<size_t>(tensor.file_index)];
+}
+
+absl::Status GgufTensors::Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const {
+  const Entry& entry = EntryOf(tensor);
+  if (!IsDirect(entry)) return Convert(entry, first_byte, out);
+  return files_[entry.file].file().ReadAt(entry.stored->offset + first_byte, out);
+}
+
+absl::StatusOr<std::byte*> GgufTensors::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                                 PageBuffer* buffer) const {
+  const Entry& entry = EntryOf(tensor);
+  if (IsDirect(entry)) return files_[entry.file].file().ReadOnce(entry.stored->offset + first_byte, bytes, buffer);
+  if (!buffer->Reserve(bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of tensor ", tensor.name));
+  }
+  const std::span<std::byte> out = buffer->bytes().first(bytes);
+  if (absl::Status status = Convert(entry, first_byte, out); !status.ok()) return status;
+  return out.data();
+}
+
+// Reads the stored rows that cover the range (whole heads, where rows change places), converts each and copies what is
+// wanted of it.
+absl::Status GgufTensors::Convert(const Entry& entry, uint64_t first_byte, std::span<std::byte> out) const {
+  if (out.empty()) return absl::OkStatus();
+  const GgmlType& type = *entry.stored->type;
+  const uint64_t element_bytes = entry.info.dtype->bits / 8;
+  const bool by_element = entry.info.shape.size() < 2 && entry.head_rows > 0;  // a bias, one value a row
+  const auto columns = by_element ? uint64_t{1} : static_cast<uint64_t>(entry.info.shape.back());
+  const uint64_t row_bytes = columns * element_bytes;
+  const uint64_t stored_row_bytes = columns / type.block_elements * type.block_bytes;
+  const uint64_t rows_at_once = entry.head_rows > 0 ? static_cast<uint64_t>(entry.head_rows) : 1;
+  const uint64_t first_row = first_byte / row_bytes;
+  const uint64_t end_row = (first_byte + out.size() + row_bytes - 1) / row_bytes;
+  const uint64_t first_stored = first_row / rows_at_once * rows_at_once;
+  const uint64_t end_stored = (end_row + rows_at_once - 1) / rows_at_once * rows_at_once;
+
+  PageBuffer stored;
+  const absl::StatusOr<std::byte*> read = files_[entry.file].file().ReadOnce(
+      entry.stored->offset + first_stored * stored_row_bytes, (end_stored - first_stored) * stored_row_bytes, &stored);
+  if (!read.ok()) return read.status();
+  std::vector<float> partial;  // a row of which a part is wanted
+  for (uint64_t row = first_row; row < end_row; ++row) {
+    const auto from =
+        entry.head_rows == 0 ? row : static_cast<uint64_t>(InterleavedRow(static_cast<int64_t>(row), entry.head_rows));
+    const std::byte* source = *read + (from - first_stored) * stored_row_bytes;
+    const uint64_t begin = std::max(row * row_bytes, first_byte);
+    const uint64_t end = std::min((row + 1) * row_bytes, first_byte + out.size());
+    std::byte* target = out.data() + (begin - first_byte);
+    if (type.dequantize == nullptr) {
+      std::memcpy(target, source + (begin - row * row_bytes), end - begin);
+      continue;
+    }
+    const auto* blocks = reinterpret_cast<const uint8_t*>(source);
+    const bool in_place = end - begin == row_bytes && reinterpret_cast<uintptr_t>(target) % alignof(float) == 0;
+    if (in_place) {
+      type.dequantize(blocks, columns / type.block_elements, reinterpret_cast<float*>(target));
+      continue;
+    }
+    partial.resize(columns);
+    type.dequantize(blocks, columns / type.block_elements, partial.data());
+    std::memcpy(target, reinterpret_cast<const std::byte*>(partial.data()) + (begin - row * row_bytes), end - begin);
+  }
+  return absl::OkStatus();
+}
+
+std::string GgufTensors::FileOf(const TensorInfo& tensor) const {
+  return files_[EntryOf(tensor).file].file().name();
+}
+
+absl::Status GgufTensors::CheckUnchanged() const {
+  for (const GgufFile& file : files_) {
+    if (absl::Status status = file.file().CheckUnchanged(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+std::vector<const TensorInfo*> GgufTensors::List() const {
+  std::vector<const TensorInfo*> list;
+  for (const Entry& entry : entries_) list.push_back(&entry.info);
+  return list;
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of a GGUF model, one file or split, under the file's own names. Floats are given as stored; quantised
+// blocks are dequantised to FP32 as they are read. Rows of Q and K whose rotation pairs are stored interleaved (Llama)
+// are given in the halves that transformers' checkpoints have.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/file.h"
+#include "engine/model/checkpoint/gguf/gguf_file.h"
+#include "engine/model/checkpoint/tensor_source.h"
+
+namespace dunlin::engine {
+
+class GgufTensors final : public TensorSource {
+ public:
+  // Takes `first` and opens the files that follow it: split.count of them, NAME-00001-of-00003.gguf and so on, in
+  // `directory`. NOT_FOUND: one is missing. INVALID_ARGUMENT, naming the file: `first` is not the first, a file says it
+  // is another part, the parts have another number of tensors than split.tensors.count, or a tensor appears twice.
+  static absl::StatusOr<std::unique_ptr<GgufTensors>> Open(const Directory& directory, GgufFile first);
+
+  // Gives the rows of every tensor named *.attn_q.* and *.attn_k.* with the two halves of each head one after the
+  // other: row 2 i + j of a head becomes row i + j * head_dim / 2. Call once, before reading. REQUIRES: head_dim even.
+  void SeparateRotationHalves(int32_t head_dim);
+
+  const GgufFile& first() const { return files_.front(); }
+
+  const TensorInfo* Find(std::string_view name) const override;
+  absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
+  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                      PageBuffer* buffer) const override;
+  std::string FileOf(const TensorInfo& tensor) const override;
+  absl::Status CheckUnchanged() const override;
+  std::vector<const TensorInfo*> List() const override;
+
+ private:
+  struct Entry {
+    TensorInfo info;  // file_index: the tensor's own, in the order of the data
+    const GgufTensor* stored;
+    size_t file;
+    int32_t head_rows = 0;  // rows of a head whose halves are separated; 0: rows are given as stored
+  };
+
+  GgufTensors() = default;
+  absl::Status OpenOthers(const Directory& directory);
+  absl::Status ListTensors();
+  const Entry& EntryOf(const TensorInfo& tensor) const;
+  // Whether a tensor's bytes are those of the file.
+  static bool IsDirect(const Entry& entry) { return entry.stored->type->dequantize == nullptr && entry.head_rows == 0; }
+  absl::Status Convert(const Entry& entry, uint64_t first_byte, std::span<std::byte> out) const;
+
+  std::vector<GgufFile> files_;
+  std::vector<Entry> entries_;   // by file and offset: index = info.file_index
+  std::vector<size_t> by_name_;  // indices of entries_
+};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/gguf_model.h"
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/checkpoint/gguf/gguf_vocabulary.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr const char* kVocabularyName = "vocabulary.json";  // kVocabularyFile of engine/text/tokenizer.h
+
+// The factors divide the frequencies, one by one: Llama 3's scaling, computed by the writer of the file.
+absl::Status ApplyRotaryFactors(const GgufTensors& tensors, ModelConfig* config) {
+  const TensorInfo* tensor = tensors.Find(kGgufRotaryFactors);
+  if (tensor == nullptr || config->inv_freq.empty()) return absl::OkStatus();
+  std::vector<float> factors(config->inv_freq.size());
+  if (tensor->dtype->loadable != kernels::DType::kF32 ||
+      tensor->end - tensor->begin != factors.size() * sizeof(float)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", kGgufRotaryFactors, "' must be F32 of [", factors.size(), "]"));
+  }
+  if (absl::Status read = tensors.Read(*tensor, 0, std::as_writable_bytes(std::span(factors))); !read.ok()) return read;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (!(factors[i] >= 1e-3F) || factors[i] > 1e6F) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", kGgufRotaryFactors, "'[", i, "] is ", factors[i], "; limit is [0.001, 1000000]"));
+    }
+    config->inv_freq[i] /= factors[i];
+  }
+  return absl::OkStatus();
+}
+
+// The files by which sentence-transformers names an encoder's pooling; none where the file does not name one.
+absl::Status AddPooling(const GgufTensors& tensors, const std::string& architecture,
+                        std::map<std::string, std::string, std::less<>>* texts) {
+  constexpr const char* kNames[] = {nullptr, "mean", "cls", "lasttoken"};
+  GgufFields fields(tensors.first());
+  const std::string key = absl::StrCat(architecture, ".pooling_type");
+  const std::optional<int64_t> type = fields.Int(key, 0, 3);
+  if (!fields.status().ok() || type.value_or(0) == 0) return fields.status();
+  (*texts)["modules.json"] = R"([{"type": "Transformer"}, {"type": "Pooling", "path": "1_Pooling"}])";
+  (*texts)["1_Pooling/config.json"] = absl::StrCat(R"({"pooling_mode": ")", kNames[*type], R"("})");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsGgufPath(const std::string& path) {
+  std::error_code error;
+  return path.ends_with(".gguf") || std::filesystem::is_regular_file(path, error);
+}
+
+absl::StatusOr<std::unique_ptr<GgufTensors>> OpenGguf(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  const absl::StatusOr<Directory> directory = Directory::Open(folder);
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<GgufFile> first = GgufFile::Open(*directory, file.filename().string());
+  if (!first.ok()) return first.status();
+  return GgufTensors::Open(*directory, *std::move(first));
+}
+
+absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {
+  const absl::StatusOr<const GgufArchitecture*> architecture = SelectGgufArchitecture(*tensors);
+  if (!architecture.ok()) return architecture.status();
+  const absl::StatusOr<GgufConfigTexts> texts = WriteGgufConfig(**architecture, *tensors);
+  if (!texts.ok()) return texts.status();
+  absl::StatusOr<ParsedModel> parsed = ParseModelConfig(texts->config, texts->generation);
+  if (!parsed.ok()) return parsed;
+  parsed->architecture = &(*architecture)->weights;
+  if ((*architecture)->offset_norms) parsed->config.norm_weight_offset = 0.0F;
+  if ((*architecture)->interleaved_rotation) tensors->SeparateRotationHalves(parsed->config.head_dim);
+  if (absl::Status status = ApplyRotaryFactors(*tensors, &parsed->config); !status.ok()) return status;
+  return parsed;
+}
+
+absl::StatusOr<std::unique_ptr<TextFiles>> ReadGgufTexts(const GgufTensors& tensors) {
+  const absl::StatusOr<const GgufArchitecture*> architecture = SelectGgufArchitecture(tensors);
+  if (!architecture.ok()) return architecture.status();
+  absl::StatusOr<GgufConfigTexts> config = WriteGgufConfig(**architecture, tensors);
+  if (!config.ok()) return config.status();
+  absl::StatusOr<GgufTokenizerTexts> tokenizer = WriteGgufTokenizer(tensors.first());
+  if (!tokenizer.ok()) return tokenizer.status();
+  std::map<std::string, std::string, std::less<>> texts;
+  texts["config.json"] = std::move(config->config);
+  texts["tokenizer_config.json"] = std::move(tokenizer->config);
+  if (!config->generation.empty()) texts["generation_config.json"] = std::move(config->generation);
+  if (!tokenizer->vocabulary.empty()) texts[kVocabularyName] = std::move(tokenizer->vocabulary);
+  if (absl::Status status = AddPooling(tensors, (*architecture)->name, &texts); !status.ok()) return status;
+  return std::make_unique<MemoryFiles>(std::move(texts));
+}
+
+absl::StatusOr<std::unique_ptr<TextFiles>> OpenModelFiles(const std::string& path) {
+  if (IsGgufPath(path)) {
+    const absl::StatusOr<std::unique_ptr<GgufTensors>> tensors = OpenGguf(path);
+    if (!tensors.ok()) return tensors.status();
+    return ReadGgufTexts(**tensors);
+  }
+  absl::StatusOr<Directory> directory = Directory::Open(path);
+  if (!directory.ok()) return directory.status();
+  return std::make_unique<Directory>(*std::move(directory));
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/kserve/inference_service.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/fronts/kserve/infer_request.h"
+#include "server/fronts/kserve/model_documents.h"
+#include "server/fronts/kserve/stream_requests.h"
+#include "server/serving/errors.h"
+#include "server/serving/key_limits.h"
+#include "server/transport/grpc/call_access.h"
+#include "server/transport/grpc/call_metadata.h"
+#include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/wire_buffer.h"
+
+namespace dunlin::server::kserve {
+namespace {
+
+constexpr char kLoadedAtStart[] =
+    "models are loaded when the server starts; change models[] of its config and restart it";
+
+}  // namespace
+
+template <class Request, class Response>
+grpc::ServerUnaryReactor* InferenceService::Answer(
+    const char* method, Context* context, const Wire& message, Wire* response,
+    absl::FunctionRef<absl::Status(const Principal& caller, const Request& request, Response* response)> work) const {
+  Response answer;
+  absl::StatusOr<Principal> caller = CallerOf(core_->access(), method, *context);
+  absl::Status status = caller.status();
+  Request request;
+  if (status.ok()) status = ParseWire(message, &request);
+  if (status.ok()) status = work(*caller, request, &answer);
+  if (status.ok()) *response = SerializeWire(answer);
+  const GrpcReply reply = ToGrpcReply(status);
+  AddTrailers(reply, context);
+  EchoRequestId(reply.status, context);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(reply.status);
+  return reactor;
+}
+
+absl::StatusOr<ModelLease> InferenceService::Find(const Principal& caller, const std::string& name,
+                                                  const std::string& version) const {
+  absl::StatusOr<ModelLease> lease = LeaseFor(*core_, caller, name);
+  if (!lease.ok() && core_->refusal() == AdmissionRefusal::kLoading) {
+    return core_->StatusOf(AdmissionRefusal::kLoading);
+  }
+  if (lease.ok() && !IsServedVersion(version)) return UnknownModel(absl::StrCat(name, "/versions/", version));
+  return lease;
+}
+
+grpc::ServerUnaryReactor* InferenceService::ServerLive(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::ServerLiveRequest, inference::ServerLiveResponse>(
+      "/inference.GRPCInferenceService/ServerLive", context, *request, response,
+      [](const Principal& /*caller*/, const inference::ServerLiveRequest& /*request*/,
+         inference::ServerLiveResponse* answer) -> absl::Status {
+        answer->set_live(true);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::ServerReady(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::ServerReadyRequest, inference::ServerReadyResponse>(
+      "/inference.GRPCInferenceService/ServerReady", context, *request, response,
+      [this](const Principal& /*caller*/, const inference::ServerReadyRequest& /*request*/,
+             inference::ServerReadyResponse* answer) -> absl::Status {
+        answer->set_ready(!core_->refusal().has_value());
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::ModelReady(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::ModelReadyRequest, inference::ModelReadyResponse>(
+      "/inference.GRPCInferenceService/ModelReady", context, *request, response,
+      [this](const Principal& caller, const inference::ModelReadyRequest& asked,
+             inference::ModelReadyResponse* answer) -> absl::Status {
+        const bool served = Find(caller, asked.name(), asked.version()).ok();
+        answer->set_ready(served && !core_->refusal().has_value());
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::ServerMetadata(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
+      "/inference.GRPCInferenceService/ServerMetadata", context, *request, response,
+      [this](const Principal& /*caller*/, const inference::ServerMetadataRequest& /*request*/,
+             inference::ServerMetadataResponse* answer) -> absl::Status {
+        DescribeServer(version_, answer);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::ModelMetadata(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
+      "/inference.GRPCInferenceService/ModelMetadata", context, *request, response,
+      [this](const Principal& caller, const inference::ModelMetadataRequest& asked,
+             inference::ModelMetadataResponse* answer) -> absl::Status {
+        const absl::StatusOr<ModelLease> model = Find(caller, asked.name(), asked.version());
+        if (model.ok()) DescribeModel(**model, answer);
+        return model.status();
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::ModelConfig(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+      "/inference.GRPCInferenceService/ModelConfig", context, *request, response,
+      [this](const Principal& caller, const inference::ModelConfigRequest& asked,
+             inference::ModelConfigResponse* answer) -> absl::Status {
+        const absl::StatusOr<ModelLease> model = Find(caller, asked.name(), asked.version());
+        if (model.ok()) DescribeConfig(**model, answer->mutable_config());
+        return model.status();
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::ModelStatistics(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
+      "/inference.GRPCInferenceService/ModelStatistics", context, *request, response,
+      [this](const Principal& caller, const inference::ModelStatisticsRequest& asked,
+             inference::ModelStatisticsResponse* answer) -> absl::Status {
+        for (const ModelLease& model : core_->models().List()) {
+          const bool named = asked.name().empty() || asked.name() == model->name;
+          if (named && caller.MayUse(model->name)) statistics_->Fill(*model, answer->add_model_stats());
+        }
+        return asked.name().empty() ? absl::OkStatus() : Find(caller, asked.name(), asked.version()).status();
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::RepositoryIndex(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
+      "/inference.GRPCInferenceService/RepositoryIndex", context, *request, response,
+      [this](const Principal& caller, const inference::RepositoryIndexRequest& /*request*/,
+             inference::RepositoryIndexResponse* answer) -> absl::Status {
+        for (const ModelLease& model : core_->models().List()) {
+          if (caller.MayUse(model->name)) DescribeIndex(*model, answer->add_models());
+        }
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::RepositoryModelLoad(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
+      "/inference.GRPCInferenceService/RepositoryModelLoad", context, *request, response,
+      [this](const Principal& caller, const inference::RepositoryModelLoadRequest& asked,
+             inference::RepositoryModelLoadResponse* /*answer*/) -> absl::Status {
+        const bool loaded = Find(caller, asked.model_name(), "").ok();
+        // A model that is served is loaded already.
+        if (loaded && asked.parameters().empty()) return absl::OkStatus();
+        return absl::FailedPreconditionError(kLoadedAtStart);
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::RepositoryModelUnload(Context* context, const Wire* request,
+                                                                  Wire* response) {
+  return Answer<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
+      "/inference.GRPCInferenceService/RepositoryModelUnload", context, *request, response,
+      [](const Principal& /*caller*/, const inference::RepositoryModelUnloadRequest& /*request*/,
+         inference::RepositoryModelUnloadResponse* /*answer*/) -> absl::Status {
+        return absl::FailedPreconditionError(kLoadedAtStart);
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const Wire* request, Wire* response) {
+  if (Embeds(*core_, Peek(*request).model)) return EmbedCall::Start(embed_, context, *request, response);
+  return GenerationUnary::Start(generate_, context, *request, response);
+}
+
+StreamCall::Reactor* InferenceService::ModelStreamInfer(Context* context) {
+  return StreamCall::Start(admission_, "/inference.GRPCInferenceService/ModelStreamInfer", context);
+}
+
+}  // namespace dunlin::server::kserve

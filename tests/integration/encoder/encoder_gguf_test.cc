@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// An encoder out of a GGUF file: vectors, token ids and pooling of the checkpoint that it was made from.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/encoder/embedding_settings.h"
+#include "engine/model/gguf_model.h"
+#include "engine/text/tokenizer.h"
+#include "tests/integration/encoder/encoder_client.h"
+#include "tests/integration/encoder/encoder_goldens.h"
+#include "tests/integration/model/golden_file.h"
+#include "tests/integration/model/test_model.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr const char* kName = "bert_tiny";
+constexpr float kTolerance = 1e-4F;
+
+std::string FilePath() {
+  return SourcePath("tests/golden/gguf/encoders/bert_tiny.gguf");
+}
+
+TEST(EncoderGguf, HasTheVectorsOfTheCheckpoint) {
+  const TestModel test = LoadTestModel(FilePath(), "", 2, {Precision::kFp32});
+  EXPECT_TRUE(test.model->warnings().empty()) << test.model->warnings().front();
+  EngineOptions options;
+  options.max_tokens_per_step = 4096;
+  EncoderClient client(test.model.get(), options);
+  const EncoderGoldens goldens = ReadEncoderGoldens(kName);
+  EncodeRequest request;
+  request.profile = {DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp32};
+  request.dimensions = test.model->config().hidden_dim;
+  request.pooling = Pooling::kCls;
+  for (const GoldenInput& input : goldens.inputs) {
+    request.tokens = input.tokens;
+    request.lengths = {static_cast<int32_t>(input.tokens.size())};
+    EXPECT_LE(LargestError(client.Run(request), input.cls), kTolerance) << input.tokens.size();
+  }
+}
+
+TEST(EncoderGguf, HasTheTokenizerAndThePoolingOfTheFile) {
+  const auto files = OpenModelFiles(FilePath());
+  ASSERT_TRUE(files.ok()) << files.status();
+  const auto settings = ReadEmbeddingSettings(**files);
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(settings->pooling, Pooling::kCls);
+  const auto tokenizer = Tokenizer::Load(**files, 0);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  for (const GoldenText& golden : ReadEncoderGoldens(kName).texts) {
+    const auto ids = (*tokenizer)->Encode(golden.text);
+    ASSERT_TRUE(ids.ok()) << ids.status();
+    EXPECT_EQ(*ids, golden.token_ids) << golden.text;
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::engine
