@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // 10,000 connections to both ports of the binary that never become one: silent, with a part of a ClientHello, or with
-// a handshake that stops after the server's answer. Streams beside them stay as they are, and the server's memory and
-// descriptors come back. Where the process may not have as many descriptors, there are as many as it may, and the
-// number is printed.
+// a handshake that stops after the server's answer. Streams beside them stay as they are, and the server's descriptors
+// come back, its memory but for what the first ones leave in pools. Where the process may not have as many descriptors,
+// there are as many as it may, and the number is printed.
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 #include <sys/resource.h>

