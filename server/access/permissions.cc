@@ -29,6 +29,8 @@ constexpr Endpoint kEndpoints[] = {
     {"/inference.GRPCInferenceService/RepositoryIndex", Permission::kInfer},
     {"/inference.GRPCInferenceService/RepositoryModelLoad", Permission::kAdmin},
     {"/inference.GRPCInferenceService/RepositoryModelUnload", Permission::kAdmin},
+    {"/inference.GRPCInferenceService/TraceSetting", Permission::kAdmin},
+    {"/inference.GRPCInferenceService/LogSettings", Permission::kAdmin},
     {"/vllm.grpc.engine.VllmEngine/Generate", Permission::kInfer},
     {"/vllm.grpc.engine.VllmEngine/Embed", Permission::kInfer},
     {"/vllm.grpc.engine.VllmEngine/HealthCheck", kOpen},
