@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/edge.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "server/fronts/dunlin_v1/model_service.h"
 #include "server/fronts/dunlin_v1/tokenizer_service.h"
 #include "server/fronts/kserve/inference_service.h"
+#include "server/fronts/kserve/kserve_routes.h"
 #include "server/fronts/kserve/model_statistics.h"
 #include "server/fronts/openai/openai_routes.h"
 #include "server/fronts/vllm/control_service.h"
@@ -102,18 +105,24 @@ std::optional<AdmissionRefusal> RefusalOf(const Heartbeat::Finding& finding) {
   return AdmissionRefusal::kTransportStalled;
 }
 
+std::vector<HttpRoute> HttpRoutes(const EdgeHttpOptions& options, std::vector<HttpRoute> kserve_routes,
+                                  ServingCore* core) {
+  std::vector<HttpRoute> routes = ProbeRoutes(options.sources);
+  std::move(kserve_routes.begin(), kserve_routes.end(), std::back_inserter(routes));
+  if (!options.openai) return routes;
+  const OpenAiSources sources = {options.sources.unready_reason, options.version, options.cpu_variant};
+  std::vector<HttpRoute> openai = OpenAiRoutes(core, sources);
+  std::move(openai.begin(), openai.end(), std::back_inserter(routes));
+  return routes;
+}
+
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const EdgeHttpOptions& options, const Limits& limits,
-                                                      const CertificateStore* certificates, ServingCore* core) {
+                                                      const CertificateStore* certificates,
+                                                      std::vector<HttpRoute> kserve_routes, ServingCore* core) {
   HttpServerOptions http;
   http.certificates = certificates;
   http.connections = options.connections;
-  http.routes = ProbeRoutes(options.sources);
-  if (options.openai) {
-    const OpenAiSources sources = {options.sources.unready_reason, options.version, options.cpu_variant};
-    for (HttpRoute& route : OpenAiRoutes(core, sources)) {
-      http.routes.push_back(std::move(route));
-    }
-  }
+  http.routes = HttpRoutes(options, std::move(kserve_routes), core);
   if (absl::Status listed = GuardRoutes(core->access(), &http.routes); !listed.ok()) return listed;
   http.cors_origins = options.cors_origins;
   http.on_response = options.on_response;
@@ -137,8 +146,12 @@ absl::StatusOr<int> Edge::Start(const std::string& grpc_address, const Limits& l
   }
   auto state = std::make_unique<State>(limits, repository, observer, options);
   if (options.http.has_value()) {
+    std::vector<HttpRoute> kserve_routes;
+    if (options.kserve) {
+      kserve_routes = kserve::KserveRoutes(&state->core, &state->kserve_statistics, options.version);
+    }
     absl::StatusOr<std::unique_ptr<HttpServer>> http =
-        StartHttp(*options.http, limits, options.certificates, &state->core);
+        StartHttp(*options.http, limits, options.certificates, std::move(kserve_routes), &state->core);
     if (!http.ok()) return http.status();
     state->http = *std::move(http);
   }

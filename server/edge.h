@@ -51,7 +51,7 @@ struct EdgeOptions {
   bool vllm_engine = true;              // serve vllm.grpc.engine.VllmEngine
   std::string vllm_engine_model;        // what it stands for: VllmEngineService's model
   std::optional<EdgeHttpOptions> http;  // unset: no HTTP port
-  bool kserve = true;                   // serve the Open Inference Protocol on the gRPC port
+  bool kserve = true;                   // serve the Open Inference Protocol on both ports
   std::string version;                  // of the server, for clients
   EdgeVllmOptions vllm;
   RpcObserver* rpcs = nullptr;                     // of the gRPC port's calls; outlives the edge

@@ -76,7 +76,8 @@ constexpr ConfigKey kListenAndModelKeys[] = {
      "File of the keys that callers need, as hashes (docs/security.md); read again when it changes; relative paths are "
      "resolved against the config file's folder; empty: everybody may call"},
 
-    {"protocols.kserve", kBool, "true", 0, 0, nullptr, "Serve the Open Inference Protocol (KServe v2) on listen.grpc"},
+    {"protocols.kserve", kBool, "true", 0, 0, nullptr,
+     "Serve the Open Inference Protocol (KServe v2) on listen.grpc and listen.http"},
     {"protocols.openai", kBool, "true", 0, 0, nullptr, "Serve the OpenAI API on listen.http"},
     {"protocols.vllm_engine", kBool, "true", 0, 0, nullptr,
      "Serve vllm.grpc.engine.VllmEngine, the contract of smg's workers, on listen.grpc"},

@@ -3,13 +3,10 @@
 // Owner: the call. Thread rule: one function at a time.
 #pragma once
 
-#include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
-#include "server/fronts/kserve/infer_outputs.h"
 #include "server/fronts/kserve/infer_request.h"
+#include "server/fronts/kserve/infer_responses.h"
 #include "server/grpc_calls/call_translator.h"
 #include "server/grpc_calls/embed_call_translator.h"
 
@@ -24,16 +21,11 @@ class GenerateTranslator final : public CallTranslator {
   void OnChunk(const OutputChunk& chunk, WireMessages* out) override;
   void OnEnd(WireMessages* out) override;
   // The id of the request, once it is read.
-  const std::string& id() const { return form_.id; }
+  const std::string& id() const { return responses_.form().id; }
 
  private:
-  void AddResponse(std::span<const OutputPart> parts, bool last, WireMessages* out);
-
   const Rpc rpc_;
-  ResponseForm form_;
-  std::vector<OutputPart> parts_;  // by index
-  size_t num_finished_ = 0;
-  std::optional<engine::ExecutionProfile> profile_;  // until a response has told it
+  InferResponses responses_;
 };
 
 class EmbedTranslator final : public EmbedCallTranslator {
@@ -45,8 +37,6 @@ class EmbedTranslator final : public EmbedCallTranslator {
   const std::string& id() const { return form_.id; }
 
  private:
-  void Fill(const EmbedResult& result, inference::ModelInferResponse* response) const;
-
   ResponseForm form_;
 };
 

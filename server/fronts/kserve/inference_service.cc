@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/fronts/kserve/infer_request.h"
 #include "server/fronts/kserve/model_documents.h"
+#include "server/fronts/kserve/server_settings.h"
 #include "server/fronts/kserve/stream_requests.h"
 #include "server/serving/errors.h"
 #include "server/serving/key_limits.h"
@@ -147,7 +148,7 @@ grpc::ServerUnaryReactor* InferenceService::RepositoryModelLoad(Context* context
         const bool loaded = Find(caller, asked.model_name(), "").ok();
         // A model that is served is loaded already.
         if (loaded && asked.parameters().empty()) return absl::OkStatus();
-        return absl::FailedPreconditionError(kLoadedAtStart);
+        return MakeError(Reason::kNotImplemented, kLoadedAtStart);
       });
 }
 
@@ -157,8 +158,27 @@ grpc::ServerUnaryReactor* InferenceService::RepositoryModelUnload(Context* conte
       "/inference.GRPCInferenceService/RepositoryModelUnload", context, *request, response,
       [](const Principal& /*caller*/, const inference::RepositoryModelUnloadRequest& /*request*/,
          inference::RepositoryModelUnloadResponse* /*answer*/) -> absl::Status {
-        return absl::FailedPreconditionError(kLoadedAtStart);
+        return MakeError(Reason::kNotImplemented, kLoadedAtStart);
       });
+}
+
+grpc::ServerUnaryReactor* InferenceService::TraceSetting(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::TraceSettingRequest, inference::TraceSettingResponse>(
+      "/inference.GRPCInferenceService/TraceSetting", context, *request, response,
+      [this](const Principal& caller, const inference::TraceSettingRequest& asked,
+             inference::TraceSettingResponse* answer) -> absl::Status {
+        if (!asked.model_name().empty()) {
+          if (absl::Status s = Find(caller, asked.model_name(), "").status(); !s.ok()) return s;
+        }
+        return AnswerTraceSetting(core_->traces(), asked, answer);
+      });
+}
+
+grpc::ServerUnaryReactor* InferenceService::LogSettings(Context* context, const Wire* request, Wire* response) {
+  return Answer<inference::LogSettingsRequest, inference::LogSettingsResponse>(
+      "/inference.GRPCInferenceService/LogSettings", context, *request, response,
+      [](const Principal& /*caller*/, const inference::LogSettingsRequest& asked,
+         inference::LogSettingsResponse* answer) -> absl::Status { return AnswerLogSettings(asked, answer); });
 }
 
 grpc::ServerUnaryReactor* InferenceService::ModelInfer(Context* context, const Wire* request, Wire* response) {

@@ -34,7 +34,9 @@ using Config = Grpc::WithRawCallbackMethod_ModelConfig<StreamInfer>;
 using Statistics = Grpc::WithRawCallbackMethod_ModelStatistics<Config>;
 using Index = Grpc::WithRawCallbackMethod_RepositoryIndex<Statistics>;
 using Load = Grpc::WithRawCallbackMethod_RepositoryModelLoad<Index>;
-using All = Grpc::WithRawCallbackMethod_RepositoryModelUnload<Load>;
+using Unload = Grpc::WithRawCallbackMethod_RepositoryModelUnload<Load>;
+using Trace = Grpc::WithRawCallbackMethod_TraceSetting<Unload>;
+using All = Grpc::WithRawCallbackMethod_LogSettings<Trace>;
 
 }  // namespace methods
 
@@ -59,6 +61,8 @@ class InferenceService final : public methods::All {
   Unary* RepositoryIndex(Context* context, const Wire* request, Wire* response) override;
   Unary* RepositoryModelLoad(Context* context, const Wire* request, Wire* response) override;
   Unary* RepositoryModelUnload(Context* context, const Wire* request, Wire* response) override;
+  Unary* TraceSetting(Context* context, const Wire* request, Wire* response) override;
+  Unary* LogSettings(Context* context, const Wire* request, Wire* response) override;
   Unary* ModelInfer(Context* context, const Wire* request, Wire* response) override;
   StreamCall::Reactor* ModelStreamInfer(Context* context) override;
 

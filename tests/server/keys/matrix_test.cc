@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "grpc/reflection/v1/reflection.grpc.pb.h"
+#include "server/fronts/kserve/kserve_routes.h"
 #include "server/fronts/openai/openai_routes.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/http/probe_routes.h"
@@ -147,6 +148,7 @@ TEST_F(Matrix, EveryRouteAsksForItsPermissionBeforeItReadsABody) {
     const std::string method = name.substr(0, name.find(' '));
     std::string path = name.substr(name.find(' ') + 1);
     if (absl::EndsWith(path, "{id}")) path = "/v1/models/tiny";
+    if (absl::EndsWith(path, "{path}")) path = method == "POST" ? "/v2/models/tiny/infer" : "/v2/models/tiny";
     for (const Credential& credential : kCredentials) {
       const std::string headers =
           credential.authorization == nullptr ? "" : absl::StrCat("Authorization: ", credential.authorization, "\r\n");
@@ -218,7 +220,9 @@ TEST_F(Matrix, TheTableHasEveryMethodOfTheServerAndNoOther) {
 TEST_F(Matrix, TheTableHasEveryRouteOfTheServerAndNoOther) {
   TestModels models{engine::EngineOptions()};
   ServingCore core(Limits(), models.repository(), nullptr, {});
+  const kserve::ModelStatistics statistics(models.repository());
   std::vector<HttpRoute> routes = OpenAiRoutes(&core, {});
+  for (HttpRoute& route : kserve::KserveRoutes(&core, &statistics, "")) routes.push_back(std::move(route));
   for (HttpRoute& route : ProbeRoutes({})) routes.push_back(std::move(route));
   std::vector<std::string> registered;
   for (const HttpRoute& route : routes) registered.push_back(route.method + " " + route.path);

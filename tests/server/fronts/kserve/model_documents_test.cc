@@ -133,13 +133,40 @@ TEST(KserveDocuments, ListTheRepositoryAndSayThatItIsLoadedAtStart) {
   load.set_model_name("tiny");
   EXPECT_TRUE(Call(edge, &Stub::RepositoryModelLoad, load, &loaded).ok());
   load.set_model_name("nobody");
-  EXPECT_EQ(Call(edge, &Stub::RepositoryModelLoad, load, &loaded).error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Call(edge, &Stub::RepositoryModelLoad, load, &loaded).error_code(), StatusCode::UNIMPLEMENTED);
   inference::RepositoryModelUnloadRequest unload;
   inference::RepositoryModelUnloadResponse unloaded;
   unload.set_model_name("tiny");
   const grpc::Status status = Call(edge, &Stub::RepositoryModelUnload, unload, &unloaded);
-  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
   EXPECT_THAT(status.error_message(), HasSubstr("models[]"));
+}
+
+TEST(KserveDocuments, ReadSettingsAndRefuseToChangeThem) {
+  EdgeServer edge;
+  inference::LogSettingsResponse logs;
+  ASSERT_TRUE(Call(edge, &Stub::LogSettings, inference::LogSettingsRequest(), &logs).ok());
+  ASSERT_TRUE(logs.settings().contains("log_error"));
+  EXPECT_TRUE(logs.settings().at("log_error").bool_param());
+  EXPECT_EQ(logs.settings().at("log_verbose_level").uint32_param(), 0U);
+  inference::LogSettingsRequest log;
+  (*log.mutable_settings())["log_verbose_level"].set_uint32_param(1);
+  (*log.mutable_settings())["log_file"].set_string_param("/x");
+  grpc::Status status = Call(edge, &Stub::LogSettings, log, &logs);
+  EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("settings[\"log_file\"] cannot be set"));
+
+  inference::TraceSettingResponse traces;
+  ASSERT_TRUE(Call(edge, &Stub::TraceSetting, inference::TraceSettingRequest(), &traces).ok());
+  EXPECT_THAT(traces.settings().at("trace_level").value(), ElementsAre("OFF"));
+  inference::TraceSettingRequest trace;
+  trace.set_model_name("none");
+  EXPECT_EQ(Call(edge, &Stub::TraceSetting, trace, &traces).error_code(), StatusCode::NOT_FOUND);
+  trace.set_model_name("tiny");
+  (*trace.mutable_settings())["trace_level"].add_value("TENSORS");
+  status = Call(edge, &Stub::TraceSetting, trace, &traces);
+  EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("settings[\"trace_level\"] cannot be set"));
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fronts/kserve/infer_responses.h"
+
+#include <iterator>
+#include <utility>
+
+#include "kernels/api/attention_backend.h"
+#include "kernels/api/device_kind.h"
+#include "kernels/api/dtype.h"
+#include "server/fronts/kserve/tensor_codec.h"
+
+namespace dunlin::server::kserve {
+namespace {
+
+void Identify(const ResponseForm& form, inference::ModelInferResponse* response) {
+  response->set_model_name(form.model);
+  response->set_model_version(kModelVersion);
+  response->set_id(form.id);
+}
+
+void SetText(const char* name, const char* text, inference::ModelInferResponse* response) {
+  (*response->mutable_parameters())[name].set_string_param(text);
+}
+
+void Describe(const engine::ExecutionProfile& profile, inference::ModelInferResponse* response) {
+  SetText("device", kernels::Traits(profile.device).name, response);
+  SetText("attention_backend", kernels::Traits(profile.attention_backend).name, response);
+  SetText("precision", kernels::Traits(profile.precision).name, response);
+}
+
+}  // namespace
+
+void InferResponses::OnChunk(const OutputChunk& chunk, Sink sink) {
+  if (chunk.profile.has_value()) profile_ = chunk.profile;
+  const auto index = static_cast<size_t>(chunk.index);
+  if (parts_.size() <= index) parts_.resize(index + 1);
+  OutputPart& part = parts_[index];
+  Accumulate(chunk, &part);
+  if (!form_.stream) return;
+  // The serving core's first chunk may hold no token yet.
+  if (chunk.token_ids.empty() && chunk.text.empty() && !chunk.finish.has_value()) return;
+  if (chunk.finish.has_value()) ++num_finished_;
+  Make({&part, 1}, chunk.finish.has_value() && num_finished_ == form_.num_outputs, sink);
+  ClearSent(&part);
+}
+
+void InferResponses::OnEnd(Sink sink) {
+  if (!form_.stream) Make(parts_, true, sink);
+}
+
+void InferResponses::Make(std::span<const OutputPart> parts, bool last, Sink sink) {
+  inference::ModelInferResponse response;
+  Identify(form_, &response);
+  if (profile_.has_value()) Describe(*std::exchange(profile_, std::nullopt), &response);
+  const bool tells_nothing = form_.outputs == kTextOutput && parts.front().text.empty();
+  if (!(last && form_.stream && form_.empty_final_response && tells_nothing)) {
+    AddOutputs(form_.outputs, parts, &response);
+  }
+  sink(&response, last);
+}
+
+void FillEmbedding(const ResponseForm& form, const EmbedResult& result, inference::ModelInferResponse* response) {
+  const engine::EncodeRequest& request = result.call.request;
+  Identify(form, response);
+  Describe(request.profile, response);
+  AddFp32Matrix(kEmbeddingOutput, std::ssize(request.lengths), request.dimensions, result.call.vectors.data(),
+                response);
+}
+
+}  // namespace dunlin::server::kserve

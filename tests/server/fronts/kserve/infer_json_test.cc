@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies in JSON: every datatype, binary tensors behind the JSON, and what is refused.
+#include "server/fronts/kserve/infer_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/fronts/kserve/tensor_codec.h"
+
+namespace dunlin::server::kserve {
+namespace {
+
+using testing::HasSubstr;
+
+struct Read {
+  inference::ModelInferRequest wire;
+  BinaryOutputs binary;
+  absl::Status status;
+};
+
+Read ReadBody(const std::string& json, const std::string& tensors = "") {
+  Read read;
+  read.status = ReadInferBody(json + tensors, json.size(), &read.wire, &read.binary);
+  return read;
+}
+
+std::string Input(const std::string& datatype, const std::string& members, int elements = 1) {
+  return R"({"inputs": [{"name": "x", "datatype": ")" + datatype + R"(", "shape": [)" + std::to_string(elements) +
+         "], " + members + "}]}";
+}
+
+TEST(InferJson, ReadsEveryDatatypeAsItsRawBytes) {
+  for (const DatatypeTraits& traits : Datatypes()) {
+    const std::string datatype = traits.name;
+    const bool text = datatype == "BYTES";
+    const std::string data = text ? R"(["a", "bc"])" : (datatype == "BOOL" ? "[[true], [false]]" : "[[1], [0]]");
+    const Read read = ReadBody(Input(datatype, "\"data\": " + data, 2));
+    ASSERT_TRUE(read.status.ok()) << datatype << ": " << read.status;
+    const auto elements = DecodeTensor(read.wire.inputs(0), &read.wire.raw_input_contents(0));
+    ASSERT_TRUE(elements.ok()) << datatype << ": " << elements.status();
+    ASSERT_EQ(elements->size(), 2U) << datatype;
+    const size_t bytes = text ? size_t{4 + 1 + 4 + 2} : 2 * traits.element_bytes;
+    EXPECT_EQ(read.wire.raw_input_contents(0).size(), bytes) << datatype;
+  }
+}
+
+TEST(InferJson, TakesBinaryTensorsInTheirOrder) {
+  const std::string json = R"({"inputs": [
+      {"name": "a", "datatype": "INT32", "shape": [1], "parameters": {"binary_data_size": 4}},
+      {"name": "b", "datatype": "BOOL", "shape": [1], "data": [true]},
+      {"name": "c", "datatype": "BOOL", "shape": [1], "parameters": {"binary_data_size": 1}}],
+      "outputs": [{"name": "p", "parameters": {"binary_data": false}}, {"name": "q"}],
+      "parameters": {"binary_data_output": true, "seed": 7, "priority": -1, "temperature": 0.5, "device": "cpu"}})";
+  const Read read = ReadBody(json, std::string("\1\0\0\0\1", 5));
+  ASSERT_TRUE(read.status.ok()) << read.status;
+  EXPECT_EQ(read.wire.raw_input_contents(0), std::string("\1\0\0\0", 4));
+  EXPECT_EQ(read.wire.raw_input_contents(1), "\1");
+  EXPECT_EQ(read.wire.raw_input_contents(2), "\1");
+  EXPECT_TRUE(read.wire.inputs(0).parameters().empty());
+  EXPECT_FALSE(read.binary.Has("p"));
+  EXPECT_TRUE(read.binary.Has("q"));
+  EXPECT_EQ(read.wire.parameters().at("seed").uint64_param(), 7U);
+  EXPECT_EQ(read.wire.parameters().at("priority").int64_param(), -1);
+  EXPECT_EQ(read.wire.parameters().at("temperature").double_param(), 0.5);
+  EXPECT_EQ(read.wire.parameters().at("device").string_param(), "cpu");
+}
+
+TEST(InferJson, RefusesWhatIsMalformed) {
+  struct Case {
+    std::string json;
+    std::string tensors;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {"", "", "body is not a JSON object"},
+      {"[1]", "", "body is not a JSON object"},
+      {R"({"id": "\ud800"})", "", "body is not a JSON object"},
+      {R"({"inputs": )" + std::string(40, '[') + std::string(40, ']') + "}", "", "nested too deeply"},
+      {R"({"id": 7})", "", "id is not a string"},
+      {R"({"inputs": 1})", "", "inputs is not a list"},
+      {R"({"inputs": [1]})", "", "inputs[*] is not an object"},
+      {R"({"outputs": [1]})", "", "outputs[*] is not an object"},
+      {R"({"parameters": []})", "", "parameters is not an object"},
+      {R"({"parameters": {"stop": ["x"]}})", "", "parameters[stop] is another type"},
+      {R"({"inputs": [{"name": "x", "datatype": "BOOL", "shape": 1, "data": [true]}]})", "", "shape is not a list"},
+      {R"({"inputs": [{"name": "x", "datatype": "BOOL", "shape": [1.5], "data": [true]}]})", "", "shape is not a list"},
+      {R"({"inputs": [{"name": "x", "datatype": "BOOL", "shape": [1]}]})", "", "inputs[x].data is missing"},
+      {Input("BOOL", R"("data": true)"), "", "inputs[x].data is not a list"},
+      {Input("BOOL", R"("data": [1])"), "", "inputs[x].data has an element of another type; limit is BOOL"},
+      {Input("UINT8", R"("data": [256])"), "", "limit is UINT8"},
+      {Input("INT32", R"("data": [1.5])"), "", "limit is INT32"},
+      {Input("FP32", R"("data": [1e300])"), "", "limit is FP32"},
+      {Input("BYTES", R"("data": [1])"), "", "limit is BYTES"},
+      {Input("BOOL", R"("parameters": {"binary_data_size": 2})"), "x", "limit is 1 bytes"},
+      {Input("BOOL", R"("parameters": {"binary_data_size": -1})"), "x", "binary_data_size"},
+      {Input("BOOL", R"("parameters": {"binary_data_size": 1}, "data": [true])"), "x", "together with binary data"},
+      {Input("BOOL", R"("data": [true])"), "xy", "body has 2 bytes behind its last tensor"},
+  };
+  for (const Case& one : cases) {
+    const Read read = ReadBody(one.json, one.tensors);
+    EXPECT_THAT(std::string(read.status.message()), HasSubstr(one.message)) << one.json;
+  }
+}
+
+TEST(InferJson, RefusesALengthBeyondTheBody) {
+  Read read;
+  read.status = ReadInferBody("{}", 3, &read.wire, &read.binary);
+  EXPECT_THAT(std::string(read.status.message()), HasSubstr("Inference-Header-Content-Length is 3"));
+}
+
+TEST(InferJson, DocumentsHaveTheirListsAndNumbers) {
+  inference::ModelMetadataResponse metadata;
+  metadata.set_name("m");
+  metadata.add_inputs()->add_shape(-1);
+  EXPECT_EQ(
+      DocumentOf(metadata),
+      R"({"name":"m","versions":[],"platform":"","inputs":[{"name":"","datatype":"","shape":[-1]}],"outputs":[]})");
+  EXPECT_EQ(ErrorDocument("a \"b\""), R"({"error":"a \"b\""})");
+}
+
+}  // namespace
+}  // namespace dunlin::server::kserve
