@@ -102,7 +102,7 @@ struct Request {
   TenantId tenant = kSharedTenant;
   TimeNs arrival = 0;
   TimeNs deadline = kNoDeadline;
-  std::string cache_salt;                             // prefix pages are shared only between equal salts; <= 128 bytes
+  std::string cache_salt;            // prefix pages are shared only between equal salts; <= 128 bytes
   bool bypass_prefix_cache = false;  // takes no pages that others have computed; its own are published all the same
   std::shared_ptr<const TokenConstraint> constraint;  // what the output must match; null: anything
 };

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/api/dtype.h"
 #include "tests/bench/bench_records.h"
 #include "tests/kernels/module/fake_cuda.h"
 
@@ -49,7 +50,7 @@ std::vector<Json> SameAsCpu(const Arguments& arguments) {
 
 TEST(BenchCuda, GemmOfEveryPrecisionIsVerified) {
   const auto records = SameAsCpu({"gemm", "--shape", "3,50,70", "--precision", "all"});
-  ASSERT_EQ(records.size(), 4U);
+  ASSERT_EQ(records.size(), size_t{kernels::kNumPrecisions});
   for (const Json& record : records) {
     EXPECT_EQ(record["error_samples"], 150);
     EXPECT_GT(record["weight_copies"], 1);

@@ -15,7 +15,7 @@ struct MixCase {
   const char* name;
   std::string path;
   int num_mixes;
-  int requests_per_profile;  // twelve profiles: 6 make a library of 72 requests
+  int requests_per_profile;  // eighteen profiles: 4 make a library of 72 requests
   bool kv_fp8 = false;       // E4M3 pages for FP8, beside those of the other precisions in one pool
 };
 inline void PrintTo(const MixCase& test, std::ostream* out) {
@@ -30,7 +30,7 @@ struct MixTotals {
 };
 
 // The five architectures' mixes in turn, then those with E4M3 pages: `plain` and `fp8` mixes of each.
-std::vector<MixCase> GoldenMixCases(int plain, int fp8, int requests_per_profile = 6);
+std::vector<MixCase> GoldenMixCases(int plain, int fp8, int requests_per_profile = 4);
 
 // Runs a case's mixes, up to the first that fails, and expects of each response what the head of this file describes.
 // alone and together: the same model with all precisions, on one device or on two of one kind; every profile that the

@@ -43,7 +43,7 @@ class Exercised : public ::testing::Environment {
                 static_cast<unsigned long long>(totals.requests), static_cast<unsigned long long>(totals.preemptions),
                 static_cast<unsigned long long>(totals.prefix_hits),
                 static_cast<unsigned long long>(totals.fp8_page_hits));
-    if (totals.requests < 100) return;  // a filtered run
+    if (totals.requests < 200) return;  // a filtered run
     EXPECT_GT(totals.preemptions, 0U);
     EXPECT_GT(totals.prefix_hits, 30U);
   }

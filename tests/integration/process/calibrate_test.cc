@@ -86,7 +86,7 @@ TEST(CalibrateTest, RefusalsAndUsageHaveTheirStatuses) {
   const engine::TempDirectory temp;
   EXPECT_EQ(RunDunlin({"calibrate", kDemoModel, "--text", kText}).status, 2);
   EXPECT_EQ(
-      RunDunlin({"calibrate", kDemoModel, "--text", kText, "--out", temp.File("x"), "--precision", "int4"}).status, 2);
+      RunDunlin({"calibrate", kDemoModel, "--text", kText, "--out", temp.File("x"), "--precision", "int3"}).status, 2);
   EXPECT_EQ(RunDunlin({"calibrate", "--help"}).status, 0);
   const CommandResult no_text =
       RunDunlin({"calibrate", kDemoModel, "--text", temp.File("none"), "--out", temp.File("x")});

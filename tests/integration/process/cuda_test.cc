@@ -332,7 +332,7 @@ TEST(Cuda, InspectSaysWhyThereIsNoDevice) {
     ++cuda_rows;
     EXPECT_EQ(row["supported"].get<bool>(), row["reasons"].empty()) << row;
   }
-  EXPECT_EQ(cuda_rows, 12);
+  EXPECT_EQ(cuda_rows, 18);
 }
 
 }  // namespace

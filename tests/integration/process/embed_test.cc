@@ -76,7 +76,7 @@ TEST_F(EmbedCommand, EveryProfileRunsSaysSoAndIsCounted) {
     metrics = HttpGet(server_->http(), "/metrics");
   }
   EXPECT_EQ(MetricValue(metrics, last), 1.0);
-  EXPECT_EQ(MetricValue(metrics, R"(dunlin_embedding_inputs_sum{model_name="encoder"})"), 24.0);
+  EXPECT_EQ(MetricValue(metrics, R"(dunlin_embedding_inputs_sum{model_name="encoder"})"), 36.0);
   EXPECT_GT(MetricValue(metrics, R"(vllm:prompt_tokens_total{model_name="encoder"})"), 24.0);
 }
 

@@ -116,7 +116,7 @@ TEST_F(ServeTest, UsageErrorsExitWithTwo) {
   EXPECT_EQ(RunDunlin({}).status, 2);
   EXPECT_EQ(RunDunlin({"fly"}).status, 2);
   EXPECT_EQ(RunDunlin({"generate", "x"}).status, 2);
-  EXPECT_EQ(Generate({"--precision", "int4", "x"}).status, 2);
+  EXPECT_EQ(Generate({"--precision", "int3", "x"}).status, 2);
   EXPECT_EQ(Generate({}).status, 2) << "no prompt";
 }
 
@@ -284,7 +284,7 @@ TEST(Inspect, ListsProfilesWithReasons) {
     supported += row["supported"].get<bool>() ? 1 : 0;
     EXPECT_EQ(row["supported"].get<bool>(), row["reasons"].empty()) << row;
   }
-  EXPECT_EQ(supported, 12);
+  EXPECT_EQ(supported, 18);
   EXPECT_EQ(RunDunlin({"inspect", "/nowhere", "--json"}).status, 1);
 }
 

@@ -131,9 +131,9 @@ Group ExecutionRows() {
       kConfig,
       {
           {"precision outside", Generate("execution { precision: 99 }"),
-           Invalid("execution.precision", "is 99; limit is [0, 5]")},
+           Invalid("execution.precision", "is 99; limit is [0, 7]")},
           {"precision negative", Generate("execution { precision: -1 }"),
-           Invalid("execution.precision", "is -1; limit is [0, 5]")},
+           Invalid("execution.precision", "is -1; limit is [0, 7]")},
           {"device outside", Generate("execution { device: 2147483647 }"),
            Invalid("execution.device", "is 2147483647; limit is [0, 3]")},
           {"device negative", Generate("execution { device: -1 }"),

@@ -111,7 +111,7 @@ Group EmbeddingRows() {
               {"pooling outside", Embed("pooling: 9"), Invalid("pooling", "is 9; limit is [0, 3]")},
               {"pooling negative", Embed("pooling: -1"), Invalid("pooling", "is -1; limit is [0, 3]")},
               {"precision outside", Embed("execution { precision: 99 }"),
-               Invalid("execution.precision", "is 99; limit is [0, 5]")},
+               Invalid("execution.precision", "is 99; limit is [0, 7]")},
               {"a precision that is not resident", Embed("execution { precision: PRECISION_FP8 }"),
                ProfileRefused(
                    3,

@@ -75,7 +75,7 @@ Group StreamRows() {
   const Answer late = OfGrpc(StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded");
   const Answer slow_reader = Refused(
       StatusCode::RESOURCE_EXHAUSTED, "SLOW_READER",
-      "the client reads too slowly; limit is 1024 tokens that wait for it (limits.max_unsent_tokens) and 30000 ms "
+      "the client reads too slowly; limit is 1024 tokens that wait for it (limits.max_unsent_tokens) and 1000 ms "
       "for a message (limits.slow_reader_timeout_ms)");
   const Sent endless = GenerateSlowly(30000);
   const Sent short_one = GenerateSlowly(8);

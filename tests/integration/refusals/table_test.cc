@@ -41,6 +41,7 @@ constexpr Reason kReasonsWithoutRows[] = {
     Reason::kInternal,
     // Of methods that this server answers with a sentence: tests/server/fronts.
     Reason::kNotImplemented,
+    Reason::kUnknownAdapter,
     // The client's gRPC says so itself, without details.
     Reason::kDeadline,
     Reason::kCancelled,

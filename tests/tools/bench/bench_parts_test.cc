@@ -35,10 +35,10 @@ TEST(BenchOptions, RejectsBadNumbersNamingTheOption) {
 }
 
 TEST(BenchOptions, RejectsUnknownNamesNamingTheOption) {
-  EXPECT_EQ(ParsePrecisions("all", {})->size(), 4U);
+  EXPECT_EQ(ParsePrecisions("all", {})->size(), size_t{kernels::kNumPrecisions});
   EXPECT_THAT(*ParsePrecisions("fp8,bf16", {}), ElementsAre(kernels::Precision::kFp8, kernels::Precision::kBf16));
   EXPECT_THAT(*ParsePrecisions("", {kernels::Precision::kFp16}), ElementsAre(kernels::Precision::kFp16));
-  EXPECT_THAT(std::string(ParsePrecisions("int4", {}).status().message()), HasSubstr("\"int4\"; known are fp32"));
+  EXPECT_THAT(std::string(ParsePrecisions("int3", {}).status().message()), HasSubstr("\"int3\"; known are fp32"));
   EXPECT_EQ(ParseBackends("all")->size(), 3U);
   EXPECT_THAT(std::string(ParseBackends("triton").status().message()), HasSubstr("--backend is \"triton\""));
 }

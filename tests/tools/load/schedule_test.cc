@@ -67,7 +67,7 @@ TEST(Mix, EntriesAreSpreadEvenlyByWeight) {
 
 TEST(Mix, ErrorsNameTheBadEntry) {
   for (const char* text :
-       {"flash", "flash:bf16=0", "flash:bf16=x", "swift:bf16", "flash:int4", "flash:bf16=1=2", ","}) {
+       {"flash", "flash:bf16=0", "flash:bf16=x", "swift:bf16", "flash:int3", "flash:bf16=1=2", ","}) {
     const auto mix = ParseMix(text);
     ASSERT_FALSE(mix.ok()) << text;
     EXPECT_THAT(std::string(mix.status().message()), HasSubstr("--mix")) << text;

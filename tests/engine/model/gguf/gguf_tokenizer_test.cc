@@ -46,7 +46,8 @@ std::string FileOf(const json& vocabulary) {
 }
 
 void ExpectGoldenIds(const Tokenizer& tokenizer, const std::string& style) {
-  for (const json& golden : ReadGolden(style + "/cases.json").at("encode")) {
+  const json cases = ReadGolden(style + "/cases.json");
+  for (const json& golden : cases.at("encode")) {
     const EncodeOptions options{.add_special_tokens = golden.at("add_special_tokens"),
                                 .parse_special = golden.at("parse_special")};
     const auto ids = tokenizer.Encode(golden.at("text").get<std::string>(), options);

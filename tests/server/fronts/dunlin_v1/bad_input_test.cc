@@ -215,7 +215,7 @@ std::vector<BadInput> RequestCases() {
           "stopping.stop", "stopping.stop needs the text that output.omit_text leaves out; limit is one of the two"),
       invalid(
           "precision outside", [](R* r) { r->mutable_execution()->set_precision(static_cast<v1::Precision>(99)); },
-          "execution.precision", "execution.precision is 99; limit is [0, 5]"),
+          "execution.precision", "execution.precision is 99; limit is [0, 7]"),
       invalid(
           "device negative", [](R* r) { r->mutable_execution()->set_device(static_cast<v1::Device>(-1)); },
           "execution.device", "execution.device is -1; limit is [0, 3]"),

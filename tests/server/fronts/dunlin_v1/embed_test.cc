@@ -375,7 +375,7 @@ TEST(Embed, ModelServiceReportsTheKindAndTheDefaults) {
   EXPECT_EQ(response.model().embedding().dimensions(), 36);
   EXPECT_EQ(response.model().embedding().pooling(), v1::POOLING_CLS);
   EXPECT_TRUE(response.model().embedding().normalize());
-  EXPECT_EQ(response.profiles_size(), 12);
+  EXPECT_EQ(response.profiles_size(), 3 * kernels::kNumPrecisions);
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ TEST(GenerateRequest, ANumberOutsideOfItsEnumLeavesTheRestReadable) {
   wire.mutable_execution()->set_precision(static_cast<v1::Precision>(99));
   ClientRequest request;
   const absl::Status status = GenerateRequestFromWire(&wire, &request);
-  EXPECT_EQ(status.message(), "execution.precision is 99; limit is [0, 5]");
+  EXPECT_EQ(status.message(), "execution.precision is 99; limit is [0, 7]");
   EXPECT_EQ(request.request_id, "mine");
   EXPECT_EQ(request.model, "m");
 }

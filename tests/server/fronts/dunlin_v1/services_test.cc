@@ -149,7 +149,7 @@ TEST(ModelService, DescribesEveryProfileWithReasons) {
   request.set_name("tiny");
   v1::GetModelResponse response;
   ASSERT_TRUE(Call(edge, &v1::ModelService::Stub::GetModel, request, &response).ok());
-  EXPECT_EQ(response.profiles_size(), 12);
+  EXPECT_EQ(response.profiles_size(), 3 * kernels::kNumPrecisions);
   for (const v1::Profile& profile : response.profiles()) EXPECT_EQ(profile.supported(), profile.reasons().empty());
 
   request.set_name("missing");

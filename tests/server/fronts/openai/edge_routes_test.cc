@@ -63,6 +63,7 @@ TEST_F(EdgeRoutes, ListProfilesAsModelsWhenAskedTo) {
   EXPECT_THAT(Get("/v1/models"), AllOf(HasSubstr(R"("id":"tiny")"), HasSubstr(R"("id":"tiny@flash-bf16")")));
   EXPECT_THAT(Get("/v1/models/tiny@flash-bf16"),
               AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr(R"("id":"tiny@flash-bf16")")));
+  edge_.SetServing(true);
   EXPECT_THAT(Get("/v1/models/tiny@fast"), StartsWith("HTTP/1.1 400 "));
 }
 
