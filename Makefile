@@ -5,6 +5,8 @@ JOBS ?= $(shell nproc)
 BUILD = build/$(PRESET)
 # DEPS=build installs only what building the binary needs.
 DEPS ?=
+# Compute capabilities of the CUDA module, "80;90a" for example. Empty: all of them.
+CUDA_ARCHITECTURES ?=
 
 .NOTPARALLEL:
 .PHONY: help deps toolkit prometheus configure build cuda cuda-module demo serve test interop interop-full fmt fmt-check tidy bench \
@@ -40,7 +42,7 @@ prometheus:
 	@deploy/prometheus_tools.sh || true
 
 configure: deps
-	@cmake --preset $(PRESET) > $(PRESET).configure.log 2>&1 || (cat $(PRESET).configure.log; rm -f $(PRESET).configure.log; exit 1)
+	@cmake --preset $(PRESET) -DDUNLIN_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" > $(PRESET).configure.log 2>&1 || (cat $(PRESET).configure.log; rm -f $(PRESET).configure.log; exit 1)
 	@rm -f $(PRESET).configure.log
 
 build: configure

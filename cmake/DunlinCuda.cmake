@@ -39,9 +39,12 @@ else()
 endif()
 
 # Machine code for Ampere, Ada, Hopper and, where nvcc knows it (12.8), Blackwell; PTX for what comes after.
-set(DUNLIN_CUDA_ARCHITECTURES 80 86 89 90a)
-if(NOT "${nvcc_release}" VERSION_LESS 12.8)
-  list(APPEND DUNLIN_CUDA_ARCHITECTURES 100 120)
+set(DUNLIN_CUDA_ARCHITECTURES "" CACHE STRING "Compute capabilities that the CUDA module has code for; empty: all")
+if(NOT DUNLIN_CUDA_ARCHITECTURES)
+  set(DUNLIN_CUDA_ARCHITECTURES 80 86 89 90a)  # hides the cache's entry
+  if(NOT "${nvcc_release}" VERSION_LESS 12.8)
+    list(APPEND DUNLIN_CUDA_ARCHITECTURES 100 120)
+  endif()
 endif()
 set(DUNLIN_CUDA_TARGETS -gencode=arch=compute_90,code=compute_90)
 foreach(arch ${DUNLIN_CUDA_ARCHITECTURES})
