@@ -10,6 +10,7 @@ import time
 
 import openai
 
+import scaling_recipe
 from checks import FOLDER, MODEL_DIR, QUESTION, WEATHER_QUESTION, Checks, holds, same
 from smg_fleet import Router, Worker, wait_for
 
@@ -202,9 +203,12 @@ def throttle(worker, seconds):
 def kill():
     load = Load(9, 900)
     try:
-        throttle(workers[0], 4)
-        time.sleep(1.5)  # it is stopped: what sends nothing is its own
-        its_own = load.stalled(1)
+        for _ in range(5):  # where it was stopped between two streams, once more
+            throttle(workers[0], 4)
+            time.sleep(1.5)  # it is stopped: what sends nothing is its own
+            its_own = load.stalled(1)
+            if its_own:
+                break
     finally:
         workers[0].kill()
     killed = time.monotonic()
@@ -235,4 +239,5 @@ def restart():
     idle()
 
 
+checks.add("README's recipe, word for word")(scaling_recipe.run)
 checks.run()
