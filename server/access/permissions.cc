@@ -84,6 +84,7 @@ constexpr Endpoint kEndpoints[] = {
     {"GET /v2/models/{path}", Permission::kInfer},
     {"POST /v2/models/{path}", Permission::kInfer},
     {"POST /v2/repository/index", Permission::kInfer},
+    {"POST /v2/repository/models/{path}", Permission::kAdmin},
     {"GET /version", Permission::kInfer},
     {"GET /v1/models", Permission::kInfer},
     {"GET /v1/models/{id}", Permission::kInfer},

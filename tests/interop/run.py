@@ -39,6 +39,7 @@ CLIENTS = [
     Client("openai-npm", "node/openai_node.mjs", False, 120),
     Client("langchain-openai", "langchain_python.py", False, 120),
     Client("tritonclient", "triton_python.py", False, 180),
+    Client("tritonclient-http", "triton_http_python.py", False, 120),
     Client("smg", "smg_router.py", False, 360),
     Client("kubernetes-validate", "kubernetes_manifests.py", False, 90),
     Client("vllm-proto", "vllm_client/src/main.rs", False, 120),

@@ -268,6 +268,19 @@ absl::Status ReadGenerateBody(std::string_view body, bool streams, Wire* wire) {
   return absl::OkStatus();
 }
 
+absl::Status ReadRepositoryBody(std::string_view body, const char* member, bool* set) {
+  *set = false;
+  if (body.empty()) return absl::OkStatus();
+  const absl::StatusOr<Json> object = ParseObject(body);
+  if (!object.ok()) return object.status();
+  for (const auto& [name, value] : object->items()) {
+    if (name != member) return InvalidField("body", "has an unknown member", member);
+    if (!value.is_object() && !value.is_boolean()) return InvalidField(member, "is not an object or a boolean", "");
+    *set = value.is_object() ? !value.empty() : value.get<bool>();
+  }
+  return absl::OkStatus();
+}
+
 InferBody InferBodyOf(const inference::ModelInferResponse& response, const BinaryOutputs& binary) {
   Json document = {{"id", response.id()},
                    {"model_name", response.model_name()},

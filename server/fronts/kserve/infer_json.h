@@ -34,6 +34,10 @@ absl::Status ReadInferBody(std::string_view body, std::optional<size_t> json_byt
 // streams: the route streams unless the body says otherwise.
 absl::Status ReadGenerateBody(std::string_view body, bool streams, inference::ModelInferRequest* wire);
 
+// Reads the body of a request to the repository, which may be empty: an object that may have `member` and nothing else,
+// and whether that member, an object, holds anything ("parameters" of a load) or is true ("ready" of an index).
+absl::Status ReadRepositoryBody(std::string_view body, const char* member, bool* set);
+
 struct InferBody {
   std::string bytes;
   size_t json_bytes = 0;  // of a body with binary outputs; 0: it is JSON alone

@@ -16,12 +16,6 @@
 #include "server/transport/grpc/wire_buffer.h"
 
 namespace dunlin::server::kserve {
-namespace {
-
-constexpr char kLoadedAtStart[] =
-    "models are loaded when the server starts; change models[] of its config and restart it";
-
-}  // namespace
 
 template <class Request, class Response>
 grpc::ServerUnaryReactor* InferenceService::Answer(
@@ -145,10 +139,7 @@ grpc::ServerUnaryReactor* InferenceService::RepositoryModelLoad(Context* context
       "/inference.GRPCInferenceService/RepositoryModelLoad", context, *request, response,
       [this](const Principal& caller, const inference::RepositoryModelLoadRequest& asked,
              inference::RepositoryModelLoadResponse* /*answer*/) -> absl::Status {
-        const bool loaded = Find(caller, asked.model_name(), "").ok();
-        // A model that is served is loaded already.
-        if (loaded && asked.parameters().empty()) return absl::OkStatus();
-        return MakeError(Reason::kNotImplemented, kLoadedAtStart);
+        return LoadModel(Find(caller, asked.model_name(), "").ok(), !asked.parameters().empty());
       });
 }
 
@@ -157,9 +148,7 @@ grpc::ServerUnaryReactor* InferenceService::RepositoryModelUnload(Context* conte
   return Answer<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
       "/inference.GRPCInferenceService/RepositoryModelUnload", context, *request, response,
       [](const Principal& /*caller*/, const inference::RepositoryModelUnloadRequest& /*request*/,
-         inference::RepositoryModelUnloadResponse* /*answer*/) -> absl::Status {
-        return MakeError(Reason::kNotImplemented, kLoadedAtStart);
-      });
+         inference::RepositoryModelUnloadResponse* /*answer*/) -> absl::Status { return UnloadModel(); });
 }
 
 grpc::ServerUnaryReactor* InferenceService::TraceSetting(Context* context, const Wire* request, Wire* response) {

@@ -11,9 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "server/fronts/kserve/http_translators.h"
+#include "server/fronts/kserve/infer_json.h"
 #include "server/fronts/kserve/model_documents.h"
 #include "server/fronts/kserve/stream_requests.h"
 #include "server/http_calls/caller.h"
+#include "server/http_calls/document_call.h"
 #include "server/http_calls/http_call.h"
 #include "server/http_calls/http_embedding.h"
 #include "server/http_calls/http_generation.h"
@@ -79,7 +81,10 @@ class Documents {
     DescribeServer(version_, &answer);
     return DocumentReply(request, answer);
   }
-  HttpReply Index(const HttpRequest& request) const {
+  HttpReply Index(const HttpRequest& request, const std::string& body) const {
+    bool ready = false;  // every model of the list is
+    if (const absl::Status status = ReadRepositoryBody(body, "ready", &ready); !status.ok())
+      return ErrorOf(request, status);
     inference::RepositoryIndexResponse answer;
     for (const ModelLease& model : core_->models().List()) {
       if (request.caller.MayUse(model->name)) DescribeIndex(*model, answer.add_models());
@@ -91,6 +96,20 @@ class Documents {
       absl::StrAppend(&reply.body, reply.body.size() > 1 ? "," : "", DocumentOf(model));
     reply.body += "]";
     return reply;
+  }
+  // The path behind /v2/repository/models/: "{model}/load" or "{model}/unload".
+  HttpReply Repository(const HttpRequest& request, const std::string& body) const {
+    static constexpr std::string_view kActions[] = {"load", "unload"};
+    const ModelPath path = SplitPath(request.parameter, kActions);
+    if (path.action.empty()) {
+      return ErrorOf(request, absl::NotFoundError("the path is not /v2/repository/models/{model}/load or /unload"));
+    }
+    bool has_parameters = false;
+    absl::Status status = ReadRepositoryBody(body, "parameters", &has_parameters);
+    if (status.ok()) {
+      status = path.action == "load" ? LoadModel(Find(request.caller, path).ok(), has_parameters) : UnloadModel();
+    }
+    return status.ok() ? OkReply(kJsonText, EchoedRequestIdOf(request)) : ErrorOf(request, status);
   }
   // The path of the request behind /v2/models/.
   HttpReply Model(const HttpRequest& request) const {
@@ -215,7 +234,13 @@ std::vector<HttpRoute> KserveRoutes(ServingCore* core, const ModelStatistics* st
        [documents](const HttpRequest& request) { return ReadyReply(request, documents->ServerReady()); }},
       {"GET", "/v2", [documents](const HttpRequest& request) { return documents->Server(request); }},
       {"GET", "/v2/models/{path}", [documents](const HttpRequest& request) { return documents->Model(request); }},
-      {"POST", "/v2/repository/index", [documents](const HttpRequest& request) { return documents->Index(request); }},
+      DocumentRoute(
+          "/v2/repository/index",
+          [documents](const HttpRequest& request, const std::string& body) { return documents->Index(request, body); }),
+      DocumentRoute("/v2/repository/models/{path}",
+                    [documents](const HttpRequest& request, const std::string& body) {
+                      return documents->Repository(request, body);
+                    }),
       CallRoute(*core, "/v2/models/{path}", [core] { return std::make_shared<ModelCall>(core); }),
   };
   for (HttpRoute& route : routes) {

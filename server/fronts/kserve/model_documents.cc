@@ -6,6 +6,7 @@
 #include "server/fronts/kserve/infer_fields.h"
 #include "server/fronts/kserve/infer_request.h"
 #include "server/fronts/kserve/tensor_codec.h"
+#include "server/serving/errors.h"
 
 namespace dunlin::server::kserve {
 namespace {
@@ -16,6 +17,8 @@ constexpr const char* kExtensions[] = {"model_repository", "model_configuration"
                                        "statistics"};
 constexpr int64_t kAnySize = -1;
 constexpr char kReady[] = "READY";
+constexpr char kLoadedAtStart[] =
+    "models are loaded when the server starts; change models[] of its config and restart it";
 
 struct Tensor {
   const char* name;
@@ -96,6 +99,14 @@ void DescribeIndex(const ServedModel& model, inference::RepositoryIndexResponse:
   out->set_name(model.name);
   out->set_version(kModelVersion);
   out->set_state(kReady);
+}
+
+absl::Status LoadModel(bool served, bool has_parameters) {
+  return served && !has_parameters ? absl::OkStatus() : MakeError(Reason::kNotImplemented, kLoadedAtStart);
+}
+
+absl::Status UnloadModel() {
+  return MakeError(Reason::kNotImplemented, kLoadedAtStart);
 }
 
 }  // namespace dunlin::server::kserve

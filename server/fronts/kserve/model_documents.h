@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "kserve/grpc_service.pb.h"
 #include "server/models/served_model.h"
 
@@ -17,5 +18,10 @@ void DescribeServer(const std::string& version, inference::ServerMetadataRespons
 void DescribeModel(const ServedModel& model, inference::ModelMetadataResponse* out);
 void DescribeConfig(const ServedModel& model, inference::ModelConfig* out);
 void DescribeIndex(const ServedModel& model, inference::RepositoryIndexResponse::ModelIndex* out);
+
+// The outcome of a request to load a model, which is OK where it is served already and nothing about it is to change.
+absl::Status LoadModel(bool served, bool has_parameters);
+// UNIMPLEMENTED.
+absl::Status UnloadModel();
 
 }  // namespace dunlin::server::kserve

@@ -19,6 +19,7 @@ constexpr size_t kMaxAheadBytes = 16 * 1024;     // of pipelined requests
 constexpr size_t kMaxLingerBytes = 1024 * 1024;  // thrown away after the last response
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr int kNoContent = 204;
+constexpr int kUnsupportedMediaType = 415;
 constexpr unsigned kHttp10 = 10;
 constexpr unsigned kHttp11 = 11;
 
@@ -166,6 +167,10 @@ HttpReply HttpConnection::UnroutedReply(const HttpRouteTable::Match& match) cons
 }
 
 void HttpConnection::OpenHandler(const HttpRoute& route) {
+  const auto coding = parser_->get()[http::field::content_encoding];
+  if (!coding.empty() && !boost::beast::iequals(coding, "identity")) {
+    return Answer(RefusalOfRoute(TextReply(kUnsupportedMediaType, "Content-Encoding is not \"identity\"")));
+  }
   const uint64_t length = parser_->chunked() ? route.max_body_bytes : parser_->content_length().value_or(0);
   if (length > route.max_body_bytes) return Answer(RefusalOfRoute(BodyTooLong(absl::StrCat(length), route)));
   handler_ = route.open();

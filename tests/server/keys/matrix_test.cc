@@ -148,6 +148,7 @@ TEST_F(Matrix, EveryRouteAsksForItsPermissionBeforeItReadsABody) {
     const std::string method = name.substr(0, name.find(' '));
     std::string path = name.substr(name.find(' ') + 1);
     if (absl::EndsWith(path, "{id}")) path = "/v1/models/tiny";
+    if (path == "/v2/repository/models/{path}") path = "/v2/repository/models/tiny/load";
     if (absl::EndsWith(path, "{path}")) path = method == "POST" ? "/v2/models/tiny/infer" : "/v2/models/tiny";
     for (const Credential& credential : kCredentials) {
       const std::string headers =

@@ -84,6 +84,32 @@ TEST_F(KserveHttp, TellsOfTheServerAndItsModels) {
   EXPECT_THAT(names, testing::UnorderedElementsAre("tiny", "bare", "encoder"));
 }
 
+TEST_F(KserveHttp, TakesRequestsToTheRepository) {
+  const auto post = [this](const std::string& path, const std::string& body) {
+    return Post("/v2/repository/" + path, body);
+  };
+  EXPECT_EQ(post("index", R"({"ready": true})").document().size(), 3);
+  EXPECT_EQ(post("index", R"({"model": "tiny"})").status, 400);
+  EXPECT_EQ(post("index", "[]").status, 400);
+  for (const char* body : {"", "{}", R"({"parameters": {}})"}) {
+    EXPECT_EQ(post("models/tiny/load", body).status, 200) << body;
+    const HttpAnswer unload = post("models/tiny/unload", body);
+    EXPECT_EQ(unload.status, 501) << body;
+    EXPECT_THAT(unload.body, HasSubstr("models[]"));
+  }
+  EXPECT_EQ(post("models/tiny/load", R"({"parameters": {"config": "{}"}})").status, 501);
+  EXPECT_EQ(post("models/tiny/load", R"({"parameters": 7})").status, 400);
+  EXPECT_EQ(post("models/nobody/load", "").status, 501);
+  EXPECT_EQ(post("models/tiny/reload", "").status, 404);
+  EXPECT_EQ(Get("/v2/models/tiny/ready").status, 200);
+}
+
+TEST_F(KserveHttp, RefusesBodiesInAnotherCoding) {
+  const HttpAnswer answer = Post("/v2/models/tiny/infer", "{}", "Content-Encoding: gzip\r\n");
+  EXPECT_EQ(answer.status, 415);
+  EXPECT_THAT(answer.body, HasSubstr("Content-Encoding"));
+}
+
 TEST_F(KserveHttp, InfersWithJson) {
   const HttpAnswer answer = Post("/v2/models/tiny/infer", R"({"id": "7", "inputs": [
       {"name": "text_input", "datatype": "BYTES", "shape": [1], "data": ["abc"]},

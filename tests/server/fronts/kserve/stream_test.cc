@@ -96,9 +96,9 @@ TEST(ModelStreamInfer, SendsTheLastResponseEmptyIfItTellsNothing) {
   ASSERT_TRUE(stream.Send(request));
   inference::ModelStreamInferResponse response;
   do {
-    ASSERT_TRUE(stream.Next(&response));
-    EXPECT_EQ(response.infer_response().outputs_size(), 0);
+    ASSERT_TRUE(stream.Next(&response));  // the first one may come before the stop string is complete
   } while (!IsFinal(response));
+  EXPECT_EQ(response.infer_response().outputs_size(), 0);
   EXPECT_TRUE(stream.End().ok());
 }
 

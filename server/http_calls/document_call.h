@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A route that takes a small body and is answered at once, on the HTTP thread, without the serving core: what manages the
+// server or tells of it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "server/transport/http/http_message.h"
+#include "server/transport/http/http_route.h"
+
+namespace dunlin::server {
+
+inline constexpr size_t kDocumentBodyBytesMax = 64 * 1024;
+
+// POST `path` with a body of at most kDocumentBodyBytesMax, or with none. `answer` must not block.
+HttpRoute DocumentRoute(const char* path,
+                        std::function<HttpReply(const HttpRequest& request, const std::string& body)> answer);
+
+}  // namespace dunlin::server
