@@ -9,6 +9,7 @@
 #include "engine/model/architectures/named_shapes.h"
 #include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/checkpoint/input_scales.h"
+#include "engine/model/checkpoint/integer/integer_tensors.h"
 #include "engine/model/checkpoint/random_tensors.h"
 #include "engine/model/checkpoint/shard_list.h"
 #include "engine/model/checkpoint/torch/torch_file.h"
@@ -32,6 +33,11 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   OpenedModel model{
       .parsed = std::move(parsed), .parts = {}, .encodings = {}, .calibrated = {}, .tensors = std::move(tensors)};
   const Architecture& architecture = *model.parsed.architecture;
+  if (const IntegerQuantization& integer = model.parsed.quantization.integer; integer.layout != IntegerLayout::kNone) {
+    absl::StatusOr<std::unique_ptr<TensorSource>> plain = IntegerTensors::Open(integer, std::move(model.tensors));
+    if (!plain.ok()) return plain.status();
+    model.tensors = *std::move(plain);
+  }
   const std::string prefix = FindPrefix(architecture, *model.tensors);
   model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
   absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A route that takes a small body and is answered at once, on the HTTP thread, without the serving core: what manages the
-// server or tells of it.
+// A route that takes a small body and is answered at once, on the HTTP thread, without the serving core: what manages
+// the server or tells of it.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a checkpoint's files describe its FP8 weights and the input scales of its linear layers: one table row per
-// published format. Other quantisations are refused by name. Pure.
+// How a checkpoint's files describe its quantised weights and the input scales of its linear layers: one table row per
+// published format. FP8 weights keep their codes; integers and tables of 4 bits become FP32 as they are read
+// (integer/integer_tensors.h). Other quantisations are refused by name. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/json_fields.h"
+#include "engine/model/checkpoint/integer/integer_weight.h"
 
 namespace dunlin::engine {
 
@@ -33,8 +35,9 @@ struct QuantizationFormat {
 struct Quantization {
   const QuantizationFormat* format = nullptr;  // null: the checkpoint is not quantised
   WeightScaling weights = WeightScaling::kTensor;
-  int64_t block_rows = 0;      // kBlock: output rows of a block, > 0
-  bool static_inputs = false;  // every quantised linear layer has an input scale
+  int64_t block_rows = 0;       // kBlock: output rows of a block, > 0
+  bool static_inputs = false;   // every quantised linear layer has an input scale
+  IntegerQuantization integer;  // its layout is kNone where the codes are FP8
   // Dynamic input scales saturate larger magnitudes; > 0.
   float input_amax_limit = std::numeric_limits<float>::infinity();
   std::vector<std::string> ignored;   // modules that are not quantised: full names or suffixes, no patterns
@@ -45,8 +48,8 @@ struct Quantization {
 std::span<const QuantizationFormat> QuantizationFormats();
 
 // Reads quantization_config of config.json (`config`), or the text of hf_quant_config.json, which may be empty.
-// INVALID_ARGUMENT names file, field, value and the known values: an unknown method, an algorithm other than FP8
-// (NVFP4, W4A16, INT8, ...), an unsupported strategy or block size.
+// INVALID_ARGUMENT names file, field, value and the known values: an unknown method, an algorithm of ModelOpt other
+// than FP8 (NVFP4, W4A16, ...), an unsupported number of bits, layout, strategy or block size.
 absl::StatusOr<Quantization> ParseQuantization(JsonFields& config, std::string_view hf_quant_text);
 
 // Whether a module ("model.layers.0.mlp.up_proj") is one of `ignored`.

@@ -27,6 +27,9 @@ constexpr QuantizationFormat kFormats[] = {
     {"fbgemm_fp8", "fbgemm_fp8", false, kScale, {}, ParseFbgemm},
     {"fp8 in blocks", "fp8", true, kBlockScale, {}, ParseFp8},
     {"fp8 per tensor", "fp8", false, kTensorScale, kTensorInput, ParseFp8},
+    {"GPTQ", "gptq", false, {}, {}, ParseGptq},
+    {"AWQ", "awq", false, {}, {}, ParseAwq},
+    {"bitsandbytes", "bitsandbytes", false, {}, {}, ParseBitsAndBytes},
 };
 
 // One of `known`, or an error.
@@ -57,6 +60,28 @@ void SetBlocks(JsonFields& fields, const char* name, Quantization* quantization)
   }
   quantization->weights = WeightScaling::kBlock;
   quantization->block_rows = block[0];
+}
+
+// 4 or 8; 0 after an error.
+int32_t ReadBits(JsonFields& fields, const char* name) {
+  const int64_t bits = fields.Int(name, 1, 32);
+  if (!fields.status().ok() || bits == 4 || bits == 8) return static_cast<int32_t>(bits);
+  fields.Fail(absl::StrCat(name, " is ", bits, "; codes of 4 and 8 bits are read"));
+  return 0;
+}
+
+// Integers of compressed-tensors. The tensors' shapes say how they are grouped.
+Quantization ReadIntegerGroup(JsonFields& group, JsonFields& weights) {
+  Quantization quantization;
+  quantization.integer = {IntegerLayout::kPacked, ReadBits(weights, "num_bits")};
+  Word(weights, "strategy", "group", {"group", "channel"});
+  if (weights.BoolOr("dynamic", false)) weights.Fail("dynamic is true, which weights cannot be");
+  group.Adopt(weights.status());
+  if (group.Has("input_activations")) {
+    quantization.warnings.push_back(
+        absl::StrCat(group.where(), ": input_activations is set; inputs are not quantised here"));
+  }
+  return quantization;
 }
 
 // Checks of compressed-tensors that weights and activations share.
@@ -102,6 +127,7 @@ Quantization ReadGroup(JsonFields& group) {
   if (group.Has("output_activations")) group.Fail("output_activations is set, which is not supported");
   if (!group.status().ok()) return quantization;
   JsonFields weight_args(*weights, absl::StrCat(group.where(), ".weights"));
+  if (weight_args.TextOr("type", "int") == "int") return ReadIntegerGroup(group, weight_args);
   ReadWeightArgs(weight_args, &quantization);
   group.Adopt(weight_args.status());
   const json* inputs = group.Object("input_activations");
@@ -117,7 +143,8 @@ Quantization ReadGroup(JsonFields& group) {
 }
 
 bool SameScaling(const Quantization& a, const Quantization& b) {
-  return a.weights == b.weights && a.block_rows == b.block_rows && a.static_inputs == b.static_inputs;
+  return a.weights == b.weights && a.block_rows == b.block_rows && a.static_inputs == b.static_inputs &&
+         a.integer.layout == b.integer.layout;
 }
 
 }  // namespace
@@ -127,7 +154,8 @@ std::span<const QuantizationFormat> QuantizationFormats() {
 }
 
 void ParseCompressedTensors(JsonFields& fields, Quantization* quantization) {
-  Word(fields, "format", "float-quantized", {"float-quantized", "naive-quantized"});
+  Word(fields, "format", "float-quantized",
+       {"float-quantized", "naive-quantized", "pack-quantized", "int-quantized", "mixed-precision"});
   for (const char* name : {"sparsity_config", "transform_config"}) {
     const json* object = fields.Object(name);
     const bool plain = object == nullptr || object->empty() || object->value("format", "") == "dense";
@@ -147,7 +175,9 @@ void ParseCompressedTensors(JsonFields& fields, Quantization* quantization) {
     if (!first && !SameScaling(*quantization, parsed)) {
       return fields.Fail("config_groups has groups of different strategies; all must be scaled in one way");
     }
+    const int32_t bits = first || quantization->integer.bits == parsed.integer.bits ? parsed.integer.bits : 0;
     *quantization = std::move(parsed);
+    quantization->integer.bits = bits;
     first = false;
   }
   quantization->format = format;
@@ -170,6 +200,27 @@ void ParseFbgemm(JsonFields& fields, Quantization* quantization) {
   quantization->weights = WeightScaling::kChannel;
   quantization->input_amax_limit = static_cast<float>(fields.NumberOr("activation_scale_ub", 1e-6, 3e38, 1200.0));
   ReadIgnored(fields, "modules_to_not_convert", quantization);
+}
+
+void ParseGptq(JsonFields& fields, Quantization* quantization) {
+  quantization->integer = {IntegerLayout::kGptq, ReadBits(fields, "bits"), 1};
+  const std::string format = Word(fields, "checkpoint_format", "gptq", {"gptq", "gptq_v2"});
+  if (format == "gptq_v2") quantization->integer.zero_offset = 0;
+  Word(fields, "pack_dtype", "int32", {"int32"});
+}
+
+void ParseAwq(JsonFields& fields, Quantization* quantization) {
+  quantization->integer = {IntegerLayout::kAwq, ReadBits(fields, "bits")};
+  if (fields.status().ok() && quantization->integer.bits != 4) fields.Fail("bits is 8; AWQ is read with 4");
+  Word(fields, "version", "gemm", {"gemm", "GEMM"});
+}
+
+void ParseBitsAndBytes(JsonFields& fields, Quantization* quantization) {
+  const bool four = fields.BoolOr("load_in_4bit", false);
+  if (!four && !fields.BoolOr("load_in_8bit", false)) return fields.Fail("load_in_4bit and load_in_8bit are false");
+  quantization->integer.layout = four ? IntegerLayout::kBits4Map : IntegerLayout::kInt8Rows;
+  if (four) Word(fields, "bnb_4bit_quant_type", "fp4", {"fp4", "nf4"});
+  Word(fields, "bnb_4bit_quant_storage", "uint8", {"uint8"});
 }
 
 void ParseFp8(JsonFields& fields, Quantization* quantization) {

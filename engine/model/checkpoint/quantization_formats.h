@@ -13,6 +13,9 @@ void ParseModelOpt(JsonFields& fields, Quantization* quantization);
 // Source: transformers 5.23, FbgemmFp8Config.
 void ParseFbgemm(JsonFields& fields, Quantization* quantization);
 // DeepSeek's block-scaled weights and AutoFP8's per-tensor ones. Source: transformers 5.23, FineGrainedFP8Config.
+void ParseGptq(JsonFields& fields, Quantization* quantization);
+void ParseAwq(JsonFields& fields, Quantization* quantization);
+void ParseBitsAndBytes(JsonFields& fields, Quantization* quantization);
 void ParseFp8(JsonFields& fields, Quantization* quantization);
 
 }  // namespace dunlin::engine
