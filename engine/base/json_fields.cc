@@ -117,6 +117,22 @@ std::vector<int64_t> JsonFields::IntListOr(const char* name, int64_t min, int64_
   return numbers;
 }
 
+std::vector<double> JsonFields::NumberListOr(const char* name, double min, double max, size_t max_count) {
+  const json* value = Find(name);
+  if (value == nullptr) return {};
+  std::vector<double> numbers;
+  if (value->is_array() && value->size() <= max_count) {
+    for (const json& entry : *value) {
+      const double number = entry.is_number() ? entry.get<double>() : NAN;
+      if (number >= min && number <= max) numbers.push_back(number);
+    }
+    if (numbers.size() == value->size()) return numbers;
+  }
+  Fail(absl::StrCat(name, " is ", Shown(*value), "; must be a list of at most ", max_count, " numbers in [", min, ", ",
+                    max, "]"));
+  return {};
+}
+
 std::vector<std::string> JsonFields::TextListOr(const char* name, size_t max_count) {
   const json* value = Find(name);
   if (value == nullptr) return {};

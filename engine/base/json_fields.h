@@ -33,6 +33,8 @@ class JsonFields {
   std::string TextOr(const char* name, const std::string& fallback);
   // An integer or a list of at most `max_count` integers, each in [min, max]; empty when the field is absent.
   std::vector<int64_t> IntListOr(const char* name, int64_t min, int64_t max, size_t max_count);
+  // A list of at most `max_count` finite numbers, each in [min, max]; empty when the field is absent.
+  std::vector<double> NumberListOr(const char* name, double min, double max, size_t max_count);
   // A list of at most `max_count` strings; empty when the field is absent.
   std::vector<std::string> TextListOr(const char* name, size_t max_count);
   // A nested object, owned by the outer one, or null when the field is absent.

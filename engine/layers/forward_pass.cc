@@ -109,14 +109,22 @@ bool ForwardPass::Embed() {
     const Target qkv = QkvOf(0);
     if (!Norm("embedding norm", weights_.embedding_norm, &qkv, all_rows())) return false;
   }
-  if (config_.rotary_dim == 0) return true;
-  const kernels::RotaryTableParams rotary{.positions = inputs_.positions,
-                                          .inv_freq = buffers_.inv_freq,
-                                          .attention_factor = config_.rotary_attention_factor,
-                                          .rotary_dim = config_.rotary_dim,
-                                          .cos_sin = buffers_.rotary,
-                                          .num_tokens = rows_.count};
-  return Ran(ops_.rotary_table(context_, rotary), "rotary table");
+  return FillRotaryTables();
+}
+
+bool ForwardPass::FillRotaryTables() {
+  rotary_tokens_ = rows_.count;
+  for (int32_t i = 0; i < config_.num_rotaries(); ++i) {
+    const kernels::RotaryTableParams rotary{
+        .positions = inputs_.positions,
+        .inv_freq = buffers_.inv_freq + i * (config_.rotary_dim / 2),
+        .attention_factor = config_.rotary_attention_factor,
+        .rotary_dim = config_.rotary_dim,
+        .cos_sin = buffers_.rotary + int64_t{i} * rotary_tokens_ * config_.rotary_dim,
+        .num_tokens = rotary_tokens_};
+    if (!Ran(ops_.rotary_table(context_, rotary), "rotary table")) return false;
+  }
+  return true;
 }
 
 bool ForwardPass::Gather(const char* op, const kernels::PackedWeight& table, const int32_t* ids, bool accumulate,
@@ -132,6 +140,7 @@ bool ForwardPass::Gather(const char* op, const kernels::PackedWeight& table, con
 
 bool ForwardPass::LayerToKv(const LayerWeights& weights) {
   const Target qkv = QkvOf(layer_);
+  if (norms_inside()) return Quantize("qkv input", rows_.hidden, qkv, rows_.count) && QkvToPages(weights);
   return (post_norm() || Norm("attention norm", weights.attention_norm, &qkv, all_rows())) && QkvToPages(weights);
 }
 
@@ -163,7 +172,9 @@ bool ForwardPass::MlpUp(const LayerWeights& weights) {
   const Target down{weights.mlp_down, InputIndex(layer_, LayerInput::kMlpDown)};
   const bool own_norm = !config_.shared_norm && !post_norm();
   const NormWeights& norm = own_norm ? weights.mlp_norm : weights.attention_norm;
-  if (!Norm(post_norm() ? "attention norm" : "mlp norm", norm, &up, all_rows())) return false;
+  const bool ready = norms_inside() ? Quantize("mlp input", rows_.hidden, up, rows_.count)
+                                    : Norm(post_norm() ? "attention norm" : "mlp norm", norm, &up, all_rows());
+  if (!ready) return false;
 
   mlp_down_input_ = InputOf(down, buffers_.mlp);
   kernels::GemmParams params = GemmParamsOf(up.linear, rows_.count);

@@ -70,6 +70,7 @@ class ForwardPass {
 
   // Every step below returns false after the first failure, which it has recorded.
   bool Embed();
+  bool FillRotaryTables();
   bool Gather(const char* op, const kernels::PackedWeight& table, const int32_t* ids, bool accumulate, float scale);
   bool RunsModule(Module module);
   // The first and the second part of a layer: up to its keys and values in their pages, and the rest.
@@ -92,6 +93,8 @@ class ForwardPass {
   bool Attend(const Target& next);
   // kPost: normalises the rows in place, too; next may then be null, and nothing else is written.
   bool Norm(const char* op, const NormWeights& weights, const Target* next, const NormRows& rows);
+  // The cosines and sines of the running layer's rotation, or null.
+  const float* CosSin() const;
   bool Quantize(const char* op, const float* in, const Target& next, int32_t num_rows);
   bool Activate(const Target& next);
   // hidden += linear(activation), normalised first where the model has post norms.
@@ -107,6 +110,8 @@ class ForwardPass {
   absl::Status Failure() const;
 
   bool eager() const { return buffers_.unfused != nullptr; }
+  // Without norms before the attention and the MLP: their inputs are the rows themselves.
+  bool norms_inside() const { return config_.norm_placement == NormPlacement::kPostInside; }
   bool post_norm() const { return config_.norm_placement == NormPlacement::kPost; }
   // Encoders keep the keys and values of the running layer only.
   int32_t kv_layer() const { return layout_.shape.num_layers == 1 ? 0 : layer_; }
@@ -131,6 +136,8 @@ class ForwardPass {
   LayerRows rows_{};
   kernels::Activation activation_;      // the input of the next GEMM
   kernels::Activation mlp_down_input_;  // the down projection's, in `mlp`; data is null where `mlp` holds f's input
+
+  int32_t rotary_tokens_ = 0;  // of each rotary table
 
   int32_t layer_ = -1;  // the running layer; -1 outside the layers
   const char* failed_op_ = nullptr;

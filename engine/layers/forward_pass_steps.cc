@@ -7,7 +7,7 @@ namespace dunlin::engine {
 // The QKV projection, with K and V written into pages: one operation where the device fuses them.
 bool ForwardPass::QkvToPages(const LayerWeights& weights) {
   const kernels::RotateAndStoreKvParams heads{.qkv = buffers_.qkv,
-                                              .cos_sin = config_.rotary_dim > 0 ? buffers_.rotary : nullptr,
+                                              .cos_sin = CosSin(),
                                               .rotary_dim = config_.rotary_dim,
                                               .num_heads = config_.num_heads,
                                               .kv_pool = buffers_.kv_pool,
@@ -26,6 +26,11 @@ bool ForwardPass::QkvToPages(const LayerWeights& weights) {
   if (!eager() && ops_.gemm_fuses(context_, params)) return Ran(ops_.gemm(context_, params), "qkv");
   return Linear("qkv", weights.qkv, nullptr, heads.qkv, rows_.count) &&
          Ran(ops_.rotate_and_store_kv(context_, heads), "rotate and store kv");
+}
+
+const float* ForwardPass::CosSin() const {
+  const int32_t index = config_.rotary(layer_);
+  return index < 0 ? nullptr : buffers_.rotary + int64_t{index} * rotary_tokens_ * config_.rotary_dim;
 }
 
 // Attention, with its output rounded to the GEMM input of `next`: one operation where the device fuses them.
@@ -112,7 +117,7 @@ bool ForwardPass::Activate(const Target& next) {
 
 bool ForwardPass::AddToResidual(const char* op, const LinearWeights& linear, const NormWeights& post_norm) {
   float* hidden = rows_.hidden;
-  if (config_.norm_placement != NormPlacement::kPreAndPost) return Linear(op, linear, hidden, hidden, rows_.count);
+  if (!config_.has_post_norms()) return Linear(op, linear, hidden, hidden, rows_.count);
   float* term = buffers_.term;
   kernels::Activation width{.columns = config_.hidden_dim};
   kernels::NormParams norm = NormParamsOf(post_norm, rows_.count);

@@ -27,8 +27,8 @@ struct LayerBuffers {
   void* activation = nullptr;       // GEMM input of T rows
   float* kept_rows = nullptr;       // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
   float* unfused = nullptr;         // [T, max(hidden_dim, ffn_dim)] between two steps of a module; non-null runs eager
-  float* rotary = nullptr;          // [T, rotary_dim] cos and sin of the batch's positions
-  const float* inv_freq = nullptr;  // [rotary_dim / 2]
+  float* rotary = nullptr;          // [num_rotaries, batch tokens, rotary_dim] cos and sin of the batch's positions
+  const float* inv_freq = nullptr;  // [num_rotaries, rotary_dim / 2]
   float* logits = nullptr;          // [kHeadBlockRows, vocab_size]
   void* workspace = nullptr;        // of attention
   size_t workspace_bytes = 0;

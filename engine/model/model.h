@@ -38,11 +38,11 @@ struct LayerWeights {
   NormWeights query_norm;           // with qk_norm
   NormWeights key_norm;             // with qk_norm
   LinearWeights attention_out;      // [hidden_dim, num_heads * head_dim]
-  NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost
+  NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost and kPostInside
   NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with shared_norm
   LinearWeights mlp_up;             // [up_features, hidden_dim]
   LinearWeights mlp_down;           // [hidden_dim, ffn_dim]
-  NormWeights post_mlp_norm;        // with kPreAndPost
+  NormWeights post_mlp_norm;        // with kPreAndPost and kPostInside
 };
 
 // The whole model in one precision. FP8 may keep some matrices in 16 bits (weight_encodings.h): each says its

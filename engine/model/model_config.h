@@ -19,6 +19,7 @@ enum class NormPlacement : uint8_t {
   kPre,         // x += F(Norm(x)); a norm before the head
   kPost,        // x = Norm(x + F(x)); a norm after the embeddings, none before the head (Vaswani et al. 2017, BERT)
   kPreAndPost,  // x += PostNorm(F(Norm(x))); a norm before the head (Gemma 2)
+  kPostInside,  // x += PostNorm(F(x)); a norm before the head (EXAONE 4)
 };
 
 // Filled and cross-checked by an architecture's ParseConfig; the forward pass trusts it.
@@ -58,17 +59,24 @@ struct ModelConfig {
   bool tied_embeddings = false;
   float embedding_scale = 1.0F;  // multiplies the embedding; rounded to the dtype that the model runs in
   float logit_softcap = 0.0F;    // logits become cap * tanh(logits / cap); 0: no cap
+  float residual_scale =
+      1.0F;                  // multiplies what the attention and the MLP add; folded into their last matrices at load
+  float logit_scale = 1.0F;  // multiplies logits; folded into the final norm at load
 
   bool learned_positions = false;        // a [position_rows, hidden_dim] table added to the embedding
   int32_t position_offset = 0;           // row of a sequence's first position (RoBERTa: padding_idx + 1)
   TokenId position_pad_id = -1;          // this token takes row position_offset - 1 and no position; -1: no such token
   int32_t num_token_types = 0;           // rows of a table whose row 0 is added to every embedding; 0: no table
   int32_t rotary_dim = 0;                // 0: no rotary positions
-  std::vector<float> inv_freq;           // [rotary_dim / 2], the scaling (linear, llama3, yarn) already applied
-  float rotary_attention_factor = 1.0F;  // multiplies cos and sin (yarn)
-  float attention_scale = 0.0F;          // multiplies Q K^T
-  float attention_softcap = 0.0F;        // scaled scores become cap * tanh(score / cap); 0: no cap
-  std::vector<int32_t> layer_windows;    // [num_layers] keys that a token sees, its own the last; 0 or empty: all
+  std::vector<float> inv_freq;           // [num_rotaries, rotary_dim / 2], the scaling (linear, ...) already applied
+  float rotary_attention_factor = 1.0F;  // multiplies cos and sin (yarn, longrope)
+  std::vector<int8_t> layer_rotary;      // [num_layers] index of the frequencies, -1: no positions; empty: all 0
+  // Pairs of dimensions (2i, 2i + 1) rotate together, not (i, i + rotary_dim / 2): rows of Q and K change places at
+  // load.
+  bool interleaved_rotary = false;
+  float attention_scale = 0.0F;        // multiplies Q K^T
+  float attention_softcap = 0.0F;      // scaled scores become cap * tanh(score / cap); 0: no cap
+  std::vector<int32_t> layer_windows;  // [num_layers] keys that a token sees, its own the last; 0 or empty: all
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
   bool inverse_layer_query_scale = false;
 
@@ -78,6 +86,17 @@ struct ModelConfig {
   // Layers whose keys and values exist at once: an encoder keeps those of the running layer only.
   int32_t num_kv_layers() const { return is_encoder() ? 1 : num_layers; }
   int32_t position_rows() const { return max_context + position_offset; }
+  int32_t num_rotaries() const {
+    return rotary_dim == 0 ? 0 : static_cast<int32_t>(inv_freq.size()) / (rotary_dim / 2);
+  }
+  int32_t rotary(int32_t layer) const {
+    if (rotary_dim == 0) return -1;
+    return layer_rotary.empty() ? 0 : layer_rotary[static_cast<size_t>(layer)];
+  }
+  // Norms whose output is added to the residual.
+  bool has_post_norms() const {
+    return norm_placement == NormPlacement::kPreAndPost || norm_placement == NormPlacement::kPostInside;
+  }
   int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
   int32_t qkv_features() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
   int32_t up_features() const { return gated_mlp ? 2 * ffn_dim : ffn_dim; }

@@ -11,6 +11,7 @@
 #include "engine/model/checkpoint/input_scales.h"
 #include "engine/model/checkpoint/integer/integer_tensors.h"
 #include "engine/model/checkpoint/random_tensors.h"
+#include "engine/model/checkpoint/rotary_rows.h"
 #include "engine/model/checkpoint/shard_list.h"
 #include "engine/model/checkpoint/torch/torch_file.h"
 #include "engine/model/gguf_model.h"
@@ -26,6 +27,22 @@ absl::StatusOr<InputScales> ReadCalibration(const Directory& directory, const Mo
   const absl::StatusOr<std::string> text = directory.ReadFile(kInputScalesFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
   return ParseInputScales(*text, config);
+}
+
+// Gives the rows of Q and K in the order that the kernels rotate.
+absl::Status OrderRotaryRows(OpenedModel* model) {
+  const ModelConfig& config = model->parsed.config;
+  if (!config.interleaved_rotary) return absl::OkStatus();
+  std::vector<std::string> names;
+  const int64_t first_value = (int64_t{config.num_heads} + config.num_kv_heads) * config.head_dim;
+  for (const WeightPart& part : model->parts) {
+    if (part.slot == WeightSlot::kQkv && part.row_begin < first_value) names.push_back(part.tensor);
+  }
+  absl::StatusOr<std::unique_ptr<TensorSource>> ordered =
+      RotaryRows::Open(std::move(model->tensors), names, config.head_dim, config.rotary_dim);
+  if (!ordered.ok()) return ordered.status();
+  model->tensors = *std::move(ordered);
+  return absl::OkStatus();
 }
 
 // Matches the config's parts with the tensors.
@@ -45,6 +62,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   if (!tying.ok()) return tying;
   ApplyAliases(architecture, *model.tensors, &model.parts);
   ApplyOldNormNames(*model.tensors, &model.parts);
+  if (absl::Status status = OrderRotaryRows(&model); !status.ok()) return status;
   absl::Status scales = FindScales(model.parsed.quantization, *model.tensors, &model.parts);
   if (!scales.ok()) return scales;
   if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;

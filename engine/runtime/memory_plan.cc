@@ -151,13 +151,13 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kQkv, Floats(tokens, config.qkv_features()));
   set(BufferId::kAttention, Floats(tokens, int64_t{config.num_heads} * config.head_dim));
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
-  set(BufferId::kTerm, config.norm_placement == NormPlacement::kPreAndPost ? Floats(tokens, config.hidden_dim) : 0);
+  set(BufferId::kTerm, config.has_post_norms() ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
   set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
   const bool eager = options.execution == ExecutionMode::kEager;
   set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.ffn_dim)) : 0);
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
-  set(BufferId::kRotary, Floats(tokens, config.rotary_dim));
+  set(BufferId::kRotary, Floats(tokens, int64_t{config.num_rotaries()} * config.rotary_dim));
   set(BufferId::kFrequencies, config.inv_freq.size() * sizeof(float));
   set(BufferId::kIndices, size_t{6} * static_cast<size_t>(tokens) * sizeof(int32_t));
   set(BufferId::kSpans,

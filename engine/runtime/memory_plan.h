@@ -26,13 +26,13 @@ enum class BufferId : uint8_t {
   kQkv,          // [T, qkv_features] floats
   kAttention,    // [T, num_heads * head_dim] floats
   kMlp,          // [T, up_features] floats, or the input of the MLP's second matrix (GemmParams::next)
-  kTerm,         // [T, hidden_dim] floats with NormPlacement::kPreAndPost: a term before its norm
+  kTerm,         // [T, hidden_dim] floats where has_post_norms(): a term before its norm
   kActivation,   // GEMM input: T rows of the widest, in the largest resident precision
   kKeptRows,     // [K, hidden_dim] floats, then [K, num_heads * head_dim], K = max_kept_rows: see KeepRows
   kUnfused,      // [T, max(hidden_dim, ffn_dim)] floats, eager only: rows between two steps of a module
   kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
-  kRotary,       // [T, rotary_dim] floats: cos and sin of the step's positions
-  kFrequencies,  // [rotary_dim / 2] floats: ModelConfig::inv_freq, written once
+  kRotary,       // [num_rotaries, T, rotary_dim] floats: cos and sin of the step's positions
+  kFrequencies,  // [num_rotaries, rotary_dim / 2] floats: ModelConfig::inv_freq, written once
   kIndices,      // six arrays [T] of int32: see StepInputs, RaggedBatch
   kSpans,        // [kSpansPerSequence S] SequenceSpan: see StepInputs, RaggedBatch
   kPageTable,    // [S, max_pages_per_sequence] int32

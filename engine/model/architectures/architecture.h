@@ -62,6 +62,21 @@ extern const Architecture kPhi;
 extern const Architecture kQwen2;
 extern const Architecture kQwen3;
 extern const Architecture kMistral;
+extern const Architecture kGemma;
 extern const Architecture kGemma2;
+extern const Architecture kGemma3;
+extern const Architecture kGemma3Text;
+extern const Architecture kPhi3;
+extern const Architecture kStarcoder2;
+extern const Architecture kStablelm;
+extern const Architecture kGranite;
+extern const Architecture kSeedOss;
+extern const Architecture kErnie;
+extern const Architecture kSmollm3;
+extern const Architecture kCohere;
+extern const Architecture kCohere2;
+extern const Architecture kGlm;
+extern const Architecture kGlm4;
+extern const Architecture kExaone4;
 
 }  // namespace dunlin::engine

@@ -28,23 +28,28 @@ int64_t ParseWindow(JsonFields& fields) {
   return fields.IntOr("sliding_window", 1, kMaxContextTokens, fields.Mentions("sliding_window") ? 0 : 4096);
 }
 
-void SetWindows(JsonFields& fields, int64_t window, const SlidingLayers& sliding, ModelConfig* config) {
+std::vector<bool> SetWindows(JsonFields& fields, int64_t window, const SlidingLayers& sliding, ModelConfig* config) {
   const std::vector<std::string> types = fields.TextListOr("layer_types", kMaxLayers);
-  if (!fields.status().ok()) return;
+  if (!fields.status().ok()) return {};
   const auto num_layers = static_cast<size_t>(config->num_layers);
   if (!types.empty() && types.size() != num_layers) {
     fields.Fail(absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ", num_layers));
-    return;
+    return {};
   }
   const auto reach = static_cast<int32_t>(window < config->max_context ? window : 0);
   std::vector<int32_t> windows;
+  std::vector<bool> sliding_layers;
   for (size_t layer = 0; layer < num_layers; ++layer) {
     const int64_t index = static_cast<int64_t>(layer) - sliding.first;
-    const bool slides = types.empty() ? index >= 0 && index % sliding.step == 0 : Slides(fields, types, layer, window);
+    const bool by_default = sliding.full_every > 0 ? (static_cast<int64_t>(layer) + 1) % sliding.full_every != 0
+                                                   : index >= 0 && index % sliding.step == 0;
+    const bool slides = types.empty() ? by_default : Slides(fields, types, layer, window);
     windows.push_back(slides ? reach : 0);
+    sliding_layers.push_back(slides);
   }
   const bool any = std::any_of(windows.begin(), windows.end(), [](int32_t tokens) { return tokens > 0; });
   if (any) config->layer_windows = std::move(windows);
+  return sliding_layers;
 }
 
 }  // namespace dunlin::engine

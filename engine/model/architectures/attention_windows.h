@@ -3,16 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/base/json_fields.h"
 #include "engine/model/model_config.h"
 
 namespace dunlin::engine {
 
-// The layers that slide without layer_types: first, first + step, ...
+// The layers that slide without layer_types: first, first + step, ...; or all but every full_every-th.
 struct SlidingLayers {
   int64_t first = 0;
   int64_t step = 1;
+  int64_t full_every = 0;  // 0: as first and step say
 };
 
 // sliding_window in tokens: 0 when it is null, transformers' default of 4096 when it is absent.
@@ -20,7 +22,7 @@ int64_t ParseWindow(JsonFields& fields);
 
 // Fills config->layer_windows. window: tokens, 0 for none; one that covers max_context counts as none. Records an error
 // when layer_types has the wrong length, an unknown type, or a sliding layer without a window. REQUIRES: num_layers and
-// max_context are set.
-void SetWindows(JsonFields& fields, int64_t window, const SlidingLayers& sliding, ModelConfig* config);
+// max_context are set. Returns which layers slide, whatever the window; empty after an error.
+std::vector<bool> SetWindows(JsonFields& fields, int64_t window, const SlidingLayers& sliding, ModelConfig* config);
 
 }  // namespace dunlin::engine

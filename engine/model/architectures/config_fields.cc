@@ -87,6 +87,11 @@ void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* confi
                                    " of ", config->head_dim, " dimensions; it must be an even number of them"));
     return;
   }
+  if (const size_t factors = scaling.short_factors.size();
+      factors != 0 && factors != static_cast<size_t>(rotary_dim / 2)) {
+    return fields.Fail(absl::StrCat("short_factor has ", factors, " entries; must have ", rotary_dim / 2));
+  }
+  config->max_context = static_cast<int32_t>(scaling.max_context);
   config->rotary_dim = rotary_dim;
   config->inv_freq = InverseFrequencies(scaling, rotary_dim);
   config->rotary_attention_factor = RotaryAttentionFactor(scaling);

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "engine/model/architectures/architecture.h"
+#include "engine/model/architectures/rotary_scaling.h"
 
 namespace dunlin::engine {
 
@@ -17,6 +18,8 @@ struct LlamaDefaults {
   const char* activation_field = "hidden_act";
   const char* activation = "silu";
   bool tied_embeddings = false;
+  double norm_epsilon = 1e-6;
+  RotaryFields rotary = {};
 };
 
 // Sizes, heads, norm, activation, tying and rotary positions; no biases.
@@ -51,6 +54,12 @@ inline constexpr WeightName kLlamaNorms[] = {
     {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
 };
 inline constexpr auto kLlamaWeights = WithNorms(kLlamaNorms);
+// With a norm over each head of Q and K.
+inline constexpr WeightName kLlamaQkNorms[] = {
+    {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
+    {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
+    {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
+};
 inline constexpr const char* kLlamaPrefixes[] = {"model.", ""};
 inline constexpr const char* kLlamaBuffers[] = {".rotary_emb.inv_freq"};
 

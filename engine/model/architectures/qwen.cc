@@ -30,12 +30,7 @@ void ParseQwen3(JsonFields& fields, ModelConfig* config) {
   config->qk_norm = true;
 }
 
-constexpr WeightName kQwen3Norms[] = {
-    {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
-    {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
-    {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
-};
-constexpr auto kQwen3Weights = WithNorms(kQwen3Norms);
+constexpr auto kQwen3Weights = WithNorms(kLlamaQkNorms);
 constexpr const char* kQwen2ModelTypes[] = {"qwen2"};
 constexpr const char* kQwen3ModelTypes[] = {"qwen3"};
 

@@ -20,16 +20,13 @@ constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
 RotaryScalingKind ParseKind(JsonFields& rope) {
   const std::string type = rope.TextOr("rope_type", rope.TextOr("type", "default"));
-  if (type == "default") return RotaryScalingKind::kNone;
+  if (type == "default" || type == "dynamic") return RotaryScalingKind::kNone;
   if (type == "linear") return RotaryScalingKind::kLinear;
   if (type == "llama3") return RotaryScalingKind::kLlama3;
   if (type == "yarn") return RotaryScalingKind::kYarn;
-  if (type == "dynamic" || type == "longrope" || type == "su") {
-    rope.Fail(absl::StrCat("rope_type '", type, "' is not supported: a cached key's rotation would depend on the ",
-                           "length of its request"));
-  } else {
-    rope.Fail(absl::StrCat("rope_type is '", type.substr(0, 32), "'; known: default, linear, llama3, yarn"));
-  }
+  if (type == "longrope" || type == "su") return RotaryScalingKind::kLongrope;
+  rope.Fail(
+      absl::StrCat("rope_type is '", type.substr(0, 32), "'; known: default, linear, llama3, yarn, dynamic, longrope"));
   return RotaryScalingKind::kNone;
 }
 
@@ -64,6 +61,16 @@ void ParseYarn(JsonFields& rope, int64_t max_context, RotaryScaling* scaling) {
   scaling->mscale_all_dim = rope.NumberOr("mscale_all_dim", 0.0, kMaxFactor, 0.0);
   scaling->truncate = rope.BoolOr("truncate", true);
   if (rope.Has("attention_factor")) scaling->attention_factor = rope.Number("attention_factor", 1e-6, kMaxFactor);
+}
+
+// Phi-3's configs have the original context beside rope_scaling, and no factor: it is the ratio of the contexts.
+void ParseLongrope(JsonFields& rope, int64_t max_context, RotaryScaling* scaling) {
+  const double stretch = static_cast<double>(max_context) / scaling->original_max_context;
+  scaling->factor = rope.NumberOr("factor", 1e-3, kMaxFactor, std::max(stretch, 1e-3));
+  scaling->short_factors = rope.NumberListOr("short_factor", 1e-3, kMaxFactor, kMaxHeadDim);
+  if (scaling->short_factors.empty()) rope.Fail("short_factor is missing");
+  if (rope.Has("attention_factor")) scaling->attention_factor = rope.Number("attention_factor", 1e-6, kMaxFactor);
+  scaling->max_context = std::min(max_context, static_cast<int64_t>(scaling->original_max_context));
 }
 
 // base^(2i / dim), exponent and result rounded to FP32.
@@ -134,11 +141,18 @@ RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, 
   const nlohmann::json* parameters = fields.Object("rope_parameters");
   const bool old_style = scaling_object != nullptr && !scaling_object->empty();
   const nlohmann::json* object = old_style ? scaling_object : parameters;
-  JsonFields rope(object == nullptr ? nothing : *object,
-                  absl::StrCat(fields.where(), old_style ? ": rope_scaling" : ": rope_parameters"));
+  std::string where = absl::StrCat(fields.where(), old_style ? ": rope_scaling" : ": rope_parameters");
+  if (object != nullptr && names.nested != nullptr && object->contains(names.nested)) {
+    absl::StrAppend(&where, ".", names.nested);
+    object = &(*object)[names.nested];
+    if (!object->is_object()) fields.Fail(absl::StrCat("rope_parameters.", names.nested, " is not an object"));
+    if (!object->is_object()) object = nullptr;
+  }
+  JsonFields rope(object == nullptr ? nothing : *object, where);
 
   RotaryScaling scaling;
-  const double outer_theta = fields.NumberOr(names.theta, kMinTheta, kMaxTheta, 10000.0);
+  scaling.max_context = max_context;
+  const double outer_theta = fields.NumberOr(names.theta, kMinTheta, kMaxTheta, names.default_theta);
   scaling.theta = rope.NumberOr("rope_theta", kMinTheta, kMaxTheta, outer_theta);
   scaling.kind = ParseKind(rope);
   const double outer_factor = fields.NumberOr(names.partial_factor, 0.0, 1.0, names.default_partial_factor);
@@ -147,11 +161,13 @@ RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, 
     (outer_factor != 1.0 ? fields : rope).Fail("partial_rotary_factor is not 1, which is not supported here");
   }
   if (scaling.kind == RotaryScalingKind::kLinear) scaling.factor = rope.Number("factor", 1.0, kMaxFactor);
-  if (scaling.kind == RotaryScalingKind::kLlama3 || scaling.kind == RotaryScalingKind::kYarn) {
+  if (scaling.kind == RotaryScalingKind::kLlama3 || scaling.kind == RotaryScalingKind::kYarn ||
+      scaling.kind == RotaryScalingKind::kLongrope) {
     scaling.original_max_context = ParseOriginalContext(fields, rope, max_context);
   }
   if (scaling.kind == RotaryScalingKind::kLlama3) ParseLlama3(rope, &scaling);
   if (scaling.kind == RotaryScalingKind::kYarn) ParseYarn(rope, max_context, &scaling);
+  if (scaling.kind == RotaryScalingKind::kLongrope) ParseLongrope(rope, max_context, &scaling);
   fields.Adopt(rope.status());
   return scaling;
 }
@@ -159,7 +175,9 @@ RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, 
 std::vector<float> InverseFrequencies(const RotaryScaling& scaling, int32_t rotary_dim) {
   if (scaling.kind == RotaryScalingKind::kYarn) return YarnFrequencies(scaling, rotary_dim);
   std::vector<float> frequencies = Periods(scaling, rotary_dim);
-  for (float& value : frequencies) {
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    float& value = frequencies[i];
+    if (scaling.kind == RotaryScalingKind::kLongrope) value *= static_cast<float>(scaling.short_factors[i]);
     value = 1.0F / value;
     if (scaling.kind == RotaryScalingKind::kLinear) value /= static_cast<float>(scaling.factor);
     if (scaling.kind == RotaryScalingKind::kLlama3) value = Llama3Frequency(scaling, value);
@@ -168,8 +186,13 @@ std::vector<float> InverseFrequencies(const RotaryScaling& scaling, int32_t rota
 }
 
 float RotaryAttentionFactor(const RotaryScaling& scaling) {
-  if (scaling.kind != RotaryScalingKind::kYarn) return 1.0F;
+  const bool longrope = scaling.kind == RotaryScalingKind::kLongrope;
+  if (scaling.kind != RotaryScalingKind::kYarn && !longrope) return 1.0F;
   if (scaling.attention_factor.has_value()) return static_cast<float>(*scaling.attention_factor);
+  if (longrope) {
+    if (scaling.factor <= 1.0) return 1.0F;
+    return static_cast<float>(std::sqrt(1.0 + std::log(scaling.factor) / std::log(scaling.original_max_context)));
+  }
   if (scaling.mscale == 0.0 || scaling.mscale_all_dim == 0.0) {
     return static_cast<float>(YarnMscale(scaling.factor, 1.0));
   }

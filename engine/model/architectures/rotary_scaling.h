@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary position embeddings: the scaling that a config asks for, and the resulting inverse frequencies.
-// `dynamic` and `longrope` are refused: they make a token's rotation depend on its request's length, so cached keys
-// could be neither kept nor shared. Source: transformers 5.23, modeling_rope_utils.py; Peng et al. 2023 (YaRN);
-// Llama 3.1's reference code.
+// `dynamic` and `longrope` make a token's rotation depend on its request's length beyond the original context, so that
+// cached keys could be neither kept nor shared: they are served up to that context, where it does not. Source:
+// transformers 5.23, modeling_rope_utils.py; Peng et al. 2023 (YaRN); Llama 3.1's reference code.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace dunlin::engine {
 
-enum class RotaryScalingKind : uint8_t { kNone, kLinear, kLlama3, kYarn };
+enum class RotaryScalingKind : uint8_t { kNone, kLinear, kLlama3, kYarn, kLongrope };
 
 // An architecture's names of the fields beside the scaling, and the part of a head that it rotates by default.
 struct RotaryFields {
@@ -21,6 +21,8 @@ struct RotaryFields {
   const char* partial_factor = "partial_rotary_factor";
   double default_partial_factor = 1.0;
   bool partial = false;  // whether a head may be rotated partially; if not, a factor other than 1 is refused
+  double default_theta = 10000.0;
+  const char* nested = nullptr;  // the member of rope_parameters with the parameters of these layers; null: itself
 };
 
 struct RotaryScaling {
@@ -28,7 +30,7 @@ struct RotaryScaling {
   double theta = 10000.0;
   double partial_factor = 1.0;             // share of the head's dimensions that rotate, in [0, 1]
   double factor = 1.0;                     // >= 1
-  double original_max_context = 0;         // llama3 and yarn; tokens
+  double original_max_context = 0;         // llama3, yarn and longrope; tokens
   double low_freq_factor = 1.0;            // llama3
   double high_freq_factor = 4.0;           // llama3; > low_freq_factor
   double beta_fast = 32.0;                 // yarn
@@ -36,16 +38,19 @@ struct RotaryScaling {
   double mscale = 0.0;                     // yarn; 0 is "not given"
   double mscale_all_dim = 0.0;             // yarn; 0 is "not given"
   bool truncate = true;                    // yarn
-  std::optional<double> attention_factor;  // yarn
+  std::optional<double> attention_factor;  // yarn and longrope
+  std::vector<double> short_factors;       // longrope: of each pair of dimensions, up to the original context
+  int64_t max_context = 0;                 // tokens that this scaling serves
 };
 
 // Reads the named fields and rope_scaling (transformers 4) or rope_parameters (5). Records errors in `fields`.
+// max_context: max_position_embeddings.
 RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, int64_t max_context);
 
 // [rotary_dim / 2], rounded to FP32 after each step as transformers does. REQUIRES: rotary_dim even and > 0.
 std::vector<float> InverseFrequencies(const RotaryScaling& scaling, int32_t rotary_dim);
 
-// The factor of cos and sin: 1 except for yarn.
+// The factor of cos and sin: 1 except for yarn and longrope.
 float RotaryAttentionFactor(const RotaryScaling& scaling);
 
 }  // namespace dunlin::engine

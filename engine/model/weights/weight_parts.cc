@@ -96,6 +96,12 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
     part.scaled_rows = int64_t{config.num_heads} * config.head_dim;
     part.scale = 1.0F / static_cast<float>(layer + 1);
   }
+  const bool ends_term = name.slot == WeightSlot::kAttentionOut || name.slot == WeightSlot::kMlpDown;
+  const bool scales_logits = name.slot == WeightSlot::kFinalNorm && config.logit_scale != 1.0F;
+  if (scales_logits || (ends_term && config.residual_scale != 1.0F)) {
+    part.scaled_rows = tensor_rows;
+    part.scale = scales_logits ? config.logit_scale : config.residual_scale;
+  }
   for (const RowRange& range : ranges) {
     part.row_begin = range.begin;
     part.num_rows = range.count;

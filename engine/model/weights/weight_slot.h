@@ -58,11 +58,13 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kQueryNorm:
     case WeightSlot::kKeyNorm:
       return config.qk_norm;
+    case WeightSlot::kAttentionNorm:
+      return config.norm_placement != NormPlacement::kPostInside;
     case WeightSlot::kMlpNorm:
-      return !config.shared_norm;
+      return !config.shared_norm && config.norm_placement != NormPlacement::kPostInside;
     case WeightSlot::kPostAttentionNorm:
     case WeightSlot::kPostMlpNorm:
-      return config.norm_placement == NormPlacement::kPreAndPost;
+      return config.has_post_norms();
     case WeightSlot::kHead:
       return !config.is_encoder() && !config.tied_embeddings;
     case WeightSlot::kTokenTypes:

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -191,6 +192,55 @@ TEST(Qwen, BiasesAndHeadNormsAreTheDifference) {
   const std::string biased = WithField(WithField(kQwen2Config, "attention_bias", "true"), "model_type", "\"qwen3\"");
   EXPECT_TRUE(Parse(biased).qkv_bias && Parse(biased).out_bias);
   EXPECT_EQ(Parse(WithField(WithField(kQwen2Config, "head_dim", ""), "model_type", "\"qwen3\"")).head_dim, 128);
+}
+
+TEST(Gemma3, ReadsTheConfigsOfBothTransformers) {
+  const std::string base =
+      WithField(WithField(kGemma2Config, "model_type", "\"gemma3_text\""), "num_hidden_layers", "6");
+  const std::string old =
+      WithField(WithField(WithField(base, "rope_theta", "1000000"), "rope_local_base_freq", "10000"), "rope_scaling",
+                R"({"rope_type": "linear", "factor": 8})");
+  const ModelConfig config = Parse(old);
+  EXPECT_EQ(config.num_rotaries(), 2);
+  EXPECT_THAT(config.layer_rotary, ::testing::ElementsAre(1, 1, 1, 1, 1, 0));
+  EXPECT_THAT(config.layer_windows, ::testing::ElementsAre(20, 20, 20, 20, 20, 0));
+  EXPECT_FLOAT_EQ(config.inv_freq[1], 0.001F / 8);
+  EXPECT_FLOAT_EQ(config.inv_freq[3], 0.01F) << "the local ones are not scaled";
+  const ModelConfig present =
+      Parse(WithField(base, "rope_parameters",
+                      R"({"full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1000000},
+          "sliding_attention": {"rope_type": "default", "rope_theta": 10000}})"));
+  EXPECT_EQ(present.inv_freq, config.inv_freq);
+  EXPECT_EQ(Parse(base).inv_freq[1], 0.001F) << "transformers' defaults";
+  const ModelConfig multimodal = Parse(R"({"model_type": "gemma3", "text_config": )" + old + "}");
+  EXPECT_EQ(multimodal.inv_freq, config.inv_freq);
+  EXPECT_TRUE(config.qk_norm && config.has_post_norms() && config.attention_softcap == 0.0F);
+}
+
+TEST(RotaryPositions, ThatFollowTheLengthAreServedUpToTheOriginalContext) {
+  const std::string longrope = R"({"type": "longrope", "short_factor": [1, 2], "long_factor": [4, 8]})";
+  const std::string phi3 = WithField(WithField(kQwen2Config, "model_type", "\"phi3\""), "rope_scaling", longrope);
+  const ModelConfig config =
+      Parse(WithField(WithField(phi3, "max_position_embeddings", "64"), "original_max_position_embeddings", "16"));
+  EXPECT_EQ(config.max_context, 16);
+  EXPECT_FLOAT_EQ(config.inv_freq[1], 0.01F / 2);
+  EXPECT_FLOAT_EQ(config.rotary_attention_factor, std::sqrt(1.0F + std::log(4.0F) / std::log(16.0F)));
+  const ModelConfig dynamic = Parse(WithField(kLlamaConfig, "rope_scaling", R"({"type": "dynamic", "factor": 2})"));
+  EXPECT_EQ(dynamic.max_context, 32);
+  EXPECT_EQ(dynamic.inv_freq, Parse(kLlamaConfig).inv_freq);
+}
+
+TEST(LayersWithoutPositions, FollowTheConfig) {
+  const auto family = [](const char* name) { return WithField(kQwen2Config, "model_type", name); };
+  EXPECT_THAT(Parse(WithField(family("\"smollm3\""), "no_rope_layers", "[1, 0, 1]")).layer_rotary,
+              ::testing::ElementsAre(0, -1, 0));
+  const std::string cohere2 = WithField(WithField(family("\"cohere2\""), "sliding_window", "20"), "layer_types",
+                                        R"(["sliding_attention", "full_attention", "sliding_attention"])");
+  EXPECT_THAT(Parse(cohere2).layer_rotary, ::testing::ElementsAre(0, -1, 0));
+  EXPECT_TRUE(Parse(cohere2).interleaved_rotary && Parse(cohere2).shared_norm);
+  EXPECT_EQ(Parse(cohere2).logit_scale, 0.0625F);
+  const ModelConfig full = Parse(WithField(family("\"exaone4\""), "sliding_window", "null"));
+  EXPECT_EQ(full.rotary(2), 0) << "where no layer slides, all have positions";
 }
 
 TEST(SlidingWindows, FollowTheConfig) {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "engine/model/model_directory.h"
 #include "tests/engine/model/small_checkpoints.h"
 
@@ -85,8 +86,11 @@ const BadField kBadFields[] = {
     {kLlamaConfig, "rope_scaling", "7", "rope_scaling is 7; must be an object"},
     {kLlamaConfig, "rope_parameters", "[]", "rope_parameters is []; must be an object"},
     {kLlamaConfig, "rope_parameters", R"({"rope_theta": -1})", "config.json: rope_parameters: rope_theta is -1"},
-    {kLlamaConfig, "rope_scaling", R"({"type": "dynamic", "factor": 2})", "'dynamic' is not supported: a cached key's"},
-    {kLlamaConfig, "rope_scaling", R"({"rope_type": "longrope"})", "'longrope' is not supported: a cached key's"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "longrope"})", "rope_scaling: short_factor is missing"},
+    {kLlamaConfig, "rope_scaling", R"({"type": "su", "short_factor": [1, 2, 3]})",
+     "short_factor has 3 entries; must have 2"},
+    {kLlamaConfig, "rope_scaling", R"({"rope_type": "longrope", "short_factor": [1, 0]})",
+     "must be a list of at most 1024 numbers in [0.001, 1e+06]"},
     {kLlamaConfig, "rope_scaling", R"({"rope_type": "other"})", "rope_type is 'other'; known: default, linear"},
     {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear"})", "config.json: rope_scaling: factor is missing"},
     {kLlamaConfig, "rope_scaling", R"({"rope_type": "linear", "factor": 0})", "factor is 0; limit is [1, 1e+06]"},
@@ -136,6 +140,44 @@ const BadField kBadFields[] = {
     {kGemma2Config, "query_pre_attn_scalar", "0", "query_pre_attn_scalar is 0; limit"},
     {kGemma2Config, "use_bidirectional_attention", "true", "use_bidirectional_attention is true, which is not"},
 };
+
+struct Unsupported {
+  const char* model_type;
+  const char* field;
+  const char* value;
+  const char* message;
+};
+// What a known model_type may ask for and does not get.
+constexpr Unsupported kUnsupported[] = {
+    {"gemma", "use_bidirectional_attention", "true", "use_bidirectional_attention is true, which is not supported"},
+    {"gemma3_text", "final_logit_softcapping", "30", "final_logit_softcapping is set, which is not supported here"},
+    {"gemma3_text", "rope_parameters", R"({"sliding_attention": 1, "full_attention": {}})",
+     "rope_parameters.sliding_attention is not an object"},
+    {"gemma3", "hidden_size", "6", "text_config is missing"},
+    {"phi3", "rope_scaling", R"({"rope_type": "longrope", "short_factor": [1, 2, 3]})", "short_factor has 3 entries"},
+    {"stablelm", "qk_layernorm", "true", "qk_layernorm is true, which is not supported"},
+    {"granite", "logits_scaling", "0", "logits_scaling is 0; limit is"},
+    {"smollm3", "no_rope_layers", "[1, 0]", "no_rope_layers has 2 entries; num_hidden_layers is 3"},
+    {"smollm3", "use_sliding_window", "true", "use_sliding_window is true, and layer_types is missing"},
+    {"cohere", "use_qk_norm", "true", "use_qk_norm is true, which is not supported"},
+    {"cohere2", "layer_types", R"(["full_attention"])", "layer_types has 1 entries; num_hidden_layers is 3"},
+    {"glm4", "partial_rotary_factor", "0.3", "which rotates 1 of 4 dimensions; it must be an even number"},
+    {"exaone4", "sliding_window_pattern", "\"LLLG\"", "sliding_window_pattern is \"LLLG\"; must be an integer"},
+    {"ernie4_5", "use_bias", "1", "use_bias is 1; must be true or false"},
+    {"seed_oss", "attention_out_bias", "1", "attention_out_bias is 1; must be true or false"},
+    {"starcoder2", "hidden_act", "\"relu6\"", "hidden_act is 'relu6'; known"},
+};
+
+TEST(ModelConfig, FamiliesNameWhatTheyDoNotSupport) {
+  for (const Unsupported& row : kUnsupported) {
+    const std::string type = absl::StrCat("\"", row.model_type, "\"");
+    const std::string config = WithField(WithField(kQwen2Config, "model_type", type), row.field, row.value);
+    const auto model = ParseModelConfig(config, "");
+    ASSERT_FALSE(model.ok()) << config;
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(model.status().message()), HasSubstr(row.message)) << config;
+  }
+}
 
 TEST(ModelConfig, EachBadFieldIsNamedWithValueAndLimit) {
   for (const BadField& c : kBadFields) {

@@ -95,20 +95,28 @@ const std::vector<Case>& Cases() {
       {"compressed_group4", "no scales", [](Tensors* t) { t->Drop(Of(".weight_scale")); }, ".weight_scale' is missing"},
       {"compressed_group4", "other columns", [](Tensors* t) { t->Set<int64_t>(Of(".weight_shape"), 1, 65); },
        "is [96, 65], which 4-bit codes in"},
-      {"compressed_group4", "huge columns",
-       [](Tensors* t) { t->Set<int64_t>(Of(".weight_shape"), 1, INT64_MAX); }, "which 4-bit codes in"},
+      {"compressed_group4", "huge columns", [](Tensors* t) { t->Set<int64_t>(Of(".weight_shape"), 1, INT64_MAX); },
+       "which 4-bit codes in"},
       {"compressed_group4", "negative rows", [](Tensors* t) { t->Set<int64_t>(Of(".weight_shape"), 0, -96); },
        "is [-96, 64], which 4-bit codes in"},
-      {"compressed_group4", "scales of other rows", [](Tensors* t) { (*t)[Of(".weight_scale")]["shape"] = {2, 96}; },
+      {"compressed_group4", "scales of other rows",
+       [](Tensors* t) {
+         (*t)[Of(".weight_scale")]["shape"] = {2, 96};
+       },
        ".weight_scale' is F16 [2, 96]; must be F32, F16 or BF16 [96, groups]"},
-      {"compressed_group4", "too many groups", [](Tensors* t) { (*t)[Of(".weight_scale")]["shape"] = {1, 192}; },
+      {"compressed_group4", "too many groups",
+       [](Tensors* t) {
+         (*t)[Of(".weight_scale")]["shape"] = {1, 192};
+       },
        ".weight_scale' is F16 [1, 192]; must be"},
       {"compressed_group4", "codes of another dtype", [](Tensors* t) { (*t)[Of(".weight_packed")]["dtype"] = "F32"; },
        ".weight_packed' is F32 [96, 8]; must be I32 [rows, words]"},
       {"compressed_group4", "a scale that is NaN", [](Tensors* t) { t->Set<uint16_t>(Of(".weight_scale"), 3, 0x7E00); },
        ".weight_scale': element 3 is not finite"},
       {"compressed_asymmetric4", "zero points of another shape",
-       [](Tensors* t) { (*t)[Of(".weight_zero_point")]["shape"] = {2, 12}; },
+       [](Tensors* t) {
+         (*t)[Of(".weight_zero_point")]["shape"] = {2, 12};
+       },
        ".weight_zero_point' is I32 [2, 12]; must be I32 [12, 2]"},
       {"compressed_actorder4", "a group that is not there",
        [](Tensors* t) { t->Set<int32_t>(Of(".weight_g_idx"), 5, 2); },
@@ -116,11 +124,20 @@ const std::vector<Case>& Cases() {
       {"gptq_desc_act4", "a negative group", [](Tensors* t) { t->Set<int32_t>(Of(".g_idx"), 63, -1); },
        ".g_idx': element 63 is -1; limit is [0, 1]"},
       {"gptq_desc_act4", "no zero points", [](Tensors* t) { t->Drop(Of(".qzeros")); }, ".qzeros' is missing"},
-      {"gptq_desc_act4", "zero points of another shape", [](Tensors* t) { (*t)[Of(".qzeros")]["shape"] = {12, 2}; },
+      {"gptq_desc_act4", "zero points of another shape",
+       [](Tensors* t) {
+         (*t)[Of(".qzeros")]["shape"] = {12, 2};
+       },
        ".qzeros' is I32 [12, 2]; must be I32 [2, 12]"},
-      {"gptq_symmetric4", "scales of other rows", [](Tensors* t) { (*t)[Of(".scales")]["shape"] = {96, 2}; },
+      {"gptq_symmetric4", "scales of other rows",
+       [](Tensors* t) {
+         (*t)[Of(".scales")]["shape"] = {96, 2};
+       },
        ".scales' is F16 [96, 2]; must be F32, F16 or BF16 [groups, 96]"},
-      {"gptq_symmetric4", "another matrix", [](Tensors* t) { (*t)[Of(".qweight")]["shape"] = {96, 8}; },
+      {"gptq_symmetric4", "another matrix",
+       [](Tensors* t) {
+         (*t)[Of(".qweight")]["shape"] = {96, 8};
+       },
        "must be F32, F16 or BF16 [groups, 8]"},
       {"awq4", "no scales", [](Tensors* t) { t->Drop(Of(".scales")); }, ".scales' is missing"},
       {"awq4", "one dimension", [](Tensors* t) { (*t)[Of(".qweight")]["shape"] = {768}; }, "must be I32 [columns,"},
@@ -131,7 +148,10 @@ const std::vector<Case>& Cases() {
        "quant_state.bitsandbytes__nf4"},
       {"bitsandbytes_nf4", "no map", [](Tensors* t) { t->Drop(Of(".weight.absmax")); }, ".weight.absmax' is missing"},
       {"bitsandbytes_int8", "no scales", [](Tensors* t) { t->Drop(Of(".SCB")); }, ".SCB' is missing"},
-      {"bitsandbytes_int8", "scales of other rows", [](Tensors* t) { (*t)[Of(".SCB")]["shape"] = {48, 2}; },
+      {"bitsandbytes_int8", "scales of other rows",
+       [](Tensors* t) {
+         (*t)[Of(".SCB")]["shape"] = {48, 2};
+       },
        ".SCB' is F32 [48, 2]; must be F32 [96]"},
   };
   return *cases;

@@ -278,6 +278,31 @@ TEST_F(ForwardPassTest, NormsCapsAndScalesByItsConfig) {
                                       "gemm rows 1 decode 1 weight [100,8]", "softcap rows 1 columns 100"));
 }
 
+// As EXAONE 4: the rows themselves are the inputs, and each term is normalised before it is added. A table of cosines
+// and sines for each set of frequencies, and layers without positions.
+TEST_F(ForwardPassTest, NormsTermsAloneAndRotatesByLayer) {
+  ModelConfig config = SmallLlamaConfig();
+  config.norm_placement = NormPlacement::kPostInside;
+  config.num_layers = 2;
+  config.inv_freq.resize(2 * config.inv_freq.size(), 1.0F);
+  config.layer_rotary = {1, -1};
+  ExecutionProfile profile;
+  profile.precision = Precision::kBf16;
+  ASSERT_TRUE(Run(config, profile).ok());
+  std::vector<std::string> expected = {"gather rows 5 of [100,8]", "rotary table dim 6", "rotary table dim 6"};
+  for (const char* line :
+       {"quantize columns 8", "gemm rows 5 decode 1 weight [48,8]", "store kv bf16 layer 0 rotated",
+        "attention flash layer 0 sequences 2", "quantize columns 24", "gemm rows 5 decode 1 weight [8,24]",
+        "norm rows 5 plain residual", "quantize columns 8", "gemm rows 5 decode 1 weight [40,8]",
+        "activate columns 20 gated", "gemm rows 5 decode 1 weight [8,20]", "norm rows 5 plain residual",
+        "quantize columns 8", "gemm rows 5 decode 1 weight [48,8]", "store kv bf16 layer 1"}) {
+    expected.emplace_back(line);
+  }
+  ASSERT_GT(log_.lines.size(), expected.size());
+  log_.lines.resize(expected.size());
+  EXPECT_THAT(log_.lines, ElementsAreArray(expected));
+}
+
 // As BERT: each norm follows its residual and also makes the input of the next GEMM. Both layers store their keys and
 // values in the pages of one.
 TEST_F(ForwardPassTest, RunsAPostNormLayerByItsConfig) {

@@ -134,7 +134,8 @@ absl::Status IntegerRows::ReadZeros(const TensorSource& source) {
       }
       const bool by_row = weight_->layout == IntegerLayout::kPacked;  // [words, groups], else [groups, words]
       const int64_t word = by_row ? n / per_word * weight_->num_groups + g : g * words + n / per_word;
-      const int64_t place = weight_->layout == IntegerLayout::kAwq && bits == 4 ? kAwqOrder[n % per_word] : n % per_word;
+      const int64_t place =
+          weight_->layout == IntegerLayout::kAwq && bits == 4 ? kAwqOrder[n % per_word] : n % per_word;
       const uint32_t code = At<uint32_t>(*stored, static_cast<size_t>(word)) >> (place * bits) & ((1U << bits) - 1U);
       zero = table_[code] + static_cast<float>(weight_->zero_offset);
     }

@@ -36,11 +36,11 @@ class IntegerRows {
   void Codes(int64_t first, int64_t count, uint8_t* codes) const;
 
   const IntegerWeight* weight_;
-  PageBuffer codes_;                        // as stored
-  std::array<float, 256> table_{};          // of a code
-  std::vector<float> scales_;               // [rows, groups]
-  std::vector<float> zeros_;                // [rows, groups], in the unit of the table; empty: none
-  std::vector<int32_t> group_of_;           // [columns]; empty: column / group
+  PageBuffer codes_;                // as stored
+  std::array<float, 256> table_{};  // of a code
+  std::vector<float> scales_;       // [rows, groups]
+  std::vector<float> zeros_;        // [rows, groups], in the unit of the table; empty: none
+  std::vector<int32_t> group_of_;   // [columns]; empty: column / group
 };
 
 }  // namespace dunlin::engine

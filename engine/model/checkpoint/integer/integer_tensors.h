@@ -39,10 +39,10 @@ class IntegerTensors final : public TensorSource {
   absl::StatusOr<std::shared_ptr<const IntegerRows>> RowsOf(const IntegerWeight& weight) const;
 
   const std::unique_ptr<TensorSource> stored_;
-  std::vector<IntegerWeight> weights_;            // in the order of the files
-  std::vector<TensorInfo> infos_;                 // of the weights
-  std::vector<size_t> by_name_;                   // indices of infos_
-  std::vector<const TensorInfo*> used_;           // tensors of the weights, sorted by address
+  std::vector<IntegerWeight> weights_;   // in the order of the files
+  std::vector<TensorInfo> infos_;        // of the weights
+  std::vector<size_t> by_name_;          // indices of infos_
+  std::vector<const TensorInfo*> used_;  // tensors of the weights, sorted by address
 
   mutable Mutex mutex_;
   mutable const IntegerWeight* loaded_weight_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -54,8 +54,8 @@ absl::Status CheckScales(IntegerWeight* weight, bool by_row) {
   };
   const int64_t groups = scales.shape.size() == 2 ? scales.shape[by_row ? 1 : 0] : 1;
   if (!IsWide(scales) || groups < 1 || groups > weight->columns || !fits(groups)) {
-    const std::string wanted = by_row ? absl::StrCat("[", weight->rows, ", groups]")
-                                      : absl::StrCat("[groups, ", weight->rows, "]");
+    const std::string wanted =
+        by_row ? absl::StrCat("[", weight->rows, ", groups]") : absl::StrCat("[groups, ", weight->rows, "]");
     return Unfit(scales, absl::StrCat("F32, F16 or BF16 ", wanted, " with up to ", weight->columns, " groups"));
   }
   weight->num_groups = groups;
@@ -260,7 +260,8 @@ class Finder {
   }
 
   // The JSON text in PREFIX.quant_state.bitsandbytes__nf4.
-  absl::Status ReadState(const std::string& prefix, IntegerWeight* weight, int64_t* block, int64_t* nested_block) const {
+  absl::Status ReadState(const std::string& prefix, IntegerWeight* weight, int64_t* block,
+                         int64_t* nested_block) const {
     const TensorInfo* state = nullptr;
     for (const char* kind : {"nf4", "fp4"}) {
       if (state == nullptr) state = Part(prefix, absl::StrCat(".quant_state.bitsandbytes__", kind));
@@ -282,8 +283,8 @@ class Finder {
     *nested_block = fields.IntOr("nested_blocksize", 1, 1 << 20, 0);
     weight->scale_offset = static_cast<float>(fields.NumberOr("nested_offset", -1e6, 1e6, 0.0));
     if (fields.status().ok() && (shape.size() != 2 || shape[1] % *block != 0)) {
-      fields.Fail(absl::StrCat("shape is [", absl::StrJoin(shape, ", "), "]; must be [rows, columns], columns in blocks of ",
-                               *block));
+      fields.Fail(absl::StrCat("shape is [", absl::StrJoin(shape, ", "),
+                               "]; must be [rows, columns], columns in blocks of ", *block));
     }
     if (!fields.status().ok()) return fields.status();
     weight->rows = shape[0];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors that hold one quantised weight of a checkpoint: integer codes, scales, zero points, the groups of columns.
-// Value of element (n, k) of W [rows, columns]: (table[code] - zero point) * scale of the group of column k in row n.
-// Sources: compressed-tensors 0.20 (pack-quantized, int-quantized), AutoGPTQ and GPTQModel (gptq, gptq_v2), AutoAWQ
-// (gemm), bitsandbytes 0.48 (4 bit and int8).
+// The tensors that hold one quantised weight of a checkpoint: integer codes, scales, zero points, the groups of
+// columns. Value of element (n, k) of W [rows, columns]: (table[code] - zero point) * scale of the group of column k in
+// row n. Sources: compressed-tensors 0.20 (pack-quantized, int-quantized), AutoGPTQ and GPTQModel (gptq, gptq_v2),
+// AutoAWQ (gemm), bitsandbytes 0.48 (4 bit and int8).
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 namespace dunlin::engine {
 
 enum class IntegerLayout : uint8_t {
-  kNone,      // the checkpoint's weights are not integers
-  kPacked,    // compressed-tensors: weight_packed I32 [rows, words], or weight I8 [rows, columns]; scales [rows, groups]
-  kGptq,      // qweight I32 [words of columns, rows]; scales [groups, rows]; zero points packed along the rows
-  kAwq,       // qweight I32 [columns, words of rows], the eight rows of a word in the order of kAwqOrder; else as GPTQ
+  kNone,    // the checkpoint's weights are not integers
+  kPacked,  // compressed-tensors: weight_packed I32 [rows, words], or weight I8 [rows, columns]; scales [rows, groups]
+  kGptq,    // qweight I32 [words of columns, rows]; scales [groups, rows]; zero points packed along the rows
+  kAwq,     // qweight I32 [columns, words of rows], the eight rows of a word in the order of kAwqOrder; else as GPTQ
   kBits4Map,  // bitsandbytes: weight U8, two codes a byte in row-major order, the first in the upper half; a table
   kInt8Rows,  // bitsandbytes: weight I8 [rows, columns], SCB [rows]: value = code * SCB / 127
 };

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Command R (Cohere) and R7B (Cohere 2): one LayerNorm without bias for attention and MLP, which are added in parallel,
+// interleaved rotation, scaled logits. In Cohere 2 sliding layers rotate, and full ones have no positions.
+// Source: transformers 5.23, models/cohere, models/cohere2.
+#include <vector>
+
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/llama_family.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int64_t kDefaultPattern = 4;
+
+void ParseBoth(JsonFields& fields, double theta, ModelConfig* config) {
+  ParseLlamaFamily(fields, {.max_context = 8192, .tied_embeddings = true, .rotary = {.default_theta = theta}}, config);
+  config->norm_kind = kernels::NormKind::kLayerNorm;
+  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->parallel_residual = config->shared_norm = true;
+  config->interleaved_rotary = true;
+  config->logit_scale = static_cast<float>(fields.NumberOr("logit_scale", 1e-6, 1e6, 0.0625));
+}
+
+void ParseCohere(JsonFields& fields, ModelConfig* config) {
+  RefuseUnsupported(fields, {"use_qk_norm"});
+  ParseBoth(fields, 500000.0, config);
+}
+
+void ParseCohere2(JsonFields& fields, ModelConfig* config) {
+  ParseBoth(fields, 10000.0, config);
+  const int64_t pattern = fields.IntOr("sliding_window_pattern", 1, kMaxLayers, kDefaultPattern);
+  const int64_t window = ParseWindow(fields);
+  const std::vector<bool> sliding = SetWindows(fields, window, {.full_every = pattern}, config);
+  for (const bool slides : sliding) config->layer_rotary.push_back(slides ? 0 : -1);
+}
+
+constexpr const char* kCohereTypes[] = {"cohere"};
+constexpr const char* kCohere2Types[] = {"cohere2"};
+
+}  // namespace
+
+const Architecture kCohere = {"cohere", kCohereTypes, &ParseCohere, kLlamaPrefixes, kLlamaCommonWeights, kLlamaBuffers};
+const Architecture kCohere2 = {"cohere2",      kCohere2Types,       &ParseCohere2,
+                               kLlamaPrefixes, kLlamaCommonWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

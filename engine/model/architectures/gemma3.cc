@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gemma 3, its text model: Gemma 2 without soft caps, with a norm over each head of Q and K (stored as w, applied as 1
+// + w), and rotary positions of another base in sliding layers. Of the multimodal checkpoints the text part is served.
+// Source: transformers 5.23, models/gemma3.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/llama_family.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr LlamaDefaults kDefaults = {.max_context = 131072,
+                                     .head_dim = 256,
+                                     .activation_field = "hidden_activation",
+                                     .activation = "gelu_pytorch_tanh",
+                                     .tied_embeddings = true,
+                                     .rotary = {.default_theta = 1e6, .nested = "full_attention"}};
+constexpr RotaryFields kLocalRotary = {.theta = "rope_local_base_freq", .nested = "sliding_attention"};
+constexpr int64_t kDefaultPattern = 6;
+
+// transformers 4 has the scaling of the full layers alone, which is not the sliding ones'.
+void AddLocalRotary(JsonFields& fields, const std::vector<bool>& sliding, ModelConfig* config) {
+  const bool old_style = fields.Has("rope_local_base_freq") || !fields.Has("rope_parameters");
+  RotaryScaling local;
+  if (old_style) {
+    local.theta = fields.NumberOr(kLocalRotary.theta, 2.0, 1e12, kLocalRotary.default_theta);
+  } else {
+    local = ParseRotaryScaling(fields, kLocalRotary, config->max_context);
+  }
+  if (!fields.status().ok()) return;
+  if (local.kind == RotaryScalingKind::kYarn || config->rotary_attention_factor != 1.0F) {
+    return fields.Fail("rope_parameters have an attention factor, which is not supported here");
+  }
+  const std::vector<float> frequencies = InverseFrequencies(local, config->rotary_dim);
+  config->inv_freq.insert(config->inv_freq.end(), frequencies.begin(), frequencies.end());
+  for (const bool slides : sliding) config->layer_rotary.push_back(slides ? 1 : 0);
+}
+
+void ParseText(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaFamily(fields, kDefaults, config);
+  RefuseUnsupported(fields, {"use_bidirectional_attention"});
+  for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (fields.Has(cap)) fields.Fail(absl::StrCat(cap, " is set, which is not supported here"));
+  }
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->norm_placement = NormPlacement::kPreAndPost;
+  config->norm_weight_offset = 1.0F;
+  config->qk_norm = true;
+  config->embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_dim)));
+  const double scalar = fields.NumberOr("query_pre_attn_scalar", 1e-3, 1e6, 256.0);
+  config->attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+  const int64_t pattern = fields.IntOr("sliding_window_pattern", 1, 1 << 16, kDefaultPattern);
+  const std::vector<bool> sliding = SetWindows(fields, ParseWindow(fields), {.full_every = pattern}, config);
+  if (fields.status().ok()) AddLocalRotary(fields, sliding, config);
+}
+
+void ParseMultimodal(JsonFields& fields, ModelConfig* config) {
+  const nlohmann::json* text = fields.Object("text_config");
+  if (text == nullptr) fields.Fail("text_config is missing");
+  if (!fields.status().ok()) return;
+  JsonFields inner(*text, absl::StrCat(fields.where(), ": text_config"));
+  ParseText(inner, config);
+  fields.Adopt(inner.status());
+}
+
+constexpr WeightName kNorms[] = {
+    {WeightSlot::kPostAttentionNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
+    {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.pre_feedforward_layernorm"},
+    {WeightSlot::kPostMlpNorm, FusedPart::kAll, "layers.#.post_feedforward_layernorm"},
+    {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
+    {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
+};
+constexpr auto kWeights = WithNorms(kNorms);
+constexpr const char* kTextTypes[] = {"gemma3_text"};
+constexpr const char* kMultimodalTypes[] = {"gemma3"};
+constexpr const char* kMultimodalPrefixes[] = {"model.language_model.", "language_model.model.", "model."};
+
+}  // namespace
+
+const Architecture kGemma3Text = {"gemma3_text", kTextTypes, &ParseText, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kGemma3 = {"gemma3", kMultimodalTypes, &ParseMultimodal, kMultimodalPrefixes,
+                              kWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// GLM 4 as published in 2024 (glm) and 2025 (glm4): Llama with gate and up in one matrix, half of each head rotated,
+// interleaved; glm4 has norms behind the attention and the MLP, too. Source: transformers 5.23, models/glm,
+// models/glm4.
+#include "engine/model/architectures/llama_family.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr LlamaDefaults kDefaults = {.max_context = 131072,
+                                     .head_dim = 128,
+                                     .norm_epsilon = 1.5625e-7,
+                                     .rotary = {.default_partial_factor = 0.5, .partial = true}};
+
+void ParseGlm(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaFamily(fields, kDefaults, config);
+  config->qkv_bias = fields.BoolOr("attention_bias", true);
+  config->interleaved_rotary = true;
+}
+
+void ParseGlm4(JsonFields& fields, ModelConfig* config) {
+  ParseGlm(fields, config);
+  config->norm_placement = NormPlacement::kPreAndPost;
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+// glm has the first of them, glm4 all.
+constexpr WeightName kWeights[] = {
+    {kEmbedding, kAll, "embed_tokens"},
+    {kAttentionNorm, kAll, "layers.#.input_layernorm"},
+    {kQkv, kQuery, "layers.#.self_attn.q_proj"},
+    {kQkv, kKey, "layers.#.self_attn.k_proj"},
+    {kQkv, kValue, "layers.#.self_attn.v_proj"},
+    {kAttentionOut, kAll, "layers.#.self_attn.o_proj"},
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
+    {kMlpUp, kAll, "layers.#.mlp.gate_up_proj"},
+    {kMlpDown, kAll, "layers.#.mlp.down_proj"},
+    {kFinalNorm, kAll, "norm"},
+    {kHead, kAll, "lm_head", false},
+    {kPostAttentionNorm, kAll, "layers.#.post_self_attn_layernorm"},
+    {kPostMlpNorm, kAll, "layers.#.post_mlp_layernorm"},
+};
+constexpr const char* kGlmTypes[] = {"glm"};
+constexpr const char* kGlm4Types[] = {"glm4"};
+
+}  // namespace
+
+const Architecture kGlm = {"glm", kGlmTypes, &ParseGlm, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kGlm4 = {"glm4", kGlm4Types, &ParseGlm4, kLlamaPrefixes, kWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// StableLM 2: Llama with LayerNorm, partially rotated heads and, in some models, a parallel residual.
+// Source: transformers 5.23, models/stablelm.
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/llama_family.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr LlamaDefaults kDefaults = {.max_context = 4096, .rotary = {.default_partial_factor = 0.25, .partial = true}};
+
+void ParseStablelm(JsonFields& fields, ModelConfig* config) {
+  RefuseUnsupported(fields, {"qk_layernorm"});
+  ParseLlamaFamily(fields, kDefaults, config);
+  config->norm_kind = kernels::NormKind::kLayerNorm;
+  config->norm_bias = true;
+  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_eps", 1e-12, 1.0, 1e-5));
+  config->qkv_bias = fields.BoolOr("use_qkv_bias", false);
+  config->parallel_residual = config->shared_norm = fields.BoolOr("use_parallel_residual", false);
+}
+
+constexpr const char* kModelTypes[] = {"stablelm"};
+
+}  // namespace
+
+const Architecture kStablelm = {"stablelm", kModelTypes, &ParseStablelm, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// StarCoder 2: LayerNorm, biases, a plain MLP, grouped-query attention with rotary positions and a sliding window.
+// Source: transformers 5.23, models/starcoder2.
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/llama_family.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+void ParseStarcoder2(JsonFields& fields, ModelConfig* config) {
+  SetSizes(fields, 4096, config);
+  const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
+  const int64_t num_kv_heads = fields.IntOr("num_key_value_heads", 1, kMaxHeads, 2);
+  SetHeads(fields, num_heads, num_kv_heads, fields.IntOr("head_dim", 1, kMaxHeadDim, 0), config);
+  config->norm_kind = kernels::NormKind::kLayerNorm;
+  config->norm_bias = true;
+  config->norm_epsilon = static_cast<float>(fields.NumberOr("norm_epsilon", 1e-12, 1.0, 1e-5));
+  config->activation = ParseActivation(fields, "hidden_act", "gelu_pytorch_tanh");
+  config->qkv_bias = config->out_bias = config->mlp_bias = fields.BoolOr("use_bias", true);
+  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", true);
+  SetRotary(fields, {}, config);
+  SetWindows(fields, fields.IntOr("sliding_window", 1, kMaxContextTokens, 0), {}, config);
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+constexpr WeightName kWeights[] = {
+    {kEmbedding, kAll, "embed_tokens"},
+    {kAttentionNorm, kAll, "layers.#.input_layernorm"},
+    {kQkv, kQuery, "layers.#.self_attn.q_proj"},
+    {kQkv, kKey, "layers.#.self_attn.k_proj"},
+    {kQkv, kValue, "layers.#.self_attn.v_proj"},
+    {kAttentionOut, kAll, "layers.#.self_attn.o_proj"},
+    {kMlpUp, kAll, "layers.#.mlp.c_fc"},
+    {kMlpDown, kAll, "layers.#.mlp.c_proj"},
+    {kFinalNorm, kAll, "norm"},
+    {kHead, kAll, "lm_head", false},
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
+};
+constexpr const char* kModelTypes[] = {"starcoder2"};
+
+}  // namespace
+
+const Architecture kStarcoder2 = {"starcoder2", kModelTypes, &ParseStarcoder2, kLlamaPrefixes, kWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/rotary_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int32_t kFirstFileIndex = 1 << 24;  // above those of any other source
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TensorSource>> RotaryRows::Open(std::unique_ptr<TensorSource> stored,
+                                                               const std::vector<std::string>& names, int32_t head_dim,
+                                                               int32_t rotary_dim) {
+  std::unique_ptr<RotaryRows> rows(new RotaryRows(std::move(stored), head_dim, rotary_dim));
+  for (const std::string& name : names) {
+    const TensorInfo* tensor = rows->stored_->Find(name);
+    if (tensor == nullptr) continue;
+    if (tensor->dtype->loadable == kernels::DType::kF8E4M3) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", name, "' is F8_E4M3; with interleaved rotary positions wider dtypes are loaded"));
+    }
+    if (tensor->shape.empty() || tensor->shape[0] % head_dim != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", name, "' has rows that are no whole heads of ", head_dim));
+    }
+    TensorInfo info = *tensor;
+    info.file_index = kFirstFileIndex + static_cast<int32_t>(rows->entries_.size());
+    info.begin = 0;
+    info.end = tensor->end - tensor->begin;
+    rows->entries_.push_back({std::move(info), tensor});
+  }
+  return rows;
+}
+
+const RotaryRows::Entry* RotaryRows::EntryOf(const TensorInfo& tensor) const {
+  if (tensor.file_index < kFirstFileIndex) return nullptr;
+  return &entries_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
+}
+
+const TensorInfo* RotaryRows::Find(std::string_view name) const {
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [name](const Entry& e) { return e.info.name == name; });
+  return found == entries_.end() ? stored_->Find(name) : &found->info;
+}
+
+// Whole heads are read, and the rows that are wanted picked out of them.
+absl::Status RotaryRows::Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const {
+  const Entry* entry = EntryOf(tensor);
+  if (entry == nullptr) return stored_->Read(tensor, first_byte, out);
+  if (out.empty()) return absl::OkStatus();
+  const uint64_t row_bytes = tensor.end / static_cast<uint64_t>(tensor.shape[0]);
+  const uint64_t head_bytes = row_bytes * static_cast<uint64_t>(head_dim_);
+  const uint64_t begin = first_byte / head_bytes * head_bytes;
+  const uint64_t end = (first_byte + out.size() + head_bytes - 1) / head_bytes * head_bytes;
+  std::vector<std::byte> heads(end - begin);
+  if (absl::Status status = stored_->Read(*entry->stored, begin, heads); !status.ok()) return status;
+  const auto half = static_cast<uint64_t>(rotary_dim_ / 2);
+  for (uint64_t done = 0; done < out.size();) {
+    const uint64_t at = first_byte + done - begin;  // in the order of the halves
+    const uint64_t in_row = at % row_bytes;
+    const uint64_t row = at % head_bytes / row_bytes;
+    const uint64_t stored_row = row >= 2 * half ? row : row < half ? 2 * row : 2 * (row - half) + 1;
+    const uint64_t count = std::min(row_bytes - in_row, out.size() - done);
+    std::memcpy(out.data() + done, heads.data() + at / head_bytes * head_bytes + stored_row * row_bytes + in_row,
+                count);
+    done += count;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::byte*> RotaryRows::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                                PageBuffer* buffer) const {
+  if (EntryOf(tensor) == nullptr) return stored_->ReadOnce(tensor, first_byte, bytes, buffer);
+  if (!buffer->Reserve(bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of tensor ", tensor.name));
+  }
+  const std::span<std::byte> out = buffer->bytes().first(bytes);
+  if (absl::Status status = Read(tensor, first_byte, out); !status.ok()) return status;
+  return out.data();
+}
+
+std::string RotaryRows::FileOf(const TensorInfo& tensor) const {
+  const Entry* entry = EntryOf(tensor);
+  return stored_->FileOf(entry == nullptr ? tensor : *entry->stored);
+}
+
+std::vector<const TensorInfo*> RotaryRows::List() const {
+  std::vector<const TensorInfo*> list = stored_->List();
+  for (const TensorInfo*& tensor : list) {
+    const auto found =
+        std::find_if(entries_.begin(), entries_.end(), [tensor](const Entry& e) { return e.stored == tensor; });
+    if (found != entries_.end()) tensor = &found->info;
+  }
+  return list;
+}
+
+}  // namespace dunlin::engine

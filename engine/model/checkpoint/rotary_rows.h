@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint whose Q and K rotate neighbouring dimensions (2i, 2i + 1), with the rows of each head in the order of
+// two halves that the kernels rotate: row 2i + j of the rotated part becomes row i + j * rotary_dim / 2. Scores are
+// sums over a head's dimensions, so that their order is free as long as Q and K share it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/checkpoint/tensor_source.h"
+
+namespace dunlin::engine {
+
+class RotaryRows final : public TensorSource {
+ public:
+  // names: the tensors whose rows change places, weights [heads * head_dim, columns] and biases; those that `stored`
+  // does not have are left to whoever looks for them. 0 < rotary_dim <= head_dim, even. Errors: INVALID_ARGUMENT where
+  // a tensor is FP8 or its rows are not whole heads.
+  static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored,
+                                                            const std::vector<std::string>& names, int32_t head_dim,
+                                                            int32_t rotary_dim);
+
+  const TensorInfo* Find(std::string_view name) const override;
+  absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
+  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                      PageBuffer* buffer) const override;
+  std::string FileOf(const TensorInfo& tensor) const override;
+  absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
+  std::vector<const TensorInfo*> List() const override;
+
+ private:
+  struct Entry {
+    TensorInfo info;  // with a file_index of its own: no two of these are read with one call
+    const TensorInfo* stored;
+  };
+  RotaryRows(std::unique_ptr<TensorSource> stored, int32_t head_dim, int32_t rotary_dim)
+      : stored_(std::move(stored)), head_dim_(head_dim), rotary_dim_(rotary_dim) {}
+  const Entry* EntryOf(const TensorInfo& tensor) const;
+
+  const std::unique_ptr<TensorSource> stored_;
+  const int64_t head_dim_;
+  const int64_t rotary_dim_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace dunlin::engine

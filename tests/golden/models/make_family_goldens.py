@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes goldens of decoder families from transformers alone: tiny seeded checkpoints, written by transformers itself, their
+logits and greedy continuations.
+
+Each row of FAMILIES is a folder beside this script, as make_goldens.py describes it. The oracle is transformers in
+float32; its logits are checked against the same modules in float64. config.json is as transformers 5 writes it; with
+"old" the fields are renamed to what transformers 4 wrote.
+
+Usage: make_family_goldens.py [NAME...]     (package versions: models/training/requirements.txt)
+"""
+
+import json
+import math
+import pathlib
+import shutil
+import sys
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import make_goldens
+
+HERE = pathlib.Path(__file__).resolve().parent
+VOCAB = 61
+COMMON = {"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+          "num_key_value_heads": 2, "max_position_embeddings": 160, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.25, 1.5], "long_factor": [1.0, 3.0, 9.0],
+            "original_max_position_embeddings": 144, "partial_rotary_factor": 0.75}
+GEMMA3_ROPE = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+               "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
+# Folder -> model_type, fields beside COMMON.
+FAMILIES = {
+    "gemma_tiny": ("gemma", {"head_dim": 12}),
+    "gemma3_tiny": ("gemma3_text", {"head_dim": 12, "num_hidden_layers": 3, "sliding_window": 20, "query_pre_attn_scalar": 10,
+                                    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+                                    "rope_parameters": GEMMA3_ROPE}),
+    "phi3_tiny": ("phi3", {"sliding_window": 24}),
+    "phi3_longrope": ("phi3", {"original_max_position_embeddings": 144, "rope_parameters": LONGROPE}),
+    "starcoder2_tiny": ("starcoder2", {"sliding_window": 24}),
+    "stablelm_tiny": ("stablelm", {"use_qkv_bias": True}),
+    "stablelm_parallel": ("stablelm", {"use_parallel_residual": True, "num_key_value_heads": 4}),
+    "granite_tiny": ("granite", {"embedding_multiplier": 3.0, "attention_multiplier": 0.4, "residual_multiplier": 0.8,
+                                 "logits_scaling": 0.8, "tie_word_embeddings": True, "attention_bias": True}),
+    "seed_oss_tiny": ("seed_oss", {"head_dim": 12, "attention_out_bias": True}),
+    "ernie45_tiny": ("ernie4_5", {"head_dim": 12, "use_bias": True}),
+    "smollm3_tiny": ("smollm3", {"num_hidden_layers": 4, "no_rope_layer_interval": 2}),
+    "cohere_tiny": ("cohere", {"logit_scale": 0.4}),
+    "cohere2_tiny": ("cohere2", {"logit_scale": 0.4, "num_hidden_layers": 4, "sliding_window": 24}),
+    "glm_tiny": ("glm", {"head_dim": 16}),
+    "glm4_tiny": ("glm4", {"head_dim": 16}),
+    "exaone4_tiny": ("exaone4", {"num_hidden_layers": 4, "sliding_window": 24, "sliding_window_pattern": 4}),
+    "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
+}
+
+
+def draw(model, seed):
+    """Wide enough that attention is peaked and logits far apart, as make_goldens.draw_tensors; rounded to BF16."""
+    generator = torch.Generator().manual_seed(seed)
+    offset_norms = model.config.model_type.startswith("gemma")
+    for name, value in model.named_parameters():
+        noise = torch.randn(value.shape, generator=generator)
+        if value.dim() == 1 and "norm" in name and name.endswith("weight"):
+            noise = (0.0 if offset_norms else 1.0) + 0.2 * noise
+            if offset_norms and name == "model.norm.weight":
+                noise += 9.0  # gives the logits back what the narrow embedding takes
+        elif value.dim() == 1:
+            noise = 0.2 * noise
+        elif "embed" in name or "lm_head" in name:
+            noise = (0.3 if offset_norms else 2.2) / math.sqrt(value.shape[1]) * noise
+        else:
+            noise = 1.6 / math.sqrt(min(value.shape)) * noise
+        value.copy_(noise.bfloat16())
+
+
+def build(model_type, fields):
+    config = transformers.AutoConfig.for_model(model_type, **{**COMMON, "tie_word_embeddings": False, **fields})
+    config._attn_implementation = "eager"
+    return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+
+
+def save(model, folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    tensors = load_file(folder / "model.safetensors")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})  # one order, whatever the version
+
+
+@torch.no_grad()
+def make(name):
+    model_type, fields = FAMILIES[name]
+    folder = HERE / name
+    for seed in range(100):
+        model = build(model_type, fields)
+        draw(model, seed)
+        save(model, folder)
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+        exact = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
+
+        def forward(tokens, of=loaded.eval()):
+            return of(torch.tensor([tokens]), use_cache=False).logits[0]
+
+        results = []
+        for tokens in make_goldens.draw_prompts(VOCAB, seed):
+            results.append(make_goldens.make_prompt_goldens(forward, lambda tokens: forward(tokens, exact.eval()), tokens))
+            if not make_goldens.is_telling([results[-1][0]]):
+                break
+        if len(results) == len(make_goldens.PROMPTS) and make_goldens.is_telling([r[0] for r in results]):
+            break
+    else:
+        raise SystemExit(f"{name}: no seed gives telling continuations")
+    error = max(r[1] for r in results)
+    goldens = {"source": f"transformers {transformers.__version__}, float32, eager attention; torch "
+                         f"{torch.__version__.split('+')[0]}; seed {seed}",
+               "weights_dtype": "bfloat16", "vocab_size": VOCAB, "prompts": [r[0] for r in results]}
+    (folder / "goldens.json").write_text(json.dumps(goldens, separators=(",", ":")) + "\n")
+    print(f"{name}: seed {seed}, float64 difference {error:.1e}, {sum(f.stat().st_size for f in folder.iterdir())} bytes",
+          flush=True)
+    if error > make_goldens.MAX_REFERENCE_ERROR:
+        raise SystemExit(f"{name}: float32 and float64 logits differ by {error}")
+
+
+def main():
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for name in sys.argv[1:] or FAMILIES:
+        make(name)
+
+
+if __name__ == "__main__":
+    main()
