@@ -47,6 +47,7 @@ bool HasFp8(const std::vector<Precision>& resident) {
 // Precisions that the input of a product may have: FP8 checkpoints keep some matrices wider.
 std::vector<Precision> InputPrecisions(const std::vector<Precision>& resident) {
   std::vector<Precision> inputs;
+  inputs.reserve(resident.size() + 2);
   for (Precision precision : resident) inputs.push_back(kernels::ComputeOf(precision));
   if (HasFp8(resident)) inputs.insert(inputs.end(), {Precision::kBf16, Precision::kFp16});
   return inputs;

@@ -12,7 +12,7 @@
 
 namespace dunlin::server {
 
-inline constexpr size_t kDocumentBodyBytesMax = 64 * 1024;
+inline constexpr size_t kDocumentBodyBytesMax = size_t{64} * 1024;
 
 // POST `path` with a body of at most kDocumentBodyBytesMax, or with none. `answer` must not block.
 HttpRoute DocumentRoute(const char* path,

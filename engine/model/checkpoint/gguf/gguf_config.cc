@@ -111,6 +111,10 @@ class ConfigWriter {
     const std::string type_key = Key("rope.scaling.type");
     const std::string type = fields_.Text(type_key, kMaxWordBytes);
     if (type.empty() || type == "none") return;
+    if (type != "linear" && type != "yarn") {  // longrope's factors would be tensors here
+      fields_.Fail(type_key, absl::StrCat("is '", type, "'; must be none, linear or yarn"));
+      return;
+    }
     Json scaling = {{"rope_type", type}};
     const auto copy = [&](const char* suffix, const char* field) {
       if (const std::optional<Json> value = Value(Key(suffix))) scaling[field] = *value;

@@ -103,7 +103,7 @@ class Finder {
       case IntegerLayout::kNone:
         return std::nullopt;
       case IntegerLayout::kPacked:
-        if (const auto module = without(".weight_packed")) return module;
+        if (auto module = without(".weight_packed")) return module;
         return IsDType(tensor, "I8") ? without(".weight") : std::nullopt;
       case IntegerLayout::kGptq:
       case IntegerLayout::kAwq:
@@ -165,8 +165,8 @@ class Finder {
     weight->zeros = Part(module, ".weight_zero_point");
     if (weight->zeros != nullptr) {
       const int64_t words = (weight->rows * weight->bits + kWordBits - 1) / kWordBits;
-      const absl::Status status = packed ? CheckTensor(*weight->zeros, "I32", {words, weight->num_groups})
-                                         : CheckTensor(*weight->zeros, "I8", {weight->rows, weight->num_groups});
+      absl::Status status = packed ? CheckTensor(*weight->zeros, "I32", {words, weight->num_groups})
+                                   : CheckTensor(*weight->zeros, "I8", {weight->rows, weight->num_groups});
       if (!status.ok()) return status;
     }
     return TakeGroupIndex(module, ".weight_g_idx", weight);

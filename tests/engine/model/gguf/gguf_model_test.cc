@@ -82,7 +82,8 @@ TEST(GgufModel, RefusesMetadataThatIsMissingOrUnsupported) {
   ExpectRefused(typed.AddUnsigned("general.architecture", 1), "general.architecture must be a string");
   ExpectRefused(Base("llama").AddUnsigned("llama.expert_count", 8), "llama.expert_count is above 0");
   ExpectRefused(Base("llama").AddUnsigned("llama.rope.dimension_count", 8), "llama.rope.dimension_count is 8 of 16");
-  ExpectRefused(Base("llama").AddText("llama.rope.scaling.type", "longrope"), "rope_type 'longrope' is not supported");
+  ExpectRefused(Base("llama").AddText("llama.rope.scaling.type", "longrope"),
+                "llama.rope.scaling.type is 'longrope'; must be none, linear or yarn");
   ExpectRefused(Base("llama").AddText("llama.attention.key_length", "16"),
                 "llama.attention.key_length must be an integer");
   ExpectRefused(Base("qwen2").AddUnsigned("qwen2.attention.value_length", 8), "heads of different sizes");
