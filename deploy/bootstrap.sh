@@ -8,7 +8,7 @@ set -euo pipefail
 packages=(
   build-essential cmake ninja-build pkg-config git ca-certificates ccache
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev libzmq3-dev
+  libspdlog-dev nlohmann-json3-dev libcli11-dev prometheus-cpp-dev libboost-dev libssl-dev libzmq3-dev libeigen3-dev
   libgtest-dev libgmock-dev
 )
 [ "${1:-}" = build ] || python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)

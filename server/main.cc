@@ -49,6 +49,12 @@ const CommandRow kCommands[] = {
      "Writes dunlin_input_scales.json into --out, next to copies of the model's files.\n"
      "Exit status: 0 written, 1 refused or failed, 2 usage error.",
      dunlin::server::SetUpCalibrate},
+    {"quantize", "Write a checkpoint with weights of 4 or 8 bits",
+     "Examples:\n  dunlin quantize models/demo --to int4 --out models/demo-int4\n"
+     "  dunlin quantize models/demo --to int4 --calibration corpus.txt --act-order --out models/demo-gptq\n"
+     "Writes compressed-tensors' format pack-quantized, symmetric, with the model's other files beside it.\n"
+     "Exit status: 0 written, 1 refused or failed, 2 usage error.",
+     dunlin::server::SetUpQuantize},
     {"bench", "Benchmark kernels and models against this machine's measured roofline",
      "Examples:\n  dunlin bench gemm --case gemv --precision bf16 --threads 1\n"
      "  dunlin bench attention --case sdpa --json\n"

@@ -21,13 +21,15 @@ float EmbeddingScale(const ModelConfig& config, Precision precision) {
 }  // namespace
 
 ForwardPass::ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
-                         const PassInputs& inputs, const LayerBuffers& buffers, const Fp8Scaling* scaling)
+                         const PassInputs& inputs, const LayerBuffers& buffers, const Fp8Scaling* scaling,
+                         InputObserver* observer)
     : config_(config),
       weights_(weights),
       profile_(profile),
       inputs_(inputs),
       buffers_(buffers),
       scaling_(scaling),
+      observer_(observer),
       ops_(*buffers.device->ops),
       context_(buffers.device->context),
       layout_(KvLayoutOf(config, profile.precision, buffers.kv_fp8)) {}

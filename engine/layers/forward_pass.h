@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "engine/layers/fp8_scaling.h"
+#include "engine/layers/input_observer.h"
 #include "engine/layers/layer_buffers.h"
 #include "engine/layers/layer_rows.h"
 #include "engine/layers/pass_inputs.h"
@@ -31,9 +32,10 @@ enum class Module : uint8_t {
 class ForwardPass {
  public:
   // References are borrowed for the life of the object. weights: of profile.precision. scaling: the runtime's, or null
-  // for a scale per row.
+  // for a scale per row. observer: sees the input of every linear operation; only where buffers.unfused is given.
   ForwardPass(const ModelConfig& config, const PrecisionWeights& weights, const ExecutionProfile& profile,
-              const PassInputs& inputs, const LayerBuffers& buffers, const Fp8Scaling* scaling = nullptr);
+              const PassInputs& inputs, const LayerBuffers& buffers, const Fp8Scaling* scaling = nullptr,
+              InputObserver* observer = nullptr);
 
   // Runs the layers and stores the keys and values of every token in their pages. After those of the last layer only
   // the kept rows are computed. INTERNAL names the operation and the layer that failed; the device can no longer be
@@ -130,6 +132,7 @@ class ForwardPass {
   const PassInputs inputs_;
   const LayerBuffers& buffers_;
   const Fp8Scaling* const scaling_;
+  InputObserver* const observer_;
   const kernels::DeviceOps& ops_;
   kernels::DeviceContext* const context_;
   const kernels::KvLayout layout_;

@@ -93,6 +93,9 @@ kernels::NormParams ForwardPass::NormParamsOf(const NormWeights& weights, int32_
 }
 
 bool ForwardPass::Quantize(const char* op, const float* in, const Target& next, int32_t num_rows) {
+  if (observer_ != nullptr && !Ran(observer_->OnInput(next.input, in, num_rows, next.columns()), "observation")) {
+    return false;
+  }
   const kernels::QuantizeParams params{
       .in = in, .in_stride = next.columns(), .out = GemmInput(next), .num_rows = num_rows};
   return Ran(ops_.quantize(context_, params), op);

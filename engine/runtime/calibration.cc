@@ -1,29 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/calibration.h"
 
-#include <algorithm>
 #include <cmath>
-#include <memory>
-#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/layers/forward_pass.h"
 #include "engine/layers/fp8_scaling.h"
-#include "engine/plan/sequence_view.h"
-#include "engine/runtime/memory_plan.h"
-#include "engine/runtime/profiles.h"
-#include "engine/runtime/step_buffers.h"
-#include "engine/runtime/step_inputs.h"
+#include "engine/runtime/device_status.h"
+#include "engine/runtime/text_windows.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
 namespace {
-
-absl::Status DeviceStatus(kernels::KernelStatus status, const char* what) {
-  if (status == kernels::KernelStatus::kOk) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(what, " failed: ", kernels::Name(status)));
-}
 
 // One FP32 for each input, zero at the start, in device memory.
 class Amaxes {
@@ -54,57 +42,6 @@ class Amaxes {
   float* memory_;
 };
 
-// What a window runs with.
-struct Workspace {
-  ExecutionProfile profile;
-  std::unique_ptr<StepBuffers> buffers;
-  int32_t tokens_per_page;
-};
-
-absl::StatusOr<Workspace> MakeWorkspace(const Model& model, int32_t window) {
-  const Precision precision = model.precisions().front();
-  const kernels::KvLayout layout = KvLayoutOf(model.config(), precision);
-  EngineOptions options;
-  options.max_sequences = 1;
-  options.max_tokens_per_step = window;
-  options.max_context_tokens = window;
-  options.kv_memory_bytes = layout.page_bytes * static_cast<size_t>(PagesFor(window, layout.tokens_per_page) + 1);
-  const ProfileTable profiles(model.config(), {precision}, *model.device(), options);
-  const absl::StatusOr<ExecutionProfile> profile = profiles.Resolve({});
-  if (!profile.ok()) return profile.status();
-  const absl::StatusOr<MemoryPlan> plan = PlanMemory(model.config(), {precision}, *model.device(), options);
-  if (!plan.ok()) return plan.status();
-  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
-      StepBuffers::Allocate(*plan, model.config().inv_freq, model.device());
-  if (!buffers.ok()) return buffers.status();
-  return Workspace{*profile, *std::move(buffers), layout.tokens_per_page};
-}
-
-absl::Status RunWindow(const Model& model, const Workspace& place, const Fp8Scaling& scaling,
-                       std::span<const TokenId> tokens) {
-  const auto count = static_cast<int32_t>(tokens.size());
-  SamplingParams sampling;
-  sampling.prompt_logprobs = 0;  // makes every row a head row
-  std::vector<PageId> pages(static_cast<size_t>(PagesFor(count, place.tokens_per_page)));
-  std::iota(pages.begin(), pages.end(), 0);
-  StepPlan plan;
-  AppendSequence(place.profile,
-                 {.tokens = tokens, .prompt_len = count, .pages = pages, .sampling = sampling, .stopping = {}},
-                 {.num_tokens = count, .samples = true}, &plan);
-  StepInputs inputs(place.buffers->plan());
-  inputs.Stage(plan, plan.sub_batches.front(), place.tokens_per_page);
-  absl::Status status = DeviceStatus(inputs.Upload(place.buffers.get()), "copy of step inputs");
-  if (!status.ok()) return status;
-  ForwardPass pass(model.config(), model.weights(place.profile.precision), place.profile, inputs.pass_inputs(),
-                   place.buffers->layers(), &scaling);
-  if (status = pass.RunLayers(); !status.ok()) return status;
-  const auto num_rows = static_cast<int32_t>(inputs.head_rows().size());
-  for (int32_t row = 0; row < num_rows && status.ok(); row += kHeadBlockRows) {
-    status = pass.RunHead(row, std::min(kHeadBlockRows, num_rows - row));
-  }
-  return status;
-}
-
 // An input that was always 0 gets scale 1; any would do.
 absl::StatusOr<InputScales> ToScales(const ModelConfig& config, const std::vector<float>& amaxes) {
   constexpr WeightSlot kSlots[kInputsPerLayer] = {WeightSlot::kQkv, WeightSlot::kAttentionOut, WeightSlot::kMlpUp,
@@ -130,21 +67,12 @@ absl::StatusOr<InputScales> ToScales(const ModelConfig& config, const std::vecto
 
 absl::StatusOr<InputScales> CalibrateInputs(const Model& model, std::span<const TokenId> tokens) {
   const ModelConfig& config = model.config();
-  if (config.is_encoder()) {
-    return absl::FailedPreconditionError(absl::StrCat(config.architecture, " is an encoder: it cannot be calibrated"));
-  }
-  if (tokens.empty()) return absl::InvalidArgumentError("the text has no tokens");
-  const auto window = static_cast<size_t>(std::min(config.max_context, kCalibrationWindow));
+  const absl::StatusOr<TextWindows> windows = TextWindows::Create(model, ExecutionMode::kFused);
+  if (!windows.ok()) return windows.status();
   const Amaxes amaxes(model.device(), NumInputs(config));
   if (amaxes.data() == nullptr) return absl::ResourceExhaustedError("no memory for the observed magnitudes");
-  const absl::StatusOr<Workspace> place = MakeWorkspace(model, static_cast<int32_t>(window));
-  if (!place.ok()) return place.status();
   const Fp8Scaling observer = Fp8Scaling::Observe(amaxes.data());
-  for (size_t first = 0; first < tokens.size(); first += window) {
-    absl::Status status =
-        RunWindow(model, *place, observer, tokens.subspan(first, std::min(window, tokens.size() - first)));
-    if (!status.ok()) return status;
-  }
+  if (absl::Status status = windows->Run(tokens, {.scaling = &observer}); !status.ok()) return status;
   const absl::StatusOr<std::vector<float>> observed = amaxes.Read();
   if (!observed.ok()) return observed.status();
   return ToScales(config, *observed);

@@ -11,10 +11,8 @@
 
 namespace dunlin::engine {
 
-// Runs `tokens` (each < vocab_size) in windows of at most kCalibrationWindow tokens, each from position 0, in the
-// model's default precision. INVALID_ARGUMENT when there are no tokens, or when an input is not finite (it names the
-// layer); FAILED_PRECONDITION for an encoder; RESOURCE_EXHAUSTED when there is no memory for a window.
-inline constexpr int32_t kCalibrationWindow = 512;
+// Runs `tokens` (each < vocab_size) in windows (text_windows.h). INVALID_ARGUMENT when an input is not finite (it names
+// the layer); otherwise as TextWindows.
 absl::StatusOr<InputScales> CalibrateInputs(const Model& model, std::span<const TokenId> tokens);
 
 }  // namespace dunlin::engine

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `dunlin calibrate DIR --text FILE --out DIR`: measures the inputs of a model's linear layers over a text and writes
 // the constants of the FP8 recipe static beside the model's files.
-#include <fcntl.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -21,6 +15,7 @@
 #include "kernels/api/device.h"
 #include "kernels/api/dtype.h"
 #include "server/commands/command.h"
+#include "server/commands/model_files.h"
 #include "server/serving/status_name.h"
 
 namespace dunlin::server {
@@ -37,12 +32,6 @@ struct CalibrateOptions {
   int threads = 0;
 };
 
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return absl::NotFoundError(absl::StrCat("--text ", path, " cannot be read"));
-  return std::string(std::istreambuf_iterator<char>(stream), {});
-}
-
 absl::StatusOr<engine::InputScales> Measure(const CalibrateOptions& options) {
   std::string error;
   const auto device = kernels::OpenDevice(kernels::DeviceKind::kCpu, {options.threads, ""}, &error);
@@ -54,55 +43,17 @@ absl::StatusOr<engine::InputScales> Measure(const CalibrateOptions& options) {
   if (!model.ok()) return model.status();
   const auto tokenizer = engine::Tokenizer::Load(options.directory, (*model)->config().vocab_size);
   if (!tokenizer.ok()) return tokenizer.status();
-  const absl::StatusOr<std::string> text = ReadText(options.text);
-  if (!text.ok()) return text.status();
-  auto tokens = (*tokenizer)->Encode(*text);
+  const auto tokens = ReadTokens(**tokenizer, "--text", options.text, options.max_tokens);
   if (!tokens.ok()) return tokens.status();
-  if (tokens->size() > static_cast<size_t>(options.max_tokens)) tokens->resize(static_cast<size_t>(options.max_tokens));
   std::cerr << "calibrating over " << tokens->size() << " tokens in " << options.precision << "\n";
   return engine::CalibrateInputs(**model, *tokens);
-}
-
-// Makes `to` a copy-on-write clone of `from` where the file system supports it (btrfs, xfs); false elsewhere.
-bool ShareBlocks(const fs::path& from, const fs::path& to) {
-  const int source = open(from.c_str(), O_RDONLY | O_CLOEXEC);
-  const int target = source < 0 ? -1 : open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  const bool shared = target >= 0 && ioctl(target, FICLONE, source) == 0;
-  if (source >= 0) close(source);
-  if (target >= 0) close(target);
-  return shared;
-}
-
-// Copies atomically: `to` is either complete or absent. Not a hard link, which would change the ctime of a file that a
-// server may be reading, and would let a later edit of one change both.
-std::error_code CopyFile(const fs::path& from, const fs::path& to) {
-  fs::path part = to;
-  part += ".part";
-  std::error_code error;
-  if (!ShareBlocks(from, part)) fs::copy_file(from, part, fs::copy_options::overwrite_existing, error);
-  if (!error) fs::rename(part, to, error);
-  return error;
-}
-
-// Copies the model's files into `out`. Existing files are kept.
-std::error_code CopyModel(const fs::path& from, const fs::path& out) {
-  std::error_code error;
-  fs::create_directories(out, error);
-  if (error || fs::equivalent(from, out, error)) return error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(from, error)) {
-    const fs::path target = out / entry.path().filename();
-    const bool wanted = entry.is_regular_file() && entry.path().filename() != engine::kInputScalesFile;
-    if (!wanted || fs::exists(target)) continue;
-    error = CopyFile(entry.path(), target);
-    if (error) return error;
-  }
-  return error;
 }
 
 // Writes to a temporary file and renames it, so that a server that starts meanwhile sees the old file or the new one.
 absl::Status WriteScales(const CalibrateOptions& options, const engine::InputScales& scales) {
   const fs::path out = options.out;
-  std::error_code error = CopyModel(options.directory, out);
+  std::error_code error =
+      CopyModelFiles(options.directory, out, [](const std::string& name) { return name != engine::kInputScalesFile; });
   const fs::path part = out / absl::StrCat(engine::kInputScalesFile, ".part");
   if (!error) {
     std::ofstream stream(part, std::ios::binary | std::ios::trunc);

@@ -27,6 +27,7 @@ std::function<int()> SetUpEmbed(CLI::App* subcommand);
 std::function<int()> SetUpLoad(CLI::App* subcommand);
 std::function<int()> SetUpInspect(CLI::App* subcommand);
 std::function<int()> SetUpCalibrate(CLI::App* subcommand);
+std::function<int()> SetUpQuantize(CLI::App* subcommand);
 std::function<int()> SetUpBench(CLI::App* subcommand);
 std::function<int()> SetUpHealthcheck(CLI::App* subcommand);
 std::function<int()> SetUpKey(CLI::App* subcommand);

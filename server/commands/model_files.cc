@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/commands/model_files.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+namespace dunlin::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Makes `to` a copy-on-write clone of `from` where the file system supports it (btrfs, xfs); false elsewhere.
+bool ShareBlocks(const fs::path& from, const fs::path& to) {
+  const int source = open(from.c_str(), O_RDONLY | O_CLOEXEC);
+  const int target = source < 0 ? -1 : open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const bool shared = target >= 0 && ioctl(target, FICLONE, source) == 0;
+  if (source >= 0) close(source);
+  if (target >= 0) close(target);
+  return shared;
+}
+
+// Copies atomically: `to` is either complete or absent. Not a hard link, which would change the ctime of a file that a
+// server may be reading, and would let a later edit of one change both.
+std::error_code CopyFile(const fs::path& from, const fs::path& to) {
+  fs::path part = to;
+  part += ".part";
+  std::error_code error;
+  if (!ShareBlocks(from, part)) fs::copy_file(from, part, fs::copy_options::overwrite_existing, error);
+  if (!error) fs::rename(part, to, error);
+  return error;
+}
+
+}  // namespace
+
+std::error_code CopyModelFiles(const fs::path& from, const fs::path& out,
+                               const std::function<bool(const std::string& name)>& wanted) {
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error || fs::equivalent(from, out, error)) return error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(from, error)) {
+    const fs::path target = out / entry.path().filename();
+    if (!entry.is_regular_file() || !wanted(entry.path().filename()) || fs::exists(target)) continue;
+    error = CopyFile(entry.path(), target);
+    if (error) return error;
+  }
+  return error;
+}
+
+absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const engine::Tokenizer& tokenizer, const char* option,
+                                                        const std::string& path, int64_t max_tokens) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return absl::NotFoundError(absl::StrCat(option, " ", path, " cannot be read"));
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  absl::StatusOr<std::vector<engine::TokenId>> tokens = tokenizer.Encode(text);
+  if (tokens.ok() && tokens->size() > static_cast<size_t>(max_tokens)) tokens->resize(static_cast<size_t>(max_tokens));
+  return tokens;
+}
+
+}  // namespace dunlin::server

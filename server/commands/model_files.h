@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of the commands that write a model directory from another one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/text/tokenizer.h"
+#include "engine/types.h"
+
+namespace dunlin::server {
+
+// Copies the regular files of a model directory whose names are wanted into `out`, which is made. Existing files are
+// kept, and nothing is copied where both are one directory.
+std::error_code CopyModelFiles(const std::filesystem::path& from, const std::filesystem::path& out,
+                               const std::function<bool(const std::string& name)>& wanted);
+
+// At most the first `max_tokens` tokens of a UTF-8 file. NOT_FOUND names the option; otherwise as Tokenizer::Encode.
+absl::StatusOr<std::vector<engine::TokenId>> ReadTokens(const engine::Tokenizer& tokenizer, const char* option,
+                                                        const std::string& path, int64_t max_tokens);
+
+}  // namespace dunlin::server
