@@ -2,6 +2,7 @@
 // The accuracy table of docs/precision.md: every precision, FP8 recipe and KV dtype of a model against its FP32.
 //   precision_table demo               perplexity of models/demo on its held-out text
 //   precision_table SHAPE [TOKENS]     logits of a random model ("llama-1b") over random token ids
+//   precision_table families           RMS error of the logits of every model of tests/golden/models, in percent
 // The recipe static freezes the scales of delayed scaling after the first windows (max of their amaxes).
 #include <algorithm>
 #include <cmath>
@@ -145,23 +146,35 @@ struct Errors {
   }
 };
 
+// One for each variant, against the first, which is exact.
+std::vector<Errors> ErrorsOf(const Subject& subject, const std::vector<Variant>& variants) {
+  std::vector<Rows> exact;
+  std::vector<Errors> all(variants.size());
+  for (size_t v = 0; v < variants.size(); ++v) {
+    size_t window_index = 0;
+    subject.Score(variants[v], [&](const std::vector<TokenId>&, const Rows& logits) {
+      if (v == 0) exact.push_back(logits);
+      for (size_t i = 0; i < logits.size(); ++i) all[v].Add(exact[window_index][i], logits[i]);
+      ++window_index;
+    });
+  }
+  return all;
+}
+
+double Percent(const Errors& errors) {
+  return 100.0 * std::sqrt(errors.error_squares / errors.squares);
+}
+
 void PrintLogitErrors(const Subject& subject) {
   std::printf(
       "| precision | recipe | KV | RMS error of logits | cosine | same top token |\n|---|---|---|---|---|---|\n");
-  std::vector<Rows> exact;
-  for (const Variant& variant : Variants(subject)) {
-    Errors errors;
-    size_t window_index = 0;
-    subject.Score(variant, [&](const std::vector<TokenId>&, const Rows& logits) {
-      if (variant.profile.precision == Precision::kFp32) exact.push_back(logits);
-      for (size_t i = 0; i < logits.size(); ++i) errors.Add(exact[window_index][i], logits[i]);
-      ++window_index;
-    });
-    std::printf("%s | %.3f%% | %.6f | %.1f%% |\n", NameOf(variant).c_str(),
-                100.0 * std::sqrt(errors.error_squares / errors.squares),
+  const std::vector<Variant> variants = Variants(subject);
+  const std::vector<Errors> all = ErrorsOf(subject, variants);
+  for (size_t v = 0; v < variants.size(); ++v) {
+    const Errors& errors = all[v];
+    std::printf("%s | %.3f%% | %.6f | %.1f%% |\n", NameOf(variants[v]).c_str(), Percent(errors),
                 errors.dot / std::sqrt(errors.squares * errors.other_squares),
                 100.0 * static_cast<double>(errors.same_top) / static_cast<double>(errors.rows));
-    std::fflush(stdout);
   }
 }
 
@@ -188,13 +201,36 @@ int RunDemo() {
   return EXIT_SUCCESS;
 }
 
-int RunRandom(const std::string& shape, size_t num_tokens) {
-  TestModel model = LoadRandomModel(shape, 2, kAllPrecisions);
+Subject OnRandomTokens(TestModel model, size_t num_tokens) {
   std::mt19937 generator(1);
   std::uniform_int_distribution<TokenId> any(0, model.model->config().vocab_size - 1);
   Windows windows(1, std::vector<TokenId>(num_tokens));
   for (TokenId& token : windows[0]) token = any(generator);
-  PrintLogitErrors(Subject(std::move(model), std::move(windows)));
+  return {std::move(model), std::move(windows)};
+}
+
+int RunRandom(const std::string& shape, size_t num_tokens) {
+  PrintLogitErrors(OnRandomTokens(LoadRandomModel(shape, 2, kAllPrecisions), num_tokens));
+  return EXIT_SUCCESS;
+}
+
+int RunFamilies() {
+  std::vector<Variant> variants(kAllPrecisions.size());
+  std::printf("| model |");
+  for (size_t v = 0; v < variants.size(); ++v) {
+    variants[v].profile.precision = kAllPrecisions[v];
+    if (v > 0) std::printf(" %s |", kernels::Name(kAllPrecisions[v]));
+  }
+  std::printf("\n|---|---|---|---|---|---|\n");
+  for (const std::string& name : GoldenModelNames()) {
+    TestModel model = LoadTestModel(GoldenModelPath(name), "", 2, kAllPrecisions);
+    const auto num_tokens = static_cast<size_t>(std::min(64, model.model->config().max_context - 1));
+    const std::vector<Errors> all = ErrorsOf(OnRandomTokens(std::move(model), num_tokens), variants);
+    std::printf("| %s |", name.c_str());
+    for (size_t v = 1; v < all.size(); ++v) std::printf(" %.2f |", Percent(all[v]));
+    std::printf("\n");
+    std::fflush(stdout);
+  }
   return EXIT_SUCCESS;
 }
 
@@ -203,10 +239,12 @@ int RunRandom(const std::string& shape, size_t num_tokens) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "demo") return dunlin::engine::RunDemo();
+  if (argc == 2 && std::string(argv[1]) == "families") return dunlin::engine::RunFamilies();
   if (argc == 2 || argc == 3) {
     const long tokens = argc == 3 ? std::strtol(argv[2], nullptr, 10) : 64;
     if (tokens >= 1 && tokens <= 4096) return dunlin::engine::RunRandom(argv[1], static_cast<size_t>(tokens));
   }
-  std::fprintf(stderr, "usage: precision_table demo | precision_table SHAPE [TOKENS, 1 to 4096]\n");
+  std::fprintf(stderr,
+               "usage: precision_table demo | precision_table families | precision_table SHAPE [TOKENS, 1 to 4096]\n");
   return 2;
 }
