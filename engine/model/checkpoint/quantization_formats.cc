@@ -30,6 +30,7 @@ constexpr QuantizationFormat kFormats[] = {
     {"GPTQ", "gptq", false, {}, {}, ParseGptq},
     {"AWQ", "awq", false, {}, {}, ParseAwq},
     {"bitsandbytes", "bitsandbytes", false, {}, {}, ParseBitsAndBytes},
+    {"torchao", "torchao", false, {}, {}, ParseTorchao},
 };
 
 // One of `known`, or an error.
@@ -221,6 +222,18 @@ void ParseBitsAndBytes(JsonFields& fields, Quantization* quantization) {
   quantization->integer.layout = four ? IntegerLayout::kBits4Map : IntegerLayout::kInt8Rows;
   if (four) Word(fields, "bnb_4bit_quant_type", "fp4", {"fp4", "nf4"});
   Word(fields, "bnb_4bit_quant_storage", "uint8", {"uint8"});
+}
+
+void ParseTorchao(JsonFields& fields, Quantization* quantization) {
+  quantization->integer = {IntegerLayout::kTorchao, 8};
+  const json* types = fields.Object("quant_type");
+  if (types == nullptr || !types->contains("default") || !(*types)["default"].is_object()) {
+    return fields.Fail("quant_type.default is missing");
+  }
+  JsonFields type((*types)["default"], absl::StrCat(fields.where(), ".quant_type.default"));
+  Word(type, "_type", "", {"Int8WeightOnlyConfig"});
+  type.Int("_version", 2, 2);  // the first one's tensors are of a class that only torchao's own code can take apart
+  fields.Adopt(type.status());
 }
 
 void ParseFp8(JsonFields& fields, Quantization* quantization) {

@@ -12,10 +12,13 @@ void ParseCompressedTensors(JsonFields& fields, Quantization* quantization);
 void ParseModelOpt(JsonFields& fields, Quantization* quantization);
 // Source: transformers 5.23, FbgemmFp8Config.
 void ParseFbgemm(JsonFields& fields, Quantization* quantization);
-// DeepSeek's block-scaled weights and AutoFP8's per-tensor ones. Source: transformers 5.23, FineGrainedFP8Config.
+// Source: transformers 5.23, GPTQConfig, AwqConfig and BitsAndBytesConfig.
 void ParseGptq(JsonFields& fields, Quantization* quantization);
 void ParseAwq(JsonFields& fields, Quantization* quantization);
 void ParseBitsAndBytes(JsonFields& fields, Quantization* quantization);
+// Int8WeightOnlyConfig alone. Source: torchao 0.18.
+void ParseTorchao(JsonFields& fields, Quantization* quantization);
+// DeepSeek's block-scaled weights and AutoFP8's per-tensor ones. Source: transformers 5.23, FineGrainedFP8Config.
 void ParseFp8(JsonFields& fields, Quantization* quantization);
 
 }  // namespace dunlin::engine

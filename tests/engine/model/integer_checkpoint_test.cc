@@ -72,7 +72,8 @@ class IntegerCheckpoint : public ::testing::Test {
 constexpr const char* kUp = "mlp.up_proj";
 
 TEST_F(IntegerCheckpoint, LoadsWhatIsIntact) {
-  for (const char* golden : {"compressed_group4", "gptq_desc_act4", "awq4", "bitsandbytes_nf4", "bitsandbytes_int8"}) {
+  for (const char* golden :
+       {"compressed_group4", "gptq_desc_act4", "awq4", "bitsandbytes_nf4", "bitsandbytes_int8", "torchao_int8_group"}) {
     EXPECT_TRUE(Load(golden, [](Tensors*) {}).ok()) << golden;
   }
 }
@@ -153,6 +154,13 @@ const std::vector<Case>& Cases() {
          (*t)[Of(".SCB")]["shape"] = {48, 2};
        },
        ".SCB' is F32 [48, 2]; must be F32 [96]"},
+      {"torchao_int8_group", "no scales", [](Tensors* t) { t->Drop(Of("._weight_scale")); },
+       "._weight_scale' is missing"},
+      {"torchao_int8_group", "zero points of another shape",
+       [](Tensors* t) {
+         (*t)[Of("._weight_zero_point")]["shape"] = {2, 96};
+       },
+       "._weight_zero_point' is I8 [2, 96]; must be I8 [96, 2]"},
   };
   return *cases;
 }

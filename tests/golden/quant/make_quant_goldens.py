@@ -4,10 +4,10 @@ that transformers computes, in float32 and eager attention, from the dequantised
 
 Each row of FORMATS becomes a folder beside this script: config.json with the format's quantization_config, one
 safetensors file, and goldens.json as tests/golden/models has it (without greedy tokens). compressed-tensors packs with the
-package of that name, bitsandbytes quantises, packs and dequantises with its own; GPTQ's and AWQ's files are packed here, by
+package of that name, bitsandbytes and torchao quantise and dequantise with their own; GPTQ's and AWQ's files are packed here, by
 element, as AutoGPTQ and AutoAWQ document. The dequantised weights are computed in float64 and rounded once.
 
-Usage: make_quant_goldens.py    (transformers, compressed-tensors 0.20.0, bitsandbytes 0.48; CPU)
+Usage: make_quant_goldens.py    (transformers, compressed-tensors 0.20.0, bitsandbytes 0.48, torchao 0.18; CPU)
 """
 
 import json
@@ -20,6 +20,7 @@ import torch
 import transformers
 from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 from safetensors.torch import save_file
+from torchao.quantization import Int8WeightOnlyConfig, PerGroup, PerRow, quantize_
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 67, "hidden_size": 64,
@@ -48,6 +49,15 @@ def gptq(**more):
     return {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": True, **more}
 
 
+def torchao_config(group):
+    kind = {"_type": "PerGroup", "_version": 1, "_data": {"group_size": group}} if group else {
+        "_type": "PerRow", "_version": 1, "_data": {"dim": -1}}
+    return {"quant_method": "torchao", "include_input_output_embeddings": False, "modules_to_not_convert": None,
+            "untie_embedding_weights": False, "quant_type": {"default": {
+                "_type": "Int8WeightOnlyConfig", "_version": 2,
+                "_data": {"granularity": kind, "group_size": None, "set_inductor_config": True}}}}
+
+
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm",
        "modules_to_not_convert": None}
 # Name -> quantization_config, function, what it takes: bits, group (0: a row), symmetric, columns in any order.
@@ -67,6 +77,8 @@ FORMATS = {
     "bitsandbytes_nf4": ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4",
                           "bnb_4bit_use_double_quant": True}, "nf4", 4, 0, True, False),
     "bitsandbytes_int8": ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "bnb8", 8, 0, True, False),
+    "torchao_int8": (torchao_config(None), "torchao", 8, 0, True, False),
+    "torchao_int8_group": (torchao_config(32), "torchao", 8, 32, True, False),
 }
 
 
@@ -148,9 +160,18 @@ def bnb8(prefix, weight, *_):
     return {f"{prefix}.weight": codes, f"{prefix}.SCB": row}, (codes.double() * (row / 127)[:, None].double()).float()
 
 
+def torchao(prefix, weight, bits, group, *_):
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+    linear.weight = torch.nn.Parameter(weight)
+    quantize_(linear, Int8WeightOnlyConfig(granularity=PerGroup(group) if group else PerRow(), version=2))
+    stored = {f"{prefix}._weight_{name}": getattr(linear.weight, name).contiguous()
+              for name in ("qdata", "scale", "zero_point") if getattr(linear.weight, name) is not None}
+    return stored, linear.weight.dequantize().float()
+
+
 def tensors_of(form, config, bits, group, symmetric, shuffled, generator):
     """The tensors of the checkpoint, and those of the model that they stand for."""
-    writers = {"packed": packed, "int8": int8, "awq": awq, "nf4": nf4, "bnb8": bnb8}
+    writers = {"packed": packed, "int8": int8, "awq": awq, "nf4": nf4, "bnb8": bnb8, "torchao": torchao}
     stored = {"model.embed_tokens.weight": torch.randn(67, 64, generator=generator) * 0.3,
               "lm_head.weight": torch.randn(67, 64, generator=generator) * 0.3,
               "model.norm.weight": 1 + 0.2 * torch.randn(64, generator=generator)}

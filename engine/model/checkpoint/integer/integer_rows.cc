@@ -74,7 +74,8 @@ absl::Status IntegerRows::FillTable(const TensorSource& source) {
     return absl::OkStatus();
   }
   // Codes of compressed-tensors and of signed bytes are read with their sign bit flipped.
-  const bool flipped = weight_->layout == IntegerLayout::kPacked || weight_->layout == IntegerLayout::kInt8Rows;
+  const bool flipped = weight_->layout == IntegerLayout::kPacked || weight_->layout == IntegerLayout::kInt8Rows ||
+                       weight_->layout == IntegerLayout::kTorchao;
   const int32_t middle = flipped ? 1 << (weight_->bits - 1) : 0;
   for (int32_t code = 0; code < 1 << weight_->bits; ++code) {
     table_[static_cast<size_t>(code)] = static_cast<float>(code - middle);
@@ -172,6 +173,7 @@ void IntegerRows::Codes(int64_t first, int64_t count, uint8_t* codes) const {
   switch (weight_->layout) {
     case IntegerLayout::kPacked:
     case IntegerLayout::kInt8Rows:
+    case IntegerLayout::kTorchao:
       if (weight_->codes->dtype->bits == 8) {
         const uint8_t* stored = bytes + first * columns;
         for (int64_t i = 0; i < count * columns; ++i) codes[i] = stored[i] ^ 0x80U;

@@ -114,6 +114,8 @@ class Finder {
       }
       case IntegerLayout::kInt8Rows:
         return IsDType(tensor, "I8") ? without(".weight") : std::nullopt;
+      case IntegerLayout::kTorchao:
+        return without("._weight_qdata");
     }
     return std::nullopt;
   }
@@ -139,6 +141,8 @@ class Finder {
         return FillBits4(module, weight);
       case IntegerLayout::kInt8Rows:
         return FillInt8Rows(module, weight);
+      case IntegerLayout::kTorchao:
+        return FillTorchao(module, weight);
       case IntegerLayout::kNone:
         break;
     }
@@ -302,6 +306,18 @@ class Finder {
     if (absl::Status status = Require(module, ".SCB", &weight->scales); !status.ok()) return status;
     if (const TensorInfo* format = Part(module, ".weight_format")) weight->others.push_back(format);
     return CheckTensor(*weight->scales, "F32", {weight->rows});
+  }
+
+  absl::Status FillTorchao(const std::string& module, IntegerWeight* weight) const {
+    const TensorInfo& codes = *weight->codes;
+    if (!IsDType(codes, "I8") || codes.shape.size() != 2) return Unfit(codes, "I8 [rows, columns]");
+    weight->rows = codes.shape[0];
+    weight->columns = codes.shape[1];
+    if (absl::Status status = Require(module, "._weight_scale", &weight->scales); !status.ok()) return status;
+    if (absl::Status status = CheckScales(weight, true); !status.ok()) return status;
+    weight->zeros = Part(module, "._weight_zero_point");
+    if (weight->zeros == nullptr) return absl::OkStatus();
+    return CheckTensor(*weight->zeros, "I8", {weight->rows, weight->num_groups});
   }
 
   const IntegerQuantization& quantization_;

@@ -2,7 +2,7 @@
 // The tensors that hold one quantised weight of a checkpoint: integer codes, scales, zero points, the groups of
 // columns. Value of element (n, k) of W [rows, columns]: (table[code] - zero point) * scale of the group of column k in
 // row n. Sources: compressed-tensors 0.20 (pack-quantized, int-quantized), AutoGPTQ and GPTQModel (gptq, gptq_v2),
-// AutoAWQ (gemm), bitsandbytes 0.48 (4 bit and int8).
+// AutoAWQ (gemm), bitsandbytes 0.48 (4 bit and int8), torchao 0.18 (Int8Tensor).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ enum class IntegerLayout : uint8_t {
   kAwq,     // qweight I32 [columns, words of rows], the eight rows of a word in the order of kAwqOrder; else as GPTQ
   kBits4Map,  // bitsandbytes: weight U8, two codes a byte in row-major order, the first in the upper half; a table
   kInt8Rows,  // bitsandbytes: weight I8 [rows, columns], SCB [rows]: value = code * SCB / 127
+  kTorchao,   // _weight_qdata I8 [rows, columns]; _weight_scale and _weight_zero_point (I8) [rows, groups]
 };
 
 // What a quantization_config says of the layout.
