@@ -33,7 +33,7 @@ import turns  # noqa: E402
 
 PARTS = ("attention", "block", "model", "startup")
 COMPARISONS = (*report.attention_comparisons(attention_cases.CASES), *report.block_comparisons(), *report.model_comparisons())
-GGUF_DTYPES = ("BF16", "F16", "F32", "Q8_0")
+GGUF_DTYPES = engines.GGUF_DTYPES
 
 
 def arguments():

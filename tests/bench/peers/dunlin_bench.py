@@ -8,7 +8,9 @@ import attention_cases
 import engines
 import report
 
-MODEL_PRECISIONS = ("bf16", "fp8", "fp16", "fp32")
+MODEL_PRECISIONS = ("bf16", "fp8", "fp16", "fp32", "int8", "int4")
+# A GGUF file served with its own codes, and the precision of their width.
+FILE_PRECISIONS = {"Q8_0": "int8", "Q4_0": "int4", "Q4_K_M": "int4"}
 
 
 def attention_command(options, case):
@@ -24,9 +26,9 @@ def attention_command(options, case):
 ROUGH_SECONDS = 0.05  # the roofs beside a batch are no part of the comparison; the batch itself has no such bound
 
 
-def model_command(options, shape, precision, batch):
+def model_command(options, path, precision, batch):
     seconds = options.decode_seconds if batch == 1 else ROUGH_SECONDS
-    return (str(options.binary), "bench", "model", "--json", "--model", str(options.work / shape / "hf"),
+    return (str(options.binary), "bench", "model", "--json", "--model", str(options.work / path),
             "--threads", str(options.threads), "--precision", precision, "--max-seconds", str(seconds),
             "--batch", str(batch), "--prompt-tokens", str(engines.PROMPT_TOKENS),
             "--new-tokens", str(options.new_tokens))
@@ -44,10 +46,11 @@ def jobs(options, part, shape):
     elif part == "block":
         yield engines.Job(report.OURS, part, shape, "bf16", "", block_command(options, shape), ("block",))
     else:
-        for precision in MODEL_PRECISIONS:
+        sources = [(f"{shape}/hf", precision, precision) for precision in MODEL_PRECISIONS]
+        sources += [(f"{shape}/{dtype}.gguf", precision, dtype.lower()) for dtype, precision in FILE_PRECISIONS.items()]
+        for path, precision, name in sources:
             for batch in options.batches:
-                yield engines.Job(report.OURS, part, shape, precision, "flash",
-                                  model_command(options, shape, precision, batch),
+                yield engines.Job(report.OURS, part, shape, name, "flash", model_command(options, path, precision, batch),
                                   (*["prefill"] * (batch == 1), f"decode_b{batch}"))
 
 

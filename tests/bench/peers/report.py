@@ -43,7 +43,20 @@ def model_comparisons():
             rows.append(Comparison("model", shape, metric, "bf16", WIDE, peers=OTHER_PEERS))
             rows.append(Comparison("model", shape, metric, "fp16", ("fp16",)))
             rows.append(Comparison("model", shape, metric, "fp32", ("fp32",)))
-    return rows
+    return rows + integer_comparisons()
+
+
+def integer_comparisons():
+    """Weights of 4 and 8 bits: rounded by Dunlin against files of llama.cpp, and those files themselves."""
+    goals = {("int4", "q4_k_m"): {"prefill": 1.5, "decode_b1": 1.3, "decode_b8": 1.6, "decode_b32": 1.6},
+             ("int4", "q4_0"): {"decode_b1": 1.15},
+             ("q4_k_m", "q4_k_m"): {"prefill": 1.3, "decode_b1": 1.05},
+             ("q4_0", "q4_0"): {},
+             ("int8", "q8_0"): {"prefill": 1.5, "decode_b1": 1.05, "decode_b8": 1.6},
+             ("q8_0", "q8_0"): {}}
+    return [Comparison("model", "llama-1b", metric, ours, (theirs,), of_pair.get(metric, 0.0))
+            for (ours, theirs), of_pair in goals.items()
+            for metric in ("prefill", "decode_b1", "decode_b8", "decode_b32")]
 
 
 def attention_comparisons(cases):

@@ -2,11 +2,13 @@
 """Makes the random weights that every engine of a comparison loads: one checkpoint, written once.
 
   DIR/SHAPE/hf/            config.json, model.safetensors (BF16): Dunlin, transformers
-  DIR/SHAPE/DTYPE.gguf     the same tensors for llama.cpp: BF16, F16, F32, Q8_0; no vocabulary
+  DIR/SHAPE/DTYPE.gguf     the same tensors for llama.cpp: BF16, F16, F32, Q8_0, Q4_0; no vocabulary. Q4_K_M is llama.cpp's
+                           own mixture, made by it from BF16.gguf
   DIR/SHAPE/ct2/           the same for CTranslate2 (made by ctranslate2_worker.py)
 
-Each tensor depends on the seed and its name alone. Runs inside the peers' environment (numpy, gguf).
-Usage: weights.py DIR SHAPE [BF16|F16|F32|Q8_0]...
+Each tensor depends on the seed and its name alone. Runs inside the peers' environment (numpy, gguf; llama-cpp-python for
+mixtures).
+Usage: weights.py DIR SHAPE [BF16|F16|F32|Q8_0|Q4_0|Q4_K_M]...
 """
 
 import json
@@ -20,6 +22,7 @@ import numpy as np
 import shapes
 
 SEED = 20
+MIXTURES = ("Q4_K_M",)  # made from BF16.gguf, which is named before them
 
 
 def draw(name, shape, kind):
@@ -162,13 +165,30 @@ def make_gguf(file, config, checkpoint, dtype, with_vocabulary=False):
     os.replace(temporary, file)
 
 
+def make_mixture(file, source):
+    """llama.cpp's quantisation of a GGUF file."""
+    import llama_cpp
+
+    params = llama_cpp.llama_model_quantize_default_params()
+    params.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{file.stem}")
+    temporary = file.with_suffix(".part")
+    if llama_cpp.llama_model_quantize(str(source).encode(), str(temporary).encode(), params) != 0:
+        raise RuntimeError(f"llama.cpp did not make {file}")
+    os.replace(temporary, file)
+
+
 def main():
     directory, shape = pathlib.Path(sys.argv[1]) / sys.argv[2], sys.argv[2]
     config = shapes.CONFIGS[shape]
     checkpoint = Checkpoint(make_checkpoint(directory / "hf", config))
     for dtype in sys.argv[3:]:
-        if not (directory / f"{dtype}.gguf").exists():
-            make_gguf(directory / f"{dtype}.gguf", config, checkpoint, dtype)
+        file = directory / f"{dtype}.gguf"
+        if file.exists():
+            continue
+        if dtype in MIXTURES:
+            make_mixture(file, directory / "BF16.gguf")
+        else:
+            make_gguf(file, config, checkpoint, dtype)
 
 
 if __name__ == "__main__":
