@@ -19,8 +19,9 @@ constexpr LlamaDefaults kDefaults = {.max_context = 131072,
                                      .activation_field = "hidden_activation",
                                      .activation = "gelu_pytorch_tanh",
                                      .tied_embeddings = true,
-                                     .rotary = {.default_theta = 1e6, .nested = "full_attention"}};
-constexpr RotaryFields kLocalRotary = {.theta = "rope_local_base_freq", .nested = "sliding_attention"};
+                                     .rotary = {.default_theta = 1e6, .nested = "full_attention", .stretched = true}};
+constexpr RotaryFields kLocalRotary = {
+    .theta = "rope_local_base_freq", .nested = "sliding_attention", .stretched = true};
 constexpr int64_t kDefaultPattern = 6;
 
 // transformers 4 has the scaling of the full layers alone, which is not the sliding ones'.

@@ -52,9 +52,15 @@ void ParseLlama3(JsonFields& rope, RotaryScaling* scaling) {
   }
 }
 
+// The context that a factor stretches `tokens` to.
+int64_t Stretched(double tokens, double factor) {
+  return static_cast<int64_t>(std::min(tokens * factor, static_cast<double>(kMaxContextTokens)));
+}
+
 void ParseYarn(JsonFields& rope, int64_t max_context, RotaryScaling* scaling) {
   const double stretch = static_cast<double>(max_context) / scaling->original_max_context;
   scaling->factor = rope.NumberOr("factor", 1.0, kMaxFactor, stretch);
+  scaling->max_context = Stretched(scaling->original_max_context, scaling->factor);
   scaling->beta_fast = NonZeroOr(rope.NumberOr("beta_fast", 0.0, kMaxFactor, 0.0), 32.0);
   scaling->beta_slow = NonZeroOr(rope.NumberOr("beta_slow", 0.0, kMaxFactor, 0.0), 1.0);
   scaling->mscale = rope.NumberOr("mscale", 0.0, kMaxFactor, 0.0);
@@ -160,7 +166,10 @@ RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, 
   if (scaling.partial_factor != 1.0 && !names.partial) {
     (outer_factor != 1.0 ? fields : rope).Fail("partial_rotary_factor is not 1, which is not supported here");
   }
-  if (scaling.kind == RotaryScalingKind::kLinear) scaling.factor = rope.Number("factor", 1.0, kMaxFactor);
+  if (scaling.kind == RotaryScalingKind::kLinear) {
+    scaling.factor = rope.Number("factor", 1.0, kMaxFactor);
+    if (!names.stretched) scaling.max_context = Stretched(static_cast<double>(max_context), scaling.factor);
+  }
   if (scaling.kind == RotaryScalingKind::kLlama3 || scaling.kind == RotaryScalingKind::kYarn ||
       scaling.kind == RotaryScalingKind::kLongrope) {
     scaling.original_max_context = ParseOriginalContext(fields, rope, max_context);

@@ -23,6 +23,7 @@ struct RotaryFields {
   bool partial = false;  // whether a head may be rotated partially; if not, a factor other than 1 is refused
   double default_theta = 10000.0;
   const char* nested = nullptr;  // the member of rope_parameters with the parameters of these layers; null: itself
+  bool stretched = false;        // max_position_embeddings is the context after linear scaling, not before it
 };
 
 struct RotaryScaling {
@@ -40,11 +41,13 @@ struct RotaryScaling {
   bool truncate = true;                    // yarn
   std::optional<double> attention_factor;  // yarn and longrope
   std::vector<double> short_factors;       // longrope: of each pair of dimensions, up to the original context
-  int64_t max_context = 0;                 // tokens that this scaling serves
+  int64_t max_context = 0;                 // tokens that this scaling serves, <= kMaxContextTokens
 };
 
 // Reads the named fields and rope_scaling (transformers 4) or rope_parameters (5). Records errors in `fields`.
-// max_context: max_position_embeddings.
+// max_context: max_position_embeddings, which linear scaling multiplies; YaRN multiplies its original context. llama3's
+// and longrope's configs have the longer context there already. Source of the rule: vLLM 0.11, ModelConfig's
+// _get_and_verify_max_len.
 RotaryScaling ParseRotaryScaling(JsonFields& fields, const RotaryFields& names, int64_t max_context);
 
 // [rotary_dim / 2], rounded to FP32 after each step as transformers does. REQUIRES: rotary_dim even and > 0.

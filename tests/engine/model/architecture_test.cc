@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine/model/model_directory.h"
+#include "engine/model/model_limits.h"
 #include "tests/engine/model/small_checkpoints.h"
 
 namespace dunlin::engine {
@@ -228,6 +229,20 @@ TEST(RotaryPositions, ThatFollowTheLengthAreServedUpToTheOriginalContext) {
   const ModelConfig dynamic = Parse(WithField(kLlamaConfig, "rope_scaling", R"({"type": "dynamic", "factor": 2})"));
   EXPECT_EQ(dynamic.max_context, 32);
   EXPECT_EQ(dynamic.inv_freq, Parse(kLlamaConfig).inv_freq);
+}
+
+TEST(RotaryPositions, ThatAreScaledServeTheLongerContext) {
+  const auto context = [](const char* scaling) {
+    return Parse(WithField(kLlamaConfig, "rope_scaling", scaling)).max_context;
+  };
+  EXPECT_EQ(context(R"({"type": "linear", "factor": 4})"), 128);
+  EXPECT_EQ(context(R"({"type": "yarn", "factor": 4})"), 128);
+  EXPECT_EQ(context(R"({"type": "yarn", "factor": 4, "original_max_position_embeddings": 16})"), 64);
+  EXPECT_EQ(context(R"({"type": "yarn", "original_max_position_embeddings": 16})"), 32);  // the factor is their ratio
+  EXPECT_EQ(context(R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+                        "original_max_position_embeddings": 16})"),
+            32);
+  EXPECT_EQ(context(R"({"type": "linear", "factor": 1e6})"), kMaxContextTokens);
 }
 
 TEST(LayersWithoutPositions, FollowTheConfig) {
