@@ -28,7 +28,7 @@ class TextWindows {
     const Fp8Scaling* scaling = nullptr;
     InputObserver* inputs = nullptr;  // only with ExecutionMode::kEager
     // Logits [count, vocab_size] FP32 in host memory of the rows [first, first + count) of the window.
-    std::function<void(int32_t first, int32_t count, const float* logits)> logits;
+    std::function<void(int32_t first, int32_t count, const float* logits)> logits = {};
   };
 
   // Runs in the model's default precision. model outlives the windows. FAILED_PRECONDITION for an encoder;

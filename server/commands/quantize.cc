@@ -78,7 +78,7 @@ absl::Status PrintPerplexity(const char* name, const engine::Model& model, const
   return absl::OkStatus();
 }
 
-// Everything but the weights and their index, which are written anew, and config.json, which is last.
+// Everything but the weights, their index and config.json, which are written anew.
 bool IsKept(const std::string& name) {
   const fs::path path(name);
   const bool index = name.ends_with(".index.json");
@@ -86,14 +86,31 @@ bool IsKept(const std::string& name) {
          path.extension() != ".pt" && path.extension() != ".gguf" && path.extension() != ".part";
 }
 
-absl::Status CheckOut(const Options& options) {
+absl::Status OutFailure(const Options& options, const std::error_code& error) {
+  return absl::InternalError(absl::StrCat("--out ", options.out, " cannot be written: ", error.message()));
+}
+
+absl::Status MakeOut(const Options& options) {
   std::error_code error;
   if (fs::exists(fs::path(options.out) / "config.json", error)) {
     return absl::FailedPreconditionError(absl::StrCat("--out ", options.out, " has a model already"));
   }
+  fs::create_directories(options.out, error);
+  return error ? OutFailure(options, error) : absl::OkStatus();
+}
+
+absl::StatusOr<engine::QuantizeReport> Write(const Options& options, const engine::QuantizeOptions& quantize,
+                                             const engine::Model* model, const Text& text) {
+  if (absl::Status status = MakeOut(options); !status.ok()) return status;
+  absl::StatusOr<engine::QuantizeReport> report = engine::QuantizeCheckpoint(quantize, model, text.observed);
+  std::error_code error;
+  if (!report.ok()) {
+    fs::remove(options.out, error);  // if it is empty
+    return report;
+  }
   error = CopyModelFiles(options.directory, options.out, IsKept);
-  if (!error) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("--out ", options.out, " cannot be written: ", error.message()));
+  if (error) return OutFailure(options, error);
+  return report;
 }
 
 absl::Status Run(const Options& options) {
@@ -120,12 +137,10 @@ absl::Status Run(const Options& options) {
     if (!read.ok()) return read.status();
     text = *std::move(read);
   }
-  if (absl::Status status = CheckOut(options); !status.ok()) return status;
   if (model != nullptr) {
     if (absl::Status status = PrintPerplexity("before", *model, text); !status.ok()) return status;
   }
-  const absl::StatusOr<engine::QuantizeReport> report =
-      engine::QuantizeCheckpoint(quantize, model.get(), text.observed);
+  const absl::StatusOr<engine::QuantizeReport> report = Write(options, quantize, model.get(), text);
   if (!report.ok()) return report.status();
   if (model != nullptr) {
     model = nullptr;  // before the next one takes its memory

@@ -160,7 +160,7 @@ TEST(Gptq, KeepsProductsCloserThanRoundingToNearest) {
     const CodeLayout layout{.bits = 4, .group = 32};
     const CodedMatrix nearest = RoundToNearest(layout, problem.weights.data(), problem.rows, problem.columns);
     const CodedMatrix coded = Quantized(problem, layout, by_activity, 2);
-    EXPECT_LT(ProductError(problem, coded), 0.5 * ProductError(problem, nearest)) << by_activity;
+    EXPECT_LT(ProductError(problem, coded), 0.7 * ProductError(problem, nearest)) << by_activity;
   }
 }
 
