@@ -31,7 +31,9 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   model->num_parameters_ = CountParameters(opened.parts);
   ModelBuilder builder(opened, model.get());
   if (absl::Status status = builder.LoadScales(); !status.ok()) return status;
-  WeightReader reader(builder.source_, opened.parts);  // starts reading while memory is allocated
+  const auto own = opened.encodings.own_precision();
+  const bool codes = own && std::find(precisions.begin(), precisions.end(), *own) != precisions.end();
+  WeightReader reader(builder.source_, opened.parts, codes);  // starts reading while memory is allocated
   if (absl::Status status = builder.Allocate(); !status.ok()) return status;
   if (absl::Status status = builder.LoadParts(&reader, stop); !status.ok()) return status;
   if (!opened.calibrated.empty()) model->input_scales_ = opened.calibrated;
@@ -85,7 +87,9 @@ absl::Status ModelBuilder::LoadParts(WeightReader* reader, const std::atomic<boo
     const absl::StatusOr<std::optional<WeightRows>> rows = reader->Next();
     if (!rows.ok()) return rows.status();
     if (!rows->has_value()) return absl::OkStatus();
-    absl::Status status = (*rows)->part->is_vector() ? LoadVector(**rows) : LoadMatrix(**rows);
+    absl::Status status = (*rows)->part->is_vector()  ? LoadVector(**rows)
+                          : (*rows)->codes != nullptr ? LoadCodes(**rows)
+                                                      : LoadMatrix(**rows);
     if (!status.ok()) return status;
   }
 }
@@ -109,6 +113,37 @@ absl::Status ModelBuilder::LoadMatrix(const WeightRows& rows) {
     }
   }
   return PackRows(rows, widened_.data(), kernels::DType::kF32);
+}
+
+// Packs the rows' codes into the precisions that keep them, and their values into the others.
+absl::Status ModelBuilder::LoadCodes(const WeightRows& rows) {
+  const WeightPart& part = *rows.part;
+  const kernels::Device& device = *model_->device_;
+  const kernels::WeightCodes codes = rows.codes->View();
+  bool dequantised = false;
+  for (PrecisionWeights& weights : model_->weights_) {
+    kernels::PackedWeight* weight = MatrixOf(&weights, part.slot, part.layer);
+    kernels::PackWeightParams params = {.weight = weight,
+                                        .source = nullptr,
+                                        .source_dtype = kernels::DType::kF32,
+                                        .row_stride = part.shape[1],
+                                        .column_stride = 1,
+                                        .row_begin = part.row_begin + rows.first_row,
+                                        .num_rows = rows.num_rows};
+    if (kernels::Holds(weight->format, codes.traits)) {
+      params.codes = &codes;
+    } else {
+      if (!dequantised) {
+        widened_.resize(std::max(widened_.size(), rows.codes->codes.size()));
+        rows.codes->Dequantize(widened_.data());
+        dequantised = true;
+      }
+      params.source = widened_.data();
+    }
+    const kernels::KernelStatus status = device.ops->pack_weight(device.context, params);
+    if (status != kernels::KernelStatus::kOk) return DeviceError(part.tensor.c_str(), status);
+  }
+  return absl::OkStatus();
 }
 
 // Reads the weight and input scales of every FP8 part before the large reads start, so that none waits for those. The

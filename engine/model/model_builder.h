@@ -37,6 +37,7 @@ class ModelBuilder {
   absl::Status LoadScales();
   absl::Status LoadVector(const WeightRows& rows);
   absl::Status LoadMatrix(const WeightRows& rows);
+  absl::Status LoadCodes(const WeightRows& rows);
   absl::Status PackRows(const WeightRows& rows, const void* values, kernels::DType dtype);
   void Widen(const std::byte* values, kernels::DType dtype, size_t count);
   void ExpandScales(const WeightRows& rows);

@@ -45,9 +45,37 @@ constexpr const char* Name(DType dtype) {
 enum class Precision : uint8_t { kFp32, kBf16, kFp16, kFp8, kInt8, kInt4 };
 inline constexpr int kNumPrecisions = 6;
 
-// How the elements of a packed weight are coded.
-enum class WeightFormat : uint8_t { kF32, kBf16, kF16, kE4M3, kInt8, kInt4 };
-inline constexpr int kNumWeightFormats = 6;
+// How the elements of a packed weight are coded. The formats from kQ8 on keep the codes and scales of a checkpoint that
+// is quantised already (weight_codes.h); kInt8 and kInt4 are rounded from wide weights.
+enum class WeightFormat : uint8_t {
+  kF32,
+  kBf16,
+  kF16,
+  kE4M3,
+  kInt8,
+  kInt4,
+  kQ8,
+  kQ4,
+  kQ4Super,
+  kQ6Super,
+  kQ6Min,
+  kQ8Wide
+};
+inline constexpr int kNumWeightFormats = 12;
+
+// Elements of K of a row that share the FP16 factors of formats with integer scales.
+inline constexpr int32_t kSuperBlock = 256;
+
+// What a group of integer codes has beside them.
+enum class GroupScales : uint8_t {
+  kNone,
+  kWord,      // the FP16 of 256 * scale: value = scale * code
+  kZeroWord,  // the same with a zero point in its low 4 bits: value = scale * (code - zero point)
+  kHalf,      // an FP16 scale: value = scale * code
+  kSuper,     // an 8-bit integer, times an FP16 factor for each kSuperBlock elements, is the scale
+  kSuperMin,  // two 8-bit integers, times an FP16 factor each: value = scale * code - minimum
+  kWideMin,   // FP32 scale and minimum
+};
 
 // Which products take which weights: one row for every format.
 struct WeightFormatTraits {
@@ -57,16 +85,27 @@ struct WeightFormatTraits {
   std::optional<DType> dtype;  // of formats whose codes are numbers of a dtype; none: integers
   int32_t code_bits;
   int32_t group;       // elements of K of a row that share a scale; 0: no scales, or those of PackedWeight::scale_block
-  int32_t scale_bits;  // of a group's scale, its zero point included
-  bool zero_points;    // value = scale * (code - zero point of the group); false: scale * code
+  int32_t scale_bits;  // of a group: its scale, its zero point or minimum, its share of the factors
+  GroupScales scales;
+
+  // Whether a product takes the sums of the input's groups.
+  constexpr bool offsets() const {
+    return scales == GroupScales::kZeroWord || scales == GroupScales::kSuperMin || scales == GroupScales::kWideMin;
+  }
 };
 inline constexpr WeightFormatTraits kWeightFormatTable[kNumWeightFormats] = {
-    {WeightFormat::kF32, "f32", Precision::kFp32, DType::kF32, 32, 0, 0, false},
-    {WeightFormat::kBf16, "bf16", Precision::kBf16, DType::kBF16, 16, 0, 0, false},
-    {WeightFormat::kF16, "f16", Precision::kFp16, DType::kF16, 16, 0, 0, false},
-    {WeightFormat::kE4M3, "e4m3", Precision::kFp8, DType::kF8E4M3, 8, 0, 0, false},
-    {WeightFormat::kInt8, "int8_group32", Precision::kBf16, std::nullopt, 8, 32, 16, false},
-    {WeightFormat::kInt4, "int4_group32", Precision::kBf16, std::nullopt, 4, 32, 16, true},
+    {WeightFormat::kF32, "f32", Precision::kFp32, DType::kF32, 32, 0, 0, GroupScales::kNone},
+    {WeightFormat::kBf16, "bf16", Precision::kBf16, DType::kBF16, 16, 0, 0, GroupScales::kNone},
+    {WeightFormat::kF16, "f16", Precision::kFp16, DType::kF16, 16, 0, 0, GroupScales::kNone},
+    {WeightFormat::kE4M3, "e4m3", Precision::kFp8, DType::kF8E4M3, 8, 0, 0, GroupScales::kNone},
+    {WeightFormat::kInt8, "int8_group32", Precision::kBf16, std::nullopt, 8, 32, 16, GroupScales::kWord},
+    {WeightFormat::kInt4, "int4_group32", Precision::kBf16, std::nullopt, 4, 32, 16, GroupScales::kZeroWord},
+    {WeightFormat::kQ8, "q8_group32", Precision::kBf16, std::nullopt, 8, 32, 16, GroupScales::kHalf},
+    {WeightFormat::kQ4, "q4_group32", Precision::kBf16, std::nullopt, 4, 32, 16, GroupScales::kHalf},
+    {WeightFormat::kQ4Super, "q4_super_min", Precision::kBf16, std::nullopt, 4, 32, 20, GroupScales::kSuperMin},
+    {WeightFormat::kQ6Super, "q6_super", Precision::kBf16, std::nullopt, 6, 16, 9, GroupScales::kSuper},
+    {WeightFormat::kQ6Min, "q6_super_min", Precision::kBf16, std::nullopt, 6, 16, 18, GroupScales::kSuperMin},
+    {WeightFormat::kQ8Wide, "q8_wide_min", Precision::kBf16, std::nullopt, 8, 16, 64, GroupScales::kWideMin},
 };
 static_assert(IsChoiceTable(kWeightFormatTable, &WeightFormatTraits::format));
 

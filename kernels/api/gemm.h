@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "kernels/api/dtype.h"
+#include "kernels/api/weight_codes.h"
 
 namespace dunlin::kernels {
 
@@ -40,6 +41,8 @@ struct PackedWeight {
 // the weight's scale_block must be 0. FP8 from FP8: codes and scales are kept, and the scale blocks must be equal.
 // Other formats from FP8: code * scale in FP32, then rounded.
 // INT8, INT4: groups of 32 elements of K, rounded by kernels/api/group_rounding.h.
+// From integer codes: `codes` in place of source, to a format that holds them; source, source_dtype, the strides and
+// the scales are not read then.
 struct PackWeightParams {
   PackedWeight* weight;
   const void* source;     // host memory; element (n, k) of these rows is source[n * row_stride + k * column_stride]
@@ -50,6 +53,7 @@ struct PackWeightParams {
   int64_t num_rows;
   const float* source_scales = nullptr;  // kF8E4M3: [num_rows, ScalesPerRow(source_scale_block, in_features)]
   int32_t source_scale_block = 0;        // kF8E4M3: 0 or kScaleBlock
+  const WeightCodes* codes = nullptr;    // num_rows rows of in_features elements; REQUIRES: Holds(weight->format, ...)
 };
 
 // The scale of an FP8 input; value = code * scale, code = round(value * (1 / scale)), saturated.

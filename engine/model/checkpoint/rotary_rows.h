@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,13 @@ class RotaryRows final : public TensorSource {
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
   absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                       PageBuffer* buffer) const override;
+  // Of the rows that keep their places.
+  std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& tensor) const override {
+    return EntryOf(tensor) == nullptr ? stored_->CodesOf(tensor) : std::nullopt;
+  }
+  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override {
+    return stored_->ReadCodes(tensor, first_row, num_rows, out);
+  }
   std::string FileOf(const TensorInfo& tensor) const override;
   absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
   std::vector<const TensorInfo*> List() const override;

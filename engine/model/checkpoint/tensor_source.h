@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/page_buffer.h"
+#include "engine/model/checkpoint/coded_rows.h"
 #include "engine/model/checkpoint/tensor_dtype.h"
 
 namespace dunlin::engine {
@@ -38,6 +40,14 @@ class TensorSource {
   // read, RESOURCE_EXHAUSTED when there is no memory for the buffer.
   virtual absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                               PageBuffer* buffer) const = 0;
+  // The codes that a matrix of this source is stored as, where it can give them; none: its values alone.
+  virtual std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& /*tensor*/) const { return std::nullopt; }
+  // Copies the codes of rows [first_row, first_row + num_rows). REQUIRES: CodesOf(tensor). DATA_LOSS when they cannot
+  // be read.
+  virtual absl::Status ReadCodes(const TensorInfo& tensor, int64_t /*first_row*/, int64_t /*num_rows*/,
+                                 CodedRows* /*out*/) const {
+    return absl::UnimplementedError(tensor.name);
+  }
   // The name of the file that holds a tensor of this source, for messages.
   virtual std::string FileOf(const TensorInfo& tensor) const = 0;
   // DATA_LOSS when a file changed since it was opened, so that the data read may be inconsistent. Called after the last

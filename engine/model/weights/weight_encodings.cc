@@ -2,6 +2,8 @@
 #include "engine/model/weights/weight_encodings.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace dunlin::engine {
 namespace {
@@ -23,9 +25,65 @@ constexpr WeightEncoding WideEncoding(DType dtype) {
   return {dtype == DType::kF16 ? WeightFormat::kF16 : WeightFormat::kBf16, 0};
 }
 
+int64_t ElementsOf(const WeightPart& part) {
+  return part.num_rows * part.shape[part.transposed ? 0 : 1];
+}
+
 }  // namespace
 
+std::optional<WeightFormat> SmallestFormatOf(std::span<const kernels::CodeTraits> codes) {
+  std::optional<WeightFormat> smallest;
+  for (const kernels::WeightFormatTraits& row : kernels::kWeightFormatTable) {
+    const auto held = [&row](const kernels::CodeTraits& traits) { return kernels::Holds(row.format, traits); };
+    if (!std::all_of(codes.begin(), codes.end(), held)) continue;
+    if (!smallest || BytesPerElement(row.format) < BytesPerElement(*smallest)) smallest = row.format;
+  }
+  return smallest;
+}
+
+// By the matrices of the layers: embedding and head often have more bits.
+void WeightEncodings::ChooseOwnPrecision(const std::vector<WeightPart>& parts) {
+  int64_t all = 0;
+  int64_t coded = 0;
+  int64_t four_bits = 0;
+  for (const WeightPart& part : parts) {
+    if (part.is_vector() || !IsPerLayer(part.slot)) continue;
+    all += ElementsOf(part);
+    if (!part.codes) continue;
+    coded += ElementsOf(part);
+    if (part.codes->code_max - part.codes->code_min < 16) four_bits += ElementsOf(part);
+  }
+  if (coded == 0 || 2 * coded < all) return;
+  own_precision_ = 2 * four_bits >= coded ? Precision::kInt4 : Precision::kInt8;
+}
+
+void WeightEncodings::ChooseCodeFormats(const std::vector<WeightPart>& parts, const TensorSource& source) {
+  struct Fused {
+    std::vector<kernels::CodeTraits> codes;
+    std::optional<DType> stored;  // of the first part
+    size_t parts = 0;
+  };
+  std::map<std::pair<size_t, size_t>, Fused> matrices;  // by layer and slot
+  for (const WeightPart& part : parts) {
+    if (part.is_vector()) continue;
+    Fused& fused = matrices[{static_cast<size_t>(part.layer), static_cast<size_t>(part.slot)}];
+    if (part.codes) fused.codes.push_back(*part.codes);
+    if (fused.parts++ == 0) fused.stored = source.Find(part.tensor)->dtype->loadable;
+  }
+  for (const auto& [place, fused] : matrices) {
+    const auto [layer, slot] = place;
+    if (own_.size() <= layer) own_.resize(layer + 1);
+    if (fused.codes.size() == fused.parts) {
+      if (const auto format = SmallestFormatOf(fused.codes)) own_[layer][slot] = WeightEncoding{*format, 0};
+    } else if (fused.codes.empty() && (fused.stored == DType::kF16 || fused.stored == DType::kBF16)) {
+      own_[layer][slot] = WideEncoding(*fused.stored);
+    }
+  }
+}
+
 WeightEncodings::WeightEncodings(const std::vector<WeightPart>& parts, const TensorSource& source) {
+  ChooseOwnPrecision(parts);
+  if (own_precision_) ChooseCodeFormats(parts, source);
   const auto is_quantized = [](const WeightPart& part) { return part.scales.weight != nullptr; };
   if (std::none_of(parts.begin(), parts.end(), is_quantized)) return;
   for (const WeightPart& part : parts) {
@@ -40,6 +98,10 @@ WeightEncodings::WeightEncodings(const std::vector<WeightPart>& parts, const Ten
 
 WeightEncoding WeightEncodings::Of(const ModelConfig& config, WeightSlot slot, int32_t layer,
                                    Precision precision) const {
+  if (precision == own_precision_) {
+    const auto& own = own_[static_cast<size_t>(layer)][static_cast<size_t>(slot)];
+    if (own) return *own;
+  }
   if (precision != Precision::kFp8 || fp8_.empty()) return EncodingOf(config, slot, precision);
   return fp8_[static_cast<size_t>(layer)][static_cast<size_t>(slot)];
 }

@@ -195,6 +195,13 @@ absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource
                                           absl::StrJoin(missing, ", "), num_missing > missing.size() ? ", ..." : ""));
 }
 
+void FindCodes(const TensorSource& source, std::vector<WeightPart>* parts) {
+  for (WeightPart& part : *parts) {
+    if (part.is_vector() || part.transposed || part.scaled_rows > 0) continue;
+    part.codes = source.CodesOf(*source.Find(part.tensor));
+  }
+}
+
 std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, const std::vector<WeightPart>& parts,
                                               const TensorSource& source) {
   std::set<std::string_view> used;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct WeightPart {
   int64_t scaled_rows;  // the first rows are multiplied by `scale`; 0 for none
   float scale;
   PartScales scales = {};
+  std::optional<kernels::CodeTraits> codes = {};  // that the tensor is stored as, from FindCodes
 
   bool is_vector() const { return is_bias || IsNorm(slot); }
 };
@@ -55,6 +57,10 @@ void ApplyAliases(const Architecture& architecture, const TensorSource& source, 
 // Checks that every part exists with its shape and a loadable dtype. NOT_FOUND names up to 4 missing tensors and counts
 // the rest; INVALID_ARGUMENT names the tensor, its shape or dtype, and what was expected.
 absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource& source);
+
+// Fills WeightPart::codes of the matrices whose codes can be packed: those that are neither transposed nor scaled.
+// REQUIRES: CheckParts is OK.
+void FindCodes(const TensorSource& source, std::vector<WeightPart>* parts);
 
 // One line that names up to 8 tensors that are neither used by a part nor known buffers; empty when there are none.
 std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, const std::vector<WeightPart>& parts,

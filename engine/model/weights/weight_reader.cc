@@ -16,8 +16,9 @@ constexpr uint64_t kGapBytes = uint64_t{64} << 10;  // gaps up to this size are 
 
 }  // namespace
 
-WeightReader::WeightReader(const TensorSource& source, const std::vector<WeightPart>& parts) : source_(source) {
-  for (const WeightPart& part : parts) AddPieces(part);
+WeightReader::WeightReader(const TensorSource& source, const std::vector<WeightPart>& parts, bool codes)
+    : source_(source) {
+  for (const WeightPart& part : parts) AddPieces(part, codes && part.codes.has_value());
   std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
     return std::tie(a.tensor->file_index, a.begin) < std::tie(b.tensor->file_index, b.begin);
   });
@@ -39,7 +40,7 @@ WeightReader::~WeightReader() {
   if (thread_.joinable()) thread_.join();
 }
 
-void WeightReader::AddPieces(const WeightPart& part) {
+void WeightReader::AddPieces(const WeightPart& part, bool codes) {
   const TensorInfo& tensor = *source_.Find(part.tensor);
   const int64_t columns = part.is_vector() ? 1 : part.transposed ? part.shape[0] : part.shape[1];
   const int64_t row_bytes = columns * int64_t{tensor.dtype->bits} / 8;
@@ -55,7 +56,8 @@ void WeightReader::AddPieces(const WeightPart& part) {
                        .first_row = row,
                        .num_rows = num_rows,
                        .begin = begin,
-                       .end = begin + static_cast<uint64_t>(num_rows * row_bytes)});
+                       .end = begin + static_cast<uint64_t>(num_rows * row_bytes),
+                       .coded = codes});
   }
 }
 
@@ -66,7 +68,8 @@ void WeightReader::MakeBlocks() {
       Block& last = blocks_.back();
       const bool follows = pieces_[last.begin_piece].tensor->file_index == piece.tensor->file_index &&
                            piece.begin >= last.end && piece.begin - last.end <= kGapBytes;
-      if (follows && piece.end - last.begin <= uint64_t{kBlockBytes}) {
+      const bool values = !piece.coded && !pieces_[last.begin_piece].coded;
+      if (values && follows && piece.end - last.begin <= uint64_t{kBlockBytes}) {
         last.end_piece = i + 1;
         last.end = piece.end;
         continue;
@@ -76,19 +79,25 @@ void WeightReader::MakeBlocks() {
   }
 }
 
+absl::Status WeightReader::ReadBlock(const Block& block, Buffer* buffer) const {
+  const Piece& first = pieces_[block.begin_piece];
+  if (first.coded) {
+    return source_.ReadCodes(*first.tensor, first.part->source_row + first.first_row, first.num_rows, &buffer->codes);
+  }
+  const absl::StatusOr<std::byte*> data = source_.ReadOnce(
+      *first.tensor, block.begin - first.tensor->begin, static_cast<size_t>(block.end - block.begin), &buffer->memory);
+  if (data.ok()) buffer->data = *data;
+  return data.status();
+}
+
 void WeightReader::ReadBlocks() {
   for (size_t i = 0; i < blocks_.size() && WaitForBuffer(i); ++i) {
-    const TensorInfo& tensor = *pieces_[blocks_[i].begin_piece].tensor;
-    Buffer& buffer = buffers_[i % kNumBuffers];
-    const absl::StatusOr<std::byte*> data =
-        source_.ReadOnce(tensor, blocks_[i].begin - tensor.begin,
-                         static_cast<size_t>(blocks_[i].end - blocks_[i].begin), &buffer.memory);
-    if (data.ok()) buffer.data = *data;
+    const absl::Status read = ReadBlock(blocks_[i], &buffers_[i % kNumBuffers]);
     const MutexLock lock(&mutex_);
-    status_ = data.status();
-    num_read_ += data.ok() ? 1 : 0;
+    status_ = read;
+    num_read_ += read.ok() ? 1 : 0;
     changed_.SignalAll();
-    if (!data.ok()) return;
+    if (!read.ok()) return;
   }
 }
 
@@ -115,12 +124,20 @@ absl::StatusOr<std::optional<WeightRows>> WeightReader::Next() {
     if (absl::Status status = WaitForBlock(block_); !status.ok()) return status;
   }
   const Piece& piece = pieces_[next_piece_++];
-  const std::byte* data = buffers_[block_ % kNumBuffers].data + (piece.begin - block.begin);
+  WeightRows rows{
+      .part = piece.part, .first_row = piece.first_row, .num_rows = piece.num_rows, .data = nullptr, .codes = nullptr};
+  const Buffer& buffer = buffers_[block_ % kNumBuffers];
+  if (piece.coded) {
+    rows.codes = &buffer.codes;
+    return rows;
+  }
+  const std::byte* data = buffer.data + (piece.begin - block.begin);
   if (reinterpret_cast<uintptr_t>(data) % (piece.tensor->dtype->bits / 8) != 0) {
     aligned_.assign(data, data + (piece.end - piece.begin));
     data = aligned_.data();
   }
-  return WeightRows{.part = piece.part, .first_row = piece.first_row, .num_rows = piece.num_rows, .data = data};
+  rows.data = data;
+  return rows;
 }
 
 }  // namespace dunlin::engine

@@ -24,14 +24,16 @@ struct WeightRows {
   const WeightPart* part;
   int64_t first_row;
   int64_t num_rows;
-  const std::byte* data;
+  const std::byte* data;   // null where the codes are given
+  const CodedRows* codes;  // the rows' codes, or null
 };
 
 // Thread rule: used by one thread; the background thread is internal.
 class WeightReader {
  public:
-  // Starts reading. Both arguments outlive the reader. REQUIRES: every part's tensor is in `source`.
-  WeightReader(const TensorSource& source, const std::vector<WeightPart>& parts);
+  // Starts reading. Source and parts outlive the reader. codes: parts that have codes are read as these. REQUIRES:
+  // every part's tensor is in `source`.
+  WeightReader(const TensorSource& source, const std::vector<WeightPart>& parts, bool codes = false);
   ~WeightReader();
   WeightReader(const WeightReader&) = delete;
   WeightReader& operator=(const WeightReader&) = delete;
@@ -49,6 +51,7 @@ class WeightReader {
     int64_t num_rows;
     uint64_t begin;  // bytes, from the start of the tensor's file's data
     uint64_t end;
+    bool coded;  // read as codes, in a block of its own
   };
   // Neighbouring pieces that are read with one call.
   struct Block {
@@ -60,13 +63,15 @@ class WeightReader {
   struct Buffer {
     PageBuffer memory;
     std::byte* data = nullptr;  // first byte of the block
+    CodedRows codes;            // or its codes
   };
   // One being packed, one ready, one being filled.
   static constexpr size_t kNumBuffers = 3;
 
-  void AddPieces(const WeightPart& part);
+  void AddPieces(const WeightPart& part, bool codes);
   void MakeBlocks();
   void ReadBlocks();
+  absl::Status ReadBlock(const Block& block, Buffer* buffer) const;
   bool WaitForBuffer(size_t block);
   absl::Status WaitForBlock(size_t block);
 

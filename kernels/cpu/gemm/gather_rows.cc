@@ -2,9 +2,12 @@
 // Row gather from a packed weight (token embeddings of a tied model). A row is a strided walk through its panel, bound
 // by cache lines and not by arithmetic, so one scalar version serves every variant.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "kernels/api/float_formats.h"
+#include "kernels/cpu/gemm/group_numbers.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/launchers.h"
 
@@ -13,15 +16,26 @@ namespace {
 
 constexpr int64_t kTaskElements = 1 << 13;
 
+float LoadSixBits(const std::byte* panel, int64_t k, int64_t column) {
+  const SixBitPlace place = PlaceOfSixBits(k, column);
+  uint32_t low = 0;
+  uint32_t high = 0;
+  std::memcpy(&low, panel + place.low_word, sizeof(low));
+  std::memcpy(&high, panel + place.high_word, sizeof(high));
+  const auto code = static_cast<int32_t>((low >> place.low_bit & 0xFU) | (high >> place.high_bit & 3U) << 4);
+  return static_cast<float>(code < 32 ? code : code - 64);
+}
+
 // Without its scale.
 template <WeightFormat kFormat>
 float LoadElement(const std::byte* panel, int64_t k, int64_t column) {
+  if constexpr (Traits(kFormat).code_bits == 6) return LoadSixBits(panel, k, column);
   const int64_t index = ElementIndex(kFormat, k, column);
   const std::byte* at = panel + index * Traits(kFormat).code_bits / 8;
-  if constexpr (kFormat == WeightFormat::kInt4) {
+  if constexpr (Traits(kFormat).code_bits == 4) {
     const int32_t half = static_cast<int32_t>(*at) >> (index % 2 * 4) & 0xF;
-    return static_cast<float>(half < 8 ? half : half - 16);
-  } else if constexpr (kFormat == WeightFormat::kInt8) {
+    return static_cast<float>(half < 8 || kFormat == WeightFormat::kQ4Super ? half : half - 16);
+  } else if constexpr (IsGrouped(kFormat)) {
     return static_cast<float>(static_cast<int8_t>(*at));
   } else if constexpr (kFormat == WeightFormat::kE4M3) {
     return E4M3ToFloat(static_cast<uint8_t>(*at));
@@ -43,12 +57,12 @@ void GatherRow(const PackedWeight& weight, int64_t id, float scale, bool accumul
   const int64_t panel_index = stored / kPanelColumns;
   const int64_t column = stored % kPanelColumns;
   const std::byte* panel = data + static_cast<size_t>(panel_index) * PanelBytes(kFormat, weight.in_features);
+  const std::byte* scales = IsGrouped(kFormat) ? PanelGroupScales(weight, panel_index) : nullptr;
   for (int64_t k = 0; k < weight.in_features; ++k) {
     float value = LoadElement<kFormat>(panel, k, column);
     if constexpr (IsGrouped(kFormat)) {
-      const uint16_t word = PanelScaleWords(weight, panel_index)[k / kWeightGroup * kPanelColumns + column];
-      if (Traits(kFormat).zero_points) value -= static_cast<float>(ZeroPointOfWord(word));
-      value *= ScaleOfWord(word);
+      const GroupNumbers numbers = ReadGroup<kFormat>(scales, k / Traits(kFormat).group, column);
+      value = (value - numbers.zero_point) * numbers.scale - numbers.minimum;
     } else if constexpr (kFormat == WeightFormat::kE4M3) {
       const int64_t block = weight.scale_block == 0 ? 0 : k / weight.scale_block;
       value *= PanelScales(weight, panel_index)[block * kPanelColumns + column];
@@ -59,9 +73,13 @@ void GatherRow(const PackedWeight& weight, int64_t id, float scale, bool accumul
 }
 
 using RowGatherer = void (*)(const PackedWeight&, int64_t, float, bool, float*);
-constexpr RowGatherer kGatherers[kNumWeightFormats] = {GatherRow<WeightFormat::kF32>,  GatherRow<WeightFormat::kBf16>,
-                                                       GatherRow<WeightFormat::kF16>,  GatherRow<WeightFormat::kE4M3>,
-                                                       GatherRow<WeightFormat::kInt8>, GatherRow<WeightFormat::kInt4>};
+
+template <size_t... kFormats>
+constexpr std::array<RowGatherer, sizeof...(kFormats)> GatherersOf(std::index_sequence<kFormats...>) {
+  return {GatherRow<static_cast<WeightFormat>(kFormats)>...};
+}
+constexpr std::array<RowGatherer, kNumWeightFormats> kGatherers =
+    GatherersOf(std::make_index_sequence<kNumWeightFormats>());
 
 bool Valid(const GatherRowsParams& p) {
   if (p.weight == nullptr || p.weight->data == nullptr || p.num_rows < 0) return false;
@@ -76,7 +94,7 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) 
   const PackedWeight& weight = *params.weight;
   const int64_t columns = weight.in_features;
   const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(columns, 1));
-  const RowGatherer gather = kGatherers[static_cast<int>(weight.format)];
+  const RowGatherer gather = kGatherers[static_cast<size_t>(weight.format)];
   context->pool.Run((params.num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
     const int64_t end = std::min<int64_t>(params.num_rows, (task + 1) * rows_per_task);
     for (int64_t row = task * rows_per_task; row < end; ++row) {

@@ -77,8 +77,9 @@ GemmBlock MakeBlock(const GemmParams& p, const GemmGrid& grid, int64_t task, con
   block.panel_bytes = PanelBytes(weight.format, weight.in_features);
   block.panels = data + static_cast<size_t>(panel) * block.panel_bytes;
   if (IsGrouped(weight.format)) {
-    block.scale_words = PanelScaleWords(weight, panel);
-    block.groups = NumGroups(weight.in_features);
+    block.group_scales = PanelGroupScales(weight, panel);
+    block.group_scale_bytes = GroupScaleBytes(weight.format, weight.in_features);
+    block.groups = NumGroups(weight.format, weight.in_features);
     block.group_sum_offset = GroupSumOffset(weight.in_features);
   }
   if (weight.format == WeightFormat::kE4M3) {
@@ -253,7 +254,8 @@ KernelStatus Gemm(DeviceContext* context, const GemmParams& params) {
     return status == KernelStatus::kOk ? RotateAndStoreKv(context, *params.heads) : status;
   }
   if (params.next != nullptr && TakesWholeRows(*params.next)) return GemmThenQuantize(context, params);
-  if (Traits(params.weight->format).zero_points) WriteGroupSums(context, *params.in, params.num_rows);
+  const WeightFormatTraits& traits = Traits(params.weight->format);
+  if (traits.offsets()) WriteGroupSums(context, *params.in, traits.group, params.num_rows);
   const GemmGrid grid = MakeGemmGrid(params.num_rows, *params.weight, context->kernels.gemm_rows,
                                      context->pool.num_threads(), PanelUnit(params));
   // Panels are innermost: the rows of a block stay in the cache while the weight streams by.

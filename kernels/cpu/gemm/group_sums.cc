@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/api/float_formats.h"
+#include "kernels/api/group_rounding.h"
 #include "kernels/cpu/context.h"
 #include "kernels/cpu/gemm/activation_layout.h"
 #include "kernels/cpu/gemm/round_columns.h"
@@ -23,33 +24,38 @@ float Widen(uint16_t bits) {
   return Bf16ToFloat(bits);
 }
 
-template <typename Element>
+template <int32_t kGroup, typename Element>
 float SumOfGroup(const Element* elements) {
   float parts[kParts] = {};
-  for (int32_t i = 0; i < kWeightGroup; i += kParts) {
+  for (int32_t i = 0; i < kGroup; i += kParts) {
     for (int32_t p = 0; p < kParts; ++p) parts[p] += Widen(elements[i + p]);
   }
   return ((parts[0] + parts[4]) + (parts[1] + parts[5])) + ((parts[2] + parts[6]) + (parts[3] + parts[7]));
 }
 
-template <typename Element>
+template <int32_t kGroup, typename Element>
 void SumRow(std::byte* row, int64_t columns) {
   const auto* elements = reinterpret_cast<const Element*>(row);
   auto* sums = reinterpret_cast<float*>(row + GroupSumOffset(columns));
-  const int64_t whole = columns / kWeightGroup * kWeightGroup;
-  for (int64_t k = 0; k < whole; k += kWeightGroup) *sums++ = SumOfGroup(elements + k);
+  const int64_t whole = columns / kGroup * kGroup;
+  for (int64_t k = 0; k < whole; k += kGroup) *sums++ = SumOfGroup<kGroup>(elements + k);
   if (whole == columns) return;
-  Element rest[kWeightGroup] = {};
+  Element rest[kGroup] = {};
   std::copy(elements + whole, elements + columns, rest);
-  *sums = SumOfGroup(rest);
+  *sums = SumOfGroup<kGroup>(rest);
+}
+
+template <int32_t kGroup>
+auto RowSummer(bool halves) {
+  return halves ? SumRow<kGroup, uint16_t> : SumRow<kGroup, float>;
 }
 
 }  // namespace
 
-void WriteGroupSums(DeviceContext* context, const Activation& activation, int32_t num_rows) {
+void WriteGroupSums(DeviceContext* context, const Activation& activation, int32_t group, int32_t num_rows) {
   const int64_t columns = activation.columns;
   const bool halves = ActivationElement(context->kernels, activation.precision) == sizeof(uint16_t);
-  const auto sum_row = halves ? SumRow<uint16_t> : SumRow<float>;
+  const auto sum_row = group == kWeightGroup ? RowSummer<kWeightGroup>(halves) : RowSummer<kSmallestGroup>(halves);
   const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / columns);
   context->pool.Run((num_rows + rows_per_task - 1) / rows_per_task, [&](int64_t task, int) {
     const int64_t end = std::min<int64_t>(num_rows, (task + 1) * rows_per_task);

@@ -27,21 +27,23 @@ inline constexpr size_t kWorkerBytes = kScratchBytes + kBlockOutBytes;
 
 // A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
 // Block scales: out = sum over blocks, ascending, of (sum of the block) * (activation scale * weight scale).
-// Grouped formats: out = sum over groups, ascending, of (sum of activation * code - zero point * group sum) * scale.
+// Grouped formats: out = sum over groups, ascending, of (sum of activation * code - zero point * group sum) * scale, or
+// of sum of activation * code * scale, then - minimum * group sum.
 struct GemmBlock {
   const std::byte* activation;  // [rows], activation_stride bytes apart
   size_t activation_stride;
   const float* activation_scale;  // [rows, scales_per_row], FP8 only
   const std::byte* panels;        // panel_bytes apart
   size_t panel_bytes;
-  const float* weight_scale;    // [panels, scales_per_row, 48], FP8 only
-  int64_t scales_per_row;       // 1: applied to the whole sum; more: to the sum of each kScaleBlock elements of K
-  const uint16_t* scale_words;  // [panels, groups, 48], grouped formats only
-  int64_t groups;               // of K
-  size_t group_sum_offset;      // from a row to the sums of its groups, [groups] floats; read with zero points
-  int64_t padded_depth;         // K as stored in a panel
-  const float* bias;            // [columns] or null
-  const float* residual;        // [rows], out_stride floats apart, or null; may be out
+  const float* weight_scale;      // [panels, scales_per_row, 48], FP8 only
+  int64_t scales_per_row;         // 1: applied to the whole sum; more: to the sum of each kScaleBlock elements of K
+  const std::byte* group_scales;  // grouped formats only (packed_layout.h), group_scale_bytes a panel
+  size_t group_scale_bytes;
+  int64_t groups;           // of K
+  size_t group_sum_offset;  // from a row to the sums of its groups, [groups] floats; read with zero points and minima
+  int64_t padded_depth;     // K as stored in a panel
+  const float* bias;        // [columns] or null
+  const float* residual;    // [rows], out_stride floats apart, or null; may be out
   float* out;
   int64_t out_stride;
   int32_t rows;        // 1 <= rows <= kGemmRowsMax
@@ -60,17 +62,22 @@ struct GemmKernels {
 // variants that multiply by FMA, BF16 in avx512_bf16 and amx.
 namespace portable {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
-}
+GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide;
+}  // namespace portable
 namespace avx2 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
-}
+GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide;
+}  // namespace avx2
 namespace avx512 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
+GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide;
 GemmKernel GemmFp32L2, GemmFp16L2;  // prefetch into L2
 }  // namespace avx512
 namespace avx512_bf16 {
 GemmKernel GemmBf16, GemmFp8, GemmInt8, GemmInt4;
+GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide;
 GemmKernel GemmBf16L2, GemmFp8L2, GemmInt8L2, GemmInt4L2;  // prefetch into L2
+GemmKernel GemmQ8L2, GemmQ4L2, GemmQ4SuperL2, GemmQ6SuperL2, GemmQ6MinL2, GemmQ8WideL2;
 }  // namespace avx512_bf16
 namespace amx {
 GemmKernel GemmBf16, GemmFp8;

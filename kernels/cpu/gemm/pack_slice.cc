@@ -121,6 +121,28 @@ void ScatterNibbles(const std::byte* staged, int64_t first_column, int64_t colum
   }
 }
 
+// The 32-bit words of sixteen K of a column.
+void ScatterSixBits(const std::byte* staged, int64_t first_column, int64_t columns, int64_t first, int64_t count,
+                    std::byte* panel) {
+  for (int64_t k = 0; k < count; k += 16) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const std::byte* in = staged + c * kStagedStride + k;
+      uint32_t low[2] = {};
+      uint32_t high = 0;
+      for (int64_t i = 0; i < 16; ++i) {
+        const auto code = static_cast<uint32_t>(in[i]);
+        const SixBitPlace bits = PlaceOfSixBits(i, 0);
+        low[i / 8] |= (code & 0xFU) << bits.low_bit;
+        high |= (code >> 4 & 3U) << bits.high_bit;
+      }
+      const SixBitPlace place = PlaceOfSixBits(first + k, first_column + c);
+      std::memcpy(panel + place.low_word, low, sizeof(uint32_t));
+      std::memcpy(panel + place.low_word + 64, low + 1, sizeof(uint32_t));
+      std::memcpy(panel + place.high_word, &high, sizeof(uint32_t));
+    }
+  }
+}
+
 }  // namespace
 
 void StageFloats(const SliceSource& source, int64_t columns, int64_t count, float* floats) {
@@ -160,20 +182,22 @@ void RoundGroups(WeightFormat format, const float* floats, int64_t columns, int6
 
 void ScatterStaged(WeightFormat format, const std::byte* staged, int64_t first_column, int64_t columns, int64_t first,
                    int64_t count, std::byte* panel) {
-  switch (format) {
-    case WeightFormat::kF32:
+  switch (Traits(format).code_bits) {
+    case 32:
       return ScatterElements(staged, columns, count, kStagedStride,
                              reinterpret_cast<uint32_t*>(panel) + first * kPanelColumns + first_column);
-    case WeightFormat::kF16:
-      return ScatterElements(staged, columns, count, kStagedStride,
-                             reinterpret_cast<uint16_t*>(panel) + first * kPanelColumns + first_column);
-    case WeightFormat::kBf16:
+    case 16:
+      if (format == WeightFormat::kF16) {
+        return ScatterElements(staged, columns, count, kStagedStride,
+                               reinterpret_cast<uint16_t*>(panel) + first * kPanelColumns + first_column);
+      }
       return ScatterElements(staged, columns, count / 2, kStagedStride / 2,
                              reinterpret_cast<uint32_t*>(panel) + first / 2 * kPanelColumns + first_column);
-    case WeightFormat::kInt4:
+    case 4:
       return ScatterNibbles(staged, first_column, columns, first, count, panel);
-    case WeightFormat::kE4M3:
-    case WeightFormat::kInt8:
+    case 6:
+      return ScatterSixBits(staged, first_column, columns, first, count, panel);
+    default:
       return ScatterCodes(staged, first_column, columns, first, count, panel);
   }
 }

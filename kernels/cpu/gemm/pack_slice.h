@@ -30,8 +30,8 @@ void StageFloats(const SliceSource& source, int64_t columns, int64_t count, floa
 // staged[c][k] = the source's elements unchanged.
 void StageElements(const SliceSource& source, int64_t columns, int64_t count, std::byte* staged);
 
-// Grouped formats: rounds the floats of each column in groups. count: a multiple of kWeightGroup. codes[c][k]: a byte
-// for each element; words[group][48]: the scale words, at the first column.
+// Of kInt8 and kInt4: rounds the floats of each column in groups. count: a multiple of kWeightGroup. codes[c][k]: a
+// byte for each element; words[group][48]: the scale words, at the first column.
 void RoundGroups(WeightFormat format, const float* floats, int64_t columns, int64_t count, int8_t* codes,
                  uint16_t* words);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/fp8_scale.h"
+#include "kernels/cpu/gemm/pack_codes.h"
 #include "kernels/cpu/gemm/pack_slice.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/launchers.h"
@@ -117,12 +118,12 @@ void PadStaged(std::byte* staged, size_t element_bytes, int64_t columns, int64_t
   }
 }
 
-// Grouped formats.
+// Grouped formats, rounded from wide weights.
 void PackGroups(const PanelPart& part, std::byte* scratch) {
   const PackedWeight& weight = *part.params->weight;
   auto* floats = reinterpret_cast<float*>(scratch);
   std::byte* codes = scratch + kStagedElements * static_cast<int64_t>(sizeof(float));
-  uint16_t* words = PanelScaleWords(weight, part.panel) + part.first_column;
+  auto* words = reinterpret_cast<uint16_t*>(PanelGroupScales(weight, part.panel)) + part.first_column;
   for (int64_t first = 0; first < weight.in_features; first += kSliceDepth) {
     const int64_t real = std::min(kSliceDepth, weight.in_features - first);
     const int64_t count = RoundUp(real, kWeightGroup);
@@ -137,6 +138,10 @@ void PackGroups(const PanelPart& part, std::byte* scratch) {
 
 void PackPanel(const KernelTable& kernels, const PanelPart& part, std::byte* scratch) {
   const PackedWeight& weight = *part.params->weight;
+  if (part.params->codes != nullptr) {
+    return PackCodes(weight, *part.params->codes, part.first_row, part.panel, part.first_column, part.columns(),
+                     scratch);
+  }
   if (IsGrouped(weight.format)) return PackGroups(part, scratch);
   const size_t element = SizeOf(*Traits(weight.format).dtype);
   const bool as_it_is = part.params->source_dtype == Traits(weight.format).dtype;
@@ -184,7 +189,22 @@ void ClearPadding(const PackedWeight& weight) {
   }
 }
 
+// Integer codes, or a plain matrix to a format that wide weights are rounded to.
+bool ValidSource(const PackWeightParams& p) {
+  const GroupScales scales = Traits(p.weight->format).scales;
+  if (p.codes == nullptr) {
+    return p.source != nullptr &&
+           (scales == GroupScales::kNone || scales == GroupScales::kWord || scales == GroupScales::kZeroWord);
+  }
+  const WeightCodes& codes = *p.codes;
+  return Holds(p.weight->format, codes.traits) && codes.codes != nullptr && codes.factors != nullptr &&
+         (!codes.traits.scales || codes.scales != nullptr) &&
+         (!codes.traits.minimums || (codes.min_factors != nullptr && codes.minimums != nullptr));
+}
+
 bool ValidScales(const PackWeightParams& p) {
+  if (p.codes != nullptr) return p.weight->scale_block == 0;
+
   const bool from_fp8 = p.source_dtype == DType::kF8E4M3;
   const bool to_fp8 = p.weight->format == WeightFormat::kE4M3;
   if (from_fp8 != (p.source_scales != nullptr)) return false;
@@ -206,7 +226,7 @@ void PackFeatures(const KernelTable& kernels, const PackWeightParams& params, in
 }
 
 bool Valid(const PackWeightParams& p) {
-  if (p.weight == nullptr || p.weight->data == nullptr || p.source == nullptr) return false;
+  if (p.weight == nullptr || p.weight->data == nullptr || !ValidSource(p)) return false;
   const PackedWeight& weight = *p.weight;
   return weight.precision == Traits(weight.format).compute && weight.out_features > 0 && weight.in_features > 0 &&
          !(weight.gated && weight.out_features % 2 != 0) && p.row_begin >= 0 && p.num_rows >= 0 &&

@@ -4,14 +4,22 @@
 // Columns of the product (output features) come in panels of 48 = 3 vectors of 16 floats. Inside a panel K ascends:
 //   f32, f16    [K][48]
 //   bf16        [K / 2][48][2]             pairs for the BF16 dot product; an odd K is padded with zeros
-//   e4m3, int8  [K / 4][3][4][2][4][2]     a group of 4 K x 48 columns: vector, quarter, pair, column, K of the pair;
-//               a lookup of the bytes followed by an unpack of low and high halves gives two steps of the bf16 panel
-//   int4        [K / 8][48][2][4]          a 32-bit word a column: the four even K in the low half, the odd K in the
+//   e4m3, codes of 8 bits  [K / 4][3][4][2][4][2]  a group of 4 K x 48 columns: vector, quarter, pair, column, K of the
+//               pair; a lookup of the bytes followed by an unpack of low and high halves gives two steps of the bf16
+//               panel
+//   codes of 4 bits  [K / 8][48][2][4]     a 32-bit word a column: the four even K in the low half, the odd K in the
 //               high half, so that a shift of the halves by 4 bits gives the next pair
+//   codes of 6 bits  [K / 16][3][3][16]    three 32-bit words a column: the low 4 bits of eight K each in the first
+//   two,
+//               as above; the high 2 bits of all sixteen in the third, the even K in its low half
 // Gated weights: 48 columns of the gate, then the 48 that they gate, and so on, so that a block of the product has
 // both; the last groups may be narrower. N is padded to a multiple of 48: with zeros, in grouped formats with anything.
-// The scales follow the panels: E4M3 floats, [panel][scale of the row][48]; grouped formats words (group_rounding.h),
-// [panel][group][48].
+// The scales follow the panels: E4M3 floats, [panel][scale of the row][48]; grouped formats by GroupScales:
+//   kWord, kZeroWord, kHalf  16-bit words [panel][group][48]
+//   kSuper      [panel][super-block]: FP16 factors [48], then 8-bit scales [group of the super-block][48]
+//   kSuperMin   [panel][super-block]: FP16 factors of scales [48] and of minima [48], then for each group of the
+//               super-block 8-bit scales [48] and minima [48]
+//   kWideMin    for each [panel][group] FP32 scales [48] and minima [48]
 #pragma once
 
 #include <cstddef>
@@ -35,14 +43,14 @@ constexpr bool IsGrouped(WeightFormat format) {
 
 // K elements that are stored together; K is padded to a multiple of it.
 constexpr int64_t DepthUnit(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kBf16:
-      return 2;
-    case WeightFormat::kE4M3:
-    case WeightFormat::kInt8:
+  if (format == WeightFormat::kBf16) return 2;
+  switch (Traits(format).code_bits) {
+    case 8:
       return 4;
-    case WeightFormat::kInt4:
+    case 4:
       return 8;
+    case 6:
+      return 16;
     default:
       return 1;
   }
@@ -53,24 +61,50 @@ constexpr int64_t PaddedDepth(WeightFormat format, int64_t depth) {
 constexpr int64_t NumPanels(int64_t out_features) {
   return (out_features + kPanelColumns - 1) / kPanelColumns;
 }
-constexpr int64_t NumGroups(int64_t depth) {
-  return (depth + kWeightGroup - 1) / kWeightGroup;
+// Of a grouped format.
+constexpr int64_t NumGroups(WeightFormat format, int64_t depth) {
+  return (depth + Traits(format).group - 1) / Traits(format).group;
 }
 
 constexpr size_t PanelBytes(WeightFormat format, int64_t depth) {
   return static_cast<size_t>(PaddedDepth(format, depth) * kPanelColumns * Traits(format).code_bits / 8);
 }
+
+// Bytes of a super-block's scales; of kSuper and kSuperMin.
+constexpr size_t SuperScaleBytes(GroupScales scales, int32_t group) {
+  const size_t numbers = scales == GroupScales::kSuperMin ? 2 : 1;  // of a group
+  return static_cast<size_t>(kPanelColumns) * numbers * static_cast<size_t>(2 + kSuperBlock / group);
+}
+// Bytes of a panel's scales; of grouped formats.
+constexpr size_t GroupScaleBytes(WeightFormat format, int64_t depth) {
+  const WeightFormatTraits& traits = Traits(format);
+  const auto groups = static_cast<size_t>(NumGroups(format, depth));
+  switch (traits.scales) {
+    case GroupScales::kNone:
+      return 0;
+    case GroupScales::kWord:
+    case GroupScales::kZeroWord:
+    case GroupScales::kHalf:
+      return groups * kPanelColumns * sizeof(uint16_t);
+    case GroupScales::kSuper:
+    case GroupScales::kSuperMin:
+      return static_cast<size_t>((depth + kSuperBlock - 1) / kSuperBlock) *
+             SuperScaleBytes(traits.scales, traits.group);
+    case GroupScales::kWideMin:
+      return groups * kPanelColumns * 2 * sizeof(float);
+  }
+  return 0;
+}
+
 // Byte offset of the scales.
 constexpr size_t ScaleOffset(WeightFormat format, int64_t out_features, int64_t depth) {
   return static_cast<size_t>(NumPanels(out_features)) * PanelBytes(format, depth);
 }
 constexpr size_t PackedBytes(WeightFormat format, int64_t out_features, int64_t depth, int32_t scale_block) {
-  const auto columns = static_cast<size_t>(NumPanels(out_features) * kPanelColumns);
-  size_t scale_bytes = 0;  // of a column
+  size_t scale_bytes = IsGrouped(format) ? GroupScaleBytes(format, depth) : 0;  // of a panel
   if (format == WeightFormat::kE4M3)
-    scale_bytes = static_cast<size_t>(ScalesPerRow(scale_block, depth)) * sizeof(float);
-  if (IsGrouped(format)) scale_bytes = static_cast<size_t>(NumGroups(depth)) * sizeof(uint16_t);
-  return ScaleOffset(format, out_features, depth) + columns * scale_bytes;
+    scale_bytes = static_cast<size_t>(ScalesPerRow(scale_block, depth) * kPanelColumns) * sizeof(float);
+  return ScaleOffset(format, out_features, depth) + static_cast<size_t>(NumPanels(out_features)) * scale_bytes;
 }
 
 // Output features that are stored in ascending order: all of them, or the gate and what it gates each.
@@ -95,25 +129,38 @@ inline float* PanelScales(const PackedWeight& weight, int64_t panel) {
   return reinterpret_cast<float*>(ScaleStart(weight)) +
          panel * ScalesPerRow(weight.scale_block, weight.in_features) * kPanelColumns;
 }
-// The scale words of a panel of a grouped format: [NumGroups][48].
-inline uint16_t* PanelScaleWords(const PackedWeight& weight, int64_t panel) {
-  return reinterpret_cast<uint16_t*>(ScaleStart(weight)) + panel * NumGroups(weight.in_features) * kPanelColumns;
+// The scales of a panel of a grouped format.
+inline std::byte* PanelGroupScales(const PackedWeight& weight, int64_t panel) {
+  return ScaleStart(weight) + static_cast<size_t>(panel) * GroupScaleBytes(weight.format, weight.in_features);
 }
 
-// Index of element (k, column of the panel), in elements from the panel's start. INT4: the lower half of a byte first.
+// Index of element (k, column of the panel), in elements from the panel's start; not of codes of 6 bits. Of codes of 4
+// bits the lower half of a byte comes first.
 constexpr int64_t ElementIndex(WeightFormat format, int64_t k, int64_t column) {
-  switch (format) {
-    case WeightFormat::kBf16:
-      return (k / 2 * kPanelColumns + column) * 2 + k % 2;
-    case WeightFormat::kE4M3:
-    case WeightFormat::kInt8:
+  if (format == WeightFormat::kBf16) return (k / 2 * kPanelColumns + column) * 2 + k % 2;
+  switch (Traits(format).code_bits) {
+    case 8:
       return k / 4 * (4 * kPanelColumns) + column / 16 * 64 + column % 16 / 4 * 16 + k % 4 / 2 * 8 + column % 4 * 2 +
              k % 2;
-    case WeightFormat::kInt4:
+    case 4:
       return (k / 8 * kPanelColumns + column) * 8 + k % 2 * 4 + k % 8 / 2;
     default:
       return k * kPanelColumns + column;
   }
+}
+
+// Where a code of 6 bits lies in its panel: bytes from the panel's start to the 32-bit words, and the bits in these.
+struct SixBitPlace {
+  int64_t low_word;
+  int32_t low_bit;  // the first of 4
+  int64_t high_word;
+  int32_t high_bit;  // the first of 2
+};
+constexpr SixBitPlace PlaceOfSixBits(int64_t k, int64_t column) {
+  const int64_t vector = (k / 16 * 3 + column / 16) * 192 + column % 16 * 4;
+  const auto in_unit = static_cast<int32_t>(k % 16);
+  return {vector + in_unit / 8 * 64, in_unit % 2 * 16 + in_unit % 8 / 2 * 4, vector + 128,
+          in_unit % 2 * 16 + in_unit / 2 * 2};
 }
 
 }  // namespace dunlin::kernels::cpu

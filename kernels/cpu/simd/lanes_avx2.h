@@ -202,6 +202,10 @@ struct Lanes {
     const auto* at = reinterpret_cast<const __m128i*>(from);
     return {_mm256_cvtepu16_epi32(_mm_loadu_si128(at)), _mm256_cvtepu16_epi32(_mm_loadu_si128(at + 1))};
   }
+  DUNLIN_INLINE Ints LoadInt8(const void* from) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(from));
+    return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
+  }
   DUNLIN_INLINE Floats FirstOfPairs(Ints pairs) {
     return AsFloats({_mm256_slli_epi32(pairs.low, 16), _mm256_slli_epi32(pairs.high, 16)});
   }

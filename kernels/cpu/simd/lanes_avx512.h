@@ -115,6 +115,10 @@ struct Lanes {
   DUNLIN_INLINE Ints LoadUint16(const uint16_t* from) {
     return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   }
+  // Sixteen signed bytes.
+  DUNLIN_INLINE Ints LoadInt8(const void* from) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+  }
   // The first (low half) and second BF16 of each pair, widened exactly.
   DUNLIN_INLINE Floats FirstOfPairs(Ints pairs) { return AsFloats(_mm512_slli_epi32(pairs, 16)); }
   DUNLIN_INLINE Floats SecondOfPairs(Ints pairs) { return AsFloats(And(pairs, BroadcastInts(~0xFFFF))); }

@@ -9,8 +9,10 @@ encoders/bert_tiny.gguf: the encoder tests/golden/encoders/bert_tiny with its to
 
 NAME.gguf for each row of MODELS: the checkpoint tests/golden/models/NAME as llama.cpp's converter would write it (Q and
 K of Llama permuted, Gemma's norms plus 1, GPT-NeoX's fused rows apart, GPT-2's matrices transposed, Llama 3's rotary
-factors as a tensor), floats as stored. Its logits are those of NAME/goldens.json. llama_q4 and qwen2_q8 hold
-quantised matrices of random models; their goldens.json has the logits that transformers computes from the file.
+factors as a tensor), floats as stored. Its logits are those of NAME/goldens.json. llama_q4, qwen2_q8 and llama_k hold
+quantised matrices of random models (llama_k random blocks of 256 elements, types mixed as Q4_K_M files mix them); their
+goldens.json has the logits that transformers computes from the file and, as own_logits, those with the inputs of every
+product, keys and values rounded to BF16: what products of the file's own codes compute.
 Where transformers reads an architecture's GGUF files, its own logits of the file are compared with those of the
 checkpoint: largest difference 1e-4.
 
@@ -145,9 +147,34 @@ def rotary_factors(config):
     return np.array(factors, dtype=np.float32)
 
 
+# Of blocks of 256 elements: where the FP16 factors of scales and minima are, and the mean code.
+SUPER_BLOCKS = {Type.Q2_K: (80, 82, 1.5), Type.Q3_K: (108, None, 0), Type.Q4_K: (0, 2, 7.5), Type.Q5_K: (0, 2, 15.5),
+                Type.Q6_K: (208, None, 0)}
+
+
+def random_blocks(shape, kind):
+    """Random blocks whose values have a mean near 0 and a deviation of 0.06."""
+    random = np.random.default_rng(int(torch.randint(1 << 30, ()).item()))
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = random.integers(0, 256, (shape[0] * shape[1] // elements, size), dtype=np.uint8)
+    at, min_at, mean = SUPER_BLOCKS[kind]
+    factors = random.uniform(0.5, 1.5, len(blocks)) * random.choice([-1, 1], len(blocks))
+
+    def put(unit):
+        blocks[:, at:at + 2] = (factors * unit).astype(np.float16).view(np.uint8).reshape(-1, 2)
+        if min_at is not None:
+            blocks[:, min_at:min_at + 2] = (factors * unit * mean).astype(np.float16).view(np.uint8).reshape(-1, 2)
+
+    put(1e-3)
+    put(1e-3 * 0.06 / gguf.quants.dequantize(blocks, kind).std())
+    return blocks.reshape(shape[0], -1)
+
+
 def add_tensor(writer, name, tensor, kind=None):
     tensor = tensor.contiguous()
-    if kind is not None:
+    if kind in SUPER_BLOCKS:
+        writer.add_tensor(name, random_blocks(tensor.shape, kind), raw_dtype=kind)
+    elif kind is not None:
         writer.add_tensor(name, gguf.quants.quantize(tensor.float().numpy(), kind), raw_dtype=kind)
     elif tensor.dtype == torch.bfloat16 and tensor.dim() > 1:
         writer.add_tensor(name, tensor.view(torch.uint8).numpy(), raw_dtype=Type.BF16)
@@ -204,16 +231,35 @@ def write_model(name, arch, compared):
         compare(name, path, json.loads((folder / "goldens.json").read_text())["prompts"])
 
 
-# Name -> (model type, GGUF architecture, types of the matrices in turn).
-QUANTIZED = {"llama_q4": ("llama", "llama", [Type.Q4_0, Type.Q4_1, Type.Q8_0]),
-             "qwen2_q8": ("qwen2", "qwen2", [Type.Q8_0, Type.Q5_0, Type.Q5_1])}
+# Types of llama_k by the file's tensor names: its first layer as in a Q4_K_M file.
+K_TYPES = {"token_embd": Type.Q6_K, "output": Type.Q6_K,
+           "blk.0.attn_v": Type.Q6_K, "blk.0.ffn_down": Type.Q6_K, "blk.1.attn_q": Type.Q3_K, "blk.1.attn_k": Type.Q2_K,
+           "blk.1.attn_v": Type.Q5_K, "blk.1.attn_output": Type.Q5_K, "blk.1.ffn_gate": Type.Q2_K,
+           "blk.1.ffn_up": Type.Q2_K, "blk.1.ffn_down": Type.Q3_K}
+SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_key_value_heads": 2, "head_dim": 16}
+K_SIZES = {"hidden_size": 256, "intermediate_size": 256, "num_key_value_heads": 1, "head_dim": 64}
+# Name -> (model type, GGUF architecture, sizes, types of the matrices in turn or by name).
+QUANTIZED = {"llama_q4": ("llama", "llama", SIZES, [Type.Q4_0, Type.Q4_1, Type.Q8_0]),
+             "qwen2_q8": ("qwen2", "qwen2", SIZES, [Type.Q8_0, Type.Q5_0, Type.Q5_1]),
+             "llama_k": ("llama", "llama", K_SIZES, K_TYPES)}
 
 
-def write_quantized(name, model_type, arch, kinds):
-    config = {"model_type": model_type, "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96,
-              "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+def round_inputs(model):
+    """Rounds what products of BF16 inputs round: the inputs of linear layers, keys and values."""
+    rounded = lambda x: x.bfloat16().float()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_pre_hook(lambda _, inputs: (rounded(inputs[0]),))
+    modeling = sys.modules[type(model).__module__]
+    attention = modeling.eager_attention_forward
+    modeling.eager_attention_forward = lambda module, query, key, value, *rest, **named: attention(
+        module, query, rounded(key), rounded(value), *rest, **named)
+
+
+def write_quantized(name, model_type, arch, sizes, kinds):
+    config = {"model_type": model_type, "vocab_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
               "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "eos_token_id": 2,
-              "tie_word_embeddings": False}
+              "tie_word_embeddings": False} | sizes
     torch.manual_seed(7)
     model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**config))
     folder = HERE / name
@@ -226,15 +272,24 @@ def write_quantized(name, model_type, arch, kinds):
         target = gguf_name(hf_name, arch)
         is_matrix = tensor.dim() == 2
         value = torch.randn(tensor.shape) * (0.2 if is_matrix else 0.1) + (0.0 if is_matrix else 1.0)
-        add_tensor(writer, target, converted(target, value, arch, config), kinds[matrices % len(kinds)] if is_matrix else None)
+        kind = None
+        if is_matrix and isinstance(kinds, dict):
+            kind = kinds.get(target.removesuffix(".weight"), Type.Q4_K)
+        elif is_matrix:
+            kind = kinds[matrices % len(kinds)]
+        add_tensor(writer, target, converted(target, value, arch, config), kind)
         matrices += is_matrix
     finish(writer)
     loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file="model.gguf", dtype=torch.float32,
                                                                attn_implementation="eager").eval()
     tokens = [1, 5, 95, 0, 17, 42, 42, 3, 88, 61, 7, 12, 29, 30, 31, 90, 2, 64, 33]
-    rows = [{"position": p, "values": [round(v, 5) for v in logits_of(loaded, tokens)[p].tolist()]} for p in (0, 8, 18)]
+    rows = lambda: [{"position": p, "values": [round(v, 5) for v in logits_of(loaded, tokens)[p].tolist()]}
+                    for p in (0, 8, 18)]
+    prompt = {"tokens": tokens, "logits": rows(), "greedy_tokens": [], "greedy_gaps": []}
+    round_inputs(loaded)
+    prompt["own_logits"] = rows()
     goldens = {"source": f"transformers {transformers.__version__}, gguf_file, float32, eager attention",
-               "prompts": [{"tokens": tokens, "logits": rows, "greedy_tokens": [], "greedy_gaps": []}]}
+               "prompts": [prompt]}
     (folder / "goldens.json").write_text(json.dumps(goldens, separators=(",", ":")) + "\n")
     print(f"{name}: {path.stat().st_size} bytes", flush=True)
 

@@ -8,6 +8,17 @@
 #include "nlohmann/json.hpp"
 
 namespace dunlin::engine {
+namespace {
+
+std::vector<GoldenLogits> ReadLogits(const nlohmann::json& rows) {
+  std::vector<GoldenLogits> logits;
+  for (const nlohmann::json& row : rows) {
+    logits.push_back({row.at("position").get<int32_t>(), row.at("values").get<std::vector<float>>()});
+  }
+  return logits;
+}
+
+}  // namespace
 
 float LargestError(const std::vector<float>& logits, const std::vector<float>& golden) {
   float worst = logits.size() == golden.size() ? 0.0F : INFINITY;
@@ -27,9 +38,8 @@ std::vector<GoldenPrompt> ReadGoldens(const std::string& model_path) {
     item.at("tokens").get_to(prompt.tokens);
     item.at("greedy_tokens").get_to(prompt.greedy_tokens);
     item.at("greedy_gaps").get_to(prompt.greedy_gaps);
-    for (const nlohmann::json& logits : item.at("logits")) {
-      prompt.logits.push_back({logits.at("position").get<int32_t>(), logits.at("values").get<std::vector<float>>()});
-    }
+    prompt.logits = ReadLogits(item.at("logits"));
+    if (item.contains("own_logits")) prompt.own_logits = ReadLogits(item.at("own_logits"));
   }
   return prompts;
 }

@@ -17,8 +17,9 @@ struct GoldenLogits {
 struct GoldenPrompt {
   std::vector<TokenId> tokens;
   std::vector<GoldenLogits> logits;
-  std::vector<TokenId> greedy_tokens;  // 64; end-of-sequence is not special
-  std::vector<float> greedy_gaps;      // the reference's top-2 logit gap at each step
+  std::vector<GoldenLogits> own_logits;  // with rounded inputs of every product; where the file has them
+  std::vector<TokenId> greedy_tokens;    // 64; end-of-sequence is not special
+  std::vector<float> greedy_gaps;        // the reference's top-2 logit gap at each step
 };
 
 // The largest difference of two rows; infinity where they differ in length, NaN where one holds it.

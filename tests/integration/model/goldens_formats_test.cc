@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other people's files through the FP32 path: the logits of checkpoints that were written as GGUF (tests/golden/gguf)
 // against those of the checkpoints, of quantised GGUF files against what transformers computes from the same file, and
-// of checkpoints with integer weights (tests/golden/quant) against those of the dequantised model.
+// of checkpoints with integer weights (tests/golden/quant) against those of the dequantised model. Quantised GGUF files
+// also in the precision of their own codes, against what transformers computes with rounded inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/integration/model/direct_run.h"
@@ -63,6 +67,78 @@ TEST_P(FormatLogits, AreThoseOfTheCheckpoint) {
 
 INSTANTIATE_TEST_SUITE_P(Files, FormatLogits, ::testing::ValuesIn(FormatGoldens()),
                          [](const auto& test) { return test.param.name; });
+
+struct OwnCodes {
+  const char* name;
+  Precision precision;
+};
+constexpr OwnCodes kOwnCodes[] = {
+    {"llama_q4", Precision::kInt4}, {"qwen2_q8", Precision::kInt8}, {"llama_k", Precision::kInt4}};
+
+class OwnCodeLogits : public ::testing::TestWithParam<Place> {};
+
+TEST_P(OwnCodeLogits, AreThoseOfRoundedInputs) {
+  for (const OwnCodes& own : kOwnCodes) {
+    const std::string folder = SourcePath(std::string("tests/golden/gguf/") + own.name);
+    const TestModel test = LoadTestModel(folder + "/model.gguf", GetParam().cpu_variant, 2, {own.precision});
+    // MATH rounds neither queries nor weights, as the reference.
+    const ExecutionProfile profile{DeviceKind::kCpu, AttentionBackend::kMath, own.precision};
+    for (const GoldenPrompt& prompt : ReadGoldens(folder)) {
+      const auto num_tokens = static_cast<int32_t>(prompt.tokens.size());
+      DirectRun run(test.model.get(), profile, num_tokens);
+      const auto logits = run.Logits(prompt.tokens, num_tokens);
+      ASSERT_FALSE(prompt.own_logits.empty());
+      for (const GoldenLogits& golden : prompt.own_logits) {
+        float largest = 0.0F;
+        for (const float value : golden.values) largest = std::max(largest, std::abs(value));
+        EXPECT_LE(LargestError(logits[static_cast<size_t>(golden.position)], golden.values), 1e-3F * largest)
+            << own.name << " position " << golden.position;
+      }
+      for (const int32_t chunk : {1, 3}) {
+        DirectRun in_chunks(test.model.get(), profile, num_tokens);
+        EXPECT_EQ(in_chunks.Logits(prompt.tokens, chunk), logits) << own.name;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, OwnCodeLogits, ::testing::ValuesIn(CpuPlaces()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(OwnCodeFormats, HoldEveryPartExactly) {
+  using kernels::WeightFormat;
+  const std::string path = SourcePath("tests/golden/gguf/llama_k/model.gguf");
+  const TestModel test = LoadTestModel(path, BestCpuPlace().front().cpu_variant, 1,
+                                       {Precision::kInt4, Precision::kInt8, Precision::kFp32});
+  const PrecisionWeights& own = test.model->weights(Precision::kInt4);
+  EXPECT_EQ(own.embedding.format, WeightFormat::kQ6Super);
+  EXPECT_EQ(own.head.weight.format, WeightFormat::kQ6Super);
+  EXPECT_EQ(own.layers[0].qkv.weight.format, WeightFormat::kQ6Min);  // of Q4_K and Q6_K
+  EXPECT_EQ(own.layers[0].attention_out.weight.format, WeightFormat::kQ4Super);
+  EXPECT_EQ(own.layers[0].mlp_up.weight.format, WeightFormat::kQ4Super);
+  EXPECT_EQ(own.layers[0].mlp_down.weight.format, WeightFormat::kQ6Super);
+  EXPECT_EQ(own.layers[1].qkv.weight.format, WeightFormat::kQ6Min);
+  EXPECT_EQ(test.model->weights(Precision::kInt8).layers[0].qkv.weight.format, WeightFormat::kInt8);
+  // Gathered rows have the bits of the dequantised ones.
+  const kernels::DeviceOps& ops = *test.device->ops;
+  const PrecisionWeights& wide = test.model->weights(Precision::kFp32);
+  for (const auto& [left, right] : {std::pair{own.embedding, wide.embedding},
+                                    {own.layers[0].qkv.weight, wide.layers[0].qkv.weight},
+                                    {own.layers[1].qkv.weight, wide.layers[1].qkv.weight},
+                                    {own.layers[0].mlp_up.weight, wide.layers[0].mlp_up.weight},
+                                    {own.layers[1].mlp_up.weight, wide.layers[1].mlp_up.weight}}) {
+    std::vector<int32_t> ids(static_cast<size_t>(left.out_features));
+    std::iota(ids.begin(), ids.end(), 0);
+    std::vector<float> rows[2];
+    for (const auto& [weight, out] : {std::pair{&left, &rows[0]}, {&right, &rows[1]}}) {
+      out->resize(ids.size() * static_cast<size_t>(left.in_features));
+      ASSERT_EQ(ops.gather_rows(test.device->context,
+                                {weight, ids.data(), out->data(), static_cast<int32_t>(ids.size()), false}),
+                kernels::KernelStatus::kOk);
+    }
+    EXPECT_EQ(rows[0], rows[1]);
+  }
+}
 
 TEST(FormatModels, LoadInEveryPrecision) {
   for (const FormatGolden& golden : FormatGoldens()) {

@@ -15,6 +15,7 @@
 
 #include "kernels/api/device.h"
 #include "kernels/api/float_formats.h"
+#include "kernels/api/group_rounding.h"
 #include "kernels/cpu/context.h"
 #include "kernels/cpu/gemm/activation_layout.h"
 
@@ -58,11 +59,11 @@ class PoisonedMemory {
 };
 
 struct WeightTensor {
+  WeightTensor(Device& device, WeightFormat format, int64_t out_features, int64_t in_features, int32_t scale_block = 0)
+      : memory(device, device.ops->packed_weight_bytes(format, out_features, in_features, scale_block)),
+        weight{memory.data(), Traits(format).compute, out_features, in_features, scale_block, false, format} {}
   WeightTensor(Device& device, Precision precision, int64_t out_features, int64_t in_features, int32_t scale_block = 0)
-      : memory(device,
-               device.ops->packed_weight_bytes(Traits(precision).format, out_features, in_features, scale_block)),
-        weight{memory.data(), ComputeOf(precision),    out_features, in_features, scale_block,
-               false,         Traits(precision).format} {}
+      : WeightTensor(device, Traits(precision).format, out_features, in_features, scale_block) {}
   PoisonedMemory memory;
   PackedWeight weight;
 };

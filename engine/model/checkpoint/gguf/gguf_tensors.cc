@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/model/checkpoint/gguf/ggml_codes.h"
 #include "engine/model/checkpoint/shard_list.h"
 
 namespace dunlin::engine {
@@ -34,6 +35,12 @@ int64_t InterleavedRow(int64_t row, int64_t head_rows) {
 }
 
 }  // namespace
+
+// Of a bias whose rows change places: one value.
+uint64_t GgufTensors::RowElements(const Entry& entry) {
+  const bool by_element = entry.info.shape.size() < 2 && entry.head_rows > 0;
+  return by_element ? uint64_t{1} : static_cast<uint64_t>(entry.info.shape.back());
+}
 
 absl::StatusOr<std::unique_ptr<GgufTensors>> GgufTensors::Open(const Directory& directory, GgufFile first) {
   std::unique_ptr<GgufTensors> tensors(new GgufTensors());
@@ -141,31 +148,39 @@ absl::StatusOr<std::byte*> GgufTensors::ReadOnce(const TensorInfo& tensor, uint6
   return out.data();
 }
 
-// Reads the stored rows that cover the range (whole heads, where rows change places), converts each and copies what is
-// wanted of it.
+const std::byte* GgufTensors::StoredRows::Row(const Entry& entry, uint64_t row) const {
+  const uint64_t stored =
+      entry.head_rows == 0 ? row : static_cast<uint64_t>(InterleavedRow(static_cast<int64_t>(row), entry.head_rows));
+  return bytes + (stored - first_row) * row_bytes;
+}
+
+absl::Status GgufTensors::ReadStored(const Entry& entry, uint64_t first_row, uint64_t end_row, StoredRows* out) const {
+  const GgmlType& type = *entry.stored->type;
+  const uint64_t rows_at_once = entry.head_rows > 0 ? static_cast<uint64_t>(entry.head_rows) : 1;
+  const uint64_t end_stored = (end_row + rows_at_once - 1) / rows_at_once * rows_at_once;
+  out->first_row = first_row / rows_at_once * rows_at_once;
+  out->row_bytes = RowElements(entry) / type.block_elements * type.block_bytes;
+  const absl::StatusOr<std::byte*> read =
+      files_[entry.file].file().ReadOnce(entry.stored->offset + out->first_row * out->row_bytes,
+                                         (end_stored - out->first_row) * out->row_bytes, &out->memory);
+  if (!read.ok()) return read.status();
+  out->bytes = *read;
+  return absl::OkStatus();
+}
+
+// Converts each row and copies what is wanted of it.
 absl::Status GgufTensors::Convert(const Entry& entry, uint64_t first_byte, std::span<std::byte> out) const {
   if (out.empty()) return absl::OkStatus();
   const GgmlType& type = *entry.stored->type;
-  const uint64_t element_bytes = entry.info.dtype->bits / 8;
-  const bool by_element = entry.info.shape.size() < 2 && entry.head_rows > 0;  // a bias, one value a row
-  const auto columns = by_element ? uint64_t{1} : static_cast<uint64_t>(entry.info.shape.back());
-  const uint64_t row_bytes = columns * element_bytes;
-  const uint64_t stored_row_bytes = columns / type.block_elements * type.block_bytes;
-  const uint64_t rows_at_once = entry.head_rows > 0 ? static_cast<uint64_t>(entry.head_rows) : 1;
+  const uint64_t columns = RowElements(entry);
+  const uint64_t row_bytes = columns * (entry.info.dtype->bits / 8);
   const uint64_t first_row = first_byte / row_bytes;
   const uint64_t end_row = (first_byte + out.size() + row_bytes - 1) / row_bytes;
-  const uint64_t first_stored = first_row / rows_at_once * rows_at_once;
-  const uint64_t end_stored = (end_row + rows_at_once - 1) / rows_at_once * rows_at_once;
-
-  PageBuffer stored;
-  const absl::StatusOr<std::byte*> read = files_[entry.file].file().ReadOnce(
-      entry.stored->offset + first_stored * stored_row_bytes, (end_stored - first_stored) * stored_row_bytes, &stored);
-  if (!read.ok()) return read.status();
+  StoredRows stored;
+  if (absl::Status read = ReadStored(entry, first_row, end_row, &stored); !read.ok()) return read;
   std::vector<float> partial;  // a row of which a part is wanted
   for (uint64_t row = first_row; row < end_row; ++row) {
-    const auto from =
-        entry.head_rows == 0 ? row : static_cast<uint64_t>(InterleavedRow(static_cast<int64_t>(row), entry.head_rows));
-    const std::byte* source = *read + (from - first_stored) * stored_row_bytes;
+    const std::byte* source = stored.Row(entry, row);
     const uint64_t begin = std::max(row * row_bytes, first_byte);
     const uint64_t end = std::min((row + 1) * row_bytes, first_byte + out.size());
     std::byte* target = out.data() + (begin - first_byte);
@@ -182,6 +197,37 @@ absl::Status GgufTensors::Convert(const Entry& entry, uint64_t first_byte, std::
     partial.resize(columns);
     type.dequantize(blocks, columns / type.block_elements, partial.data());
     std::memcpy(target, reinterpret_cast<const std::byte*>(partial.data()) + (begin - row * row_bytes), end - begin);
+  }
+  return absl::OkStatus();
+}
+
+std::optional<kernels::CodeTraits> GgufTensors::CodesOf(const TensorInfo& tensor) const {
+  const GgmlCodes* codes = FindGgmlCodes(EntryOf(tensor).stored->type->id);
+  if (codes == nullptr || tensor.shape.size() != 2) return std::nullopt;
+  return codes->traits;
+}
+
+absl::Status GgufTensors::ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows,
+                                    CodedRows* out) const {
+  const Entry& entry = EntryOf(tensor);
+  const GgmlCodes& type = *FindGgmlCodes(entry.stored->type->id);
+  const int64_t columns = tensor.shape[1];
+  out->Resize(type.traits, num_rows, columns);
+  if (num_rows == 0) return absl::OkStatus();
+  StoredRows stored;
+  absl::Status read =
+      ReadStored(entry, static_cast<uint64_t>(first_row), static_cast<uint64_t>(first_row + num_rows), &stored);
+  if (!read.ok()) return read;
+  const int64_t blocks = kernels::BlocksOf(type.traits, columns);
+  const int64_t groups = kernels::GroupsOf(type.traits, columns);
+  for (int64_t row = 0; row < num_rows; ++row) {
+    const CodePointers to{.codes = out->codes.data() + row * columns,
+                          .factors = out->factors.data() + row * blocks,
+                          .scales = type.traits.scales ? out->scales.data() + row * groups : nullptr,
+                          .min_factors = type.traits.minimums ? out->min_factors.data() + row * blocks : nullptr,
+                          .minimums = type.traits.minimums ? out->minimums.data() + row * groups : nullptr};
+    type.unpack(reinterpret_cast<const uint8_t*>(stored.Row(entry, static_cast<uint64_t>(first_row + row))),
+                static_cast<size_t>(blocks), to);
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,8 @@ class GgufTensors final : public TensorSource {
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
   absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                       PageBuffer* buffer) const override;
+  std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& tensor) const override;
+  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override;
   std::string FileOf(const TensorInfo& tensor) const override;
   absl::Status CheckUnchanged() const override;
   std::vector<const TensorInfo*> List() const override;
@@ -51,9 +54,20 @@ class GgufTensors final : public TensorSource {
   absl::Status OpenOthers(const Directory& directory);
   absl::Status ListTensors();
   const Entry& EntryOf(const TensorInfo& tensor) const;
+  static uint64_t RowElements(const Entry& entry);
   // Whether a tensor's bytes are those of the file.
   static bool IsDirect(const Entry& entry) { return entry.stored->type->dequantize == nullptr && entry.head_rows == 0; }
   absl::Status Convert(const Entry& entry, uint64_t first_byte, std::span<std::byte> out) const;
+  // Stored rows that cover rows [first_row, end_row) of the tensor: whole heads, where rows change places.
+  struct StoredRows {
+    uint64_t first_row;  // of the tensor, as stored
+    uint64_t row_bytes;
+    const std::byte* bytes;
+    PageBuffer memory;
+    // Where row `row` of this source is stored.
+    const std::byte* Row(const Entry& entry, uint64_t row) const;
+  };
+  absl::Status ReadStored(const Entry& entry, uint64_t first_row, uint64_t end_row, StoredRows* out) const;
 
   std::vector<GgufFile> files_;
   std::vector<Entry> entries_;   // by file and offset: index = info.file_index

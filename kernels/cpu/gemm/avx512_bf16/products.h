@@ -25,7 +25,6 @@ struct PairProducts {
   static constexpr int kScaledRows = 0;
   static constexpr simd::Locality kLocality = kTarget;
   static constexpr bool kGrouped = false;
-  static constexpr bool kZeroPoints = false;
 };
 
 }  // namespace

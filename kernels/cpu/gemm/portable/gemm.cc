@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/api/float_formats.h"
+#include "kernels/cpu/gemm/group_numbers.h"
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/packed_layout.h"
 
@@ -75,6 +76,7 @@ struct Fp8Panel {
   }
 };
 
+// first is a multiple of 16 from here on.
 struct Int8Panel {
   static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
     const std::byte* in = panel + first * kColumns;
@@ -86,6 +88,7 @@ struct Int8Panel {
   }
 };
 
+template <bool kSigned>
 struct Int4Panel {
   static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
     const std::byte* in = panel + first * kColumns / 2;
@@ -94,7 +97,26 @@ struct Int4Panel {
       for (int c = 0; c < kColumns; ++c) {
         uint32_t word = 0;
         std::memcpy(&word, in + ElementIndex(WeightFormat::kInt4, k / 8 * 8, c) / 2, sizeof(word));
-        out[k * kColumns + c] = static_cast<float>(static_cast<int32_t>(word << (28 - bit)) >> 28);
+        const auto moved = static_cast<int32_t>(word << (28 - bit));
+        out[k * kColumns + c] = static_cast<float>(kSigned ? moved >> 28 : moved >> 28 & 0xF);
+      }
+    }
+  }
+};
+
+struct Int6Panel {
+  static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
+    const std::byte* in = panel + first * kColumns * 6 / 8;
+    for (int64_t k = 0; k < count; ++k) {
+      const SixBitPlace bits = PlaceOfSixBits(k, 0);
+      for (int c = 0; c < kColumns; ++c) {
+        const SixBitPlace place = PlaceOfSixBits(k, c);
+        uint32_t low = 0;
+        uint32_t high = 0;
+        std::memcpy(&low, in + place.low_word, sizeof(low));
+        std::memcpy(&high, in + place.high_word, sizeof(high));
+        const uint32_t code = (low >> bits.low_bit & 0xFU) | (high >> bits.high_bit & 3U) << 4;
+        out[k * kColumns + c] = static_cast<float>(static_cast<int32_t>(code << 26) >> 26);
       }
     }
   }
@@ -173,12 +195,15 @@ void BlockScaledGemm(const GemmBlock& block) {
   }
 }
 
-// totals[rows][48] += (sums - zero point * group sum) * scale, for group `group` of each row.
-template <bool kZeroPoints>
-void AddGroup(const GemmBlock& block, const uint16_t* words, int64_t group, const float* sums, float* totals) {
+// totals[rows][48] += (sums - zero point * group sum) * scale - minimum * group sum, for group `group` of each row.
+template <WeightFormat kFormat>
+void AddGroup(const GemmBlock& block, const std::byte* scales, int64_t group, const float* sums, float* totals) {
+  constexpr GroupScales kScales = Traits(kFormat).scales;
+  GroupNumbers numbers[kColumns];
+  for (int c = 0; c < kColumns; ++c) numbers[c] = ReadGroup<kFormat>(scales, group, c);
   for (int row = 0; row < block.rows; ++row, sums += kColumns, totals += kColumns) {
     float group_sum = 0;
-    if (kZeroPoints) {
+    if (Traits(kFormat).offsets()) {
       std::memcpy(&group_sum,
                   block.activation + static_cast<size_t>(row) * block.activation_stride + block.group_sum_offset +
                       static_cast<size_t>(group) * sizeof(float),
@@ -186,30 +211,33 @@ void AddGroup(const GemmBlock& block, const uint16_t* words, int64_t group, cons
     }
     for (int c = 0; c < kColumns; ++c) {
       float sum = sums[c];
-      if (kZeroPoints) sum -= static_cast<float>(ZeroPointOfWord(words[c])) * group_sum;
-      totals[c] += sum * ScaleOfWord(words[c]);
+      if (kScales == GroupScales::kZeroWord) sum -= numbers[c].zero_point * group_sum;
+      totals[c] += sum * numbers[c].scale;
+      if (Traits(kFormat).offsets() && kScales != GroupScales::kZeroWord) totals[c] -= numbers[c].minimum * group_sum;
     }
   }
 }
 
-template <typename Panel, bool kZeroPoints>
+template <typename Panel, WeightFormat kFormat>
 void GroupedGemm(const GemmBlock& block) {
+  constexpr int64_t kGroup = Traits(kFormat).group;
   const size_t sum_bytes = static_cast<size_t>(block.rows) * kColumns * sizeof(float);
   float* sums = reinterpret_cast<float*>(block.scratch);
   float* totals = reinterpret_cast<float*>(block.scratch + kGemmSumBytes);
   float* slice = reinterpret_cast<float*>(block.scratch + 2 * kGemmSumBytes);
   const std::byte* panel = block.panels;
-  const uint16_t* words = block.scale_words;
+  const std::byte* scales = block.group_scales;
   for (int64_t column = 0; column < block.columns; column += kColumns, panel += block.panel_bytes) {
     std::memset(totals, 0, sum_bytes);
-    for (int64_t group = 0; group < block.groups; ++group, words += kColumns) {
-      const int64_t first = group * kWeightGroup;
+    for (int64_t group = 0; group < block.groups; ++group) {
+      const int64_t first = group * kGroup;
       const int64_t left = block.padded_depth - first;
       std::memset(sums, 0, sum_bytes);
-      MultiplySlice<Panel>(block, panel, first, left < kWeightGroup ? left : kWeightGroup, sums, slice);
-      AddGroup<kZeroPoints>(block, words, group, sums, totals);
+      MultiplySlice<Panel>(block, panel, first, left < kGroup ? left : kGroup, sums, slice);
+      AddGroup<kFormat>(block, scales, group, sums, totals);
     }
     for (int row = 0; row < block.rows; ++row) StoreRow(block, row, column, totals + row * kColumns);
+    scales += block.group_scale_bytes;
   }
 }
 
@@ -244,10 +272,28 @@ void GemmFp8(const GemmBlock& block) {
   GemmBlockOf<Fp8Panel>(block);
 }
 void GemmInt8(const GemmBlock& block) {
-  GroupedGemm<Int8Panel, false>(block);
+  GroupedGemm<Int8Panel, WeightFormat::kInt8>(block);
 }
 void GemmInt4(const GemmBlock& block) {
-  GroupedGemm<Int4Panel, true>(block);
+  GroupedGemm<Int4Panel<true>, WeightFormat::kInt4>(block);
+}
+void GemmQ8(const GemmBlock& block) {
+  GroupedGemm<Int8Panel, WeightFormat::kQ8>(block);
+}
+void GemmQ4(const GemmBlock& block) {
+  GroupedGemm<Int4Panel<true>, WeightFormat::kQ4>(block);
+}
+void GemmQ4Super(const GemmBlock& block) {
+  GroupedGemm<Int4Panel<false>, WeightFormat::kQ4Super>(block);
+}
+void GemmQ6Super(const GemmBlock& block) {
+  GroupedGemm<Int6Panel, WeightFormat::kQ6Super>(block);
+}
+void GemmQ6Min(const GemmBlock& block) {
+  GroupedGemm<Int6Panel, WeightFormat::kQ6Min>(block);
+}
+void GemmQ8Wide(const GemmBlock& block) {
+  GroupedGemm<Int8Panel, WeightFormat::kQ8Wide>(block);
 }
 
 }  // namespace dunlin::kernels::cpu::portable

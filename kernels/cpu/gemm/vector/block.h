@@ -15,7 +15,7 @@
 // kUnits of its vectors from a vector of the panel; kStepDepth, K elements of a step; kNarrowRows, rows of a tile that
 // decodes whole panels; kRepeatedRows, up to which several such tiles are used; kScaledRows, up to which weights with
 // block scales use one, 0 where there are none; kLocality, of prefetches (PanelLocality has the exceptions); kGrouped,
-// whether codes come in groups with scale words, and kZeroPoints.
+// whether codes come in groups, and then Scales, of group_scales.h.
 // Instantiations: up to 8 narrow tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice tiles
 // (twice that where slices are widened).
 #pragma once
@@ -61,9 +61,10 @@ struct VectorGemm {
     bool last;
     const float* weight_scale;  // at the column, when the slice is a block with its own scale, or null
     int64_t scale_index;
-    float* parked;                // [rows][kTileVectors][16]
-    const uint16_t* scale_words;  // grouped formats: of the slice's first group, at the column
-    int64_t group;
+    float* parked;                  // [rows][kTileVectors][16]
+    const std::byte* group_scales;  // grouped formats: of the panel
+    int64_t panel_column;           // grouped formats: the column in the panel
+    int64_t group;                  // grouped formats: the slice's first
   };
 
   template <int kRows>
@@ -91,23 +92,26 @@ struct VectorGemm {
   // Grouped formats: group by group, with the totals in the L1 cache.
   template <int kRows>
   static void NarrowGroupedTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
-    constexpr int64_t kUnits = kWeightGroup / kUnitDepth;
-    constexpr int64_t kWordsAhead = kPrefetchBytes / (kUnits * kUnitBytes) * kPanelColumns;
+    using Scales = typename Precision::Scales;
+    constexpr int64_t kUnits = Scales::kGroup / kUnitDepth;
+    constexpr int64_t kScalesAhead = kPrefetchBytes / (kUnits * kUnitBytes) * Scales::kGroupBytes;
     const int64_t units = block.padded_depth / kUnitDepth;
-    const uint16_t* words = block.scale_words + column * block.groups;
+    const std::byte* scales = ScalesOf(block, column);
     PrefetchOutput<kRows, kPanelVectors>(block, row, column);
     alignas(64) float parked[kRows * kPanelColumns];
     ParkedTotals<V, kPanelVectors> totals{parked, true};
     TileRows rows{block.activation + static_cast<size_t>(row) * block.activation_stride, block.activation_stride};
-    for (int64_t group = 0; group < block.groups; ++group, words += kPanelColumns) {
-      __builtin_prefetch(words + kWordsAhead);
-      __builtin_prefetch(words + kWordsAhead + kPanelColumns / 2);
+    for (int64_t group = 0; group < block.groups; ++group) {
+#pragma GCC unroll 6
+      for (int64_t byte = 0; byte < Scales::kGroupBytes; byte += 64) {
+        __builtin_prefetch(scales + group * Scales::kGroupBytes + kScalesAhead + byte);
+      }
       const int64_t left = units - group * kUnits;
       Sums<V, kRows, kPanelVectors> sums;
       Clear(sums);
       AccumulatePanel<V, Multiply, Panel, PanelLocality<Panel>(Precision::kLocality, kRows)>(
           rows, panel, left < kUnits ? left : kUnits, sums);
-      AddGroup<V, Precision::kZeroPoints>(block, row, group, words, sums, totals);
+      AddGroup<V, Scales>(block, row, group, scales, 0, sums, totals);
       rows.first += kUnits * kSteps * 4;
       panel += kUnits * kUnitBytes;
     }
@@ -145,9 +149,15 @@ struct VectorGemm {
     }
   }
 
+  // Grouped formats: the scales of the panel at `column`.
+  static const std::byte* ScalesOf(const GemmBlock& block, int64_t column) {
+    return block.group_scales + static_cast<size_t>(column / kPanelColumns) * block.group_scale_bytes;
+  }
+
   template <typename WidenOfTile, bool kPrefetches, int kRows>
   static void GroupedSliceTile(const GemmBlock& block, const Slice& slice, int row) {
-    constexpr int64_t kUnits = kWeightGroup / kUnitDepth;  // of codes
+    using Scales = typename Precision::Scales;
+    constexpr int64_t kUnits = Scales::kGroup / kUnitDepth;  // of codes
     constexpr int64_t kGroupSteps = kUnits * kSteps;
     constexpr int64_t kSliceUnits = kGroupSteps / SlicePanel::kSteps;
     float* parked = slice.parked + row * Tile::kTileVectors * kLanes;
@@ -156,14 +166,13 @@ struct VectorGemm {
     TileRows rows{block.activation + static_cast<size_t>(row) * block.activation_stride + slice.activation_offset,
                   block.activation_stride};
     PanelSlice part = slice.panel;
-    const uint16_t* words = slice.scale_words;
     int64_t group = slice.group;
-    for (int64_t left = slice.panel.units; left > 0; left -= kSliceUnits, ++group, words += kPanelColumns) {
+    for (int64_t left = slice.panel.units; left > 0; left -= kSliceUnits, ++group) {
       part.units = left < kSliceUnits ? left : kSliceUnits;
       Sums<V, kRows, Tile::kTileVectors> sums;
       Clear(sums);
       AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, Precision::kLocality, kPrefetches>(rows, part, sums);
-      AddGroup<V, Precision::kZeroPoints>(block, row, group, words, sums, totals);
+      AddGroup<V, Scales>(block, row, group, slice.group_scales, slice.panel_column, sums, totals);
       rows.first += kGroupSteps * 4;
       part.at += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
       part.widened += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
@@ -271,9 +280,12 @@ struct VectorGemm {
                 index,
                 parked,
                 nullptr,
-                step * Precision::kStepDepth / kWeightGroup};
-    if (Precision::kGrouped)
-      slice.scale_words = block.scale_words + column * block.groups + slice.group * kPanelColumns;
+                0,
+                0};
+    if constexpr (Precision::kGrouped) {
+      slice.group_scales = ScalesOf(block, column);
+      slice.group = step * Precision::kStepDepth / Precision::Scales::kGroup;
+    }
     const int64_t next_lines = next == nullptr ? 0 : count / kSteps * kUnitBytes / 64;
     constexpr int64_t kColumns = Tile::kTileVectors * kLanes;
     for (int64_t first = 0; first < kPanelColumns && slice.column < block.columns; first += kColumns) {
@@ -282,7 +294,7 @@ struct VectorGemm {
       slice.column += kColumns;
       slice.parked += block.rows * kColumns;
       if (scaled) slice.weight_scale += kColumns;
-      if (Precision::kGrouped) slice.scale_words += kColumns;
+      slice.panel_column += kColumns;
     }
   }
 

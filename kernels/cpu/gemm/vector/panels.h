@@ -5,6 +5,7 @@
 // A panel type that widens codes into scratch has kUnits, the vectors that Decode makes.
 #pragma once
 
+#include "kernels/cpu/gemm/packed_layout.h"
 #include "kernels/cpu/simd/lanes.h"
 
 namespace dunlin::kernels::cpu::simd {
@@ -80,15 +81,16 @@ struct CodesToFloats {
   }
 };
 
-// INT4 words, eight K of a column, to floats.
-template <typename V>
+// Words of codes of 4 bits, eight K of a column, to floats.
+template <typename V, bool kSigned>
 struct Int4ToFloats {
   static constexpr int kSteps = 8;
   static constexpr int64_t kVectorBytes = 64;
-  // The signed code whose lowest bit is kBit.
+  // The code whose lowest bit is kBit.
   template <int kBit>
   DUNLIN_INLINE typename V::Floats Code(typename V::Ints words) {
-    return V::ToFloats(V::template ShiftRightSigned<28>(V::template ShiftLeft<28 - kBit>(words)));
+    const typename V::Ints moved = V::template ShiftLeft<28 - kBit>(words);
+    return V::ToFloats(kSigned ? V::template ShiftRightSigned<28>(moved) : V::template ShiftRight<28>(moved));
   }
   DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[8]) {
     const typename V::Ints words = V::LoadInts(at);
@@ -100,6 +102,47 @@ struct Int4ToFloats {
     weights[5] = Code<24>(words);
     weights[6] = Code<12>(words);
     weights[7] = Code<28>(words);
+  }
+};
+
+// Codes of 6 bits, sixteen K of a column, to floats.
+template <typename V>
+struct Int6ToFloats {
+  static constexpr int kSteps = 16;
+  static constexpr int64_t kVectorBytes = 192;
+  // The signed code of element kIndex, from the words of its low and of its high bits.
+  template <int kIndex>
+  DUNLIN_INLINE typename V::Floats Code(typename V::Ints low, typename V::Ints high) {
+    constexpr SixBitPlace kPlace = PlaceOfSixBits(kIndex, 0);
+    const auto low_moved = [&]() __attribute__((always_inline)) {
+      if constexpr (kPlace.low_bit <= 26) {
+        return V::template ShiftLeft<26 - kPlace.low_bit>(low);
+      } else {
+        return V::template ShiftRight<kPlace.low_bit - 26>(low);
+      }
+    };
+    const typename V::Ints low_bits = V::And(low_moved(), V::BroadcastInts(0xF << 26));
+    const typename V::Ints high_moved = V::template ShiftLeft<30 - kPlace.high_bit>(high);
+    const typename V::Ints code = V::OrAnd(low_bits, high_moved, V::BroadcastInts(static_cast<int>(3U << 30)));
+    return V::ToFloats(V::template ShiftRightSigned<26>(code));
+  }
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[16]) {
+    const typename V::Ints high = V::LoadInts(at + 128);
+    DecodeEight<0>(V::LoadInts(at), high, weights);
+    DecodeEight<8>(V::LoadInts(at + 64), high, weights);
+  }
+
+ private:
+  template <int kFirst>
+  DUNLIN_INLINE void DecodeEight(typename V::Ints low, typename V::Ints high, typename V::Floats (&weights)[16]) {
+    weights[kFirst] = Code<kFirst>(low, high);
+    weights[kFirst + 1] = Code<kFirst + 1>(low, high);
+    weights[kFirst + 2] = Code<kFirst + 2>(low, high);
+    weights[kFirst + 3] = Code<kFirst + 3>(low, high);
+    weights[kFirst + 4] = Code<kFirst + 4>(low, high);
+    weights[kFirst + 5] = Code<kFirst + 5>(low, high);
+    weights[kFirst + 6] = Code<kFirst + 6>(low, high);
+    weights[kFirst + 7] = Code<kFirst + 7>(low, high);
   }
 };
 
@@ -128,7 +171,7 @@ struct IntegersToPairs {
   DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&pairs)[kSteps]) {
     typename V::Floats weights[ToFloats::kSteps];
     ToFloats::Decode(at, weights);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int s = 0; s < kSteps; ++s) {
       const typename V::Ints first = V::template ShiftRight<16>(V::AsInts(weights[2 * s]));
       pairs[s] = V::AsFloats(V::Or(first, V::AsInts(weights[2 * s + 1])));

@@ -20,7 +20,6 @@ struct FloatProducts {
   static constexpr int kScaledRows = 0;
   static constexpr Locality kLocality = kTarget;
   static constexpr bool kGrouped = false;
-  static constexpr bool kZeroPoints = false;
 };
 
 template <typename V, Locality kTarget = kIntoL1>
@@ -52,18 +51,30 @@ struct Fp8 : FloatProducts<V> {
 };
 
 // Integers in groups, with a scale each.
-template <typename V, typename ToFloats, bool kWithZeroPoints>
+template <typename V, typename ToFloats, typename ScalesOfGroup>
 struct GroupedFloats : FloatProducts<V> {
   using Panel = ToFloats;
   using SlicePanel = PairPanel<V>;
   using Widen = IntegersToPairs<V, ToFloats>;
+  using Scales = ScalesOfGroup;
   static constexpr int kNarrowRows = 4;
   static constexpr bool kGrouped = true;
-  static constexpr bool kZeroPoints = kWithZeroPoints;
 };
 template <typename V>
-using Int8 = GroupedFloats<V, Int8ToFloats<V>, false>;
+using Int8 = GroupedFloats<V, Int8ToFloats<V>, ScaleWords<V, false>>;
 template <typename V>
-using Int4 = GroupedFloats<V, Int4ToFloats<V>, true>;
+using Int4 = GroupedFloats<V, Int4ToFloats<V, true>, ScaleWords<V, true>>;
+template <typename V>
+using Q8 = GroupedFloats<V, Int8ToFloats<V>, HalfScales<V>>;
+template <typename V>
+using Q4 = GroupedFloats<V, Int4ToFloats<V, true>, HalfScales<V>>;
+template <typename V>
+using Q4Super = GroupedFloats<V, Int4ToFloats<V, false>, SuperScales<V, WeightFormat::kQ4Super>>;
+template <typename V>
+using Q6Super = GroupedFloats<V, Int6ToFloats<V>, SuperScales<V, WeightFormat::kQ6Super>>;
+template <typename V>
+using Q6Min = GroupedFloats<V, Int6ToFloats<V>, SuperScales<V, WeightFormat::kQ6Min>>;
+template <typename V>
+using Q8Wide = GroupedFloats<V, Int8ToFloats<V>, WideScales<V>>;
 
 }  // namespace dunlin::kernels::cpu::simd

@@ -11,6 +11,7 @@
 
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/packed_layout.h"
+#include "kernels/cpu/gemm/vector/group_scales.h"
 #include "kernels/cpu/gemm/vector/panels.h"
 #include "kernels/cpu/simd/lanes.h"
 
@@ -70,7 +71,7 @@ DUNLIN_INLINE void MultiplyUnit(const TileRows& rows, int64_t step, const std::b
   typename V::Floats weights[kCount][Panel::kSteps];
 #pragma GCC unroll 3
   for (int v = 0; v < kCount; ++v) Panel::Decode(at + v * Panel::kVectorBytes, weights[v]);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
   for (int s = 0; s < Panel::kSteps; ++s) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -112,7 +113,7 @@ DUNLIN_INLINE void AccumulatePanel(const TileRows& rows, const std::byte* panel,
   constexpr int kTogether = kFromMemory ? 1 : TileShape<V>::kDecodedVectors;
   for (int64_t unit = 0; unit < units; ++unit, panel += kUnitBytes) {
     if constexpr (kLocality != kNoPrefetch) {
-#pragma GCC unroll 3
+#pragma GCC unroll 9
       for (int64_t line = 0; line < kUnitBytes; line += 64)
         __builtin_prefetch(panel + kPrefetchBytes + line, 0, kLocality);
     }
@@ -162,7 +163,7 @@ DUNLIN_INLINE void WidenUnits(const std::byte* codes, int units, std::byte* to) 
     for (int v = 0; v < kPanelVectors; ++v) {
       typename V::Floats widened[Widen::kUnits];
       Widen::Decode(codes + (unit * kPanelVectors + v) * Widen::kVectorBytes, widened);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int u = 0; u < Widen::kUnits; ++u) {
         V::Store(to + ((unit * Widen::kUnits + u) * kPanelVectors + v) * SlicePanel::kVectorBytes, widened[u]);
       }
@@ -195,7 +196,7 @@ DUNLIN_INLINE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice
   if (whole > 0) widen(0, kUnroll);
   for (int64_t unit = 0; unit < whole; unit += kUnroll) {
     if (unit + kUnroll < whole) widen(unit + kUnroll, kUnroll);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int u = 0; u < kUnroll; ++u) {
       const int end = kPrefetches ? (u + 1) * kLines / kUnroll : 0;
 #pragma GCC unroll 6
@@ -268,29 +269,30 @@ struct ParkedTotals {
   }
 };
 
-// totals += (sums - zero point * sum of the row's group) * scale, for group `group` of each row. words: the group's
-// scale words, at the first column.
-template <typename V, bool kZeroPoints, int kRows, int kVectors>
-DUNLIN_INLINE void AddGroup(const GemmBlock& block, int row, int64_t group, const uint16_t* words,
+// For group `group` of each row: totals += (sums - zero point * sum of the row's group) * scale, or
+// totals = totals + sums * scale - minimum * sum of the row's group. scales: of the panel, from `column` of it on.
+template <typename V, typename Scales, int kRows, int kVectors>
+DUNLIN_INLINE void AddGroup(const GemmBlock& block, int row, int64_t group, const std::byte* scales, int64_t column,
                             const Sums<V, kRows, kVectors>& sums, ParkedTotals<V, kVectors>& totals) {
   using Totals = ParkedTotals<V, kVectors>;
   const std::byte* group_sum = block.activation + static_cast<size_t>(row) * block.activation_stride +
                                block.group_sum_offset + static_cast<size_t>(group) * sizeof(float);
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
-    const typename V::Ints word = V::LoadUint16(words + v * kLanes);
-    const typename V::Floats scale = V::Mul(V::LoadFp16(words + v * kLanes), V::Broadcast(kScaleWordUnit));
-    const typename V::Floats zero_point =
-        V::ToFloats(V::template ShiftRightSigned<28>(V::template ShiftLeft<28>(word)));
+    const ScaleAndOffset<V> read = Scales::Read(scales, group, column + v * kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
+      const auto& of_row =
+          *reinterpret_cast<const AliasedFloat*>(group_sum + static_cast<size_t>(r) * block.activation_stride);
       typename V::Floats sum = sums.at[r][v];
-      if constexpr (kZeroPoints) {
-        const auto& of_row =
-            *reinterpret_cast<const AliasedFloat*>(group_sum + static_cast<size_t>(r) * block.activation_stride);
-        sum = V::NegMulAdd(zero_point, V::Broadcast(of_row), sum);
+      if constexpr (Scales::kOffset == GroupOffset::kZeroPoint) {
+        sum = V::NegMulAdd(read.offset, V::Broadcast(of_row), sum);
       }
-      Totals::Set(totals, r, v, V::MulAdd(sum, scale, Totals::Get(totals, r, v)));
+      typename V::Floats total = V::MulAdd(sum, read.scale, Totals::Get(totals, r, v));
+      if constexpr (Scales::kOffset == GroupOffset::kMinimum) {
+        total = V::NegMulAdd(read.offset, V::Broadcast(of_row), total);
+      }
+      Totals::Set(totals, r, v, total);
     }
   }
   totals.empty = false;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/checkpoint/coded_rows.h"
+#include "engine/model/checkpoint/gguf/ggml_codes.h"
 #include "engine/model/checkpoint/gguf/ggml_types.h"
 
 namespace dunlin::engine {
@@ -40,6 +42,37 @@ TEST(GgmlBlocks, HaveTheBitsOfThePythonPackage) {
     type->dequantize(reinterpret_cast<const uint8_t*>(blocks.data()), num_blocks, values.data());
     EXPECT_EQ(std::memcmp(values.data(), expected.data(), expected.size()), 0);
   }
+}
+
+TEST(GgmlCodes, HaveTheBitsOfThePythonPackage) {
+  std::ifstream file(DUNLIN_SOURCE_DIR "/tests/golden/gguf/blocks.json");
+  const nlohmann::json goldens = nlohmann::json::parse(file);
+  size_t num_types = 0;
+  for (const auto& [name, golden] : goldens.items()) {
+    SCOPED_TRACE(name);
+    const GgmlCodes* type = FindGgmlCodes(golden.at("id").get<uint32_t>());
+    if (type == nullptr) continue;
+    ++num_types;
+    const std::string blocks = FromHex(golden.at("blocks"));
+    const std::string expected = FromHex(golden.at("values"));
+    const size_t columns = expected.size() / sizeof(float);
+    CodedRows rows;
+    rows.Resize(type->traits, 1, static_cast<int64_t>(columns));
+    type->unpack(reinterpret_cast<const uint8_t*>(blocks.data()), columns / static_cast<size_t>(type->traits.block),
+                 {.codes = rows.codes.data(),
+                  .factors = rows.factors.data(),
+                  .scales = rows.scales.data(),
+                  .min_factors = rows.min_factors.data(),
+                  .minimums = rows.minimums.data()});
+    for (const int8_t code : rows.codes) {
+      EXPECT_GE(code, type->traits.code_min);
+      EXPECT_LE(code, type->traits.code_max);
+    }
+    std::vector<float> values(columns);
+    rows.Dequantize(values.data());
+    EXPECT_EQ(std::memcmp(values.data(), expected.data(), expected.size()), 0);
+  }
+  EXPECT_EQ(num_types, 11U);
 }
 
 TEST(GgmlTypes, KnowTheSizesOfFormatsThatAreNotLoaded) {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/coded_rows.h"
+
+#include <algorithm>
+
+namespace dunlin::engine {
+
+void CodedRows::Resize(const kernels::CodeTraits& of, int64_t rows, int64_t row_columns) {
+  traits = of;
+  num_rows = rows;
+  columns = row_columns;
+  const auto blocks = static_cast<size_t>(rows * kernels::BlocksOf(of, columns));
+  const auto groups = static_cast<size_t>(rows * kernels::GroupsOf(of, columns));
+  codes.resize(static_cast<size_t>(rows * columns));
+  factors.resize(blocks);
+  scales.resize(of.scales ? groups : 0);
+  min_factors.resize(of.minimums ? blocks : 0);
+  minimums.resize(of.minimums ? groups : 0);
+}
+
+kernels::WeightCodes CodedRows::View() const {
+  return {.traits = traits,
+          .codes = codes.data(),
+          .factors = factors.data(),
+          .scales = scales.data(),
+          .min_factors = min_factors.data(),
+          .minimums = minimums.data()};
+}
+
+void CodedRows::Dequantize(float* out) const {
+  const kernels::WeightCodes view = View();
+  for (int64_t row = 0; row < num_rows; ++row) {
+    for (int64_t first = 0; first < columns; first += traits.group) {
+      const float scale = kernels::ScaleAt(view, columns, row, first);
+      const float minimum = kernels::MinimumAt(view, columns, row, first);
+      const int8_t* of_group = codes.data() + row * columns + first;
+      const int64_t count = std::min<int64_t>(traits.group, columns - first);
+      for (int64_t k = 0; k < count; ++k) *out++ = scale * static_cast<float>(of_group[k]) - minimum;
+    }
+  }
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights that a checkpoint stores as integer codes: their description in host memory, and which formats of a packed
+// weight hold them exactly. Plain data, any thread.
+//
+// value(n, k) = (factor * scale) * code - minimum factor * minimum, where the factors are FP16 and everything else is
+// an integer: all products are exact in FP32, so that the value is rounded once, by the difference.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/api/dtype.h"
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::kernels {
+
+// What codes there are and how they are scaled: of a whole tensor.
+struct CodeTraits {
+  int32_t code_min;  // >= -128
+  int32_t code_max;  // <= 127
+  int32_t group;     // elements of K that share a scale and a minimum; a multiple of 16
+  int32_t block;     // elements of K that share the FP16 factors; a multiple of `group`
+  bool scales;       // whether a group has an integer scale; 1 otherwise
+  bool minimums;     // whether a group has a minimum; 0 otherwise
+
+  bool operator==(const CodeTraits&) const = default;
+};
+
+// Rows of such a tensor in host memory; the last group and block of a row may be shorter.
+struct WeightCodes {
+  CodeTraits traits;
+  const int8_t* codes;                    // [rows, in_features]
+  const uint16_t* factors;                // FP16 [rows, blocks]
+  const int8_t* scales = nullptr;         // [rows, groups], with traits.scales
+  const uint16_t* min_factors = nullptr;  // FP16 [rows, blocks], with traits.minimums
+  const int8_t* minimums = nullptr;       // [rows, groups], with traits.minimums
+};
+
+// Groups of a row, in order.
+constexpr int64_t GroupsOf(const CodeTraits& traits, int64_t in_features) {
+  return (in_features + traits.group - 1) / traits.group;
+}
+constexpr int64_t BlocksOf(const CodeTraits& traits, int64_t in_features) {
+  return (in_features + traits.block - 1) / traits.block;
+}
+
+// Scale and minimum of element k of a row.
+inline float ScaleAt(const WeightCodes& codes, int64_t in_features, int64_t row, int64_t k) {
+  const float factor = Fp16ToFloat(codes.factors[row * BlocksOf(codes.traits, in_features) + k / codes.traits.block]);
+  if (!codes.traits.scales) return factor;
+  return factor * static_cast<float>(codes.scales[row * GroupsOf(codes.traits, in_features) + k / codes.traits.group]);
+}
+inline float MinimumAt(const WeightCodes& codes, int64_t in_features, int64_t row, int64_t k) {
+  if (!codes.traits.minimums) return 0.0F;
+  const float factor =
+      Fp16ToFloat(codes.min_factors[row * BlocksOf(codes.traits, in_features) + k / codes.traits.block]);
+  return factor *
+         static_cast<float>(codes.minimums[row * GroupsOf(codes.traits, in_features) + k / codes.traits.group]);
+}
+
+// Whether a packed weight of that format has the values of such codes exactly. False for formats of wide weights.
+constexpr bool Holds(WeightFormat format, const CodeTraits& traits) {
+  const WeightFormatTraits& row = Traits(format);
+  // 4-bit codes with a minimum are unsigned.
+  const bool is_unsigned = row.code_bits == 4 && row.scales == GroupScales::kSuperMin;
+  const int32_t code_min = is_unsigned ? 0 : -(1 << (row.code_bits - 1));
+  if (traits.code_min < code_min || traits.code_max > code_min + (1 << row.code_bits) - 1) return false;
+  switch (row.scales) {
+    case GroupScales::kHalf:
+      return !traits.scales && !traits.minimums && traits.block % row.group == 0;
+    case GroupScales::kSuper:
+      return !traits.minimums && traits.group % row.group == 0 && traits.block % kSuperBlock == 0;
+    case GroupScales::kSuperMin:
+      return traits.group % row.group == 0 && traits.block % kSuperBlock == 0;
+    case GroupScales::kWideMin:
+      return traits.group % row.group == 0;
+    case GroupScales::kNone:
+    case GroupScales::kWord:
+    case GroupScales::kZeroWord:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace dunlin::kernels

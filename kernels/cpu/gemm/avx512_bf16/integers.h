@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integer codes as BF16 pairs, which hold 8 bits exactly, by table; products of groups of them.
+// Translation units of this folder only.
+#pragma once
+
+#include "kernels/cpu/gemm/avx512_bf16/products.h"
+#include "kernels/cpu/simd/e4m3_avx512_vbmi.h"
+
+namespace dunlin::kernels::cpu::avx512_bf16 {
+namespace {
+
+constexpr avx512::ByteTables kIntegers = avx512::MakeByteTables([](uint8_t magnitude) { return magnitude; });
+
+struct Int8ByLookup {
+  DUNLIN_INLINE void Widen(const std::byte* at, __m512i& first, __m512i& second) {
+    __m512i codes = _mm512_loadu_si512(at);
+    asm("" : "+v"(codes));  // one load, where the compiler would read the line for every use
+    avx512::LookUpMagnitudes(kIntegers, _mm512_abs_epi8(codes), codes, first, second);
+  }
+};
+
+// All 256 codes: of -128, whose magnitude has no entry, the high byte is put in.
+struct FullInt8ByLookup {
+  DUNLIN_INLINE void Widen(const std::byte* at, __m512i& first, __m512i& second) {
+    __m512i codes = _mm512_loadu_si512(at);
+    asm("" : "+v"(codes));  // as above
+    const __m512i magnitudes = _mm512_abs_epi8(codes);
+    const __m512i high =
+        _mm512_permutex2var_epi8(_mm512_load_si512(kIntegers.high), magnitudes, _mm512_load_si512(kIntegers.high + 64));
+    const __m512i low =
+        _mm512_permutex2var_epi8(_mm512_load_si512(kIntegers.low), magnitudes, _mm512_load_si512(kIntegers.low + 64));
+    const __m512i with_128 =
+        _mm512_mask_mov_epi8(high, _mm512_movepi8_mask(magnitudes), _mm512_set1_epi8(0x43));  // BF16 128 is 0x4300
+    constexpr int kOrOfAnd = 0xF0 | (0xCC & 0xAA);                                            // a | (b & c)
+    const __m512i sign_bit = _mm512_set1_epi8(static_cast<char>(0x80));
+    const __m512i with_sign = _mm512_ternarylogic_epi32(with_128, codes, sign_bit, kOrOfAnd);
+    first = _mm512_unpacklo_epi8(low, with_sign);
+    second = _mm512_unpackhi_epi8(low, with_sign);
+  }
+};
+
+// The BF16 of integers of a few bits.
+template <int kCount>
+struct IntegerWords {
+  alignas(64) uint16_t bits[kCount];
+};
+// bits[i]: of i modulo 2^code_bits, read as a signed or unsigned code.
+template <int kCount>
+constexpr IntegerWords<kCount> MakeIntegerWords(int code_bits, bool is_signed) {
+  IntegerWords<kCount> words{};
+  const int codes = 1 << code_bits;
+  for (int i = 0; i < kCount; ++i) {
+    const int code = i % codes - (is_signed && i % codes >= codes / 2 ? codes : 0);
+    words.bits[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(code)) >> 16);
+  }
+  return words;
+}
+// A lookup of words reads 5 bits, the fifth of which is the next code's.
+template <bool kSigned>
+inline constexpr IntegerWords<32> kNibbleWords = MakeIntegerWords<32>(4, kSigned);
+inline constexpr IntegerWords<64> kSixBitWords = MakeIntegerWords<64>(6, true);
+
+template <bool kSigned>
+struct Int4Pairs {
+  static constexpr int kSteps = 4;
+  static constexpr int kUnits = 4;
+  static constexpr int64_t kVectorBytes = 64;
+  template <int kBits>
+  DUNLIN_INLINE __m512 Pair(__m512i words) {
+    const __m512i table = _mm512_load_si512(kNibbleWords<kSigned>.bits);
+    return Lanes::AsFloats(_mm512_permutexvar_epi16(_mm512_srli_epi16(words, kBits), table));
+  }
+  DUNLIN_INLINE void Decode(const std::byte* at, __m512 (&pairs)[4]) {
+    __m512i words = _mm512_loadu_si512(at);
+    asm("" : "+v"(words));  // one load, as above
+    pairs[0] = Pair<0>(words);
+    pairs[1] = Pair<4>(words);
+    pairs[2] = Pair<8>(words);
+    pairs[3] = Pair<12>(words);
+  }
+};
+
+// The low bits of a code come from one word, the high ones from another; a lookup reads both.
+struct Int6Pairs {
+  static constexpr int kSteps = 8;
+  static constexpr int kUnits = 8;
+  static constexpr int64_t kVectorBytes = 192;
+  template <int kStep>
+  DUNLIN_INLINE __m512 Pair(__m512i low, __m512i high) {
+    constexpr int kHighShift = 2 * kStep - 4;  // to bits 4 and 5
+    const __m512i low_bits = _mm512_srli_epi16(low, kStep % 4 * 4);
+    const __m512i high_bits =
+        kHighShift < 0 ? _mm512_slli_epi16(high, -kHighShift) : _mm512_srli_epi16(high, kHighShift);
+    constexpr int kSelect = (0xF0 & 0xCC) | (0x0F & 0xAA);  // a ? b : c
+    const __m512i index = _mm512_ternarylogic_epi32(_mm512_set1_epi16(0xF), low_bits, high_bits, kSelect);
+    return Lanes::AsFloats(_mm512_permutex2var_epi16(_mm512_load_si512(kSixBitWords.bits), index,
+                                                     _mm512_load_si512(kSixBitWords.bits + 32)));
+  }
+  DUNLIN_INLINE void Decode(const std::byte* at, __m512 (&pairs)[8]) {
+    __m512i high = _mm512_loadu_si512(at + 128);
+    asm("" : "+v"(high));  // one load, as above
+    DecodeFour<0>(at, high, pairs);
+    DecodeFour<4>(at + 64, high, pairs);
+  }
+
+ private:
+  template <int kFirst>
+  DUNLIN_INLINE void DecodeFour(const std::byte* at, __m512i high, __m512 (&pairs)[8]) {
+    __m512i low = _mm512_loadu_si512(at);
+    asm("" : "+v"(low));  // one load, as above
+    pairs[kFirst] = Pair<kFirst>(low, high);
+    pairs[kFirst + 1] = Pair<kFirst + 1>(low, high);
+    pairs[kFirst + 2] = Pair<kFirst + 2>(low, high);
+    pairs[kFirst + 3] = Pair<kFirst + 3>(low, high);
+  }
+};
+
+// A product reads its row's pair itself: no pair takes a register beside the sums.
+template <simd::Locality kTarget, typename Codes, typename ScalesOfGroup, int kRows>
+struct Grouped : PairProducts<kTarget> {
+  struct Multiply : PairProducts<kTarget>::Multiply {
+    static constexpr bool kFromMemory = true;
+    DUNLIN_INLINE __m512 AddFrom(__m512 sum, const simd::AliasedFloat& pair, __m512 w) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // they do not see what an asm reads
+      return PairProducts<kTarget>::Multiply::Add(sum, _mm512_set1_ps(pair), w);
+#else
+      asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(pair));
+      return sum;
+#endif
+    }
+  };
+  using Panel = Codes;
+  using Widen = Codes;
+  using Scales = ScalesOfGroup;
+  static constexpr int kRepeatedRows = kRows;
+  static constexpr bool kGrouped = true;
+};
+}  // namespace
+}  // namespace dunlin::kernels::cpu::avx512_bf16

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the scale of a group of integer codes, and its zero point or minimum, are read for sixteen columns: one type for
+// each GroupScales (packed_layout.h). Read(panel, group, column): of the panel whose scales start at `panel`, from
+// `column` of it on. kGroup: elements of K; kGroupBytes: of a panel's scales, a group's share.
+#pragma once
+
+#include "kernels/api/group_rounding.h"
+#include "kernels/cpu/gemm/packed_layout.h"
+#include "kernels/cpu/simd/lanes.h"
+
+namespace dunlin::kernels::cpu::simd {
+
+// What the sum of the group's inputs is multiplied with.
+enum class GroupOffset { kNone, kZeroPoint, kMinimum };
+
+template <typename V>
+struct ScaleAndOffset {
+  typename V::Floats scale;
+  typename V::Floats offset;  // where there is one
+};
+
+template <typename V, bool kZeroPoints>
+struct ScaleWords {
+  static constexpr GroupOffset kOffset = kZeroPoints ? GroupOffset::kZeroPoint : GroupOffset::kNone;
+  static constexpr int64_t kGroup = kWeightGroup;
+  static constexpr int64_t kGroupBytes = kPanelColumns * 2;
+  DUNLIN_INLINE ScaleAndOffset<V> Read(const std::byte* panel, int64_t group, int64_t column) {
+    const auto* words = reinterpret_cast<const uint16_t*>(panel + group * kGroupBytes) + column;
+    const typename V::Floats scale = V::Mul(V::LoadFp16(words), V::Broadcast(kScaleWordUnit));
+    if constexpr (!kZeroPoints) return {scale, V::Zero()};
+    const typename V::Ints zero_points = V::template ShiftLeft<28>(V::LoadUint16(words));
+    return {scale, V::ToFloats(V::template ShiftRightSigned<28>(zero_points))};
+  }
+};
+
+template <typename V>
+struct HalfScales {
+  static constexpr GroupOffset kOffset = GroupOffset::kNone;
+  static constexpr int64_t kGroup = Traits(WeightFormat::kQ8).group;
+  static constexpr int64_t kGroupBytes = kPanelColumns * 2;
+  DUNLIN_INLINE ScaleAndOffset<V> Read(const std::byte* panel, int64_t group, int64_t column) {
+    return {V::LoadFp16(panel + group * kGroupBytes + column * 2), V::Zero()};
+  }
+};
+
+template <typename V, WeightFormat kFormat>
+struct SuperScales {
+  static constexpr bool kMinima = Traits(kFormat).scales == GroupScales::kSuperMin;
+  static constexpr GroupOffset kOffset = kMinima ? GroupOffset::kMinimum : GroupOffset::kNone;
+  static constexpr int64_t kGroup = Traits(kFormat).group;
+  static constexpr int64_t kGroups = kSuperBlock / kGroup;  // of a super-block
+  static constexpr auto kSuperBytes = static_cast<int64_t>(SuperScaleBytes(Traits(kFormat).scales, kGroup));
+  static constexpr int64_t kGroupBytes = kSuperBytes / kGroups;
+  static constexpr int64_t kNumbers = kMinima ? 2 : 1;
+  static_assert(kGroupBytes * kGroups == kSuperBytes);
+  DUNLIN_INLINE ScaleAndOffset<V> Read(const std::byte* panel, int64_t group, int64_t column) {
+    const auto index = static_cast<uint64_t>(group);
+    const std::byte* factors = panel + index / kGroups * kSuperBytes;
+    const std::byte* integers =
+        factors + kNumbers * kPanelColumns * 2 + index % kGroups * (kNumbers * kPanelColumns) + column;
+    factors += column * 2;
+    const typename V::Floats scale = V::Mul(V::LoadFp16(factors), V::ToFloats(V::LoadInt8(integers)));
+    if constexpr (!kMinima) return {scale, V::Zero()};
+    return {scale,
+            V::Mul(V::LoadFp16(factors + kPanelColumns * 2), V::ToFloats(V::LoadInt8(integers + kPanelColumns)))};
+  }
+};
+
+template <typename V>
+struct WideScales {
+  static constexpr GroupOffset kOffset = GroupOffset::kMinimum;
+  static constexpr int64_t kGroup = Traits(WeightFormat::kQ8Wide).group;
+  static constexpr int64_t kGroupBytes = kPanelColumns * 8;
+  DUNLIN_INLINE ScaleAndOffset<V> Read(const std::byte* panel, int64_t group, int64_t column) {
+    const std::byte* scales = panel + group * kGroupBytes + column * 4;
+    return {V::Load(scales), V::Load(scales + kPanelColumns * 4)};
+  }
+};
+
+}  // namespace dunlin::kernels::cpu::simd

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random matrices of integer codes, as checkpoints of each kind have them, with their FP64 values.
+#pragma once
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/api/weight_codes.h"
+#include "tests/kernels/cpu/cpu_fixture.h"
+
+namespace dunlin::kernels::testing_cpu {
+
+struct CodedMatrix {
+  CodedMatrix(const CodeTraits& of, int64_t num_rows, int64_t depth, uint32_t seed)
+      : traits(of), rows(num_rows), columns(depth) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    const auto integer = [&](int32_t low, int32_t high) {
+      return static_cast<int8_t>(std::uniform_int_distribution<int32_t>(low, high)(generator));
+    };
+    for (int64_t i = 0; i < rows * columns; ++i) codes.push_back(integer(traits.code_min, traits.code_max));
+    for (int64_t i = 0; i < rows * BlocksOf(traits, columns); ++i) {
+      factors.push_back(FloatToFp16(normal(generator) * (i % 5 == 4 ? 1e-6F : 0.01F)));  // some are subnormal
+      min_factors.push_back(FloatToFp16(normal(generator) * 0.02F));
+    }
+    for (int64_t i = 0; i < rows * GroupsOf(traits, columns); ++i) {
+      scales.push_back(integer(-128, 127));
+      minimums.push_back(integer(0, 63));
+    }
+  }
+
+  WeightCodes Rows(int64_t first = 0) const {
+    return {.traits = traits,
+            .codes = codes.data() + first * columns,
+            .factors = factors.data() + first * BlocksOf(traits, columns),
+            .scales = traits.scales ? scales.data() + first * GroupsOf(traits, columns) : nullptr,
+            .min_factors = traits.minimums ? min_factors.data() + first * BlocksOf(traits, columns) : nullptr,
+            .minimums = traits.minimums ? minimums.data() + first * GroupsOf(traits, columns) : nullptr};
+  }
+  double Scale(int64_t row, int64_t k) const { return ScaleAt(Rows(), columns, row, k); }
+  double Minimum(int64_t row, int64_t k) const { return MinimumAt(Rows(), columns, row, k); }
+  double Code(int64_t row, int64_t k) const { return codes[static_cast<size_t>(row * columns + k)]; }
+
+  CodeTraits traits;
+  int64_t rows;
+  int64_t columns;
+  std::vector<int8_t> codes;
+  std::vector<uint16_t> factors;
+  std::vector<int8_t> scales;
+  std::vector<uint16_t> min_factors;
+  std::vector<int8_t> minimums;
+};
+
+// A format and the codes that are put into it.
+struct CodedForm {
+  const char* name;
+  WeightFormat format;
+  CodeTraits traits;
+};
+inline constexpr CodedForm kCodedForms[] = {
+    {"q8_0", WeightFormat::kQ8, {-128, 127, 32, 32, false, false}},
+    {"q5_0", WeightFormat::kQ8, {-16, 15, 32, 32, false, false}},
+    {"q4_0", WeightFormat::kQ4, {-8, 7, 32, 32, false, false}},
+    {"group128", WeightFormat::kQ4, {-8, 7, 128, 128, false, false}},
+    {"q4_k", WeightFormat::kQ4Super, {0, 15, 32, 256, true, true}},
+    {"q6_k", WeightFormat::kQ6Super, {-32, 31, 16, 256, true, false}},
+    {"q5_k", WeightFormat::kQ6Min, {0, 31, 32, 256, true, true}},
+    {"q2_k", WeightFormat::kQ6Min, {0, 3, 16, 256, true, true}},
+    {"q6_k_min", WeightFormat::kQ6Min, {-32, 31, 16, 256, true, false}},
+    {"q5_1", WeightFormat::kQ8Wide, {0, 31, 32, 32, false, true}},
+    {"wide", WeightFormat::kQ8Wide, {-128, 127, 16, 64, true, true}},
+};
+
+inline std::unique_ptr<WeightTensor> PackCoded(Device& device, WeightFormat format, const CodedMatrix& matrix,
+                                               bool gated = false) {
+  auto tensor = std::make_unique<WeightTensor>(device, format, matrix.rows, matrix.columns);
+  tensor->weight.gated = gated;
+  const WeightCodes codes = matrix.Rows();
+  PackWeightParams params{};
+  params.weight = &tensor->weight;
+  params.num_rows = matrix.rows;
+  params.codes = &codes;
+  EXPECT_EQ(device.ops->pack_weight(device.context, params), KernelStatus::kOk);
+  return tensor;
+}
+
+}  // namespace dunlin::kernels::testing_cpu
