@@ -118,7 +118,7 @@ bool ForwardPass::FillRotaryTables() {
     const kernels::RotaryTableParams rotary{
         .positions = inputs_.positions,
         .inv_freq = buffers_.inv_freq + i * (config_.rotary_dim / 2),
-        .attention_factor = config_.rotary_attention_factor,
+        .attention_factor = config_.rotary_attention_factor(i),
         .rotary_dim = config_.rotary_dim,
         .cos_sin = buffers_.rotary + int64_t{i} * rotary_tokens_ * config_.rotary_dim,
         .num_tokens = rotary_tokens_};

@@ -18,7 +18,8 @@ bool ForwardPass::QkvToPages(const LayerWeights& weights) {
                                               .num_tokens = rows_.count,
                                               .query_norm = weights.query_norm.weight,
                                               .key_norm = weights.key_norm.weight,
-                                              .norm_epsilon = config_.norm_epsilon};
+                                              .norm_epsilon = config_.norm_epsilon,
+                                              .joint_norms = config_.qk_norm_joint};
   kernels::GemmParams params = GemmParamsOf(weights.qkv, rows_.count);
   params.bias = weights.qkv.bias;
   params.out = heads.qkv;

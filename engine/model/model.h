@@ -26,7 +26,8 @@ struct LinearWeights {
   const float* bias = nullptr;
 };
 
-// FP32 [hidden_dim], or [head_dim] for Q and K, in device memory; bias is null where the norm has none.
+// FP32 [hidden_dim], for Q and K [head_dim] or, with qk_norm_joint, of all heads, in device memory; bias is null where
+// the norm has none.
 struct NormWeights {
   const float* weight = nullptr;
   const float* bias = nullptr;

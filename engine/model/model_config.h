@@ -45,9 +45,10 @@ struct ModelConfig {
   float norm_weight_offset = 0.0F;  // added to every norm weight at load (Gemma stores w and means 1 + w)
 
   bool parallel_residual = false;
-  bool shared_norm = false;  // the MLP reads Norm1's output and there is no Norm2; with parallel_residual only
-  bool qk_norm = false;      // RMSNorm over each head of Q and K, before the rotation
-  bool causal = true;        // a token attends to itself and the tokens before it; false: to every token of its input
+  bool shared_norm = false;    // the MLP reads Norm1's output and there is no Norm2; with parallel_residual only
+  bool qk_norm = false;        // RMSNorm over each head of Q and K, before the rotation
+  bool qk_norm_joint = false;  // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  bool causal = true;          // a token attends to itself and the tokens before it; false: to every token of its input
 
   kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
   bool gated_mlp = false;  // Up is [2 * ffn_dim, hidden_dim], gate rows first
@@ -63,14 +64,14 @@ struct ModelConfig {
       1.0F;                  // multiplies what the attention and the MLP add; folded into their last matrices at load
   float logit_scale = 1.0F;  // multiplies logits; folded into the final norm at load
 
-  bool learned_positions = false;        // a [position_rows, hidden_dim] table added to the embedding
-  int32_t position_offset = 0;           // row of a sequence's first position (RoBERTa: padding_idx + 1)
-  TokenId position_pad_id = -1;          // this token takes row position_offset - 1 and no position; -1: no such token
-  int32_t num_token_types = 0;           // rows of a table whose row 0 is added to every embedding; 0: no table
-  int32_t rotary_dim = 0;                // 0: no rotary positions
-  std::vector<float> inv_freq;           // [num_rotaries, rotary_dim / 2], the scaling (linear, ...) already applied
-  float rotary_attention_factor = 1.0F;  // multiplies cos and sin (yarn, longrope)
-  std::vector<int8_t> layer_rotary;      // [num_layers] index of the frequencies, -1: no positions; empty: all 0
+  bool learned_positions = false;  // a [position_rows, hidden_dim] table added to the embedding
+  int32_t position_offset = 0;     // row of a sequence's first position (RoBERTa: padding_idx + 1)
+  TokenId position_pad_id = -1;    // this token takes row position_offset - 1 and no position; -1: no such token
+  int32_t num_token_types = 0;     // rows of a table whose row 0 is added to every embedding; 0: no table
+  int32_t rotary_dim = 0;          // 0: no rotary positions
+  std::vector<float> inv_freq;     // [num_rotaries, rotary_dim / 2], the scaling (linear, ...) already applied
+  std::vector<float> rotary_attention_factors;  // [num_rotaries] multiplies cos and sin (yarn, longrope); empty: 1
+  std::vector<int8_t> layer_rotary;             // [num_layers] index of the frequencies, -1: no positions; empty: all 0
   // Pairs of dimensions (2i, 2i + 1) rotate together, not (i, i + rotary_dim / 2): rows of Q and K change places at
   // load.
   bool interleaved_rotary = false;
@@ -88,6 +89,9 @@ struct ModelConfig {
   int32_t position_rows() const { return max_context + position_offset; }
   int32_t num_rotaries() const {
     return rotary_dim == 0 ? 0 : static_cast<int32_t>(inv_freq.size()) / (rotary_dim / 2);
+  }
+  float rotary_attention_factor(int32_t rotary) const {
+    return rotary_attention_factors.empty() ? 1.0F : rotary_attention_factors[static_cast<size_t>(rotary)];
   }
   int32_t rotary(int32_t layer) const {
     if (rotary_dim == 0) return -1;

@@ -129,8 +129,9 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kMlpDown:
       return {config.hidden_dim, config.ffn_dim};
     case WeightSlot::kQueryNorm:
+      return {int64_t{config.qk_norm_joint ? config.num_heads : 1} * config.head_dim, 1};
     case WeightSlot::kKeyNorm:
-      return {config.head_dim, 1};
+      return {int64_t{config.qk_norm_joint ? config.num_kv_heads : 1} * config.head_dim, 1};
     case WeightSlot::kEmbeddingNorm:
     case WeightSlot::kAttentionNorm:
     case WeightSlot::kPostAttentionNorm:

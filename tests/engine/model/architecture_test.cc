@@ -224,7 +224,7 @@ TEST(RotaryPositions, ThatFollowTheLengthAreServedUpToTheOriginalContext) {
       Parse(WithField(WithField(phi3, "max_position_embeddings", "64"), "original_max_position_embeddings", "16"));
   EXPECT_EQ(config.max_context, 16);
   EXPECT_FLOAT_EQ(config.inv_freq[1], 0.01F / 2);
-  EXPECT_FLOAT_EQ(config.rotary_attention_factor, std::sqrt(1.0F + std::log(4.0F) / std::log(16.0F)));
+  EXPECT_FLOAT_EQ(config.rotary_attention_factor(0), std::sqrt(1.0F + std::log(4.0F) / std::log(16.0F)));
   const ModelConfig dynamic = Parse(WithField(kLlamaConfig, "rope_scaling", R"({"type": "dynamic", "factor": 2})"));
   EXPECT_EQ(dynamic.max_context, 32);
   EXPECT_EQ(dynamic.inv_freq, Parse(kLlamaConfig).inv_freq);

@@ -29,6 +29,9 @@ LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0
             "original_max_position_embeddings": 144, "partial_rotary_factor": 0.75}
 GEMMA3_ROPE = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
+OLMO3_ROPE = {"full_attention": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 40,
+                                 "rope_theta": 500000.0},
+              "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0}}
 # Folder -> model_type, fields beside COMMON.
 FAMILIES = {
     "gemma_tiny": ("gemma", {"head_dim": 12}),
@@ -50,6 +53,13 @@ FAMILIES = {
     "glm_tiny": ("glm", {"head_dim": 16}),
     "glm4_tiny": ("glm4", {"head_dim": 16}),
     "exaone4_tiny": ("exaone4", {"num_hidden_layers": 4, "sliding_window": 24, "sliding_window_pattern": 4}),
+    "olmo2_tiny": ("olmo2", {"attention_bias": True}),
+    "olmo3_tiny": ("olmo3", {"num_hidden_layers": 4, "sliding_window": 24, "rope_parameters": OLMO3_ROPE}),
+    "nemotron_tiny": ("nemotron", {"head_dim": 12, "attention_bias": True, "mlp_bias": True}),
+    "falcon_7b": ("falcon", {"multi_query": True, "num_attention_heads": 3, "hidden_size": 36, "ffn_hidden_size": 56}),
+    "falcon_new": ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 2, "bias": True}),
+    "falcon_11b": ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1}),
+    "falcon_sequential": ("falcon", {"parallel_attn": False, "multi_query": False, "bias": True}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
 
@@ -57,10 +67,10 @@ FAMILIES = {
 def draw(model, seed):
     """Wide enough that attention is peaked and logits far apart, as make_goldens.draw_tensors; rounded to BF16."""
     generator = torch.Generator().manual_seed(seed)
-    offset_norms = model.config.model_type.startswith("gemma")
+    offset_norms = model.config.model_type.startswith(("gemma", "nemotron"))
     for name, value in model.named_parameters():
         noise = torch.randn(value.shape, generator=generator)
-        if value.dim() == 1 and "norm" in name and name.endswith("weight"):
+        if value.dim() == 1 and ("norm" in name or ".ln_" in name) and name.endswith("weight"):
             noise = (0.0 if offset_norms else 1.0) + 0.2 * noise
             if offset_norms and name == "model.norm.weight":
                 noise += 9.0  # gives the logits back what the narrow embedding takes
