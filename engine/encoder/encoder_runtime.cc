@@ -31,7 +31,8 @@ absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> ModelEncoderRuntime::Create
   }
   absl::StatusOr<MemoryPlan> plan = PlanEncoderMemory(model->config(), model->precisions(), *model->device(), options);
   if (!plan.ok()) return plan.status();
-  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers = StepBuffers::Allocate(*plan, {}, model->device());
+  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
+      StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());
   if (!buffers.ok()) return buffers.status();
   return std::unique_ptr<ModelEncoderRuntime>(new ModelEncoderRuntime(model, *std::move(buffers)));
 }

@@ -108,6 +108,8 @@ bool ForwardPass::Embed() {
   if (post_norm()) {
     const Target qkv = QkvOf(0);
     if (!Norm("embedding norm", weights_.embedding_norm, &qkv, all_rows())) return false;
+  } else if (config_.embedding_norm && !NormInPlace("embedding norm", weights_.embedding_norm)) {
+    return false;
   }
   return FillRotaryTables();
 }
@@ -117,7 +119,7 @@ bool ForwardPass::FillRotaryTables() {
   for (int32_t i = 0; i < config_.num_rotaries(); ++i) {
     const kernels::RotaryTableParams rotary{
         .positions = inputs_.positions,
-        .inv_freq = buffers_.inv_freq + i * (config_.rotary_dim / 2),
+        .inv_freq = buffers_.position_constants + i * (config_.rotary_dim / 2),
         .attention_factor = config_.rotary_attention_factor(i),
         .rotary_dim = config_.rotary_dim,
         .cos_sin = buffers_.rotary + int64_t{i} * rotary_tokens_ * config_.rotary_dim,

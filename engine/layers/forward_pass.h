@@ -93,6 +93,8 @@ class ForwardPass {
   bool Attend(const Target& next);
   // kPost: normalises the rows in place, too; next may then be null, and nothing else is written.
   bool Norm(const char* op, const NormWeights& weights, const Target* next, const NormRows& rows);
+  // Of the rows themselves, without an input of a linear operation.
+  bool NormInPlace(const char* op, const NormWeights& weights);
   // The cosines and sines of the running layer's rotation, or null.
   const float* CosSin() const;
   bool Quantize(const char* op, const float* in, const Target& next, int32_t num_rows);

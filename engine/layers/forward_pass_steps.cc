@@ -55,6 +55,7 @@ bool ForwardPass::Attend(const Target& next) {
   params.window = config_.window(layer_);
   params.softcap = config_.attention_softcap;
   params.causal = config_.causal;
+  params.alibi_slopes = config_.alibi_slopes.empty() ? nullptr : buffers_.position_constants;
   params.workspace = buffers_.workspace;
   params.workspace_bytes = buffers_.workspace_bytes;
   params.next = GemmInput(next);
@@ -80,6 +81,14 @@ bool ForwardPass::Norm(const char* op, const NormWeights& weights, const Target*
   params.out = &width;
   if (params.rows_out == nullptr) params.rows_out = buffers_.unfused;
   return Ran(ops_.norm(context_, params), op) && (next == nullptr || Quantize(op, params.rows_out, *next, rows.count));
+}
+
+bool ForwardPass::NormInPlace(const char* op, const NormWeights& weights) {
+  kernels::NormParams params = NormParamsOf(weights, rows_.count);
+  kernels::Activation width{.columns = config_.hidden_dim};
+  params.in = params.rows_out = rows_.hidden;
+  params.out = &width;
+  return Ran(ops_.norm(context_, params), op);
 }
 
 // Without input and output.

@@ -52,7 +52,7 @@ struct PrecisionWeights {
   kernels::PackedWeight embedding;    // [vocab_size, hidden_dim]
   kernels::PackedWeight positions;    // [position_rows, hidden_dim] when learned_positions
   kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
-  NormWeights embedding_norm;         // with NormPlacement::kPost
+  NormWeights embedding_norm;         // with has_embedding_norm()
   std::vector<LayerWeights> layers;
   NormWeights final_norm;  // before the head; not with NormPlacement::kPost
   LinearWeights head;      // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied

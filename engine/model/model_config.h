@@ -64,6 +64,7 @@ struct ModelConfig {
       1.0F;                  // multiplies what the attention and the MLP add; folded into their last matrices at load
   float logit_scale = 1.0F;  // multiplies logits; folded into the final norm at load
 
+  bool embedding_norm = false;     // a norm after the embeddings; always with kPost
   bool learned_positions = false;  // a [position_rows, hidden_dim] table added to the embedding
   int32_t position_offset = 0;     // row of a sequence's first position (RoBERTa: padding_idx + 1)
   TokenId position_pad_id = -1;    // this token takes row position_offset - 1 and no position; -1: no such token
@@ -75,6 +76,7 @@ struct ModelConfig {
   // Pairs of dimensions (2i, 2i + 1) rotate together, not (i, i + rotary_dim / 2): rows of Q and K change places at
   // load.
   bool interleaved_rotary = false;
+  std::vector<float> alibi_slopes;     // [num_heads] of ALiBi's bias by distance, without rotary positions; empty: none
   float attention_scale = 0.0F;        // multiplies Q K^T
   float attention_softcap = 0.0F;      // scaled scores become cap * tanh(score / cap); 0: no cap
   std::vector<int32_t> layer_windows;  // [num_layers] keys that a token sees, its own the last; 0 or empty: all
@@ -93,10 +95,15 @@ struct ModelConfig {
   float rotary_attention_factor(int32_t rotary) const {
     return rotary_attention_factors.empty() ? 1.0F : rotary_attention_factors[static_cast<size_t>(rotary)];
   }
+  // What the device holds of the positions: one of the two.
+  const std::vector<float>& position_constants() const { return rotary_dim > 0 ? inv_freq : alibi_slopes; }
+  // What the device holds of the positions: one of the two.
+  const std::vector<float>& position_constants() const { return rotary_dim > 0 ? inv_freq : alibi_slopes; }
   int32_t rotary(int32_t layer) const {
     if (rotary_dim == 0) return -1;
     return layer_rotary.empty() ? 0 : layer_rotary[static_cast<size_t>(layer)];
   }
+  bool has_embedding_norm() const { return embedding_norm || norm_placement == NormPlacement::kPost; }
   // Norms whose output is added to the residual.
   bool has_post_norms() const {
     return norm_placement == NormPlacement::kPreAndPost || norm_placement == NormPlacement::kPostInside;

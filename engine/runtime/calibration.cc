@@ -75,7 +75,7 @@ absl::StatusOr<Workspace> MakeWorkspace(const Model& model, int32_t window) {
   const absl::StatusOr<MemoryPlan> plan = PlanMemory(model.config(), {precision}, *model.device(), options);
   if (!plan.ok()) return plan.status();
   absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
-      StepBuffers::Allocate(*plan, model.config().inv_freq, model.device());
+      StepBuffers::Allocate(*plan, model.config().position_constants(), model.device());
   if (!buffers.ok()) return buffers.status();
   return Workspace{*profile, *std::move(buffers), layout.tokens_per_page};
 }

@@ -82,5 +82,6 @@ extern const Architecture kOlmo2;
 extern const Architecture kOlmo3;
 extern const Architecture kNemotron;
 extern const Architecture kFalcon;
+extern const Architecture kBloom;
 
 }  // namespace dunlin::engine

@@ -70,7 +70,7 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kTokenTypes:
       return config.num_token_types > 0;
     case WeightSlot::kEmbeddingNorm:
-      return config.norm_placement == NormPlacement::kPost;
+      return config.has_embedding_norm();
     case WeightSlot::kFinalNorm:
       return config.norm_placement != NormPlacement::kPost;
     default:

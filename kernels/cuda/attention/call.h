@@ -69,9 +69,10 @@ struct SequenceView {
   int64_t out_start;
   int32_t query_len;
   int32_t kv_len;
-  int32_t first_limit;  // keys that token 0 sees; may be negative
-  int32_t limit_step;   // 1 if causal, else 0
-  int32_t window;       // 0: none
+  int32_t first_position;  // of token 0 among the keys
+  int32_t first_limit;     // keys that token 0 sees; may be negative
+  int32_t limit_step;      // 1 with a causal mask or a window, else 0
+  int32_t window;          // 0: none
   const int32_t* pages;
 
   DUNLIN_HD int32_t KeyLimit(int32_t token) const { return Clamp(first_limit + limit_step * token, 0, kv_len); }
@@ -79,6 +80,13 @@ struct SequenceView {
     return window == 0 ? 0 : Clamp(first_limit + limit_step * token - window, 0, KeyLimit(token));
   }
 };
+
+// The end of the keys that a row at `position` sees, in a sequence of kv_len. Without a causal mask a window reaches as
+// far to both sides.
+DUNLIN_HD constexpr int32_t LimitAt(int32_t position, int32_t kv_len, bool causal, int32_t window) {
+  if (causal) return position + 1;
+  return window == 0 ? kv_len : position + 1 + window / 2;
+}
 
 struct AttentionCall {
   RowTensor<const unsigned char> query;
@@ -98,7 +106,7 @@ struct AttentionCall {
   // Dense: the same for all sequences.
   int32_t dense_query_len;
   int32_t dense_kv_len;
-  int32_t first_position;  // of query token 0 among the keys
+  int32_t first_position;
   // Visibility and scores.
   bool causal;
   int32_t window;
@@ -154,8 +162,9 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
             .out_start = index * out.sequence_stride,
             .query_len = dense_query_len,
             .kv_len = dense_kv_len,
-            .first_limit = causal ? first_position + 1 : dense_kv_len,
-            .limit_step = causal ? 1 : 0,
+            .first_position = first_position,
+            .first_limit = LimitAt(first_position, dense_kv_len, causal, window),
+            .limit_step = causal || window > 0 ? 1 : 0,
             .window = window,
             .pages = nullptr};
   }
@@ -166,8 +175,9 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
           .out_start = span.query_start * out.token_stride,
           .query_len = span.query_len,
           .kv_len = kv_len,
-          .first_limit = causal ? span.first_position + 1 : kv_len,
-          .limit_step = causal ? 1 : 0,
+          .first_position = span.first_position,
+          .first_limit = LimitAt(span.first_position, kv_len, causal, window),
+          .limit_step = causal || window > 0 ? 1 : 0,
           .window = window,
           .pages = page_table + span.page_table_row * page_table_stride};
 }

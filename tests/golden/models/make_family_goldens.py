@@ -60,6 +60,8 @@ FAMILIES = {
     "falcon_new": ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 2, "bias": True}),
     "falcon_11b": ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1}),
     "falcon_sequential": ("falcon", {"parallel_attn": False, "multi_query": False, "bias": True}),
+    "bloom_tiny": ("bloom", {"n_head": 4}),
+    "bloom_heads": ("bloom", {"n_head": 6, "hidden_size": 36, "tie_word_embeddings": True}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
 
@@ -74,6 +76,8 @@ def draw(model, seed):
             noise = (0.0 if offset_norms else 1.0) + 0.2 * noise
             if offset_norms and name == "model.norm.weight":
                 noise += 9.0  # gives the logits back what the narrow embedding takes
+            if "embeddings_layernorm" in name:
+                noise *= 0.4  # as wide as an embedding without a norm
         elif value.dim() == 1:
             noise = 0.2 * noise
         elif "embed" in name or "lm_head" in name:
