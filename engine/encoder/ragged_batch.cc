@@ -15,7 +15,9 @@ int32_t PagesOf(const BatchInput& input, int32_t tokens_per_page) {
 }  // namespace
 
 RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
-    : position_offset_(config.position_offset),
+    : keeps_one_row_(config.causal || config.window(config.num_layers - 1) == 0),
+      causal_(config.causal),
+      position_offset_(config.position_offset),
       position_pad_id_(config.position_pad_id),
       max_tokens_(plan.max_tokens_per_step),
       indices_(static_cast<size_t>(kNumArrays) * static_cast<size_t>(plan.max_tokens_per_step)),
@@ -52,6 +54,7 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
     next_page += num_pages;
   }
   DUNLIN_CHECK(num_tokens_ == batch.num_tokens, "a batch's num_tokens differs from the sum over its inputs");
+  if (!keeps_one_row_) return;
   const bool has_mean = std::any_of(batch.inputs.begin(), batch.inputs.end(),
                                     [](const BatchInput& input) { return input.pooling == Pooling::kMean; });
   for (size_t i = 0; !has_mean && i < batch.inputs.size(); ++i) StagePooledRow(batch.inputs[i], i);
@@ -60,10 +63,11 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
 // Without a causal mask a row's position among the keys has no effect; the span's end says how many keys it sees.
 void RaggedBatch::StagePooledRow(const BatchInput& input, size_t index) {
   const auto row = static_cast<int32_t>(index);
-  host_array(kPooledRows)[row] =
-      spans_[index].query_start + (input.pooling == Pooling::kCls ? 0 : input.num_tokens - 1);
+  const int32_t last = input.num_tokens - 1;
+  const int32_t pooled = input.pooling == Pooling::kCls ? 0 : last;
+  host_array(kPooledRows)[row] = spans_[index].query_start + pooled;
   pooled_spans_.push_back(
-      {.query_start = row, .query_len = 1, .first_position = input.num_tokens - 1, .page_table_row = row});
+      {.query_start = row, .query_len = 1, .first_position = causal_ ? pooled : last, .page_table_row = row});
 }
 
 void RaggedBatch::StageInput(const BatchInput& input, int32_t first_page, int32_t tokens_per_page) {

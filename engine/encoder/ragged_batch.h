@@ -46,7 +46,7 @@ class RaggedBatch {
   kernels::KernelStatus Upload(StepBuffers* buffers);
 
   // What a forward pass reads, valid after Upload until the next Stage. Where every input is pooled from one row, those
-  // rows are kept: row i for input i. Otherwise all rows are.
+  // rows are kept: row i for input i. Otherwise, or where the last layer has a window to both sides, all rows are.
   PassInputs pass_inputs() const;
 
   // The rows of the pass's hidden states that an input is pooled from: those of all its tokens, or one.
@@ -66,6 +66,10 @@ class RaggedBatch {
   void StageInput(const BatchInput& input, int32_t first_page, int32_t tokens_per_page);
   void StagePooledRow(const BatchInput& input, size_t index);
 
+  // Whether a row can be computed alone by the last layer: with a window to both sides, the keys that it sees follow
+  // from its position, which a span gives only together with its input's end.
+  const bool keeps_one_row_;
+  const bool causal_;
   const int32_t position_offset_;
   const TokenId position_pad_id_;
   const int64_t max_tokens_;
@@ -74,7 +78,7 @@ class RaggedBatch {
   int32_t max_input_tokens_ = 0;  // of one input
   std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]; the token types are zeros
   std::vector<kernels::SequenceSpan> spans_;
-  std::vector<kernels::SequenceSpan> pooled_spans_;  // [num_inputs] where every input is pooled from one row, or empty
+  std::vector<kernels::SequenceSpan> pooled_spans_;  // [num_inputs] where one row of each input is kept, or empty
   std::vector<int32_t> page_table_;
   const int32_t* device_indices_ = nullptr;
   const kernels::SequenceSpan* device_spans_ = nullptr;

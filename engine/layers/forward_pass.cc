@@ -45,6 +45,9 @@ absl::Status ForwardPass::RunLayers() {
     if (rows_.count > 0 && !LayerAfterKv(weights)) return Failure();
   }
   layer_ = -1;
+  // What an encoder returns is what a decoder's head would read.
+  const bool ends = config_.is_encoder() && !post_norm() && rows_.count > 0;
+  if (ends && !NormInPlace("final norm", weights_.final_norm)) return Failure();
   return absl::OkStatus();
 }
 
@@ -142,7 +145,8 @@ bool ForwardPass::Gather(const char* op, const kernels::PackedWeight& table, con
 
 bool ForwardPass::LayerToKv(const LayerWeights& weights) {
   const Target qkv = QkvOf(layer_);
-  if (norms_inside()) return Quantize("qkv input", rows_.hidden, qkv, rows_.count) && QkvToPages(weights);
+  const bool unnormed = norms_inside() || (layer_ == 0 && config_.first_norm_absent);
+  if (unnormed) return Quantize("qkv input", rows_.hidden, qkv, rows_.count) && QkvToPages(weights);
   return (post_norm() || Norm("attention norm", weights.attention_norm, &qkv, all_rows())) && QkvToPages(weights);
 }
 

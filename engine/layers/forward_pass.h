@@ -49,7 +49,7 @@ class ForwardPass {
   absl::Status RunHead(int32_t first, int32_t count);
 
   // [inputs.kept.count, hidden_dim] in device memory, valid after RunLayers: the hidden states of the kept rows or,
-  // when every row is kept, of all rows in batch order.
+  // when every row is kept, of all rows in batch order. An encoder's have gone through its final norm.
   const float* hidden() const { return rows_.hidden; }
 
  private:

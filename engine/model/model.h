@@ -34,7 +34,7 @@ struct NormWeights {
 };
 
 struct LayerWeights {
-  NormWeights attention_norm;       // before the attention; with NormPlacement::kPost after it
+  NormWeights attention_norm;       // before the attention; with NormPlacement::kPost after it; see first_norm_absent
   LinearWeights qkv;                // [qkv_features, hidden_dim]: Q heads, K heads, V heads
   NormWeights query_norm;           // with qk_norm
   NormWeights key_norm;             // with qk_norm

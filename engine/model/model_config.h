@@ -44,6 +44,8 @@ struct ModelConfig {
   NormPlacement norm_placement = NormPlacement::kPre;
   float norm_weight_offset = 0.0F;  // added to every norm weight at load (Gemma stores w and means 1 + w)
 
+  bool first_norm_absent = false;  // the attention of layer 0 reads the rows as they are; kPre without shared_norm
+
   bool parallel_residual = false;
   bool shared_norm = false;    // the MLP reads Norm1's output and there is no Norm2; with parallel_residual only
   bool qk_norm = false;        // RMSNorm over each head of Q and K, before the rotation
@@ -76,10 +78,12 @@ struct ModelConfig {
   // Pairs of dimensions (2i, 2i + 1) rotate together, not (i, i + rotary_dim / 2): rows of Q and K change places at
   // load.
   bool interleaved_rotary = false;
-  std::vector<float> alibi_slopes;     // [num_heads] of ALiBi's bias by distance, without rotary positions; empty: none
-  float attention_scale = 0.0F;        // multiplies Q K^T
-  float attention_softcap = 0.0F;      // scaled scores become cap * tanh(score / cap); 0: no cap
-  std::vector<int32_t> layer_windows;  // [num_layers] keys that a token sees, its own the last; 0 or empty: all
+  std::vector<float> alibi_slopes;  // [num_heads] of ALiBi's bias by distance, without rotary positions; empty: none
+  float attention_scale = 0.0F;     // multiplies Q K^T
+  float attention_softcap = 0.0F;   // scaled scores become cap * tanh(score / cap); 0: no cap
+  // [num_layers] keys that a token sees, its own the last or, where not causal, in the middle of an odd number; 0 or
+  // empty: all.
+  std::vector<int32_t> layer_windows;
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
   bool inverse_layer_query_scale = false;
 

@@ -56,6 +56,8 @@ extern const Architecture kGpt2;
 extern const Architecture kNanoGpt;
 extern const Architecture kLlama;
 extern const Architecture kBert;
+extern const Architecture kModernBert;
+extern const Architecture kNomicBert;
 extern const Architecture kRoberta;
 extern const Architecture kGptNeoX;
 extern const Architecture kPhi;

@@ -117,7 +117,7 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
 void AppendParts(const Architecture& architecture, const ModelConfig& config, const std::string& prefix, int32_t layer,
                  bool per_layer, std::vector<WeightPart>* parts) {
   for (const WeightName& name : architecture.weights) {
-    if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot)) continue;
+    if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot, layer)) continue;
     AppendTensor(config, name, prefix, layer, false, parts);
     if (HasBias(config, name.slot)) AppendTensor(config, name, prefix, layer, true, parts);
   }

@@ -77,6 +77,11 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
       return true;
   }
 }
+// layer: 0 where the slot is not per layer.
+constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer) {
+  if (slot == WeightSlot::kAttentionNorm && layer == 0 && config.first_norm_absent) return false;
+  return HasSlot(config, slot);
+}
 constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
   switch (slot) {
     case WeightSlot::kEmbeddingNorm:

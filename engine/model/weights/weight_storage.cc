@@ -19,11 +19,11 @@ static_assert(std::size(kSlots) == kNumWeightSlots);
 template <typename Visit>
 void ForEachSlot(const ModelConfig& config, Visit visit) {
   for (const WeightSlot slot : kSlots) {
-    if (!IsPerLayer(slot) && HasSlot(config, slot)) visit(slot, 0);
+    if (!IsPerLayer(slot) && HasSlot(config, slot, 0)) visit(slot, 0);
   }
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     for (const WeightSlot slot : kSlots) {
-      if (IsPerLayer(slot) && HasSlot(config, slot)) visit(slot, layer);
+      if (IsPerLayer(slot) && HasSlot(config, slot, layer)) visit(slot, layer);
     }
   }
 }
