@@ -19,6 +19,7 @@ RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
       causal_(config.causal),
       position_offset_(config.position_offset),
       position_pad_id_(config.position_pad_id),
+      last_token_type_(config.num_token_types > 1 ? 1 : 0),
       max_tokens_(plan.max_tokens_per_step),
       indices_(static_cast<size_t>(kNumArrays) * static_cast<size_t>(plan.max_tokens_per_step)),
       page_table_(plan[BufferId::kPageTable] / sizeof(int32_t)) {
@@ -76,6 +77,7 @@ void RaggedBatch::StageInput(const BatchInput& input, int32_t first_page, int32_
     const bool is_pad = input.tokens[i] == position_pad_id_;
     host_array(kTokenIds)[num_tokens_] = input.tokens[i];
     host_array(kPositions)[num_tokens_] = is_pad ? position_offset_ - 1 : position++;
+    host_array(kTokenTypes)[num_tokens_] = i < input.first_length ? 0 : last_token_type_;
     host_array(kPages)[num_tokens_] = first_page + i / tokens_per_page;
     host_array(kSlots)[num_tokens_] = i % tokens_per_page;
     ++num_tokens_;

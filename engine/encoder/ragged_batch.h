@@ -19,9 +19,10 @@ namespace dunlin::engine {
 
 // One input of a batch and where its vector goes.
 struct BatchInput {
-  const TokenId* tokens = nullptr;  // [num_tokens]
-  int32_t num_tokens = 0;           // >= 1
-  float* vector = nullptr;          // [dimensions]
+  const TokenId* tokens = nullptr;   // [num_tokens]
+  int32_t num_tokens = 0;            // >= 1
+  int32_t first_length = INT32_MAX;  // tokens from here on have type 1
+  float* vector = nullptr;           // [dimensions]
   int32_t dimensions = 0;
   Pooling pooling = Pooling::kMean;
   bool normalize = false;
@@ -31,6 +32,7 @@ struct BatchInput {
 // Inputs of one profile. `inputs` is reserved at start and reused.
 struct EncodeBatch {
   ExecutionProfile profile;
+  bool classify = false;  // a vector is the logits of its input, pooled from the first token
   std::vector<BatchInput> inputs;
   int32_t num_tokens = 0;
 };
@@ -72,11 +74,12 @@ class RaggedBatch {
   const bool causal_;
   const int32_t position_offset_;
   const TokenId position_pad_id_;
+  const int32_t last_token_type_;  // 1, or 0 where the model has no other
   const int64_t max_tokens_;
   int32_t num_tokens_ = 0;
   int64_t page_table_stride_ = 0;
   int32_t max_input_tokens_ = 0;  // of one input
-  std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]; the token types are zeros
+  std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]
   std::vector<kernels::SequenceSpan> spans_;
   std::vector<kernels::SequenceSpan> pooled_spans_;  // [num_inputs] where one row of each input is kept, or empty
   std::vector<int32_t> page_table_;

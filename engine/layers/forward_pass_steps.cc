@@ -154,6 +154,24 @@ bool ForwardPass::CapLogits(int32_t num_rows) {
   return Ran(ops_.softcap(context_, params), "logit softcap");
 }
 
+absl::StatusOr<const float*> ForwardPass::RunClassifier() {
+  if (!Classify()) return Failure();
+  return buffers_.qkv;
+}
+
+// tanh is the soft cap of 1.
+bool ForwardPass::Classify() {
+  const Target dense{weights_.classifier_dense, HeadInputIndex(config_)};
+  const Target out{weights_.classifier_out, HeadInputIndex(config_)};
+  const kernels::SoftcapParams tanh{
+      .values = rows_.hidden, .cap = 1.0F, .num_rows = rows_.count, .columns = config_.hidden_dim};
+  return Quantize("classifier input", rows_.hidden, dense, rows_.count) &&
+         Linear("classifier dense", dense.linear, nullptr, rows_.hidden, rows_.count) &&
+         Ran(ops_.softcap(context_, tanh), "classifier tanh") &&
+         Quantize("classifier tanh", rows_.hidden, out, rows_.count) &&
+         Linear("classifier", out.linear, nullptr, buffers_.qkv, rows_.count);
+}
+
 bool ForwardPass::Linear(const char* op, const LinearWeights& linear, const float* residual, float* out,
                          int32_t num_rows) {
   if (!eager()) return Gemm(op, linear, linear.bias, residual, out, num_rows);

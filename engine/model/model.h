@@ -54,8 +54,10 @@ struct PrecisionWeights {
   kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
   NormWeights embedding_norm;         // with has_embedding_norm()
   std::vector<LayerWeights> layers;
-  NormWeights final_norm;  // before the head; not with NormPlacement::kPost
-  LinearWeights head;      // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
+  NormWeights final_norm;          // before the head; not with NormPlacement::kPost
+  LinearWeights head;              // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
+  LinearWeights classifier_dense;  // [hidden_dim, hidden_dim] with num_labels
+  LinearWeights classifier_out;    // [num_labels, hidden_dim] with num_labels
   // Activation::amax_limit of every FP8 input.
   float input_amax_limit = std::numeric_limits<float>::infinity();
 };

@@ -87,6 +87,9 @@ struct ModelConfig {
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
   bool inverse_layer_query_scale = false;
 
+  // An encoder's head of a sequence classifier: logits = Out(tanh(Dense(hidden state of the first token))). 0: none.
+  int32_t num_labels = 0;
+
   std::vector<TokenId> eos_token_ids;  // from generation_config.json, else config.json; each < vocab_size
 
   bool is_encoder() const { return kind == ModelKind::kEncoder; }
@@ -99,8 +102,6 @@ struct ModelConfig {
   float rotary_attention_factor(int32_t rotary) const {
     return rotary_attention_factors.empty() ? 1.0F : rotary_attention_factors[static_cast<size_t>(rotary)];
   }
-  // What the device holds of the positions: one of the two.
-  const std::vector<float>& position_constants() const { return rotary_dim > 0 ? inv_freq : alibi_slopes; }
   // What the device holds of the positions: one of the two.
   const std::vector<float>& position_constants() const { return rotary_dim > 0 ? inv_freq : alibi_slopes; }
   int32_t rotary(int32_t layer) const {

@@ -26,8 +26,10 @@ enum class WeightSlot : uint8_t {
   kMlpDown,
   kFinalNorm,
   kHead,
+  kClassifierDense,
+  kClassifierOut,
 };
-inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kHead) + 1;
+inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kClassifierOut) + 1;
 
 constexpr bool IsNorm(WeightSlot slot) {
   switch (slot) {
@@ -67,6 +69,9 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
       return config.has_post_norms();
     case WeightSlot::kHead:
       return !config.is_encoder() && !config.tied_embeddings;
+    case WeightSlot::kClassifierDense:
+    case WeightSlot::kClassifierOut:
+      return config.num_labels > 0;
     case WeightSlot::kTokenTypes:
       return config.num_token_types > 0;
     case WeightSlot::kEmbeddingNorm:
@@ -100,6 +105,9 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
       return config.mlp_bias;
     case WeightSlot::kHead:
       return config.head_bias;
+    case WeightSlot::kClassifierDense:
+    case WeightSlot::kClassifierOut:
+      return config.num_labels > 0;
     case WeightSlot::kEmbedding:
     case WeightSlot::kPositions:
     case WeightSlot::kTokenTypes:
@@ -121,6 +129,10 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kEmbedding:
     case WeightSlot::kHead:
       return {config.vocab_size, config.hidden_dim};
+    case WeightSlot::kClassifierDense:
+      return {config.hidden_dim, config.hidden_dim};
+    case WeightSlot::kClassifierOut:
+      return {config.num_labels, config.hidden_dim};
     case WeightSlot::kPositions:
       return {config.position_rows(), config.hidden_dim};
     case WeightSlot::kTokenTypes:
