@@ -69,10 +69,9 @@ struct SequenceView {
   int64_t out_start;
   int32_t query_len;
   int32_t kv_len;
-  int32_t first_position;  // of token 0 among the keys
-  int32_t first_limit;     // keys that token 0 sees; may be negative
-  int32_t limit_step;      // 1 with a causal mask or a window, else 0
-  int32_t window;          // 0: none
+  int32_t first_limit;  // keys that token 0 sees; may be negative
+  int32_t limit_step;   // 1 with a causal mask or a window, else 0
+  int32_t window;       // 0: none
   const int32_t* pages;
 
   DUNLIN_HD int32_t KeyLimit(int32_t token) const { return Clamp(first_limit + limit_step * token, 0, kv_len); }
@@ -123,6 +122,10 @@ struct AttentionCall {
     return softcap > 0.0F || alibi_slopes != nullptr || bias.data != nullptr || mask.data != nullptr;
   }
   DUNLIN_HD SequenceView Sequence(int32_t index) const;
+  // Of a sequence's token among its keys. Not a field of SequenceView, which FLASH keeps in registers.
+  DUNLIN_HD int32_t Position(const SequenceView& sequence, int32_t token) const {
+    return token + (spans == nullptr ? first_position : sequence.kv_len - sequence.query_len);
+  }
 };
 
 // The rows of one (sequence, KV head) of a call's keys or values.
@@ -162,7 +165,6 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
             .out_start = index * out.sequence_stride,
             .query_len = dense_query_len,
             .kv_len = dense_kv_len,
-            .first_position = first_position,
             .first_limit = LimitAt(first_position, dense_kv_len, causal, window),
             .limit_step = causal || window > 0 ? 1 : 0,
             .window = window,
@@ -175,7 +177,6 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
           .out_start = span.query_start * out.token_stride,
           .query_len = span.query_len,
           .kv_len = kv_len,
-          .first_position = span.first_position,
           .first_limit = LimitAt(span.first_position, kv_len, causal, window),
           .limit_step = causal || window > 0 ? 1 : 0,
           .window = window,

@@ -84,7 +84,7 @@ DUNLIN_HD inline float AdjustedScore(const AttentionCall& call, const RowBlock& 
   const int32_t token = block.Token(row);
   const int32_t head = block.Head(row);
   if (call.alibi_slopes != nullptr) {
-    score += call.alibi_slopes[head] * static_cast<float>(key - (block.sequence.first_position + token));
+    score += call.alibi_slopes[head] * static_cast<float>(key - call.Position(block.sequence, token));
   }
   if (call.bias.data != nullptr) {
     const int64_t at = block.sequence.index * call.bias.batch_stride + head * call.bias.head_stride +
