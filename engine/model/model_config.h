@@ -70,7 +70,7 @@ struct ModelConfig {
   bool learned_positions = false;  // a [position_rows, hidden_dim] table added to the embedding
   int32_t position_offset = 0;     // row of a sequence's first position (RoBERTa: padding_idx + 1)
   TokenId position_pad_id = -1;    // this token takes row position_offset - 1 and no position; -1: no such token
-  int32_t num_token_types = 0;     // rows of a table whose row 0 is added to every embedding; 0: no table
+  int32_t num_token_types = 0;     // rows of a table, of which one is added to every embedding; 0: none
   int32_t rotary_dim = 0;          // 0: no rotary positions
   std::vector<float> inv_freq;     // [num_rotaries, rotary_dim / 2], the scaling (linear, ...) already applied
   std::vector<float> rotary_attention_factors;  // [num_rotaries] multiplies cos and sin (yarn, longrope); empty: 1
