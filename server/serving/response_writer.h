@@ -55,7 +55,7 @@ struct EmbedResult {
   const engine::EncodeCall& call;      // request and vectors
   const std::vector<bool>& truncated;  // by input
   // Of a rerank call: what was asked for, and whether the model's scores are sigmoids of its logits; else null.
-  const RerankScores* rerank;
+  const RerankScores* rerank = nullptr;
   Usage usage;
   Timings timings;
 };
