@@ -80,13 +80,6 @@ struct SequenceView {
   }
 };
 
-// The end of the keys that a row at `position` sees, in a sequence of kv_len. Without a causal mask a window reaches as
-// far to both sides.
-DUNLIN_HD constexpr int32_t LimitAt(int32_t position, int32_t kv_len, bool causal, int32_t window) {
-  if (causal) return position + 1;
-  return window == 0 ? kv_len : position + 1 + window / 2;
-}
-
 struct AttentionCall {
   RowTensor<const unsigned char> query;
   RowTensor<unsigned char> out;
@@ -106,8 +99,10 @@ struct AttentionCall {
   int32_t dense_query_len;
   int32_t dense_kv_len;
   int32_t first_position;
-  // Visibility and scores.
-  bool causal;
+  // Visibility and scores. A row sees limit_ahead keys from its position on, its own the first, where limit_step is 1,
+  // and all keys where it is 0.
+  int32_t limit_step;
+  int32_t limit_ahead;
   int32_t window;
   float scale;
   float softcap;
@@ -122,9 +117,11 @@ struct AttentionCall {
     return softcap > 0.0F || alibi_slopes != nullptr || bias.data != nullptr || mask.data != nullptr;
   }
   DUNLIN_HD SequenceView Sequence(int32_t index) const;
-  // Of a sequence's token among its keys. Not a field of SequenceView, which FLASH keeps in registers.
-  DUNLIN_HD int32_t Position(const SequenceView& sequence, int32_t token) const {
-    return token + (spans == nullptr ? first_position : sequence.kv_len - sequence.query_len);
+  // Host. Without a causal mask a window reaches as far to both sides.
+  void SetVisible(bool causal, int32_t window_keys) {
+    limit_step = causal || window_keys > 0 ? 1 : 0;
+    limit_ahead = causal ? 1 : 1 + window_keys / 2;
+    window = window_keys;
   }
 };
 
@@ -165,8 +162,8 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
             .out_start = index * out.sequence_stride,
             .query_len = dense_query_len,
             .kv_len = dense_kv_len,
-            .first_limit = LimitAt(first_position, dense_kv_len, causal, window),
-            .limit_step = causal || window > 0 ? 1 : 0,
+            .first_limit = limit_step == 0 ? dense_kv_len : first_position + limit_ahead,
+            .limit_step = limit_step,
             .window = window,
             .pages = nullptr};
   }
@@ -177,8 +174,8 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
           .out_start = span.query_start * out.token_stride,
           .query_len = span.query_len,
           .kv_len = kv_len,
-          .first_limit = LimitAt(span.first_position, kv_len, causal, window),
-          .limit_step = causal || window > 0 ? 1 : 0,
+          .first_limit = limit_step == 0 ? kv_len : span.first_position + limit_ahead,
+          .limit_step = limit_step,
           .window = window,
           .pages = page_table + span.page_table_row * page_table_stride};
 }

@@ -84,7 +84,10 @@ DUNLIN_HD inline float AdjustedScore(const AttentionCall& call, const RowBlock& 
   const int32_t token = block.Token(row);
   const int32_t head = block.Head(row);
   if (call.alibi_slopes != nullptr) {
-    score += call.alibi_slopes[head] * static_cast<float>(key - call.Position(block.sequence, token));
+    // By the distance from the row's limit, the position but for a constant of the row, which the softmax takes out;
+    // the limit is in registers.
+    const int32_t limit = block.sequence.first_limit + block.sequence.limit_step * token;
+    score += call.alibi_slopes[head] * static_cast<float>(key - limit);
   }
   if (call.bias.data != nullptr) {
     const int64_t at = block.sequence.index * call.bias.batch_stride + head * call.bias.head_stride +
