@@ -9,6 +9,7 @@ namespace dunlin::engine {
 static_assert(kPlainFieldNames[RequestField::kTopP][0] == 't' && kPlainFieldNames[RequestField::kTopP][4] == 'p');
 static_assert(kPlainFieldNames[RequestField::kMaxTokens][1] == 'a');
 static_assert(kPlainFieldNames[RequestField::kDimensions][0] == 'd');
+static_assert(kPlainFieldNames[RequestField::kTopN][4] == 'n');
 static_assert(kPlainFieldNames[RequestField::kChatParseSpecialTokens] != nullptr);
 
 std::string NameOf(const Violation& violation, const FieldNames& names) {

@@ -67,6 +67,9 @@ enum class RequestField : uint8_t {
   kInputToken,   // [index of the input][index of the token]
   kPooling,
   kDimensions,
+  kPromptName,
+  kQuery,
+  kTopN,
   // Chats.
   kChat,
   kChatMessages,
@@ -162,6 +165,9 @@ class FieldNames {
                                         "inputs[*][*]",
                                         "pooling",
                                         "dimensions",
+                                        "prompt_name",
+                                        "query",
+                                        "top_n",
                                         "chat",
                                         "messages",
                                         "messages[*]",

@@ -9,14 +9,18 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/json_fields.h"
+#include "engine/model/model_directory.h"
 #include "engine/model/model_limits.h"
 
 namespace dunlin::engine {
 namespace {
 
-constexpr const char* kModulesFile = "modules.json";
+constexpr const char* kModulesFile = kPoolingModulesFile;
 constexpr const char* kSentenceFile = "sentence_bert_config.json";
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kPromptsFile = "config_sentence_transformers.json";
 constexpr size_t kMaxNamedBytes = 64;
+constexpr size_t kMaxPrompts = 64;
 
 struct PoolingName {
   const char* flag;  // in configs with one boolean per pooling
@@ -42,6 +46,7 @@ void ParsePooling(JsonFields& fields, EmbeddingSettings* settings) {
   for (const char* flag : kOtherFlags) {
     if (fields.BoolOr(flag, false)) fields.Fail(absl::StrCat(flag, " is true; known are mean, cls and last token"));
   }
+  settings->pools_prompt = fields.BoolOr("include_prompt", true);
   if (num_set != 1)
     fields.Fail(absl::StrCat("names ", num_set, " of the poolings mean, cls and last token; limit is 1"));
 }
@@ -95,6 +100,52 @@ absl::Status ReadModules(const TextFiles& files, EmbeddingSettings* settings) {
   return absl::OkStatus();
 }
 
+absl::Status ReadPrompts(const TextFiles& files, EmbeddingSettings* settings) {
+  const absl::StatusOr<std::string> text = files.ReadFile(kPromptsFile, kMaxConfigBytes);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, kPromptsFile);
+  if (!object.ok()) return object.status();
+  JsonFields fields(*object, kPromptsFile);
+  const nlohmann::json* prompts = fields.Object("prompts");
+  settings->default_prompt = fields.TextOr("default_prompt_name", "");
+  if (prompts != nullptr && prompts->size() > kMaxPrompts) {
+    fields.Fail(absl::StrCat("prompts has ", prompts->size(), " entries; limit is ", kMaxPrompts));
+  }
+  if (!fields.status().ok()) return fields.status();
+  const nlohmann::json none = nlohmann::json::object();
+  for (const auto& [name, prompt] : (prompts == nullptr ? none : *prompts).items()) {
+    if (!prompt.is_string()) fields.Fail(absl::StrCat("prompts.", name.substr(0, kMaxNamedBytes), " is not a text"));
+    if (prompt.is_string()) settings->prompts[name] = prompt.get<std::string>();
+  }
+  if (!settings->default_prompt.empty() && !settings->prompts.contains(settings->default_prompt)) {
+    fields.Fail(absl::StrCat("default_prompt_name is '", settings->default_prompt.substr(0, kMaxNamedBytes),
+                             "', which prompts does not have"));
+  }
+  return fields.status();
+}
+
+// sentence-transformers 4 and 5 and, before, 2 and 3 have the name of a Python class.
+absl::Status ReadScoreFunction(const TextFiles& files, EmbeddingSettings* settings) {
+  const absl::StatusOr<std::string> text = files.ReadFile(kConfigFile, kMaxConfigBytes);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<nlohmann::json> object = ParseJsonObject(*text, kConfigFile);
+  if (!object.ok()) return object.status();
+  JsonFields fields(*object, kConfigFile);
+  std::string name = fields.TextOr("sbert_ce_default_activation_function", "");
+  if (const nlohmann::json* nested = fields.Object("sentence_transformers"); nested != nullptr) {
+    JsonFields inner(*nested, absl::StrCat(kConfigFile, ": sentence_transformers"));
+    name = inner.TextOr("activation_fn", name);
+    fields.Adopt(inner.status());
+  }
+  const std::string kind = name.substr(name.rfind('.') + 1);
+  settings->sigmoid_scores = kind != "Identity";
+  if (!name.empty() && kind != "Identity" && kind != "Sigmoid") {
+    fields.Fail(absl::StrCat("the activation of scores is '", name.substr(0, kMaxNamedBytes),
+                             "'; known are Sigmoid and Identity"));
+  }
+  return fields.status();
+}
+
 absl::Status ReadMaxLength(const TextFiles& files, EmbeddingSettings* settings) {
   const absl::StatusOr<std::string> text = files.ReadFile(kSentenceFile, kMaxConfigBytes);
   if (!text.ok()) return text.status();
@@ -114,6 +165,16 @@ absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const TextFiles& files) 
   }
   if (files.Has(kSentenceFile)) {
     if (absl::Status status = ReadMaxLength(files, &settings); !status.ok()) return status;
+  }
+  if (files.Has(kPromptsFile)) {
+    if (absl::Status status = ReadPrompts(files, &settings); !status.ok()) return status;
+  }
+  if (!settings.pools_prompt && !settings.default_prompt.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kPromptsFile, ": default_prompt_name is set, but 1_Pooling/config.json leaves prompts out (include_prompt)"));
+  }
+  if (files.Has(kConfigFile)) {
+    if (absl::Status status = ReadScoreFunction(files, &settings); !status.ok()) return status;
   }
   return settings;
 }

@@ -36,6 +36,11 @@ constexpr const char* Name(Pooling pooling) {
 struct EncodeRequest {
   std::vector<TokenId> tokens;   // of all inputs, one after another; each in [0, vocab_size)
   std::vector<int32_t> lengths;  // tokens of each input, >= 1; their sum is tokens.size()
+  // Of pairs of texts: the first tokens of each input, which have token type 0; the others have 1. Empty: all have 0.
+  std::vector<int32_t> first_lengths;  // [lengths.size()], each in [0, lengths[i]]
+  // By the head of a sequence classifier: a vector is the logits of its input. dimensions is then the model's
+  // num_labels, and pooling and normalize are not read.
+  bool classify = false;
   Pooling pooling = Pooling::kMean;
   int32_t dimensions = 0;  // [1, hidden_dim]: so many leading elements of the pooled vector are kept
   bool normalize = false;  // to length 1, after truncation; a zero vector stays zero

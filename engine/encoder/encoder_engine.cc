@@ -20,6 +20,7 @@ namespace {
 EncodeLimits LimitsOf(const EngineOptions& options, const ModelConfig& config) {
   return {.vocab_size = config.vocab_size,
           .hidden_dim = config.hidden_dim,
+          .num_labels = config.num_labels,
           .max_input_tokens = ContextLimit(config, options),
           .max_queued_tokens = options.max_queued_tokens};
 }

@@ -31,7 +31,8 @@ absl::StatusOr<std::unique_ptr<ModelEncoderRuntime>> ModelEncoderRuntime::Create
   }
   absl::StatusOr<MemoryPlan> plan = PlanEncoderMemory(model->config(), model->precisions(), *model->device(), options);
   if (!plan.ok()) return plan.status();
-  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers = StepBuffers::Allocate(*plan, {}, model->device());
+  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
+      StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());
   if (!buffers.ok()) return buffers.status();
   return std::unique_ptr<ModelEncoderRuntime>(new ModelEncoderRuntime(model, *std::move(buffers)));
 }
@@ -74,6 +75,7 @@ absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
   ForwardPass pass(config, model_->weights(batch->profile.precision), batch->profile, rows_.pass_inputs(),
                    buffers_->layers());
   if (status = pass.RunLayers(); !status.ok()) return status;
+  if (batch->classify) return Classify(&pass, batch);
   hidden_ = pass.hidden();
   const absl::StatusOr<const float*> hidden = HostHidden();
   if (!hidden.ok()) return hidden.status();
@@ -84,13 +86,25 @@ absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const float*> ModelEncoderRuntime::HostHidden() {
+// The head reads the first row of each input, and gives its vector.
+absl::Status ModelEncoderRuntime::Classify(ForwardPass* pass, EncodeBatch* batch) {
+  const absl::StatusOr<const float*> logits = pass->RunClassifier();
+  if (!logits.ok()) return logits.status();
+  const int32_t num_labels = model_->config().num_labels;
+  const absl::StatusOr<const float*> rows = HostRows(*logits, num_labels);
+  if (!rows.ok()) return rows.status();
+  for (size_t i = 0; i < batch->inputs.size(); ++i) {
+    PoolRows(*rows + static_cast<int64_t>(rows_.first_row(i)) * num_labels, 1, num_labels, &batch->inputs[i], &sums_);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const float*> ModelEncoderRuntime::HostRows(const float* rows, int32_t columns) {
   kernels::Device* device = model_->device();
-  if (host_hidden_.empty()) return hidden_;  // CPU: device memory is host memory, and a call has finished on return
-  const size_t bytes =
-      static_cast<size_t>(rows_.num_rows()) * static_cast<size_t>(model_->config().hidden_dim) * sizeof(float);
+  if (host_hidden_.empty()) return rows;  // CPU: device memory is host memory, and a call has finished on return
+  const size_t bytes = static_cast<size_t>(rows_.num_rows()) * static_cast<size_t>(columns) * sizeof(float);
   absl::Status status =
-      CopyStatus(device->ops->copy_to_host(device->context, host_hidden_.data(), hidden_, bytes), "hidden states");
+      CopyStatus(device->ops->copy_to_host(device->context, host_hidden_.data(), rows, bytes), "hidden states");
   if (status.ok()) status = CopyStatus(device->ops->synchronize(device->context), "hidden states");
   if (!status.ok()) return status;
   return host_hidden_.data();

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/encoder/ragged_batch.h"
+#include "engine/layers/forward_pass.h"
 #include "engine/model/model.h"
 #include "engine/options.h"
 #include "engine/runtime/memory_plan.h"
@@ -47,12 +48,15 @@ class ModelEncoderRuntime : public EncoderRuntime {
   uint64_t progress() const override { return buffers_->progress(); }
   // What the last batch's vectors were pooled from, in host memory: input i's rows of hidden_dim begin at first_row(i),
   // one for each of its tokens, or, where every input takes but one, that.
-  absl::StatusOr<const float*> HostHidden();
+  absl::StatusOr<const float*> HostHidden() { return HostRows(hidden_, model_->config().hidden_dim); }
   int32_t first_row(size_t input) const { return rows_.first_row(input); }
   const MemoryPlan& memory_plan() const { return buffers_->plan(); }
 
  private:
   ModelEncoderRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers);
+  absl::Status Classify(ForwardPass* pass, EncodeBatch* batch);
+  // Rows of the last batch's result, [rows_.num_rows(), columns], in host memory; columns <= hidden_dim.
+  absl::StatusOr<const float*> HostRows(const float* rows, int32_t columns);
 
   const Model* model_;
   std::unique_ptr<StepBuffers> buffers_;

@@ -77,8 +77,13 @@ EncodeBatch* EncoderScheduler::Plan(TimeNs now) {
     const int32_t max_tokens = tenant->is_behind ? limits_.max_batch_tokens / 4 : limits_.max_batch_tokens;
     for (LiveCall* live : calls_) {
       if (live->tenant != tenant) continue;
-      if (batch_.inputs.empty()) batch_.profile = live->call->request.profile;
-      if (live->call->request.profile == batch_.profile) TakeInputs(live, max_tokens, now);
+      const EncodeRequest& request = live->call->request;
+      if (batch_.inputs.empty()) {
+        batch_.profile = request.profile;
+        batch_.classify = request.classify;
+      }
+      const bool fits = request.profile == batch_.profile && request.classify == batch_.classify;
+      if (fits) TakeInputs(live, max_tokens, now);
       owners_.resize(batch_.inputs.size(), live);
     }
   }
@@ -88,6 +93,7 @@ EncodeBatch* EncoderScheduler::Plan(TimeNs now) {
 void EncoderScheduler::TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now) {
   EncodeCall& call = *live->call;
   const EncodeRequest& request = call.request;
+  const bool pairs = !request.first_lengths.empty();
   while (live->next_input < request.lengths.size()) {
     const int32_t num_tokens = request.lengths[live->next_input];
     if (!batch_.inputs.empty() && batch_.num_tokens + num_tokens > max_tokens) return;
@@ -101,9 +107,10 @@ void EncoderScheduler::TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now
     const auto dimensions = static_cast<size_t>(request.dimensions);
     batch_.inputs.push_back({.tokens = request.tokens.data() + live->next_token,
                              .num_tokens = num_tokens,
+                             .first_length = pairs ? request.first_lengths[live->next_input] : num_tokens,
                              .vector = call.vectors.data() + live->next_input * dimensions,
                              .dimensions = request.dimensions,
-                             .pooling = request.pooling,
+                             .pooling = request.classify ? Pooling::kCls : request.pooling,
                              .normalize = request.normalize});
     batch_.num_tokens += num_tokens;
     live->next_token += static_cast<size_t>(num_tokens);

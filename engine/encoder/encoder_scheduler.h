@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes batches of an encoder's live calls. The first call's profile is the batch's; its inputs go in first, then those
-// of later calls with that profile, while there is room. A call that was in a batch and has inputs left goes to the end
-// of the order, so every call makes progress, however large its neighbours are.
-// That is the order within a tenant. The calls of the tenant with the fewest computed tokens come first
+// Makes batches of an encoder's live calls. The first call's profile is the batch's, and whether it classifies; its
+// inputs go in first, then those of later calls with that profile and result, while there is room. A call that was in a
+// batch and has inputs left goes to the end of the order, so every call makes progress, however large its neighbours
+// are. That is the order within a tenant. The calls of the tenant with the fewest computed tokens come first
 // (scheduler/tenants.h); those of tenants that are behind fill a quarter of the batch, because the next call of another
 // one waits for the batch in progress.
 // Pure: time is an argument, the device is elsewhere, nothing is allocated after construction.

@@ -15,8 +15,11 @@ int32_t PagesOf(const BatchInput& input, int32_t tokens_per_page) {
 }  // namespace
 
 RaggedBatch::RaggedBatch(const ModelConfig& config, const MemoryPlan& plan)
-    : position_offset_(config.position_offset),
+    : keeps_one_row_(config.causal || config.window(config.num_layers - 1) == 0),
+      causal_(config.causal),
+      position_offset_(config.position_offset),
       position_pad_id_(config.position_pad_id),
+      last_token_type_(config.num_token_types > 1 ? 1 : 0),
       max_tokens_(plan.max_tokens_per_step),
       indices_(static_cast<size_t>(kNumArrays) * static_cast<size_t>(plan.max_tokens_per_step)),
       page_table_(plan[BufferId::kPageTable] / sizeof(int32_t)) {
@@ -52,6 +55,7 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
     next_page += num_pages;
   }
   DUNLIN_CHECK(num_tokens_ == batch.num_tokens, "a batch's num_tokens differs from the sum over its inputs");
+  if (!keeps_one_row_) return;
   const bool has_mean = std::any_of(batch.inputs.begin(), batch.inputs.end(),
                                     [](const BatchInput& input) { return input.pooling == Pooling::kMean; });
   for (size_t i = 0; !has_mean && i < batch.inputs.size(); ++i) StagePooledRow(batch.inputs[i], i);
@@ -60,10 +64,11 @@ void RaggedBatch::Stage(const EncodeBatch& batch, int32_t tokens_per_page) {
 // Without a causal mask a row's position among the keys has no effect; the span's end says how many keys it sees.
 void RaggedBatch::StagePooledRow(const BatchInput& input, size_t index) {
   const auto row = static_cast<int32_t>(index);
-  host_array(kPooledRows)[row] =
-      spans_[index].query_start + (input.pooling == Pooling::kCls ? 0 : input.num_tokens - 1);
+  const int32_t last = input.num_tokens - 1;
+  const int32_t pooled = input.pooling == Pooling::kCls ? 0 : last;
+  host_array(kPooledRows)[row] = spans_[index].query_start + pooled;
   pooled_spans_.push_back(
-      {.query_start = row, .query_len = 1, .first_position = input.num_tokens - 1, .page_table_row = row});
+      {.query_start = row, .query_len = 1, .first_position = causal_ ? pooled : last, .page_table_row = row});
 }
 
 void RaggedBatch::StageInput(const BatchInput& input, int32_t first_page, int32_t tokens_per_page) {
@@ -72,6 +77,7 @@ void RaggedBatch::StageInput(const BatchInput& input, int32_t first_page, int32_
     const bool is_pad = input.tokens[i] == position_pad_id_;
     host_array(kTokenIds)[num_tokens_] = input.tokens[i];
     host_array(kPositions)[num_tokens_] = is_pad ? position_offset_ - 1 : position++;
+    host_array(kTokenTypes)[num_tokens_] = i < input.first_length ? 0 : last_token_type_;
     host_array(kPages)[num_tokens_] = first_page + i / tokens_per_page;
     host_array(kSlots)[num_tokens_] = i % tokens_per_page;
     ++num_tokens_;

@@ -19,9 +19,10 @@ namespace dunlin::engine {
 
 // One input of a batch and where its vector goes.
 struct BatchInput {
-  const TokenId* tokens = nullptr;  // [num_tokens]
-  int32_t num_tokens = 0;           // >= 1
-  float* vector = nullptr;          // [dimensions]
+  const TokenId* tokens = nullptr;   // [num_tokens]
+  int32_t num_tokens = 0;            // >= 1
+  int32_t first_length = INT32_MAX;  // tokens from here on have type 1
+  float* vector = nullptr;           // [dimensions]
   int32_t dimensions = 0;
   Pooling pooling = Pooling::kMean;
   bool normalize = false;
@@ -31,6 +32,7 @@ struct BatchInput {
 // Inputs of one profile. `inputs` is reserved at start and reused.
 struct EncodeBatch {
   ExecutionProfile profile;
+  bool classify = false;  // a vector is the logits of its input, pooled from the first token
   std::vector<BatchInput> inputs;
   int32_t num_tokens = 0;
 };
@@ -46,7 +48,7 @@ class RaggedBatch {
   kernels::KernelStatus Upload(StepBuffers* buffers);
 
   // What a forward pass reads, valid after Upload until the next Stage. Where every input is pooled from one row, those
-  // rows are kept: row i for input i. Otherwise all rows are.
+  // rows are kept: row i for input i. Otherwise, or where the last layer has a window to both sides, all rows are.
   PassInputs pass_inputs() const;
 
   // The rows of the pass's hidden states that an input is pooled from: those of all its tokens, or one.
@@ -66,15 +68,20 @@ class RaggedBatch {
   void StageInput(const BatchInput& input, int32_t first_page, int32_t tokens_per_page);
   void StagePooledRow(const BatchInput& input, size_t index);
 
+  // Whether a row can be computed alone by the last layer: with a window to both sides, the keys that it sees follow
+  // from its position, which a span gives only together with its input's end.
+  const bool keeps_one_row_;
+  const bool causal_;
   const int32_t position_offset_;
   const TokenId position_pad_id_;
+  const int32_t last_token_type_;  // 1, or 0 where the model has no other
   const int64_t max_tokens_;
   int32_t num_tokens_ = 0;
   int64_t page_table_stride_ = 0;
   int32_t max_input_tokens_ = 0;  // of one input
-  std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]; the token types are zeros
+  std::vector<int32_t> indices_;  // [kNumArrays, max_tokens]
   std::vector<kernels::SequenceSpan> spans_;
-  std::vector<kernels::SequenceSpan> pooled_spans_;  // [num_inputs] where every input is pooled from one row, or empty
+  std::vector<kernels::SequenceSpan> pooled_spans_;  // [num_inputs] where one row of each input is kept, or empty
   std::vector<int32_t> page_table_;
   const int32_t* device_indices_ = nullptr;
   const kernels::SequenceSpan* device_spans_ = nullptr;

@@ -62,7 +62,13 @@ std::optional<Violation> CheckEncode(const EncodeRequest& request, const EncodeL
                      {},
                      std::nullopt};
   }
-  if (auto v = CheckDimensions(request.dimensions, limits)) return v;
+  DUNLIN_CHECK(request.first_lengths.empty() || request.first_lengths.size() == request.lengths.size(),
+               "a call has pairs and single texts");
+  if (request.classify) {
+    DUNLIN_CHECK(request.dimensions == limits.num_labels, "a classifier's vectors are not its labels");
+  } else if (auto v = CheckDimensions(request.dimensions, limits)) {
+    return v;
+  }
   return CheckTokens(request, limits.vocab_size);
 }
 

@@ -16,6 +16,7 @@ namespace dunlin::engine {
 struct EncodeLimits {
   int32_t vocab_size = 0;
   int32_t hidden_dim = 0;
+  int32_t num_labels = 0;         // of a sequence classifier; 0: it cannot classify
   int32_t max_input_tokens = 0;   // of one input
   int64_t max_queued_tokens = 0;  // of one call: a longer one could never be queued
 };

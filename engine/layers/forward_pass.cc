@@ -47,6 +47,9 @@ absl::Status ForwardPass::RunLayers() {
     if (rows_.count > 0 && !LayerAfterKv(weights)) return Failure();
   }
   layer_ = -1;
+  // What an encoder returns is what a decoder's head would read.
+  const bool ends = config_.is_encoder() && !post_norm() && rows_.count > 0;
+  if (ends && !NormInPlace("final norm", weights_.final_norm)) return Failure();
   return absl::OkStatus();
 }
 
@@ -110,6 +113,8 @@ bool ForwardPass::Embed() {
   if (post_norm()) {
     const Target qkv = QkvOf(0);
     if (!Norm("embedding norm", weights_.embedding_norm, &qkv, all_rows())) return false;
+  } else if (config_.embedding_norm && !NormInPlace("embedding norm", weights_.embedding_norm)) {
+    return false;
   }
   return FillRotaryTables();
 }
@@ -119,8 +124,8 @@ bool ForwardPass::FillRotaryTables() {
   for (int32_t i = 0; i < config_.num_rotaries(); ++i) {
     const kernels::RotaryTableParams rotary{
         .positions = inputs_.positions,
-        .inv_freq = buffers_.inv_freq + i * (config_.rotary_dim / 2),
-        .attention_factor = config_.rotary_attention_factor,
+        .inv_freq = buffers_.position_constants + i * (config_.rotary_dim / 2),
+        .attention_factor = config_.rotary_attention_factor(i),
         .rotary_dim = config_.rotary_dim,
         .cos_sin = buffers_.rotary + int64_t{i} * rotary_tokens_ * config_.rotary_dim,
         .num_tokens = rotary_tokens_};
@@ -142,7 +147,8 @@ bool ForwardPass::Gather(const char* op, const kernels::PackedWeight& table, con
 
 bool ForwardPass::LayerToKv(const LayerWeights& weights) {
   const Target qkv = QkvOf(layer_);
-  if (norms_inside()) return Quantize("qkv input", rows_.hidden, qkv, rows_.count) && QkvToPages(weights);
+  const bool unnormed = norms_inside() || (layer_ == 0 && config_.first_norm_absent);
+  if (unnormed) return Quantize("qkv input", rows_.hidden, qkv, rows_.count) && QkvToPages(weights);
   return (post_norm() || Norm("attention norm", weights.attention_norm, &qkv, all_rows())) && QkvToPages(weights);
 }
 

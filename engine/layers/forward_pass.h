@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/layers/input_observer.h"
 #include "engine/layers/layer_buffers.h"
@@ -50,8 +51,12 @@ class ForwardPass {
   // RunLayers has succeeded, count <= kHeadBlockRows.
   absl::Status RunHead(int32_t first, int32_t count);
 
+  // The logits of the kept rows by the head of a sequence classifier: [inputs.kept.count, num_labels] in device memory,
+  // in the buffer qkv. Overwrites hidden(). REQUIRES: num_labels > 0, RunLayers has succeeded. Errors: as RunLayers.
+  absl::StatusOr<const float*> RunClassifier();
+
   // [inputs.kept.count, hidden_dim] in device memory, valid after RunLayers: the hidden states of the kept rows or,
-  // when every row is kept, of all rows in batch order.
+  // when every row is kept, of all rows in batch order. An encoder's have gone through its final norm.
   const float* hidden() const { return rows_.hidden; }
 
  private:
@@ -95,6 +100,8 @@ class ForwardPass {
   bool Attend(const Target& next);
   // kPost: normalises the rows in place, too; next may then be null, and nothing else is written.
   bool Norm(const char* op, const NormWeights& weights, const Target* next, const NormRows& rows);
+  // Of the rows themselves, without an input of a linear operation.
+  bool NormInPlace(const char* op, const NormWeights& weights);
   // The cosines and sines of the running layer's rotation, or null.
   const float* CosSin() const;
   bool Quantize(const char* op, const float* in, const Target& next, int32_t num_rows);
@@ -102,6 +109,7 @@ class ForwardPass {
   // hidden += linear(activation), normalised first where the model has post norms.
   bool AddToResidual(const char* op, const LinearWeights& linear, const NormWeights& post_norm);
   bool CapLogits(int32_t num_rows);
+  bool Classify();
   // out = activation W^T + bias + residual; residual is null or out.
   bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out, int32_t num_rows);
   bool Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual, float* out,

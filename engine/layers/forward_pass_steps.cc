@@ -18,7 +18,8 @@ bool ForwardPass::QkvToPages(const LayerWeights& weights) {
                                               .num_tokens = rows_.count,
                                               .query_norm = weights.query_norm.weight,
                                               .key_norm = weights.key_norm.weight,
-                                              .norm_epsilon = config_.norm_epsilon};
+                                              .norm_epsilon = config_.norm_epsilon,
+                                              .joint_norms = config_.qk_norm_joint};
   kernels::GemmParams params = GemmParamsOf(weights.qkv, rows_.count);
   params.bias = weights.qkv.bias;
   params.out = heads.qkv;
@@ -54,6 +55,7 @@ bool ForwardPass::Attend(const Target& next) {
   params.window = config_.window(layer_);
   params.softcap = config_.attention_softcap;
   params.causal = config_.causal;
+  params.alibi_slopes = config_.alibi_slopes.empty() ? nullptr : buffers_.position_constants;
   params.workspace = buffers_.workspace;
   params.workspace_bytes = buffers_.workspace_bytes;
   params.next = GemmInput(next);
@@ -79,6 +81,14 @@ bool ForwardPass::Norm(const char* op, const NormWeights& weights, const Target*
   params.out = &width;
   if (params.rows_out == nullptr) params.rows_out = buffers_.unfused;
   return Ran(ops_.norm(context_, params), op) && (next == nullptr || Quantize(op, params.rows_out, *next, rows.count));
+}
+
+bool ForwardPass::NormInPlace(const char* op, const NormWeights& weights) {
+  kernels::NormParams params = NormParamsOf(weights, rows_.count);
+  kernels::Activation width{.columns = config_.hidden_dim};
+  params.in = params.rows_out = rows_.hidden;
+  params.out = &width;
+  return Ran(ops_.norm(context_, params), op);
 }
 
 // Without input and output.
@@ -145,6 +155,24 @@ bool ForwardPass::CapLogits(int32_t num_rows) {
   const kernels::SoftcapParams params{
       .values = buffers_.logits, .cap = config_.logit_softcap, .num_rows = num_rows, .columns = config_.vocab_size};
   return Ran(ops_.softcap(context_, params), "logit softcap");
+}
+
+absl::StatusOr<const float*> ForwardPass::RunClassifier() {
+  if (!Classify()) return Failure();
+  return buffers_.qkv;
+}
+
+// tanh is the soft cap of 1.
+bool ForwardPass::Classify() {
+  const Target dense{weights_.classifier_dense, HeadInputIndex(config_)};
+  const Target out{weights_.classifier_out, HeadInputIndex(config_)};
+  const kernels::SoftcapParams tanh{
+      .values = rows_.hidden, .cap = 1.0F, .num_rows = rows_.count, .columns = config_.hidden_dim};
+  return Quantize("classifier input", rows_.hidden, dense, rows_.count) &&
+         Linear("classifier dense", dense.linear, nullptr, rows_.hidden, rows_.count) &&
+         Ran(ops_.softcap(context_, tanh), "classifier tanh") &&
+         Quantize("classifier tanh", rows_.hidden, out, rows_.count) &&
+         Linear("classifier", out.linear, nullptr, buffers_.qkv, rows_.count);
 }
 
 bool ForwardPass::Linear(const char* op, const LinearWeights& linear, const float* residual, float* out,

@@ -26,14 +26,15 @@ struct LinearWeights {
   const float* bias = nullptr;
 };
 
-// FP32 [hidden_dim], or [head_dim] for Q and K, in device memory; bias is null where the norm has none.
+// FP32 [hidden_dim], for Q and K [head_dim] or, with qk_norm_joint, of all heads, in device memory; bias is null where
+// the norm has none.
 struct NormWeights {
   const float* weight = nullptr;
   const float* bias = nullptr;
 };
 
 struct LayerWeights {
-  NormWeights attention_norm;       // before the attention; with NormPlacement::kPost after it
+  NormWeights attention_norm;       // before the attention; with NormPlacement::kPost after it; see first_norm_absent
   LinearWeights qkv;                // [qkv_features, hidden_dim]: Q heads, K heads, V heads
   NormWeights query_norm;           // with qk_norm
   NormWeights key_norm;             // with qk_norm
@@ -51,10 +52,12 @@ struct PrecisionWeights {
   kernels::PackedWeight embedding;    // [vocab_size, hidden_dim]
   kernels::PackedWeight positions;    // [position_rows, hidden_dim] when learned_positions
   kernels::PackedWeight token_types;  // [num_token_types, hidden_dim] when there are any
-  NormWeights embedding_norm;         // with NormPlacement::kPost
+  NormWeights embedding_norm;         // with has_embedding_norm()
   std::vector<LayerWeights> layers;
-  NormWeights final_norm;  // before the head; not with NormPlacement::kPost
-  LinearWeights head;      // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
+  NormWeights final_norm;          // before the head; not with NormPlacement::kPost
+  LinearWeights head;              // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
+  LinearWeights classifier_dense;  // [hidden_dim, hidden_dim] with num_labels
+  LinearWeights classifier_out;    // [num_labels, hidden_dim] with num_labels
   // Activation::amax_limit of every FP8 input.
   float input_amax_limit = std::numeric_limits<float>::infinity();
 };

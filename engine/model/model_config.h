@@ -44,10 +44,13 @@ struct ModelConfig {
   NormPlacement norm_placement = NormPlacement::kPre;
   float norm_weight_offset = 0.0F;  // added to every norm weight at load (Gemma stores w and means 1 + w)
 
+  bool first_norm_absent = false;  // the attention of layer 0 reads the rows as they are; kPre without shared_norm
+
   bool parallel_residual = false;
-  bool shared_norm = false;  // the MLP reads Norm1's output and there is no Norm2; with parallel_residual only
-  bool qk_norm = false;      // RMSNorm over each head of Q and K, before the rotation
-  bool causal = true;        // a token attends to itself and the tokens before it; false: to every token of its input
+  bool shared_norm = false;    // the MLP reads Norm1's output and there is no Norm2; with parallel_residual only
+  bool qk_norm = false;        // RMSNorm over each head of Q and K, before the rotation
+  bool qk_norm_joint = false;  // with qk_norm: one RMSNorm over all heads of Q, and one over all of K
+  bool causal = true;          // a token attends to itself and the tokens before it; false: to every token of its input
 
   kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
   bool gated_mlp = false;  // Up is [2 * ffn_dim, hidden_dim], gate rows first
@@ -63,22 +66,29 @@ struct ModelConfig {
       1.0F;                  // multiplies what the attention and the MLP add; folded into their last matrices at load
   float logit_scale = 1.0F;  // multiplies logits; folded into the final norm at load
 
-  bool learned_positions = false;        // a [position_rows, hidden_dim] table added to the embedding
-  int32_t position_offset = 0;           // row of a sequence's first position (RoBERTa: padding_idx + 1)
-  TokenId position_pad_id = -1;          // this token takes row position_offset - 1 and no position; -1: no such token
-  int32_t num_token_types = 0;           // rows of a table whose row 0 is added to every embedding; 0: no table
-  int32_t rotary_dim = 0;                // 0: no rotary positions
-  std::vector<float> inv_freq;           // [num_rotaries, rotary_dim / 2], the scaling (linear, ...) already applied
-  float rotary_attention_factor = 1.0F;  // multiplies cos and sin (yarn, longrope)
-  std::vector<int8_t> layer_rotary;      // [num_layers] index of the frequencies, -1: no positions; empty: all 0
+  bool embedding_norm = false;     // a norm after the embeddings; always with kPost
+  bool learned_positions = false;  // a [position_rows, hidden_dim] table added to the embedding
+  int32_t position_offset = 0;     // row of a sequence's first position (RoBERTa: padding_idx + 1)
+  TokenId position_pad_id = -1;    // this token takes row position_offset - 1 and no position; -1: no such token
+  int32_t num_token_types = 0;     // rows of a table, of which one is added to every embedding; 0: none
+  int32_t rotary_dim = 0;          // 0: no rotary positions
+  std::vector<float> inv_freq;     // [num_rotaries, rotary_dim / 2], the scaling (linear, ...) already applied
+  std::vector<float> rotary_attention_factors;  // [num_rotaries] multiplies cos and sin (yarn, longrope); empty: 1
+  std::vector<int8_t> layer_rotary;             // [num_layers] index of the frequencies, -1: no positions; empty: all 0
   // Pairs of dimensions (2i, 2i + 1) rotate together, not (i, i + rotary_dim / 2): rows of Q and K change places at
   // load.
   bool interleaved_rotary = false;
-  float attention_scale = 0.0F;        // multiplies Q K^T
-  float attention_softcap = 0.0F;      // scaled scores become cap * tanh(score / cap); 0: no cap
-  std::vector<int32_t> layer_windows;  // [num_layers] keys that a token sees, its own the last; 0 or empty: all
+  std::vector<float> alibi_slopes;  // [num_heads] of ALiBi's bias by distance, without rotary positions; empty: none
+  float attention_scale = 0.0F;     // multiplies Q K^T
+  float attention_softcap = 0.0F;   // scaled scores become cap * tanh(score / cap); 0: no cap
+  // [num_layers] keys that a token sees, its own the last or, where not causal, in the middle of an odd number; 0 or
+  // empty: all.
+  std::vector<int32_t> layer_windows;
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
   bool inverse_layer_query_scale = false;
+
+  // An encoder's head of a sequence classifier: logits = Out(tanh(Dense(hidden state of the first token))). 0: none.
+  int32_t num_labels = 0;
 
   std::vector<TokenId> eos_token_ids;  // from generation_config.json, else config.json; each < vocab_size
 
@@ -89,10 +99,16 @@ struct ModelConfig {
   int32_t num_rotaries() const {
     return rotary_dim == 0 ? 0 : static_cast<int32_t>(inv_freq.size()) / (rotary_dim / 2);
   }
+  float rotary_attention_factor(int32_t rotary) const {
+    return rotary_attention_factors.empty() ? 1.0F : rotary_attention_factors[static_cast<size_t>(rotary)];
+  }
+  // What the device holds of the positions: one of the two.
+  const std::vector<float>& position_constants() const { return rotary_dim > 0 ? inv_freq : alibi_slopes; }
   int32_t rotary(int32_t layer) const {
     if (rotary_dim == 0) return -1;
     return layer_rotary.empty() ? 0 : layer_rotary[static_cast<size_t>(layer)];
   }
+  bool has_embedding_norm() const { return embedding_norm || norm_placement == NormPlacement::kPost; }
   // Norms whose output is added to the residual.
   bool has_post_norms() const {
     return norm_placement == NormPlacement::kPreAndPost || norm_placement == NormPlacement::kPostInside;

@@ -76,7 +76,10 @@ absl::StatusOr<ParsedModel> ReadModelConfig(const TextFiles& files) {
   if (!generation_text.ok()) return generation_text.status();
   const absl::StatusOr<std::string> hf_quant_text = ReadOptional(files, kHfQuantFile);
   if (!hf_quant_text.ok()) return hf_quant_text.status();
-  return ParseModelConfig(*config_text, *generation_text, *hf_quant_text);
+  absl::StatusOr<ParsedModel> model = ParseModelConfig(*config_text, *generation_text, *hf_quant_text);
+  // A decoder of sentence-transformers (Qwen 3 Embedding) gives vectors: its head, if it has one, is not used.
+  if (model.ok() && files.Has(kPoolingModulesFile)) model->config.kind = ModelKind::kEncoder;
+  return model;
 }
 
 }  // namespace dunlin::engine

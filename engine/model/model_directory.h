@@ -14,6 +14,9 @@
 
 namespace dunlin::engine {
 
+// sentence-transformers' list of what follows the transformer; a directory that has it is an encoder's.
+inline constexpr const char* kPoolingModulesFile = "modules.json";
+
 struct ParsedModel {
   const Architecture* architecture = nullptr;
   ModelConfig config;

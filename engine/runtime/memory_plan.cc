@@ -26,7 +26,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
     {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
     {BufferId::kRotary, "rotary", kStepKey},
-    {BufferId::kFrequencies, "rotary frequencies", "models[].path"},
+    {BufferId::kFrequencies, "position constants", "models[].path"},
     {BufferId::kIndices, "indices", kStepKey},
     {BufferId::kSpans, "spans", kSequencesKey},
     {BufferId::kPageTable, "page table", kSequencesKey},
@@ -159,7 +159,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.ffn_dim)) : 0);
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, int64_t{config.num_rotaries()} * config.rotary_dim));
-  set(BufferId::kFrequencies, config.inv_freq.size() * sizeof(float));
+  set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));
   set(BufferId::kIndices, size_t{6} * static_cast<size_t>(tokens) * sizeof(int32_t));
   set(BufferId::kSpans,
       size_t{kSpansPerSequence} * static_cast<size_t>(options.max_sequences) * sizeof(kernels::SequenceSpan));

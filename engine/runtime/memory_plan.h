@@ -32,7 +32,7 @@ enum class BufferId : uint8_t {
   kUnfused,      // [T, max(hidden_dim, ffn_dim)] floats, eager only: rows between two steps of a module
   kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
   kRotary,       // [num_rotaries, T, rotary_dim] floats: cos and sin of the step's positions
-  kFrequencies,  // [num_rotaries, rotary_dim / 2] floats: ModelConfig::inv_freq, written once
+  kFrequencies,  // floats of ModelConfig::position_constants, written once
   kIndices,      // six arrays [T] of int32: see StepInputs, RaggedBatch
   kSpans,        // [kSpansPerSequence S] SequenceSpan: see StepInputs, RaggedBatch
   kPageTable,    // [S, max_pages_per_sequence] int32

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<ModelRuntime>> ModelRuntime::Create(const Model* 
   absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), model->precisions(), *model->device(), options);
   if (!plan.ok()) return plan.status();
   absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
-      StepBuffers::Allocate(*plan, model->config().inv_freq, model->device());
+      StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());
   if (!buffers.ok()) return buffers.status();
   const Fp8Options fp8 = (*buffers)->bytes(BufferId::kFp8Scales) > 0 ? options.fp8 : Fp8Options{};
   absl::StatusOr<std::vector<float>> constants = InputConstants(fp8, *model);

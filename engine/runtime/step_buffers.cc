@@ -23,7 +23,7 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .kept_rows = buffers.floats(BufferId::kKeptRows),
           .unfused = buffers.floats(BufferId::kUnfused),
           .rotary = buffers.floats(BufferId::kRotary),
-          .inv_freq = buffers.floats(BufferId::kFrequencies),
+          .position_constants = buffers.floats(BufferId::kFrequencies),
           .logits = buffers.floats(BufferId::kLogits),
           .workspace = buffers.at(BufferId::kWorkspace),
           .workspace_bytes = buffers.bytes(BufferId::kWorkspace)};
@@ -32,7 +32,7 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryPlan& plan,
-                                                                   const std::vector<float>& inv_freq,
+                                                                   const std::vector<float>& position_constants,
                                                                    kernels::Device* device) {
   std::unique_ptr<StepBuffers> buffers(new StepBuffers(plan, device));
   for (size_t i = 0; i < kNumBuffers; ++i) {
@@ -45,11 +45,11 @@ absl::StatusOr<std::unique_ptr<StepBuffers>> StepBuffers::Allocate(const MemoryP
   }
   buffers->layers_ = LayerBuffersOf(*buffers);
   buffers->layers_.progress = &buffers->progress_;
-  if (inv_freq.empty()) return buffers;
-  const kernels::KernelStatus copied = device->ops->copy_to_device(device->context, buffers->at(BufferId::kFrequencies),
-                                                                   inv_freq.data(), plan[BufferId::kFrequencies]);
+  if (position_constants.empty()) return buffers;
+  const kernels::KernelStatus copied = device->ops->copy_to_device(
+      device->context, buffers->at(BufferId::kFrequencies), position_constants.data(), plan[BufferId::kFrequencies]);
   if (copied != kernels::KernelStatus::kOk) {
-    return absl::InternalError(absl::StrCat("copy of rotary frequencies failed: ", kernels::Name(copied)));
+    return absl::InternalError(absl::StrCat("copy of position constants failed: ", kernels::Name(copied)));
   }
   return buffers;
 }

@@ -19,10 +19,10 @@ namespace dunlin::engine {
 class StepBuffers {
  public:
   // Allocates every part of the plan and writes kFrequencies. RESOURCE_EXHAUSTED names the part that failed and its
-  // config key; INTERNAL when the copy fails. inv_freq: the model's, of the size the plan was made for. device outlives
-  // the buffers.
+  // config key; INTERNAL when the copy fails. position_constants: the model's, of the size the plan was made
+  // for. device outlives the buffers.
   static absl::StatusOr<std::unique_ptr<StepBuffers>> Allocate(const MemoryPlan& plan,
-                                                               const std::vector<float>& inv_freq,
+                                                               const std::vector<float>& position_constants,
                                                                kernels::Device* device);
   ~StepBuffers();
   StepBuffers(const StepBuffers&) = delete;

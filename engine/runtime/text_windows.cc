@@ -47,7 +47,7 @@ absl::StatusOr<TextWindows> TextWindows::Create(const Model& model, ExecutionMod
   if (!profile.ok()) return profile.status();
   const absl::StatusOr<MemoryPlan> plan = PlanMemory(config, {precision}, *model.device(), options);
   if (!plan.ok()) return plan.status();
-  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers = StepBuffers::Allocate(*plan, config.inv_freq, model.device());
+  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers = StepBuffers::Allocate(*plan, config.position_constants(), model.device());
   if (!buffers.ok()) return buffers.status();
   return TextWindows(model, window, *profile, *std::move(buffers), layout.tokens_per_page);
 }

@@ -105,6 +105,21 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, co
   return tokens;
 }
 
+absl::StatusOr<PairFrame> Tokenizer::FindPairFrame() const {
+  text_abi::Ids prefix;
+  text_abi::Ids middle;
+  text_abi::Ids suffix;
+  PairFrame frame;
+  dunlin_text_error error{};
+  const int32_t code =
+      dunlin_text_pair_frame(handle_, prefix.out(), middle.out(), suffix.out(), &frame.middle_first, &error);
+  if (code != 0) return text_abi::ToStatus(code, error);
+  frame.prefix = prefix.Take();
+  frame.middle = middle.Take();
+  frame.suffix = suffix.Take();
+  return frame;
+}
+
 size_t Tokenizer::WidestPiece(std::string_view text) const {
   return dunlin_text_widest_piece(handle_, text_abi::Data(text), text.size());
 }

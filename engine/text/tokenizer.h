@@ -53,6 +53,17 @@ struct EncodeOptions {
   bool truncate = false;
 };
 
+// The special tokens around a pair of texts.
+struct PairFrame {
+  std::vector<TokenId> prefix;
+  std::vector<TokenId> middle;
+  std::vector<TokenId> suffix;
+  // So many of `middle` have token type 0, as all before them; all behind them have type 1. -1: all have type 0.
+  int64_t middle_first = -1;
+
+  size_t size() const { return prefix.size() + middle.size() + suffix.size(); }
+};
+
 class Tokenizer {
  public:
   // Reads `model_dir`/tokenizer.json and, where it exists, `model_dir`/tokenizer_config.json, both as engine::Directory
@@ -87,6 +98,10 @@ class Tokenizer {
   //   never quote the text.
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text, const EncodeOptions& options = {},
                                               bool* truncated = nullptr) const;
+
+  // What the post-processor of tokenizer.json puts around a pair of texts. Errors: FAILED_PRECONDITION (it has no form
+  // for pairs).
+  absl::StatusOr<PairFrame> FindPairFrame() const;
 
   // Most bytes of text that one token can stand for; 0: no bound is known.
   size_t max_bytes_per_token() const { return max_bytes_per_token_; }

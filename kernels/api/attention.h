@@ -57,7 +57,8 @@ struct AttentionTraits {
 
 // One sequence of a paged call. Its last `query_len` tokens are the query rows; row i is at absolute position
 // p = first_position + i. The pages hold kv_len == first_position + query_len keys, those of this call's tokens
-// included. With a causal mask the row sees keys max(0, p - window + 1)..p, without one every key.
+// included. With a causal mask the row sees keys max(0, p - window + 1)..p; without one every key or, with a window,
+// those up to (window - 1) / 2 away.
 struct SequenceSpan {
   int32_t query_start;     // row of its first query in `query`
   int32_t query_len;       // >= 0; 0 is skipped
@@ -86,12 +87,13 @@ struct PagedAttentionParams {
   int32_t max_query_tokens;  // >= every query_len
   int32_t max_kv_tokens;     // >= every first_position + query_len
   float scale;               // usually 1 / sqrt(head_dim)
-  int32_t window = 0;        // sliding window (Mistral): the most keys that a row sees, its own the last; 0 is none.
-                             // Needs causal
+  int32_t window = 0;        // sliding window: the most keys that a row sees, its own the last (Mistral) or, without a
+                             // causal mask, in the middle of an odd number (ModernBERT); 0 is none
   float softcap = 0.0F;      // >= 0, finite; a scaled score s becomes softcap * tanh(s / softcap) (Gemma 2); 0 is none
   bool causal = true;        // false: the bidirectional attention of an encoder
-  void* workspace;           // 64-byte aligned
-  size_t workspace_bytes;    // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
+  const float* alibi_slopes = nullptr;  // as DenseAttentionParams
+  void* workspace;                      // 64-byte aligned
+  size_t workspace_bytes;               // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
   // Fused with DeviceOps::quantize: writes the input of the output projection, [num_tokens, num_heads * head_dim], in
   // place of `out`, which is null. Only where DeviceOps::attention_fuses says so; never FP8, nor with an amax.
   Activation* next = nullptr;

@@ -95,10 +95,8 @@ inline void AddScoreRules(const AttentionTraits& traits, AttentionRefusals* refu
   refuse->If(traits.window < 0, [&] {
     return "needs a window of at least 0 keys (0 is none); window is " + std::to_string(traits.window);
   });
-  refuse->If(traits.window > 0 && !traits.causal, [&] {
-    return "supports a window only with a causal mask; window is " + std::to_string(traits.window) +
-           ", causal is false";
-  });
+  refuse->If(traits.window > 0 && traits.window % 2 == 0 && !traits.causal,
+             [&] { return "needs an odd window without a causal mask; window is " + std::to_string(traits.window); });
   refuse->If(!(traits.softcap >= 0.0F && traits.softcap <= std::numeric_limits<float>::max()), [&] {
     return "needs a finite softcap of at least 0 (0 is none); softcap is " + std::to_string(traits.softcap);
   });

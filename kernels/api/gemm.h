@@ -85,7 +85,8 @@ struct Activation {
   float* amax = nullptr;
 };
 
-enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu };
+// kReluSquared: max(x, 0)^2 (So et al. 2021).
+enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu, kReluSquared };
 
 struct RotateAndStoreKvParams;  // layer_ops.h
 

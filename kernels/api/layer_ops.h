@@ -89,7 +89,8 @@ struct RotaryTableParams {
 
 // Rotates Q (in place) and K of a fused projection, then writes K and V into the KV pages, rounded to the page dtype.
 // Rotation pairs element i with i + rotary_dim / 2 (the Hugging Face order). Where a norm weight is given, every head
-// of Q or K goes through RMSNorm over head_dim first (Qwen 3's QK-norm).
+// of Q or K goes through RMSNorm over head_dim first (Qwen 3's QK-norm), or all heads of Q, and all of K, through one
+// over all of their elements (OLMo 2's).
 struct RotateAndStoreKvParams {
   float* qkv;            // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads
   const float* cos_sin;  // [num_tokens, rotary_dim], or null for no rotation
@@ -101,9 +102,10 @@ struct RotateAndStoreKvParams {
   const int32_t* token_page;          // [num_tokens] page id
   const int32_t* token_slot;          // [num_tokens] index inside the page, 0 <= slot < tokens_per_page
   int32_t num_tokens;                 // >= 0
-  const float* query_norm = nullptr;  // [head_dim] or null
-  const float* key_norm = nullptr;    // [head_dim] or null
+  const float* query_norm = nullptr;  // [head_dim], joint: [num_heads * head_dim]; or null
+  const float* key_norm = nullptr;    // [head_dim], joint: [num_kv_heads * head_dim]; or null
   float norm_epsilon = 0.0F;          // > 0 where a norm is given
+  bool joint_norms = false;           // one norm over all heads, not one of each
 };
 
 }  // namespace dunlin::kernels

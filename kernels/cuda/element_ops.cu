@@ -54,6 +54,11 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) GatherPackedRows(Gath
   GatherRow(BlockLanes(), call, blockIdx.x);
 }
 
+// One block for the heads of Q (blockIdx.y 0) or K (1) of a token (blockIdx.x).
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) NormJointHeads(RotateAndStoreKvParams params) {
+  NormHeadsJointly(BlockLanes(), params, static_cast<int32_t>(blockIdx.x), blockIdx.y == 1);
+}
+
 // One warp per head; blockIdx.x is the token.
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) RotateAndStoreHeads(RotateAndStoreKvParams params) {
   constexpr int kWarps = kRowThreads / kWarp;
@@ -148,6 +153,10 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
   constexpr int32_t kWarps = kRowThreads / kWarp;
   const int32_t heads = params.num_heads + 2 * params.layout.shape.num_kv_heads;
   const dim3 grid(static_cast<unsigned>(params.num_tokens), static_cast<unsigned>((heads + kWarps - 1) / kWarps));
+  if (params.joint_norms) {
+    const dim3 parts(static_cast<unsigned>(params.num_tokens), 2);
+    NormJointHeads<<<parts, kRowThreads, 0, context->stream>>>(params);
+  }
   RotateAndStoreHeads<<<grid, kRowThreads, 0, context->stream>>>(params);
   return Launched(context);
 }

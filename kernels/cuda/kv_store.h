@@ -10,14 +10,26 @@
 
 namespace dunlin::kernels::cuda {
 
-// RMSNorm of a head in place, as NormParams says.
+// RMSNorm of a head, or of several that share one, in place, as NormParams says.
 template <typename Lanes>
-DUNLIN_HD void NormHead(const Lanes& lanes, const float* weight, float epsilon, int32_t head_dim, float* row) {
+DUNLIN_HD void NormHead(const Lanes& lanes, const float* weight, float epsilon, int32_t width, float* row) {
   float squares = 0.0F;
-  for (int32_t d = lanes.index(); d < head_dim; d += lanes.count()) squares += row[d] * row[d];
-  const float inv_std = 1.0F / sqrtf(lanes.Sum(squares) / static_cast<float>(head_dim) + epsilon);
-  for (int32_t d = lanes.index(); d < head_dim; d += lanes.count()) row[d] = row[d] * inv_std * weight[d];
+  for (int32_t d = lanes.index(); d < width; d += lanes.count()) squares += row[d] * row[d];
+  const float inv_std = 1.0F / sqrtf(lanes.Sum(squares) / static_cast<float>(width) + epsilon);
+  for (int32_t d = lanes.index(); d < width; d += lanes.count()) row[d] = row[d] * inv_std * weight[d];
   lanes.Sync();
+}
+
+// With joint_norms, before the heads are rotated: the norm of all heads of Q, or of K (is_key), of a token's fused row.
+template <typename Lanes>
+DUNLIN_HD void NormHeadsJointly(const Lanes& lanes, const RotateAndStoreKvParams& params, int32_t token, bool is_key) {
+  const KvShape& shape = params.layout.shape;
+  const float* norm = is_key ? params.key_norm : params.query_norm;
+  if (norm == nullptr) return;
+  const int32_t query_width = params.num_heads * shape.head_dim;
+  const int32_t key_width = shape.num_kv_heads * shape.head_dim;
+  float* row = params.qkv + int64_t{token} * (query_width + 2 * key_width);
+  NormHead(lanes, norm, params.norm_epsilon, is_key ? key_width : query_width, is_key ? row + query_width : row);
 }
 
 // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) for the halves of the rotated part.
@@ -77,7 +89,7 @@ DUNLIN_HD void RotateAndStoreHead(const Lanes& lanes, const RotateAndStoreKvPara
   const bool is_value = kv_head >= shape.num_kv_heads;
   if (!is_value) {
     const float* norm = kv_head < 0 ? params.query_norm : params.key_norm;
-    if (norm != nullptr) NormHead(lanes, norm, params.norm_epsilon, head_dim, row);
+    if (norm != nullptr && !params.joint_norms) NormHead(lanes, norm, params.norm_epsilon, head_dim, row);
     if (params.cos_sin != nullptr) {
       RotateHead(lanes, params.cos_sin + int64_t{token} * params.rotary_dim, params.rotary_dim, row);
     }

@@ -141,6 +141,8 @@ DUNLIN_HD inline float ApplyActivation(ActivationKind kind, float x) {
       return Relu(x);
     case ActivationKind::kSilu:
       return x / (1.0F + expf(-x));
+    case ActivationKind::kReluSquared:
+      return Relu(x) * Relu(x);
   }
   return x;
 }

@@ -12,6 +12,7 @@ constexpr std::optional<Permission> kOpen = std::nullopt;
 constexpr Endpoint kEndpoints[] = {
     {"/dunlin.v1.GenerationService/Generate", Permission::kInfer},
     {"/dunlin.v1.EmbeddingService/Embed", Permission::kInfer},
+    {"/dunlin.v1.EmbeddingService/Rerank", Permission::kInfer},
     {"/dunlin.v1.ModelService/ListModels", Permission::kInfer},
     {"/dunlin.v1.ModelService/GetModel", Permission::kInfer},
     {"/dunlin.v1.TokenizerService/Tokenize", Permission::kInfer},
@@ -94,6 +95,8 @@ constexpr Endpoint kEndpoints[] = {
     {"POST /v1/messages", Permission::kInfer},
     {"POST /v1/messages/count_tokens", Permission::kInfer},
     {"POST /v1/embeddings", Permission::kInfer},
+    {"POST /v1/rerank", Permission::kInfer},
+    {"POST /rerank", Permission::kInfer},
     {"POST /tokenize", Permission::kInfer},
     {"POST /detokenize", Permission::kInfer},
 };

@@ -127,6 +127,10 @@ absl::Status StartEncoder(const ModelSettings& settings, const engine::TextFiles
   const auto embedding = engine::ReadEmbeddingSettings(files);
   if (!embedding.ok()) return embedding.status();
   served->embedding = *embedding;
+  if (served->model->config().num_labels > 0 && served->tokenizer != nullptr) {
+    absl::StatusOr<engine::PairFrame> frame = served->tokenizer->FindPairFrame();
+    if (frame.ok()) served->pair_frame = *std::move(frame);
+  }
   // The minimum of the configured limit and the directory's own.
   const int32_t own_limit = served->embedding.max_input_tokens;
   if (own_limit > 0 && (options.max_context_tokens == 0 || own_limit < options.max_context_tokens)) {

@@ -38,6 +38,7 @@ struct ServedModel {
   bool names_temperature = false;                       // that file does
   std::optional<int32_t> default_max_tokens;            // the same file's max_new_tokens
   engine::EmbeddingSettings embedding;                  // from the directory of an encoder
+  std::optional<engine::PairFrame> pair_frame;          // of the tokenizer of a sequence classifier, where it has one
   std::shared_ptr<engine::StepObserver> step_observer;  // of the engine; may be null
   // Exactly one is set, by the model's kind. Declared last, so that the engine stops before what it uses is destroyed.
   std::unique_ptr<engine::Engine> engine;

@@ -49,6 +49,21 @@ std::optional<Violation> CheckEmbedInput(const ClientEmbedInput& input, int64_t 
   return Violation{F::kInput, "is empty", kInputKinds, {index}, std::nullopt};
 }
 
+std::optional<Violation> CheckEmbedInputs(const ClientEmbedRequest& request, const Limits& limits) {
+  const auto count = static_cast<int64_t>(request.inputs.size());
+  if (count < 1 || count > limits.max_embedding_inputs) {
+    return Violation{F::kInputs,
+                     absl::StrCat("has ", count, " entries"),
+                     absl::StrCat("1 to ", limits.max_embedding_inputs, " (limits.max_embedding_inputs)"),
+                     {},
+                     std::nullopt};
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (auto v = CheckEmbedInput(request.inputs[static_cast<size_t>(i)], i)) return v;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Violation> CheckRequestId(std::string_view request_id) {
@@ -80,19 +95,17 @@ std::optional<Violation> CheckPromptForm(const ClientPrompt& prompt) {
   return std::nullopt;
 }
 
+std::optional<Violation> CheckRerankFields(const ClientEmbedRequest& request, const Limits& limits) {
+  if (auto v = CheckBytes(F::kQuery, request.rerank->query.size(), 1, engine::kMaxTextBytes)) return v;
+  if (auto v = CheckEmbedInputs(request, limits)) return v;
+  if (!request.rerank->top_n.has_value()) return std::nullopt;
+  return engine::CheckInt(F::kTopN, *request.rerank->top_n, 1, INT32_MAX);
+}
+
 std::optional<Violation> CheckEmbedFields(const ClientEmbedRequest& request, int32_t dimensions,
                                           const engine::EncodeLimits& encoder, const Limits& limits) {
+  if (auto v = CheckEmbedInputs(request, limits)) return v;
   const auto count = static_cast<int64_t>(request.inputs.size());
-  if (count < 1 || count > limits.max_embedding_inputs) {
-    return Violation{F::kInputs,
-                     absl::StrCat("has ", count, " entries"),
-                     absl::StrCat("1 to ", limits.max_embedding_inputs, " (limits.max_embedding_inputs)"),
-                     {},
-                     std::nullopt};
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    if (auto v = CheckEmbedInput(request.inputs[static_cast<size_t>(i)], i)) return v;
-  }
   if (auto v = engine::CheckDimensions(dimensions, encoder)) return v;
   const int64_t bytes = count * (int64_t{dimensions} * 4 + kVectorOverheadBytes);
   if (bytes <= limits.max_message_bytes) return std::nullopt;

@@ -29,5 +29,7 @@ std::optional<engine::Violation> CheckPromptForm(const ClientPrompt& prompt);
 // resolved value.
 std::optional<engine::Violation> CheckEmbedFields(const ClientEmbedRequest& request, int32_t dimensions,
                                                   const engine::EncodeLimits& encoder, const Limits& limits);
+// The number of the documents, the sizes of query and documents in bytes, and top_n. REQUIRES: request.rerank.
+std::optional<engine::Violation> CheckRerankFields(const ClientEmbedRequest& request, const Limits& limits);
 
 }  // namespace dunlin::server

@@ -101,6 +101,13 @@ struct ClientRequest {
 // An input to embed, as text or as token ids.
 using ClientEmbedInput = std::variant<std::monostate, std::string, std::vector<engine::TokenId>>;
 
+// What a rerank call asks for: the score of each input, a document, for one query.
+struct ClientRerank {
+  std::string query;
+  std::optional<int32_t> top_n;  // the best so many, >= 1; unset: all
+  bool raw_scores = false;       // the model's logits, whatever it makes of them
+};
+
 struct ClientEmbedRequest {
   const engine::FieldNames* field_names = &engine::kPlainFieldNames;
   Principal principal;  // as of ClientRequest
@@ -110,7 +117,9 @@ struct ClientEmbedRequest {
   std::optional<engine::Pooling> pooling;
   std::optional<bool> normalize;
   std::optional<int32_t> dimensions;
-  bool truncate = false;  // truncate inputs that are too long instead of refusing them
+  bool truncate = false;    // truncate inputs that are too long instead of refusing them
+  std::string prompt_name;  // of the model's prompts, which precedes every text; "": its default, if it has one
+  std::optional<ClientRerank> rerank;  // then pooling, normalize, dimensions and prompt_name are not read
   engine::ExecutionChoice execution;
 };
 

@@ -58,6 +58,7 @@ absl::Status EmbedJob::PlanAndSubmit() {
   plan->call->request.deadline = call_.deadline;
   plan->call->request.tenant = TenantOf(call_.principal.name);
   truncated_ = std::move(plan->truncated);
+  rerank_ = plan->rerank;
   model_ = std::move(plan->model);
   // The sink shares ownership of this job: the engine keeps it alive until OnFinish.
   std::shared_ptr<engine::EncodeSink> sink(shared_from_this(), this);
@@ -84,7 +85,7 @@ void EmbedJob::Continue() {
 void EmbedJob::Respond() {
   phase_ = Phase::kEnded;
   const engine::EncodeRequest& request = finished_->request;
-  EmbedResult result{*finished_, truncated_, {}, {}};
+  EmbedResult result{*finished_, truncated_, rerank_.has_value() ? &*rerank_ : nullptr, {}, {}};
   result.usage.prompt_tokens = static_cast<int32_t>(request.tokens.size());
   result.timings.queue_ms = MillisecondsBetween(request.arrival, finished_->first_scheduled);
   result.timings.total_ms = MillisecondsBetween(request.arrival, finished_->finished);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One embedding call, from its admission to its terminal status, independent of the protocol.
+// One embedding or rerank call, from its admission to its terminal status, independent of the protocol.
 //
 //   Start             on the transport's thread: schedules
 //   text pool         Plan: read the request, resolve the model, check, tokenise, resolve the profile; Submit
@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -70,6 +71,7 @@ class EmbedJob final : public TextTask, public engine::EncodeSink {
   std::shared_ptr<EmbedWriter> writer_;  // null after its Finish
   ModelLease model_;                     // from Submit until reported
   std::vector<bool> truncated_;
+  std::optional<RerankScores> rerank_;
   std::unique_ptr<engine::EncodeCall> finished_;  // written by the engine thread, read after engine_done_
   bool submitted_ = false;
   bool reported_ = false;

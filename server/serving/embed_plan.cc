@@ -5,11 +5,13 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "engine/encoder/validate_encode.h"
 #include "server/serving/check_request.h"
 #include "server/serving/encode_text.h"
 #include "server/serving/errors.h"
+#include "server/serving/pair_tokens.h"
 #include "server/serving/resolve.h"
 
 namespace dunlin::server {
@@ -23,27 +25,49 @@ absl::Status ToStatus(const std::optional<engine::Violation>& violation, const C
   return violation.has_value() ? InvalidField(*violation, *client.field_names) : absl::OkStatus();
 }
 
+// The text before every input. Errors: INVALID_ARGUMENT.
+absl::StatusOr<std::string> PromptOf(const ServedModel& model, const ClientEmbedRequest& client) {
+  const engine::EmbeddingSettings& settings = model.embedding;
+  const std::string& name = client.prompt_name.empty() ? settings.default_prompt : client.prompt_name;
+  if (name.empty()) return std::string();
+  const auto found = settings.prompts.find(name);
+  if (found != settings.prompts.end() && (settings.pools_prompt || found->second.empty())) return found->second;
+  if (found != settings.prompts.end()) {
+    const char* problem = "names a prompt, which the model's pooling would leave out (include_prompt is false)";
+    return InvalidField({F::kPromptName, problem, "", {}, std::nullopt}, *client.field_names);
+  }
+  std::string known;
+  for (const auto& [prompt, text] : settings.prompts) absl::StrAppend(&known, known.empty() ? "" : ", ", prompt);
+  return InvalidField(
+      {F::kPromptName, "is not a prompt of the model", known.empty() ? "none" : known, {}, std::nullopt},
+      *client.field_names);
+}
+
 // *truncate: in: whether the input may be truncated; out: whether it was. Errors: as Tokenizer::Encode.
 absl::StatusOr<TokenIds> TokensOf(const ServingCore& core, const engine::Tokenizer* tokenizer, size_t limit,
-                                  ClientEmbedInput* input, bool* truncate) {
+                                  const std::string& prompt, ClientEmbedInput* input, bool* truncate) {
   if (auto* given = std::get_if<TokenIds>(input)) {
     *truncate = *truncate && given->size() > limit;
     if (*truncate) given->resize(limit);
     return std::move(*given);
   }
   const engine::EncodeOptions options{.max_tokens = limit, .truncate = *truncate};
-  return EncodeText(core, *tokenizer, std::get<std::string>(*input), options, truncate);
+  std::string& text = std::get<std::string>(*input);
+  text.insert(0, prompt);
+  return EncodeText(core, *tokenizer, text, options, truncate);
 }
 
 // Appends the tokens of every input to the call; stops at the first input that is too long.
 absl::Status Tokenise(const ServingCore& core, ClientEmbedRequest* client, EmbedPlan* plan) {
   const engine::EncodeLimits& limits = plan->model->encoder->limits();
   engine::EncodeRequest& request = plan->call->request;
+  const absl::StatusOr<std::string> prompt = PromptOf(*plan->model, *client);
+  if (!prompt.ok()) return prompt.status();
   for (size_t i = 0; i < client->inputs.size(); ++i) {
     bool truncated = client->truncate;
     const absl::StatusOr<TokenIds> ids =
-        TokensOf(core, plan->model->tokenizer.get(), static_cast<size_t>(limits.max_input_tokens), &client->inputs[i],
-                 &truncated);
+        TokensOf(core, plan->model->tokenizer.get(), static_cast<size_t>(limits.max_input_tokens), *prompt,
+                 &client->inputs[i], &truncated);
     if (absl::IsOutOfRange(ids.status())) return ToStatus(engine::InputTooLong(i, limits), *client);
     if (!ids.ok()) {
       const std::string problem(engine::StdView(ids.status().message()));
@@ -63,6 +87,36 @@ bool HasText(const ClientEmbedRequest& client) {
                      [](const ClientEmbedInput& input) { return std::holds_alternative<std::string>(input); });
 }
 
+// Checks the fields of a call for vectors, and fills in what it asks for.
+absl::Status PlanVectors(const ServingCore& core, ClientEmbedRequest* client, EmbedPlan* plan) {
+  const ServedModel& model = *plan->model;
+  if (absl::Status s = CheckEmbeds(model); !s.ok()) return s;
+  const engine::EncodeLimits& limits = model.encoder->limits();
+  engine::EncodeRequest& request = plan->call->request;
+  request.pooling = client->pooling.value_or(model.embedding.pooling);
+  request.normalize = client->normalize.value_or(model.embedding.normalize);
+  request.dimensions = client->dimensions.value_or(limits.hidden_dim);
+  absl::Status status = ToStatus(CheckEmbedFields(*client, request.dimensions, limits, core.limits()), *client);
+  if (!status.ok()) return status;
+  if (HasText(*client) && model.tokenizer == nullptr) {
+    return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
+  }
+  return Tokenise(core, client, plan);
+}
+
+// The same of a call for scores.
+absl::Status PlanScores(const ServingCore& core, const ClientEmbedRequest& client, EmbedPlan* plan) {
+  const ServedModel& model = *plan->model;
+  if (absl::Status s = CheckReranks(model); !s.ok()) return s;
+  if (absl::Status s = ToStatus(CheckRerankFields(client, core.limits()), client); !s.ok()) return s;
+  engine::EncodeRequest& request = plan->call->request;
+  request.classify = true;
+  request.dimensions = model.encoder->limits().num_labels;
+  plan->rerank = {.sigmoid = model.embedding.sigmoid_scores && !client.rerank->raw_scores,
+                  .top_n = client.rerank->top_n};
+  return TokenisePairs(core, model, client, &request, &plan->truncated);
+}
+
 }  // namespace
 
 absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore& core, RequestRecord* record) {
@@ -73,27 +127,18 @@ absl::StatusOr<EmbedPlan> PlanEmbed(ClientEmbedRequest client, const ServingCore
   EmbedPlan plan;
   plan.model = *std::move(lease);
   const ServedModel& model = *plan.model;
-  if (absl::Status s = CheckEmbeds(model); !s.ok()) return s;
-  const engine::EncodeLimits& limits = model.encoder->limits();
-
   plan.call = std::make_unique<engine::EncodeCall>();
   engine::EncodeRequest& request = plan.call->request;
-  request.pooling = client.pooling.value_or(model.embedding.pooling);
-  request.normalize = client.normalize.value_or(model.embedding.normalize);
-  request.dimensions = client.dimensions.value_or(limits.hidden_dim);
-  if (absl::Status s = ToStatus(CheckEmbedFields(client, request.dimensions, limits, core.limits()), client); !s.ok()) {
-    return s;
-  }
-  if (HasText(client) && model.tokenizer == nullptr) {
-    return MakeError(Reason::kNoTokenizer, "the model has no tokenizer; it takes token_ids only");
-  }
-  if (absl::Status s = Tokenise(core, &client, &plan); !s.ok()) return s;
+  absl::Status planned =
+      client.rerank.has_value() ? PlanScores(core, client, &plan) : PlanVectors(core, &client, &plan);
+  if (!planned.ok()) return planned;
   record->prompt_tokens = static_cast<int32_t>(request.tokens.size());
   const absl::StatusOr<engine::ExecutionProfile> profile =
       ResolveProfile(core, model, client.execution, client.principal, *client.field_names, record);
   if (!profile.ok()) return profile.status();
   request.profile = *profile;
-  if (absl::Status s = ToStatus(engine::CheckEncode(request, limits), client); !s.ok()) return s;
+  const auto violation = engine::CheckEncode(request, model.encoder->limits());
+  if (absl::Status s = ToStatus(violation, client); !s.ok()) return s;
   plan.call->vectors.resize(request.lengths.size() * static_cast<size_t>(request.dimensions));
   return plan;
 }

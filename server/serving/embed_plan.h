@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a client's embedding request into a call for the encoder: model, bounds, tokens, profile.
+// Turns a client's embedding or rerank request into a call for the encoder: model, bounds, tokens, profile.
 // Thread rule: any thread; takes time linear in the size of the inputs.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/encoder/encode_call.h"
 #include "server/serving/client_request.h"
 #include "server/serving/request_record.h"
+#include "server/serving/response_writer.h"
 #include "server/serving/serving_core.h"
 
 namespace dunlin::server {
@@ -18,6 +20,7 @@ struct EmbedPlan {
   ModelLease model;
   std::unique_ptr<engine::EncodeCall> call;  // valid, with memory for its vectors; arrival and deadline unset
   std::vector<bool> truncated;               // by input
+  std::optional<RerankScores> rerank;        // of a rerank call
 };
 
 // Resolves the model, checks every field against its bounds, tokenises the inputs and resolves the profile. Fills in

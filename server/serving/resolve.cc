@@ -109,6 +109,21 @@ absl::Status CheckEmbeds(const ServedModel& model) {
                                                          "): it generates text and does not compute embeddings"));
 }
 
+absl::Status CheckReranks(const ServedModel& model) {
+  const engine::ModelConfig& config = model.model->config();
+  const std::string kind = absl::StrCat("model (", config.architecture, ") does not rerank: ");
+  if (model.encoder == nullptr) return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it is a decoder"));
+  if (config.num_labels == 0) {
+    return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it has no head of a sequence classifier"));
+  }
+  if (config.num_labels != 1) {
+    return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it has ", config.num_labels, " labels; limit is 1"));
+  }
+  if (model.tokenizer == nullptr) return MakeError(Reason::kNoTokenizer, absl::StrCat(kind, "it has no tokenizer"));
+  if (model.pair_frame.has_value()) return absl::OkStatus();
+  return MakeError(Reason::kNoTokenizer, absl::StrCat(kind, "its tokenizer has no form for a pair of texts"));
+}
+
 absl::StatusOr<engine::ExecutionProfile> ResolveProfile(const ServingCore& core, const ServedModel& model,
                                                         const engine::ExecutionChoice& asked, const Principal& caller,
                                                         const engine::FieldNames& names, RequestRecord* record) {

@@ -29,9 +29,11 @@ absl::StatusOr<ModelLease> ResolveModel(const ServingCore& core, const Principal
                                         const engine::FieldNames& names, RequestRecord* record,
                                         engine::ExecutionChoice* execution);
 
-// FAILED_PRECONDITION if the model is an encoder, or a decoder.
+// FAILED_PRECONDITION if the model is an encoder, or a decoder, or not a cross-encoder: a sequence classifier of one
+// label whose tokenizer has a form for pairs of texts.
 absl::Status CheckGenerates(const ServedModel& model);
 absl::Status CheckEmbeds(const ServedModel& model);
+absl::Status CheckReranks(const ServedModel& model);
 
 // Within what the caller's key allows: AUTO and a fallback take none of the others, and a precision that is not named
 // is the first of the model's that is allowed. Errors: PERMISSION_DENIED (key_limits.h), FAILED_PRECONDITION with every

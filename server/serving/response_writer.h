@@ -4,6 +4,8 @@
 // thread; none may block. A function may call back into its Generation or EmbedJob.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,10 +44,18 @@ class ResponseWriter {
   virtual void CutOff() = 0;
 };
 
-// The result of an embedding call.
+// How a rerank call's logits become its results.
+struct RerankScores {
+  bool sigmoid = true;
+  std::optional<int32_t> top_n;
+};
+
+// The result of an embedding or rerank call.
 struct EmbedResult {
   const engine::EncodeCall& call;      // request and vectors
   const std::vector<bool>& truncated;  // by input
+  // Of a rerank call: what was asked for, and whether the model's scores are sigmoids of its logits; else null.
+  const RerankScores* rerank = nullptr;
   Usage usage;
   Timings timings;
 };

@@ -59,7 +59,7 @@ absl::Status LayerRun::Prepare(uint64_t seed) {
   options.fp8.recipe = profile_.fp8_recipe;
   const auto plan = engine::PlanMemory(config, {profile_.precision}, *model_.device(), options);
   if (!plan.ok()) return plan.status();
-  auto buffers = engine::StepBuffers::Allocate(*plan, config.inv_freq, model_.device());
+  auto buffers = engine::StepBuffers::Allocate(*plan, config.position_constants(), model_.device());
   if (!buffers.ok()) return buffers.status();
   buffers_ = *std::move(buffers);
   inputs_ = std::make_unique<engine::StepInputs>(*plan);

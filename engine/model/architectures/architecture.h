@@ -15,8 +15,8 @@
 
 namespace dunlin::engine {
 
-// Which rows of a fused matrix a tensor holds. kQkvByHead: all of them, interleaved by head: Q, K and V of the first
-// head, then of the next (GPT-NeoX, which has as many K and V heads as Q heads).
+// Which rows of a fused matrix a tensor holds. kQkvByHead: all of them, interleaved by head of K: the heads of Q
+// that share the first head of K, that, and its head of V, then those of the next (GPT-NeoX, Falcon).
 enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp, kQkvByHead };
 
 // A tensor's name and slot. The weight is `name` + ".weight", the bias (where the config has one) `name` + ".bias".
@@ -56,6 +56,8 @@ extern const Architecture kGpt2;
 extern const Architecture kNanoGpt;
 extern const Architecture kLlama;
 extern const Architecture kBert;
+extern const Architecture kModernBert;
+extern const Architecture kNomicBert;
 extern const Architecture kRoberta;
 extern const Architecture kGptNeoX;
 extern const Architecture kPhi;
@@ -78,5 +80,10 @@ extern const Architecture kCohere2;
 extern const Architecture kGlm;
 extern const Architecture kGlm4;
 extern const Architecture kExaone4;
+extern const Architecture kOlmo2;
+extern const Architecture kOlmo3;
+extern const Architecture kNemotron;
+extern const Architecture kFalcon;
+extern const Architecture kBloom;
 
 }  // namespace dunlin::engine

@@ -36,13 +36,15 @@ std::vector<bool> SetWindows(JsonFields& fields, int64_t window, const SlidingLa
     fields.Fail(absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ", num_layers));
     return {};
   }
-  const auto reach = static_cast<int32_t>(window < config->max_context ? window : 0);
+  const int64_t one_side = config->causal ? window : window / 2 + 1;
+  const auto reach = static_cast<int32_t>(one_side < config->max_context ? window : 0);
   std::vector<int32_t> windows;
   std::vector<bool> sliding_layers;
   for (size_t layer = 0; layer < num_layers; ++layer) {
     const int64_t index = static_cast<int64_t>(layer) - sliding.first;
-    const bool by_default = sliding.full_every > 0 ? (static_cast<int64_t>(layer) + 1) % sliding.full_every != 0
-                                                   : index >= 0 && index % sliding.step == 0;
+    const int64_t in_group = static_cast<int64_t>(layer) + (sliding.full_first ? 0 : 1);
+    const bool by_default =
+        sliding.full_every > 0 ? in_group % sliding.full_every != 0 : index >= 0 && index % sliding.step == 0;
     const bool slides = types.empty() ? by_default : Slides(fields, types, layer, window);
     windows.push_back(slides ? reach : 0);
     sliding_layers.push_back(slides);

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT, RoBERTa and the models that share their config fields: post-norm encoders with learned positions and token
-// types. Every input is a single text, so all its tokens have type 0. The checkpoint's pooler and language-model heads
-// are not used: embeddings are pooled from the hidden states. Source: transformers 5.23, models/bert, models/roberta,
-// models/xlm_roberta, models/camembert.
+// types. The checkpoint's language-model heads are not used, nor is its pooler but by sequence classifiers: embeddings
+// are pooled from the hidden states. Source: transformers 5.23, models/bert, models/roberta, models/xlm_roberta,
+// models/camembert.
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/config_fields.h"
@@ -13,6 +20,21 @@ namespace dunlin::engine {
 namespace {
 
 constexpr int64_t kMaxTokenTypes = 1024;
+constexpr size_t kMaxArchitectures = 16;
+constexpr int64_t kMaxLabels = 4096;
+
+// The labels of a sequence classifier (cross-encoders have one): of id2label, else transformers' default of two.
+void ParseLabels(JsonFields& fields, ModelConfig* config) {
+  const std::vector<std::string> classes = fields.TextListOr("architectures", kMaxArchitectures);
+  const auto classifies = [](const std::string& name) { return name.ends_with("ForSequenceClassification"); };
+  if (std::none_of(classes.begin(), classes.end(), classifies)) return;
+  const nlohmann::json* labels = fields.Object("id2label");
+  const int64_t named = labels == nullptr ? 2 : static_cast<int64_t>(labels->size());
+  const int64_t limit = std::min<int64_t>(kMaxLabels, config->hidden_dim);
+  const int64_t count = fields.IntOr("num_labels", 1, limit, named);
+  if (count < 1 || count > limit) fields.Fail(absl::StrCat("id2label has ", count, " entries; limit is 1 to ", limit));
+  config->num_labels = static_cast<int32_t>(count);
+}
 
 void ParseBert(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"is_decoder", "add_cross_attention"});
@@ -35,6 +57,7 @@ void ParseBert(JsonFields& fields, ModelConfig* config) {
   config->activation = ParseActivation(fields, "hidden_act", "gelu");
   config->norm_bias = config->qkv_bias = config->out_bias = config->mlp_bias = true;
   config->learned_positions = true;
+  ParseLabels(fields, config);
 }
 
 // Positions count the non-padding tokens and start after the padding token's row.
@@ -55,7 +78,7 @@ void ParseRoberta(JsonFields& fields, ModelConfig* config) {
 using enum WeightSlot;
 using enum FusedPart;
 
-constexpr WeightName kWeights[] = {
+constexpr WeightName kCommonWeights[] = {
     {kEmbedding, kAll, "embeddings.word_embeddings"},
     {kPositions, kAll, "embeddings.position_embeddings"},
     {kTokenTypes, kAll, "embeddings.token_type_embeddings"},
@@ -69,6 +92,19 @@ constexpr WeightName kWeights[] = {
     {kMlpDown, kAll, "encoder.layer.#.output.dense"},
     {kMlpNorm, kAll, "encoder.layer.#.output.LayerNorm"},
 };
+constexpr WeightName kBertHead[] = {{kClassifierDense, kAll, "pooler.dense"},
+                                    {kClassifierOut, kAll, "classifier", false}};
+constexpr WeightName kRobertaHead[] = {{kClassifierDense, kAll, "classifier.dense", false},
+                                       {kClassifierOut, kAll, "classifier.out_proj", false}};
+
+constexpr auto WithHead(const WeightName (&head)[2]) {
+  std::array<WeightName, std::size(kCommonWeights) + 2> all{};
+  std::copy(std::begin(kCommonWeights), std::end(kCommonWeights), all.begin());
+  std::copy(std::begin(head), std::end(head), all.end() - 2);
+  return all;
+}
+constexpr auto kBertWeights = WithHead(kBertHead);
+constexpr auto kRobertaWeights = WithHead(kRobertaHead);
 constexpr const char* kBertModelTypes[] = {"bert"};
 constexpr const char* kRobertaModelTypes[] = {"roberta", "xlm-roberta", "camembert"};
 constexpr const char* kBertPrefixes[] = {"", "bert."};
@@ -98,7 +134,8 @@ constexpr const char* kUnused[] = {".position_ids",
 
 }  // namespace
 
-const Architecture kBert = {"bert", kBertModelTypes, &ParseBert, kBertPrefixes, kWeights, kUnused};
-const Architecture kRoberta = {"roberta", kRobertaModelTypes, &ParseRoberta, kRobertaPrefixes, kWeights, kUnused};
+const Architecture kBert = {"bert", kBertModelTypes, &ParseBert, kBertPrefixes, kBertWeights, kUnused};
+const Architecture kRoberta = {"roberta",        kRobertaModelTypes, &ParseRoberta,
+                               kRobertaPrefixes, kRobertaWeights,    kUnused};
 
 }  // namespace dunlin::engine

@@ -26,6 +26,7 @@ constexpr ActivationName kActivationNames[] = {
     {"gelu", ActivationKind::kGeluErf},
     {"gelu_python", ActivationKind::kGeluErf},
     {"relu", ActivationKind::kRelu},
+    {"relu2", ActivationKind::kReluSquared},
     {"silu", ActivationKind::kSilu},
     {"swish", ActivationKind::kSilu},
 };
@@ -94,7 +95,23 @@ void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* confi
   config->max_context = static_cast<int32_t>(scaling.max_context);
   config->rotary_dim = rotary_dim;
   config->inv_freq = InverseFrequencies(scaling, rotary_dim);
-  config->rotary_attention_factor = RotaryAttentionFactor(scaling);
+  config->rotary_attention_factors = {RotaryAttentionFactor(scaling)};
+}
+
+void AddSlidingRotary(JsonFields& fields, const RotaryFields& names, bool old_style, const std::vector<bool>& sliding,
+                      ModelConfig* config) {
+  RotaryScaling scaling;
+  if (old_style) {
+    scaling.theta = fields.NumberOr(names.theta, 2.0, 1e12, names.default_theta);
+  } else {
+    scaling = ParseRotaryScaling(fields, names, config->max_context);
+  }
+  if (!fields.status().ok()) return;
+  if (scaling.kind == RotaryScalingKind::kLongrope) return fields.Fail("rope_type longrope is not supported here");
+  const std::vector<float> frequencies = InverseFrequencies(scaling, config->rotary_dim);
+  config->inv_freq.insert(config->inv_freq.end(), frequencies.begin(), frequencies.end());
+  config->rotary_attention_factors.push_back(RotaryAttentionFactor(scaling));
+  for (const bool slides : sliding) config->layer_rotary.push_back(slides ? 1 : 0);
 }
 
 }  // namespace dunlin::engine

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <vector>
 
 #include "engine/base/json_fields.h"
 #include "engine/model/architectures/rotary_scaling.h"
@@ -24,5 +25,10 @@ void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64
 
 // Rotary positions. REQUIRES: SetHeads has been called.
 void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* config);
+
+// Gives sliding layers a rotation of their own, `names` of the config: in transformers 4's fields (old_style) a base
+// without scaling. The other layers keep that of SetRotary, which has been called.
+void AddSlidingRotary(JsonFields& fields, const RotaryFields& names, bool old_style, const std::vector<bool>& sliding,
+                      ModelConfig* config);
 
 }  // namespace dunlin::engine

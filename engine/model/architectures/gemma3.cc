@@ -24,24 +24,6 @@ constexpr RotaryFields kLocalRotary = {
     .theta = "rope_local_base_freq", .nested = "sliding_attention", .stretched = true};
 constexpr int64_t kDefaultPattern = 6;
 
-// transformers 4 has the scaling of the full layers alone, which is not the sliding ones'.
-void AddLocalRotary(JsonFields& fields, const std::vector<bool>& sliding, ModelConfig* config) {
-  const bool old_style = fields.Has("rope_local_base_freq") || !fields.Has("rope_parameters");
-  RotaryScaling local;
-  if (old_style) {
-    local.theta = fields.NumberOr(kLocalRotary.theta, 2.0, 1e12, kLocalRotary.default_theta);
-  } else {
-    local = ParseRotaryScaling(fields, kLocalRotary, config->max_context);
-  }
-  if (!fields.status().ok()) return;
-  if (local.kind == RotaryScalingKind::kYarn || config->rotary_attention_factor != 1.0F) {
-    return fields.Fail("rope_parameters have an attention factor, which is not supported here");
-  }
-  const std::vector<float> frequencies = InverseFrequencies(local, config->rotary_dim);
-  config->inv_freq.insert(config->inv_freq.end(), frequencies.begin(), frequencies.end());
-  for (const bool slides : sliding) config->layer_rotary.push_back(slides ? 1 : 0);
-}
-
 void ParseText(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, kDefaults, config);
   RefuseUnsupported(fields, {"use_bidirectional_attention"});
@@ -57,7 +39,8 @@ void ParseText(JsonFields& fields, ModelConfig* config) {
   config->attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
   const int64_t pattern = fields.IntOr("sliding_window_pattern", 1, 1 << 16, kDefaultPattern);
   const std::vector<bool> sliding = SetWindows(fields, ParseWindow(fields), {.full_every = pattern}, config);
-  if (fields.status().ok()) AddLocalRotary(fields, sliding, config);
+  const bool old_style = fields.Has("rope_local_base_freq") || !fields.Has("rope_parameters");
+  if (fields.status().ok()) AddSlidingRotary(fields, kLocalRotary, old_style, sliding, config);
 }
 
 void ParseMultimodal(JsonFields& fields, ModelConfig* config) {

@@ -12,12 +12,15 @@ using kernels::DType;
 using kernels::Precision;
 using kernels::WeightFormat;
 
-// Tables that are only gathered and added stay BF16: quantising them would save little and round every input.
+// Tables that are only gathered and added stay BF16: quantising them would save little and round every input. So does
+// the head of a classifier, which has one row a text.
 WeightEncoding EncodingOf(const ModelConfig& config, WeightSlot slot, Precision precision) {
+  const bool classifies = slot == WeightSlot::kClassifierDense || slot == WeightSlot::kClassifierOut;
   const bool gathered_only = slot == WeightSlot::kPositions || slot == WeightSlot::kTokenTypes ||
                              (slot == WeightSlot::kEmbedding && config.is_encoder());
   const WeightFormat format = Traits(precision).format;
-  return {gathered_only && Traits(format).code_bits <= 8 ? WeightFormat::kBf16 : format, 0};
+  const bool stays = gathered_only || classifies;
+  return {stays && Traits(format).code_bits <= 8 ? WeightFormat::kBf16 : format, 0};
 }
 
 // FP16 and BF16 keep their bits; FP32 is rounded to BF16.

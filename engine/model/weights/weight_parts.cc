@@ -22,14 +22,18 @@ struct RowRange {
   int64_t source = 0;  // in the tensor
 };
 
-// Head h of Q, K and V is in rows [3 h, 3 h + 3) * head_dim of the tensor.
+// The heads of Q that share head h of K, then heads h of K and V, are in rows [(group + 2) h, (group + 2) (h + 1)) *
+// head_dim of the tensor.
 std::vector<RowRange> RowsByHead(const ModelConfig& config) {
   std::vector<RowRange> ranges;
   const int64_t head_dim = config.head_dim;
-  for (int64_t head = 0; head < config.num_heads; ++head) {
-    for (int64_t part = 0; part < 3; ++part) {
-      ranges.push_back({(part * config.num_heads + head) * head_dim, head_dim, (3 * head + part) * head_dim});
-    }
+  const int64_t group = config.num_heads / config.num_kv_heads;
+  for (int64_t head = 0; head < config.num_kv_heads; ++head) {
+    const int64_t first = (group + 2) * head;
+    ranges.push_back({group * head * head_dim, group * head_dim, first * head_dim});
+    ranges.push_back({(config.num_heads + head) * head_dim, head_dim, (first + group) * head_dim});
+    ranges.push_back(
+        {(config.num_heads + config.num_kv_heads + head) * head_dim, head_dim, (first + group + 1) * head_dim});
   }
   return ranges;
 }
@@ -113,7 +117,7 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
 void AppendParts(const Architecture& architecture, const ModelConfig& config, const std::string& prefix, int32_t layer,
                  bool per_layer, std::vector<WeightPart>* parts) {
   for (const WeightName& name : architecture.weights) {
-    if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot)) continue;
+    if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot, layer)) continue;
     AppendTensor(config, name, prefix, layer, false, parts);
     if (HasBias(config, name.slot)) AppendTensor(config, name, prefix, layer, true, parts);
   }

@@ -26,8 +26,10 @@ enum class WeightSlot : uint8_t {
   kMlpDown,
   kFinalNorm,
   kHead,
+  kClassifierDense,
+  kClassifierOut,
 };
-inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kHead) + 1;
+inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kClassifierOut) + 1;
 
 constexpr bool IsNorm(WeightSlot slot) {
   switch (slot) {
@@ -67,15 +69,23 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
       return config.has_post_norms();
     case WeightSlot::kHead:
       return !config.is_encoder() && !config.tied_embeddings;
+    case WeightSlot::kClassifierDense:
+    case WeightSlot::kClassifierOut:
+      return config.num_labels > 0;
     case WeightSlot::kTokenTypes:
       return config.num_token_types > 0;
     case WeightSlot::kEmbeddingNorm:
-      return config.norm_placement == NormPlacement::kPost;
+      return config.has_embedding_norm();
     case WeightSlot::kFinalNorm:
       return config.norm_placement != NormPlacement::kPost;
     default:
       return true;
   }
+}
+// layer: 0 where the slot is not per layer.
+constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer) {
+  if (slot == WeightSlot::kAttentionNorm && layer == 0 && config.first_norm_absent) return false;
+  return HasSlot(config, slot);
 }
 constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
   switch (slot) {
@@ -95,6 +105,9 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
       return config.mlp_bias;
     case WeightSlot::kHead:
       return config.head_bias;
+    case WeightSlot::kClassifierDense:
+    case WeightSlot::kClassifierOut:
+      return config.num_labels > 0;
     case WeightSlot::kEmbedding:
     case WeightSlot::kPositions:
     case WeightSlot::kTokenTypes:
@@ -116,6 +129,10 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kEmbedding:
     case WeightSlot::kHead:
       return {config.vocab_size, config.hidden_dim};
+    case WeightSlot::kClassifierDense:
+      return {config.hidden_dim, config.hidden_dim};
+    case WeightSlot::kClassifierOut:
+      return {config.num_labels, config.hidden_dim};
     case WeightSlot::kPositions:
       return {config.position_rows(), config.hidden_dim};
     case WeightSlot::kTokenTypes:
@@ -129,8 +146,9 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kMlpDown:
       return {config.hidden_dim, config.ffn_dim};
     case WeightSlot::kQueryNorm:
+      return {int64_t{config.qk_norm_joint ? config.num_heads : 1} * config.head_dim, 1};
     case WeightSlot::kKeyNorm:
-      return {config.head_dim, 1};
+      return {int64_t{config.qk_norm_joint ? config.num_kv_heads : 1} * config.head_dim, 1};
     case WeightSlot::kEmbeddingNorm:
     case WeightSlot::kAttentionNorm:
     case WeightSlot::kPostAttentionNorm:

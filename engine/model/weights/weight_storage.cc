@@ -10,20 +10,21 @@ namespace {
 using enum WeightSlot;
 
 constexpr uint64_t kAlignment = 64;  // of PackedWeight: a cache line
-constexpr WeightSlot kSlots[] = {
-    kEmbedding,    kPositions,         kTokenTypes, kEmbeddingNorm, kAttentionNorm, kQkv,     kQueryNorm, kKeyNorm,
-    kAttentionOut, kPostAttentionNorm, kMlpNorm,    kPostMlpNorm,   kMlpUp,         kMlpDown, kFinalNorm, kHead};
+constexpr WeightSlot kSlots[] = {kEmbedding, kPositions,       kTokenTypes,   kEmbeddingNorm, kAttentionNorm,
+                                 kQkv,       kQueryNorm,       kKeyNorm,      kAttentionOut,  kPostAttentionNorm,
+                                 kMlpNorm,   kPostMlpNorm,     kMlpUp,        kMlpDown,       kFinalNorm,
+                                 kHead,      kClassifierDense, kClassifierOut};
 static_assert(std::size(kSlots) == kNumWeightSlots);
 
 // Calls visit(slot, layer) for every slot that exists, in memory order.
 template <typename Visit>
 void ForEachSlot(const ModelConfig& config, Visit visit) {
   for (const WeightSlot slot : kSlots) {
-    if (!IsPerLayer(slot) && HasSlot(config, slot)) visit(slot, 0);
+    if (!IsPerLayer(slot) && HasSlot(config, slot, 0)) visit(slot, 0);
   }
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     for (const WeightSlot slot : kSlots) {
-      if (IsPerLayer(slot) && HasSlot(config, slot)) visit(slot, layer);
+      if (IsPerLayer(slot) && HasSlot(config, slot, layer)) visit(slot, layer);
     }
   }
 }
@@ -113,6 +114,10 @@ kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, WeightSlot slot, int3
       return &weights->token_types;
     case kHead:
       return &weights->head.weight;
+    case kClassifierDense:
+      return &weights->classifier_dense.weight;
+    case kClassifierOut:
+      return &weights->classifier_out.weight;
     case kQkv:
       return &layer_at().qkv.weight;
     case kAttentionOut:
@@ -157,6 +162,10 @@ const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer
       return &layer_at().mlp_down.bias;
     case kHead:
       return &weights->head.bias;
+    case kClassifierDense:
+      return &weights->classifier_dense.bias;
+    case kClassifierOut:
+      return &weights->classifier_out.bias;
     case kEmbedding:
     case kPositions:
     case kTokenTypes:

@@ -12,29 +12,27 @@
 namespace dunlin::kernels::cpu {
 
 SequenceView AttentionCall::Sequence(int32_t index) const {
-  const int32_t* pages = page_table + index * page_table_stride;
-  if (spans == nullptr) {
-    return {.index = index,
-            .query_offset = index * int64_t{num_heads} * query.head_stride,
-            .out_offset = index * int64_t{num_heads} * out.head_stride,
-            .query_len = dense_query_len,
-            .kv_len = dense_kv_len,
-            .first_limit = dense_first_limit,
-            .limit_step = dense_limit_step,
-            .window = window,
-            .pages = pages};
+  SequenceView view{.index = index,
+                    .query_offset = index * int64_t{num_heads} * query.head_stride,
+                    .out_offset = index * int64_t{num_heads} * out.head_stride,
+                    .query_len = dense_query_len,
+                    .kv_len = dense_kv_len,
+                    .first_position = dense_first_position,
+                    .first_limit = 0,
+                    .limit_step = causal || window > 0 ? 1 : 0,
+                    .window = window,
+                    .pages = page_table + index * page_table_stride};
+  if (spans != nullptr) {
+    const SequenceSpan& span = spans[index];
+    view.query_offset = span.query_start * query.token_stride;
+    view.out_offset = span.query_start * out.token_stride;
+    view.query_len = span.query_len;
+    view.kv_len = span.first_position + span.query_len;
+    view.first_position = span.first_position;
+    view.pages = page_table + span.page_table_row * page_table_stride;
   }
-  const SequenceSpan& span = spans[index];
-  const int32_t kv_len = span.first_position + span.query_len;
-  return {.index = index,
-          .query_offset = span.query_start * query.token_stride,
-          .out_offset = span.query_start * out.token_stride,
-          .query_len = span.query_len,
-          .kv_len = kv_len,
-          .first_limit = causal ? span.first_position + 1 : kv_len,
-          .limit_step = causal ? 1 : 0,
-          .window = window,
-          .pages = page_table + span.page_table_row * page_table_stride};
+  view.first_limit = LimitAt(view.first_position, view.kv_len, causal, window);
+  return view;
 }
 
 constexpr float kLog2E = 1.44269504F;

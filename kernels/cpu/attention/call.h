@@ -30,10 +30,11 @@ struct SequenceView {
   int64_t out_offset;
   int32_t query_len;
   int32_t kv_len;
-  int32_t first_limit;   // keys that token 0 sees; may be negative
-  int32_t limit_step;    // 1 causal, 0 not
-  int32_t window;        // 0: none
-  const int32_t* pages;  // page ids, in order
+  int32_t first_position;  // of token 0 among the keys
+  int32_t first_limit;     // keys that token 0 sees; may be negative
+  int32_t limit_step;      // 1 with a causal mask or a window, else 0
+  int32_t window;          // 0: none
+  const int32_t* pages;    // page ids, in order
 
   int32_t KeyLimit(int32_t token) const { return std::clamp(first_limit + limit_step * token, 0, kv_len); }
   int32_t KeyStart(int32_t token) const {
@@ -43,14 +44,20 @@ struct SequenceView {
 
 // What is done to scaled scores before the softmax, beyond the range of keys a row sees.
 struct ScoreRule {
-  float scale = 1.0F;    // >= 0, of the softmax
-  float softcap = 0.0F;  // 0: none
+  float scale = 1.0F;                   // >= 0, of the softmax
+  float softcap = 0.0F;                 // 0: none
+  const float* alibi_slopes = nullptr;  // [num_heads]; null: none
   // Dense only; null: none.
-  const float* alibi_slopes = nullptr;  // [num_heads]
-  int32_t first_position = 0;           // of query token 0 among the keys, for ALiBi
   AttentionBias bias = {};
   AttentionMask mask = {};
 };
+
+// The end of the keys that a row at `position` sees, in a sequence of kv_len. Without a causal mask a window reaches as
+// far to both sides.
+constexpr int32_t LimitAt(int32_t position, int32_t kv_len, bool causal, int32_t window) {
+  if (causal) return position + 1;
+  return window == 0 ? kv_len : position + 1 + window / 2;
+}
 
 struct AttentionCall {
   const TileOps* ops;
@@ -68,14 +75,13 @@ struct AttentionCall {
   RowTensor<std::byte> out;
   int32_t num_sequences;
   const SequenceSpan* spans;  // paged; null for dense
-  bool causal;                // paged
+  bool causal;
   const int32_t* page_table;
   int64_t page_table_stride;
   // Dense only: all sequences alike.
   int32_t dense_query_len;
   int32_t dense_kv_len;
-  int32_t dense_first_limit;
-  int32_t dense_limit_step;
+  int32_t dense_first_position;
 
   int32_t head_dim() const { return layout.shape.head_dim; }
   int32_t v_head_dim() const { return layout.shape.v_head_dim; }

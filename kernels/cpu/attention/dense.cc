@@ -134,15 +134,13 @@ AttentionCall MakeCall(const DenseAttentionParams& params, const WorkspaceNeed& 
   call.num_heads = params.num_heads;
   call.group = params.num_heads / params.num_kv_heads;
   call.SetScale(params.scale);
-  const int32_t first_position = params.alignment == CausalAlignment::kTopLeft ? 0 : params.kv_len - params.q_len;
   if (params.softcap > 0.0F || params.alibi_slopes != nullptr || params.bias.data != nullptr ||
       params.mask.data != nullptr) {
-    call.SetRule(params.scale, {.softcap = params.softcap,
-                                .alibi_slopes = params.alibi_slopes,
-                                .first_position = first_position,
-                                .bias = params.bias,
-                                .mask = params.mask});
+    call.SetRule(
+        params.scale,
+        {.softcap = params.softcap, .alibi_slopes = params.alibi_slopes, .bias = params.bias, .mask = params.mask});
   }
+  call.causal = params.causal;
   call.window = params.window;
   call.query = {.data = static_cast<const std::byte*>(params.q),
                 .dtype = params.dtype,
@@ -157,12 +155,7 @@ AttentionCall MakeCall(const DenseAttentionParams& params, const WorkspaceNeed& 
   call.page_table_stride = pages.per_sequence;
   call.dense_query_len = params.q_len;
   call.dense_kv_len = params.kv_len;
-  if (!params.causal) {
-    call.dense_first_limit = params.kv_len;
-  } else {
-    call.dense_limit_step = 1;
-    call.dense_first_limit = first_position + 1;
-  }
+  call.dense_first_position = params.alignment == CausalAlignment::kTopLeft ? 0 : params.kv_len - params.q_len;
   return call;
 }
 

@@ -110,7 +110,9 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   call.num_heads = params.num_heads;
   call.group = params.num_heads / shape.num_kv_heads;
   call.SetScale(params.scale);
-  if (params.softcap > 0.0F) call.SetRule(params.scale, {.softcap = params.softcap});
+  if (params.softcap > 0.0F || params.alibi_slopes != nullptr) {
+    call.SetRule(params.scale, {.softcap = params.softcap, .alibi_slopes = params.alibi_slopes});
+  }
   call.window = params.window;
   call.causal = params.causal;
   call.query = {.data = reinterpret_cast<const std::byte*>(params.query),

@@ -24,7 +24,7 @@ void AdjustRow(const AttentionCall& call, const QueryBlock& block, int r, int32_
                      .scale = rule.scale,
                      .softcap = rule.softcap,
                      .slope = rule.alibi_slopes == nullptr ? 0.0F : rule.alibi_slopes[head],
-                     .distance = first - (rule.first_position + static_cast<int32_t>(token)),
+                     .distance = first - (block.first_position + static_cast<int32_t>(token)),
                      .bias = nullptr,
                      .bias_dtype = rule.bias.dtype,
                      .mask = nullptr};
@@ -46,6 +46,7 @@ void LoadQueryBlock(const AttentionCall& call, const SequenceView& sequence, int
                     int rows, std::byte* packed_q, QueryBlock* block) {
   block->sequence = sequence.index;
   block->kv_head = kv_head;
+  block->first_position = sequence.first_position;
   block->rows = rows;
   block->q = packed_q;
   const int64_t row_bytes = QueryRowBytes(call);

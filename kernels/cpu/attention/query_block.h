@@ -16,6 +16,7 @@ namespace dunlin::kernels::cpu {
 struct QueryBlock {
   int32_t sequence;  // of the call
   int32_t kv_head;
+  int32_t first_position;    // of the sequence's token 0 among its keys
   int rows;                  // 1..kMaxRows
   int32_t min_start;         // the first row's
   int32_t max_limit;         // the last row's

@@ -33,11 +33,28 @@ void Rotate(const float* cos_sin, int32_t rotary_dim, float* row) {
   }
 }
 
-// RMSNorm of one head in place, where there is one.
-void NormHead(const KernelTable& kernels, const float* weight, float epsilon, int64_t head_dim, float* row) {
+// RMSNorm of one head, or of several that share one, in place, where there is one.
+void NormHead(const KernelTable& kernels, const float* weight, float epsilon, int64_t width, float* row) {
   if (weight == nullptr) return;
-  const NormMoments moments = kernels.norm_moments(NormKind::kRmsNorm, row, head_dim, epsilon);
-  kernels.normalize(row, moments, weight, nullptr, head_dim, row);
+  const NormMoments moments = kernels.norm_moments(NormKind::kRmsNorm, row, width, epsilon);
+  kernels.normalize(row, moments, weight, nullptr, width, row);
+}
+
+// All heads of Q, and all of K, in place: one norm each, before a head is rotated.
+void NormJointly(DeviceContext* context, const RotateAndStoreKvParams& params) {
+  const KvShape& shape = params.layout.shape;
+  const int64_t query_width = int64_t{params.num_heads} * shape.head_dim;
+  const int64_t key_width = int64_t{shape.num_kv_heads} * shape.head_dim;
+  const int64_t stride = query_width + 2 * key_width;
+  const int64_t rows = std::max<int64_t>(1, kFloatsWorthThreads / stride);  // of a task
+  context->pool.Run((params.num_tokens + rows - 1) / rows, [&](int64_t task, int) {
+    const int64_t end = std::min<int64_t>((task + 1) * rows, params.num_tokens);
+    for (int64_t token = task * rows; token < end; ++token) {
+      float* row = params.qkv + token * stride;
+      NormHead(context->kernels, params.query_norm, params.norm_epsilon, query_width, row);
+      NormHead(context->kernels, params.key_norm, params.norm_epsilon, key_width, row + query_width);
+    }
+  });
 }
 
 // The first token at or after t that does not continue the page of the token before it.
@@ -131,7 +148,7 @@ void PrepareHead(const KernelTable& kernels, const RotateAndStoreKvParams& param
   const KvShape& shape = params.layout.shape;
   if (head >= params.num_heads + shape.num_kv_heads) return;
   const float* norm = head < params.num_heads ? params.query_norm : params.key_norm;
-  NormHead(kernels, norm, params.norm_epsilon, shape.head_dim, values);
+  if (!params.joint_norms) NormHead(kernels, norm, params.norm_epsilon, shape.head_dim, values);
   if (params.cos_sin == nullptr) return;
   Rotate(params.cos_sin + static_cast<int64_t>(token) * params.rotary_dim, params.rotary_dim, values);
 }
@@ -199,6 +216,7 @@ void StoreHalf(const KernelTable& kernels, const RotateAndStoreKvParams& params,
 
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params) {
   if (!ValidHeads(params)) return KernelStatus::kInvalidArgument;
+  if (params.joint_norms) NormJointly(context, params);
   const int32_t kv_heads = params.layout.shape.num_kv_heads;
   const int64_t floats = int64_t{params.num_tokens} * (params.num_heads + 2 * kv_heads) * params.layout.shape.head_dim;
   const int32_t step = floats < kFloatsWorthThreads ? std::max(params.num_tokens, 1) : kTokensPerTask;

@@ -42,6 +42,9 @@ float GeluErf(float x) {
 float Relu(float x) {
   return x < 0.0F ? 0.0F : x;
 }
+float ReluSquared(float x) {
+  return Relu(x) * Relu(x);
+}
 float Silu(float x) {
   return x / (1.0F + std::exp(-x));
 }
@@ -78,6 +81,8 @@ void Activate(ActivationKind kind, const float* in, const float* gated_by, int64
       return ApplyRow<Relu>(in, gated_by, n, out);
     case ActivationKind::kSilu:
       return ApplyRow<Silu>(in, gated_by, n, out);
+    case ActivationKind::kReluSquared:
+      return ApplyRow<ReluSquared>(in, gated_by, n, out);
   }
 }
 

@@ -44,6 +44,13 @@ struct Rows {
     DUNLIN_INLINE Floats Of(Floats x) { return V::Max(V::Broadcast(0.0F), x); }  // a NaN lane returns x
   };
 
+  struct ReluSquared {
+    DUNLIN_INLINE Floats Of(Floats x) {
+      const Floats positive = Relu::Of(x);
+      return V::Mul(positive, positive);
+    }
+  };
+
   struct Silu {
     DUNLIN_INLINE Floats Of(Floats x) {
       return V::Div(x, V::Add(V::Broadcast(1.0F), Exp<V>(V::Sub(V::Broadcast(0.0F), x))));
@@ -95,6 +102,8 @@ struct Rows {
         return ApplyRow<Relu>(in, gated_by, n, out);
       case ActivationKind::kSilu:
         return ApplyRow<Silu>(in, gated_by, n, out);
+      case ActivationKind::kReluSquared:
+        return ApplyRow<ReluSquared>(in, gated_by, n, out);
     }
   }
 

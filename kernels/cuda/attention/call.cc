@@ -79,10 +79,10 @@ AttentionCall CallOf(const PagedAttentionParams& params) {
   call.page_table_stride = params.page_table_stride;
   call.page_bytes = static_cast<int64_t>(layout.page_bytes);
   call.page_shift = ShiftOf(layout.tokens_per_page);
-  call.causal = params.causal;
-  call.window = params.window;
+  call.SetVisible(params.causal, params.window);
   call.scale = params.scale;
   call.softcap = params.softcap;
+  call.alibi_slopes = params.alibi_slopes;
   call.max_query_tokens = params.max_query_tokens;
   call.max_kv_tokens = params.max_kv_tokens;
   return call;
@@ -102,8 +102,7 @@ AttentionCall CallOf(const DenseAttentionParams& params) {
   call.dense_query_len = params.q_len;
   call.dense_kv_len = params.kv_len;
   call.first_position = params.alignment == CausalAlignment::kTopLeft ? 0 : params.kv_len - params.q_len;
-  call.causal = params.causal;
-  call.window = params.window;
+  call.SetVisible(params.causal, params.window);
   call.scale = params.scale;
   call.softcap = params.softcap;
   call.alibi_slopes = params.alibi_slopes;

@@ -70,7 +70,7 @@ struct SequenceView {
   int32_t query_len;
   int32_t kv_len;
   int32_t first_limit;  // keys that token 0 sees; may be negative
-  int32_t limit_step;   // 1 if causal, else 0
+  int32_t limit_step;   // 1 with a causal mask or a window, else 0
   int32_t window;       // 0: none
   const int32_t* pages;
 
@@ -98,9 +98,11 @@ struct AttentionCall {
   // Dense: the same for all sequences.
   int32_t dense_query_len;
   int32_t dense_kv_len;
-  int32_t first_position;  // of query token 0 among the keys
-  // Visibility and scores.
-  bool causal;
+  int32_t first_position;
+  // Visibility and scores. A row sees limit_ahead keys from its position on, its own the first, where limit_step is 1,
+  // and all keys where it is 0.
+  int32_t limit_step;
+  int32_t limit_ahead;
   int32_t window;
   float scale;
   float softcap;
@@ -115,6 +117,12 @@ struct AttentionCall {
     return softcap > 0.0F || alibi_slopes != nullptr || bias.data != nullptr || mask.data != nullptr;
   }
   DUNLIN_HD SequenceView Sequence(int32_t index) const;
+  // Host. Without a causal mask a window reaches as far to both sides.
+  void SetVisible(bool causal, int32_t window_keys) {
+    limit_step = causal || window_keys > 0 ? 1 : 0;
+    limit_ahead = causal ? 1 : 1 + window_keys / 2;
+    window = window_keys;
+  }
 };
 
 // The rows of one (sequence, KV head) of a call's keys or values.
@@ -154,8 +162,8 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
             .out_start = index * out.sequence_stride,
             .query_len = dense_query_len,
             .kv_len = dense_kv_len,
-            .first_limit = causal ? first_position + 1 : dense_kv_len,
-            .limit_step = causal ? 1 : 0,
+            .first_limit = limit_step == 0 ? dense_kv_len : first_position + limit_ahead,
+            .limit_step = limit_step,
             .window = window,
             .pages = nullptr};
   }
@@ -166,8 +174,8 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
           .out_start = span.query_start * out.token_stride,
           .query_len = span.query_len,
           .kv_len = kv_len,
-          .first_limit = causal ? span.first_position + 1 : kv_len,
-          .limit_step = causal ? 1 : 0,
+          .first_limit = limit_step == 0 ? kv_len : span.first_position + limit_ahead,
+          .limit_step = limit_step,
           .window = window,
           .pages = page_table + span.page_table_row * page_table_stride};
 }

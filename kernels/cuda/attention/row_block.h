@@ -75,17 +75,16 @@ DUNLIN_HD inline void FindKeys(const RowBlock& block, int warp, RowKeys* keys) {
 
 constexpr float kLog2E = 1.44269504F;
 
-// The base-2 exponent of one score: scale, softcap, ALiBi, bias and mask applied to a query-key product. REQUIRES: the
-// row sees the key.
+// The base-2 exponent of one score: scale, softcap, ALiBi, bias and mask applied to a query-key product. limit: the
+// row's KeyLimit. REQUIRES: the row sees the key.
 DUNLIN_HD inline float AdjustedScore(const AttentionCall& call, const RowBlock& block, int32_t row, int32_t key,
-                                     float product) {
+                                     int32_t limit, float product) {
   float score = product * call.scale;
   if (call.softcap > 0.0F) score = call.softcap * tanhf(score / call.softcap);
   const int32_t token = block.Token(row);
   const int32_t head = block.Head(row);
-  if (call.alibi_slopes != nullptr) {
-    score += call.alibi_slopes[head] * static_cast<float>(key - (call.first_position + token));
-  }
+  // By the distance from the limit: from the position but for a constant of the row, which the softmax takes out.
+  if (call.alibi_slopes != nullptr) score += call.alibi_slopes[head] * static_cast<float>(key - limit);
   if (call.bias.data != nullptr) {
     const int64_t at = block.sequence.index * call.bias.batch_stride + head * call.bias.head_stride +
                        token * call.bias.query_stride + key;
@@ -114,7 +113,7 @@ DUNLIN_HD inline void AdjustScores(const AttentionCall& call, const RowBlock& bl
       float score = 0.0F;
       DUNLIN_UNROLL
       for (int i = 0; i < 32; ++i) score = i == r ? scores->at(lane, i) : score;
-      score = key < start || key >= limit ? -INFINITY : AdjustedScore(call, block, row, key, score);
+      score = key < start || key >= limit ? -INFINITY : AdjustedScore(call, block, row, key, limit, score);
       DUNLIN_UNROLL
       for (int i = 0; i < 32; ++i) scores->at(lane, i) = i == r ? score : scores->at(lane, i);
     }

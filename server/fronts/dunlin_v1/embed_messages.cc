@@ -10,6 +10,7 @@
 #include "server/fronts/dunlin_v1/execution.h"
 #include "server/fronts/dunlin_v1/field_names.h"
 #include "server/serving/errors.h"
+#include "server/serving/rerank.h"
 
 namespace dunlin::server {
 namespace {
@@ -38,6 +39,13 @@ ClientEmbedInput InputFromWire(v1::EmbedInput* wire) {
   return std::monostate();
 }
 
+template <typename Response>
+void SetUsage(const EmbedResult& result, Response* wire) {
+  wire->mutable_usage()->set_prompt_tokens(result.usage.prompt_tokens);
+  wire->mutable_timings()->set_queue_ms(result.timings.queue_ms);
+  wire->mutable_timings()->set_total_ms(result.timings.total_ms);
+}
+
 }  // namespace
 
 absl::Status EmbedRequestFromWire(v1::EmbedRequest* wire, ClientEmbedRequest* request) {
@@ -52,6 +60,7 @@ absl::Status EmbedRequestFromWire(v1::EmbedRequest* wire, ClientEmbedRequest* re
   if (wire->has_normalize()) request->normalize = wire->normalize();
   if (wire->has_dimensions()) request->dimensions = wire->dimensions();
   request->truncate = wire->truncate();
+  request->prompt_name = std::move(*wire->mutable_prompt_name());
   if (const auto v = engine::CheckInt(engine::RequestField::kPooling, wire->pooling(), 0, v1::Pooling_MAX)) {
     return InvalidField(*v, kEmbedFieldNames);
   }
@@ -81,9 +90,40 @@ v1::EmbedResponse EmbedResultToWire(const EmbedResult& result) {
   *wire.mutable_execution() = ToWire(request.profile);
   wire.set_pooling(ToWire(request.pooling));
   wire.set_normalized(request.normalize);
-  wire.mutable_usage()->set_prompt_tokens(result.usage.prompt_tokens);
-  wire.mutable_timings()->set_queue_ms(result.timings.queue_ms);
-  wire.mutable_timings()->set_total_ms(result.timings.total_ms);
+  SetUsage(result, &wire);
+  return wire;
+}
+
+absl::Status RerankRequestFromWire(v1::RerankRequest* wire, ClientEmbedRequest* request) {
+  request->field_names = &kRerankFieldNames;
+  request->request_id = std::move(*wire->mutable_request_id());
+  request->model = std::move(*wire->mutable_model());
+  request->inputs.reserve(static_cast<size_t>(wire->documents_size()));
+  for (std::string& document : *wire->mutable_documents()) request->inputs.emplace_back(std::move(document));
+  ClientRerank& rerank = request->rerank.emplace();
+  rerank.query = std::move(*wire->mutable_query());
+  if (wire->has_top_n()) rerank.top_n = wire->top_n();
+  rerank.raw_scores = wire->raw_scores();
+  request->truncate = wire->truncate();
+  const absl::StatusOr<engine::ExecutionChoice> choice = ChoiceFromWire(wire->execution(), kRerankFieldNames);
+  if (!choice.ok()) return choice.status();
+  request->execution = *choice;
+  return absl::OkStatus();
+}
+
+v1::RerankResponse RerankResultToWire(const EmbedResult& result, bool request_order) {
+  const engine::EncodeRequest& request = result.call.request;
+  v1::RerankResponse wire;
+  for (const RankedDocument& document : RankDocuments(result, request_order)) {
+    v1::RerankResult* row = wire.add_results();
+    row->set_index(document.index);
+    row->set_score(document.score);
+    row->set_tokens(request.lengths[static_cast<size_t>(document.index)]);
+    row->set_truncated(result.truncated[static_cast<size_t>(document.index)]);
+  }
+  *wire.mutable_execution() = ToWire(request.profile);
+  wire.set_raw_scores(!result.rerank->sigmoid);
+  SetUsage(result, &wire);
   return wire;
 }
 

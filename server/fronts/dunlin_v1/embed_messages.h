@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EmbedRequest -> ClientEmbedRequest, EmbedResult -> EmbedResponse. Pure functions, any thread.
+// EmbedRequest and RerankRequest -> ClientEmbedRequest, EmbedResult -> EmbedResponse and RerankResponse. Pure
+// functions, any thread.
 #pragma once
 
 #include "absl/status/status.h"
@@ -18,5 +19,9 @@ v1::Pooling ToWire(engine::Pooling pooling);
 
 // Everything except request_id.
 v1::EmbedResponse EmbedResultToWire(const EmbedResult& result);
+
+// The same of a rerank call. REQUIRES: result.rerank is not null.
+absl::Status RerankRequestFromWire(v1::RerankRequest* wire, ClientEmbedRequest* request);
+v1::RerankResponse RerankResultToWire(const EmbedResult& result, bool request_order);
 
 }  // namespace dunlin::server

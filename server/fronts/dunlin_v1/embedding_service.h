@@ -11,7 +11,10 @@
 
 namespace dunlin::server {
 
-class EmbeddingService final : public v1::EmbeddingService::WithRawCallbackMethod_Embed<v1::EmbeddingService::Service> {
+using RawEmbeddingService = v1::EmbeddingService::WithRawCallbackMethod_Embed<
+    v1::EmbeddingService::WithRawCallbackMethod_Rerank<v1::EmbeddingService::Service>>;
+
+class EmbeddingService final : public RawEmbeddingService {
  public:
   // core outlives the service.
   explicit EmbeddingService(ServingCore* core) : admission_(core) {}
@@ -22,9 +25,16 @@ class EmbeddingService final : public v1::EmbeddingService::WithRawCallbackMetho
     return EmbedCall::Start(embed_, context, *request, response);
   }
 
+  grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override {
+    return EmbedCall::Start(rerank_, context, *request, response);
+  }
+
   const CallAdmission admission_;
   const EmbedMethod embed_ = {&admission_, "/dunlin.v1.EmbeddingService/Embed",
                               [] { return std::make_unique<EmbedMessageTranslator>(); }};
+  const EmbedMethod rerank_ = {&admission_, "/dunlin.v1.EmbeddingService/Rerank",
+                               [] { return std::make_unique<RerankMessageTranslator>(); }};
 };
 
 }  // namespace dunlin::server

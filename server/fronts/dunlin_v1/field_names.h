@@ -80,6 +80,15 @@ inline constexpr engine::FieldNames kEmbedFieldNames({
     {engine::RequestField::kPrecision, "execution.precision"},
 });
 
+inline constexpr engine::FieldNames kRerankFieldNames({
+    {engine::RequestField::kInputs, "documents"},
+    {engine::RequestField::kInput, "documents[*]"},
+    {engine::RequestField::kInputText, "documents[*]"},
+    {engine::RequestField::kDevice, "execution.device"},
+    {engine::RequestField::kAttentionBackend, "execution.attention_backend"},
+    {engine::RequestField::kPrecision, "execution.precision"},
+});
+
 inline constexpr engine::FieldNames kTokenizerFieldNames({
     {engine::RequestField::kPromptText, "text"},
     {engine::RequestField::kPromptTokens, "token_ids"},

@@ -62,6 +62,9 @@ void DescribeModel(const ServedModel& model, v1::Model* wire) {
   wire->mutable_embedding()->set_dimensions(config.hidden_dim);
   wire->mutable_embedding()->set_pooling(ToWire(model.embedding.pooling));
   wire->mutable_embedding()->set_normalize(model.embedding.normalize);
+  for (const auto& [name, text] : model.embedding.prompts) wire->mutable_embedding()->add_prompt_names(name);
+  wire->mutable_embedding()->set_default_prompt_name(model.embedding.default_prompt);
+  wire->mutable_embedding()->set_reranks(CheckReranks(model).ok());
 }
 
 void DescribeProfile(const engine::ProfileSupport& row, v1::Profile* wire) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generate and Embed between their messages and the serving core. Owner: the call. Thread rule: one function at a time.
+// Generate, Embed and Rerank between their messages and the serving core. Owner: the call. Thread rule: one function at
+// a time.
 #pragma once
 
 #include <string>
@@ -42,6 +43,24 @@ class EmbedMessageTranslator final : public EmbedCallTranslator {
     response.set_request_id(request_id);
     return SerializeWire(response);
   }
+};
+
+class RerankMessageTranslator final : public EmbedCallTranslator {
+ public:
+  absl::Status Read(const grpc::ByteBuffer& message, ClientEmbedRequest* request) override {
+    v1::RerankRequest wire;
+    if (absl::Status s = ParseWire(message, &wire); !s.ok()) return s;
+    request_order_ = wire.request_order();
+    return RerankRequestFromWire(&wire, request);
+  }
+  grpc::ByteBuffer Render(const std::string& request_id, const EmbedResult& result) override {
+    v1::RerankResponse response = RerankResultToWire(result, request_order_);
+    response.set_request_id(request_id);
+    return SerializeWire(response);
+  }
+
+ private:
+  bool request_order_ = false;
 };
 
 }  // namespace dunlin::server

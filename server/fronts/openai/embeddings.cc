@@ -66,6 +66,7 @@ constexpr FieldRow<E> kFields[] = {
     Honoured<E>("pooling", ReadPooling),
     Honoured<E>("normalize", [](const V& v, E* b) { b->request->normalize = v.Bool(); }),
     Honoured<E>("truncate", [](const V& v, E* b) { b->request->truncate = v.Bool(); }),
+    Honoured<E>("prompt_name", [](const V& v, E* b) { b->request->prompt_name = v.Text(); }),
     Honoured<E>("request_id", [](const V& v, E* b) { b->request->request_id = v.Text(); }),
     Honoured<E>("device", [](const V& v, E* b) { ReadDevice(v, &b->request->execution); }),
     Honoured<E>("attention_backend", [](const V& v, E* b) { ReadAttentionBackend(v, &b->request->execution); }),

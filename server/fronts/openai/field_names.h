@@ -102,6 +102,12 @@ inline constexpr engine::FieldNames kEmbeddingFieldNames({
     {engine::RequestField::kInputToken, "input[*][*]"},
 });
 
+inline constexpr engine::FieldNames kRerankRouteFieldNames({
+    {engine::RequestField::kInputs, "documents"},
+    {engine::RequestField::kInput, "documents[*]"},
+    {engine::RequestField::kInputText, "documents[*]"},
+});
+
 inline constexpr engine::FieldNames kTextRouteFieldNames({
     {engine::RequestField::kPromptTokens, "tokens"},
     {engine::RequestField::kPromptToken, "tokens[*]"},

@@ -14,6 +14,7 @@
 #include "server/fronts/openai/embeddings.h"
 #include "server/fronts/openai/error_body.h"
 #include "server/fronts/openai/models.h"
+#include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses.h"
 #include "server/fronts/openai/text_routes.h"
 #include "server/http_calls/caller.h"
@@ -111,6 +112,10 @@ std::vector<HttpRoute> OpenAiRoutes(ServingCore* core, const OpenAiSources& sour
       HttpTextCall::Route(core, "/v1/messages/count_tokens", kCountTokensWork),
       HttpEmbedding::Route(core, "/v1/embeddings",
                            [sources] { return std::make_unique<EmbeddingsTranslator>(FactsNow(sources)); }),
+      HttpEmbedding::Route(core, "/v1/rerank",
+                           [sources] { return std::make_unique<RerankTranslator>(FactsNow(sources)); }),
+      HttpEmbedding::Route(core, "/rerank",
+                           [sources] { return std::make_unique<RerankTranslator>(FactsNow(sources)); }),
       HttpTextCall::Route(core, "/tokenize", kTokenizeWork),
       HttpTextCall::Route(core, "/detokenize", kDetokenizeWork),
   };

@@ -90,5 +90,53 @@ TEST(EmbeddingSettings, RefusesUnsupportedModulesAndPoolings) {
   EXPECT_THAT(std::string(files.Read().status().message()), HasSubstr("max_seq_length is 0; limit is [1, "));
 }
 
+TEST(EmbeddingSettings, ReadsPrompts) {
+  const Files files;
+  files.temp.Write("config_sentence_transformers.json",
+                   R"({"prompts": {"query": "Query: ", "document": ""}, "default_prompt_name": "query"})");
+  const absl::StatusOr<EmbeddingSettings> settings = files.Read();
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_THAT(settings->prompts,
+              testing::ElementsAre(testing::Pair("document", ""), testing::Pair("query", "Query: ")));
+  EXPECT_EQ(settings->default_prompt, "query");
+  const struct {
+    const char* config;
+    const char* message;
+  } cases[] = {{R"({"prompts": {"query": 1}})", "prompts.query is not a text"},
+               {R"({"prompts": [], "default_prompt_name": null})", "prompts is [];"},
+               {R"({"default_prompt_name": "query"})", "default_prompt_name is 'query', which prompts does not have"}};
+  for (const auto& c : cases) {
+    const Files bad;
+    bad.temp.Write("config_sentence_transformers.json", c.config);
+    EXPECT_THAT(std::string(bad.Read().status().message()), HasSubstr(c.message));
+  }
+  const Files unpooled;
+  unpooled.Modules(kPoolingModule);
+  unpooled.Pooling(R"({"pooling_mode_mean_tokens": true, "include_prompt": false})");
+  unpooled.temp.Write("config_sentence_transformers.json", R"({"prompts": {"q": "Q: "}, "default_prompt_name": "q"})");
+  EXPECT_THAT(std::string(unpooled.Read().status().message()), HasSubstr("leaves prompts out (include_prompt)"));
+}
+
+TEST(EmbeddingSettings, ReadsWhatACrossEncoderMakesOfItsLogits) {
+  const struct {
+    const char* config;
+    bool sigmoid;
+  } cases[] = {{"{}", true},
+               {R"({"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"}})", true},
+               {R"({"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}})", false},
+               {R"({"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"})", false}};
+  for (const auto& c : cases) {
+    const Files files;
+    files.temp.Write("config.json", c.config);
+    const absl::StatusOr<EmbeddingSettings> settings = files.Read();
+    ASSERT_TRUE(settings.ok()) << settings.status();
+    EXPECT_EQ(settings->sigmoid_scores, c.sigmoid) << c.config;
+  }
+  const Files files;
+  files.temp.Write("config.json", R"({"sbert_ce_default_activation_function": "torch.nn.Softmax"})");
+  EXPECT_THAT(std::string(files.Read().status().message()),
+              HasSubstr("the activation of scores is 'torch.nn.Softmax'; known are Sigmoid and Identity"));
+}
+
 }  // namespace
 }  // namespace dunlin::engine

@@ -155,5 +155,22 @@ TEST_F(EncoderSchedulerTest, WhatIsNotFiniteEndsItsOwnCallAlone) {
   EXPECT_TRUE(scheduler_.empty());
 }
 
+TEST_F(EncoderSchedulerTest, ABatchGivesVectorsOrScores) {
+  auto pairs = TestCall({4, 4});
+  pairs->request.classify = true;
+  pairs->request.first_lengths = {1, 3};
+  Add(1, TestCall({2}));
+  Add(2, std::move(pairs));
+  Add(3, TestCall({3}));
+  EXPECT_THAT(Step(), ElementsAre(2, 3));
+  EncodeBatch* batch = scheduler_.Plan(2);
+  ASSERT_EQ(batch->inputs.size(), 2U);
+  EXPECT_TRUE(batch->classify);
+  EXPECT_EQ(batch->inputs[0].first_length, 1);
+  EXPECT_EQ(batch->inputs[1].first_length, 3);
+  EXPECT_EQ(batch->inputs[1].pooling, Pooling::kCls) << "the head reads the first token";
+  scheduler_.Commit(2);
+}
+
 }  // namespace
 }  // namespace dunlin::engine

@@ -86,5 +86,42 @@ TEST_F(RaggedBatchTest, KeepsEveryRowWhenOneInputIsPooledByMean) {
   EXPECT_EQ(batch_->pass_inputs().kept.spans.count, 1) << "nothing remains of the previous batch";
 }
 
+TEST_F(RaggedBatchTest, TokensOfTheSecondTextHaveTypeOneWhereTheModelHasIt) {
+  static constexpr TokenId kTokens[5] = {1, 2, 3, 4, 5};
+  for (const int32_t types : {0, 1, 2}) {
+    config_.num_token_types = types;
+    batch_ = std::make_unique<RaggedBatch>(config_, plan_);
+    EncodeBatch batch;
+    batch.inputs.push_back({.tokens = kTokens, .num_tokens = 5, .first_length = 3});
+    batch.inputs.push_back({.tokens = kTokens, .num_tokens = 2});
+    batch.num_tokens = 7;
+    batch_->Stage(batch, 8);
+    ASSERT_EQ(batch_->Upload(buffers_.get()), kernels::KernelStatus::kOk);
+    const int32_t* row = batch_->pass_inputs().token_types;
+    const int32_t second = types == 2 ? 1 : 0;
+    EXPECT_THAT(std::vector<int32_t>(row, row + 7), ElementsAre(0, 0, 0, second, second, 0, 0)) << types;
+  }
+}
+
+TEST_F(RaggedBatchTest, ACausalRowStandsAtItsPosition) {
+  config_.causal = true;
+  batch_ = std::make_unique<RaggedBatch>(config_, plan_);
+  Stage({Pooling::kCls, Pooling::kLast, Pooling::kLast});
+  const QuerySpans spans = batch_->pass_inputs().kept.spans;
+  ASSERT_EQ(spans.count, 3);
+  EXPECT_EQ(spans.first[0].first_position, 0);
+  EXPECT_EQ(spans.first[2].first_position, 2);
+}
+
+TEST_F(RaggedBatchTest, KeepsEveryRowWhereTheLastLayerHasAWindowToBothSides) {
+  config_.layer_windows = {0, 9};
+  batch_ = std::make_unique<RaggedBatch>(config_, plan_);
+  Stage({Pooling::kCls, Pooling::kCls, Pooling::kLast});
+  EXPECT_EQ(batch_->pass_inputs().kept.count, 9);
+  EXPECT_EQ(batch_->pass_inputs().kept.spans.count, 0);
+  EXPECT_EQ(batch_->first_row(2), 6);
+  EXPECT_EQ(batch_->num_rows(2), 3);
+}
+
 }  // namespace
 }  // namespace dunlin::engine

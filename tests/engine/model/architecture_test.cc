@@ -72,8 +72,8 @@ TEST(Gpt2, MapsEveryActivationName) {
     ActivationKind kind;
   } cases[] = {{"gelu_new", ActivationKind::kGeluTanh},  {"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
                {"gelu_fast", ActivationKind::kGeluTanh}, {"gelu", ActivationKind::kGeluErf},
-               {"relu", ActivationKind::kRelu},          {"silu", ActivationKind::kSilu},
-               {"swish", ActivationKind::kSilu}};
+               {"relu", ActivationKind::kRelu},          {"relu2", ActivationKind::kReluSquared},
+               {"silu", ActivationKind::kSilu},          {"swish", ActivationKind::kSilu}};
   for (const auto& c : cases) {
     const std::string word = "\"" + std::string(c.word) + "\"";
     EXPECT_EQ(Parse(WithField(kGpt2Config, "activation_function", word)).activation, c.kind) << c.word;
@@ -225,7 +225,7 @@ TEST(RotaryPositions, ThatFollowTheLengthAreServedUpToTheOriginalContext) {
       Parse(WithField(WithField(phi3, "max_position_embeddings", "64"), "original_max_position_embeddings", "16"));
   EXPECT_EQ(config.max_context, 16);
   EXPECT_FLOAT_EQ(config.inv_freq[1], 0.01F / 2);
-  EXPECT_FLOAT_EQ(config.rotary_attention_factor, std::sqrt(1.0F + std::log(4.0F) / std::log(16.0F)));
+  EXPECT_FLOAT_EQ(config.rotary_attention_factor(0), std::sqrt(1.0F + std::log(4.0F) / std::log(16.0F)));
   const ModelConfig dynamic = Parse(WithField(kLlamaConfig, "rope_scaling", R"({"type": "dynamic", "factor": 2})"));
   EXPECT_EQ(dynamic.max_context, 32);
   EXPECT_EQ(dynamic.inv_freq, Parse(kLlamaConfig).inv_freq);
@@ -292,6 +292,110 @@ TEST(Gemma2, ReadsItsConfig) {
   EXPECT_EQ(Parse(WithField(uncapped, "final_logit_softcapping", "null")).attention_softcap, 0.0F);
   EXPECT_EQ(Parse(WithField(uncapped, "final_logit_softcapping", "null")).logit_softcap, 0.0F);
   EXPECT_EQ(Parse(WithField(kGemma2Config, "head_dim", "")).head_dim, 256);
+}
+
+TEST(Olmo, NormsAllHeadsTogetherAndScalesFullLayersAlone) {
+  const auto family = [](const char* name) { return WithField(kQwen2Config, "model_type", name); };
+  const ModelConfig second = Parse(family("\"olmo2\""));
+  EXPECT_TRUE(second.qk_norm && second.qk_norm_joint && second.norm_placement == NormPlacement::kPostInside);
+  EXPECT_EQ(second.num_rotaries(), 1);
+  const std::string base = WithField(WithField(family("\"olmo3\""), "num_hidden_layers", "4"), "sliding_window", "20");
+  const std::string old = WithField(WithField(base, "rope_theta", "500000"), "rope_scaling",
+                                    R"({"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 8})");
+  const ModelConfig third = Parse(old);
+  EXPECT_THAT(third.layer_rotary, ::testing::ElementsAre(1, 1, 1, 0));
+  EXPECT_THAT(third.layer_windows, ::testing::ElementsAre(20, 20, 20, 0));
+  EXPECT_GT(third.rotary_attention_factor(0), 1.1F);
+  EXPECT_EQ(third.rotary_attention_factor(1), 1.0F) << "sliding layers are not scaled";
+  const ModelConfig present =
+      Parse(WithField(base, "rope_parameters",
+                      R"({"full_attention": {"rope_type": "yarn", "factor": 4, "rope_theta": 500000,
+          "original_max_position_embeddings": 8}, "sliding_attention": {"rope_type": "default", "rope_theta": 500000}})"));
+  EXPECT_EQ(present.inv_freq, third.inv_freq);
+  EXPECT_EQ(present.rotary_attention_factors, third.rotary_attention_factors);
+}
+
+TEST(Nemotron, ReadsItsConfig) {
+  const ModelConfig config = Parse(WithField(kQwen2Config, "model_type", "\"nemotron\""));
+  EXPECT_EQ(config.activation, ActivationKind::kSilu) << "the config's";
+  EXPECT_TRUE(!config.gated_mlp && config.norm_weight_offset == 1.0F && config.norm_bias);
+  EXPECT_EQ(config.rotary_dim, config.head_dim / 2);
+  const std::string plain = WithField(WithField(kQwen2Config, "hidden_act", ""), "model_type", "\"nemotron\"");
+  EXPECT_EQ(Parse(plain).activation, ActivationKind::kReluSquared);
+}
+
+constexpr const char* kFalconConfig =
+    R"({"model_type": "falcon", "num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 6, "vocab_size": 7})";
+
+TEST(Falcon, HasThreeForms) {
+  const ModelConfig small = Parse(kFalconConfig);
+  EXPECT_TRUE(small.num_kv_heads == 1 && small.parallel_residual && small.shared_norm && small.tied_embeddings);
+  EXPECT_EQ(small.ffn_dim, 96);
+  const std::string grouped =
+      WithField(WithField(kFalconConfig, "new_decoder_architecture", "true"), "num_kv_heads", "3");
+  const ModelConfig large = Parse(grouped);
+  EXPECT_TRUE(large.num_kv_heads == 3 && large.parallel_residual && !large.shared_norm);
+  EXPECT_TRUE(Parse(WithField(grouped, "num_ln_in_parallel_attn", "1")).shared_norm);
+  const ModelConfig sequential =
+      Parse(WithField(WithField(kFalconConfig, "parallel_attn", "false"), "multi_query", "false"));
+  EXPECT_TRUE(sequential.num_kv_heads == 6 && !sequential.parallel_residual && !sequential.shared_norm);
+}
+
+TEST(Bloom, HasTheSlopesOfAnyNumberOfHeads) {
+  const auto slopes = [](const char* heads) {
+    const std::string config =
+        R"({"model_type": "bloom", "n_layer": 2, "hidden_size": 24, "vocab_size": 7, "n_head": )";
+    return Parse(config + heads + "}").alibi_slopes;
+  };
+  EXPECT_THAT(slopes("4"), ::testing::ElementsAre(0.25F, 0.0625F, 0.015625F, 0.00390625F));
+  EXPECT_THAT(slopes("6"), ::testing::ElementsAre(0.25F, 0.0625F, 0.015625F, 0.00390625F, 0.5F, 0.125F));
+  EXPECT_THAT(slopes("1"), ::testing::ElementsAre(0.00390625F));
+}
+
+constexpr const char* kModernBertConfig =
+    R"({"model_type": "modernbert", "num_hidden_layers": 5, "hidden_size": 24, "intermediate_size": 16, "vocab_size": 7,
+        "num_attention_heads": 2, "max_position_embeddings": 64, "local_attention": 16})";
+
+TEST(ModernBert, ReadsTheConfigsOfBothTransformers) {
+  const ModelConfig config = Parse(kModernBertConfig);
+  EXPECT_TRUE(config.is_encoder() && !config.causal && config.first_norm_absent && config.embedding_norm);
+  EXPECT_THAT(config.layer_windows, ::testing::ElementsAre(0, 17, 17, 0, 17));
+  EXPECT_THAT(config.layer_rotary, ::testing::ElementsAre(0, 1, 1, 0, 1));
+  const std::string present = WithField(WithField(kModernBertConfig, "rope_parameters",
+                                                  R"({"full_attention": {"rope_theta": 160000.0},
+          "sliding_attention": {"rope_theta": 10000.0}})"),
+                                        "layer_types",
+                                        R"(["full_attention", "sliding_attention", "sliding_attention",
+          "full_attention", "sliding_attention"])");
+  EXPECT_EQ(Parse(present).inv_freq, config.inv_freq);
+  EXPECT_EQ(Parse(present).layer_windows, config.layer_windows);
+  EXPECT_THAT(Parse(WithField(kModernBertConfig, "local_attention", "125")).layer_windows,
+              ::testing::ElementsAre(0, 125, 125, 0, 125))
+      << "63 tokens to each side are not all of 64";
+  EXPECT_TRUE(Parse(WithField(kModernBertConfig, "local_attention", "126")).layer_windows.empty());
+}
+
+TEST(NomicBert, ReadsThePublishersConfigToo) {
+  const ModelConfig present = Parse(
+      R"({"model_type": "nomic_bert", "num_hidden_layers": 2, "hidden_size": 24, "intermediate_size": 16, "vocab_size": 7,
+          "num_attention_heads": 2, "max_position_embeddings": 64})");
+  const ModelConfig published = Parse(
+      R"({"model_type": "nomic_bert", "n_layer": 2, "n_embd": 24, "n_inner": 16, "vocab_size": 7, "n_head": 2,
+          "n_positions": 8192, "max_trained_positions": 64, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0,
+          "activation_function": "swiglu", "qkv_proj_bias": false, "prenorm": false})");
+  for (const ModelConfig& config : {present, published}) {
+    EXPECT_TRUE(config.is_encoder() && config.gated_mlp && !config.qkv_bias && !config.mlp_bias && config.norm_bias);
+    EXPECT_EQ(config.max_context, 64);
+    EXPECT_EQ(config.inv_freq, present.inv_freq);
+    EXPECT_EQ(config.num_token_types, 2);
+  }
+}
+
+TEST(SequenceClassifiers, AreToldByTheirClass) {
+  const std::string bert = WithField(kBertConfig, "architectures", R"(["BertForSequenceClassification"])");
+  EXPECT_EQ(Parse(kBertConfig).num_labels, 0);
+  EXPECT_EQ(Parse(bert).num_labels, 2) << "transformers' default";
+  EXPECT_EQ(Parse(WithField(bert, "id2label", R"({"0": "LABEL_0"})")).num_labels, 1);
 }
 
 }  // namespace

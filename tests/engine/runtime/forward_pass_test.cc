@@ -32,7 +32,7 @@ class ForwardPassTest : public ::testing::Test {
     options.execution = execution_;
     options.deterministic = deterministic_;
     const MemoryPlan plan = *PlanMemory(config, {profile.precision}, *device_, options);
-    const auto buffers = *StepBuffers::Allocate(plan, config.inv_freq, device_.get());
+    const auto buffers = *StepBuffers::Allocate(plan, config.position_constants(), device_.get());
     StepInputs inputs(plan);
     PlanBuilder builder(profile);
     builder.Add(20, 2, 2, 1, {1}, samples_);  // decodes, so it stands first

@@ -29,7 +29,7 @@ class Fp8ScalingTest : public ::testing::Test {
   void Plan() {
     const ModelConfig config = SmallGpt2Config();
     const MemoryPlan plan = *PlanMemory(config, {Precision::kBf16, Precision::kFp8}, *device_, options_);
-    buffers_ = *StepBuffers::Allocate(plan, config.inv_freq, device_.get());
+    buffers_ = *StepBuffers::Allocate(plan, config.position_constants(), device_.get());
   }
   kernels::Activation Applied(const Fp8Scaling& scaling, int32_t input) {
     kernels::Activation activation;

@@ -29,6 +29,9 @@ LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0
             "original_max_position_embeddings": 144, "partial_rotary_factor": 0.75}
 GEMMA3_ROPE = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
+OLMO3_ROPE = {"full_attention": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 40,
+                                 "rope_theta": 500000.0},
+              "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0}}
 # Folder -> model_type, fields beside COMMON.
 FAMILIES = {
     "gemma_tiny": ("gemma", {"head_dim": 12}),
@@ -50,6 +53,15 @@ FAMILIES = {
     "glm_tiny": ("glm", {"head_dim": 16}),
     "glm4_tiny": ("glm4", {"head_dim": 16}),
     "exaone4_tiny": ("exaone4", {"num_hidden_layers": 4, "sliding_window": 24, "sliding_window_pattern": 4}),
+    "olmo2_tiny": ("olmo2", {"attention_bias": True}),
+    "olmo3_tiny": ("olmo3", {"num_hidden_layers": 4, "sliding_window": 24, "rope_parameters": OLMO3_ROPE}),
+    "nemotron_tiny": ("nemotron", {"head_dim": 12, "attention_bias": True, "mlp_bias": True}),
+    "falcon_7b": ("falcon", {"multi_query": True, "num_attention_heads": 3, "hidden_size": 36, "ffn_hidden_size": 56}),
+    "falcon_new": ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 2, "bias": True}),
+    "falcon_11b": ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1}),
+    "falcon_sequential": ("falcon", {"parallel_attn": False, "multi_query": False, "bias": True}),
+    "bloom_tiny": ("bloom", {}),
+    "bloom_heads": ("bloom", {"num_attention_heads": 6, "hidden_size": 36}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
 
@@ -57,19 +69,23 @@ FAMILIES = {
 def draw(model, seed):
     """Wide enough that attention is peaked and logits far apart, as make_goldens.draw_tensors; rounded to BF16."""
     generator = torch.Generator().manual_seed(seed)
-    offset_norms = model.config.model_type.startswith("gemma")
+    offset_norms = model.config.model_type.startswith(("gemma", "nemotron"))
     for name, value in model.named_parameters():
         noise = torch.randn(value.shape, generator=generator)
-        if value.dim() == 1 and "norm" in name and name.endswith("weight"):
+        if value.dim() == 1 and ("norm" in name or ".ln_" in name) and name.endswith("weight"):
             noise = (0.0 if offset_norms else 1.0) + 0.2 * noise
             if offset_norms and name == "model.norm.weight":
                 noise += 9.0  # gives the logits back what the narrow embedding takes
+            if "embeddings_layernorm" in name:
+                noise *= 0.4  # as wide as an embedding without a norm
         elif value.dim() == 1:
             noise = 0.2 * noise
         elif "embed" in name or "lm_head" in name:
             noise = (0.3 if offset_norms else 2.2) / math.sqrt(value.shape[1]) * noise
         else:
-            noise = 1.6 / math.sqrt(min(value.shape)) * noise
+            # With ALiBi alone, attention must be more peaked for continuations that do not only repeat.
+            wide = model.config.model_type == "bloom" and "query_key_value" in name
+            noise = (3.2 if wide else 1.6) / math.sqrt(min(value.shape)) * noise
         value.copy_(noise.bfloat16())
 
 
@@ -90,6 +106,7 @@ def save(model, folder):
 def make(name):
     model_type, fields = FAMILIES[name]
     folder = HERE / name
+    distinct = 8 if model_type == "bloom" else make_goldens.MIN_DISTINCT_TOKENS
     for seed in range(100):
         model = build(model_type, fields)
         draw(model, seed)
@@ -103,9 +120,9 @@ def make(name):
         results = []
         for tokens in make_goldens.draw_prompts(VOCAB, seed):
             results.append(make_goldens.make_prompt_goldens(forward, lambda tokens: forward(tokens, exact.eval()), tokens))
-            if not make_goldens.is_telling([results[-1][0]]):
+            if not make_goldens.is_telling([results[-1][0]], distinct):
                 break
-        if len(results) == len(make_goldens.PROMPTS) and make_goldens.is_telling([r[0] for r in results]):
+        if len(results) == len(make_goldens.PROMPTS) and make_goldens.is_telling([r[0] for r in results], distinct):
             break
     else:
         raise SystemExit(f"{name}: no seed gives telling continuations")

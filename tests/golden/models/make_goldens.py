@@ -270,9 +270,9 @@ def make_prompt_goldens(forward, reference, tokens):
     return {"tokens": tokens, "logits": rows, "greedy_tokens": greedy, "greedy_gaps": [round(g, 5) for g in gaps]}, error
 
 
-def is_telling(prompts):
+def is_telling(prompts, min_distinct=MIN_DISTINCT_TOKENS):
     """No near tie anywhere, and no continuation that only repeats itself."""
-    return all(min(p["greedy_gaps"]) >= MIN_GAP and len(set(p["greedy_tokens"])) >= MIN_DISTINCT_TOKENS
+    return all(min(p["greedy_gaps"]) >= MIN_GAP and len(set(p["greedy_tokens"])) >= min_distinct
                for p in prompts)
 
 

@@ -140,7 +140,8 @@ TEST_P(EncoderBits, DimensionsAreTruncatedBeforeNormalising) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Encoders, EncoderBits,
-                         ::testing::Combine(::testing::Values("bert_tiny", "roberta_tiny"),
+                         ::testing::Combine(::testing::Values("bert_tiny", "roberta_tiny", "modernbert_tiny",
+                                                              "qwen3_embedding"),
                                             ::testing::ValuesIn(kernels::AvailableCpuVariants())),
                          [](const auto& test) { return std::get<0>(test.param) + "_" + std::get<1>(test.param); });
 

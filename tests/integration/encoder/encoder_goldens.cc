@@ -40,6 +40,15 @@ EncoderGoldens ReadEncoderGoldens(const std::string& name) {
   for (const nlohmann::json& item : json.at("texts")) {
     goldens.texts.push_back({item.at("text").get<std::string>(), item.at("token_ids").get<std::vector<TokenId>>()});
   }
+  if (!json.contains("pairs")) return goldens;
+  for (const nlohmann::json& item : json.at("pairs")) {
+    GoldenPair& pair = goldens.pairs.emplace_back();
+    item.at("query").get_to(pair.query);
+    item.at("document").get_to(pair.document);
+    item.at("token_ids").get_to(pair.token_ids);
+    item.at("type_ids").get_to(pair.type_ids);
+    item.at("logits").get_to(pair.logits);
+  }
   return goldens;
 }
 

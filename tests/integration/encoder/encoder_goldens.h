@@ -24,9 +24,18 @@ struct GoldenText {
   std::vector<TokenId> token_ids;
 };
 
+struct GoldenPair {
+  std::string query;
+  std::string document;
+  std::vector<TokenId> token_ids;
+  std::vector<int32_t> type_ids;
+  std::vector<float> logits;
+};
+
 struct EncoderGoldens {
   std::vector<GoldenInput> inputs;  // ascending by length
   std::vector<GoldenText> texts;
+  std::vector<GoldenPair> pairs;  // of a sequence classifier
 };
 
 // Every encoder of tests/golden/encoders, in order of name, and its directory.

@@ -153,6 +153,40 @@ TEST_P(EncoderGoldensTest, VectorsOfEveryPrecisionHaveTheSameDirection) {
   }
 }
 
+// Each pair alone and all in one batch, beside a call for vectors.
+TEST_P(EncoderGoldensTest, LogitsOfPairsMatchTransformersInEveryBackendAndVariant) {
+  if (goldens_.pairs.empty()) GTEST_SKIP() << "no sequence classifier";
+  for (const std::string& variant : kernels::AvailableCpuVariants()) {
+    const TestModel test = LoadTestModel(GoldenEncoderPath(GetParam()), variant, 2, {Precision::kFp32});
+    EncoderClient client(test.model.get(), RoomFor(16));
+    EncodeRequest all;
+    all.classify = true;
+    all.dimensions = test.model->config().num_labels;
+    for (const GoldenPair& pair : goldens_.pairs) {
+      const auto types = std::count(pair.type_ids.begin(), pair.type_ids.end(), 0);
+      all.tokens.insert(all.tokens.end(), pair.token_ids.begin(), pair.token_ids.end());
+      all.lengths.push_back(static_cast<int32_t>(pair.token_ids.size()));
+      all.first_lengths.push_back(static_cast<int32_t>(types));
+    }
+    for (const AttentionBackend backend : kernels::kAutoOrder) {
+      all.profile = {DeviceKind::kCpu, backend, Precision::kFp32};
+      const std::vector<float> together = client.Run(all);
+      ASSERT_EQ(together.size(), goldens_.pairs.size());
+      auto token = all.tokens.begin();
+      for (size_t i = 0; i < goldens_.pairs.size(); ++i) {
+        const float error = std::abs(together[i] - goldens_.pairs[i].logits[0]);
+        EXPECT_LE(error, kTolerance) << variant << " " << kernels::Name(backend) << " " << goldens_.pairs[i].query;
+        EncodeRequest one = all;
+        one.tokens.assign(token, token + all.lengths[i]);
+        token += all.lengths[i];
+        one.lengths = {all.lengths[i]};
+        one.first_lengths = {all.first_lengths[i]};
+        EXPECT_EQ(client.Run(one), std::vector<float>{together[i]}) << "the bits of a pair alone";
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Encoders, EncoderGoldensTest, ::testing::ValuesIn(GoldenEncoderNames()),
                          [](const auto& test) { return test.param; });
 

@@ -2,6 +2,9 @@
 // The tokenizers of encoders: token ids as Hugging Face encodes, [CLS] and [SEP] or <s> and </s> around them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "engine/encoder/text_pair.h"
 #include "engine/text/tokenizer.h"
 #include "tests/integration/encoder/encoder_goldens.h"
 
@@ -19,6 +22,26 @@ TEST_P(EncoderText, EncodesAsHuggingFaceDoes) {
     const auto ids = (*tokenizer)->Encode(golden.text);
     ASSERT_TRUE(ids.ok()) << ids.status();
     EXPECT_EQ(*ids, golden.token_ids) << golden.text;
+  }
+}
+
+TEST_P(EncoderText, EncodesPairsAsHuggingFaceDoes) {
+  const EncoderGoldens goldens = ReadEncoderGoldens(GetParam());
+  if (goldens.pairs.empty()) GTEST_SKIP() << "no sequence classifier";
+  const auto tokenizer = Tokenizer::Load(GoldenEncoderPath(GetParam()), 0);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto frame = (*tokenizer)->FindPairFrame();
+  ASSERT_TRUE(frame.ok()) << frame.status();
+  const EncodeOptions plain{.add_special_tokens = false};
+  for (const GoldenPair& golden : goldens.pairs) {
+    const auto first = (*tokenizer)->Encode(golden.query, plain);
+    const auto second = (*tokenizer)->Encode(golden.document, plain);
+    ASSERT_TRUE(first.ok() && second.ok());
+    std::vector<TokenId> tokens;
+    const int32_t num_first = AppendPair(*frame, *first, *second, &tokens);
+    EXPECT_EQ(tokens, golden.token_ids) << golden.query;
+    const auto ones = std::find(golden.type_ids.begin(), golden.type_ids.end(), 1);
+    EXPECT_EQ(num_first, ones - golden.type_ids.begin()) << golden.query;
   }
 }
 

@@ -23,7 +23,7 @@ DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_
   options.kv_memory_bytes = page_bytes * (static_cast<size_t>(max_tokens) / 8 + 2);
   absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), {profile.precision}, *model->device(), options);
   DUNLIN_CHECK(plan.ok(), "the test's memory plan");
-  buffers_ = *StepBuffers::Allocate(*plan, model->config().inv_freq, model->device());
+  buffers_ = *StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());
   inputs_ = std::make_unique<StepInputs>(*plan);
   const Fp8Options fp8 = profile.precision == Precision::kFp8 ? options.fp8 : Fp8Options{};
   absl::StatusOr<Fp8Scaling> scaling = Fp8Scaling::Create(fp8, NumInputs(model->config()), run_options.input_scales,

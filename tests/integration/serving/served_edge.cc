@@ -53,6 +53,9 @@ ServedEdge::ServedEdge() {
   Load("demo", "models/demo", {engine::Precision::kBf16, engine::Precision::kFp32});
   Load("tiny", "tests/golden/models/llama_gqa", {engine::Precision::kFp32});
   Load("encoder", "tests/golden/encoders/bert_sentence", {engine::Precision::kFp32});
+  Load("reranker", "tests/golden/encoders/xlmr_rerank", {engine::Precision::kFp32});
+  Load("bert-reranker", "tests/golden/encoders/bert_rerank", {engine::Precision::kFp32});
+  Load("qwen3-embedding", "tests/golden/encoders/qwen3_embedding", {engine::Precision::kFp32});
   EdgeOptions options;
   options.http.emplace();
   options.http->address = "127.0.0.1:0";

@@ -50,7 +50,7 @@ TEST(AttentionSupportTest, EveryUnmetConditionIsNamed) {
                           "num_kv_heads is 0"));
 }
 
-TEST(AttentionSupportTest, AWindowNeedsACausalMask) {
+TEST(AttentionSupportTest, AWindowWithoutACausalMaskIsOdd) {
   for (const AttentionBackend backend : kBackends) {
     const std::string name = std::string(Name(backend)) + " on cpu ";
     AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 64, .num_heads = 8, .num_kv_heads = 8};
@@ -59,7 +59,9 @@ TEST(AttentionSupportTest, AWindowNeedsACausalMask) {
     EXPECT_THAT(Reasons(backend, traits), IsEmpty());
     traits.causal = false;
     EXPECT_THAT(Reasons(backend, traits),
-                ElementsAre(name + "supports a window only with a causal mask; window is 4096, causal is false"));
+                ElementsAre(name + "needs an odd window without a causal mask; window is 4096"));
+    traits.window = 129;
+    EXPECT_THAT(Reasons(backend, traits), IsEmpty());
     traits.window = -1;
     traits.softcap = -2.0F;
     EXPECT_THAT(Reasons(backend, traits),

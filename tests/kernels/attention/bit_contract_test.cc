@@ -23,6 +23,7 @@ struct BitsCase {
   HeadShape shape;
   int32_t window;  // 0: none
   float softcap;   // 0: none
+  bool alibi = false;
 };
 
 std::vector<BitsCase> AllCases() {
@@ -35,6 +36,7 @@ std::vector<BitsCase> AllCases() {
         }
         cases.push_back({dtype, backend, variant, {6, 2, 9}, 37, 0.0F});
         cases.push_back({dtype, backend, variant, {2, 1, 64}, 200, 1.5F});
+        cases.push_back({dtype, backend, variant, {3, 1, 64}, 0, 0.0F, true});
       }
       if (variant == "portable") continue;  // what follows is about registers of its vectors
       // One row with values of eight vectors and of one, and with a window; few rows with values of six vectors, and of
@@ -55,7 +57,11 @@ class BitContractTest : public ::testing::TestWithParam<BitsCase> {
     PagedBatch batch(GetParam().dtype, GetParam().shape, std::move(sequences), layout_seed);
     batch.window = GetParam().window;
     batch.softcap = GetParam().softcap;
+    SetAlibi(&batch);
     return batch.Run(GetParam().backend, GetParam().variant, threads);
+  }
+  static void SetAlibi(PagedBatch* batch) {
+    if (GetParam().alibi) batch->alibi_slopes = {0.25F, 0.0625F, 0.015625F};
   }
   size_t row_floats() const {
     return static_cast<size_t>(GetParam().shape.num_heads) * static_cast<size_t>(GetParam().shape.head_dim);
@@ -150,6 +156,7 @@ TEST_P(BitContractTest, TheCallsBoundsDoNotMatter) {
     PagedBatch batch(GetParam().dtype, GetParam().shape, {{kSeed, 640, 43}});
     batch.window = GetParam().window;
     batch.softcap = GetParam().softcap;
+    SetAlibi(&batch);
     batch.slack = slack;
     EXPECT_TRUE(SameRows(640, 43, batch.Run(GetParam().backend, GetParam().variant, 2).data())) << slack;
   }
@@ -161,7 +168,8 @@ TEST_P(BitContractTest, RepetitionsAreEqual) {
 
 std::string CaseName(const ::testing::TestParamInfo<BitsCase>& test) {
   return std::string(Name(test.param.backend)) + "_" + Name(test.param.dtype) + "_" + test.param.variant + "_d" +
-         std::to_string(test.param.shape.head_dim) + "_w" + std::to_string(test.param.window);
+         std::to_string(test.param.shape.head_dim) + "_w" + std::to_string(test.param.window) +
+         (test.param.alibi ? "_alibi" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, BitContractTest, ::testing::ValuesIn(AllCases()), CaseName);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paged attention against FP64, over ragged batches: causal, windowed, soft-capped, bidirectional.
+// Paged attention against FP64, over ragged batches: causal, windowed, soft-capped, bidirectional, with ALiBi.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "tests/kernels/attention/paged_batch.h"
@@ -38,13 +39,27 @@ struct ScoreCase {
   int32_t window;
   float softcap;
   bool causal;
+  float slope = 0.0F;  // ALiBi's of the first head; each further one has half of it
 };
 constexpr ScoreCase kPlain = {"plain", 0, 0.0F, true};
 // Windows within a tile, at its edge, across an EFFICIENT chunk, longer than any sequence.
 constexpr ScoreCase kScoreCases[] = {
-    {"window1", 1, 0.0F, true},           {"window5", 5, 0.0F, true},        {"window64", 64, 0.0F, true},
-    {"window300", 300, 0.0F, true},       {"window9999", 9999, 0.0F, true},  {"softcap", 0, 1.5F, true},
-    {"window65_softcap", 65, 1.5F, true}, {"bidirectional", 0, 0.0F, false}, {"bidirectional_softcap", 0, 3.0F, false},
+    {"window1", 1, 0.0F, true},
+    {"window5", 5, 0.0F, true},
+    {"window64", 64, 0.0F, true},
+    {"window300", 300, 0.0F, true},
+    {"window9999", 9999, 0.0F, true},
+    {"softcap", 0, 1.5F, true},
+    {"window65_softcap", 65, 1.5F, true},
+    {"bidirectional", 0, 0.0F, false},
+    {"bidirectional_softcap", 0, 3.0F, false},
+    {"both_sides1", 1, 0.0F, false},
+    {"both_sides129", 129, 0.0F, false},
+    {"both_sides301", 301, 0.0F, false},
+    {"both_sides9999", 9999, 0.0F, false},
+    {"alibi", 0, 0.0F, true, 0.25F},
+    {"alibi_window", 65, 0.0F, true, 0.25F},
+    {"alibi_both_sides", 65, 0.0F, false, 0.0625F},
 };
 
 class PagedAttentionTest : public ::testing::TestWithParam<std::tuple<DType, PagedCase, ScoreCase>> {};
@@ -55,6 +70,9 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
   batch.window = scores.window;
   batch.softcap = scores.softcap;
   batch.causal = scores.causal;
+  for (int32_t head = 0; scores.slope > 0.0F && head < paged.shape.num_heads; ++head) {
+    batch.alibi_slopes.push_back(std::ldexp(scores.slope, -head));
+  }
   const int32_t group = paged.shape.num_heads / paged.shape.num_kv_heads;
   struct Result {
     std::string name;
@@ -87,11 +105,13 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
           const ReferenceRow row{.q = query.data(),
                                  .keys = keys.data(),
                                  .values = values.data(),
-                                 .limit = scores.causal ? position + 1 : sequence.first_position + sequence.query_len,
+                                 .limit = batch.KeyLimit(i, t),
                                  .head_dim = paged.shape.head_dim,
                                  .scale = batch.scale,
-                                 .begin = scores.window > 0 ? std::max(0, position - scores.window + 1) : 0,
-                                 .softcap = scores.softcap};
+                                 .begin = batch.KeyStart(i, t),
+                                 .softcap = scores.softcap,
+                                 .slope = std::ldexp(scores.slope, -head),
+                                 .position = position};
           const std::vector<double> exact = ExactRow(row);
           const std::vector<float> unfused = UnfusedRow(row, rounding);
           for (Result& result : results) {

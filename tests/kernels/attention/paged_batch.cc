@@ -121,6 +121,19 @@ void PagedBatch::StoreTokens(size_t index) {
   }
 }
 
+int32_t PagedBatch::KeyStart(size_t sequence, int32_t token) const {
+  const int32_t position = sequences_[sequence].first_position + token;
+  if (window == 0) return 0;
+  return std::max(0, causal ? position - window + 1 : position - window / 2);
+}
+
+int32_t PagedBatch::KeyLimit(size_t sequence, int32_t token) const {
+  const int32_t position = sequences_[sequence].first_position + token;
+  const int32_t kv_len = sequences_[sequence].first_position + sequences_[sequence].query_len;
+  if (causal) return position + 1;
+  return window == 0 ? kv_len : std::min(kv_len, position + window / 2 + 1);
+}
+
 void PagedBatch::FillUnusedSlots(float value) {
   for (size_t i = 0; i < sequences_.size(); ++i) {
     const int32_t kv_len = sequences_[i].first_position + sequences_[i].query_len;
@@ -174,6 +187,7 @@ PagedAttentionParams PagedBatch::Params(AttentionBackend backend, float* out) co
           .window = window,
           .softcap = softcap,
           .causal = causal,
+          .alibi_slopes = alibi_slopes.empty() ? nullptr : alibi_slopes.data(),
           .workspace = nullptr,
           .workspace_bytes = 0};
 }

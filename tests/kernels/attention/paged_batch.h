@@ -66,6 +66,10 @@ class PagedBatch {
   std::vector<float> Tokens(size_t sequence, Kind kind, int32_t kv_head) const;
   const float* Query(size_t sequence, int32_t token, int32_t head) const;
 
+  // The keys [KeyStart, KeyLimit) that the row sees.
+  int32_t KeyStart(size_t sequence, int32_t token) const;
+  int32_t KeyLimit(size_t sequence, int32_t token) const;
+
   // Writes `value` into every slot of every page that holds no token, pair partners included.
   void FillUnusedSlots(float value);
 
@@ -74,7 +78,8 @@ class PagedBatch {
   int32_t window = 0;
   float softcap = 0.0F;
   bool causal = true;
-  int32_t slack = 0;  // by which the call's bounds exceed its longest sequence
+  std::vector<float> alibi_slopes;  // [num_heads], or empty
+  int32_t slack = 0;                // by which the call's bounds exceed its longest sequence
 
  private:
   void PlacePages(uint64_t layout_seed);

@@ -64,11 +64,13 @@ void PagedConformanceTest::ExpectExact(const PagedBatch& batch, const HeadShape&
             .q = query.data(),
             .keys = keys.data(),
             .values = values.data(),
-            .limit = batch.causal ? position + 1 : sequences[i].first_position + sequences[i].query_len,
+            .limit = batch.KeyLimit(i, t),
             .head_dim = shape.head_dim,
             .scale = batch.scale,
-            .begin = batch.window > 0 ? std::max(0, position - batch.window + 1) : 0,
-            .softcap = batch.softcap};
+            .begin = batch.KeyStart(i, t),
+            .softcap = batch.softcap,
+            .slope = batch.alibi_slopes.empty() ? 0.0F : batch.alibi_slopes[static_cast<size_t>(head)],
+            .position = position};
         bound.Add(ExactRow(row), UnfusedRow(row, rounding), batch.Row(out, i, t, head));
       }
     }
@@ -90,19 +92,29 @@ TEST_P(PagedConformanceTest, StaysWithinTwiceTheUnfusedError) {
   }
 }
 
-TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAndNoCausalMask) {
+TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAlibiAndNoCausalMask) {
   const HeadShape shape{4, 2, 32};
   const std::vector<BatchSequence> sequences = {{1, 0, 1}, {3, 180, 40}, {4, 63, 3}};
   struct Scores {
     int32_t window;
     float softcap;
     bool causal;
+    std::vector<float> alibi_slopes = {};
   };
-  for (const Scores& scores : {Scores{1, 0.0F, true}, {64, 0.0F, true}, {65, 1.5F, true}, {0, 3.0F, false}}) {
+  const std::vector<float> slopes = {0.5F, 0.125F, 0.03125F, 0.0078125F};
+  for (const Scores& scores : {Scores{1, 0.0F, true},
+                               {64, 0.0F, true},
+                               {65, 1.5F, true},
+                               {0, 3.0F, false},
+                               {1, 0.0F, false},
+                               {65, 0.0F, false},
+                               {0, 0.0F, true, slopes},
+                               {33, 0.0F, false, slopes}}) {
     PagedBatch batch = Batch(shape, sequences);
     batch.window = scores.window;
     batch.softcap = scores.softcap;
     batch.causal = scores.causal;
+    batch.alibi_slopes = scores.alibi_slopes;
     ExpectExact(batch, shape, sequences);
   }
 }

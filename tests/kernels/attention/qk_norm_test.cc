@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The norm over each head of Q and K before the rotation: against double arithmetic, and the same bits for a token
-// alone, among others and on any number of threads.
+// The norm over each head of Q and K before the rotation, and over all heads together: against double arithmetic, and
+// the same bits for a token alone, among others and on any number of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,8 +22,11 @@ constexpr int32_t kTokens = 90;
 constexpr int32_t kColumns = (kHeads + 2 * kKvHeads) * kHeadDim;
 constexpr float kEpsilon = 1e-6F;
 
-class QkNormTest : public ::testing::TestWithParam<std::string> {
+class QkNormTest : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
  protected:
+  static std::string variant() { return std::get<0>(GetParam()); }
+  static bool joint() { return std::get<1>(GetParam()); }
+
   QkNormTest() : layout_(MakeKvLayout(DType::kF32, {.num_layers = 1, .num_kv_heads = kKvHeads, .head_dim = kHeadDim})) {
     for (int32_t t = 0; t < kTokens; ++t) {
       page_.push_back(t / layout_.tokens_per_page);
@@ -33,16 +36,16 @@ class QkNormTest : public ::testing::TestWithParam<std::string> {
         cos_sin_.push_back(static_cast<float>(i < kRotaryDim / 2 ? std::cos(t + i) : std::sin(t + i - kRotaryDim / 2)));
       }
     }
-    for (int32_t i = 0; i < kHeadDim; ++i) {
-      query_norm_.push_back(1.0F + 0.1F * static_cast<float>(i));
-      key_norm_.push_back(2.0F - 0.05F * static_cast<float>(i));
+    for (int32_t i = 0; i < (joint() ? kHeads : 1) * kHeadDim; ++i) {
+      query_norm_.push_back(1.0F + 0.1F * static_cast<float>(i % 23));
+      key_norm_.push_back(2.0F - 0.05F * static_cast<float>(i % 19));
     }
   }
 
   // Tokens [first, first + count); returns their rows and fills the pool.
   std::vector<float> Run(int threads, int32_t first, int32_t count, PoisonedMemory* pool) {
     std::vector<float> qkv(qkv_.begin() + first * kColumns, qkv_.begin() + (first + count) * kColumns);
-    Device& device = CpuDevice(GetParam(), threads);
+    Device& device = CpuDevice(variant(), threads);
     RotateAndStoreKvParams params{};
     params.qkv = qkv.data();
     params.cos_sin = cos_sin_.data() + first * kRotaryDim;
@@ -56,6 +59,7 @@ class QkNormTest : public ::testing::TestWithParam<std::string> {
     params.query_norm = query_norm_.data();
     params.key_norm = key_norm_.data();
     params.norm_epsilon = kEpsilon;
+    params.joint_norms = joint();
     EXPECT_EQ(device.ops->rotate_and_store_kv(device.context, params), KernelStatus::kOk);
     EXPECT_TRUE(pool->Intact());
     return qkv;
@@ -67,12 +71,15 @@ class QkNormTest : public ::testing::TestWithParam<std::string> {
   std::vector<double> Exact(int32_t t, int32_t head) const {
     const float* row = qkv_.data() + t * kColumns + head * kHeadDim;
     const std::vector<float>& weight = head < kHeads ? query_norm_ : key_norm_;
+    const int32_t first = head < kHeads ? 0 : kHeads;  // of the norm's heads
+    const int32_t width = joint() ? (head < kHeads ? kHeads : kKvHeads) * kHeadDim : kHeadDim;
+    const int32_t at = joint() ? (head - first) * kHeadDim : 0;  // of this head among them
     double square = 0;
-    for (int32_t d = 0; d < kHeadDim; ++d) square += static_cast<double>(row[d]) * static_cast<double>(row[d]);
+    for (int32_t d = 0; d < width; ++d) square += static_cast<double>(row[d - at]) * static_cast<double>(row[d - at]);
     std::vector<double> normed;
     for (int32_t d = 0; d < kHeadDim; ++d) {
-      normed.push_back(row[d] / std::sqrt(square / kHeadDim + static_cast<double>(kEpsilon)) *
-                       static_cast<double>(weight[static_cast<size_t>(d)]));
+      normed.push_back(row[d] / std::sqrt(square / width + static_cast<double>(kEpsilon)) *
+                       static_cast<double>(weight[static_cast<size_t>(at + d)]));
     }
     std::vector<double> out = normed;
     for (size_t i = 0; i < kRotaryDim / 2; ++i) {
@@ -127,8 +134,11 @@ TEST_P(QkNormTest, ATokenHasTheSameBitsAloneAndOnAnyNumberOfThreads) {
   EXPECT_EQ(std::memcmp(together.data(), alone.data(), together.size()), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, QkNormTest, ::testing::ValuesIn(AvailableCpuVariants()),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Variants, QkNormTest,
+                         ::testing::Combine(::testing::ValuesIn(AvailableCpuVariants()), ::testing::Bool()),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + (std::get<1>(test.param) ? "_joint" : "_per_head");
+                         });
 
 }  // namespace
 }  // namespace dunlin::kernels::testing

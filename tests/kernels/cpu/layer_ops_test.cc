@@ -155,12 +155,14 @@ double Exact(ActivationKind kind, double x) {
       return x > 0 ? x : 0;
     case ActivationKind::kSilu:
       return x / (1 + std::exp(-x));
+    case ActivationKind::kReluSquared:
+      return x > 0 ? x * x : 0;
   }
   return 0;
 }
 
 constexpr ActivationKind kKinds[] = {ActivationKind::kGeluTanh, ActivationKind::kGeluErf, ActivationKind::kRelu,
-                                     ActivationKind::kSilu};
+                                     ActivationKind::kSilu, ActivationKind::kReluSquared};
 
 TEST_P(LayerOps, ActivateMatchesFp64) {
   for (const PrecisionTraits& traits : kPrecisionTable) {

@@ -216,6 +216,7 @@ TEST_F(GemmPlanTest, OnlyActivationsThatEpiloguesHaveAreFused) {
   EXPECT_FALSE(takes(weight, ActivationKind::kGeluErf, Precision::kBf16, nullptr)) << "the library's GELU is tanh's";
   EXPECT_FALSE(takes(weight, ActivationKind::kRelu, Precision::kBf16, nullptr)) << "the library's turns NaN into 0";
   EXPECT_FALSE(takes(weight, ActivationKind::kSilu, Precision::kBf16, nullptr));
+  EXPECT_FALSE(takes(weight, ActivationKind::kReluSquared, Precision::kBf16, nullptr));
   EXPECT_FALSE(takes(weight, ActivationKind::kGeluTanh, Precision::kFp8, nullptr)) << "a scale needs the whole row";
   EXPECT_FALSE(takes(codes, ActivationKind::kGeluTanh, Precision::kFp8, nullptr));
   EXPECT_FALSE(takes(weight, ActivationKind::kGeluTanh, Precision::kBf16, &amax));

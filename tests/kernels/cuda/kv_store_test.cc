@@ -83,6 +83,7 @@ struct Case {
   int32_t head_dim;
   int32_t rotary_dim;  // 0: none
   bool norms;
+  bool joint = false;  // over all heads of Q, and all of K
 };
 
 TEST(KvPages, StoredValuesMatchTheCpus) {
@@ -95,12 +96,13 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
   const int32_t pages[kTokens] = {2, 2, 0, 0, 1};
   const int32_t slots[kTokens] = {0, 1, 6, 7, 3};
   for (const DType dtype : kKvDTypes) {
-    for (const Case& test : {Case{dtype, 64, 64, false}, Case{dtype, 33, 20, true}, Case{dtype, 48, 0, true}}) {
+    for (const Case& test : {Case{dtype, 64, 64, false}, Case{dtype, 33, 20, true}, Case{dtype, 48, 0, true},
+                             Case{dtype, 32, 32, true, true}}) {
       const KvLayout layout =
           MakeKvLayout(dtype, {.num_layers = 2, .num_kv_heads = kKvHeads, .head_dim = test.head_dim});
       const std::vector<float> fused = RandomValues(int64_t{kTokens} * (kHeads + 2 * kKvHeads) * test.head_dim, 21);
       const std::vector<float> cos_sin = RandomValues(int64_t{kTokens} * test.rotary_dim + 1, 22);
-      const std::vector<float> weights = RandomValues(test.head_dim, 23);
+      const std::vector<float> weights = RandomValues(kHeads * test.head_dim, 23);
       Pool expected(layout.page_bytes * 3);
       Pool stored(layout.page_bytes * 3);
       std::vector<float> cpu_rows = fused;
@@ -117,11 +119,16 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
                                     .num_tokens = kTokens,
                                     .query_norm = test.norms ? weights.data() : nullptr,
                                     .key_norm = test.norms ? weights.data() : nullptr,
-                                    .norm_epsilon = 1e-6F};
+                                    .norm_epsilon = 1e-6F,
+                                    .joint_norms = test.joint};
       ASSERT_EQ(cpu->ops->rotate_and_store_kv(cpu->context, params), KernelStatus::kOk);
       params.qkv = rows.data();
       params.kv_pool = stored.data();
       for (int32_t token = 0; token < kTokens; ++token) {
+        for (const bool is_key : {false, true}) {
+          if (!test.joint) continue;
+          RunLanes(token + 1, [&](const ThreadLanes& lanes) { NormHeadsJointly(lanes, params, token, is_key); });
+        }
         for (int32_t head = 0; head < kHeads + 2 * kKvHeads; ++head) {
           RunLanes(head % 3 + 1, [&](const ThreadLanes& lanes) { RotateAndStoreHead(lanes, params, token, head); });
         }

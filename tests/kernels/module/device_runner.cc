@@ -42,6 +42,8 @@ class DeviceRunner : public AttentionRunner {
     const bool without = is_cuda_ && division == Division::kWhole && backend != AttentionBackend::kMath;
     const size_t bytes = without ? 0 : device_->ops->paged_attention_workspace(device_->context, backend, batch.Plan());
     const Array<unsigned char> workspace(*device_, std::vector<unsigned char>(bytes, 0xFF));
+    const Array<float> slopes(*device_, batch.alibi_slopes.empty() ? std::vector<float>(1) : batch.alibi_slopes);
+    if (params.alibi_slopes != nullptr) params.alibi_slopes = slopes.data();
     params.query = query.data();
     params.out = out.data();
     params.kv_pool = pool.data();

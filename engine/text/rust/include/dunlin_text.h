@@ -86,6 +86,11 @@ int32_t dunlin_text_special_ids(const dunlin_text_tokenizer* tokenizer, dunlin_t
 int32_t dunlin_text_encode(const dunlin_text_tokenizer* tokenizer, const uint8_t* text, size_t text_size,
                            uint32_t flags, size_t max_ids, dunlin_text_ids* ids, bool* is_longer,
                            dunlin_text_error* error);
+// The special tokens before, between and behind the texts of a pair. *middle_first: so many of those between have type
+// 0, as all before them, and all behind them 1; -1: all have type 0. Errors: FAILED_PRECONDITION (the tokenizer has no
+// such form).
+int32_t dunlin_text_pair_frame(const dunlin_text_tokenizer* tokenizer, dunlin_text_ids* prefix, dunlin_text_ids* middle,
+                               dunlin_text_ids* suffix, int64_t* middle_first, dunlin_text_error* error);
 // Bytes of the largest part of the text that encode reads at once, with up to 120 bytes of memory each.
 size_t dunlin_text_widest_piece(const dunlin_text_tokenizer* tokenizer, const uint8_t* text, size_t text_size);
 // Errors: INVALID_ARGUMENT (a negative id, too many).

@@ -8,7 +8,7 @@ use tokenizers::{AddedVocabulary, Tokenizer};
 use crate::decode::Plan;
 use crate::error::{Code, Error, Result};
 use crate::limits::{MAX_TOKEN_IDS, PIECE_BYTES};
-use crate::load::{Affixes, TextBounds};
+use crate::load::{Affixes, PairFrame, TextBounds};
 
 /// A tokenizer and the data derived from it at load.
 pub struct TextTokenizer {
@@ -16,6 +16,7 @@ pub struct TextTokenizer {
     /// The added tokens in the library's mode that does not match special ones: for text from users.
     pub(crate) plain_added: AddedVocabulary,
     pub(crate) affixes: Affixes,
+    pair_frame: Option<PairFrame>,
     pub(crate) bounds: TextBounds,
     pub(crate) piece_bytes: usize,
     pub(crate) unknown_id: Option<u32>,
@@ -47,6 +48,7 @@ impl TextTokenizer {
             inner,
             plain_added,
             affixes,
+            pair_frame: None,
             bounds,
             piece_bytes: PIECE_BYTES,
             unknown_id,
@@ -56,6 +58,15 @@ impl TextTokenizer {
             bos_id,
             eos_id,
         }
+    }
+
+    pub(crate) fn set_pair_frame(&mut self, frame: Option<PairFrame>) {
+        self.pair_frame = frame;
+    }
+
+    /// The special tokens around a pair of texts, as the post-processor of tokenizer.json has them.
+    pub fn pair_frame(&self) -> Option<&PairFrame> {
+        self.pair_frame.as_ref()
     }
 
     /// Sets from how many bytes on a text is encoded in pieces: for tests with short texts.

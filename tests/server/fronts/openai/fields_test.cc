@@ -13,6 +13,7 @@
 #include "server/fronts/openai/chat_completions.h"
 #include "server/fronts/openai/completions.h"
 #include "server/fronts/openai/embeddings.h"
+#include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses_input.h"
 #include "server/serving/errors.h"
 
@@ -104,6 +105,18 @@ struct EmbeddingsTarget {
 TEST(Fields, OfEmbeddings) {
   const FieldTable<EmbeddingsBody> tables[] = {EmbeddingsFields()};
   ExpectTablesAreKept<EmbeddingsBody>(tables, [] { return EmbeddingsTarget(); });
+}
+
+struct RerankTarget {
+  RerankTarget() { request.rerank.emplace(); }
+  ClientEmbedRequest request;
+  RerankBody body{.request = &request, .return_documents = false};
+  RerankBody& operator*() { return body; }
+};
+
+TEST(Fields, OfRerank) {
+  const FieldTable<RerankBody> tables[] = {RerankFields()};
+  ExpectTablesAreKept<RerankBody>(tables, [] { return RerankTarget(); });
 }
 
 TEST(Fields, AnUnknownOneIsRefusedByName) {

@@ -13,6 +13,7 @@
 #include "server/fronts/openai/completions.h"
 #include "server/fronts/openai/embeddings.h"
 #include "server/fronts/openai/models.h"
+#include "server/fronts/openai/rerank.h"
 #include "server/fronts/openai/responses.h"
 #include "server/fronts/openai/tokenize.h"
 #include "server/serving/errors.h"
@@ -161,6 +162,30 @@ TEST(Golden, Embeddings) {
     const std::string body = std::string(R"({"model":"m","input":["a","b"],"encoding_format":")") + format + "\"}";
     ASSERT_TRUE(translator.Read(body, &request).ok());
     ExpectGolden(std::string("embeddings_") + format + ".json", translator.Document(result));
+  }
+}
+
+TEST(Golden, Rerank) {
+  engine::EncodeCall call;
+  call.request.lengths = {4, 5, 6};
+  call.request.dimensions = 1;
+  call.vectors = {-1.0F, 2.0F, 0.0F};
+  const std::vector<bool> truncated = {false, true, false};
+  const RerankScores scores{.sigmoid = true, .top_n = 2};
+  const EmbedResult result{.call = call,
+                           .truncated = truncated,
+                           .rerank = &scores,
+                           .usage = {.prompt_tokens = 15, .cached_tokens = 0, .completion_tokens = 0},
+                           .timings = {.queue_ms = 0.5, .ttft_ms = 0, .total_ms = 2.0}};
+  for (const bool documents : {false, true}) {
+    RerankTranslator translator(TestFacts());
+    ClientEmbedRequest request;
+    const std::string body = std::string(R"({"model":"m","query":"q","documents":["a",{"text":"b"},"c"],)") +
+                             R"("top_n":2,"return_documents":)" + (documents ? "true}" : "false}");
+    ASSERT_TRUE(translator.Read(body, &request).ok());
+    EXPECT_EQ(request.inputs.size(), 3U);
+    EXPECT_EQ(request.rerank->top_n, 2);
+    ExpectGolden(documents ? "rerank_documents.json" : "rerank.json", translator.Document(result));
   }
 }
 

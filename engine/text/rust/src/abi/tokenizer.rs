@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::buffer::{checked_ids, put, put_ids, slice, Bytes, ErrorMessage, Ids};
 use super::guard;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::{limits, load, EncodeOptions, TextTokenizer};
 
 pub(super) const ADD_SPECIAL_TOKENS: u32 = 1;
@@ -124,6 +124,30 @@ pub unsafe extern "C" fn dunlin_text_encode(
         let encoded = tokenizer.encode_at_most(utf8(text)?, options, max_ids, flags & TRUNCATE != 0)?;
         put_ids(out, &encoded.ids)?;
         *is_longer = encoded.is_longer;
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn dunlin_text_pair_frame(
+    tokenizer: *const TextTokenizer,
+    prefix: *mut Ids,
+    middle: *mut Ids,
+    suffix: *mut Ids,
+    middle_first: *mut i64,
+    error: *mut ErrorMessage,
+) -> i32 {
+    guard::status(error, || {
+        // SAFETY: a live handle and a writable number, by the header.
+        let (tokenizer, middle_first) = unsafe { (live(tokenizer)?, middle_first.as_mut()) };
+        let middle_first = middle_first.ok_or_else(|| Error::invalid("the output pointer is null"))?;
+        let frame = tokenizer.pair_frame().ok_or_else(|| {
+            Error::new(Code::FailedPrecondition, "tokenizer.json: post_processor has no form for a pair of texts")
+        })?;
+        put_ids(prefix, &frame.prefix)?;
+        put_ids(middle, &frame.middle)?;
+        put_ids(suffix, &frame.suffix)?;
+        *middle_first = frame.middle_first.map_or(-1, |count| count as i64);
         Ok(())
     })
 }

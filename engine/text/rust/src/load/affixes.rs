@@ -15,14 +15,28 @@ pub(crate) struct Affixes {
     pub suffix: Vec<u32>,
 }
 
-/// No token has this id: tokenizers are bounded to 2^22 ids.
+/// The special tokens around a pair of texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PairFrame {
+    pub prefix: Vec<u32>,
+    pub middle: Vec<u32>,
+    pub suffix: Vec<u32>,
+    /// So many of `middle` have type 0, as all before them; all behind them have type 1. None: all have type 0.
+    pub middle_first: Option<usize>,
+}
+
+/// No token has these ids: tokenizers are bounded to 2^22 ids.
 const PROBE: u32 = u32::MAX;
+const SECOND_PROBE: u32 = u32::MAX - 1;
+
+fn probe(id: u32, type_id: u32) -> Encoding {
+    Encoding::from_tokens(vec![Token::new(id, String::new(), (0, 0))], type_id)
+}
 
 impl Affixes {
     pub fn find(tokenizer: &Tokenizer, config: &TokenizerConfig) -> Result<Self> {
-        let probe = Encoding::from_tokens(vec![Token::new(PROBE, String::new(), (0, 0))], 0);
         let framed = tokenizer
-            .post_process(probe, None, true)
+            .post_process(probe(PROBE, 0), None, true)
             .map_err(|error| Error::invalid(format!("tokenizer.json: post_processor: {error}")))?;
         let mut parts = framed.get_ids().split(|id| *id == PROBE);
         let (Some(prefix), Some(suffix), None) = (parts.next(), parts.next(), parts.next()) else {
@@ -47,6 +61,29 @@ impl Affixes {
                 "tokenizer.json: post_processor adds id {id}; the model has {id_limit} token ids (embedding rows)"
             ))),
         }
+    }
+}
+
+impl PairFrame {
+    /// None: the post-processor has no form for pairs, or one that this does not describe.
+    pub fn find(tokenizer: &Tokenizer, id_limit: u32) -> Option<Self> {
+        let framed = tokenizer.post_process(probe(PROBE, 0), Some(probe(SECOND_PROBE, 1)), true).ok()?;
+        let (ids, types) = (framed.get_ids(), framed.get_type_ids());
+        let first = ids.iter().position(|id| *id == PROBE)?;
+        let second = ids.iter().position(|id| *id == SECOND_PROBE)?;
+        let (prefix, middle, suffix) = (ids.get(..first)?, ids.get(first + 1..second)?, &ids[second + 1..]);
+        if [prefix, middle, suffix].concat().iter().any(|id| *id >= id_limit) {
+            return None;
+        }
+        let zeros = types.iter().take_while(|id| **id == 0).count();
+        let middle_first = match zeros == types.len() {
+            true => None,
+            false if types[zeros..].iter().all(|id| *id == 1) && first < zeros && zeros <= second => {
+                Some(zeros - first - 1)
+            }
+            false => return None,
+        };
+        Some(Self { prefix: prefix.to_vec(), middle: middle.to_vec(), suffix: suffix.to_vec(), middle_first })
     }
 }
 

@@ -20,6 +20,7 @@ use crate::tokenizer::TextTokenizer;
 use crate::vocabulary as vocabulary_json;
 
 pub(crate) use affixes::Affixes;
+pub use affixes::PairFrame;
 use config::TokenizerConfig;
 pub use cut_points::is_word;
 pub(crate) use cut_points::CutRule;
@@ -57,7 +58,10 @@ pub fn load_json(json: &[u8], config: &[u8], vocab_limit: u32) -> Result<TextTok
     affixes.check(id_limit)?;
     let bounds =
         TextBounds { bytes_per_token: bytes_per_token::bound(&tokenizer), cut_rule: cut_points::find(&tokenizer) };
-    Ok(TextTokenizer::new(tokenizer, affixes, bounds, document.unknown_id(), bos_id, eos_id))
+    let pair_frame = PairFrame::find(&tokenizer, id_limit);
+    let mut built = TextTokenizer::new(tokenizer, affixes, bounds, document.unknown_id(), bos_id, eos_id);
+    built.set_pair_frame(pair_frame);
+    Ok(built)
 }
 
 /// Loads from a vocabulary with its rules in JSON (src/vocabulary).

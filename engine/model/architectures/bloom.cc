@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// BLOOM: LayerNorm, a norm after the embedding, biases everywhere, Q, K and V interleaved by head, and ALiBi in place
+// of positions. Source: transformers 5.23, models/bloom; Press et al. 2021 (ALiBi).
+#include <cmath>
+#include <vector>
+
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int64_t kDefaultContext = 2048;  // trained; ALiBi itself has no limit
+
+// Powers of 2^(-8 / n) for n heads, n a power of two; further heads take every other one of twice as many heads.
+std::vector<float> AlibiSlopes(int32_t num_heads) {
+  int32_t power_of_two = 1;
+  while (2 * power_of_two <= num_heads) power_of_two *= 2;
+  const auto base = static_cast<double>(static_cast<float>(std::exp2(-8.0 / power_of_two)));
+  const auto extra_base = static_cast<double>(static_cast<float>(std::exp2(-4.0 / power_of_two)));
+  std::vector<float> slopes;
+  for (int32_t i = 1; i <= num_heads; ++i) {
+    const bool extra = i > power_of_two;
+    slopes.push_back(static_cast<float>(extra ? std::pow(extra_base, 2 * (i - power_of_two) - 1) : std::pow(base, i)));
+  }
+  return slopes;
+}
+
+void ParseBloom(JsonFields& fields, ModelConfig* config) {
+  RefuseUnsupported(fields, {"apply_residual_connection_post_layernorm"});
+  config->num_layers = static_cast<int32_t>(fields.Int("n_layer", 1, kMaxLayers));
+  const char* hidden = fields.Has("hidden_size") ? "hidden_size" : "n_embed";
+  config->hidden_dim = static_cast<int32_t>(fields.Int(hidden, 1, kMaxHiddenDim));
+  config->ffn_dim = 4 * config->hidden_dim;
+  config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
+  config->max_context = static_cast<int32_t>(fields.IntOr("seq_length", 1, kMaxContextTokens, kDefaultContext));
+  const int64_t num_heads = fields.Int(fields.Has("n_head") ? "n_head" : "num_attention_heads", 1, kMaxHeads);
+  SetHeads(fields, num_heads, num_heads, 0, config);
+  config->alibi_slopes = AlibiSlopes(config->num_heads);
+  config->norm_kind = kernels::NormKind::kLayerNorm;
+  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-5));
+  config->embedding_norm = true;
+  config->activation = kernels::ActivationKind::kGeluTanh;
+  config->norm_bias = config->qkv_bias = config->out_bias = config->mlp_bias = true;
+  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", true);
+}
+
+using enum WeightSlot;
+constexpr FusedPart kAll = FusedPart::kAll;
+
+constexpr WeightName kWeights[] = {
+    {kEmbedding, kAll, "word_embeddings"},
+    {kEmbeddingNorm, kAll, "word_embeddings_layernorm"},
+    {kAttentionNorm, kAll, "h.#.input_layernorm"},
+    {kQkv, FusedPart::kQkvByHead, "h.#.self_attention.query_key_value"},
+    {kAttentionOut, kAll, "h.#.self_attention.dense"},
+    {kMlpNorm, kAll, "h.#.post_attention_layernorm"},
+    {kMlpUp, kAll, "h.#.mlp.dense_h_to_4h"},
+    {kMlpDown, kAll, "h.#.mlp.dense_4h_to_h"},
+    {kFinalNorm, kAll, "ln_f"},
+    {kHead, kAll, "lm_head", false},
+};
+constexpr const char* kModelTypes[] = {"bloom"};
+constexpr const char* kPrefixes[] = {"transformer.", ""};
+
+}  // namespace
+
+const Architecture kBloom = {"bloom", kModelTypes, &ParseBloom, kPrefixes, kWeights, {}};
+
+}  // namespace dunlin::engine

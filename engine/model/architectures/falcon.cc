@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Falcon: LayerNorm, a plain MLP, rotary positions, Q, K and V interleaved by head of K. Falcon 7B has one head of K,
+// and one norm for attention and MLP, which are added in parallel; the new decoder architecture (40B, 180B) has several
+// heads of K and, unless num_ln_in_parallel_attn is 1 (11B), a norm for each. Source: transformers 5.23, models/falcon.
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+int64_t ParseKvHeads(JsonFields& fields, int64_t num_heads, bool new_decoder) {
+  if (new_decoder) return fields.IntOr("num_kv_heads", 1, kMaxHeads, num_heads);
+  return fields.BoolOr("multi_query", true) ? 1 : num_heads;
+}
+
+void SetNorms(JsonFields& fields, bool new_decoder, ModelConfig* config) {
+  config->norm_kind = kernels::NormKind::kLayerNorm;
+  config->norm_bias = true;
+  config->norm_epsilon = static_cast<float>(fields.NumberOr("layer_norm_epsilon", 1e-12, 1.0, 1e-5));
+  config->parallel_residual = fields.BoolOr("parallel_attn", true);
+  const int64_t num_norms = fields.IntOr("num_ln_in_parallel_attn", 1, 2, new_decoder ? 2 : 1);
+  if (new_decoder && !config->parallel_residual) {
+    fields.Fail("parallel_attn is false with new_decoder_architecture, which is not supported");
+  }
+  if (!new_decoder && num_norms == 2) {
+    fields.Fail("num_ln_in_parallel_attn is 2 without new_decoder_architecture, which is not supported");
+  }
+  config->shared_norm = config->parallel_residual && num_norms == 1;
+}
+
+void ParseFalcon(JsonFields& fields, ModelConfig* config) {
+  // Falcon RW: its positions are a bias that is rounded to BF16 and scaled with the scores.
+  RefuseUnsupported(fields, {"alibi"});
+  config->num_layers = static_cast<int32_t>(fields.Int("num_hidden_layers", 1, kMaxLayers));
+  config->hidden_dim = static_cast<int32_t>(fields.Int("hidden_size", 1, kMaxHiddenDim));
+  config->ffn_dim =
+      static_cast<int32_t>(fields.IntOr("ffn_hidden_size", 1, kMaxFfnDim, 4 * int64_t{config->hidden_dim}));
+  config->vocab_size = static_cast<int32_t>(fields.Int("vocab_size", 1, kMaxVocabSize));
+  config->max_context = static_cast<int32_t>(fields.IntOr("max_position_embeddings", 1, kMaxContextTokens, 2048));
+  const bool new_decoder = fields.BoolOr("new_decoder_architecture", false);
+  const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
+  SetHeads(fields, num_heads, ParseKvHeads(fields, num_heads, new_decoder), 0, config);
+  SetNorms(fields, new_decoder, config);
+  config->activation = ParseActivation(fields, "activation", "gelu");
+  config->qkv_bias = config->out_bias = config->mlp_bias = fields.BoolOr("bias", false);
+  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", true);
+  SetRotary(fields, {}, config);
+}
+
+using enum WeightSlot;
+constexpr FusedPart kAll = FusedPart::kAll;
+
+constexpr WeightName kWeights[] = {
+    {kEmbedding, kAll, "word_embeddings"},
+    {kAttentionNorm, kAll, "h.#.input_layernorm"},
+    {kQkv, FusedPart::kQkvByHead, "h.#.self_attention.query_key_value"},
+    {kAttentionOut, kAll, "h.#.self_attention.dense"},
+    {kMlpNorm, kAll, "h.#.post_attention_layernorm"},
+    {kMlpUp, kAll, "h.#.mlp.dense_h_to_4h"},
+    {kMlpDown, kAll, "h.#.mlp.dense_4h_to_h"},
+    {kFinalNorm, kAll, "ln_f"},
+    {kHead, kAll, "lm_head", false},
+};
+// With two norms in parallel.
+constexpr NameAlias kAliases[] = {{".input_layernorm.", ".ln_attn."}, {".post_attention_layernorm.", ".ln_mlp."}};
+constexpr const char* kModelTypes[] = {"falcon"};
+constexpr const char* kPrefixes[] = {"transformer.", ""};
+constexpr const char* kBuffers[] = {".rotary_emb.inv_freq", ".self_attention.maybe_rotary.inv_freq"};
+
+}  // namespace
+
+const Architecture kFalcon = {"falcon", kModelTypes, &ParseFalcon, kPrefixes, kWeights, kBuffers, kAliases};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModernBERT: a pre-norm encoder without biases, with a norm after the embedding and none before the first attention,
+// GeGLU, and rotary positions. Every third layer sees all tokens, the others those near by, with a rotation of their
+// own. Source: transformers 5.23, models/modernbert; Warner et al. 2024.
+#include <vector>
+
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr RotaryFields kGlobalRotary = {
+    .theta = "global_rope_theta", .default_theta = 160000.0, .nested = "full_attention"};
+constexpr RotaryFields kLocalRotary = {.theta = "local_rope_theta", .nested = "sliding_attention"};
+constexpr int64_t kDefaultPattern = 3;
+constexpr int64_t kDefaultLocalTokens = 128;
+
+void ParseModernBert(JsonFields& fields, ModelConfig* config) {
+  config->kind = ModelKind::kEncoder;
+  config->causal = false;
+  SetSizes(fields, 8192, config);
+  const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
+  SetHeads(fields, num_heads, num_heads, 0, config);
+  config->norm_kind = kernels::NormKind::kLayerNorm;
+  config->norm_epsilon = static_cast<float>(fields.NumberOr("norm_eps", 1e-12, 1.0, 1e-5));
+  config->norm_bias = fields.BoolOr("norm_bias", false);
+  config->embedding_norm = config->first_norm_absent = true;
+  config->activation = ParseActivation(fields, "hidden_activation", "gelu");
+  config->gated_mlp = true;
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->mlp_bias = fields.BoolOr("mlp_bias", false);
+  SetRotary(fields, kGlobalRotary, config);
+  // Of local_attention tokens a token sees half to each side, and itself.
+  const int64_t local = fields.IntOr("local_attention", 1, kMaxContextTokens, kDefaultLocalTokens);
+  const int64_t full_every = fields.IntOr("global_attn_every_n_layers", 1, kMaxLayers, kDefaultPattern);
+  const std::vector<bool> sliding =
+      SetWindows(fields, 2 * (local / 2) + 1, {.full_every = full_every, .full_first = true}, config);
+  const bool old_style = !fields.Has("rope_parameters");
+  if (fields.status().ok()) AddSlidingRotary(fields, kLocalRotary, old_style, sliding, config);
+}
+
+using enum WeightSlot;
+constexpr FusedPart kAll = FusedPart::kAll;
+
+constexpr WeightName kWeights[] = {
+    {kEmbedding, kAll, "embeddings.tok_embeddings"},
+    {kEmbeddingNorm, kAll, "embeddings.norm"},
+    {kAttentionNorm, kAll, "layers.#.attn_norm"},
+    {kQkv, kAll, "layers.#.attn.Wqkv"},
+    {kAttentionOut, kAll, "layers.#.attn.Wo"},
+    {kMlpNorm, kAll, "layers.#.mlp_norm"},
+    {kMlpUp, kAll, "layers.#.mlp.Wi"},
+    {kMlpDown, kAll, "layers.#.mlp.Wo"},
+    {kFinalNorm, kAll, "final_norm"},
+};
+constexpr const char* kModelTypes[] = {"modernbert"};
+constexpr const char* kPrefixes[] = {"model.", ""};
+// The heads of language models and classifiers.
+constexpr const char* kUnused[] = {"head.dense.weight", "head.dense.bias", "head.norm.weight",  "head.norm.bias",
+                                   "decoder.weight",    "decoder.bias",    "classifier.weight", "classifier.bias"};
+
+}  // namespace
+
+const Architecture kModernBert = {"modernbert", kModelTypes, &ParseModernBert, kPrefixes, kWeights, kUnused};
+
+}  // namespace dunlin::engine

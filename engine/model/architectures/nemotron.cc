@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nemotron (Minitron, Nemotron 3 and 4): LayerNorm that is stored as w and applied as 1 + w, a plain MLP with squared
+// ReLU, partially rotated heads. Source: transformers 5.23, models/nemotron.
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/llama_family.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr LlamaDefaults kDefaults = {
+    .max_context = 4096, .activation = "relu2", .rotary = {.default_partial_factor = 0.5, .partial = true}};
+
+void ParseNemotron(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaFamily(fields, kDefaults, config);
+  config->norm_kind = kernels::NormKind::kLayerNorm;
+  config->norm_bias = true;
+  config->norm_weight_offset = 1.0F;
+  config->norm_epsilon = static_cast<float>(fields.NumberOr("norm_eps", 1e-12, 1.0, 1e-5));
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->mlp_bias = fields.BoolOr("mlp_bias", false);
+  config->gated_mlp = false;
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+constexpr WeightName kWeights[] = {
+    {kEmbedding, kAll, "embed_tokens"},
+    {kAttentionNorm, kAll, "layers.#.input_layernorm"},
+    {kQkv, kQuery, "layers.#.self_attn.q_proj"},
+    {kQkv, kKey, "layers.#.self_attn.k_proj"},
+    {kQkv, kValue, "layers.#.self_attn.v_proj"},
+    {kAttentionOut, kAll, "layers.#.self_attn.o_proj"},
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
+    {kMlpUp, kAll, "layers.#.mlp.up_proj"},
+    {kMlpDown, kAll, "layers.#.mlp.down_proj"},
+    {kFinalNorm, kAll, "norm"},
+    {kHead, kAll, "lm_head", false},
+};
+constexpr const char* kModelTypes[] = {"nemotron"};
+
+}  // namespace
+
+const Architecture kNemotron = {"nemotron", kModelTypes, &ParseNemotron, kLlamaPrefixes, kWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// OLMo 2 and 3: Llama with one norm over all heads of Q and one over those of K, and norms behind the attention and the
+// MLP instead of before them. In OLMo 3 three of four layers slide, and the scaling of the rotation is that of the
+// others alone. Source: transformers 5.23, models/olmo2, models/olmo3.
+#include <vector>
+
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/llama_family.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr LlamaDefaults kOlmo2Defaults = {.max_context = 2048, .norm_epsilon = 1e-5};
+constexpr LlamaDefaults kOlmo3Defaults = {
+    .max_context = 2048, .norm_epsilon = 1e-5, .rotary = {.default_theta = 500000.0, .nested = "full_attention"}};
+constexpr RotaryFields kSlidingRotary = {.default_theta = 500000.0, .nested = "sliding_attention"};
+constexpr int64_t kDefaultPattern = 4;
+
+void ParseBoth(JsonFields& fields, const LlamaDefaults& defaults, ModelConfig* config) {
+  ParseLlamaFamily(fields, defaults, config);
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->qk_norm = config->qk_norm_joint = true;
+  config->norm_placement = NormPlacement::kPostInside;
+}
+
+void ParseOlmo2(JsonFields& fields, ModelConfig* config) {
+  ParseBoth(fields, kOlmo2Defaults, config);
+}
+
+void ParseOlmo3(JsonFields& fields, ModelConfig* config) {
+  ParseBoth(fields, kOlmo3Defaults, config);
+  const int64_t window = ParseWindow(fields);
+  const std::vector<bool> sliding = SetWindows(fields, window, {.full_every = kDefaultPattern}, config);
+  const bool old_style = !fields.Has("rope_parameters");
+  if (fields.status().ok()) AddSlidingRotary(fields, kSlidingRotary, old_style, sliding, config);
+}
+
+constexpr WeightName kNorms[] = {
+    {WeightSlot::kPostAttentionNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
+    {WeightSlot::kPostMlpNorm, FusedPart::kAll, "layers.#.post_feedforward_layernorm"},
+    {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
+    {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
+};
+constexpr auto kWeights = WithNorms(kNorms);
+constexpr const char* kOlmo2Types[] = {"olmo2"};
+constexpr const char* kOlmo3Types[] = {"olmo3"};
+
+}  // namespace
+
+const Architecture kOlmo2 = {"olmo2", kOlmo2Types, &ParseOlmo2, kLlamaPrefixes, kWeights, kLlamaBuffers};
+const Architecture kOlmo3 = {"olmo3", kOlmo3Types, &ParseOlmo3, kLlamaPrefixes, kWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine
