@@ -108,7 +108,7 @@ bool ForwardPass::Activate(const Target& next) {
     params.out = GemmInput(next);
     return Ran(ops_.activate(context_, params), "activate");
   }
-  kernels::Activation width{.columns = config_.ffn_dim};
+  kernels::Activation width{.columns = next.columns()};
   params.out = &width;
   params.rows_out = buffers_.unfused;
   return Ran(ops_.activate(context_, params), "activate") &&

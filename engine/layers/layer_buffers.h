@@ -19,15 +19,16 @@ struct LayerBuffers {
   bool deterministic = true;  // GemmParams::deterministic
 
   void* kv_pool = nullptr;
-  float* hidden = nullptr;          // [T, hidden_dim] the residual stream
-  float* qkv = nullptr;             // [T, qkv_features]
-  float* attention = nullptr;       // [T, num_heads * head_dim]
-  void* mlp = nullptr;              // [T, up_features] floats, or the GEMM input of the down projection
-  float* term = nullptr;            // [T, hidden_dim] an output that is normalised before it is added to the residual
-  void* activation = nullptr;       // GEMM input of T rows
-  float* kept_rows = nullptr;       // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
-  float* unfused = nullptr;         // [T, max(hidden_dim, ffn_dim)] between two steps of a module; non-null runs eager
-  float* rotary = nullptr;          // [num_rotaries, batch tokens, rotary_dim] cos and sin of the batch's positions
+  float* hidden = nullptr;     // [T, hidden_dim] the residual stream
+  float* qkv = nullptr;        // [T, qkv_features]
+  float* attention = nullptr;  // [T, num_heads * head_dim]
+  void* mlp = nullptr;         // [T, up_features] floats, or the GEMM input of the down projection
+  float* term = nullptr;       // [T, hidden_dim] an output that is normalised before it is added to the residual
+  void* activation = nullptr;  // GEMM input of T rows
+  float* kept_rows = nullptr;  // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
+  void* experts = nullptr;     // of ExpertBufferBytes
+  float* unfused = nullptr;    // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module; non-null runs eager
+  float* rotary = nullptr;     // [num_rotaries, batch tokens, rotary_dim] cos and sin of the batch's positions
   const float* inv_freq = nullptr;  // [num_rotaries, rotary_dim / 2]
   float* logits = nullptr;          // [kHeadBlockRows, vocab_size]
   void* workspace = nullptr;        // of attention

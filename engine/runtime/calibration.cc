@@ -133,6 +133,10 @@ absl::StatusOr<InputScales> CalibrateInputs(const Model& model, std::span<const 
   if (config.is_encoder()) {
     return absl::FailedPreconditionError(absl::StrCat(config.architecture, " is an encoder: it cannot be calibrated"));
   }
+  if (config.has_experts()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(config.architecture, " has experts: its inputs take a scale per token and are not calibrated"));
+  }
   if (tokens.empty()) return absl::InvalidArgumentError("the text has no tokens");
   const auto window = static_cast<size_t>(std::min(config.max_context, kCalibrationWindow));
   const Amaxes amaxes(model.device(), NumInputs(config));

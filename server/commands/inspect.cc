@@ -94,6 +94,11 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
                {"hidden_dim", config.hidden_dim},      {"heads", config.num_heads},
                {"kv_heads", config.num_kv_heads},      {"head_dim", config.head_dim},
                {"vocab_size", config.vocab_size},      {"max_context_tokens", config.max_context}};
+  if (config.has_experts()) {
+    json["active_parameters"] = summary.num_active_parameters;  // that one token goes through
+    json["experts"] = config.routing.num_experts;
+    json["experts_per_token"] = config.routing.num_chosen;
+  }
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     json["weights_bytes"][row.name] = summary.weight_bytes[static_cast<size_t>(row.precision)];
   }

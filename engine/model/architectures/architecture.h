@@ -16,16 +16,18 @@
 namespace dunlin::engine {
 
 // Which rows of a fused matrix a tensor holds. kQkvByHead: all of them, interleaved by head: Q, K and V of the first
-// head, then of the next (GPT-NeoX, which has as many K and V heads as Q heads).
-enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp, kQkvByHead };
+// head, then of the next (GPT-NeoX, which has as many K and V heads as Q heads). kExperts and kSharedGate: of a router.
+enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp, kQkvByHead, kExperts, kSharedGate };
 
-// A tensor's name and slot. The weight is `name` + ".weight", the bias (where the config has one) `name` + ".bias".
+// A tensor's name and slot: `name` + `weight` and, where the config has a bias, `name` + `bias`.
 struct WeightName {
   WeightSlot slot;
   FusedPart part;
-  const char* name;         // '#' stands for the layer's index
+  const char* name;         // '#' stands for the layer's index, '@' for the expert's
   bool prefixed = true;     // one of Architecture::prefixes precedes it
   bool transposed = false;  // stored [in_features, out_features] (GPT-2's Conv1D)
+  const char* weight = ".weight";
+  const char* bias = ".bias";
 };
 
 // A second name that some checkpoints use: a tensor that is not found is looked up with `name` replaced by `alias`.
@@ -78,5 +80,8 @@ extern const Architecture kCohere2;
 extern const Architecture kGlm;
 extern const Architecture kGlm4;
 extern const Architecture kExaone4;
+extern const Architecture kMixtral;
+extern const Architecture kQwen2Moe;
+extern const Architecture kQwen3Moe;
 
 }  // namespace dunlin::engine

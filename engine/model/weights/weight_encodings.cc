@@ -11,7 +11,9 @@ using kernels::Precision;
 using kernels::WeightFormat;
 
 // Tables that are only gathered and added stay BF16: quantising them would save little and round every input.
+// A router's products are FP32 in every precision: rounding would change which experts a token takes.
 WeightEncoding EncodingOf(const ModelConfig& config, WeightSlot slot, Precision precision) {
+  if (slot == WeightSlot::kRouter) return {WeightFormat::kF32, 0};
   const bool gathered_only = slot == WeightSlot::kPositions || slot == WeightSlot::kTokenTypes ||
                              (slot == WeightSlot::kEmbedding && config.is_encoder());
   const WeightFormat format = Traits(precision).format;
@@ -40,7 +42,8 @@ WeightEncodings::WeightEncodings(const std::vector<WeightPart>& parts, const Ten
 
 WeightEncoding WeightEncodings::Of(const ModelConfig& config, WeightSlot slot, int32_t layer,
                                    Precision precision) const {
-  if (precision != Precision::kFp8 || fp8_.empty()) return EncodingOf(config, slot, precision);
+  if (precision != Precision::kFp8 || fp8_.empty() || slot == WeightSlot::kRouter)
+    return EncodingOf(config, slot, precision);
   return fp8_[static_cast<size_t>(layer)][static_cast<size_t>(slot)];
 }
 

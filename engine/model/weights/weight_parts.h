@@ -24,7 +24,8 @@ struct PartScales {
 
 struct WeightPart {
   WeightSlot slot;
-  int32_t layer;  // 0 where the slot is not per layer
+  int32_t layer;   // 0 where the slot is not per layer
+  int32_t expert;  // 0 where the slot is not per expert
   bool is_bias;
   bool transposed;             // the tensor is [in_features, out_features]
   std::string tensor;          // full name
@@ -36,7 +37,8 @@ struct WeightPart {
   float scale;
   PartScales scales = {};
 
-  bool is_vector() const { return is_bias || IsNorm(slot); }
+  bool is_vector() const { return is_bias || IsVector(slot); }
+  WeightPlace place() const { return {slot, layer, expert}; }
 };
 
 // The architecture's prefix under which `source` has the embedding or the final norm; its first prefix when none fits.
@@ -62,5 +64,8 @@ std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, 
 
 // Elements of all parts.
 int64_t CountParameters(const std::vector<WeightPart>& parts);
+
+// Elements of the parts that one token goes through: of the experts of a layer as many as a token takes.
+int64_t CountActiveParameters(const ModelConfig& config, const std::vector<WeightPart>& parts);
 
 }  // namespace dunlin::engine

@@ -24,6 +24,12 @@ enum class WeightSlot : uint8_t {
   kPostMlpNorm,
   kMlpUp,
   kMlpDown,
+  kRouter,
+  kRouterCorrection,
+  kExpertUp,
+  kExpertDown,
+  kSharedUp,
+  kSharedDown,
   kFinalNorm,
   kHead,
 };
@@ -45,13 +51,29 @@ constexpr bool IsNorm(WeightSlot slot) {
   }
 }
 
-// Whether each layer has one.
-constexpr bool IsPerLayer(WeightSlot slot) {
-  return slot >= WeightSlot::kAttentionNorm && slot <= WeightSlot::kMlpDown;
+// Whether the slot is an FP32 vector, not a matrix.
+constexpr bool IsVector(WeightSlot slot) {
+  return IsNorm(slot) || slot == WeightSlot::kRouterCorrection;
 }
 
-// Whether the slot exists in this model, and whether it has a bias. A tied head does not exist: it is the embedding.
-constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
+// Whether each layer has one, or one for each expert.
+constexpr bool IsPerLayer(WeightSlot slot) {
+  return slot >= WeightSlot::kAttentionNorm && slot <= WeightSlot::kSharedDown;
+}
+constexpr bool IsPerExpert(WeightSlot slot) {
+  return slot == WeightSlot::kExpertUp || slot == WeightSlot::kExpertDown;
+}
+
+// One weight of a model.
+struct WeightPlace {
+  WeightSlot slot;
+  int32_t layer = 0;   // where the slot is per layer
+  int32_t expert = 0;  // where it is per expert
+};
+
+// Whether the slot exists in this layer (0 where it is not per layer), and whether it has a bias. A tied head does not
+// exist: it is the embedding.
+constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer) {
   switch (slot) {
     case WeightSlot::kPositions:
       return config.learned_positions;
@@ -73,6 +95,18 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
       return config.norm_placement == NormPlacement::kPost;
     case WeightSlot::kFinalNorm:
       return config.norm_placement != NormPlacement::kPost;
+    case WeightSlot::kMlpUp:
+    case WeightSlot::kMlpDown:
+      return !config.has_experts(layer);
+    case WeightSlot::kRouter:
+    case WeightSlot::kExpertUp:
+    case WeightSlot::kExpertDown:
+      return config.has_experts(layer);
+    case WeightSlot::kRouterCorrection:
+      return config.router_correction && config.has_experts(layer);
+    case WeightSlot::kSharedUp:
+    case WeightSlot::kSharedDown:
+      return config.shared_ffn_dim > 0 && config.has_experts(layer);
     default:
       return true;
   }
@@ -93,6 +127,11 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kMlpUp:
     case WeightSlot::kMlpDown:
       return config.mlp_bias;
+    case WeightSlot::kRouter:
+      return config.router_bias;
+    case WeightSlot::kExpertUp:
+    case WeightSlot::kExpertDown:
+      return config.expert_bias;
     case WeightSlot::kHead:
       return config.head_bias;
     case WeightSlot::kEmbedding:
@@ -100,12 +139,15 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kTokenTypes:
     case WeightSlot::kQueryNorm:
     case WeightSlot::kKeyNorm:
+    case WeightSlot::kRouterCorrection:
+    case WeightSlot::kSharedUp:
+    case WeightSlot::kSharedDown:
       return false;
   }
   return false;
 }
 
-// [out_features, in_features] of a matrix; a norm is [its width, 1].
+// [out_features, in_features] of a matrix, of one expert where there are several; a vector is [its width, 1].
 struct SlotShape {
   int64_t out_features;
   int64_t in_features;
@@ -128,6 +170,18 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
       return {config.up_features(), config.hidden_dim, config.gated_mlp};
     case WeightSlot::kMlpDown:
       return {config.hidden_dim, config.ffn_dim};
+    case WeightSlot::kRouter:
+      return {config.router_features(), config.hidden_dim};
+    case WeightSlot::kRouterCorrection:
+      return {config.routing.num_experts, 1};
+    case WeightSlot::kExpertUp:
+      return {config.up_features(config.expert_ffn_dim), config.hidden_dim, config.gated_mlp};
+    case WeightSlot::kExpertDown:
+      return {config.hidden_dim, config.expert_ffn_dim};
+    case WeightSlot::kSharedUp:
+      return {config.up_features(config.shared_ffn_dim), config.hidden_dim, config.gated_mlp};
+    case WeightSlot::kSharedDown:
+      return {config.hidden_dim, config.shared_ffn_dim};
     case WeightSlot::kQueryNorm:
     case WeightSlot::kKeyNorm:
       return {config.head_dim, 1};

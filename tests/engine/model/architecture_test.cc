@@ -120,7 +120,7 @@ TEST(Bert, ReadsItsConfig) {
   EXPECT_EQ(config.activation, ActivationKind::kGeluErf);
   EXPECT_FLOAT_EQ(config.norm_epsilon, 1e-12F);
   EXPECT_TRUE(config.norm_bias && config.qkv_bias && config.out_bias && config.mlp_bias && config.learned_positions);
-  EXPECT_FALSE(HasSlot(config, WeightSlot::kHead) || HasSlot(config, WeightSlot::kFinalNorm));
+  EXPECT_FALSE(HasSlot(config, WeightSlot::kHead, 0) || HasSlot(config, WeightSlot::kFinalNorm, 0));
 }
 
 TEST(Roberta, PositionsStartAfterThePaddingRow) {

@@ -50,8 +50,20 @@ FAMILIES = {
     "glm_tiny": ("glm", {"head_dim": 16}),
     "glm4_tiny": ("glm4", {"head_dim": 16}),
     "exaone4_tiny": ("exaone4", {"num_hidden_layers": 4, "sliding_window": 24, "sliding_window_pattern": 4}),
+    "mixtral_tiny": ("mixtral", {"num_local_experts": 6, "num_experts_per_tok": 2, "sliding_window": 40}),
+    "qwen2_moe_tiny": ("qwen2_moe", {"num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 20,
+                                     "shared_expert_intermediate_size": 28, "num_hidden_layers": 4,
+                                     "mlp_only_layers": [1], "use_sliding_window": True, "sliding_window": 24,
+                                     "max_window_layers": 3}),
+    "qwen3_moe_tiny": ("qwen3_moe", {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 20,
+                                     "head_dim": 12, "norm_topk_prob": True, "num_hidden_layers": 3,
+                                     "decoder_sparse_step": 2}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
+
+
+def is_router(name):
+    return name.endswith((".mlp.gate.weight", ".router.weight"))
 
 
 def draw(model, seed):
@@ -68,8 +80,10 @@ def draw(model, seed):
             noise = 0.2 * noise
         elif "embed" in name or "lm_head" in name:
             noise = (0.3 if offset_norms else 2.2) / math.sqrt(value.shape[1]) * noise
+        elif is_router(name):
+            noise = 3.0 / math.sqrt(value.shape[1]) * noise  # scores that are far apart, so that rounding moves none
         else:
-            noise = 1.6 / math.sqrt(min(value.shape)) * noise
+            noise = 1.6 / math.sqrt(min(value.shape[-2:])) * noise  # of a stack of experts: of each
         value.copy_(noise.bfloat16())
 
 
@@ -86,6 +100,11 @@ def save(model, folder):
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})  # one order, whatever the version
 
 
+def load(folder, dtype):
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager",
+                                                             experts_implementation="eager")
+
+
 @torch.no_grad()
 def make(name):
     model_type, fields = FAMILIES[name]
@@ -94,8 +113,8 @@ def make(name):
         model = build(model_type, fields)
         draw(model, seed)
         save(model, folder)
-        loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
-        exact = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
+        loaded = load(folder, torch.float32)
+        exact = load(folder, torch.float64)
 
         def forward(tokens, of=loaded.eval()):
             return of(torch.tensor([tokens]), use_cache=False).logits[0]

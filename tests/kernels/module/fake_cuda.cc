@@ -229,6 +229,27 @@ KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {
              }));
 }
 
+KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params) {
+  return Run(context, Cpu().ops->route_experts, params, Plain([](Translation& to_host, RouteExpertsParams& p) {
+               to_host(&p.logits);
+               to_host(&p.correction);
+               to_host(&p.chosen);
+               to_host(&p.chosen_weights);
+               to_host(&p.experts);
+               to_host(&p.rows);
+               to_host(&p.weights);
+             }));
+}
+
+KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams& params) {
+  return Run(context, Cpu().ops->add_weighted_rows, params, Plain([](Translation& to_host, AddWeightedRowsParams& p) {
+               to_host(&p.in);
+               to_host(&p.rows);
+               to_host(&p.weights);
+               to_host(&p.out);
+             }));
+}
+
 KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingParams& params) {
   return Run(context, Cpu().ops->update_delayed_scaling, params,
              Plain([](Translation& to_host, DelayedScalingParams& p) {
@@ -316,6 +337,7 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
 constexpr DeviceOps kFakeCudaOps = {
     .kind = DeviceKind::kCuda,
     .prefill_matches_decode = true,
+    .routes_experts = true,
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = CopyToDevice,
@@ -345,6 +367,8 @@ constexpr DeviceOps kFakeCudaOps = {
     .activate = Activate,
     .add = Add,
     .copy_rows = CopyRows,
+    .route_experts = RouteExperts,
+    .add_weighted_rows = AddWeightedRows,
     .update_delayed_scaling = UpdateDelayedScaling,
     .rotary_table = RotaryTable,
     .rotate_and_store_kv = RotateAndStoreKv,
