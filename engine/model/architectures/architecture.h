@@ -83,5 +83,6 @@ extern const Architecture kExaone4;
 extern const Architecture kMixtral;
 extern const Architecture kQwen2Moe;
 extern const Architecture kQwen3Moe;
+extern const Architecture kGraniteMoe;
 
 }  // namespace dunlin::engine

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/model/model_limits.h"
 
 namespace dunlin::engine {
@@ -19,7 +20,7 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
                             ? fields.Int(defaults.width, 1, kMaxFfnDim)
                             : fields.IntOr(defaults.width, 1, kMaxFfnDim, defaults.default_width);
   if (fields.status().ok() && num_chosen > num_experts) {
-    return fields.Fail("num_experts_per_tok is missing; its default is more than the experts that there are");
+    return fields.Fail(absl::StrCat("num_experts_per_tok is ", num_chosen, " by default; limit is [1, ", num_experts, "]"));
   }
   config->routing.num_experts = static_cast<int32_t>(num_experts);
   config->routing.num_chosen = static_cast<int32_t>(num_chosen);

@@ -65,7 +65,7 @@ std::string FullName(const WeightName& name, const std::string& prefix, const We
   for (const char* c = name.name; *c != '\0'; ++c) {
     if (*c == '#') {
       absl::StrAppend(&full, place.layer);
-    } else if (*c == '@') {
+    } else if (*c == '@' && place.expert >= 0) {
       absl::StrAppend(&full, place.expert);
     } else {
       full += *c;
@@ -171,6 +171,24 @@ std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const 
     AppendParts(architecture, config, prefix, layer, true, &parts);
   }
   return parts;
+}
+
+std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, const ModelConfig& config,
+                                          const std::string& prefix) {
+  constexpr std::string_view kIndex = ".@";
+  std::vector<ExpertStack> stacks;
+  for (const WeightName& name : architecture.weights) {
+    for (int32_t layer = 0; IsPerExpert(name.slot) && layer < config.num_layers; ++layer) {
+      if (!HasSlot(config, name.slot, layer)) continue;
+      const std::string expert = FullName(name, prefix, {name.slot, layer, -1});
+      std::string stack = expert;
+      stack.erase(stack.find(kIndex), kIndex.size());
+      for (const char* ending : {name.weight, name.bias}) {
+        stacks.push_back({absl::StrCat(stack, ending), absl::StrCat(expert, ending)});
+      }
+    }
+  }
+  return stacks;
 }
 
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "engine/model/architectures/architecture.h"
+#include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/checkpoint/tensor_source.h"
 #include "engine/model/model_config.h"
 
@@ -47,6 +48,10 @@ std::string FindPrefix(const Architecture& architecture, const TensorSource& sou
 // Every tensor of the model, in a fixed order.
 std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const ModelConfig& config,
                                         const std::string& prefix);
+
+// The stacked tensors that a checkpoint may have in place of one for each expert: an expert's name without its index.
+std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, const ModelConfig& config,
+                                          const std::string& prefix);
 
 // Renames norms to .gamma and .beta where `source` has those (checkpoints converted from TensorFlow).
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts);

@@ -34,9 +34,15 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
       EXPECT_TRUE(names.insert(weight.name).second) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
     }
+    for (const WeightName& weight : row->weights) {
+      EXPECT_EQ(std::string(weight.name).find('@') != std::string::npos, IsPerExpert(weight.slot)) << weight.name;
+    }
+    EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertUp)) << row->name;
+    EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertDown)) << row->name;
     for (const WeightSlot slot : {WeightSlot::kEmbedding, WeightSlot::kAttentionNorm, WeightSlot::kQkv,
                                   WeightSlot::kAttentionOut, WeightSlot::kMlpUp, WeightSlot::kMlpDown}) {
-      EXPECT_TRUE(slots.contains(slot)) << row->name << " " << static_cast<int>(slot);
+      const bool is_mlp = slot == WeightSlot::kMlpUp || slot == WeightSlot::kMlpDown;
+      EXPECT_TRUE(slots.contains(slot) || (is_mlp && slots.contains(WeightSlot::kRouter))) << row->name << " " << static_cast<int>(slot);
     }
     const bool encoder = slots.contains(WeightSlot::kEmbeddingNorm);
     EXPECT_EQ(slots.contains(WeightSlot::kFinalNorm), !encoder) << row->name;

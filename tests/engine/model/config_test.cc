@@ -165,6 +165,18 @@ constexpr Unsupported kUnsupported[] = {
     {"exaone4", "sliding_window_pattern", "\"LLLG\"", "sliding_window_pattern is \"LLLG\"; must be an integer"},
     {"ernie4_5", "use_bias", "1", "use_bias is 1; must be true or false"},
     {"seed_oss", "attention_out_bias", "1", "attention_out_bias is 1; must be true or false"},
+    {"mixtral", "num_local_experts", "0", "num_local_experts is 0; limit is [1, 1024]"},
+    {"mixtral", "num_local_experts", "1025", "num_local_experts is 1025; limit is [1, 1024]"},
+    {"mixtral", "num_experts_per_tok", "9", "num_experts_per_tok is 9; limit is [1, 8]"},
+    {"mixtral", "num_experts_per_tok", "0", "num_experts_per_tok is 0; limit is [1, 8]"},
+    {"qwen2_moe", "num_experts", "3", "num_experts_per_tok is 4 by default; limit is [1, 3]"},
+    {"qwen2_moe", "num_experts", "0", "num_experts is 0; limit is [1, 1024]"},
+    {"qwen2_moe", "shared_expert_intermediate_size", "0", "shared_expert_intermediate_size is 0; limit is"},
+    {"qwen2_moe", "mlp_only_layers", "[-1]", "mlp_only_layers is -1; limit is [0, 1023]"},
+    {"qwen3_moe", "moe_intermediate_size", "0", "moe_intermediate_size is 0; limit is [1, 1048576]"},
+    {"qwen3_moe", "decoder_sparse_step", "0", "decoder_sparse_step is 0; limit is [1, 1024]"},
+    {"qwen3_moe", "norm_topk_prob", "1", "norm_topk_prob is 1; must be true or false"},
+    {"granitemoe", "num_experts_per_tok", "100", "num_experts_per_tok is 100; limit is [1, 8]"},
     {"starcoder2", "hidden_act", "\"relu6\"", "hidden_act is 'relu6'; known"},
 };
 

@@ -58,6 +58,8 @@ FAMILIES = {
     "qwen3_moe_tiny": ("qwen3_moe", {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 20,
                                      "head_dim": 12, "norm_topk_prob": True, "num_hidden_layers": 3,
                                      "decoder_sparse_step": 2}),
+    "granitemoe_tiny": ("granitemoe", {"num_local_experts": 6, "num_experts_per_tok": 3, "embedding_multiplier": 3.0,
+                                       "attention_multiplier": 0.4, "residual_multiplier": 0.8, "logits_scaling": 0.8}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
 
