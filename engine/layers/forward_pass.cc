@@ -77,8 +77,8 @@ bool ForwardPass::RunsModule(Module module) {
 
 bool ForwardPass::AttentionBlock(const LayerWeights& weights) {
   const Target out{weights.attention_out, InputIndex(layer_, LayerInput::kAttentionOut)};
-  return Quantize("quantize", rows_.hidden, QkvOf(layer_), rows_.count) && QkvToPages(weights) && Attend(out) &&
-         Linear("attention out", out.linear, nullptr, rows_.hidden, rows_.count);
+  return Quantize("quantize", rows_.hidden, QkvOf(layer_), rows_.count) && QkvToPages(weights) &&
+         Attend(weights, out) && Linear("attention out", out.linear, nullptr, rows_.hidden, rows_.count);
 }
 
 absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
@@ -149,7 +149,7 @@ bool ForwardPass::LayerToKv(const LayerWeights& weights) {
 bool ForwardPass::LayerAfterKv(const LayerWeights& weights) {
   const Target out{weights.attention_out, InputIndex(layer_, LayerInput::kAttentionOut)};
   const bool parallel = config_.parallel_residual;
-  return (!parallel || MlpUp(weights)) && Attend(out) &&
+  return (!parallel || MlpUp(weights)) && Attend(weights, out) &&
          AddToResidual("attention out", out.linear, weights.post_attention_norm) &&
          (parallel ? MlpDown(weights) : LayerNormMlp(weights)) && (!post_norm() || EndLayer(weights));
 }

@@ -102,7 +102,7 @@ class ForwardPass {
 
   // Steps of the modules (forward_pass_steps.cc). Those that take `next` write the GEMM input of that linear operation.
   bool QkvToPages(const LayerWeights& weights);
-  bool Attend(const Target& next);
+  bool Attend(const LayerWeights& weights, const Target& next);
   // kPost: normalises the rows in place, too; next may then be null, and nothing else is written.
   bool Norm(const char* op, const NormWeights& weights, const Target* next, const NormRows& rows);
   // The cosines and sines of the running layer's rotation, or null.

@@ -34,7 +34,7 @@ const float* ForwardPass::CosSin() const {
 }
 
 // Attention, with its output rounded to the GEMM input of `next`: one operation where the device fuses them.
-bool ForwardPass::Attend(const Target& next) {
+bool ForwardPass::Attend(const LayerWeights& weights, const Target& next) {
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
   params.query = rows_.query;
@@ -54,6 +54,7 @@ bool ForwardPass::Attend(const Target& next) {
   params.window = config_.window(layer_);
   params.softcap = config_.attention_softcap;
   params.causal = config_.causal;
+  params.sinks = weights.sinks;
   params.workspace = buffers_.workspace;
   params.workspace_bytes = buffers_.workspace_bytes;
   params.next = GemmInput(next);

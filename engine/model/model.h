@@ -42,6 +42,7 @@ struct LayerWeights {
   LinearWeights qkv;                // [qkv_features, hidden_dim]: Q heads, K heads, V heads
   NormWeights query_norm;           // with qk_norm
   NormWeights key_norm;             // with qk_norm
+  const float* sinks = nullptr;     // [num_heads], with attention_sinks
   LinearWeights attention_out;      // [hidden_dim, num_heads * head_dim]
   NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost and kPostInside
   NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with shared_norm

@@ -89,6 +89,7 @@ struct ModelConfig {
   bool interleaved_rotary = false;
   float attention_scale = 0.0F;        // multiplies Q K^T
   float attention_softcap = 0.0F;      // scaled scores become cap * tanh(score / cap); 0: no cap
+  bool attention_sinks = false;        // PagedAttentionParams::sinks
   std::vector<int32_t> layer_windows;  // [num_layers] keys that a token sees, its own the last; 0 or empty: all
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
   bool inverse_layer_query_scale = false;

@@ -11,6 +11,7 @@
 #include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/checkpoint/input_scales.h"
 #include "engine/model/checkpoint/integer/integer_tensors.h"
+#include "engine/model/checkpoint/interleaved_experts.h"
 #include "engine/model/checkpoint/random_tensors.h"
 #include "engine/model/checkpoint/rotary_rows.h"
 #include "engine/model/checkpoint/shard_list.h"
@@ -51,8 +52,10 @@ absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
   if (!config.has_experts()) return absl::OkStatus();
   const std::vector<ExpertStack> stacks = ListExpertStacks(*model->parsed.architecture, config, prefix);
+  const bool interleaved = model->parsed.architecture->expert_layout == ExpertLayout::kInterleaved;
   absl::StatusOr<std::unique_ptr<TensorSource>> split =
-      ExpertTensors::Open(std::move(model->tensors), stacks, config.routing.num_experts);
+      interleaved ? InterleavedExperts::Open(std::move(model->tensors), stacks, config.routing.num_experts)
+                  : ExpertTensors::Open(std::move(model->tensors), stacks, config.routing.num_experts);
   if (!split.ok()) return split.status();
   model->tensors = *std::move(split);
   return absl::OkStatus();

@@ -81,7 +81,10 @@ struct Activation {
   float* amax = nullptr;
 };
 
-enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu };
+// kClampedSwish (GPT-OSS): c * sigmoid(1.702 c) with c = min(x, 7), and a gate u stands for clamp(u, -7, 7) + 1.
+enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu, kClampedSwish };
+inline constexpr float kClampedSwishSlope = 1.702F;
+inline constexpr float kClampedSwishLimit = 7.0F;
 
 struct RotateAndStoreKvParams;  // layer_ops.h
 

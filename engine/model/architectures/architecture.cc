@@ -7,9 +7,10 @@ namespace dunlin::engine {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &kGpt2,    &kNanoGpt,    &kLlama, &kGptNeoX,    &kPhi,      &kQwen2,    &kQwen3,    &kMistral, &kGemma,   &kGemma2,
-    &kGemma3,  &kGemma3Text, &kPhi3,  &kStarcoder2, &kStablelm, &kGranite,  &kSeedOss,  &kErnie,   &kSmollm3, &kCohere,
-    &kCohere2, &kGlm,        &kGlm4,  &kExaone4,    &kMixtral,  &kQwen2Moe, &kQwen3Moe, &kGraniteMoe, &kBert,    &kRoberta};
+    &kGpt2,    &kNanoGpt,  &kLlama,    &kGptNeoX,    &kPhi,     &kQwen2,      &kQwen3,    &kMistral,
+    &kGemma,   &kGemma2,   &kGemma3,   &kGemma3Text, &kPhi3,    &kStarcoder2, &kStablelm, &kGranite,
+    &kSeedOss, &kErnie,    &kSmollm3,  &kCohere,     &kCohere2, &kGlm,        &kGlm4,     &kExaone4,
+    &kMixtral, &kQwen2Moe, &kQwen3Moe, &kGraniteMoe, &kGptOss,  &kBert,       &kRoberta};
 
 }  // namespace
 

@@ -36,6 +36,12 @@ struct NameAlias {
   const char* alias;
 };
 
+// How a checkpoint stacks the experts of a layer, where it does.
+enum class ExpertLayout : uint8_t {
+  kRows,         // [num_experts, out_features, in_features]
+  kInterleaved,  // as InterleavedExperts
+};
+
 struct Architecture {
   const char* name;
   std::span<const char* const> model_types;  // config.json's model_type
@@ -45,6 +51,7 @@ struct Architecture {
   std::span<const WeightName> weights;
   std::span<const char* const> ignored;  // suffixes of tensor names that are buffers, not weights
   std::span<const NameAlias> aliases = {};
+  ExpertLayout expert_layout = ExpertLayout::kRows;
 };
 
 // All of them, in a fixed order.
@@ -84,5 +91,6 @@ extern const Architecture kMixtral;
 extern const Architecture kQwen2Moe;
 extern const Architecture kQwen3Moe;
 extern const Architecture kGraniteMoe;
+extern const Architecture kGptOss;
 
 }  // namespace dunlin::engine

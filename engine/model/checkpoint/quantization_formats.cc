@@ -29,6 +29,7 @@ constexpr QuantizationFormat kFormats[] = {
     {"fp8 per tensor", "fp8", false, kTensorScale, kTensorInput, ParseFp8},
     {"GPTQ", "gptq", false, {}, {}, ParseGptq},
     {"AWQ", "awq", false, {}, {}, ParseAwq},
+    {"MXFP4", "mxfp4", false, {}, {}, ParseMxfp4},
     {"bitsandbytes", "bitsandbytes", false, {}, {}, ParseBitsAndBytes},
 };
 
@@ -221,6 +222,11 @@ void ParseBitsAndBytes(JsonFields& fields, Quantization* quantization) {
   quantization->integer.layout = four ? IntegerLayout::kBits4Map : IntegerLayout::kInt8Rows;
   if (four) Word(fields, "bnb_4bit_quant_type", "fp4", {"fp4", "nf4"});
   Word(fields, "bnb_4bit_quant_storage", "uint8", {"uint8"});
+}
+
+// Which tensors are MXFP4 is told by their names (InterleavedExperts).
+void ParseMxfp4(JsonFields& fields, Quantization* quantization) {
+  ReadIgnored(fields, "modules_to_not_convert", quantization);
 }
 
 void ParseFp8(JsonFields& fields, Quantization* quantization) {

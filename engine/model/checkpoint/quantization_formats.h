@@ -16,6 +16,8 @@ void ParseFbgemm(JsonFields& fields, Quantization* quantization);
 void ParseGptq(JsonFields& fields, Quantization* quantization);
 void ParseAwq(JsonFields& fields, Quantization* quantization);
 void ParseBitsAndBytes(JsonFields& fields, Quantization* quantization);
+// GPT-OSS's experts. Source: transformers 5.23, Mxfp4Config.
+void ParseMxfp4(JsonFields& fields, Quantization* quantization);
 void ParseFp8(JsonFields& fields, Quantization* quantization);
 
 }  // namespace dunlin::engine

@@ -18,6 +18,7 @@ enum class WeightSlot : uint8_t {
   kQkv,
   kQueryNorm,
   kKeyNorm,
+  kAttentionSinks,
   kAttentionOut,
   kPostAttentionNorm,
   kMlpNorm,
@@ -53,7 +54,7 @@ constexpr bool IsNorm(WeightSlot slot) {
 
 // Whether the slot is an FP32 vector, not a matrix.
 constexpr bool IsVector(WeightSlot slot) {
-  return IsNorm(slot) || slot == WeightSlot::kRouterCorrection;
+  return IsNorm(slot) || slot == WeightSlot::kRouterCorrection || slot == WeightSlot::kAttentionSinks;
 }
 
 // Whether each layer has one, or one for each expert.
@@ -80,6 +81,8 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer
     case WeightSlot::kQueryNorm:
     case WeightSlot::kKeyNorm:
       return config.qk_norm;
+    case WeightSlot::kAttentionSinks:
+      return config.attention_sinks;
     case WeightSlot::kAttentionNorm:
       return config.norm_placement != NormPlacement::kPostInside;
     case WeightSlot::kMlpNorm:
@@ -139,6 +142,7 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kTokenTypes:
     case WeightSlot::kQueryNorm:
     case WeightSlot::kKeyNorm:
+    case WeightSlot::kAttentionSinks:
     case WeightSlot::kRouterCorrection:
     case WeightSlot::kSharedUp:
     case WeightSlot::kSharedDown:
@@ -172,6 +176,8 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
       return {config.hidden_dim, config.ffn_dim};
     case WeightSlot::kRouter:
       return {config.router_features(), config.hidden_dim};
+    case WeightSlot::kAttentionSinks:
+      return {config.num_heads, 1};
     case WeightSlot::kRouterCorrection:
       return {config.routing.num_experts, 1};
     case WeightSlot::kExpertUp:

@@ -10,11 +10,29 @@ namespace {
 using enum WeightSlot;
 
 constexpr uint64_t kAlignment = 64;  // of PackedWeight: a cache line
-constexpr WeightSlot kSlots[] = {
-    kEmbedding, kPositions,        kTokenTypes,        kEmbeddingNorm, kAttentionNorm, kQkv,        kQueryNorm,
-    kKeyNorm,   kAttentionOut,     kPostAttentionNorm, kMlpNorm,       kPostMlpNorm,   kMlpUp,      kMlpDown,
-    kRouter,    kRouterCorrection, kExpertUp,          kExpertDown,    kSharedUp,      kSharedDown, kFinalNorm,
-    kHead};
+constexpr WeightSlot kSlots[] = {kEmbedding,
+                                 kPositions,
+                                 kTokenTypes,
+                                 kEmbeddingNorm,
+                                 kAttentionNorm,
+                                 kQkv,
+                                 kQueryNorm,
+                                 kKeyNorm,
+                                 kAttentionSinks,
+                                 kAttentionOut,
+                                 kPostAttentionNorm,
+                                 kMlpNorm,
+                                 kPostMlpNorm,
+                                 kMlpUp,
+                                 kMlpDown,
+                                 kRouter,
+                                 kRouterCorrection,
+                                 kExpertUp,
+                                 kExpertDown,
+                                 kSharedUp,
+                                 kSharedDown,
+                                 kFinalNorm,
+                                 kHead};
 static_assert(std::size(kSlots) == kNumWeightSlots);
 
 // Calls visit(place) for every matrix or vector that exists, in memory order.
@@ -177,6 +195,8 @@ const float** VectorOf(PrecisionWeights* weights, const WeightPlace& place, bool
       return part(layer_at().post_mlp_norm);
     case kFinalNorm:
       return part(weights->final_norm);
+    case kAttentionSinks:
+      return &layer_at().sinks;
     case kRouterCorrection:
       return &layer_at().router_correction;
     default:  // matrices without a bias

@@ -112,6 +112,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
   call.SetScale(params.scale);
   if (params.softcap > 0.0F) call.SetRule(params.scale, {.softcap = params.softcap});
   call.window = params.window;
+  call.sinks = params.sinks;
   call.causal = params.causal;
   call.query = {.data = reinterpret_cast<const std::byte*>(params.query),
                 .dtype = DType::kF32,

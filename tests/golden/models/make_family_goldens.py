@@ -29,6 +29,8 @@ LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0
             "original_max_position_embeddings": 144, "partial_rotary_factor": 0.75}
 GEMMA3_ROPE = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
+GPT_OSS_ROPE = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 4.0, "original_max_position_embeddings": 40,
+                "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
 # Folder -> model_type, fields beside COMMON.
 FAMILIES = {
     "gemma_tiny": ("gemma", {"head_dim": 12}),
@@ -60,6 +62,8 @@ FAMILIES = {
                                      "decoder_sparse_step": 2}),
     "granitemoe_tiny": ("granitemoe", {"num_local_experts": 6, "num_experts_per_tok": 3, "embedding_multiplier": 3.0,
                                        "attention_multiplier": 0.4, "residual_multiplier": 0.8, "logits_scaling": 0.8}),
+    "gpt_oss_tiny": ("gpt_oss", {"num_local_experts": 5, "num_experts_per_tok": 3, "head_dim": 12, "num_hidden_layers": 3,
+                                 "sliding_window": 24, "rope_parameters": GPT_OSS_ROPE}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
 
@@ -78,7 +82,9 @@ def draw(model, seed):
             noise = (0.0 if offset_norms else 1.0) + 0.2 * noise
             if offset_norms and name == "model.norm.weight":
                 noise += 9.0  # gives the logits back what the narrow embedding takes
-        elif value.dim() == 1:
+        elif name.endswith("sinks"):
+            pass  # of the size of scores
+        elif value.dim() == 1 or name.endswith("bias"):
             noise = 0.2 * noise
         elif "embed" in name or "lm_head" in name:
             noise = (0.3 if offset_norms else 2.2) / math.sqrt(value.shape[1]) * noise

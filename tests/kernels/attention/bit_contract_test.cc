@@ -23,6 +23,7 @@ struct BitsCase {
   HeadShape shape;
   int32_t window;  // 0: none
   float softcap;   // 0: none
+  bool sinks = false;
 };
 
 std::vector<BitsCase> AllCases() {
@@ -35,6 +36,7 @@ std::vector<BitsCase> AllCases() {
         }
         cases.push_back({dtype, backend, variant, {6, 2, 9}, 37, 0.0F});
         cases.push_back({dtype, backend, variant, {2, 1, 64}, 200, 1.5F});
+        cases.push_back({dtype, backend, variant, {6, 2, 9}, 37, 0.0F, true});
       }
       if (variant == "portable") continue;  // what follows is about registers of its vectors
       // One row with values of eight vectors and of one, and with a window; few rows with values of six vectors, and of
@@ -55,6 +57,7 @@ class BitContractTest : public ::testing::TestWithParam<BitsCase> {
     PagedBatch batch(GetParam().dtype, GetParam().shape, std::move(sequences), layout_seed);
     batch.window = GetParam().window;
     batch.softcap = GetParam().softcap;
+    if (GetParam().sinks) batch.sinks.assign(static_cast<size_t>(GetParam().shape.num_heads), 0.75F);
     return batch.Run(GetParam().backend, GetParam().variant, threads);
   }
   size_t row_floats() const {
@@ -150,6 +153,7 @@ TEST_P(BitContractTest, TheCallsBoundsDoNotMatter) {
     PagedBatch batch(GetParam().dtype, GetParam().shape, {{kSeed, 640, 43}});
     batch.window = GetParam().window;
     batch.softcap = GetParam().softcap;
+    if (GetParam().sinks) batch.sinks.assign(static_cast<size_t>(GetParam().shape.num_heads), 0.75F);
     batch.slack = slack;
     EXPECT_TRUE(SameRows(640, 43, batch.Run(GetParam().backend, GetParam().variant, 2).data())) << slack;
   }
@@ -161,7 +165,8 @@ TEST_P(BitContractTest, RepetitionsAreEqual) {
 
 std::string CaseName(const ::testing::TestParamInfo<BitsCase>& test) {
   return std::string(Name(test.param.backend)) + "_" + Name(test.param.dtype) + "_" + test.param.variant + "_d" +
-         std::to_string(test.param.shape.head_dim) + "_w" + std::to_string(test.param.window);
+         std::to_string(test.param.shape.head_dim) + "_w" + std::to_string(test.param.window) +
+         (test.param.sinks ? "_sinks" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, BitContractTest, ::testing::ValuesIn(AllCases()), CaseName);

@@ -38,13 +38,22 @@ struct ScoreCase {
   int32_t window;
   float softcap;
   bool causal;
+  bool sinks = false;
 };
 constexpr ScoreCase kPlain = {"plain", 0, 0.0F, true};
 // Windows within a tile, at its edge, across an EFFICIENT chunk, longer than any sequence.
 constexpr ScoreCase kScoreCases[] = {
-    {"window1", 1, 0.0F, true},           {"window5", 5, 0.0F, true},        {"window64", 64, 0.0F, true},
-    {"window300", 300, 0.0F, true},       {"window9999", 9999, 0.0F, true},  {"softcap", 0, 1.5F, true},
-    {"window65_softcap", 65, 1.5F, true}, {"bidirectional", 0, 0.0F, false}, {"bidirectional_softcap", 0, 3.0F, false},
+    {"window1", 1, 0.0F, true},
+    {"window5", 5, 0.0F, true},
+    {"window64", 64, 0.0F, true},
+    {"window300", 300, 0.0F, true},
+    {"window9999", 9999, 0.0F, true},
+    {"softcap", 0, 1.5F, true},
+    {"window65_softcap", 65, 1.5F, true},
+    {"bidirectional", 0, 0.0F, false},
+    {"bidirectional_softcap", 0, 3.0F, false},
+    {"sinks", 0, 0.0F, true, true},
+    {"window65_sinks", 65, 0.0F, true, true},
 };
 
 class PagedAttentionTest : public ::testing::TestWithParam<std::tuple<DType, PagedCase, ScoreCase>> {};
@@ -55,6 +64,9 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
   batch.window = scores.window;
   batch.softcap = scores.softcap;
   batch.causal = scores.causal;
+  // Heads whose sinks take nearly all, about half and nothing of a row.
+  constexpr float kSinks[] = {6.0F, 0.5F, -20.0F, 2.0F};
+  for (int32_t head = 0; scores.sinks && head < paged.shape.num_heads; ++head) batch.sinks.push_back(kSinks[head % 4]);
   const int32_t group = paged.shape.num_heads / paged.shape.num_kv_heads;
   struct Result {
     std::string name;
@@ -91,7 +103,8 @@ TEST_P(PagedAttentionTest, StaysWithinTwiceTheUnfusedError) {
                                  .head_dim = paged.shape.head_dim,
                                  .scale = batch.scale,
                                  .begin = scores.window > 0 ? std::max(0, position - scores.window + 1) : 0,
-                                 .softcap = scores.softcap};
+                                 .softcap = scores.softcap,
+                                 .sink = scores.sinks ? &batch.sinks[static_cast<size_t>(head)] : nullptr};
           const std::vector<double> exact = ExactRow(row);
           const std::vector<float> unfused = UnfusedRow(row, rounding);
           for (Result& result : results) {

@@ -141,7 +141,8 @@ PagedAttentionPlan PagedBatch::Plan() const {
                                      .num_kv_heads = shape_.num_kv_heads,
                                      .window = window,
                                      .softcap = softcap,
-                                     .causal = causal},
+                                     .causal = causal,
+                                     .sinks = !sinks.empty()},
                           .max_query_tokens = 0,
                           .max_kv_tokens = 0};
   for (const SequenceSpan& span : spans_) {
@@ -174,6 +175,7 @@ PagedAttentionParams PagedBatch::Params(AttentionBackend backend, float* out) co
           .window = window,
           .softcap = softcap,
           .causal = causal,
+          .sinks = sinks.empty() ? nullptr : sinks.data(),
           .workspace = nullptr,
           .workspace_bytes = 0};
 }

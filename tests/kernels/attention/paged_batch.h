@@ -74,7 +74,8 @@ class PagedBatch {
   int32_t window = 0;
   float softcap = 0.0F;
   bool causal = true;
-  int32_t slack = 0;  // by which the call's bounds exceed its longest sequence
+  std::vector<float> sinks = {};  // [num_heads]; empty: none
+  int32_t slack = 0;              // by which the call's bounds exceed its longest sequence
 
  private:
   void PlacePages(uint64_t layout_seed);

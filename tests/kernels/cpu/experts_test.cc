@@ -207,8 +207,8 @@ TEST_P(Experts, ARowDoesNotDependOnItsNeighbours) {
 
 TEST_P(Experts, TheLowestIndexWinsATie) {
   for (const RuleCase& c : kRules) {
-    const Routed routed = Route(c.rule, std::vector<float>(static_cast<size_t>(c.rule.num_experts), 0.5F),
-                                c.rule.num_experts);
+    const Routed routed =
+        Route(c.rule, std::vector<float>(static_cast<size_t>(c.rule.num_experts), 0.5F), c.rule.num_experts);
     for (int32_t i = 0; i < c.rule.num_chosen; ++i) EXPECT_EQ(routed.chosen[static_cast<size_t>(i)], i) << c.name;
   }
 }
@@ -263,8 +263,8 @@ TEST_P(Experts, WeightedRowsAreAddedToTheirRows) {
   for (const bool sigmoid : {false, true}) {
     for (const bool picked : {false, true}) {
       auto out = before;
-      const AddWeightedRowsParams params{in.data(), picked ? rows.data() : nullptr, weights.data(), 2, sigmoid,
-                                         out.data(), 3, kColumns};
+      const AddWeightedRowsParams params{
+          in.data(), picked ? rows.data() : nullptr, weights.data(), 2, sigmoid, out.data(), 3, kColumns};
       ASSERT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kOk);
       auto expected = before;
       for (size_t i = 0; i < rows.size(); ++i) {

@@ -155,12 +155,17 @@ double Exact(ActivationKind kind, double x) {
       return x > 0 ? x : 0;
     case ActivationKind::kSilu:
       return x / (1 + std::exp(-x));
+    case ActivationKind::kClampedSwish:
+      return std::fmin(x, 7) / (1 + std::exp(-1.702 * std::fmin(x, 7)));
   }
   return 0;
 }
+double ExactFactor(ActivationKind kind, double up) {
+  return kind == ActivationKind::kClampedSwish ? std::fmin(std::fmax(up, -7), 7) + 1 : up;
+}
 
 constexpr ActivationKind kKinds[] = {ActivationKind::kGeluTanh, ActivationKind::kGeluErf, ActivationKind::kRelu,
-                                     ActivationKind::kSilu};
+                                     ActivationKind::kSilu, ActivationKind::kClampedSwish};
 
 TEST_P(LayerOps, ActivateMatchesFp64) {
   for (const PrecisionTraits& traits : kPrecisionTable) {
@@ -177,7 +182,7 @@ TEST_P(LayerOps, ActivateMatchesFp64) {
             std::vector<double> exact;
             for (int32_t i = 0; i < width; ++i) {
               const float* x = in.data() + row * in_width + i;
-              exact.push_back(Exact(kind, *x) * (gated ? static_cast<double>(x[width]) : 1.0));
+              exact.push_back(Exact(kind, *x) * (gated ? ExactFactor(kind, x[width]) : 1.0));
             }
             ExpectRow(out.activation, row, exact, 3e-5);
           }

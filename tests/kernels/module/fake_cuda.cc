@@ -298,6 +298,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
                to_host(&p.kv_pool);
                to_host(&p.page_table);
                to_host(&p.sequences);
+               to_host(&p.sinks);
                to_host(&p.workspace);
              }));
 }
