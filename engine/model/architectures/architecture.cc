@@ -10,7 +10,7 @@ constexpr const Architecture* kArchitectures[] = {
     &kGpt2,    &kNanoGpt,  &kLlama,    &kGptNeoX,    &kPhi,     &kQwen2,      &kQwen3,    &kMistral,
     &kGemma,   &kGemma2,   &kGemma3,   &kGemma3Text, &kPhi3,    &kStarcoder2, &kStablelm, &kGranite,
     &kSeedOss, &kErnie,    &kSmollm3,  &kCohere,     &kCohere2, &kGlm,        &kGlm4,     &kExaone4,
-    &kMixtral, &kQwen2Moe, &kQwen3Moe, &kGraniteMoe, &kGptOss,  &kBert,       &kRoberta};
+    &kMixtral, &kQwen2Moe, &kQwen3Moe, &kGraniteMoe, &kGptOss,  &kGlm4Moe,    &kBert,     &kRoberta};
 
 }  // namespace
 

@@ -92,5 +92,6 @@ extern const Architecture kQwen2Moe;
 extern const Architecture kQwen3Moe;
 extern const Architecture kGraniteMoe;
 extern const Architecture kGptOss;
+extern const Architecture kGlm4Moe;
 
 }  // namespace dunlin::engine

@@ -24,4 +24,8 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
 // decoder_sparse_step and mlp_only_layers: which layers have one dense MLP. REQUIRES: num_layers is set.
 void ParseSparseLayers(JsonFields& fields, ModelConfig* config);
 
+// DeepSeek V3's rule: scoring_func (sigmoid), n_group, topk_group, norm_topk_prob, routed_scaling_factor, and a
+// correction of the scores that choose. REQUIRES: ParseExperts has been called.
+void ParseGroupedRouting(JsonFields& fields, ModelConfig* config);
+
 }  // namespace dunlin::engine

@@ -30,7 +30,6 @@ constexpr const char* kModelTypes[] = {"granitemoe"};
 
 }  // namespace
 
-const Architecture kGraniteMoe = {"granitemoe",   kModelTypes, &ParseGraniteMoe,
-                                  kLlamaPrefixes, kWeights,    kLlamaBuffers};
+const Architecture kGraniteMoe = {"granitemoe", kModelTypes, &ParseGraniteMoe, kLlamaPrefixes, kWeights, kLlamaBuffers};
 
 }  // namespace dunlin::engine

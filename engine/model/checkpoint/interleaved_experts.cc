@@ -29,6 +29,30 @@ absl::Status Unexpected(const TensorInfo& tensor, const std::string& expected) {
                                                  ShapeText(tensor.shape), "; must be ", expected));
 }
 
+// The shape of one expert of a stack.
+absl::StatusOr<std::vector<int64_t>> ShapeOfStacked(const TensorInfo& stack, int64_t num_experts) {
+  const bool plain = stack.dtype->loadable.has_value() && stack.dtype->loadable != kernels::DType::kF8E4M3;
+  const size_t rank = stack.shape.size();
+  if (!plain || rank < 2 || rank > 3 || stack.shape[0] != num_experts) {
+    return Unexpected(stack, absl::StrCat("a stack of ", num_experts, " experts in BF16, F16 or F32"));
+  }
+  return std::vector<int64_t>(stack.shape.rbegin(), stack.shape.rend() - 1);  // a matrix is stored transposed
+}
+
+// The bytes of a row's blocks may be one dimension or two.
+absl::StatusOr<std::vector<int64_t>> ShapeOfMxfp4(const TensorInfo& blocks, const TensorInfo& scales,
+                                                  int64_t num_experts) {
+  const std::vector<int64_t>& shape = blocks.shape;
+  const bool bytes = blocks.dtype->bits == 8 && scales.dtype->bits == 8 && shape.size() >= 3 && shape.size() <= 4;
+  const int64_t row_bytes = !bytes ? 0 : shape.size() == 4 ? shape[2] * shape[3] : shape[2];
+  if (!bytes || shape[0] != num_experts || row_bytes % (kBlock / 2) != 0) {
+    return Unexpected(blocks, absl::StrCat("U8 [", num_experts, ", out_features, in_features / 32, 16]"));
+  }
+  const std::vector<int64_t> of_scales = {shape[0], shape[1], row_bytes / (kBlock / 2)};
+  if (scales.shape != of_scales) return Unexpected(scales, absl::StrCat("U8 ", ShapeText(of_scales)));
+  return std::vector<int64_t>{shape[1], row_bytes * 2};
+}
+
 // Where row r of an expert's matrix goes whose gate and up rows alternate in the file.
 int64_t SplitRow(int64_t row, int64_t num_rows, bool alternates) {
   return alternates ? row / 2 + row % 2 * (num_rows / 2) : row;
@@ -47,39 +71,25 @@ absl::StatusOr<std::unique_ptr<TensorSource>> InterleavedExperts::Open(std::uniq
 }
 
 absl::Status InterleavedExperts::AddStack(const ExpertStack& names, int32_t num_experts) {
-  const TensorInfo* stack = stored_->Find(names.stack);
   const TensorInfo* scales = nullptr;
-  std::vector<int64_t> shape;  // of an expert
-  if (stack != nullptr) {
-    const bool plain = stack->dtype->loadable.has_value() && stack->dtype->loadable != kernels::DType::kF8E4M3;
-    const size_t rank = stack->shape.size();
-    if (!plain || rank < 2 || rank > 3 || stack->shape[0] != num_experts) {
-      return Unexpected(*stack, absl::StrCat("a stack of ", num_experts, " experts in BF16, F16 or F32"));
-    }
-    shape.assign(stack->shape.rbegin(), stack->shape.rend() - 1);  // a matrix is stored transposed
-  } else {
+  const TensorInfo* stack = stored_->Find(names.stack);
+  if (stack == nullptr) {
     stack = stored_->Find(absl::StrCat(names.stack, "_blocks"));
     scales = stored_->Find(absl::StrCat(names.stack, "_scales"));
     if (stack == nullptr || scales == nullptr) return absl::OkStatus();
-    const bool bytes = stack->dtype->bits == 8 && scales->dtype->bits == 8;
-    if (!bytes || stack->shape.size() != 4 || stack->shape[0] != num_experts || stack->shape[3] != kBlock / 2) {
-      return Unexpected(*stack, absl::StrCat("U8 [", num_experts, ", out_features, in_features / 32, 16]"));
-    }
-    const std::vector<int64_t> of_scales(stack->shape.begin(), stack->shape.end() - 1);
-    if (scales->shape != of_scales) return Unexpected(*scales, absl::StrCat("U8 ", ShapeText(of_scales)));
-    shape = {stack->shape[1], stack->shape[2] * kBlock};
   }
+  const absl::StatusOr<std::vector<int64_t>> shape =
+      scales == nullptr ? ShapeOfStacked(*stack, num_experts) : ShapeOfMxfp4(*stack, *scales, num_experts);
+  if (!shape.ok()) return shape.status();
   const bool alternates = names.stack.find("gate_up") != std::string::npos;
-  if (alternates && shape[0] % 2 != 0) return Unexpected(*stack, "gate and up rows, an even number");
+  if (alternates && shape->front() % 2 != 0) return Unexpected(*stack, "gate and up rows, an even number");
+  uint64_t elements = 1;
+  for (const int64_t dimension : *shape) elements *= static_cast<uint64_t>(dimension);
   for (int64_t expert = 0; expert < num_experts; ++expert) {
     TensorInfo info{.name = absl::StrReplaceAll(names.expert, {{"@", absl::StrCat(expert)}}),
                     .dtype = scales == nullptr ? stack->dtype : &TensorDTypeOf(kernels::DType::kBF16),
-                    .shape = shape,
-                    .begin = 0,
-                    .end = 0,
+                    .shape = *shape,
                     .file_index = kFirstFileIndex + static_cast<int32_t>(by_file_.size())};
-    uint64_t elements = 1;
-    for (const int64_t dimension : shape) elements *= static_cast<uint64_t>(dimension);
     info.end = elements * info.dtype->bits / 8;
     std::string name = info.name;
     const auto added = entries_.emplace(

@@ -2,10 +2,10 @@
 // GPT-OSS's experts, stacked in one tensor whose rows or columns of gate and up projections alternate, as one tensor
 // for each expert: a matrix [out_features, in_features], gate rows first, or a bias [out_features]. Stacks are
 // [num_experts, in_features, out_features] of BF16, F16 or F32, or MXFP4: "_blocks" [num_experts, out_features,
-// in_features / 32, 16] of U8 with two E2M1 codes a byte, the low one first, and "_scales" [num_experts, out_features,
-// in_features / 32] of U8, exponents of 2 with a bias of 127. MXFP4 becomes BF16, which holds its values exactly.
-// One expert's tensor is kept in memory at a time. Source: OCP Microscaling Formats 1.0, sections 5 and 6; transformers
-// 5.23, integrations/mxfp4.py.
+// in_features / 32, 16] (or [.., in_features / 2]) of U8 with two E2M1 codes a byte, the low one first, and "_scales"
+// [num_experts, out_features, in_features / 32] of U8, exponents of 2 with a bias of 127. MXFP4 becomes BF16, which
+// holds its values exactly. One expert's tensor is kept in memory at a time. Source: OCP Microscaling Formats 1.0,
+// sections 5 and 6; transformers 5.23, integrations/mxfp4.py.
 #pragma once
 
 #include <cstdint>

@@ -177,6 +177,14 @@ constexpr Unsupported kUnsupported[] = {
     {"qwen3_moe", "decoder_sparse_step", "0", "decoder_sparse_step is 0; limit is [1, 1024]"},
     {"qwen3_moe", "norm_topk_prob", "1", "norm_topk_prob is 1; must be true or false"},
     {"granitemoe", "num_experts_per_tok", "100", "num_experts_per_tok is 100; limit is [1, 8]"},
+    {"gpt_oss", "swiglu_limit", "6", "swiglu_limit is 6; must be 7"},
+    {"gpt_oss", "swiglu_alpha", "2", "swiglu_alpha is 2; must be 1.702"},
+    {"gpt_oss", "num_local_experts", "2", "num_experts_per_tok is 4 by default; limit is [1, 2]"},
+    {"glm4_moe", "scoring_func", "\"softmax\"", "scoring_func is 'softmax'; known: sigmoid"},
+    {"glm4_moe", "n_group", "3", "n_group is 3, which does not divide 128 experts"},
+    {"glm4_moe", "n_group", "32", "num_experts_per_tok is 8; the 1 groups of topk_group hold 4 experts"},
+    {"glm4_moe", "topk_group", "2", "topk_group is 2; limit is [1, 1]"},
+    {"glm4_moe", "n_shared_experts", "0", "n_shared_experts is 0; limit is [1, 744]"},
     {"starcoder2", "hidden_act", "\"relu6\"", "hidden_act is 'relu6'; known"},
 };
 

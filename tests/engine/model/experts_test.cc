@@ -65,6 +65,33 @@ std::vector<TestTensor> GraniteMoeTensors() {
   return tensors;
 }
 
+// Plain stacks, or MXFP4 whose codes are all 0.
+std::vector<TestTensor> GptOssTensors(bool mxfp4) {
+  std::vector<TestTensor> tensors = AttentionTensors();
+  const std::string layer = "model.layers.0.";
+  for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
+    const int64_t features = std::string(name) == "k_proj" || std::string(name) == "v_proj" ? 2 : kHidden;
+    tensors.push_back({layer + "self_attn." + name + ".bias", {features}});
+  }
+  const std::string experts = layer + "mlp.experts.";
+  tensors.push_back({layer + "self_attn.sinks", {2}});
+  tensors.push_back({layer + "mlp.router.weight", {kExperts, kHidden}});
+  tensors.push_back({layer + "mlp.router.bias", {kExperts}});
+  tensors.push_back({experts + "gate_up_proj_bias", {kExperts, 2 * kWidth}});
+  tensors.push_back({experts + "down_proj_bias", {kExperts, kHidden}});
+  if (!mxfp4) {
+    tensors.push_back({experts + "gate_up_proj", {kExperts, kHidden, 2 * kWidth}});
+    tensors.push_back({experts + "down_proj", {kExperts, kWidth, kHidden}});
+    return tensors;
+  }
+  tensors.push_back({experts + "gate_up_proj_blocks", {kExperts, 2 * kWidth, 1, 16}, "U8"});
+  tensors.push_back({experts + "gate_up_proj_scales", {kExperts, 2 * kWidth, 1}, "U8"});
+  tensors.push_back({experts + "down_proj_blocks", {kExperts, kHidden, 1, 16}, "U8"});
+  tensors.push_back({experts + "down_proj_scales", {kExperts, kHidden, 1}, "U8"});
+  return tensors;
+}
+constexpr const char* kGptOssFields = R"(, "head_dim": 2)";
+
 class ExpertsTest : public ::testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& config, const std::vector<TestTensor>& tensors) {
@@ -110,6 +137,42 @@ TEST_F(ExpertsTest, AStackIsCutIntoExperts) {
     EXPECT_EQ(ElementOf(weights.up.weight, 7, 3), ValueOf(block + "input_linear.weight", up + 7 * kHidden + 3));
     EXPECT_EQ(ElementOf(weights.down.weight, 2, 4), ValueOf(block + "output_linear.weight", down + 2 * kWidth + 4));
   }
+}
+
+TEST_F(ExpertsTest, GateAndUpOfGptOssAlternateInColumns) {
+  const auto model = Load(Config("gpt_oss", kGptOssFields), GptOssTensors(false));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE((*model)->warnings().empty()) << (*model)->warnings().front();
+  const LayerWeights& layer = (*model)->weights(Precision::kFp32).layers[0];
+  EXPECT_EQ(layer.sinks[1], ValueOf("model.layers.0.self_attn.sinks", 1));
+  EXPECT_EQ(layer.router.bias[2], ValueOf("model.layers.0.mlp.router.bias", 2));
+  const std::string experts = "model.layers.0.mlp.experts.";
+  for (int64_t expert = 0; expert < kExperts; ++expert) {
+    const ExpertWeights& weights = layer.experts[static_cast<size_t>(expert)];
+    for (int64_t row = 0; row < 2 * kWidth; ++row) {
+      const int64_t stored = row < kWidth ? 2 * row : 2 * (row - kWidth) + 1;
+      EXPECT_EQ(weights.up.bias[row], ValueOf(experts + "gate_up_proj_bias", expert * 2 * kWidth + stored));
+      EXPECT_EQ(ElementOf(weights.up.weight, row, 3),
+                ValueOf(experts + "gate_up_proj", (expert * kHidden + 3) * 2 * kWidth + stored));
+    }
+    EXPECT_EQ(weights.down.bias[2], ValueOf(experts + "down_proj_bias", expert * kHidden + 2));
+    EXPECT_EQ(ElementOf(weights.down.weight, 2, 4),
+              ValueOf(experts + "down_proj", (expert * kWidth + 4) * kHidden + 2));
+  }
+}
+
+TEST_F(ExpertsTest, Mxfp4OfAnotherShapeIsRefusedByName) {
+  const std::string config = Config("gpt_oss", R"(, "head_dim": 2, "quantization_config": {"quant_method": "mxfp4"})");
+  const absl::Status narrow = Load(config, GptOssTensors(true)).status();
+  EXPECT_THAT(std::string(narrow.message()),
+              HasSubstr("gate_up_proj' has shape [10, 32]; config.json makes it [10, 4]"));
+  std::vector<TestTensor> tensors = GptOssTensors(true);
+  for (TestTensor& tensor : tensors) {
+    if (tensor.name.ends_with("down_proj_scales")) tensor.shape = {kExperts, kHidden, 2};
+  }
+  const absl::Status scales = Load(config, tensors).status();
+  EXPECT_EQ(scales.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(scales.message()), HasSubstr("down_proj_scales' is U8 [3, 4, 2]; must be U8 [3, 4, 1]"));
 }
 
 TEST_F(ExpertsTest, AnExpertThatIsMissingIsNamed) {

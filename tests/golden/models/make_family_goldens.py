@@ -18,6 +18,7 @@ import sys
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import make_goldens
 
@@ -64,6 +65,12 @@ FAMILIES = {
                                        "attention_multiplier": 0.4, "residual_multiplier": 0.8, "logits_scaling": 0.8}),
     "gpt_oss_tiny": ("gpt_oss", {"num_local_experts": 5, "num_experts_per_tok": 3, "head_dim": 12, "num_hidden_layers": 3,
                                  "sliding_window": 24, "rope_parameters": GPT_OSS_ROPE}),
+    "glm4_moe_tiny": ("glm4_moe", {"n_routed_experts": 12, "num_experts_per_tok": 3, "n_group": 4, "topk_group": 2,
+                                   "moe_intermediate_size": 20, "n_shared_experts": 2, "num_hidden_layers": 3,
+                                   "routed_scaling_factor": 1.5, "use_qk_norm": True, "attention_bias": True,
+                                   "head_dim": 8}),
+    "gpt_oss_mxfp4": ("gpt_oss", {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 12, "sliding_window": 24,
+                                  "intermediate_size": 64, "rope_parameters": GPT_OSS_ROPE}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
 
@@ -93,6 +100,9 @@ def draw(model, seed):
         else:
             noise = 1.6 / math.sqrt(min(value.shape[-2:])) * noise  # of a stack of experts: of each
         value.copy_(noise.bfloat16())
+    for name, value in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            value.copy_((0.3 * torch.randn(value.shape, generator=generator)).bfloat16())
 
 
 def build(model_type, fields):
@@ -113,6 +123,39 @@ def load(folder, dtype):
                                                              experts_implementation="eager")
 
 
+# MXFP4 of the experts, by their largest magnitudes. Source: OCP Microscaling Formats 1.0, section 6.3.
+MXFP4_VALUES = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+
+
+def mxfp4_tensors(model):
+    """Gives the experts of a model values that MXFP4 holds; returns the tensors that hold them, by name."""
+    tensors = {}
+    for name, value in model.named_parameters():
+        if ".experts." not in name or name.endswith("bias"):
+            continue
+        rows = value.transpose(1, 2).float()  # [experts, out_features, in_features]
+        blocks = rows.reshape(*rows.shape[:2], -1, 32)
+        exponents = torch.floor(torch.log2(blocks.abs().amax(dim=-1))) - 2
+        scaled = blocks / torch.exp2(exponents)[..., None]
+        codes = (scaled.abs()[..., None] - MXFP4_VALUES).abs().argmin(dim=-1) + 8 * (scaled < 0)
+        tensors[name + "_blocks"] = (codes[..., 0::2] + 16 * codes[..., 1::2]).to(torch.uint8)
+        tensors[name + "_scales"] = (exponents + 127).to(torch.uint8)
+        value.copy_(convert_moe_packed_tensors(tensors[name + "_blocks"], tensors[name + "_scales"], dtype=torch.float32))
+    return tensors
+
+
+def store_mxfp4(tensors, folder):
+    """As openai publishes it: blocks and scales in place of the experts' matrices."""
+    stored = load_file(folder / "model.safetensors")
+    for name in list(stored):
+        if name + "_blocks" in tensors:
+            del stored[name]
+    save_file({**stored, **tensors}, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
 @torch.no_grad()
 def make(name):
     model_type, fields = FAMILIES[name]
@@ -120,6 +163,7 @@ def make(name):
     for seed in range(100):
         model = build(model_type, fields)
         draw(model, seed)
+        codes = mxfp4_tensors(model) if name.endswith("mxfp4") else {}
         save(model, folder)
         loaded = load(folder, torch.float32)
         exact = load(folder, torch.float64)
@@ -136,6 +180,8 @@ def make(name):
             break
     else:
         raise SystemExit(f"{name}: no seed gives telling continuations")
+    if codes:
+        store_mxfp4(codes, folder)
     error = max(r[1] for r in results)
     goldens = {"source": f"transformers {transformers.__version__}, float32, eager attention; torch "
                          f"{torch.__version__.split('+')[0]}; seed {seed}",
