@@ -107,7 +107,7 @@ TEST(Quantization, RefusesEverythingElseByFieldAndValue) {
       {R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf3"})", "is 'nf3'"},
       {R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_storage": "bfloat16"})",
        "bnb_4bit_quant_storage is 'bfloat16'"},
-      {R"({"quant_method": "mxfp4"})", "quant_method is 'mxfp4'"},
+      {R"({"quant_method": "quark"})", "quant_method is 'quark'"},
       {R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})", "quant_algo is 'NVFP4'; known: FP8"},
       {R"({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ"})", "quant_algo is 'W4A16_AWQ'"},
       {R"({"quant_method": "modelopt"})", "quant_algo is ''"},
