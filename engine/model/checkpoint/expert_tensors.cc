@@ -18,8 +18,8 @@ absl::StatusOr<std::unique_ptr<TensorSource>> ExpertTensors::Open(std::unique_pt
     if (stack == nullptr) continue;
     const int64_t count = stack->shape.empty() ? 0 : stack->shape.front();
     if (count != num_experts) {
-      return absl::InvalidArgumentError(absl::StrCat("tensor '", row.stack, "' holds ", count,
-                                                     " experts; config.json has ", num_experts));
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", row.stack, "' holds ", count, " experts; config.json has ", num_experts));
     }
     tensors->AddExperts(*stack, row.expert);
   }

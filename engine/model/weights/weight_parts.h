@@ -25,7 +25,7 @@ struct PartScales {
 
 struct WeightPart {
   WeightSlot slot;
-  int32_t layer;   // 0 where the slot is not per layer
+  int32_t layer;       // 0 where the slot is not per layer
   int32_t expert = 0;  // where the slot is per expert
   bool is_bias;
   bool transposed;             // the tensor is [in_features, out_features]

@@ -42,7 +42,8 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
     for (const WeightSlot slot : {WeightSlot::kEmbedding, WeightSlot::kAttentionNorm, WeightSlot::kQkv,
                                   WeightSlot::kAttentionOut, WeightSlot::kMlpUp, WeightSlot::kMlpDown}) {
       const bool is_mlp = slot == WeightSlot::kMlpUp || slot == WeightSlot::kMlpDown;
-      EXPECT_TRUE(slots.contains(slot) || (is_mlp && slots.contains(WeightSlot::kRouter))) << row->name << " " << static_cast<int>(slot);
+      EXPECT_TRUE(slots.contains(slot) || (is_mlp && slots.contains(WeightSlot::kRouter)))
+          << row->name << " " << static_cast<int>(slot);
     }
     const bool encoder = slots.contains(WeightSlot::kEmbeddingNorm);
     EXPECT_EQ(slots.contains(WeightSlot::kFinalNorm), !encoder) << row->name;

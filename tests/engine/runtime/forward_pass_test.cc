@@ -6,12 +6,7 @@
 
 #include <algorithm>
 
-#include "engine/options.h"
-#include "engine/runtime/step_buffers.h"
-#include "engine/runtime/step_inputs.h"
-#include "tests/engine/runtime/fake_device.h"
-#include "tests/engine/runtime/small_models.h"
-#include "tests/engine/runtime/step_fixture.h"
+#include "tests/engine/runtime/forward_pass_fixture.h"
 
 namespace dunlin::engine {
 namespace {
@@ -21,48 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// Runs a plan of five tokens, the first of which samples, over a fake device.
-class ForwardPassTest : public ::testing::Test {
- protected:
-  absl::Status Run(const ModelConfig& config, const ExecutionProfile& profile) {
-    EngineOptions options;
-    options.max_tokens_per_step = 16;
-    options.max_sequences = 4;
-    options.execution = execution_;
-    options.deterministic = deterministic_;
-    const MemoryPlan plan = *PlanMemory(config, {profile.precision}, *device_, options);
-    const auto buffers = *StepBuffers::Allocate(plan, config.inv_freq, device_.get());
-    StepInputs inputs(plan);
-    PlanBuilder builder(profile);
-    builder.Add(20, 2, 2, 1, {1}, samples_);  // decodes, so it stands first
-    builder.Add(10, 4, 0, 4, {0}, scores_)->sampling.prompt_logprobs = scores_ ? 0 : -1;
-    const StepPlan step = builder.plan();
-    inputs.Stage(step, step.sub_batches[0], 8);
-    EXPECT_EQ(inputs.Upload(buffers.get()), kernels::KernelStatus::kOk);
-    const float bias = 0.0F;
-    const PrecisionWeights weights = ShapesOf(config, profile.precision, &bias);
-    ForwardPass pass(config, weights, profile, inputs.pass_inputs(), buffers->layers());
-    const absl::Status status = pass.RunLayers();
-    progress_ = buffers->progress();
-    return status.ok() && samples_ ? pass.RunHead(0, 1) : status;
-  }
-  // The lines after the last "store kv".
-  std::vector<std::string> AfterTheLastKv() const {
-    const auto last = std::find_if(log_.lines.rbegin(), log_.lines.rend(),
-                                   [](const std::string& line) { return line.rfind("store kv", 0) == 0; });
-    return {last.base(), log_.lines.end()};
-  }
-
-  bool samples_ = true;
-  uint64_t progress_ = 0;  // of the layers of the last Run
-  bool scores_ = false;    // every row of the prompt, too
-  ExecutionMode execution_ = ExecutionMode::kFused;
-  bool deterministic_ = true;
-  FakeDeviceLog log_;
-  FakeSupport support_;
-  std::unique_ptr<kernels::Device> device_ = MakeFakeDevice(&log_, &support_);
-};
 
 // What the watchdog reads: a long pass of an 8B model on two cores is no stall.
 TEST_F(ForwardPassTest, ProgressAdvancesWithEveryOperation) {
@@ -106,44 +59,6 @@ TEST_F(ForwardPassTest, RunsALlamaLayerByItsConfig) {
                   "gemm rows 1 decode 1 weight [8,24] residual", "norm rows 1", "gemm rows 1 decode 1 weight [40,8]",
                   "activate columns 20 gated", "gemm rows 1 decode 1 weight [8,20] residual", "norm rows 1",
                   "gemm rows 1 decode 1 weight [100,8]"));
-}
-
-// Layer 0 is dense. In layer 1 the fake device sends every row to experts 0 and 1, so that expert 2 costs nothing.
-TEST_F(ForwardPassTest, RunsTheExpertsThatRowsAreSentTo) {
-  scores_ = true;
-  ExecutionProfile profile;
-  profile.precision = Precision::kFp32;
-  ASSERT_TRUE(Run(SmallExpertsConfig(), profile).ok());
-  EXPECT_THAT(log_.lines, Contains("gemm rows 5 decode 1 weight [40,8]").Times(1)) << "the MLP of layer 0";
-  const std::vector<std::string> lines = AfterTheLastKv();
-  std::vector<std::string> expected = {"attention flash layer 1 sequences 2",
-                                       "quantize columns 24",
-                                       "gemm rows 5 decode 5 weight [8,24] residual",
-                                       "norm rows 5 plain",
-                                       "quantize columns 8",
-                                       "gemm rows 5 decode 5 weight [4,8]",
-                                       "route rows 5 experts 3"};
-  for (int expert = 0; expert < 2; ++expert) {
-    for (const char* line :
-         {"copy rows 5 columns 8", "quantize columns 8", "gemm rows 5 decode 5 weight [14,8]",
-          "activate columns 7 gated", "gemm rows 5 decode 5 weight [8,7]", "add weighted rows 5 columns 8 picked"}) {
-      expected.emplace_back(line);
-    }
-  }
-  for (const char* line : {"quantize columns 8", "gemm rows 5 decode 5 weight [18,8]", "activate columns 9 gated",
-                           "gemm rows 5 decode 5 weight [8,9]", "add weighted rows 5 columns 8 sigmoid",
-                           "norm rows 1 picked", "gemm rows 1 decode 1 weight [100,8]"}) {
-    expected.emplace_back(line);
-  }
-  EXPECT_THAT(lines, ElementsAreArray(expected));
-}
-
-TEST_F(ForwardPassTest, ASharedExpertWithoutAGateAddsToTheResidualInItsProduct) {
-  ModelConfig config = SmallExpertsConfig();
-  config.shared_gate = false;
-  ASSERT_TRUE(Run(config, {}).ok());
-  EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [8,9] residual"));
-  EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [3,8]")) << "the router without the gate's row";
 }
 
 // A chunk in the middle of a prompt: nothing reads its hidden states after the last layer.
