@@ -82,8 +82,8 @@ bool ForwardPass::RunsModule(Module module) {
 
 bool ForwardPass::AttentionBlock(const LayerWeights& weights) {
   const Target out{weights.attention_out, InputIndex(layer_, LayerInput::kAttentionOut)};
-  return Quantize("quantize", rows_.hidden, QkvOf(layer_), rows_.count) && QkvToPages(weights) && Attend(out) &&
-         Linear("attention out", out.linear, nullptr, rows_.hidden, rows_.count);
+  return Quantize("quantize", rows_.hidden, QkvOf(layer_), rows_.count) && QkvToPages(weights) &&
+         Attend(weights, out) && Linear("attention out", out.linear, nullptr, rows_.hidden, rows_.count);
 }
 
 absl::Status ForwardPass::RunHead(int32_t first, int32_t count) {
@@ -157,7 +157,7 @@ bool ForwardPass::LayerToKv(const LayerWeights& weights) {
 bool ForwardPass::LayerAfterKv(const LayerWeights& weights) {
   const Target out{weights.attention_out, InputIndex(layer_, LayerInput::kAttentionOut)};
   const bool parallel = config_.parallel_residual;
-  return (!parallel || MlpUp(weights)) && Attend(out) &&
+  return (!parallel || MlpUp(weights)) && Attend(weights, out) &&
          AddToResidual("attention out", out.linear, weights.post_attention_norm) &&
          (parallel ? MlpDown(weights) : LayerNormMlp(weights)) && (!post_norm() || EndLayer(weights));
 }
@@ -182,8 +182,10 @@ bool ForwardPass::MlpUp(const LayerWeights& weights) {
   const NormWeights& norm = own_norm ? weights.mlp_norm : weights.attention_norm;
   const bool ready = norms_inside() ? Quantize("mlp input", rows_.hidden, up, rows_.count)
                                     : Norm(post_norm() ? "attention norm" : "mlp norm", norm, &up, all_rows());
-  if (!ready) return false;
+  return ready && UpProjection(up, down);
+}
 
+bool ForwardPass::UpProjection(const Target& up, const Target& down) {
   mlp_down_input_ = InputOf(down, buffers_.mlp);
   kernels::GemmParams params = GemmParamsOf(up.linear, rows_.count);
   params.bias = up.linear.bias;
@@ -198,12 +200,17 @@ bool ForwardPass::MlpUp(const LayerWeights& weights) {
 
 bool ForwardPass::MlpDown(const LayerWeights& weights) {
   const Target down{weights.mlp_down, InputIndex(layer_, LayerInput::kMlpDown)};
-  if (mlp_down_input_.data != nullptr) {
-    activation_ = mlp_down_input_;
-  } else if (!Activate(down)) {
-    return false;
-  }
-  return AddToResidual("mlp down", down.linear, weights.post_mlp_norm);
+  return DownInput(down) && AddToResidual("mlp down", down.linear, weights.post_mlp_norm);
+}
+
+bool ForwardPass::DownInput(const Target& down) {
+  if (mlp_down_input_.data == nullptr) return Activate(down);
+  activation_ = mlp_down_input_;
+  return true;
+}
+
+bool ForwardPass::LayerNormMlp(const LayerWeights& weights) {
+  return weights.experts.empty() ? MlpUp(weights) && MlpDown(weights) : LayerNormExperts(weights);
 }
 
 bool ForwardPass::Ran(KernelStatus status, const char* op) {

@@ -6,10 +6,12 @@
 // A ForwardPass lives for one batch on the engine thread. It allocates nothing unless an operation fails.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/layers/expert_buffers.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/layers/input_observer.h"
 #include "engine/layers/layer_buffers.h"
@@ -89,15 +91,25 @@ class ForwardPass {
   // out = norm(rows) W^T + bias.
   bool LayerNormLinear(const char* norm_op, const char* op, const NormWeights& norm, const Target& linear,
                        const NormRows& rows, float* out);
-  // hidden += Down(f(Up(norm(hidden)))), in two steps. MlpUp leaves f's input in the buffer mlp or, where the device
-  // fuses f into the GEMM, the input of the down projection.
-  bool LayerNormMlp(const LayerWeights& weights) { return MlpUp(weights) && MlpDown(weights); }
+  // hidden += Down(f(Up(norm(hidden)))), in two steps, or the experts' sum. MlpUp leaves f's input in the buffer mlp
+  // or, where the device fuses f into the GEMM, the input of the down projection.
+  bool LayerNormMlp(const LayerWeights& weights);
   bool MlpUp(const LayerWeights& weights);
   bool MlpDown(const LayerWeights& weights);
+  // What MlpUp leaves, from the GEMM input of `up`; the GEMM input of `down` from that.
+  bool UpProjection(const Target& up, const Target& down);
+  bool DownInput(const Target& down);
+
+  // Experts (forward_pass_experts.cc).
+  bool LayerNormExperts(const LayerWeights& weights);
+  bool Route(const LayerWeights& weights, const ExpertBuffers& buffers);
+  bool Expert(const ExpertWeights& expert, const ExpertBuffers& buffers, int64_t first);
+  bool SharedExpert(const ExpertWeights& expert, const ExpertBuffers& buffers);
+  bool ExpertMlp(const ExpertWeights& expert, const float* in, const float* residual, float* out);
 
   // Steps of the modules (forward_pass_steps.cc). Those that take `next` write the GEMM input of that linear operation.
   bool QkvToPages(const LayerWeights& weights);
-  bool Attend(const Target& next);
+  bool Attend(const LayerWeights& weights, const Target& next);
   // kPost: normalises the rows in place, too; next may then be null, and nothing else is written.
   bool Norm(const char* op, const NormWeights& weights, const Target* next, const NormRows& rows);
   // Of the rows themselves, without an input of a linear operation.
@@ -148,7 +160,8 @@ class ForwardPass {
   kernels::Activation activation_;      // the input of the next GEMM
   kernels::Activation mlp_down_input_;  // the down projection's, in `mlp`; data is null where `mlp` holds f's input
 
-  int32_t rotary_tokens_ = 0;  // of each rotary table
+  int32_t rotary_tokens_ = 0;                                          // of each rotary table
+  std::array<kernels::ExpertRows, kernels::kExpertsMax> expert_rows_;  // of the running layer, from Route
 
   int32_t layer_ = -1;  // the running layer; -1 outside the layers
   const char* failed_op_ = nullptr;

@@ -35,7 +35,7 @@ const float* ForwardPass::CosSin() const {
 }
 
 // Attention, with its output rounded to the GEMM input of `next`: one operation where the device fuses them.
-bool ForwardPass::Attend(const Target& next) {
+bool ForwardPass::Attend(const LayerWeights& weights, const Target& next) {
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
   params.query = rows_.query;
@@ -56,6 +56,7 @@ bool ForwardPass::Attend(const Target& next) {
   params.softcap = config_.attention_softcap;
   params.causal = config_.causal;
   params.alibi_slopes = config_.alibi_slopes.empty() ? nullptr : buffers_.position_constants;
+  params.sinks = weights.sinks;
   params.workspace = buffers_.workspace;
   params.workspace_bytes = buffers_.workspace_bytes;
   params.next = GemmInput(next);
@@ -121,7 +122,7 @@ bool ForwardPass::Activate(const Target& next) {
     params.out = GemmInput(next);
     return Ran(ops_.activate(context_, params), "activate");
   }
-  kernels::Activation width{.columns = config_.ffn_dim};
+  kernels::Activation width{.columns = next.columns()};
   params.out = &width;
   params.rows_out = buffers_.unfused;
   return Ran(ops_.activate(context_, params), "activate") &&

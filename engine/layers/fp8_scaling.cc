@@ -55,6 +55,11 @@ constexpr const char* NameOf(WeightSlot slot) {
 
 absl::StatusOr<std::vector<float>> InputConstants(const Fp8Options& options, const Model& model) {
   if (options.recipe == Fp8Recipe::kPerToken) return std::vector<float>();
+  if (model.config().has_experts()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "models[].fp8.recipe is ", Traits(options.recipe).name, ", but ", model.config().architecture,
+        " has experts, whose inputs are other rows in every step; the recipe of such a model is per_token"));
+  }
   std::vector<float> constants;
   for (const InputRow& row : InputsOf(model)) {
     if (row.weight->scale_block != 0) {

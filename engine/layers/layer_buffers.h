@@ -26,7 +26,8 @@ struct LayerBuffers {
   float* term = nullptr;       // [T, hidden_dim] an output that is normalised before it is added to the residual
   void* activation = nullptr;  // GEMM input of T rows
   float* kept_rows = nullptr;  // [K, hidden_dim], then [K, num_heads * head_dim]: KeepRows
-  float* unfused = nullptr;    // [T, max(hidden_dim, ffn_dim)] between two steps of a module; non-null runs eager
+  void* experts = nullptr;     // of ExpertBufferBytes
+  float* unfused = nullptr;    // [T, max(hidden_dim, max_ffn_dim)] between two steps of a module; non-null runs eager
   float* rotary = nullptr;     // [num_rotaries, batch tokens, rotary_dim] cos and sin of the batch's positions
   const float* position_constants = nullptr;  // ModelConfig::position_constants
   float* logits = nullptr;                    // [kHeadBlockRows, vocab_size]

@@ -25,7 +25,8 @@ kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, kernels::D
           .num_kv_heads = config.num_kv_heads,
           .window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end()),
           .softcap = config.attention_softcap,
-          .causal = config.causal};
+          .causal = config.causal,
+          .sinks = config.attention_sinks};
 }
 
 }  // namespace dunlin::engine

@@ -17,6 +17,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   summary.config = std::move(model->parsed.config);
   summary.warnings = std::move(model->parsed.warnings);
   summary.num_parameters = CountParameters(model->parts);
+  summary.num_active_parameters = CountActiveParameters(summary.config, model->parts);
   const absl::StatusOr<size_t> vector_bytes = VectorBytes(summary.config);
   if (!vector_bytes.ok()) return vector_bytes.status();
   summary.vector_bytes = *vector_bytes;

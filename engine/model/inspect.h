@@ -19,6 +19,7 @@ namespace dunlin::engine {
 struct ModelSummary {
   ModelConfig config;
   int64_t num_parameters = 0;                                  // a tied head counts once
+  int64_t num_active_parameters = 0;                           // as CountActiveParameters
   std::array<size_t, kernels::kNumPrecisions> weight_bytes{};  // by Precision, as Model::weight_bytes; 0: not supported
   size_t vector_bytes = 0;                                     // of each, the part that all precisions share
   // Bytes of one token's keys and values over all layers.

@@ -33,17 +33,28 @@ struct NormWeights {
   const float* bias = nullptr;
 };
 
+struct ExpertWeights {
+  LinearWeights up;    // [up_features(width), hidden_dim]
+  LinearWeights down;  // [hidden_dim, width]
+};
+
 struct LayerWeights {
   NormWeights attention_norm;       // before the attention; with NormPlacement::kPost after it; see first_norm_absent
   LinearWeights qkv;                // [qkv_features, hidden_dim]: Q heads, K heads, V heads
   NormWeights query_norm;           // with qk_norm
   NormWeights key_norm;             // with qk_norm
+  const float* sinks = nullptr;     // [num_heads], with attention_sinks
   LinearWeights attention_out;      // [hidden_dim, num_heads * head_dim]
   NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost and kPostInside
   NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with shared_norm
-  LinearWeights mlp_up;             // [up_features, hidden_dim]
+  LinearWeights mlp_up;             // [up_features, hidden_dim]; absent with experts, as mlp_down
   LinearWeights mlp_down;           // [hidden_dim, ffn_dim]
   NormWeights post_mlp_norm;        // with kPreAndPost and kPostInside
+  // Where ModelConfig::has_experts(layer).
+  LinearWeights router;                      // [router_features, hidden_dim] in FP32
+  const float* router_correction = nullptr;  // [num_experts], with router_correction
+  std::vector<ExpertWeights> experts;        // [num_experts], of expert_ffn_dim
+  ExpertWeights shared_expert;               // of shared_ffn_dim, where that is > 0
 };
 
 // The whole model in one precision. FP8 may keep some matrices in 16 bits (weight_encodings.h): each says its
@@ -95,7 +106,8 @@ class Model {
   size_t weight_bytes(Precision precision) const;
   // Finite and > 0; empty when neither the checkpoint nor a calibration has any.
   const InputScales& input_scales() const { return input_scales_; }
-  int64_t num_parameters() const { return num_parameters_; }  // a tied head counts once
+  int64_t num_parameters() const { return num_parameters_; }                // a tied head counts once
+  int64_t num_active_parameters() const { return num_active_parameters_; }  // as CountActiveParameters
   // Contents of the files that were ignored or overridden: one sentence each, for the log.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -115,6 +127,7 @@ class Model {
   std::vector<Allocation> allocations_;  // released in the destructor
   kernels::Device* device_ = nullptr;
   int64_t num_parameters_ = 0;
+  int64_t num_active_parameters_ = 0;
   InputScales input_scales_;
   std::vector<std::string> warnings_;
 };

@@ -23,12 +23,19 @@ absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
 absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened,
                                                            const std::vector<Precision>& precisions,
                                                            kernels::Device* device, const std::atomic<bool>* stop) {
+  const ModelConfig& config = opened.parsed.config;
+  if (config.has_experts() && !device->ops->routes_experts) {
+    return absl::FailedPreconditionError(absl::StrCat("model_type ", config.architecture, " has experts, which ",
+                                                      kernels::Name(device->ops->kind),
+                                                      " does not serve; models[].device is cpu for this model"));
+  }
   std::unique_ptr<Model> model(new Model());
-  model->config_ = opened.parsed.config;
+  model->config_ = config;
   model->precisions_ = precisions;
   model->device_ = device;
   model->warnings_ = opened.parsed.warnings;
   model->num_parameters_ = CountParameters(opened.parts);
+  model->num_active_parameters_ = CountActiveParameters(model->config_, opened.parts);
   ModelBuilder builder(opened, model.get());
   if (absl::Status status = builder.LoadScales(); !status.ok()) return status;
   const auto own = opened.encodings.own_precision();
@@ -185,7 +192,7 @@ absl::Status ModelBuilder::PackRows(const WeightRows& rows, const void* values, 
   const kernels::Device& device = *model_->device_;
   const bool quantized = dtype == kernels::DType::kF8E4M3;
   for (PrecisionWeights& weights : model_->weights_) {
-    const kernels::PackWeightParams params = {.weight = MatrixOf(&weights, part.slot, part.layer),
+    const kernels::PackWeightParams params = {.weight = MatrixOf(&weights, part.place()),
                                               .source = values,
                                               .source_dtype = dtype,
                                               .row_stride = part.transposed ? 1 : part.shape[1],
@@ -210,7 +217,7 @@ absl::Status ModelBuilder::LoadVector(const WeightRows& rows) {
     for (size_t i = 0; i < count; ++i) widened_[i] += model_->config_.norm_weight_offset;
   }
   // All precisions share the vectors, so the first precision's pointer serves all.
-  const float* vector = *VectorOf(&model_->weights_.front(), part.slot, part.layer, part.is_bias);
+  const float* vector = *VectorOf(&model_->weights_.front(), part.place(), part.is_bias);
   const kernels::Device& device = *model_->device_;
   const kernels::KernelStatus status = device.ops->copy_to_device(
       device.context, const_cast<float*>(vector) + part.row_begin, widened_.data(), count * sizeof(float));

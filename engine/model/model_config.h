@@ -2,11 +2,13 @@
 // A transformer described as data, so that an architecture is one file and one row of a table.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "engine/types.h"
+#include "kernels/api/experts.h"
 #include "kernels/api/layer_ops.h"
 
 namespace dunlin::engine {
@@ -55,6 +57,17 @@ struct ModelConfig {
   kernels::ActivationKind activation = kernels::ActivationKind::kGeluTanh;
   bool gated_mlp = false;  // Up is [2 * ffn_dim, hidden_dim], gate rows first
 
+  // Mixtures of experts: in place of its MLP a layer has a router, experts and, where shared_ffn_dim > 0, one expert
+  // more that every token takes. All of them are MLPs with this activation and gate.
+  kernels::ExpertRouting routing;  // num_experts 0: every layer has the one MLP
+  int32_t expert_ffn_dim = 0;
+  int32_t shared_ffn_dim = 0;
+  bool shared_gate = false;        // the shared expert's output is multiplied by sigmoid(gate x)
+  std::vector<bool> dense_layers;  // [num_layers] layers with one MLP of ffn_dim; empty: none
+  bool router_bias = false;        // of the router's logits
+  bool router_correction = false;  // RouteExpertsParams::correction
+  bool expert_bias = false;        // of the matrices of the experts
+
   bool qkv_bias = false;
   bool out_bias = false;
   bool mlp_bias = false;
@@ -81,6 +94,7 @@ struct ModelConfig {
   std::vector<float> alibi_slopes;  // [num_heads] of ALiBi's bias by distance, without rotary positions; empty: none
   float attention_scale = 0.0F;     // multiplies Q K^T
   float attention_softcap = 0.0F;   // scaled scores become cap * tanh(score / cap); 0: no cap
+  bool attention_sinks = false;     // PagedAttentionParams::sinks
   // [num_layers] keys that a token sees, its own the last or, where not causal, in the middle of an odd number; 0 or
   // empty: all.
   std::vector<int32_t> layer_windows;
@@ -114,8 +128,17 @@ struct ModelConfig {
     return norm_placement == NormPlacement::kPreAndPost || norm_placement == NormPlacement::kPostInside;
   }
   int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
+  bool has_experts() const { return routing.num_experts > 0; }
+  bool has_experts(int32_t layer) const {
+    return has_experts() && (dense_layers.empty() || !dense_layers[static_cast<size_t>(layer)]);
+  }
+  // A gate of the shared expert is the router's last row.
+  int32_t router_features() const { return routing.num_experts + (shared_gate ? 1 : 0); }
   int32_t qkv_features() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
-  int32_t up_features() const { return gated_mlp ? 2 * ffn_dim : ffn_dim; }
+  int32_t up_features() const { return up_features(ffn_dim); }
+  int32_t up_features(int32_t ffn) const { return gated_mlp ? 2 * ffn : ffn; }
+  // The widest MLP of the model.
+  int32_t max_ffn_dim() const { return has_experts() ? std::max({ffn_dim, expert_ffn_dim, shared_ffn_dim}) : ffn_dim; }
 };
 
 }  // namespace dunlin::engine

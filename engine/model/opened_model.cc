@@ -8,8 +8,10 @@
 #include "absl/strings/str_join.h"
 #include "engine/model/architectures/named_shapes.h"
 #include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/checkpoint/input_scales.h"
 #include "engine/model/checkpoint/integer/integer_tensors.h"
+#include "engine/model/checkpoint/interleaved_experts.h"
 #include "engine/model/checkpoint/random_tensors.h"
 #include "engine/model/checkpoint/rotary_rows.h"
 #include "engine/model/checkpoint/shard_list.h"
@@ -45,6 +47,20 @@ absl::Status OrderRotaryRows(OpenedModel* model) {
   return absl::OkStatus();
 }
 
+// Gives every expert its tensors where the checkpoint has stacked them.
+absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
+  const ModelConfig& config = model->parsed.config;
+  if (!config.has_experts()) return absl::OkStatus();
+  const std::vector<ExpertStack> stacks = ListExpertStacks(*model->parsed.architecture, config, prefix);
+  const bool interleaved = model->parsed.architecture->expert_layout == ExpertLayout::kInterleaved;
+  absl::StatusOr<std::unique_ptr<TensorSource>> split =
+      interleaved ? InterleavedExperts::Open(std::move(model->tensors), stacks, config.routing.num_experts)
+                  : ExpertTensors::Open(std::move(model->tensors), stacks, config.routing.num_experts);
+  if (!split.ok()) return split.status();
+  model->tensors = *std::move(split);
+  return absl::OkStatus();
+}
+
 // Matches the config's parts with the tensors.
 absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool read_weights) {
   OpenedModel model{
@@ -56,6 +72,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
     model.tensors = *std::move(plain);
   }
   const std::string prefix = FindPrefix(architecture, *model.tensors);
+  if (absl::Status status = SplitExperts(prefix, &model); !status.ok()) return status;
   model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
   absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,
                                     &model.parts, &model.parsed.warnings);

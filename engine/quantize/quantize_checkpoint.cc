@@ -46,6 +46,24 @@ struct Job {
   int64_t columns() const { return tensor->shape[1]; }
 };
 
+// Of the linear layers inside the blocks; a router chooses and stays exact.
+bool IsQuantized(const WeightPart& part) {
+  switch (part.slot) {
+    case WeightSlot::kQkv:
+    case WeightSlot::kAttentionOut:
+    case WeightSlot::kMlpUp:
+    case WeightSlot::kMlpDown:
+    case WeightSlot::kExpertUp:
+    case WeightSlot::kExpertDown:
+    case WeightSlot::kSharedUp:
+    case WeightSlot::kSharedDown:
+      return !part.is_vector() && part.tensor.ends_with(kWeightEnding);
+    default:
+      return false;
+  }
+}
+
+// None for experts, whose inputs a text may not reach.
 std::optional<int32_t> InputOf(const WeightPart& part) {
   switch (part.slot) {
     case WeightSlot::kQkv:
@@ -95,7 +113,8 @@ class Quantizer {
     for (const TensorInfo* tensor : kept_) {
       if (absl::Status status = Copy(*tensor); !status.ok()) return status;
     }
-    if (absl::Status status = model == nullptr ? RoundAll() : RunGptq(*model, tokens); !status.ok()) return status;
+    if (absl::Status status = model == nullptr ? RoundOthers(true) : RunGptq(*model, tokens); !status.ok())
+      return status;
     if (absl::Status status = source_.CheckUnchanged(); !status.ok()) return status;
     report_.bytes_after = writer->total_bytes();
     if (absl::Status status = writer->Finish(); !status.ok()) return status;
@@ -118,7 +137,7 @@ class Quantizer {
       }
       Job job{.module = part.tensor.substr(0, part.tensor.size() - kWeightEnding.size()),
               .tensor = tensor,
-              .input = input,
+              .input = InputOf(part),
               .layout = {.bits = options_.bits,
                          .group = options_.group == 0 ? tensor->shape[1] : options_.group,
                          .scale_dtype = *tensor->dtype->loadable}};
@@ -172,8 +191,10 @@ class Quantizer {
     return absl::OkStatus();
   }
 
-  absl::Status RoundAll() {
+  // Rounds to nearest: all jobs, or those that GPTQ has no input of.
+  absl::Status RoundOthers(bool all) {
     for (const Job& job : jobs_) {
+      if (!all && job.input.has_value()) continue;
       const absl::StatusOr<std::vector<float>> values = ReadFloats(source_, *job.tensor);
       if (!values.ok()) return values.status();
       absl::Status status = Store(job, RoundToNearest(job.layout, values->data(), job.rows(), job.columns()));
@@ -199,7 +220,10 @@ class Quantizer {
   absl::Status RunGptq(const Model& model, std::span<const TokenId> tokens) {
     const absl::StatusOr<TextWindows> windows = TextWindows::Create(model, ExecutionMode::kEager);
     if (!windows.ok()) return windows.status();
-    for (const Job& job : jobs_) by_input_.push_back(&job);
+    if (absl::Status status = RoundOthers(false); !status.ok()) return status;
+    for (const Job& job : jobs_) {
+      if (job.input.has_value()) by_input_.push_back(&job);
+    }
     std::stable_sort(by_input_.begin(), by_input_.end(),
                      [](const Job* a, const Job* b) { return *a->input < *b->input; });
     size_t next = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/layers/expert_buffers.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/sampling/logit_edits.h"
 
@@ -23,6 +24,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kTerm, "layer term", kStepKey},
     {BufferId::kActivation, "activation", kStepKey},
     {BufferId::kKeptRows, "kept rows", kStepKey},
+    {BufferId::kExperts, "experts", kStepKey},
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
     {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
     {BufferId::kRotary, "rotary", kStepKey},
@@ -44,10 +46,11 @@ bool HasFp8(const std::vector<Precision>& resident) {
   return std::find(resident.begin(), resident.end(), Precision::kFp8) != resident.end();
 }
 
-// Precisions that the input of a product may have: FP8 checkpoints keep some matrices wider.
-std::vector<Precision> InputPrecisions(const std::vector<Precision>& resident) {
+// Precisions that the input of a product may have: FP8 checkpoints keep some matrices wider, a router is FP32.
+std::vector<Precision> InputPrecisions(const ModelConfig& config, const std::vector<Precision>& resident) {
   std::vector<Precision> inputs;
-  inputs.reserve(resident.size() + 2);
+  inputs.reserve(resident.size() + 3);
+  if (config.has_experts()) inputs.push_back(Precision::kFp32);
   for (Precision precision : resident) inputs.push_back(kernels::ComputeOf(precision));
   if (HasFp8(resident)) inputs.insert(inputs.end(), {Precision::kBf16, Precision::kFp16});
   return inputs;
@@ -55,9 +58,9 @@ std::vector<Precision> InputPrecisions(const std::vector<Precision>& resident) {
 
 size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                 int32_t rows) {
-  size_t most = Floats(rows, config.up_features());
-  for (Precision precision : InputPrecisions(resident)) {
-    most = std::max(most, device.ops->activation_bytes(precision, rows, config.ffn_dim));
+  size_t most = Floats(rows, config.up_features(config.max_ffn_dim()));
+  for (Precision precision : InputPrecisions(config, resident)) {
+    most = std::max(most, device.ops->activation_bytes(precision, rows, config.max_ffn_dim()));
   }
   return most;
 }
@@ -65,8 +68,8 @@ size_t MlpBytes(const ModelConfig& config, const std::vector<Precision>& residen
 size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
                        int32_t rows) {
   size_t most = 0;
-  for (Precision precision : InputPrecisions(resident)) {
-    for (int32_t columns : {config.hidden_dim, config.num_heads * config.head_dim, config.ffn_dim}) {
+  for (Precision precision : InputPrecisions(config, resident)) {
+    for (int32_t columns : {config.hidden_dim, config.num_heads * config.head_dim, config.max_ffn_dim()}) {
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
   }
@@ -155,8 +158,9 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kTerm, config.has_post_norms() ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
   set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
+  set(BufferId::kExperts, ExpertBufferBytes(config, tokens));
   const bool eager = options.execution == ExecutionMode::kEager;
-  set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.ffn_dim)) : 0);
+  set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.max_ffn_dim())) : 0);
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, int64_t{config.num_rotaries()} * config.rotary_dim));
   set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));

@@ -21,6 +21,7 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .term = buffers.floats(BufferId::kTerm),
           .activation = buffers.at(BufferId::kActivation),
           .kept_rows = buffers.floats(BufferId::kKeptRows),
+          .experts = buffers.at(BufferId::kExperts),
           .unfused = buffers.floats(BufferId::kUnfused),
           .rotary = buffers.floats(BufferId::kRotary),
           .position_constants = buffers.floats(BufferId::kFrequencies),

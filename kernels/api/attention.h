@@ -49,6 +49,7 @@ struct AttentionTraits {
   int32_t window = 0;    // as PagedAttentionParams
   float softcap = 0.0F;  // as PagedAttentionParams
   bool causal = true;
+  bool sinks = false;  // as PagedAttentionParams
   // Of dense calls.
   int32_t v_head_dim = 0;  // of values and outputs; 0: head_dim
   bool bias = false;       // an AttentionBias is given
@@ -92,8 +93,10 @@ struct PagedAttentionParams {
   float softcap = 0.0F;      // >= 0, finite; a scaled score s becomes softcap * tanh(s / softcap) (Gemma 2); 0 is none
   bool causal = true;        // false: the bidirectional attention of an encoder
   const float* alibi_slopes = nullptr;  // as DenseAttentionParams
-  void* workspace;                      // 64-byte aligned
-  size_t workspace_bytes;               // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
+  // [num_heads] or null: a logit of each head that joins a row's softmax and has no value (GPT-OSS's attention sinks).
+  const float* sinks = nullptr;
+  void* workspace;         // 64-byte aligned
+  size_t workspace_bytes;  // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
   // Fused with DeviceOps::quantize: writes the input of the output projection, [num_tokens, num_heads * head_dim], in
   // place of `out`, which is null. Only where DeviceOps::attention_fuses says so; never FP8, nor with an amax.
   Activation* next = nullptr;

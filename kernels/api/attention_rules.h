@@ -112,7 +112,8 @@ inline AttentionTraits TraitsOf(const PagedAttentionParams& params) {
           .num_kv_heads = params.layout.shape.num_kv_heads,
           .window = params.window,
           .softcap = params.softcap,
-          .causal = params.causal};
+          .causal = params.causal,
+          .sinks = params.sinks != nullptr};
 }
 inline AttentionTraits TraitsOf(const DenseAttentionParams& params) {
   return {.dtype = params.dtype,

@@ -15,6 +15,7 @@
 #include "kernels/api/attention.h"
 #include "kernels/api/delayed_scaling.h"
 #include "kernels/api/device_kind.h"
+#include "kernels/api/experts.h"
 #include "kernels/api/gemm.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/roofs.h"
@@ -38,6 +39,9 @@ struct DeviceOps {
   // Whether a row has the same bits in prefill and in decode. Where it does not, pages written by decode cannot replace
   // prefilled ones.
   bool prefill_matches_decode;
+  // Whether there are route_experts and add_weighted_rows. False: both return kUnsupported, and models with experts are
+  // refused before they are loaded.
+  bool routes_experts;
 
   // Memory. allocate returns zeroed memory, 64-byte aligned, or null. Copies are host <-> device. allocate_host returns
   // zeroed host memory, 64-byte aligned, or null; it is pinned where the device copies asynchronously. A copy from or
@@ -83,6 +87,8 @@ struct DeviceOps {
   KernelStatus (*activate)(DeviceContext*, const ActivateParams&);
   KernelStatus (*add)(DeviceContext*, const AddParams&);
   KernelStatus (*copy_rows)(DeviceContext*, const CopyRowsParams&);
+  KernelStatus (*route_experts)(DeviceContext*, const RouteExpertsParams&);
+  KernelStatus (*add_weighted_rows)(DeviceContext*, const AddWeightedRowsParams&);
   KernelStatus (*update_delayed_scaling)(DeviceContext*, const DelayedScalingParams&);
   KernelStatus (*rotary_table)(DeviceContext*, const RotaryTableParams&);
   KernelStatus (*rotate_and_store_kv)(DeviceContext*, const RotateAndStoreKvParams&);

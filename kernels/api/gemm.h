@@ -86,7 +86,10 @@ struct Activation {
 };
 
 // kReluSquared: max(x, 0)^2 (So et al. 2021).
-enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu, kReluSquared };
+// kClampedSwish (GPT-OSS): c * sigmoid(1.702 c) with c = min(x, 7), and a gate u stands for clamp(u, -7, 7) + 1.
+enum class ActivationKind : uint8_t { kGeluTanh, kGeluErf, kRelu, kSilu, kReluSquared, kClampedSwish };
+inline constexpr float kClampedSwishSlope = 1.702F;
+inline constexpr float kClampedSwishLimit = 7.0F;
 
 struct RotateAndStoreKvParams;  // layer_ops.h
 

@@ -61,6 +61,7 @@ KernelStatus NoEvent(DeviceContext* /*context*/, DeviceEvent* /*event*/) {
 constexpr DeviceOps kCpuOps = {
     .kind = DeviceKind::kCpu,
     .prefill_matches_decode = true,
+    .routes_experts = true,
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = Copy,
@@ -87,6 +88,8 @@ constexpr DeviceOps kCpuOps = {
     .activate = cpu::Activate,
     .add = cpu::Add,
     .copy_rows = cpu::CopyRows,
+    .route_experts = cpu::RouteExperts,
+    .add_weighted_rows = cpu::AddWeightedRows,
     .update_delayed_scaling = UpdateDelayedScaling,
     .rotary_table = cpu::RotaryTable,
     .rotate_and_store_kv = cpu::RotateAndStoreKv,

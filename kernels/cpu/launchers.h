@@ -3,6 +3,7 @@
 // Each checks its parameters, then runs on the context's pool and returns when the work is done.
 #pragma once
 
+#include "kernels/api/experts.h"
 #include "kernels/api/layer_ops.h"
 #include "kernels/api/sampling.h"
 #include "kernels/api/status.h"
@@ -20,6 +21,8 @@ KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
 KernelStatus Add(DeviceContext* context, const AddParams& params);
 KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params);
+KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params);
+KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams& params);
 
 // sampling/.
 size_t SampleWorkspace(const DeviceContext* context, int32_t num_rows, int32_t vocab_size);

@@ -131,6 +131,12 @@ DUNLIN_HD inline float Relu(float x) {
   return x < 0.0F ? 0.0F : x;
 }
 
+// NaN stays NaN.
+DUNLIN_HD inline float ClampedSwish(float x) {
+  const float clamped = x > kClampedSwishLimit ? kClampedSwishLimit : x;
+  return clamped / (1.0F + expf(-kClampedSwishSlope * clamped));
+}
+
 DUNLIN_HD inline float ApplyActivation(ActivationKind kind, float x) {
   switch (kind) {
     case ActivationKind::kGeluTanh:
@@ -143,8 +149,17 @@ DUNLIN_HD inline float ApplyActivation(ActivationKind kind, float x) {
       return x / (1.0F + expf(-x));
     case ActivationKind::kReluSquared:
       return Relu(x) * Relu(x);
+    case ActivationKind::kClampedSwish:
+      return ClampedSwish(x);
   }
   return x;
+}
+
+// What a gate's other half multiplies by.
+DUNLIN_HD inline float GateFactor(ActivationKind kind, float up) {
+  if (kind != ActivationKind::kClampedSwish) return up;
+  const float below = up > kClampedSwishLimit ? kClampedSwishLimit : up;
+  return (below < -kClampedSwishLimit ? -kClampedSwishLimit : below) + 1.0F;
 }
 
 // The rows of ActivateParams.
@@ -161,14 +176,14 @@ struct ActivateSource {
     const float* factors;  // null: not gated
     DUNLIN_HD float One(int64_t i) const {
       const float value = ApplyActivation(kind, in[i]);
-      return factors == nullptr ? value : value * factors[i];
+      return factors == nullptr ? value : value * GateFactor(kind, factors[i]);
     }
     DUNLIN_HD Float4 Four(int64_t i) const {
       Float4 values = LoadFour(in + i);
       for (float& value : values.values) value = ApplyActivation(kind, value);
       if (factors == nullptr) return values;
       const Float4 gate = LoadFour(factors + i);
-      for (int k = 0; k < 4; ++k) values.values[k] *= gate.values[k];
+      for (int k = 0; k < 4; ++k) values.values[k] *= GateFactor(kind, gate.values[k]);
       return values;
     }
   };

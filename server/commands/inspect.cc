@@ -94,6 +94,11 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
                {"hidden_dim", config.hidden_dim},      {"heads", config.num_heads},
                {"kv_heads", config.num_kv_heads},      {"head_dim", config.head_dim},
                {"vocab_size", config.vocab_size},      {"max_context_tokens", config.max_context}};
+  if (config.has_experts()) {
+    json["active_parameters"] = summary.num_active_parameters;  // that one token goes through
+    json["experts"] = config.routing.num_experts;
+    json["experts_per_token"] = config.routing.num_chosen;
+  }
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     json["weights_bytes"][row.name] = summary.weight_bytes[static_cast<size_t>(row.precision)];
   }
@@ -173,9 +178,9 @@ std::function<int()> SetUpInspect(CLI::App* subcommand) {
   auto options = std::make_shared<InspectOptions>();
   CLI::Option* directory =
       subcommand->add_option("directory", options->directory, "A Hugging Face model directory or a GGUF file");
-  CLI::Option* shape = subcommand->add_option(
-      "--shape", options->random_shape,
-      "Instead of a directory: gpt2-124m, gpt2-xl, llama-1b, llama-8b, qwen3-0.6b, mistral-7b or a config.json");
+  CLI::Option* shape = subcommand->add_option("--shape", options->random_shape,
+                                              "Instead of a directory: gpt2-124m, gpt2-xl, llama-1b, llama-8b, "
+                                              "qwen3-0.6b, mistral-7b, qwen3-30b-a3b-8l or a config.json");
   directory->excludes(shape);
   options->device_options.cuda_module = options->device_options.cublas_library = "auto";
   CLI::Option* device =

@@ -2,6 +2,7 @@
 #include "tools/bench/model_work.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/profiles.h"
@@ -30,10 +31,32 @@ double AttentionFlops(const ModelConfig& config, double pairs) {
 double QkvParameters(const ModelConfig& config) {
   return static_cast<double>(config.hidden_dim) * config.qkv_features();
 }
-double ParametersAfterKv(const ModelConfig& config) {
+double MlpParameters(const ModelConfig& config, int32_t ffn_dim) {
+  return static_cast<double>(config.hidden_dim) * (config.up_features(ffn_dim) + ffn_dim);
+}
+// num_experts: of a layer that has experts.
+double ParametersAfterKv(const ModelConfig& config, int32_t layer, double num_experts) {
   const double hidden = config.hidden_dim;
   const double attention = hidden * config.num_heads * config.head_dim;
-  return attention + hidden * config.up_features() + hidden * config.ffn_dim;
+  if (!config.has_experts(layer)) return attention + MlpParameters(config, config.ffn_dim);
+  return attention + hidden * config.router_features() + MlpParameters(config, config.shared_ffn_dim) +
+         num_experts * MlpParameters(config, config.expert_ffn_dim);
+}
+
+// The experts that `tokens` tokens are sent to, on average over routers that prefer none.
+double ExpertsOf(const ModelConfig& config, double tokens) {
+  if (!config.has_experts()) return 0.0;
+  const double others = 1.0 - static_cast<double>(config.routing.num_chosen) / config.routing.num_experts;
+  return config.routing.num_experts * (1.0 - std::pow(others, tokens));
+}
+
+// Parameters that a step of `tokens` tokens reads, without the head.
+double ParametersRead(const ModelConfig& config, double tokens) {
+  double sum = 0.0;
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    sum += QkvParameters(config) + ParametersAfterKv(config, layer, ExpertsOf(config, tokens));
+  }
+  return sum;
 }
 
 }  // namespace
@@ -55,19 +78,20 @@ engine::EngineOptions OptionsWithOnly(engine::AttentionBackend backend) {
 }
 
 double LayerParameters(const ModelConfig& config) {
-  return config.num_layers * (QkvParameters(config) + ParametersAfterKv(config));
+  return ParametersRead(config, 1.0);
 }
 
 Work PrefillWork(const ModelConfig& config, const engine::ExecutionProfile& profile, int32_t first, int32_t count,
                  int32_t sampled) {
   const double head = HeadParameters(config);
-  const double after_kv = ParametersAfterKv(config);
+  const double after_kv = ParametersAfterKv(config, config.num_layers - 1, ExpertsOf(config, 1.0));
+  const double after_kv_read = ParametersAfterKv(config, config.num_layers - 1, ExpertsOf(config, count));
   const double pairs = SeenPairs(count, first + count, !config.is_encoder());
   // In a decoder's last layer only sampled rows continue after K and V.
   const int32_t kept = config.is_encoder() ? count : sampled;
   const double kept_pairs = config.is_encoder() ? pairs : SeenPairs(kept, first + count, true);
   const double products = LayerParameters(config) * count - after_kv * (count - kept) + head * sampled;
-  const double read = LayerParameters(config) - (kept > 0 ? 0.0 : after_kv) + (sampled > 0 ? head : 0.0);
+  const double read = ParametersRead(config, count) - (kept > 0 ? 0.0 : after_kv_read) + (sampled > 0 ? head : 0.0);
   return {.flops = 2.0 * products + AttentionFlops(config, pairs * (config.num_layers - 1) + kept_pairs),
           .bytes = read * WeightElementBytes(profile),
           .peak = PeakOf(profile.precision)};
@@ -87,10 +111,11 @@ Work PromptWork(const engine::ModelConfig& config, const engine::ExecutionProfil
 
 Work DecodeWork(const ModelConfig& config, const engine::ExecutionProfile& profile, int32_t sequences, double context) {
   const double parameters = LayerParameters(config) + HeadParameters(config);
+  const double read = ParametersRead(config, sequences) + HeadParameters(config);
   const auto layout = engine::KvLayoutOf(config, profile.precision, profile.kv_fp8);
   const auto token_bytes = static_cast<double>(kernels::KvBytesPerToken(layout));
   return {.flops = sequences * (2.0 * parameters + AttentionFlops(config, context * config.num_layers)),
-          .bytes = parameters * WeightElementBytes(profile) + sequences * context * token_bytes,
+          .bytes = read * WeightElementBytes(profile) + sequences * context * token_bytes,
           .peak = PeakOf(profile.precision)};
 }
 

@@ -21,7 +21,8 @@ absl::StatusOr<engine::ExecutionProfile> ProfileOf(const engine::Model& model, e
 // Default options, but with this attention backend as the only one enabled.
 engine::EngineOptions OptionsWithOnly(engine::AttentionBackend backend);
 
-// Parameters of the matrices that every token is multiplied with, without the language-model head.
+// Parameters of the matrices that one token is multiplied with, without the language-model head. Of the experts of a
+// layer these are the chosen ones; what many tokens read of them is counted as if routers preferred none.
 double LayerParameters(const engine::ModelConfig& config);
 
 // One sequence's tokens [first, first + count). Only the last `sampled` go through the head and, in a decoder, through

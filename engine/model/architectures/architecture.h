@@ -16,22 +16,31 @@
 namespace dunlin::engine {
 
 // Which rows of a fused matrix a tensor holds. kQkvByHead: all of them, interleaved by head of K: the heads of Q
-// that share the first head of K, that, and its head of V, then those of the next (GPT-NeoX, Falcon).
-enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp, kQkvByHead };
+// that share the first head of K, that, and its head of V, then those of the next (GPT-NeoX, Falcon). kExperts and
+// kSharedGate: of a router.
+enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp, kQkvByHead, kExperts, kSharedGate };
 
-// A tensor's name and slot. The weight is `name` + ".weight", the bias (where the config has one) `name` + ".bias".
+// A tensor's name and slot: `name` + `weight` and, where the config has a bias, `name` + `bias`.
 struct WeightName {
   WeightSlot slot;
   FusedPart part;
-  const char* name;         // '#' stands for the layer's index
+  const char* name;         // '#' stands for the layer's index, '@' for the expert's
   bool prefixed = true;     // one of Architecture::prefixes precedes it
   bool transposed = false;  // stored [in_features, out_features] (GPT-2's Conv1D)
+  const char* weight = ".weight";
+  const char* bias = ".bias";
 };
 
 // A second name that some checkpoints use: a tensor that is not found is looked up with `name` replaced by `alias`.
 struct NameAlias {
   const char* name;
   const char* alias;
+};
+
+// How a checkpoint stacks the experts of a layer, where it does.
+enum class ExpertLayout : uint8_t {
+  kRows,         // [num_experts, out_features, in_features]
+  kInterleaved,  // as InterleavedExperts
 };
 
 struct Architecture {
@@ -43,6 +52,7 @@ struct Architecture {
   std::span<const WeightName> weights;
   std::span<const char* const> ignored;  // suffixes of tensor names that are buffers, not weights
   std::span<const NameAlias> aliases = {};
+  ExpertLayout expert_layout = ExpertLayout::kRows;
 };
 
 // All of them, in a fixed order.
@@ -85,5 +95,11 @@ extern const Architecture kOlmo3;
 extern const Architecture kNemotron;
 extern const Architecture kFalcon;
 extern const Architecture kBloom;
+extern const Architecture kMixtral;
+extern const Architecture kQwen2Moe;
+extern const Architecture kQwen3Moe;
+extern const Architecture kGraniteMoe;
+extern const Architecture kGptOss;
+extern const Architecture kGlm4Moe;
 
 }  // namespace dunlin::engine

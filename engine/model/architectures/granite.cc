@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Granite 3 and 4 (dense): Llama with multipliers of the embedding, the attention scores, the residual terms and, as a
 // divisor, the logits. Source: transformers 5.23, models/granite.
+#include "engine/model/architectures/granite_fields.h"
 #include "engine/model/architectures/llama_family.h"
 
 namespace dunlin::engine {
@@ -11,20 +12,24 @@ constexpr double kMaxMultiplier = 1e6;
 
 void ParseGranite(JsonFields& fields, ModelConfig* config) {
   ParseLlamaFamily(fields, {.max_context = 2048}, config);
-  const auto multiplier = [&fields](const char* name) {
-    return fields.NumberOr(name, kMinMultiplier, kMaxMultiplier, 1.0);
-  };
+  ParseGraniteMultipliers(fields, config);
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
   config->mlp_bias = fields.BoolOr("mlp_bias", false);
-  config->embedding_scale = static_cast<float>(multiplier("embedding_multiplier"));
-  config->attention_scale = static_cast<float>(multiplier("attention_multiplier"));
-  config->residual_scale = static_cast<float>(multiplier("residual_multiplier"));
-  config->logit_scale = static_cast<float>(1.0 / multiplier("logits_scaling"));
 }
 
 constexpr const char* kModelTypes[] = {"granite"};
 
 }  // namespace
+
+void ParseGraniteMultipliers(JsonFields& fields, ModelConfig* config) {
+  const auto multiplier = [&fields](const char* name) {
+    return fields.NumberOr(name, kMinMultiplier, kMaxMultiplier, 1.0);
+  };
+  config->embedding_scale = static_cast<float>(multiplier("embedding_multiplier"));
+  config->attention_scale = static_cast<float>(multiplier("attention_multiplier"));
+  config->residual_scale = static_cast<float>(multiplier("residual_multiplier"));
+  config->logit_scale = static_cast<float>(1.0 / multiplier("logits_scaling"));
+}
 
 const Architecture kGranite = {"granite", kModelTypes, &ParseGranite, kLlamaPrefixes, kLlamaWeights, kLlamaBuffers};
 

@@ -36,6 +36,13 @@ constexpr NamedShape kNamedShapes[] = {
                        "vocab_size": 32000, "max_position_embeddings": 32768, "rms_norm_eps": 1e-5,
                        "tie_word_embeddings": false, "sliding_window": 4096, "rope_theta": 10000.0,
                        "eos_token_id": 2, "bos_token_id": 1})"},
+    // Qwen3-30B-A3B, 8 of its 48 layers: 11 GB in BF16
+    {"qwen3-30b-a3b-8l", R"({"model_type": "qwen3_moe", "num_hidden_layers": 8, "hidden_size": 2048,
+                             "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128,
+                             "num_experts_per_tok": 8, "norm_topk_prob": true, "num_attention_heads": 32,
+                             "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936,
+                             "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "tie_word_embeddings": false,
+                             "rope_theta": 1000000.0, "eos_token_id": 151645, "bos_token_id": 151643})"},
 };
 
 }  // namespace

@@ -29,6 +29,7 @@ constexpr QuantizationFormat kFormats[] = {
     {"fp8 per tensor", "fp8", false, kTensorScale, kTensorInput, ParseFp8},
     {"GPTQ", "gptq", false, {}, {}, ParseGptq},
     {"AWQ", "awq", false, {}, {}, ParseAwq},
+    {"MXFP4", "mxfp4", false, {}, {}, ParseMxfp4},
     {"bitsandbytes", "bitsandbytes", false, {}, {}, ParseBitsAndBytes},
     {"torchao", "torchao", false, {}, {}, ParseTorchao},
 };
@@ -234,6 +235,11 @@ void ParseTorchao(JsonFields& fields, Quantization* quantization) {
   Word(type, "_type", "", {"Int8WeightOnlyConfig"});
   type.Int("_version", 2, 2);  // the first one's tensors are of a class that only torchao's own code can take apart
   fields.Adopt(type.status());
+}
+
+// Which tensors are MXFP4 is told by their names (InterleavedExperts).
+void ParseMxfp4(JsonFields& fields, Quantization* quantization) {
+  ReadIgnored(fields, "modules_to_not_convert", quantization);
 }
 
 void ParseFp8(JsonFields& fields, Quantization* quantization) {

@@ -18,6 +18,8 @@ void ParseAwq(JsonFields& fields, Quantization* quantization);
 void ParseBitsAndBytes(JsonFields& fields, Quantization* quantization);
 // Int8WeightOnlyConfig alone. Source: torchao 0.18.
 void ParseTorchao(JsonFields& fields, Quantization* quantization);
+// GPT-OSS's experts. Source: transformers 5.23, Mxfp4Config.
+void ParseMxfp4(JsonFields& fields, Quantization* quantization);
 // DeepSeek's block-scaled weights and AutoFP8's per-tensor ones. Source: transformers 5.23, FineGrainedFP8Config.
 void ParseFp8(JsonFields& fields, Quantization* quantization);
 

@@ -14,7 +14,9 @@ using kernels::WeightFormat;
 
 // Tables that are only gathered and added stay BF16: quantising them would save little and round every input. So does
 // the head of a classifier, which has one row a text.
+// A router's products are FP32 in every precision: rounding would change which experts a token takes.
 WeightEncoding EncodingOf(const ModelConfig& config, WeightSlot slot, Precision precision) {
+  if (slot == WeightSlot::kRouter) return {WeightFormat::kF32, 0};
   const bool classifies = slot == WeightSlot::kClassifierDense || slot == WeightSlot::kClassifierOut;
   const bool gathered_only = slot == WeightSlot::kPositions || slot == WeightSlot::kTokenTypes ||
                              (slot == WeightSlot::kEmbedding && config.is_encoder());
@@ -101,6 +103,7 @@ WeightEncodings::WeightEncodings(const std::vector<WeightPart>& parts, const Ten
 
 WeightEncoding WeightEncodings::Of(const ModelConfig& config, WeightSlot slot, int32_t layer,
                                    Precision precision) const {
+  if (slot == WeightSlot::kRouter) return EncodingOf(config, slot, precision);
   if (precision == own_precision_) {
     const auto& own = own_[static_cast<size_t>(layer)][static_cast<size_t>(slot)];
     if (own) return *own;

@@ -51,20 +51,26 @@ std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, FusedPa
     case FusedPart::kValue:
       return {{query + key, key}};
     case FusedPart::kGate:
-      return {{0, config.ffn_dim}};
+      return {{0, ShapeOf(config, slot).out_features / 2}};
     case FusedPart::kUp:
-      return {{config.ffn_dim, config.ffn_dim}};
+      return {{ShapeOf(config, slot).out_features / 2, ShapeOf(config, slot).out_features / 2}};
+    case FusedPart::kExperts:
+      return {{0, config.routing.num_experts}};
+    case FusedPart::kSharedGate:
+      return {{config.routing.num_experts, 1}};
     case FusedPart::kQkvByHead:
       return RowsByHead(config);
   }
   return {};
 }
 
-std::string FullName(const WeightName& name, const std::string& prefix, int32_t layer) {
+std::string FullName(const WeightName& name, const std::string& prefix, const WeightPlace& place) {
   std::string full = name.prefixed ? prefix : "";
   for (const char* c = name.name; *c != '\0'; ++c) {
     if (*c == '#') {
-      absl::StrAppend(&full, layer);
+      absl::StrAppend(&full, place.layer);
+    } else if (*c == '@' && place.expert >= 0) {
+      absl::StrAppend(&full, place.expert);
     } else {
       full += *c;
     }
@@ -72,17 +78,36 @@ std::string FullName(const WeightName& name, const std::string& prefix, int32_t 
   return full;
 }
 
-void AppendTensor(const ModelConfig& config, const WeightName& name, const std::string& prefix, int32_t layer,
-                  bool is_bias, std::vector<WeightPart>* parts) {
+// The factor that a matrix or norm takes from the config, for its first `rows` rows.
+struct RowScale {
+  int64_t rows = 0;
+  float factor = 1.0F;
+};
+
+RowScale ScaleOf(const ModelConfig& config, const WeightPlace& place, int64_t tensor_rows) {
+  const WeightSlot slot = place.slot;
+  if (config.inverse_layer_query_scale && slot == WeightSlot::kQkv && place.layer > 0) {
+    return {int64_t{config.num_heads} * config.head_dim, 1.0F / static_cast<float>(place.layer + 1)};
+  }
+  const bool ends_term = slot == WeightSlot::kAttentionOut || slot == WeightSlot::kMlpDown ||
+                         slot == WeightSlot::kExpertDown || slot == WeightSlot::kSharedDown;
+  if (ends_term && config.residual_scale != 1.0F) return {tensor_rows, config.residual_scale};
+  if (slot == WeightSlot::kFinalNorm && config.logit_scale != 1.0F) return {tensor_rows, config.logit_scale};
+  return {};
+}
+
+void AppendTensor(const ModelConfig& config, const WeightName& name, const std::string& prefix,
+                  const WeightPlace& place, bool is_bias, std::vector<WeightPart>* parts) {
   const std::vector<RowRange> ranges = RowsOf(config, name.slot, name.part);
   int64_t tensor_rows = 0;
   for (const RowRange& range : ranges) tensor_rows += range.count;
   const int64_t columns = ShapeOf(config, name.slot).in_features;
   WeightPart part{.slot = name.slot,
-                  .layer = layer,
+                  .layer = place.layer,
+                  .expert = place.expert,
                   .is_bias = is_bias,
                   .transposed = name.transposed && !is_bias,
-                  .tensor = absl::StrCat(FullName(name, prefix, layer), is_bias ? ".bias" : ".weight"),
+                  .tensor = absl::StrCat(FullName(name, prefix, place), is_bias ? name.bias : name.weight),
                   .shape = {},
                   .row_begin = 0,
                   .num_rows = 0,
@@ -96,16 +121,9 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
   } else {
     part.shape = {tensor_rows, columns};
   }
-  if (config.inverse_layer_query_scale && name.slot == WeightSlot::kQkv && layer > 0) {
-    part.scaled_rows = int64_t{config.num_heads} * config.head_dim;
-    part.scale = 1.0F / static_cast<float>(layer + 1);
-  }
-  const bool ends_term = name.slot == WeightSlot::kAttentionOut || name.slot == WeightSlot::kMlpDown;
-  const bool scales_logits = name.slot == WeightSlot::kFinalNorm && config.logit_scale != 1.0F;
-  if (scales_logits || (ends_term && config.residual_scale != 1.0F)) {
-    part.scaled_rows = tensor_rows;
-    part.scale = scales_logits ? config.logit_scale : config.residual_scale;
-  }
+  const RowScale scale = ScaleOf(config, place, tensor_rows);
+  part.scaled_rows = scale.rows;
+  part.scale = scale.factor;
   for (const RowRange& range : ranges) {
     part.row_begin = range.begin;
     part.num_rows = range.count;
@@ -118,9 +136,19 @@ void AppendParts(const Architecture& architecture, const ModelConfig& config, co
                  bool per_layer, std::vector<WeightPart>* parts) {
   for (const WeightName& name : architecture.weights) {
     if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot, layer)) continue;
-    AppendTensor(config, name, prefix, layer, false, parts);
-    if (HasBias(config, name.slot)) AppendTensor(config, name, prefix, layer, true, parts);
+    if (name.part == FusedPart::kSharedGate && !config.shared_gate) continue;
+    const int32_t count = IsPerExpert(name.slot) ? config.routing.num_experts : 1;
+    for (int32_t expert = 0; expert < count; ++expert) {
+      const WeightPlace place{name.slot, layer, expert};
+      AppendTensor(config, name, prefix, place, false, parts);
+      const bool has_bias = HasBias(config, name.slot) && name.part != FusedPart::kSharedGate;
+      if (has_bias) AppendTensor(config, name, prefix, place, true, parts);
+    }
   }
+}
+
+int64_t Elements(const WeightPart& part) {
+  return part.num_rows * (part.is_vector() ? 1 : part.shape[part.transposed ? 0 : 1]);
 }
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
@@ -147,6 +175,24 @@ std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const 
     AppendParts(architecture, config, prefix, layer, true, &parts);
   }
   return parts;
+}
+
+std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, const ModelConfig& config,
+                                          const std::string& prefix) {
+  constexpr std::string_view kIndex = ".@";
+  std::vector<ExpertStack> stacks;
+  for (const WeightName& name : architecture.weights) {
+    for (int32_t layer = 0; IsPerExpert(name.slot) && layer < config.num_layers; ++layer) {
+      if (!HasSlot(config, name.slot, layer)) continue;
+      const std::string expert = FullName(name, prefix, {name.slot, layer, -1});
+      std::string stack = expert;
+      stack.erase(stack.find(kIndex), kIndex.size());
+      for (const char* ending : {name.weight, name.bias}) {
+        stacks.push_back({absl::StrCat(stack, ending), absl::StrCat(expert, ending)});
+      }
+    }
+  }
+  return stacks;
 }
 
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts) {
@@ -231,8 +277,14 @@ std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, 
 
 int64_t CountParameters(const std::vector<WeightPart>& parts) {
   int64_t count = 0;
+  for (const WeightPart& part : parts) count += Elements(part);
+  return count;
+}
+
+int64_t CountActiveParameters(const ModelConfig& config, const std::vector<WeightPart>& parts) {
+  int64_t count = 0;
   for (const WeightPart& part : parts) {
-    count += part.num_rows * (part.is_vector() ? 1 : part.shape[part.transposed ? 0 : 1]);
+    if (!IsPerExpert(part.slot) || part.expert < config.routing.num_chosen) count += Elements(part);
   }
   return count;
 }

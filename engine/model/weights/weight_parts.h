@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "engine/model/architectures/architecture.h"
+#include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/checkpoint/tensor_source.h"
 #include "engine/model/model_config.h"
 
@@ -25,7 +26,8 @@ struct PartScales {
 
 struct WeightPart {
   WeightSlot slot;
-  int32_t layer;  // 0 where the slot is not per layer
+  int32_t layer;       // 0 where the slot is not per layer
+  int32_t expert = 0;  // where the slot is per expert
   bool is_bias;
   bool transposed;             // the tensor is [in_features, out_features]
   std::string tensor;          // full name
@@ -38,7 +40,8 @@ struct WeightPart {
   PartScales scales = {};
   std::optional<kernels::CodeTraits> codes = {};  // that the tensor is stored as, from FindCodes
 
-  bool is_vector() const { return is_bias || IsNorm(slot); }
+  bool is_vector() const { return is_bias || IsVector(slot); }
+  WeightPlace place() const { return {slot, layer, expert}; }
 };
 
 // The architecture's prefix under which `source` has the embedding or the final norm; its first prefix when none fits.
@@ -47,6 +50,10 @@ std::string FindPrefix(const Architecture& architecture, const TensorSource& sou
 // Every tensor of the model, in a fixed order.
 std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const ModelConfig& config,
                                         const std::string& prefix);
+
+// The stacked tensors that a checkpoint may have in place of one for each expert: an expert's name without its index.
+std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, const ModelConfig& config,
+                                          const std::string& prefix);
 
 // Renames norms to .gamma and .beta where `source` has those (checkpoints converted from TensorFlow).
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts);
@@ -68,5 +75,8 @@ std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, 
 
 // Elements of all parts.
 int64_t CountParameters(const std::vector<WeightPart>& parts);
+
+// Elements of the parts that one token goes through: of the experts of a layer as many as a token takes.
+int64_t CountActiveParameters(const ModelConfig& config, const std::vector<WeightPart>& parts);
 
 }  // namespace dunlin::engine

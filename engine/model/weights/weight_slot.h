@@ -18,12 +18,19 @@ enum class WeightSlot : uint8_t {
   kQkv,
   kQueryNorm,
   kKeyNorm,
+  kAttentionSinks,
   kAttentionOut,
   kPostAttentionNorm,
   kMlpNorm,
   kPostMlpNorm,
   kMlpUp,
   kMlpDown,
+  kRouter,
+  kRouterCorrection,
+  kExpertUp,
+  kExpertDown,
+  kSharedUp,
+  kSharedDown,
   kFinalNorm,
   kHead,
   kClassifierDense,
@@ -47,21 +54,39 @@ constexpr bool IsNorm(WeightSlot slot) {
   }
 }
 
-// Whether each layer has one.
-constexpr bool IsPerLayer(WeightSlot slot) {
-  return slot >= WeightSlot::kAttentionNorm && slot <= WeightSlot::kMlpDown;
+// Whether the slot is an FP32 vector, not a matrix.
+constexpr bool IsVector(WeightSlot slot) {
+  return IsNorm(slot) || slot == WeightSlot::kRouterCorrection || slot == WeightSlot::kAttentionSinks;
 }
 
-// Whether the slot exists in this model, and whether it has a bias. A tied head does not exist: it is the embedding.
-constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
+// Whether each layer has one, or one for each expert.
+constexpr bool IsPerLayer(WeightSlot slot) {
+  return slot >= WeightSlot::kAttentionNorm && slot <= WeightSlot::kSharedDown;
+}
+constexpr bool IsPerExpert(WeightSlot slot) {
+  return slot == WeightSlot::kExpertUp || slot == WeightSlot::kExpertDown;
+}
+
+// One weight of a model.
+struct WeightPlace {
+  WeightSlot slot;
+  int32_t layer = 0;   // where the slot is per layer
+  int32_t expert = 0;  // where it is per expert
+};
+
+// Whether the slot exists in this layer (0 where it is not per layer), and whether it has a bias. A tied head does not
+// exist: it is the embedding.
+constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer) {
   switch (slot) {
     case WeightSlot::kPositions:
       return config.learned_positions;
     case WeightSlot::kQueryNorm:
     case WeightSlot::kKeyNorm:
       return config.qk_norm;
+    case WeightSlot::kAttentionSinks:
+      return config.attention_sinks;
     case WeightSlot::kAttentionNorm:
-      return config.norm_placement != NormPlacement::kPostInside;
+      return config.norm_placement != NormPlacement::kPostInside && !(layer == 0 && config.first_norm_absent);
     case WeightSlot::kMlpNorm:
       return !config.shared_norm && config.norm_placement != NormPlacement::kPostInside;
     case WeightSlot::kPostAttentionNorm:
@@ -78,14 +103,21 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot) {
       return config.has_embedding_norm();
     case WeightSlot::kFinalNorm:
       return config.norm_placement != NormPlacement::kPost;
+    case WeightSlot::kMlpUp:
+    case WeightSlot::kMlpDown:
+      return !config.has_experts(layer);
+    case WeightSlot::kRouter:
+    case WeightSlot::kExpertUp:
+    case WeightSlot::kExpertDown:
+      return config.has_experts(layer);
+    case WeightSlot::kRouterCorrection:
+      return config.router_correction && config.has_experts(layer);
+    case WeightSlot::kSharedUp:
+    case WeightSlot::kSharedDown:
+      return config.shared_ffn_dim > 0 && config.has_experts(layer);
     default:
       return true;
   }
-}
-// layer: 0 where the slot is not per layer.
-constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer) {
-  if (slot == WeightSlot::kAttentionNorm && layer == 0 && config.first_norm_absent) return false;
-  return HasSlot(config, slot);
 }
 constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
   switch (slot) {
@@ -103,6 +135,11 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kMlpUp:
     case WeightSlot::kMlpDown:
       return config.mlp_bias;
+    case WeightSlot::kRouter:
+      return config.router_bias;
+    case WeightSlot::kExpertUp:
+    case WeightSlot::kExpertDown:
+      return config.expert_bias;
     case WeightSlot::kHead:
       return config.head_bias;
     case WeightSlot::kClassifierDense:
@@ -113,12 +150,16 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kTokenTypes:
     case WeightSlot::kQueryNorm:
     case WeightSlot::kKeyNorm:
+    case WeightSlot::kAttentionSinks:
+    case WeightSlot::kRouterCorrection:
+    case WeightSlot::kSharedUp:
+    case WeightSlot::kSharedDown:
       return false;
   }
   return false;
 }
 
-// [out_features, in_features] of a matrix; a norm is [its width, 1].
+// [out_features, in_features] of a matrix, of one expert where there are several; a vector is [its width, 1].
 struct SlotShape {
   int64_t out_features;
   int64_t in_features;
@@ -145,6 +186,20 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
       return {config.up_features(), config.hidden_dim, config.gated_mlp};
     case WeightSlot::kMlpDown:
       return {config.hidden_dim, config.ffn_dim};
+    case WeightSlot::kRouter:
+      return {config.router_features(), config.hidden_dim};
+    case WeightSlot::kAttentionSinks:
+      return {config.num_heads, 1};
+    case WeightSlot::kRouterCorrection:
+      return {config.routing.num_experts, 1};
+    case WeightSlot::kExpertUp:
+      return {config.up_features(config.expert_ffn_dim), config.hidden_dim, config.gated_mlp};
+    case WeightSlot::kExpertDown:
+      return {config.hidden_dim, config.expert_ffn_dim};
+    case WeightSlot::kSharedUp:
+      return {config.up_features(config.shared_ffn_dim), config.hidden_dim, config.gated_mlp};
+    case WeightSlot::kSharedDown:
+      return {config.hidden_dim, config.shared_ffn_dim};
     case WeightSlot::kQueryNorm:
       return {int64_t{config.qk_norm_joint ? config.num_heads : 1} * config.head_dim, 1};
     case WeightSlot::kKeyNorm:

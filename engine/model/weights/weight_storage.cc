@@ -10,31 +10,34 @@ namespace {
 using enum WeightSlot;
 
 constexpr uint64_t kAlignment = 64;  // of PackedWeight: a cache line
-constexpr WeightSlot kSlots[] = {kEmbedding, kPositions,       kTokenTypes,   kEmbeddingNorm, kAttentionNorm,
-                                 kQkv,       kQueryNorm,       kKeyNorm,      kAttentionOut,  kPostAttentionNorm,
-                                 kMlpNorm,   kPostMlpNorm,     kMlpUp,        kMlpDown,       kFinalNorm,
-                                 kHead,      kClassifierDense, kClassifierOut};
+constexpr WeightSlot kSlots[] = {
+    kEmbedding, kPositions,      kTokenTypes,       kEmbeddingNorm,     kAttentionNorm, kQkv,         kQueryNorm,
+    kKeyNorm,   kAttentionSinks, kAttentionOut,     kPostAttentionNorm, kMlpNorm,       kPostMlpNorm, kMlpUp,
+    kMlpDown,   kRouter,         kRouterCorrection, kExpertUp,          kExpertDown,    kSharedUp,    kSharedDown,
+    kFinalNorm, kHead,           kClassifierDense,  kClassifierOut};
 static_assert(std::size(kSlots) == kNumWeightSlots);
 
-// Calls visit(slot, layer) for every slot that exists, in memory order.
+// Calls visit(place) for every matrix or vector that exists, in memory order.
 template <typename Visit>
 void ForEachSlot(const ModelConfig& config, Visit visit) {
   for (const WeightSlot slot : kSlots) {
-    if (!IsPerLayer(slot) && HasSlot(config, slot, 0)) visit(slot, 0);
+    if (!IsPerLayer(slot) && HasSlot(config, slot, 0)) visit(WeightPlace{slot});
   }
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     for (const WeightSlot slot : kSlots) {
-      if (IsPerLayer(slot) && HasSlot(config, slot, layer)) visit(slot, layer);
+      if (!IsPerLayer(slot) || !HasSlot(config, slot, layer)) continue;
+      const int32_t count = IsPerExpert(slot) ? config.routing.num_experts : 1;
+      for (int32_t expert = 0; expert < count; ++expert) visit(WeightPlace{slot, layer, expert});
     }
   }
 }
 
-// Calls visit(slot, layer, is_bias) for every FP32 vector.
+// Calls visit(place, is_bias) for every FP32 vector.
 template <typename Visit>
 void ForEachVector(const ModelConfig& config, Visit visit) {
-  ForEachSlot(config, [&](WeightSlot slot, int32_t layer) {
-    if (IsNorm(slot)) visit(slot, layer, false);
-    if (HasBias(config, slot)) visit(slot, layer, true);
+  ForEachSlot(config, [&](const WeightPlace& place) {
+    if (IsVector(place.slot)) visit(place, false);
+    if (HasBias(config, place.slot)) visit(place, true);
   });
 }
 
@@ -48,6 +51,37 @@ uint64_t SlotBytes(const ModelConfig& config, WeightSlot slot, WeightEncoding en
 uint64_t VectorSize(const ModelConfig& config, WeightSlot slot) {
   const auto floats = static_cast<uint64_t>(ShapeOf(config, slot).out_features);
   return (CheckedU64(floats) * CheckedU64(sizeof(float))).AlignedUp(kAlignment).value();
+}
+
+// The linear operation of a slot, or null.
+LinearWeights* LinearOf(PrecisionWeights* weights, const WeightPlace& place) {
+  if (place.slot == kHead) return &weights->head;
+  if (place.slot == kClassifierDense) return &weights->classifier_dense;
+  if (place.slot == kClassifierOut) return &weights->classifier_out;
+  if (!IsPerLayer(place.slot)) return nullptr;
+  LayerWeights& layer = weights->layers[static_cast<size_t>(place.layer)];
+  switch (place.slot) {
+    case kQkv:
+      return &layer.qkv;
+    case kAttentionOut:
+      return &layer.attention_out;
+    case kMlpUp:
+      return &layer.mlp_up;
+    case kMlpDown:
+      return &layer.mlp_down;
+    case kRouter:
+      return &layer.router;
+    case kExpertUp:
+      return &layer.experts[static_cast<size_t>(place.expert)].up;
+    case kExpertDown:
+      return &layer.experts[static_cast<size_t>(place.expert)].down;
+    case kSharedUp:
+      return &layer.shared_expert.up;
+    case kSharedDown:
+      return &layer.shared_expert.down;
+    default:  // vectors
+      return nullptr;
+  }
 }
 
 absl::StatusOr<size_t> ToSize(CheckedU64 total) {
@@ -68,74 +102,67 @@ absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, const WeightEncodi
                                                       kernels::Name(ops.kind), " (models[].precisions)"));
   }
   CheckedU64 total(0);
-  ForEachSlot(config, [&](WeightSlot slot, int32_t layer) {
-    if (!IsNorm(slot)) total += SlotBytes(config, slot, encodings.Of(config, slot, layer, precision), ops);
+  ForEachSlot(config, [&](const WeightPlace& place) {
+    const WeightSlot slot = place.slot;
+    if (!IsVector(slot)) total += SlotBytes(config, slot, encodings.Of(config, slot, place.layer, precision), ops);
   });
   return ToSize(total);
 }
 
 absl::StatusOr<size_t> VectorBytes(const ModelConfig& config) {
   CheckedU64 total(0);
-  ForEachVector(config, [&](WeightSlot slot, int32_t, bool) { total += VectorSize(config, slot); });
+  ForEachVector(config, [&](const WeightPlace& place, bool) { total += VectorSize(config, place.slot); });
   return ToSize(total);
 }
 
 void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, kernels::Precision precision,
                   const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors, PrecisionWeights* weights) {
   weights->layers.resize(static_cast<size_t>(config.num_layers));
-  ForEachSlot(config, [&](WeightSlot slot, int32_t layer) {
-    if (IsNorm(slot)) return;
+  for (int32_t layer = 0; layer < config.num_layers; ++layer) {
+    const int32_t num_experts = config.has_experts(layer) ? config.routing.num_experts : 0;
+    weights->layers[static_cast<size_t>(layer)].experts.resize(static_cast<size_t>(num_experts));
+  }
+  ForEachSlot(config, [&](const WeightPlace& place) {
+    const WeightSlot slot = place.slot;
+    if (IsVector(slot)) return;
     const SlotShape shape = ShapeOf(config, slot);
-    const WeightEncoding encoding = encodings.Of(config, slot, layer, precision);
-    *MatrixOf(weights, slot, layer) = {.data = matrices,
-                                       .precision = Traits(encoding.format).compute,
-                                       .out_features = shape.out_features,
-                                       .in_features = shape.in_features,
-                                       .scale_block = encoding.scale_block,
-                                       .gated = shape.gated,
-                                       .format = encoding.format};
+    const WeightEncoding encoding = encodings.Of(config, slot, place.layer, precision);
+    *MatrixOf(weights, place) = {.data = matrices,
+                                 .precision = Traits(encoding.format).compute,
+                                 .out_features = shape.out_features,
+                                 .in_features = shape.in_features,
+                                 .scale_block = encoding.scale_block,
+                                 .gated = shape.gated,
+                                 .format = encoding.format};
     matrices += SlotBytes(config, slot, encoding, ops);
   });
   if (config.tied_embeddings) weights->head.weight = weights->embedding;
-  ForEachVector(config, [&](WeightSlot slot, int32_t layer, bool is_bias) {
-    *VectorOf(weights, slot, layer, is_bias) = reinterpret_cast<const float*>(vectors);
-    vectors += VectorSize(config, slot);
+  ForEachVector(config, [&](const WeightPlace& place, bool is_bias) {
+    *VectorOf(weights, place, is_bias) = reinterpret_cast<const float*>(vectors);
+    vectors += VectorSize(config, place.slot);
   });
 }
 
-kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer) {
-  const auto layer_at = [&]() -> LayerWeights& { return weights->layers[static_cast<size_t>(layer)]; };
-  switch (slot) {
+kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, const WeightPlace& place) {
+  LinearWeights* linear = LinearOf(weights, place);
+  if (linear != nullptr) return &linear->weight;
+  switch (place.slot) {
     case kEmbedding:
       return &weights->embedding;
     case kPositions:
       return &weights->positions;
     case kTokenTypes:
       return &weights->token_types;
-    case kHead:
-      return &weights->head.weight;
-    case kClassifierDense:
-      return &weights->classifier_dense.weight;
-    case kClassifierOut:
-      return &weights->classifier_out.weight;
-    case kQkv:
-      return &layer_at().qkv.weight;
-    case kAttentionOut:
-      return &layer_at().attention_out.weight;
-    case kMlpUp:
-      return &layer_at().mlp_up.weight;
-    case kMlpDown:
-      return &layer_at().mlp_down.weight;
-    default:  // norms
-      break;
+    default:  // vectors
+      return nullptr;
   }
-  return nullptr;
 }
 
-const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer, bool is_bias) {
-  const auto layer_at = [&]() -> LayerWeights& { return weights->layers[static_cast<size_t>(layer)]; };
+const float** VectorOf(PrecisionWeights* weights, const WeightPlace& place, bool is_bias) {
+  const auto layer_at = [&]() -> LayerWeights& { return weights->layers[static_cast<size_t>(place.layer)]; };
   const auto part = [&](NormWeights& norm) { return is_bias ? &norm.bias : &norm.weight; };
-  switch (slot) {
+  if (LinearWeights* linear = LinearOf(weights, place); linear != nullptr) return &linear->bias;
+  switch (place.slot) {
     case kEmbeddingNorm:
       return part(weights->embedding_norm);
     case kAttentionNorm:
@@ -152,26 +179,13 @@ const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer
       return part(layer_at().post_mlp_norm);
     case kFinalNorm:
       return part(weights->final_norm);
-    case kQkv:
-      return &layer_at().qkv.bias;
-    case kAttentionOut:
-      return &layer_at().attention_out.bias;
-    case kMlpUp:
-      return &layer_at().mlp_up.bias;
-    case kMlpDown:
-      return &layer_at().mlp_down.bias;
-    case kHead:
-      return &weights->head.bias;
-    case kClassifierDense:
-      return &weights->classifier_dense.bias;
-    case kClassifierOut:
-      return &weights->classifier_out.bias;
-    case kEmbedding:
-    case kPositions:
-    case kTokenTypes:
-      break;
+    case kAttentionSinks:
+      return &layer_at().sinks;
+    case kRouterCorrection:
+      return &layer_at().router_correction;
+    default:  // matrices without a bias
+      return nullptr;
   }
-  return nullptr;
 }
 
 }  // namespace dunlin::engine

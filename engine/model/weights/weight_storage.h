@@ -29,8 +29,8 @@ absl::StatusOr<size_t> VectorBytes(const ModelConfig& config);
 void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, kernels::Precision precision,
                   const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors, PrecisionWeights* weights);
 
-// The field of a slot. REQUIRES: the slot exists in this model and, for MatrixOf, is not a norm.
-kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer);
-const float** VectorOf(PrecisionWeights* weights, WeightSlot slot, int32_t layer, bool is_bias);
+// The field of a weight. REQUIRES: it exists in this model and, for MatrixOf, is not a vector.
+kernels::PackedWeight* MatrixOf(PrecisionWeights* weights, const WeightPlace& place);
+const float** VectorOf(PrecisionWeights* weights, const WeightPlace& place, bool is_bias);
 
 }  // namespace dunlin::engine

@@ -71,6 +71,7 @@ struct AttentionCall {
   bool adjusts;          // the scores follow `rule`, which scales them too
   ScoreRule rule;        // read only when adjusts
   int32_t window;        // 0: none
+  const float* sinks;    // [num_heads] or null
   RowTensor<const std::byte> query;
   RowTensor<std::byte> out;
   int32_t num_sequences;

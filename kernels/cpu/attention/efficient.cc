@@ -167,7 +167,8 @@ void MergeChunk(const AttentionCall& call, const TileRows& rows, const Summary& 
 void StoreTotal(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block,
                 const Summary& total) {
   for (int r = 0; r < block.rows; ++r) {
-    StoreOutputRow(call, sequence, block, r, total.o + r * PaddedDim(call.v_head_dim()), total.row_sum[r]);
+    const float sum = total.row_sum[r] + SinkTerm(call, block, r, total.row_max[r]);
+    StoreOutputRow(call, sequence, block, r, total.o + r * PaddedDim(call.v_head_dim()), sum);
   }
 }
 

@@ -171,7 +171,7 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
     const float* lanes = scratch.lane_sum + r * kLanes;
     float part[4];
     for (int i = 0; i < 4; ++i) part[i] = ((lanes[i] + lanes[4 + i]) + lanes[8 + i]) + lanes[12 + i];
-    const float sum = (part[0] + part[1]) + (part[2] + part[3]);
+    const float sum = (part[0] + part[1]) + (part[2] + part[3]) + SinkTerm(call, block, r, scratch.row_max[r]);
     StoreOutputRow(call, sequence, block, r, scratch.o + r * o_stride, sum);
   }
 }

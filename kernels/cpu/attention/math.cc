@@ -3,6 +3,7 @@
 // with P in FP32. Paged: one worker holds S of one block of 24 rows of one (sequence, KV head). Dense: S of the whole
 // call in three passes, as PyTorch's MATH, so its memory grows with q_len * kv_len.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/attention/algorithms.h"
 #include "kernels/cpu/attention/arena.h"
@@ -62,6 +63,15 @@ void ScoreRows(const AttentionCall& call, const SequenceView& sequence, const Qu
   }
 }
 
+// What the sink of a row's head leaves to its keys, of 1. s: the scores that the softmax takes.
+float ShareOfKeys(const AttentionCall& call, const QueryBlock& block, int r, const float* s, int32_t count) {
+  if (call.sinks == nullptr) return 1.0F;
+  const float row_max = *std::max_element(s, s + count);
+  float sum = 0.0F;
+  for (int32_t i = 0; i < count; ++i) sum += std::exp2((s[i] - row_max) * call.exponent_scale);
+  return sum / (sum + SinkTerm(call, block, r, row_max));
+}
+
 // A row's softmax starts at the tile of its first key, wherever the block starts: its bits are its own.
 void SoftmaxRows(const AttentionCall& call, const QueryBlock& block, float* s, int64_t s_stride) {
   for (int r = 0; r < block.rows; ++r, s += s_stride) {
@@ -70,8 +80,10 @@ void SoftmaxRows(const AttentionCall& call, const QueryBlock& block, float* s, i
     const int32_t begin = block.starts[r] - first;
     const int32_t count = block.limits[r] - first;
     AdjustScores(call, block, first, {.from = r, .to = r + 1, .cut = begin > 0}, &begin, &count, s + first, s_stride);
+    const float share = ShareOfKeys(call, block, r, s + first, count);
     call.ops->full_softmax(
         {.s = s + first, .s_stride = s_stride, .rows = 1, .valid = &count, .scale = call.exponent_scale});
+    for (int32_t i = 0; share != 1.0F && i < count; ++i) s[first + i] *= share;
   }
 }
 

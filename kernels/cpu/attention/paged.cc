@@ -114,6 +114,7 @@ KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& 
     call.SetRule(params.scale, {.softcap = params.softcap, .alibi_slopes = params.alibi_slopes});
   }
   call.window = params.window;
+  call.sinks = params.sinks;
   call.causal = params.causal;
   call.query = {.data = reinterpret_cast<const std::byte*>(params.query),
                 .dtype = DType::kF32,

@@ -3,7 +3,9 @@
 #include "kernels/cpu/attention/query_block.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace dunlin::kernels::cpu {
 namespace {
@@ -103,6 +105,12 @@ void AdjustScores(const AttentionCall& call, const QueryBlock& block, int32_t fi
     if (call.adjusts) AdjustRow(call, block, rows.from + r, first, valid[r], s);
     std::fill_n(s, begin[r], -std::numeric_limits<float>::infinity());
   }
+}
+
+float SinkTerm(const AttentionCall& call, const QueryBlock& block, int r, float row_max) {
+  if (call.sinks == nullptr || block.limits[r] == block.starts[r]) return 0.0F;
+  const float sink = call.sinks[block.kv_head * int64_t{call.group} + block.heads[r]];
+  return std::exp2(sink * std::numbers::log2e_v<float> - row_max * call.exponent_scale);
 }
 
 void StoreOutputRow(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int r,

@@ -102,6 +102,9 @@ TileRows RowsOfTile(const QueryBlock& block, int32_t first, int32_t width, int32
 void AdjustScores(const AttentionCall& call, const QueryBlock& block, int32_t first, const TileRows& rows,
                   const int32_t* begin, const int32_t* valid, float* s, int64_t s_stride);
 
+// What the sink of row r's head adds to the sum of its softmax, whose largest score is row_max; 0 without sinks.
+float SinkTerm(const AttentionCall& call, const QueryBlock& block, int r, float row_max);
+
 // Writes row r of the block as o / sum, rounded to the output dtype; a row with sum 0 saw nothing and gives zeros.
 void StoreOutputRow(const AttentionCall& call, const SequenceView& sequence, const QueryBlock& block, int r,
                     const float* o, float sum);

@@ -57,6 +57,24 @@ void ApplyRow(const float* in, const float* gated_by, int64_t n, float* out) {
   }
 }
 
+// A NaN stays NaN.
+float ClampedSwish(float x) {
+  const float clamped = x > kClampedSwishLimit ? kClampedSwishLimit : x;
+  return clamped / (1.0F + std::exp(-kClampedSwishSlope * clamped));
+}
+void ClampedSwishRow(const float* in, const float* gated_by, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = ClampedSwish(in[i]);
+    if (gated_by == nullptr) {
+      out[i] = value;
+      continue;
+    }
+    const float up = gated_by[i];
+    const float below = up > kClampedSwishLimit ? kClampedSwishLimit : up;
+    out[i] = value * ((below < -kClampedSwishLimit ? -kClampedSwishLimit : below) + 1.0F);
+  }
+}
+
 NormMoments Moments(NormKind kind, const float* in, int64_t n, float epsilon) {
   const float count = static_cast<float>(n);
   const float mean = kind == NormKind::kLayerNorm ? LaneSum<1>(in, n, 0.0F) / count : 0.0F;
@@ -83,6 +101,8 @@ void Activate(ActivationKind kind, const float* in, const float* gated_by, int64
       return ApplyRow<Silu>(in, gated_by, n, out);
     case ActivationKind::kReluSquared:
       return ApplyRow<ReluSquared>(in, gated_by, n, out);
+    case ActivationKind::kClampedSwish:
+      return ClampedSwishRow(in, gated_by, n, out);
   }
 }
 

@@ -57,6 +57,23 @@ struct Rows {
     }
   };
 
+  // V::Min and V::Max return their second argument where one is NaN: a NaN stays NaN.
+  static void ClampedSwishRow(const float* in, const float* gated_by, int64_t n, float* out) {
+    const Floats limit = V::Broadcast(kClampedSwishLimit);
+    const Floats negative_limit = V::Broadcast(-kClampedSwishLimit);
+    const Floats one = V::Broadcast(1.0F);
+    ForEachVector<V>(n, [&](int64_t i, const Mask& mask) {
+      const Floats clamped = V::Min(limit, V::LoadMasked(in + i, mask));
+      const Floats exponential = Exp<V>(V::Mul(V::Broadcast(-kClampedSwishSlope), clamped));
+      Floats value = V::Div(clamped, V::Add(one, exponential));
+      if (gated_by != nullptr) {
+        const Floats up = V::Max(negative_limit, V::Min(limit, V::LoadMasked(gated_by + i, mask)));
+        value = V::Mul(value, V::Add(up, one));
+      }
+      V::StoreMasked(out + i, mask, value);
+    });
+  }
+
   template <typename Function>
   static void ApplyRow(const float* in, const float* gated_by, int64_t n, float* out) {
     ForEachVector<V>(n, [&](int64_t i, const Mask& mask) {
@@ -104,6 +121,8 @@ struct Rows {
         return ApplyRow<Silu>(in, gated_by, n, out);
       case ActivationKind::kReluSquared:
         return ApplyRow<ReluSquared>(in, gated_by, n, out);
+      case ActivationKind::kClampedSwish:
+        return ClampedSwishRow(in, gated_by, n, out);
     }
   }
 

@@ -73,6 +73,7 @@ bool SupportsAttention(int sm_version, AttentionBackend backend, const Attention
               [&] { return "supports keys in " + DTypeNames(row->dtypes) + "; they are in " + Name(traits.dtype); });
     AddLimits(LimitsOf(sm_version), backend, traits, &refuse);
   }
+  refuse.If(traits.sinks, [] { return std::string("does not support attention sinks on cuda"); });
   AddScoreRules(traits, &refuse);
   return refuse.supported();
 }

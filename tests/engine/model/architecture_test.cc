@@ -35,9 +35,16 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
       EXPECT_TRUE(names.insert(weight.name).second) << weight.name;
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
     }
+    for (const WeightName& weight : row->weights) {
+      EXPECT_EQ(std::string(weight.name).find('@') != std::string::npos, IsPerExpert(weight.slot)) << weight.name;
+    }
+    EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertUp)) << row->name;
+    EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertDown)) << row->name;
     for (const WeightSlot slot : {WeightSlot::kEmbedding, WeightSlot::kAttentionNorm, WeightSlot::kQkv,
                                   WeightSlot::kAttentionOut, WeightSlot::kMlpUp, WeightSlot::kMlpDown}) {
-      EXPECT_TRUE(slots.contains(slot)) << row->name << " " << static_cast<int>(slot);
+      const bool is_mlp = slot == WeightSlot::kMlpUp || slot == WeightSlot::kMlpDown;
+      EXPECT_TRUE(slots.contains(slot) || (is_mlp && slots.contains(WeightSlot::kRouter)))
+          << row->name << " " << static_cast<int>(slot);
     }
     const bool encoder = slots.contains(WeightSlot::kEmbeddingNorm);
     EXPECT_EQ(slots.contains(WeightSlot::kFinalNorm), !encoder) << row->name;
@@ -121,7 +128,7 @@ TEST(Bert, ReadsItsConfig) {
   EXPECT_EQ(config.activation, ActivationKind::kGeluErf);
   EXPECT_FLOAT_EQ(config.norm_epsilon, 1e-12F);
   EXPECT_TRUE(config.norm_bias && config.qkv_bias && config.out_bias && config.mlp_bias && config.learned_positions);
-  EXPECT_FALSE(HasSlot(config, WeightSlot::kHead) || HasSlot(config, WeightSlot::kFinalNorm));
+  EXPECT_FALSE(HasSlot(config, WeightSlot::kHead, 0) || HasSlot(config, WeightSlot::kFinalNorm, 0));
 }
 
 TEST(Roberta, PositionsStartAfterThePaddingRow) {

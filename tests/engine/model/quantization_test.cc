@@ -112,7 +112,7 @@ TEST(Quantization, RefusesEverythingElseByFieldAndValue) {
        "quant_type.default: _type is 'Int4WeightOnlyConfig'; known: Int8WeightOnlyConfig"},
       {R"({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig", "_version": 1}}})",
        "_version is 1"},
-      {R"({"quant_method": "mxfp4"})", "quant_method is 'mxfp4'"},
+      {R"({"quant_method": "quark"})", "quant_method is 'quark'"},
       {R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})", "quant_algo is 'NVFP4'; known: FP8"},
       {R"({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ"})", "quant_algo is 'W4A16_AWQ'"},
       {R"({"quant_method": "modelopt"})", "quant_algo is ''"},

@@ -76,9 +76,19 @@ KernelStatus Sample(DeviceContext* context, const kernels::SampleParams& params)
   return Note(context, absl::StrCat("sample rows ", params.num_rows));
 }
 
+// Every row takes the first experts; the others are idle.
+KernelStatus Route(DeviceContext* context, const kernels::RouteExpertsParams& params) {
+  for (int32_t i = 0; i < params.rule.num_experts; ++i) {
+    const bool active = i < params.rule.num_chosen;
+    params.experts[i] = {active ? params.num_rows : 0, active ? params.decode_rows : 0};
+  }
+  return Note(context, absl::StrCat("route rows ", params.num_rows, " experts ", params.rule.num_experts));
+}
+
 constexpr kernels::DeviceOps kFakeOps = {
     .kind = kernels::DeviceKind::kCpu,
     .prefill_matches_decode = true,
+    .routes_experts = true,
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = Copy,
@@ -146,6 +156,12 @@ constexpr kernels::DeviceOps kFakeOps = {
     .copy_rows =
         [](DeviceContext* context, const kernels::CopyRowsParams& params) {
           return Note(context, absl::StrCat("copy rows ", params.num_rows, " columns ", params.columns));
+        },
+    .route_experts = Route,
+    .add_weighted_rows =
+        [](DeviceContext* context, const kernels::AddWeightedRowsParams& params) {
+          return Note(context, absl::StrCat("add weighted rows ", params.num_rows, " columns ", params.columns,
+                                            params.rows != nullptr ? " picked" : "", params.sigmoid ? " sigmoid" : ""));
         },
     .update_delayed_scaling =
         [](DeviceContext* context, const kernels::DelayedScalingParams& params) {

@@ -47,6 +47,19 @@ inline ModelConfig SmallLlamaConfig() {
   return config;
 }
 
+// SmallLlamaConfig with experts in its second layer: a row takes two of three, and a shared one with a gate.
+inline ModelConfig SmallExpertsConfig() {
+  ModelConfig config = SmallLlamaConfig();
+  config.architecture = "qwen2_moe";
+  config.num_layers = 2;
+  config.routing = {.num_experts = 3, .num_chosen = 2};
+  config.expert_ffn_dim = 7;
+  config.shared_ffn_dim = 9;
+  config.shared_gate = true;
+  config.dense_layers = {true, false};
+  return config;
+}
+
 // Weights that have shapes and no memory.
 inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision, const float* bias) {
   const auto linear = [&](int64_t rows, int64_t columns, bool has_bias) {
@@ -67,6 +80,16 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
     layer.attention_out = linear(config.hidden_dim, attention_dim, config.out_bias);
     layer.mlp_up = linear(config.up_features(), config.hidden_dim, config.mlp_bias);
     layer.mlp_down = linear(config.hidden_dim, config.ffn_dim, config.mlp_bias);
+    if (config.has_experts(i)) {
+      const auto expert = [&](int32_t width) {
+        return ExpertWeights{linear(config.up_features(width), config.hidden_dim, config.expert_bias),
+                             linear(config.hidden_dim, width, config.expert_bias)};
+      };
+      layer.router = linear(config.router_features(), config.hidden_dim, config.router_bias);
+      layer.router.weight.precision = Precision::kFp32;
+      layer.experts.assign(static_cast<size_t>(config.routing.num_experts), expert(config.expert_ffn_dim));
+      layer.shared_expert = expert(config.shared_ffn_dim);
+    }
     if (config.qk_norm) layer.query_norm.weight = layer.key_norm.weight = bias;
   }
   return weights;

@@ -18,6 +18,7 @@ import sys
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import make_goldens
 
@@ -32,6 +33,8 @@ GEMMA3_ROPE = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_th
 OLMO3_ROPE = {"full_attention": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 40,
                                  "rope_theta": 500000.0},
               "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0}}
+GPT_OSS_ROPE = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 4.0, "original_max_position_embeddings": 40,
+                "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
 # Folder -> model_type, fields beside COMMON.
 FAMILIES = {
     "gemma_tiny": ("gemma", {"head_dim": 12}),
@@ -62,8 +65,30 @@ FAMILIES = {
     "falcon_sequential": ("falcon", {"parallel_attn": False, "multi_query": False, "bias": True}),
     "bloom_tiny": ("bloom", {}),
     "bloom_heads": ("bloom", {"num_attention_heads": 6, "hidden_size": 36}),
+    "mixtral_tiny": ("mixtral", {"num_local_experts": 6, "num_experts_per_tok": 2, "sliding_window": 40}),
+    "qwen2_moe_tiny": ("qwen2_moe", {"num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 20,
+                                     "shared_expert_intermediate_size": 28, "num_hidden_layers": 4,
+                                     "mlp_only_layers": [1], "use_sliding_window": True, "sliding_window": 24,
+                                     "max_window_layers": 3}),
+    "qwen3_moe_tiny": ("qwen3_moe", {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 20,
+                                     "head_dim": 12, "norm_topk_prob": True, "num_hidden_layers": 3,
+                                     "decoder_sparse_step": 2}),
+    "granitemoe_tiny": ("granitemoe", {"num_local_experts": 6, "num_experts_per_tok": 3, "embedding_multiplier": 3.0,
+                                       "attention_multiplier": 0.4, "residual_multiplier": 0.8, "logits_scaling": 0.8}),
+    "gpt_oss_tiny": ("gpt_oss", {"num_local_experts": 5, "num_experts_per_tok": 3, "head_dim": 12, "num_hidden_layers": 3,
+                                 "sliding_window": 24, "rope_parameters": GPT_OSS_ROPE}),
+    "glm4_moe_tiny": ("glm4_moe", {"n_routed_experts": 12, "num_experts_per_tok": 3, "n_group": 4, "topk_group": 2,
+                                   "moe_intermediate_size": 20, "n_shared_experts": 2, "num_hidden_layers": 3,
+                                   "routed_scaling_factor": 1.5, "use_qk_norm": True, "attention_bias": True,
+                                   "head_dim": 8}),
+    "gpt_oss_mxfp4": ("gpt_oss", {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 12, "sliding_window": 24,
+                                  "intermediate_size": 64, "rope_parameters": GPT_OSS_ROPE}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
+
+
+def is_router(name):
+    return name.endswith((".mlp.gate.weight", ".router.weight"))
 
 
 def draw(model, seed):
@@ -78,15 +103,22 @@ def draw(model, seed):
                 noise += 9.0  # gives the logits back what the narrow embedding takes
             if "embeddings_layernorm" in name:
                 noise *= 0.4  # as wide as an embedding without a norm
-        elif value.dim() == 1:
+        elif name.endswith("sinks"):
+            pass  # of the size of scores
+        elif value.dim() == 1 or name.endswith("bias"):
             noise = 0.2 * noise
         elif "embed" in name or "lm_head" in name:
             noise = (0.3 if offset_norms else 2.2) / math.sqrt(value.shape[1]) * noise
+        elif is_router(name):
+            noise = 3.0 / math.sqrt(value.shape[1]) * noise  # scores that are far apart, so that rounding moves none
         else:
             # With ALiBi alone, attention must be more peaked for continuations that do not only repeat.
             wide = model.config.model_type == "bloom" and "query_key_value" in name
-            noise = (3.2 if wide else 1.6) / math.sqrt(min(value.shape)) * noise
+            noise = (3.2 if wide else 1.6) / math.sqrt(min(value.shape[-2:])) * noise  # of a stack of experts: of each
         value.copy_(noise.bfloat16())
+    for name, value in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            value.copy_((0.3 * torch.randn(value.shape, generator=generator)).bfloat16())
 
 
 def build(model_type, fields):
@@ -102,6 +134,44 @@ def save(model, folder):
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})  # one order, whatever the version
 
 
+def load(folder, dtype):
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager",
+                                                             experts_implementation="eager")
+
+
+# MXFP4 of the experts, by their largest magnitudes. Source: OCP Microscaling Formats 1.0, section 6.3.
+MXFP4_VALUES = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+
+
+def mxfp4_tensors(model):
+    """Gives the experts of a model values that MXFP4 holds; returns the tensors that hold them, by name."""
+    tensors = {}
+    for name, value in model.named_parameters():
+        if ".experts." not in name or name.endswith("bias"):
+            continue
+        rows = value.transpose(1, 2).float()  # [experts, out_features, in_features]
+        blocks = rows.reshape(*rows.shape[:2], -1, 32)
+        exponents = torch.floor(torch.log2(blocks.abs().amax(dim=-1))) - 2
+        scaled = blocks / torch.exp2(exponents)[..., None]
+        codes = (scaled.abs()[..., None] - MXFP4_VALUES).abs().argmin(dim=-1) + 8 * (scaled < 0)
+        tensors[name + "_blocks"] = (codes[..., 0::2] + 16 * codes[..., 1::2]).to(torch.uint8)
+        tensors[name + "_scales"] = (exponents + 127).to(torch.uint8)
+        value.copy_(convert_moe_packed_tensors(tensors[name + "_blocks"], tensors[name + "_scales"], dtype=torch.float32))
+    return tensors
+
+
+def store_mxfp4(tensors, folder):
+    """As openai publishes it: blocks and scales in place of the experts' matrices."""
+    stored = load_file(folder / "model.safetensors")
+    for name in list(stored):
+        if name + "_blocks" in tensors:
+            del stored[name]
+    save_file({**stored, **tensors}, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
 @torch.no_grad()
 def make(name):
     model_type, fields = FAMILIES[name]
@@ -110,9 +180,10 @@ def make(name):
     for seed in range(100):
         model = build(model_type, fields)
         draw(model, seed)
+        codes = mxfp4_tensors(model) if name.endswith("mxfp4") else {}
         save(model, folder)
-        loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
-        exact = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
+        loaded = load(folder, torch.float32)
+        exact = load(folder, torch.float64)
 
         def forward(tokens, of=loaded.eval()):
             return of(torch.tensor([tokens]), use_cache=False).logits[0]
@@ -126,6 +197,8 @@ def make(name):
             break
     else:
         raise SystemExit(f"{name}: no seed gives telling continuations")
+    if codes:
+        store_mxfp4(codes, folder)
     error = max(r[1] for r in results)
     goldens = {"source": f"transformers {transformers.__version__}, float32, eager attention; torch "
                          f"{torch.__version__.split('+')[0]}; seed {seed}",

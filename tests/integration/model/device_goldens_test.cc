@@ -41,6 +41,7 @@ TEST_P(DeviceGoldens, LogitsAreAsCloseToTransformersAsOnTheCpu) {
   auto device = OpenPlace(place, 2, &reason);
   if (device == nullptr) GTEST_SKIP() << reason;
   const std::string path = GoldenModelPath(name);
+  if (!Serves(*device, path, &reason)) GTEST_SKIP() << reason;
   const std::vector<GoldenPrompt> prompts = ReadGoldens(path);
   const TestModel cpu = LoadTestModel(path, "", 2, kAllPrecisions);
   const TestModel test = LoadTestModel(path, std::move(device), kAllPrecisions);

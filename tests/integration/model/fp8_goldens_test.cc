@@ -141,7 +141,7 @@ TEST_P(Fp8Goldens, KeepsTheCodesAndScalesOfTheFile) {
     std::vector<std::byte> codes(tensor.end - tensor.begin);
     ASSERT_TRUE(opened->tensors->Read(tensor, 0, codes).ok());
     const std::vector<float> scales = *ReadScales(*opened->tensors, *part.scales.weight);
-    const kernels::PackedWeight& packed = *MatrixOf(&weights, part.slot, part.layer);
+    const kernels::PackedWeight& packed = *MatrixOf(&weights, part.place());
     const int64_t columns = part.shape[1];
     const int64_t per_row = kernels::ScalesPerRow(packed.scale_block, columns);
     for (int64_t row = 0; row < part.num_rows; ++row) {

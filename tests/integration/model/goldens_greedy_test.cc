@@ -43,6 +43,7 @@ TEST_P(GoldensGreedy, MatchTransformersColdCachedAndChunked) {
   auto device = OpenPlace(place, 2, &reason);
   if (device == nullptr) GTEST_SKIP() << reason;
   const std::string path = GoldenModelPath(name);
+  if (!Serves(*device, path, &reason)) GTEST_SKIP() << reason;
   const std::vector<GoldenPrompt> prompts = ReadGoldens(path);
   const TestModel test = LoadTestModel(path, std::move(device), {Precision::kFp32});
   const std::vector<ExecutionProfile> profiles = SupportedProfiles(*test.model, {Precision::kFp32});

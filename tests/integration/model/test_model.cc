@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "engine/model/inspect.h"
 #include "tests/kernels/module/open_module.h"
 
 namespace dunlin::engine {
@@ -67,6 +69,16 @@ std::unique_ptr<kernels::Device> OpenPlace(const Place& place, int num_threads, 
   auto device = kernels::OpenModule(place.module, reason);
   if (device == nullptr) *reason = "no device behind " + place.module + ": " + *reason;
   return device;
+}
+
+bool Serves(const kernels::Device& device, const std::string& path, std::string* reason) {
+  ModelSource source;
+  source.path = path;
+  const absl::StatusOr<ModelSummary> summary = InspectModel(source, *device.ops);
+  if (!summary.ok()) Die(summary.status().ToString());
+  *reason = absl::StrCat(summary->config.architecture, " has experts, which ", kernels::Name(device.ops->kind),
+                         " does not serve");
+  return !summary->config.has_experts() || device.ops->routes_experts;
 }
 
 std::string GoldenModelPath(const std::string& name) {

@@ -39,6 +39,9 @@ std::vector<Place> CudaPlaces();
 // Null, with the reason, where the place has no device. num_threads: of the CPU.
 std::unique_ptr<kernels::Device> OpenPlace(const Place& place, int num_threads, std::string* reason);
 
+// Whether a device serves a model; false: *reason says why not.
+bool Serves(const kernels::Device& device, const std::string& path, std::string* reason);
+
 // A model with its device; the device outlives it.
 struct TestModel {
   std::unique_ptr<kernels::Device> device;

@@ -87,6 +87,7 @@ TEST(AttentionSupportTest, EveryFeatureIsTakenOrRefusedByName) {
       {[](AttentionTraits* t) { t->v_head_dim = 300; }, nullptr, kDim, nullptr},
       {[](AttentionTraits* t) { t->softcap = 30.0F; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->window = 128; }, nullptr, nullptr, nullptr},
+      {[](AttentionTraits* t) { t->sinks = true; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->causal = false; }, nullptr, nullptr, nullptr},
       {[](AttentionTraits* t) { t->bias = true; }, nullptr, kBias, nullptr},
       {[](AttentionTraits* t) { t->mask = true, t->causal = false; }, nullptr, kMask, nullptr},

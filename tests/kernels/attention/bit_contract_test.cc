@@ -24,6 +24,7 @@ struct BitsCase {
   int32_t window;  // 0: none
   float softcap;   // 0: none
   bool alibi = false;
+  bool sinks = false;
 };
 
 std::vector<BitsCase> AllCases() {
@@ -37,6 +38,7 @@ std::vector<BitsCase> AllCases() {
         cases.push_back({dtype, backend, variant, {6, 2, 9}, 37, 0.0F});
         cases.push_back({dtype, backend, variant, {2, 1, 64}, 200, 1.5F});
         cases.push_back({dtype, backend, variant, {3, 1, 64}, 0, 0.0F, true});
+        cases.push_back({dtype, backend, variant, {6, 2, 9}, 37, 0.0F, false, true});
       }
       if (variant == "portable") continue;  // what follows is about registers of its vectors
       // One row with values of eight vectors and of one, and with a window; few rows with values of six vectors, and of
@@ -58,6 +60,7 @@ class BitContractTest : public ::testing::TestWithParam<BitsCase> {
     batch.window = GetParam().window;
     batch.softcap = GetParam().softcap;
     SetAlibi(&batch);
+    if (GetParam().sinks) batch.sinks.assign(static_cast<size_t>(GetParam().shape.num_heads), 0.75F);
     return batch.Run(GetParam().backend, GetParam().variant, threads);
   }
   static void SetAlibi(PagedBatch* batch) {
@@ -157,6 +160,7 @@ TEST_P(BitContractTest, TheCallsBoundsDoNotMatter) {
     batch.window = GetParam().window;
     batch.softcap = GetParam().softcap;
     SetAlibi(&batch);
+    if (GetParam().sinks) batch.sinks.assign(static_cast<size_t>(GetParam().shape.num_heads), 0.75F);
     batch.slack = slack;
     EXPECT_TRUE(SameRows(640, 43, batch.Run(GetParam().backend, GetParam().variant, 2).data())) << slack;
   }
@@ -169,7 +173,7 @@ TEST_P(BitContractTest, RepetitionsAreEqual) {
 std::string CaseName(const ::testing::TestParamInfo<BitsCase>& test) {
   return std::string(Name(test.param.backend)) + "_" + Name(test.param.dtype) + "_" + test.param.variant + "_d" +
          std::to_string(test.param.shape.head_dim) + "_w" + std::to_string(test.param.window) +
-         (test.param.alibi ? "_alibi" : "");
+         (test.param.alibi ? "_alibi" : "") + (test.param.sinks ? "_sinks" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, BitContractTest, ::testing::ValuesIn(AllCases()), CaseName);

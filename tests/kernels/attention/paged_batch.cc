@@ -154,7 +154,8 @@ PagedAttentionPlan PagedBatch::Plan() const {
                                      .num_kv_heads = shape_.num_kv_heads,
                                      .window = window,
                                      .softcap = softcap,
-                                     .causal = causal},
+                                     .causal = causal,
+                                     .sinks = !sinks.empty()},
                           .max_query_tokens = 0,
                           .max_kv_tokens = 0};
   for (const SequenceSpan& span : spans_) {
@@ -188,6 +189,7 @@ PagedAttentionParams PagedBatch::Params(AttentionBackend backend, float* out) co
           .softcap = softcap,
           .causal = causal,
           .alibi_slopes = alibi_slopes.empty() ? nullptr : alibi_slopes.data(),
+          .sinks = sinks.empty() ? nullptr : sinks.data(),
           .workspace = nullptr,
           .workspace_bytes = 0};
 }

@@ -79,6 +79,7 @@ class PagedBatch {
   float softcap = 0.0F;
   bool causal = true;
   std::vector<float> alibi_slopes;  // [num_heads], or empty
+  std::vector<float> sinks = {};    // [num_heads]; empty: none
   int32_t slack = 0;                // by which the call's bounds exceed its longest sequence
 
  private:

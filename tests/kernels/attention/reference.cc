@@ -27,7 +27,7 @@ std::vector<Real> SoftmaxOfScores(const ReferenceRow& row) {
     p[static_cast<size_t>(j)] = score;
     max = std::max(max, score);
   }
-  Real sum = 0;
+  Real sum = row.sink == nullptr || max == -INFINITY ? Real{0} : std::exp(static_cast<Real>(*row.sink) - max);
   for (Real& x : p) sum += x = x == -INFINITY ? Real{0} : std::exp(x - max);
   if (sum == 0) return p;
   for (Real& x : p) x /= sum;

@@ -25,6 +25,7 @@ struct ReferenceRow {
   int32_t position = 0;
   const float* bias = nullptr;    // [limit], or null
   const uint8_t* mask = nullptr;  // [limit] 0: not seen; or null
+  const float* sink = nullptr;    // a logit without a key; or null
 
   int32_t value_dim() const { return v_head_dim == 0 ? head_dim : v_head_dim; }
 };

@@ -98,7 +98,7 @@ TEST_P(GemmGated, HasTheBytesOfAProductAndAnActivation) {
       const auto plain = Pack(*device_, form.weight, values, int64_t{2} * features, depth);
       const auto in = Quantized(*device_, form.weight, RandomMatrix(rows, depth, seed++), rows, depth);
       const auto product = RunGemm(*device_, in->activation, plain->weight, rows, has_bias ? bias.data() : nullptr);
-      const auto kind = static_cast<ActivationKind>(seed % 4);
+      const auto kind = static_cast<ActivationKind>(seed % 5);
       Next apart(*device_, form, rows, features);
       ASSERT_EQ(device_->ops->activate(device_->context, {kind, true, product.data(), &apart.tensor.activation, rows}),
                 KernelStatus::kOk);

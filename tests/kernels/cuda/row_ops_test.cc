@@ -201,8 +201,9 @@ TEST(RowOps, ConcurrentAmaxUpdatesAreNotLost) {
 }
 
 TEST(RowOps, ActivationsMatchTheCpus) {
-  for (const ActivationKind kind : {ActivationKind::kGeluTanh, ActivationKind::kGeluErf, ActivationKind::kRelu,
-                                    ActivationKind::kSilu, ActivationKind::kReluSquared}) {
+  for (const ActivationKind kind :
+       {ActivationKind::kGeluTanh, ActivationKind::kGeluErf, ActivationKind::kRelu, ActivationKind::kSilu,
+        ActivationKind::kReluSquared, ActivationKind::kClampedSwish}) {
     for (const bool gated : {false, true}) {
       for (const int32_t columns : {9, 128}) {
         const std::vector<float> in = RandomValues(kRows * columns * (gated ? 2 : 1), 6);

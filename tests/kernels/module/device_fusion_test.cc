@@ -20,8 +20,9 @@ TEST_P(DeviceFusionTest, FusedActivationsMatchSeparateOnes) {
   const std::vector<float> in = Random(kRows * kIns, 2);
   const std::vector<float> bias = Random(kOuts, 3);
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
-    for (const ActivationKind kind : {ActivationKind::kGeluTanh, ActivationKind::kGeluErf, ActivationKind::kRelu,
-                                      ActivationKind::kSilu, ActivationKind::kReluSquared}) {
+    for (const ActivationKind kind :
+         {ActivationKind::kGeluTanh, ActivationKind::kGeluErf, ActivationKind::kRelu, ActivationKind::kSilu,
+          ActivationKind::kReluSquared, ActivationKind::kClampedSwish}) {
       for (const bool with_bias : {false, true}) {
         std::vector<float> results[2];
         for (Device* device : {cpu_.get(), device_.get()}) {

@@ -187,20 +187,13 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) 
 
 KernelStatus Norm(DeviceContext* context, const NormParams& params) {
   return RunFilling(context, Cpu().ops->norm, params, [](Translation& to_host, NormParams& p) {
-    to_host(&p.in);
-    to_host(&p.rows);
-    to_host(&p.weight);
-    to_host(&p.bias);
-    to_host(&p.rows_out);
-    to_host(&p.residual);
+    to_host(&p.in, &p.rows, &p.weight, &p.bias, &p.rows_out, &p.residual);
   });
 }
 
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params) {
-  return RunFilling(context, Cpu().ops->activate, params, [](Translation& to_host, ActivateParams& p) {
-    to_host(&p.in);
-    to_host(&p.rows_out);
-  });
+  return RunFilling(context, Cpu().ops->activate, params,
+                    [](Translation& to_host, ActivateParams& p) { to_host(&p.in, &p.rows_out); });
 }
 
 KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params) {
@@ -214,48 +207,41 @@ KernelStatus Softcap(DeviceContext* context, const SoftcapParams& params) {
 }
 
 KernelStatus Add(DeviceContext* context, const AddParams& params) {
-  return Run(context, Cpu().ops->add, params, Plain([](Translation& to_host, AddParams& p) {
-               to_host(&p.rows);
-               to_host(&p.bias);
-               to_host(&p.residual);
-             }));
+  return Run(context, Cpu().ops->add, params,
+             Plain([](Translation& to_host, AddParams& p) { to_host(&p.rows, &p.bias, &p.residual); }));
 }
 
 KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {
-  return Run(context, Cpu().ops->copy_rows, params, Plain([](Translation& to_host, CopyRowsParams& p) {
-               to_host(&p.in);
-               to_host(&p.rows);
-               to_host(&p.out);
+  return Run(context, Cpu().ops->copy_rows, params,
+             Plain([](Translation& to_host, CopyRowsParams& p) { to_host(&p.in, &p.rows, &p.out); }));
+}
+
+KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params) {
+  return Run(context, Cpu().ops->route_experts, params, Plain([](Translation& to_host, RouteExpertsParams& p) {
+               to_host(&p.logits, &p.correction, &p.chosen, &p.chosen_weights, &p.experts, &p.rows, &p.weights);
+             }));
+}
+
+KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams& params) {
+  return Run(context, Cpu().ops->add_weighted_rows, params, Plain([](Translation& to_host, AddWeightedRowsParams& p) {
+               to_host(&p.in, &p.rows, &p.weights, &p.out);
              }));
 }
 
 KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingParams& params) {
   return Run(context, Cpu().ops->update_delayed_scaling, params,
-             Plain([](Translation& to_host, DelayedScalingParams& p) {
-               to_host(&p.history);
-               to_host(&p.factors);
-               to_host(&p.scales);
-             }));
+             Plain([](Translation& to_host, DelayedScalingParams& p) { to_host(&p.history, &p.factors, &p.scales); }));
 }
 
 KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params) {
-  return Run(context, Cpu().ops->rotary_table, params, Plain([](Translation& to_host, RotaryTableParams& p) {
-               to_host(&p.positions);
-               to_host(&p.inv_freq);
-               to_host(&p.cos_sin);
-             }));
+  return Run(context, Cpu().ops->rotary_table, params,
+             Plain([](Translation& to_host, RotaryTableParams& p) { to_host(&p.positions, &p.inv_freq, &p.cos_sin); }));
 }
 
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params) {
   return Run(context, Cpu().ops->rotate_and_store_kv, params,
              Plain([](Translation& to_host, RotateAndStoreKvParams& p) {
-               to_host(&p.qkv);
-               to_host(&p.cos_sin);
-               to_host(&p.kv_pool);
-               to_host(&p.token_page);
-               to_host(&p.token_slot);
-               to_host(&p.query_norm);
-               to_host(&p.key_norm);
+               to_host(&p.qkv, &p.cos_sin, &p.kv_pool, &p.token_page, &p.token_slot, &p.query_norm, &p.key_norm);
              }));
 }
 
@@ -272,37 +258,21 @@ bool SupportsAttention(const DeviceContext*, AttentionBackend backend, const Att
 KernelStatus PagedAttention(DeviceContext* context, const PagedAttentionParams& params) {
   if (Idle()) return KernelStatus::kOk;
   return Run(context, Cpu().ops->paged_attention, params, Plain([](Translation& to_host, PagedAttentionParams& p) {
-               to_host(&p.query);
-               to_host(&p.out);
-               to_host(&p.kv_pool);
-               to_host(&p.page_table);
-               to_host(&p.sequences);
-               to_host(&p.alibi_slopes);
-               to_host(&p.workspace);
+               to_host(&p.query, &p.out, &p.kv_pool, &p.page_table, &p.sequences, &p.alibi_slopes, &p.sinks,
+                       &p.workspace);
              }));
 }
 
 KernelStatus DenseAttention(DeviceContext* context, const DenseAttentionParams& params) {
   if (Idle()) return KernelStatus::kOk;
   return Run(context, Cpu().ops->dense_attention, params, Plain([](Translation& to_host, DenseAttentionParams& p) {
-               to_host(&p.q);
-               to_host(&p.k);
-               to_host(&p.v);
-               to_host(&p.out);
-               to_host(&p.alibi_slopes);
-               to_host(&p.bias.data);
-               to_host(&p.mask.data);
-               to_host(&p.workspace);
+               to_host(&p.q, &p.k, &p.v, &p.out, &p.alibi_slopes, &p.bias.data, &p.mask.data, &p.workspace);
              }));
 }
 
 KernelStatus Sample(DeviceContext* context, const SampleParams& params) {
   return Run(context, Cpu().ops->sample, params, Plain([](Translation& to_host, SampleParams& p) {
-               to_host(&p.logits);
-               to_host(&p.rows);
-               to_host(&p.words);
-               to_host(&p.out);
-               to_host(&p.workspace);
+               to_host(&p.logits, &p.rows, &p.words, &p.out, &p.workspace);
              }));
 }
 
@@ -317,6 +287,7 @@ KernelStatus MeasureRoofs(DeviceContext* context, const RoofParams& params) {
 constexpr DeviceOps kFakeCudaOps = {
     .kind = DeviceKind::kCuda,
     .prefill_matches_decode = true,
+    .routes_experts = true,
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = CopyToDevice,
@@ -346,6 +317,8 @@ constexpr DeviceOps kFakeCudaOps = {
     .activate = Activate,
     .add = Add,
     .copy_rows = CopyRows,
+    .route_experts = RouteExperts,
+    .add_weighted_rows = AddWeightedRows,
     .update_delayed_scaling = UpdateDelayedScaling,
     .rotary_table = RotaryTable,
     .rotate_and_store_kv = RotateAndStoreKv,

@@ -11,8 +11,15 @@ namespace dunlin::kernels {
 // Device addresses to host addresses.
 class Translation {
  public:
+  template <typename... T>
+  void operator()(T**... pointers) {
+    (Translate(pointers), ...);
+  }
+  bool valid() const { return valid_; }
+
+ private:
   template <typename T>
-  void operator()(T** pointer) {
+  void Translate(T** pointer) {
     if (*pointer == nullptr) return;
     const auto address = reinterpret_cast<uintptr_t>(*pointer);
     if ((address & kFakeDeviceTag) == 0) {
@@ -21,9 +28,7 @@ class Translation {
     }
     *pointer = reinterpret_cast<T*>(address & ~kFakeDeviceTag);
   }
-  bool valid() const { return valid_; }
 
- private:
   bool valid_ = true;
 };
 

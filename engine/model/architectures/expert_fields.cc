@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/architectures/expert_fields.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+
+void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfig* config) {
+  const char* count = "num_local_experts";
+  for (const char* name : {"num_experts", "n_routed_experts"}) {
+    if (!fields.Has(count) && fields.Has(name)) count = name;
+  }
+  const int64_t num_experts = fields.IntOr(count, 1, kMaxExperts, defaults.num_experts);
+  const int64_t num_chosen = fields.IntOr("num_experts_per_tok", 1, num_experts, defaults.num_chosen);
+  const int64_t width = defaults.default_width == 0
+                            ? fields.Int(defaults.width, 1, kMaxFfnDim)
+                            : fields.IntOr(defaults.width, 1, kMaxFfnDim, defaults.default_width);
+  if (fields.status().ok() && num_chosen > num_experts) {
+    return fields.Fail(
+        absl::StrCat("num_experts_per_tok is ", num_chosen, " by default; limit is [1, ", num_experts, "]"));
+  }
+  config->routing.num_experts = static_cast<int32_t>(num_experts);
+  config->routing.num_chosen = static_cast<int32_t>(num_chosen);
+  config->expert_ffn_dim = static_cast<int32_t>(width);
+}
+
+void ParseGroupedRouting(JsonFields& fields, ModelConfig* config) {
+  kernels::ExpertRouting& routing = config->routing;
+  const std::string scoring = fields.TextOr("scoring_func", "sigmoid");
+  if (scoring != "sigmoid") fields.Fail(absl::StrCat("scoring_func is '", scoring.substr(0, 32), "'; known: sigmoid"));
+  routing.scoring = kernels::ExpertScoring::kSigmoid;
+  routing.group_scoring = kernels::GroupScoring::kTwoLargest;
+  routing.normalized = fields.BoolOr("norm_topk_prob", true);
+  routing.scale = static_cast<float>(fields.NumberOr("routed_scaling_factor", 1e-6, 1e6, 1.0));
+  const int64_t num_groups = fields.IntOr("n_group", 1, kMaxExperts, 1);
+  const int64_t chosen_groups = fields.IntOr("topk_group", 1, num_groups, 1);
+  config->router_correction = true;
+  if (!fields.status().ok()) return;
+  if (routing.num_experts % num_groups != 0) {
+    return fields.Fail(
+        absl::StrCat("n_group is ", num_groups, ", which does not divide ", routing.num_experts, " experts"));
+  }
+  const int64_t open = routing.num_experts / num_groups * chosen_groups;
+  if (routing.num_chosen > open) {
+    return fields.Fail(absl::StrCat("num_experts_per_tok is ", routing.num_chosen, "; the ", chosen_groups,
+                                    " groups of topk_group hold ", open, " experts"));
+  }
+  routing.num_groups = static_cast<int32_t>(num_groups);
+  routing.num_chosen_groups = static_cast<int32_t>(chosen_groups);
+}
+
+void ParseSparseLayers(JsonFields& fields, ModelConfig* config) {
+  const int64_t step = fields.IntOr("decoder_sparse_step", 1, kMaxLayers, 1);
+  const std::vector<int64_t> dense = fields.IntListOr("mlp_only_layers", 0, kMaxLayers - 1, kMaxLayers);
+  for (int32_t layer = 0; layer < config->num_layers; ++layer) {
+    const bool listed = std::find(dense.begin(), dense.end(), layer) != dense.end();
+    config->dense_layers.push_back(listed || (layer + 1) % step != 0);
+  }
+}
+
+}  // namespace dunlin::engine

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Config fields of mixtures of experts. Errors are recorded in `fields`.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/json_fields.h"
+#include "engine/model/model_config.h"
+
+namespace dunlin::engine {
+
+// transformers' names and defaults.
+struct ExpertDefaults {
+  int64_t num_experts;
+  int64_t num_chosen;                       // num_experts_per_tok
+  const char* width = "intermediate_size";  // the field that holds an expert's width
+  int64_t default_width = 0;                // 0: the field is required
+};
+
+// The number of experts (num_local_experts, num_experts or n_routed_experts: one field to transformers), those of a
+// token, and their width. The rule of the router is softmax over all experts; callers change it.
+void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfig* config);
+
+// decoder_sparse_step and mlp_only_layers: which layers have one dense MLP. REQUIRES: num_layers is set.
+void ParseSparseLayers(JsonFields& fields, ModelConfig* config);
+
+// DeepSeek V3's rule: scoring_func (sigmoid), n_group, topk_group, norm_topk_prob, routed_scaling_factor, and a
+// correction of the scores that choose. REQUIRES: ParseExperts has been called.
+void ParseGroupedRouting(JsonFields& fields, ModelConfig* config);
+
+}  // namespace dunlin::engine

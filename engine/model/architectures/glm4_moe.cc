@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// GLM 4.5 and 4.6: Llama with partly rotated heads, and experts chosen by DeepSeek V3's rule, a shared one besides, in
+// all but the first layers. The layers behind the last that predict further tokens are not served.
+// Source: transformers 5.23, models/glm4_moe.
+#include <algorithm>
+
+#include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/llama_family.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr LlamaDefaults kDefaults = {
+    .max_context = 131072, .norm_epsilon = 1e-5, .rotary = {.default_partial_factor = 0.5, .partial = true}};
+
+void ParseGlm4Moe(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaFamily(fields, kDefaults, config);
+  config->qkv_bias = fields.BoolOr("attention_bias", false);
+  config->qk_norm = fields.BoolOr("use_qk_norm", false);
+  ParseExperts(fields, {.num_experts = 128, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 1408},
+               config);
+  ParseGroupedRouting(fields, config);
+  const int64_t shared = fields.IntOr("n_shared_experts", 1, kMaxFfnDim / std::max(config->expert_ffn_dim, 1), 1);
+  config->shared_ffn_dim = config->expert_ffn_dim * static_cast<int32_t>(shared);
+  const int64_t first_sparse = fields.IntOr("first_k_dense_replace", 0, kMaxLayers, 1);
+  for (int32_t layer = 0; layer < config->num_layers; ++layer) config->dense_layers.push_back(layer < first_sparse);
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+constexpr WeightName kNames[] = {
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
+    {kQueryNorm, kAll, "layers.#.self_attn.q_norm"},
+    {kKeyNorm, kAll, "layers.#.self_attn.k_norm"},
+    {kRouter, kExperts, "layers.#.mlp.gate"},
+    {.slot = kRouterCorrection, .part = kAll, .name = "layers.#.mlp.gate.e_score_correction_bias", .weight = ""},
+    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},
+    {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
+    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
+    {kSharedUp, kGate, "layers.#.mlp.shared_experts.gate_proj"},
+    {kSharedUp, kUp, "layers.#.mlp.shared_experts.up_proj"},
+    {kSharedDown, kAll, "layers.#.mlp.shared_experts.down_proj"},
+};
+constexpr auto kWeights = WithNorms(kNames);
+constexpr const char* kModelTypes[] = {"glm4_moe"};
+
+}  // namespace
+
+const Architecture kGlm4Moe = {"glm4_moe", kModelTypes, &ParseGlm4Moe, kLlamaPrefixes, kWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPT-OSS: experts with biases and a clamped gate in every layer, attention sinks, every other layer with a sliding
+// window. Source: transformers 5.23, models/gpt_oss.
+#include "absl/strings/str_cat.h"
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/llama_family.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr LlamaDefaults kDefaults = {
+    .max_context = 131072, .head_dim = 64, .norm_epsilon = 1e-5, .rotary = {.default_theta = 150000.0}};
+
+// The constants of the clamped gate are part of the kernels.
+void CheckGate(JsonFields& fields) {
+  const auto check = [&fields](const char* name, float built_in) {
+    const double value = fields.NumberOr(name, 0.0, 1e6, static_cast<double>(built_in));
+    if (fields.status().ok() && static_cast<float>(value) != built_in) {
+      fields.Fail(absl::StrCat(name, " is ", value, "; must be ", built_in));
+    }
+  };
+  check("swiglu_alpha", kernels::kClampedSwishSlope);
+  check("swiglu_limit", kernels::kClampedSwishLimit);
+}
+
+void ParseGptOss(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaFamily(fields, kDefaults, config);
+  CheckGate(fields);
+  config->activation = kernels::ActivationKind::kClampedSwish;
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", true);
+  config->attention_sinks = true;
+  ParseExperts(fields, {.num_experts = 128, .num_chosen = 4}, config);
+  config->routing.scoring = kernels::ExpertScoring::kSoftmaxOfChosen;
+  config->router_bias = config->expert_bias = true;
+  SetWindows(fields, fields.IntOr("sliding_window", 1, kMaxContextTokens, 128), {.step = 2}, config);
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+constexpr WeightName kNames[] = {
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
+    {.slot = kAttentionSinks, .part = kAll, .name = "layers.#.self_attn.sinks", .weight = ""},
+    {kRouter, kExperts, "layers.#.mlp.router"},
+    {.slot = kExpertUp, .part = kAll, .name = "layers.#.mlp.experts.@.gate_up_proj", .weight = "", .bias = "_bias"},
+    {.slot = kExpertDown, .part = kAll, .name = "layers.#.mlp.experts.@.down_proj", .weight = "", .bias = "_bias"},
+};
+constexpr auto kWeights = WithNorms(kNames);
+constexpr const char* kModelTypes[] = {"gpt_oss"};
+
+}  // namespace
+
+const Architecture kGptOss = {"gpt_oss", kModelTypes,   &ParseGptOss, kLlamaPrefixes,
+                              kWeights,  kLlamaBuffers, {},           ExpertLayout::kInterleaved};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Granite 3's mixtures of experts: Granite's multipliers, and experts in every layer, stacked in the checkpoint.
+// Source: transformers 5.23, models/granitemoe.
+#include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/granite_fields.h"
+#include "engine/model/architectures/llama_family.h"
+
+namespace dunlin::engine {
+namespace {
+
+void ParseGraniteMoe(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaFamily(fields, {.max_context = 2048}, config);
+  ParseGraniteMultipliers(fields, config);
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  ParseExperts(fields, {.num_experts = 8, .num_chosen = 2}, config);
+  config->routing.scoring = kernels::ExpertScoring::kSoftmaxOfChosen;
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+constexpr WeightName kNames[] = {
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
+    {kRouter, kExperts, "layers.#.block_sparse_moe.router.layer"},
+    {kExpertUp, kAll, "layers.#.block_sparse_moe.input_linear.@"},
+    {kExpertDown, kAll, "layers.#.block_sparse_moe.output_linear.@"},
+};
+constexpr auto kWeights = WithNorms(kNames);
+constexpr const char* kModelTypes[] = {"granitemoe"};
+
+}  // namespace
+
+const Architecture kGraniteMoe = {"granitemoe", kModelTypes, &ParseGraniteMoe, kLlamaPrefixes, kWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

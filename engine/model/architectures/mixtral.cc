@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixtral: Mistral with experts in every layer. Source: transformers 5.23, models/mixtral.
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/llama_family.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr LlamaDefaults kDefaults = {.max_context = 131072, .norm_epsilon = 1e-5, .rotary = {.default_theta = 1e6}};
+
+void ParseMixtral(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaFamily(fields, kDefaults, config);
+  ParseExperts(fields, {.num_experts = 8, .num_chosen = 2}, config);
+  config->routing.normalized = true;
+  SetWindows(fields, fields.IntOr("sliding_window", 1, kMaxContextTokens, 0), {}, config);
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+constexpr WeightName kNames[] = {
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
+    {kRouter, kExperts, "layers.#.block_sparse_moe.gate"},
+    {kExpertUp, kGate, "layers.#.block_sparse_moe.experts.@.w1"},
+    {kExpertUp, kUp, "layers.#.block_sparse_moe.experts.@.w3"},
+    {kExpertDown, kAll, "layers.#.block_sparse_moe.experts.@.w2"},
+};
+constexpr auto kWeights = WithNorms(kNames);
+constexpr const char* kModelTypes[] = {"mixtral"};
+
+}  // namespace
+
+const Architecture kMixtral = {"mixtral", kModelTypes, &ParseMixtral, kLlamaPrefixes, kWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

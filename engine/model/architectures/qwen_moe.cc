@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Qwen 2 and Qwen 3 with experts. Qwen 2's layers have a shared expert with a gate besides. Layers may be dense.
+// Source: transformers 5.23, models/qwen2_moe, models/qwen3_moe.
+#include "engine/model/architectures/attention_windows.h"
+#include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/llama_family.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int64_t kDefaultContext = 32768;
+
+void ParseBoth(JsonFields& fields, const ExpertDefaults& experts, ModelConfig* config) {
+  ParseLlamaFamily(fields, {.max_context = kDefaultContext}, config);
+  ParseExperts(fields, experts, config);
+  config->routing.normalized = fields.BoolOr("norm_topk_prob", false);
+  ParseSparseLayers(fields, config);
+}
+
+// With use_sliding_window and without layer_types, every second layer below max_window_layers slides.
+void ParseQwen2Moe(JsonFields& fields, ModelConfig* config) {
+  ParseBoth(fields, {.num_experts = 60, .num_chosen = 4, .width = "moe_intermediate_size", .default_width = 1408},
+            config);
+  config->qkv_bias = fields.BoolOr("qkv_bias", true);
+  config->shared_ffn_dim = static_cast<int32_t>(fields.IntOr("shared_expert_intermediate_size", 1, kMaxFfnDim, 5632));
+  config->shared_gate = true;
+  const bool slides = fields.BoolOr("use_sliding_window", false);
+  const int64_t end = fields.IntOr("max_window_layers", 0, kMaxLayers, 28);
+  SetWindows(fields, slides ? ParseWindow(fields) : 0, {.step = 2}, config);
+  if (fields.Has("layer_types")) return;
+  for (size_t i = static_cast<size_t>(end); i < config->layer_windows.size(); ++i) config->layer_windows[i] = 0;
+}
+
+void ParseQwen3Moe(JsonFields& fields, ModelConfig* config) {
+  ParseBoth(fields, {.num_experts = 128, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 768},
+            config);
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->qk_norm = true;
+  SetWindows(fields, fields.BoolOr("use_sliding_window", false) ? ParseWindow(fields) : 0, {}, config);
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+constexpr WeightName kQwen2Names[] = {
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
+    {kRouter, kExperts, "layers.#.mlp.gate"},
+    {kRouter, kSharedGate, "layers.#.mlp.shared_expert_gate"},
+    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},
+    {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
+    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
+    {kSharedUp, kGate, "layers.#.mlp.shared_expert.gate_proj"},
+    {kSharedUp, kUp, "layers.#.mlp.shared_expert.up_proj"},
+    {kSharedDown, kAll, "layers.#.mlp.shared_expert.down_proj"},
+};
+constexpr WeightName kQwen3Names[] = {
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},   {kQueryNorm, kAll, "layers.#.self_attn.q_norm"},
+    {kKeyNorm, kAll, "layers.#.self_attn.k_norm"},           {kRouter, kExperts, "layers.#.mlp.gate"},
+    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},  {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
+    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
+};
+constexpr auto kQwen2Weights = WithNorms(kQwen2Names);
+constexpr auto kQwen3Weights = WithNorms(kQwen3Names);
+constexpr const char* kQwen2Types[] = {"qwen2_moe"};
+constexpr const char* kQwen3Types[] = {"qwen3_moe"};
+
+}  // namespace
+
+const Architecture kQwen2Moe = {"qwen2_moe", kQwen2Types, &ParseQwen2Moe, kLlamaPrefixes, kQwen2Weights, kLlamaBuffers};
+const Architecture kQwen3Moe = {"qwen3_moe", kQwen3Types, &ParseQwen3Moe, kLlamaPrefixes, kQwen3Weights, kLlamaBuffers};
+
+}  // namespace dunlin::engine

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint in which the experts of a layer are stacked in one tensor, with one tensor for each expert in its place:
+// "a.experts.up" [num_experts, rows, columns] becomes "a.experts.0.up" [rows, columns], "a.experts.1.up", ...
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/checkpoint/tensor_source.h"
+
+namespace dunlin::engine {
+
+// The name of a stacked tensor and that of an expert's, in which '@' stands for its index.
+struct ExpertStack {
+  std::string stack;
+  std::string expert;
+};
+
+class ExpertTensors final : public TensorSource {
+ public:
+  // Stacks that `stored` does not have are left to whoever looks for their experts. INVALID_ARGUMENT where a stack's
+  // first dimension is not num_experts.
+  static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored,
+                                                            const std::vector<ExpertStack>& stacks,
+                                                            int32_t num_experts);
+
+  const TensorInfo* Find(std::string_view name) const override;
+  absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
+  absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                      PageBuffer* buffer) const override;
+  std::string FileOf(const TensorInfo& tensor) const override;
+  absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
+  std::vector<const TensorInfo*> List() const override;
+
+ private:
+  struct Entry {
+    TensorInfo info;  // a part of its stack's bytes
+    const TensorInfo* stack;
+  };
+  explicit ExpertTensors(std::unique_ptr<TensorSource> stored) : stored_(std::move(stored)) {}
+  void AddExperts(const TensorInfo& stack, const std::string& expert_name);
+  // Where a tensor of this source is in a tensor of stored_: that one, and the bytes before it.
+  std::pair<const TensorInfo*, uint64_t> Locate(const TensorInfo& tensor) const;
+
+  const std::unique_ptr<TensorSource> stored_;
+  std::map<std::string, Entry, std::less<>> entries_;  // by the expert's name
+};
+
+}  // namespace dunlin::engine

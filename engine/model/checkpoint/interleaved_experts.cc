@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/interleaved_experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "kernels/api/float_formats.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr int32_t kFirstFileIndex = 1 << 25;  // above those of any other source
+constexpr int64_t kBlock = 32;                // elements of MXFP4 that share a scale
+constexpr float kE2M1[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
+                             -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+absl::Status Unexpected(const TensorInfo& tensor, const std::string& expected) {
+  return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "' is ", tensor.dtype->name, " ",
+                                                 ShapeText(tensor.shape), "; must be ", expected));
+}
+
+// The shape of one expert of a stack.
+absl::StatusOr<std::vector<int64_t>> ShapeOfStacked(const TensorInfo& stack, int64_t num_experts) {
+  const bool plain = stack.dtype->loadable.has_value() && stack.dtype->loadable != kernels::DType::kF8E4M3;
+  const size_t rank = stack.shape.size();
+  if (!plain || rank < 2 || rank > 3 || stack.shape[0] != num_experts) {
+    return Unexpected(stack, absl::StrCat("a stack of ", num_experts, " experts in BF16, F16 or F32"));
+  }
+  return std::vector<int64_t>(stack.shape.rbegin(), stack.shape.rend() - 1);  // a matrix is stored transposed
+}
+
+// The bytes of a row's blocks may be one dimension or two.
+absl::StatusOr<std::vector<int64_t>> ShapeOfMxfp4(const TensorInfo& blocks, const TensorInfo& scales,
+                                                  int64_t num_experts) {
+  const std::vector<int64_t>& shape = blocks.shape;
+  const bool bytes = blocks.dtype->bits == 8 && scales.dtype->bits == 8 && shape.size() >= 3 && shape.size() <= 4;
+  const int64_t row_bytes = !bytes ? 0 : shape.size() == 4 ? shape[2] * shape[3] : shape[2];
+  if (!bytes || shape[0] != num_experts || row_bytes % (kBlock / 2) != 0) {
+    return Unexpected(blocks, absl::StrCat("U8 [", num_experts, ", out_features, in_features / 32, 16]"));
+  }
+  const std::vector<int64_t> of_scales = {shape[0], shape[1], row_bytes / (kBlock / 2)};
+  if (scales.shape != of_scales) return Unexpected(scales, absl::StrCat("U8 ", ShapeText(of_scales)));
+  return std::vector<int64_t>{shape[1], row_bytes * 2};
+}
+
+// Where row r of an expert's matrix goes whose gate and up rows alternate in the file.
+int64_t SplitRow(int64_t row, int64_t num_rows, bool alternates) {
+  return alternates ? row / 2 + row % 2 * (num_rows / 2) : row;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TensorSource>> InterleavedExperts::Open(std::unique_ptr<TensorSource> stored,
+                                                                       const std::vector<ExpertStack>& stacks,
+                                                                       int32_t num_experts) {
+  std::unique_ptr<InterleavedExperts> experts(new InterleavedExperts(std::move(stored)));
+  for (const ExpertStack& names : stacks) {
+    if (absl::Status status = experts->AddStack(names, num_experts); !status.ok()) return status;
+  }
+  return experts;
+}
+
+absl::Status InterleavedExperts::AddStack(const ExpertStack& names, int32_t num_experts) {
+  const TensorInfo* scales = nullptr;
+  const TensorInfo* stack = stored_->Find(names.stack);
+  if (stack == nullptr) {
+    stack = stored_->Find(absl::StrCat(names.stack, "_blocks"));
+    scales = stored_->Find(absl::StrCat(names.stack, "_scales"));
+    if (stack == nullptr || scales == nullptr) return absl::OkStatus();
+  }
+  const absl::StatusOr<std::vector<int64_t>> shape =
+      scales == nullptr ? ShapeOfStacked(*stack, num_experts) : ShapeOfMxfp4(*stack, *scales, num_experts);
+  if (!shape.ok()) return shape.status();
+  const bool alternates = names.stack.find("gate_up") != std::string::npos;
+  if (alternates && shape->front() % 2 != 0) return Unexpected(*stack, "gate and up rows, an even number");
+  uint64_t elements = 1;
+  for (const int64_t dimension : *shape) elements *= static_cast<uint64_t>(dimension);
+  for (int64_t expert = 0; expert < num_experts; ++expert) {
+    TensorInfo info{.name = absl::StrReplaceAll(names.expert, {{"@", absl::StrCat(expert)}}),
+                    .dtype = scales == nullptr ? stack->dtype : &TensorDTypeOf(kernels::DType::kBF16),
+                    .shape = *shape,
+                    .file_index = kFirstFileIndex + static_cast<int32_t>(by_file_.size())};
+    info.end = elements * info.dtype->bits / 8;
+    std::string name = info.name;
+    const auto added = entries_.emplace(
+        std::move(name),
+        Entry{.info = std::move(info), .stack = stack, .scales = scales, .expert = expert, .alternates = alternates});
+    by_file_.push_back(&added.first->second);
+  }
+  return absl::OkStatus();
+}
+
+const InterleavedExperts::Entry* InterleavedExperts::EntryOf(const TensorInfo& tensor) const {
+  if (tensor.file_index < kFirstFileIndex) return nullptr;
+  return by_file_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
+}
+
+const TensorInfo* InterleavedExperts::Find(std::string_view name) const {
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? stored_->Find(name) : &found->second.info;
+}
+
+// The stored matrix is [in_features, out_features], a bias [out_features] the case of one input.
+absl::StatusOr<std::vector<std::byte>> InterleavedExperts::ReadStacked(const Entry& entry) const {
+  const std::vector<int64_t>& shape = entry.info.shape;
+  const int64_t rows = shape[0];
+  const int64_t columns = shape.size() == 2 ? shape[1] : 1;
+  const size_t element = entry.info.dtype->bits / 8;
+  std::vector<std::byte> stored(entry.info.end);
+  absl::Status status = stored_->Read(*entry.stack, static_cast<uint64_t>(entry.expert) * stored.size(), stored);
+  if (!status.ok()) return status;
+  std::vector<std::byte> bytes(stored.size());
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t to = SplitRow(row, rows, entry.alternates) * columns;
+    for (int64_t column = 0; column < columns; ++column) {
+      std::memcpy(bytes.data() + static_cast<size_t>(to + column) * element,
+                  stored.data() + static_cast<size_t>(column * rows + row) * element, element);
+    }
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::vector<std::byte>> InterleavedExperts::ReadMxfp4(const Entry& entry) const {
+  const int64_t rows = entry.info.shape[0];
+  const int64_t columns = entry.info.shape[1];
+  const auto count = static_cast<size_t>(rows * columns);
+  std::vector<std::byte> codes(count / 2);
+  std::vector<std::byte> scales(count / kBlock);
+  const auto expert = static_cast<uint64_t>(entry.expert);
+  absl::Status status = stored_->Read(*entry.stack, expert * codes.size(), codes);
+  if (status.ok()) status = stored_->Read(*entry.scales, expert * scales.size(), scales);
+  if (!status.ok()) return status;
+  std::vector<std::byte> bytes(count * sizeof(uint16_t));
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto to = static_cast<size_t>(SplitRow(row, rows, entry.alternates) * columns);
+    for (int64_t column = 0; column < columns; ++column) {
+      const auto at = static_cast<size_t>(row * columns + column);
+      const int exponent = std::to_integer<int>(scales[at / kBlock]);
+      if (exponent == 255) {
+        return absl::InvalidArgumentError(absl::StrCat(stored_->FileOf(*entry.scales), ": tensor '", entry.scales->name,
+                                                       "' has 255 in row ", row, "; an MXFP4 scale is 0 to 254"));
+      }
+      const int pair = std::to_integer<int>(codes[at / 2]);
+      const float value = std::ldexp(kE2M1[at % 2 == 0 ? pair & 15 : pair >> 4], exponent - 127);
+      const uint16_t bits = kernels::FloatToBf16(value);
+      std::memcpy(bytes.data() + (to + static_cast<size_t>(column)) * sizeof(bits), &bits, sizeof(bits));
+    }
+  }
+  return bytes;
+}
+
+absl::Status InterleavedExperts::Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const {
+  const Entry* entry = EntryOf(tensor);
+  if (entry == nullptr) return stored_->Read(tensor, first_byte, out);
+  std::shared_ptr<const std::vector<std::byte>> bytes;
+  {
+    const MutexLock lock(&mutex_);
+    if (converted_ != entry) {
+      absl::StatusOr<std::vector<std::byte>> converted =
+          entry->scales == nullptr ? ReadStacked(*entry) : ReadMxfp4(*entry);
+      if (!converted.ok()) return converted.status();
+      bytes_ = std::make_shared<const std::vector<std::byte>>(*std::move(converted));
+      converted_ = entry;
+    }
+    bytes = bytes_;
+  }
+  std::memcpy(out.data(), bytes->data() + first_byte, out.size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::byte*> InterleavedExperts::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
+                                                        PageBuffer* buffer) const {
+  if (EntryOf(tensor) == nullptr) return stored_->ReadOnce(tensor, first_byte, bytes, buffer);
+  if (!buffer->Reserve(bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of tensor ", tensor.name));
+  }
+  const std::span<std::byte> out = buffer->bytes().first(bytes);
+  if (absl::Status status = Read(tensor, first_byte, out); !status.ok()) return status;
+  return out.data();
+}
+
+std::string InterleavedExperts::FileOf(const TensorInfo& tensor) const {
+  const Entry* entry = EntryOf(tensor);
+  return stored_->FileOf(entry == nullptr ? tensor : *entry->stack);
+}
+
+std::vector<const TensorInfo*> InterleavedExperts::List() const {
+  std::set<const TensorInfo*> replaced;
+  std::vector<const TensorInfo*> list;
+  for (const auto& [name, entry] : entries_) {
+    replaced.insert({entry.stack, entry.scales});
+    list.push_back(&entry.info);
+  }
+  for (const TensorInfo* tensor : stored_->List()) {
+    if (!replaced.contains(tensor)) list.push_back(tensor);
+  }
+  return list;
+}
+
+}  // namespace dunlin::engine

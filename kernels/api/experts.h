@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixtures of experts: which experts a row takes, and the weighted sum of what they give.
+//
+// Bit contract: a row's experts and weights depend on its own logits alone.
+#pragma once
+
+#include <cstdint>
+
+namespace dunlin::kernels {
+
+inline constexpr int32_t kExpertsMax = 1024;  // of one router
+
+// What a router's logits become before the experts are chosen. Source: Shazeer et al. 2017, eq. 3 to 5; DeepSeek-V3
+// report, eq. 14 to 16.
+enum class ExpertScoring : uint8_t {
+  kSoftmax,          // of all experts
+  kSoftmaxOfChosen,  // of the chosen experts, which are those of the largest logits
+  kSigmoid,
+};
+
+// How the score of a group of experts is made, where groups are chosen first.
+enum class GroupScoring : uint8_t {
+  kLargest,     // its largest score (DeepSeek V2's group_limited_greedy)
+  kTwoLargest,  // the sum of its two largest scores, or its one (DeepSeek V3's noaux_tc)
+};
+
+// A router's rule. Equal scores: the lowest index first.
+struct ExpertRouting {
+  int32_t num_experts = 0;  // 1 to kExpertsMax; 0: there is no router
+  int32_t num_chosen = 0;   // experts of a row, 1 to num_experts
+  ExpertScoring scoring = ExpertScoring::kSoftmax;
+  bool normalized = false;        // the chosen experts' scores are divided by their sum
+  float scale = 1.0F;             // of the weights, after that
+  int32_t num_groups = 1;         // divides num_experts: consecutive experts form a group
+  int32_t num_chosen_groups = 1;  // experts of the best so many groups take part; they hold >= num_chosen experts
+  GroupScoring group_scoring = GroupScoring::kLargest;
+};
+
+// The rows of one expert.
+struct ExpertRows {
+  int32_t count;
+  int32_t num_decode;  // the first of them, <= count, are decode
+};
+
+// Chooses the experts of every row and groups the rows by expert. FP32.
+struct RouteExpertsParams {
+  ExpertRouting rule;
+  const float* logits;      // [num_rows, num_experts], rows logits_stride apart
+  int64_t logits_stride;    // floats, >= num_experts
+  const float* correction;  // [num_experts], or null: added to the scores that choose, not to the weights
+  int32_t num_rows;         // >= 0
+  int32_t decode_rows;      // the first decode_rows rows, <= num_rows, are decode
+  int32_t* chosen;          // [num_rows, num_chosen] each row's experts, the best first
+  float* chosen_weights;    // [num_rows, num_chosen]
+  ExpertRows* experts;      // [num_experts]
+  int32_t* rows;            // [num_rows * num_chosen] rows of the first expert, ascending, then of the next, ...
+  float* weights;           // [num_rows * num_chosen] in the order of `rows`
+};
+
+// out[rows[i], :] += w[i] * in[i, :]; w[i] is weights[i * weight_stride], or 1 / (1 + exp(-that)) with `sigmoid`.
+struct AddWeightedRowsParams {
+  const float* in;        // [num_rows, columns], contiguous
+  const int32_t* rows;    // [num_rows] distinct rows of out, >= 0, or null for 0, 1, 2, ...
+  const float* weights;   // [num_rows], weight_stride apart
+  int64_t weight_stride;  // floats, > 0
+  bool sigmoid;
+  float* out;        // [*, columns], contiguous; must not overlap `in`
+  int32_t num_rows;  // >= 0
+  int32_t columns;   // > 0
+};
+
+}  // namespace dunlin::kernels

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of a layer with experts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/engine/runtime/forward_pass_fixture.h"
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+// Layer 0 is dense. In layer 1 the fake device sends every row to experts 0 and 1, so that expert 2 costs nothing.
+TEST_F(ForwardPassTest, RunsTheExpertsThatRowsAreSentTo) {
+  scores_ = true;
+  ExecutionProfile profile;
+  profile.precision = Precision::kFp32;
+  ASSERT_TRUE(Run(SmallExpertsConfig(), profile).ok());
+  EXPECT_THAT(log_.lines, Contains("gemm rows 5 decode 1 weight [40,8]").Times(1)) << "the MLP of layer 0";
+  const std::vector<std::string> lines = AfterTheLastKv();
+  std::vector<std::string> expected = {"attention flash layer 1 sequences 2",
+                                       "quantize columns 24",
+                                       "gemm rows 5 decode 5 weight [8,24] residual",
+                                       "norm rows 5 plain",
+                                       "quantize columns 8",
+                                       "gemm rows 5 decode 5 weight [4,8]",
+                                       "route rows 5 experts 3"};
+  for (int expert = 0; expert < 2; ++expert) {
+    for (const char* line :
+         {"copy rows 5 columns 8", "quantize columns 8", "gemm rows 5 decode 5 weight [14,8]",
+          "activate columns 7 gated", "gemm rows 5 decode 5 weight [8,7]", "add weighted rows 5 columns 8 picked"}) {
+      expected.emplace_back(line);
+    }
+  }
+  for (const char* line : {"quantize columns 8", "gemm rows 5 decode 5 weight [18,8]", "activate columns 9 gated",
+                           "gemm rows 5 decode 5 weight [8,9]", "add weighted rows 5 columns 8 sigmoid",
+                           "norm rows 1 picked", "gemm rows 1 decode 1 weight [100,8]"}) {
+    expected.emplace_back(line);
+  }
+  EXPECT_THAT(lines, ElementsAreArray(expected));
+}
+
+TEST_F(ForwardPassTest, ASharedExpertWithoutAGateAddsToTheResidualInItsProduct) {
+  ModelConfig config = SmallExpertsConfig();
+  config.shared_gate = false;
+  ASSERT_TRUE(Run(config, {}).ok());
+  EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [8,9] residual"));
+  EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [3,8]")) << "the router without the gate's row";
+}
+
+// A device that fuses the activation into a product does so for experts, too.
+TEST_F(ForwardPassTest, ExpertsUseTheGemmThatFusesTheActivation) {
+  support_.gemm_fuses = true;
+  ASSERT_TRUE(Run(SmallExpertsConfig(), {}).ok());
+  EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [14,8] activated").Times(2));
+  EXPECT_THAT(log_.lines, Contains("gemm rows 1 decode 1 weight [18,8] activated"));
+}
+
+TEST_F(ForwardPassTest, EagerExpertsRunOneOperationPerStep) {
+  execution_ = ExecutionMode::kEager;
+  ASSERT_TRUE(Run(SmallExpertsConfig(), {}).ok());
+  EXPECT_THAT(log_.lines, Contains("activate columns 7 gated plain").Times(2));
+  EXPECT_THAT(log_.lines, Contains("quantize columns 7").Times(2));
+}
+
+}  // namespace
+}  // namespace dunlin::engine

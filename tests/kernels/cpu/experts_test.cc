@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Routing against FP64 by each family's rule, ties, NaN, the grouping of rows, and the weighted sum.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/kernels/cpu/cpu_fixture.h"
+
+namespace dunlin::kernels {
+namespace {
+
+using namespace testing_cpu;  // NOLINT: the fixture of this folder
+
+// The arrays that a call fills.
+struct Routed {
+  explicit Routed(const ExpertRouting& rule, int32_t num_rows)
+      : chosen(static_cast<size_t>(num_rows * rule.num_chosen), -1),
+        chosen_weights(chosen.size(), kNaN),
+        experts(static_cast<size_t>(rule.num_experts), ExpertRows{-1, -1}),
+        rows(chosen.size(), -1),
+        weights(chosen.size(), kNaN) {}
+  std::vector<int32_t> chosen;
+  std::vector<float> chosen_weights;
+  std::vector<ExpertRows> experts;
+  std::vector<int32_t> rows;
+  std::vector<float> weights;
+};
+
+class Experts : public CpuVariants {
+ protected:
+  RouteExpertsParams ParamsOf(const ExpertRouting& rule, const std::vector<float>& logits, int64_t stride,
+                              int32_t num_rows, Routed* out) {
+    return {.rule = rule,
+            .logits = logits.data(),
+            .logits_stride = stride,
+            .correction = nullptr,
+            .num_rows = num_rows,
+            .decode_rows = 0,
+            .chosen = out->chosen.data(),
+            .chosen_weights = out->chosen_weights.data(),
+            .experts = out->experts.data(),
+            .rows = out->rows.data(),
+            .weights = out->weights.data()};
+  }
+  Routed Route(const ExpertRouting& rule, const std::vector<float>& logits, int64_t stride,
+               const float* correction = nullptr, int32_t decode_rows = 0) {
+    const auto num_rows = static_cast<int32_t>(static_cast<int64_t>(logits.size()) / stride);
+    Routed out(rule, num_rows);
+    RouteExpertsParams params = ParamsOf(rule, logits, stride, num_rows, &out);
+    params.correction = correction;
+    params.decode_rows = decode_rows;
+    EXPECT_EQ(device_->ops->route_experts(device_->context, params), KernelStatus::kOk);
+    return out;
+  }
+};
+
+// The rules of the families, over numbers of experts that are no multiple of a vector.
+struct RuleCase {
+  const char* name;
+  ExpertRouting rule;
+  bool corrected;
+};
+const RuleCase kRules[] = {
+    {"mixtral", {.num_experts = 8, .num_chosen = 2, .normalized = true}, false},
+    {"qwen2_moe", {.num_experts = 60, .num_chosen = 4}, false},
+    {"gpt_oss", {.num_experts = 33, .num_chosen = 4, .scoring = ExpertScoring::kSoftmaxOfChosen}, false},
+    {"deepseek_v2",
+     {.num_experts = 24, .num_chosen = 6, .scale = 2.5F, .num_groups = 6, .num_chosen_groups = 2},
+     false},
+    {"deepseek_v3",
+     {.num_experts = 64,
+      .num_chosen = 6,
+      .scoring = ExpertScoring::kSigmoid,
+      .normalized = true,
+      .scale = 1.5F,
+      .num_groups = 8,
+      .num_chosen_groups = 3,
+      .group_scoring = GroupScoring::kTwoLargest},
+     true},
+    {"all", {.num_experts = 5, .num_chosen = 5}, false},
+};
+
+// The indices of the `count` largest values, the lowest first where they are equal.
+std::vector<int32_t> Largest(const std::vector<double>& values, int32_t count) {
+  std::vector<int32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+  });
+  order.resize(static_cast<size_t>(count));
+  return order;
+}
+
+double Sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+struct ExactRow {
+  std::vector<int32_t> chosen;
+  std::vector<double> weights;
+};
+
+// Experts of groups that are not chosen get -inf. Source: transformers 5.23, DeepseekV3TopkRouter.
+void MaskGroups(const ExpertRouting& rule, std::vector<double>* choice) {
+  const auto size = static_cast<size_t>(rule.num_experts / rule.num_groups);
+  std::vector<double> scores;
+  for (size_t first = 0; first < choice->size(); first += size) {
+    std::vector<double> group(choice->begin() + static_cast<int64_t>(first),
+                              choice->begin() + static_cast<int64_t>(first + size));
+    std::sort(group.rbegin(), group.rend());
+    scores.push_back(rule.group_scoring == GroupScoring::kTwoLargest ? group[0] + group[1] : group[0]);
+  }
+  const std::vector<int32_t> best = Largest(scores, rule.num_chosen_groups);
+  for (size_t i = 0; i < choice->size(); ++i) {
+    if (std::find(best.begin(), best.end(), static_cast<int32_t>(i / size)) == best.end()) (*choice)[i] = -HUGE_VAL;
+  }
+}
+
+ExactRow Exact(const ExpertRouting& rule, const float* logits, const float* correction) {
+  std::vector<double> scores(logits, logits + rule.num_experts);
+  if (rule.scoring == ExpertScoring::kSigmoid) {
+    for (double& score : scores) score = 1.0 / (1.0 + std::exp(-score));
+  } else if (rule.scoring == ExpertScoring::kSoftmax) {
+    for (double& score : scores) score = std::exp(score);
+    const double sum = Sum(scores);
+    for (double& score : scores) score /= sum;
+  }
+  std::vector<double> choice = scores;
+  for (size_t i = 0; correction != nullptr && i < choice.size(); ++i) choice[i] += static_cast<double>(correction[i]);
+  MaskGroups(rule, &choice);
+  ExactRow row{Largest(choice, rule.num_chosen), {}};
+  for (const int32_t expert : row.chosen) row.weights.push_back(scores[static_cast<size_t>(expert)]);
+  if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) {
+    for (double& weight : row.weights) weight = std::exp(weight);
+  }
+  const double sum = rule.normalized || rule.scoring == ExpertScoring::kSoftmaxOfChosen ? Sum(row.weights) : 1.0;
+  for (double& weight : row.weights) weight *= static_cast<double>(rule.scale) / sum;
+  return row;
+}
+
+TEST_P(Experts, ChoicesAndWeightsMatchFp64ByEveryRule) {
+  constexpr int32_t kRows = 40;
+  for (const RuleCase& c : kRules) {
+    SCOPED_TRACE(c.name);
+    const int64_t stride = c.rule.num_experts + 1;  // a gate of a shared expert stands behind the logits
+    const auto logits = RandomMatrix(kRows, stride, 31);
+    const auto correction = RandomMatrix(1, c.rule.num_experts, 32);
+    const float* corrected = c.corrected ? correction.data() : nullptr;
+    const Routed routed = Route(c.rule, logits, stride, corrected);
+    for (int32_t row = 0; row < kRows; ++row) {
+      const ExactRow exact = Exact(c.rule, logits.data() + row * stride, corrected);
+      for (size_t i = 0; i < exact.chosen.size(); ++i) {
+        const size_t at = static_cast<size_t>(row) * exact.chosen.size() + i;
+        ASSERT_EQ(routed.chosen[at], exact.chosen[i]) << "row " << row << " rank " << i;
+        ASSERT_NEAR(routed.chosen_weights[at], exact.weights[i], 1e-6 * std::fabs(exact.weights[i]) + 1e-9);
+      }
+    }
+  }
+}
+
+TEST_P(Experts, RowsAreGroupedByExpertInAscendingOrder) {
+  constexpr int32_t kRows = 23;
+  constexpr int32_t kDecode = 9;
+  for (const RuleCase& c : kRules) {
+    SCOPED_TRACE(c.name);
+    const auto logits = RandomMatrix(kRows, c.rule.num_experts, 33);
+    const Routed routed = Route(c.rule, logits, c.rule.num_experts, nullptr, kDecode);
+    size_t at = 0;
+    for (int32_t expert = 0; expert < c.rule.num_experts; ++expert) {
+      int32_t count = 0;
+      int32_t num_decode = 0;
+      for (int32_t row = 0; row < kRows; ++row) {
+        for (int32_t i = 0; i < c.rule.num_chosen; ++i) {
+          const auto from = static_cast<size_t>(row * c.rule.num_chosen + i);
+          if (routed.chosen[from] != expert) continue;
+          EXPECT_EQ(routed.rows[at], row);
+          EXPECT_EQ(routed.weights[at], routed.chosen_weights[from]);
+          ++at;
+          ++count;
+          num_decode += row < kDecode ? 1 : 0;
+        }
+      }
+      EXPECT_EQ(routed.experts[static_cast<size_t>(expert)].count, count);
+      EXPECT_EQ(routed.experts[static_cast<size_t>(expert)].num_decode, num_decode);
+    }
+    EXPECT_EQ(at, routed.rows.size());
+  }
+}
+
+TEST_P(Experts, ARowDoesNotDependOnItsNeighbours) {
+  constexpr int32_t kRows = 300;
+  for (const RuleCase& c : kRules) {
+    const auto logits = RandomMatrix(kRows, c.rule.num_experts, 34);
+    const Routed together = Route(c.rule, logits, c.rule.num_experts);
+    const auto per_row = static_cast<size_t>(c.rule.num_chosen);
+    for (size_t row = 0; row < kRows; row += 37) {
+      const auto first = logits.begin() + static_cast<int64_t>(row) * c.rule.num_experts;
+      const Routed alone = Route(c.rule, std::vector<float>(first, first + c.rule.num_experts), c.rule.num_experts);
+      for (size_t i = 0; i < per_row; ++i) {
+        EXPECT_EQ(alone.chosen[i], together.chosen[row * per_row + i]) << c.name;
+        EXPECT_EQ(alone.chosen_weights[i], together.chosen_weights[row * per_row + i]) << c.name;
+      }
+    }
+  }
+}
+
+TEST_P(Experts, TheLowestIndexWinsATie) {
+  for (const RuleCase& c : kRules) {
+    const Routed routed =
+        Route(c.rule, std::vector<float>(static_cast<size_t>(c.rule.num_experts), 0.5F), c.rule.num_experts);
+    for (int32_t i = 0; i < c.rule.num_chosen; ++i) EXPECT_EQ(routed.chosen[static_cast<size_t>(i)], i) << c.name;
+  }
+}
+
+// Rows of NaN are what a broken model gives; they must not reach memory that is not theirs, nor another row.
+TEST_P(Experts, ARowOfNaNTakesExpertsThatExistAndNoneTwice) {
+  for (const RuleCase& c : kRules) {
+    SCOPED_TRACE(c.name);
+    auto logits = RandomMatrix(3, c.rule.num_experts, 35);
+    const Routed clean = Route(c.rule, logits, c.rule.num_experts);
+    std::fill_n(logits.begin() + c.rule.num_experts, c.rule.num_experts, kNaN);
+    const Routed routed = Route(c.rule, logits, c.rule.num_experts);
+    const auto k = static_cast<size_t>(c.rule.num_chosen);
+    std::vector<int32_t> of_nan(routed.chosen.begin() + static_cast<int64_t>(k),
+                                routed.chosen.begin() + static_cast<int64_t>(2 * k));
+    std::sort(of_nan.begin(), of_nan.end());
+    EXPECT_GE(of_nan.front(), 0);
+    EXPECT_LT(of_nan.back(), c.rule.num_experts);
+    EXPECT_EQ(std::adjacent_find(of_nan.begin(), of_nan.end()), of_nan.end());
+    EXPECT_TRUE(std::isnan(routed.chosen_weights[k]));
+    for (size_t i = 0; i < k; ++i) {
+      EXPECT_EQ(routed.chosen_weights[i], clean.chosen_weights[i]);
+      EXPECT_EQ(routed.chosen_weights[2 * k + i], clean.chosen_weights[2 * k + i]);
+    }
+  }
+}
+
+TEST_P(Experts, RulesThatCannotBeFollowedAreRefused) {
+  const std::vector<float> logits(64, 0.0F);
+  const ExpertRouting bad[] = {{.num_experts = 0, .num_chosen = 1},
+                               {.num_experts = kExpertsMax + 1, .num_chosen = 1},
+                               {.num_experts = 4, .num_chosen = 5},
+                               {.num_experts = 4, .num_chosen = 0},
+                               {.num_experts = 4, .num_chosen = 1, .num_groups = 3},
+                               {.num_experts = 4, .num_chosen = 1, .num_groups = 2, .num_chosen_groups = 3},
+                               {.num_experts = 4, .num_chosen = 3, .num_groups = 2, .num_chosen_groups = 1}};
+  Routed out({.num_experts = kExpertsMax + 1, .num_chosen = 5}, 1);
+  for (const ExpertRouting& rule : bad) {
+    const RouteExpertsParams params = ParamsOf(rule, logits, kExpertsMax + 1, 1, &out);
+    EXPECT_EQ(device_->ops->route_experts(device_->context, params), KernelStatus::kInvalidArgument);
+  }
+  RouteExpertsParams params = ParamsOf({.num_experts = 4, .num_chosen = 1}, logits, 3, 1, &out);
+  EXPECT_EQ(device_->ops->route_experts(device_->context, params), KernelStatus::kInvalidArgument) << "stride";
+}
+
+TEST_P(Experts, WeightedRowsAreAddedToTheirRows) {
+  constexpr int32_t kColumns = 19;
+  const auto in = RandomMatrix(3, kColumns, 36);
+  const auto before = RandomMatrix(5, kColumns, 37);
+  const std::vector<int32_t> rows = {4, 0, 3};
+  const std::vector<float> weights = {0.5F, 9.0F, -2.0F, 9.0F, 0.0F, 9.0F};
+  for (const bool sigmoid : {false, true}) {
+    for (const bool picked : {false, true}) {
+      auto out = before;
+      const AddWeightedRowsParams params{
+          in.data(), picked ? rows.data() : nullptr, weights.data(), 2, sigmoid, out.data(), 3, kColumns};
+      ASSERT_EQ(device_->ops->add_weighted_rows(device_->context, params), KernelStatus::kOk);
+      auto expected = before;
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const size_t to = (picked ? static_cast<size_t>(rows[i]) : i) * kColumns;
+        const auto given = static_cast<double>(weights[2 * i]);
+        const double weight = sigmoid ? 1.0 / (1.0 + std::exp(-given)) : given;
+        for (size_t n = 0; n < kColumns; ++n) {
+          expected[to + n] = static_cast<float>(static_cast<double>(expected[to + n]) +
+                                                weight * static_cast<double>(in[i * kColumns + n]));
+        }
+      }
+      for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 1e-6) << i;
+    }
+  }
+}
+
+DUNLIN_FOR_EVERY_CPU_VARIANT(Experts);
+
+}  // namespace
+}  // namespace dunlin::kernels
