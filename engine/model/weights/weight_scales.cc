@@ -93,15 +93,16 @@ absl::Status FindPartScales(const Quantization& quantization, const TensorSource
   return absl::OkStatus();
 }
 
-// The parts of a fused matrix are adjacent in `parts`.
+// The parts of a fused matrix are adjacent in `parts`, and so are a matrix's of all experts of a layer.
 absl::Status CheckFused(const std::vector<WeightPart>& parts) {
   const WeightPart* previous = nullptr;
   for (const WeightPart& part : parts) {
     if (part.is_vector()) continue;
     const bool fused = previous != nullptr && previous->slot == part.slot && previous->layer == part.layer;
     if (fused && (previous->scales.weight == nullptr) != (part.scales.weight == nullptr)) {
-      return absl::InvalidArgumentError(absl::StrCat("of '", previous->tensor, "' and '", part.tensor,
-                                                     "', which form one matrix, only one is F8_E4M3"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "of '", previous->tensor, "' and '", part.tensor, "', which ",
+          previous->expert == part.expert ? "form one matrix" : "are experts of one layer", ", only one is F8_E4M3"));
     }
     previous = &part;
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/inspect.h"
 #include "engine/model/model.h"
+#include "kernels/api/float_formats.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 
@@ -183,6 +184,39 @@ TEST_F(ExpertsTest, AnExpertThatIsMissingIsNamed) {
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()),
               HasSubstr("lacks 1 tensor(s): model.layers.0.block_sparse_moe.experts.2.w3.weight"));
+}
+
+// An FP8 checkpoint leaves the router alone; so does every precision.
+TEST_F(ExpertsTest, ExpertsKeepTheirFp8CodesAndTheRouterIsFp32) {
+  std::vector<TestTensor> tensors = MixtralTensors();
+  std::vector<TestTensor> scales;
+  for (TestTensor& tensor : tensors) {
+    if (tensor.name.find(".experts.") == std::string::npos) continue;
+    tensor.dtype = "F8_E4M3";
+    scales.push_back({tensor.name + "_scale", {tensor.shape[0], 1}, "F32", {0.5F}});
+  }
+  tensors.insert(tensors.end(), scales.begin(), scales.end());
+  const std::string config = Config("mixtral", R"(, "quantization_config": {"quant_method": "fbgemm_fp8"})");
+  WriteModel(temp_, config, tensors);
+  const auto model = Model::Load(
+      {.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp8, Precision::kBf16, Precision::kInt4}},
+      device_.get());
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (const Precision precision : (*model)->precisions()) {
+    const LayerWeights& layer = (*model)->weights(precision).layers[0];
+    EXPECT_EQ(layer.router.weight.format, kernels::WeightFormat::kF32);
+    EXPECT_EQ(layer.experts[2].down.weight.format, Traits(precision).format);
+  }
+  const kernels::PackedWeight& down = (*model)->weights(Precision::kFp8).layers[0].experts[2].down.weight;
+  const float value = ValueOf("model.layers.0.block_sparse_moe.experts.2.w2.weight", kWidth + 3);
+  EXPECT_EQ(ElementOf(down, 1, 3), kernels::E4M3ToFloat(kernels::FloatToE4M3(value)) * 0.5F);
+
+  for (TestTensor& tensor : tensors) {
+    if (tensor.name.ends_with("experts.1.w2.weight")) tensor.dtype = "BF16";
+  }
+  const absl::Status mixed = Load(config, tensors).status();
+  EXPECT_EQ(mixed.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(mixed.message()), HasSubstr("which are experts of one layer, only one is F8_E4M3"));
 }
 
 TEST_F(ExpertsTest, AStackOfAnotherNumberOfExpertsIsRefused) {
