@@ -129,7 +129,7 @@ absl::Status ModelBuilder::LoadCodes(const WeightRows& rows) {
   const kernels::WeightCodes codes = rows.codes->View();
   bool dequantised = false;
   for (PrecisionWeights& weights : model_->weights_) {
-    kernels::PackedWeight* weight = MatrixOf(&weights, part.slot, part.layer);
+    kernels::PackedWeight* weight = MatrixOf(&weights, part.place());
     kernels::PackWeightParams params = {.weight = weight,
                                         .source = nullptr,
                                         .source_dtype = kernels::DType::kF32,
