@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   model->device_ = device;
   model->warnings_ = opened.parsed.warnings;
   model->num_parameters_ = CountParameters(opened.parts);
+  model->own_precision_ = opened.encodings.own_precision();
   ModelBuilder builder(opened, model.get());
   if (absl::Status status = builder.LoadScales(); !status.ok()) return status;
   const auto own = opened.encodings.own_precision();
