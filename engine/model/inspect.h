@@ -23,7 +23,7 @@ struct ModelSummary {
   std::array<size_t, kernels::kNumPrecisions> weight_bytes{};  // by Precision, as Model::weight_bytes; 0: not supported
   std::optional<kernels::Precision> own_precision;             // as Model::own_precision
   std::array<size_t, kernels::kNumWeightFormats> own_formats{};  // its matrices by format, bytes
-  size_t vector_bytes = 0;                                     // of each, the part that all precisions share
+  size_t vector_bytes = 0;                                       // of each, the part that all precisions share
   // Bytes of one token's keys and values over all layers.
   struct KvBytes {
     kernels::DType dtype;

@@ -27,8 +27,7 @@ absl::StatusOr<size_t> VectorBytes(const ModelConfig& config);
 
 // Of MatrixBytes, the part of each format. REQUIRES: MatrixBytes is OK.
 std::array<size_t, kernels::kNumWeightFormats> FormatBytes(const ModelConfig& config, const WeightEncodings& encodings,
-                                                           kernels::Precision precision,
-                                                           const kernels::DeviceOps& ops);
+                                                           kernels::Precision precision, const kernels::DeviceOps& ops);
 
 // Points every field of `weights` into `matrices` and `vectors`, 64-byte aligned blocks of MatrixBytes and VectorBytes;
 // a tied head shares the embedding's memory. Does not write to the blocks.
