@@ -27,6 +27,9 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
     if (!bytes.ok()) return bytes.status();
     summary.weight_bytes[static_cast<size_t>(row.precision)] = *bytes + *vector_bytes;
   }
+  const std::optional<kernels::Precision> own = model->encodings.own_precision();
+  summary.own_precision = own;
+  if (own && Multiplies(ops, *own)) summary.own_formats = FormatBytes(summary.config, model->encodings, *own, ops);
   if (summary.config.is_encoder()) return summary;
   const kernels::KvShape shape = KvShapeOf(summary.config);
   for (const kernels::DType dtype :
@@ -35,6 +38,12 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
         {.dtype = dtype, .bytes_per_token = kernels::KvBytesPerToken(kernels::MakeKvLayout(dtype, shape))});
   }
   return summary;
+}
+
+absl::StatusOr<std::optional<kernels::Precision>> OwnPrecisionOf(const ModelSource& source) {
+  const absl::StatusOr<OpenedModel> model = OpenModelSource(source, false);
+  if (!model.ok()) return model.status();
+  return model->encodings.own_precision();
 }
 
 }  // namespace dunlin::engine

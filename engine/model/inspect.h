@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ struct ModelSummary {
   int64_t num_parameters = 0;                                  // a tied head counts once
   int64_t num_active_parameters = 0;                           // as CountActiveParameters
   std::array<size_t, kernels::kNumPrecisions> weight_bytes{};  // by Precision, as Model::weight_bytes; 0: not supported
-  size_t vector_bytes = 0;                                     // of each, the part that all precisions share
+  std::optional<kernels::Precision> own_precision;             // as Model::own_precision
+  std::array<size_t, kernels::kNumWeightFormats> own_formats{};  // its matrices by format, bytes
+  size_t vector_bytes = 0;                                       // of each, the part that all precisions share
   // Bytes of one token's keys and values over all layers.
   struct KvBytes {
     kernels::DType dtype;
@@ -34,5 +37,8 @@ struct ModelSummary {
 // Checks and errors as Model::Load, except for those that need the weights' values. Ignores source.precisions. Of `ops`
 // only packed_weight_bytes is called.
 absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kernels::DeviceOps& ops);
+
+// As Model::own_precision. Errors as InspectModel.
+absl::StatusOr<std::optional<kernels::Precision>> OwnPrecisionOf(const ModelSource& source);
 
 }  // namespace dunlin::engine

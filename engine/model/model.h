@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,6 +105,9 @@ class Model {
   // Bytes of the packed weights of one precision, including the FP32 norms and biases that all precisions share.
   // REQUIRES: precision is one of precisions().
   size_t weight_bytes(Precision precision) const;
+  // The precision in which weights are the integer codes of the checkpoint itself (weight_encodings.h); none where it
+  // has none. It need not be one of precisions().
+  std::optional<Precision> own_precision() const { return own_precision_; }
   // Finite and > 0; empty when neither the checkpoint nor a calibration has any.
   const InputScales& input_scales() const { return input_scales_; }
   int64_t num_parameters() const { return num_parameters_; }                // a tied head counts once
@@ -128,6 +132,7 @@ class Model {
   kernels::Device* device_ = nullptr;
   int64_t num_parameters_ = 0;
   int64_t num_active_parameters_ = 0;
+  std::optional<Precision> own_precision_;
   InputScales input_scales_;
   std::vector<std::string> warnings_;
 };

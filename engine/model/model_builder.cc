@@ -36,6 +36,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
   model->warnings_ = opened.parsed.warnings;
   model->num_parameters_ = CountParameters(opened.parts);
   model->num_active_parameters_ = CountActiveParameters(model->config_, opened.parts);
+  model->own_precision_ = opened.encodings.own_precision();
   ModelBuilder builder(opened, model.get());
   if (absl::Status status = builder.LoadScales(); !status.ok()) return status;
   const auto own = opened.encodings.own_precision();

@@ -2,6 +2,7 @@
 // Resolves the execution profile that a request asks for into the one that runs, or into every reason why none does.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,9 @@ absl::Status CheckBackendsEnabled(const EngineOptions& options);
 // Immutable; any thread.
 class ProfileTable {
  public:
-  // resident: the precisions whose weights are loaded; the first is the default.
+  // resident: the precisions whose weights are loaded; the first is the default. own_precision: Model's.
   ProfileTable(const ModelConfig& config, const std::vector<Precision>& resident, const kernels::Device& device,
-               const EngineOptions& options);
+               const EngineOptions& options, std::optional<Precision> own_precision = std::nullopt);
 
   // An AUTO precision is the default one; an AUTO backend is the first of kAutoOrder that is supported. A named backend
   // that is not supported is FAILED_PRECONDITION with every reason, or replaced in AUTO's order when allow_fallback is

@@ -30,7 +30,8 @@ nlohmann::ordered_json ExecutionJson(const v1::Execution& execution) {
           {"attention_backend", BackendWord(execution.attention_backend())},
           {"precision", PrecisionWord(execution.precision())},
           {"recipe", execution.recipe()},
-          {"kv_dtype", execution.kv_dtype()}};
+          {"kv_dtype", execution.kv_dtype()},
+          {"own_codes", execution.own_codes()}};
 }
 
 }  // namespace dunlin::server

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -101,6 +102,14 @@ Json SummaryJson(const engine::ModelSummary& summary, const kernels::Device& cpu
   }
   for (const kernels::PrecisionTraits& row : kernels::kPrecisionTable) {
     json["weights_bytes"][row.name] = summary.weight_bytes[static_cast<size_t>(row.precision)];
+  }
+  if (summary.own_precision) {
+    Json formats;
+    for (const kernels::WeightFormatTraits& row : kernels::kWeightFormatTable) {
+      const size_t bytes = summary.own_formats[static_cast<size_t>(row.format)];
+      if (bytes > 0) formats[row.name] = bytes;
+    }
+    json["own_codes"] = {{"precision", Name(*summary.own_precision)}, {"matrices_bytes", std::move(formats)}};
   }
   for (const auto& kv : summary.kv_bytes_per_token) json["kv_bytes_per_token"][Name(kv.dtype)] = kv.bytes_per_token;
   json["profiles"] = ProfilesJson(config, cpu);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_split.h"
 #include "server/config/config.h"
+#include "server/models/default_precisions.h"
 #include "server/models/memory_budget.h"
 
 namespace dunlin::server {
@@ -22,7 +23,7 @@ absl::StatusOr<Config> ConfigFor(const engine::ModelSource& source, const std::s
     model["path"] = source.path;
   }
   const std::vector<std::string> names = absl::StrSplit(precisions, ',', absl::SkipEmpty());
-  if (!names.empty()) model["precisions"] = names;
+  model["precisions"] = names;  // none: the model's default
   return LoadConfigText(Json{{"models", {model}}}.dump(), {});
 }
 
@@ -30,7 +31,9 @@ absl::StatusOr<Config> ConfigFor(const engine::ModelSource& source, const std::s
 
 absl::StatusOr<Json> MemoryJson(const engine::ModelSource& source, const std::string& precisions,
                                 kernels::Device* cpu) {
-  const absl::StatusOr<Config> config = ConfigFor(source, precisions);
+  const absl::StatusOr<Config> read = ConfigFor(source, precisions);
+  if (!read.ok()) return read.status();
+  const absl::StatusOr<Config> config = WithDefaultPrecisions(*read, {cpu});
   if (!config.ok()) return config.status();
   const absl::StatusOr<MemoryBudget> budget = PlanServerMemory(*config, {cpu}, ReadHostFacts());
   if (absl::IsResourceExhausted(budget.status())) return Json{{"refusal", std::string(budget.status().message())}};

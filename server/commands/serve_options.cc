@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/model/gguf_model.h"
 #include "server/config/key_table.h"
 #include "server/config/validate.h"
 
@@ -132,7 +133,10 @@ Json DefaultOf(std::string_view path) {
 }
 
 Json PrecisionsOf(const ServeOptions& options, size_t model) {
-  if (options.precisions.empty()) return DefaultOf("models[].precisions");
+  // Of a GGUF file the server chooses when it has opened the device.
+  if (options.precisions.empty()) {
+    return engine::IsGgufPath(options.directories[model]) ? Json::array() : DefaultOf("models[].precisions");
+  }
   const std::string& text = options.precisions[options.precisions.size() == 1 ? 0 : model];
   const std::vector<std::string> names = absl::StrSplit(text, ',');
   return names;

@@ -25,6 +25,7 @@
 #include "engine/runtime/sample_stage.h"
 #include "engine/runtime/step_inputs.h"
 #include "engine/text/tokenizer.h"
+#include "server/models/default_precisions.h"
 #include "server/models/kv_share.h"
 
 namespace dunlin::server {
@@ -277,7 +278,9 @@ absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devi
     if (!device.ok()) return device.status();
     opened.push_back(*device);
   }
-  const absl::StatusOr<MemoryBudget> budget = PlanServerMemory(config, opened, ReadHostFacts());
+  const absl::StatusOr<Config> completed = WithDefaultPrecisions(config, opened);
+  if (!completed.ok()) return completed.status();
+  const absl::StatusOr<MemoryBudget> budget = PlanServerMemory(*completed, opened, ReadHostFacts());
   if (!budget.ok()) return budget.status();
   for (const std::string& line : Describe(*budget)) spdlog::info("memory plan: {}", line);
   if (budget->total() > budget->limit) {
@@ -286,7 +289,7 @@ absl::StatusOr<std::vector<ModelSettings>> PlanModels(const Config& config, Devi
         "models[].precisions",
         budget->total() - budget->limit);
   }
-  std::vector<ModelSettings> models = config.models;
+  std::vector<ModelSettings> models = completed->models;
   for (size_t i = 0; i < models.size(); ++i) {
     const ModelMemory& memory = budget->models[i];
     if (memory.kv_auto) models[i].engine.kv_memory_bytes = static_cast<size_t>(memory.pages) * memory.page_bytes;

@@ -109,6 +109,18 @@ absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, const WeightEncodi
   return ToSize(total);
 }
 
+std::array<size_t, kernels::kNumWeightFormats> FormatBytes(const ModelConfig& config, const WeightEncodings& encodings,
+                                                           kernels::Precision precision,
+                                                           const kernels::DeviceOps& ops) {
+  std::array<size_t, kernels::kNumWeightFormats> bytes{};
+  ForEachSlot(config, [&](WeightSlot slot, int32_t layer) {
+    if (IsNorm(slot)) return;
+    const WeightEncoding encoding = encodings.Of(config, slot, layer, precision);
+    bytes[static_cast<size_t>(encoding.format)] += SlotBytes(config, slot, encoding, ops);
+  });
+  return bytes;
+}
+
 absl::StatusOr<size_t> VectorBytes(const ModelConfig& config) {
   CheckedU64 total(0);
   ForEachVector(config, [&](const WeightPlace& place, bool) { total += VectorSize(config, place.slot); });

@@ -3,6 +3,7 @@
 // vectors that all precisions share. Sizes are known before anything is allocated.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +24,10 @@ bool Multiplies(const kernels::DeviceOps& ops, kernels::Precision precision);
 absl::StatusOr<size_t> MatrixBytes(const ModelConfig& config, const WeightEncodings& encodings,
                                    kernels::Precision precision, const kernels::DeviceOps& ops);
 absl::StatusOr<size_t> VectorBytes(const ModelConfig& config);
+
+// Of MatrixBytes, the part of each format. REQUIRES: MatrixBytes is OK.
+std::array<size_t, kernels::kNumWeightFormats> FormatBytes(const ModelConfig& config, const WeightEncodings& encodings,
+                                                           kernels::Precision precision, const kernels::DeviceOps& ops);
 
 // Points every field of `weights` into `matrices` and `vectors`, 64-byte aligned blocks of MatrixBytes and VectorBytes;
 // a tied head shares the embedding's memory. Does not write to the blocks.

@@ -17,13 +17,10 @@ namespace {
 constexpr int64_t kTaskElements = 1 << 13;
 
 float LoadSixBits(const std::byte* panel, int64_t k, int64_t column) {
-  const SixBitPlace place = PlaceOfSixBits(k, column);
-  uint32_t low = 0;
-  uint32_t high = 0;
-  std::memcpy(&low, panel + place.low_word, sizeof(low));
-  std::memcpy(&high, panel + place.high_word, sizeof(high));
-  const auto code = static_cast<int32_t>((low >> place.low_bit & 0xFU) | (high >> place.high_bit & 3U) << 4);
-  return static_cast<float>(code < 32 ? code : code - 64);
+  const std::byte* at = panel + SixBitWords(k, column);
+  uint32_t words[3];
+  for (int64_t w = 0; w < 3; ++w) std::memcpy(words + w, at + w * kSixBitWordStride, sizeof(uint32_t));
+  return static_cast<float>(SixBitCode(words, k));
 }
 
 // Without its scale.

@@ -127,18 +127,10 @@ void ScatterSixBits(const std::byte* staged, int64_t first_column, int64_t colum
   for (int64_t k = 0; k < count; k += 16) {
     for (int64_t c = 0; c < columns; ++c) {
       const std::byte* in = staged + c * kStagedStride + k;
-      uint32_t low[2] = {};
-      uint32_t high = 0;
-      for (int64_t i = 0; i < 16; ++i) {
-        const auto code = static_cast<uint32_t>(in[i]);
-        const SixBitPlace bits = PlaceOfSixBits(i, 0);
-        low[i / 8] |= (code & 0xFU) << bits.low_bit;
-        high |= (code >> 4 & 3U) << bits.high_bit;
-      }
-      const SixBitPlace place = PlaceOfSixBits(first + k, first_column + c);
-      std::memcpy(panel + place.low_word, low, sizeof(uint32_t));
-      std::memcpy(panel + place.low_word + 64, low + 1, sizeof(uint32_t));
-      std::memcpy(panel + place.high_word, &high, sizeof(uint32_t));
+      uint32_t words[3] = {};
+      for (int64_t i = 0; i < 16; ++i) PutSixBitCode(static_cast<int32_t>(in[i]), i, words);
+      std::byte* out = panel + SixBitWords(first + k, first_column + c);
+      for (int64_t w = 0; w < 3; ++w) std::memcpy(out + w * kSixBitWordStride, words + w, sizeof(uint32_t));
     }
   }
 }

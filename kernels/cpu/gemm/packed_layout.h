@@ -9,9 +9,9 @@
 //               panel
 //   codes of 4 bits  [K / 8][48][2][4]     a 32-bit word a column: the four even K in the low half, the odd K in the
 //               high half, so that a shift of the halves by 4 bits gives the next pair
-//   codes of 6 bits  [K / 16][3][3][16]    three 32-bit words a column: the low 4 bits of eight K each in the first
-//   two,
-//               as above; the high 2 bits of all sixteen in the third, the even K in its low half
+//   codes of 6 bits  [K / 16][3][3][16]    vector, word, column: three 32-bit words a column, with the even K in the
+//               low halves and the odd K in the high ones: K 0 to 11 in the first 12 bits of the six halves, so that a
+//               shift of the halves by 6 bits gives a word's second pair; K 12 to 15 in the 4 bits left in each half
 // Gated weights: 48 columns of the gate, then the 48 that they gate, and so on, so that a block of the product has
 // both; the last groups may be narrower. N is padded to a multiple of 48: with zeros, in grouped formats with anything.
 // The scales follow the panels: E4M3 floats, [panel][scale of the row][48]; grouped formats by GroupScales:
@@ -149,18 +149,34 @@ constexpr int64_t ElementIndex(WeightFormat format, int64_t k, int64_t column) {
   }
 }
 
-// Where a code of 6 bits lies in its panel: bytes from the panel's start to the 32-bit words, and the bits in these.
-struct SixBitPlace {
-  int64_t low_word;
-  int32_t low_bit;  // the first of 4
-  int64_t high_word;
-  int32_t high_bit;  // the first of 2
-};
-constexpr SixBitPlace PlaceOfSixBits(int64_t k, int64_t column) {
-  const int64_t vector = (k / 16 * 3 + column / 16) * 192 + column % 16 * 4;
-  const auto in_unit = static_cast<int32_t>(k % 16);
-  return {vector + in_unit / 8 * 64, in_unit % 2 * 16 + in_unit % 8 / 2 * 4, vector + 128,
-          in_unit % 2 * 16 + in_unit / 2 * 2};
+// The three words of sixteen K and a column of codes of 6 bits: bytes from the panel's start to the first; the others
+// follow kSixBitWordStride bytes apart.
+inline constexpr int64_t kSixBitWordStride = 64;
+constexpr int64_t SixBitWords(int64_t k, int64_t column) {
+  return (k / 16 * 3 + column / 16) * (3 * kSixBitWordStride) + column % 16 * 4;
+}
+// The code of element k % 16, sign-extended.
+constexpr int32_t SixBitCode(const uint32_t (&words)[3], int64_t k) {
+  const auto half = static_cast<int32_t>(k % 2 * 16);
+  const auto step = static_cast<int32_t>(k % 16 / 2);
+  uint32_t code = words[step / 2 % 3] >> (half + step % 2 * 6);
+  if (step >= 6) {
+    uint32_t rest = 0;
+    for (int32_t w = 0; w < 3; ++w) rest |= (words[w] >> (half + 12) & 0xFU) << (4 * w);
+    code = rest >> (step % 2 * 6);
+  }
+  return static_cast<int32_t>(code << 26) >> 26;
+}
+// Puts the code of element k % 16 into words whose bits for it are zero.
+constexpr void PutSixBitCode(int32_t code, int64_t k, uint32_t (&words)[3]) {
+  const auto half = static_cast<int32_t>(k % 2 * 16);
+  const auto step = static_cast<int32_t>(k % 16 / 2);
+  const uint32_t bits = (static_cast<uint32_t>(code) & 0x3FU) << (step % 2 * 6);
+  if (step < 6) {
+    words[step / 2] |= bits << half;
+    return;
+  }
+  for (int32_t w = 0; w < 3; ++w) words[w] |= (bits >> (4 * w) & 0xFU) << (half + 12);
 }
 
 }  // namespace dunlin::kernels::cpu

@@ -19,7 +19,8 @@ void AppendExecution(const engine::ExecutionProfile& profile, std::string* out) 
   if (profile.precision == engine::Precision::kFp8) {
     absl::StrAppend(out, "\",\"recipe\":\"", engine::Traits(profile.fp8_recipe).name);
   }
-  absl::StrAppend(out, "\",\"kv_dtype\":\"", kernels::Name(profile.kv_dtype()), "\"}");
+  absl::StrAppend(out, "\",\"kv_dtype\":\"", kernels::Name(profile.kv_dtype()),
+                  profile.own_codes ? "\",\"own_codes\":true}" : "\"}");
 }
 
 void AppendTimings(const Timings& timings, std::string* out) {

@@ -12,13 +12,14 @@ K of Llama permuted, Gemma's norms plus 1, GPT-NeoX's fused rows apart, GPT-2's 
 factors as a tensor), floats as stored. Its logits are those of NAME/goldens.json. llama_q4, qwen2_q8 and llama_k hold
 quantised matrices of random models (llama_k random blocks of 256 elements, types mixed as Q4_K_M files mix them); their
 goldens.json has the logits that transformers computes from the file and, as own_logits, those with the inputs of every
-product, keys and values rounded to BF16: what products of the file's own codes compute.
+product rounded to BF16, in the attention too: what products of the file's own codes compute.
 Where transformers reads an architecture's GGUF files, its own logits of the file are compared with those of the
 checkpoint: largest difference 1e-4.
 
 Usage: make_gguf_goldens.py     (needs gguf, torch, transformers, safetensors, numpy)
 """
 
+import contextlib
 import json
 import pathlib
 import sys
@@ -244,8 +245,9 @@ QUANTIZED = {"llama_q4": ("llama", "llama", SIZES, [Type.Q4_0, Type.Q4_1, Type.Q
              "llama_k": ("llama", "llama", K_SIZES, K_TYPES)}
 
 
-def round_inputs(model):
-    """Rounds what products of BF16 inputs round: the inputs of linear layers, keys and values."""
+@contextlib.contextmanager
+def rounded_inputs(model):
+    """Rounds what products of BF16 inputs round: the inputs of linear layers, queries, keys and values."""
     rounded = lambda x: x.bfloat16().float()
     for module in model.modules():
         if isinstance(module, torch.nn.Linear):
@@ -253,7 +255,9 @@ def round_inputs(model):
     modeling = sys.modules[type(model).__module__]
     attention = modeling.eager_attention_forward
     modeling.eager_attention_forward = lambda module, query, key, value, *rest, **named: attention(
-        module, query, rounded(key), rounded(value), *rest, **named)
+        module, rounded(query), rounded(key), rounded(value), *rest, **named)
+    yield
+    modeling.eager_attention_forward = attention
 
 
 def write_quantized(name, model_type, arch, sizes, kinds):
@@ -286,8 +290,8 @@ def write_quantized(name, model_type, arch, sizes, kinds):
     rows = lambda: [{"position": p, "values": [round(v, 5) for v in logits_of(loaded, tokens)[p].tolist()]}
                     for p in (0, 8, 18)]
     prompt = {"tokens": tokens, "logits": rows(), "greedy_tokens": [], "greedy_gaps": []}
-    round_inputs(loaded)
-    prompt["own_logits"] = rows()
+    with rounded_inputs(loaded):
+        prompt["own_logits"] = rows()
     goldens = {"source": f"transformers {transformers.__version__}, gguf_file, float32, eager attention",
                "prompts": [prompt]}
     (folder / "goldens.json").write_text(json.dumps(goldens, separators=(",", ":")) + "\n")

@@ -81,7 +81,7 @@ TEST_P(OwnCodeLogits, AreThoseOfRoundedInputs) {
   for (const OwnCodes& own : kOwnCodes) {
     const std::string folder = SourcePath(std::string("tests/golden/gguf/") + own.name);
     const TestModel test = LoadTestModel(folder + "/model.gguf", GetParam().cpu_variant, 2, {own.precision});
-    // MATH rounds neither queries nor weights, as the reference.
+    // MATH keeps the attention weights in FP32, as the reference.
     const ExecutionProfile profile{DeviceKind::kCpu, AttentionBackend::kMath, own.precision};
     for (const GoldenPrompt& prompt : ReadGoldens(folder)) {
       const auto num_tokens = static_cast<int32_t>(prompt.tokens.size());
@@ -91,7 +91,8 @@ TEST_P(OwnCodeLogits, AreThoseOfRoundedInputs) {
       for (const GoldenLogits& golden : prompt.own_logits) {
         float largest = 0.0F;
         for (const float value : golden.values) largest = std::max(largest, std::abs(value));
-        EXPECT_LE(LargestError(logits[static_cast<size_t>(golden.position)], golden.values), 1e-3F * largest)
+        // Sums differ in their last bits, which may round an input of the next product the other way: 2^-8 of it.
+        EXPECT_LE(LargestError(logits[static_cast<size_t>(golden.position)], golden.values), 0x1p-8F * largest)
             << own.name << " position " << golden.position;
       }
       for (const int32_t chunk : {1, 3}) {

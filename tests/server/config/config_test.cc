@@ -185,7 +185,6 @@ const BadConfig kBadConfigs[] = {
      "models[0].precisions[0] is \"int2\"; limit is one of fp32, bf16, fp16, fp8, int8, int4"},
     {R"({"models": [{"name": "m", "path": "p", "precisions": ["fp8", "fp8"]}]})",
      "models[0].precisions[1] is \"fp8\"; limit is each word once"},
-    {R"({"models": [{"name": "m", "path": "p", "precisions": []}]})", "models[0].precisions is []; limit is [1, 6]"},
     {R"({"models": [{"name": "m", "path": "p", "allowed": {"precisions": ["fp32"]}}]})",
      "models[0].allowed.precisions is [\"fp32\"]; limit is a list with bf16, the default of requests "
      "(models[0].precisions)"},

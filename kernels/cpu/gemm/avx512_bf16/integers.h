@@ -80,38 +80,36 @@ struct Int4Pairs {
   }
 };
 
-// The low bits of a code come from one word, the high ones from another; a lookup reads both.
 struct Int6Pairs {
   static constexpr int kSteps = 8;
   static constexpr int kUnits = 8;
-  static constexpr int64_t kVectorBytes = 192;
-  template <int kStep>
-  DUNLIN_INLINE __m512 Pair(__m512i low, __m512i high) {
-    constexpr int kHighShift = 2 * kStep - 4;  // to bits 4 and 5
-    const __m512i low_bits = _mm512_srli_epi16(low, kStep % 4 * 4);
-    const __m512i high_bits =
-        kHighShift < 0 ? _mm512_slli_epi16(high, -kHighShift) : _mm512_srli_epi16(high, kHighShift);
-    constexpr int kSelect = (0xF0 & 0xCC) | (0x0F & 0xAA);  // a ? b : c
-    const __m512i index = _mm512_ternarylogic_epi32(_mm512_set1_epi16(0xF), low_bits, high_bits, kSelect);
-    return Lanes::AsFloats(_mm512_permutex2var_epi16(_mm512_load_si512(kSixBitWords.bits), index,
+  static constexpr int64_t kVectorBytes = 3 * kSixBitWordStride;
+  // The pair of the lowest 6 bits of the halves; the bits above are those of the next pairs.
+  DUNLIN_INLINE __m512 Pair(__m512i words) {
+    return Lanes::AsFloats(_mm512_permutex2var_epi16(_mm512_load_si512(kSixBitWords.bits), words,
                                                      _mm512_load_si512(kSixBitWords.bits + 32)));
   }
-  DUNLIN_INLINE void Decode(const std::byte* at, __m512 (&pairs)[8]) {
-    __m512i high = _mm512_loadu_si512(at + 128);
-    asm("" : "+v"(high));  // one load, as above
-    DecodeFour<0>(at, high, pairs);
-    DecodeFour<4>(at + 64, high, pairs);
+  DUNLIN_INLINE __m512i Load(const std::byte* at) {
+    __m512i words = _mm512_loadu_si512(at);
+    asm("" : "+v"(words));  // one load, as above
+    return words;
   }
-
- private:
-  template <int kFirst>
-  DUNLIN_INLINE void DecodeFour(const std::byte* at, __m512i high, __m512 (&pairs)[8]) {
-    __m512i low = _mm512_loadu_si512(at);
-    asm("" : "+v"(low));  // one load, as above
-    pairs[kFirst] = Pair<kFirst>(low, high);
-    pairs[kFirst + 1] = Pair<kFirst + 1>(low, high);
-    pairs[kFirst + 2] = Pair<kFirst + 2>(low, high);
-    pairs[kFirst + 3] = Pair<kFirst + 3>(low, high);
+  DUNLIN_INLINE void Decode(const std::byte* at, __m512 (&pairs)[8]) {
+    constexpr int kOrOfAnd = 0xF0 | (0xCC & 0xAA);  // a | (b & c)
+    const __m512i first = Load(at);
+    const __m512i second = Load(at + kSixBitWordStride);
+    const __m512i third = Load(at + 2 * kSixBitWordStride);
+    __m512i rest = _mm512_srli_epi16(first, 12);
+    rest = _mm512_ternarylogic_epi32(rest, _mm512_srli_epi16(second, 8), _mm512_set1_epi16(0x00F0), kOrOfAnd);
+    rest = _mm512_ternarylogic_epi32(rest, _mm512_srli_epi16(third, 4), _mm512_set1_epi16(0x0F00), kOrOfAnd);
+    pairs[0] = Pair(first);
+    pairs[1] = Pair(_mm512_srli_epi16(first, 6));
+    pairs[2] = Pair(second);
+    pairs[3] = Pair(_mm512_srli_epi16(second, 6));
+    pairs[4] = Pair(third);
+    pairs[5] = Pair(_mm512_srli_epi16(third, 6));
+    pairs[6] = Pair(rest);
+    pairs[7] = Pair(_mm512_srli_epi16(rest, 6));
   }
 };
 

@@ -106,17 +106,12 @@ struct Int4Panel {
 
 struct Int6Panel {
   static void Decode(const std::byte* panel, int64_t first, int64_t count, float* out) {
-    const std::byte* in = panel + first * kColumns * 6 / 8;
-    for (int64_t k = 0; k < count; ++k) {
-      const SixBitPlace bits = PlaceOfSixBits(k, 0);
+    for (int64_t k = 0; k < count; k += 16, out += 16 * kColumns) {
       for (int c = 0; c < kColumns; ++c) {
-        const SixBitPlace place = PlaceOfSixBits(k, c);
-        uint32_t low = 0;
-        uint32_t high = 0;
-        std::memcpy(&low, in + place.low_word, sizeof(low));
-        std::memcpy(&high, in + place.high_word, sizeof(high));
-        const uint32_t code = (low >> bits.low_bit & 0xFU) | (high >> bits.high_bit & 3U) << 4;
-        out[k * kColumns + c] = static_cast<float>(static_cast<int32_t>(code << 26) >> 26);
+        const std::byte* in = panel + SixBitWords(first + k, c);
+        uint32_t words[3];
+        for (int64_t w = 0; w < 3; ++w) std::memcpy(words + w, in + w * kSixBitWordStride, sizeof(uint32_t));
+        for (int64_t i = 0; i < 16; ++i) out[i * kColumns + c] = static_cast<float>(SixBitCode(words, i));
       }
     }
   }

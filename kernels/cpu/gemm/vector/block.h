@@ -89,7 +89,7 @@ struct VectorGemm {
     }
   }
 
-  // Grouped formats: group by group, with the totals in the L1 cache.
+  // Grouped formats: group by group, with the totals of more than two rows in the L1 cache.
   template <int kRows>
   static void NarrowGroupedTile(const GemmBlock& block, int row, const std::byte* panel, int64_t column) {
     using Scales = typename Precision::Scales;
@@ -98,8 +98,15 @@ struct VectorGemm {
     const int64_t units = block.padded_depth / kUnitDepth;
     const std::byte* scales = ScalesOf(block, column);
     PrefetchOutput<kRows, kPanelVectors>(block, row, column);
+    constexpr bool kInRegisters = Tile::kLarge && kRows <= 2;
     alignas(64) float parked[kRows * kPanelColumns];
-    ParkedTotals<V, kPanelVectors> totals{parked, true};
+    std::conditional_t<kInRegisters, RegisterTotals<V, kRows, kPanelVectors>, ParkedTotals<V, kPanelVectors>> totals;
+    totals.empty = true;
+    if constexpr (kInRegisters) {
+      Clear(totals.sums);
+    } else {
+      totals.at = parked;
+    }
     TileRows rows{block.activation + static_cast<size_t>(row) * block.activation_stride, block.activation_stride};
     for (int64_t group = 0; group < block.groups; ++group) {
 #pragma GCC unroll 6
@@ -116,7 +123,11 @@ struct VectorGemm {
       panel += kUnits * kUnitBytes;
     }
     Sums<V, kRows, kPanelVectors> sums;
-    Load(parked, sums);
+    if constexpr (kInRegisters) {
+      sums = totals.sums;
+    } else {
+      Load(parked, sums);
+    }
     Store(block, row, column, sums);
   }
 

@@ -109,40 +109,32 @@ struct Int4ToFloats {
 template <typename V>
 struct Int6ToFloats {
   static constexpr int kSteps = 16;
-  static constexpr int64_t kVectorBytes = 192;
-  // The signed code of element kIndex, from the words of its low and of its high bits.
-  template <int kIndex>
-  DUNLIN_INLINE typename V::Floats Code(typename V::Ints low, typename V::Ints high) {
-    constexpr SixBitPlace kPlace = PlaceOfSixBits(kIndex, 0);
-    const auto low_moved = [&]() __attribute__((always_inline)) {
-      if constexpr (kPlace.low_bit <= 26) {
-        return V::template ShiftLeft<26 - kPlace.low_bit>(low);
-      } else {
-        return V::template ShiftRight<kPlace.low_bit - 26>(low);
-      }
-    };
-    const typename V::Ints low_bits = V::And(low_moved(), V::BroadcastInts(0xF << 26));
-    const typename V::Ints high_moved = V::template ShiftLeft<30 - kPlace.high_bit>(high);
-    const typename V::Ints code = V::OrAnd(low_bits, high_moved, V::BroadcastInts(static_cast<int>(3U << 30)));
-    return V::ToFloats(V::template ShiftRightSigned<26>(code));
+  static constexpr int64_t kVectorBytes = 3 * kSixBitWordStride;
+  // The signed code whose lowest bit is kBit.
+  template <int kBit>
+  DUNLIN_INLINE typename V::Floats Code(typename V::Ints words) {
+    return V::ToFloats(V::template ShiftRightSigned<26>(V::template ShiftLeft<26 - kBit>(words)));
   }
   DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&weights)[16]) {
-    const typename V::Ints high = V::LoadInts(at + 128);
-    DecodeEight<0>(V::LoadInts(at), high, weights);
-    DecodeEight<8>(V::LoadInts(at + 64), high, weights);
+    const typename V::Ints first = V::LoadInts(at);
+    const typename V::Ints second = V::LoadInts(at + kSixBitWordStride);
+    const typename V::Ints third = V::LoadInts(at + 2 * kSixBitWordStride);
+    typename V::Ints rest = V::And(V::template ShiftRight<12>(first), V::BroadcastInts(0x000F000F));
+    rest = V::OrAnd(rest, V::template ShiftRight<8>(second), V::BroadcastInts(0x00F000F0));
+    rest = V::OrAnd(rest, V::template ShiftRight<4>(third), V::BroadcastInts(0x0F000F00));
+    DecodeFour<0>(first, weights);
+    DecodeFour<4>(second, weights);
+    DecodeFour<8>(third, weights);
+    DecodeFour<12>(rest, weights);
   }
 
  private:
   template <int kFirst>
-  DUNLIN_INLINE void DecodeEight(typename V::Ints low, typename V::Ints high, typename V::Floats (&weights)[16]) {
-    weights[kFirst] = Code<kFirst>(low, high);
-    weights[kFirst + 1] = Code<kFirst + 1>(low, high);
-    weights[kFirst + 2] = Code<kFirst + 2>(low, high);
-    weights[kFirst + 3] = Code<kFirst + 3>(low, high);
-    weights[kFirst + 4] = Code<kFirst + 4>(low, high);
-    weights[kFirst + 5] = Code<kFirst + 5>(low, high);
-    weights[kFirst + 6] = Code<kFirst + 6>(low, high);
-    weights[kFirst + 7] = Code<kFirst + 7>(low, high);
+  DUNLIN_INLINE void DecodeFour(typename V::Ints words, typename V::Floats (&weights)[16]) {
+    weights[kFirst] = Code<0>(words);
+    weights[kFirst + 1] = Code<16>(words);
+    weights[kFirst + 2] = Code<6>(words);
+    weights[kFirst + 3] = Code<22>(words);
   }
 };
 

@@ -269,12 +269,23 @@ struct ParkedTotals {
   }
 };
 
+// Totals of a tile of few rows, in registers.
+template <typename V, int kRows, int kVectors>
+struct RegisterTotals {
+  Sums<V, kRows, kVectors> sums;
+  bool empty;  // as of ParkedTotals; not read
+
+  DUNLIN_INLINE typename V::Floats Get(const RegisterTotals& totals, int r, int v) { return totals.sums.at[r][v]; }
+  DUNLIN_INLINE void Set(RegisterTotals& totals, int r, int v, typename V::Floats total) {
+    totals.sums.at[r][v] = total;
+  }
+};
+
 // For group `group` of each row: totals += (sums - zero point * sum of the row's group) * scale, or
 // totals = totals + sums * scale - minimum * sum of the row's group. scales: of the panel, from `column` of it on.
-template <typename V, typename Scales, int kRows, int kVectors>
+template <typename V, typename Scales, typename Totals, int kRows, int kVectors>
 DUNLIN_INLINE void AddGroup(const GemmBlock& block, int row, int64_t group, const std::byte* scales, int64_t column,
-                            const Sums<V, kRows, kVectors>& sums, ParkedTotals<V, kVectors>& totals) {
-  using Totals = ParkedTotals<V, kVectors>;
+                            const Sums<V, kRows, kVectors>& sums, Totals& totals) {
   const std::byte* group_sum = block.activation + static_cast<size_t>(row) * block.activation_stride +
                                block.group_sum_offset + static_cast<size_t>(group) * sizeof(float);
 #pragma GCC unroll 3
