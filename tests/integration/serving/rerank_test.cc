@@ -149,7 +149,8 @@ TEST(RerankServed, WhatDoesNotFitIsNamed) {
        "query has, with special tokens, more than 130 tokens (models[].max_context_tokens)"},
       {Request("reranker", "a", {"b", longer}),
        "documents[1] has, with the query and special tokens, more than 130 tokens (models[].max_context_tokens)"},
-      {Request("encoder", "a", {"b"}), "model (bert) does not rerank: it has no head of a sequence classifier"},
+      {Request("encoder", "a", {"b"}),
+       "model (bert) does not rerank: it has no head of a sequence classifier (of BERT or RoBERTa)"},
       {Request("tiny", "a", {"b"}), "model (llama) does not rerank: it is a decoder"},
   };
   for (const Case& c : cases) {
