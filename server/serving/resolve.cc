@@ -114,7 +114,8 @@ absl::Status CheckReranks(const ServedModel& model) {
   const std::string kind = absl::StrCat("model (", config.architecture, ") does not rerank: ");
   if (model.encoder == nullptr) return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it is a decoder"));
   if (config.num_labels == 0) {
-    return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it has no head of a sequence classifier"));
+    return MakeError(Reason::kWrongModelKind,
+                     absl::StrCat(kind, "it has no head of a sequence classifier (of BERT or RoBERTa)"));
   }
   if (config.num_labels != 1) {
     return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it has ", config.num_labels, " labels; limit is 1"));

@@ -12,6 +12,7 @@
 #include "server/serving/chat_prompt.h"
 #include "server/serving/key_limits.h"
 #include "server/serving/profile_alias.h"
+#include "server/serving/resolve.h"
 #include "server/transport/grpc/call_access.h"
 #include "server/transport/grpc/call_metadata.h"
 #include "server/transport/grpc/grpc_status.h"

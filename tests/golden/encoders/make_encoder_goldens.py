@@ -175,7 +175,9 @@ def pair_goldens(name, folder, tokenizer):
     exact = CLASSIFIERS[name].from_pretrained(folder, dtype=torch.float64, **load).eval()
     pairs, worst = [], 0.0
     for query, document in PAIRS:
-        encoded = tokenizer(query, document, split_special_tokens=True, return_token_type_ids=True, return_tensors="pt")
+        # A list of one pair: of an empty document alone, transformers would make a single text.
+        encoded = tokenizer([[query, document]], split_special_tokens=True, return_token_type_ids=True,
+                            return_tensors="pt")
         ids, types = encoded["input_ids"], encoded["token_type_ids"] if name.startswith("bert") else None
         logits = model(ids, token_type_ids=types).logits[0]
         worst = max(worst, (logits.double() - exact(ids, token_type_ids=types).logits[0]).abs().max().item())

@@ -90,7 +90,7 @@ TEST(RerankServed, TheBestComeFirstUnlessTheOrderIsTheRequests) {
   std::vector<float> by_index(6);
   for (int i = 0; i < 6; ++i) {
     by_index[static_cast<size_t>(all.response.results(i).index())] = all.response.results(i).score();
-    if (i > 0) EXPECT_GE(all.response.results(i - 1).score(), all.response.results(i).score());
+    EXPECT_GE(all.response.results(std::max(i - 1, 0)).score(), all.response.results(i).score());
   }
   EXPECT_EQ(by_index[1], by_index[5]) << "a score does not depend on its neighbours";
   request.set_request_order(true);
@@ -149,7 +149,8 @@ TEST(RerankServed, WhatDoesNotFitIsNamed) {
        "query has, with special tokens, more than 130 tokens (models[].max_context_tokens)"},
       {Request("reranker", "a", {"b", longer}),
        "documents[1] has, with the query and special tokens, more than 130 tokens (models[].max_context_tokens)"},
-      {Request("encoder", "a", {"b"}), "model (bert) does not rerank: it has no head of a sequence classifier"},
+      {Request("encoder", "a", {"b"}),
+       "model (bert) does not rerank: it has no head of a sequence classifier (of BERT or RoBERTa)"},
       {Request("tiny", "a", {"b"}), "model (llama) does not rerank: it is a decoder"},
   };
   for (const Case& c : cases) {

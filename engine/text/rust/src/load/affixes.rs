@@ -18,8 +18,11 @@ pub(crate) struct Affixes {
 /// The special tokens around a pair of texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PairFrame {
+    /// Before the first text.
     pub prefix: Vec<u32>,
+    /// Between them.
     pub middle: Vec<u32>,
+    /// Behind the second.
     pub suffix: Vec<u32>,
     /// So many of `middle` have type 0, as all before them; all behind them have type 1. None: all have type 0.
     pub middle_first: Option<usize>,
