@@ -90,6 +90,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"engine/model", {"engine/base"}},
     {"engine/layers", {"engine/base", "engine/model"}},
     {"engine/runtime", {"engine/base", "engine/layers", "engine/model", "engine/plan", "engine/sampling"}},
+    {"engine/quantize", {"engine/base", "engine/layers", "engine/model", "engine/runtime"}},
     {"engine/scheduler", {"engine/base", "engine/cache", "engine/plan", "engine/sampling"}},
     {"engine/encoder",
      {"engine/base", "engine/layers", "engine/model", "engine/runtime", "engine/scheduler", "engine/text"}},

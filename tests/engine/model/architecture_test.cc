@@ -115,54 +115,6 @@ TEST(Llama, ReadsItsConfig) {
   EXPECT_EQ(Parse(WithField(WithField(kLlamaConfig, "head_dim", "null"), "hidden_size", "24")).head_dim, 6);
 }
 
-TEST(Bert, ReadsItsConfig) {
-  const ModelConfig config = Parse(kBertConfig);
-  EXPECT_TRUE(config.is_encoder());
-  EXPECT_FALSE(config.causal);
-  EXPECT_EQ(config.norm_placement, NormPlacement::kPost);
-  EXPECT_EQ(config.max_context, 8);
-  EXPECT_EQ(config.position_rows(), 8);
-  EXPECT_EQ(config.position_pad_id, -1);
-  EXPECT_EQ(config.num_token_types, 2);
-  EXPECT_EQ(config.head_dim, 3);
-  EXPECT_EQ(config.activation, ActivationKind::kGeluErf);
-  EXPECT_FLOAT_EQ(config.norm_epsilon, 1e-12F);
-  EXPECT_TRUE(config.norm_bias && config.qkv_bias && config.out_bias && config.mlp_bias && config.learned_positions);
-  EXPECT_FALSE(HasSlot(config, WeightSlot::kHead, 0) || HasSlot(config, WeightSlot::kFinalNorm, 0));
-}
-
-TEST(Roberta, PositionsStartAfterThePaddingRow) {
-  for (const char* word : {"\"roberta\"", "\"xlm-roberta\"", "\"camembert\""}) {
-    const ModelConfig config = Parse(WithField(kBertConfig, "model_type", word));
-    EXPECT_EQ(config.architecture, "roberta");
-    EXPECT_EQ(config.position_offset, 2);
-    EXPECT_EQ(config.position_pad_id, 1);
-    EXPECT_EQ(config.max_context, 6);
-    EXPECT_EQ(config.position_rows(), 8);
-  }
-}
-
-TEST(Bert, RefusesUnsupportedOptions) {
-  const struct {
-    const char* field;
-    const char* value;
-    const char* message;
-  } cases[] = {{"is_decoder", "true", "is_decoder is true"},
-               {"add_cross_attention", "true", "add_cross_attention is true"},
-               {"position_embedding_type", "\"relative_key\"", "position_embedding_type is not 'absolute'"},
-               {"num_attention_heads", "4", "hidden size is 6, which 4 heads do not divide"},
-               {"type_vocab_size", "0", "type_vocab_size is 0; limit is [1, 1024]"},
-               {"max_position_embeddings", "", "max_position_embeddings"}};
-  for (const auto& c : cases) {
-    const absl::Status status = ParseModelConfig(WithField(kBertConfig, c.field, c.value), "").status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.field;
-    EXPECT_NE(std::string(status.message()).find(c.message), std::string::npos) << status;
-  }
-  const std::string roberta = WithField(kBertConfig, "model_type", "\"roberta\"");
-  const absl::Status status = ParseModelConfig(WithField(roberta, "pad_token_id", "7"), "").status();
-  EXPECT_NE(std::string(status.message()).find("positions begin at row 8"), std::string::npos) << status;
-}
-
 TEST(GptNeoX, ReadsItsConfig) {
   const ModelConfig config = Parse(kGptNeoXConfig);
   EXPECT_EQ(config.num_kv_heads, 2);
@@ -362,54 +314,6 @@ TEST(Bloom, HasTheSlopesOfAnyNumberOfHeads) {
   EXPECT_THAT(slopes("4"), ::testing::ElementsAre(0.25F, 0.0625F, 0.015625F, 0.00390625F));
   EXPECT_THAT(slopes("6"), ::testing::ElementsAre(0.25F, 0.0625F, 0.015625F, 0.00390625F, 0.5F, 0.125F));
   EXPECT_THAT(slopes("1"), ::testing::ElementsAre(0.00390625F));
-}
-
-constexpr const char* kModernBertConfig =
-    R"({"model_type": "modernbert", "num_hidden_layers": 5, "hidden_size": 24, "intermediate_size": 16, "vocab_size": 7,
-        "num_attention_heads": 2, "max_position_embeddings": 64, "local_attention": 16})";
-
-TEST(ModernBert, ReadsTheConfigsOfBothTransformers) {
-  const ModelConfig config = Parse(kModernBertConfig);
-  EXPECT_TRUE(config.is_encoder() && !config.causal && config.first_norm_absent && config.embedding_norm);
-  EXPECT_THAT(config.layer_windows, ::testing::ElementsAre(0, 17, 17, 0, 17));
-  EXPECT_THAT(config.layer_rotary, ::testing::ElementsAre(0, 1, 1, 0, 1));
-  const std::string present = WithField(WithField(kModernBertConfig, "rope_parameters",
-                                                  R"({"full_attention": {"rope_theta": 160000.0},
-          "sliding_attention": {"rope_theta": 10000.0}})"),
-                                        "layer_types",
-                                        R"(["full_attention", "sliding_attention", "sliding_attention",
-          "full_attention", "sliding_attention"])");
-  EXPECT_EQ(Parse(present).inv_freq, config.inv_freq);
-  EXPECT_EQ(Parse(present).layer_windows, config.layer_windows);
-  EXPECT_THAT(Parse(WithField(kModernBertConfig, "local_attention", "125")).layer_windows,
-              ::testing::ElementsAre(0, 125, 125, 0, 125))
-      << "63 tokens to each side are not all of 64";
-  EXPECT_TRUE(Parse(WithField(kModernBertConfig, "local_attention", "126")).layer_windows.empty());
-  const absl::Status bad = ParseModelConfig(WithField(kModernBertConfig, "local_attention", "0"), "").status();
-  EXPECT_THAT(std::string(bad.message()), ::testing::HasSubstr("local_attention is 0; limit is [1, 16777216]"));
-}
-
-TEST(NomicBert, ReadsThePublishersConfigToo) {
-  const ModelConfig present = Parse(
-      R"({"model_type": "nomic_bert", "num_hidden_layers": 2, "hidden_size": 24, "intermediate_size": 16, "vocab_size": 7,
-          "num_attention_heads": 2, "max_position_embeddings": 64})");
-  const ModelConfig published = Parse(
-      R"({"model_type": "nomic_bert", "n_layer": 2, "n_embd": 24, "n_inner": 16, "vocab_size": 7, "n_head": 2,
-          "n_positions": 8192, "max_trained_positions": 64, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0,
-          "activation_function": "swiglu", "qkv_proj_bias": false, "prenorm": false})");
-  for (const ModelConfig& config : {present, published}) {
-    EXPECT_TRUE(config.is_encoder() && config.gated_mlp && !config.qkv_bias && !config.mlp_bias && config.norm_bias);
-    EXPECT_EQ(config.max_context, 64);
-    EXPECT_EQ(config.inv_freq, present.inv_freq);
-    EXPECT_EQ(config.num_token_types, 2);
-  }
-}
-
-TEST(SequenceClassifiers, AreToldByTheirClass) {
-  const std::string bert = WithField(kBertConfig, "architectures", R"(["BertForSequenceClassification"])");
-  EXPECT_EQ(Parse(kBertConfig).num_labels, 0);
-  EXPECT_EQ(Parse(bert).num_labels, 2) << "transformers' default";
-  EXPECT_EQ(Parse(WithField(bert, "id2label", R"({"0": "LABEL_0"})")).num_labels, 1);
 }
 
 }  // namespace
