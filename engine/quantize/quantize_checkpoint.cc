@@ -126,11 +126,9 @@ class Quantizer {
   absl::Status FindJobs(const std::vector<WeightPart>& parts) {
     std::set<const TensorInfo*> taken;
     for (const WeightPart& part : parts) {
-      const std::optional<int32_t> input = InputOf(part);
       const TensorInfo* tensor = source_.Find(part.tensor);
-      if (!input.has_value() || part.is_vector() || !part.tensor.ends_with(kWeightEnding) || tensor == nullptr)
-        continue;
-      if (!taken.insert(tensor).second) continue;
+      const bool matrix = tensor != nullptr && tensor->shape.size() == 2;  // not a stack of experts
+      if (!matrix || !IsQuantized(part) || !taken.insert(tensor).second) continue;
       if (part.transposed) {
         return absl::InvalidArgumentError(absl::StrCat("tensor '", part.tensor, "' is stored [in_features, ",
                                                        "out_features], which compressed-tensors has no layout for"));

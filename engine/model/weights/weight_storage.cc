@@ -113,10 +113,10 @@ std::array<size_t, kernels::kNumWeightFormats> FormatBytes(const ModelConfig& co
                                                            kernels::Precision precision,
                                                            const kernels::DeviceOps& ops) {
   std::array<size_t, kernels::kNumWeightFormats> bytes{};
-  ForEachSlot(config, [&](WeightSlot slot, int32_t layer) {
-    if (IsNorm(slot)) return;
-    const WeightEncoding encoding = encodings.Of(config, slot, layer, precision);
-    bytes[static_cast<size_t>(encoding.format)] += SlotBytes(config, slot, encoding, ops);
+  ForEachSlot(config, [&](const WeightPlace& place) {
+    if (IsVector(place.slot)) return;
+    const WeightEncoding encoding = encodings.Of(config, place.slot, place.layer, precision);
+    bytes[static_cast<size_t>(encoding.format)] += SlotBytes(config, place.slot, encoding, ops);
   });
   return bytes;
 }
