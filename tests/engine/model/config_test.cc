@@ -187,7 +187,6 @@ constexpr Unsupported kUnsupported[] = {
     {"glm4_moe", "n_shared_experts", "0", "n_shared_experts is 0; limit is [1, 744]"},
     {"starcoder2", "hidden_act", "\"relu6\"", "hidden_act is 'relu6'; known"},
     {"falcon", "alibi", "true", "alibi is true, which is not supported"},
-    {"falcon", "num_ln_in_parallel_attn", "3", "num_ln_in_parallel_attn is 3; limit is [1, 2]"},
     {"nemotron", "partial_rotary_factor", "0.3", "which rotates 1 of 4 dimensions; it must be an even number"},
     {"olmo3", "layer_types", R"(["full_attention"])", "layer_types has 1 entries; num_hidden_layers is 3"},
     {"nomic_bert", "n_embd", "24", "n_layer is missing"},

@@ -19,6 +19,12 @@ std::vector<std::string> GoldenEncoderNames() {
   return names;
 }
 
+std::vector<std::string> GoldenClassifierNames() {
+  std::vector<std::string> names = GoldenEncoderNames();
+  std::erase_if(names, [](const std::string& name) { return ReadEncoderGoldens(name).pairs.empty(); });
+  return names;
+}
+
 std::string GoldenEncoderPath(const std::string& name) {
   return SourcePath("tests/golden/encoders/" + name);
 }

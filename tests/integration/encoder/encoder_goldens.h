@@ -40,6 +40,8 @@ struct EncoderGoldens {
 
 // Every encoder of tests/golden/encoders, in order of name, and its directory.
 std::vector<std::string> GoldenEncoderNames();
+// Those whose goldens have pairs: the sequence classifiers.
+std::vector<std::string> GoldenClassifierNames();
 std::string GoldenEncoderPath(const std::string& name);
 EncoderGoldens ReadEncoderGoldens(const std::string& name);
 

@@ -153,9 +153,10 @@ TEST_P(EncoderGoldensTest, VectorsOfEveryPrecisionHaveTheSameDirection) {
   }
 }
 
-// Each pair alone and all in one batch, beside a call for vectors.
-TEST_P(EncoderGoldensTest, LogitsOfPairsMatchTransformersInEveryBackendAndVariant) {
-  if (goldens_.pairs.empty()) GTEST_SKIP() << "no sequence classifier";
+class ClassifierGoldensTest : public EncoderGoldensTest {};
+
+// Each pair alone and all in one batch.
+TEST_P(ClassifierGoldensTest, LogitsOfPairsMatchTransformersInEveryBackendAndVariant) {
   for (const std::string& variant : kernels::AvailableCpuVariants()) {
     const TestModel test = LoadTestModel(GoldenEncoderPath(GetParam()), variant, 2, {Precision::kFp32});
     EncoderClient client(test.model.get(), RoomFor(16));
@@ -187,6 +188,8 @@ TEST_P(EncoderGoldensTest, LogitsOfPairsMatchTransformersInEveryBackendAndVarian
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Classifiers, ClassifierGoldensTest, ::testing::ValuesIn(GoldenClassifierNames()),
+                         [](const auto& test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(Encoders, EncoderGoldensTest, ::testing::ValuesIn(GoldenEncoderNames()),
                          [](const auto& test) { return test.param; });
 
