@@ -169,7 +169,8 @@ absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const TextFiles& files) 
   if (files.Has(kPromptsFile)) {
     if (absl::Status status = ReadPrompts(files, &settings); !status.ok()) return status;
   }
-  if (!settings.pools_prompt && !settings.default_prompt.empty()) {
+  const auto by_default = settings.prompts.find(settings.default_prompt);
+  if (!settings.pools_prompt && by_default != settings.prompts.end() && !by_default->second.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         kPromptsFile, ": default_prompt_name is set, but 1_Pooling/config.json leaves prompts out (include_prompt)"));
   }

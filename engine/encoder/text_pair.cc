@@ -17,7 +17,6 @@ PairLengths TruncatePair(size_t first, size_t second, size_t room) {
 
 int32_t AppendPair(const PairFrame& frame, std::span<const TokenId> first, std::span<const TokenId> second,
                    std::vector<TokenId>* tokens) {
-  tokens->reserve(tokens->size() + frame.size() + first.size() + second.size());
   for (const std::span<const TokenId> part :
        {std::span<const TokenId>(frame.prefix), first, std::span<const TokenId>(frame.middle), second,
         std::span<const TokenId>(frame.suffix)}) {

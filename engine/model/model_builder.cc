@@ -138,7 +138,8 @@ absl::Status ModelBuilder::LoadCodes(const WeightRows& rows) {
                                         .column_stride = 1,
                                         .row_begin = part.row_begin + rows.first_row,
                                         .num_rows = rows.num_rows};
-    if (kernels::Holds(weight->format, codes.traits)) {
+    const bool integers = Traits(weight->format).scales != kernels::GroupScales::kNone;
+    if (integers && kernels::Holds(weight->format, codes.traits)) {
       params.codes = &codes;
     } else {
       if (!dequantised) {

@@ -192,8 +192,8 @@ absl::StatusOr<ModelSettings> ReadModel(const Json& document, const Json& model,
       ReadKvEvents(model, Get<bool>(document, "/access/behind_proxy"), at);
   if (!kv_events.ok()) return kv_events.status();
   settings.kv_events = *kv_events;
-  const kernels::Precision first =
-      settings.source.precisions.empty() ? kernels::Precision::kBf16 : settings.source.precisions.front();
+  if (settings.source.precisions.empty()) return settings;  // default_precisions.h knows the first one
+  const kernels::Precision first = settings.source.precisions.front();
   if (!settings.engine.allowed_precisions[static_cast<size_t>(first)]) {
     return absl::InvalidArgumentError(absl::StrCat(at, ".allowed.precisions is ", model["allowed"]["precisions"].dump(),
                                                    "; limit is a list with ", kernels::Name(first),

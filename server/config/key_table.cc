@@ -231,7 +231,8 @@ constexpr ConfigKey kServerKeys[] = {
     {"limits.max_tokenising_bytes", kInt, "1048576", 64 * kKiB, kTiB, nullptr,
      "Maximum size of texts tokenised at once that have no place to cut them into pieces of 64 KiB; a larger one waits "
      "until it is alone. Each byte takes up to 120 bytes of memory meanwhile"},
-    {"limits.max_embedding_inputs", kInt, "256", 1, 1 << 16, nullptr, "Maximum number of inputs of an Embed call"},
+    {"limits.max_embedding_inputs", kInt, "256", 1, 1 << 16, nullptr,
+     "Maximum number of inputs of an Embed call, or of documents of a Rerank call"},
     {"limits.default_max_tokens", kInt, "512", 1, 1 << 24, nullptr,
      "Default of stopping.max_tokens, as far as the context allows"},
     {"limits.retry_after_ms", kInt, "1000", 1, 3600000, nullptr, "Retry delay sent as RetryInfo when a queue is full"},

@@ -23,9 +23,15 @@ absl::StatusOr<Config> WithDefaultPrecisions(Config config, const std::vector<ke
       }
       own = *found;
     }
-    const bool usable = own && engine::Multiplies(*devices[i]->ops, *own) &&
-                        settings.engine.allowed_precisions[static_cast<size_t>(*own)];
-    settings.source.precisions = {usable ? *own : engine::Precision::kBf16};
+    const auto& allowed = settings.engine.allowed_precisions;
+    const bool usable = own && engine::Multiplies(*devices[i]->ops, *own) && allowed[static_cast<size_t>(*own)];
+    const engine::Precision chosen = usable ? *own : engine::Precision::kBf16;
+    if (!allowed[static_cast<size_t>(chosen)]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model \"", settings.name, "\": models[].precisions is empty, which makes it ",
+                       kernels::Name(chosen), "; limit is one of models[].allowed.precisions"));
+    }
+    settings.source.precisions = {chosen};
   }
   return config;
 }

@@ -106,6 +106,7 @@ struct ClientRerank {
   std::string query;
   std::optional<int32_t> top_n;  // the best so many, >= 1; unset: all
   bool raw_scores = false;       // the model's logits, whatever it makes of them
+  bool keeps_texts = false;      // the caller keeps the documents until the response: their bytes stay admitted
 };
 
 struct ClientEmbedRequest {

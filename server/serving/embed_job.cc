@@ -49,8 +49,9 @@ absl::Status EmbedJob::PlanAndSubmit() {
   request.principal = call_.principal;
   if (absl::Status s = ResolveRequestId(request.request_id, *request.field_names, &record_); !s.ok()) return s;
   if (!read.ok()) return read;
+  const bool keeps_texts = request.rerank.has_value() && request.rerank->keeps_texts;
   absl::StatusOr<EmbedPlan> plan = PlanEmbed(std::move(request), *core_, &record_);
-  ticket_.ReleaseBytes();
+  if (!keeps_texts) ticket_.ReleaseBytes();  // else the ticket's end does
   if (!plan.ok()) return plan.status();
   if (absl::Status s = ReserveTokens(*core_, call_.principal, record_.prompt_tokens, &ticket_); !s.ok()) return s;
   UseDeliveryLane();

@@ -63,6 +63,16 @@ absl::Status Tokenise(const ServingCore& core, ClientEmbedRequest* client, Embed
   engine::EncodeRequest& request = plan->call->request;
   const absl::StatusOr<std::string> prompt = PromptOf(*plan->model, *client);
   if (!prompt.ok()) return prompt.status();
+  const auto is_ids = [](const ClientEmbedInput& input) { return std::holds_alternative<TokenIds>(input); };
+  if (!client->prompt_name.empty() && !prompt->empty() &&
+      std::any_of(client->inputs.begin(), client->inputs.end(), is_ids)) {
+    return InvalidField({F::kPromptName,
+                         "names a prompt, which precedes texts alone",
+                         "no token ids among the inputs",
+                         {},
+                         std::nullopt},
+                        *client->field_names);
+  }
   for (size_t i = 0; i < client->inputs.size(); ++i) {
     bool truncated = client->truncate;
     const absl::StatusOr<TokenIds> ids =

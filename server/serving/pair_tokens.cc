@@ -78,6 +78,15 @@ absl::Status TokenisePairs(const ServingCore& core, const ServedModel& model, co
     absl::Status status = AppendDocument(core, model, client, *query, room, i, request, truncated);
     if (!status.ok()) return status;
     if (cut) truncated->back() = true;
+    const int64_t most = model.encoder->limits().max_queued_tokens;
+    if (static_cast<int64_t>(request->tokens.size()) > most) {
+      return InvalidField({F::kInputs,
+                           absl::StrCat("make, with the query before each, more than ", most, " tokens"),
+                           absl::StrCat(most, " (scheduler.max_queued_tokens)"),
+                           {},
+                           std::nullopt},
+                          *client.field_names);
+    }
   }
   return absl::OkStatus();
 }

@@ -39,6 +39,7 @@ int64_t ElementsOf(const WeightPart& part) {
 std::optional<WeightFormat> SmallestFormatOf(std::span<const kernels::CodeTraits> codes) {
   std::optional<WeightFormat> smallest;
   for (const kernels::WeightFormatTraits& row : kernels::kWeightFormatTable) {
+    if (row.scales == kernels::GroupScales::kNone) continue;  // of floats
     const auto held = [&row](const kernels::CodeTraits& traits) { return kernels::Holds(row.format, traits); };
     if (!std::all_of(codes.begin(), codes.end(), held)) continue;
     if (!smallest || BytesPerElement(row.format) < BytesPerElement(*smallest)) smallest = row.format;
@@ -106,7 +107,7 @@ WeightEncoding WeightEncodings::Of(const ModelConfig& config, WeightSlot slot, i
   if (slot == WeightSlot::kRouter) return EncodingOf(config, slot, precision);
   if (precision == own_precision_) {
     const auto& own = own_[static_cast<size_t>(layer)][static_cast<size_t>(slot)];
-    if (own) return *own;
+    return own ? *own : WideEncoding(DType::kBF16);  // what has no codes is not rounded to integers
   }
   if (precision != Precision::kFp8 || fp8_.empty()) return EncodingOf(config, slot, precision);
   return fp8_[static_cast<size_t>(layer)][static_cast<size_t>(slot)];

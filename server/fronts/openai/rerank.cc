@@ -62,6 +62,7 @@ absl::Status RerankTranslator::Read(std::string_view text, ClientEmbedRequest* r
   RerankBody body{.request = request, .return_documents = false};
   ReadFields(JsonValue(*json, &status), RerankFields(), &body);
   model_ = request->model;
+  request->rerank->keeps_texts = body.return_documents;
   for (const ClientEmbedInput& input : request->inputs) {
     if (body.return_documents) documents_.push_back(std::get<std::string>(input));
   }

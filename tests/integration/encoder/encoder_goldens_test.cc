@@ -155,7 +155,7 @@ TEST_P(EncoderGoldensTest, VectorsOfEveryPrecisionHaveTheSameDirection) {
 
 class ClassifierGoldensTest : public EncoderGoldensTest {};
 
-// Each pair alone and all in one batch.
+// Each pair alone and all in one batch, with a call for vectors before and after it.
 TEST_P(ClassifierGoldensTest, LogitsOfPairsMatchTransformersInEveryBackendAndVariant) {
   for (const std::string& variant : kernels::AvailableCpuVariants()) {
     const TestModel test = LoadTestModel(GoldenEncoderPath(GetParam()), variant, 2, {Precision::kFp32});
@@ -171,7 +171,14 @@ TEST_P(ClassifierGoldensTest, LogitsOfPairsMatchTransformersInEveryBackendAndVar
     }
     for (const AttentionBackend backend : kernels::kAutoOrder) {
       all.profile = {DeviceKind::kCpu, backend, Precision::kFp32};
+      EncodeRequest vectors;
+      vectors.tokens = goldens_.pairs[0].token_ids;
+      vectors.lengths = {static_cast<int32_t>(vectors.tokens.size())};
+      vectors.dimensions = test.model->config().hidden_dim;
+      vectors.profile = all.profile;
+      const std::vector<float> before = client.Run(vectors);
       const std::vector<float> together = client.Run(all);
+      EXPECT_EQ(client.Run(vectors), before);
       ASSERT_EQ(together.size(), goldens_.pairs.size());
       auto token = all.tokens.begin();
       for (size_t i = 0; i < goldens_.pairs.size(); ++i) {
