@@ -4,6 +4,7 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <thread>
@@ -20,6 +21,7 @@ constexpr double kDamping = 0.01;  // of the mean energy of a column
 constexpr int kDampingTries = 4;   // each with ten times as much
 // Steps whose errors reach the columns behind them with one product. A multiple of every group but a whole row.
 constexpr int64_t kBlockSteps = 128;
+constexpr int64_t kSliceRows = 64;  // of a task; fixed, so that codes do not depend on the number of threads
 
 // The rows [first, first + width) of a matrix, transposed so that a column's elements are contiguous.
 struct Slice {
@@ -88,7 +90,7 @@ absl::StatusOr<GptqFactor> GptqFactor::Of(std::vector<float> moments, int64_t co
   MatrixMap inverse(factor.inverse_.data(), columns, columns);
   inverse.setIdentity();
   reversed.triangularView<Eigen::Lower>().solveInPlace(inverse);
-  inverse = inverse.reverse().eval();
+  inverse.reverseInPlace();
   return factor;
 }
 
@@ -122,13 +124,16 @@ CodedMatrix GptqFactor::Quantize(const CodeLayout& layout, std::vector<float> va
           inverse.block(begin, end, end - begin, count - end).transpose() * errors.topRows(end - begin);
     }
   };
-  const int64_t width = (rows + num_threads - 1) / num_threads;
+  std::atomic<int64_t> taken = 0;
+  const auto work = [&] {
+    for (int64_t first = taken.fetch_add(kSliceRows); first < rows; first = taken.fetch_add(kSliceRows)) {
+      run(first, std::min(kSliceRows, rows - first));
+    }
+  };
   {
     std::vector<std::jthread> threads;
-    for (int64_t first = width; first < rows; first += width) {
-      threads.emplace_back(run, first, std::min(width, rows - first));
-    }
-    run(0, std::min(width, rows));
+    for (int64_t i = 1; i < num_threads && i * kSliceRows < rows; ++i) threads.emplace_back(work);
+    work();
   }
   return out;
 }

@@ -13,12 +13,13 @@ namespace {
 constexpr int kScalesTried = 20;
 constexpr float kSmallestShare = 0.5F;
 
-// 2^-14: the smallest normal FP16, so that no dtype rounds a scale to zero or to few bits. Weights below it by a factor
-// of 2^bits become 0.
-constexpr float kSmallestScale = 0x1p-14F;
+// The smallest scale: above zero, and in FP16 with 5 bits left. Codes are rounded with the scale as it is stored.
+float SmallestScale(kernels::DType dtype) {
+  return dtype == kernels::DType::kF16 ? 0x1p-20F : 0x1p-100F;
+}
 
 float Stored(const CodeLayout& layout, float scale) {
-  const float bounded = std::clamp(scale, kSmallestScale, 65504.0F);
+  const float bounded = std::clamp(scale, SmallestScale(layout.scale_dtype), 65504.0F);
   switch (layout.scale_dtype) {
     case kernels::DType::kF16:
       return kernels::Fp16ToFloat(kernels::FloatToFp16(bounded));

@@ -81,7 +81,7 @@ nlohmann::ordered_json PackedConfig(const CodeLayout& layout, bool whole_rows, b
                                     {"actorder", nullptr},     {"block_structure", nullptr},
                                     {"observer", "minmax"},    {"observer_kwargs", nlohmann::ordered_json::object()}};
   if (!whole_rows) weights["group_size"] = layout.group;
-  if (by_activity) weights["actorder"] = "static";
+  if (by_activity && !whole_rows) weights["actorder"] = "static";  // refused beside other strategies
   return {{"quant_method", "compressed-tensors"},
           {"format", "pack-quantized"},
           {"quantization_status", "compressed"},

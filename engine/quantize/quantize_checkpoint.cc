@@ -106,6 +106,9 @@ class Quantizer {
 
   absl::StatusOr<QuantizeReport> Run(const std::vector<WeightPart>& parts, const Model* model,
                                      std::span<const TokenId> tokens) {
+    absl::StatusOr<std::string> text = directory_.ReadFile("config.json", kMaxConfigBytes);
+    if (!text.ok()) return text.status();
+    config_text_ = *std::move(text);
     if (absl::Status status = FindJobs(parts); !status.ok()) return status;
     absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(options_.out, PlanTensors());
     if (!writer.ok()) return writer.status();
@@ -125,8 +128,13 @@ class Quantizer {
  private:
   absl::Status FindJobs(const std::vector<WeightPart>& parts) {
     std::set<const TensorInfo*> taken;
+    bool stacked = false;
     for (const WeightPart& part : parts) {
       const TensorInfo* tensor = source_.Find(part.tensor);
+      if (tensor == nullptr && IsPerExpert(part.slot) && !part.is_vector() && !std::exchange(stacked, true)) {
+        options_.progress(absl::StrCat("experts that are stacked in one tensor keep their dtype: '", part.tensor,
+                                       "' and its like; the format has no codes for them"));
+      }
       const bool matrix = tensor != nullptr && tensor->shape.size() == 2;  // not a stack of experts
       if (!matrix || !IsQuantized(part) || !taken.insert(tensor).second) continue;
       if (part.transposed) {
@@ -250,8 +258,6 @@ class Quantizer {
 
   // config.json with quantization_config; every other field as it was.
   absl::Status WriteConfig() const {
-    const absl::StatusOr<std::string> text = directory_.ReadFile("config.json", kMaxConfigBytes);
-    if (!text.ok()) return text.status();
     std::vector<std::string> ignored(std::begin(kHeadModules), std::end(kHeadModules));
     for (const TensorInfo* tensor : kept_) {
       const bool matrix = tensor->shape.size() == 2 && tensor->name.ends_with(kWeightEnding);
@@ -260,7 +266,7 @@ class Quantizer {
         ignored.push_back(std::move(module));
       }
     }
-    nlohmann::ordered_json config = nlohmann::ordered_json::parse(*text);
+    nlohmann::ordered_json config = nlohmann::ordered_json::parse(config_text_);
     const CodeLayout layout = {.bits = options_.bits, .group = options_.group};
     config["quantization_config"] = PackedConfig(layout, options_.group == 0, options_.by_activity, ignored);
     const std::string path = absl::StrCat(options_.out, "/config.json");
@@ -274,6 +280,7 @@ class Quantizer {
   const QuantizeOptions& options_;
   const Directory& directory_;
   const TensorSource& source_;
+  std::string config_text_;
   std::vector<Job> jobs_;                // in the order of the parts
   std::vector<const Job*> by_input_;     // GPTQ's order
   std::vector<const TensorInfo*> kept_;  // copied as they are, by name

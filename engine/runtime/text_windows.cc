@@ -47,7 +47,8 @@ absl::StatusOr<TextWindows> TextWindows::Create(const Model& model, ExecutionMod
   if (!profile.ok()) return profile.status();
   const absl::StatusOr<MemoryPlan> plan = PlanMemory(config, {precision}, *model.device(), options);
   if (!plan.ok()) return plan.status();
-  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers = StepBuffers::Allocate(*plan, config.position_constants(), model.device());
+  absl::StatusOr<std::unique_ptr<StepBuffers>> buffers =
+      StepBuffers::Allocate(*plan, config.position_constants(), model.device());
   if (!buffers.ok()) return buffers.status();
   return TextWindows(model, window, *profile, *std::move(buffers), layout.tokens_per_page);
 }
@@ -70,6 +71,7 @@ absl::Status TextWindows::RunWindow(std::span<const TokenId> tokens, const Watch
   ForwardPass pass(config, model_->weights(profile_.precision), profile_, inputs.pass_inputs(), buffers_->layers(),
                    watch.scaling, watch.inputs);
   if (status = pass.RunLayers(); !status.ok()) return status;
+  if (!watch.logits && watch.scaling == nullptr) return status;  // nobody sees the head
   const kernels::Device& device = *model_->device();
   std::vector<float> logits(watch.logits ? static_cast<size_t>(kHeadBlockRows) * static_cast<size_t>(config.vocab_size)
                                          : 0);

@@ -26,7 +26,7 @@ class TextWindows {
   // What sees a window. All may be empty.
   struct Watch {
     const Fp8Scaling* scaling = nullptr;
-    InputObserver* inputs = nullptr;  // only with ExecutionMode::kEager
+    InputObserver* inputs = nullptr;  // only with ExecutionMode::kEager; the head's alone is not seen
     // Logits [count, vocab_size] FP32 in host memory of the rows [first, first + count) of the window.
     std::function<void(int32_t first, int32_t count, const float* logits)> logits = {};
   };

@@ -110,6 +110,14 @@ absl::StatusOr<engine::QuantizeReport> Write(const Options& options, const engin
   }
   error = CopyModelFiles(options.directory, options.out, IsKept);
   if (error) return OutFailure(options, error);
+  for (const fs::directory_entry& entry : fs::directory_iterator(options.directory, error)) {
+    // sentence-transformers keeps the config of a module in a folder: 1_Pooling/config.json.
+    if (!entry.is_directory() || !fs::exists(entry.path() / "config.json")) continue;
+    const fs::path to = fs::path(options.out) / entry.path().filename();
+    const auto is_config = [](const std::string& name) { return name == "config.json"; };
+    if (const std::error_code failed = CopyModelFiles(entry.path(), to, is_config)) return OutFailure(options, failed);
+  }
+  if (error) return OutFailure(options, error);
   return report;
 }
 

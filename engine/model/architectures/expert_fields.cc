@@ -9,6 +9,11 @@
 #include "engine/model/model_limits.h"
 
 namespace dunlin::engine {
+namespace {
+
+constexpr int64_t kMaxModelExperts = 1 << 16;  // of all layers; published models have up to 24,000
+
+}  // namespace
 
 void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfig* config) {
   const char* count = "num_local_experts";
@@ -23,6 +28,10 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
   if (fields.status().ok() && num_chosen > num_experts) {
     return fields.Fail(
         absl::StrCat("num_experts_per_tok is ", num_chosen, " by default; limit is [1, ", num_experts, "]"));
+  }
+  if (fields.status().ok() && config->num_layers * num_experts > kMaxModelExperts) {
+    return fields.Fail(absl::StrCat(count, " is ", num_experts, " in ", config->num_layers, " layers; limit is ",
+                                    kMaxModelExperts, " experts in all"));
   }
   config->routing.num_experts = static_cast<int32_t>(num_experts);
   config->routing.num_chosen = static_cast<int32_t>(num_chosen);

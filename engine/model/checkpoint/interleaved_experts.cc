@@ -17,6 +17,7 @@ namespace {
 
 constexpr int32_t kFirstFileIndex = 1 << 25;  // above those of any other source
 constexpr int64_t kBlock = 32;                // elements of MXFP4 that share a scale
+constexpr int kMaxExponent = 252;             // of a scale, biased: 6 * 2^125 is the largest product that FP32 holds
 constexpr float kE2M1[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                              -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
 
@@ -43,7 +44,9 @@ absl::StatusOr<std::vector<int64_t>> ShapeOfStacked(const TensorInfo& stack, int
 absl::StatusOr<std::vector<int64_t>> ShapeOfMxfp4(const TensorInfo& blocks, const TensorInfo& scales,
                                                   int64_t num_experts) {
   const std::vector<int64_t>& shape = blocks.shape;
-  const bool bytes = blocks.dtype->bits == 8 && scales.dtype->bits == 8 && shape.size() >= 3 && shape.size() <= 4;
+  const bool some = std::none_of(shape.begin(), shape.end(), [](int64_t side) { return side < 1; });
+  const bool bytes =
+      some && blocks.dtype->bits == 8 && scales.dtype->bits == 8 && shape.size() >= 3 && shape.size() <= 4;
   const int64_t row_bytes = !bytes ? 0 : shape.size() == 4 ? shape[2] * shape[3] : shape[2];
   if (!bytes || shape[0] != num_experts || row_bytes % (kBlock / 2) != 0) {
     return Unexpected(blocks, absl::StrCat("U8 [", num_experts, ", out_features, in_features / 32, 16]"));
@@ -146,9 +149,10 @@ absl::StatusOr<std::vector<std::byte>> InterleavedExperts::ReadMxfp4(const Entry
     for (int64_t column = 0; column < columns; ++column) {
       const auto at = static_cast<size_t>(row * columns + column);
       const int exponent = std::to_integer<int>(scales[at / kBlock]);
-      if (exponent == 255) {
+      if (exponent > kMaxExponent) {
         return absl::InvalidArgumentError(absl::StrCat(stored_->FileOf(*entry.scales), ": tensor '", entry.scales->name,
-                                                       "' has 255 in row ", row, "; an MXFP4 scale is 0 to 254"));
+                                                       "' has ", exponent, " in row ", row,
+                                                       "; limit of an MXFP4 scale is ", kMaxExponent));
       }
       const int pair = std::to_integer<int>(codes[at / 2]);
       const float value = std::ldexp(kE2M1[at % 2 == 0 ? pair & 15 : pair >> 4], exponent - 127);

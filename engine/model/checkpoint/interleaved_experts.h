@@ -32,7 +32,8 @@ class InterleavedExperts final : public TensorSource {
                                                             int32_t num_experts);
 
   const TensorInfo* Find(std::string_view name) const override;
-  // INVALID_ARGUMENT where an MXFP4 scale is 255, which is no number.
+  // INVALID_ARGUMENT where an MXFP4 scale is above 252: 255 is no number, and FP32 does not hold all products of the
+  // others.
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
   absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                       PageBuffer* buffer) const override;

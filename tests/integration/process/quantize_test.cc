@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
@@ -105,6 +106,9 @@ TEST(QuantizeTest, GptqKeepsThePerplexityNear) {
     const CommandResult result = RunDunlin(arguments);
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("inputs over"));
+    std::ifstream config(temp.File(by_activity ? "a" : "b") + "/config.json");
+    const auto groups = nlohmann::json::parse(config)["quantization_config"]["config_groups"];
+    EXPECT_TRUE(groups["group_0"]["weights"]["actorder"].is_null());  // readers refuse an order of whole rows
     before = PerplexityIn(result.out, "before");
     after[by_activity ? 1 : 0] = PerplexityIn(result.out, "after");
   }
@@ -139,6 +143,10 @@ TEST(QuantizeTest, WhatCannotBeQuantisedIsRefused) {
       RunDunlin({"quantize", llama.path(), "--to", "int8", "--group-size", "0", "--out", temp.File("int8")}).status, 0);
   EXPECT_THAT(refusal({llama.path(), "--to", "int4", "--group-size", "128", "--out", out}),
               HasSubstr("has 64 columns, which groups of 128 do not divide"));
+  const std::string encoder = DUNLIN_SOURCE_DIR "/tests/golden/encoders/qwen3_embedding";  // pools by 1_Pooling
+  ASSERT_EQ(RunDunlin({"quantize", encoder, "--to", "int8", "--group-size", "0", "--out", temp.File("encoder")}).status,
+            0);
+  EXPECT_EQ(RunDunlin({"inspect", temp.File("encoder")}).status, 0);
   EXPECT_THAT(refusal({temp.File("int8"), "--to", "int4", "--out", temp.File("twice")}),
               HasSubstr("is quantised already: compressed-tensors"));
 }
