@@ -43,7 +43,7 @@ constexpr int64_t BlocksOf(const CodeTraits& traits, int64_t in_features) {
   return (in_features + traits.block - 1) / traits.block;
 }
 
-// Scale and minimum of element k of a row.
+// Scale and minimum of element k of a row. NOLINTBEGIN(bugprone-integer-division): quotients are indices
 inline float ScaleAt(const WeightCodes& codes, int64_t in_features, int64_t row, int64_t k) {
   const float factor = Fp16ToFloat(codes.factors[row * BlocksOf(codes.traits, in_features) + k / codes.traits.block]);
   if (!codes.traits.scales) return factor;
@@ -56,7 +56,7 @@ inline float MinimumAt(const WeightCodes& codes, int64_t in_features, int64_t ro
   return factor *
          static_cast<float>(codes.minimums[row * GroupsOf(codes.traits, in_features) + k / codes.traits.group]);
 }
-
+// NOLINTEND(bugprone-integer-division)
 // Whether a packed weight of that format has the values of such codes exactly. False for formats of wide weights.
 constexpr bool Holds(WeightFormat format, const CodeTraits& traits) {
   const WeightFormatTraits& row = Traits(format);
