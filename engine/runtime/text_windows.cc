@@ -94,7 +94,7 @@ absl::Status TextWindows::Run(std::span<const TokenId> tokens, const Watch& watc
   if (tokens.empty()) return absl::InvalidArgumentError("the text has no tokens");
   const auto window = static_cast<size_t>(window_);
   for (size_t first = 0; first < tokens.size(); first += window) {
-    const absl::Status status = RunWindow(tokens.subspan(first, std::min(window, tokens.size() - first)), watch);
+    absl::Status status = RunWindow(tokens.subspan(first, std::min(window, tokens.size() - first)), watch);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

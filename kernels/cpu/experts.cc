@@ -72,7 +72,7 @@ void RouteRow(const RouteExpertsParams& params, int64_t row) {
   const ExpertRouting& rule = params.rule;
   int32_t* chosen = params.chosen + row * rule.num_chosen;
   float* weights = params.chosen_weights + row * rule.num_chosen;
-  float scores[kExpertsMax];
+  float scores[kExpertsMax] = {};
   float corrected[kExpertsMax];
   std::copy_n(params.logits + row * params.logits_stride, rule.num_experts, scores);
   if (rule.scoring == ExpertScoring::kSoftmax) Softmax(scores, rule.num_experts);
