@@ -108,6 +108,8 @@ Group EmbeddingRows() {
               {"dimensions above", Embed("dimensions: 37"), Invalid("dimensions", "is 37; limit is [1, 36]")},
               {"dimensions huge", Embed("dimensions: 2147483647"),
                Invalid("dimensions", "is 2147483647; limit is [1, 36]")},
+              {"a prompt that is not there", Embed("prompt_name: 'query'"),
+               Invalid("prompt_name", "is not a prompt of the model; limit is none")},
               {"pooling outside", Embed("pooling: 9"), Invalid("pooling", "is 9; limit is [0, 3]")},
               {"pooling negative", Embed("pooling: -1"), Invalid("pooling", "is -1; limit is [0, 3]")},
               {"precision outside", Embed("execution { precision: 99 }"),

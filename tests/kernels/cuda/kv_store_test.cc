@@ -86,6 +86,18 @@ struct Case {
   bool joint = false;  // over all heads of Q, and all of K
 };
 
+void RunHeads(const RotateAndStoreKvParams& params) {
+  for (int32_t token = 0; token < params.num_tokens; ++token) {
+    for (const bool is_key : {false, true}) {
+      if (!params.joint_norms) continue;
+      RunLanes(token + 1, [&](const ThreadLanes& lanes) { NormHeadsJointly(lanes, params, token, is_key); });
+    }
+    for (int32_t head = 0; head < params.num_heads + 2 * params.layout.shape.num_kv_heads; ++head) {
+      RunLanes(head % 3 + 1, [&](const ThreadLanes& lanes) { RotateAndStoreHead(lanes, params, token, head); });
+    }
+  }
+}
+
 TEST(KvPages, StoredValuesMatchTheCpus) {
   std::string error;
   const auto cpu = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
@@ -124,15 +136,7 @@ TEST(KvPages, StoredValuesMatchTheCpus) {
       ASSERT_EQ(cpu->ops->rotate_and_store_kv(cpu->context, params), KernelStatus::kOk);
       params.qkv = rows.data();
       params.kv_pool = stored.data();
-      for (int32_t token = 0; token < kTokens; ++token) {
-        for (const bool is_key : {false, true}) {
-          if (!test.joint) continue;
-          RunLanes(token + 1, [&](const ThreadLanes& lanes) { NormHeadsJointly(lanes, params, token, is_key); });
-        }
-        for (int32_t head = 0; head < kHeads + 2 * kKvHeads; ++head) {
-          RunLanes(head % 3 + 1, [&](const ThreadLanes& lanes) { RotateAndStoreHead(lanes, params, token, head); });
-        }
-      }
+      RunHeads(params);
       for (int32_t token = 0; token < kTokens; ++token) {
         const float* queries = rows.data() + token * (kHeads + 2 * kKvHeads) * test.head_dim;
         const float* cpu_queries = cpu_rows.data() + (queries - rows.data());
