@@ -124,7 +124,7 @@ bool ForwardPass::FillRotaryTables() {
   for (int32_t i = 0; i < config_.num_rotaries(); ++i) {
     const kernels::RotaryTableParams rotary{
         .positions = inputs_.positions,
-        .inv_freq = buffers_.position_constants + i * (config_.rotary_dim / 2),
+        .inv_freq = buffers_.position_constants + int64_t{i} * (config_.rotary_dim / 2),
         .attention_factor = config_.rotary_attention_factor(i),
         .rotary_dim = config_.rotary_dim,
         .cos_sin = buffers_.rotary + int64_t{i} * rotary_tokens_ * config_.rotary_dim,

@@ -70,13 +70,12 @@ struct SequenceView {
   int32_t query_len;
   int32_t kv_len;
   int32_t first_limit;  // keys that token 0 sees; may be negative
-  int32_t limit_step;   // 1 with a causal mask or a window, else 0
   int32_t window;       // 0: none
   const int32_t* pages;
 
-  DUNLIN_HD int32_t KeyLimit(int32_t token) const { return Clamp(first_limit + limit_step * token, 0, kv_len); }
+  DUNLIN_HD int32_t KeyLimit(int32_t token) const { return Clamp(first_limit + token, 0, kv_len); }
   DUNLIN_HD int32_t KeyStart(int32_t token) const {
-    return window == 0 ? 0 : Clamp(first_limit + limit_step * token - window, 0, KeyLimit(token));
+    return window == 0 ? 0 : Clamp(first_limit + token - window, 0, KeyLimit(token));
   }
 };
 
@@ -99,9 +98,7 @@ struct AttentionCall {
   int32_t dense_query_len;
   int32_t dense_kv_len;
   int32_t first_position;
-  // Visibility and scores. A row sees limit_ahead keys from its position on, its own the first, where limit_step is 1,
-  // and all keys where it is 0.
-  int32_t limit_step;
+  // Visibility and scores. A row sees limit_ahead keys from its position on, its own the first.
   int32_t limit_ahead;
   int32_t window;
   float scale;
@@ -119,8 +116,8 @@ struct AttentionCall {
   DUNLIN_HD SequenceView Sequence(int32_t index) const;
   // Host. Without a causal mask a window reaches as far to both sides.
   void SetVisible(bool causal, int32_t window_keys) {
-    limit_step = causal || window_keys > 0 ? 1 : 0;
-    limit_ahead = causal ? 1 : 1 + window_keys / 2;
+    constexpr int32_t kAll = 1 << 30;  // more than a context, and a sum with a position does not overflow
+    limit_ahead = causal ? 1 : window_keys > 0 ? 1 + window_keys / 2 : kAll;
     window = window_keys;
   }
 };
@@ -162,8 +159,7 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
             .out_start = index * out.sequence_stride,
             .query_len = dense_query_len,
             .kv_len = dense_kv_len,
-            .first_limit = limit_step == 0 ? dense_kv_len : first_position + limit_ahead,
-            .limit_step = limit_step,
+            .first_limit = first_position + limit_ahead,
             .window = window,
             .pages = nullptr};
   }
@@ -174,8 +170,7 @@ DUNLIN_HD inline SequenceView AttentionCall::Sequence(int32_t index) const {
           .out_start = span.query_start * out.token_stride,
           .query_len = span.query_len,
           .kv_len = kv_len,
-          .first_limit = limit_step == 0 ? kv_len : span.first_position + limit_ahead,
-          .limit_step = limit_step,
+          .first_limit = span.first_position + limit_ahead,
           .window = window,
           .pages = page_table + span.page_table_row * page_table_stride};
 }
