@@ -33,7 +33,6 @@ import turns  # noqa: E402
 
 PARTS = ("attention", "block", "model", "startup")
 COMPARISONS = (*report.attention_comparisons(attention_cases.CASES), *report.block_comparisons(), *report.model_comparisons())
-GGUF_DTYPES = engines.GGUF_DTYPES
 
 
 def arguments():
@@ -47,7 +46,8 @@ def arguments():
             return picked
         return parse
 
-    parser.add_argument("--shapes", type=names(shapes.CONFIGS), default=list(shapes.CONFIGS), help="comma-separated")
+    parser.add_argument("--shapes", type=names(shapes.CONFIGS), default=[name for name in shapes.CONFIGS if name not in shapes.MIXTURES],
+                        help=f"comma-separated; without it none of {', '.join(shapes.MIXTURES)}")
     parser.add_argument("--peers", type=names(engines.PEERS), default=list(engines.PEERS), help="comma-separated")
     parser.add_argument("--parts", type=names(PARTS), default=list(PARTS), help="comma-separated")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -162,7 +162,7 @@ def prepare(args, run):
             present.append(peer)
     for shape in args.shapes if "model" in args.parts or "startup" in args.parts else []:
         print(f"weights of {shape}", file=sys.stderr, flush=True)
-        dtypes = GGUF_DTYPES if "llama_cpp" in present else ()
+        dtypes = engines.gguf_dtypes(shape) if "llama_cpp" in present else ()
         subprocess.run([str(env.python), str(HERE / "peers" / "weights.py"), str(args.work), shape, *dtypes],
                        check=True, timeout=args.install_seconds)
     packages = sorted({name for peer in present for name in environment.PACKAGES[peer]})

@@ -21,6 +21,7 @@ import goals  # noqa: E402
 import report  # noqa: E402
 import results_file  # noqa: E402
 import run_goals  # noqa: E402
+import shapes  # noqa: E402
 import shortfalls  # noqa: E402
 import startup  # noqa: E402
 
@@ -110,6 +111,8 @@ def peer_works():
     """[(work, comparisons, spread)]: a row of the peers' table. spread: cells give the range over the comparisons."""
     works, others = [], []
     for comparison in report.model_comparisons():
+        if comparison.shape in shapes.MIXTURES:  # rows of their own
+            continue
         if comparison.peers == report.OTHER_PEERS:
             others.append(comparison)
         elif comparison.precision == "bf16":
@@ -123,6 +126,9 @@ def peer_works():
         group = list(group)
         name = f"{theirs.upper()}'s own codes" if ours == theirs else f"{ours} against {theirs.upper()}"
         works.append((f"llama-1b {name}: {', '.join(c.metric for c in group)}", group, False))
+    for (shape, precision), group in itertools.groupby(report.mixture_comparisons(), key=lambda c: (c.shape, c.precision)):
+        group = list(group)
+        works.append((f"{shape} {precision.upper()}: {', '.join(c.metric for c in group)}", group, False))
     works.append(("nanogpt block bf16; fp32", [c for c in report.block_comparisons() if c.goal], False))
     attention = report.attention_comparisons(attention_cases.CASES)
     for family, precision in itertools.product(("sdpa", "prefill", "decode"), ("bf16", "fp32")):

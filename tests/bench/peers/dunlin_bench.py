@@ -7,8 +7,10 @@ Standard library only.
 import attention_cases
 import engines
 import report
+import shapes
 
 MODEL_PRECISIONS = ("bf16", "fp8", "fp16", "fp32", "int8", "int4")
+MIXTURE_PRECISIONS = ("bf16", "int4")
 # A GGUF file served with its own codes, and the precision of their width.
 FILE_PRECISIONS = {"Q8_0": "int8", "Q4_0": "int4", "Q4_K_M": "int4"}
 
@@ -46,8 +48,10 @@ def jobs(options, part, shape):
     elif part == "block":
         yield engines.Job(report.OURS, part, shape, "bf16", "", block_command(options, shape), ("block",))
     else:
-        sources = [(f"{shape}/hf", precision, precision) for precision in MODEL_PRECISIONS]
-        sources += [(f"{shape}/{dtype}.gguf", precision, dtype.lower()) for dtype, precision in FILE_PRECISIONS.items()]
+        precisions = MIXTURE_PRECISIONS if shape in shapes.MIXTURES else MODEL_PRECISIONS
+        sources = [(f"{shape}/hf", precision, precision) for precision in precisions]
+        sources += [(f"{shape}/{dtype}.gguf", precision, dtype.lower()) for dtype, precision in FILE_PRECISIONS.items()
+                    if dtype in engines.gguf_dtypes(shape)]
         for path, precision, name in sources:
             for batch in options.batches:
                 yield engines.Job(report.OURS, part, shape, name, "flash", model_command(options, path, precision, batch),

@@ -12,7 +12,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROMPT_TOKENS = 512
 PROMPT_SEED = 7
 BATCHES = (1, 8, 32)
-GGUF_DTYPES = ("BF16", "F16", "F32", "Q8_0", "Q4_0", "Q4_K_M")  # files of weights.py
+
+
+def gguf_dtypes(shape):
+    """Files of weights.py. Of mixtures of experts, which fill the memory in two bytes an element, only these."""
+    return ("BF16", "Q4_K_M") if shape in shapes.MIXTURES else ("BF16", "F16", "F32", "Q8_0", "Q4_0", "Q4_K_M")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +82,7 @@ def torch_jobs(options, part, shape):
 
 
 def llama_cpp_jobs(options, part, shape):
-    for dtype in GGUF_DTYPES if part == "model" else ():
+    for dtype in gguf_dtypes(shape) if part == "model" else ():
         for flash in (True, False):
             job = model_job(options, shape, file=str(options.work / shape / f"{dtype}.gguf"), flash=flash)
             precision = {"F16": "fp16", "F32": "fp32"}.get(dtype, dtype.lower())

@@ -10,6 +10,8 @@ import collections
 import dataclasses
 import statistics
 
+import shapes
+
 OURS = "dunlin"
 LOWER_IS_BETTER = {"ms", "s", "bytes"}
 WIDE = ("bf16", "fp16", "fp32")  # a peer may run BF16 weights in any of these: the best counts
@@ -43,7 +45,7 @@ def model_comparisons():
             rows.append(Comparison("model", shape, metric, "bf16", WIDE, peers=OTHER_PEERS))
             rows.append(Comparison("model", shape, metric, "fp16", ("fp16",)))
             rows.append(Comparison("model", shape, metric, "fp32", ("fp32",)))
-    return rows + integer_comparisons()
+    return rows + integer_comparisons() + mixture_comparisons()
 
 
 def integer_comparisons():
@@ -56,6 +58,14 @@ def integer_comparisons():
              ("q8_0", "q8_0"): {}}
     return [Comparison("model", "llama-1b", metric, ours, (theirs,), of_pair.get(metric, 0.0))
             for (ours, theirs), of_pair in goals.items()
+            for metric in ("prefill", "decode_b1", "decode_b8", "decode_b32")]
+
+
+def mixture_comparisons():
+    """Mixtures of experts: BF16, and one GGUF file of 4-bit types in both engines."""
+    goals = {"prefill": 1.2, "decode_b1": 1.2}
+    return [Comparison("model", shape, metric, precision, (precision,), goals.get(metric, 0.0))
+            for shape in shapes.MIXTURES for precision in ("bf16", "q4_k_m")
             for metric in ("prefill", "decode_b1", "decode_b8", "decode_b32")]
 
 

@@ -21,7 +21,16 @@ CONFIGS = {
         "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                          "original_max_position_embeddings": 8192},
         "eos_token_id": 128001, "bos_token_id": 128000, "torch_dtype": "bfloat16"},
+    "qwen3-30b-a3b-8l": {
+        "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_hidden_layers": 8, "hidden_size": 2048,
+        "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
+        "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [], "num_attention_heads": 32,
+        "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936, "max_position_embeddings": 40960,
+        "rms_norm_eps": 1e-6, "hidden_act": "silu", "attention_bias": False, "attention_dropout": 0.0,
+        "tie_word_embeddings": False, "rope_theta": 1000000.0, "eos_token_id": 151645, "bos_token_id": 151643,
+        "torch_dtype": "bfloat16"},
 }
+MIXTURES = ("qwen3-30b-a3b-8l",)  # of experts: too large for a run that names no shape
 NORM = "norm"      # 1 + 0.1 n, n of a standard normal distribution
 VECTOR = "vector"  # 0.02 n: biases
 MATRIX = "matrix"  # 0.02 n
@@ -44,25 +53,39 @@ def gpt2_tensors(config):
     yield "ln_f.bias", (hidden,), VECTOR
 
 
+def gated_mlp(prefix, hidden, ffn):
+    for name, rows, columns in (("gate_proj", ffn, hidden), ("up_proj", ffn, hidden), ("down_proj", hidden, ffn)):
+        yield f"{prefix}.{name}.weight", (rows, columns), MATRIX
+
+
 def llama_tensors(config):
-    """Yields (name, shape, kind); weights are [out, in]."""
-    hidden, ffn, dim = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    """Of llama and qwen3_moe. Yields (name, shape, kind); weights are [out, in]."""
+    hidden, dim = config["hidden_size"], config["head_dim"]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    experts = config.get("num_experts", 0)
     yield "model.embed_tokens.weight", (config["vocab_size"], hidden), MATRIX
     for i in range(config["num_hidden_layers"]):
         layer = f"model.layers.{i}."
         yield layer + "input_layernorm.weight", (hidden,), NORM
         yield layer + "post_attention_layernorm.weight", (hidden,), NORM
-        for name, rows, columns in (("self_attn.q_proj", heads * dim, hidden), ("self_attn.k_proj", kv_heads * dim, hidden),
-                                    ("self_attn.v_proj", kv_heads * dim, hidden), ("self_attn.o_proj", hidden, heads * dim),
-                                    ("mlp.gate_proj", ffn, hidden), ("mlp.up_proj", ffn, hidden),
-                                    ("mlp.down_proj", hidden, ffn)):
-            yield f"{layer}{name}.weight", (rows, columns), MATRIX
+        for name, rows, columns in (("q_proj", heads * dim, hidden), ("k_proj", kv_heads * dim, hidden),
+                                    ("v_proj", kv_heads * dim, hidden), ("o_proj", hidden, heads * dim)):
+            yield f"{layer}self_attn.{name}.weight", (rows, columns), MATRIX
+        if not experts:
+            yield from gated_mlp(layer + "mlp", hidden, config["intermediate_size"])
+            continue
+        for norm in ("q_norm", "k_norm"):
+            yield f"{layer}self_attn.{norm}.weight", (dim,), NORM
+        yield layer + "mlp.gate.weight", (experts, hidden), MATRIX
+        for expert in range(experts):
+            yield from gated_mlp(f"{layer}mlp.experts.{expert}", hidden, config["moe_intermediate_size"])
     yield "model.norm.weight", (hidden,), NORM
+    if not config["tie_word_embeddings"]:
+        yield "lm_head.weight", (config["vocab_size"], hidden), MATRIX
 
 
 def tensors(config):
-    return list({"gpt2": gpt2_tensors, "llama": llama_tensors}[config["model_type"]](config))
+    return list((gpt2_tensors if config["model_type"] == "gpt2" else llama_tensors)(config))
 
 
 def safetensors_header(named_shapes):

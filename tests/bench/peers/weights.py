@@ -83,7 +83,7 @@ class Checkpoint:
 
 
 def gpt2_words(config):
-    """Yields (GGUF name, [safetensors names], change of the FP32 array)."""
+    """Yields (GGUF name, safetensors name, change of the FP32 array)."""
     yield "token_embd.weight", "wte.weight", None
     yield "position_embd.weight", "wpe.weight", None
     for i in range(config["n_layer"]):
@@ -103,17 +103,35 @@ def pairs_interleaved(heads):
     return change
 
 
+ATTENTION_WORDS = (("attn_norm", "input_layernorm"), ("attn_q", "self_attn.q_proj"), ("attn_k", "self_attn.k_proj"),
+                   ("attn_v", "self_attn.v_proj"), ("attn_output", "self_attn.o_proj"),
+                   ("ffn_norm", "post_attention_layernorm"))
+MLP_WORDS = (("gate", "gate_proj"), ("up", "up_proj"), ("down", "down_proj"))
+
+
 def llama_words(config):
     yield "token_embd.weight", "model.embed_tokens.weight", None
     changes = {"attn_q": pairs_interleaved(config["num_attention_heads"]),
                "attn_k": pairs_interleaved(config["num_key_value_heads"])}
     for i in range(config["num_hidden_layers"]):
-        for ours, theirs in (("attn_norm", "input_layernorm"), ("attn_q", "self_attn.q_proj"),
-                             ("attn_k", "self_attn.k_proj"), ("attn_v", "self_attn.v_proj"),
-                             ("attn_output", "self_attn.o_proj"), ("ffn_norm", "post_attention_layernorm"),
-                             ("ffn_gate", "mlp.gate_proj"), ("ffn_up", "mlp.up_proj"), ("ffn_down", "mlp.down_proj")):
+        for ours, theirs in (*ATTENTION_WORDS, *((f"ffn_{ours}", f"mlp.{theirs}") for ours, theirs in MLP_WORDS)):
             yield f"blk.{i}.{ours}.weight", f"model.layers.{i}.{theirs}.weight", changes.get(ours)
     yield "output_norm.weight", "model.norm.weight", None
+
+
+def qwen3_moe_words(config):
+    """Experts of a layer are one tensor: a list of names."""
+    yield "token_embd.weight", "model.embed_tokens.weight", None
+    for i in range(config["num_hidden_layers"]):
+        layer = f"model.layers.{i}."
+        for ours, theirs in (*ATTENTION_WORDS, ("attn_q_norm", "self_attn.q_norm"), ("attn_k_norm", "self_attn.k_norm")):
+            yield f"blk.{i}.{ours}.weight", f"{layer}{theirs}.weight", None
+        yield f"blk.{i}.ffn_gate_inp.weight", layer + "mlp.gate.weight", None
+        for ours, theirs in MLP_WORDS:
+            yield (f"blk.{i}.ffn_{ours}_exps.weight",
+                   [f"{layer}mlp.experts.{expert}.{theirs}.weight" for expert in range(config["num_experts"])], None)
+    yield "output_norm.weight", "model.norm.weight", None
+    yield "output.weight", "lm_head.weight", None
 
 
 def add_gpt2_keys(writer, config):
@@ -137,14 +155,28 @@ def add_llama_keys(writer, config):
     writer.add_rope_freq_base(config["rope_theta"])
 
 
+def add_qwen3_moe_keys(writer, config):
+    add_llama_keys(writer, config)
+    writer.add_key_length(config["head_dim"])
+    writer.add_value_length(config["head_dim"])
+    writer.add_expert_count(config["num_experts"])
+    writer.add_expert_used_count(config["num_experts_per_tok"])
+    writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+
+
+# model_type -> GGUF's architecture, tensors, keys
+FAMILIES = {"gpt2": ("gpt2", gpt2_words, add_gpt2_keys), "llama": ("llama", llama_words, add_llama_keys),
+            "qwen3_moe": ("qwen3moe", qwen3_moe_words, add_qwen3_moe_keys)}
+
+
 def make_gguf(file, config, checkpoint, dtype, with_vocabulary=False):
     """Vectors stay FP32, as llama.cpp's own converter keeps them."""
     import gguf
     import vocabulary
 
-    words, add_keys = {"gpt2": (gpt2_words, add_gpt2_keys), "llama": (llama_words, add_llama_keys)}[config["model_type"]]
+    architecture, words, add_keys = FAMILIES[config["model_type"]]
     temporary = file.with_suffix(".part")
-    writer = gguf.GGUFWriter(temporary, config["model_type"])
+    writer = gguf.GGUFWriter(temporary, architecture, use_temp_file=True)
     add_keys(writer, config)
     writer.add_vocab_size(config["vocab_size"])
     if with_vocabulary:
@@ -154,10 +186,12 @@ def make_gguf(file, config, checkpoint, dtype, with_vocabulary=False):
     if config["model_type"] == "llama":
         writer.add_tensor("rope_freqs.weight", np.array(shapes.llama3_frequency_factors(config), dtype=np.float32))
     for name, source, change in words(config):
-        values = checkpoint.read(source)
-        values = np.ascontiguousarray(change(values)) if change else values
-        kind = gguf.GGMLQuantizationType[dtype if values.ndim > 1 else "F32"]
-        writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
+        sources = source if isinstance(source, list) else [source]
+        one = checkpoint.read(sources[0])
+        kind = gguf.GGMLQuantizationType[dtype if one.ndim > 1 and "_inp" not in name else "F32"]  # routers stay FP32
+        coded = [gguf.quants.quantize(np.ascontiguousarray(change(values)) if change else values, kind)
+                 for values in map(checkpoint.read, sources)]
+        writer.add_tensor(name, np.stack(coded) if isinstance(source, list) else coded[0], raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
