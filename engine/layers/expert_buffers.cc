@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layers/expert_buffers.h"
 
+#include "engine/layers/buffer_cut.h"
+
 namespace dunlin::engine {
 namespace {
 
-constexpr size_t kAlignment = 64;  // a cache line
-
-// Hands out arrays of a block one after another.
-class Cut {
- public:
-  explicit Cut(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
-
-  template <typename T>
-  T* Take(int64_t count) {
-    T* array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + taken_);
-    taken_ += (static_cast<size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return array;
-  }
-  size_t taken() const { return taken_; }
-
- private:
-  std::byte* memory_;
-  size_t taken_ = 0;
-};
-
-ExpertBuffers Place(const ModelConfig& config, int64_t tokens, Cut* cut) {
+ExpertBuffers Place(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
   const int64_t hidden = tokens * config.hidden_dim;
   const int64_t chosen = tokens * config.routing.num_chosen;
   return {.normed = cut->Take<float>(hidden),
@@ -42,13 +24,13 @@ ExpertBuffers Place(const ModelConfig& config, int64_t tokens, Cut* cut) {
 
 size_t ExpertBufferBytes(const ModelConfig& config, int32_t max_tokens) {
   if (!config.has_experts()) return 0;
-  Cut cut(nullptr);
+  BufferCut cut(nullptr);
   (void)Place(config, max_tokens, &cut);
   return cut.taken();
 }
 
 ExpertBuffers PlaceExpertBuffers(const ModelConfig& config, int32_t max_tokens, void* memory) {
-  Cut cut(memory);
+  BufferCut cut(memory);
   return Place(config, max_tokens, &cut);
 }
 

@@ -39,13 +39,25 @@ struct ExpertWeights {
   LinearWeights down;  // [hidden_dim, width]
 };
 
+// With ModelConfig::has_latent_attention, in place of LayerWeights::qkv.
+struct LatentWeights {
+  LinearWeights query_down;             // [query_rank, hidden_dim], where query_rank > 0
+  NormWeights query_norm;               // [query_rank], as that
+  LinearWeights query;                  // [latent_query_features, query_rank or hidden_dim]: of a head plain, rotated
+  LinearWeights kv_down;                // [rope_dim + kv_rank, hidden_dim]
+  NormWeights kv_norm;                  // [kv_rank]
+  std::vector<LinearWeights> key_up;    // [num_heads] of [kv_rank, plain_dim]
+  std::vector<LinearWeights> value_up;  // [num_heads] of [value_dim, kv_rank]
+};
+
 struct LayerWeights {
   NormWeights attention_norm;       // before the attention; with NormPlacement::kPost after it; see first_norm_absent
   LinearWeights qkv;                // [qkv_features, hidden_dim]: Q heads, K heads, V heads
+  LatentWeights latent;             // with has_latent_attention
   NormWeights query_norm;           // with qk_norm
   NormWeights key_norm;             // with qk_norm
   const float* sinks = nullptr;     // [num_heads], with attention_sinks
-  LinearWeights attention_out;      // [hidden_dim, num_heads * head_dim]
+  LinearWeights attention_out;      // [hidden_dim, attention_features]
   NormWeights post_attention_norm;  // with NormPlacement::kPreAndPost and kPostInside
   NormWeights mlp_norm;             // before the MLP; with kPost after it; absent with shared_norm
   LinearWeights mlp_up;             // [up_features, hidden_dim]; absent with experts, as mlp_down

@@ -24,6 +24,17 @@ enum class NormPlacement : uint8_t {
   kPostInside,  // x += PostNorm(F(x)); a norm before the head (EXAONE 4)
 };
 
+// Multi-head latent attention (DeepSeek V2): keys and values of all heads are linear in one latent row of a token. A
+// page holds that row, [rope_dim rotated, kv_rank normed], as the one KV head; the heads' key matrices are applied to
+// the queries before the attention and their value matrices to its sums.
+struct LatentAttention {
+  int32_t kv_rank = 0;     // of the latent row; 0: the model has no such attention
+  int32_t query_rank = 0;  // 0: queries are computed from the hidden row itself
+  int32_t plain_dim = 0;   // of a head's query and key, without positions
+  int32_t rope_dim = 0;    // of a head's query and of the key that all heads share, rotated; even
+  int32_t value_dim = 0;   // of a head's value
+};
+
 // Filled and cross-checked by an architecture's ParseConfig; the forward pass trusts it.
 // A layer: x += OutProjection(Attention(Norm1(x))); x += Down(Activation(Up(Norm2(x)))), norms as norm_placement says.
 // parallel_residual: both terms are computed from the x before the layer.
@@ -91,6 +102,8 @@ struct ModelConfig {
   // Pairs of dimensions (2i, 2i + 1) rotate together, not (i, i + rotary_dim / 2): rows of Q and K change places at
   // load.
   bool interleaved_rotary = false;
+  // With it num_kv_heads is 1, head_dim rope_dim + kv_rank, and rotary_dim rope_dim.
+  LatentAttention latent;
   std::vector<float> alibi_slopes;  // [num_heads] of ALiBi's bias by distance, without rotary positions; empty: none
   float attention_scale = 0.0F;     // multiplies Q K^T
   float attention_softcap = 0.0F;   // scaled scores become cap * tanh(score / cap); 0: no cap
@@ -128,13 +141,20 @@ struct ModelConfig {
     return norm_placement == NormPlacement::kPreAndPost || norm_placement == NormPlacement::kPostInside;
   }
   int32_t window(int32_t layer) const { return layer_windows.empty() ? 0 : layer_windows[static_cast<size_t>(layer)]; }
+  bool has_latent_attention() const { return latent.kv_rank > 0; }
+  int32_t latent_query_features() const { return num_heads * (latent.plain_dim + latent.rope_dim); }
+  // Of the attention itself: a value, of the latent row where it is in the key.
+  int32_t attention_value_dim() const { return has_latent_attention() ? latent.kv_rank : head_dim; }
+  // Columns of the attention's output projection.
+  int32_t attention_features() const { return num_heads * (has_latent_attention() ? latent.value_dim : head_dim); }
   bool has_experts() const { return routing.num_experts > 0; }
   bool has_experts(int32_t layer) const {
     return has_experts() && (dense_layers.empty() || !dense_layers[static_cast<size_t>(layer)]);
   }
   // A gate of the shared expert is the router's last row.
   int32_t router_features() const { return routing.num_experts + (shared_gate ? 1 : 0); }
-  int32_t qkv_features() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
+  // Of the rows that the attention reads; values in keys take no columns of their own.
+  int32_t qkv_features() const { return (num_heads + (has_latent_attention() ? 1 : 2) * num_kv_heads) * head_dim; }
   int32_t up_features() const { return up_features(ffn_dim); }
   int32_t up_features(int32_t ffn) const { return gated_mlp ? 2 * ffn : ffn; }
   // The widest MLP of the model.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/layers/expert_buffers.h"
 #include "engine/layers/fp8_scaling.h"
+#include "engine/layers/latent_buffers.h"
 #include "engine/sampling/logit_edits.h"
 
 namespace dunlin::engine {
@@ -25,6 +26,7 @@ constexpr BufferTraits kBufferTable[kNumBuffers] = {
     {BufferId::kActivation, "activation", kStepKey},
     {BufferId::kKeptRows, "kept rows", kStepKey},
     {BufferId::kExperts, "experts", kStepKey},
+    {BufferId::kLatent, "latent attention", kStepKey},
     {BufferId::kUnfused, "unfused rows", "models[].execution"},
     {BufferId::kFp8Scales, "fp8 scales", "models[].fp8.recipe"},
     {BufferId::kRotary, "rotary", kStepKey},
@@ -69,7 +71,9 @@ size_t ActivationBytes(const ModelConfig& config, const std::vector<Precision>& 
                        int32_t rows) {
   size_t most = 0;
   for (Precision precision : InputPrecisions(config, resident)) {
-    for (int32_t columns : {config.hidden_dim, config.num_heads * config.head_dim, config.max_ffn_dim()}) {
+    for (int32_t columns : {config.hidden_dim, config.attention_features(), config.max_ffn_dim(),
+                            config.latent.query_rank, config.latent.plain_dim, config.latent.kv_rank}) {
+      if (columns == 0) continue;
       most = std::max(most, device.ops->activation_bytes(precision, rows, columns));
     }
   }
@@ -153,12 +157,13 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kKvPool, num_pages * page_bytes);
   set(BufferId::kHidden, Floats(tokens, config.hidden_dim));
   set(BufferId::kQkv, Floats(tokens, config.qkv_features()));
-  set(BufferId::kAttention, Floats(tokens, int64_t{config.num_heads} * config.head_dim));
+  set(BufferId::kAttention, Floats(tokens, int64_t{config.num_heads} * config.attention_value_dim()));
   set(BufferId::kMlp, MlpBytes(config, resident, device, tokens));
   set(BufferId::kTerm, config.has_post_norms() ? Floats(tokens, config.hidden_dim) : 0);
   set(BufferId::kActivation, ActivationBytes(config, resident, device, tokens));
   set(BufferId::kKeptRows, Floats(plan.max_kept_rows, config.hidden_dim + int64_t{config.num_heads} * config.head_dim));
   set(BufferId::kExperts, ExpertBufferBytes(config, tokens));
+  set(BufferId::kLatent, LatentBufferBytes(config, tokens));
   const bool eager = options.execution == ExecutionMode::kEager;
   set(BufferId::kUnfused, eager ? Floats(tokens, std::max(config.hidden_dim, config.max_ffn_dim())) : 0);
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));

@@ -24,12 +24,13 @@ enum class BufferId : uint8_t {
   kKvPool,       // num_pages * page_bytes
   kHidden,       // [T, hidden_dim] floats: the residual stream
   kQkv,          // [T, qkv_features] floats
-  kAttention,    // [T, num_heads * head_dim] floats
+  kAttention,    // [T, num_heads * attention_value_dim] floats
   kMlp,          // [T, up_features] floats, or the input of the MLP's second matrix (GemmParams::next)
   kTerm,         // [T, hidden_dim] floats where has_post_norms(): a term before its norm
   kActivation,   // GEMM input: T rows of the widest, in the largest resident precision
   kKeptRows,     // [K, hidden_dim] floats, then [K, num_heads * head_dim], K = max_kept_rows: see KeepRows
   kExperts,      // ExpertBufferBytes of T tokens
+  kLatent,       // LatentBufferBytes of T tokens
   kUnfused,      // [T, max(hidden_dim, max_ffn_dim)] floats, eager only: rows between two steps of a module
   kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
   kRotary,       // [num_rotaries, T, rotary_dim] floats: cos and sin of the step's positions
@@ -42,7 +43,7 @@ enum class BufferId : uint8_t {
   kSampled,      // [kHeadBlockRows] SampledToken
   kWorkspace,    // of sampling, or the attention backend and precision that need most
 };
-inline constexpr int kNumBuffers = 20;
+inline constexpr int kNumBuffers = 21;
 
 // Rows of logits that exist at once. More rows share the head's weights in cache, fewer keep the block small:
 // 64 rows of a 128k vocabulary take 33 MB, and a head of 4 KB rows is then read once per 64 sequences.

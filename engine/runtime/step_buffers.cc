@@ -22,6 +22,7 @@ LayerBuffers LayerBuffersOf(const StepBuffers& buffers) {
           .activation = buffers.at(BufferId::kActivation),
           .kept_rows = buffers.floats(BufferId::kKeptRows),
           .experts = buffers.at(BufferId::kExperts),
+          .latent = buffers.at(BufferId::kLatent),
           .unfused = buffers.floats(BufferId::kUnfused),
           .rotary = buffers.floats(BufferId::kRotary),
           .position_constants = buffers.floats(BufferId::kFrequencies),

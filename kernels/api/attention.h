@@ -49,11 +49,12 @@ struct AttentionTraits {
   int32_t window = 0;    // as PagedAttentionParams
   float softcap = 0.0F;  // as PagedAttentionParams
   bool causal = true;
-  bool sinks = false;  // as PagedAttentionParams
+  bool sinks = false;           // as PagedAttentionParams
+  int32_t v_head_dim = 0;       // of values and outputs; 0: head_dim
+  bool values_in_keys = false;  // of KvShape
   // Of dense calls.
-  int32_t v_head_dim = 0;  // of values and outputs; 0: head_dim
-  bool bias = false;       // an AttentionBias is given
-  bool mask = false;       // an AttentionMask is given; not together with causal
+  bool bias = false;  // an AttentionBias is given
+  bool mask = false;  // an AttentionMask is given; not together with causal
 };
 
 // One sequence of a paged call. Its last `query_len` tokens are the query rows; row i is at absolute position
@@ -70,11 +71,11 @@ struct SequenceSpan {
 // Attention over KV pages of a batch of sequences, in prefill or decode. All pointers are device memory.
 struct PagedAttentionParams {
   AttentionBackend backend;
-  const float* query;    // [num_tokens, num_heads, head_dim], rows query_stride floats apart; rotary applied
-  int64_t query_stride;  // floats, >= num_heads * head_dim
-  float* out;            // [num_tokens, num_heads, head_dim], rows contiguous; must not alias query
-  const void* kv_pool;   // page 0
-  KvLayout layout;
+  const float* query;         // [num_tokens, num_heads, head_dim], rows query_stride floats apart; rotary applied
+  int64_t query_stride;       // floats, >= num_heads * head_dim
+  float* out;                 // [num_tokens, num_heads, v_head_dim], rows contiguous; must not alias query
+  const void* kv_pool;        // page 0
+  KvLayout layout;            // v_head_dim differs from head_dim with values_in_keys only
   int32_t layer;              // 0 <= layer < layout.shape.num_layers
   int32_t num_heads;          // a multiple of layout.shape.num_kv_heads
   const int32_t* page_table;  // [rows, page_table_stride] page ids; entries past a sequence's last page are not read
@@ -97,7 +98,7 @@ struct PagedAttentionParams {
   const float* sinks = nullptr;
   void* workspace;         // 64-byte aligned
   size_t workspace_bytes;  // >= DeviceOps::paged_attention_workspace(...) of a plan that covers this call
-  // Fused with DeviceOps::quantize: writes the input of the output projection, [num_tokens, num_heads * head_dim], in
+  // Fused with DeviceOps::quantize: writes the input of the output projection, [num_tokens, num_heads * v_head_dim], in
   // place of `out`, which is null. Only where DeviceOps::attention_fuses says so; never FP8, nor with an amax.
   Activation* next = nullptr;
 };

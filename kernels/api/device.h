@@ -42,6 +42,9 @@ struct DeviceOps {
   // Whether there are route_experts and add_weighted_rows. False: both return kUnsupported, and models with experts are
   // refused before they are loaded.
   bool routes_experts;
+  // Whether there are copy_columns and KvShape::values_in_keys. False: copy_columns returns kUnsupported, and models
+  // with latent attention are refused before they are loaded.
+  bool attends_latent_rows;
 
   // Memory. allocate returns zeroed memory, 64-byte aligned, or null. Copies are host <-> device. allocate_host returns
   // zeroed host memory, 64-byte aligned, or null; it is pinned where the device copies asynchronously. A copy from or
@@ -87,6 +90,7 @@ struct DeviceOps {
   KernelStatus (*activate)(DeviceContext*, const ActivateParams&);
   KernelStatus (*add)(DeviceContext*, const AddParams&);
   KernelStatus (*copy_rows)(DeviceContext*, const CopyRowsParams&);
+  KernelStatus (*copy_columns)(DeviceContext*, const CopyColumnsParams&);
   KernelStatus (*route_experts)(DeviceContext*, const RouteExpertsParams&);
   KernelStatus (*add_weighted_rows)(DeviceContext*, const AddWeightedRowsParams&);
   KernelStatus (*update_delayed_scaling)(DeviceContext*, const DelayedScalingParams&);

@@ -3,8 +3,9 @@
 //
 // A page holds `tokens_per_page` consecutive tokens of one sequence for every layer and KV head of a model, in
 // `page_bytes` bytes at pool + page_id * page_bytes. Inside a page: layer-major, then KV head, then K block and V
-// block. The order inside a K or V block is the device's, by dtype (CPU: kernels/cpu/attention/kv_block.h). Unused
-// slots may hold anything, NaN included: whoever writes the first token of a packed pair zeroes its partner.
+// block; with values_in_keys there is no V block. The order inside a K or V block is the device's, by dtype (CPU:
+// kernels/cpu/attention/kv_block.h). Unused slots may hold anything, NaN included: whoever writes the first token of a
+// packed pair zeroes its partner.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +20,20 @@ struct KvShape {
   int32_t num_kv_heads;    // > 0
   int32_t head_dim;        // > 0, any; odd dims are padded to even inside a block
   int32_t v_head_dim = 0;  // of a value; 0: head_dim. Set by MakeKvLayout
+  // A value is the last v_head_dim dimensions of its key (multi-head latent attention). v_head_dim <= head_dim, their
+  // difference is even; not with kF8E4M3.
+  bool values_in_keys = false;
 };
 
 struct KvLayout {
   DType dtype;  // any; a kF8E4M3 block ends with one FP32 scale per token
   KvShape shape;
-  int32_t tokens_per_page;  // TokensPerPage(dtype)
-  size_t key_block_bytes;   // one layer, one head, one page
-  size_t value_block_bytes;
-  size_t head_bytes;   // K block + V block
-  size_t layer_bytes;  // num_kv_heads * head_bytes
-  size_t page_bytes;   // >= num_layers * layer_bytes; all layouts of a pool have the same page size
+  int32_t tokens_per_page;   // TokensPerPage(dtype)
+  size_t key_block_bytes;    // one layer, one head, one page
+  size_t value_block_bytes;  // 0 with values_in_keys
+  size_t head_bytes;         // K block + V block
+  size_t layer_bytes;        // num_kv_heads * head_bytes
+  size_t page_bytes;         // >= num_layers * layer_bytes; all layouts of a pool have the same page size
 };
 
 constexpr int32_t TokensPerPage(DType kv_dtype) {
@@ -50,7 +54,7 @@ constexpr KvLayout MakeKvLayout(DType kv_dtype, KvShape shape, size_t page_bytes
     return (padded_dim * SizeOf(layout.dtype) + scale) * static_cast<size_t>(layout.tokens_per_page);
   };
   layout.key_block_bytes = block_bytes(layout.shape.head_dim);
-  layout.value_block_bytes = block_bytes(layout.shape.v_head_dim);
+  layout.value_block_bytes = shape.values_in_keys ? 0 : block_bytes(layout.shape.v_head_dim);
   layout.head_bytes = layout.key_block_bytes + layout.value_block_bytes;
   layout.layer_bytes = static_cast<size_t>(shape.num_kv_heads) * layout.head_bytes;
   layout.page_bytes = static_cast<size_t>(shape.num_layers) * layout.layer_bytes;

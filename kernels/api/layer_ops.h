@@ -75,6 +75,20 @@ struct CopyRowsParams {
   int32_t columns;      // > 0
 };
 
+// Of each row `num_blocks` blocks of `columns` floats: block b from in + b * in_block_stride to out + b *
+// out_block_stride.
+struct CopyColumnsParams {
+  const float* in;
+  int64_t in_stride;         // floats, from a row to the next, >= 0
+  int64_t in_block_stride;   // floats, >= 0
+  float* out;                // must not overlap `in`
+  int64_t out_stride;        // floats, >= (num_blocks - 1) * out_block_stride + columns
+  int64_t out_block_stride;  // floats, >= columns where there are several blocks
+  int32_t num_rows;          // >= 0
+  int32_t num_blocks;        // > 0
+  int32_t columns;           // > 0
+};
+
 // Cosines and sines of all rotations of a step, shared by its layers.
 // Row t: cos[0..rotary_dim/2), then sin[0..rotary_dim/2); angle = positions[t] * inv_freq[i] (FP32 product), both
 // multiplied by attention_factor (YaRN's; 1 otherwise).
@@ -92,7 +106,9 @@ struct RotaryTableParams {
 // of Q or K goes through RMSNorm over head_dim first (Qwen 3's QK-norm), or all heads of Q, and all of K, through one
 // over all of their elements (OLMo 2's).
 struct RotateAndStoreKvParams {
-  float* qkv;            // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads
+  // [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]: Q heads, K heads, V heads; with
+  // layout.shape.values_in_keys without V heads.
+  float* qkv;
   const float* cos_sin;  // [num_tokens, rotary_dim], or null for no rotation
   int32_t rotary_dim;    // even, <= head_dim
   int32_t num_heads;     // a multiple of layout.shape.num_kv_heads

@@ -219,4 +219,23 @@ KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {
   return KernelStatus::kOk;
 }
 
+KernelStatus CopyColumns(DeviceContext* context, const CopyColumnsParams& params) {
+  const bool some = params.num_rows > 0;
+  const int64_t width = (params.num_blocks - 1) * params.out_block_stride + params.columns;
+  if (params.num_rows < 0 || params.num_blocks < 1 || params.columns < 1 || params.in_stride < 0 ||
+      params.in_block_stride < 0 || params.out_stride < width ||
+      (params.num_blocks > 1 && params.out_block_stride < params.columns) ||
+      (some && (params.in == nullptr || params.out == nullptr))) {
+    return KernelStatus::kInvalidArgument;
+  }
+  ForEachRow(context, params.num_rows, int64_t{params.num_blocks} * params.columns, [&](int64_t row) {
+    for (int64_t block = 0; block < params.num_blocks; ++block) {
+      std::memcpy(params.out + row * params.out_stride + block * params.out_block_stride,
+                  params.in + row * params.in_stride + block * params.in_block_stride,
+                  static_cast<size_t>(params.columns) * sizeof(float));
+    }
+  });
+  return KernelStatus::kOk;
+}
+
 }  // namespace dunlin::kernels::cpu

@@ -77,6 +77,7 @@ std::vector<std::string> MissingEntries(const DeviceOps& ops) {
       {"activate", ops.activate != nullptr},
       {"add", ops.add != nullptr},
       {"copy_rows", ops.copy_rows != nullptr},
+      {"copy_columns", ops.copy_columns != nullptr},
       {"route_experts", ops.route_experts != nullptr},
       {"add_weighted_rows", ops.add_weighted_rows != nullptr},
       {"update_delayed_scaling", ops.update_delayed_scaling != nullptr},

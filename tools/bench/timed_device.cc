@@ -46,7 +46,7 @@ struct Forwarded<kOp> {
 
 // Entries without a context are copied from the inner table.
 DeviceOps TimedOps(const DeviceOps& inner) {
-  static_assert(sizeof(DeviceOps) == 41 * sizeof(void*), "forward a new entry that takes a context below");
+  static_assert(sizeof(DeviceOps) == 42 * sizeof(void*), "forward a new entry that takes a context below");
   DeviceOps ops = inner;
   ops.allocate = Forwarded<&DeviceOps::allocate>::Call;
   ops.release = Forwarded<&DeviceOps::release>::Call;
@@ -71,6 +71,7 @@ DeviceOps TimedOps(const DeviceOps& inner) {
   ops.activate = Timed<OpKind::kActivate, kernels::ActivateParams, &DeviceOps::activate>;
   ops.add = Timed<OpKind::kActivate, kernels::AddParams, &DeviceOps::add>;
   ops.copy_rows = Timed<OpKind::kGather, kernels::CopyRowsParams, &DeviceOps::copy_rows>;
+  ops.copy_columns = Timed<OpKind::kGather, kernels::CopyColumnsParams, &DeviceOps::copy_columns>;
   ops.route_experts = Timed<OpKind::kActivate, kernels::RouteExpertsParams, &DeviceOps::route_experts>;
   ops.add_weighted_rows = Timed<OpKind::kActivate, kernels::AddWeightedRowsParams, &DeviceOps::add_weighted_rows>;
   ops.rotary_table = Timed<OpKind::kStoreKv, kernels::RotaryTableParams, &DeviceOps::rotary_table>;

@@ -17,14 +17,25 @@ namespace dunlin::engine {
 
 // Which rows of a fused matrix a tensor holds. kQkvByHead: all of them, interleaved by head of K: the heads of Q
 // that share the first head of K, that, and its head of V, then those of the next (GPT-NeoX, Falcon). kExperts and
-// kSharedGate: of a router.
-enum class FusedPart : uint8_t { kAll, kQuery, kKey, kValue, kGate, kUp, kQkvByHead, kExperts, kSharedGate };
+// kSharedGate: of a router. kLatentAndRotary: all of WeightSlot::kKvDown, whose rotated rows are the tensor's last.
+enum class FusedPart : uint8_t {
+  kAll,
+  kQuery,
+  kKey,
+  kValue,
+  kGate,
+  kUp,
+  kQkvByHead,
+  kExperts,
+  kSharedGate,
+  kLatentAndRotary
+};
 
 // A tensor's name and slot: `name` + `weight` and, where the config has a bias, `name` + `bias`.
 struct WeightName {
   WeightSlot slot;
   FusedPart part;
-  const char* name;         // '#' stands for the layer's index, '@' for the expert's
+  const char* name;         // '#' stands for the layer's index, '@' for the expert's or head's
   bool prefixed = true;     // one of Architecture::prefixes precedes it
   bool transposed = false;  // stored [in_features, out_features] (GPT-2's Conv1D)
   const char* weight = ".weight";
@@ -101,5 +112,8 @@ extern const Architecture kQwen3Moe;
 extern const Architecture kGraniteMoe;
 extern const Architecture kGptOss;
 extern const Architecture kGlm4Moe;
+extern const Architecture kOlmoe;
+extern const Architecture kDeepseekV2;
+extern const Architecture kDeepseekV3;
 
 }  // namespace dunlin::engine

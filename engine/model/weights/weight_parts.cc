@@ -54,6 +54,8 @@ std::vector<RowRange> RowsOf(const ModelConfig& config, WeightSlot slot, FusedPa
       return {{0, ShapeOf(config, slot).out_features / 2}};
     case FusedPart::kUp:
       return {{ShapeOf(config, slot).out_features / 2, ShapeOf(config, slot).out_features / 2}};
+    case FusedPart::kLatentAndRotary:
+      return {{config.latent.rope_dim, config.latent.kv_rank, 0}, {0, config.latent.rope_dim, config.latent.kv_rank}};
     case FusedPart::kExperts:
       return {{0, config.routing.num_experts}};
     case FusedPart::kSharedGate:
@@ -69,8 +71,8 @@ std::string FullName(const WeightName& name, const std::string& prefix, const We
   for (const char* c = name.name; *c != '\0'; ++c) {
     if (*c == '#') {
       absl::StrAppend(&full, place.layer);
-    } else if (*c == '@' && place.expert >= 0) {
-      absl::StrAppend(&full, place.expert);
+    } else if (*c == '@' && place.index >= 0) {
+      absl::StrAppend(&full, place.index);
     } else {
       full += *c;
     }
@@ -104,7 +106,7 @@ void AppendTensor(const ModelConfig& config, const WeightName& name, const std::
   const int64_t columns = ShapeOf(config, name.slot).in_features;
   WeightPart part{.slot = name.slot,
                   .layer = place.layer,
-                  .expert = place.expert,
+                  .index = place.index,
                   .is_bias = is_bias,
                   .transposed = name.transposed && !is_bias,
                   .tensor = absl::StrCat(FullName(name, prefix, place), is_bias ? name.bias : name.weight),
@@ -137,9 +139,8 @@ void AppendParts(const Architecture& architecture, const ModelConfig& config, co
   for (const WeightName& name : architecture.weights) {
     if (IsPerLayer(name.slot) != per_layer || !HasSlot(config, name.slot, layer)) continue;
     if (name.part == FusedPart::kSharedGate && !config.shared_gate) continue;
-    const int32_t count = IsPerExpert(name.slot) ? config.routing.num_experts : 1;
-    for (int32_t expert = 0; expert < count; ++expert) {
-      const WeightPlace place{name.slot, layer, expert};
+    for (int32_t i = 0; i < NumWeights(config, name.slot); ++i) {
+      const WeightPlace place{name.slot, layer, i};
       AppendTensor(config, name, prefix, place, false, parts);
       const bool has_bias = HasBias(config, name.slot) && name.part != FusedPart::kSharedGate;
       if (has_bias) AppendTensor(config, name, prefix, place, true, parts);
@@ -284,7 +285,7 @@ int64_t CountParameters(const std::vector<WeightPart>& parts) {
 int64_t CountActiveParameters(const ModelConfig& config, const std::vector<WeightPart>& parts) {
   int64_t count = 0;
   for (const WeightPart& part : parts) {
-    if (!IsPerExpert(part.slot) || part.expert < config.routing.num_chosen) count += Elements(part);
+    if (!IsPerExpert(part.slot) || part.index < config.routing.num_chosen) count += Elements(part);
   }
   return count;
 }

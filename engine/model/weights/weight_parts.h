@@ -26,8 +26,8 @@ struct PartScales {
 
 struct WeightPart {
   WeightSlot slot;
-  int32_t layer;       // 0 where the slot is not per layer
-  int32_t expert = 0;  // where the slot is per expert
+  int32_t layer;      // 0 where the slot is not per layer
+  int32_t index = 0;  // of the expert or head, where the slot is per one
   bool is_bias;
   bool transposed;             // the tensor is [in_features, out_features]
   std::string tensor;          // full name
@@ -41,7 +41,7 @@ struct WeightPart {
   std::optional<kernels::CodeTraits> codes = {};  // that the tensor is stored as, from FindCodes
 
   bool is_vector() const { return is_bias || IsVector(slot); }
-  WeightPlace place() const { return {slot, layer, expert}; }
+  WeightPlace place() const { return {slot, layer, index}; }
 };
 
 // The architecture's prefix under which `source` has the embedding or the final norm; its first prefix when none fits.

@@ -102,7 +102,7 @@ absl::Status CheckFused(const std::vector<WeightPart>& parts) {
     if (fused && (previous->scales.weight == nullptr) != (part.scales.weight == nullptr)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "of '", previous->tensor, "' and '", part.tensor, "', which ",
-          previous->expert == part.expert ? "form one matrix" : "are experts of one layer", ", only one is F8_E4M3"));
+          previous->index == part.index ? "form one matrix" : "are experts of one layer", ", only one is F8_E4M3"));
     }
     previous = &part;
   }

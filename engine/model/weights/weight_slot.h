@@ -19,6 +19,13 @@ enum class WeightSlot : uint8_t {
   kQueryNorm,
   kKeyNorm,
   kAttentionSinks,
+  kQueryDown,
+  kQueryDownNorm,
+  kLatentQuery,
+  kKvDown,
+  kKvDownNorm,
+  kKeyUp,
+  kValueUp,
   kAttentionOut,
   kPostAttentionNorm,
   kMlpNorm,
@@ -44,6 +51,8 @@ constexpr bool IsNorm(WeightSlot slot) {
     case WeightSlot::kAttentionNorm:
     case WeightSlot::kQueryNorm:
     case WeightSlot::kKeyNorm:
+    case WeightSlot::kQueryDownNorm:
+    case WeightSlot::kKvDownNorm:
     case WeightSlot::kPostAttentionNorm:
     case WeightSlot::kMlpNorm:
     case WeightSlot::kPostMlpNorm:
@@ -59,19 +68,26 @@ constexpr bool IsVector(WeightSlot slot) {
   return IsNorm(slot) || slot == WeightSlot::kRouterCorrection || slot == WeightSlot::kAttentionSinks;
 }
 
-// Whether each layer has one, or one for each expert.
+// Whether each layer has one, or one for each expert or head.
 constexpr bool IsPerLayer(WeightSlot slot) {
   return slot >= WeightSlot::kAttentionNorm && slot <= WeightSlot::kSharedDown;
 }
 constexpr bool IsPerExpert(WeightSlot slot) {
   return slot == WeightSlot::kExpertUp || slot == WeightSlot::kExpertDown;
 }
+constexpr bool IsPerHead(WeightSlot slot) {
+  return slot == WeightSlot::kKeyUp || slot == WeightSlot::kValueUp;
+}
+// Weights of a slot in a layer that has it, or in the model.
+constexpr int32_t NumWeights(const ModelConfig& config, WeightSlot slot) {
+  return IsPerExpert(slot) ? config.routing.num_experts : IsPerHead(slot) ? config.num_heads : 1;
+}
 
 // One weight of a model.
 struct WeightPlace {
   WeightSlot slot;
-  int32_t layer = 0;   // where the slot is per layer
-  int32_t expert = 0;  // where it is per expert
+  int32_t layer = 0;  // where the slot is per layer
+  int32_t index = 0;  // of the expert or head, where it is per one
 };
 
 // Whether the slot exists in this layer (0 where it is not per layer), and whether it has a bias. A tied head does not
@@ -85,6 +101,17 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer
       return config.qk_norm;
     case WeightSlot::kAttentionSinks:
       return config.attention_sinks;
+    case WeightSlot::kQkv:
+      return !config.has_latent_attention();
+    case WeightSlot::kQueryDown:
+    case WeightSlot::kQueryDownNorm:
+      return config.latent.query_rank > 0;
+    case WeightSlot::kLatentQuery:
+    case WeightSlot::kKvDown:
+    case WeightSlot::kKvDownNorm:
+    case WeightSlot::kKeyUp:
+    case WeightSlot::kValueUp:
+      return config.has_latent_attention();
     case WeightSlot::kAttentionNorm:
       return config.norm_placement != NormPlacement::kPostInside && !(layer == 0 && config.first_norm_absent);
     case WeightSlot::kMlpNorm:
@@ -129,6 +156,8 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kFinalNorm:
       return config.norm_bias;
     case WeightSlot::kQkv:
+    case WeightSlot::kQueryDown:
+    case WeightSlot::kKvDown:
       return config.qkv_bias;
     case WeightSlot::kAttentionOut:
       return config.out_bias;
@@ -150,6 +179,11 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kTokenTypes:
     case WeightSlot::kQueryNorm:
     case WeightSlot::kKeyNorm:
+    case WeightSlot::kQueryDownNorm:
+    case WeightSlot::kLatentQuery:
+    case WeightSlot::kKvDownNorm:
+    case WeightSlot::kKeyUp:
+    case WeightSlot::kValueUp:
     case WeightSlot::kAttentionSinks:
     case WeightSlot::kRouterCorrection:
     case WeightSlot::kSharedUp:
@@ -159,7 +193,7 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
   return false;
 }
 
-// [out_features, in_features] of a matrix, of one expert where there are several; a vector is [its width, 1].
+// [out_features, in_features] of a matrix, of one expert or head where there are several; a vector is [its width, 1].
 struct SlotShape {
   int64_t out_features;
   int64_t in_features;
@@ -181,7 +215,22 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kQkv:
       return {config.qkv_features(), config.hidden_dim};
     case WeightSlot::kAttentionOut:
-      return {config.hidden_dim, int64_t{config.num_heads} * config.head_dim};
+      return {config.hidden_dim, config.attention_features()};
+    case WeightSlot::kQueryDown:
+      return {config.latent.query_rank, config.hidden_dim};
+    case WeightSlot::kQueryDownNorm:
+      return {config.latent.query_rank, 1};
+    case WeightSlot::kLatentQuery:
+      return {config.latent_query_features(),
+              config.latent.query_rank > 0 ? config.latent.query_rank : config.hidden_dim};
+    case WeightSlot::kKvDown:
+      return {config.head_dim, config.hidden_dim};
+    case WeightSlot::kKvDownNorm:
+      return {config.latent.kv_rank, 1};
+    case WeightSlot::kKeyUp:
+      return {config.latent.kv_rank, config.latent.plain_dim};
+    case WeightSlot::kValueUp:
+      return {config.latent.value_dim, config.latent.kv_rank};
     case WeightSlot::kMlpUp:
       return {config.up_features(), config.hidden_dim, config.gated_mlp};
     case WeightSlot::kMlpDown:

@@ -12,7 +12,8 @@ using enum WeightSlot;
 constexpr uint64_t kAlignment = 64;  // of PackedWeight: a cache line
 constexpr WeightSlot kSlots[] = {
     kEmbedding, kPositions,      kTokenTypes,       kEmbeddingNorm,     kAttentionNorm, kQkv,         kQueryNorm,
-    kKeyNorm,   kAttentionSinks, kAttentionOut,     kPostAttentionNorm, kMlpNorm,       kPostMlpNorm, kMlpUp,
+    kKeyNorm,   kAttentionSinks, kQueryDown,        kQueryDownNorm,     kLatentQuery,   kKvDown,      kKvDownNorm,
+    kKeyUp,     kValueUp,        kAttentionOut,     kPostAttentionNorm, kMlpNorm,       kPostMlpNorm, kMlpUp,
     kMlpDown,   kRouter,         kRouterCorrection, kExpertUp,          kExpertDown,    kSharedUp,    kSharedDown,
     kFinalNorm, kHead,           kClassifierDense,  kClassifierOut};
 static_assert(std::size(kSlots) == kNumWeightSlots);
@@ -26,8 +27,7 @@ void ForEachSlot(const ModelConfig& config, Visit visit) {
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
     for (const WeightSlot slot : kSlots) {
       if (!IsPerLayer(slot) || !HasSlot(config, slot, layer)) continue;
-      const int32_t count = IsPerExpert(slot) ? config.routing.num_experts : 1;
-      for (int32_t expert = 0; expert < count; ++expert) visit(WeightPlace{slot, layer, expert});
+      for (int32_t i = 0; i < NumWeights(config, slot); ++i) visit(WeightPlace{slot, layer, i});
     }
   }
 }
@@ -63,6 +63,16 @@ LinearWeights* LinearOf(PrecisionWeights* weights, const WeightPlace& place) {
   switch (place.slot) {
     case kQkv:
       return &layer.qkv;
+    case kQueryDown:
+      return &layer.latent.query_down;
+    case kLatentQuery:
+      return &layer.latent.query;
+    case kKvDown:
+      return &layer.latent.kv_down;
+    case kKeyUp:
+      return &layer.latent.key_up[static_cast<size_t>(place.index)];
+    case kValueUp:
+      return &layer.latent.value_up[static_cast<size_t>(place.index)];
     case kAttentionOut:
       return &layer.attention_out;
     case kMlpUp:
@@ -72,9 +82,9 @@ LinearWeights* LinearOf(PrecisionWeights* weights, const WeightPlace& place) {
     case kRouter:
       return &layer.router;
     case kExpertUp:
-      return &layer.experts[static_cast<size_t>(place.expert)].up;
+      return &layer.experts[static_cast<size_t>(place.index)].up;
     case kExpertDown:
-      return &layer.experts[static_cast<size_t>(place.expert)].down;
+      return &layer.experts[static_cast<size_t>(place.index)].down;
     case kSharedUp:
       return &layer.shared_expert.up;
     case kSharedDown:
@@ -131,8 +141,11 @@ void PlaceWeights(const ModelConfig& config, const WeightEncodings& encodings, k
                   const kernels::DeviceOps& ops, std::byte* matrices, std::byte* vectors, PrecisionWeights* weights) {
   weights->layers.resize(static_cast<size_t>(config.num_layers));
   for (int32_t layer = 0; layer < config.num_layers; ++layer) {
-    const int32_t num_experts = config.has_experts(layer) ? config.routing.num_experts : 0;
-    weights->layers[static_cast<size_t>(layer)].experts.resize(static_cast<size_t>(num_experts));
+    LayerWeights& of_layer = weights->layers[static_cast<size_t>(layer)];
+    if (config.has_experts(layer)) of_layer.experts.resize(static_cast<size_t>(config.routing.num_experts));
+    if (!config.has_latent_attention()) continue;
+    of_layer.latent.key_up.resize(static_cast<size_t>(config.num_heads));
+    of_layer.latent.value_up.resize(static_cast<size_t>(config.num_heads));
   }
   ForEachSlot(config, [&](const WeightPlace& place) {
     const WeightSlot slot = place.slot;
@@ -183,6 +196,10 @@ const float** VectorOf(PrecisionWeights* weights, const WeightPlace& place, bool
       return part(layer_at().query_norm);
     case kKeyNorm:
       return part(layer_at().key_norm);
+    case kQueryDownNorm:
+      return part(layer_at().latent.query_norm);
+    case kKvDownNorm:
+      return part(layer_at().latent.kv_norm);
     case kPostAttentionNorm:
       return part(layer_at().post_attention_norm);
     case kMlpNorm:

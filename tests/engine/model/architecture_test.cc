@@ -36,7 +36,9 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
       EXPECT_EQ(std::string(weight.name).find('#') != std::string::npos, IsPerLayer(weight.slot)) << weight.name;
     }
     for (const WeightName& weight : row->weights) {
-      EXPECT_EQ(std::string(weight.name).find('@') != std::string::npos, IsPerExpert(weight.slot)) << weight.name;
+      EXPECT_EQ(std::string(weight.name).find('@') != std::string::npos,
+                IsPerExpert(weight.slot) || IsPerHead(weight.slot))
+          << weight.name;
     }
     EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertUp)) << row->name;
     EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertDown)) << row->name;

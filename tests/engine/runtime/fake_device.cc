@@ -89,6 +89,7 @@ constexpr kernels::DeviceOps kFakeOps = {
     .kind = kernels::DeviceKind::kCpu,
     .prefill_matches_decode = true,
     .routes_experts = true,
+    .attends_latent_rows = true,
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = Copy,
@@ -156,6 +157,10 @@ constexpr kernels::DeviceOps kFakeOps = {
     .copy_rows =
         [](DeviceContext* context, const kernels::CopyRowsParams& params) {
           return Note(context, absl::StrCat("copy rows ", params.num_rows, " columns ", params.columns));
+        },
+    .copy_columns =
+        [](DeviceContext* context, const kernels::CopyColumnsParams& params) {
+          return Note(context, absl::StrCat("copy columns ", params.columns, " blocks ", params.num_blocks));
         },
     .route_experts = Route,
     .add_weighted_rows =

@@ -216,6 +216,11 @@ KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {
              Plain([](Translation& to_host, CopyRowsParams& p) { to_host(&p.in, &p.rows, &p.out); }));
 }
 
+KernelStatus CopyColumns(DeviceContext* context, const CopyColumnsParams& params) {
+  return Run(context, Cpu().ops->copy_columns, params,
+             Plain([](Translation& to_host, CopyColumnsParams& p) { to_host(&p.in, &p.out); }));
+}
+
 KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params) {
   return Run(context, Cpu().ops->route_experts, params, Plain([](Translation& to_host, RouteExpertsParams& p) {
                to_host(&p.logits, &p.correction, &p.chosen, &p.chosen_weights, &p.experts, &p.rows, &p.weights);
@@ -288,6 +293,7 @@ constexpr DeviceOps kFakeCudaOps = {
     .kind = DeviceKind::kCuda,
     .prefill_matches_decode = true,
     .routes_experts = true,
+    .attends_latent_rows = true,
     .allocate = Allocate,
     .release = Release,
     .copy_to_device = CopyToDevice,
@@ -317,6 +323,7 @@ constexpr DeviceOps kFakeCudaOps = {
     .activate = Activate,
     .add = Add,
     .copy_rows = CopyRows,
+    .copy_columns = CopyColumns,
     .route_experts = RouteExperts,
     .add_weighted_rows = AddWeightedRows,
     .update_delayed_scaling = UpdateDelayedScaling,

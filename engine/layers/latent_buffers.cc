@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/layers/latent_buffers.h"
+
+#include <algorithm>
+
+#include "engine/layers/buffer_cut.h"
+
+namespace dunlin::engine {
+namespace {
+
+LatentBuffers Place(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
+  const LatentAttention& latent = config.latent;
+  return {.down = cut->Take<float>(tokens * std::max(latent.query_rank, latent.kv_rank)),
+          .kv = cut->Take<float>(tokens * config.head_dim),
+          .query = cut->Take<float>(tokens * config.latent_query_features()),
+          .values = cut->Take<float>(tokens * config.attention_features())};
+}
+
+}  // namespace
+
+size_t LatentBufferBytes(const ModelConfig& config, int32_t max_tokens) {
+  if (!config.has_latent_attention()) return 0;
+  BufferCut cut(nullptr);
+  (void)Place(config, max_tokens, &cut);
+  return cut.taken();
+}
+
+LatentBuffers PlaceLatentBuffers(const ModelConfig& config, int32_t max_tokens, void* memory) {
+  BufferCut cut(memory);
+  return Place(config, max_tokens, &cut);
+}
+
+}  // namespace dunlin::engine
