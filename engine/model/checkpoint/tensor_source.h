@@ -57,4 +57,8 @@ class TensorSource {
   virtual std::vector<const TensorInfo*> List() const = 0;
 };
 
+// TensorSource::ReadOnce of sources that make the bytes: by Read, into the buffer.
+absl::StatusOr<std::byte*> ReadIntoBuffer(const TensorSource& source, const TensorInfo& tensor, uint64_t first_byte,
+                                          size_t bytes, PageBuffer* buffer);
+
 }  // namespace dunlin::engine
