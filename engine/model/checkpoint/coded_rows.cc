@@ -31,6 +31,22 @@ kernels::WeightCodes CodedRows::View() const {
           .wide_factors = wide_factors.data()};
 }
 
+void CodedRows::CopyRow(const CodedRows& from, int64_t from_row, int64_t to) {
+  const auto copy = [from_row, to](const auto& source, int64_t per_row, auto* target) {
+    if (source.empty()) return;
+    std::copy_n(source.begin() + from_row * per_row, per_row, target->begin() + to * per_row);
+  };
+  const int64_t blocks = kernels::BlocksOf(traits, columns);
+  const int64_t groups = kernels::GroupsOf(traits, columns);
+  copy(from.codes, columns, &codes);
+  copy(from.factors, blocks, &factors);
+  copy(from.scales, groups, &scales);
+  copy(from.min_factors, blocks, &min_factors);
+  copy(from.minimums, groups, &minimums);
+  copy(from.zero_points, groups, &zero_points);
+  copy(from.wide_factors, blocks, &wide_factors);
+}
+
 void CodedRows::Dequantize(float* out) const {
   const kernels::WeightCodes view = View();
   for (int64_t row = 0; row < num_rows; ++row) {

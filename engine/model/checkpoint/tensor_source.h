@@ -48,6 +48,8 @@ class TensorSource {
                                  CodedRows* /*out*/) const {
     return absl::UnimplementedError(tensor.name);
   }
+  // Why products cannot have the integer codes that a matrix is stored as; empty: CodesOf gives them, or it has none.
+  virtual std::string WhyNoCodes(const TensorInfo& /*tensor*/) const { return ""; }
   // The name of the file that holds a tensor of this source, for messages.
   virtual std::string FileOf(const TensorInfo& tensor) const = 0;
   // DATA_LOSS when a file changed since it was opened, so that the data read may be inconsistent. Called after the last
