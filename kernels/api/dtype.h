@@ -59,9 +59,10 @@ enum class WeightFormat : uint8_t {
   kQ4Super,
   kQ6Super,
   kQ6Min,
-  kQ8Wide
+  kQ8Wide,
+  kQ4Zero
 };
-inline constexpr int kNumWeightFormats = 12;
+inline constexpr int kNumWeightFormats = 13;
 
 // Elements of K of a row that share the FP16 factors of formats with integer scales.
 inline constexpr int32_t kSuperBlock = 256;
@@ -72,6 +73,7 @@ enum class GroupScales : uint8_t {
   kWord,      // the FP16 of 256 * scale: value = scale * code
   kZeroWord,  // the same with a zero point in its low 4 bits: value = scale * (code - zero point)
   kHalf,      // an FP16 scale: value = scale * code
+  kHalfZero,  // the same with an 8-bit integer: value = scale * (code - zero point)
   kSuper,     // an 8-bit integer, times an FP16 factor for each kSuperBlock elements, is the scale
   kSuperMin,  // two 8-bit integers, times an FP16 factor each: value = scale * code - minimum
   kWideMin,   // FP32 scale and minimum
@@ -90,8 +92,10 @@ struct WeightFormatTraits {
 
   // Whether a product takes the sums of the input's groups.
   constexpr bool offsets() const {
-    return scales == GroupScales::kZeroWord || scales == GroupScales::kSuperMin || scales == GroupScales::kWideMin;
+    return zero_points() || scales == GroupScales::kSuperMin || scales == GroupScales::kWideMin;
   }
+  // Whether the scale is of the code less a zero point.
+  constexpr bool zero_points() const { return scales == GroupScales::kZeroWord || scales == GroupScales::kHalfZero; }
 };
 inline constexpr WeightFormatTraits kWeightFormatTable[kNumWeightFormats] = {
     {WeightFormat::kF32, "f32", Precision::kFp32, DType::kF32, 32, 0, 0, GroupScales::kNone},
@@ -106,6 +110,7 @@ inline constexpr WeightFormatTraits kWeightFormatTable[kNumWeightFormats] = {
     {WeightFormat::kQ6Super, "q6_super", Precision::kBf16, std::nullopt, 6, 16, 9, GroupScales::kSuper},
     {WeightFormat::kQ6Min, "q6_super_min", Precision::kBf16, std::nullopt, 6, 16, 18, GroupScales::kSuperMin},
     {WeightFormat::kQ8Wide, "q8_wide_min", Precision::kBf16, std::nullopt, 8, 16, 64, GroupScales::kWideMin},
+    {WeightFormat::kQ4Zero, "q4_group32_zero", Precision::kBf16, std::nullopt, 4, 32, 24, GroupScales::kHalfZero},
 };
 static_assert(IsChoiceTable(kWeightFormatTable, &WeightFormatTraits::format));
 

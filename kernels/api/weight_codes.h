@@ -4,6 +4,7 @@
 //
 // value(n, k) = (factor * scale) * code - minimum factor * minimum, where the factors are FP16 and everything else is
 // an integer: all products are exact in FP32, so that the value is rounded once, by the difference.
+// With zero points value(n, k) = factor * (code - zero point), and factors may be FP32: one product, rounded once.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,11 @@ struct CodeTraits {
   int32_t block;     // elements of K that share the FP16 factors; a multiple of `group`
   bool scales;       // whether a group has an integer scale; 1 otherwise
   bool minimums;     // whether a group has a minimum; 0 otherwise
+  // Whether a group has a zero point; neither scales nor minimums then.
+  bool zero_points = false;
+  // Whether the factors are FP32; no scales and minimums then. Beside zero points they have up to 16 significant bits,
+  // so that factor * zero point and factor * code are exact.
+  bool wide = false;
 
   bool operator==(const CodeTraits&) const = default;
 };
@@ -29,10 +35,12 @@ struct CodeTraits {
 struct WeightCodes {
   CodeTraits traits;
   const int8_t* codes;                    // [rows, in_features]
-  const uint16_t* factors;                // FP16 [rows, blocks]
+  const uint16_t* factors;                // FP16 [rows, blocks], without traits.wide
   const int8_t* scales = nullptr;         // [rows, groups], with traits.scales
   const uint16_t* min_factors = nullptr;  // FP16 [rows, blocks], with traits.minimums
   const int8_t* minimums = nullptr;       // [rows, groups], with traits.minimums
+  const int8_t* zero_points = nullptr;    // [rows, groups], with traits.zero_points
+  const float* wide_factors = nullptr;    // [rows, blocks], with traits.wide
 };
 
 // Groups of a row, in order.
@@ -43,13 +51,20 @@ constexpr int64_t BlocksOf(const CodeTraits& traits, int64_t in_features) {
   return (in_features + traits.block - 1) / traits.block;
 }
 
-// Scale and minimum of element k of a row. NOLINTBEGIN(bugprone-integer-division): quotients are indices
+// Scale and minimum of element k of a row; the minimum of a zero point is scale * zero point.
+// NOLINTBEGIN(bugprone-integer-division): quotients are indices
 inline float ScaleAt(const WeightCodes& codes, int64_t in_features, int64_t row, int64_t k) {
-  const float factor = Fp16ToFloat(codes.factors[row * BlocksOf(codes.traits, in_features) + k / codes.traits.block]);
+  const int64_t block = row * BlocksOf(codes.traits, in_features) + k / codes.traits.block;
+  if (codes.traits.wide) return codes.wide_factors[block];
+  const float factor = Fp16ToFloat(codes.factors[block]);
   if (!codes.traits.scales) return factor;
   return factor * static_cast<float>(codes.scales[row * GroupsOf(codes.traits, in_features) + k / codes.traits.group]);
 }
 inline float MinimumAt(const WeightCodes& codes, int64_t in_features, int64_t row, int64_t k) {
+  if (codes.traits.zero_points) {
+    const int8_t zero_point = codes.zero_points[row * GroupsOf(codes.traits, in_features) + k / codes.traits.group];
+    return ScaleAt(codes, in_features, row, k) * static_cast<float>(zero_point);
+  }
   if (!codes.traits.minimums) return 0.0F;
   const float factor =
       Fp16ToFloat(codes.min_factors[row * BlocksOf(codes.traits, in_features) + k / codes.traits.block]);
@@ -60,17 +75,21 @@ inline float MinimumAt(const WeightCodes& codes, int64_t in_features, int64_t ro
 // Whether a packed weight of that format has the values of such codes exactly. False for formats of wide weights.
 constexpr bool Holds(WeightFormat format, const CodeTraits& traits) {
   const WeightFormatTraits& row = Traits(format);
+  if (row.scales == GroupScales::kNone) return false;
   // 4-bit codes with a minimum are unsigned.
   const bool is_unsigned = row.code_bits == 4 && row.scales == GroupScales::kSuperMin;
   const int32_t code_min = is_unsigned ? 0 : -(1 << (row.code_bits - 1));
   if (traits.code_min < code_min || traits.code_max > code_min + (1 << row.code_bits) - 1) return false;
   switch (row.scales) {
     case GroupScales::kHalf:
-      return !traits.scales && !traits.minimums && traits.block % row.group == 0;
+      return !traits.scales && !traits.minimums && !traits.zero_points && !traits.wide && traits.block % row.group == 0;
+    case GroupScales::kHalfZero:
+      return !traits.scales && !traits.minimums && !traits.wide && traits.group % row.group == 0;
     case GroupScales::kSuper:
-      return !traits.minimums && traits.group % row.group == 0 && traits.block % kSuperBlock == 0;
+      return !traits.minimums && !traits.zero_points && !traits.wide && traits.group % row.group == 0 &&
+             traits.block % kSuperBlock == 0;
     case GroupScales::kSuperMin:
-      return traits.group % row.group == 0 && traits.block % kSuperBlock == 0;
+      return !traits.zero_points && !traits.wide && traits.group % row.group == 0 && traits.block % kSuperBlock == 0;
     case GroupScales::kWideMin:
       return traits.group % row.group == 0;
     case GroupScales::kNone:

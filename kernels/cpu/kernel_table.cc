@@ -9,7 +9,7 @@ const KernelTable& PortableKernels() {
   static const KernelTable table = {
       {{portable::GemmFp32, portable::GemmBf16, portable::GemmFp16, portable::GemmFp8, portable::GemmInt8,
         portable::GemmInt4, portable::GemmQ8, portable::GemmQ4, portable::GemmQ4Super, portable::GemmQ6Super,
-        portable::GemmQ6Min, portable::GemmQ8Wide},
+        portable::GemmQ6Min, portable::GemmQ8Wide, portable::GemmQ4Zero},
        /*gemm_rows=*/128},
       kPortableRows};
   return table;
@@ -19,18 +19,19 @@ const KernelTable& Avx2Kernels() {
   // 96 rows: 192 KiB of a slice of K, which fits an L2 cache of 256 KiB, as Haswell's.
   static const KernelTable table = {
       {{avx2::GemmFp32, avx2::GemmBf16, avx2::GemmFp16, avx2::GemmFp8, avx2::GemmInt8, avx2::GemmInt4, avx2::GemmQ8,
-        avx2::GemmQ4, avx2::GemmQ4Super, avx2::GemmQ6Super, avx2::GemmQ6Min, avx2::GemmQ8Wide},
+        avx2::GemmQ4, avx2::GemmQ4Super, avx2::GemmQ6Super, avx2::GemmQ6Min, avx2::GemmQ8Wide, avx2::GemmQ4Zero},
        96},
       kAvx2Rows};
   return table;
 }
 
 const KernelTable& Avx512Kernels() {
-  static const KernelTable table = {{{avx512::GemmFp32, avx512::GemmBf16, avx512::GemmFp16, avx512::GemmFp8,
-                                      avx512::GemmInt8, avx512::GemmInt4, avx512::GemmQ8, avx512::GemmQ4,
-                                      avx512::GemmQ4Super, avx512::GemmQ6Super, avx512::GemmQ6Min, avx512::GemmQ8Wide},
-                                     /*gemm_rows=*/256},
-                                    kAvx512Rows};
+  static const KernelTable table = {
+      {{avx512::GemmFp32, avx512::GemmBf16, avx512::GemmFp16, avx512::GemmFp8, avx512::GemmInt8, avx512::GemmInt4,
+        avx512::GemmQ8, avx512::GemmQ4, avx512::GemmQ4Super, avx512::GemmQ6Super, avx512::GemmQ6Min, avx512::GemmQ8Wide,
+        avx512::GemmQ4Zero},
+       /*gemm_rows=*/256},
+      kAvx512Rows};
   return table;
 }
 
@@ -38,13 +39,14 @@ const KernelTable& Avx512Bf16Kernels() {
   static const KernelTable table = {
       {{avx512::GemmFp32, avx512_bf16::GemmBf16, avx512::GemmFp16, avx512_bf16::GemmFp8, avx512_bf16::GemmInt8,
         avx512_bf16::GemmInt4, avx512_bf16::GemmQ8, avx512_bf16::GemmQ4, avx512_bf16::GemmQ4Super,
-        avx512_bf16::GemmQ6Super, avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide},
+        avx512_bf16::GemmQ6Super, avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        /*gemm_rows=*/256},
       kAvx512Bf16Rows};
   static const KernelTable l2_table = {
       {{avx512::GemmFp32L2, avx512_bf16::GemmBf16L2, avx512::GemmFp16L2, avx512_bf16::GemmFp8L2,
         avx512_bf16::GemmInt8L2, avx512_bf16::GemmInt4L2, avx512_bf16::GemmQ8L2, avx512_bf16::GemmQ4L2,
-        avx512_bf16::GemmQ4SuperL2, avx512_bf16::GemmQ6SuperL2, avx512_bf16::GemmQ6MinL2, avx512_bf16::GemmQ8WideL2},
+        avx512_bf16::GemmQ4SuperL2, avx512_bf16::GemmQ6SuperL2, avx512_bf16::GemmQ6MinL2, avx512_bf16::GemmQ8WideL2,
+        avx512_bf16::GemmQ4ZeroL2},
        table.gemm_rows},
       kAvx512Bf16Rows};
   return PrefersL2Prefetch() ? l2_table : table;
@@ -54,7 +56,7 @@ const KernelTable& AmxKernels() {
   static const KernelTable table = {
       {{avx512::GemmFp32, amx::GemmBf16, avx512::GemmFp16, amx::GemmFp8, avx512_bf16::GemmInt8, avx512_bf16::GemmInt4,
         avx512_bf16::GemmQ8, avx512_bf16::GemmQ4, avx512_bf16::GemmQ4Super, avx512_bf16::GemmQ6Super,
-        avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide},
+        avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        /*gemm_rows=*/256},
       kAvx512Bf16Rows};
   return table;

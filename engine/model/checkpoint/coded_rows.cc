@@ -12,10 +12,12 @@ void CodedRows::Resize(const kernels::CodeTraits& of, int64_t rows, int64_t row_
   const auto blocks = static_cast<size_t>(rows * kernels::BlocksOf(of, columns));
   const auto groups = static_cast<size_t>(rows * kernels::GroupsOf(of, columns));
   codes.resize(static_cast<size_t>(rows * columns));
-  factors.resize(blocks);
+  factors.resize(of.wide ? 0 : blocks);
   scales.resize(of.scales ? groups : 0);
   min_factors.resize(of.minimums ? blocks : 0);
   minimums.resize(of.minimums ? groups : 0);
+  zero_points.resize(of.zero_points ? groups : 0);
+  wide_factors.resize(of.wide ? blocks : 0);
 }
 
 kernels::WeightCodes CodedRows::View() const {
@@ -24,7 +26,25 @@ kernels::WeightCodes CodedRows::View() const {
           .factors = factors.data(),
           .scales = scales.data(),
           .min_factors = min_factors.data(),
-          .minimums = minimums.data()};
+          .minimums = minimums.data(),
+          .zero_points = zero_points.data(),
+          .wide_factors = wide_factors.data()};
+}
+
+void CodedRows::CopyRow(const CodedRows& from, int64_t from_row, int64_t to) {
+  const auto copy = [from_row, to](const auto& source, int64_t per_row, auto* target) {
+    if (source.empty()) return;
+    std::copy_n(source.begin() + from_row * per_row, per_row, target->begin() + to * per_row);
+  };
+  const int64_t blocks = kernels::BlocksOf(traits, columns);
+  const int64_t groups = kernels::GroupsOf(traits, columns);
+  copy(from.codes, columns, &codes);
+  copy(from.factors, blocks, &factors);
+  copy(from.scales, groups, &scales);
+  copy(from.min_factors, blocks, &min_factors);
+  copy(from.minimums, groups, &minimums);
+  copy(from.zero_points, groups, &zero_points);
+  copy(from.wide_factors, blocks, &wide_factors);
 }
 
 void CodedRows::Dequantize(float* out) const {

@@ -185,12 +185,7 @@ absl::Status InterleavedExperts::Read(const TensorInfo& tensor, uint64_t first_b
 absl::StatusOr<std::byte*> InterleavedExperts::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                                         PageBuffer* buffer) const {
   if (EntryOf(tensor) == nullptr) return stored_->ReadOnce(tensor, first_byte, bytes, buffer);
-  if (!buffer->Reserve(bytes)) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of tensor ", tensor.name));
-  }
-  const std::span<std::byte> out = buffer->bytes().first(bytes);
-  if (absl::Status status = Read(tensor, first_byte, out); !status.ok()) return status;
-  return out.data();
+  return ReadIntoBuffer(*this, tensor, first_byte, bytes, buffer);
 }
 
 std::string InterleavedExperts::FileOf(const TensorInfo& tensor) const {

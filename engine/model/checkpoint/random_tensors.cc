@@ -5,7 +5,6 @@
 #include <cstring>
 #include <functional>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
@@ -84,12 +83,7 @@ absl::Status RandomTensors::Read(const TensorInfo& tensor, uint64_t first_byte, 
 
 absl::StatusOr<std::byte*> RandomTensors::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                                    PageBuffer* buffer) const {
-  if (!buffer->Reserve(bytes)) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of random weights"));
-  }
-  const std::span<std::byte> out = buffer->bytes().first(bytes);
-  if (absl::Status status = Read(tensor, first_byte, out); !status.ok()) return status;
-  return out.data();
+  return ReadIntoBuffer(*this, tensor, first_byte, bytes, buffer);
 }
 
 // Elements [first, first + count) of a stream. Two elements share one hash, so the loop runs over whole pairs.

@@ -76,12 +76,7 @@ absl::Status RotaryRows::Read(const TensorInfo& tensor, uint64_t first_byte, std
 absl::StatusOr<std::byte*> RotaryRows::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                                 PageBuffer* buffer) const {
   if (EntryOf(tensor) == nullptr) return stored_->ReadOnce(tensor, first_byte, bytes, buffer);
-  if (!buffer->Reserve(bytes)) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of tensor ", tensor.name));
-  }
-  const std::span<std::byte> out = buffer->bytes().first(bytes);
-  if (absl::Status status = Read(tensor, first_byte, out); !status.ok()) return status;
-  return out.data();
+  return ReadIntoBuffer(*this, tensor, first_byte, bytes, buffer);
 }
 
 std::string RotaryRows::FileOf(const TensorInfo& tensor) const {

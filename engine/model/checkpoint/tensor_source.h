@@ -48,6 +48,8 @@ class TensorSource {
                                  CodedRows* /*out*/) const {
     return absl::UnimplementedError(tensor.name);
   }
+  // Why products cannot have the integer codes that a matrix is stored as; empty: CodesOf gives them, or it has none.
+  virtual std::string WhyNoCodes(const TensorInfo& /*tensor*/) const { return ""; }
   // The name of the file that holds a tensor of this source, for messages.
   virtual std::string FileOf(const TensorInfo& tensor) const = 0;
   // DATA_LOSS when a file changed since it was opened, so that the data read may be inconsistent. Called after the last
@@ -56,5 +58,9 @@ class TensorSource {
   // Every tensor, in no particular order.
   virtual std::vector<const TensorInfo*> List() const = 0;
 };
+
+// TensorSource::ReadOnce of sources that make the bytes: by Read, into the buffer.
+absl::StatusOr<std::byte*> ReadIntoBuffer(const TensorSource& source, const TensorInfo& tensor, uint64_t first_byte,
+                                          size_t bytes, PageBuffer* buffer);
 
 }  // namespace dunlin::engine

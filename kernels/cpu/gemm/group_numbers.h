@@ -32,6 +32,10 @@ GroupNumbers ReadGroup(const std::byte* scales, int64_t group, int64_t column) {
   if constexpr (kTraits.scales == GroupScales::kWideMin) {
     const std::byte* at = scales + (group * 2 * kPanelColumns + column) * 4;
     return {NumberAt<float>(at), 0.0F, NumberAt<float>(at + kPanelColumns * 4)};
+  } else if constexpr (kTraits.scales == GroupScales::kHalfZero) {
+    const std::byte* at = scales + group * kPanelColumns * 3;
+    return {Fp16ToFloat(NumberAt<uint16_t>(at + column * 2)),
+            static_cast<float>(NumberAt<int8_t>(at + kPanelColumns * 2 + column))};
   } else if constexpr (kTraits.scales == GroupScales::kSuper || kTraits.scales == GroupScales::kSuperMin) {
     constexpr bool kMinima = kTraits.scales == GroupScales::kSuperMin;
     constexpr int64_t kGroups = kSuperBlock / kTraits.group;

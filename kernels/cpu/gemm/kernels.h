@@ -62,22 +62,22 @@ struct GemmKernels {
 // variants that multiply by FMA, BF16 in avx512_bf16 and amx.
 namespace portable {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
-GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide;
+GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
 }  // namespace portable
 namespace avx2 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
-GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide;
+GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
 }  // namespace avx2
 namespace avx512 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
-GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide;
+GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
 GemmKernel GemmFp32L2, GemmFp16L2;  // prefetch into L2
 }  // namespace avx512
 namespace avx512_bf16 {
 GemmKernel GemmBf16, GemmFp8, GemmInt8, GemmInt4;
-GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide;
+GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
 GemmKernel GemmBf16L2, GemmFp8L2, GemmInt8L2, GemmInt4L2;  // prefetch into L2
-GemmKernel GemmQ8L2, GemmQ4L2, GemmQ4SuperL2, GemmQ6SuperL2, GemmQ6MinL2, GemmQ8WideL2;
+GemmKernel GemmQ8L2, GemmQ4L2, GemmQ4SuperL2, GemmQ6SuperL2, GemmQ6MinL2, GemmQ8WideL2, GemmQ4ZeroL2;
 }  // namespace avx512_bf16
 namespace amx {
 GemmKernel GemmBf16, GemmFp8;

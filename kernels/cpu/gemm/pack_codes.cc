@@ -26,6 +26,7 @@ struct Column {
                                   : uint16_t{0};
   }
   int64_t GroupAt(int64_t k) const { return row * GroupsOf(codes->traits, depth()) + k / codes->traits.group; }
+  int8_t ZeroPointAt(int64_t k) const { return codes->traits.zero_points ? codes->zero_points[GroupAt(k)] : int8_t{0}; }
   int8_t IntegerAt(int64_t k) const { return codes->traits.scales ? codes->scales[GroupAt(k)] : int8_t{1}; }
   int8_t MinimumIntegerAt(int64_t k) const { return codes->traits.minimums ? codes->minimums[GroupAt(k)] : int8_t{0}; }
 };
@@ -34,6 +35,15 @@ void PackHalves(const Column& at, std::byte* scales) {
   auto* words = reinterpret_cast<uint16_t*>(scales) + at.column;
   const int64_t group = Traits(at.weight->format).group;
   for (int64_t k = 0; k < at.depth(); k += group) words[k / group * kPanelColumns] = at.FactorAt(k);
+}
+
+void PackHalfZeros(const Column& at, std::byte* scales) {
+  constexpr int64_t kGroupBytes = kPanelColumns * 3;
+  const int64_t group = Traits(at.weight->format).group;
+  for (int64_t k = 0; k < at.depth(); k += group, scales += kGroupBytes) {
+    reinterpret_cast<uint16_t*>(scales)[at.column] = at.FactorAt(k);
+    reinterpret_cast<int8_t*>(scales + kPanelColumns * 2)[at.column] = at.ZeroPointAt(k);
+  }
 }
 
 void PackWide(const Column& at, std::byte* scales) {
@@ -67,6 +77,8 @@ void PackScales(const Column& at, std::byte* scales) {
   switch (Traits(at.weight->format).scales) {
     case GroupScales::kHalf:
       return PackHalves(at, scales);
+    case GroupScales::kHalfZero:
+      return PackHalfZeros(at, scales);
     case GroupScales::kSuper:
     case GroupScales::kSuperMin:
       return PackSupers(at, scales);

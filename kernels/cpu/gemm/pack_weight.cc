@@ -197,7 +197,9 @@ bool ValidSource(const PackWeightParams& p) {
            (scales == GroupScales::kNone || scales == GroupScales::kWord || scales == GroupScales::kZeroWord);
   }
   const WeightCodes& codes = *p.codes;
-  return Holds(p.weight->format, codes.traits) && codes.codes != nullptr && codes.factors != nullptr &&
+  return Holds(p.weight->format, codes.traits) && codes.codes != nullptr &&
+         (codes.traits.wide ? codes.wide_factors != nullptr : codes.factors != nullptr) &&
+         (!codes.traits.zero_points || codes.zero_points != nullptr) &&
          (!codes.traits.scales || codes.scales != nullptr) &&
          (!codes.traits.minimums || (codes.min_factors != nullptr && codes.minimums != nullptr));
 }

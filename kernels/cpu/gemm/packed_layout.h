@@ -16,6 +16,7 @@
 // both; the last groups may be narrower. N is padded to a multiple of 48: with zeros, in grouped formats with anything.
 // The scales follow the panels: E4M3 floats, [panel][scale of the row][48]; grouped formats by GroupScales:
 //   kWord, kZeroWord, kHalf  16-bit words [panel][group][48]
+//   kHalfZero   for each [panel][group] FP16 scales [48], then 8-bit zero points [48]
 //   kSuper      [panel][super-block]: FP16 factors [48], then 8-bit scales [group of the super-block][48]
 //   kSuperMin   [panel][super-block]: FP16 factors of scales [48] and of minima [48], then for each group of the
 //               super-block 8-bit scales [48] and minima [48]
@@ -86,6 +87,8 @@ constexpr size_t GroupScaleBytes(WeightFormat format, int64_t depth) {
     case GroupScales::kZeroWord:
     case GroupScales::kHalf:
       return groups * kPanelColumns * sizeof(uint16_t);
+    case GroupScales::kHalfZero:
+      return groups * kPanelColumns * (sizeof(uint16_t) + sizeof(int8_t));
     case GroupScales::kSuper:
     case GroupScales::kSuperMin:
       return static_cast<size_t>((depth + kSuperBlock - 1) / kSuperBlock) *

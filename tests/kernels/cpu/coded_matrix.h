@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,21 +25,29 @@ struct CodedMatrix {
     for (int64_t i = 0; i < rows * BlocksOf(traits, columns); ++i) {
       factors.push_back(FloatToFp16(normal(generator) * (i % 5 == 4 ? 1e-6F : 0.01F)));  // some are subnormal
       min_factors.push_back(FloatToFp16(normal(generator) * 0.02F));
+      // Some are too small for FP16; 16 significant bits beside zero points.
+      const float wide = normal(generator) * (i % 5 == 4 ? 1e-9F : 0.01F);
+      wide_factors.push_back(traits.zero_points ? FirstBits(wide) : wide);
     }
     for (int64_t i = 0; i < rows * GroupsOf(traits, columns); ++i) {
       scales.push_back(integer(-128, 127));
       minimums.push_back(integer(0, 63));
+      zero_points.push_back(integer(traits.code_min, traits.code_max + 1 < 127 ? traits.code_max + 1 : 127));
     }
   }
 
   WeightCodes Rows(int64_t first = 0) const {
     return {.traits = traits,
             .codes = codes.data() + first * columns,
-            .factors = factors.data() + first * BlocksOf(traits, columns),
+            .factors = traits.wide ? nullptr : factors.data() + first * BlocksOf(traits, columns),
             .scales = traits.scales ? scales.data() + first * GroupsOf(traits, columns) : nullptr,
             .min_factors = traits.minimums ? min_factors.data() + first * BlocksOf(traits, columns) : nullptr,
-            .minimums = traits.minimums ? minimums.data() + first * GroupsOf(traits, columns) : nullptr};
+            .minimums = traits.minimums ? minimums.data() + first * GroupsOf(traits, columns) : nullptr,
+            .zero_points = traits.zero_points ? zero_points.data() + first * GroupsOf(traits, columns) : nullptr,
+            .wide_factors = traits.wide ? wide_factors.data() + first * BlocksOf(traits, columns) : nullptr};
   }
+  // Its first 16 significant bits.
+  static float FirstBits(float value) { return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & ~uint32_t{0xFF}); }
   double Scale(int64_t row, int64_t k) const { return ScaleAt(Rows(), columns, row, k); }
   double Minimum(int64_t row, int64_t k) const { return MinimumAt(Rows(), columns, row, k); }
   double Code(int64_t row, int64_t k) const { return codes[static_cast<size_t>(row * columns + k)]; }
@@ -51,6 +60,8 @@ struct CodedMatrix {
   std::vector<int8_t> scales;
   std::vector<uint16_t> min_factors;
   std::vector<int8_t> minimums;
+  std::vector<int8_t> zero_points;
+  std::vector<float> wide_factors;
 };
 
 // A format and the codes that are put into it.
@@ -71,6 +82,12 @@ inline constexpr CodedForm kCodedForms[] = {
     {"q6_k_min", WeightFormat::kQ6Min, {-32, 31, 16, 256, true, false}},
     {"q5_1", WeightFormat::kQ8Wide, {0, 31, 32, 32, false, true}},
     {"wide", WeightFormat::kQ8Wide, {-128, 127, 16, 64, true, true}},
+    {"float_scales", WeightFormat::kQ8Wide, {-128, 127, 32, 128, false, false, false, true}},
+    {"float_scales_zero", WeightFormat::kQ8Wide, {-128, 127, 64, 64, false, false, true, true}},
+    {"int8_zero", WeightFormat::kQ8Wide, {-128, 127, 32, 32, false, false, true, false}},
+    {"int4_zero", WeightFormat::kQ4Zero, {-8, 7, 32, 32, false, false, true, false}},
+    {"group128_zero", WeightFormat::kQ4Zero, {-8, 7, 128, 128, false, false, true, false}},
+    {"int4_of_any", WeightFormat::kQ4Zero, {-8, 7, 64, 64, false, false, false, false}},
 };
 
 inline std::unique_ptr<WeightTensor> PackCoded(Device& device, WeightFormat format, const CodedMatrix& matrix,

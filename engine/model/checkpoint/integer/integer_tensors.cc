@@ -101,12 +101,7 @@ absl::Status IntegerTensors::Read(const TensorInfo& tensor, uint64_t first_byte,
 absl::StatusOr<std::byte*> IntegerTensors::ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                                     PageBuffer* buffer) const {
   if (WeightOf(tensor) == nullptr) return stored_->ReadOnce(tensor, first_byte, bytes, buffer);
-  if (!buffer->Reserve(bytes)) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of tensor ", tensor.name));
-  }
-  const std::span<std::byte> out = buffer->bytes().first(bytes);
-  if (absl::Status status = Read(tensor, first_byte, out); !status.ok()) return status;
-  return out.data();
+  return ReadIntoBuffer(*this, tensor, first_byte, bytes, buffer);
 }
 
 std::string IntegerTensors::FileOf(const TensorInfo& tensor) const {

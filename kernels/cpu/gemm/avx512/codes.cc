@@ -26,3 +26,7 @@ void dunlin::kernels::cpu::avx512::GemmQ6Min(const GemmBlock& block) {
 void dunlin::kernels::cpu::avx512::GemmQ8Wide(const GemmBlock& block) {
   simd::VectorGemm<Lanes, simd::Q8Wide<Lanes>>::Run(block);
 }
+
+void dunlin::kernels::cpu::avx512::GemmQ4Zero(const GemmBlock& block) {
+  simd::VectorGemm<Lanes, simd::Q4Zero<Lanes>>::Run(block);
+}

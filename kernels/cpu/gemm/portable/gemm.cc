@@ -193,7 +193,6 @@ void BlockScaledGemm(const GemmBlock& block) {
 // totals[rows][48] += (sums - zero point * group sum) * scale - minimum * group sum, for group `group` of each row.
 template <WeightFormat kFormat>
 void AddGroup(const GemmBlock& block, const std::byte* scales, int64_t group, const float* sums, float* totals) {
-  constexpr GroupScales kScales = Traits(kFormat).scales;
   GroupNumbers numbers[kColumns];
   for (int c = 0; c < kColumns; ++c) numbers[c] = ReadGroup<kFormat>(scales, group, c);
   for (int row = 0; row < block.rows; ++row, sums += kColumns, totals += kColumns) {
@@ -206,9 +205,9 @@ void AddGroup(const GemmBlock& block, const std::byte* scales, int64_t group, co
     }
     for (int c = 0; c < kColumns; ++c) {
       float sum = sums[c];
-      if (kScales == GroupScales::kZeroWord) sum -= numbers[c].zero_point * group_sum;
+      if (Traits(kFormat).zero_points()) sum -= numbers[c].zero_point * group_sum;
       totals[c] += sum * numbers[c].scale;
-      if (Traits(kFormat).offsets() && kScales != GroupScales::kZeroWord) totals[c] -= numbers[c].minimum * group_sum;
+      if (Traits(kFormat).offsets() && !Traits(kFormat).zero_points()) totals[c] -= numbers[c].minimum * group_sum;
     }
   }
 }
@@ -289,6 +288,9 @@ void GemmQ6Min(const GemmBlock& block) {
 }
 void GemmQ8Wide(const GemmBlock& block) {
   GroupedGemm<Int8Panel, WeightFormat::kQ8Wide>(block);
+}
+void GemmQ4Zero(const GemmBlock& block) {
+  GroupedGemm<Int4Panel<true>, WeightFormat::kQ4Zero>(block);
 }
 
 }  // namespace dunlin::kernels::cpu::portable

@@ -43,6 +43,17 @@ struct HalfScales {
   }
 };
 
+template <typename V>
+struct HalfZeroScales {
+  static constexpr GroupOffset kOffset = GroupOffset::kZeroPoint;
+  static constexpr int64_t kGroup = Traits(WeightFormat::kQ4Zero).group;
+  static constexpr int64_t kGroupBytes = kPanelColumns * 3;
+  DUNLIN_INLINE ScaleAndOffset<V> Read(const std::byte* panel, int64_t group, int64_t column) {
+    const std::byte* scales = panel + group * kGroupBytes;
+    return {V::LoadFp16(scales + column * 2), V::ToFloats(V::LoadInt8(scales + kPanelColumns * 2 + column))};
+  }
+};
+
 template <typename V, WeightFormat kFormat>
 struct SuperScales {
   static constexpr bool kMinima = Traits(kFormat).scales == GroupScales::kSuperMin;

@@ -69,6 +69,8 @@ using Q8 = GroupedFloats<V, Int8ToFloats<V>, HalfScales<V>>;
 template <typename V>
 using Q4 = GroupedFloats<V, Int4ToFloats<V, true>, HalfScales<V>>;
 template <typename V>
+using Q4Zero = GroupedFloats<V, Int4ToFloats<V, true>, HalfZeroScales<V>>;
+template <typename V>
 using Q4Super = GroupedFloats<V, Int4ToFloats<V, false>, SuperScales<V, WeightFormat::kQ4Super>>;
 template <typename V>
 using Q6Super = GroupedFloats<V, Int6ToFloats<V>, SuperScales<V, WeightFormat::kQ6Super>>;
