@@ -75,9 +75,11 @@ struct PagedAttentionParams {
   float* out;            // [num_tokens, num_heads, head_dim], rows contiguous; must not alias query
   const void* kv_pool;   // page 0
   KvLayout layout;
-  int32_t layer;              // 0 <= layer < layout.shape.num_layers
-  int32_t num_heads;          // a multiple of layout.shape.num_kv_heads
-  const int32_t* page_table;  // [rows, page_table_stride] page ids; entries past a sequence's last page are not read
+  int32_t layer;      // 0 <= layer < layout.shape.num_layers
+  int32_t num_heads;  // a multiple of layout.shape.num_kv_heads
+  // [rows, page_table_stride] page ids. Entries past a sequence's last page are not read. With a window, pages wholly
+  // behind that of a sequence's first row may hold anything and be another's by now; their ids are ids of the pool.
+  const int32_t* page_table;
   int64_t page_table_stride;  // entries
   const SequenceSpan* sequences;
   int32_t num_sequences;  // >= 0
