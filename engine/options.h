@@ -53,6 +53,9 @@ struct EngineOptions {
 
   // KV pages: the pool is sized once; what is left after rounding down to whole pages is not used.
   size_t kv_memory_bytes = size_t{64} << 20;
+  // Pages behind the window of sliding layers are given back while their sequence runs. No config key sets it: results
+  // are the same (tests/integration/model).
+  bool free_pages_behind_windows = true;
   bool kv_fp8 = false;  // FP8 requests keep keys and values in E4M3, one scale per token and KV head
 
   int32_t max_context_tokens = 0;  // prompt + output; 0 takes the model's own limit

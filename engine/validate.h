@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "engine/kv_groups.h"
 #include "engine/options.h"
 #include "engine/request_field.h"
 #include "engine/types.h"
@@ -23,6 +24,8 @@ struct RequestLimits {
   int32_t max_context_tokens = 0;                                  // prompt + output
   int64_t max_queued_tokens = 0;                                   // a longer prompt could never be queued
   int32_t num_pages = 0;                                           // of the KV pool
+  KvGroups kv_groups;                                              // of the model
+  int32_t max_tokens_per_step = 1;                                 // of a sequence, too
   std::array<int32_t, kernels::kNumPrecisions> tokens_per_page{};  // by precision; 0 where the model lacks it
   int32_t min_priority = -kMaxPriority;                            // that clients may ask for
   int32_t max_priority = kMaxPriority;

@@ -33,10 +33,10 @@ struct PassInputs {
   const int32_t* token_ids = nullptr;    // [num_tokens]
   const int32_t* positions = nullptr;    // [num_tokens] row of the position table, or position of the rotation
   const int32_t* token_types = nullptr;  // [num_tokens] row of the type table; read where the model has one
-  const int32_t* token_page = nullptr;   // [num_tokens] page id
+  const int32_t* token_page = nullptr;   // [KvGroups::count, num_tokens] page id
   const int32_t* token_slot = nullptr;   // [num_tokens] index inside the page
   QuerySpans spans;                      // of the sequences, covering all tokens
-  const int32_t* page_table = nullptr;   // [sequences, page_table_stride] page ids
+  const int32_t* page_table = nullptr;   // [KvGroups::count, sequences, page_table_stride] page ids
   int64_t page_table_stride = 0;
   KeptRows kept;
 };

@@ -2,8 +2,52 @@
 #include "engine/model/attention_shape.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace dunlin::engine {
+namespace {
+
+// Whether a layer's tokens may stop seeing the first ones before the context ends.
+bool Slides(const ModelConfig& config, int32_t layer) {
+  return !config.is_encoder() && config.causal && config.window(layer) > 0 && config.window(layer) < config.max_context;
+}
+
+int32_t CeilDiv(int32_t a, int32_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+KvGroups KvGroupsOf(const ModelConfig& config) {
+  const int32_t num_layers = config.num_kv_layers();
+  KvGroups groups{.layers_per_page = num_layers};
+  int32_t num_sliding = 0;
+  for (int32_t layer = 0; layer < num_layers; ++layer) {
+    if (!Slides(config, layer)) continue;
+    ++num_sliding;
+    groups.window = std::max(groups.window, config.window(layer));
+  }
+  const int32_t num_full = num_layers - num_sliding;
+  int32_t fewest_places = std::numeric_limits<int32_t>::max();
+  for (int32_t layers = 1; layers <= num_layers; ++layers) {
+    const int32_t full = CeilDiv(num_full, layers);
+    const int32_t sliding = CeilDiv(num_sliding, layers);
+    if (full + sliding > kMaxKvGroups || (full + sliding) * layers > fewest_places) continue;
+    fewest_places = (full + sliding) * layers;
+    groups.layers_per_page = layers;
+    groups.num_full = full;
+    groups.num_sliding = sliding;
+  }
+  return groups;
+}
+
+KvPlace KvPlaceOf(const ModelConfig& config, const KvGroups& groups, int32_t layer) {
+  const bool slides = Slides(config, layer);
+  int32_t index = 0;  // among the layers of its kind
+  for (int32_t before = 0; before < layer; ++before) index += Slides(config, before) == slides ? 1 : 0;
+  return {.group = (slides ? groups.num_full : 0) + index / groups.layers_per_page,
+          .layer_in_page = index % groups.layers_per_page};
+}
 
 kernels::KvShape KvShapeOf(const ModelConfig& config) {
   return {.num_layers = config.num_kv_layers(), .num_kv_heads = config.num_kv_heads, .head_dim = config.head_dim};

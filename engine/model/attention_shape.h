@@ -3,6 +3,7 @@
 // Pure.
 #pragma once
 
+#include "engine/kv_groups.h"
 #include "engine/model/model_config.h"
 #include "engine/types.h"
 #include "kernels/api/attention.h"
@@ -10,6 +11,14 @@
 
 namespace dunlin::engine {
 
+// One group where no layer has a window shorter than the context, or all have one. Where some have one, groups of as
+// many layers as leave the fewest places of pages empty, in up to kMaxKvGroups groups. An encoder has one group.
+inline constexpr int32_t kMaxKvGroups = 16;
+KvGroups KvGroupsOf(const ModelConfig& config);
+// REQUIRES: 0 <= layer < num_layers. Of a decoder.
+KvPlace KvPlaceOf(const ModelConfig& config, const KvGroups& groups, int32_t layer);
+
+// Of a page: its layers are those of one group.
 kernels::KvShape KvShapeOf(const ModelConfig& config);
 
 // The pages that hold keys and values of a precision. kv_fp8: the pool is planned for E4M3 pages in FP8; then every

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/kv_groups.h"
 #include "engine/model/attention_shape.h"
 #include "engine/model/model_config.h"
 #include "engine/options.h"
@@ -63,7 +64,8 @@ const BufferTraits& Traits(BufferId id);
 struct MemoryPlan {
   std::array<size_t, kNumBuffers> bytes{};  // by BufferId
   int32_t num_pages = 0;
-  int32_t max_pages_per_sequence = 0;  // of the precision that packs fewest tokens into a page
+  KvGroups kv_groups;                  // of the model
+  int32_t max_pages_per_sequence = 0;  // of one group, in the precision that packs fewest tokens into a page
   int32_t max_context_tokens = 0;      // prompt + output
   int32_t max_tokens_per_step = 0;
   int32_t max_sequences = 0;

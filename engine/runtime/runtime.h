@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/kv_groups.h"
 #include "engine/plan/step_plan.h"
 #include "engine/plan/step_result.h"
 #include "kernels/api/device.h"
@@ -29,6 +30,8 @@ class Runtime {
   // Pages of the KV pool, fixed at construction, and the tokens each holds for a precision; 0 for one not resident.
   virtual int32_t num_pages() const = 0;
   virtual int32_t tokens_per_page(Precision precision) const = 0;
+  // How a sequence's pages are divided: StepPlan::pages has one of each group for every range of tokens.
+  virtual KvGroups kv_groups() const { return {}; }
   // SchedulerOptions::prefill_matches_decode.
   virtual bool prefill_matches_decode() const = 0;
   // What the device has allocated, for all its models. Any thread.

@@ -71,14 +71,16 @@ struct SequenceSpan {
 // Attention over KV pages of a batch of sequences, in prefill or decode. All pointers are device memory.
 struct PagedAttentionParams {
   AttentionBackend backend;
-  const float* query;         // [num_tokens, num_heads, head_dim], rows query_stride floats apart; rotary applied
-  int64_t query_stride;       // floats, >= num_heads * head_dim
-  float* out;                 // [num_tokens, num_heads, v_head_dim], rows contiguous; must not alias query
-  const void* kv_pool;        // page 0
-  KvLayout layout;            // v_head_dim differs from head_dim with values_in_keys only
-  int32_t layer;              // 0 <= layer < layout.shape.num_layers
-  int32_t num_heads;          // a multiple of layout.shape.num_kv_heads
-  const int32_t* page_table;  // [rows, page_table_stride] page ids; entries past a sequence's last page are not read
+  const float* query;    // [num_tokens, num_heads, head_dim], rows query_stride floats apart; rotary applied
+  int64_t query_stride;  // floats, >= num_heads * head_dim
+  float* out;            // [num_tokens, num_heads, v_head_dim], rows contiguous; must not alias query
+  const void* kv_pool;   // page 0
+  KvLayout layout;       // v_head_dim differs from head_dim with values_in_keys only
+  int32_t layer;         // 0 <= layer < layout.shape.num_layers
+  int32_t num_heads;     // a multiple of layout.shape.num_kv_heads
+  // [rows, page_table_stride] page ids. Entries past a sequence's last page are not read. With a window, pages wholly
+  // behind that of a sequence's first row may hold anything and be another's by now; their ids are ids of the pool.
+  const int32_t* page_table;
   int64_t page_table_stride;  // entries
   const SequenceSpan* sequences;
   int32_t num_sequences;  // >= 0

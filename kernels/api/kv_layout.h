@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layout of a KV page. The scheduler sees page ids and counts; only kernels address bytes.
 //
-// A page holds `tokens_per_page` consecutive tokens of one sequence for every layer and KV head of a model, in
-// `page_bytes` bytes at pool + page_id * page_bytes. Inside a page: layer-major, then KV head, then K block and V
-// block; with values_in_keys there is no V block. The order inside a K or V block is the device's, by dtype (CPU:
+// A page holds `tokens_per_page` consecutive tokens of one sequence for every KV head of some layers of a model, in
+// `page_bytes` bytes at pool + page_id * page_bytes. Which layers is the engine's business (engine/kv_groups.h): here
+// they are numbered from 0 in the page. Inside a page: layer-major, then KV head, then K block and V block; with
+// values_in_keys there is no V block. The order inside a K or V block is the device's, by dtype (CPU:
 // kernels/cpu/attention/kv_block.h). Unused slots may hold anything, NaN included: whoever writes the first token of a
 // packed pair zeroes its partner.
 #pragma once
@@ -16,7 +17,7 @@
 namespace dunlin::kernels {
 
 struct KvShape {
-  int32_t num_layers;      // > 0
+  int32_t num_layers;      // > 0, of one page
   int32_t num_kv_heads;    // > 0
   int32_t head_dim;        // > 0, any; odd dims are padded to even inside a block
   int32_t v_head_dim = 0;  // of a value; 0: head_dim. Set by MakeKvLayout
