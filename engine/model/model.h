@@ -96,6 +96,7 @@ struct ModelSource {
       random_shape;  // for random weights: a name of named_shapes.cc, a path to a config.json, or its text ("{...")
   uint64_t random_seed = 0;
   std::vector<Precision> precisions;  // resident precisions, the default first; >= 1, distinct
+  bool int8_inputs = false;           // PackedWeight::int8_inputs of every matrix in groups of integer codes; CPU
 };
 
 class Model {
@@ -120,6 +121,7 @@ class Model {
   // The precision in which weights are the integer codes of the checkpoint itself (weight_encodings.h); none where it
   // has none. It need not be one of precisions().
   std::optional<Precision> own_precision() const { return own_precision_; }
+  bool int8_inputs() const { return int8_inputs_; }  // ModelSource's
   // Finite and > 0; empty when neither the checkpoint nor a calibration has any.
   const InputScales& input_scales() const { return input_scales_; }
   int64_t num_parameters() const { return num_parameters_; }                // a tied head counts once
@@ -145,6 +147,7 @@ class Model {
   int64_t num_parameters_ = 0;
   int64_t num_active_parameters_ = 0;
   std::optional<Precision> own_precision_;
+  bool int8_inputs_ = false;
   InputScales input_scales_;
   std::vector<std::string> warnings_;
 };

@@ -34,6 +34,10 @@ struct PackedWeight {
   // Feature n < N / 2 goes through the activation and gates feature n + N / 2 (SwiGLU and variants); N is even.
   bool gated = false;
   WeightFormat format = Traits(precision).format;
+  // Formats with groups: products round their input once more, each `group` elements of K of a row to
+  // integers in [-127, 127] and one FP32 scale, amax / 127; sums within a group are then exact. What is packed is the
+  // same. Must be false on devices other than the CPU, and for formats without groups.
+  bool int8_inputs = false;
 };
 
 // Writes rows [row_begin, row_begin + num_rows) of a packed weight from a plain matrix in host memory.
