@@ -45,7 +45,8 @@ struct EncoderEngine::State {
         mailbox(MailboxLimitsOf(options)),
         scheduler({.max_calls = mailbox.limits().max_live,
                    .max_batch_inputs = options.max_sequences,
-                   .max_batch_tokens = BatchTokens(config, options)}) {
+                   .max_batch_tokens = BatchTokens(config, options),
+                   .classifier_pooling = config.classifier_mean ? Pooling::kMean : Pooling::kCls}) {
     mail.Reserve(mailbox.limits());
   }
 

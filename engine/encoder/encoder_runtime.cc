@@ -42,6 +42,9 @@ ModelEncoderRuntime::ModelEncoderRuntime(const Model* model, std::unique_ptr<Ste
       buffers_(std::move(buffers)),
       rows_(model->config(), buffers_->plan()),
       sums_(static_cast<size_t>(model->config().hidden_dim)) {
+  if (model->config().classifier_mean) {
+    means_.resize(static_cast<size_t>(buffers_->plan().max_sequences) * sums_.size());
+  }
   if (model->device()->ops->kind != kernels::DeviceKind::kCpu) {
     host_hidden_.resize(buffers_->bytes(BufferId::kHidden) / sizeof(float));
   }
@@ -86,23 +89,45 @@ absl::Status ModelEncoderRuntime::Run(EncodeBatch* batch) {
   return absl::OkStatus();
 }
 
-// The head reads the first row of each input, and gives its vector.
+// The head reads the first row of each input or the mean of its rows, and gives its vector.
 absl::Status ModelEncoderRuntime::Classify(ForwardPass* pass, EncodeBatch* batch) {
-  const absl::StatusOr<const float*> logits = pass->RunClassifier();
+  const bool mean = model_->config().classifier_mean;
+  if (mean) {
+    if (absl::Status status = MeansToDevice(pass, *batch); !status.ok()) return status;
+  }
+  const int32_t num_rows = mean ? static_cast<int32_t>(batch->inputs.size()) : rows_.num_rows();
+  const absl::StatusOr<const float*> logits = pass->RunClassifier(num_rows);
   if (!logits.ok()) return logits.status();
   const int32_t num_labels = model_->config().num_labels;
-  const absl::StatusOr<const float*> rows = HostRows(*logits, num_labels);
+  const absl::StatusOr<const float*> rows = HostRows(*logits, num_rows, num_labels);
   if (!rows.ok()) return rows.status();
   for (size_t i = 0; i < batch->inputs.size(); ++i) {
-    PoolRows(*rows + static_cast<int64_t>(rows_.first_row(i)) * num_labels, 1, num_labels, &batch->inputs[i], &sums_);
+    const int64_t row = mean ? static_cast<int64_t>(i) : rows_.first_row(i);
+    PoolRows(*rows + row * num_labels, 1, num_labels, &batch->inputs[i], &sums_);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<const float*> ModelEncoderRuntime::HostRows(const float* rows, int32_t columns) {
+absl::Status ModelEncoderRuntime::MeansToDevice(ForwardPass* pass, const EncodeBatch& batch) {
+  hidden_ = pass->hidden();
+  const absl::StatusOr<const float*> hidden = HostHidden();
+  if (!hidden.ok()) return hidden.status();
+  const int32_t hidden_dim = model_->config().hidden_dim;
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    BatchInput mean{.vector = means_.data() + i * sums_.size(), .dimensions = hidden_dim, .pooling = Pooling::kMean};
+    const float* rows = *hidden + static_cast<int64_t>(rows_.first_row(i)) * hidden_dim;
+    PoolRows(rows, rows_.num_rows(i), hidden_dim, &mean, &sums_);
+  }
+  kernels::Device* device = model_->device();
+  const size_t bytes = batch.inputs.size() * sums_.size() * sizeof(float);
+  return CopyStatus(device->ops->copy_to_device(device->context, pass->classifier_rows(), means_.data(), bytes),
+                    "pooled hidden states");
+}
+
+absl::StatusOr<const float*> ModelEncoderRuntime::HostRows(const float* rows, int32_t num_rows, int32_t columns) {
   kernels::Device* device = model_->device();
   if (host_hidden_.empty()) return rows;  // CPU: device memory is host memory, and a call has finished on return
-  const size_t bytes = static_cast<size_t>(rows_.num_rows()) * static_cast<size_t>(columns) * sizeof(float);
+  const size_t bytes = static_cast<size_t>(num_rows) * static_cast<size_t>(columns) * sizeof(float);
   absl::Status status =
       CopyStatus(device->ops->copy_to_host(device->context, host_hidden_.data(), rows, bytes), "hidden states");
   if (status.ok()) status = CopyStatus(device->ops->synchronize(device->context), "hidden states");

@@ -48,15 +48,18 @@ class ModelEncoderRuntime : public EncoderRuntime {
   uint64_t progress() const override { return buffers_->progress(); }
   // What the last batch's vectors were pooled from, in host memory: input i's rows of hidden_dim begin at first_row(i),
   // one for each of its tokens, or, where every input takes but one, that.
-  absl::StatusOr<const float*> HostHidden() { return HostRows(hidden_, model_->config().hidden_dim); }
+  absl::StatusOr<const float*> HostHidden() { return HostRows(hidden_, rows_.num_rows(), model_->config().hidden_dim); }
   int32_t first_row(size_t input) const { return rows_.first_row(input); }
   const MemoryPlan& memory_plan() const { return buffers_->plan(); }
 
  private:
   ModelEncoderRuntime(const Model* model, std::unique_ptr<StepBuffers> buffers);
   absl::Status Classify(ForwardPass* pass, EncodeBatch* batch);
-  // Rows of the last batch's result, [rows_.num_rows(), columns], in host memory; columns <= hidden_dim.
-  absl::StatusOr<const float*> HostRows(const float* rows, int32_t columns);
+  // Replaces the pass's hidden states by the mean of each input's, row i for input i.
+  absl::Status MeansToDevice(ForwardPass* pass, const EncodeBatch& batch);
+  // Rows of the last batch's result, [num_rows, columns], in host memory; num_rows <= rows_.num_rows(), columns <=
+  // hidden_dim.
+  absl::StatusOr<const float*> HostRows(const float* rows, int32_t num_rows, int32_t columns);
 
   const Model* model_;
   std::unique_ptr<StepBuffers> buffers_;
@@ -64,6 +67,7 @@ class ModelEncoderRuntime : public EncoderRuntime {
   const float* hidden_ = nullptr;   // of the last batch, on the device
   std::vector<float> host_hidden_;  // empty on the CPU
   std::vector<double> sums_;        // [hidden_dim]
+  std::vector<float> means_;        // [max_sequences, hidden_dim] with ModelConfig::classifier_mean
 };
 
 }  // namespace dunlin::engine

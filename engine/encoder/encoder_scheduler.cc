@@ -110,7 +110,7 @@ void EncoderScheduler::TakeInputs(LiveCall* live, int32_t max_tokens, TimeNs now
                              .first_length = pairs ? request.first_lengths[live->next_input] : num_tokens,
                              .vector = call.vectors.data() + live->next_input * dimensions,
                              .dimensions = request.dimensions,
-                             .pooling = request.classify ? Pooling::kCls : request.pooling,
+                             .pooling = request.classify ? limits_.classifier_pooling : request.pooling,
                              .normalize = request.normalize});
     batch_.num_tokens += num_tokens;
     live->next_token += static_cast<size_t>(num_tokens);

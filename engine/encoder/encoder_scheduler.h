@@ -29,9 +29,10 @@ struct EncoderCounters {
 class EncoderScheduler {
  public:
   struct Limits {
-    int32_t max_calls;         // live at once
-    int32_t max_batch_inputs;  // >= 1
-    int32_t max_batch_tokens;  // >= the longest input
+    int32_t max_calls;                           // live at once
+    int32_t max_batch_inputs;                    // >= 1
+    int32_t max_batch_tokens;                    // >= the longest input
+    Pooling classifier_pooling = Pooling::kCls;  // of calls that classify: what the model's head reads
   };
   explicit EncoderScheduler(const Limits& limits);
 

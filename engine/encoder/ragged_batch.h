@@ -32,7 +32,7 @@ struct BatchInput {
 // Inputs of one profile. `inputs` is reserved at start and reused.
 struct EncodeBatch {
   ExecutionProfile profile;
-  bool classify = false;  // a vector is the logits of its input, pooled from the first token
+  bool classify = false;  // a vector is the logits of its input; pooling is what the head reads, kCls or kMean
   std::vector<BatchInput> inputs;
   int32_t num_tokens = 0;
 };

@@ -53,9 +53,12 @@ class ForwardPass {
   // RunLayers has succeeded, count <= kHeadBlockRows.
   absl::Status RunHead(int32_t first, int32_t count);
 
-  // The logits of the kept rows by the head of a sequence classifier: [inputs.kept.count, num_labels] in device memory,
-  // in the buffer qkv. Overwrites hidden(). REQUIRES: num_labels > 0, RunLayers has succeeded. Errors: as RunLayers.
-  absl::StatusOr<const float*> RunClassifier();
+  // The logits of hidden()'s rows [0, num_rows) by the head of a sequence classifier: [num_rows, num_labels] in device
+  // memory, in the buffer qkv. Overwrites hidden(). REQUIRES: num_labels > 0, RunLayers has succeeded, num_rows <=
+  // inputs.kept.count. Errors: as RunLayers.
+  absl::StatusOr<const float*> RunClassifier(int32_t num_rows);
+  // hidden(), to be overwritten with the rows that RunClassifier reads, where they are not those of RunLayers.
+  float* classifier_rows() { return rows_.hidden; }
 
   // [inputs.kept.count, hidden_dim] in device memory, valid after RunLayers: the hidden states of the kept rows or,
   // when every row is kept, of all rows in batch order. An encoder's have gone through its final norm.
@@ -121,7 +124,8 @@ class ForwardPass {
   // hidden += linear(activation), normalised first where the model has post norms.
   bool AddToResidual(const char* op, const LinearWeights& linear, const NormWeights& post_norm);
   bool CapLogits(int32_t num_rows);
-  bool Classify();
+  // The GEMM input of a classifier's last matrix `out` from what its first one gave in rows_.hidden.
+  bool ClassifierInput(const Target& out, int32_t num_rows);
   // out = activation W^T + bias + residual; residual is null or out.
   bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out, int32_t num_rows);
   bool Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual, float* out,

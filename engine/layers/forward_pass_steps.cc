@@ -158,22 +158,31 @@ bool ForwardPass::CapLogits(int32_t num_rows) {
   return Ran(ops_.softcap(context_, params), "logit softcap");
 }
 
-absl::StatusOr<const float*> ForwardPass::RunClassifier() {
-  if (!Classify()) return Failure();
+absl::StatusOr<const float*> ForwardPass::RunClassifier(int32_t num_rows) {
+  const Target dense{weights_.classifier_dense, HeadInputIndex(config_)};
+  const Target out{weights_.classifier_out, HeadInputIndex(config_)};
+  const bool ran = Quantize("classifier input", rows_.hidden, dense, num_rows) &&
+                   Linear("classifier dense", dense.linear, nullptr, rows_.hidden, num_rows) &&
+                   ClassifierInput(out, num_rows) && Linear("classifier", out.linear, nullptr, buffers_.qkv, num_rows);
+  if (!ran) return Failure();
   return buffers_.qkv;
 }
 
-// tanh is the soft cap of 1.
-bool ForwardPass::Classify() {
-  const Target dense{weights_.classifier_dense, HeadInputIndex(config_)};
-  const Target out{weights_.classifier_out, HeadInputIndex(config_)};
-  const kernels::SoftcapParams tanh{
-      .values = rows_.hidden, .cap = 1.0F, .num_rows = rows_.count, .columns = config_.hidden_dim};
-  return Quantize("classifier input", rows_.hidden, dense, rows_.count) &&
-         Linear("classifier dense", dense.linear, nullptr, rows_.hidden, rows_.count) &&
-         Ran(ops_.softcap(context_, tanh), "classifier tanh") &&
-         Quantize("classifier tanh", rows_.hidden, out, rows_.count) &&
-         Linear("classifier", out.linear, nullptr, buffers_.qkv, rows_.count);
+bool ForwardPass::ClassifierInput(const Target& out, int32_t num_rows) {
+  float* rows = rows_.hidden;
+  if (!config_.classifier_norm) {  // tanh is the soft cap of 1
+    const kernels::SoftcapParams tanh{.values = rows, .cap = 1.0F, .num_rows = num_rows, .columns = config_.hidden_dim};
+    return Ran(ops_.softcap(context_, tanh), "classifier tanh") && Quantize("classifier tanh", rows, out, num_rows);
+  }
+  kernels::Activation width{.columns = config_.hidden_dim};
+  const kernels::ActivateParams activate{.kind = config_.classifier_activation,
+                                         .gated = false,
+                                         .in = rows,
+                                         .out = &width,
+                                         .num_rows = num_rows,
+                                         .rows_out = rows};
+  return Ran(ops_.activate(context_, activate), "classifier activation") &&
+         Norm("classifier norm", weights_.classifier_norm, &out, {rows, nullptr, num_rows});
 }
 
 bool ForwardPass::Linear(const char* op, const LinearWeights& linear, const float* residual, float* out,

@@ -81,6 +81,7 @@ struct PrecisionWeights {
   NormWeights final_norm;          // before the head; not with NormPlacement::kPost
   LinearWeights head;              // decoders: [vocab_size, hidden_dim]; the embedding's own memory when tied
   LinearWeights classifier_dense;  // [hidden_dim, hidden_dim] with num_labels
+  NormWeights classifier_norm;     // with ModelConfig::classifier_norm
   LinearWeights classifier_out;    // [num_labels, hidden_dim] with num_labels
   // Activation::amax_limit of every FP8 input.
   float input_amax_limit = std::numeric_limits<float>::infinity();

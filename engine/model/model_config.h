@@ -114,8 +114,14 @@ struct ModelConfig {
   // GPT-2's scale_attn_by_inverse_layer_idx: 1 / (layer + 1), folded into the query rows at load.
   bool inverse_layer_query_scale = false;
 
-  // An encoder's head of a sequence classifier: logits = Out(tanh(Dense(hidden state of the first token))). 0: none.
+  // An encoder's head of a sequence classifier: logits = Out(tanh(Dense(row))) or, with classifier_norm,
+  // Out(Norm(classifier_activation(Dense(row)))). The row is the hidden state of the first token or, with
+  // classifier_mean, the mean of all tokens'. 0: none.
   int32_t num_labels = 0;
+  bool classifier_mean = false;
+  bool classifier_norm = false;
+  kernels::ActivationKind classifier_activation = kernels::ActivationKind::kGeluErf;  // of classifier_norm
+  bool classifier_dense_bias = true;
 
   std::vector<TokenId> eos_token_ids;  // from generation_config.json, else config.json; each < vocab_size
 

@@ -115,7 +115,7 @@ absl::Status CheckReranks(const ServedModel& model) {
   if (model.encoder == nullptr) return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it is a decoder"));
   if (config.num_labels == 0) {
     return MakeError(Reason::kWrongModelKind,
-                     absl::StrCat(kind, "it has no head of a sequence classifier (of BERT or RoBERTa)"));
+                     absl::StrCat(kind, "it has no head of a sequence classifier (of BERT, RoBERTa or ModernBERT)"));
   }
   if (config.num_labels != 1) {
     return MakeError(Reason::kWrongModelKind, absl::StrCat(kind, "it has ", config.num_labels, " labels; limit is 1"));

@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/architecture.h"
@@ -20,21 +17,6 @@ namespace dunlin::engine {
 namespace {
 
 constexpr int64_t kMaxTokenTypes = 1024;
-constexpr size_t kMaxArchitectures = 16;
-constexpr int64_t kMaxLabels = 4096;
-
-// The labels of a sequence classifier (cross-encoders have one): of id2label, else transformers' default of two.
-void ParseLabels(JsonFields& fields, ModelConfig* config) {
-  const std::vector<std::string> classes = fields.TextListOr("architectures", kMaxArchitectures);
-  const auto classifies = [](const std::string& name) { return name.ends_with("ForSequenceClassification"); };
-  if (std::none_of(classes.begin(), classes.end(), classifies)) return;
-  const nlohmann::json* labels = fields.Object("id2label");
-  const int64_t named = labels == nullptr ? 2 : static_cast<int64_t>(labels->size());
-  const int64_t limit = std::min<int64_t>(kMaxLabels, config->hidden_dim);
-  const int64_t count = fields.IntOr("num_labels", 1, limit, named);
-  if (count < 1 || count > limit) fields.Fail(absl::StrCat("id2label has ", count, " entries; limit is 1 to ", limit));
-  config->num_labels = static_cast<int32_t>(count);
-}
 
 void ParseBert(JsonFields& fields, ModelConfig* config) {
   RefuseUnsupported(fields, {"is_decoder", "add_cross_attention"});
@@ -57,7 +39,7 @@ void ParseBert(JsonFields& fields, ModelConfig* config) {
   config->activation = ParseActivation(fields, "hidden_act", "gelu");
   config->norm_bias = config->qkv_bias = config->out_bias = config->mlp_bias = true;
   config->learned_positions = true;
-  ParseLabels(fields, config);
+  SetLabels(fields, config);
 }
 
 // Positions count the non-padding tokens and start after the padding token's row.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/architectures/config_fields.h"
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/model_limits.h"
@@ -12,6 +15,9 @@ namespace dunlin::engine {
 namespace {
 
 using kernels::ActivationKind;
+
+constexpr size_t kMaxClassNames = 16;
+constexpr int64_t kMaxLabels = 4096;
 
 // Source: transformers 5.23, activations.py; the tanh variants are one formula.
 struct ActivationName {
@@ -48,6 +54,18 @@ void RefuseUnsupported(JsonFields& fields, std::initializer_list<const char*> na
   for (const char* name : names) {
     if (fields.BoolOr(name, false)) fields.Fail(absl::StrCat(name, " is true, which is not supported"));
   }
+}
+
+void SetLabels(JsonFields& fields, ModelConfig* config) {
+  const std::vector<std::string> classes = fields.TextListOr("architectures", kMaxClassNames);
+  const auto classifies = [](const std::string& name) { return name.ends_with("ForSequenceClassification"); };
+  if (std::none_of(classes.begin(), classes.end(), classifies)) return;
+  const nlohmann::json* labels = fields.Object("id2label");
+  const int64_t named = labels == nullptr ? 2 : static_cast<int64_t>(labels->size());
+  const int64_t limit = std::min<int64_t>(kMaxLabels, config->hidden_dim);
+  const int64_t count = fields.IntOr("num_labels", 1, limit, named);
+  if (count < 1 || count > limit) fields.Fail(absl::StrCat("id2label has ", count, " entries; limit is 1 to ", limit));
+  config->num_labels = static_cast<int32_t>(count);
 }
 
 void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config) {

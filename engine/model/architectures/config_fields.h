@@ -23,6 +23,10 @@ void SetSizes(JsonFields& fields, int64_t default_context, ModelConfig* config);
 // Head counts, dimensions and attention_scale = head_dim^-1/2; `head_dim` 0 derives it from hidden_dim.
 void SetHeads(JsonFields& fields, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, ModelConfig* config);
 
+// num_labels of an encoder whose `architectures` name a sequence classifier: of id2label, else transformers' default of
+// two; cross-encoders have one. At most 4096 and hidden_dim. REQUIRES: hidden_dim is set.
+void SetLabels(JsonFields& fields, ModelConfig* config);
+
 // Rotary positions. REQUIRES: SetHeads has been called.
 void SetRotary(JsonFields& fields, const RotaryFields& names, ModelConfig* config);
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // ModernBERT: a pre-norm encoder without biases, with a norm after the embedding and none before the first attention,
 // GeGLU, and rotary positions. Every third layer sees all tokens, the others those near by, with a rotation of their
-// own. Source: transformers 5.23, models/modernbert; Warner et al. 2024.
+// own. A sequence classifier's head has an activation and a norm, and may read the mean of the hidden states.
+// Source: transformers 5.23, models/modernbert; Warner et al. 2024.
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/architectures/attention_windows.h"
 #include "engine/model/architectures/config_fields.h"
@@ -17,6 +20,19 @@ constexpr RotaryFields kGlobalRotary = {
 constexpr RotaryFields kLocalRotary = {.theta = "local_rope_theta", .nested = "sliding_attention"};
 constexpr int64_t kDefaultPattern = 3;
 constexpr int64_t kDefaultLocalTokens = 128;
+
+void ParseClassifier(JsonFields& fields, ModelConfig* config) {
+  SetLabels(fields, config);
+  if (config->num_labels == 0) return;
+  const std::string pooling = fields.TextOr("classifier_pooling", "cls");
+  if (pooling != "cls" && pooling != "mean") {
+    fields.Fail(absl::StrCat("classifier_pooling is '", pooling.substr(0, 32), "'; known: cls, mean"));
+  }
+  config->classifier_mean = pooling == "mean";
+  config->classifier_norm = true;
+  config->classifier_activation = ParseActivation(fields, "classifier_activation", "gelu");
+  config->classifier_dense_bias = fields.BoolOr("classifier_bias", false);
+}
 
 void ParseModernBert(JsonFields& fields, ModelConfig* config) {
   config->kind = ModelKind::kEncoder;
@@ -32,6 +48,7 @@ void ParseModernBert(JsonFields& fields, ModelConfig* config) {
   config->gated_mlp = true;
   config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
   config->mlp_bias = fields.BoolOr("mlp_bias", false);
+  ParseClassifier(fields, config);
   SetRotary(fields, kGlobalRotary, config);
   // Of local_attention tokens a token sees half to each side, and itself.
   const int64_t local = fields.IntOr("local_attention", 1, kMaxContextTokens, kDefaultLocalTokens);
@@ -55,6 +72,9 @@ constexpr WeightName kWeights[] = {
     {kMlpUp, kAll, "layers.#.mlp.Wi"},
     {kMlpDown, kAll, "layers.#.mlp.Wo"},
     {kFinalNorm, kAll, "final_norm"},
+    {kClassifierDense, kAll, "head.dense", false},
+    {kClassifierNorm, kAll, "head.norm", false},
+    {kClassifierOut, kAll, "classifier", false},
 };
 constexpr const char* kModelTypes[] = {"modernbert"};
 constexpr const char* kPrefixes[] = {"model.", ""};

@@ -41,6 +41,7 @@ enum class WeightSlot : uint8_t {
   kFinalNorm,
   kHead,
   kClassifierDense,
+  kClassifierNorm,
   kClassifierOut,
 };
 inline constexpr size_t kNumWeightSlots = static_cast<size_t>(WeightSlot::kClassifierOut) + 1;
@@ -57,6 +58,7 @@ constexpr bool IsNorm(WeightSlot slot) {
     case WeightSlot::kMlpNorm:
     case WeightSlot::kPostMlpNorm:
     case WeightSlot::kFinalNorm:
+    case WeightSlot::kClassifierNorm:
       return true;
     default:
       return false;
@@ -124,6 +126,8 @@ constexpr bool HasSlot(const ModelConfig& config, WeightSlot slot, int32_t layer
     case WeightSlot::kClassifierDense:
     case WeightSlot::kClassifierOut:
       return config.num_labels > 0;
+    case WeightSlot::kClassifierNorm:
+      return config.num_labels > 0 && config.classifier_norm;
     case WeightSlot::kTokenTypes:
       return config.num_token_types > 0;
     case WeightSlot::kEmbeddingNorm:
@@ -154,6 +158,7 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kMlpNorm:
     case WeightSlot::kPostMlpNorm:
     case WeightSlot::kFinalNorm:
+    case WeightSlot::kClassifierNorm:
       return config.norm_bias;
     case WeightSlot::kQkv:
     case WeightSlot::kQueryDown:
@@ -172,6 +177,7 @@ constexpr bool HasBias(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kHead:
       return config.head_bias;
     case WeightSlot::kClassifierDense:
+      return config.num_labels > 0 && config.classifier_dense_bias;
     case WeightSlot::kClassifierOut:
       return config.num_labels > 0;
     case WeightSlot::kEmbedding:
@@ -259,6 +265,7 @@ constexpr SlotShape ShapeOf(const ModelConfig& config, WeightSlot slot) {
     case WeightSlot::kMlpNorm:
     case WeightSlot::kPostMlpNorm:
     case WeightSlot::kFinalNorm:
+    case WeightSlot::kClassifierNorm:
       return {config.hidden_dim, 1};
   }
   return {0, 0};

@@ -15,7 +15,7 @@ constexpr WeightSlot kSlots[] = {
     kKeyNorm,   kAttentionSinks, kQueryDown,        kQueryDownNorm,     kLatentQuery,   kKvDown,      kKvDownNorm,
     kKeyUp,     kValueUp,        kAttentionOut,     kPostAttentionNorm, kMlpNorm,       kPostMlpNorm, kMlpUp,
     kMlpDown,   kRouter,         kRouterCorrection, kExpertUp,          kExpertDown,    kSharedUp,    kSharedDown,
-    kFinalNorm, kHead,           kClassifierDense,  kClassifierOut};
+    kFinalNorm, kHead,           kClassifierDense,  kClassifierNorm,    kClassifierOut};
 static_assert(std::size(kSlots) == kNumWeightSlots);
 
 // Calls visit(place) for every matrix or vector that exists, in memory order.
@@ -208,6 +208,8 @@ const float** VectorOf(PrecisionWeights* weights, const WeightPlace& place, bool
       return part(layer_at().post_mlp_norm);
     case kFinalNorm:
       return part(weights->final_norm);
+    case kClassifierNorm:
+      return part(weights->classifier_norm);
     case kAttentionSinks:
       return &layer_at().sinks;
     case kRouterCorrection:
