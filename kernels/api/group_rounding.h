@@ -27,7 +27,7 @@ static_assert(Traits(WeightFormat::kInt8).group == kWeightGroup && Traits(Weight
 inline constexpr float kScaleWordUnit = 0x1p-8F;
 inline constexpr uint16_t kNanScaleWord = 0x7E00;
 
-inline float ScaleOfWord(uint16_t word) {
+constexpr float ScaleOfWord(uint16_t word) {
   return Fp16ToFloat(word) * kScaleWordUnit;
 }
 // The zero point in a word's low 4 bits, signed.
@@ -36,7 +36,7 @@ constexpr int32_t ZeroPointOfWord(uint16_t word) {
 }
 
 // The word nearest to a scale >= 0 whose lowest `fixed_bits` bits are `fixed`; a scale that is too large saturates.
-inline uint16_t NearestScaleWord(float scale, int32_t fixed_bits, int32_t fixed) {
+constexpr uint16_t NearestScaleWord(float scale, int32_t fixed_bits, int32_t fixed) {
   constexpr int32_t kFractionShift = 23 - 10;     // from FP16 to FP32
   constexpr int32_t kSmallestNormal = 113 << 23;  // of FP16, 2^-14, as a float
   const float unit = scale / kScaleWordUnit;
@@ -59,7 +59,7 @@ struct Extremes {
   bool finite;  // whether all values are
 };
 
-inline Extremes ExtremesOf(const float* values) {
+constexpr Extremes ExtremesOf(const float* values) {
   float low[kParts] = {};
   float high[kParts] = {};
   float zeros[kParts] = {};  // NaN where a value was not finite
@@ -77,14 +77,14 @@ inline Extremes ExtremesOf(const float* values) {
 }
 
 // To nearest even, of a magnitude below 2^22; the operands of the comparisons bound a NaN too.
-inline float RoundBetween(float value, float least, float most) {
+constexpr float RoundBetween(float value, float least, float most) {
   constexpr float kOnlyIntegers = 0x1.8p23F;
   const float bounded = value < most ? value : most;
   return ((bounded > least ? bounded : least) + kOnlyIntegers) - kOnlyIntegers;
 }
 
 // Rounds with a given scale; returns the sum of squared errors.
-inline float RoundCodes(const float* values, float scale, float zero_point, float least, float most, float* codes) {
+constexpr float RoundCodes(const float* values, float scale, float zero_point, float least, float most, float* codes) {
   const float factor = scale > 0.0F ? 1.0F / scale : 0.0F;
   float errors[kParts] = {};
   for (int32_t i = 0; i < kWeightGroup; i += kParts) {
@@ -100,10 +100,25 @@ inline float RoundCodes(const float* values, float scale, float zero_point, floa
   return sum;
 }
 
+// A group of INT4 codes by one choice of scale and zero point.
+struct Int4Codes {
+  float codes[kWeightGroup];
+  uint16_t word;
+  float error;  // the sum of squares
+};
+
+constexpr Int4Codes RoundWith(const float* values, float scale, int32_t zero_point) {
+  Int4Codes rounded{};
+  rounded.word = NearestScaleWord(scale, 4, zero_point & 0xF);
+  rounded.error = RoundCodes(values, ScaleOfWord(rounded.word), static_cast<float>(zero_point), -8.0F, 7.0F,
+                             rounded.codes);
+  return rounded;
+}
+
 }  // namespace group_rounding
 
 // values[kWeightGroup], padded with zeros, to codes; returns the group's scale word.
-inline uint16_t RoundGroupToInt8(const float* values, int8_t* codes) {
+constexpr uint16_t RoundGroupToInt8(const float* values, int8_t* codes) {
   const group_rounding::Extremes extremes = group_rounding::ExtremesOf(values);
   const uint16_t word = NearestScaleWord(std::max(-extremes.low, extremes.high) / 127.0F, 0, 0);
   float rounded[kWeightGroup];
@@ -112,7 +127,7 @@ inline uint16_t RoundGroupToInt8(const float* values, int8_t* codes) {
   return extremes.finite ? word : kNanScaleWord;
 }
 
-inline uint16_t RoundGroupToInt4(const float* values, int8_t* codes) {
+constexpr uint16_t RoundGroupToInt4(const float* values, int8_t* codes) {
   const group_rounding::Extremes extremes = group_rounding::ExtremesOf(values);
   const int32_t symmetric_zero = -extremes.low > extremes.high ? 0 : -1;
   const float symmetric_scale = std::max(-extremes.low, extremes.high) / 8.0F;
@@ -120,19 +135,14 @@ inline uint16_t RoundGroupToInt4(const float* values, int8_t* codes) {
   const float from_low = range_scale > 0.0F ? -extremes.low / range_scale : 0.0F;
   const auto range_zero = static_cast<int32_t>(group_rounding::RoundBetween(from_low, 0.0F, 15.0F)) - 8;
 
-  float rounded[2][kWeightGroup];
-  const int32_t zeros[2] = {symmetric_zero, range_zero};
-  const float scales[2] = {symmetric_scale, range_scale};
-  uint16_t words[2];
-  float errors[2];
-  for (int32_t choice = 0; choice < 2; ++choice) {
-    words[choice] = NearestScaleWord(scales[choice], 4, zeros[choice] & 0xF);
-    errors[choice] = group_rounding::RoundCodes(values, ScaleOfWord(words[choice]), static_cast<float>(zeros[choice]),
-                                                -8.0F, 7.0F, rounded[choice]);
+  // Chosen by value: an array that is indexed at run time would lie in memory on a GPU.
+  const group_rounding::Int4Codes symmetric = group_rounding::RoundWith(values, symmetric_scale, symmetric_zero);
+  const group_rounding::Int4Codes range = group_rounding::RoundWith(values, range_scale, range_zero);
+  const bool is_range = range.error < symmetric.error;
+  for (int32_t i = 0; i < kWeightGroup; ++i) {
+    codes[i] = static_cast<int8_t>(is_range ? range.codes[i] : symmetric.codes[i]);
   }
-  const int32_t better = errors[1] < errors[0] ? 1 : 0;
-  for (int32_t i = 0; i < kWeightGroup; ++i) codes[i] = static_cast<int8_t>(rounded[better][i]);
-  return extremes.finite ? words[better] : kNanScaleWord;
+  return !extremes.finite ? kNanScaleWord : is_range ? range.word : symmetric.word;
 }
 
 }  // namespace dunlin::kernels
