@@ -36,6 +36,14 @@ struct ExpertRouting {
   GroupScoring group_scoring = GroupScoring::kLargest;
 };
 
+// Whether its numbers hold what they say.
+constexpr bool IsRule(const ExpertRouting& rule) {
+  if (rule.num_experts < 1 || rule.num_experts > kExpertsMax || rule.num_chosen < 1) return false;
+  if (rule.num_groups < 1 || rule.num_experts % rule.num_groups != 0) return false;
+  if (rule.num_chosen_groups < 1 || rule.num_chosen_groups > rule.num_groups) return false;
+  return rule.num_chosen <= rule.num_experts / rule.num_groups * rule.num_chosen_groups;
+}
+
 // The rows of one expert.
 struct ExpertRows {
   int32_t count;

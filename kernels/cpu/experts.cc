@@ -118,18 +118,10 @@ void GroupByExpert(const RouteExpertsParams& params) {
   for (int32_t e = params.rule.num_experts - 1; e > 0; --e) params.experts[e].count -= params.experts[e - 1].count;
 }
 
-bool Valid(const ExpertRouting& rule) {
-  if (rule.num_experts < 1 || rule.num_experts > kExpertsMax || rule.num_chosen < 1 || rule.num_groups < 1 ||
-      rule.num_chosen_groups < 1)
-    return false;
-  if (rule.num_experts % rule.num_groups != 0 || rule.num_chosen_groups > rule.num_groups) return false;
-  return rule.num_chosen <= rule.num_experts / rule.num_groups * rule.num_chosen_groups;
-}
-
 }  // namespace
 
 KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params) {
-  if (!Valid(params.rule) || params.num_rows < 0 || params.logits_stride < params.rule.num_experts) {
+  if (!IsRule(params.rule) || params.num_rows < 0 || params.logits_stride < params.rule.num_experts) {
     return KernelStatus::kInvalidArgument;
   }
   const bool some = params.num_rows > 0;
