@@ -40,6 +40,13 @@ inline void AddShapeRules(const AttentionTraits& traits, AttentionRefusals* refu
   refuse->If(traits.v_head_dim < 0, [&] {
     return "needs a v_head_dim of at least 0 (0 is head_dim); v_head_dim is " + std::to_string(traits.v_head_dim);
   });
+  const int32_t plain_dims = traits.head_dim - traits.v_head_dim;
+  refuse->If(traits.values_in_keys && (traits.v_head_dim < 1 || plain_dims < 0 || plain_dims % 2 != 0), [&] {
+    return "takes values that are in keys where v_head_dim is 1 to head_dim and an even number less; v_head_dim is " +
+           std::to_string(traits.v_head_dim) + ", head_dim is " + std::to_string(traits.head_dim);
+  });
+  refuse->If(traits.values_in_keys && traits.dtype == DType::kF8E4M3,
+             [] { return std::string("does not support values that are in keys in fp8_e4m3 pages"); });
   const bool has_heads = traits.num_heads >= 1 && traits.num_kv_heads >= 1;
   const auto counts = [&] {
     return "; num_heads is " + std::to_string(traits.num_heads) + ", num_kv_heads is " +
@@ -113,7 +120,9 @@ inline AttentionTraits TraitsOf(const PagedAttentionParams& params) {
           .window = params.window,
           .softcap = params.softcap,
           .causal = params.causal,
-          .sinks = params.sinks != nullptr};
+          .sinks = params.sinks != nullptr,
+          .v_head_dim = params.layout.shape.v_head_dim,
+          .values_in_keys = params.layout.shape.values_in_keys};
 }
 inline AttentionTraits TraitsOf(const DenseAttentionParams& params) {
   return {.dtype = params.dtype,

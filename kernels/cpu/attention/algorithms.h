@@ -27,7 +27,8 @@ struct WorkspaceNeed {
   int64_t rows;    // packed query rows of one sequence and KV head
   int32_t kv_len;  // keys of one sequence
   int num_threads;
-  const TileOps* ops;  // the call's, not a bound
+  const TileOps* ops;            // the call's, not a bound
+  int64_t made_value_bytes = 0;  // MadeValueBytes of the call, not a bound
 };
 
 // Rows of the largest blocks, a multiple of kBlockRows: a tile widened for more rows is widened less often.

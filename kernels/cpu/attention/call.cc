@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "kernels/cpu/attention/kv_block.h"
+#include "kernels/cpu/attention/pack_page.h"
 
 namespace dunlin::kernels::cpu {
 
@@ -60,11 +61,28 @@ void ListTile(const AttentionCall& call, const SequenceView& sequence, int32_t k
   const int32_t last = ((std::min(first + kTileKeys, sequence.kv_len) - 1) >> page_bits) - (first >> page_bits);
   const std::byte* page_0 = KeyBlock(call.kv_pool, layout, 0, call.layer, kv_head);
   const int32_t num_blocks = kTileKeys >> page_bits;
+  const size_t to_values = layout.shape.values_in_keys ? 0 : layout.key_block_bytes;
 #pragma GCC unroll 4
   for (int32_t i = 0; i < num_blocks; ++i) {
     keys[i] = page_0 + static_cast<size_t>(pages[i <= last ? i : 0]) * layout.page_bytes;
-    values[i] = keys[i] + layout.key_block_bytes;
+    values[i] = keys[i] + to_values;
   }
+}
+
+TileValueBlocks TileValues(const AttentionCall& call, const std::byte* const* values, const std::byte* const* next,
+                           int32_t keys, std::byte* memory, const std::byte** made) {
+  const KvLayout& layout = call.layout;
+  if (!layout.shape.values_in_keys) return {.values = values, .next = next};
+  const int num_blocks = TileBlocks(layout);
+  const auto block_bytes = static_cast<size_t>(MadeValueBytes(call) / num_blocks);
+  for (int i = 0; i < num_blocks; ++i) {
+    const int32_t of_page = keys - i * layout.tokens_per_page;
+    made[i] = of_page > 0 ? memory + static_cast<size_t>(i) * block_bytes : memory;
+    if (of_page <= 0) continue;
+    UnpackPageValues(layout, values[i], std::min(of_page, layout.tokens_per_page),
+                     memory + static_cast<size_t>(i) * block_bytes);
+  }
+  return {.values = made, .next = made};
 }
 
 const float* LoadValueScales(const AttentionCall& call, const std::byte* const* values, int tiles, int32_t first,

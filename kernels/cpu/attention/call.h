@@ -107,6 +107,15 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+// Bytes of a tile's value blocks that are made of its keys; 0 where pages have value blocks.
+constexpr int64_t MadeValueBytes(bool values_in_keys, DType kv_dtype, int32_t v_head_dim) {
+  if (!values_in_keys) return 0;
+  return (int64_t{v_head_dim} + 1) / 2 * 2 * kTileKeys * static_cast<int64_t>(SizeOf(kv_dtype));
+}
+inline int64_t MadeValueBytes(const AttentionCall& call) {
+  return MadeValueBytes(call.layout.shape.values_in_keys, call.layout.dtype, call.v_head_dim());
+}
+
 // Blocks of a whole tile.
 constexpr int TileBlocks(const KvLayout& layout) {
   return kTileKeys / layout.tokens_per_page;
@@ -114,8 +123,21 @@ constexpr int TileBlocks(const KvLayout& layout) {
 
 // Writes the blocks of the tile that starts at key `first`, a multiple of kTileKeys below the sequence's kv_len: to
 // keys and to values TileBlocks each. Pages past the sequence's end repeat a valid page: its keys are then masked.
+// Without value blocks (KvShape::values_in_keys) values are those of the keys, for TileValues.
 void ListTile(const AttentionCall& call, const SequenceView& sequence, int32_t kv_head, int32_t first,
               const std::byte** keys, const std::byte** values);
+
+// What TileOps::values reads of a tile, and prefetches meanwhile.
+struct TileValueBlocks {
+  const std::byte* const* values;  // [TileBlocks]
+  const std::byte* const* next;
+};
+
+// `values` and `next` of ListTile themselves; without value blocks in the pages, those made of the keys, which lie in
+// the cache then. keys: of the tile that any row sees, at least 1. memory: MadeValueBytes, 64-byte aligned. made:
+// [TileBlocks], borrowed by the result.
+TileValueBlocks TileValues(const AttentionCall& call, const std::byte* const* values, const std::byte* const* next,
+                           int32_t keys, std::byte* memory, const std::byte** made);
 
 // The scales of the values of `tiles` tiles' blocks from key `first` of `scales` on, [first + tiles * kTileKeys], those
 // before it zeros; null, and nothing written, where the call's table does not have them in P. Returns scales.

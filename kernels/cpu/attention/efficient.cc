@@ -33,10 +33,11 @@ struct Summary {
 
 // One worker's buffers. At head_dim 128: 72 + 144 + 16 + 2 x 72 KB.
 struct EfficientScratch {
-  EfficientScratch(Arena arena, int32_t head_dim, int32_t v_head_dim)
+  EfficientScratch(Arena arena, int32_t head_dim, int32_t v_head_dim, int64_t made_value_bytes)
       : q(arena.Take<std::byte>(kBlockRows * QueryRowBytes(head_dim))),
         s(arena.Take<float>(kBlockRows * kChunkKeys)),
         wide(arena.Take<float>(WidePanelFloats(head_dim))),
+        made_values(arena.Take<std::byte>(made_value_bytes)),
         begin(arena.Take<int32_t>(kBlockRows)),
         valid(arena.Take<int32_t>(kBlockRows)),
         tile_begin(arena.Take<int32_t>(kBlockRows)),
@@ -48,6 +49,7 @@ struct EfficientScratch {
   std::byte* q;
   float* s;  // then P
   float* wide;
+  std::byte* made_values;
   int32_t* begin;
   int32_t* valid;
   int32_t* tile_begin;
@@ -126,6 +128,9 @@ TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const C
     const bool last = key + kTileKeys >= end;
     const TileRows tile_rows = RowsOfTile(block, key, kTileKeys, scratch.tile_begin, scratch.tile_valid);
     if (tile_rows.count() == 0) continue;
+    const std::byte* made[kMaxTilePages];
+    const TileValueBlocks values =
+        TileValues(call, tile, tile + ahead(last), std::min(end - key, kTileKeys), scratch.made_values, made);
     const int64_t p_start = (tile_rows.from - from) * int64_t{kChunkKeys} + (key - first);
     call.ops->values({.p = reinterpret_cast<const std::byte*>(scratch.s) + p_start * p_bytes,
                       .p_stride = kChunkKeys,
@@ -134,8 +139,8 @@ TileRows ReduceChunk(const AttentionCall& call, const QueryBlock& block, const C
                       .begin = tile_rows.cut ? scratch.tile_begin + tile_rows.from : nullptr,
                       .alpha = nullptr,
                       .head_dim = call.v_head_dim(),
-                      .values = tile,
-                      .next = tile + ahead(last),
+                      .values = values.values,
+                      .next = values.next,
                       .wide = scratch.wide,
                       .o = out.o + tile_rows.from * o_stride,
                       .o_stride = o_stride});
@@ -195,7 +200,7 @@ struct EfficientMemory {
   EfficientMemory(void* workspace, const WorkspaceNeed& need) {
     Arena arena(workspace);
     items = arena.Take<ScheduleItem>(kMaxScheduleItems);
-    const EfficientScratch measured(Arena(nullptr), need.head_dim, need.v_head_dim);
+    const EfficientScratch measured(Arena(nullptr), need.head_dim, need.v_head_dim, need.made_value_bytes);
     worker_bytes = measured.bytes;
     workers = arena.Take<std::byte>(static_cast<int64_t>(worker_bytes) * need.num_threads);
     slot_rows = std::min<int64_t>(kBlockRows, need.rows);
@@ -206,7 +211,8 @@ struct EfficientMemory {
   }
 
   EfficientScratch Worker(const AttentionCall& call, int worker) const {
-    return {Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(), call.v_head_dim()};
+    return {Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(), call.v_head_dim(),
+            MadeValueBytes(call)};
   }
   Summary Slot(const AttentionCall& call, int64_t slot) const {
     Arena arena(slots + slot_bytes * static_cast<size_t>(slot));

@@ -22,6 +22,7 @@ struct FlashScratch {
         q(arena.Take<std::byte>(rows * QueryRowBytes(need.head_dim))),
         s(arena.Take<float>(rows * kTileKeys)),
         wide(arena.Take<float>(WidePanelFloats(need.head_dim))),
+        made_values(arena.Take<std::byte>(need.made_value_bytes)),
         o(arena.Take<float>(rows * PaddedDim(need.v_head_dim))),
         row_max(arena.Take<float>(rows)),
         lane_sum(arena.Take<float>(rows * kLanes)),
@@ -34,6 +35,7 @@ struct FlashScratch {
   std::byte* q;
   float* s;  // then P
   float* wide;
+  std::byte* made_values;
   float* o;
   float* row_max;
   float* lane_sum;
@@ -118,12 +120,16 @@ TileRows ScoreTile(const AttentionCall& call, const QueryBlock& block, int32_t f
   return rows;
 }
 
-void ValueTile(const AttentionCall& call, const TileRows& rows, const TileBlockList& tile, const TileBlockList& next,
-               const FlashScratch& scratch) {
+// keys: of the tile that any row of the block sees.
+void ValueTile(const AttentionCall& call, const TileRows& rows, int32_t keys, const TileBlockList& tile,
+               const TileBlockList& next, const FlashScratch& scratch) {
   const int64_t o_stride = PaddedDim(call.v_head_dim());
   const int num_blocks = TileBlocks(call.layout);
   const int from = rows.from;
   if (rows.count() == 0) return;
+  const std::byte* made[kMaxTilePages];
+  const TileValueBlocks blocks =
+      TileValues(call, tile.blocks + num_blocks, next.blocks + num_blocks, keys, scratch.made_values, made);
   call.ops->values({.p = ProbabilityRow(call, scratch, from),
                     .p_stride = kTileKeys,
                     .rows = rows.count(),
@@ -131,8 +137,8 @@ void ValueTile(const AttentionCall& call, const TileRows& rows, const TileBlockL
                     .begin = rows.cut ? scratch.begin + from : nullptr,
                     .alpha = scratch.alpha + from,
                     .head_dim = call.v_head_dim(),
-                    .values = tile.blocks + num_blocks,
-                    .next = next.blocks + num_blocks,
+                    .values = blocks.values,
+                    .next = blocks.next,
                     .wide = scratch.wide,
                     .o = scratch.o + from * o_stride,
                     .o_stride = o_stride});
@@ -164,7 +170,7 @@ void RunBlock(const AttentionCall& call, const Task& task, const Task& following
       next = tile;  // in a cache already
     }
     const TileRows rows = ScoreTile(call, block, first, tile, next, scratch, &beside);
-    ValueTile(call, rows, tile, next, scratch);
+    ValueTile(call, rows, std::min(block.max_limit - first, kTileKeys), tile, next, scratch);
   }
   for (int r = 0; r < block.rows; ++r) {
     // Four chains of four, because a chain of sixteen additions is bound by their latency.

@@ -22,12 +22,13 @@ int64_t ScoreStride(int32_t kv_len) {
 }
 
 struct MathScratch {
-  MathScratch(Arena arena, int32_t head_dim, int32_t v_head_dim, int64_t s_floats)
+  MathScratch(Arena arena, int32_t head_dim, int32_t v_head_dim, int64_t made_value_bytes, int64_t s_floats)
       : q(arena.Take<std::byte>(kBlockRows * QueryRowBytes(head_dim))),
         o(arena.Take<float>(kBlockRows * PaddedDim(v_head_dim))),
         begin(arena.Take<int32_t>(kBlockRows)),
         valid(arena.Take<int32_t>(kBlockRows)),
         wide(arena.Take<float>(WidePanelFloats(head_dim))),
+        made_values(arena.Take<std::byte>(made_value_bytes)),
         s(arena.Take<float>(s_floats)),
         bytes(arena.used()) {}
 
@@ -36,6 +37,7 @@ struct MathScratch {
   int32_t* begin;
   int32_t* valid;
   float* wide;
+  std::byte* made_values;
   float* s;
   size_t bytes;
 };
@@ -98,6 +100,9 @@ void ValueRows(const AttentionCall& call, const SequenceView& sequence, const Qu
     const TileRows rows = RowsOfTile(block, first, kTileKeys, scratch.begin, scratch.valid);
     const int from = rows.from;
     if (rows.count() == 0) continue;
+    const std::byte* made[kMaxTilePages];
+    const TileValueBlocks tile =
+        TileValues(call, values, values, std::min(block.max_limit - first, kTileKeys), scratch.made_values, made);
     call.ops->values_f32({.p = p + from * p_stride + first,
                           .p_stride = p_stride,
                           .rows = rows.count(),
@@ -105,8 +110,8 @@ void ValueRows(const AttentionCall& call, const SequenceView& sequence, const Qu
                           .begin = rows.cut ? scratch.begin + from : nullptr,
                           .alpha = nullptr,
                           .head_dim = call.v_head_dim(),
-                          .values = values,
-                          .next = values,
+                          .values = tile.values,
+                          .next = tile.next,
                           .wide = scratch.wide,
                           .o = scratch.o + from * o_stride,
                           .o_stride = o_stride});
@@ -124,12 +129,13 @@ void ForEachBlock(DeviceContext* context, const AttentionCall& call, int block_r
   Arena arena(workspace);
   auto* items = arena.Take<ScheduleItem>(kMaxScheduleItems);
   std::byte* workers = workspace + arena.used();
-  const size_t worker_bytes = MathScratch(Arena(nullptr), call.head_dim(), call.v_head_dim(), s_floats).bytes;
+  const size_t worker_bytes =
+      MathScratch(Arena(nullptr), call.head_dim(), call.v_head_dim(), MadeValueBytes(call), s_floats).bytes;
   ScheduleCursor cursor;
   while (const int count = FillSchedule(call, block_rows, kMaxScheduleItems, &cursor, items)) {
     context->pool.Run(int64_t{count} * call.num_kv_heads(), [&](int64_t task, int worker) {
       const MathScratch scratch(Arena(workers + worker_bytes * static_cast<size_t>(worker)), call.head_dim(),
-                                call.v_head_dim(), s_floats);
+                                call.v_head_dim(), MadeValueBytes(call), s_floats);
       body(items[task / call.num_kv_heads()], static_cast<int32_t>(task % call.num_kv_heads()), scratch);
     });
   }
@@ -138,7 +144,8 @@ void ForEachBlock(DeviceContext* context, const AttentionCall& call, int block_r
 size_t BlocksWorkspace(const WorkspaceNeed& need, int64_t s_floats) {
   Arena arena(nullptr);
   arena.Take<ScheduleItem>(kMaxScheduleItems);
-  const size_t worker = MathScratch(Arena(nullptr), need.head_dim, need.v_head_dim, s_floats).bytes;
+  const size_t worker =
+      MathScratch(Arena(nullptr), need.head_dim, need.v_head_dim, need.made_value_bytes, s_floats).bytes;
   return arena.used() + worker * static_cast<size_t>(need.num_threads);
 }
 

@@ -22,26 +22,30 @@ size_t Workspace(AttentionBackend backend, const WorkspaceNeed& need) {
 }
 
 WorkspaceNeed NeedOf(const DeviceContext* context, AttentionBackend backend, const PagedAttentionPlan& plan) {
-  const int32_t group = plan.traits.num_heads / plan.traits.num_kv_heads;
-  return {.head_dim = plan.traits.head_dim,
-          .v_head_dim = plan.traits.head_dim,
-          .num_kv_heads = plan.traits.num_kv_heads,
+  const AttentionTraits& traits = plan.traits;
+  const int32_t group = traits.num_heads / traits.num_kv_heads;
+  const int32_t v_head_dim = traits.v_head_dim == 0 ? traits.head_dim : traits.v_head_dim;
+  return {.head_dim = traits.head_dim,
+          .v_head_dim = v_head_dim,
+          .num_kv_heads = traits.num_kv_heads,
           .rows = int64_t{plan.max_query_tokens} * group,
           .kv_len = plan.max_kv_tokens,
           .num_threads = context->pool.num_threads(),
-          .ops = &SelectTileOps(*context, backend, plan.traits.dtype, plan.traits.head_dim, plan.traits.head_dim)};
+          .ops = &SelectTileOps(*context, backend, traits.dtype, traits.head_dim, v_head_dim),
+          .made_value_bytes = MadeValueBytes(traits.values_in_keys, traits.dtype, v_head_dim)};
 }
 
 bool ValidOutput(const PagedAttentionParams& params) {
   if (params.next == nullptr) return params.out != nullptr || params.num_sequences == 0;
   return params.out == nullptr && params.next->data != nullptr &&
-         params.next->columns == params.num_heads * params.layout.shape.head_dim;
+         params.next->columns == params.num_heads * params.layout.shape.v_head_dim;
 }
 
 bool Valid(const PagedAttentionParams& params) {
   if (!ValidOutput(params)) return false;
   if (params.num_sequences < 0 || params.layer < 0 || params.layer >= params.layout.shape.num_layers) return false;
-  if (params.layout.shape.v_head_dim != params.layout.shape.head_dim) return false;
+  const KvShape& shape = params.layout.shape;
+  if (!shape.values_in_keys && shape.v_head_dim != shape.head_dim) return false;
   if (params.query_stride < int64_t{params.num_heads} * params.layout.shape.head_dim) return false;
   for (int32_t i = 0; i < params.num_sequences; ++i) {
     const SequenceSpan& span = params.sequences[i];
@@ -53,21 +57,21 @@ bool Valid(const PagedAttentionParams& params) {
   return true;
 }
 
-// [num_tokens, num_heads, head_dim], of `out` or as rows of `next`.
+// [num_tokens, num_heads, v_head_dim], of `out` or as rows of `next`.
 RowTensor<std::byte> OutputOf(const KernelTable& kernels, const PagedAttentionParams& params) {
-  const int32_t head_dim = params.layout.shape.head_dim;
+  const int32_t v_head_dim = params.layout.shape.v_head_dim;
   if (params.next == nullptr) {
     return {.data = reinterpret_cast<std::byte*>(params.out),
             .dtype = DType::kF32,
-            .token_stride = int64_t{params.num_heads} * head_dim,
-            .head_stride = head_dim};
+            .token_stride = int64_t{params.num_heads} * v_head_dim,
+            .head_stride = v_head_dim};
   }
   const Activation& next = *params.next;
   const size_t element = ActivationElement(kernels, next.precision);
   return {.data = ActivationRow(next, 0),
           .dtype = element == sizeof(float) ? DType::kF32 : DType::kBF16,
           .token_stride = static_cast<int64_t>(ActivationStride(next.columns) / element),
-          .head_stride = head_dim};
+          .head_stride = v_head_dim};
 }
 
 void PadRows(const KernelTable& kernels, const PagedAttentionParams& params) {

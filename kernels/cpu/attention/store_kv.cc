@@ -20,6 +20,12 @@ constexpr int32_t kPartDims = 128;              // rounded at a time; even
 constexpr int32_t kPageDimsMax = 256;           // of a head whose page is stored at once
 constexpr int64_t kFloatsWorthThreads = 32768;  // below this, one thread is faster than waking another
 
+// Heads of a token in the projection.
+int32_t NumHeads(const RotateAndStoreKvParams& params) {
+  const KvShape& shape = params.layout.shape;
+  return params.num_heads + (shape.values_in_keys ? 1 : 2) * shape.num_kv_heads;
+}
+
 // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) for the halves of the rotated part, each product rounded alone.
 void Rotate(const float* cos_sin, int32_t rotary_dim, float* row) {
   const int32_t half = rotary_dim / 2;
@@ -45,7 +51,7 @@ void NormJointly(DeviceContext* context, const RotateAndStoreKvParams& params) {
   const KvShape& shape = params.layout.shape;
   const int64_t query_width = int64_t{params.num_heads} * shape.head_dim;
   const int64_t key_width = int64_t{shape.num_kv_heads} * shape.head_dim;
-  const int64_t stride = query_width + 2 * key_width;
+  const int64_t stride = int64_t{NumHeads(params)} * shape.head_dim;
   const int64_t rows = std::max<int64_t>(1, kFloatsWorthThreads / stride);  // of a task
   context->pool.Run((params.num_tokens + rows - 1) / rows, [&](int64_t task, int) {
     const int64_t end = std::min<int64_t>((task + 1) * rows, params.num_tokens);
@@ -98,9 +104,8 @@ void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& pa
   const KvShape& shape = params.layout.shape;
   const int32_t group = params.num_heads / shape.num_kv_heads;
   const int32_t key = params.num_heads + kv_head;
-  const int32_t value = key + shape.num_kv_heads;
-  const int32_t heads = params.num_heads + 2 * shape.num_kv_heads;
-  const int64_t stride = int64_t{heads} * shape.head_dim;
+  const int32_t num_heads = NumHeads(params);
+  const int64_t stride = int64_t{num_heads} * shape.head_dim;
   float* row = params.qkv + token * stride;
   const auto at = [&](int32_t head) { return row + int64_t{head} * shape.head_dim; };
   for (int32_t t = 0; t < tokens; ++t) {
@@ -109,7 +114,7 @@ void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& pa
     }
     PrepareHead(kernels, params, token + t, key, at(key) + t * stride);
   }
-  for (const int32_t head : {key, value}) {
+  for (int32_t head = key; head < num_heads; head += shape.num_kv_heads) {
     if (tokens > 1) {
       StorePage(kernels, params, token, head, at(head), stride);
     } else {
@@ -123,7 +128,7 @@ void RotateAndStore(const KernelTable& kernels, const RotateAndStoreKvParams& pa
 bool ValidHeads(const RotateAndStoreKvParams& params) {
   const KvShape& shape = params.layout.shape;
   if (params.num_tokens < 0 || shape.num_kv_heads < 1 || params.num_heads % shape.num_kv_heads != 0) return false;
-  if (shape.v_head_dim != shape.head_dim) return false;
+  if (!shape.values_in_keys && shape.v_head_dim != shape.head_dim) return false;
   if (params.layer < 0 || params.layer >= shape.num_layers) return false;
   if (params.cos_sin != nullptr &&
       (params.rotary_dim < 0 || params.rotary_dim > shape.head_dim || params.rotary_dim % 2 != 0)) {
@@ -218,7 +223,7 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
   if (!ValidHeads(params)) return KernelStatus::kInvalidArgument;
   if (params.joint_norms) NormJointly(context, params);
   const int32_t kv_heads = params.layout.shape.num_kv_heads;
-  const int64_t floats = int64_t{params.num_tokens} * (params.num_heads + 2 * kv_heads) * params.layout.shape.head_dim;
+  const int64_t floats = int64_t{params.num_tokens} * NumHeads(params) * params.layout.shape.head_dim;
   const int32_t step = floats < kFloatsWorthThreads ? std::max(params.num_tokens, 1) : kTokensPerTask;
   const int64_t ranges = (params.num_tokens + step - 1) / step;
   // As many heads per task as leave kTasksPerThread tasks: a token's heads are contiguous in memory.
