@@ -14,6 +14,7 @@
 #include "engine/layers/expert_buffers.h"
 #include "engine/layers/fp8_scaling.h"
 #include "engine/layers/input_observer.h"
+#include "engine/layers/latent_buffers.h"
 #include "engine/layers/layer_buffers.h"
 #include "engine/layers/layer_rows.h"
 #include "engine/layers/pass_inputs.h"
@@ -103,6 +104,21 @@ class ForwardPass {
   bool UpProjection(const Target& up, const Target& down);
   bool DownInput(const Target& down);
 
+  // Some columns of rows that are `stride` floats apart.
+  struct Columns {
+    float* data;
+    int64_t stride;
+  };
+
+  // Latent attention (forward_pass_latent.cc), in place of the two steps below.
+  bool LatentQkvToPages(const LayerWeights& weights);
+  bool LatentQuery(const LayerWeights& weights, const LatentBuffers& buffers);
+  bool NormLatent(const LayerWeights& weights, const LatentBuffers& buffers, const Columns& latent);
+  bool AbsorbKeys(const LayerWeights& weights, const LatentBuffers& buffers);
+  bool LatentAttend(const LayerWeights& weights, const Target& next);
+  bool NormRank(const char* op, const NormWeights& weights, float* rows, int32_t columns);
+  bool RoundAndMultiply(const char* op, const LinearWeights& linear, const Columns& in, const Columns& out);
+
   // Experts (forward_pass_experts.cc).
   bool LayerNormExperts(const LayerWeights& weights);
   bool Route(const LayerWeights& weights, const ExpertBuffers& buffers);
@@ -113,6 +129,9 @@ class ForwardPass {
   // Steps of the modules (forward_pass_steps.cc). Those that take `next` write the GEMM input of that linear operation.
   bool QkvToPages(const LayerWeights& weights);
   bool Attend(const LayerWeights& weights, const Target& next);
+  kernels::RotateAndStoreKvParams HeadsOf(const LayerWeights& weights) const;
+  // Without an output.
+  kernels::PagedAttentionParams AttentionParamsOf(const LayerWeights& weights) const;
   // kPost: normalises the rows in place, too; next may then be null, and nothing else is written.
   bool Norm(const char* op, const NormWeights& weights, const Target* next, const NormRows& rows);
   // Of the rows themselves, without an input of a linear operation.
@@ -128,6 +147,8 @@ class ForwardPass {
   bool ClassifierInput(const Target& out, int32_t num_rows);
   // out = activation W^T + bias + residual; residual is null or out.
   bool Linear(const char* op, const LinearWeights& linear, const float* residual, float* out, int32_t num_rows);
+  // out = activation W^T + bias for rows_.count rows.
+  bool GemmTo(const char* op, const LinearWeights& linear, const Columns& out);
   bool Gemm(const char* op, const LinearWeights& linear, const float* bias, const float* residual, float* out,
             int32_t num_rows);
   kernels::NormParams NormParamsOf(const NormWeights& weights, int32_t num_rows) const;
@@ -141,8 +162,10 @@ class ForwardPass {
   bool post_norm() const { return config_.norm_placement == NormPlacement::kPost; }
   // Encoders keep the keys and values of the running layer only.
   int32_t kv_layer() const { return layout_.shape.num_layers == 1 ? 0 : layer_; }
+  // The first product that reads the layer's input.
   Target QkvOf(int32_t layer) const {
-    return {weights_.layers[static_cast<size_t>(layer)].qkv, InputIndex(layer, LayerInput::kQkv)};
+    const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
+    return {config_.has_latent_attention() ? weights.latent.kv_down : weights.qkv, InputIndex(layer, LayerInput::kQkv)};
   }
 
   // `data` as the GEMM input of `next`.

@@ -6,20 +6,8 @@ namespace dunlin::engine {
 
 // The QKV projection, with K and V written into pages: one operation where the device fuses them.
 bool ForwardPass::QkvToPages(const LayerWeights& weights) {
-  const kernels::RotateAndStoreKvParams heads{.qkv = buffers_.qkv,
-                                              .cos_sin = CosSin(),
-                                              .rotary_dim = config_.rotary_dim,
-                                              .num_heads = config_.num_heads,
-                                              .kv_pool = buffers_.kv_pool,
-                                              .layout = layout_,
-                                              .layer = kv_layer(),
-                                              .token_page = inputs_.token_page,
-                                              .token_slot = inputs_.token_slot,
-                                              .num_tokens = rows_.count,
-                                              .query_norm = weights.query_norm.weight,
-                                              .key_norm = weights.key_norm.weight,
-                                              .norm_epsilon = config_.norm_epsilon,
-                                              .joint_norms = config_.qk_norm_joint};
+  if (config_.has_latent_attention()) return LatentQkvToPages(weights);
+  const kernels::RotateAndStoreKvParams heads = HeadsOf(weights);
   kernels::GemmParams params = GemmParamsOf(weights.qkv, rows_.count);
   params.bias = weights.qkv.bias;
   params.out = heads.qkv;
@@ -29,6 +17,23 @@ bool ForwardPass::QkvToPages(const LayerWeights& weights) {
          Ran(ops_.rotate_and_store_kv(context_, heads), "rotate and store kv");
 }
 
+kernels::RotateAndStoreKvParams ForwardPass::HeadsOf(const LayerWeights& weights) const {
+  return {.qkv = buffers_.qkv,
+          .cos_sin = CosSin(),
+          .rotary_dim = config_.rotary_dim,
+          .num_heads = config_.num_heads,
+          .kv_pool = buffers_.kv_pool,
+          .layout = layout_,
+          .layer = kv_layer(),
+          .token_page = inputs_.token_page,
+          .token_slot = inputs_.token_slot,
+          .num_tokens = rows_.count,
+          .query_norm = weights.query_norm.weight,
+          .key_norm = weights.key_norm.weight,
+          .norm_epsilon = config_.norm_epsilon,
+          .joint_norms = config_.qk_norm_joint};
+}
+
 const float* ForwardPass::CosSin() const {
   const int32_t index = config_.rotary(layer_);
   return index < 0 ? nullptr : buffers_.rotary + int64_t{index} * rotary_tokens_ * config_.rotary_dim;
@@ -36,6 +41,19 @@ const float* ForwardPass::CosSin() const {
 
 // Attention, with its output rounded to the GEMM input of `next`: one operation where the device fuses them.
 bool ForwardPass::Attend(const LayerWeights& weights, const Target& next) {
+  if (config_.has_latent_attention()) return LatentAttend(weights, next);
+  kernels::PagedAttentionParams params = AttentionParamsOf(weights);
+  params.next = GemmInput(next);
+  if (!eager() && ops_.attention_fuses(context_, params)) {
+    return Ran(ops_.paged_attention(context_, params), "paged attention");
+  }
+  params.next = nullptr;
+  params.out = buffers_.attention;
+  return Ran(ops_.paged_attention(context_, params), "paged attention") &&
+         Quantize("attention quantize", params.out, next, rows_.count);
+}
+
+kernels::PagedAttentionParams ForwardPass::AttentionParamsOf(const LayerWeights& weights) const {
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
   params.query = rows_.query;
@@ -59,14 +77,7 @@ bool ForwardPass::Attend(const LayerWeights& weights, const Target& next) {
   params.sinks = weights.sinks;
   params.workspace = buffers_.workspace;
   params.workspace_bytes = buffers_.workspace_bytes;
-  params.next = GemmInput(next);
-  if (!eager() && ops_.attention_fuses(context_, params)) {
-    return Ran(ops_.paged_attention(context_, params), "paged attention");
-  }
-  params.next = nullptr;
-  params.out = buffers_.attention;
-  return Ran(ops_.paged_attention(context_, params), "paged attention") &&
-         Quantize("attention quantize", params.out, next, rows_.count);
+  return params;
 }
 
 bool ForwardPass::Norm(const char* op, const NormWeights& weights, const Target* next, const NormRows& rows) {
@@ -209,6 +220,14 @@ bool ForwardPass::Gemm(const char* op, const LinearWeights& linear, const float*
   params.bias = bias;
   params.residual = residual;
   params.out = out;
+  return Ran(ops_.gemm(context_, params), op);
+}
+
+bool ForwardPass::GemmTo(const char* op, const LinearWeights& linear, const Columns& out) {
+  kernels::GemmParams params = GemmParamsOf(linear, rows_.count);
+  params.bias = linear.bias;
+  params.out = out.data;
+  params.out_stride = out.stride;
   return Ran(ops_.gemm(context_, params), op);
 }
 

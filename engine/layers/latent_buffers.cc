@@ -11,7 +11,6 @@ namespace {
 LatentBuffers Place(const ModelConfig& config, int64_t tokens, BufferCut* cut) {
   const LatentAttention& latent = config.latent;
   return {.down = cut->Take<float>(tokens * std::max(latent.query_rank, latent.kv_rank)),
-          .kv = cut->Take<float>(tokens * config.head_dim),
           .query = cut->Take<float>(tokens * config.latent_query_features()),
           .values = cut->Take<float>(tokens * config.attention_features())};
 }

@@ -11,8 +11,7 @@ namespace dunlin::engine {
 
 // T = max_tokens.
 struct LatentBuffers {
-  float* down = nullptr;    // [T, max(query_rank, kv_rank)] a row before and after its norm
-  float* kv = nullptr;      // [T, rope_dim + kv_rank] what a page takes of a token
+  float* down = nullptr;    // [T, max(query_rank, kv_rank)] the query's or the latent row before and after its norm
   float* query = nullptr;   // [T, latent_query_features]
   float* values = nullptr;  // [T, num_heads * value_dim] the output projection's input
 };

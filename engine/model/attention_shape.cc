@@ -50,7 +50,11 @@ KvPlace KvPlaceOf(const ModelConfig& config, const KvGroups& groups, int32_t lay
 }
 
 kernels::KvShape KvShapeOf(const ModelConfig& config) {
-  return {.num_layers = config.num_kv_layers(), .num_kv_heads = config.num_kv_heads, .head_dim = config.head_dim};
+  return {.num_layers = config.num_kv_layers(),
+          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.head_dim,
+          .v_head_dim = config.attention_value_dim(),
+          .values_in_keys = config.has_latent_attention()};
 }
 
 kernels::KvLayout KvLayoutOf(const ModelConfig& config, Precision precision, bool kv_fp8) {
@@ -70,7 +74,9 @@ kernels::AttentionTraits AttentionTraitsOf(const ModelConfig& config, kernels::D
           .window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end()),
           .softcap = config.attention_softcap,
           .causal = config.causal,
-          .sinks = config.attention_sinks};
+          .sinks = config.attention_sinks,
+          .v_head_dim = config.attention_value_dim(),
+          .values_in_keys = config.has_latent_attention()};
 }
 
 }  // namespace dunlin::engine

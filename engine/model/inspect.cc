@@ -34,6 +34,7 @@ absl::StatusOr<ModelSummary> InspectModel(const ModelSource& source, const kerne
   const kernels::KvShape shape = KvShapeOf(summary.config);
   for (const kernels::DType dtype :
        {kernels::DType::kF32, kernels::DType::kF16, kernels::DType::kBF16, kernels::DType::kF8E4M3}) {
+    if (dtype == kernels::DType::kF8E4M3 && shape.values_in_keys) continue;  // PlanMemory refuses such pages
     summary.kv_bytes_per_token.push_back(
         {.dtype = dtype, .bytes_per_token = kernels::KvBytesPerToken(kernels::MakeKvLayout(dtype, shape))});
   }

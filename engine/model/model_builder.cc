@@ -18,17 +18,22 @@ absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
   return absl::InternalError(absl::StrCat(what, " failed on the device: ", kernels::Name(status)));
 }
 
+// Whether the device has the operations of the model's layers.
+absl::Status CheckServes(const kernels::DeviceOps& ops, const ModelConfig& config) {
+  const bool latent = config.has_latent_attention() && !ops.attends_latent_rows;
+  if (!latent && (!config.has_experts() || ops.routes_experts)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("model_type ", config.architecture, " has ", latent ? "multi-head latent attention" : "experts",
+                   ", which ", kernels::Name(ops.kind), " does not serve; models[].device is cpu for this model"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened,
                                                            const std::vector<Precision>& precisions,
                                                            kernels::Device* device, const std::atomic<bool>* stop) {
   const ModelConfig& config = opened.parsed.config;
-  if (config.has_experts() && !device->ops->routes_experts) {
-    return absl::FailedPreconditionError(absl::StrCat("model_type ", config.architecture, " has experts, which ",
-                                                      kernels::Name(device->ops->kind),
-                                                      " does not serve; models[].device is cpu for this model"));
-  }
+  if (absl::Status status = CheckServes(*device->ops, config); !status.ok()) return status;
   std::unique_ptr<Model> model(new Model());
   model->config_ = config;
   model->precisions_ = precisions;

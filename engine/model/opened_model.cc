@@ -31,17 +31,25 @@ absl::StatusOr<InputScales> ReadCalibration(const Directory& directory, const Mo
   return ParseInputScales(*text, config);
 }
 
-// Gives the rows of Q and K in the order that the kernels rotate.
+// Gives the rows of Q and K in the order that the kernels rotate. A head of a latent query, and the latent row, have
+// theirs at the end.
 absl::Status OrderRotaryRows(OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
   if (!config.interleaved_rotary) return absl::OkStatus();
-  std::vector<std::string> names;
+  std::vector<RotatedTensor> rotated;
+  const LatentAttention& latent = config.latent;
   const int64_t first_value = (int64_t{config.num_heads} + config.num_kv_heads) * config.head_dim;
   for (const WeightPart& part : model->parts) {
-    if (part.slot == WeightSlot::kQkv && part.row_begin < first_value) names.push_back(part.tensor);
+    if (part.slot == WeightSlot::kQkv && part.row_begin < first_value) {
+      rotated.push_back({part.tensor, config.head_dim, 0});
+    } else if (part.slot == WeightSlot::kLatentQuery) {
+      rotated.push_back({part.tensor, latent.plain_dim + latent.rope_dim, latent.plain_dim});
+    } else if (part.slot == WeightSlot::kKvDown && part.row_begin == 0) {  // one of the tensor's two parts
+      rotated.push_back({part.tensor, config.head_dim, latent.kv_rank});
+    }
   }
   absl::StatusOr<std::unique_ptr<TensorSource>> ordered =
-      RotaryRows::Open(std::move(model->tensors), names, config.head_dim, config.rotary_dim);
+      RotaryRows::Open(std::move(model->tensors), rotated, config.rotary_dim);
   if (!ordered.ok()) return ordered.status();
   model->tensors = *std::move(ordered);
   return absl::OkStatus();
@@ -61,6 +69,17 @@ absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
   return absl::OkStatus();
 }
 
+// Gives each head the matrices of its keys and values where there is latent attention.
+absl::Status SplitHeads(const std::string& prefix, OpenedModel* model) {
+  const ModelConfig& config = model->parsed.config;
+  if (!config.has_latent_attention()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<TensorSource>> split =
+      ExpertTensors::OpenSlices(std::move(model->tensors), ListHeadSlices(*model->parsed.architecture, config, prefix));
+  if (!split.ok()) return split.status();
+  model->tensors = *std::move(split);
+  return absl::OkStatus();
+}
+
 // Matches the config's parts with the tensors.
 absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<TensorSource> tensors, bool read_weights) {
   OpenedModel model{
@@ -73,6 +92,7 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   }
   const std::string prefix = FindPrefix(architecture, *model.tensors);
   if (absl::Status status = SplitExperts(prefix, &model); !status.ok()) return status;
+  if (absl::Status status = SplitHeads(prefix, &model); !status.ok()) return status;
   model.parts = ListWeightParts(architecture, model.parsed.config, prefix);
   absl::Status tying = ResolveTying(architecture, prefix, *model.tensors, read_weights, &model.parsed.config,
                                     &model.parts, &model.parsed.warnings);

@@ -139,6 +139,11 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   plan.max_kept_rows = config.is_encoder() ? options.max_sequences : options.max_tokens_per_step;
   plan.deterministic = options.deterministic;
   plan.kv_fp8 = options.kv_fp8 && HasFp8(resident);
+  if (plan.kv_fp8 && config.has_latent_attention()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("models[].kv_cache.fp8 is true, but ", config.architecture,
+                     " keeps one latent row of a token, whose pages are not E4M3; set it to false"));
+  }
   const size_t page_bytes = KvLayoutOf(config, resident.front(), plan.kv_fp8).page_bytes;
   const size_t num_pages = options.kv_memory_bytes / page_bytes;
   if (num_pages == 0 || num_pages > static_cast<size_t>(INT32_MAX)) {

@@ -7,11 +7,11 @@ namespace dunlin::engine {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &kGpt2,       &kNanoGpt, &kLlama,    &kGptNeoX,    &kPhi,     &kQwen2,      &kQwen3,    &kMistral,
-    &kGemma,      &kGemma2,  &kGemma3,   &kGemma3Text, &kPhi3,    &kStarcoder2, &kStablelm, &kGranite,
-    &kSeedOss,    &kErnie,   &kSmollm3,  &kCohere,     &kCohere2, &kGlm,        &kGlm4,     &kExaone4,
-    &kOlmo2,      &kOlmo3,   &kNemotron, &kFalcon,     &kBloom,   &kMixtral,    &kQwen2Moe, &kQwen3Moe,
-    &kGraniteMoe, &kGptOss,  &kGlm4Moe,  &kBert,       &kRoberta, &kModernBert, &kNomicBert};
+    &kGpt2,       &kNanoGpt,    &kLlama,      &kGptNeoX,  &kPhi,        &kQwen2,      &kQwen3,   &kMistral, &kGemma,
+    &kGemma2,     &kGemma3,     &kGemma3Text, &kPhi3,     &kStarcoder2, &kStablelm,   &kGranite, &kSeedOss, &kErnie,
+    &kSmollm3,    &kCohere,     &kCohere2,    &kGlm,      &kGlm4,       &kExaone4,    &kOlmo2,   &kOlmo3,   &kNemotron,
+    &kFalcon,     &kBloom,      &kMixtral,    &kQwen2Moe, &kQwen3Moe,   &kGraniteMoe, &kGptOss,  &kGlm4Moe, &kOlmoe,
+    &kDeepseekV2, &kDeepseekV3, &kBert,       &kRoberta,  &kModernBert, &kNomicBert};
 
 }  // namespace
 

@@ -13,6 +13,28 @@ namespace {
 
 constexpr int64_t kMaxModelExperts = 1 << 16;  // of all layers; published models have up to 24,000
 
+void ParseScale(JsonFields& fields, const GroupDefaults& defaults, kernels::ExpertRouting* routing) {
+  routing->scale = static_cast<float>(fields.NumberOr("routed_scaling_factor", 1e-6, 1e6, defaults.scale));
+}
+
+// n_group and topk_group.
+void ParseGroups(JsonFields& fields, const GroupDefaults& defaults, kernels::ExpertRouting* routing) {
+  const int64_t num_groups = fields.IntOr("n_group", 1, kMaxExperts, defaults.num_groups);
+  const int64_t chosen_groups = fields.IntOr("topk_group", 1, num_groups, std::min(defaults.chosen_groups, num_groups));
+  if (!fields.status().ok()) return;
+  if (routing->num_experts % num_groups != 0) {
+    return fields.Fail(
+        absl::StrCat("n_group is ", num_groups, ", which does not divide ", routing->num_experts, " experts"));
+  }
+  const int64_t open = routing->num_experts / num_groups * chosen_groups;
+  if (routing->num_chosen > open) {
+    return fields.Fail(absl::StrCat("num_experts_per_tok is ", routing->num_chosen, "; the ", chosen_groups,
+                                    " groups of topk_group hold ", open, " experts"));
+  }
+  routing->num_groups = static_cast<int32_t>(num_groups);
+  routing->num_chosen_groups = static_cast<int32_t>(chosen_groups);
+}
+
 }  // namespace
 
 void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfig* config) {
@@ -38,29 +60,30 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
   config->expert_ffn_dim = static_cast<int32_t>(width);
 }
 
-void ParseGroupedRouting(JsonFields& fields, ModelConfig* config) {
+void ParseGroupedRouting(JsonFields& fields, const GroupDefaults& defaults, ModelConfig* config) {
   kernels::ExpertRouting& routing = config->routing;
-  const std::string scoring = fields.TextOr("scoring_func", "sigmoid");
-  if (scoring != "sigmoid") fields.Fail(absl::StrCat("scoring_func is '", scoring.substr(0, 32), "'; known: sigmoid"));
+  RefuseOtherThan(fields, "scoring_func", "sigmoid");
   routing.scoring = kernels::ExpertScoring::kSigmoid;
   routing.group_scoring = kernels::GroupScoring::kTwoLargest;
   routing.normalized = fields.BoolOr("norm_topk_prob", true);
-  routing.scale = static_cast<float>(fields.NumberOr("routed_scaling_factor", 1e-6, 1e6, 1.0));
-  const int64_t num_groups = fields.IntOr("n_group", 1, kMaxExperts, 1);
-  const int64_t chosen_groups = fields.IntOr("topk_group", 1, num_groups, 1);
+  ParseScale(fields, defaults, &routing);
   config->router_correction = true;
-  if (!fields.status().ok()) return;
-  if (routing.num_experts % num_groups != 0) {
-    return fields.Fail(
-        absl::StrCat("n_group is ", num_groups, ", which does not divide ", routing.num_experts, " experts"));
-  }
-  const int64_t open = routing.num_experts / num_groups * chosen_groups;
-  if (routing.num_chosen > open) {
-    return fields.Fail(absl::StrCat("num_experts_per_tok is ", routing.num_chosen, "; the ", chosen_groups,
-                                    " groups of topk_group hold ", open, " experts"));
-  }
-  routing.num_groups = static_cast<int32_t>(num_groups);
-  routing.num_chosen_groups = static_cast<int32_t>(chosen_groups);
+  ParseGroups(fields, defaults, &routing);
+}
+
+void ParseGroupLimitedRouting(JsonFields& fields, ModelConfig* config) {
+  const GroupDefaults defaults;
+  RefuseOtherThan(fields, "scoring_func", "softmax");
+  ParseScale(fields, defaults, &config->routing);
+  const std::string method = fields.TextOr("topk_method", "greedy");
+  if (method == "group_limited_greedy") return ParseGroups(fields, defaults, &config->routing);
+  if (method == "greedy") return;
+  fields.Fail(absl::StrCat("topk_method is '", method.substr(0, 32), "'; known: greedy, group_limited_greedy"));
+}
+
+void RefuseOtherThan(JsonFields& fields, const char* name, const char* only) {
+  const std::string text = fields.TextOr(name, only);
+  if (text != only) fields.Fail(absl::StrCat(name, " is '", text.substr(0, 32), "'; known: ", only));
 }
 
 void ParseSparseLayers(JsonFields& fields, ModelConfig* config) {

@@ -24,8 +24,22 @@ void ParseExperts(JsonFields& fields, const ExpertDefaults& defaults, ModelConfi
 // decoder_sparse_step and mlp_only_layers: which layers have one dense MLP. REQUIRES: num_layers is set.
 void ParseSparseLayers(JsonFields& fields, ModelConfig* config);
 
+// transformers' defaults.
+struct GroupDefaults {
+  int64_t num_groups = 1;     // n_group
+  int64_t chosen_groups = 1;  // topk_group
+  double scale = 1.0;         // routed_scaling_factor
+};
+
 // DeepSeek V3's rule: scoring_func (sigmoid), n_group, topk_group, norm_topk_prob, routed_scaling_factor, and a
 // correction of the scores that choose. REQUIRES: ParseExperts has been called.
-void ParseGroupedRouting(JsonFields& fields, ModelConfig* config);
+void ParseGroupedRouting(JsonFields& fields, const GroupDefaults& defaults, ModelConfig* config);
+
+// DeepSeek V2's rule: scoring_func (softmax), topk_method (greedy, or group_limited_greedy with n_group and topk_group)
+// and routed_scaling_factor. REQUIRES: as above.
+void ParseGroupLimitedRouting(JsonFields& fields, ModelConfig* config);
+
+// Refuses a text field that is there and not `only`.
+void RefuseOtherThan(JsonFields& fields, const char* name, const char* only);
 
 }  // namespace dunlin::engine

@@ -20,7 +20,7 @@ void ParseGlm4Moe(JsonFields& fields, ModelConfig* config) {
   config->qk_norm = fields.BoolOr("use_qk_norm", false);
   ParseExperts(fields, {.num_experts = 128, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 1408},
                config);
-  ParseGroupedRouting(fields, config);
+  ParseGroupedRouting(fields, {}, config);
   const int64_t shared = fields.IntOr("n_shared_experts", 1, kMaxFfnDim / std::max(config->expert_ffn_dim, 1), 1);
   config->shared_ffn_dim = config->expert_ffn_dim * static_cast<int32_t>(shared);
   const int64_t first_sparse = fields.IntOr("first_k_dense_replace", 0, kMaxLayers, 1);

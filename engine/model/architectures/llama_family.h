@@ -60,6 +60,16 @@ inline constexpr WeightName kLlamaQkNorms[] = {
     {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
     {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
 };
+// The same, with experts.
+inline constexpr WeightName kLlamaQkNormsAndExperts[] = {
+    {WeightSlot::kMlpNorm, FusedPart::kAll, "layers.#.post_attention_layernorm"},
+    {WeightSlot::kQueryNorm, FusedPart::kAll, "layers.#.self_attn.q_norm"},
+    {WeightSlot::kKeyNorm, FusedPart::kAll, "layers.#.self_attn.k_norm"},
+    {WeightSlot::kRouter, FusedPart::kExperts, "layers.#.mlp.gate"},
+    {WeightSlot::kExpertUp, FusedPart::kGate, "layers.#.mlp.experts.@.gate_proj"},
+    {WeightSlot::kExpertUp, FusedPart::kUp, "layers.#.mlp.experts.@.up_proj"},
+    {WeightSlot::kExpertDown, FusedPart::kAll, "layers.#.mlp.experts.@.down_proj"},
+};
 inline constexpr const char* kLlamaPrefixes[] = {"model.", ""};
 inline constexpr const char* kLlamaBuffers[] = {".rotary_emb.inv_freq"};
 

@@ -54,14 +54,8 @@ constexpr WeightName kQwen2Names[] = {
     {kSharedUp, kUp, "layers.#.mlp.shared_expert.up_proj"},
     {kSharedDown, kAll, "layers.#.mlp.shared_expert.down_proj"},
 };
-constexpr WeightName kQwen3Names[] = {
-    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},   {kQueryNorm, kAll, "layers.#.self_attn.q_norm"},
-    {kKeyNorm, kAll, "layers.#.self_attn.k_norm"},           {kRouter, kExperts, "layers.#.mlp.gate"},
-    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},  {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
-    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
-};
 constexpr auto kQwen2Weights = WithNorms(kQwen2Names);
-constexpr auto kQwen3Weights = WithNorms(kQwen3Names);
+constexpr auto kQwen3Weights = WithNorms(kLlamaQkNormsAndExperts);
 constexpr const char* kQwen2Types[] = {"qwen2_moe"};
 constexpr const char* kQwen3Types[] = {"qwen3_moe"};
 

@@ -26,16 +26,45 @@ absl::StatusOr<std::unique_ptr<TensorSource>> ExpertTensors::Open(std::unique_pt
   return tensors;
 }
 
+absl::StatusOr<std::unique_ptr<TensorSource>> ExpertTensors::OpenSlices(std::unique_ptr<TensorSource> stored,
+                                                                        const std::vector<TensorSlice>& slices) {
+  std::unique_ptr<ExpertTensors> tensors(new ExpertTensors(std::move(stored)));
+  for (const TensorSlice& slice : slices) {
+    const TensorInfo* tensor = tensors->stored_->Find(slice.stored);
+    if (tensor == nullptr) continue;
+    const int64_t rows = tensor->shape.empty() ? 0 : tensor->shape.front();
+    if (rows != slice.stored_rows) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", slice.stored, "' has ", rows, " rows; config.json makes it ", slice.stored_rows));
+    }
+    if (tensor->dtype->loadable == kernels::DType::kF8E4M3) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", slice.stored, "' is F8_E4M3; it is cut into heads, which takes wider dtypes"));
+    }
+    const uint64_t row_bytes = (tensor->end - tensor->begin) / static_cast<uint64_t>(rows);
+    TensorInfo info = *tensor;
+    info.name = slice.name;
+    info.shape.front() = slice.count;
+    tensors->Add(std::move(info), *tensor, static_cast<uint64_t>(slice.first) * row_bytes,
+                 static_cast<uint64_t>(slice.count) * row_bytes);
+  }
+  return tensors;
+}
+
+void ExpertTensors::Add(TensorInfo info, const TensorInfo& stack, uint64_t before, uint64_t bytes) {
+  info.begin = stack.begin + before;
+  info.end = info.begin + bytes;
+  std::string name = info.name;
+  entries_.emplace(std::move(name), Entry{.info = std::move(info), .stack = &stack});
+}
+
 void ExpertTensors::AddExperts(const TensorInfo& stack, const std::string& expert_name) {
   const uint64_t size = (stack.end - stack.begin) / static_cast<uint64_t>(stack.shape.front());
   for (int64_t i = 0; i < stack.shape.front(); ++i) {
     TensorInfo info = stack;
     info.name = absl::StrReplaceAll(expert_name, {{"@", absl::StrCat(i)}});
     info.shape.erase(info.shape.begin());
-    info.begin = stack.begin + static_cast<uint64_t>(i) * size;
-    info.end = info.begin + size;
-    std::string name = info.name;
-    entries_.emplace(std::move(name), Entry{.info = std::move(info), .stack = &stack});
+    Add(std::move(info), stack, static_cast<uint64_t>(i) * size, size);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint in which the experts of a layer are stacked in one tensor, with one tensor for each expert in its place:
-// "a.experts.up" [num_experts, rows, columns] becomes "a.experts.0.up" [rows, columns], "a.experts.1.up", ...
+// "a.experts.up" [num_experts, rows, columns] becomes "a.experts.0.up" [rows, columns], "a.experts.1.up", ... And one
+// in which rows of matrices are tensors of their own.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,15 @@ struct ExpertStack {
   std::string expert;
 };
 
+// Rows [first, first + count) of a matrix that has stored_rows, as a tensor of their own.
+struct TensorSlice {
+  std::string stored;
+  std::string name;
+  int64_t stored_rows;
+  int64_t first;
+  int64_t count;
+};
+
 class ExpertTensors final : public TensorSource {
  public:
   // Stacks that `stored` does not have are left to whoever looks for their experts. INVALID_ARGUMENT where a stack's
@@ -29,6 +39,11 @@ class ExpertTensors final : public TensorSource {
   static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored,
                                                             const std::vector<ExpertStack>& stacks,
                                                             int32_t num_experts);
+
+  // The same for rows of matrices. INVALID_ARGUMENT where a tensor has another number of rows, or is FP8, whose scales
+  // are those of the whole tensor.
+  static absl::StatusOr<std::unique_ptr<TensorSource>> OpenSlices(std::unique_ptr<TensorSource> stored,
+                                                                  const std::vector<TensorSlice>& slices);
 
   const TensorInfo* Find(std::string_view name) const override;
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
@@ -45,11 +60,13 @@ class ExpertTensors final : public TensorSource {
   };
   explicit ExpertTensors(std::unique_ptr<TensorSource> stored) : stored_(std::move(stored)) {}
   void AddExperts(const TensorInfo& stack, const std::string& expert_name);
+  // info: the name and shape of `bytes` bytes of the stack that start `before` bytes after its first.
+  void Add(TensorInfo info, const TensorInfo& stack, uint64_t before, uint64_t bytes);
   // Where a tensor of this source is in a tensor of stored_: that one, and the bytes before it.
   std::pair<const TensorInfo*, uint64_t> Locate(const TensorInfo& tensor) const;
 
   const std::unique_ptr<TensorSource> stored_;
-  std::map<std::string, Entry, std::less<>> entries_;  // by the expert's name
+  std::map<std::string, Entry, std::less<>> entries_;  // by the name of the part
 };
 
 }  // namespace dunlin::engine

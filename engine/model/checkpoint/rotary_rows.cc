@@ -14,25 +14,25 @@ constexpr int32_t kFirstFileIndex = 1 << 24;  // above those of any other source
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TensorSource>> RotaryRows::Open(std::unique_ptr<TensorSource> stored,
-                                                               const std::vector<std::string>& names, int32_t head_dim,
+                                                               const std::vector<RotatedTensor>& rotated,
                                                                int32_t rotary_dim) {
-  std::unique_ptr<RotaryRows> rows(new RotaryRows(std::move(stored), head_dim, rotary_dim));
-  for (const std::string& name : names) {
+  std::unique_ptr<RotaryRows> rows(new RotaryRows(std::move(stored), rotary_dim));
+  for (const auto& [name, block_rows, first] : rotated) {
     const TensorInfo* tensor = rows->stored_->Find(name);
     if (tensor == nullptr) continue;
     if (tensor->dtype->loadable == kernels::DType::kF8E4M3) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensor '", name, "' is F8_E4M3; with interleaved rotary positions wider dtypes are loaded"));
     }
-    if (tensor->shape.empty() || tensor->shape[0] % head_dim != 0) {
+    if (tensor->shape.empty() || tensor->shape[0] % block_rows != 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", name, "' has rows that are no whole heads of ", head_dim));
+          absl::StrCat("tensor '", name, "' has rows that are no whole heads of ", block_rows));
     }
     TensorInfo info = *tensor;
     info.file_index = kFirstFileIndex + static_cast<int32_t>(rows->entries_.size());
     info.begin = 0;
     info.end = tensor->end - tensor->begin;
-    rows->entries_.push_back({std::move(info), tensor});
+    rows->entries_.push_back({std::move(info), tensor, block_rows, first});
   }
   return rows;
 }
@@ -54,17 +54,22 @@ absl::Status RotaryRows::Read(const TensorInfo& tensor, uint64_t first_byte, std
   if (entry == nullptr) return stored_->Read(tensor, first_byte, out);
   if (out.empty()) return absl::OkStatus();
   const uint64_t row_bytes = tensor.end / static_cast<uint64_t>(tensor.shape[0]);
-  const uint64_t head_bytes = row_bytes * static_cast<uint64_t>(head_dim_);
+  const uint64_t head_bytes = row_bytes * static_cast<uint64_t>(entry->block_rows);
   const uint64_t begin = first_byte / head_bytes * head_bytes;
   const uint64_t end = (first_byte + out.size() + head_bytes - 1) / head_bytes * head_bytes;
   std::vector<std::byte> heads(end - begin);
   if (absl::Status status = stored_->Read(*entry->stored, begin, heads); !status.ok()) return status;
   const auto half = static_cast<uint64_t>(rotary_dim_ / 2);
+  const auto first = static_cast<uint64_t>(entry->first);
   for (uint64_t done = 0; done < out.size();) {
     const uint64_t at = first_byte + done - begin;  // in the order of the halves
     const uint64_t in_row = at % row_bytes;
     const uint64_t row = at % head_bytes / row_bytes;
-    const uint64_t stored_row = row >= 2 * half ? row : row < half ? 2 * row : 2 * (row - half) + 1;
+    const bool rotates = row >= first && row - first < 2 * half;
+    const uint64_t of_rotated = row - first;
+    const uint64_t stored_row = !rotates            ? row
+                                : of_rotated < half ? first + 2 * of_rotated
+                                                    : first + 2 * (of_rotated - half) + 1;
     const uint64_t count = std::min(row_bytes - in_row, out.size() - done);
     std::memcpy(out.data() + done, heads.data() + at / head_bytes * head_bytes + stored_row * row_bytes + in_row,
                 count);

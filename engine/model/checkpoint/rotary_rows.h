@@ -18,13 +18,20 @@
 
 namespace dunlin::engine {
 
+// A tensor whose rows change places: of each block of block_rows rows those from `first` on, rotary_dim of them.
+struct RotatedTensor {
+  std::string name;
+  int64_t block_rows;  // of a head
+  int64_t first;
+};
+
 class RotaryRows final : public TensorSource {
  public:
-  // names: the tensors whose rows change places, weights [heads * head_dim, columns] and biases; those that `stored`
-  // does not have are left to whoever looks for them. 0 < rotary_dim <= head_dim, even. Errors: INVALID_ARGUMENT where
-  // a tensor is FP8 or its rows are not whole heads.
+  // rotated: weights [heads * block_rows, columns] and biases; those that `stored` does not have are left to whoever
+  // looks for them. 0 < rotary_dim <= block_rows - first, even. Errors: INVALID_ARGUMENT where a tensor is FP8 or its
+  // rows are not whole heads.
   static absl::StatusOr<std::unique_ptr<TensorSource>> Open(std::unique_ptr<TensorSource> stored,
-                                                            const std::vector<std::string>& names, int32_t head_dim,
+                                                            const std::vector<RotatedTensor>& rotated,
                                                             int32_t rotary_dim);
 
   const TensorInfo* Find(std::string_view name) const override;
@@ -46,13 +53,14 @@ class RotaryRows final : public TensorSource {
   struct Entry {
     TensorInfo info;  // with a file_index of its own: no two of these are read with one call
     const TensorInfo* stored;
+    int64_t block_rows;
+    int64_t first;
   };
-  RotaryRows(std::unique_ptr<TensorSource> stored, int32_t head_dim, int32_t rotary_dim)
-      : stored_(std::move(stored)), head_dim_(head_dim), rotary_dim_(rotary_dim) {}
+  RotaryRows(std::unique_ptr<TensorSource> stored, int32_t rotary_dim)
+      : stored_(std::move(stored)), rotary_dim_(rotary_dim) {}
   const Entry* EntryOf(const TensorInfo& tensor) const;
 
   const std::unique_ptr<TensorSource> stored_;
-  const int64_t head_dim_;
   const int64_t rotary_dim_;
   std::vector<Entry> entries_;
 };

@@ -196,6 +196,27 @@ std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, cons
   return stacks;
 }
 
+std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const ModelConfig& config,
+                                        const std::string& prefix) {
+  const LatentAttention& latent = config.latent;
+  const int64_t rows = latent.plain_dim + latent.value_dim;  // of a head
+  std::vector<TensorSlice> slices;
+  for (const WeightName& name : architecture.weights) {
+    for (int32_t layer = 0; IsPerHead(name.slot) && layer < config.num_layers; ++layer) {
+      const bool is_key = name.slot == WeightSlot::kKeyUp;
+      const std::string head = FullName(name, prefix, {name.slot, layer, -1});
+      for (int32_t i = 0; i < config.num_heads; ++i) {
+        slices.push_back({.stored = absl::StrCat(head.substr(0, head.find(".@")), name.weight),
+                          .name = absl::StrCat(FullName(name, prefix, {name.slot, layer, i}), name.weight),
+                          .stored_rows = rows * config.num_heads,
+                          .first = rows * i + (is_key ? 0 : latent.plain_dim),
+                          .count = is_key ? latent.plain_dim : latent.value_dim});
+      }
+    }
+  }
+  return slices;
+}
+
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts) {
   for (WeightPart& part : *parts) {
     if (!IsNorm(part.slot) || source.Find(part.tensor) != nullptr) continue;

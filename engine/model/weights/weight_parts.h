@@ -55,6 +55,11 @@ std::vector<WeightPart> ListWeightParts(const Architecture& architecture, const 
 std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, const ModelConfig& config,
                                           const std::string& prefix);
 
+// The rows of each head in the tensors that hold the key and value matrices of all heads (kKeyUp, kValueUp), head by
+// head: plain_dim rows of its keys, then value_dim of its values.
+std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const ModelConfig& config,
+                                        const std::string& prefix);
+
 // Renames norms to .gamma and .beta where `source` has those (checkpoints converted from TensorFlow).
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts);
 

@@ -42,12 +42,13 @@ TEST(Architectures, RowsAreCompleteAndModelTypesAreUnique) {
     }
     EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertUp)) << row->name;
     EXPECT_EQ(slots.contains(WeightSlot::kRouter), slots.contains(WeightSlot::kExpertDown)) << row->name;
-    for (const WeightSlot slot : {WeightSlot::kEmbedding, WeightSlot::kAttentionNorm, WeightSlot::kQkv,
-                                  WeightSlot::kAttentionOut, WeightSlot::kMlpUp, WeightSlot::kMlpDown}) {
+    for (const WeightSlot slot : {WeightSlot::kEmbedding, WeightSlot::kAttentionNorm, WeightSlot::kAttentionOut,
+                                  WeightSlot::kMlpUp, WeightSlot::kMlpDown}) {
       const bool is_mlp = slot == WeightSlot::kMlpUp || slot == WeightSlot::kMlpDown;
       EXPECT_TRUE(slots.contains(slot) || (is_mlp && slots.contains(WeightSlot::kRouter)))
           << row->name << " " << static_cast<int>(slot);
     }
+    EXPECT_NE(slots.contains(WeightSlot::kQkv), slots.contains(WeightSlot::kKvDown)) << row->name;
     const bool encoder = !slots.contains(WeightSlot::kHead);
     const bool post_norm = encoder && slots.contains(WeightSlot::kEmbeddingNorm);
     EXPECT_TRUE(slots.contains(WeightSlot::kFinalNorm) || post_norm) << row->name;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSeek V2, V2 Lite, V3 and R1: multi-head latent attention, and experts with shared ones in all but the first
+// layers. The layers behind the last that predict further tokens are not served. Source: transformers 5.23,
+// models/deepseek_v2, models/deepseek_v3.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/architectures/config_fields.h"
+#include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/llama_family.h"
+#include "engine/model/model_limits.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr RotaryFields kRotary = {};
+
+// The factor of scores under YaRN, beside that of cosines and sines. Source: modeling_deepseek_v3.py,
+// yarn_apply_mscale.
+double ScoreFactor(const RotaryScaling& scaling) {
+  if (scaling.kind != RotaryScalingKind::kYarn || scaling.mscale_all_dim == 0.0 || scaling.factor <= 1.0) return 1.0;
+  const double mscale = 0.1 * scaling.mscale_all_dim * std::log(scaling.factor) + 1.0;
+  return mscale * mscale;
+}
+
+// A q_lora_rank of null: queries without a rank.
+void ParseLatentAttention(JsonFields& fields, ModelConfig* config) {
+  const int64_t num_heads = fields.Int("num_attention_heads", 1, kMaxHeads);
+  const int64_t num_kv_heads = fields.IntOr("num_key_value_heads", 1, kMaxHeads, num_heads);
+  const int64_t rope_dim = fields.IntOr("qk_rope_head_dim", 2, kMaxHeadDim / 2, 64);
+  const int64_t kv_rank = fields.IntOr("kv_lora_rank", 1, kMaxHeadDim - rope_dim, 512);
+  const int64_t plain_dim = fields.IntOr("qk_nope_head_dim", 1, kMaxHeadDim, 128);
+  const int64_t value_dim = fields.IntOr("v_head_dim", 1, kMaxHeadDim, 128);
+  const bool has_rank = fields.Has("q_lora_rank") || !fields.Mentions("q_lora_rank");
+  const int64_t query_rank = has_rank ? fields.IntOr("q_lora_rank", 1, kMaxHiddenDim, 1536) : 0;
+  if (fields.status().ok() && rope_dim % 2 != 0) {
+    fields.Fail(absl::StrCat("qk_rope_head_dim is ", rope_dim, "; rotary positions need an even one"));
+  }
+  if (fields.status().ok() && num_kv_heads != num_heads) {
+    fields.Fail(absl::StrCat("num_key_value_heads is ", num_kv_heads, "; with latent attention it is the number of ",
+                             num_heads, " heads"));
+  }
+  const RotaryScaling scaling = ParseRotaryScaling(fields, kRotary, config->max_context);
+  // The frequencies are those of a head that is rotated whole.
+  SetHeads(fields, num_heads, 1, rope_dim, config);
+  SetRotary(fields, kRotary, config);
+  if (!fields.status().ok()) return;
+  config->latent = {.kv_rank = static_cast<int32_t>(kv_rank),
+                    .query_rank = static_cast<int32_t>(query_rank),
+                    .plain_dim = static_cast<int32_t>(plain_dim),
+                    .rope_dim = static_cast<int32_t>(rope_dim),
+                    .value_dim = static_cast<int32_t>(value_dim)};
+  config->head_dim = static_cast<int32_t>(rope_dim + kv_rank);
+  config->attention_scale =
+      static_cast<float>(ScoreFactor(scaling) / std::sqrt(static_cast<double>(plain_dim + rope_dim)));
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+}
+
+struct Defaults {
+  int64_t max_context;
+  int64_t num_shared;
+  int64_t first_sparse;
+  ExpertDefaults experts;
+};
+
+void ParseBoth(JsonFields& fields, const Defaults& defaults, ModelConfig* config) {
+  SetSizes(fields, defaults.max_context, config);
+  RefuseUnsupported(fields, {"mlp_bias"});
+  ParseLatentAttention(fields, config);
+  config->norm_kind = kernels::NormKind::kRmsNorm;
+  config->norm_epsilon = static_cast<float>(fields.NumberOr("rms_norm_eps", 1e-12, 1.0, 1e-6));
+  config->activation = ParseActivation(fields, "hidden_act", "silu");
+  config->gated_mlp = true;
+  config->tied_embeddings = fields.BoolOr("tie_word_embeddings", false);
+  ParseExperts(fields, defaults.experts, config);
+  const int64_t shared =
+      fields.IntOr("n_shared_experts", 1, kMaxFfnDim / std::max(config->expert_ffn_dim, 1), defaults.num_shared);
+  config->shared_ffn_dim = config->expert_ffn_dim * static_cast<int32_t>(shared);
+  fields.IntOr("moe_layer_freq", 1, 1, 1);
+  const int64_t first_sparse = fields.IntOr("first_k_dense_replace", 0, kMaxLayers, defaults.first_sparse);
+  for (int32_t layer = 0; layer < config->num_layers; ++layer) config->dense_layers.push_back(layer < first_sparse);
+}
+
+void ParseDeepseekV2(JsonFields& fields, ModelConfig* config) {
+  fields.Int("num_experts_per_tok", 1, kMaxExperts);  // without a default in transformers
+  ParseBoth(fields,
+            {.max_context = 2048,
+             .num_shared = 2,
+             .first_sparse = 0,
+             .experts = {.num_experts = 64, .num_chosen = 1, .width = "moe_intermediate_size", .default_width = 1407}},
+            config);
+  RefuseUnsupported(fields, {"norm_topk_prob"});
+  ParseGroupLimitedRouting(fields, config);
+  config->interleaved_rotary = true;
+}
+
+void ParseDeepseekV3(JsonFields& fields, ModelConfig* config) {
+  ParseBoth(fields,
+            {.max_context = 4096,
+             .num_shared = 1,
+             .first_sparse = 3,
+             .experts = {.num_experts = 256, .num_chosen = 8, .width = "moe_intermediate_size", .default_width = 2048}},
+            config);
+  RefuseOtherThan(fields, "topk_method", "noaux_tc");
+  ParseGroupedRouting(fields, {.num_groups = 8, .chosen_groups = 4, .scale = 2.5}, config);
+  config->interleaved_rotary = fields.BoolOr("rope_interleave", true);
+}
+
+using enum WeightSlot;
+using enum FusedPart;
+
+// Without a rank of the queries their one projection has another name.
+constexpr WeightName kNames[] = {
+    {kMlpNorm, kAll, "layers.#.post_attention_layernorm"},
+    {kQueryDown, kAll, "layers.#.self_attn.q_a_proj"},
+    {kQueryDownNorm, kAll, "layers.#.self_attn.q_a_layernorm"},
+    {kLatentQuery, kAll, "layers.#.self_attn.q_b_proj"},
+    {kKvDown, kLatentAndRotary, "layers.#.self_attn.kv_a_proj_with_mqa"},
+    {kKvDownNorm, kAll, "layers.#.self_attn.kv_a_layernorm"},
+    {kKeyUp, kAll, "layers.#.self_attn.kv_b_proj.@.key", true, true},
+    {kValueUp, kAll, "layers.#.self_attn.kv_b_proj.@.value"},
+    {kRouter, kExperts, "layers.#.mlp.gate"},
+    {.slot = kRouterCorrection, .part = kAll, .name = "layers.#.mlp.gate.e_score_correction_bias", .weight = ""},
+    {kExpertUp, kGate, "layers.#.mlp.experts.@.gate_proj"},
+    {kExpertUp, kUp, "layers.#.mlp.experts.@.up_proj"},
+    {kExpertDown, kAll, "layers.#.mlp.experts.@.down_proj"},
+    {kSharedUp, kGate, "layers.#.mlp.shared_experts.gate_proj"},
+    {kSharedUp, kUp, "layers.#.mlp.shared_experts.up_proj"},
+    {kSharedDown, kAll, "layers.#.mlp.shared_experts.down_proj"},
+};
+
+// The family's names without those of Q, K and V, and kNames.
+constexpr auto kWeights = [] {
+  std::array<WeightName, std::size(kLlamaCommonWeights) - 3 + std::size(kNames)> all{};
+  size_t at = 0;
+  for (const WeightName& name : kLlamaCommonWeights) {
+    if (name.slot != kQkv) all[at++] = name;
+  }
+  for (const WeightName& name : kNames) all[at++] = name;
+  return all;
+}();
+constexpr NameAlias kAliases[] = {{"q_b_proj", "q_proj"}};
+constexpr const char* kV2Types[] = {"deepseek_v2"};
+constexpr const char* kV3Types[] = {"deepseek_v3"};
+
+}  // namespace
+
+const Architecture kDeepseekV2 = {"deepseek_v2", kV2Types,      &ParseDeepseekV2, kLlamaPrefixes,
+                                  kWeights,      kLlamaBuffers, kAliases};
+const Architecture kDeepseekV3 = {"deepseek_v3", kV3Types,      &ParseDeepseekV3, kLlamaPrefixes,
+                                  kWeights,      kLlamaBuffers, kAliases};
+
+}  // namespace dunlin::engine

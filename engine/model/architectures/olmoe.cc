@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// OLMoE: Llama with one norm over all heads of Q and one over those of K, and experts in every layer.
+// Source: transformers 5.23, models/olmoe.
+#include "engine/model/architectures/expert_fields.h"
+#include "engine/model/architectures/llama_family.h"
+
+namespace dunlin::engine {
+namespace {
+
+constexpr LlamaDefaults kDefaults = {.max_context = 4096, .norm_epsilon = 1e-5};
+
+void ParseOlmoe(JsonFields& fields, ModelConfig* config) {
+  ParseLlamaFamily(fields, kDefaults, config);
+  config->qkv_bias = config->out_bias = fields.BoolOr("attention_bias", false);
+  config->qk_norm = config->qk_norm_joint = true;
+  if (fields.Has("clip_qkv")) fields.Fail("clip_qkv is set, which is not supported; must be null");
+  ParseExperts(fields, {.num_experts = 64, .num_chosen = 8}, config);
+  config->routing.normalized = fields.BoolOr("norm_topk_prob", false);
+}
+
+constexpr auto kWeights = WithNorms(kLlamaQkNormsAndExperts);
+constexpr const char* kModelTypes[] = {"olmoe"};
+
+}  // namespace
+
+const Architecture kOlmoe = {"olmoe", kModelTypes, &ParseOlmoe, kLlamaPrefixes, kWeights, kLlamaBuffers};
+
+}  // namespace dunlin::engine
