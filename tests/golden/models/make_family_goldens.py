@@ -35,6 +35,11 @@ OLMO3_ROPE = {"full_attention": {"rope_type": "yarn", "factor": 4.0, "original_m
               "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0}}
 GPT_OSS_ROPE = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 4.0, "original_max_position_embeddings": 40,
                 "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
+DEEPSEEK2_ROPE = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 40,
+                  "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 0.707, "mscale_all_dim": 0.707}
+DEEPSEEK3_ROPE = {**DEEPSEEK2_ROPE, "mscale": 1.0, "mscale_all_dim": 0.8}
+LATENT = {"kv_lora_rank": 20, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 14, "num_key_value_heads": 4,
+          "moe_intermediate_size": 20, "first_k_dense_replace": 1, "num_hidden_layers": 3}
 # Folder -> model_type, fields beside COMMON.
 FAMILIES = {
     "gemma_tiny": ("gemma", {"head_dim": 12}),
@@ -83,6 +88,13 @@ FAMILIES = {
                                    "head_dim": 8}),
     "gpt_oss_mxfp4": ("gpt_oss", {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 12, "sliding_window": 24,
                                   "intermediate_size": 64, "rope_parameters": GPT_OSS_ROPE}),
+    "deepseek_v2_tiny": ("deepseek_v2", {**LATENT, "q_lora_rank": None, "n_routed_experts": 6, "num_experts_per_tok": 2,
+                                         "topk_method": "group_limited_greedy", "n_group": 3, "topk_group": 2,
+                                         "routed_scaling_factor": 2.0, "rope_parameters": DEEPSEEK2_ROPE}),
+    "deepseek_v3_tiny": ("deepseek_v3", {**LATENT, "q_lora_rank": 22, "n_routed_experts": 8, "num_experts_per_tok": 3,
+                                         "n_group": 4, "topk_group": 2, "attention_bias": True,
+                                         "rope_parameters": DEEPSEEK3_ROPE}),
+    "olmoe_tiny": ("olmoe", {"num_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 28}),
     "exaone4_full": ("exaone4", {"sliding_window": None, "layer_types": ["full_attention"] * 2}),
 }
 
