@@ -185,6 +185,8 @@ constexpr Unsupported kUnsupported[] = {
     {"glm4_moe", "n_group", "32", "num_experts_per_tok is 8; the 1 groups of topk_group hold 4 experts"},
     {"glm4_moe", "topk_group", "2", "topk_group is 2; limit is [1, 1]"},
     {"glm4_moe", "n_shared_experts", "0", "n_shared_experts is 0; limit is [1, 744]"},
+    {"olmoe", "clip_qkv", "8.0", "clip_qkv is set, which is not supported; must be null"},
+    {"olmoe", "num_experts_per_tok", "65", "num_experts_per_tok is 65; limit is [1, 64]"},
     {"starcoder2", "hidden_act", "\"relu6\"", "hidden_act is 'relu6'; known"},
     {"falcon", "alibi", "true", "alibi is true, which is not supported"},
     {"nemotron", "partial_rotary_factor", "0.3", "which rotates 1 of 4 dimensions; it must be an even number"},

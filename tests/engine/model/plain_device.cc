@@ -77,6 +77,7 @@ constexpr kernels::DeviceOps MakeOps() {
   kernels::DeviceOps ops{};
   ops.kind = kernels::DeviceKind::kCpu;
   ops.routes_experts = true;
+  ops.attends_latent_rows = true;
   ops.allocate = &Allocate;
   ops.release = &Release;
   ops.copy_to_device = &Copy;

@@ -53,6 +53,24 @@ TEST_F(MemoryPlanTest, CountsEveryPart) {
   EXPECT_EQ(plan[BufferId::kWorkspace], 10000U);  // MATH's, by the fake
 }
 
+TEST_F(MemoryPlanTest, PagesOfLatentAttentionHoldOneRowOfAToken) {
+  const ModelConfig config = SmallLatentConfig(7);
+  const MemoryPlan plan = *Plan(config);
+  // A page: 1 layer, 16 tokens of 16 BF16 numbers (or 8 of FP32). The keys and values of 4 heads have 56 numbers.
+  EXPECT_EQ(plan.num_pages, 10000 / 512);
+  EXPECT_EQ(plan[BufferId::kKvPool], 19U * 512);
+  EXPECT_EQ(plan[BufferId::kQkv], 10U * (4 + 1) * 16 * 4) << "a query of each head and the row";
+  EXPECT_EQ(plan[BufferId::kAttention], 10U * 4 * 10 * 4) << "sums of latent rows";
+  EXPECT_EQ(plan[BufferId::kKeptRows], 10U * (8 + 4 * 16) * 4);
+  // Rows before and after a norm, queries, and values, each at a cache line.
+  EXPECT_EQ(plan[BufferId::kLatent], 448U + 1472U + 832U);
+  resident_ = {Precision::kFp8};
+  options_.kv_fp8 = true;
+  const absl::Status fp8 = Plan(config).status();
+  EXPECT_EQ(fp8.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(fp8.message()), HasSubstr("models[].kv_cache.fp8 is true, but deepseek_v2 keeps one latent"));
+}
+
 TEST_F(MemoryPlanTest, Fp8KvGivesEveryPageOfThePoolTheSizeOfAnE4M3Page) {
   const ModelConfig config = SmallLlamaConfig();
   options_.kv_fp8 = true;

@@ -47,6 +47,16 @@ inline ModelConfig SmallLlamaConfig() {
   return config;
 }
 
+// SmallLlamaConfig with latent attention: 4 heads of 3 plain and 6 rotated dimensions, whose values have 5.
+inline ModelConfig SmallLatentConfig(int32_t query_rank = 0) {
+  ModelConfig config = SmallLlamaConfig();
+  config.architecture = "deepseek_v2";
+  config.num_kv_heads = 1;
+  config.latent = {.kv_rank = 10, .query_rank = query_rank, .plain_dim = 3, .rope_dim = 6, .value_dim = 5};
+  config.head_dim = 16;
+  return config;
+}
+
 // SmallLlamaConfig with experts in its second layer: a row takes two of three, and a shared one with a gate.
 inline ModelConfig SmallExpertsConfig() {
   ModelConfig config = SmallLlamaConfig();
@@ -73,11 +83,20 @@ inline PrecisionWeights ShapesOf(const ModelConfig& config, Precision precision,
   weights.positions = linear(config.max_context, config.hidden_dim, false).weight;
   weights.token_types = linear(config.num_token_types, config.hidden_dim, false).weight;
   weights.head = linear(config.vocab_size, config.hidden_dim, config.head_bias);
-  const int64_t attention_dim = int64_t{config.num_heads} * config.head_dim;
   for (int32_t i = 0; i < config.num_layers; ++i) {
     LayerWeights& layer = weights.layers.emplace_back();
     layer.qkv = linear(config.qkv_features(), config.hidden_dim, config.qkv_bias);
-    layer.attention_out = linear(config.hidden_dim, attention_dim, config.out_bias);
+    layer.attention_out = linear(config.hidden_dim, config.attention_features(), config.out_bias);
+    if (const LatentAttention& latent = config.latent; config.has_latent_attention()) {
+      const int32_t query_inputs = latent.query_rank > 0 ? latent.query_rank : config.hidden_dim;
+      layer.latent.query_down = linear(latent.query_rank, config.hidden_dim, config.qkv_bias);
+      layer.latent.query = linear(config.latent_query_features(), query_inputs, false);
+      layer.latent.kv_down = linear(config.head_dim, config.hidden_dim, config.qkv_bias);
+      layer.latent.key_up.assign(static_cast<size_t>(config.num_heads),
+                                 linear(latent.kv_rank, latent.plain_dim, false));
+      layer.latent.value_up.assign(static_cast<size_t>(config.num_heads),
+                                   linear(latent.value_dim, latent.kv_rank, false));
+    }
     layer.mlp_up = linear(config.up_features(), config.hidden_dim, config.mlp_bias);
     layer.mlp_down = linear(config.hidden_dim, config.ffn_dim, config.mlp_bias);
     if (config.has_experts(i)) {

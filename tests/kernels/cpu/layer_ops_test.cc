@@ -295,6 +295,33 @@ TEST_P(LayerOps, CopyRowsTakesEachRowFromItsPlace) {
   }
 }
 
+TEST_P(LayerOps, ColumnsAreCopiedBlockByBlock) {
+  const auto in = RandomMatrix(3, 20, 38);
+  std::vector<float> out(3 * 30, -1.0F);
+  CopyColumnsParams params{.in = in.data() + 2,
+                           .in_stride = 20,
+                           .in_block_stride = 6,
+                           .out = out.data() + 1,
+                           .out_stride = 30,
+                           .out_block_stride = 11,
+                           .num_rows = 3,
+                           .num_blocks = 2,
+                           .columns = 5};
+  ASSERT_EQ(device_->ops->copy_columns(device_->context, params), KernelStatus::kOk);
+  for (size_t row = 0; row < 3; ++row) {
+    for (size_t column = 0; column < 30; ++column) {
+      const bool first = column >= 1 && column < 6;
+      const bool second = column >= 12 && column < 17;
+      const float expected = first ? in[row * 20 + 2 + column - 1] : second ? in[row * 20 + 8 + column - 12] : -1.0F;
+      EXPECT_EQ(out[row * 30 + column], expected) << row << " " << column;
+    }
+  }
+  params.out_block_stride = 4;  // blocks of 5 would overlap
+  EXPECT_EQ(device_->ops->copy_columns(device_->context, params), KernelStatus::kInvalidArgument);
+  params.out_block_stride = 26;
+  EXPECT_EQ(device_->ops->copy_columns(device_->context, params), KernelStatus::kInvalidArgument) << "rows overlap";
+}
+
 TEST_P(LayerOps, RefuseBrokenParametersAndAcceptNoRows) {
   ActivationTensor out(*device_, Precision::kBf16, 2, 8);
   const std::vector<float> in(64);

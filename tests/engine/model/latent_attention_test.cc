@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models with multi-head latent attention: configs of transformers 4 and 5, which rows of a checkpoint become which
+// matrices, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/attention_shape.h"
+#include "engine/model/inspect.h"
+#include "engine/model/model.h"
+#include "engine/model/model_directory.h"
+#include "tests/engine/model/plain_device.h"
+#include "tests/engine/model/small_checkpoints.h"
+
+namespace dunlin::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kHidden = 6;
+constexpr int64_t kHeads = 2;
+constexpr int64_t kPlain = 3;
+constexpr int64_t kRope = 4;
+constexpr int64_t kValue = 2;
+constexpr int64_t kKvRank = 5;
+constexpr int64_t kQueryRank = 3;
+
+// One dense layer and no more.
+constexpr const char* kV2 = R"({"model_type": "deepseek_v2", "num_hidden_layers": 1, "hidden_size": 6,
+    "intermediate_size": 10, "num_attention_heads": 2, "vocab_size": 9, "max_position_embeddings": 64,
+    "q_lora_rank": null, "kv_lora_rank": 5, "qk_nope_head_dim": 3, "qk_rope_head_dim": 4, "v_head_dim": 2,
+    "n_routed_experts": 4, "num_experts_per_tok": 2, "first_k_dense_replace": 1})";
+constexpr const char* kV3 = R"({"model_type": "deepseek_v3", "num_hidden_layers": 1, "hidden_size": 6,
+    "intermediate_size": 10, "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 9,
+    "max_position_embeddings": 64, "q_lora_rank": 3, "kv_lora_rank": 5, "qk_nope_head_dim": 3, "qk_rope_head_dim": 4,
+    "v_head_dim": 2, "n_routed_experts": 16, "n_group": 8, "topk_group": 4, "attention_bias": true})";
+
+std::vector<TestTensor> Tensors(bool has_query_rank) {
+  const std::string layer = "model.layers.0.";
+  const std::string attention = layer + "self_attn.";
+  std::vector<TestTensor> tensors = {TestTensor{"model.embed_tokens.weight", {9, kHidden}},
+                                     TestTensor{"model.norm.weight", {kHidden}},
+                                     TestTensor{"lm_head.weight", {9, kHidden}},
+                                     TestTensor{layer + "input_layernorm.weight", {kHidden}},
+                                     TestTensor{layer + "post_attention_layernorm.weight", {kHidden}},
+                                     TestTensor{layer + "mlp.gate_proj.weight", {10, kHidden}},
+                                     TestTensor{layer + "mlp.up_proj.weight", {10, kHidden}},
+                                     TestTensor{layer + "mlp.down_proj.weight", {kHidden, 10}},
+                                     TestTensor{attention + "kv_a_proj_with_mqa.weight", {kKvRank + kRope, kHidden}},
+                                     TestTensor{attention + "kv_a_layernorm.weight", {kKvRank}},
+                                     TestTensor{attention + "kv_b_proj.weight", {kHeads * (kPlain + kValue), kKvRank}},
+                                     TestTensor{attention + "o_proj.weight", {kHidden, kHeads * kValue}}};
+  if (!has_query_rank) {
+    tensors.push_back({attention + "q_proj.weight", {kHeads * (kPlain + kRope), kHidden}});
+    return tensors;
+  }
+  for (TestTensor& tensor :
+       std::vector<TestTensor>{{attention + "q_a_proj.weight", {kQueryRank, kHidden}},
+                               {attention + "q_a_proj.bias", {kQueryRank}},
+                               {attention + "q_a_layernorm.weight", {kQueryRank}},
+                               {attention + "q_b_proj.weight", {kHeads * (kPlain + kRope), kQueryRank}},
+                               {attention + "kv_a_proj_with_mqa.bias", {kKvRank + kRope}},
+                               {attention + "o_proj.bias", {kHidden}}}) {
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+ModelConfig Parse(const std::string& text) {
+  absl::StatusOr<ParsedModel> parsed = ParseModelConfig(text, "");
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return parsed.ok() ? parsed->config : ModelConfig();
+}
+
+class LatentModels : public ::testing::Test {
+ protected:
+  absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& config, const std::vector<TestTensor>& tensors) {
+    WriteModel(temp_, config, tensors);
+    return Model::Load({.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp32}}, device_.get());
+  }
+
+  TempDirectory temp_;
+  PlainDeviceState state_;
+  std::unique_ptr<kernels::Device> device_ = MakePlainDevice(&state_);
+};
+
+// Row `row` of a tensor after its rotated rows, kRope from `first` on in every `block` rows, went from pairs to halves.
+int64_t StoredRow(int64_t row, int64_t block, int64_t first) {
+  const int64_t rotated = row % block - first;
+  if (rotated < 0 || rotated >= kRope) return row;
+  const int64_t half = kRope / 2;
+  return row / block * block + first + (rotated < half ? 2 * rotated : 2 * (rotated - half) + 1);
+}
+
+TEST_F(LatentModels, RowsOfTheCheckpointBecomeTheMatricesOfTheHeads) {
+  for (const bool has_query_rank : {false, true}) {
+    const auto model = Load(has_query_rank ? kV3 : kV2, Tensors(has_query_rank));
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_TRUE((*model)->warnings().empty()) << (*model)->warnings().front();
+    const LatentWeights& latent = (*model)->weights(Precision::kFp32).layers[0].latent;
+    const std::string attention = "model.layers.0.self_attn.";
+    const std::string kv_down = attention + "kv_a_proj_with_mqa.";
+    for (int64_t row = 0; row < kRope + kKvRank; ++row) {
+      const int64_t stored =
+          row < kRope ? StoredRow(kKvRank + row, kKvRank + kRope, kKvRank) : row - kRope;  // the rotated rows first
+      EXPECT_EQ(ElementOf(latent.kv_down.weight, row, 2), ValueOf(kv_down + "weight", stored * kHidden + 2)) << row;
+      if (has_query_rank) EXPECT_EQ(latent.kv_down.bias[row], ValueOf(kv_down + "bias", stored)) << row;
+    }
+    EXPECT_EQ(latent.kv_norm.weight[4], ValueOf(attention + "kv_a_layernorm.weight", 4));
+    const std::string query = attention + (has_query_rank ? "q_b_proj.weight" : "q_proj.weight");
+    const int64_t columns = has_query_rank ? kQueryRank : kHidden;
+    for (int64_t row = 0; row < kHeads * (kPlain + kRope); ++row) {
+      EXPECT_EQ(ElementOf(latent.query.weight, row, 1),
+                ValueOf(query, StoredRow(row, kPlain + kRope, kPlain) * columns + 1))
+          << row;
+    }
+    EXPECT_EQ(latent.query_down.weight.data != nullptr, has_query_rank);
+    if (has_query_rank) EXPECT_EQ(latent.query_down.bias[1], ValueOf(attention + "q_a_proj.bias", 1));
+    ASSERT_EQ(latent.key_up.size(), 2U);
+    ASSERT_EQ(latent.value_up.size(), 2U);
+    for (int64_t head = 0; head < kHeads; ++head) {
+      const auto i = static_cast<size_t>(head);
+      const int64_t first = head * (kPlain + kValue);
+      EXPECT_EQ(latent.key_up[i].weight.out_features, kKvRank);
+      EXPECT_EQ(ElementOf(latent.key_up[i].weight, 4, 2),
+                ValueOf(attention + "kv_b_proj.weight", (first + 2) * kKvRank + 4));
+      EXPECT_EQ(ElementOf(latent.value_up[i].weight, 1, 3),
+                ValueOf(attention + "kv_b_proj.weight", (first + kPlain + 1) * kKvRank + 3));
+    }
+  }
+}
+
+TEST_F(LatentModels, TensorsThatDoNotFitAreNamed) {
+  std::vector<TestTensor> tensors = Tensors(false);
+  for (TestTensor& tensor : tensors) {
+    if (tensor.name.ends_with("kv_b_proj.weight")) tensor.shape = {9, kKvRank};
+  }
+  const absl::Status rows = Load(kV2, tensors).status();
+  EXPECT_EQ(rows.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(rows.message()), HasSubstr("kv_b_proj.weight' has 9 rows; config.json makes it 10"));
+  for (TestTensor& tensor : tensors) {
+    if (tensor.name.ends_with("kv_b_proj.weight")) tensor.shape = {10, kKvRank + 1};
+  }
+  const absl::Status columns = Load(kV2, tensors).status();
+  EXPECT_THAT(std::string(columns.message()), HasSubstr("kv_b_proj.0.key.weight' has shape [3, 6]"));
+  std::erase_if(tensors, [](const TestTensor& tensor) { return tensor.name.ends_with("kv_b_proj.weight"); });
+  EXPECT_EQ(Load(kV2, tensors).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(LatentModels, ADeviceWithoutLatentRowsRefusesTheModelByName) {
+  kernels::DeviceOps ops = *device_->ops;
+  ops.attends_latent_rows = false;
+  device_->ops = &ops;
+  const absl::Status status = Load(kV2, Tensors(false)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("model_type deepseek_v2 has multi-head latent attention, which cpu does not serve"));
+  EXPECT_EQ(state_.bytes_held, 0U);
+}
+
+TEST_F(LatentModels, InspectCountsOneLatentRowOfAToken) {
+  WriteModel(temp_, kV2, Tensors(false));
+  const auto summary = InspectModel({.path = temp_.path(), .random_shape = "", .precisions = {}}, *device_->ops);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  ASSERT_EQ(summary->kv_bytes_per_token.size(), 3U) << "no E4M3 pages";
+  for (const auto& row : summary->kv_bytes_per_token) {
+    EXPECT_EQ(row.bytes_per_token, (kRope + kKvRank + 1) * kernels::SizeOf(row.dtype)) << "one row, padded to even";
+  }
+}
+
+TEST(DeepseekConfig, ReadsVersion2OfTransformers5) {
+  const ModelConfig config = Parse(kV2);
+  EXPECT_TRUE(config.has_latent_attention());
+  EXPECT_EQ(config.num_kv_heads, 1);
+  EXPECT_EQ(config.head_dim, kRope + kKvRank);
+  EXPECT_EQ(config.rotary_dim, kRope);
+  EXPECT_EQ(config.latent.query_rank, 0);
+  EXPECT_EQ(config.attention_features(), kHeads * kValue);
+  EXPECT_FLOAT_EQ(config.attention_scale, 1.0F / std::sqrt(7.0F));
+  EXPECT_TRUE(config.interleaved_rotary);
+  EXPECT_FALSE(config.qkv_bias || config.routing.normalized || config.router_correction);
+  EXPECT_EQ(config.routing.scoring, kernels::ExpertScoring::kSoftmax);
+  EXPECT_EQ(config.routing.num_groups, 1);
+  EXPECT_EQ(config.expert_ffn_dim, 1407);
+  EXPECT_EQ(config.shared_ffn_dim, 2 * 1407);
+  EXPECT_THAT(config.dense_layers, ElementsAre(true));
+  const std::string limited = WithField(WithField(kV2, "topk_method", "\"group_limited_greedy\""), "n_group", "2");
+  EXPECT_EQ(Parse(limited).routing.num_groups, 2);
+  EXPECT_EQ(Parse(limited).routing.group_scoring, kernels::GroupScoring::kLargest);
+  EXPECT_EQ(Parse(WithField(kV2, "n_group", "2")).routing.num_groups, 1) << "greedy chooses no groups";
+  EXPECT_EQ(Parse(WithField(kV2, "q_lora_rank", "")).latent.query_rank, 1536) << "absent is not null";
+}
+
+// As DeepSeek V2 Lite's config.json was published.
+TEST(DeepseekConfig, ReadsVersion2OfTransformers4) {
+  std::string text = WithField(kV2, "rope_scaling", R"({"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707,
+      "mscale_all_dim": 0.707, "original_max_position_embeddings": 32, "type": "yarn"})");
+  for (const auto& [field, value] : std::vector<std::pair<const char*, const char*>>{{"scoring_func", "\"softmax\""},
+                                                                                     {"moe_layer_freq", "1"},
+                                                                                     {"norm_topk_prob", "false"},
+                                                                                     {"topk_method", "\"greedy\""},
+                                                                                     {"n_group", "1"},
+                                                                                     {"topk_group", "1"},
+                                                                                     {"n_shared_experts", "1"},
+                                                                                     {"num_key_value_heads", "2"},
+                                                                                     {"ep_size", "1"},
+                                                                                     {"rope_theta", "20000"}}) {
+    text = WithField(text, field, value);
+  }
+  const ModelConfig config = Parse(text);
+  EXPECT_EQ(config.max_context, 32 * 40);
+  EXPECT_FLOAT_EQ(config.rotary_attention_factor(0), 1.0F) << "mscale and mscale_all_dim are equal";
+  const double mscale = 0.1 * 0.707 * std::log(40.0) + 1.0;
+  EXPECT_FLOAT_EQ(config.attention_scale, static_cast<float>(mscale * mscale / std::sqrt(7.0)));
+  EXPECT_EQ(config.shared_ffn_dim, 1407);
+}
+
+TEST(DeepseekConfig, ReadsVersion3) {
+  const ModelConfig config = Parse(kV3);
+  EXPECT_EQ(config.latent.query_rank, kQueryRank);
+  EXPECT_TRUE(config.qkv_bias && config.out_bias && config.router_correction && config.routing.normalized);
+  EXPECT_EQ(config.routing.scoring, kernels::ExpertScoring::kSigmoid);
+  EXPECT_EQ(config.routing.group_scoring, kernels::GroupScoring::kTwoLargest);
+  EXPECT_EQ(config.routing.num_groups, 8);
+  EXPECT_EQ(config.routing.num_chosen_groups, 4);
+  EXPECT_EQ(config.routing.scale, 2.5F);
+  EXPECT_EQ(Parse(WithField(kV3, "routed_scaling_factor", "1.5")).routing.scale, 1.5F);
+  EXPECT_TRUE(config.interleaved_rotary);
+  EXPECT_FALSE(Parse(WithField(kV3, "rope_interleave", "false")).interleaved_rotary);
+  EXPECT_EQ(KvLayoutOf(config, Precision::kBf16).page_bytes, 16U * 10 * 2) << "9 dimensions, padded to even";
+}
+
+struct BadField {
+  const char* config;
+  const char* field;
+  const char* value;
+  const char* message;
+};
+constexpr BadField kBadFields[] = {
+    {kV2, "topk_method", "\"noaux_tc\"", "topk_method is 'noaux_tc'; known: greedy, group_limited_greedy"},
+    {kV2, "scoring_func", "\"sigmoid\"", "scoring_func is 'sigmoid'; known: softmax"},
+    {kV2, "norm_topk_prob", "true", "norm_topk_prob is true, which is not supported"},
+    {kV2, "moe_layer_freq", "2", "moe_layer_freq is 2; limit is [1, 1]"},
+    {kV2, "num_experts_per_tok", "", "num_experts_per_tok is missing"},
+    {kV2, "num_key_value_heads", "1", "num_key_value_heads is 1; with latent attention it is the number of 2 heads"},
+    {kV2, "mlp_bias", "true", "mlp_bias is true, which is not supported"},
+    {kV2, "n_shared_experts", "0", "n_shared_experts is 0; limit is [1, 745]"},
+    {kV2, "first_k_dense_replace", "-1", "first_k_dense_replace is -1; limit is [0, 1024]"},
+    {kV3, "topk_method", "\"greedy\"", "topk_method is 'greedy'; known: noaux_tc"},
+    {kV3, "scoring_func", "\"softmax\"", "scoring_func is 'softmax'; known: sigmoid"},
+    {kV3, "n_group", "3", "n_group is 3, which does not divide 16 experts"},
+    {kV3, "topk_group", "9", "topk_group is 9; limit is [1, 8]"},
+    {kV3, "kv_lora_rank", "1021", "kv_lora_rank is 1021; limit is [1, 1020]"},
+    {kV3, "kv_lora_rank", "0", "kv_lora_rank is 0; limit is [1, 1020]"},
+    {kV3, "qk_rope_head_dim", "3", "qk_rope_head_dim is 3; rotary positions need an even one"},
+    {kV3, "qk_rope_head_dim", "1000000000000", "qk_rope_head_dim is 1000000000000; limit is [2, 512]"},
+    {kV3, "qk_nope_head_dim", "-1", "qk_nope_head_dim is -1; limit is [1, 1024]"},
+    {kV3, "v_head_dim", "2000", "v_head_dim is 2000; limit is [1, 1024]"},
+    {kV3, "q_lora_rank", "0", "q_lora_rank is 0; limit is [1, 131072]"},
+};
+
+TEST(DeepseekConfig, EachBadFieldIsNamedWithValueAndLimit) {
+  for (const BadField& c : kBadFields) {
+    const absl::Status status = ParseModelConfig(WithField(c.config, c.field, c.value), "").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.field;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::engine
