@@ -109,7 +109,9 @@ TEST_F(LatentModels, RowsOfTheCheckpointBecomeTheMatricesOfTheHeads) {
       const int64_t stored =
           row < kRope ? StoredRow(kKvRank + row, kKvRank + kRope, kKvRank) : row - kRope;  // the rotated rows first
       EXPECT_EQ(ElementOf(latent.kv_down.weight, row, 2), ValueOf(kv_down + "weight", stored * kHidden + 2)) << row;
-      if (has_query_rank) EXPECT_EQ(latent.kv_down.bias[row], ValueOf(kv_down + "bias", stored)) << row;
+      if (has_query_rank) {
+        EXPECT_EQ(latent.kv_down.bias[row], ValueOf(kv_down + "bias", stored)) << row;
+      }
     }
     EXPECT_EQ(latent.kv_norm.weight[4], ValueOf(attention + "kv_a_layernorm.weight", 4));
     const std::string query = attention + (has_query_rank ? "q_b_proj.weight" : "q_proj.weight");
@@ -120,7 +122,9 @@ TEST_F(LatentModels, RowsOfTheCheckpointBecomeTheMatricesOfTheHeads) {
           << row;
     }
     EXPECT_EQ(latent.query_down.weight.data != nullptr, has_query_rank);
-    if (has_query_rank) EXPECT_EQ(latent.query_down.bias[1], ValueOf(attention + "q_a_proj.bias", 1));
+    if (has_query_rank) {
+      EXPECT_EQ(latent.query_down.bias[1], ValueOf(attention + "q_a_proj.bias", 1));
+    }
     ASSERT_EQ(latent.key_up.size(), 2U);
     ASSERT_EQ(latent.value_up.size(), 2U);
     for (int64_t head = 0; head < kHeads; ++head) {
