@@ -20,6 +20,7 @@
 #include "engine/model/model_limits.h"
 #include "engine/model/weights/weight_scales.h"
 #include "engine/model/weights/weight_tying.h"
+#include "engine/model/weights/widened_tensors.h"
 
 namespace dunlin::engine {
 namespace {
@@ -69,12 +70,17 @@ absl::Status SplitExperts(const std::string& prefix, OpenedModel* model) {
   return absl::OkStatus();
 }
 
-// Gives each head the matrices of its keys and values where there is latent attention.
+// Gives each head the matrices of its keys and values where there is latent attention. FP8 ones that are cut or ordered
+// anew are widened before.
 absl::Status SplitHeads(const std::string& prefix, OpenedModel* model) {
   const ModelConfig& config = model->parsed.config;
   if (!config.has_latent_attention()) return absl::OkStatus();
+  const Architecture& architecture = *model->parsed.architecture;
+  absl::StatusOr<std::unique_ptr<TensorSource>> wide = WidenedTensors::Open(
+      std::move(model->tensors), model->parsed.quantization, ListRearranged(architecture, config, prefix));
+  if (!wide.ok()) return wide.status();
   absl::StatusOr<std::unique_ptr<TensorSource>> split =
-      ExpertTensors::OpenSlices(std::move(model->tensors), ListHeadSlices(*model->parsed.architecture, config, prefix));
+      ExpertTensors::OpenSlices(*std::move(wide), ListHeadSlices(architecture, config, prefix));
   if (!split.ok()) return split.status();
   model->tensors = *std::move(split);
   return absl::OkStatus();

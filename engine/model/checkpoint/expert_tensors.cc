@@ -37,10 +37,6 @@ absl::StatusOr<std::unique_ptr<TensorSource>> ExpertTensors::OpenSlices(std::uni
       return absl::InvalidArgumentError(
           absl::StrCat("tensor '", slice.stored, "' has ", rows, " rows; config.json makes it ", slice.stored_rows));
     }
-    if (tensor->dtype->loadable == kernels::DType::kF8E4M3) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", slice.stored, "' is F8_E4M3; it is cut into heads, which takes wider dtypes"));
-    }
     const uint64_t row_bytes = (tensor->end - tensor->begin) / static_cast<uint64_t>(rows);
     TensorInfo info = *tensor;
     info.name = slice.name;

@@ -40,8 +40,8 @@ class ExpertTensors final : public TensorSource {
                                                             const std::vector<ExpertStack>& stacks,
                                                             int32_t num_experts);
 
-  // The same for rows of matrices. INVALID_ARGUMENT where a tensor has another number of rows, or is FP8, whose scales
-  // are those of the whole tensor.
+  // The same for rows of matrices. INVALID_ARGUMENT where a tensor has another number of rows. REQUIRES: none is FP8,
+  // whose scales are those of the whole tensor (WidenedTensors).
   static absl::StatusOr<std::unique_ptr<TensorSource>> OpenSlices(std::unique_ptr<TensorSource> stored,
                                                                   const std::vector<TensorSlice>& slices);
 

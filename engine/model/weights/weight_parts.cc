@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "engine/model/weights/weight_scales.h"
 
 namespace dunlin::engine {
@@ -215,6 +216,27 @@ std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const 
     }
   }
   return slices;
+}
+
+std::vector<std::string> ListRearranged(const Architecture& architecture, const ModelConfig& config,
+                                        const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const TensorSlice& slice : ListHeadSlices(architecture, config, prefix)) {
+    if (names.empty() || names.back() != slice.stored) names.push_back(slice.stored);
+  }
+  for (const WeightName& name : architecture.weights) {
+    const bool rotates = name.slot == WeightSlot::kLatentQuery || name.slot == WeightSlot::kKvDown;
+    for (int32_t layer = 0; rotates && config.interleaved_rotary && layer < config.num_layers; ++layer) {
+      const std::string full = absl::StrCat(FullName(name, prefix, {name.slot, layer}), name.weight);
+      names.push_back(full);
+      for (const NameAlias& alias : architecture.aliases) {
+        names.push_back(absl::StrReplaceAll(full, {{alias.name, alias.alias}}));
+      }
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts) {

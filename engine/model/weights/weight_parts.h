@@ -60,6 +60,10 @@ std::vector<ExpertStack> ListExpertStacks(const Architecture& architecture, cons
 std::vector<TensorSlice> ListHeadSlices(const Architecture& architecture, const ModelConfig& config,
                                         const std::string& prefix);
 
+// The tensors of latent attention that are cut or whose rows change places: as FP8 they would not keep their scales.
+std::vector<std::string> ListRearranged(const Architecture& architecture, const ModelConfig& config,
+                                        const std::string& prefix);
+
 // Renames norms to .gamma and .beta where `source` has those (checkpoints converted from TensorFlow).
 void ApplyOldNormNames(const TensorSource& source, std::vector<WeightPart>* parts);
 

@@ -13,6 +13,7 @@
 #include "engine/model/inspect.h"
 #include "engine/model/model.h"
 #include "engine/model/model_directory.h"
+#include "kernels/api/float_formats.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
 
@@ -137,6 +138,48 @@ TEST_F(LatentModels, RowsOfTheCheckpointBecomeTheMatricesOfTheHeads) {
                 ValueOf(attention + "kv_b_proj.weight", (first + kPlain + 1) * kKvRank + 3));
     }
   }
+}
+
+// DeepSeek V3's published form. What is cut or ordered anew is widened; all else keeps its codes.
+TEST_F(LatentModels, BlockScaledFp8BecomesCodeTimesScale) {
+  std::vector<TestTensor> tensors = Tensors(true);
+  std::vector<TestTensor> scales;
+  for (TestTensor& tensor : tensors) {
+    if (tensor.shape.size() != 2 || tensor.name.find("layers") == std::string::npos) continue;
+    tensor.dtype = "F8_E4M3";
+    scales.push_back({tensor.name + "_scale_inv", {1, 1}, "F32", {0.375F}});
+  }
+  tensors.insert(tensors.end(), scales.begin(), scales.end());
+  const std::string config = WithField(kV3, "quantization_config", R"({"quant_method": "fp8",
+      "activation_scheme": "dynamic", "fmt": "e4m3", "weight_block_size": [128, 128]})");
+  WriteModel(temp_, config, tensors);
+  const auto model = Model::Load(
+      {.path = temp_.path(), .random_shape = "", .precisions = {Precision::kFp8, Precision::kFp32}}, device_.get());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE((*model)->warnings().empty()) << (*model)->warnings().front();
+  const std::string attention = "model.layers.0.self_attn.";
+  const auto value_of = [&](const std::string& name, int64_t element) {
+    return kernels::E4M3ToFloat(kernels::FloatToE4M3(ValueOf(attention + name, element))) * 0.375F;
+  };
+  const LayerWeights& wide = (*model)->weights(Precision::kFp32).layers[0];
+  EXPECT_EQ(ElementOf(wide.latent.key_up[1].weight, 4, 2),
+            value_of("kv_b_proj.weight", (kPlain + kValue + 2) * kKvRank + 4));
+  EXPECT_EQ(ElementOf(wide.latent.value_up[0].weight, 1, 3), value_of("kv_b_proj.weight", (kPlain + 1) * kKvRank + 3));
+  EXPECT_EQ(ElementOf(wide.latent.kv_down.weight, 1, 2),
+            value_of("kv_a_proj_with_mqa.weight", (kKvRank + 2) * kHidden + 2));
+  EXPECT_EQ(ElementOf(wide.latent.query.weight, 4, 1), value_of("q_b_proj.weight", 5 * kQueryRank + 1));
+  const LayerWeights& narrow = (*model)->weights(Precision::kFp8).layers[0];
+  EXPECT_EQ(narrow.latent.query_down.weight.format, kernels::WeightFormat::kE4M3);
+  EXPECT_EQ(narrow.attention_out.weight.format, kernels::WeightFormat::kE4M3);
+  EXPECT_EQ(narrow.latent.kv_down.weight.format, kernels::WeightFormat::kBf16);
+  EXPECT_EQ(narrow.latent.key_up[0].weight.format, kernels::WeightFormat::kBf16);
+
+  std::erase_if(tensors, [](const TestTensor& tensor) { return tensor.name.ends_with("kv_b_proj.weight_scale_inv"); });
+  const absl::Status missing = Load(config, tensors).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("kv_b_proj.weight' is F8_E4M3, but its scale"));
+  const absl::Status undescribed = Load(kV3, tensors).status();
+  EXPECT_THAT(std::string(undescribed.message()), HasSubstr("config.json has no quantization_config"));
 }
 
 TEST_F(LatentModels, TensorsThatDoNotFitAreNamed) {
