@@ -24,12 +24,17 @@ double HeadParameters(const ModelConfig& config) {
 // Operations of a layer's attention, for the (query, key) pairs of one head. Sliding windows are ignored: none of the
 // benched models has one shorter than its context.
 double AttentionFlops(const ModelConfig& config, double pairs) {
-  return 4.0 * pairs * config.head_dim * config.num_heads;
+  return 2.0 * pairs * (config.head_dim + config.attention_value_dim()) * config.num_heads;
 }
 
-// Parameters of one layer: of the Q, K and V projection, and of the matrices after it.
+// Parameters of one layer: of what makes queries, keys and values, and of the matrices after it.
 double QkvParameters(const ModelConfig& config) {
-  return static_cast<double>(config.hidden_dim) * config.qkv_features();
+  const double hidden = config.hidden_dim;
+  const engine::LatentAttention& latent = config.latent;
+  if (!config.has_latent_attention()) return hidden * config.qkv_features();
+  const double rank = latent.query_rank;
+  const double query = (rank > 0 ? rank : hidden) * config.latent_query_features() + rank * hidden;
+  return hidden * config.head_dim + query + static_cast<double>(config.num_heads) * latent.plain_dim * latent.kv_rank;
 }
 double MlpParameters(const ModelConfig& config, int32_t ffn_dim) {
   return static_cast<double>(config.hidden_dim) * (config.up_features(ffn_dim) + ffn_dim);
@@ -37,7 +42,8 @@ double MlpParameters(const ModelConfig& config, int32_t ffn_dim) {
 // num_experts: of a layer that has experts.
 double ParametersAfterKv(const ModelConfig& config, int32_t layer, double num_experts) {
   const double hidden = config.hidden_dim;
-  const double attention = hidden * config.num_heads * config.head_dim;
+  const double value_matrices = static_cast<double>(config.latent.kv_rank) * config.latent.value_dim * config.num_heads;
+  const double attention = value_matrices + hidden * config.attention_features();
   if (!config.has_experts(layer)) return attention + MlpParameters(config, config.ffn_dim);
   return attention + hidden * config.router_features() + MlpParameters(config, config.shared_ffn_dim) +
          num_experts * MlpParameters(config, config.expert_ffn_dim);
