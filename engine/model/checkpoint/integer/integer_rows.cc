@@ -122,6 +122,10 @@ void IntegerRows::Codes(int64_t first, int64_t count, uint8_t* codes) const {
     std::memcpy(&value, bytes + index * static_cast<int64_t>(sizeof(value)), sizeof(value));
     return value;
   };
+  // The first codes of a word, from its low bits up.
+  const auto unpack = [bits, mask](uint32_t packed, int64_t number, uint8_t* out) {
+    for (int64_t i = 0; i < number; ++i) out[i] = static_cast<uint8_t>(packed >> (i * bits) & mask);
+  };
   switch (weight_->layout) {
     case IntegerLayout::kPacked:
     case IntegerLayout::kInt8Rows:
@@ -133,17 +137,15 @@ void IntegerRows::Codes(int64_t first, int64_t count, uint8_t* codes) const {
       }
       for (int64_t r = 0; r < count; ++r) {
         const int64_t row = (first + r) * weight_->codes->shape[1];
-        for (int64_t k = 0; k < columns; ++k) {
-          codes[r * columns + k] = static_cast<uint8_t>(word(row + k / per_word) >> (k % per_word * bits) & mask);
+        for (int64_t k = 0; k < columns; k += per_word) {
+          unpack(word(row + k / per_word), std::min(per_word, columns - k), codes + r * columns + k);
         }
       }
       return;
     case IntegerLayout::kGptq:
       for (int64_t w = 0; w < columns / per_word; ++w) {
         for (int64_t r = 0; r < count; ++r) {
-          const uint32_t packed = word(w * weight_->rows + first + r);
-          uint8_t* out = codes + r * columns + w * per_word;
-          for (int64_t i = 0; i < per_word; ++i) out[i] = static_cast<uint8_t>(packed >> (i * bits) & mask);
+          unpack(word(w * weight_->rows + first + r), per_word, codes + r * columns + w * per_word);
         }
       }
       return;
