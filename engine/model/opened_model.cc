@@ -111,6 +111,9 @@ absl::StatusOr<OpenedModel> OpenTensors(ParsedModel parsed, std::unique_ptr<Tens
   if (absl::Status status = CheckParts(model.parts, *model.tensors); !status.ok()) return status;
   FindCodes(*model.tensors, &model.parts);
   model.encodings = WeightEncodings(model.parts, *model.tensors);
+  for (std::string& warning : DequantizedWarnings(*model.tensors, model.parts)) {
+    model.parsed.warnings.push_back(std::move(warning));
+  }
   for (std::string& warning : UnusedTensorWarnings(architecture, model.parts, *model.tensors)) {
     model.parsed.warnings.push_back(std::move(warning));
   }

@@ -86,6 +86,14 @@ absl::StatusOr<std::byte*> ExpertTensors::ReadOnce(const TensorInfo& tensor, uin
   return stored_->ReadOnce(*stored, before + first_byte, bytes, buffer);
 }
 
+// A stack with codes has its experts' rows one after the other.
+absl::Status ExpertTensors::ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows,
+                                      CodedRows* out) const {
+  const auto [stored, before] = Locate(tensor);
+  const uint64_t row_bytes = (tensor.end - tensor.begin) / static_cast<uint64_t>(tensor.shape.front());
+  return stored_->ReadCodes(*stored, static_cast<int64_t>(before / row_bytes) + first_row, num_rows, out);
+}
+
 std::string ExpertTensors::FileOf(const TensorInfo& tensor) const {
   return stored_->FileOf(*Locate(tensor).first);
 }

@@ -42,6 +42,18 @@ const RotaryRows::Entry* RotaryRows::EntryOf(const TensorInfo& tensor) const {
   return &entries_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
 }
 
+const TensorInfo& RotaryRows::StoredOf(const TensorInfo& tensor) const {
+  const Entry* entry = EntryOf(tensor);
+  return entry == nullptr ? tensor : *entry->stored;
+}
+
+int64_t RotaryRows::StoredRow(const Entry& entry, int64_t row) const {
+  const int64_t half = rotary_dim_ / 2;
+  const int64_t of_rotated = row - entry.first;
+  if (of_rotated < 0 || of_rotated >= 2 * half) return row;
+  return entry.first + (of_rotated < half ? 2 * of_rotated : 2 * (of_rotated - half) + 1);
+}
+
 const TensorInfo* RotaryRows::Find(std::string_view name) const {
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [name](const Entry& e) { return e.info.name == name; });
@@ -59,17 +71,11 @@ absl::Status RotaryRows::Read(const TensorInfo& tensor, uint64_t first_byte, std
   const uint64_t end = (first_byte + out.size() + head_bytes - 1) / head_bytes * head_bytes;
   std::vector<std::byte> heads(end - begin);
   if (absl::Status status = stored_->Read(*entry->stored, begin, heads); !status.ok()) return status;
-  const auto half = static_cast<uint64_t>(rotary_dim_ / 2);
-  const auto first = static_cast<uint64_t>(entry->first);
   for (uint64_t done = 0; done < out.size();) {
     const uint64_t at = first_byte + done - begin;  // in the order of the halves
     const uint64_t in_row = at % row_bytes;
-    const uint64_t row = at % head_bytes / row_bytes;
-    const bool rotates = row >= first && row - first < 2 * half;
-    const uint64_t of_rotated = row - first;
-    const uint64_t stored_row = !rotates            ? row
-                                : of_rotated < half ? first + 2 * of_rotated
-                                                    : first + 2 * (of_rotated - half) + 1;
+    const auto row = static_cast<int64_t>(at % head_bytes / row_bytes);
+    const auto stored_row = static_cast<uint64_t>(StoredRow(*entry, row));
     const uint64_t count = std::min(row_bytes - in_row, out.size() - done);
     std::memcpy(out.data() + done, heads.data() + at / head_bytes * head_bytes + stored_row * row_bytes + in_row,
                 count);
@@ -84,9 +90,25 @@ absl::StatusOr<std::byte*> RotaryRows::ReadOnce(const TensorInfo& tensor, uint64
   return ReadIntoBuffer(*this, tensor, first_byte, bytes, buffer);
 }
 
-std::string RotaryRows::FileOf(const TensorInfo& tensor) const {
+absl::Status RotaryRows::ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows,
+                                   CodedRows* out) const {
   const Entry* entry = EntryOf(tensor);
-  return stored_->FileOf(entry == nullptr ? tensor : *entry->stored);
+  if (entry == nullptr) return stored_->ReadCodes(tensor, first_row, num_rows, out);
+  const int64_t block_rows = entry->block_rows;
+  const int64_t begin = first_row / block_rows * block_rows;
+  const int64_t end = (first_row + num_rows + block_rows - 1) / block_rows * block_rows;
+  CodedRows heads;
+  if (absl::Status status = stored_->ReadCodes(*entry->stored, begin, end - begin, &heads); !status.ok()) return status;
+  out->Resize(heads.traits, num_rows, heads.columns);
+  for (int64_t i = 0; i < num_rows; ++i) {
+    const int64_t row = first_row + i - begin;
+    out->CopyRow(heads, row - row % block_rows + StoredRow(*entry, row % block_rows), i);
+  }
+  return absl::OkStatus();
+}
+
+std::string RotaryRows::FileOf(const TensorInfo& tensor) const {
+  return stored_->FileOf(StoredOf(tensor));
 }
 
 std::vector<const TensorInfo*> RotaryRows::List() const {

@@ -38,13 +38,11 @@ class RotaryRows final : public TensorSource {
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
   absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                       PageBuffer* buffer) const override;
-  // Of the rows that keep their places.
   std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& tensor) const override {
-    return EntryOf(tensor) == nullptr ? stored_->CodesOf(tensor) : std::nullopt;
+    return stored_->CodesOf(StoredOf(tensor));
   }
-  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override {
-    return stored_->ReadCodes(tensor, first_row, num_rows, out);
-  }
+  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override;
+  std::string WhyNoCodes(const TensorInfo& tensor) const override { return stored_->WhyNoCodes(StoredOf(tensor)); }
   std::string FileOf(const TensorInfo& tensor) const override;
   absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
   std::vector<const TensorInfo*> List() const override;
@@ -59,6 +57,10 @@ class RotaryRows final : public TensorSource {
   RotaryRows(std::unique_ptr<TensorSource> stored, int32_t rotary_dim)
       : stored_(std::move(stored)), rotary_dim_(rotary_dim) {}
   const Entry* EntryOf(const TensorInfo& tensor) const;
+  // The tensor of stored_ that a tensor of this source is, or has the rows of.
+  const TensorInfo& StoredOf(const TensorInfo& tensor) const;
+  // Where a row of a block is stored in the block.
+  int64_t StoredRow(const Entry& entry, int64_t row) const;
 
   const std::unique_ptr<TensorSource> stored_;
   const int64_t rotary_dim_;

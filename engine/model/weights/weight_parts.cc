@@ -2,6 +2,7 @@
 #include "engine/model/weights/weight_parts.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -294,6 +295,21 @@ void FindCodes(const TensorSource& source, std::vector<WeightPart>* parts) {
     if (part.is_vector() || part.transposed || part.scaled_rows > 0) continue;
     part.codes = source.CodesOf(*source.Find(part.tensor));
   }
+}
+
+std::vector<std::string> DequantizedWarnings(const TensorSource& source, const std::vector<WeightPart>& parts) {
+  std::map<std::string, std::set<std::string_view>> tensors;  // by reason
+  for (const WeightPart& part : parts) {
+    if (part.is_vector()) continue;
+    const std::string reason = source.WhyNoCodes(*source.Find(part.tensor));
+    if (!reason.empty()) tensors[reason].insert(part.tensor);
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [reason, names] : tensors) {
+    warnings.push_back(absl::StrCat(names.size(), " quantised matrix(es) are dequantised: ", reason, " (",
+                                    std::string(*names.begin()), names.size() > 1 ? ", ...)" : ")"));
+  }
+  return warnings;
 }
 
 std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, const std::vector<WeightPart>& parts,

@@ -78,6 +78,10 @@ absl::Status CheckParts(const std::vector<WeightPart>& parts, const TensorSource
 // REQUIRES: CheckParts is OK.
 void FindCodes(const TensorSource& source, std::vector<WeightPart>* parts);
 
+// A line for each reason why quantised matrices of the parts have no codes; it counts them and names the first.
+// REQUIRES: CheckParts is OK.
+std::vector<std::string> DequantizedWarnings(const TensorSource& source, const std::vector<WeightPart>& parts);
+
 // One line that names up to 8 tensors that are neither used by a part nor known buffers; empty when there are none.
 std::vector<std::string> UnusedTensorWarnings(const Architecture& architecture, const std::vector<WeightPart>& parts,
                                               const TensorSource& source);

@@ -5,15 +5,19 @@ that transformers computes, in float32 and eager attention, from the dequantised
 Each row of FORMATS becomes a folder beside this script: config.json with the format's quantization_config, one
 safetensors file, and goldens.json as tests/golden/models has it (without greedy tokens). compressed-tensors packs with the
 package of that name, bitsandbytes and torchao quantise and dequantise with their own; GPTQ's and AWQ's files are packed here, by
-element, as AutoGPTQ and AutoAWQ document. The dequantised weights are computed in float64 and rounded once.
+element, as AutoGPTQ and AutoAWQ document. The dequantised weights are computed in float64 and rounded once. own_logits are
+those with the inputs of every product rounded to BF16, of the head's, which stays FP16, to FP16: what products of the
+checkpoint's own codes compute.
 
-Usage: make_quant_goldens.py    (transformers, compressed-tensors 0.20.0, bitsandbytes 0.48, torchao 0.18; CPU)
+Usage: make_quant_goldens.py    (transformers, gguf, compressed-tensors 0.20.0, bitsandbytes 0.48, torchao 0.18; CPU)
 """
 
+import functools
 import json
 import math
 import pathlib
 import shutil
+import sys
 
 import bitsandbytes.functional as bnb
 import torch
@@ -23,6 +27,9 @@ from safetensors.torch import save_file
 from torchao.quantization import Int8WeightOnlyConfig, PerGroup, PerRow, quantize_
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "gguf"))
+from make_gguf_goldens import rounded_inputs  # noqa: E402
+
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 67, "hidden_size": 64,
           "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
           "head_dim": 16, "max_position_embeddings": 128, "hidden_act": "silu", "rms_norm_eps": 1e-05,
@@ -79,10 +86,13 @@ FORMATS = {
     "bitsandbytes_int8": ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "bnb8", 8, 0, True, False),
     "torchao_int8": (torchao_config(None), "torchao", 8, 0, True, False),
     "torchao_int8_group": (torchao_config(32), "torchao", 8, 32, True, False),
+    "gptq_asymmetric4": (gptq(sym=False), "gptq", 4, 32, False, False),
+    "compressed_channel4_bf16": (compressed("pack-quantized", weights_arguments(strategy="channel", group_size=None)),
+                                 "packed_bf16", 4, 0, True, False),
 }
 
 
-def quantise(weight, bits, group, symmetric, shuffled, generator):
+def quantise(weight, bits, group, symmetric, shuffled, generator, scale_dtype=torch.half):
     """Unsigned codes, scales and zero points [rows, groups], the group of each column, and the float64 values."""
     rows, columns = weight.shape
     group = group or columns
@@ -100,7 +110,7 @@ def quantise(weight, bits, group, symmetric, shuffled, generator):
             low, high = part.amin(1).clamp(max=0), part.amax(1).clamp(min=0)
             scales[:, g] = (high - low) / top
             zeros[:, g] = (-low / scales[:, g]).round().clamp(1, top).long()  # GPTQ's first version stores one less
-    scales = scales.half()
+    scales = scales.to(scale_dtype)
     spread, zero = scales.double()[:, group_of], zeros[:, group_of]
     codes = (weight.double() / spread + zero).round().clamp(0, top).long()
     return codes, scales, zeros, group_of.int(), ((codes - zero).double() * spread).float()
@@ -116,8 +126,8 @@ def words(codes, bits, order=None):
     return torch.where(packed >= 2 ** 31, packed - 2 ** 32, packed).int().contiguous()
 
 
-def packed(prefix, weight, bits, group, symmetric, shuffled, generator):
-    codes, scales, zeros, group_of, plain = quantise(weight, bits, group, symmetric, shuffled, generator)
+def packed(prefix, weight, bits, group, symmetric, shuffled, generator, scale_dtype=torch.half):
+    codes, scales, zeros, group_of, plain = quantise(weight, bits, group, symmetric, shuffled, generator, scale_dtype)
     middle = 2 ** (bits - 1)
     out = {f"{prefix}.weight_packed": pack_to_int32((codes - middle).to(torch.int8), bits),
            f"{prefix}.weight_scale": scales, f"{prefix}.weight_shape": torch.tensor(weight.shape)}
@@ -171,7 +181,8 @@ def torchao(prefix, weight, bits, group, *_):
 
 def tensors_of(form, config, bits, group, symmetric, shuffled, generator):
     """The tensors of the checkpoint, and those of the model that they stand for."""
-    writers = {"packed": packed, "int8": int8, "awq": awq, "nf4": nf4, "bnb8": bnb8, "torchao": torchao}
+    bf16 = functools.partial(packed, scale_dtype=torch.bfloat16)
+    writers = {"packed": packed, "packed_bf16": bf16, "int8": int8, "awq": awq, "nf4": nf4, "bnb8": bnb8, "torchao": torchao}
     stored = {"model.embed_tokens.weight": torch.randn(67, 64, generator=generator) * 0.3,
               "lm_head.weight": torch.randn(67, 64, generator=generator) * 0.3,
               "model.norm.weight": 1 + 0.2 * torch.randn(64, generator=generator)}
@@ -192,6 +203,23 @@ def tensors_of(form, config, bits, group, symmetric, shuffled, generator):
     return stored, plain
 
 
+def logit_rows(model, tokens, positions):
+    logits = model(torch.tensor([tokens]), use_cache=False).logits[0]
+    return [{"position": p, "values": [round(v, 5) for v in logits[p].tolist()]} for p in positions]
+
+
+def prompts_of(model, generator):
+    tokens = {length: torch.randint(0, 67, (length,), generator=generator).tolist() for length in PROMPTS}
+    prompts = [{"tokens": tokens[length], "logits": logit_rows(model, tokens[length], positions), "greedy_tokens": [],
+                "greedy_gaps": []} for length, positions in PROMPTS.items()]
+    with rounded_inputs(model):
+        model.lm_head._forward_pre_hooks.clear()
+        model.lm_head.register_forward_pre_hook(lambda _, inputs: (inputs[0].half().float(),))
+        for prompt, positions in zip(prompts, PROMPTS.values(), strict=True):
+            prompt["own_logits"] = logit_rows(model, prompt["tokens"], positions)
+    return prompts
+
+
 @torch.no_grad()
 def main():
     torch.set_num_threads(1)
@@ -205,13 +233,8 @@ def main():
         save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**CONFIG, attn_implementation="eager")).float().eval()
         model.load_state_dict(plain)
-        prompts = []
-        for length, positions in PROMPTS.items():
-            tokens = torch.randint(0, 67, (length,), generator=generator).tolist()
-            logits = model(torch.tensor([tokens]), use_cache=False).logits[0]
-            rows = [{"position": p, "values": [round(v, 5) for v in logits[p].tolist()]} for p in positions]
-            prompts.append({"tokens": tokens, "logits": rows, "greedy_tokens": [], "greedy_gaps": []})
-        goldens = {"source": f"transformers {transformers.__version__}, float32, dequantised weights", "prompts": prompts}
+        goldens = {"source": f"transformers {transformers.__version__}, float32, dequantised weights",
+                   "prompts": prompts_of(model, generator)}
         (folder / "goldens.json").write_text(json.dumps(goldens, separators=(",", ":")) + "\n")
         print(name, sum(file.stat().st_size for file in folder.iterdir()), "bytes")
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other people's files through the FP32 path: the logits of checkpoints that were written as GGUF (tests/golden/gguf)
 // against those of the checkpoints, of quantised GGUF files against what transformers computes from the same file, and
-// of checkpoints with integer weights (tests/golden/quant) against those of the dequantised model. Quantised GGUF files
-// also in the precision of their own codes, against what transformers computes with rounded inputs.
+// of checkpoints with integer weights (tests/golden/quant) against those of the dequantised model. Both also in the
+// precision of their own codes, against what transformers computes with rounded inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <numeric>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/integration/model/direct_run.h"
@@ -46,11 +47,17 @@ std::vector<FormatGolden> FormatGoldens() {
   return goldens;
 }
 
+// Of integer weights whose codes no product has.
+constexpr const char* kWithoutCodes[] = {"bitsandbytes_nf4", "compressed_actorder4", "gptq_desc_act4"};
+
 class FormatLogits : public ::testing::TestWithParam<FormatGolden> {};
 
 TEST_P(FormatLogits, AreThoseOfTheCheckpoint) {
   const TestModel test = LoadTestModel(GetParam().file, BestCpuPlace().front().cpu_variant, 2, {Precision::kFp32});
-  EXPECT_TRUE(test.model->warnings().empty()) << test.model->warnings().front();
+  const std::vector<std::string>& warnings = test.model->warnings();
+  const bool dequantised = std::count(std::begin(kWithoutCodes), std::end(kWithoutCodes), GetParam().name) > 0;
+  ASSERT_EQ(warnings.size(), dequantised ? 1U : 0U) << warnings.front();
+  for (const std::string& warning : warnings) EXPECT_EQ(warning.find("7 quantised matrix(es) are dequantised"), 0U);
   EXPECT_FALSE(test.model->config().eos_token_ids.empty());
   const ExecutionProfile profile{DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp32};
   for (const GoldenPrompt& prompt : ReadGoldens(GetParam().goldens)) {
@@ -69,18 +76,40 @@ INSTANTIATE_TEST_SUITE_P(Files, FormatLogits, ::testing::ValuesIn(FormatGoldens(
                          [](const auto& test) { return test.param.name; });
 
 struct OwnCodes {
-  const char* name;
+  const char* path;  // below tests/golden
   Precision precision;
+  std::optional<kernels::WeightFormat> format;  // of all matrices of the layers; none: of several
 };
 constexpr OwnCodes kOwnCodes[] = {
-    {"llama_q4", Precision::kInt4}, {"qwen2_q8", Precision::kInt8}, {"llama_k", Precision::kInt4}};
+    {"gguf/llama_q4/model.gguf", Precision::kInt4, std::nullopt},
+    {"gguf/qwen2_q8/model.gguf", Precision::kInt8, std::nullopt},
+    {"gguf/llama_k/model.gguf", Precision::kInt4, std::nullopt},
+    {"quant/awq4", Precision::kInt4, kernels::WeightFormat::kQ4Zero},
+    {"quant/bitsandbytes_int8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
+    {"quant/compressed_asymmetric4", Precision::kInt4, kernels::WeightFormat::kQ4Zero},
+    {"quant/compressed_channel4_bf16", Precision::kInt4, kernels::WeightFormat::kQ4},
+    {"quant/compressed_channel8", Precision::kInt8, kernels::WeightFormat::kQ8},
+    {"quant/compressed_group4", Precision::kInt4, kernels::WeightFormat::kQ4},
+    {"quant/compressed_int8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
+    {"quant/gptq_asymmetric4", Precision::kInt4, kernels::WeightFormat::kQ4Zero},
+    {"quant/gptq_symmetric4", Precision::kInt4, kernels::WeightFormat::kQ4},
+    {"quant/gptq_v2_8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
+    {"quant/torchao_int8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
+    {"quant/torchao_int8_group", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
+};
+
+std::string PathOf(const OwnCodes& own) {
+  return SourcePath(std::string("tests/golden/") + own.path);
+}
 
 class OwnCodeLogits : public ::testing::TestWithParam<Place> {};
 
 TEST_P(OwnCodeLogits, AreThoseOfRoundedInputs) {
   for (const OwnCodes& own : kOwnCodes) {
-    const std::string folder = SourcePath(std::string("tests/golden/gguf/") + own.name);
-    const TestModel test = LoadTestModel(folder + "/model.gguf", GetParam().cpu_variant, 2, {own.precision});
+    const fs::path path = PathOf(own);
+    const std::string folder = fs::is_directory(path) ? path : path.parent_path();
+    const TestModel test = LoadTestModel(path, GetParam().cpu_variant, 2, {own.precision});
+    EXPECT_EQ(test.model->own_precision(), own.precision) << own.path;
     // MATH keeps the attention weights in FP32, as the reference.
     const ExecutionProfile profile{DeviceKind::kCpu, AttentionBackend::kMath, own.precision};
     for (const GoldenPrompt& prompt : ReadGoldens(folder)) {
@@ -93,11 +122,11 @@ TEST_P(OwnCodeLogits, AreThoseOfRoundedInputs) {
         for (const float value : golden.values) largest = std::max(largest, std::abs(value));
         // Sums differ in their last bits, which may round an input of the next product the other way: 2^-8 of it.
         EXPECT_LE(LargestError(logits[static_cast<size_t>(golden.position)], golden.values), 0x1p-8F * largest)
-            << own.name << " position " << golden.position;
+            << own.path << " position " << golden.position;
       }
       for (const int32_t chunk : {1, 3}) {
         DirectRun in_chunks(test.model.get(), profile, num_tokens);
-        EXPECT_EQ(in_chunks.Logits(prompt.tokens, chunk), logits) << own.name;
+        EXPECT_EQ(in_chunks.Logits(prompt.tokens, chunk), logits) << own.path;
       }
     }
   }
@@ -109,8 +138,8 @@ INSTANTIATE_TEST_SUITE_P(Variants, OwnCodeLogits, ::testing::ValuesIn(CpuPlaces(
 TEST(OwnCodeFormats, HoldEveryPartExactly) {
   using kernels::WeightFormat;
   const std::string path = SourcePath("tests/golden/gguf/llama_k/model.gguf");
-  const TestModel test = LoadTestModel(path, BestCpuPlace().front().cpu_variant, 1,
-                                       {Precision::kInt4, Precision::kInt8, Precision::kFp32});
+  const TestModel test =
+      LoadTestModel(path, BestCpuPlace().front().cpu_variant, 1, {Precision::kInt4, Precision::kInt8});
   const PrecisionWeights& own = test.model->weights(Precision::kInt4);
   EXPECT_EQ(own.embedding.format, WeightFormat::kQ6Super);
   EXPECT_EQ(own.head.weight.format, WeightFormat::kQ6Super);
@@ -120,24 +149,36 @@ TEST(OwnCodeFormats, HoldEveryPartExactly) {
   EXPECT_EQ(own.layers[0].mlp_down.weight.format, WeightFormat::kQ6Super);
   EXPECT_EQ(own.layers[1].qkv.weight.format, WeightFormat::kQ6Min);
   EXPECT_EQ(test.model->weights(Precision::kInt8).layers[0].qkv.weight.format, WeightFormat::kInt8);
-  // Gathered rows have the bits of the dequantised ones.
-  const kernels::DeviceOps& ops = *test.device->ops;
-  const PrecisionWeights& wide = test.model->weights(Precision::kFp32);
-  for (const auto& [left, right] : {std::pair{own.embedding, wide.embedding},
-                                    {own.layers[0].qkv.weight, wide.layers[0].qkv.weight},
-                                    {own.layers[1].qkv.weight, wide.layers[1].qkv.weight},
-                                    {own.layers[0].mlp_up.weight, wide.layers[0].mlp_up.weight},
-                                    {own.layers[1].mlp_up.weight, wide.layers[1].mlp_up.weight}}) {
-    std::vector<int32_t> ids(static_cast<size_t>(left.out_features));
-    std::iota(ids.begin(), ids.end(), 0);
-    std::vector<float> rows[2];
-    for (const auto& [weight, out] : {std::pair{&left, &rows[0]}, {&right, &rows[1]}}) {
-      out->resize(ids.size() * static_cast<size_t>(left.in_features));
-      ASSERT_EQ(ops.gather_rows(test.device->context,
-                                {weight, ids.data(), out->data(), static_cast<int32_t>(ids.size()), false}),
-                kernels::KernelStatus::kOk);
+}
+
+// All rows of a weight, gathered: [out_features, in_features].
+std::vector<float> RowsOf(const kernels::Device& device, const kernels::PackedWeight& weight) {
+  std::vector<int32_t> ids(static_cast<size_t>(weight.out_features));
+  std::iota(ids.begin(), ids.end(), 0);
+  std::vector<float> rows(ids.size() * static_cast<size_t>(weight.in_features));
+  const auto count = static_cast<int32_t>(ids.size());
+  EXPECT_EQ(device.ops->gather_rows(device.context, {&weight, ids.data(), rows.data(), count, false}),
+            kernels::KernelStatus::kOk);
+  return rows;
+}
+
+TEST(OwnCodeFormats, HaveTheBitsOfTheDequantisedWeights) {
+  for (const OwnCodes& golden : kOwnCodes) {
+    SCOPED_TRACE(golden.path);
+    const TestModel test =
+        LoadTestModel(PathOf(golden), BestCpuPlace().front().cpu_variant, 1, {golden.precision, Precision::kFp32});
+    const PrecisionWeights& own = test.model->weights(golden.precision);
+    const PrecisionWeights& wide = test.model->weights(Precision::kFp32);
+    EXPECT_EQ(RowsOf(*test.device, own.embedding), RowsOf(*test.device, wide.embedding));
+    EXPECT_EQ(RowsOf(*test.device, own.head.weight), RowsOf(*test.device, wide.head.weight));
+    for (size_t layer = 0; layer < own.layers.size(); ++layer) {
+      for (const auto member :
+           {&LayerWeights::qkv, &LayerWeights::attention_out, &LayerWeights::mlp_up, &LayerWeights::mlp_down}) {
+        const kernels::PackedWeight& weight = (own.layers[layer].*member).weight;
+        EXPECT_EQ(weight.format, golden.format.value_or(weight.format));
+        EXPECT_EQ(RowsOf(*test.device, weight), RowsOf(*test.device, (wide.layers[layer].*member).weight));
+      }
     }
-    EXPECT_EQ(rows[0], rows[1]);
   }
 }
 

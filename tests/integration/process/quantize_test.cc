@@ -83,12 +83,22 @@ TEST(QuantizeTest, WhatItWritesIsServed) {
   EXPECT_TRUE(std::filesystem::exists(out + "/tokenizer.json"));
   EXPECT_LT(std::filesystem::file_size(out + "/model.safetensors"),
             std::filesystem::file_size(llama.File("model.safetensors")));
-  const ServerProcess server(DUNLIN_SOURCE_DIR "/configs/demo.json", {"--set", "models.0.path=" + out});
+  const CommandResult inspected = RunDunlin({"inspect", out, "--json"});
+  ASSERT_EQ(inspected.status, 0) << inspected.out;
+  const nlohmann::json own = nlohmann::json::parse(inspected.out)["own_codes"];
+  EXPECT_EQ(own["precision"], "int4");
+  EXPECT_EQ(own["matrices_bytes"].size(), 2U) << own;  // and the embedding, which is also the head
+  EXPECT_TRUE(own["matrices_bytes"].contains("q4_group32") && own["matrices_bytes"].contains("bf16")) << own;
+  const ServerProcess server(DUNLIN_SOURCE_DIR "/configs/demo.json",
+                             {"--set", "models.0.path=" + out, "--set", "models.0.precisions=[]"});
   ASSERT_TRUE(server.ready()) << server.Log();
   const CommandResult answer = RunDunlin({"generate", "--address", server.grpc(), "--model", "demo", "--temperature",
                                           "0", "--max-tokens", "6", "--ignore-eos", "--json", "The history of"});
   ASSERT_EQ(answer.status, 0) << answer.out << answer.err;
-  EXPECT_EQ(nlohmann::json::parse(answer.out)["token_ids"].size(), 6U);
+  const nlohmann::json message = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(message["token_ids"].size(), 6U);
+  EXPECT_EQ(message["execution"]["precision"], "int4") << message;
+  EXPECT_EQ(message["execution"]["own_codes"], true) << message;
 }
 
 TEST(QuantizeTest, GptqKeepsThePerplexityNear) {

@@ -155,6 +155,18 @@ TEST_P(GemmCodes, GatedWeightsPackInPartsAndHaveTheBitsOfTheProduct) {
   }
 }
 
+// Also constant expressions, which have no undefined shifts.
+constexpr CodeTraits kFourBits = {-8, 7, 32, 32, false, false};
+constexpr CodeTraits kFourBitsZero = {-8, 7, 32, 32, false, false, true, false};
+constexpr CodeTraits kFourBitsWide = {-8, 7, 32, 32, false, false, false, true};
+static_assert(!Holds(WeightFormat::kF32, kFourBits) && !Holds(WeightFormat::kBf16, kFourBits));
+static_assert(!Holds(WeightFormat::kF16, kFourBits) && !Holds(WeightFormat::kE4M3, kFourBits));
+static_assert(!Holds(WeightFormat::kQ4, kFourBitsZero) && !Holds(WeightFormat::kQ8, kFourBitsZero));
+static_assert(!Holds(WeightFormat::kQ4, kFourBitsWide) && !Holds(WeightFormat::kQ4Zero, kFourBitsWide));
+static_assert(!Holds(WeightFormat::kQ4Zero, {0, 15, 32, 32, false, false, true, false}));
+static_assert(!Holds(WeightFormat::kQ4Zero, {-8, 7, 16, 16, false, false, true, false}));
+static_assert(!Holds(WeightFormat::kQ6Super, {-8, 7, 256, 256, false, false, true, false}));
+
 TEST_P(GemmCodes, RefuseFormatsThatDoNotHoldThem) {
   const CodedMatrix q4({-8, 7, 32, 32, false, false}, 3, 64, 1);
   const WeightCodes codes = q4.Rows();
@@ -175,6 +187,18 @@ TEST_P(GemmCodes, RefuseFormatsThatDoNotHoldThem) {
   WeightCodes no_factors = codes;
   no_factors.factors = nullptr;
   EXPECT_EQ(pack(WeightFormat::kQ4, &no_factors), KernelStatus::kInvalidArgument);
+  const CodedMatrix with_zeros(kFourBitsZero, 3, 64, 1);
+  WeightCodes no_zero_points = with_zeros.Rows();
+  EXPECT_EQ(pack(WeightFormat::kQ4, &no_zero_points), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(pack(WeightFormat::kQ4Zero, &no_zero_points), KernelStatus::kOk);
+  no_zero_points.zero_points = nullptr;
+  EXPECT_EQ(pack(WeightFormat::kQ4Zero, &no_zero_points), KernelStatus::kInvalidArgument);
+  const CodedMatrix with_floats(kFourBitsWide, 3, 64, 1);
+  WeightCodes no_floats = with_floats.Rows();
+  EXPECT_EQ(pack(WeightFormat::kQ4, &no_floats), KernelStatus::kInvalidArgument);
+  EXPECT_EQ(pack(WeightFormat::kQ8Wide, &no_floats), KernelStatus::kOk);
+  no_floats.wide_factors = nullptr;
+  EXPECT_EQ(pack(WeightFormat::kQ8Wide, &no_floats), KernelStatus::kInvalidArgument);
   WeightTensor tensor(*device_, WeightFormat::kQ4, 3, 64);
   const auto values = RandomMatrix(3, 64, 1);
   const PackWeightParams wide{&tensor.weight, values.data(), DType::kF32, 64, 1, 0, 3};

@@ -20,11 +20,11 @@ class DefaultPrecisions : public ::testing::Test {
     cpu_ = kernels::OpenDevice(kernels::DeviceKind::kCpu, {1, "portable"}, &error);
   }
 
-  // Of a file below tests/golden/gguf.
+  // Of a file or directory below tests/golden.
   std::vector<Precision> Of(const std::string& file, const kernels::Device& device,
                             const std::string& precisions = "[]", const std::string& allowed = "[]") const {
     const auto config =
-        LoadConfigText(R"({"models": [{"name": "m", "path": ")" DUNLIN_SOURCE_DIR "/tests/golden/gguf/" + file +
+        LoadConfigText(R"({"models": [{"name": "m", "path": ")" DUNLIN_SOURCE_DIR "/tests/golden/" + file +
                            R"(", "precisions": )" + precisions + R"(, "allowed": {"precisions": )" + allowed + "}}]}",
                        {});
     EXPECT_TRUE(config.ok()) << config.status();
@@ -37,15 +37,19 @@ class DefaultPrecisions : public ::testing::Test {
 };
 
 TEST_F(DefaultPrecisions, AreThoseOfTheCheckpointsOwnCodes) {
-  EXPECT_EQ(Of("llama_k/model.gguf", *cpu_), std::vector{Precision::kInt4});
-  EXPECT_EQ(Of("llama_q4/model.gguf", *cpu_), std::vector{Precision::kInt4});
-  EXPECT_EQ(Of("qwen2_q8/model.gguf", *cpu_), std::vector{Precision::kInt8});
-  EXPECT_EQ(Of("llama_gqa.gguf", *cpu_), std::vector{Precision::kBf16});
+  EXPECT_EQ(Of("gguf/llama_k/model.gguf", *cpu_), std::vector{Precision::kInt4});
+  EXPECT_EQ(Of("gguf/llama_q4/model.gguf", *cpu_), std::vector{Precision::kInt4});
+  EXPECT_EQ(Of("gguf/qwen2_q8/model.gguf", *cpu_), std::vector{Precision::kInt8});
+  EXPECT_EQ(Of("gguf/llama_gqa.gguf", *cpu_), std::vector{Precision::kBf16});
+  EXPECT_EQ(Of("quant/awq4", *cpu_), std::vector{Precision::kInt4});
+  EXPECT_EQ(Of("quant/gptq_symmetric4", *cpu_), std::vector{Precision::kInt4});
+  EXPECT_EQ(Of("quant/compressed_channel8", *cpu_), std::vector{Precision::kInt8});
+  EXPECT_EQ(Of("quant/gptq_desc_act4", *cpu_), std::vector{Precision::kBf16});  // dequantised
 }
 
 TEST_F(DefaultPrecisions, LeaveWhatTheConfigSays) {
-  EXPECT_EQ(Of("llama_k/model.gguf", *cpu_, R"(["fp32"])"), std::vector{Precision::kFp32});
-  EXPECT_EQ(Of("llama_k/model.gguf", *cpu_, "[]", R"(["bf16", "fp32"])"), std::vector{Precision::kBf16});
+  EXPECT_EQ(Of("gguf/llama_k/model.gguf", *cpu_, R"(["fp32"])"), std::vector{Precision::kFp32});
+  EXPECT_EQ(Of("gguf/llama_k/model.gguf", *cpu_, "[]", R"(["bf16", "fp32"])"), std::vector{Precision::kBf16});
 }
 
 TEST_F(DefaultPrecisions, AreBf16WhereTheDeviceDoesNotMultiplyTheCodes) {
@@ -55,7 +59,7 @@ TEST_F(DefaultPrecisions, AreBf16WhereTheDeviceDoesNotMultiplyTheCodes) {
   };
   kernels::Device device;
   device.ops = &ops;
-  EXPECT_EQ(Of("llama_k/model.gguf", device), std::vector{Precision::kBf16});
+  EXPECT_EQ(Of("gguf/llama_k/model.gguf", device), std::vector{Precision::kBf16});
 }
 
 TEST_F(DefaultPrecisions, SayWhichModelCannotBeOpened) {

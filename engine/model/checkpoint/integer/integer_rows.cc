@@ -2,51 +2,18 @@
 #include "engine/model/checkpoint/integer/integer_rows.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/checkpoint/integer/integer_values.h"
 #include "kernels/api/float_formats.h"
 
 namespace dunlin::engine {
 namespace {
 
-constexpr int32_t kWordBits = 32;
 // Where the code of row 8 j + i lies in its word, in codes. Source: AutoAWQ, packing order [0, 2, 4, 6, 1, 3, 5, 7].
 constexpr int32_t kAwqOrder[] = {0, 4, 1, 5, 2, 6, 3, 7};
-constexpr float kInt8Range = 127.0F;
-
-absl::StatusOr<std::vector<std::byte>> ReadAll(const TensorSource& source, const TensorInfo& tensor) {
-  std::vector<std::byte> bytes(tensor.end - tensor.begin);
-  if (absl::Status status = source.Read(tensor, 0, bytes); !status.ok()) return status;
-  return bytes;
-}
-
-template <class T>
-T At(const std::vector<std::byte>& bytes, size_t index) {
-  T value;
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-// A tensor of F32, F16 or BF16, widened; INVALID_ARGUMENT where a value is not finite.
-absl::StatusOr<std::vector<float>> ReadFloats(const TensorSource& source, const TensorInfo& tensor) {
-  const absl::StatusOr<std::vector<std::byte>> bytes = ReadAll(source, tensor);
-  if (!bytes.ok()) return bytes.status();
-  const kernels::DType dtype = *tensor.dtype->loadable;
-  std::vector<float> values(bytes->size() / kernels::SizeOf(dtype));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = dtype == kernels::DType::kF32   ? At<float>(*bytes, i)
-                : dtype == kernels::DType::kF16 ? kernels::Fp16ToFloat(At<uint16_t>(*bytes, i))
-                                                : kernels::Bf16ToFloat(At<uint16_t>(*bytes, i));
-    if (!std::isfinite(values[i])) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(source.FileOf(tensor), ": tensor '", tensor.name, "': element ", i, " is not finite"));
-    }
-  }
-  return values;
-}
 
 }  // namespace
 
@@ -61,8 +28,10 @@ absl::StatusOr<IntegerRows> IntegerRows::Load(const TensorSource& source, const 
   if (status.ok()) status = rows.FillTable(source);
   if (status.ok()) status = rows.ReadScales(source);
   if (status.ok()) status = rows.ReadZeros(source);
-  if (status.ok()) status = rows.ReadGroupIndex(source);
   if (!status.ok()) return status;
+  absl::StatusOr<std::vector<int32_t>> group_of = ReadGroupIndex(source, weight);
+  if (!group_of.ok()) return group_of.status();
+  rows.group_of_ = *std::move(group_of);
   return rows;
 }
 
@@ -84,7 +53,7 @@ absl::Status IntegerRows::FillTable(const TensorSource& source) {
 }
 
 absl::Status IntegerRows::ReadNestedScales(const TensorSource& source, std::vector<float>* values) const {
-  const absl::StatusOr<std::vector<std::byte>> codes = ReadAll(source, *weight_->scales);
+  const absl::StatusOr<std::vector<std::byte>> codes = ReadWhole(source, *weight_->scales);
   if (!codes.ok()) return codes.status();
   const absl::StatusOr<std::vector<float>> nested = ReadFloats(source, *weight_->nested_scales);
   if (!nested.ok()) return nested.status();
@@ -100,12 +69,9 @@ absl::Status IntegerRows::ReadNestedScales(const TensorSource& source, std::vect
 
 absl::Status IntegerRows::ReadScales(const TensorSource& source) {
   if (weight_->nested_scales != nullptr) return ReadNestedScales(source, &scales_);
-  absl::StatusOr<std::vector<float>> stored = ReadFloats(source, *weight_->scales);
+  absl::StatusOr<std::vector<float>> stored = ReadPlainScales(source, *weight_);
   if (!stored.ok()) return stored.status();
   scales_ = *std::move(stored);
-  if (weight_->layout == IntegerLayout::kInt8Rows) {
-    for (float& scale : scales_) scale /= kInt8Range;
-  }
   const bool by_group = weight_->layout == IntegerLayout::kGptq || weight_->layout == IntegerLayout::kAwq;
   if (!by_group) return absl::OkStatus();
   const auto num_rows = static_cast<size_t>(weight_->rows);
@@ -120,41 +86,27 @@ absl::Status IntegerRows::ReadScales(const TensorSource& source) {
 
 absl::Status IntegerRows::ReadZeros(const TensorSource& source) {
   if (weight_->zeros == nullptr) return absl::OkStatus();
-  const absl::StatusOr<std::vector<std::byte>> stored = ReadAll(source, *weight_->zeros);
+  const absl::StatusOr<std::vector<std::byte>> stored = ReadWhole(source, *weight_->zeros);
   if (!stored.ok()) return stored.status();
   const int32_t bits = weight_->bits;
-  const int64_t per_word = kWordBits / bits;
+  const int64_t per_word = kCodeWordBits / bits;
   const auto words = (weight_->rows + per_word - 1) / per_word;
   zeros_.resize(static_cast<size_t>(weight_->rows * weight_->num_groups));
   for (int64_t n = 0; n < weight_->rows; ++n) {
     for (int64_t g = 0; g < weight_->num_groups; ++g) {
       float& zero = zeros_[static_cast<size_t>(n * weight_->num_groups + g)];
       if (weight_->zeros->dtype->bits == 8) {
-        zero = static_cast<float>(At<int8_t>(*stored, static_cast<size_t>(n * weight_->num_groups + g)));
+        zero = static_cast<float>(ElementAt<int8_t>(*stored, static_cast<size_t>(n * weight_->num_groups + g)));
         continue;
       }
       const bool by_row = weight_->layout == IntegerLayout::kPacked;  // [words, groups], else [groups, words]
       const int64_t word = by_row ? n / per_word * weight_->num_groups + g : g * words + n / per_word;
       const int64_t place =
           weight_->layout == IntegerLayout::kAwq && bits == 4 ? kAwqOrder[n % per_word] : n % per_word;
-      const uint32_t code = At<uint32_t>(*stored, static_cast<size_t>(word)) >> (place * bits) & ((1U << bits) - 1U);
+      const uint32_t code =
+          ElementAt<uint32_t>(*stored, static_cast<size_t>(word)) >> (place * bits) & ((1U << bits) - 1U);
       zero = table_[code] + static_cast<float>(weight_->zero_offset);
     }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status IntegerRows::ReadGroupIndex(const TensorSource& source) {
-  if (weight_->group_index == nullptr) return absl::OkStatus();
-  const absl::StatusOr<std::vector<std::byte>> stored = ReadAll(source, *weight_->group_index);
-  if (!stored.ok()) return stored.status();
-  group_of_.resize(static_cast<size_t>(weight_->columns));
-  for (size_t k = 0; k < group_of_.size(); ++k) {
-    group_of_[k] = At<int32_t>(*stored, k);
-    if (group_of_[k] >= 0 && group_of_[k] < weight_->num_groups) continue;
-    return absl::InvalidArgumentError(absl::StrCat(source.FileOf(*weight_->group_index), ": tensor '",
-                                                   weight_->group_index->name, "': element ", k, " is ", group_of_[k],
-                                                   "; limit is [0, ", weight_->num_groups - 1, "]"));
   }
   return absl::OkStatus();
 }
@@ -162,13 +114,17 @@ absl::Status IntegerRows::ReadGroupIndex(const TensorSource& source) {
 void IntegerRows::Codes(int64_t first, int64_t count, uint8_t* codes) const {
   const int64_t columns = weight_->columns;
   const int32_t bits = weight_->bits;
-  const int64_t per_word = kWordBits / bits;
+  const int64_t per_word = kCodeWordBits / bits;
   const uint32_t mask = (1U << bits) - 1U;
   const auto* bytes = reinterpret_cast<const uint8_t*>(codes_.bytes().data());
   const auto word = [bytes](int64_t index) {
     uint32_t value;
     std::memcpy(&value, bytes + index * static_cast<int64_t>(sizeof(value)), sizeof(value));
     return value;
+  };
+  // The first codes of a word, from its low bits up.
+  const auto unpack = [bits, mask](uint32_t packed, int64_t number, uint8_t* out) {
+    for (int64_t i = 0; i < number; ++i) out[i] = static_cast<uint8_t>(packed >> (i * bits) & mask);
   };
   switch (weight_->layout) {
     case IntegerLayout::kPacked:
@@ -181,17 +137,15 @@ void IntegerRows::Codes(int64_t first, int64_t count, uint8_t* codes) const {
       }
       for (int64_t r = 0; r < count; ++r) {
         const int64_t row = (first + r) * weight_->codes->shape[1];
-        for (int64_t k = 0; k < columns; ++k) {
-          codes[r * columns + k] = static_cast<uint8_t>(word(row + k / per_word) >> (k % per_word * bits) & mask);
+        for (int64_t k = 0; k < columns; k += per_word) {
+          unpack(word(row + k / per_word), std::min(per_word, columns - k), codes + r * columns + k);
         }
       }
       return;
     case IntegerLayout::kGptq:
       for (int64_t w = 0; w < columns / per_word; ++w) {
         for (int64_t r = 0; r < count; ++r) {
-          const uint32_t packed = word(w * weight_->rows + first + r);
-          uint8_t* out = codes + r * columns + w * per_word;
-          for (int64_t i = 0; i < per_word; ++i) out[i] = static_cast<uint8_t>(packed >> (i * bits) & mask);
+          unpack(word(w * weight_->rows + first + r), per_word, codes + r * columns + w * per_word);
         }
       }
       return;
@@ -232,6 +186,28 @@ void IntegerRows::Dequantize(int64_t first, int64_t count, float* out) const {
         row[k] = (table_[code[k]] - zero) * scales_[index];
       }
     }
+  }
+}
+
+void IntegerRows::ReadCodes(const kernels::CodeTraits& traits, int64_t first, int64_t count, CodedRows* out) const {
+  const int64_t columns = weight_->columns;
+  const auto middle = static_cast<size_t>(1) << static_cast<size_t>(weight_->bits - 1);
+  out->Resize(traits, count, columns);
+  auto* codes = reinterpret_cast<uint8_t*>(out->codes.data());
+  for (int64_t done = 0; done < count; done += kRowsAtOnce) {
+    Codes(first + done, std::min(kRowsAtOnce, count - done), codes + done * columns);
+  }
+  for (int8_t& code : out->codes) code = static_cast<int8_t>(static_cast<uint8_t>(code) - middle);
+  const auto first_group = static_cast<size_t>(first * weight_->num_groups);
+  const auto groups = static_cast<size_t>(count * weight_->num_groups);
+  for (size_t g = 0; g < groups; ++g) {
+    const float scale = scales_[first_group + g];
+    if (traits.wide) {
+      out->wide_factors[g] = scale;
+    } else {
+      out->factors[g] = kernels::FloatToFp16(scale);
+    }
+    if (traits.zero_points) out->zero_points[g] = static_cast<int8_t>(zeros_[first_group + g] - table_[middle]);
   }
 }
 

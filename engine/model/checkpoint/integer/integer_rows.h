@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One quantised weight in host memory, and its rows as FP32. Immutable after Load; any thread.
+// One quantised weight in host memory, and its rows as FP32 or as codes. Immutable after Load; any thread.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/page_buffer.h"
+#include "engine/model/checkpoint/coded_rows.h"
 #include "engine/model/checkpoint/integer/integer_weight.h"
 #include "engine/model/checkpoint/tensor_source.h"
 
@@ -22,6 +23,8 @@ class IntegerRows {
 
   // Rows [first, first + count) of the weight, [count, columns]; each element is one FP32 product, rounded once.
   void Dequantize(int64_t first, int64_t count, float* out) const;
+  // The codes of the same rows. REQUIRES: traits are those of DescribeCodes.
+  void ReadCodes(const kernels::CodeTraits& traits, int64_t first, int64_t count, CodedRows* out) const;
 
  private:
   static constexpr int64_t kRowsAtOnce = 16;  // whose codes share cache lines where a word holds those of many rows
@@ -30,7 +33,6 @@ class IntegerRows {
   absl::Status ReadScales(const TensorSource& source);
   absl::Status ReadNestedScales(const TensorSource& source, std::vector<float>* values) const;
   absl::Status ReadZeros(const TensorSource& source);
-  absl::Status ReadGroupIndex(const TensorSource& source);
   absl::Status FillTable(const TensorSource& source);
   // Codes of `count` <= kRowsAtOnce rows, [count, columns].
   void Codes(int64_t first, int64_t count, uint8_t* codes) const;

@@ -26,6 +26,9 @@ absl::StatusOr<std::unique_ptr<TensorSource>> IntegerTensors::Open(const Integer
   tensors->weights_ = *std::move(weights);
   for (size_t i = 0; i < tensors->weights_.size(); ++i) {
     const IntegerWeight& weight = tensors->weights_[i];
+    absl::StatusOr<IntegerCodes> codes = DescribeCodes(*tensors->stored_, weight);
+    if (!codes.ok()) return codes.status();
+    tensors->codes_.push_back(*std::move(codes));
     TensorInfo info;
     info.name = weight.name;
     info.dtype = &TensorDTypeOf(kernels::DType::kF32);
@@ -65,6 +68,11 @@ const IntegerWeight* IntegerTensors::WeightOf(const TensorInfo& tensor) const {
   return &weights_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
 }
 
+const IntegerCodes* IntegerTensors::DescriptionOf(const TensorInfo& tensor) const {
+  if (tensor.file_index < kFirstFileIndex) return nullptr;
+  return &codes_[static_cast<size_t>(tensor.file_index - kFirstFileIndex)];
+}
+
 absl::StatusOr<std::shared_ptr<const IntegerRows>> IntegerTensors::RowsOf(const IntegerWeight& weight) const {
   const MutexLock lock(&mutex_);
   if (loaded_weight_ == &weight) return loaded_;
@@ -102,6 +110,26 @@ absl::StatusOr<std::byte*> IntegerTensors::ReadOnce(const TensorInfo& tensor, ui
                                                     PageBuffer* buffer) const {
   if (WeightOf(tensor) == nullptr) return stored_->ReadOnce(tensor, first_byte, bytes, buffer);
   return ReadIntoBuffer(*this, tensor, first_byte, bytes, buffer);
+}
+
+std::optional<kernels::CodeTraits> IntegerTensors::CodesOf(const TensorInfo& tensor) const {
+  const IntegerCodes* codes = DescriptionOf(tensor);
+  return codes == nullptr ? stored_->CodesOf(tensor) : codes->traits;
+}
+
+absl::Status IntegerTensors::ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows,
+                                       CodedRows* out) const {
+  const IntegerWeight* weight = WeightOf(tensor);
+  if (weight == nullptr) return stored_->ReadCodes(tensor, first_row, num_rows, out);
+  const absl::StatusOr<std::shared_ptr<const IntegerRows>> rows = RowsOf(*weight);
+  if (!rows.ok()) return rows.status();
+  (*rows)->ReadCodes(*DescriptionOf(tensor)->traits, first_row, num_rows, out);
+  return absl::OkStatus();
+}
+
+std::string IntegerTensors::WhyNoCodes(const TensorInfo& tensor) const {
+  const IntegerCodes* codes = DescriptionOf(tensor);
+  return codes == nullptr ? stored_->WhyNoCodes(tensor) : codes->reason;
 }
 
 std::string IntegerTensors::FileOf(const TensorInfo& tensor) const {
