@@ -61,6 +61,17 @@ absl::StatusOr<std::byte*> ExpertTensors::ReadOnce(const TensorInfo& tensor, uin
   return stored_->ReadOnce(*stored, before + first_byte, bytes, buffer);
 }
 
+std::optional<kernels::CodeTraits> ExpertTensors::CodesOf(const TensorInfo& tensor) const {
+  return stored_->CodesOf(*Locate(tensor).first);
+}
+
+absl::Status ExpertTensors::ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows,
+                                      CodedRows* out) const {
+  const auto [stored, before] = Locate(tensor);
+  const uint64_t row_bytes = static_cast<uint64_t>(tensor.shape.back()) * tensor.dtype->bits / 8;
+  return stored_->ReadCodes(*stored, static_cast<int64_t>(before / row_bytes) + first_row, num_rows, out);
+}
+
 std::string ExpertTensors::FileOf(const TensorInfo& tensor) const {
   return stored_->FileOf(*Locate(tensor).first);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,9 @@ class ExpertTensors final : public TensorSource {
   absl::Status Read(const TensorInfo& tensor, uint64_t first_byte, std::span<std::byte> out) const override;
   absl::StatusOr<std::byte*> ReadOnce(const TensorInfo& tensor, uint64_t first_byte, size_t bytes,
                                       PageBuffer* buffer) const override;
+  // An expert is coded as its stack.
+  std::optional<kernels::CodeTraits> CodesOf(const TensorInfo& tensor) const override;
+  absl::Status ReadCodes(const TensorInfo& tensor, int64_t first_row, int64_t num_rows, CodedRows* out) const override;
   std::string FileOf(const TensorInfo& tensor) const override;
   absl::Status CheckUnchanged() const override { return stored_->CheckUnchanged(); }
   std::vector<const TensorInfo*> List() const override;

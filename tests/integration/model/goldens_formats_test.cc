@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other people's files through the FP32 path: the logits of checkpoints that were written as GGUF (tests/golden/gguf)
-// against those of the checkpoints, of quantised GGUF files against what transformers computes from the same file, and
-// of checkpoints with integer weights (tests/golden/quant) against those of the dequantised model. Quantised GGUF files
-// also in the precision of their own codes, against what transformers computes with rounded inputs.
+// against those of the checkpoints, or of transformers with what the file says of them; of quantised GGUF files against
+// what transformers computes from the same file, and of checkpoints with integer weights (tests/golden/quant) against
+// those of the dequantised model. Quantised GGUF files also in the precision of their own codes, against what
+// transformers computes with rounded inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,8 +73,10 @@ struct OwnCodes {
   const char* name;
   Precision precision;
 };
-constexpr OwnCodes kOwnCodes[] = {
-    {"llama_q4", Precision::kInt4}, {"qwen2_q8", Precision::kInt8}, {"llama_k", Precision::kInt4}};
+constexpr OwnCodes kOwnCodes[] = {{"llama_q4", Precision::kInt4},
+                                  {"qwen2_q8", Precision::kInt8},
+                                  {"llama_k", Precision::kInt4},
+                                  {"experts_q4", Precision::kInt4}};
 
 class OwnCodeLogits : public ::testing::TestWithParam<Place> {};
 
@@ -138,6 +141,20 @@ TEST(OwnCodeFormats, HoldEveryPartExactly) {
                 kernels::KernelStatus::kOk);
     }
     EXPECT_EQ(rows[0], rows[1]);
+  }
+}
+
+TEST(OwnCodeFormats, AreThoseOfStackedExperts) {
+  const std::string path = SourcePath("tests/golden/gguf/experts_q4/model.gguf");
+  const TestModel test = LoadTestModel(path, BestCpuPlace().front().cpu_variant, 1, {Precision::kInt4});
+  EXPECT_EQ(test.model->own_precision(), Precision::kInt4);
+  for (const LayerWeights& layer : test.model->weights(Precision::kInt4).layers) {
+    ASSERT_EQ(layer.experts.size(), 3U);
+    for (const ExpertWeights& expert : layer.experts) {
+      EXPECT_EQ(expert.up.weight.format, kernels::WeightFormat::kQ4);
+      EXPECT_EQ(expert.down.weight.format, kernels::WeightFormat::kQ8);
+    }
+    EXPECT_EQ(layer.router.weight.format, kernels::WeightFormat::kF32);
   }
 }
 
