@@ -38,12 +38,9 @@ constexpr GgufFieldName kFalconFields[] = {{"block_count", "num_hidden_layers"},
                                            {"context_length", "max_position_embeddings"},
                                            {kNormKey, "layer_norm_epsilon"},
                                            {"rope.freq_base", "rope_theta"}};
-constexpr GgufFieldName kGpt2Fields[] = {{"block_count", "n_layer"},
-                                         {"embedding_length", "n_embd"},
-                                         {"feed_forward_length", "n_inner"},
-                                         {"attention.head_count", "n_head"},
-                                         {kNormKey, "layer_norm_epsilon"},
-                                         {"context_length", "n_positions"}};
+constexpr GgufFieldName kGpt2Fields[] = {{"block_count", "n_layer"},         {"embedding_length", "n_embd"},
+                                         {"feed_forward_length", "n_inner"}, {"attention.head_count", "n_head"},
+                                         {kNormKey, "layer_norm_epsilon"},   {"context_length", "n_positions"}};
 constexpr GgufFieldName kBloomFields[] = {{"block_count", "n_layer"},
                                           {"embedding_length", "hidden_size"},
                                           {"attention.head_count", "n_head"},

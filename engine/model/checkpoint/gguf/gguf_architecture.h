@@ -25,7 +25,7 @@ struct GgufArchitecture {
   const char* name;        // general.architecture
   const char* model_type;  // of config.json
   std::span<const GgufFieldName> fields;
-  Architecture weights;                                    // names only: no model types, no parser
+  Architecture weights;                                      // names only: no model types, no parser
   void (*write_fields)(GgufConfigWriter* config) = nullptr;  // what the family has beside `fields`
   // Of rows of one name the first whose tensor the file has is taken; null: any file.
   const char* tensor = nullptr;

@@ -119,8 +119,8 @@ void GgufConfigWriter::WriteHeads() {
   if (!architecture_.head_dim_follows) {
     json_["head_dim"] = head_dim_;
   } else if (head_dim_ != hidden / num_heads) {
-    fields_.Fail(key, absl::StrCat("is ", head_dim_, "; ", num_heads, " heads of ", hidden, " make it ",
-                                   hidden / num_heads));
+    fields_.Fail(
+        key, absl::StrCat("is ", head_dim_, "; ", num_heads, " heads of ", hidden, " make it ", hidden / num_heads));
   }
 }
 
@@ -185,8 +185,8 @@ void GgufConfigWriter::WriteExperts() {
   const int64_t count = fields_.Int(Key("expert_count"), 0, kMaxExperts).value_or(0);
   if (count == 0 && !architecture_.experts) return;
   if (!architecture_.experts) {
-    return fields_.Fail(Key("expert_count"), absl::StrCat("is ", count, "; this architecture has none, or '",
-                                                          kGgufRouter, "' is missing"));
+    return fields_.Fail(Key("expert_count"),
+                        absl::StrCat("is ", count, "; this architecture has none, or '", kGgufRouter, "' is missing"));
   }
   json_["num_local_experts"] = Required("expert_count", 1, kMaxExperts);
   json_["num_experts_per_tok"] = Required("expert_used_count", 1, std::max(count, int64_t{1}));

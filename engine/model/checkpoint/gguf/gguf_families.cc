@@ -108,7 +108,8 @@ void WriteGgufGranite(GgufConfigWriter* config) {
   config->Copy("residual_scale", "residual_multiplier");
   config->Copy("logit_scale", "logits_scaling");
   if (!config->fields().Bool(config->Key("rope.scaling.finetuned")).value_or(true)) {
-    config->fields().Fail(config->Key("rope.scaling.finetuned"), "is false: layers without positions are not supported");
+    config->fields().Fail(config->Key("rope.scaling.finetuned"),
+                          "is false: layers without positions are not supported");
   }
 }
 
@@ -128,7 +129,8 @@ void WriteGgufOlmo2(GgufConfigWriter* config) {
 void WriteGgufGlm4Moe(GgufConfigWriter* config) {
   const std::string gating = config->Key("expert_gating_func");
   if (const int64_t function = config->fields().Int(gating, 0, 255).value_or(0); function > 0) {
-    if (function != kSigmoidGating) config->fields().Fail(gating, absl::StrCat("is ", function, "; must be 2 (sigmoid)"));
+    if (function != kSigmoidGating)
+      config->fields().Fail(gating, absl::StrCat("is ", function, "; must be 2 (sigmoid)"));
   }
   (*config)["moe_intermediate_size"] = config->ExpertWidth();
   config->Copy("expert_shared_count", "n_shared_experts");

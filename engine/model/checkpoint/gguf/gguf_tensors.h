@@ -66,7 +66,9 @@ class GgufTensors final : public TensorSource {
   const Entry& EntryOf(const TensorInfo& tensor) const;
   static uint64_t RowElements(const Entry& entry);
   // Whether a tensor's bytes are those of the file.
-  static bool IsDirect(const Entry& entry) { return entry.stored->type->dequantize == nullptr && entry.heads.head_dim == 0; }
+  static bool IsDirect(const Entry& entry) {
+    return entry.stored->type->dequantize == nullptr && entry.heads.head_dim == 0;
+  }
   absl::Status Convert(const Entry& entry, uint64_t first_byte, std::span<std::byte> out) const;
   // Stored rows that cover rows [first_row, end_row) of the tensor: whole heads, where rows change places.
   struct StoredRows {

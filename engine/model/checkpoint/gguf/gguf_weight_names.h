@@ -42,9 +42,8 @@ inline constexpr Names<3> kQkNorms = {{{kQueryNorm, kAll, "blk.#.attn_q_norm"},
                                        {kAttentionSinks, kAll, "blk.#.attn_sinks"}}};
 
 // An MLP of three matrices, and of two (gate and up are one matrix, or there is no gate).
-inline constexpr Names<3> kGatedMlp = {{{kMlpUp, kGate, "blk.#.ffn_gate"},
-                                        {kMlpUp, kUp, "blk.#.ffn_up"},
-                                        {kMlpDown, kAll, "blk.#.ffn_down"}}};
+inline constexpr Names<3> kGatedMlp = {
+    {{kMlpUp, kGate, "blk.#.ffn_gate"}, {kMlpUp, kUp, "blk.#.ffn_up"}, {kMlpDown, kAll, "blk.#.ffn_down"}}};
 inline constexpr Names<2> kPlainMlp = {{{kMlpUp, kAll, "blk.#.ffn_up"}, {kMlpDown, kAll, "blk.#.ffn_down"}}};
 // Experts are stacked: "blk.0.ffn_up_exps.weight" [num_experts, rows, columns].
 inline constexpr Names<9> kExpertNames = {

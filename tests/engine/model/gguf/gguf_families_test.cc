@@ -52,14 +52,16 @@ TEST(GgufFamilies, TakeTheirWindowsFromThePatternOrTheFamilysPeriod) {
   period.AddUnsigned("gemma3.attention.sliding_window_pattern", 3);
   EXPECT_EQ(ConfigOf(period).layer_windows, (std::vector<int32_t>{16, 16, 0, 16, 16, 0, 16}));
   GgufWriter flags = gemma;
-  flags.Add("gemma3.attention.sliding_window_pattern", GgufType::kArray, Flags({true, false, false, true, true, true, false}));
+  flags.Add("gemma3.attention.sliding_window_pattern", GgufType::kArray,
+            Flags({true, false, false, true, true, true, false}));
   EXPECT_EQ(ConfigOf(flags).layer_windows, (std::vector<int32_t>{16, 0, 0, 16, 16, 16, 0}));
   GgufWriter command = WithLayers("cohere2", 5);
   command.AddUnsigned("cohere2.attention.sliding_window", 16);
   EXPECT_EQ(ConfigOf(command).layer_windows, (std::vector<int32_t>{16, 16, 16, 0, 16}));
   EXPECT_EQ(ConfigOf(command).layer_rotary, (std::vector<int8_t>{0, 0, 0, -1, 0}));
   GgufWriter phi = BaseGguf("phi3");
-  EXPECT_EQ(ConfigOf(phi.AddUnsigned("phi3.attention.sliding_window", 20)).layer_windows, (std::vector<int32_t>{20, 20}));
+  EXPECT_EQ(ConfigOf(phi.AddUnsigned("phi3.attention.sliding_window", 20)).layer_windows,
+            (std::vector<int32_t>{20, 20}));
 }
 
 TEST(GgufFamilies, WithoutWindowsAreTheModelThatHasNone) {

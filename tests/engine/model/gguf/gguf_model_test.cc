@@ -56,26 +56,29 @@ TEST(GgufModel, GoesOnBehindAMessageOfTheHarmonyFormat) {
 
 TEST(GgufModel, RefusesMetadataThatIsMissingOrUnsupported) {
   GgufWriter nameless;
-  ExpectGgufRefused(nameless, "general.architecture is ''; known: llama, qwen2, qwen3, qwen2moe, qwen3moe, gpt-oss, gemma, gemma2");
+  ExpectGgufRefused(
+      nameless, "general.architecture is ''; known: llama, qwen2, qwen3, qwen2moe, qwen3moe, gpt-oss, gemma, gemma2");
   ExpectGgufRefused(BaseGguf("mamba"), "general.architecture is 'mamba'; known: llama");
   ExpectGgufRefused(GgufWriter().AddText("general.architecture", "llama"), "llama.block_count is missing");
   GgufWriter typed;
   ExpectGgufRefused(typed.AddUnsigned("general.architecture", 1), "general.architecture must be a string");
   ExpectGgufRefused(BaseGguf("llama").AddUnsigned("llama.expert_count", 8),
-                "llama.expert_count is 8; this architecture has none, or 'blk.0.ffn_gate_inp.weight' is missing");
-  ExpectGgufRefused(BaseGguf("llama").AddUnsigned("llama.rope.dimension_count", 8), "llama.rope.dimension_count is 8 of 16");
+                    "llama.expert_count is 8; this architecture has none, or 'blk.0.ffn_gate_inp.weight' is missing");
+  ExpectGgufRefused(BaseGguf("llama").AddUnsigned("llama.rope.dimension_count", 8),
+                    "llama.rope.dimension_count is 8 of 16");
   ExpectGgufRefused(BaseGguf("llama").AddText("llama.rope.scaling.type", "longrope"),
-                "tensor 'rope_factors_short.weight' must be F32 of [8]");
+                    "tensor 'rope_factors_short.weight' must be F32 of [8]");
   ExpectGgufRefused(BaseGguf("llama").AddText("llama.rope.scaling.type", "dynamic"),
-                "llama.rope.scaling.type is 'dynamic'; must be none, linear, yarn or longrope");
+                    "llama.rope.scaling.type is 'dynamic'; must be none, linear, yarn or longrope");
   ExpectGgufRefused(BaseGguf("llama").AddText("llama.attention.key_length", "16"),
-                "llama.attention.key_length must be an integer");
+                    "llama.attention.key_length must be an integer");
   ExpectGgufRefused(BaseGguf("qwen2").AddUnsigned("qwen2.attention.value_length", 8), "heads of different sizes");
-  ExpectGgufRefused(BaseGguf("llama").AddFloat("llama.rope.freq_base", 1.0F / 0.0F), "llama.rope.freq_base must be a finite");
+  ExpectGgufRefused(BaseGguf("llama").AddFloat("llama.rope.freq_base", 1.0F / 0.0F),
+                    "llama.rope.freq_base must be a finite");
   GgufWriter layers = BaseGguf("llama");
   const std::string values = LittleEndian(4, 4) + LittleEndian(2, 8) + LittleEndian(2, 4) + LittleEndian(4, 4);
   ExpectGgufRefused(layers.Add("llama.attention.head_count_kv", GgufType::kArray, values),
-                "llama.attention.head_count_kv has a value per layer, and they differ");
+                    "llama.attention.head_count_kv has a value per layer, and they differ");
 }
 
 TEST(GgufModel, RefusesRotaryFactorsThatAreNoFactors) {

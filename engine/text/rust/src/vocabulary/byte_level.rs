@@ -33,7 +33,8 @@ struct Rule {
     add_eos: bool,
 }
 
-const PLAIN: Rule = Rule { names: &[], steps: &[Gpt2], nfc: false, ignore_merges: false, add_bos: false, add_eos: false };
+const PLAIN: Rule =
+    Rule { names: &[], steps: &[Gpt2], nfc: false, ignore_merges: false, add_bos: false, add_eos: false };
 
 const RULES: [Rule; 18] = [
     Rule { names: &["", "default", "gpt-2", "phi-2", "exaone4"], ..PLAIN },
@@ -50,12 +51,7 @@ const RULES: [Rule; 18] = [
     // Llama 3's tokenizer without a BOS, and GLM 4's.
     Rule { names: &["smaug-bpe", "glm4"], steps: &[Split(patterns::LLAMA3)], ignore_merges: true, ..PLAIN },
     Rule { names: &["dbrx", "chatglm-bpe"], steps: &[Split(patterns::LLAMA3)], ..PLAIN },
-    Rule {
-        names: &["qwen2", "deepseek-r1-qwen", "stablelm2"],
-        steps: &[Split(patterns::QWEN2)],
-        nfc: true,
-        ..PLAIN
-    },
+    Rule { names: &["qwen2", "deepseek-r1-qwen", "stablelm2"], steps: &[Split(patterns::QWEN2)], nfc: true, ..PLAIN },
     Rule { names: &["gpt-4o", "llama4"], steps: &[Split(patterns::GPT4O)], ..PLAIN },
     Rule { names: &["smollm", "starcoder", "refact"], steps: &[EachDigit, Gpt2], ..PLAIN },
     Rule { names: &["command-r"], steps: &[EachDigit, Gpt2], nfc: true, ..PLAIN },
@@ -74,11 +70,7 @@ const RULES: [Rule; 18] = [
     },
     Rule {
         names: &["deepseek-v3"],
-        steps: &[
-            Split(patterns::UP_TO_THREE_DIGITS),
-            Split(patterns::CJK_AND_KANA),
-            Split(patterns::DEEPSEEK_V3),
-        ],
+        steps: &[Split(patterns::UP_TO_THREE_DIGITS), Split(patterns::CJK_AND_KANA), Split(patterns::DEEPSEEK_V3)],
         ..PLAIN
     },
     Rule { names: &["falcon"], steps: &[Punctuation, Gpt2, Digits, Split(patterns::THREE_DIGITS)], ..PLAIN },
