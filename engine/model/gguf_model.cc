@@ -3,11 +3,11 @@
 
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/checkpoint/gguf/gguf_factors.h"
 #include "engine/model/checkpoint/gguf/gguf_vocabulary.h"
 
 namespace dunlin::engine {
@@ -17,23 +17,26 @@ constexpr const char* kVocabularyName = "vocabulary.json";  // kVocabularyFile o
 
 // The factors divide the frequencies, one by one: Llama 3's scaling, computed by the writer of the file.
 absl::Status ApplyRotaryFactors(const GgufTensors& tensors, ModelConfig* config) {
-  const TensorInfo* tensor = tensors.Find(kGgufRotaryFactors);
-  if (tensor == nullptr || config->inv_freq.empty()) return absl::OkStatus();
-  std::vector<float> factors(config->inv_freq.size());
-  if (tensor->dtype->loadable != kernels::DType::kF32 ||
-      tensor->end - tensor->begin != factors.size() * sizeof(float)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor '", kGgufRotaryFactors, "' must be F32 of [", factors.size(), "]"));
-  }
-  if (absl::Status read = tensors.Read(*tensor, 0, std::as_writable_bytes(std::span(factors))); !read.ok()) return read;
-  for (size_t i = 0; i < factors.size(); ++i) {
-    if (!(factors[i] >= 1e-3F) || factors[i] > 1e6F) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", kGgufRotaryFactors, "'[", i, "] is ", factors[i], "; limit is [0.001, 1000000]"));
-    }
-    config->inv_freq[i] /= factors[i];
-  }
+  if (tensors.Find(kGgufRotaryFactors) == nullptr || config->inv_freq.empty()) return absl::OkStatus();
+  const auto factors = ReadGgufFactors(tensors, kGgufRotaryFactors, config->inv_freq.size());
+  if (!factors.ok()) return factors.status();
+  for (size_t i = 0; i < factors->size(); ++i) config->inv_freq[i] /= (*factors)[i];
   return absl::OkStatus();
+}
+
+// Biases of the attention and of dense MLPs are where the file has them.
+void SetBiases(const GgufTensors& tensors, ModelConfig* config) {
+  const auto has = [&tensors](const char* name) { return tensors.Find(name) != nullptr; };
+  config->qkv_bias = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias");
+  config->out_bias = has("blk.0.attn_output.bias");
+  config->mlp_bias = has("blk.0.ffn_up.bias");
+}
+
+// Q and K rotate halves of a head, as transformers' checkpoints have them, or neighbouring dimensions.
+void SeparateRotation(const ModelConfig& config, GgufTensors* tensors) {
+  if (config.rotary_dim == 0) return;
+  const int64_t rotated_rows = int64_t{config.num_heads + config.num_kv_heads} * config.head_dim;
+  tensors->SeparateRotationHalves({config.head_dim, config.rotary_dim, rotated_rows});
 }
 
 // The files by which sentence-transformers names an encoder's pooling; none where the file does not name one.
@@ -75,7 +78,9 @@ absl::StatusOr<ParsedModel> ParseGgufModel(GgufTensors* tensors) {
   if (!parsed.ok()) return parsed;
   parsed->architecture = &(*architecture)->weights;
   if ((*architecture)->offset_norms) parsed->config.norm_weight_offset = 0.0F;
-  if ((*architecture)->interleaved_rotation) tensors->SeparateRotationHalves(parsed->config.head_dim);
+  if (!(*architecture)->fixed_biases) SetBiases(*tensors, &parsed->config);
+  parsed->config.interleaved_rotary = false;  // by the order of the rows
+  if ((*architecture)->interleaved_rotation) SeparateRotation(parsed->config, tensors);
   if (absl::Status status = ApplyRotaryFactors(*tensors, &parsed->config); !status.ok()) return status;
   return parsed;
 }

@@ -5,8 +5,8 @@
 vocabularies/sentencepiece: tokenizer.model, trained here by `sentencepiece`; vocabulary.json, the same pieces in the
 form of GGUF; cases.json, what the Hugging Face tokenizer with transformers' merges of this model does.
 vocabularies/wordpiece: vocabulary.json of a trained WordPiece in the form of GGUF, and cases.json.
-vocabularies/splits.json: for each name of tokenizer.ggml.pre the ids that the published pre-tokenizer gives with the
-vocabulary of byte_level_gpt2.
+vocabularies/splits.json: for each name of tokenizer.ggml.pre the ids that the published pre-tokenizer gives to each of
+its texts with the vocabulary of byte_level_gpt2.
 
 Needs tokenizers, transformers, sentencepiece, protobuf. Training is deterministic: a second run changes nothing.
 """
@@ -25,16 +25,34 @@ from make_text_goldens import AWKWARD, CORPUS, LLAMA3_SPLIT, HERE, cases_of, enc
 FOLDER = HERE / "vocabularies"
 GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
 BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-# Source: tokenizer.json of Qwen 2 and of Mistral Nemo.
+# Source: tokenizer.json of Qwen 2, Mistral Nemo, GPT-OSS, Seed Coder, BLOOM, DeepSeek Coder and V3.
 QWEN2_SPLIT = LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
 TEKKEN_SPLIT = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+GPT4O_WORD = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+GPT4O_SPLIT = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+" + GPT4O_WORD +
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*" + GPT4O_WORD +
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+SEED_SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+"
+              r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+BLOOM_SPLIT = r" ?[^(\s|[.,!?…。，、।۔،])]+"
+DEEPSEEK_CODER_SPLITS = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥\u0800-一가-\ud7ff]+")
+DEEPSEEK_V3_SPLITS = (
+    r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"""
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+EACH_DIGIT = pre_tokenizers.Digits(individual_digits=True)
 
 
-def split(pattern):
-    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), behavior="isolated"), BYTES])
+def splits(*patterns):
+    return [pre_tokenizers.Split(Regex(pattern), behavior="isolated") for pattern in patterns]
+
+
+def split(*patterns):
+    return pre_tokenizers.Sequence([*splits(*patterns), BYTES])
 
 
 # Name -> (pre-tokenizer, normalizer, ignore_merges).
@@ -43,13 +61,25 @@ SPLITS = {
     "olmo": (GPT2, normalizers.NFC(), False),
     "llama-bpe": (split(LLAMA3_SPLIT), None, True),
     "qwen2": (split(QWEN2_SPLIT), normalizers.NFC(), False),
-    "smollm": (pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), GPT2]), None, False),
+    "smollm": (pre_tokenizers.Sequence([EACH_DIGIT, GPT2]), None, False),
     "tekken": (split(TEKKEN_SPLIT), None, True),
+    "smaug-bpe": (split(LLAMA3_SPLIT), None, True),
+    "dbrx": (split(LLAMA3_SPLIT), None, False),
+    "gpt-4o": (split(GPT4O_SPLIT), None, False),
+    "command-r": (pre_tokenizers.Sequence([EACH_DIGIT, GPT2]), normalizers.NFC(), False),
+    "seed-coder": (split(SEED_SPLIT), None, False),
+    "deepseek-coder": (pre_tokenizers.Sequence([*splits(*DEEPSEEK_CODER_SPLITS), EACH_DIGIT, BYTES]), None, False),
+    "deepseek-v3": (split(*DEEPSEEK_V3_SPLITS), None, False),
+    "falcon": (pre_tokenizers.Sequence([pre_tokenizers.Punctuation("contiguous"), GPT2,
+                                        pre_tokenizers.Digits(individual_digits=False), *splits("[0-9][0-9][0-9]")]), None, False),
+    "bloom": (split(BLOOM_SPLIT), None, False),
+    "superbpe": (split(r"\p{N}+", r"(?=(\d{3})+(?!\d))"), None, False),
 }
 
 
 def make_splits():
     base = json.loads((HERE / "byte_level_gpt2" / "tokenizer.json").read_text(encoding="utf-8"))
+    texts = AWKWARD + CORPUS[:22]
     rows = {}
     for name, (pre_tokenizer, normalizer, ignore_merges) in SPLITS.items():
         document = base | {"model": base["model"] | {"ignore_merges": ignore_merges}}
@@ -57,9 +87,8 @@ def make_splits():
         tok.pre_tokenizer = pre_tokenizer
         if normalizer is not None:
             tok.normalizer = normalizer
-        rows[name] = [{"text": case["text"], "ids": case["ids"]}
-                      for case in (encode_case(tok, text, False, False) for text in AWKWARD + CORPUS[:22])]
-    write_json(FOLDER / "splits.json", rows)
+        rows[name] = [encode_case(tok, text, False, False)["ids"] for text in texts]
+    write_json(FOLDER / "splits.json", {"texts": texts, "ids": rows})
 
 
 def make_sentencepiece():

@@ -19,17 +19,19 @@ namespace {
 constexpr const char* kName = "bert_tiny";
 constexpr float kTolerance = 1e-4F;
 
-std::string FilePath() {
-  return SourcePath("tests/golden/gguf/encoders/bert_tiny.gguf");
+std::string FilePath(const std::string& name) {
+  return SourcePath("tests/golden/gguf/encoders/" + name + ".gguf");
 }
 
-TEST(EncoderGguf, HasTheVectorsOfTheCheckpoint) {
-  const TestModel test = LoadTestModel(FilePath(), "", 2, {Precision::kFp32});
+class EncoderGgufVectors : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EncoderGgufVectors, AreThoseOfTheCheckpoint) {
+  const TestModel test = LoadTestModel(FilePath(GetParam()), "", 2, {Precision::kFp32});
   EXPECT_TRUE(test.model->warnings().empty()) << test.model->warnings().front();
   EngineOptions options;
   options.max_tokens_per_step = 4096;
   EncoderClient client(test.model.get(), options);
-  const EncoderGoldens goldens = ReadEncoderGoldens(kName);
+  const EncoderGoldens goldens = ReadEncoderGoldens(GetParam());
   EncodeRequest request;
   request.profile = {DeviceKind::kCpu, AttentionBackend::kFlash, Precision::kFp32};
   request.dimensions = test.model->config().hidden_dim;
@@ -41,8 +43,11 @@ TEST(EncoderGguf, HasTheVectorsOfTheCheckpoint) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Families, EncoderGgufVectors, ::testing::Values("bert_tiny", "nomic_tiny", "modernbert_tiny"),
+                         [](const auto& test) { return test.param; });
+
 TEST(EncoderGguf, HasTheTokenizerAndThePoolingOfTheFile) {
-  const auto files = OpenModelFiles(FilePath());
+  const auto files = OpenModelFiles(FilePath(kName));
   ASSERT_TRUE(files.ok()) << files.status();
   const auto settings = ReadEmbeddingSettings(**files);
   ASSERT_TRUE(settings.ok()) << settings.status();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other people's files through the FP32 path: the logits of checkpoints that were written as GGUF (tests/golden/gguf)
-// against those of the checkpoints, of quantised GGUF files against what transformers computes from the same file, and
-// of checkpoints with integer weights (tests/golden/quant) against those of the dequantised model. Both also in the
-// precision of their own codes, against what transformers computes with rounded inputs.
+// against those of the checkpoints, or of transformers with what the file says of them; of quantised GGUF files against
+// what transformers computes from the same file, and of checkpoints with integer weights (tests/golden/quant) against
+// those of the dequantised model. Both also in the precision of their own codes, against what transformers computes
+// with rounded inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,6 +85,7 @@ constexpr OwnCodes kOwnCodes[] = {
     {"gguf/llama_q4/model.gguf", Precision::kInt4, std::nullopt},
     {"gguf/qwen2_q8/model.gguf", Precision::kInt8, std::nullopt},
     {"gguf/llama_k/model.gguf", Precision::kInt4, std::nullopt},
+    {"gguf/experts_q4/model.gguf", Precision::kInt4, std::nullopt},
     {"quant/awq4", Precision::kInt4, kernels::WeightFormat::kQ4Zero},
     {"quant/bitsandbytes_int8", Precision::kInt8, kernels::WeightFormat::kQ8Wide},
     {"quant/compressed_asymmetric4", Precision::kInt4, kernels::WeightFormat::kQ4Zero},
@@ -151,8 +153,9 @@ TEST(OwnCodeFormats, HoldEveryPartExactly) {
   EXPECT_EQ(test.model->weights(Precision::kInt8).layers[0].qkv.weight.format, WeightFormat::kInt8);
 }
 
-// All rows of a weight, gathered: [out_features, in_features].
+// All rows of a weight, gathered: [out_features, in_features]. Empty where a layer has none.
 std::vector<float> RowsOf(const kernels::Device& device, const kernels::PackedWeight& weight) {
+  if (weight.data == nullptr) return {};
   std::vector<int32_t> ids(static_cast<size_t>(weight.out_features));
   std::iota(ids.begin(), ids.end(), 0);
   std::vector<float> rows(ids.size() * static_cast<size_t>(weight.in_features));
@@ -178,7 +181,27 @@ TEST(OwnCodeFormats, HaveTheBitsOfTheDequantisedWeights) {
         EXPECT_EQ(weight.format, golden.format.value_or(weight.format));
         EXPECT_EQ(RowsOf(*test.device, weight), RowsOf(*test.device, (wide.layers[layer].*member).weight));
       }
+      for (size_t expert = 0; expert < own.layers[layer].experts.size(); ++expert) {
+        for (const auto member : {&ExpertWeights::up, &ExpertWeights::down}) {
+          EXPECT_EQ(RowsOf(*test.device, (own.layers[layer].experts[expert].*member).weight),
+                    RowsOf(*test.device, (wide.layers[layer].experts[expert].*member).weight));
+        }
+      }
     }
+  }
+}
+
+TEST(OwnCodeFormats, AreThoseOfStackedExperts) {
+  const std::string path = SourcePath("tests/golden/gguf/experts_q4/model.gguf");
+  const TestModel test = LoadTestModel(path, BestCpuPlace().front().cpu_variant, 1, {Precision::kInt4});
+  EXPECT_EQ(test.model->own_precision(), Precision::kInt4);
+  for (const LayerWeights& layer : test.model->weights(Precision::kInt4).layers) {
+    ASSERT_EQ(layer.experts.size(), 3U);
+    for (const ExpertWeights& expert : layer.experts) {
+      EXPECT_EQ(expert.up.weight.format, kernels::WeightFormat::kQ4);
+      EXPECT_EQ(expert.down.weight.format, kernels::WeightFormat::kQ8);
+    }
+    EXPECT_EQ(layer.router.weight.format, kernels::WeightFormat::kF32);
   }
 }
 

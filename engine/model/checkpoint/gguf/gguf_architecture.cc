@@ -4,119 +4,276 @@
 #include <array>
 #include <string_view>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/model/checkpoint/gguf/gguf_families.h"
+#include "engine/model/checkpoint/gguf/gguf_weight_names.h"
 
 namespace dunlin::engine {
 namespace {
 
-using enum WeightSlot;
-using enum FusedPart;
-
 constexpr uint64_t kMaxNameBytes = 256;
 
-// The concatenation of lists of names.
-template <size_t... kCounts>
-constexpr auto Join(const WeightName (&... lists)[kCounts]) {
-  std::array<WeightName, (kCounts + ...)> all{};
-  size_t at = 0;
-  const auto append = [&](const auto& list) {
-    for (const WeightName& name : list) all[at++] = name;
-  };
-  (append(lists), ...);
-  return all;
+// The fields that most configs of transformers share, with the family's names of two of them.
+constexpr std::array<GgufFieldName, 7> Fields(const char* epsilon_key, const char* epsilon, const char* theta) {
+  return {{{"block_count", "num_hidden_layers"},
+           {"embedding_length", "hidden_size"},
+           {"feed_forward_length", "intermediate_size"},
+           {"attention.head_count", "num_attention_heads"},
+           {"context_length", "max_position_embeddings"},
+           {epsilon_key, epsilon},
+           {"rope.freq_base", theta}}};
 }
-
-constexpr WeightName kMatrices[] = {
-    {kEmbedding, kAll, "token_embd"},
-    {kAttentionOut, kAll, "blk.#.attn_output"},
-    {kMlpDown, kAll, "blk.#.ffn_down"},
-    {kHead, kAll, "output"},
-};
-constexpr WeightName kSplitQkv[] = {
-    {kQkv, kQuery, "blk.#.attn_q"}, {kQkv, kKey, "blk.#.attn_k"}, {kQkv, kValue, "blk.#.attn_v"}};
-constexpr WeightName kFusedQkv[] = {{kQkv, kAll, "blk.#.attn_qkv"}};
-constexpr WeightName kGated[] = {{kMlpUp, kGate, "blk.#.ffn_gate"}, {kMlpUp, kUp, "blk.#.ffn_up"}};
-constexpr WeightName kPlain[] = {{kMlpUp, kAll, "blk.#.ffn_up"}};
-constexpr WeightName kPreNorms[] = {
-    {kAttentionNorm, kAll, "blk.#.attn_norm"}, {kMlpNorm, kAll, "blk.#.ffn_norm"}, {kFinalNorm, kAll, "output_norm"}};
-constexpr WeightName kQkNorms[] = {{kQueryNorm, kAll, "blk.#.attn_q_norm"}, {kKeyNorm, kAll, "blk.#.attn_k_norm"}};
-constexpr WeightName kPostNorms[] = {{kPostAttentionNorm, kAll, "blk.#.post_attention_norm"},
-                                     {kPostMlpNorm, kAll, "blk.#.post_ffw_norm"}};
-constexpr WeightName kPositionTable[] = {{kPositions, kAll, "position_embd"}};
-constexpr WeightName kBertParts[] = {{kPositions, kAll, "position_embd"},
-                                     {kTokenTypes, kAll, "token_types"},
-                                     {kEmbeddingNorm, kAll, "token_embd_norm"},
-                                     {kAttentionNorm, kAll, "blk.#.attn_output_norm"},
-                                     {kMlpNorm, kAll, "blk.#.layer_output_norm"}};
-
-constexpr auto kLlamaNames = Join(kMatrices, kSplitQkv, kGated, kPreNorms);
-constexpr auto kQwen3Names = Join(kMatrices, kSplitQkv, kGated, kPreNorms, kQkNorms);
-constexpr auto kGemma2Names = Join(kMatrices, kSplitQkv, kGated, kPreNorms, kPostNorms);
-constexpr auto kPhiNames = Join(kMatrices, kSplitQkv, kPlain, kPreNorms);
-constexpr auto kFusedNames = Join(kMatrices, kFusedQkv, kPlain, kPreNorms);
-constexpr auto kGpt2Names = Join(kMatrices, kFusedQkv, kPlain, kPreNorms, kPositionTable);
-constexpr auto kBertNames = Join(kMatrices, kSplitQkv, kPlain, kBertParts);
+constexpr const char* kRmsKey = "attention.layer_norm_rms_epsilon";
+constexpr const char* kNormKey = "attention.layer_norm_epsilon";
+constexpr auto kRmsFields = Fields(kRmsKey, "rms_norm_eps", "rope_theta");
+constexpr auto kNormFields = Fields(kNormKey, "layer_norm_eps", "rope_theta");
+constexpr auto kNeoXFields = Fields(kNormKey, "layer_norm_eps", "rotary_emb_base");
+constexpr auto kNemotronFields = Fields(kNormKey, "norm_eps", "rope_theta");
+constexpr auto kStarcoder2Fields = Fields(kNormKey, "norm_epsilon", "rope_theta");
+constexpr auto kModernBertFields = Fields(kNormKey, "norm_eps", "global_rope_theta");
+constexpr GgufFieldName kFalconFields[] = {{"block_count", "num_hidden_layers"},
+                                           {"embedding_length", "hidden_size"},
+                                           {"feed_forward_length", "ffn_hidden_size"},
+                                           {"attention.head_count", "num_attention_heads"},
+                                           {"context_length", "max_position_embeddings"},
+                                           {kNormKey, "layer_norm_epsilon"},
+                                           {"rope.freq_base", "rope_theta"}};
+constexpr GgufFieldName kGpt2Fields[] = {{"block_count", "n_layer"},         {"embedding_length", "n_embd"},
+                                         {"feed_forward_length", "n_inner"}, {"attention.head_count", "n_head"},
+                                         {kNormKey, "layer_norm_epsilon"},   {"context_length", "n_positions"}};
+constexpr GgufFieldName kBloomFields[] = {{"block_count", "n_layer"},
+                                          {"embedding_length", "hidden_size"},
+                                          {"attention.head_count", "n_head"},
+                                          {kNormKey, "layer_norm_epsilon"},
+                                          {"context_length", "seq_length"}};
 
 constexpr const char* kPrefixes[] = {""};
-constexpr const char* kBuffers[] = {kGgufRotaryFactors};
-
-constexpr GgufFieldName kLlamaFields[] = {{"block_count", "num_hidden_layers"},
-                                          {"embedding_length", "hidden_size"},
-                                          {"feed_forward_length", "intermediate_size"},
-                                          {"attention.head_count", "num_attention_heads"},
-                                          {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
-                                          {"context_length", "max_position_embeddings"},
-                                          {"rope.freq_base", "rope_theta"}};
-constexpr GgufFieldName kPhiFields[] = {{"block_count", "num_hidden_layers"},
-                                        {"embedding_length", "hidden_size"},
-                                        {"feed_forward_length", "intermediate_size"},
-                                        {"attention.head_count", "num_attention_heads"},
-                                        {"attention.layer_norm_epsilon", "layer_norm_eps"},
-                                        {"context_length", "max_position_embeddings"},
-                                        {"rope.freq_base", "rope_theta"}};
-constexpr GgufFieldName kNeoXFields[] = {{"block_count", "num_hidden_layers"},
-                                         {"embedding_length", "hidden_size"},
-                                         {"feed_forward_length", "intermediate_size"},
-                                         {"attention.head_count", "num_attention_heads"},
-                                         {"attention.layer_norm_epsilon", "layer_norm_eps"},
-                                         {"context_length", "max_position_embeddings"},
-                                         {"rope.freq_base", "rotary_emb_base"}};
-constexpr GgufFieldName kGpt2Fields[] = {{"block_count", "n_layer"},
-                                         {"embedding_length", "n_embd"},
-                                         {"feed_forward_length", "n_inner"},
-                                         {"attention.head_count", "n_head"},
-                                         {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
-                                         {"context_length", "n_positions"}};
-constexpr GgufFieldName kBertFields[] = {{"block_count", "num_hidden_layers"},
-                                         {"embedding_length", "hidden_size"},
-                                         {"feed_forward_length", "intermediate_size"},
-                                         {"attention.head_count", "num_attention_heads"},
-                                         {"attention.layer_norm_epsilon", "layer_norm_eps"},
-                                         {"context_length", "max_position_embeddings"}};
+constexpr const char* kBuffers[] = {kGgufRotaryFactors, kGgufShortFactors, kGgufLongFactors};
 
 constexpr Architecture Names(const char* name, std::span<const WeightName> weights) {
   return {name, {}, nullptr, kPrefixes, weights, kBuffers};
 }
 
-constexpr GgufArchitecture kArchitectures[] = {
-    {"llama", "llama", kLlamaFields, nullptr, true, false, Names("llama", kLlamaNames)},
-    {"qwen2", "qwen2", kLlamaFields, nullptr, false, false, Names("qwen2", kLlamaNames)},
-    {"qwen3", "qwen3", kLlamaFields, nullptr, false, false, Names("qwen3", kQwen3Names)},
-    {"gemma2", "gemma2", kLlamaFields, nullptr, false, true, Names("gemma2", kGemma2Names)},
-    {"phi2", "phi", kPhiFields, "partial_rotary_factor", false, false, Names("phi", kPhiNames)},
-    {"phi2", "phi", kPhiFields, "partial_rotary_factor", false, false, Names("phi", kFusedNames)},
-    {"gptneox", "gpt_neox", kNeoXFields, "rotary_pct", false, false, Names("gpt_neox", kFusedNames)},
-    {"gpt2", "gpt2", kGpt2Fields, nullptr, false, false, Names("gpt2", kGpt2Names)},
-    {"bert", "bert", kBertFields, nullptr, false, false, Names("bert", kBertNames)},
-};
+constexpr const char* kFusedQkvTensor = "blk.0.attn_qkv.weight";
+constexpr const char* kPartialFactor = "partial_rotary_factor";
 
-bool HasName(const GgufArchitecture& row, std::string_view name) {
-  for (const WeightName& weight : row.weights.weights) {
-    if (name == weight.name) return true;
-  }
-  return false;
-}
+constexpr GgufArchitecture kArchitectures[] = {
+    {.name = "llama",
+     .model_type = "mixtral",
+     .fields = kRmsFields,
+     .weights = Names("mixtral", gguf_names::kGated),
+     .write_fields = &WriteGgufMixtral,
+     .tensor = kGgufRouter,
+     .interleaved_rotation = true,
+     .experts = true},
+    {.name = "llama",
+     .model_type = "llama",
+     .fields = kRmsFields,
+     .weights = Names("llama", gguf_names::kGated),
+     .write_fields = &WriteGgufLlama,
+     .interleaved_rotation = true},
+    {.name = "qwen2", .model_type = "qwen2", .fields = kRmsFields, .weights = Names("qwen2", gguf_names::kGated)},
+    {.name = "qwen3", .model_type = "qwen3", .fields = kRmsFields, .weights = Names("qwen3", gguf_names::kGated)},
+    {.name = "qwen2moe",
+     .model_type = "qwen2_moe",
+     .fields = kRmsFields,
+     .weights = Names("qwen2_moe", gguf_names::kGated),
+     .write_fields = &WriteGgufQwen2Moe,
+     .experts = true},
+    {.name = "qwen3moe",
+     .model_type = "qwen3_moe",
+     .fields = kRmsFields,
+     .weights = Names("qwen3_moe", gguf_names::kGated),
+     .write_fields = &WriteGgufQwen3Moe,
+     .experts = true},
+    {.name = "gpt-oss",
+     .model_type = "gpt_oss",
+     .fields = kRmsFields,
+     .weights = Names("gpt_oss", gguf_names::kGatedLateNorms),
+     .write_fields = &WriteGgufGptOss,
+     .experts = true},
+    {.name = "gemma",
+     .model_type = "gemma",
+     .fields = kRmsFields,
+     .weights = Names("gemma", gguf_names::kGated),
+     .offset_norms = true},
+    {.name = "gemma2",
+     .model_type = "gemma2",
+     .fields = kRmsFields,
+     .weights = Names("gemma2", gguf_names::kGated),
+     .write_fields = &WriteGgufGemma2,
+     .offset_norms = true},
+    {.name = "gemma3",
+     .model_type = "gemma3_text",
+     .fields = kRmsFields,
+     .weights = Names("gemma3_text", gguf_names::kGated),
+     .write_fields = &WriteGgufGemma3,
+     .offset_norms = true},
+    {.name = "phi3",
+     .model_type = "phi3",
+     .fields = kRmsFields,
+     .weights = Names("phi3", gguf_names::kPlainFused),
+     .write_fields = &WriteGgufWindow,
+     .partial_rotary_field = kPartialFactor},
+    {.name = "granite",
+     .model_type = "granite",
+     .fields = kRmsFields,
+     .weights = Names("granite", gguf_names::kGated),
+     .write_fields = &WriteGgufGranite,
+     .interleaved_rotation = true},
+    {.name = "granitemoe",
+     .model_type = "granitemoe",
+     .fields = kRmsFields,
+     .weights = Names("granitemoe", gguf_names::kGated),
+     .write_fields = &WriteGgufGraniteMoe,
+     .interleaved_rotation = true,
+     .experts = true},
+    {.name = "olmo2",
+     .model_type = "olmo2",
+     .fields = kRmsFields,
+     .weights = Names("olmo2", gguf_names::kGated),
+     .write_fields = &WriteGgufOlmo2},
+    {.name = "smollm3",
+     .model_type = "smollm3",
+     .fields = kRmsFields,
+     .weights = Names("smollm3", gguf_names::kGated),
+     .interleaved_rotation = true},
+    {.name = "seed_oss",
+     .model_type = "seed_oss",
+     .fields = kRmsFields,
+     .weights = Names("seed_oss", gguf_names::kGatedLateNorms)},
+    {.name = "ernie4_5",
+     .model_type = "ernie4_5",
+     .fields = kRmsFields,
+     .weights = Names("ernie4_5", gguf_names::kGated),
+     .interleaved_rotation = true},
+    {.name = "exaone4",
+     .model_type = "exaone4",
+     .fields = kRmsFields,
+     .weights = Names("exaone4", gguf_names::kGated),
+     .write_fields = &WriteGgufExaone4},
+    {.name = "chatglm",
+     .model_type = "glm",
+     .fields = kRmsFields,
+     .weights = Names("glm", gguf_names::kPlainFused),
+     .tensor = kFusedQkvTensor,
+     .partial_rotary_field = kPartialFactor,
+     .interleaved_rotation = true},
+    {.name = "chatglm",
+     .model_type = "glm",
+     .fields = kRmsFields,
+     .weights = Names("glm", gguf_names::kPlain),
+     .partial_rotary_field = kPartialFactor,
+     .interleaved_rotation = true},
+    {.name = "glm4",
+     .model_type = "glm4",
+     .fields = kRmsFields,
+     .weights = Names("glm4", gguf_names::kPlain),
+     .partial_rotary_field = kPartialFactor,
+     .interleaved_rotation = true},
+    {.name = "glm4moe",
+     .model_type = "glm4_moe",
+     .fields = kRmsFields,
+     .weights = Names("glm4_moe", gguf_names::kGatedLateNorms),
+     .write_fields = &WriteGgufGlm4Moe,
+     .partial_rotary_field = kPartialFactor,
+     .experts = true},
+    {.name = "command-r",
+     .model_type = "cohere",
+     .fields = kNormFields,
+     .weights = Names("cohere", gguf_names::kGated),
+     .write_fields = &WriteGgufCohere,
+     .interleaved_rotation = true},
+    {.name = "cohere2",
+     .model_type = "cohere2",
+     .fields = kNormFields,
+     .weights = Names("cohere2", gguf_names::kGated),
+     .write_fields = &WriteGgufCohere2,
+     .interleaved_rotation = true},
+    {.name = "stablelm",
+     .model_type = "stablelm",
+     .fields = kNormFields,
+     .weights = Names("stablelm", gguf_names::kGated),
+     .write_fields = &WriteGgufStablelm,
+     .partial_rotary_field = kPartialFactor},
+    {.name = "starcoder2",
+     .model_type = "starcoder2",
+     .fields = kStarcoder2Fields,
+     .weights = Names("starcoder2", gguf_names::kPlain),
+     .write_fields = &WriteGgufWindow},
+    {.name = "nemotron",
+     .model_type = "nemotron",
+     .fields = kNemotronFields,
+     .weights = Names("nemotron", gguf_names::kPlain),
+     .partial_rotary_field = kPartialFactor,
+     .offset_norms = true},
+    {.name = "falcon",
+     .model_type = "falcon",
+     .fields = kFalconFields,
+     .weights = Names("falcon", gguf_names::kPlainParallelNorms),
+     .write_fields = &WriteGgufFalcon,
+     .tensor = "blk.0.attn_norm_2.weight",
+     .head_dim_follows = true},
+    {.name = "falcon",
+     .model_type = "falcon",
+     .fields = kFalconFields,
+     .weights = Names("falcon", gguf_names::kPlainFused),
+     .write_fields = &WriteGgufFalcon,
+     .head_dim_follows = true},
+    {.name = "bloom",
+     .model_type = "bloom",
+     .fields = kBloomFields,
+     .weights = Names("bloom", gguf_names::kPlainFused),
+     .head_dim_follows = true,
+     .fixed_biases = true},
+    {.name = "phi2",
+     .model_type = "phi",
+     .fields = kNormFields,
+     .weights = Names("phi", gguf_names::kPlainFused),
+     .tensor = kFusedQkvTensor,
+     .partial_rotary_field = kPartialFactor,
+     .fixed_biases = true},
+    {.name = "phi2",
+     .model_type = "phi",
+     .fields = kNormFields,
+     .weights = Names("phi", gguf_names::kPlain),
+     .partial_rotary_field = kPartialFactor,
+     .fixed_biases = true},
+    {.name = "gptneox",
+     .model_type = "gpt_neox",
+     .fields = kNeoXFields,
+     .weights = Names("gpt_neox", gguf_names::kPlainFused),
+     .write_fields = &WriteGgufGptNeoX,
+     .partial_rotary_field = "rotary_pct",
+     .head_dim_follows = true,
+     .fixed_biases = true},
+    {.name = "gpt2",
+     .model_type = "gpt2",
+     .fields = kGpt2Fields,
+     .weights = Names("gpt2", gguf_names::kPlainFused),
+     .head_dim_follows = true,
+     .fixed_biases = true},
+    {.name = "bert",
+     .model_type = "bert",
+     .fields = kNormFields,
+     .weights = Names("bert", gguf_names::kEncoder),
+     .write_fields = &WriteGgufBert,
+     .head_dim_follows = true,
+     .fixed_biases = true},
+    {.name = "nomic-bert",
+     .model_type = "nomic_bert",
+     .fields = kNormFields,
+     .weights = Names("nomic_bert", gguf_names::kEncoderFused),
+     .write_fields = &WriteGgufBert,
+     .fixed_biases = true},
+    {.name = "modern-bert",
+     .model_type = "modernbert",
+     .fields = kModernBertFields,
+     .weights = Names("modernbert", gguf_names::kPlainFused),
+     .write_fields = &WriteGgufModernBert,
+     .head_dim_follows = true,
+     .fixed_biases = true},
+};
 
 }  // namespace
 
@@ -124,15 +281,14 @@ absl::StatusOr<const GgufArchitecture*> SelectGgufArchitecture(const GgufTensors
   GgufFields fields(tensors.first());
   const std::string name = fields.Text("general.architecture", kMaxNameBytes);
   if (!fields.status().ok()) return fields.status();
-  const bool fused = tensors.Find("blk.0.attn_qkv.weight") != nullptr;
-  const GgufArchitecture* found = nullptr;
   std::string known;
+  std::string_view last;
   for (const GgufArchitecture& row : kArchitectures) {
-    if (!absl::StrContains(known, row.name)) absl::StrAppend(&known, known.empty() ? "" : ", ", row.name);
-    if (name != row.name) continue;
-    if (found == nullptr || HasName(row, kFusedQkv[0].name) == fused) found = &row;
+    const bool fits = row.tensor == nullptr || tensors.Find(row.tensor) != nullptr;
+    if (name == row.name && fits) return &row;
+    if (last != row.name) absl::StrAppend(&known, known.empty() ? "" : ", ", row.name);
+    last = row.name;
   }
-  if (found != nullptr) return found;
   fields.Fail("general.architecture", absl::StrCat("is '", name.substr(0, 64), "'; known: ", known));
   return fields.status();
 }

@@ -13,6 +13,8 @@
 
 namespace dunlin::engine {
 
+class GgufConfigWriter;
+
 // A metadata key, without the architecture's name, and the field of config.json that holds the same number.
 struct GgufFieldName {
   const char* key;
@@ -23,19 +25,25 @@ struct GgufArchitecture {
   const char* name;        // general.architecture
   const char* model_type;  // of config.json
   std::span<const GgufFieldName> fields;
-  const char* partial_rotary_field;  // the part of a head that rotates; null: all of it, or no rotation
-  bool interleaved_rotation;         // see GgufTensors::SeparateRotationHalves
-  bool offset_norms;                 // ModelConfig::norm_weight_offset is in the stored weights
-  Architecture weights;              // names only: no model types, no parser
+  Architecture weights;                                      // names only: no model types, no parser
+  void (*write_fields)(GgufConfigWriter* config) = nullptr;  // what the family has beside `fields`
+  // Of rows of one name the first whose tensor the file has is taken; null: any file.
+  const char* tensor = nullptr;
+  const char* partial_rotary_field = nullptr;  // the part of a head that rotates; null: all of it, or no rotation
+  bool interleaved_rotation = false;           // see GgufTensors::SeparateRotationHalves
+  bool offset_norms = false;                   // ModelConfig::norm_weight_offset is in the stored weights
+  bool head_dim_follows = false;               // from the hidden size: config.json has no head_dim
+  bool fixed_biases = false;                   // as the config has them; else where layer 0 has tensors for them
+  bool experts = false;                        // layers may have experts
 };
 
-// The row for a file, by general.architecture and, where a file may have Q, K and V fused or apart, by its tensors.
-// INVALID_ARGUMENT lists the known names.
+// The row for a file, by general.architecture and its tensors. INVALID_ARGUMENT lists the known names.
 absl::StatusOr<const GgufArchitecture*> SelectGgufArchitecture(const GgufTensors& tensors);
 
 // The text of the config.json that the metadata amounts to, and of its generation_config.json (the ids that end a
-// generation). INVALID_ARGUMENT names the key, its value and the limit: a missing or malformed key, a mixture of
-// experts, heads whose keys and values differ in size, a rotation that is not supported.
+// generation). Reads the factors of longrope, small tensors, where the file has them. INVALID_ARGUMENT names the key or
+// the tensor, its value and the limit: a missing or malformed key, experts in a family without, heads whose keys and
+// values differ in size, a rotation that is not supported, a window pattern of another length than the layers.
 struct GgufConfigTexts {
   std::string config;
   std::string generation;
@@ -46,5 +54,8 @@ absl::StatusOr<GgufConfigTexts> WriteGgufConfig(const GgufArchitecture& architec
 inline constexpr const char* kGgufEmbedding = "token_embd.weight";
 inline constexpr const char* kGgufHead = "output.weight";
 inline constexpr const char* kGgufRotaryFactors = "rope_freqs.weight";
+inline constexpr const char* kGgufShortFactors = "rope_factors_short.weight";
+inline constexpr const char* kGgufLongFactors = "rope_factors_long.weight";
+inline constexpr const char* kGgufRouter = "blk.0.ffn_gate_inp.weight";
 
 }  // namespace dunlin::engine

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/gguf/gguf_config.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model/checkpoint/gguf/gguf_architecture.h"
+#include "engine/model/checkpoint/gguf/gguf_factors.h"
 #include "engine/model/model_limits.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = GgufConfigWriter::Json;
 
 constexpr int64_t kMaxNumber = INT64_MAX / 2;
 constexpr uint64_t kMaxWordBytes = 64;
 constexpr uint64_t kMaxTokenBytes = uint64_t{64} << 20;  // of all tokens
+constexpr const char* kPattern = "attention.sliding_window_pattern";
+constexpr double kDefaultTheta = 10000.0;
 
 // The number that a config.json had before it was rounded to FP32: 1e-12, not 9.99999996e-13.
 double ShortestDecimal(float value) {
@@ -31,162 +33,223 @@ double ShortestDecimal(float value) {
   return number;
 }
 
-// Writes the config.json of one file. Ranges are checked by the parser of config.json.
-class ConfigWriter {
- public:
-  ConfigWriter(const GgufArchitecture& architecture, const GgufTensors& tensors)
-      : architecture_(architecture), tensors_(tensors), fields_(tensors.first()) {}
+}  // namespace
 
-  absl::StatusOr<Json> Write() {
-    json_["model_type"] = architecture_.model_type;
-    for (const GgufFieldName& name : architecture_.fields) {
-      if (const std::optional<Json> value = Value(Key(name.key))) json_[name.field] = *value;
+absl::StatusOr<Json> GgufConfigWriter::Write() {
+  json_["model_type"] = architecture_.model_type;
+  all_layers_ = Required("block_count", 1, kMaxLayers);
+  num_layers_ = all_layers_ - fields_.Int(Key("nextn_predict_layers"), 0, all_layers_ - 1).value_or(0);
+  WriteFields();
+  WriteVocabulary();
+  WriteHeads();
+  WriteRotation();
+  WriteExperts();
+  if (architecture_.write_fields != nullptr && fields_.status().ok()) architecture_.write_fields(this);
+  if (!fields_.status().ok()) return fields_.status();
+  return json_;
+}
+
+std::string GgufConfigWriter::Key(const char* suffix) const {
+  return absl::StrCat(architecture_.name, ".", suffix);
+}
+
+// A number as config.json writes it: an integer where the file has one.
+std::optional<Json> GgufConfigWriter::Value(const std::string& key) {
+  if (!fields_.Has(key)) return std::nullopt;
+  const auto& value = tensors_.first().header().metadata.find(key)->second;
+  const bool is_float = value.type == GgufType::kF32 || value.type == GgufType::kF64;
+  if (!is_float) return fields_.Int(key, 0, kMaxNumber).value_or(0);
+  const double number = fields_.Number(key).value_or(0.0);
+  return value.type == GgufType::kF64 ? number : ShortestDecimal(static_cast<float>(number));
+}
+
+void GgufConfigWriter::Copy(const char* suffix, const char* field) {
+  if (const std::optional<Json> value = Value(Key(suffix))) json_[field] = *value;
+}
+
+void GgufConfigWriter::CopyOr(const char* suffix, const char* field, double fallback) {
+  json_[field] = fallback;
+  Copy(suffix, field);
+}
+
+void GgufConfigWriter::CopyFlag(const char* suffix, const char* field) {
+  if (const std::optional<bool> flag = fields_.Bool(Key(suffix))) json_[field] = *flag;
+}
+
+int64_t GgufConfigWriter::Required(const char* suffix, int64_t min, int64_t max) {
+  const std::optional<int64_t> value = fields_.Int(Key(suffix), min, max);
+  if (!value.has_value()) fields_.Fail(Key(suffix), "is missing");  // after another error without effect
+  return value.value_or(min);
+}
+
+void GgufConfigWriter::WriteFields() {
+  for (const GgufFieldName& name : architecture_.fields) {
+    const std::string_view key = name.key;
+    if (key == "block_count") {
+      json_[name.field] = num_layers_;
+    } else if (key == "rope.freq_base") {
+      CopyOr(name.key, name.field, kDefaultTheta);
+    } else {
+      Copy(name.key, name.field);
     }
-    WriteVocabulary();
-    WriteHeads();
-    WriteRotation();
-    WriteOwnFields();
-    if (fields_.Int(Key("expert_count"), 0, kMaxNumber).value_or(0) > 0) {
-      fields_.Fail(Key("expert_count"), "is above 0: mixtures of experts are not supported");
-    }
-    if (!fields_.status().ok()) return fields_.status();
-    return json_;
   }
+}
 
- private:
-  std::string Key(const char* suffix) const { return absl::StrCat(architecture_.name, ".", suffix); }
-  bool Is(std::string_view name) const { return name == architecture_.name; }
+int64_t GgufConfigWriter::RowsOf(const char* name) const {
+  const TensorInfo* tensor = tensors_.Find(name);
+  return tensor == nullptr || tensor->shape.empty() ? 0 : tensor->shape.front();
+}
 
-  // A number as config.json writes it: an integer where the file has one.
-  std::optional<Json> Value(const std::string& key) {
-    if (!fields_.Has(key)) return std::nullopt;
-    const auto& value = tensors_.first().header().metadata.find(key)->second;
-    const bool is_float = value.type == GgufType::kF32 || value.type == GgufType::kF64;
-    if (!is_float) return fields_.Int(key, 0, kMaxNumber).value_or(0);
-    const double number = fields_.Number(key).value_or(0.0);
-    return value.type == GgufType::kF64 ? number : ShortestDecimal(static_cast<float>(number));
+void GgufConfigWriter::WriteVocabulary() {
+  json_["vocab_size"] = RowsOf(kGgufEmbedding);
+  json_["tie_word_embeddings"] = !HasTensor(kGgufHead) && std::string_view(architecture_.name) != "phi2";
+}
+
+void GgufConfigWriter::WriteHeads() {
+  const int64_t num_heads = Required("attention.head_count", 1, kMaxHeads);
+  const int64_t hidden = Required("embedding_length", 1, kMaxHiddenDim);
+  Copy("attention.head_count_kv", "num_key_value_heads");
+  const std::string key = Key("attention.key_length");
+  head_dim_ = fields_.Int(key, 1, kMaxHeadDim).value_or(std::max(hidden / num_heads, int64_t{1}));
+  const int64_t value_dim = fields_.Int(Key("attention.value_length"), 1, kMaxHeadDim).value_or(head_dim_);
+  if (value_dim != head_dim_) {
+    fields_.Fail(key, absl::StrCat("is ", head_dim_, " and attention.value_length ", value_dim,
+                                   "; heads of different sizes are not supported"));
   }
-
-  void Copy(const char* suffix, const char* field) {
-    if (const std::optional<Json> value = Value(Key(suffix))) json_[field] = *value;
-  }
-
-  void WriteVocabulary() {
-    const TensorInfo* embedding = tensors_.Find(kGgufEmbedding);
-    if (embedding != nullptr && !embedding->shape.empty()) json_["vocab_size"] = embedding->shape.front();
-    json_["tie_word_embeddings"] = tensors_.Find(kGgufHead) == nullptr && !Is("phi2");
-  }
-
-  void WriteHeads() {
-    const std::string count_key = Key("attention.head_count");
-    const int64_t num_heads = fields_.Int(count_key, 1, kMaxHeads).value_or(0);
-    const int64_t hidden = fields_.Int(Key("embedding_length"), 1, kMaxHiddenDim).value_or(0);
-    if (num_heads == 0 || hidden == 0) {
-      fields_.Fail(num_heads == 0 ? count_key : Key("embedding_length"), "is missing");
-      return;
-    }
-    Copy("attention.head_count_kv", "num_key_value_heads");
-    const std::string key = Key("attention.key_length");
-    head_dim_ = fields_.Int(key, 1, kMaxHeadDim).value_or(hidden / num_heads);
-    const int64_t value_dim = fields_.Int(Key("attention.value_length"), 1, kMaxHeadDim).value_or(head_dim_);
-    if (value_dim != head_dim_) {
-      fields_.Fail(key, absl::StrCat("is ", head_dim_, " and attention.value_length ", value_dim,
-                                     "; heads of different sizes are not supported"));
-    }
-    if (Is("gpt2") || Is("gptneox") || Is("bert")) return;  // their configs have no head_dim: it follows
+  if (!architecture_.head_dim_follows) {
     json_["head_dim"] = head_dim_;
+  } else if (head_dim_ != hidden / num_heads) {
+    fields_.Fail(
+        key, absl::StrCat("is ", head_dim_, "; ", num_heads, " heads of ", hidden, " make it ", hidden / num_heads));
   }
+}
 
-  void WriteRotation() {
-    const int64_t rotated = fields_.Int(Key("rope.dimension_count"), 1, kMaxHeadDim).value_or(head_dim_);
-    if (architecture_.partial_rotary_field != nullptr) {
-      // The parser truncates the product with head_dim; a quarter more keeps it from rounding below the integer.
-      const double part =
-          (static_cast<double>(rotated) + (rotated < head_dim_ ? 0.25 : 0.0)) / static_cast<double>(head_dim_);
-      json_[architecture_.partial_rotary_field] = part;
-    } else if (rotated != head_dim_) {
-      fields_.Fail(Key("rope.dimension_count"),
-                   absl::StrCat("is ", rotated, " of ", head_dim_, "; a part of a head is not supported here"));
-    }
-    const std::string type_key = Key("rope.scaling.type");
-    const std::string type = fields_.Text(type_key, kMaxWordBytes);
-    if (type.empty() || type == "none") return;
-    if (type != "linear" && type != "yarn") {  // longrope's factors would be tensors here
-      fields_.Fail(type_key, absl::StrCat("is '", type, "'; must be none, linear or yarn"));
-      return;
-    }
-    Json scaling = {{"rope_type", type}};
-    const auto copy = [&](const char* suffix, const char* field) {
-      if (const std::optional<Json> value = Value(Key(suffix))) scaling[field] = *value;
-    };
-    copy("rope.scaling.factor", "factor");
-    copy("rope.scaling.original_context_length", "original_max_position_embeddings");
-    copy("rope.scaling.yarn_beta_fast", "beta_fast");
-    copy("rope.scaling.yarn_beta_slow", "beta_slow");
-    if (fields_.Number(Key("rope.scaling.attn_factor")).value_or(1.0) != 1.0) {
-      fields_.Fail(Key("rope.scaling.attn_factor"), "is not 1, which is not supported");
-    }
-    json_["rope_scaling"] = scaling;
+void GgufConfigWriter::WriteRotation() {
+  const int64_t rotated = fields_.Int(Key("rope.dimension_count"), 1, kMaxHeadDim).value_or(head_dim_);
+  if (architecture_.partial_rotary_field != nullptr) {
+    // The parser truncates the product with head_dim; a quarter more keeps it from rounding below the integer.
+    const double part =
+        (static_cast<double>(rotated) + (rotated < head_dim_ ? 0.25 : 0.0)) / static_cast<double>(head_dim_);
+    json_[architecture_.partial_rotary_field] = part;
+  } else if (rotated != head_dim_) {
+    fields_.Fail(Key("rope.dimension_count"),
+                 absl::StrCat("is ", rotated, " of ", head_dim_, "; a part of a head is not supported here"));
   }
-
-  // Gemma 2 divides queries by the root of this. Without the key, of the published sizes only 27B, with 46 layers, has
-  // another number than a head's size. Source: llama.cpp, src/models/gemma2.cpp.
-  double QueryScalar() {
-    const double scale = fields_.Number(Key("attention.scale")).value_or(0.0);
-    if (scale > 0.0) return 1.0 / (scale * scale);
-    const int64_t num_heads = json_.value("num_attention_heads", int64_t{1});
-    const bool is_27b = json_.value("num_hidden_layers", 0) == 46 && num_heads > 0;
-    return static_cast<double>(is_27b ? json_.value("hidden_size", int64_t{0}) / num_heads : head_dim_);
+  if (fields_.Has(Key("rope.dimension_sections"))) {
+    fields_.Fail(Key("rope.dimension_sections"), "is set; rotations by image positions are not supported");
   }
+  const std::string type = fields_.Text(Key("rope.scaling.type"), kMaxWordBytes);
+  if (HasTensor(kGgufShortFactors) || type == "longrope") return WriteLongrope(rotated / 2);
+  WriteScaling(type);
+}
 
-  // What single architectures have beside the common fields.
-  void WriteOwnFields() {
-    if (Is("llama")) {
-      const bool has_bias = tensors_.Find("blk.0.attn_q.bias") != nullptr;
-      json_["attention_bias"] = has_bias;
-      // Files of Mistral's first release name no architecture of their own.
-      if (fields_.Int(Key("attention.sliding_window"), 0, kMaxContextTokens).value_or(0) > 0) {
-        json_["model_type"] = "mistral";
-        Copy("attention.sliding_window", "sliding_window");
-      }
-    }
-    if (Is("gemma2")) {
-      Copy("attention.sliding_window", "sliding_window");
-      Copy("attn_logit_softcapping", "attn_logit_softcapping");
-      Copy("final_logit_softcapping", "final_logit_softcapping");
-      json_["query_pre_attn_scalar"] = QueryScalar();
-    }
-    if (Is("gptneox")) json_["use_parallel_residual"] = fields_.Bool(Key("use_parallel_residual")).value_or(true);
-    if (Is("bert")) {
-      const TensorInfo* types = tensors_.Find("token_types.weight");
-      if (types != nullptr && !types->shape.empty()) json_["type_vocab_size"] = types->shape.front();
-      if (fields_.Bool(Key("attention.causal")).value_or(false)) {
-        fields_.Fail(Key("attention.causal"), "is true, which is not supported");
-      }
-    }
+// Files before `rope.scaling.type` have a factor alone, which is linear.
+void GgufConfigWriter::WriteScaling(const std::string& type) {
+  const char* factor = fields_.Has(Key("rope.scaling.factor")) ? "rope.scaling.factor" : "rope.scale_linear";
+  const bool untyped = type.empty() && fields_.Number(Key(factor)).value_or(1.0) != 1.0;
+  if (type == "none" || (type.empty() && !untyped)) return;
+  if (!untyped && type != "linear" && type != "yarn") {
+    return fields_.Fail(Key("rope.scaling.type"),
+                        absl::StrCat("is '", type, "'; must be none, linear, yarn or longrope"));
   }
+  Json scaling = {{"rope_type", untyped ? "linear" : type}};
+  const auto copy = [&](const char* suffix, const char* field) {
+    if (const std::optional<Json> value = Value(Key(suffix))) scaling[field] = *value;
+  };
+  copy(factor, "factor");
+  copy("rope.scaling.original_context_length", "original_max_position_embeddings");
+  copy("rope.scaling.yarn_beta_fast", "beta_fast");
+  copy("rope.scaling.yarn_beta_slow", "beta_slow");
+  copy("rope.scaling.yarn_attn_factor", "attention_factor");
+  if (fields_.Number(Key("rope.scaling.attn_factor")).value_or(1.0) != 1.0) {
+    fields_.Fail(Key("rope.scaling.attn_factor"), "is not 1, which is not supported");
+  }
+  json_["rope_scaling"] = scaling;
+}
 
-  const GgufArchitecture& architecture_;
-  const GgufTensors& tensors_;
-  GgufFields fields_;
-  Json json_;
-  int64_t head_dim_ = 1;
-};
+// Up to the original context, which is what is served, the short factors apply.
+void GgufConfigWriter::WriteLongrope(int64_t num_pairs) {
+  if (!fields_.status().ok()) return;
+  const auto factors = ReadGgufFactors(tensors_, kGgufShortFactors, static_cast<size_t>(num_pairs));
+  if (!factors.ok()) return fields_.Adopt(factors.status());
+  Json scaling = {{"rope_type", "longrope"}};
+  for (const float factor : *factors) scaling["short_factor"].push_back(ShortestDecimal(factor));
+  if (const auto context = Value(Key("rope.scaling.original_context_length"))) {
+    scaling["original_max_position_embeddings"] = *context;
+  }
+  if (const auto factor = Value(Key("rope.scaling.attn_factor"))) scaling["attention_factor"] = *factor;
+  json_["rope_scaling"] = scaling;
+}
 
-// Tokens that end a turn. Files of chat models often name the token that ends a text as their only EOS.
-constexpr const char* kTurnEnds[] = {"<|eot_id|>",    "<|eom_id|>",    "<|im_end|>",      "<|end|>",
-                                     "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>"};
+void GgufConfigWriter::WriteExperts() {
+  const int64_t count = fields_.Int(Key("expert_count"), 0, kMaxExperts).value_or(0);
+  if (count == 0 && !architecture_.experts) return;
+  if (!architecture_.experts) {
+    return fields_.Fail(Key("expert_count"),
+                        absl::StrCat("is ", count, "; this architecture has none, or '", kGgufRouter, "' is missing"));
+  }
+  json_["num_local_experts"] = Required("expert_count", 1, kMaxExperts);
+  json_["num_experts_per_tok"] = Required("expert_used_count", 1, std::max(count, int64_t{1}));
+}
+
+int64_t GgufConfigWriter::ExpertWidth() {
+  const std::string key = Key("expert_feed_forward_length");
+  if (fields_.Has(key)) return fields_.Int(key, 1, kMaxFfnDim).value_or(1);
+  return Required("feed_forward_length", 1, kMaxFfnDim) / Required("expert_used_count", 1, kMaxExperts);
+}
+
+int64_t GgufConfigWriter::Window() {
+  return fields_.Int(Key("attention.sliding_window"), 0, kMaxContextTokens).value_or(0);
+}
+
+std::vector<bool> GgufConfigWriter::SlidingLayers(int64_t period, bool full_first) {
+  const std::string key = Key(kPattern);
+  std::vector<bool> sliding(static_cast<size_t>(num_layers_));
+  if (fields_.IsArray(key)) {
+    const std::vector<double> flags = fields_.Numbers(key, static_cast<uint64_t>(kMaxLayers));
+    if (flags.size() != sliding.size() && flags.size() != static_cast<size_t>(all_layers_)) {
+      fields_.Fail(key, absl::StrCat("has ", flags.size(), " elements; block_count is ", all_layers_));
+      return sliding;
+    }
+    for (size_t i = 0; i < sliding.size(); ++i) sliding[i] = flags[i] != 0.0;
+    return sliding;
+  }
+  period = fields_.Int(key, 0, kMaxLayers).value_or(period);
+  for (int64_t i = 0; i < num_layers_; ++i) {
+    const bool full = period > 0 && i % period == (full_first ? 0 : period - 1);
+    sliding[static_cast<size_t>(i)] = !full;
+  }
+  return sliding;
+}
+
+void GgufConfigWriter::WriteWindows(const char* field, int64_t period, bool full_first) {
+  const int64_t window = Window();
+  json_[field] = window > 0 ? Json(window) : Json(nullptr);
+  json_["layer_types"] = Json::array();
+  for (const bool slides : SlidingLayers(period, full_first)) {
+    json_["layer_types"].push_back(window > 0 && slides ? "sliding_attention" : "full_attention");
+  }
+}
+
+namespace {
+
+// Tokens that end a turn. Files of chat models often name the token that ends a text as their only EOS. In the harmony
+// format, which has a token for what it returns, <|end|> is between two messages of one turn.
+constexpr const char* kTurnEnds[] = {"<|eot_id|>",      "<|eom_id|>", "<|im_end|>", "<end_of_turn>", "<|endoftext|>",
+                                     "<|end_of_text|>", "<EOT>",      "<|call|>",   "<|return|>",    "<|end|>"};
+constexpr std::string_view kReturn = "<|return|>";
+constexpr std::string_view kEnd = "<|end|>";
 constexpr double kNormalToken = 1.0;  // tokenizer.ggml.token_type
 
 void AddTurnEnds(GgufFields& fields, std::set<int64_t>* ids) {
   const std::vector<std::string> tokens =
       fields.Texts("tokenizer.ggml.tokens", static_cast<uint64_t>(kMaxVocabSize), kMaxTokenBytes);
   const std::vector<double> types = fields.Numbers("tokenizer.ggml.token_type", static_cast<uint64_t>(kMaxVocabSize));
+  const bool harmony = std::find(tokens.begin(), tokens.end(), kReturn) != tokens.end();
   for (size_t i = 0; i < std::min(tokens.size(), types.size()); ++i) {
     const auto is_end = [&](const char* end) { return tokens[i] == end; };
-    if (types[i] != kNormalToken && std::any_of(std::begin(kTurnEnds), std::end(kTurnEnds), is_end)) {
-      ids->insert(static_cast<int64_t>(i));
-    }
+    if (types[i] == kNormalToken || (harmony && tokens[i] == kEnd)) continue;
+    if (std::any_of(std::begin(kTurnEnds), std::end(kTurnEnds), is_end)) ids->insert(static_cast<int64_t>(i));
   }
 }
 
@@ -204,7 +267,7 @@ std::string GenerationText(GgufFields& fields) {
 }  // namespace
 
 absl::StatusOr<GgufConfigTexts> WriteGgufConfig(const GgufArchitecture& architecture, const GgufTensors& tensors) {
-  const absl::StatusOr<Json> config = ConfigWriter(architecture, tensors).Write();
+  const absl::StatusOr<Json> config = GgufConfigWriter(architecture, tensors).Write();
   if (!config.ok()) return config.status();
   GgufFields fields(tensors.first());
   GgufConfigTexts texts{.config = config->dump(), .generation = GenerationText(fields)};

@@ -103,7 +103,9 @@ std::optional<int64_t> GgufFields::Int(std::string_view key, int64_t min, int64_
     return std::nullopt;
   }
   if (numbers[0] < static_cast<double>(min) || numbers[0] > static_cast<double>(max)) {
-    Fail(key, absl::StrCat("is ", numbers[0], "; limit is [", min, ", ", max, "]"));
+    const bool exact = std::abs(numbers[0]) < 0x1p53;
+    Fail(key, absl::StrCat("is ", exact ? absl::StrCat(static_cast<int64_t>(numbers[0])) : absl::StrCat(numbers[0]),
+                           "; limit is [", min, ", ", max, "]"));
     return std::nullopt;
   }
   return static_cast<int64_t>(numbers[0]);

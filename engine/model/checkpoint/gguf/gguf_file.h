@@ -39,6 +39,7 @@ class GgufFields {
   explicit GgufFields(const GgufFile& file) : file_(file) {}
 
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
+  bool IsArray(std::string_view key) const { return Has(key) && Find(key)->is_array; }
   // An integer of any width in [min, max], or an array of equal ones (a value per layer); none when it is absent.
   std::optional<int64_t> Int(std::string_view key, int64_t min, int64_t max);
   // A number of any type.
@@ -52,6 +53,8 @@ class GgufFields {
   std::vector<double> Numbers(std::string_view key, uint64_t max_count);
 
   void Fail(std::string_view key, const std::string& what);
+  // Records an error of another reader of the file.
+  void Adopt(const absl::Status& error) { status_.Update(error); }
   const absl::Status& status() const { return status_; }
 
  private:

@@ -27,18 +27,17 @@ std::string SplitStem(const std::string& name, int64_t number, int64_t count) {
   return name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : "";
 }
 
-// The row of the file that holds row `row` of the halves.
-int64_t InterleavedRow(int64_t row, int64_t head_rows) {
-  const int64_t in_head = row % head_rows;
-  const int64_t half = head_rows / 2;
-  return row - in_head + 2 * (in_head % half) + in_head / half;
+// Tensors that stay matrices where they have one row, which other writers may store as vectors.
+bool IsSingleRow(const GgufTensor& tensor) {
+  const auto ends = [&tensor](const char* ending) { return tensor.name.ends_with(ending); };
+  return tensor.shape.size() == 1 && (ends(".ffn_gate_inp_shexp.weight") || ends("token_types.weight"));
 }
 
 }  // namespace
 
 // Of a bias whose rows change places: one value.
 uint64_t GgufTensors::RowElements(const Entry& entry) {
-  const bool by_element = entry.info.shape.size() < 2 && entry.head_rows > 0;
+  const bool by_element = entry.info.shape.size() < 2 && entry.heads.head_dim > 0;
   return by_element ? uint64_t{1} : static_cast<uint64_t>(entry.info.shape.back());
 }
 
@@ -93,6 +92,7 @@ absl::Status GgufTensors::ListTensors() {
       info.name = stored.name;
       info.dtype = &stored.type->presented;
       info.shape = stored.shape;
+      if (IsSingleRow(stored)) info.shape.insert(info.shape.begin(), 1);
       uint64_t elements = 1;
       for (const int64_t dimension : stored.shape) elements *= static_cast<uint64_t>(dimension);
       info.end = elements * (info.dtype->bits / 8);
@@ -111,13 +111,24 @@ absl::Status GgufTensors::ListTensors() {
                               FileOf(entries_[*(twin + 1)].info)));
 }
 
-void GgufTensors::SeparateRotationHalves(int32_t head_dim) {
+void GgufTensors::SeparateRotationHalves(const RotatedHeads& heads) {
   for (Entry& entry : entries_) {
-    const std::string& name = entry.info.name;
-    const bool rotated = name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
+    const auto has = [&entry](const char* part) { return entry.info.name.find(part) != std::string::npos; };
+    const bool fused = has(".attn_qkv.");
+    if (!fused && !has(".attn_q.") && !has(".attn_k.")) continue;
     // Another shape is refused later, with the expected one.
-    if (rotated && !entry.info.shape.empty() && entry.info.shape[0] % head_dim == 0) entry.head_rows = head_dim;
+    if (entry.info.shape.empty() || entry.info.shape[0] % heads.head_dim != 0) continue;
+    entry.heads = heads;
+    entry.rotated_rows = fused ? heads.rows_of_fused : entry.info.shape[0];
   }
+}
+
+uint64_t GgufTensors::Entry::StoredRow(uint64_t row) const {
+  if (heads.head_dim == 0 || row >= static_cast<uint64_t>(rotated_rows)) return row;
+  const uint64_t in_head = row % static_cast<uint64_t>(heads.head_dim);
+  const auto half = static_cast<uint64_t>(heads.rotary_dim / 2);
+  if (in_head >= 2 * half) return row;
+  return row - in_head + 2 * (in_head % half) + in_head / half;
 }
 
 const TensorInfo* GgufTensors::Find(std::string_view name) const {
@@ -149,14 +160,12 @@ absl::StatusOr<std::byte*> GgufTensors::ReadOnce(const TensorInfo& tensor, uint6
 }
 
 const std::byte* GgufTensors::StoredRows::Row(const Entry& entry, uint64_t row) const {
-  const uint64_t stored =
-      entry.head_rows == 0 ? row : static_cast<uint64_t>(InterleavedRow(static_cast<int64_t>(row), entry.head_rows));
-  return bytes + (stored - first_row) * row_bytes;
+  return bytes + (entry.StoredRow(row) - first_row) * row_bytes;
 }
 
 absl::Status GgufTensors::ReadStored(const Entry& entry, uint64_t first_row, uint64_t end_row, StoredRows* out) const {
   const GgmlType& type = *entry.stored->type;
-  const uint64_t rows_at_once = entry.head_rows > 0 ? static_cast<uint64_t>(entry.head_rows) : 1;
+  const auto rows_at_once = static_cast<uint64_t>(std::max(entry.heads.head_dim, int64_t{1}));
   const uint64_t end_stored = (end_row + rows_at_once - 1) / rows_at_once * rows_at_once;
   out->first_row = first_row / rows_at_once * rows_at_once;
   out->row_bytes = RowElements(entry) / type.block_elements * type.block_bytes;
@@ -203,7 +212,7 @@ absl::Status GgufTensors::Convert(const Entry& entry, uint64_t first_byte, std::
 
 std::optional<kernels::CodeTraits> GgufTensors::CodesOf(const TensorInfo& tensor) const {
   const GgmlCodes* codes = FindGgmlCodes(EntryOf(tensor).stored->type->id);
-  if (codes == nullptr || tensor.shape.size() != 2) return std::nullopt;
+  if (codes == nullptr || tensor.shape.size() < 2) return std::nullopt;
   return codes->traits;
 }
 
@@ -211,7 +220,7 @@ absl::Status GgufTensors::ReadCodes(const TensorInfo& tensor, int64_t first_row,
                                     CodedRows* out) const {
   const Entry& entry = EntryOf(tensor);
   const GgmlCodes& type = *FindGgmlCodes(entry.stored->type->id);
-  const int64_t columns = tensor.shape[1];
+  const int64_t columns = tensor.shape.back();
   out->Resize(type.traits, num_rows, columns);
   if (num_rows == 0) return absl::OkStatus();
   StoredRows stored;

@@ -26,9 +26,15 @@ class GgufTensors final : public TensorSource {
   // is another part, the parts have another number of tensors than split.tensors.count, or a tensor appears twice.
   static absl::StatusOr<std::unique_ptr<GgufTensors>> Open(const Directory& directory, GgufFile first);
 
-  // Gives the rows of every tensor named *.attn_q.* and *.attn_k.* with the two halves of each head one after the
-  // other: row 2 i + j of a head becomes row i + j * head_dim / 2. Call once, before reading. REQUIRES: head_dim even.
-  void SeparateRotationHalves(int32_t head_dim);
+  // Heads whose first rows rotate. All counts > 0; rotary_dim <= head_dim, even.
+  struct RotatedHeads {
+    int64_t head_dim;
+    int64_t rotary_dim;
+    int64_t rows_of_fused;  // of *.attn_qkv.*: those of Q and K
+  };
+  // Gives the rows of every tensor named *.attn_q.*, *.attn_k.* and *.attn_qkv.* with the two halves of each head's
+  // rotated part one after the other: row 2 i + j becomes row i + j * rotary_dim / 2. Call once, before reading.
+  void SeparateRotationHalves(const RotatedHeads& heads);
 
   const GgufFile& first() const { return files_.front(); }
 
@@ -47,7 +53,11 @@ class GgufTensors final : public TensorSource {
     TensorInfo info;  // file_index: the tensor's own, in the order of the data
     const GgufTensor* stored;
     size_t file;
-    int32_t head_rows = 0;  // rows of a head whose halves are separated; 0: rows are given as stored
+    RotatedHeads heads = {};  // whose halves are separated; head_dim 0: rows are given as stored
+    int64_t rotated_rows = 0;
+
+    // The row of the file that is given as row `row`.
+    uint64_t StoredRow(uint64_t row) const;
   };
 
   GgufTensors() = default;
@@ -56,7 +66,9 @@ class GgufTensors final : public TensorSource {
   const Entry& EntryOf(const TensorInfo& tensor) const;
   static uint64_t RowElements(const Entry& entry);
   // Whether a tensor's bytes are those of the file.
-  static bool IsDirect(const Entry& entry) { return entry.stored->type->dequantize == nullptr && entry.head_rows == 0; }
+  static bool IsDirect(const Entry& entry) {
+    return entry.stored->type->dequantize == nullptr && entry.heads.head_dim == 0;
+  }
   absl::Status Convert(const Entry& entry, uint64_t first_byte, std::span<std::byte> out) const;
   // Stored rows that cover rows [first_row, end_row) of the tensor: whole heads, where rows change places.
   struct StoredRows {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/engine/base/temp_directory.h"
+#include "tests/engine/model/gguf/gguf_files.h"
 #include "tests/engine/model/gguf/gguf_writer.h"
 
 namespace dunlin::engine {
@@ -18,39 +19,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A file with a config and an embedding, and without the other tensors.
-GgufWriter Base(const std::string& arch) {
-  GgufWriter writer;
-  writer.AddText("general.architecture", arch);
-  writer.AddUnsigned(arch + ".block_count", 2).AddUnsigned(arch + ".embedding_length", 64);
-  writer.AddUnsigned(arch + ".feed_forward_length", 96).AddUnsigned(arch + ".context_length", 128);
-  writer.AddUnsigned(arch + ".attention.head_count", 4);
-  writer.AddFloat(arch + ".attention.layer_norm_rms_epsilon", 1e-5F);
-  writer.AddTensor({.name = "token_embd.weight", .dimensions = {64, 7}, .data = std::string(64 * 7 * 4, '\0')});
-  return writer;
-}
-
-absl::StatusOr<ParsedModel> Parse(const GgufWriter& writer) {
-  const TempDirectory temp;
-  temp.Write("model.gguf", writer.Bytes());
-  const auto tensors = OpenGguf(temp.File("model.gguf"));
-  if (!tensors.ok()) return tensors.status();
-  return ParseGgufModel(tensors->get());
-}
-
-void ExpectRefused(const GgufWriter& writer, const std::string& message) {
-  const auto parsed = Parse(writer);
-  ASSERT_FALSE(parsed.ok()) << message;
-  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(message));
-}
-
 TEST(GgufModel, TakesItsConfigFromTheMetadata) {
-  GgufWriter writer = Base("llama");
+  GgufWriter writer = BaseGguf("llama");
   writer.AddUnsigned("llama.attention.head_count_kv", 2).AddUnsigned("llama.attention.key_length", 16);
   writer.AddFloat("llama.rope.freq_base", 50000.0F).AddUnsigned("tokenizer.ggml.eos_token_id", 3);
   writer.AddUnsigned("tokenizer.ggml.eot_token_id", 5);
-  const auto parsed = Parse(writer);
+  const auto parsed = ParseGguf(writer);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const ModelConfig& config = parsed->config;
   EXPECT_EQ(config.architecture, "llama");
@@ -64,46 +38,59 @@ TEST(GgufModel, TakesItsConfigFromTheMetadata) {
 }
 
 TEST(GgufModel, EndsAChatAtTheTokensThatEndATurn) {
-  GgufWriter writer = Base("llama");
+  GgufWriter writer = BaseGguf("llama");
   writer.AddTexts("tokenizer.ggml.tokens", {"a", "<|end|>", "<|im_end|>", "b"});
   writer.AddFloats("tokenizer.ggml.token_type", {1, 1, 3, 1}).AddUnsigned("tokenizer.ggml.eos_token_id", 3);
   GgufWriter chat = writer;
   chat.AddText("tokenizer.chat_template", "{{ messages }}");
-  EXPECT_EQ(Parse(writer)->config.eos_token_ids, (std::vector<TokenId>{3}));
-  EXPECT_EQ(Parse(chat)->config.eos_token_ids, (std::vector<TokenId>{2, 3}));  // <|end|> is a normal token here
+  EXPECT_EQ(ParseGguf(writer)->config.eos_token_ids, (std::vector<TokenId>{3}));
+  EXPECT_EQ(ParseGguf(chat)->config.eos_token_ids, (std::vector<TokenId>{2, 3}));  // <|end|> is a normal token here
+}
+
+TEST(GgufModel, GoesOnBehindAMessageOfTheHarmonyFormat) {
+  GgufWriter writer = BaseGguf("llama");
+  writer.AddTexts("tokenizer.ggml.tokens", {"<|end|>", "<|return|>", "<|call|>", "<|endoftext|>"});
+  writer.AddFloats("tokenizer.ggml.token_type", {3, 3, 3, 3}).AddText("tokenizer.chat_template", "{{ messages }}");
+  EXPECT_EQ(ParseGguf(writer)->config.eos_token_ids, (std::vector<TokenId>{1, 2, 3}));
 }
 
 TEST(GgufModel, RefusesMetadataThatIsMissingOrUnsupported) {
   GgufWriter nameless;
-  ExpectRefused(nameless, "general.architecture is ''; known: llama, qwen2, qwen3, gemma2, phi2, gptneox, gpt2, bert");
-  ExpectRefused(Base("mamba"), "general.architecture is 'mamba'; known: llama");
-  ExpectRefused(GgufWriter().AddText("general.architecture", "llama"), "llama.attention.head_count is missing");
+  ExpectGgufRefused(
+      nameless, "general.architecture is ''; known: llama, qwen2, qwen3, qwen2moe, qwen3moe, gpt-oss, gemma, gemma2");
+  ExpectGgufRefused(BaseGguf("mamba"), "general.architecture is 'mamba'; known: llama");
+  ExpectGgufRefused(GgufWriter().AddText("general.architecture", "llama"), "llama.block_count is missing");
   GgufWriter typed;
-  ExpectRefused(typed.AddUnsigned("general.architecture", 1), "general.architecture must be a string");
-  ExpectRefused(Base("llama").AddUnsigned("llama.expert_count", 8), "llama.expert_count is above 0");
-  ExpectRefused(Base("llama").AddUnsigned("llama.rope.dimension_count", 8), "llama.rope.dimension_count is 8 of 16");
-  ExpectRefused(Base("llama").AddText("llama.rope.scaling.type", "longrope"),
-                "llama.rope.scaling.type is 'longrope'; must be none, linear or yarn");
-  ExpectRefused(Base("llama").AddText("llama.attention.key_length", "16"),
-                "llama.attention.key_length must be an integer");
-  ExpectRefused(Base("qwen2").AddUnsigned("qwen2.attention.value_length", 8), "heads of different sizes");
-  ExpectRefused(Base("llama").AddFloat("llama.rope.freq_base", 1.0F / 0.0F), "llama.rope.freq_base must be a finite");
-  GgufWriter layers = Base("llama");
+  ExpectGgufRefused(typed.AddUnsigned("general.architecture", 1), "general.architecture must be a string");
+  ExpectGgufRefused(BaseGguf("llama").AddUnsigned("llama.expert_count", 8),
+                    "llama.expert_count is 8; this architecture has none, or 'blk.0.ffn_gate_inp.weight' is missing");
+  ExpectGgufRefused(BaseGguf("llama").AddUnsigned("llama.rope.dimension_count", 8),
+                    "llama.rope.dimension_count is 8 of 16");
+  ExpectGgufRefused(BaseGguf("llama").AddText("llama.rope.scaling.type", "longrope"),
+                    "tensor 'rope_factors_short.weight' must be F32 of [8]");
+  ExpectGgufRefused(BaseGguf("llama").AddText("llama.rope.scaling.type", "dynamic"),
+                    "llama.rope.scaling.type is 'dynamic'; must be none, linear, yarn or longrope");
+  ExpectGgufRefused(BaseGguf("llama").AddText("llama.attention.key_length", "16"),
+                    "llama.attention.key_length must be an integer");
+  ExpectGgufRefused(BaseGguf("qwen2").AddUnsigned("qwen2.attention.value_length", 8), "heads of different sizes");
+  ExpectGgufRefused(BaseGguf("llama").AddFloat("llama.rope.freq_base", 1.0F / 0.0F),
+                    "llama.rope.freq_base must be a finite");
+  GgufWriter layers = BaseGguf("llama");
   const std::string values = LittleEndian(4, 4) + LittleEndian(2, 8) + LittleEndian(2, 4) + LittleEndian(4, 4);
-  ExpectRefused(layers.Add("llama.attention.head_count_kv", GgufType::kArray, values),
-                "llama.attention.head_count_kv has a value per layer, and they differ");
+  ExpectGgufRefused(layers.Add("llama.attention.head_count_kv", GgufType::kArray, values),
+                    "llama.attention.head_count_kv has a value per layer, and they differ");
 }
 
 TEST(GgufModel, RefusesRotaryFactorsThatAreNoFactors) {
   const auto with = [](std::vector<float> factors) {
-    GgufWriter writer = Base("llama");
+    GgufWriter writer = BaseGguf("llama");
     const std::string data(reinterpret_cast<const char*>(factors.data()), factors.size() * sizeof(float));
     writer.AddTensor({.name = "rope_freqs.weight", .dimensions = {factors.size()}, .data = data});
     return writer;
   };
-  EXPECT_TRUE(Parse(with(std::vector<float>(8, 2.0F))).ok());
-  ExpectRefused(with(std::vector<float>(7, 2.0F)), "'rope_freqs.weight' must be F32 of [8]");
-  ExpectRefused(with(std::vector<float>(8, 0.0F)), "'rope_freqs.weight'[0] is 0; limit is [0.001, 1000000]");
+  EXPECT_TRUE(ParseGguf(with(std::vector<float>(8, 2.0F))).ok());
+  ExpectGgufRefused(with(std::vector<float>(7, 2.0F)), "'rope_freqs.weight' must be F32 of [8]");
+  ExpectGgufRefused(with(std::vector<float>(8, 0.0F)), "'rope_freqs.weight'[0] is 0; limit is [0.001, 1000000]");
 }
 
 absl::StatusOr<std::unique_ptr<TextFiles>> Texts(const GgufWriter& writer) {
@@ -113,7 +100,7 @@ absl::StatusOr<std::unique_ptr<TextFiles>> Texts(const GgufWriter& writer) {
 }
 
 TEST(GgufModel, StandsForTheTextsOfADirectory) {
-  GgufWriter writer = Base("llama");
+  GgufWriter writer = BaseGguf("llama");
   writer.AddText("tokenizer.ggml.model", "llama").AddTexts("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>"});
   writer.AddFloats("tokenizer.ggml.scores", {0, 0, 0}).AddUnsigned("tokenizer.ggml.bos_token_id", 1);
   writer.AddText("tokenizer.chat_template", "{{ messages }}")
@@ -131,20 +118,20 @@ TEST(GgufModel, StandsForTheTextsOfADirectory) {
 }
 
 TEST(GgufModel, NamesThePoolingOfAnEncoder) {
-  GgufWriter writer = Base("bert");
+  GgufWriter writer = BaseGguf("bert");
   const auto files = Texts(writer.AddUnsigned("bert.pooling_type", 2));
   ASSERT_TRUE(files.ok()) << files.status();
   const auto folder = (*files)->OpenFolder("1_Pooling");
   ASSERT_TRUE(folder.ok()) << folder.status();
   EXPECT_THAT(*(*folder)->ReadFile("config.json", 100), HasSubstr("cls"));
-  GgufWriter rank = Base("bert");
+  GgufWriter rank = BaseGguf("bert");
   EXPECT_THAT(std::string(Texts(rank.AddUnsigned("bert.pooling_type", 4)).status().message()),
               HasSubstr("bert.pooling_type is 4; limit is [0, 3]"));
 }
 
 TEST(GgufModel, RefusesATokenizerThatContradictsItself) {
   const auto refusal = [](const std::function<void(GgufWriter*)>& add) {
-    GgufWriter writer = Base("llama");
+    GgufWriter writer = BaseGguf("llama");
     writer.AddText("tokenizer.ggml.model", "llama");
     add(&writer);
     const auto files = Texts(writer);

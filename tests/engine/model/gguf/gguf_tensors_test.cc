@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/checkpoint/expert_tensors.h"
 #include "engine/model/gguf_model.h"
 #include "tests/engine/base/temp_directory.h"
 #include "tests/engine/model/gguf/gguf_writer.h"
@@ -73,12 +74,71 @@ TEST(GgufTensors, SeparateTheHalvesOfRotatedHeads) {
   writer.AddTensor({.name = "blk.0.attn_v.weight", .dimensions = {1, 8}, .data = FloatBytes(stored)});
   const auto tensors = OpenBytes(temp, writer.Bytes());
   ASSERT_NE(tensors, nullptr);
-  tensors->SeparateRotationHalves(4);
+  tensors->SeparateRotationHalves({.head_dim = 4, .rotary_dim = 4, .rows_of_fused = 8});
   const std::vector<float> ordered = {0, 1, 2, 3, 4, 5, 6, 7};
   EXPECT_EQ(ReadFloats(*tensors, "blk.0.attn_q.weight", 0, 8), ordered);
   EXPECT_EQ(ReadFloats(*tensors, "blk.0.attn_q.bias", 0, 8), ordered);
   EXPECT_EQ(ReadFloats(*tensors, "blk.0.attn_q.weight", 3, 3), (std::vector<float>{3, 4, 5}));
   EXPECT_EQ(ReadFloats(*tensors, "blk.0.attn_v.weight", 0, 8), stored);
+}
+
+TEST(GgufTensors, SeparateTheRotatedPartOfHeadsInAFusedMatrix) {
+  const TempDirectory temp;
+  // One head of Q, one of K and one of V, of six rows; the first four rotate.
+  std::vector<float> stored;
+  for (const float head : {0.0F, 10.0F, 20.0F}) {
+    for (const float row : {0.0F, 2.0F, 1.0F, 3.0F, 4.0F, 5.0F}) stored.push_back(head + row);
+  }
+  GgufWriter writer;
+  writer.AddTensor({.name = "blk.0.attn_qkv.weight", .dimensions = {1, 18}, .data = FloatBytes(stored)});
+  writer.AddTensor({.name = "blk.0.attn_qkv.bias", .dimensions = {18}, .data = FloatBytes(stored)});
+  const auto tensors = OpenBytes(temp, writer.Bytes());
+  ASSERT_NE(tensors, nullptr);
+  tensors->SeparateRotationHalves({.head_dim = 6, .rotary_dim = 4, .rows_of_fused = 12});
+  const std::vector<float> ordered = {0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 20, 22, 21, 23, 24, 25};
+  EXPECT_EQ(ReadFloats(*tensors, "blk.0.attn_qkv.weight", 0, 18), ordered);
+  EXPECT_EQ(ReadFloats(*tensors, "blk.0.attn_qkv.bias", 0, 18), ordered);
+}
+
+TEST(GgufTensors, GiveTheCodesOfOneExpertOfAStack) {
+  const TempDirectory temp;
+  GgufWriter writer;
+  writer.AddTensor({.name = "up.weight", .dimensions = {32, 2, 3}, .type = 8, .data = Q8Blocks(192)});
+  writer.AddTensor({.name = "up.bias", .dimensions = {2, 3}, .data = FloatBytes({0, 1, 2, 3, 4, 5})});
+  auto stored = OpenBytes(temp, writer.Bytes());
+  ASSERT_NE(stored, nullptr);
+  const std::vector<ExpertStack> stacks = {{"up.weight", "up.@.weight"}, {"up.bias", "up.@.bias"}};
+  const auto experts = ExpertTensors::Open(std::move(stored), stacks, 3);
+  ASSERT_TRUE(experts.ok()) << experts.status();
+  const TensorInfo* third = (*experts)->Find("up.2.weight");
+  ASSERT_NE(third, nullptr);
+  EXPECT_EQ(third->shape, (std::vector<int64_t>{2, 32}));
+  ASSERT_TRUE((*experts)->CodesOf(*third).has_value());
+  CodedRows codes;
+  ASSERT_TRUE((*experts)->ReadCodes(*third, 1, 1, &codes).ok());
+  std::vector<float> values(32);
+  codes.Dequantize(values.data());
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(values[i], static_cast<float>((160 + i) % 100)) << i;
+  const TensorInfo* bias = (*experts)->Find("up.1.bias");
+  ASSERT_NE(bias, nullptr);
+  EXPECT_EQ(bias->shape, (std::vector<int64_t>{2}));
+  EXPECT_FALSE((*experts)->CodesOf(*bias).has_value());
+  float two[2];
+  ASSERT_TRUE((*experts)->Read(*bias, 0, std::as_writable_bytes(std::span(two))).ok());
+  EXPECT_EQ(two[0], 2.0F);
+}
+
+TEST(GgufTensors, KeepAMatrixOfOneRowAMatrix) {
+  const TempDirectory temp;
+  GgufWriter writer;
+  for (const char* name : {"blk.0.ffn_gate_inp_shexp.weight", "token_types.weight", "output_norm.weight"}) {
+    writer.AddTensor({.name = name, .dimensions = {2}, .data = FloatBytes({1, 2})});
+  }
+  const auto tensors = OpenBytes(temp, writer.Bytes());
+  ASSERT_NE(tensors, nullptr);
+  EXPECT_EQ(tensors->Find("blk.0.ffn_gate_inp_shexp.weight")->shape, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(tensors->Find("token_types.weight")->shape, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(tensors->Find("output_norm.weight")->shape, (std::vector<int64_t>{2}));
 }
 
 std::string Part(uint32_t index, uint32_t count, uint32_t num_tensors, const std::string& tensor) {

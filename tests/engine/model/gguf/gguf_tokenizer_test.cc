@@ -27,7 +27,7 @@ json ReadGolden(const std::string& name) {
 std::string FileOf(const json& vocabulary) {
   GgufWriter writer;
   writer.AddText("general.architecture", "llama").AddUnsigned("llama.attention.head_count", 4);
-  writer.AddUnsigned("llama.embedding_length", 64);
+  writer.AddUnsigned("llama.embedding_length", 64).AddUnsigned("llama.block_count", 1);
   const auto tokens = vocabulary.at("tokens").get<std::vector<std::string>>();
   writer.AddText("tokenizer.ggml.model", vocabulary.at("model").get<std::string>());
   writer.AddTexts("tokenizer.ggml.tokens", tokens);

@@ -10,63 +10,72 @@ use super::{document, types, Vocabulary};
 use crate::error::{quote, Error, Result};
 use crate::load::patterns;
 
-/// What splits a text before the bytes of its parts are merged.
-enum Split {
-    /// GPT-2's pattern, which the library has.
+/// One of the pre-tokenizers that split a text, in order, before the bytes of its parts are merged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Split(&'static str),
+    EachDigit,
+    Digits,
+    Punctuation,
+    /// GPT-2's pattern, which the library has; letters stand for bytes from here on. Without it they do at the end.
     Gpt2,
-    /// Each digit, then GPT-2's pattern.
-    DigitsThenGpt2,
-    Pattern(&'static str),
 }
+use Step::{Digits, EachDigit, Gpt2, Punctuation, Split};
 
 struct Rule {
     names: &'static [&'static str],
-    split: Split,
+    steps: &'static [Step],
     nfc: bool,
     /// A part that is a token as a whole is that token, whatever the merges say.
     ignore_merges: bool,
     /// Where the file has no flag.
     add_bos: bool,
+    add_eos: bool,
 }
 
-/// Mistral's pattern of Nemo and later: GPT-4o's without contractions, each digit alone.
-const TEKKEN: &str = concat!(
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
-    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-);
+const PLAIN: Rule =
+    Rule { names: &[], steps: &[Gpt2], nfc: false, ignore_merges: false, add_bos: false, add_eos: false };
 
-const RULES: [Rule; 6] = [
-    Rule {
-        names: &["", "default", "gpt-2", "phi-2"],
-        split: Split::Gpt2,
-        nfc: false,
-        ignore_merges: false,
-        add_bos: false,
-    },
-    Rule { names: &["olmo"], split: Split::Gpt2, nfc: true, ignore_merges: false, add_bos: false },
+const RULES: [Rule; 18] = [
+    Rule { names: &["", "default", "gpt-2", "phi-2", "exaone4"], ..PLAIN },
+    Rule { names: &["roberta-bpe"], add_bos: true, add_eos: true, ..PLAIN },
+    Rule { names: &["olmo", "mpt"], nfc: true, ..PLAIN },
+    Rule { names: &["modern-bert"], nfc: true, add_bos: true, add_eos: true, ..PLAIN },
     Rule {
         names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"],
-        split: Split::Pattern(patterns::LLAMA3),
-        nfc: false,
+        steps: &[Split(patterns::LLAMA3)],
         ignore_merges: true,
         add_bos: true,
+        ..PLAIN
+    },
+    // Llama 3's tokenizer without a BOS, and GLM 4's.
+    Rule { names: &["smaug-bpe", "glm4"], steps: &[Split(patterns::LLAMA3)], ignore_merges: true, ..PLAIN },
+    Rule { names: &["dbrx", "chatglm-bpe"], steps: &[Split(patterns::LLAMA3)], ..PLAIN },
+    Rule { names: &["qwen2", "deepseek-r1-qwen", "stablelm2"], steps: &[Split(patterns::QWEN2)], nfc: true, ..PLAIN },
+    Rule { names: &["gpt-4o", "llama4"], steps: &[Split(patterns::GPT4O)], ..PLAIN },
+    Rule { names: &["smollm", "starcoder", "refact"], steps: &[EachDigit, Gpt2], ..PLAIN },
+    Rule { names: &["command-r"], steps: &[EachDigit, Gpt2], nfc: true, ..PLAIN },
+    Rule { names: &["tekken"], steps: &[Split(patterns::TEKKEN)], ignore_merges: true, add_bos: true, ..PLAIN },
+    Rule { names: &["seed-coder"], steps: &[Split(patterns::SEED)], ..PLAIN },
+    Rule {
+        names: &["deepseek-coder"],
+        steps: &[
+            Split(patterns::LINE_BREAK),
+            Split(patterns::LETTERS),
+            Split(patterns::MARKS),
+            Split(patterns::CJK),
+            EachDigit,
+        ],
+        ..PLAIN
     },
     Rule {
-        names: &["qwen2", "deepseek-r1-qwen"],
-        split: Split::Pattern(patterns::QWEN2),
-        nfc: true,
-        ignore_merges: false,
-        add_bos: false,
+        names: &["deepseek-v3"],
+        steps: &[Split(patterns::UP_TO_THREE_DIGITS), Split(patterns::CJK_AND_KANA), Split(patterns::DEEPSEEK_V3)],
+        ..PLAIN
     },
-    Rule {
-        names: &["smollm", "starcoder", "refact"],
-        split: Split::DigitsThenGpt2,
-        nfc: false,
-        ignore_merges: false,
-        add_bos: false,
-    },
-    Rule { names: &["tekken"], split: Split::Pattern(TEKKEN), nfc: false, ignore_merges: true, add_bos: true },
+    Rule { names: &["falcon"], steps: &[Punctuation, Gpt2, Digits, Split(patterns::THREE_DIGITS)], ..PLAIN },
+    Rule { names: &["bloom"], steps: &[Split(patterns::BLOOM)], ..PLAIN },
+    Rule { names: &["superbpe"], steps: &[Split(patterns::NUMBERS), Split(patterns::THOUSANDS)], ..PLAIN },
 ];
 
 pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
@@ -88,8 +97,8 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Result<Value> {
     Ok(document(
         vocabulary.added(),
         if rule.nfc { json!({"type": "NFC"}) } else { Value::Null },
-        pre_tokenizer(&rule.split, prefix_space),
-        vocabulary.bos_and_eos(rule.add_bos, false)?,
+        pre_tokenizer(rule.steps, prefix_space),
+        vocabulary.bos_and_eos(rule.add_bos, rule.add_eos)?,
         byte_level(prefix_space, true),
         json!({"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
@@ -109,14 +118,22 @@ fn byte_level(prefix_space: bool, use_regex: bool) -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": true, "use_regex": use_regex})
 }
 
-fn pre_tokenizer(split: &Split, prefix_space: bool) -> Value {
-    let first = match split {
-        Split::Gpt2 => return byte_level(prefix_space, true),
-        Split::DigitsThenGpt2 => json!({"type": "Digits", "individual_digits": true}),
-        Split::Pattern(pattern) => {
+fn pre_tokenizer(steps: &[Step], prefix_space: bool) -> Value {
+    let write = |step: &Step| match step {
+        Split(pattern) => {
             json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
         }
+        EachDigit => json!({"type": "Digits", "individual_digits": true}),
+        Digits => json!({"type": "Digits", "individual_digits": false}),
+        Punctuation => json!({"type": "Punctuation", "behavior": "Contiguous"}),
+        Gpt2 => byte_level(prefix_space, true),
     };
-    let use_regex = matches!(split, Split::DigitsThenGpt2);
-    json!({"type": "Sequence", "pretokenizers": [first, byte_level(prefix_space, use_regex)]})
+    let mut parts: Vec<Value> = steps.iter().map(write).collect();
+    if !steps.contains(&Gpt2) {
+        parts.push(byte_level(prefix_space, false));
+    }
+    match parts.len() {
+        1 => parts.remove(0),
+        _ => json!({"type": "Sequence", "pretokenizers": parts}),
+    }
 }

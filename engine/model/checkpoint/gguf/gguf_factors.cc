@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/model/checkpoint/gguf/gguf_factors.h"
+
+#include <span>
+
+#include "absl/strings/str_cat.h"
+
+namespace dunlin::engine {
+
+absl::StatusOr<std::vector<float>> ReadGgufFactors(const GgufTensors& tensors, const char* name, size_t count) {
+  const TensorInfo* tensor = tensors.Find(name);
+  std::vector<float> factors(count);
+  if (tensor == nullptr || tensor->dtype->loadable != kernels::DType::kF32 ||
+      tensor->end - tensor->begin != factors.size() * sizeof(float)) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' must be F32 of [", count, "]"));
+  }
+  absl::Status read = tensors.Read(*tensor, 0, std::as_writable_bytes(std::span(factors)));
+  if (!read.ok()) return read;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (!(factors[i] >= 1e-3F) || factors[i] > 1e6F) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", name, "'[", i, "] is ", factors[i], "; limit is [0.001, 1000000]"));
+    }
+  }
+  return factors;
+}
+
+}  // namespace dunlin::engine

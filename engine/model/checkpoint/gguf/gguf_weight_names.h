@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names that GGUF files give the weights of a model. Lists hold more than any one family has: a config says which
+// of the weights exist (HasSlot). Source: github.com/ggml-org/llama.cpp, gguf-py/gguf/constants.py (TENSOR_NAMES).
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "engine/model/architectures/architecture.h"
+
+namespace dunlin::engine::gguf_names {
+
+using enum WeightSlot;
+using enum FusedPart;
+
+template <size_t kCount>
+using Names = std::array<WeightName, kCount>;
+
+// The concatenation of lists.
+template <size_t... kCounts>
+constexpr auto Join(const Names<kCounts>&... lists) {
+  Names<(kCounts + ...)> all{};
+  size_t at = 0;
+  const auto append = [&](const auto& list) {
+    for (const WeightName& name : list) all[at++] = name;
+  };
+  (append(lists), ...);
+  return all;
+}
+
+inline constexpr Names<6> kCommon = {{{kEmbedding, kAll, "token_embd"},
+                                      {kEmbeddingNorm, kAll, "token_embd_norm"},
+                                      {kTokenTypes, kAll, "token_types"},
+                                      {kPositions, kAll, "position_embd"},
+                                      {kHead, kAll, "output"},
+                                      {kAttentionOut, kAll, "blk.#.attn_output"}}};
+inline constexpr Names<3> kSplitQkv = {
+    {{kQkv, kQuery, "blk.#.attn_q"}, {kQkv, kKey, "blk.#.attn_k"}, {kQkv, kValue, "blk.#.attn_v"}}};
+inline constexpr Names<1> kFusedQkv = {{{kQkv, kAll, "blk.#.attn_qkv"}}};
+inline constexpr Names<3> kQkNorms = {{{kQueryNorm, kAll, "blk.#.attn_q_norm"},
+                                       {kKeyNorm, kAll, "blk.#.attn_k_norm"},
+                                       {kAttentionSinks, kAll, "blk.#.attn_sinks"}}};
+
+// An MLP of three matrices, and of two (gate and up are one matrix, or there is no gate).
+inline constexpr Names<3> kGatedMlp = {
+    {{kMlpUp, kGate, "blk.#.ffn_gate"}, {kMlpUp, kUp, "blk.#.ffn_up"}, {kMlpDown, kAll, "blk.#.ffn_down"}}};
+inline constexpr Names<2> kPlainMlp = {{{kMlpUp, kAll, "blk.#.ffn_up"}, {kMlpDown, kAll, "blk.#.ffn_down"}}};
+// Experts are stacked: "blk.0.ffn_up_exps.weight" [num_experts, rows, columns].
+inline constexpr Names<9> kExpertNames = {
+    {{kRouter, kExperts, "blk.#.ffn_gate_inp"},
+     {kRouter, kSharedGate, "blk.#.ffn_gate_inp_shexp"},
+     {.slot = kRouterCorrection, .part = kAll, .name = "blk.#.exp_probs_b", .weight = ".bias"},
+     {kExpertUp, kGate, "blk.#.ffn_gate_exps.@"},
+     {kExpertUp, kUp, "blk.#.ffn_up_exps.@"},
+     {kExpertDown, kAll, "blk.#.ffn_down_exps.@"},
+     {kSharedUp, kGate, "blk.#.ffn_gate_shexp"},
+     {kSharedUp, kUp, "blk.#.ffn_up_shexp"},
+     {kSharedDown, kAll, "blk.#.ffn_down_shexp"}}};
+
+// Norms before the attention and the MLP, and behind both.
+inline constexpr Names<5> kNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
+                                     {kPostAttentionNorm, kAll, "blk.#.post_attention_norm"},
+                                     {kMlpNorm, kAll, "blk.#.ffn_norm"},
+                                     {kPostMlpNorm, kAll, "blk.#.post_ffw_norm"},
+                                     {kFinalNorm, kAll, "output_norm"}}};
+// Some families keep transformers' name of the norm before the MLP.
+inline constexpr Names<3> kLateNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm"},
+                                         {kMlpNorm, kAll, "blk.#.post_attention_norm"},
+                                         {kFinalNorm, kAll, "output_norm"}}};
+// Of Falcon 40B's two norms of one input attn_norm_2 is the attention's.
+inline constexpr Names<3> kParallelNorms = {{{kAttentionNorm, kAll, "blk.#.attn_norm_2"},
+                                             {kMlpNorm, kAll, "blk.#.attn_norm"},
+                                             {kFinalNorm, kAll, "output_norm"}}};
+inline constexpr Names<2> kEncoderNorms = {
+    {{kAttentionNorm, kAll, "blk.#.attn_output_norm"}, {kMlpNorm, kAll, "blk.#.layer_output_norm"}}};
+
+inline constexpr auto kGated = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kNorms);
+inline constexpr auto kGatedLateNorms = Join(kCommon, kSplitQkv, kQkNorms, kGatedMlp, kExpertNames, kLateNorms);
+inline constexpr auto kPlain = Join(kCommon, kSplitQkv, kPlainMlp, kNorms);
+inline constexpr auto kPlainFused = Join(kCommon, kFusedQkv, kPlainMlp, kNorms);
+inline constexpr auto kPlainParallelNorms = Join(kCommon, kFusedQkv, kPlainMlp, kParallelNorms);
+inline constexpr auto kEncoder = Join(kCommon, kSplitQkv, kPlainMlp, kEncoderNorms);
+inline constexpr auto kEncoderFused = Join(kCommon, kFusedQkv, kGatedMlp, kEncoderNorms);
+
+}  // namespace dunlin::engine::gguf_names

@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes GGUF goldens of the families beside those of make_gguf_goldens.py, with the names of tensors and keys that the
+Python package `gguf` gives each architecture.
+
+NAME.gguf for each row of MODELS: the checkpoint tests/golden/models/NAME as llama.cpp's converter writes it. Its logits
+are those of NAME/goldens.json. Where the converter leaves a field of the config out, or cannot write a layer, the row
+has the value that readers assume, or the layers that are kept: NAME is then a folder with model.gguf and goldens.json,
+the logits of transformers with that config. Where tiny
+models are unlike every published one (a head's size that does not follow from the hidden size, an MLP that is not four
+times as wide, windows), the keys that say so are written although the converter would not write them.
+encoders/NAME.gguf for each row of ENCODERS, likewise.
+
+Usage: make_family_gguf.py [NAME...]     (needs gguf, torch, transformers, safetensors, numpy)
+"""
+
+import json
+import math
+import pathlib
+import sys
+import tempfile
+
+import gguf
+import numpy as np
+import torch
+import transformers
+from gguf import GGMLQuantizationType as Type
+from safetensors.torch import save_file
+
+from make_gguf_goldens import HERE, MODELS_FOLDER, add_tensor, checkpoint_tensors, finish, interleave, logits_of
+
+Arch = gguf.MODEL_ARCH
+TIED = {"tie_word_embeddings": True}
+QWEN_LAYERS = {"mlp_only_layers": [], "decoder_sparse_step": 1, "use_sliding_window": False, "layer_types": None}
+# Name -> (architecture, fields that the file cannot say, layers that are kept where not all are).
+MODELS = {
+    "gemma_tiny": (Arch.GEMMA, TIED), "gemma3_tiny": (Arch.GEMMA3,), "phi3_longrope": (Arch.PHI3,),
+    "qwen2_moe_tiny": (Arch.QWEN2MOE, QWEN_LAYERS, [0]), "qwen3_moe_tiny": (Arch.QWEN3MOE, QWEN_LAYERS, [1]),
+    "gpt_oss_mxfp4": (Arch.GPT_OSS,), "granite_tiny": (Arch.GRANITE,), "granitemoe_tiny": (Arch.GRANITE_MOE, {}, [0]),
+    "olmo3_tiny": (Arch.OLMO2, {}, [0, 3]), "glm_tiny": (Arch.CHATGLM,), "glm4_tiny": (Arch.GLM4,),
+    "glm4_moe_tiny": (Arch.GLM4_MOE, {}, [0, 2]),
+    "smollm3_tiny": (Arch.SMOLLM3, {"no_rope_layers": None, "no_rope_layer_interval": 4}),
+    "cohere2_tiny": (Arch.COHERE2, TIED), "starcoder2_tiny": (Arch.STARCODER2, {"sliding_window": None}),
+    "stablelm_tiny": (Arch.STABLELM,), "exaone4_tiny": (Arch.EXAONE4, {}, [0, 3]), "nemotron_tiny": (Arch.NEMOTRON,),
+    "falcon_new": (Arch.FALCON,), "bloom_tiny": (Arch.BLOOM,), "ernie45_tiny": (Arch.ERNIE4_5,),
+    "seed_oss_tiny": (Arch.SEED_OSS,),
+}
+ENCODERS = {"nomic_tiny": Arch.NOMIC_BERT, "modernbert_tiny": Arch.MODERN_BERT}
+
+PERMUTED = (Arch.LLAMA, Arch.GRANITE, Arch.GRANITE_MOE, Arch.SMOLLM3)
+OFFSET_NORMS = (Arch.GEMMA, Arch.GEMMA3, Arch.NEMOTRON)
+WITH_WINDOWS = (Arch.LLAMA, Arch.GEMMA3, Arch.PHI3, Arch.GPT_OSS, Arch.OLMO2, Arch.COHERE2, Arch.EXAONE4)
+WITH_PATTERN = (Arch.GEMMA3, Arch.OLMO2, Arch.EXAONE4)
+
+
+def first(config, *names):
+    return next((config[name] for name in names if config.get(name) is not None), None)
+
+
+def heads_of(config):
+    """The number of heads, those of K, and their size."""
+    heads = first(config, "num_attention_heads", "n_head")
+    kv_heads = first(config, "num_key_value_heads") or heads
+    if config["model_type"] == "falcon":
+        kv_heads = config["num_kv_heads"] if config["new_decoder_architecture"] or not config["multi_query"] else 1
+    if config["model_type"] == "bloom":
+        kv_heads = heads
+    return heads, kv_heads, first(config, "head_dim") or first(config, "hidden_size") // heads
+
+
+def add_rotation(writer, arch, config):
+    rope = config.get("rope_parameters") or {}
+    sliding, rope = rope.get("sliding_attention"), rope.get("full_attention", rope)
+    if arch not in (Arch.BLOOM, Arch.FALCON, Arch.STABLELM):
+        writer.add_rope_freq_base(float(rope["rope_theta"]))
+    if sliding is not None:
+        writer.add_rope_freq_base_swa(float(sliding["rope_theta"]))
+    kind = rope.get("rope_type")
+    if kind == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    elif kind == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        if "beta_fast" in rope:
+            writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+            writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+    part = rope.get("partial_rotary_factor", 1.0)
+    dim = heads_of(config)[2]
+    if arch in PERMUTED or part != 1.0 or arch in (Arch.PHI3, Arch.COHERE2):
+        writer.add_rope_dimension_count(int(dim * part))
+    if arch in (Arch.COMMAND_R, Arch.COHERE2, Arch.NEMOTRON):
+        writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+    if arch == Arch.PHI3:
+        original = config.get("original_max_position_embeddings", config["max_position_embeddings"])
+        writer.add_rope_scaling_orig_ctx_len(original)
+        if kind == "longrope":
+            scale = config["max_position_embeddings"] / original
+            writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(scale) / math.log(original)))
+
+
+def add_windows(writer, arch, config):
+    window = config.get("sliding_window")
+    if arch == Arch.MODERN_BERT:
+        writer.add_sliding_window(config["local_attention"])
+        writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+        writer.add_string("modern-bert.hidden_activation", config["hidden_activation"])
+    elif arch == Arch.PHI3 or (arch in WITH_WINDOWS and window):
+        writer.add_sliding_window(window or 0)
+    if arch in WITH_PATTERN and window:
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config["layer_types"]])
+
+
+def add_experts(writer, arch, config):
+    count = first(config, "num_local_experts", "num_experts", "n_routed_experts")
+    if count is None:
+        return
+    writer.add_expert_count(count)
+    writer.add_expert_used_count(config["num_experts_per_tok"])
+    width = config["intermediate_size"] if arch == Arch.GPT_OSS else config.get("moe_intermediate_size")
+    if width:
+        writer.add_expert_feed_forward_length(width)
+    if arch == Arch.QWEN2MOE:
+        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+    if arch == Arch.GLM4_MOE:
+        writer.add_expert_group_count(config["n_group"])
+        writer.add_expert_group_used_count(config["topk_group"])
+        writer.add_expert_shared_count(config["n_shared_experts"])
+        writer.add_leading_dense_block_count(config["first_k_dense_replace"])
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_expert_weights_scale(config["routed_scaling_factor"])
+        writer.add_expert_weights_norm(config["norm_topk_prob"])
+        writer.add_nextn_predict_layers(config["num_nextn_predict_layers"])
+
+
+def add_metadata(writer, arch, config):
+    hidden = config["hidden_size"]
+    heads, kv_heads, head_dim = heads_of(config)
+    predicting = config["num_nextn_predict_layers"] if arch == Arch.GLM4_MOE else 0
+    writer.add_block_count(first(config, "num_hidden_layers", "n_layer") + predicting)
+    writer.add_context_length(first(config, "max_position_embeddings", "seq_length") or 2048)
+    writer.add_embedding_length(hidden)
+    ffn = 4 * hidden if arch == Arch.BLOOM else first(config, "ffn_hidden_size", "intermediate_size")
+    writer.add_feed_forward_length(ffn)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv_heads)
+    if config.get("head_dim"):
+        writer.add_key_length(head_dim)
+        writer.add_value_length(head_dim)
+    if (epsilon := first(config, "rms_norm_eps", "norm_eps")) is not None:
+        writer.add_layer_norm_rms_eps(epsilon)
+    epsilon = first(config, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
+    if epsilon is not None and arch != Arch.MODERN_BERT:
+        writer.add_layer_norm_eps(epsilon)
+    add_rotation(writer, arch, config)
+    add_windows(writer, arch, config)
+    add_experts(writer, arch, config)
+    if arch in (Arch.GRANITE, Arch.GRANITE_MOE):
+        writer.add_attention_scale(config["attention_multiplier"])
+        writer.add_embedding_scale(config["embedding_multiplier"])
+        writer.add_residual_scale(config["residual_multiplier"])
+        writer.add_logit_scale(config["logits_scaling"])
+    if arch in (Arch.COMMAND_R, Arch.COHERE2):
+        writer.add_logit_scale(config["logit_scale"])
+    if arch == Arch.GEMMA3:
+        writer.add_attention_scale(config["query_pre_attn_scalar"] ** -0.5)
+    if arch == Arch.STABLELM:
+        writer.add_parallel_residual(config["use_parallel_residual"])
+    if arch not in ENCODERS.values():
+        writer.add_eos_token_id(config.get("eos_token_id", 2))  # of the tokenizer, where the config has none
+
+
+def stacked_experts(tensors):
+    """Experts of a tensor each, stacked: Mixtral's w1, w2 and w3, and others' projections."""
+    stacks, rest = {}, {}
+    for name, tensor in tensors.items():
+        head, found, tail = name.partition(".experts.")
+        index, _, inner = tail.partition(".")
+        if found and index.isdecimal():
+            head = head.replace("block_sparse_moe", "feed_forward").removeprefix("model.") if inner.startswith("w") else head
+            stacks.setdefault(f"{head}.experts.{inner}", {})[int(index)] = tensor
+        else:
+            rest[name] = tensor
+    return rest | {name: torch.stack([rows[i] for i in range(len(rows))]) for name, rows in stacks.items()}
+
+
+def mxfp4_blocks(codes, scales):
+    """ggml's blocks: a scale, then the codes j and j + 16 in byte j."""
+    pairs = torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2)  # [..., 32]
+    packed = torch.cat((scales[..., None], pairs[..., :16] | (pairs[..., 16:] << 4)), dim=-1)
+    return packed.flatten(-2).contiguous().numpy()
+
+
+def split_gate(name, tensor):
+    """GPT-OSS's interleaved and Granite's consecutive gate and up projections as one tensor each."""
+    if ".input_linear." in name:
+        half = tensor.shape[1] // 2
+        stem = name.replace("input_linear.weight", "")
+        return [("gate", stem, tensor[:, :half]), ("up", stem, tensor[:, half:])]
+    return [("gate", name, tensor[:, ::2]), ("up", name, tensor[:, 1::2])]
+
+
+def gpt_oss_experts(writer, tensors):
+    """Writes the experts and returns the other tensors."""
+    rest = {}
+    for name, tensor in tensors.items():
+        if ".experts." not in name:
+            rest[name + ".weight" if name.endswith("sinks") else name] = tensor
+            continue
+        if name.endswith("_scales"):
+            continue
+        layer = name.split(".")[2]
+        ending = "bias" if name.endswith("_bias") else "weight"
+        parts = [("down", "", tensor)] if "down_proj" in name else split_gate("", tensor)
+        if name.endswith("_blocks"):
+            scales = tensors[name.removesuffix("_blocks") + "_scales"]
+            all_scales = {"down": scales} if "down_proj" in name else {"gate": scales[:, ::2], "up": scales[:, 1::2]}
+            for part, _, codes in parts:
+                writer.add_tensor(f"blk.{layer}.ffn_{part}_exps.weight", mxfp4_blocks(codes, all_scales[part]),
+                                  raw_dtype=Type.MXFP4)
+            continue
+        if ending == "weight":  # stored transposed
+            parts = [("down", "", tensor.mT)] if "down_proj" in name else split_gate("", tensor.mT)
+        for part, _, value in parts:
+            add_tensor(writer, f"blk.{layer}.ffn_{part}_exps.{ending}", value.float() if ending == "bias" else value)
+    return rest
+
+
+def converted(name, tensor, arch, config):
+    heads, kv_heads, head_dim = heads_of(config)
+    if arch in PERMUTED and (".attn_q." in name or ".attn_k." in name):
+        return interleave(tensor, heads if ".attn_q." in name else kv_heads)
+    if arch in OFFSET_NORMS and name.endswith("norm.weight"):
+        return tensor.float() + 1
+    if arch in (Arch.FALCON, Arch.BLOOM) and ".attn_qkv." in name:
+        rows = tensor.reshape(kv_heads, heads // kv_heads + 2, head_dim, -1)
+        return torch.cat([rows[:, :-2].flatten(0, 2), rows[:, -2].flatten(0, 1), rows[:, -1].flatten(0, 1)]).reshape(tensor.shape)
+    return tensor
+
+
+def write(path, arch, config, tensors, kinds=None):
+    """kinds: types of matrices by the file's names."""
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
+    add_metadata(writer, arch, config)
+    names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer"))
+    if arch == Arch.GPT_OSS:
+        tensors = gpt_oss_experts(writer, tensors)
+    for hf_name, tensor in sorted(stacked_experts(tensors).items()):
+        if hf_name == "lm_head.weight" and config.get("tie_word_embeddings") or hf_name.startswith(("head.", "decoder.")):
+            continue
+        hf_name = hf_name.replace("e_score_correction_bias", "e_score_correction.bias").removeprefix("bert.")
+        for arches, prefix in (((Arch.MODERN_BERT,), "model."), ((Arch.BLOOM,), "transformer.")):
+            hf_name = hf_name.removeprefix(prefix) if arch in arches else hf_name
+        parts = [("", hf_name, tensor)]
+        if ".input_linear." in hf_name:
+            parts = split_gate(hf_name, tensor)
+        for part, stem, value in parts:
+            if part:
+                name = f"blk.{stem.split('.')[2]}.ffn_{part}_exps.weight"
+            else:
+                name = names.get_name(stem, try_suffixes=(".weight", ".bias"))
+            if name is None:
+                raise SystemExit(f"{path.name}: no name for {stem}")
+            always_wide = any(part in name for part in ("ffn_gate_inp", "token_types", "_norm.", "exp_probs_b"))
+            value = converted(name, value, arch, config)
+            add_tensor(writer, name, value.float() if always_wide else value, (kinds or {}).get(name))
+    if arch == Arch.PHI3 and config["rope_parameters"]["rope_type"] == "longrope":
+        for length in ("long", "short"):
+            factors = np.array(config["rope_parameters"][f"{length}_factor"], dtype=np.float32)
+            writer.add_tensor(f"rope_factors_{length}.weight", factors)
+    finish(writer)
+    print(f"{path.relative_to(HERE)}: {path.stat().st_size} bytes", flush=True)
+
+
+def rows_of(model, prompt):
+    logits = logits_of(model, prompt["tokens"])
+    return [{"position": row["position"], "values": [round(v, 5) for v in logits[row["position"]].tolist()]}
+            for row in prompt["logits"]]
+
+
+def write_goldens(folder, prompts):
+    source = f"transformers {transformers.__version__}, float32, eager attention"
+    (folder / "goldens.json").write_text(
+        json.dumps({"source": source, "prompts": prompts}, separators=(",", ":")) + "\n")
+
+
+def keep_layers(tensors, config, layers):
+    """The model of those layers alone."""
+    kept = {}
+    for name, tensor in tensors.items():
+        parts = name.split(".")
+        if parts[1] == "layers" and int(parts[2]) not in layers:
+            continue
+        if parts[1] == "layers":
+            parts[2] = str(layers.index(int(parts[2])))
+        kept[".".join(parts)] = tensor
+    types = config.get("layer_types")
+    return kept, config | {"num_hidden_layers": len(layers), "layer_types": types and [types[i] for i in layers]}
+
+
+def write_model(name):
+    arch, assumed, layers = MODELS[name] + ({}, None)[len(MODELS[name]) - 1:]
+    source = MODELS_FOLDER / name
+    config = json.loads((source / "config.json").read_text())
+    tensors = checkpoint_tensors(source)
+    if not assumed and layers is None:
+        return write(HERE / f"{name}.gguf", arch, config, tensors)
+    if layers is not None:
+        tensors, config = keep_layers(tensors, config, layers)
+    config |= assumed
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    write(folder / "model.gguf", arch, config, tensors)
+    with tempfile.TemporaryDirectory() as temp:
+        save_file(tensors, pathlib.Path(temp) / "model.safetensors", metadata={"format": "pt"})
+        (pathlib.Path(temp) / "config.json").write_text(json.dumps(config))
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(
+            temp, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager").eval()
+    prompts = json.loads((source / "goldens.json").read_text())["prompts"][-2:]
+    write_goldens(folder, [{"tokens": prompt["tokens"], "logits": rows_of(loaded, prompt), "greedy_tokens": [],
+                            "greedy_gaps": []} for prompt in prompts])
+
+
+def write_encoder(name):
+    """With a tokenizer where its form is WordPiece."""
+    source = HERE.parent / "encoders" / name
+    config = json.loads((source / "config.json").read_text())
+    write(HERE / "encoders" / f"{name}.gguf", ENCODERS[name], config, checkpoint_tensors(source))
+
+
+@torch.no_grad()
+def main():
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for name in sys.argv[1:] or [*MODELS, *ENCODERS]:
+        write_encoder(name) if name in ENCODERS else write_model(name)
+
+
+if __name__ == "__main__":
+    main()
