@@ -6,20 +6,22 @@ namespace dunlin::engine {
 
 // The QKV projection, with K and V written into pages: one operation where the device fuses them.
 bool ForwardPass::QkvToPages(const LayerWeights& weights) {
-  const kernels::RotateAndStoreKvParams heads{.qkv = buffers_.qkv,
-                                              .cos_sin = CosSin(),
-                                              .rotary_dim = config_.rotary_dim,
-                                              .num_heads = config_.num_heads,
-                                              .kv_pool = buffers_.kv_pool,
-                                              .layout = layout_,
-                                              .layer = kv_layer(),
-                                              .token_page = inputs_.token_page,
-                                              .token_slot = inputs_.token_slot,
-                                              .num_tokens = rows_.count,
-                                              .query_norm = weights.query_norm.weight,
-                                              .key_norm = weights.key_norm.weight,
-                                              .norm_epsilon = config_.norm_epsilon,
-                                              .joint_norms = config_.qk_norm_joint};
+  const KvPlace place = kv_place();
+  const kernels::RotateAndStoreKvParams heads{
+      .qkv = buffers_.qkv,
+      .cos_sin = CosSin(),
+      .rotary_dim = config_.rotary_dim,
+      .num_heads = config_.num_heads,
+      .kv_pool = buffers_.kv_pool,
+      .layout = layout_,
+      .layer = place.layer_in_page,
+      .token_page = inputs_.token_page + int64_t{place.group} * inputs_.num_tokens,
+      .token_slot = inputs_.token_slot,
+      .num_tokens = rows_.count,
+      .query_norm = weights.query_norm.weight,
+      .key_norm = weights.key_norm.weight,
+      .norm_epsilon = config_.norm_epsilon,
+      .joint_norms = config_.qk_norm_joint};
   kernels::GemmParams params = GemmParamsOf(weights.qkv, rows_.count);
   params.bias = weights.qkv.bias;
   params.out = heads.qkv;
@@ -36,15 +38,16 @@ const float* ForwardPass::CosSin() const {
 
 // Attention, with its output rounded to the GEMM input of `next`: one operation where the device fuses them.
 bool ForwardPass::Attend(const LayerWeights& weights, const Target& next) {
+  const KvPlace place = kv_place();
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
   params.query = rows_.query;
   params.query_stride = rows_.query_stride;
   params.kv_pool = buffers_.kv_pool;
   params.layout = layout_;
-  params.layer = kv_layer();
+  params.layer = place.layer_in_page;
   params.num_heads = config_.num_heads;
-  params.page_table = inputs_.page_table;
+  params.page_table = inputs_.page_table + int64_t{place.group} * inputs_.spans.count * inputs_.page_table_stride;
   params.page_table_stride = inputs_.page_table_stride;
   params.sequences = rows_.spans.first;
   params.num_sequences = rows_.spans.count;

@@ -37,6 +37,8 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
   // The runs are only worth something when they reach what they are about.
   EXPECT_GT(stats.preemptions, static_cast<int64_t>(count));
   EXPECT_GT(stats.prefix_hits, static_cast<int64_t>(count));
+  EXPECT_GT(stats.sliding_prefix_hits, static_cast<int64_t>(count / 4));
+  EXPECT_GT(stats.slid, static_cast<int64_t>(count));
   EXPECT_GT(stats.followed, static_cast<int64_t>(count / 20));
   EXPECT_GT(stats.forced, static_cast<int64_t>(count / 5));
   using engine::FinishReason;
