@@ -8,6 +8,11 @@
 #include "engine/base/check.h"
 
 namespace dunlin::engine {
+namespace {
+
+constexpr uint64_t kSkippedBlock = ~uint64_t{0};  // PrefixChain::serial behind a block that was passed over
+
+}  // namespace
 
 PrefixCache::PrefixCache(const PrefixCacheOptions& options)
     : hash_(options.hash_key),
@@ -40,7 +45,7 @@ Digest PrefixCache::NextKey(const PrefixChain& chain, const TokenId* tokens, int
 
 // A chain that has skipped a block ends with no entry; its key, if it is a whole one, stands for all tokens before.
 PageId PrefixCache::Find(const Digest& key, const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const {
-  const bool any_parent = chain.serial == 0 && chain.num_pages > 0 && key_words_ == key.size();
+  const bool any_parent = chain.serial == kSkippedBlock && key_words_ == key.size();
   for (uint32_t slot = HomeSlot(key); slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
     const PageId page = slots_[slot];
     const Entry& entry = entries_[static_cast<size_t>(page)];
@@ -75,7 +80,7 @@ PageId PrefixCache::Match(const TokenId* tokens, int32_t num_tokens, PrefixChain
 
 void PrefixCache::Skip(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const {
   chain->key = NextKey(*chain, tokens, num_tokens);
-  chain->serial = 0;
+  chain->serial = kSkippedBlock;
   ++chain->num_pages;
 }
 

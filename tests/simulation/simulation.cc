@@ -247,10 +247,13 @@ class Simulation {
     if (scheduler_.num_pages_used() != 0) Fail("pages are left over");
     for (const Live& live : live_) CheckAnswer(live);
     stats_->requests += static_cast<int64_t>(live_.size());
-    stats_->preemptions += static_cast<int64_t>(scheduler_.counters().preemptions);
+    const auto preemptions = static_cast<int64_t>(scheduler_.counters().preemptions);
     const auto hits = static_cast<int64_t>(scheduler_.counters().prefix_hits);
+    stats_->preemptions += preemptions;
     stats_->prefix_hits += hits;
-    if (groups().num_sliding > 0) stats_->sliding_prefix_hits += hits;
+    if (groups().num_sliding == 0) return problem_;
+    stats_->sliding_preemptions += preemptions;
+    stats_->sliding_prefix_hits += hits;
     return problem_;
   }
 

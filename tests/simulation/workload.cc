@@ -97,10 +97,10 @@ std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t
                                               });
 }
 
-// Half of all models have no windows; the others slide in all of their layers or in some.
+// One model in three has windows, in all of its layers or in some.
 engine::KvGroups AnyGroups(Dice* dice) {
   engine::KvGroups groups;
-  if (dice->OneIn(2)) return groups;
+  if (!dice->OneIn(3)) return groups;
   groups.window = dice->Between(2, 16);
   groups.num_full = dice->Between(0, 2);
   groups.num_sliding = groups.num_full == 0 ? 1 : dice->Between(1, 3);
@@ -112,7 +112,10 @@ Workload MakeWorkload(Dice* dice) {
   FakeRuntimeOptions& runtime = workload.runtime;
   runtime.kv_groups = AnyGroups(dice);
   runtime.num_pages = dice->OneIn(2) ? dice->Between(2, 12) : dice->Between(10, 30);
-  runtime.num_pages *= runtime.kv_groups.count();
+  // With windows half as many, so that pages run out there, too.
+  const int32_t groups = runtime.kv_groups.count();
+  runtime.num_pages *= groups;
+  if (runtime.kv_groups.num_sliding > 0) runtime.num_pages = std::max(groups, runtime.num_pages / 2);
   runtime.tokens_per_page = {dice->Between(1, 3), 4, 4, dice->Between(3, 8)};
   runtime.tokens_per_page[static_cast<size_t>(Precision::kFp16)] = dice->Between(2, 4);
   runtime.depth = dice->Between(1, 2);
