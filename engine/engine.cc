@@ -26,6 +26,9 @@ RequestLimits LimitsOf(const EngineOptions& options, const ModelConfig& config, 
       options.max_context_tokens > 0 ? std::min(options.max_context_tokens, config.max_context) : config.max_context;
   limits.max_queued_tokens = options.max_queued_tokens;
   limits.num_pages = runtime.num_pages();
+  limits.kv_groups = runtime.kv_groups();
+  if (!options.free_pages_behind_windows) limits.kv_groups.KeepAll();
+  limits.max_tokens_per_step = options.max_tokens_per_step;
   limits.min_priority = options.min_priority;
   limits.max_priority = options.max_priority;
   for (const kernels::PrecisionTraits& traits : kernels::kPrecisionTable) {
@@ -43,15 +46,20 @@ MailboxLimits MailboxLimitsOf(const EngineOptions& options) {
           .max_live = 2 * (options.max_queued_requests + options.max_sequences)};
 }
 
-StepPlanLimits PlanLimitsOf(const EngineOptions& options, const ModelConfig& config, const RequestLimits& limits) {
-  int32_t max_pages = 0;
+// Pages of one layer group that the longest sequence takes.
+int32_t MaxBlocks(const RequestLimits& limits) {
+  int32_t most = 0;
   for (const int32_t page_tokens : limits.tokens_per_page) {
-    if (page_tokens > 0) max_pages = std::max(max_pages, PagesFor(limits.max_context_tokens, page_tokens));
+    if (page_tokens > 0) most = std::max(most, PagesFor(limits.max_context_tokens, page_tokens));
   }
+  return most;
+}
+
+StepPlanLimits PlanLimitsOf(const EngineOptions& options, const ModelConfig& config, const RequestLimits& limits) {
   return {.max_sequences = options.max_sequences,
           .max_tokens = options.max_tokens_per_step,
           .max_context_tokens = limits.max_context_tokens,
-          .max_pages_per_sequence = max_pages,
+          .max_pages_per_sequence = MaxBlocks(limits) * limits.kv_groups.count(),
           .num_eos_token_ids = static_cast<int32_t>(config.eos_token_ids.size()),
           .vocab_size = config.vocab_size};
 }
@@ -66,7 +74,9 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const ModelCon
   scheduler.step_time_target = TimeNs{options.step_time_target_ms} * 1'000'000;
   scheduler.prefill_matches_decode = runtime.prefill_matches_decode();
   scheduler.eos_token_ids = config.eos_token_ids;
+  scheduler.max_blocks_per_sequence = MaxBlocks(limits);
   scheduler.cache.num_pages = limits.num_pages;
+  scheduler.cache.groups = limits.kv_groups;
   scheduler.cache.max_tokens_per_page = *std::max_element(limits.tokens_per_page.begin(), limits.tokens_per_page.end());
   if (kv_events != nullptr) scheduler.cache.changes = kv_events->changes();
   std::random_device random;
@@ -140,7 +150,8 @@ absl::StatusOr<RequestId> Engine::Submit(Request request, std::shared_ptr<Output
   if (request.arrival == 0) request.arrival = state_->clock();
   const uint64_t prompt_tokens = request.prompt.size();
   const TenantId tenant = request.tenant;
-  std::unique_ptr<Sequence> sequence = MakeSequence(std::move(request), std::move(sink), page_tokens);
+  std::unique_ptr<Sequence> sequence =
+      MakeSequence(std::move(request), std::move(sink), page_tokens, state_->limits.kv_groups.count());
   if (sequence->request.constraint != nullptr) {
     if (absl::Status status = state_->mailbox.CheckRoomFor(tenant, prompt_tokens); !status.ok()) return status;
     StartConstraint(sequence.get(), state_->limits.vocab_size, state_->max_forced_tokens);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace dunlin::engine {
 
@@ -20,6 +21,9 @@ struct KvGroups {
   int32_t count() const { return num_full + num_sliding; }
   bool slides(int32_t group) const { return group >= num_full; }
 
+  // No page is given back before its sequence ends.
+  void KeepAll() { num_full += std::exchange(num_sliding, 0); }
+
   // The first position that a row at `position`, or a later one, reads in a sliding group.
   int32_t FirstRead(int32_t position) const { return std::max(0, position - window + 1); }
 
@@ -31,6 +35,16 @@ struct KvGroups {
     // Such a range begins anywhere in its first page.
     const int64_t around = (read - 1 + tokens_per_page - 1) / tokens_per_page + 1;
     return num_full * all + num_sliding * std::min(all, around);
+  }
+
+  // The most tokens, up to `limit`, of a sequence that never holds more than num_pages.
+  int64_t TokensThatFit(int64_t num_pages, int64_t limit, int32_t tokens_per_page, int32_t step_tokens) const {
+    int64_t fit = 0;
+    for (int64_t over = limit + 1; over - fit > 1;) {
+      const int64_t middle = fit + (over - fit) / 2;
+      (MostPages(middle, tokens_per_page, step_tokens) <= num_pages ? fit : over) = middle;
+    }
+    return fit;
   }
 };
 

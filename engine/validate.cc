@@ -141,7 +141,8 @@ std::optional<Violation> CheckPages(const Request& request, const RequestLimits&
                      std::nullopt};
   }
   const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
-  const int32_t pages = PagesFor(prompt_tokens + request.stopping.max_tokens - 1, page_tokens);
+  const int64_t tokens = int64_t{prompt_tokens} + request.stopping.max_tokens - 1;
+  const int64_t pages = limits.kv_groups.MostPages(tokens, page_tokens, limits.max_tokens_per_step);
   if (pages <= limits.num_pages) return std::nullopt;
   return Violation{F::kMaxTokens,
                    absl::StrCat("is ", request.stopping.max_tokens, " after a prompt of ", prompt_tokens,

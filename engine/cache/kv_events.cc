@@ -70,7 +70,7 @@ void KvEventLog::Remove(const PrefixCache& cache) {
 void KvEventLog::Store(const PrefixCache& cache) {
   stored_.clear();
   for (const PageId page : changes_.pages()) {
-    if (cache.Contains(page) && pages_[static_cast<size_t>(page)].serial == 0) stored_.push_back(page);
+    if (cache.BlockOf(page).serial != 0 && pages_[static_cast<size_t>(page)].serial == 0) stored_.push_back(page);
   }
   const auto serial = [&cache](PageId page) { return cache.BlockOf(page).serial; };
   std::sort(stored_.begin(), stored_.end(), [&](PageId a, PageId b) { return serial(a) < serial(b); });

@@ -32,7 +32,8 @@ struct KvEventLogOptions {
 
 enum class KvEventKind : uint8_t { kStored, kRemoved, kCleared };
 
-// One block of tokens that the cache holds, or no longer holds. A block is one page.
+// One block of tokens that the cache holds, or no longer holds. Where layers slide, a block whose pages of sliding
+// groups are gone is held, too: it can be gone on from behind it, a window further.
 struct KvEvent {
   KvEventKind kind = KvEventKind::kStored;
   BlockId block = kNoBlock;     // none with kCleared, after which the cache holds nothing

@@ -8,6 +8,11 @@
 #include "engine/base/check.h"
 
 namespace dunlin::engine {
+namespace {
+
+constexpr uint64_t kSkippedBlock = ~uint64_t{0};  // PrefixChain::serial behind a block that was passed over
+
+}  // namespace
 
 PrefixCache::PrefixCache(const PrefixCacheOptions& options)
     : hash_(options.hash_key),
@@ -17,6 +22,10 @@ PrefixCache::PrefixCache(const PrefixCacheOptions& options)
       slots_(size_t{slot_mask_} + 1, kNoPage),
       entries_(static_cast<size_t>(options.num_pages)),
       tokens_(static_cast<size_t>(options.num_pages) * max_tokens_per_page_),
+      groups_(options.groups),
+      others_(static_cast<size_t>(options.num_pages) * static_cast<size_t>(options.groups.count() - 1), kNoPage),
+      lead_(static_cast<size_t>(options.num_pages), kNoPage),
+      proven_(static_cast<size_t>(options.num_pages)),
       changes_(options.changes) {}
 
 PrefixChain PrefixCache::Root(const ExecutionProfile& profile, std::string_view salt) const {
@@ -34,11 +43,13 @@ Digest PrefixCache::NextKey(const PrefixChain& chain, const TokenId* tokens, int
   return key;
 }
 
+// A chain that has skipped a block ends with no entry; its key, if it is a whole one, stands for all tokens before.
 PageId PrefixCache::Find(const Digest& key, const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const {
+  const bool any_parent = chain.serial == kSkippedBlock && key_words_ == key.size();
   for (uint32_t slot = HomeSlot(key); slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
     const PageId page = slots_[slot];
     const Entry& entry = entries_[static_cast<size_t>(page)];
-    if (entry.key == key && entry.parent_serial == chain.serial && entry.domain == chain.domain &&
+    if (entry.key == key && (any_parent || entry.parent_serial == chain.serial) && entry.domain == chain.domain &&
         entry.num_tokens == num_tokens && std::equal(tokens, tokens + num_tokens, tokens_of(page))) {
       return page;
     }
@@ -52,42 +63,93 @@ void PrefixCache::Advance(const Digest& key, PageId page, PrefixChain* chain) co
   ++chain->num_pages;
 }
 
+// Pages of full groups and the one that stands for the block.
+bool PrefixCache::HasProvenLead(PageId lead) const {
+  bool proven = IsProven(lead);
+  for (int32_t group = 1; group < groups_.num_full; ++group) proven = proven && IsProven(PageOf(lead, group));
+  return proven;
+}
+
 PageId PrefixCache::Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain, bool proven_only) const {
   const Digest key = NextKey(*chain, tokens, num_tokens);
   const PageId page = Find(key, *chain, tokens, num_tokens);
-  if (page == kNoPage || (proven_only && !IsProven(page))) return kNoPage;
+  if (page == kNoPage || (proven_only && !HasProvenLead(page))) return kNoPage;
   Advance(key, page, chain);
   return page;
 }
 
-PageId PrefixCache::Publish(const TokenId* tokens, int32_t num_tokens, PageId page, PrefixChain* chain) {
-  DUNLIN_CHECK(!Contains(page), "a page holds one prefix");
+void PrefixCache::Skip(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const {
+  chain->key = NextKey(*chain, tokens, num_tokens);
+  chain->serial = kSkippedBlock;
+  ++chain->num_pages;
+}
+
+PageId PrefixCache::Publish(const TokenId* tokens, int32_t num_tokens, const PageId* pages, PrefixChain* chain) {
+  const PageId lead = pages[0];
+  DUNLIN_CHECK(lead != kNoPage && !Contains(lead), "a page holds one prefix");
   const Digest key = NextKey(*chain, tokens, num_tokens);
   const PageId present = Find(key, *chain, tokens, num_tokens);
   if (present != kNoPage) {
+    Complete(present, pages);
     Advance(key, present, chain);
     return present;
   }
   const BlockId parent = chain->num_pages == 0 ? kNoBlock : BlockIdOf(chain->key);
-  entries_[static_cast<size_t>(page)] = {chain->domain, key, ++last_serial_, chain->serial, parent, num_tokens};
-  std::copy(tokens, tokens + num_tokens, tokens_of(page));
+  entries_[static_cast<size_t>(lead)] = {chain->domain, key, ++last_serial_, chain->serial, parent, num_tokens};
+  std::copy(tokens, tokens + num_tokens, tokens_of(lead));
   uint32_t slot = HomeSlot(key);
   while (slots_[slot] != kNoPage) slot = (slot + 1) & slot_mask_;
-  slots_[slot] = page;
+  slots_[slot] = lead;
+  lead_[static_cast<size_t>(lead)] = lead;
+  Complete(lead, pages);
   ++num_cached_;
-  MarkChanged(page);
-  Advance(key, page, chain);
-  return page;
+  MarkChanged(lead);
+  Advance(key, lead, chain);
+  return lead;
+}
+
+// The block takes the pages of groups of which it has none.
+void PrefixCache::Complete(PageId lead, const PageId* pages) {
+  for (int32_t group = 1; group < groups_.count(); ++group) {
+    PageId& other = others_[OtherIndex(lead, group)];
+    if (other != kNoPage || pages[group] == kNoPage) continue;
+    DUNLIN_CHECK(!Contains(pages[group]), "a page holds one prefix");
+    other = pages[group];
+    lead_[static_cast<size_t>(other)] = lead;
+  }
+}
+
+void PrefixCache::Unlink(PageId page) {
+  lead_[static_cast<size_t>(page)] = kNoPage;
+  proven_[static_cast<size_t>(page)] = false;
 }
 
 void PrefixCache::Forget(PageId page) {
   if (!Contains(page)) return;
-  Entry& entry = entries_[static_cast<size_t>(page)];
+  const PageId lead = lead_[static_cast<size_t>(page)];
+  bool ends = lead == page;
+  for (int32_t group = 1; group < groups_.count(); ++group) {
+    ends = ends || (PageOf(lead, group) == page && !groups_.slides(group));
+  }
+  for (int32_t group = 1; group < groups_.count(); ++group) {
+    PageId& other = others_[OtherIndex(lead, group)];
+    if (other == kNoPage || (!ends && other != page)) continue;
+    Unlink(other);
+    other = kNoPage;
+  }
+  if (!ends) return;
+  Unlink(lead);
+  RemoveEntry(lead);
+}
+
+// Takes the block out of the table.
+void PrefixCache::RemoveEntry(PageId lead) {
+  Entry& entry = entries_[static_cast<size_t>(lead)];
   uint32_t hole = HomeSlot(entry.key);
-  while (slots_[hole] != page) hole = (hole + 1) & slot_mask_;
+  while (slots_[hole] != lead) hole = (hole + 1) & slot_mask_;
   entry.serial = 0;
   --num_cached_;
-  MarkChanged(page);
+  MarkChanged(lead);
   // Entries after the hole move into it unless that would put them before their home.
   for (uint32_t slot = (hole + 1) & slot_mask_; slots_[slot] != kNoPage; slot = (slot + 1) & slot_mask_) {
     const uint32_t home = HomeSlot(entries_[static_cast<size_t>(slots_[slot])].key);
@@ -104,8 +166,8 @@ void PrefixCache::Clear() {
 }
 
 CachedBlock PrefixCache::BlockOf(PageId page) const {
-  if (!Contains(page)) return {};
   const Entry& entry = entries_[static_cast<size_t>(page)];
+  if (entry.serial == 0) return {};
   return {BlockIdOf(entry.key), entry.parent, entry.serial, entry.num_tokens, tokens_of(page), &entry.domain};
 }
 
@@ -122,16 +184,31 @@ absl::Status PrefixCache::CheckIntegrity() const {
   for (const PageId page : slots_) {
     if (page == kNoPage) continue;
     ++in_table;
-    if (!Contains(page)) return absl::InternalError(absl::StrCat("page ", page, " is in the table without an entry"));
+    if (lead_[static_cast<size_t>(page)] != page) {
+      return absl::InternalError(absl::StrCat("page ", page, " is in the table without an entry"));
+    }
   }
+  int32_t of_blocks = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].serial == 0) continue;
+    const auto lead = static_cast<PageId>(i);
     uint32_t slot = HomeSlot(entries_[i].key);
-    while (slots_[slot] != kNoPage && slots_[slot] != static_cast<PageId>(i)) slot = (slot + 1) & slot_mask_;
+    while (slots_[slot] != kNoPage && slots_[slot] != lead) slot = (slot + 1) & slot_mask_;
     if (slots_[slot] == kNoPage) return absl::InternalError(absl::StrCat("page ", i, " cannot be found"));
+    for (int32_t group = 0; group < groups_.count(); ++group) {
+      const PageId page = PageOf(lead, group);
+      if (page != kNoPage && lead_[static_cast<size_t>(page)] == lead) {
+        ++of_blocks;
+      } else if (page != kNoPage || !groups_.slides(group)) {
+        return absl::InternalError(absl::StrCat("the block of page ", i, " has page ", page, " of group ", group));
+      }
+    }
   }
-  if (in_table != num_cached_) {
-    return absl::InternalError(absl::StrCat("cached pages: ", num_cached_, " counted, ", in_table, " in the table"));
+  const auto contained = static_cast<std::ptrdiff_t>(lead_.size()) - std::count(lead_.begin(), lead_.end(), kNoPage);
+  if (in_table != num_cached_ || of_blocks != contained) {
+    return absl::InternalError(absl::StrCat("cached blocks: ", num_cached_, " counted, ", in_table,
+                                            " in the table; their pages: ", contained, " marked, ", of_blocks,
+                                            " listed"));
   }
   return absl::OkStatus();
 }

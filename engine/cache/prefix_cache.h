@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the page that continues a token prefix: a table from 256-bit keyed hash chains to pages. A hit also compares
-// the tokens, the domain and the parent entry, so that not even a collision gives one request the KV of another.
-// An entry is unproven until a finite row of logits has depended on its page: a fault may have written NaN into it.
-// Nothing is allocated after construction; every operation O(1) (one hash of a page's tokens).
+// Finds the pages that continue a token prefix: a table from 256-bit keyed hash chains to blocks. A block is a page of
+// each layer group for one range of tokens; the page of group 0 stands for it. A hit also compares the tokens, the
+// domain and the parent entry, so that not even a collision gives one request the KV of another.
+// A block without a page of a full group is no block: it leaves the cache with the first of them. Pages of sliding
+// groups may be lost one by one, because what follows them further away than the window never reads them; a block lives
+// on without, unless the lost page stands for it.
+// A page is unproven until a finite row of logits has depended on it: a fault may have written NaN into it.
+// Nothing is allocated after construction; every operation O(groups) (and one hash of a page's tokens).
 // Holds no references: the caller calls Forget before a page is overwritten.
 // Thread rule: the engine thread only.
 #pragma once
@@ -15,6 +19,7 @@
 #include "engine/cache/keyed_hash.h"
 #include "engine/cache/page.h"
 #include "engine/cache/page_changes.h"
+#include "engine/kv_groups.h"
 #include "engine/types.h"
 
 namespace dunlin::engine {
@@ -22,16 +27,17 @@ namespace dunlin::engine {
 struct PrefixCacheOptions {
   int32_t num_pages = 0;            // >= 1
   int32_t max_tokens_per_page = 0;  // >= 1, over all KV dtypes
+  KvGroups groups;                  // pages of a block
   Digest hash_key{};                // random per process
   int32_t key_words = 8;            // words of a page's key that are kept; with 0, as in tests, all keys collide
   PageChanges* changes = nullptr;   // marks pages that enter or leave; outlives the cache; null: nobody follows them
 };
 
-// What a page holds, for those who follow the cache. Valid until the page changes.
+// The block that a page stands for, for those who follow the cache. Valid until the page changes.
 struct CachedBlock {
   BlockId id = kNoBlock;
   BlockId parent = kNoBlock;  // kNoBlock for the first block of a prefix
-  uint64_t serial = 0;        // grows with every block that enters; 0: the page is not in the cache
+  uint64_t serial = 0;        // grows with every block that enters; 0: the page stands for none
   int32_t num_tokens = 0;
   const TokenId* tokens = nullptr;  // [num_tokens]
   const Digest* domain = nullptr;   // PrefixChain::domain
@@ -44,23 +50,32 @@ class PrefixCache {
   // The empty prefix of requests with this profile and salt.
   PrefixChain Root(const ExecutionProfile& profile, std::string_view salt) const;
 
-  // The page that holds `tokens` after `chain`, and *chain advanced past it; kNoPage, *chain unchanged, on a miss.
-  // proven_only: an unproven page is a miss.
+  // The page that stands for the block of `tokens` after `chain`, and *chain advanced past it; kNoPage, *chain
+  // unchanged, on a miss. proven_only: a block with an unproven page of a full group, or of group 0, is a miss.
   PageId Match(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain, bool proven_only = false) const;
 
-  // Enters `page`, which holds `tokens` computed after `chain`, unproven, and advances *chain past it. Returns `page`,
-  // or an equal page that is cached already: `page` is then not entered. REQUIRES: `page` is not in the cache.
-  PageId Publish(const TokenId* tokens, int32_t num_tokens, PageId page, PrefixChain* chain);
+  // *chain advanced past a block that is missing: the next one is found by its key, which the tokens of all blocks before
+  // it have made, and by its own tokens. Nothing is published behind it.
+  void Skip(const TokenId* tokens, int32_t num_tokens, PrefixChain* chain) const;
+
+  // The page of a group of the block that `lead` stands for; kNoPage when it is lost.
+  PageId PageOf(PageId lead, int32_t group) const { return group == 0 ? lead : others_[OtherIndex(lead, group)]; }
+
+  // Enters the block of `tokens`, computed after `chain`, unproven, and advances *chain past it. pages:
+  // [groups.count()], kNoPage for the pages of sliding groups that are gone. Returns pages[0], or the page that stands
+  // for an equal block that is cached already: that one is given those of `pages` that it has lost, and the others are
+  // not entered. REQUIRES: pages[0] is a page; none of them is in the cache.
+  PageId Publish(const TokenId* tokens, int32_t num_tokens, const PageId* pages, PrefixChain* chain);
 
   // A finite row of logits has depended on the page. No-op when it is not in the cache.
-  void Prove(PageId page) { entries_[static_cast<size_t>(page)].proven = true; }
-  bool IsProven(PageId page) const { return Contains(page) && entries_[static_cast<size_t>(page)].proven; }
+  void Prove(PageId page) { proven_[static_cast<size_t>(page)] = Contains(page); }
+  bool IsProven(PageId page) const { return proven_[static_cast<size_t>(page)]; }
 
   // The page's bytes are about to change. No-op when it is not in the cache.
   void Forget(PageId page);
 
-  bool Contains(PageId page) const { return entries_[static_cast<size_t>(page)].serial != 0; }
-  int32_t num_cached() const { return num_cached_; }
+  bool Contains(PageId page) const { return lead_[static_cast<size_t>(page)] != kNoPage; }
+  int32_t num_cached() const { return num_cached_; }  // blocks
 
   // Takes every page out of the cache. O(pages).
   void Clear();
@@ -76,16 +91,22 @@ class PrefixCache {
   struct Entry {
     Digest domain;
     Digest key;
-    uint64_t serial = 0;  // never used twice; 0: the page is not in the cache
+    uint64_t serial = 0;  // never used twice; 0: the page stands for no block
     uint64_t parent_serial = 0;
     BlockId parent = kNoBlock;
     int32_t num_tokens = 0;
-    bool proven = false;
   };
 
   Digest NextKey(const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const;
   PageId Find(const Digest& key, const PrefixChain& chain, const TokenId* tokens, int32_t num_tokens) const;
   void Advance(const Digest& key, PageId page, PrefixChain* chain) const;
+  bool HasProvenLead(PageId lead) const;
+  void Complete(PageId lead, const PageId* pages);
+  void Unlink(PageId page);
+  void RemoveEntry(PageId lead);
+  size_t OtherIndex(PageId lead, int32_t group) const {
+    return static_cast<size_t>(lead) * static_cast<size_t>(groups_.count() - 1) + static_cast<size_t>(group - 1);
+  }
   uint32_t HomeSlot(const Digest& key) const { return key[0] & slot_mask_; }
   TokenId* tokens_of(PageId page) { return tokens_.data() + static_cast<size_t>(page) * max_tokens_per_page_; }
   const TokenId* tokens_of(PageId page) const {
@@ -101,8 +122,12 @@ class PrefixCache {
   size_t key_words_;
   uint32_t slot_mask_;           // slots - 1; at least two slots a page keep probes short
   std::vector<PageId> slots_;    // linear probing, no tombstones; kNoPage is empty
-  std::vector<Entry> entries_;   // [num_pages]
+  std::vector<Entry> entries_;   // [num_pages] of the block that a page stands for
   std::vector<TokenId> tokens_;  // [num_pages, max_tokens_per_page]
+  KvGroups groups_;
+  std::vector<PageId> others_;  // [num_pages, groups - 1] of the block that a page stands for
+  std::vector<PageId> lead_;    // [num_pages] what stands for the block that a page is of; kNoPage: it is of none
+  std::vector<bool> proven_;    // [num_pages]
   uint64_t last_serial_ = 0;
   int32_t num_cached_ = 0;
   PageChanges* changes_;

@@ -18,6 +18,7 @@
 #include "engine/layers/layer_buffers.h"
 #include "engine/layers/layer_rows.h"
 #include "engine/layers/pass_inputs.h"
+#include "engine/model/attention_shape.h"
 #include "engine/model/model.h"
 #include "engine/model/model_config.h"
 #include "engine/types.h"
@@ -160,8 +161,8 @@ class ForwardPass {
   // Without norms before the attention and the MLP: their inputs are the rows themselves.
   bool norms_inside() const { return config_.norm_placement == NormPlacement::kPostInside; }
   bool post_norm() const { return config_.norm_placement == NormPlacement::kPost; }
-  // Encoders keep the keys and values of the running layer only.
-  int32_t kv_layer() const { return layout_.shape.num_layers == 1 ? 0 : layer_; }
+  // Where the running layer's keys and values lie.
+  KvPlace kv_place() const { return KvPlaceOf(config_, groups_, layer_); }
   // The first product that reads the layer's input.
   Target QkvOf(int32_t layer) const {
     const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
@@ -182,6 +183,7 @@ class ForwardPass {
   InputObserver* const observer_;
   const kernels::DeviceOps& ops_;
   kernels::DeviceContext* const context_;
+  const KvGroups groups_;
   const kernels::KvLayout layout_;
   LayerRows rows_{};
   kernels::Activation activation_;      // the input of the next GEMM

@@ -18,14 +18,15 @@ bool ForwardPass::QkvToPages(const LayerWeights& weights) {
 }
 
 kernels::RotateAndStoreKvParams ForwardPass::HeadsOf(const LayerWeights& weights) const {
+  const KvPlace place = kv_place();
   return {.qkv = buffers_.qkv,
           .cos_sin = CosSin(),
           .rotary_dim = config_.rotary_dim,
           .num_heads = config_.num_heads,
           .kv_pool = buffers_.kv_pool,
           .layout = layout_,
-          .layer = kv_layer(),
-          .token_page = inputs_.token_page,
+          .layer = place.layer_in_page,
+          .token_page = inputs_.token_page + int64_t{place.group} * inputs_.num_tokens,
           .token_slot = inputs_.token_slot,
           .num_tokens = rows_.count,
           .query_norm = weights.query_norm.weight,
@@ -54,15 +55,16 @@ bool ForwardPass::Attend(const LayerWeights& weights, const Target& next) {
 }
 
 kernels::PagedAttentionParams ForwardPass::AttentionParamsOf(const LayerWeights& weights) const {
+  const KvPlace place = kv_place();
   kernels::PagedAttentionParams params{};
   params.backend = profile_.attention_backend;
   params.query = rows_.query;
   params.query_stride = rows_.query_stride;
   params.kv_pool = buffers_.kv_pool;
   params.layout = layout_;
-  params.layer = kv_layer();
+  params.layer = place.layer_in_page;
   params.num_heads = config_.num_heads;
-  params.page_table = inputs_.page_table;
+  params.page_table = inputs_.page_table + int64_t{place.group} * inputs_.spans.count * inputs_.page_table_stride;
   params.page_table_stride = inputs_.page_table_stride;
   params.sequences = rows_.spans.first;
   params.num_sequences = rows_.spans.count;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 namespace dunlin::engine {
 namespace {
@@ -28,12 +29,16 @@ KvGroups KvGroupsOf(const ModelConfig& config) {
     groups.window = std::max(groups.window, config.window(layer));
   }
   const int32_t num_full = num_layers - num_sliding;
-  int32_t fewest_places = std::numeric_limits<int32_t>::max();
+  auto best = std::make_tuple(true, true, std::numeric_limits<int32_t>::max());
   for (int32_t layers = 1; layers <= num_layers; ++layers) {
     const int32_t full = CeilDiv(num_full, layers);
     const int32_t sliding = CeilDiv(num_sliding, layers);
-    if (full + sliding > kMaxKvGroups || (full + sliding) * layers > fewest_places) continue;
-    fewest_places = (full + sliding) * layers;
+    const int32_t num_empty = (full + sliding) * layers - num_layers;
+    const bool many_empty = num_empty > num_layers / 16;
+    const auto rank =
+        std::make_tuple(full + sliding > kMaxKvGroups, many_empty, many_empty ? num_empty : full + sliding);
+    if (rank >= best) continue;
+    best = rank;
     groups.layers_per_page = layers;
     groups.num_full = full;
     groups.num_sliding = sliding;
@@ -42,6 +47,7 @@ KvGroups KvGroupsOf(const ModelConfig& config) {
 }
 
 KvPlace KvPlaceOf(const ModelConfig& config, const KvGroups& groups, int32_t layer) {
+  if (config.is_encoder()) return {};
   const bool slides = Slides(config, layer);
   int32_t index = 0;  // among the layers of its kind
   for (int32_t before = 0; before < layer; ++before) index += Slides(config, before) == slides ? 1 : 0;
@@ -50,7 +56,7 @@ KvPlace KvPlaceOf(const ModelConfig& config, const KvGroups& groups, int32_t lay
 }
 
 kernels::KvShape KvShapeOf(const ModelConfig& config) {
-  return {.num_layers = config.num_kv_layers(),
+  return {.num_layers = KvGroupsOf(config).layers_per_page,
           .num_kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
           .v_head_dim = config.attention_value_dim(),

@@ -11,11 +11,12 @@
 
 namespace dunlin::engine {
 
-// One group where no layer has a window shorter than the context, or all have one. Where some have one, groups of as
-// many layers as leave the fewest places of pages empty, in up to kMaxKvGroups groups. An encoder has one group.
+// One group where no layer has a window shorter than the context, or all have one. Where some have one, the fewest
+// groups that leave at most a sixteenth of the places in pages empty or, if none of up to kMaxKvGroups do, those that
+// leave the fewest empty. An encoder has one group.
 inline constexpr int32_t kMaxKvGroups = 16;
 KvGroups KvGroupsOf(const ModelConfig& config);
-// REQUIRES: 0 <= layer < num_layers. Of a decoder.
+// REQUIRES: 0 <= layer < num_layers. All layers of an encoder have one place.
 KvPlace KvPlaceOf(const ModelConfig& config, const KvGroups& groups, int32_t layer);
 
 // Of a page: its layers are those of one group.

@@ -37,7 +37,9 @@ struct SequenceStep {
   // Whether the last of the tokens is the last known one, so that the next one is drawn from its logits.
   bool samples = false;
   PlanRange tokens = {};  // of StepPlan::tokens: the num_tokens tokens, and the one after them if it is scored
-  PlanRange pages = {};   // of StepPlan::pages: those of positions [0, first_position + num_tokens), in order, or more
+  // Of StepPlan::pages, [blocks, KvGroups::count()]: those of positions [0, first_position + num_tokens), in order, or
+  // more. kNoPage for pages behind the window of a sliding group, which no row of the step reads.
+  PlanRange pages = {};
 
   // Prompt positions [first_scored, first_scored + num_scored), each scored by the logits of the position before it.
   int32_t first_scored = 0;
@@ -70,7 +72,7 @@ struct StepPlanLimits {
   int32_t max_sequences = 0;
   int32_t max_tokens = 0;  // computed in the step
   int32_t max_context_tokens = 0;
-  int32_t max_pages_per_sequence = 0;
+  int32_t max_pages_per_sequence = 0;  // of all groups
   int32_t num_eos_token_ids = 0;
   int32_t vocab_size = 0;
 };

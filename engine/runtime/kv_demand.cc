@@ -36,7 +36,8 @@ KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& res
   KvDemand demand;
   demand.page_bytes = PageBytes(config, resident, options);
   demand.context_tokens = ContextLimit(config, options);
-  const auto pages_of = [per_page](int64_t tokens) { return (tokens + per_page - 1) / per_page; };
+  const KvGroups groups = KvGroupsOf(config);
+  const auto pages_of = [&](int64_t tokens) { return groups.MostPages(tokens, per_page, options.max_tokens_per_step); };
   const int64_t one = pages_of(demand.context_tokens);
   const int64_t usual = pages_of(std::min(demand.context_tokens, kUsualContextTokens));
   demand.one_context = static_cast<size_t>(std::min(one, kMaxPages)) * demand.page_bytes;
@@ -47,9 +48,10 @@ KvDemand KvDemandOf(const ModelConfig& config, const std::vector<Precision>& res
 
 int32_t ContextThatFits(const ModelConfig& config, const std::vector<Precision>& resident, const EngineOptions& options,
                         size_t bytes) {
-  const size_t pages = bytes / PageBytes(config, resident, options);
-  const auto tokens = static_cast<uint64_t>(TokensPerPage(config, resident, options)) * pages;
-  return static_cast<int32_t>(std::min<uint64_t>(tokens, static_cast<uint64_t>(ContextLimit(config, options))));
+  constexpr size_t kMaxPages = std::numeric_limits<int32_t>::max();
+  const auto pages = static_cast<int64_t>(std::min(bytes / PageBytes(config, resident, options), kMaxPages));
+  return static_cast<int32_t>(KvGroupsOf(config).TokensThatFit(
+      pages, ContextLimit(config, options), TokensPerPage(config, resident, options), options.max_tokens_per_step));
 }
 
 }  // namespace dunlin::engine

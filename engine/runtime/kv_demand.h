@@ -17,7 +17,8 @@ namespace dunlin::engine {
 // of gigabytes, all of them touched before READY.
 inline constexpr int32_t kUsualContextTokens = 4096;
 
-// Bytes of whole pages, in the resident precision whose contexts take most pages.
+// Bytes of whole pages, in the resident precision whose contexts take most pages. Of sliding layers a context takes its
+// window and a step.
 struct KvDemand {
   size_t page_bytes = 0;
   size_t one_context = 0;  // a pool below this refuses requests that the model could serve

@@ -144,12 +144,14 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
         absl::StrCat("models[].kv_cache.fp8 is true, but ", config.architecture,
                      " keeps one latent row of a token, whose pages are not E4M3; set it to false"));
   }
+  plan.kv_groups = KvGroupsOf(config);
   const size_t page_bytes = KvLayoutOf(config, resident.front(), plan.kv_fp8).page_bytes;
   const size_t num_pages = options.kv_memory_bytes / page_bytes;
-  if (num_pages == 0 || num_pages > static_cast<size_t>(INT32_MAX)) {
+  const auto num_groups = static_cast<size_t>(plan.kv_groups.count());
+  if (num_pages < num_groups || num_pages > static_cast<size_t>(INT32_MAX)) {
     return absl::ResourceExhaustedError(absl::StrCat("the KV cache of ", options.kv_memory_bytes, " bytes holds ",
-                                                     num_pages, " pages of ", page_bytes,
-                                                     " bytes; it needs 1 to 2^31 - 1 (", kKvKey, ")"));
+                                                     num_pages, " pages of ", page_bytes, " bytes; it needs ",
+                                                     num_groups, " to 2^31 - 1 (", kKvKey, ")"));
   }
   plan.num_pages = static_cast<int32_t>(num_pages);
   for (Precision precision : resident) {
@@ -174,11 +176,11 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vect
   set(BufferId::kFp8Scales, Fp8ScaleBytes(config, resident, options));
   set(BufferId::kRotary, Floats(tokens, int64_t{config.num_rotaries()} * config.rotary_dim));
   set(BufferId::kFrequencies, config.position_constants().size() * sizeof(float));
-  set(BufferId::kIndices, size_t{6} * static_cast<size_t>(tokens) * sizeof(int32_t));
+  set(BufferId::kIndices, (5 + num_groups) * static_cast<size_t>(tokens) * sizeof(int32_t));
   set(BufferId::kSpans,
       size_t{kSpansPerSequence} * static_cast<size_t>(options.max_sequences) * sizeof(kernels::SequenceSpan));
-  set(BufferId::kPageTable,
-      static_cast<size_t>(options.max_sequences) * static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
+  set(BufferId::kPageTable, num_groups * static_cast<size_t>(options.max_sequences) *
+                                static_cast<size_t>(plan.max_pages_per_sequence) * sizeof(int32_t));
   set(BufferId::kLogits, Floats(kHeadBlockRows, config.vocab_size));
   if (!config.is_encoder()) {
     set(BufferId::kSampleRows, SampleRowBytes(config, options));

@@ -36,9 +36,9 @@ enum class BufferId : uint8_t {
   kFp8Scales,    // [1 + 1 + amax_history_len, NumInputs] floats: see Fp8Scaling; when the recipe shares scales
   kRotary,       // [num_rotaries, T, rotary_dim] floats: cos and sin of the step's positions
   kFrequencies,  // floats of ModelConfig::position_constants, written once
-  kIndices,      // six arrays [T] of int32: see StepInputs, RaggedBatch
+  kIndices,      // five arrays [T] of int32, and one for each of kv_groups: see StepInputs, RaggedBatch
   kSpans,        // [kSpansPerSequence S] SequenceSpan: see StepInputs, RaggedBatch
-  kPageTable,    // [S, max_pages_per_sequence] int32
+  kPageTable,    // [kv_groups, S, max_pages_per_sequence] int32
   kLogits,       // [kHeadBlockRows, vocab_size] floats
   kSampleRows,   // [kHeadBlockRows] SampleRow, then words for their lists: see SampleStage
   kSampled,      // [kHeadBlockRows] SampledToken
@@ -80,8 +80,9 @@ struct MemoryPlan {
 // The model's own limit, cut by options.max_context_tokens when that is set.
 int32_t ContextLimit(const ModelConfig& config, const EngineOptions& options);
 
-// resident: precisions whose weights are loaded, >= 1. RESOURCE_EXHAUSTED when the KV memory holds no page, or when a
-// buffer's size overflows; the message names models[].kv_cache.memory_bytes or scheduler.max_tokens_per_step.
+// resident: precisions whose weights are loaded, >= 1. RESOURCE_EXHAUSTED when the KV memory holds no page of each
+// group, or when a buffer's size overflows; the message names models[].kv_cache.memory_bytes or
+// scheduler.max_tokens_per_step.
 absl::StatusOr<MemoryPlan> PlanMemory(const ModelConfig& config, const std::vector<Precision>& resident,
                                       const kernels::Device& device, const EngineOptions& options);
 

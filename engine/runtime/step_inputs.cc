@@ -28,7 +28,8 @@ StepInputs::StepInputs(const MemoryPlan& plan, std::vector<int32_t> own, int32_t
     : own_(std::move(own)),
       arena_(arena == nullptr ? own_.data() : arena),
       max_words_(ArenaBytes(plan) / sizeof(int32_t)),
-      max_tokens_(plan.max_tokens_per_step) {
+      max_tokens_(plan.max_tokens_per_step),
+      num_groups_(plan.kv_groups.count()) {
   head_rows_.reserve(static_cast<size_t>(plan.max_tokens_per_step));
 }
 
@@ -41,9 +42,10 @@ void StepInputs::Place(const SubBatch& batch, int32_t pages_per_sequence) {
   num_sequences_ = batch.num_sequences;
   page_table_stride_ = pages_per_sequence;
   const auto sequences = static_cast<size_t>(num_sequences_);
-  const size_t index_words = static_cast<size_t>(kNumArrays) * static_cast<size_t>(num_tokens_);
+  const size_t index_words = static_cast<size_t>(num_arrays()) * static_cast<size_t>(num_tokens_);
   const size_t span_words = kSpansPerSequence * sequences * sizeof(kernels::SequenceSpan) / sizeof(int32_t);
-  const size_t words = index_words + span_words + sequences * static_cast<size_t>(pages_per_sequence);
+  const size_t page_words = static_cast<size_t>(num_groups_) * sequences * static_cast<size_t>(pages_per_sequence);
+  const size_t words = index_words + span_words + page_words;
   DUNLIN_CHECK(words <= max_words_ - next_word_, "a step exceeds the planned inputs");
   indices_ = arena_ + next_word_;
   spans_ = reinterpret_cast<kernels::SequenceSpan*>(indices_ + index_words);
@@ -74,15 +76,29 @@ void StepInputs::Stage(const StepPlan& plan, const SubBatch& batch, int32_t toke
                  .query_len = step.num_tokens,
                  .first_position = step.first_position,
                  .page_table_row = i};
-    const auto num_pages = static_cast<size_t>(PagesOf(step, tokens_per_page));
-    const std::span<const PageId> pages = plan.PagesOf(step);
-    DUNLIN_CHECK(pages.size() >= num_pages, "a planned token has no page");
-    std::copy_n(pages.begin(), num_pages, page_table_ + i * page_table_stride_);
+    StagePages(plan, step, i, PagesOf(step, tokens_per_page));
     StageHeadRows(step, sequence_index);
     StageTokens(plan, step, tokens_per_page);
   }
   DUNLIN_CHECK(next_token_ == batch.num_tokens, "a sub-batch miscounts its tokens");
   StageHeadSpans(batch.first_sequence);
+}
+
+// Kernels may read whole tiles of keys, so that entries behind a window name pages, too.
+void StepInputs::StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_blocks) {
+  const std::span<const PageId> pages = plan.PagesOf(step);
+  DUNLIN_CHECK(pages.size() >= static_cast<size_t>(num_blocks) * static_cast<size_t>(num_groups_),
+               "a planned token has no page");
+  for (int32_t group = 0; group < num_groups_; ++group) {
+    int32_t* table = page_table_ + (int64_t{group} * num_sequences_ + row) * page_table_stride_;
+    const PageId* of_group = pages.data() + group;
+    const PageId last = of_group[int64_t{num_blocks - 1} * num_groups_];
+    DUNLIN_CHECK(last != kNoPage, "a planned token has no page");
+    for (int32_t block = 0; block < num_blocks; ++block) {
+      const PageId page = of_group[int64_t{block} * num_groups_];
+      table[block] = page == kNoPage ? last : page;
+    }
+  }
 }
 
 void StepInputs::StageTokens(const StepPlan& plan, const SequenceStep& step, int32_t tokens_per_page) {
@@ -93,8 +109,12 @@ void StepInputs::StageTokens(const StepPlan& plan, const SequenceStep& step, int
     const int32_t position = step.first_position + i;
     host_array(0)[next_token_] = tokens[i];
     host_array(1)[next_token_] = position;
-    host_array(2)[next_token_] = pages[position / tokens_per_page];
-    host_array(3)[next_token_] = position % tokens_per_page;
+    host_array(2)[next_token_] = position % tokens_per_page;
+    const PageId* block = pages + int64_t{position / tokens_per_page} * num_groups_;
+    for (int32_t group = 0; group < num_groups_; ++group) {
+      DUNLIN_CHECK(block[group] != kNoPage, "a planned token has no page");
+      host_array(4 + group)[next_token_] = block[group];
+    }
     ++next_token_;
   }
 }
@@ -108,7 +128,7 @@ void StepInputs::StageHeadRows(const SequenceStep& step, int32_t sequence_index)
 
 void StepInputs::AddHeadRow(int32_t row, HeadRow head_row) {
   DUNLIN_CHECK(head_rows_.size() < static_cast<size_t>(num_tokens_), "more head rows than tokens");
-  host_array(4)[head_rows_.size()] = row;
+  host_array(3)[head_rows_.size()] = row;
   head_rows_.push_back(head_row);
 }
 
@@ -118,10 +138,10 @@ void StepInputs::StageHeadSpans(int32_t first_sequence) {
   if (head_rows_.size() == static_cast<size_t>(num_tokens_)) return;
   kernels::SequenceSpan* spans = spans_ + num_sequences_;
   for (size_t i = 0; i < head_rows_.size(); ++i) {
-    const int32_t row = host_array(4)[i];
+    const int32_t row = host_array(3)[i];
     const int32_t sequence = head_rows_[i].sequence_index - first_sequence;
     kernels::SequenceSpan* last = num_head_spans_ > 0 ? &spans[num_head_spans_ - 1] : nullptr;
-    if (last == nullptr || last->page_table_row != sequence || row != host_array(4)[i - 1] + 1) {
+    if (last == nullptr || last->page_table_row != sequence || row != host_array(3)[i - 1] + 1) {
       DUNLIN_CHECK(num_head_spans_ < (kSpansPerSequence - 1) * num_sequences_,
                    "the head's rows lie in more runs than planned");
       last = &spans[num_head_spans_++];
@@ -157,13 +177,14 @@ kernels::KernelStatus StepInputs::Upload(StepBuffers* buffers) {
   auto* indices = static_cast<int32_t*>(buffers->at(BufferId::kIndices));
   auto* spans = static_cast<kernels::SequenceSpan*>(buffers->at(BufferId::kSpans));
   auto* page_table = static_cast<int32_t*>(buffers->at(BufferId::kPageTable));
-  const size_t page_words = static_cast<size_t>(num_sequences_) * static_cast<size_t>(page_table_stride_);
+  const size_t page_words =
+      static_cast<size_t>(num_groups_) * static_cast<size_t>(num_sequences_) * static_cast<size_t>(page_table_stride_);
   const struct {
     void* to;
     const void* from;
     size_t bytes;
   } copies[] = {
-      {indices, indices_, static_cast<size_t>(kNumArrays) * static_cast<size_t>(num_tokens_) * sizeof(int32_t)},
+      {indices, indices_, static_cast<size_t>(num_arrays()) * static_cast<size_t>(num_tokens_) * sizeof(int32_t)},
       {spans, spans_, static_cast<size_t>(num_sequences_ + num_head_spans_) * sizeof(kernels::SequenceSpan)},
       {page_table, page_table_, page_words * sizeof(int32_t)},
   };

@@ -61,18 +61,19 @@ class StepInputs {
   // Device arrays, valid after Upload.
   const int32_t* token_ids() const { return device_array(0); }          // [num_tokens]
   const int32_t* positions() const { return device_array(1); }          // [num_tokens] in the sequence
-  const int32_t* token_page() const { return device_array(2); }         // [num_tokens] page id
-  const int32_t* token_slot() const { return device_array(3); }         // [num_tokens] index in the page
-  const int32_t* head_row_index() const { return device_array(4); }     // [head_rows().size()] row of the batch
+  const int32_t* token_slot() const { return device_array(2); }         // [num_tokens] index in the page
+  const int32_t* head_row_index() const { return device_array(3); }     // [head_rows().size()] row of the batch
+  const int32_t* token_page() const { return device_array(4); }         // [groups, num_tokens] page id
   const kernels::SequenceSpan* spans() const { return device_spans_; }  // [num_sequences]
-  const int32_t* page_table() const { return device_page_table_; }      // [num_sequences, page_table_stride]
+  // [groups, num_sequences, page_table_stride]. In place of pages that a sequence has given back stands its last one.
+  const int32_t* page_table() const { return device_page_table_; }
 
  private:
-  static constexpr int kNumArrays = 5;
-
+  int num_arrays() const { return 4 + num_groups_; }
   int32_t* host_array(int array) { return indices_ + int64_t{array} * num_tokens_; }
   const int32_t* device_array(int array) const { return device_indices_ + int64_t{array} * num_tokens_; }
   void Place(const SubBatch& batch, int32_t pages_per_sequence);
+  void StagePages(const StepPlan& plan, const SequenceStep& step, int32_t row, int32_t num_blocks);
   void StageTokens(const StepPlan& plan, const SequenceStep& step, int32_t tokens_per_page);
   void StageHeadRows(const SequenceStep& step, int32_t sequence_index);
   void AddHeadRow(int32_t row, HeadRow head_row);
@@ -85,6 +86,7 @@ class StepInputs {
   size_t max_words_;
   size_t next_word_ = 0;
   int64_t max_tokens_;
+  int32_t num_groups_;  // of layers that share pages
   int32_t num_tokens_ = 0;
   int32_t num_decode_tokens_ = 0;
   int32_t num_sequences_ = 0;
@@ -97,9 +99,9 @@ class StepInputs {
   int32_t max_head_query_tokens_ = 0;
   int32_t max_head_kv_tokens_ = 0;
   // Of the sub-batch, in arena_.
-  int32_t* indices_ = nullptr;              // [kNumArrays, num_tokens]
+  int32_t* indices_ = nullptr;              // [num_arrays, num_tokens]
   kernels::SequenceSpan* spans_ = nullptr;  // [kSpansPerSequence * num_sequences]: the sequences, then the head's
-  int32_t* page_table_ = nullptr;           // [num_sequences, page_table_stride]
+  int32_t* page_table_ = nullptr;           // [num_groups, num_sequences, page_table_stride]
   std::vector<HeadRow> head_rows_;
   const int32_t* device_indices_ = nullptr;
   const kernels::SequenceSpan* device_spans_ = nullptr;

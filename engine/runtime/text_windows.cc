@@ -41,7 +41,8 @@ absl::StatusOr<TextWindows> TextWindows::Create(const Model& model, ExecutionMod
   options.max_sequences = 1;
   options.max_tokens_per_step = window;
   options.max_context_tokens = window;
-  options.kv_memory_bytes = layout.page_bytes * static_cast<size_t>(PagesFor(window, layout.tokens_per_page) + 1);
+  const int32_t num_blocks = PagesFor(window, layout.tokens_per_page) + 1;
+  options.kv_memory_bytes = layout.page_bytes * static_cast<size_t>(num_blocks * KvGroupsOf(config).count());
   const ProfileTable profiles(config, {precision}, *model.device(), options);
   const absl::StatusOr<ExecutionProfile> profile = profiles.Resolve({});
   if (!profile.ok()) return profile.status();
@@ -57,7 +58,8 @@ absl::Status TextWindows::RunWindow(std::span<const TokenId> tokens, const Watch
   const auto count = static_cast<int32_t>(tokens.size());
   SamplingParams sampling;
   sampling.prompt_logprobs = 0;  // makes every row a head row
-  std::vector<PageId> pages(static_cast<size_t>(PagesFor(count, tokens_per_page_)));
+  const int32_t num_blocks = PagesFor(count, tokens_per_page_);
+  std::vector<PageId> pages(static_cast<size_t>(num_blocks * buffers_->plan().kv_groups.count()));
   std::iota(pages.begin(), pages.end(), 0);
   StepPlan plan;
   AppendSequence(profile_,

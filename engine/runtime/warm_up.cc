@@ -24,7 +24,7 @@ int32_t PageTokens(const Model& model, const ExecutionProfile& profile, const Me
 }
 
 int32_t LongestPrompt(const Model& model, const ExecutionProfile& profile, const MemoryPlan& memory) {
-  const int64_t pool_tokens = int64_t{memory.num_pages} * PageTokens(model, profile, memory);
+  const int64_t pool_tokens = int64_t{memory.num_pages / memory.kv_groups.count()} * PageTokens(model, profile, memory);
   return static_cast<int32_t>(
       std::min<int64_t>(pool_tokens, std::min(memory.max_tokens_per_step, memory.max_context_tokens)));
 }
@@ -34,7 +34,7 @@ absl::Status RunPrompt(const Model& model, const ExecutionProfile& profile, int3
   const MemoryPlan& memory = buffers->plan();
   const int32_t per_page = PageTokens(model, profile, memory);
   const std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 0);
-  std::vector<PageId> pages(static_cast<size_t>(PagesFor(num_tokens, per_page)));
+  std::vector<PageId> pages(static_cast<size_t>(PagesFor(num_tokens, per_page) * memory.kv_groups.count()));
   std::iota(pages.begin(), pages.end(), 0);
   StepPlan plan;
   AppendSequence(profile, {.tokens = tokens, .prompt_len = num_tokens, .pages = pages, .sampling = {}, .stopping = {}},

@@ -12,7 +12,8 @@ namespace dunlin::engine {
 
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options),
-      pages_(options.cache, options.prefix_cache, options.prefill_matches_decode),
+      pages_(options.cache, options.prefix_cache, options.prefill_matches_decode,
+             options.max_blocks_per_sequence > 0 ? options.max_blocks_per_sequence : options.cache.num_pages),
       tenants_(options.max_live, options.max_tokens_per_step),
       waiting_(static_cast<size_t>(options.max_live), options.max_tokens_per_step),
       running_(static_cast<size_t>(options.max_sequences)),
@@ -28,7 +29,7 @@ Scheduler::Scheduler(const SchedulerOptions& options)
 
 void Scheduler::Add(Sequence* sequence) {
   DUNLIN_CHECK(sequence->state == SequenceState::kWaiting && sequence->pages.empty(), "only new sequences are added");
-  DUNLIN_CHECK(PagesFor(sequence->max_kv_tokens(), sequence->tokens_per_page) <= num_pages(),
+  DUNLIN_CHECK(pages_.MostHeld(*sequence, sequence->max_kv_tokens(), options_.max_tokens_per_step) <= num_pages(),
                "a sequence that cannot fit is refused by Validate");
   DUNLIN_CHECK(!free_slots_.empty(), "more live sequences than max_live");
   sequence->slot = free_slots_.back();

@@ -28,6 +28,9 @@
 // A prefix that several sequences share is computed once: while an older one computes it, the others wait and take its
 // pages step by step, if that brings them further than computing it themselves (scheduler_follow.cc).
 //
+// Once a step is committed, a sequence gives back the pages of sliding layers that lie behind its window. What it may
+// ever hold at once is bounded by that (KvGroups::MostPages), and admission counts no more.
+//
 // A constraint may force tokens behind a drawn one (constrained_output.h). They are known at once and computed with it
 // in one step, as a decode of several tokens: one at least, and more from a quarter of the step that all of them share.
 //
@@ -73,7 +76,8 @@ struct SchedulerOptions {
   // prefix cache, and tokens decoded before a preemption are decoded again, one by one.
   bool prefill_matches_decode = true;
   std::vector<TokenId> eos_token_ids;
-  PrefixCacheOptions cache;  // pages of the pool, and the hash
+  PrefixCacheOptions cache;             // pages of the pool, their groups, and the hash
+  int32_t max_blocks_per_sequence = 0;  // PagesFor its longest context; 0: as many as the pool has pages
 };
 
 // Counters since construction.
@@ -96,7 +100,7 @@ class Scheduler {
   explicit Scheduler(const SchedulerOptions& options);
 
   // Borrows a sequence until it is in retired().
-  // REQUIRES: kWaiting, pages for max_kv_tokens() fit the pool, fewer than max_live are live.
+  // REQUIRES: kWaiting, MostPages of max_kv_tokens() fit the pool, fewer than max_live are live.
   void Add(Sequence* sequence);
 
   // Ends a sequence with `reason`: OnFinish now, pages back now or when its tokens in flight are committed.

@@ -26,7 +26,9 @@ void Scheduler::Commit(const StepPlan& plan, const StepResult& result, TimeNs no
     } else if (sequence->state == SequenceState::kRunning) {
       DeliverScores(sequence, static_cast<int32_t>(i), result, &next_score);
       CommitStep(sequence, plan, step, result.outputs[i], now);
-      if (sequence->state == SequenceState::kRunning) committed_.push_back(sequence->sink.get());
+      if (sequence->state != SequenceState::kRunning) continue;
+      pages_.FreeBehindWindow(sequence);
+      committed_.push_back(sequence->sink.get());
     } else if (sequence->state == SequenceState::kRetiring) {
       PublishComputed(sequence, step.samples, result.outputs[i]);
       if (sequence->num_in_flight == 0) Retire(sequence);

@@ -34,12 +34,14 @@ int32_t Scheduler::SharedEnd(const Sequence& sequence, const Sequence& other) co
   end = std::min(end, sequence.num_tokens() - 1) / page_tokens * page_tokens;
   // What `other` has computed and published, and `sequence` has not taken, was taken out of the cache.
   if (other.num_computed >= first + page_tokens) return 0;
-  if (end <= first || end <= other.num_computed || static_cast<size_t>(num_pages) > other.pages.size()) return 0;
-  // One page in common means that all pages before it are equal.
-  const bool same_prefix = num_pages == 0 ? sequence.chain.domain == other.chain.domain
-                                          : sequence.pages[static_cast<size_t>(num_pages) - 1] ==
-                                                other.pages[static_cast<size_t>(num_pages) - 1];
-  if (!same_prefix) return 0;
+  if (end <= first || end <= other.num_computed || num_pages > pages_.NumBlocks(other)) return 0;
+  if (num_pages == 0) {
+    if (sequence.chain.domain != other.chain.domain) return 0;
+  } else {
+    // One page in common means that all tokens before it are equal. One that was given back tells nothing.
+    const PageId last = pages_.LeadOf(sequence, num_pages - 1);
+    if (last == kNoPage || last != pages_.LeadOf(other, num_pages - 1)) return 0;
+  }
   const auto from = sequence.tokens.begin() + first;
   const auto to = sequence.tokens.begin() + end;
   const auto shared = std::mismatch(from, to, other.tokens.begin() + first).first - from;

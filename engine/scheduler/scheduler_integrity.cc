@@ -8,7 +8,7 @@
 namespace dunlin::engine {
 namespace {
 
-absl::Status CheckSequence(const Sequence& sequence, SequenceState expected) {
+absl::Status CheckSequence(const Sequence& sequence, SequenceState expected, const KvGroups& groups) {
   const auto wrong = [&sequence](const char* what) {
     return absl::InternalError(absl::StrCat("sequence ", sequence.id, ": ", what));
   };
@@ -16,19 +16,30 @@ absl::Status CheckSequence(const Sequence& sequence, SequenceState expected) {
   if (sequence.num_planned != 0) return wrong("a plan was left unfinished");
   if ((sequence.tenant == nullptr) != (expected == SequenceState::kRetiring)) return wrong("its tenant is wrong");
   if (sequence.num_in_flight < 0 || sequence.num_uncomputed() < 0) return wrong("more tokens launched than known");
-  const auto paged = static_cast<int64_t>(sequence.pages.size()) * sequence.tokens_per_page;
+  const auto num_groups = static_cast<size_t>(groups.count());
+  const auto paged = static_cast<int64_t>(sequence.pages.size() / num_groups) * sequence.tokens_per_page;
   if (paged < sequence.next_position()) return wrong("tokens without pages");
+  const int64_t num_behind =
+      groups.num_sliding == 0 ? 0 : groups.FirstRead(sequence.num_computed) / sequence.tokens_per_page;
+  if (sequence.num_behind > num_behind) return wrong("pages that it will read were given back");
+  for (size_t i = 0; i < sequence.pages.size(); ++i) {
+    const bool behind = i / num_groups < static_cast<size_t>(sequence.num_behind);
+    const bool given_back = behind && groups.slides(static_cast<int32_t>(i % num_groups));
+    if ((sequence.pages[i] == kNoPage) != given_back) return wrong("a page is missing, or was not given back");
+  }
   if (expected == SequenceState::kWaiting && !sequence.pages.empty()) return wrong("waits with pages");
   return absl::OkStatus();
 }
 
 // Counts a sequence's references; a page that another sequence lists too must be full.
-absl::Status CountPages(const Sequence& sequence, const PagePool& pool, std::vector<int32_t>* references) {
+absl::Status CountPages(const Sequence& sequence, const PagePool& pool, int32_t num_groups,
+                        std::vector<int32_t>* references) {
   for (size_t i = 0; i < sequence.pages.size(); ++i) {
     const PageId page = sequence.pages[i];
+    if (page == kNoPage) continue;
     if (page < 0 || page >= pool.num_pages()) return absl::InternalError("a page outside the pool");
     ++(*references)[static_cast<size_t>(page)];
-    const int64_t end = static_cast<int64_t>(i + 1) * sequence.tokens_per_page;
+    const int64_t end = (static_cast<int64_t>(i) / num_groups + 1) * sequence.tokens_per_page;
     if (pool.references(page) > 1 && end > sequence.num_computed) {
       return absl::InternalError(absl::StrCat("sequence ", sequence.id, " writes the shared page ", page));
     }
@@ -41,6 +52,7 @@ absl::Status CountPages(const Sequence& sequence, const PagePool& pool, std::vec
 absl::Status Scheduler::CheckIntegrity() const {
   if (absl::Status status = pages_.pool().CheckIntegrity(); !status.ok()) return status;
   if (absl::Status status = pages_.cache().CheckIntegrity(); !status.ok()) return status;
+  const KvGroups& groups = pages_.groups();
   std::vector<int32_t> references(static_cast<size_t>(num_pages()), 0);
   const struct {
     const SequenceList& list;
@@ -50,8 +62,9 @@ absl::Status Scheduler::CheckIntegrity() const {
                {retiring_, SequenceState::kRetiring}};
   for (const auto& [list, state] : lists) {
     for (const Sequence* sequence : list) {
-      if (absl::Status status = CheckSequence(*sequence, state); !status.ok()) return status;
-      if (absl::Status status = CountPages(*sequence, pages_.pool(), &references); !status.ok()) return status;
+      if (absl::Status status = CheckSequence(*sequence, state, groups); !status.ok()) return status;
+      if (absl::Status status = CountPages(*sequence, pages_.pool(), groups.count(), &references); !status.ok())
+        return status;
     }
   }
   for (PageId page = 0; page < num_pages(); ++page) {

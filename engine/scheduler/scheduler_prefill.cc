@@ -229,9 +229,8 @@ void Scheduler::PlanTokens(Sequence* sequence, int32_t limit, PrefillBudget* bud
 int64_t Scheduler::PagesToReserve(const Sequence& sequence) const {
   const int64_t known_and_headroom = int64_t{sequence.num_tokens()} + sequence.tokens_per_page;
   const auto tokens = static_cast<int32_t>(std::min<int64_t>(known_and_headroom, sequence.max_kv_tokens()));
-  const int64_t missing =
-      int64_t{PagesFor(tokens, sequence.tokens_per_page)} - static_cast<int64_t>(sequence.pages.size());
-  return std::max<int64_t>(missing, 0);
+  const int32_t step_tokens = std::clamp(tokens - sequence.num_computed, 1, options_.max_tokens_per_step);
+  return std::max<int64_t>(pages_.MostHeld(sequence, tokens, step_tokens) - pages_.NumHeld(sequence), 0);
 }
 
 // Whether a tenant may have one more sequence: beside others, at most seven times as many as it leaves room for, and

@@ -7,7 +7,8 @@
 
 namespace dunlin::engine {
 
-std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSink> sink, int32_t tokens_per_page) {
+std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSink> sink, int32_t tokens_per_page,
+                                       int32_t kv_groups) {
   auto sequence = std::make_unique<Sequence>();
   sequence->request = std::move(request);
   sequence->sink = std::move(sink);
@@ -19,7 +20,8 @@ std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSi
   if (HasPenalty(sequence->request.sampling)) {
     sequence->counts.Start(prompt, sequence->request.stopping.max_tokens);
   }
-  sequence->pages.reserve(static_cast<size_t>(PagesFor(sequence->max_kv_tokens(), tokens_per_page)));
+  const auto blocks = static_cast<size_t>(PagesFor(sequence->max_kv_tokens(), tokens_per_page));
+  sequence->pages.reserve(blocks * static_cast<size_t>(kv_groups));
   sequence->info.prompt_tokens = sequence->prompt_len;
   sequence->info.arrival = sequence->request.arrival;
   return sequence;

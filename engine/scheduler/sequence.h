@@ -35,9 +35,12 @@ struct Sequence {
   std::shared_ptr<ConstrainedOutput> constrained;
   int32_t num_forced = 0;  // tokens at the end that were appended behind the last drawn one
   int32_t prompt_len = 0;
-  int32_t num_computed = 0;     // tokens whose K and V are in pages and committed
-  int32_t num_in_flight = 0;    // tokens launched and not yet committed
-  std::vector<PageId> pages;    // in order of position; capacity for the longest from the start
+  int32_t num_computed = 0;   // tokens whose K and V are in pages and committed
+  int32_t num_in_flight = 0;  // tokens launched and not yet committed
+  // [blocks, KvGroups::count()] in order of position; capacity for the longest from the start. kNoPage for pages that
+  // have been given back: those of sliding groups in the first num_behind blocks.
+  std::vector<PageId> pages;
+  int32_t num_behind = 0;
   int32_t tokens_per_page = 0;  // of its KV dtype
   PrefixChain chain;            // of its first pages, those that the prefix cache holds
   int32_t num_proven = 0;       // of these: pages that its own finite rows have proven
@@ -67,8 +70,10 @@ struct Sequence {
   int32_t max_kv_tokens() const { return prompt_len + request.stopping.max_tokens - 1; }
 };
 
-// A sequence with all memory that it will ever need. REQUIRES: a validated request, tokens_per_page > 0.
-std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSink> sink, int32_t tokens_per_page);
+// A sequence with all memory that it will ever need. kv_groups: KvGroups::count(). REQUIRES: a validated request,
+// tokens_per_page > 0.
+std::unique_ptr<Sequence> MakeSequence(Request request, std::shared_ptr<OutputSink> sink, int32_t tokens_per_page,
+                                       int32_t kv_groups = 1);
 
 // Starts the request's constraint, if it has one, and computes its first mask. The grammar's end ends the output, so
 // ignore_eos is off from then on. max_forced: as EngineOptions::max_forced_tokens; a request for logprobs has none

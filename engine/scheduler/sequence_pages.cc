@@ -8,11 +8,15 @@
 
 namespace dunlin::engine {
 
-SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode)
-    : pool_(options.num_pages),
+SequencePages::SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode,
+                             int32_t max_blocks)
+    : groups_(options.groups),
+      pool_(options.num_pages),
       cache_(options),
       prefix_cache_(prefix_cache),
-      prefill_matches_decode_(prefill_matches_decode) {}
+      prefill_matches_decode_(prefill_matches_decode) {
+  matched_.reserve(static_cast<size_t>(max_blocks));
+}
 
 int32_t SequencePages::Attachable(const Sequence& sequence) const {
   const int32_t known = sequence.num_tokens() - 1;
@@ -29,72 +33,151 @@ void SequencePages::AttachCached(Sequence* sequence) {
 
 int32_t SequencePages::AttachMore(Sequence* sequence) {
   DUNLIN_CHECK(sequence->num_in_flight == 0, "pages of a launched step are not exchanged");
-  const int32_t page_tokens = sequence->tokens_per_page;
+  const int32_t first = sequence->num_computed / sequence->tokens_per_page;
   // Some of its computed pages are not published: those after the prompt, where decoded ones stay out.
-  if (!Reads(*sequence) || sequence->chain.num_pages != sequence->num_computed / page_tokens) return 0;
+  if (!Reads(*sequence) || sequence->chain.num_pages != first) return 0;
   const int32_t before = sequence->num_computed;
-  while ((sequence->chain.num_pages + 1) * page_tokens <= Attachable(*sequence)) {
-    const auto index = static_cast<size_t>(sequence->chain.num_pages);
-    const PageId page = cache_.Match(&sequence->tokens[index * static_cast<size_t>(page_tokens)], page_tokens,
-                                     &sequence->chain, sequence->proven_only);
-    if (page == kNoPage) break;
-    pool_.Retain(page);
-    if (index < sequence->pages.size()) {
-      pool_.Release(sequence->pages[index], false);  // its own, begun and not yet full
-      sequence->pages[index] = page;
-    } else {
-      sequence->pages.push_back(page);
-    }
-    sequence->on_trial |= !cache_.IsProven(page);
-    sequence->num_computed = sequence->chain.num_pages * page_tokens;
+  const PrefixChain chain = FindCached(*sequence);
+  if (chain.num_pages == first) return 0;
+  sequence->num_computed = chain.num_pages * sequence->tokens_per_page;
+  const int32_t first_read = groups_.FirstRead(sequence->num_computed);
+  for (int32_t block = first; block < chain.num_pages; ++block) {
+    TakeBlock(sequence, block, matched_[static_cast<size_t>(block - first)], first_read);
   }
+  sequence->chain = chain;
+  FreeBehindWindow(sequence);
   return sequence->num_computed - before;
 }
 
-int32_t SequencePages::Reserve(Sequence* sequence, int32_t num_tokens) {
-  const auto wanted = static_cast<size_t>(PagesFor(num_tokens, sequence->tokens_per_page));
-  while (sequence->pages.size() < wanted) {
-    const PageId page = pool_.Allocate();
-    if (page == kNoPage) break;
-    cache_.Forget(page);
-    sequence->pages.push_back(page);
+// The longest chain that the sequence can go on from; matched_ has a page for each of its blocks behind the sequence's.
+// Where every group slides, an empty sequence does not need what lies before its window: blocks that are lost there are
+// passed over, by the tokens' hash alone.
+PrefixChain SequencePages::FindCached(const Sequence& sequence) {
+  const int32_t page_tokens = sequence.tokens_per_page;
+  const bool may_skip = groups_.num_full == 0 && sequence.pages.empty() && cache_.num_cached() > 0;
+  PrefixChain chain = sequence.chain;
+  PrefixChain longest = chain;
+  int32_t whole_from = 0;  // the blocks from here on have all of their pages
+  matched_.clear();
+  while ((chain.num_pages + 1) * page_tokens <= Attachable(sequence)) {
+    const TokenId* tokens = &sequence.tokens[static_cast<size_t>(chain.num_pages) * static_cast<size_t>(page_tokens)];
+    const PageId lead = cache_.Match(tokens, page_tokens, &chain, sequence.proven_only);
+    if (lead == kNoPage && !may_skip) break;
+    if (lead == kNoPage) cache_.Skip(tokens, page_tokens, &chain);
+    matched_.push_back(lead);
+    const bool whole = lead != kNoPage && HasSlidingPages(lead, sequence.proven_only);
+    if (!whole && !sequence.pages.empty()) break;  // looked for before every step, so not further than the first gap
+    if (!whole) whole_from = chain.num_pages;
+    const bool goes_on = groups_.FirstRead(chain.num_pages * page_tokens) / page_tokens >= whole_from;
+    if (lead != kNoPage && goes_on) longest = chain;
   }
-  return static_cast<int32_t>(sequence->pages.size()) * sequence->tokens_per_page;
+  return longest;
+}
+
+bool SequencePages::HasSlidingPages(PageId lead, bool proven_only) const {
+  for (int32_t group = groups_.num_full; group < groups_.count(); ++group) {
+    const PageId page = cache_.PageOf(lead, group);
+    if (page == kNoPage || (proven_only && !cache_.IsProven(page))) return false;
+  }
+  return true;
+}
+
+// The pages of a block but those of sliding groups that end before `first_read`, in place of the sequence's own ones,
+// which are begun and not yet full.
+void SequencePages::TakeBlock(Sequence* sequence, int32_t block, PageId lead, int32_t first_read) {
+  const bool behind = (block + 1) * sequence->tokens_per_page <= first_read;
+  for (int32_t group = 0; group < groups_.count(); ++group) {
+    const PageId page = behind && groups_.slides(group) ? kNoPage : cache_.PageOf(lead, group);
+    if (page != kNoPage) {
+      pool_.Retain(page);
+      sequence->on_trial |= !cache_.IsProven(page);
+    }
+    const size_t index = static_cast<size_t>(block) * num_groups() + static_cast<size_t>(group);
+    if (index == sequence->pages.size()) {
+      sequence->pages.push_back(page);
+      continue;
+    }
+    if (sequence->pages[index] != kNoPage) pool_.Release(sequence->pages[index], false);
+    sequence->pages[index] = page;
+  }
+}
+
+int32_t SequencePages::Reserve(Sequence* sequence, int32_t num_tokens) {
+  const size_t wanted = static_cast<size_t>(PagesFor(num_tokens, sequence->tokens_per_page)) * num_groups();
+  while (sequence->pages.size() < wanted && pool_.num_free() >= groups_.count()) {
+    for (int32_t group = 0; group < groups_.count(); ++group) {
+      const PageId page = pool_.Allocate();
+      cache_.Forget(page);
+      sequence->pages.push_back(page);
+    }
+  }
+  return NumBlocks(*sequence) * sequence->tokens_per_page;
+}
+
+// The first token that is not committed is the first that any launched step computes.
+void SequencePages::FreeBehindWindow(Sequence* sequence) {
+  if (groups_.num_sliding == 0) return;
+  const int32_t end = groups_.FirstRead(sequence->num_computed) / sequence->tokens_per_page;
+  for (; sequence->num_behind < end; ++sequence->num_behind) {
+    for (int32_t group = groups_.num_full; group < groups_.count(); ++group) {
+      PageId& page =
+          sequence->pages[static_cast<size_t>(sequence->num_behind) * num_groups() + static_cast<size_t>(group)];
+      if (page != kNoPage) pool_.Release(page, cache_.Contains(page));
+      page = kNoPage;
+    }
+  }
+}
+
+int64_t SequencePages::NumHeld(const Sequence& sequence) const {
+  return static_cast<int64_t>(sequence.pages.size()) - int64_t{sequence.num_behind} * groups_.num_sliding;
 }
 
 void SequencePages::Publish(Sequence* sequence, int32_t num_tokens, bool proven) {
   if (!prefix_cache_ || !sequence->request.profile.shares_pages()) return;
   const int32_t page_tokens = sequence->tokens_per_page;
   while ((sequence->chain.num_pages + 1) * page_tokens <= num_tokens) {
-    const auto index = static_cast<size_t>(sequence->chain.num_pages);
-    const PageId own = sequence->pages[index];
-    const PageId present =
-        cache_.Publish(&sequence->tokens[index * static_cast<size_t>(page_tokens)], page_tokens, own, &sequence->chain);
-    if (present == own || sequence->num_in_flight > 0 || !cache_.IsProven(present)) continue;
-    pool_.Retain(present);
-    pool_.Release(own, false);
-    sequence->pages[index] = present;
+    const int32_t block = sequence->chain.num_pages;
+    const TokenId* tokens = &sequence->tokens[static_cast<size_t>(block) * static_cast<size_t>(page_tokens)];
+    const PageId* pages = &sequence->pages[static_cast<size_t>(block) * num_groups()];
+    const PageId lead = cache_.Publish(tokens, page_tokens, pages, &sequence->chain);
+    if (lead != pages[0] && sequence->num_in_flight == 0) TakeProven(sequence, block, lead);
   }
   if (!proven) return;
   for (; sequence->num_proven < sequence->chain.num_pages; ++sequence->num_proven) {
-    cache_.Prove(sequence->pages[static_cast<size_t>(sequence->num_proven)]);
+    for (size_t group = 0; group < num_groups(); ++group) {
+      const PageId page = sequence->pages[static_cast<size_t>(sequence->num_proven) * num_groups() + group];
+      if (page != kNoPage) cache_.Prove(page);
+    }
   }
   sequence->on_trial = false;
 }
 
+// The sequence takes the proven pages of an equal block in place of its own.
+void SequencePages::TakeProven(Sequence* sequence, int32_t block, PageId lead) {
+  for (int32_t group = 0; group < groups_.count(); ++group) {
+    PageId& own = sequence->pages[static_cast<size_t>(block) * num_groups() + static_cast<size_t>(group)];
+    const PageId present = cache_.PageOf(lead, group);
+    if (present == own || present == kNoPage || own == kNoPage || !cache_.IsProven(present)) continue;
+    pool_.Retain(present);
+    pool_.Release(own, false);
+    own = present;
+  }
+}
+
 void SequencePages::Distrust(const Sequence& sequence) {
   for (const PageId page : sequence.pages) {
-    if (!cache_.IsProven(page)) cache_.Forget(page);
+    if (page != kNoPage && !cache_.IsProven(page)) cache_.Forget(page);
   }
 }
 
 void SequencePages::Release(Sequence* sequence) {
   DUNLIN_CHECK(sequence->num_in_flight == 0, "pages of a launched step are not given back");
   for (auto page = sequence->pages.rbegin(); page != sequence->pages.rend(); ++page) {
-    pool_.Release(*page, cache_.Contains(*page));
+    if (*page != kNoPage) pool_.Release(*page, cache_.Contains(*page));
   }
   sequence->pages.clear();
   sequence->chain = {};
+  sequence->num_behind = 0;
   sequence->num_proven = 0;
   sequence->on_trial = false;
   sequence->num_computed = 0;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gives pages to sequences and takes them back, over the pool and the prefix cache.
-// A page belongs to the sequences that list it; a shared page is full and never written again.
+// A page belongs to the sequences that list it; a shared page is full and never written again. A sequence lists blocks,
+// a page of each layer group for one range of tokens (KvGroups): Sequence::pages[block * groups + group].
 // Thread rule: the engine thread only. Nothing is allocated after construction.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/cache/page_pool.h"
 #include "engine/cache/prefix_cache.h"
@@ -16,11 +18,14 @@ class SequencePages {
  public:
   // prefix_cache false: nothing is looked up and nothing is published.
   // prefill_matches_decode: a decoded token has the bits of a prefilled one, so that either's pages serve both.
-  SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode);
+  // max_blocks: of one sequence, which may be more than the pool has where every group slides.
+  SequencePages(const PrefixCacheOptions& options, bool prefix_cache, bool prefill_matches_decode, int32_t max_blocks);
 
-  // Starts an empty sequence with the cached pages of its first tokens. The last known token is always left to compute,
-  // because its logits are needed. A request that scores its prompt or bypasses the cache gets none, nor does one
-  // whose profile does not share pages (its own are never published either). REQUIRES: no pages. Sets num_computed.
+  // Starts an empty sequence with the cached pages of its first tokens: as many as it can go on from, which takes the
+  // pages of full groups of all of them and those of sliding groups that the next token reads. The last known token is
+  // always left to compute, because its logits are needed. A request that scores its prompt or bypasses the cache gets
+  // none, nor does one whose profile does not share pages (its own are never published either). REQUIRES: no pages.
+  // Sets num_computed.
   void AttachCached(Sequence* sequence);
   // The same for a sequence that has computed some of its tokens: takes the pages that others have published since.
   // Returns the tokens that it need not compute any more. REQUIRES: nothing in flight.
@@ -32,9 +37,26 @@ class SequencePages {
            !request.bypass_prefix_cache;
   }
 
-  // Adds pages for the first `num_tokens` tokens, as far as there are free ones. Returns how many tokens now have
+  // Adds blocks for the first `num_tokens` tokens, as far as there are free pages. Returns how many tokens now have
   // pages; more than num_tokens when the last page has room.
   int32_t Reserve(Sequence* sequence, int32_t num_tokens);
+
+  // Gives back the pages of sliding groups that no token from the first uncomputed one on reads, tokens in flight
+  // included. What the cache holds of them can be found until it is overwritten.
+  void FreeBehindWindow(Sequence* sequence);
+
+  // Pages that the sequence has, and what it would have at most with its first `num_tokens` tokens.
+  int64_t NumHeld(const Sequence& sequence) const;
+  int64_t MostHeld(const Sequence& sequence, int32_t num_tokens, int32_t step_tokens) const {
+    return groups_.MostPages(num_tokens, sequence.tokens_per_page, step_tokens);
+  }
+  // The page of group 0, which stands for the block; kNoPage when it has been given back. REQUIRES: the block is there.
+  PageId LeadOf(const Sequence& sequence, int32_t block) const {
+    return sequence.pages[static_cast<size_t>(block) * num_groups()];
+  }
+  int32_t NumBlocks(const Sequence& sequence) const {
+    return static_cast<int32_t>(sequence.pages.size() / num_groups());
+  }
 
   // Enters the full pages of the first `num_tokens` computed tokens into the cache. Where an equal, proven page is
   // cached already and nothing is in flight, the sequence takes that one and releases its own. `proven`: a finite row
@@ -51,15 +73,23 @@ class SequencePages {
   // Takes every page out of the cache, whoever uses it.
   void ClearCache() { cache_.Clear(); }
 
+  const KvGroups& groups() const { return groups_; }
   const PagePool& pool() const { return pool_; }
   const PrefixCache& cache() const { return cache_; }
 
  private:
   // The tokens whose pages may be another sequence's.
   int32_t Attachable(const Sequence& sequence) const;
+  PrefixChain FindCached(const Sequence& sequence);
+  bool HasSlidingPages(PageId lead, bool proven_only) const;
+  void TakeBlock(Sequence* sequence, int32_t block, PageId lead, int32_t first_read);
+  void TakeProven(Sequence* sequence, int32_t block, PageId lead);
+  size_t num_groups() const { return static_cast<size_t>(groups_.count()); }
 
+  KvGroups groups_;
   PagePool pool_;
   PrefixCache cache_;
+  std::vector<PageId> matched_;  // [max_blocks] of FindCached: what stands for each block
   bool prefix_cache_;
   bool prefill_matches_decode_;
 };

@@ -189,7 +189,8 @@ void SettleMaxTokens(const ClientRequest& client, const Limits& limits, const Se
   if (client.stopping.max_tokens.has_value()) return;
   const engine::RequestLimits& bounds = model.engine->limits();
   const int32_t page_tokens = bounds.tokens_per_page[static_cast<size_t>(request->profile.precision)];
-  const int64_t pool_tokens = int64_t{bounds.num_pages} * page_tokens + 1;
+  const int64_t pool_tokens = 1 + bounds.kv_groups.TokensThatFit(bounds.num_pages, bounds.max_context_tokens,
+                                                                 page_tokens, bounds.max_tokens_per_step);
   const int64_t room =
       std::min<int64_t>(bounds.max_context_tokens, pool_tokens) - static_cast<int64_t>(request->prompt.size());
   const int64_t most = std::min(limits.default_max_tokens, model.default_max_tokens.value_or(INT32_MAX));

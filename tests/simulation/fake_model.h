@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "engine/kv_groups.h"
 #include "engine/types.h"
 
 namespace dunlin::simulation {
@@ -33,7 +34,17 @@ inline Kv KvOf(Kv previous, engine::TokenId token, int32_t position, const engin
   return Mix(Mix(previous, static_cast<uint64_t>(token)), static_cast<uint64_t>(position) * 64 + kind) >> 1;
 }
 
-// What attention reads: every key up to the row's own, in order.
+// What the page of a layer group holds of a position.
+inline Kv OfGroup(Kv kv, int32_t group) {
+  return group == 0 || kv == kNan ? kv : Mix(kv, static_cast<uint64_t>(group)) >> 1;
+}
+
+// The first key that a row reads in a group.
+inline int32_t FirstKey(const engine::KvGroups& groups, int32_t group, int32_t position) {
+  return groups.slides(group) ? groups.FirstRead(position) : 0;
+}
+
+// What attention reads: of every group its keys up to the row's own, in order.
 inline uint64_t Attend(uint64_t so_far, Kv kv) {
   return so_far == kNan || kv == kNan ? kNan : Mix(so_far, kv) >> 1;
 }

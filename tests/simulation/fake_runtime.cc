@@ -58,7 +58,7 @@ void FakeRuntime::CheckPlan(const StepPlan& plan) {
     for (int32_t i = 0; i < batch.num_sequences; ++i) {
       const SequenceStep& step = plan.sequences[static_cast<size_t>(next_sequence + i)];
       if (step.num_tokens < 1) Violate("a sequence without tokens", step.request_id);
-      if (step.pages.count * page_tokens < step.first_position + step.num_tokens) {
+      if (step.pages.count / options_.kv_groups.count() * page_tokens < step.first_position + step.num_tokens) {
         Violate("tokens without pages", step.request_id);
       }
       batch_tokens += step.num_tokens;
@@ -82,12 +82,13 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
                                   StepResult* result) {
   const SequenceStep& step = plan.sequences[static_cast<size_t>(index)];
   const Pages pages{step.request_id, plan.PagesOf(step), tokens_per_page(batch.profile.precision)};
+  const engine::KvGroups& groups = options_.kv_groups;
   for (int32_t i = 0; i < step.num_tokens; ++i) {
     const int32_t position = step.first_position + i;
-    const Kv previous = position == 0 ? kNothing : Read(pages, position - 1);
+    const Kv previous = position == 0 ? kNothing : Read(pages, 0, position - 1);
     const engine::TokenId token = plan.TokensOf(step)[static_cast<size_t>(i)];
     const Kv kv = IsPoisonedAt(step.row.seed, position) ? kNan : KvOf(previous, token, position, batch.profile);
-    Write(pages, position, kv);
+    for (int32_t group = 0; group < groups.count(); ++group) Write(pages, group, position, OfGroup(kv, group));
     if (position + 1 >= step.first_scored && position + 1 < step.first_scored + step.num_scored) {
       engine::PromptScore& score = result->prompt_scores.emplace_back();
       score.sequence_index = index;
@@ -98,8 +99,11 @@ void FakeRuntime::ExecuteSequence(const StepPlan& plan, const engine::SubBatch& 
   engine::StepOutput& output = result->outputs.emplace_back();
   if (!step.samples) return;
   uint64_t attended = kNothing;
-  for (int32_t position = 0; position < step.first_position + step.num_tokens; ++position) {
-    attended = Attend(attended, Read(pages, position));
+  const int32_t last = step.first_position + step.num_tokens - 1;
+  for (int32_t group = 0; group < groups.count(); ++group) {
+    for (int32_t position = FirstKey(groups, group, last); position <= last; ++position) {
+      attended = Attend(attended, Read(pages, group, position));
+    }
   }
   const engine::TokenId token = attended == kNan ? -1 : DrawNext(plan, step, attended);
   output.numerical_error = token < 0;
@@ -121,23 +125,30 @@ engine::TokenId FakeRuntime::DrawNext(const StepPlan& plan, const SequenceStep& 
   });
 }
 
-FakeRuntime::Slot& FakeRuntime::SlotOf(const Pages& pages, int32_t position) {
-  const engine::PageId page = pages.ids[static_cast<size_t>(position / pages.tokens_per_page)];
+engine::PageId FakeRuntime::PageOf(const Pages& pages, int32_t group, int32_t position) {
+  const int32_t block = position / pages.tokens_per_page;
+  const engine::PageId page = pages.ids[static_cast<size_t>(block * options_.kv_groups.count() + group)];
+  if (page != engine::kNoPage) return page;
+  Violate("a page that was given back is used", pages.owner);
+  return 0;
+}
+
+FakeRuntime::Slot& FakeRuntime::SlotOf(const Pages& pages, int32_t group, int32_t position) {
+  const engine::PageId page = PageOf(pages, group, position);
   return slots_[static_cast<size_t>(page * slots_per_page_ + position % pages.tokens_per_page)];
 }
 
-Kv FakeRuntime::Read(const Pages& pages, int32_t position) {
-  const Slot& slot = SlotOf(pages, position);
+Kv FakeRuntime::Read(const Pages& pages, int32_t group, int32_t position) {
+  const Slot& slot = SlotOf(pages, group, position);
   if (slot.position != position) Violate("a page does not hold the position that is read", pages.owner);
   return slot.kv;
 }
 
-void FakeRuntime::Write(const Pages& pages, int32_t position, Kv kv) {
-  const engine::PageId page = pages.ids[static_cast<size_t>(position / pages.tokens_per_page)];
-  engine::RequestId& writer = writers_[static_cast<size_t>(page)];
+void FakeRuntime::Write(const Pages& pages, int32_t group, int32_t position, Kv kv) {
+  engine::RequestId& writer = writers_[static_cast<size_t>(PageOf(pages, group, position))];
   if (position % pages.tokens_per_page == 0) writer = pages.owner;
   if (writer != pages.owner) Violate("a page is written by a sequence that did not begin it", pages.owner);
-  SlotOf(pages, position) = {position, kv};
+  SlotOf(pages, group, position) = {position, kv};
 }
 
 }  // namespace dunlin::simulation

@@ -19,6 +19,7 @@ namespace dunlin::simulation {
 
 struct FakeRuntimeOptions {
   int32_t num_pages = 16;
+  engine::KvGroups kv_groups;  // a window of at least 2: the key before its own makes a position's
   std::array<int32_t, kernels::kNumPrecisions> tokens_per_page = {2, 4, 4, 4};
   int32_t depth = 1;
   int32_t vocab_size = 50;
@@ -40,6 +41,7 @@ class FakeRuntime : public engine::Runtime {
   int32_t tokens_per_page(engine::Precision precision) const override {
     return options_.tokens_per_page[static_cast<size_t>(precision)];
   }
+  engine::KvGroups kv_groups() const override { return options_.kv_groups; }
   bool prefill_matches_decode() const override { return options_.prefill_matches_decode; }
 
   // How often the scheduler broke its contract, and a description of the first case.
@@ -64,9 +66,10 @@ class FakeRuntime : public engine::Runtime {
                        engine::StepResult* result);
   // The token, or -1 where none may be drawn.
   engine::TokenId DrawNext(const engine::StepPlan& plan, const engine::SequenceStep& step, uint64_t attended) const;
-  Slot& SlotOf(const Pages& pages, int32_t position);
-  Kv Read(const Pages& pages, int32_t position);
-  void Write(const Pages& pages, int32_t position, Kv kv);
+  engine::PageId PageOf(const Pages& pages, int32_t group, int32_t position);
+  Slot& SlotOf(const Pages& pages, int32_t group, int32_t position);
+  Kv Read(const Pages& pages, int32_t group, int32_t position);
+  void Write(const Pages& pages, int32_t group, int32_t position, Kv kv);
   void Violate(const char* what, uint64_t sequence_id);
 
   FakeRuntimeOptions options_;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "engine/kv_groups.h"
 #include "engine/plan/step_plan.h"
 #include "engine/scheduler/sequence.h"
 
@@ -13,9 +14,9 @@ namespace dunlin::simulation {
 using FindSequence = std::function<const engine::Sequence*(engine::RequestId)>;
 
 // After Plan: the contradictions between a plan and its sequences; empty when there is none.
-std::string CheckNewPlan(const engine::StepPlan& plan, const FindSequence& find);
+std::string CheckNewPlan(const engine::StepPlan& plan, const FindSequence& find, const engine::KvGroups& groups);
 
-// Before Collect: whether every page of a launched plan is still its sequence's, as the first contradiction.
-std::string CheckPagesKept(const engine::StepPlan& plan, const FindSequence& find);
+// Before Collect: whether every page that a launched plan reads is still its sequence's, as the first contradiction.
+std::string CheckPagesKept(const engine::StepPlan& plan, const FindSequence& find, const engine::KvGroups& groups);
 
 }  // namespace dunlin::simulation

@@ -33,9 +33,22 @@ engine::TokenId DrawConstrained(const engine::Request& request, const std::vecto
   });
 }
 
+// What the row of the last key reads.
+uint64_t AttendAll(std::span<const Kv> keys, const engine::KvGroups& groups) {
+  uint64_t attended = kNothing;
+  const auto last = static_cast<int32_t>(keys.size()) - 1;
+  for (int32_t group = 0; group < groups.count(); ++group) {
+    for (const Kv key : keys.subspan(static_cast<size_t>(FirstKey(groups, group, last)))) {
+      attended = Attend(attended, OfGroup(key, group));
+    }
+  }
+  return attended;
+}
+
 }  // namespace
 
-Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids, int32_t vocab_size) {
+Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids, int32_t vocab_size,
+                const engine::KvGroups& groups) {
   Answer answer;
   const uint64_t seed = engine::SeedOfOutput(request.sampling.seed, request.output_index);
   std::vector<engine::TokenId> tokens = request.prompt;
@@ -44,11 +57,11 @@ Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenI
   std::vector<uint32_t> mask(static_cast<size_t>(kernels::MaskWords(vocab_size)));
   const bool ignore_eos = request.stopping.ignore_eos && state == nullptr;
   Kv kv = kNothing;
-  uint64_t attended = kNothing;
+  std::vector<Kv> keys;
   for (int32_t position = 0;; ++position) {
     kv = IsPoisonedAt(seed, position) ? kNan
                                       : KvOf(kv, tokens[static_cast<size_t>(position)], position, request.profile);
-    attended = Attend(attended, kv);
+    keys.push_back(kv);
     if (position + 1 < prompt_len) {
       if (request.sampling.prompt_logprobs >= 0) answer.prompt_scores.push_back(ScoreOf(kv));
       continue;
@@ -61,6 +74,7 @@ Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenI
         return answer;
       }
     }
+    const uint64_t attended = AttendAll(keys, groups);
     if (attended == kNan) return answer.reason = engine::FinishReason::kNumerical, answer;
     const engine::TokenId token = state == nullptr
                                       ? Draw(attended, seed, vocab_size)

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "engine/kv_groups.h"
 #include "engine/types.h"
 
 namespace dunlin::simulation {
@@ -14,6 +15,7 @@ struct Answer {
   engine::FinishReason reason = engine::FinishReason::kLength;
 };
 
-Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids, int32_t vocab_size);
+Answer RunAlone(const engine::Request& request, const std::vector<engine::TokenId>& eos_token_ids, int32_t vocab_size,
+                const engine::KvGroups& groups = {});
 
 }  // namespace dunlin::simulation

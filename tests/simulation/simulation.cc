@@ -61,6 +61,8 @@ class Simulation {
     engine::StepHandle handle;
   };
 
+  const engine::KvGroups& groups() const { return workload_.runtime.kv_groups; }
+
   void Fail(const std::string& what) {
     if (problem_.empty()) problem_ = what + " at time " + std::to_string(now_);
   }
@@ -75,7 +77,7 @@ class Simulation {
       if (planned.request.arrival > now_) break;
       const auto tpp = workload_.runtime.tokens_per_page[static_cast<size_t>(planned.request.profile.precision)];
       auto sink = std::make_shared<RecordingSink>(64, 64, planned.sink_room);
-      auto sequence = engine::MakeSequence(planned.request, sink, tpp);
+      auto sequence = engine::MakeSequence(planned.request, sink, tpp, groups().count());
       sequence->id = next_arrival_ + 1;
       engine::StartConstraint(sequence.get(), workload_.runtime.vocab_size, workload_.max_forced_tokens);
       scheduler_.Add(sequence.get());
@@ -103,7 +105,7 @@ class Simulation {
     // What a preemption frees may come too late in a plan for the oldest prompt.
     if (scheduler_.counters().preemptions == preemptions) CheckShare(share, *plan);
     CheckPlan(*plan);
-    Expect(CheckNewPlan(*plan, find_));
+    Expect(CheckNewPlan(*plan, find_, groups()));
     now_ += dice_.Between(0, 2);
     const bool planned = !plan->empty();
     if (planned) {
@@ -115,7 +117,7 @@ class Simulation {
       if (!scheduler_.empty()) Fail("nothing can be planned and nothing is in flight");
       return;
     }
-    Expect(CheckPagesKept(*in_flight_.front().plan, find_));
+    Expect(CheckPagesKept(*in_flight_.front().plan, find_, groups()));
     engine::StepResult result;
     if (!runtime_.Collect(in_flight_.front().handle, &result).ok()) Fail("collect failed");
     scheduler_.Commit(*in_flight_.front().plan, result, now_);
@@ -125,6 +127,7 @@ class Simulation {
       if (dice_.OneIn(2)) output->Compute();
     }
     stats_->forced += static_cast<int64_t>(NumForced());
+    for (const Sequence* sequence : scheduler_.running()) stats_->slid += sequence->num_behind > 0 ? 1 : 0;
     scheduler_.retired().clear();
     ++stats_->steps;
   }
@@ -177,7 +180,7 @@ class Simulation {
   void CheckShare(const Share& share, const StepPlan& plan) {
     if (share.sequence == nullptr || share.sequence->state != SequenceState::kRunning) return;
     if (share.sequence->follows || !share.sequence->prefills()) return;  // others compute its pages
-    if (scheduler_.num_pages_used() == scheduler_.num_pages()) return;
+    if (scheduler_.num_pages() - scheduler_.num_pages_used() < groups().count()) return;
     for (const engine::SequenceStep& step : plan.sequences) {
       if (step.request_id != share.sequence->id) continue;
       // Pages that it took from others may have brought it to the end of its prompt, from where it decodes again.
@@ -244,8 +247,13 @@ class Simulation {
     if (scheduler_.num_pages_used() != 0) Fail("pages are left over");
     for (const Live& live : live_) CheckAnswer(live);
     stats_->requests += static_cast<int64_t>(live_.size());
-    stats_->preemptions += static_cast<int64_t>(scheduler_.counters().preemptions);
-    stats_->prefix_hits += static_cast<int64_t>(scheduler_.counters().prefix_hits);
+    const auto preemptions = static_cast<int64_t>(scheduler_.counters().preemptions);
+    const auto hits = static_cast<int64_t>(scheduler_.counters().prefix_hits);
+    stats_->preemptions += preemptions;
+    stats_->prefix_hits += hits;
+    if (groups().num_sliding == 0) return problem_;
+    stats_->sliding_preemptions += preemptions;
+    stats_->sliding_prefix_hits += hits;
     return problem_;
   }
 
@@ -254,7 +262,7 @@ class Simulation {
     const engine::FinishInfo& info = sink.info;
     const std::string who = "request " + std::to_string(live.sequence->id) + ": ";
     ++stats_->ended_by[static_cast<size_t>(info.reason)];
-    const Answer expected = RunAlone(live.planned->request, {kEos}, workload_.runtime.vocab_size);
+    const Answer expected = RunAlone(live.planned->request, {kEos}, workload_.runtime.vocab_size, groups());
     const bool complete = info.reason == FinishReason::kStop || info.reason == FinishReason::kLength ||
                           info.reason == FinishReason::kNumerical || info.reason == FinishReason::kConstraint;
     if (sink.late) Fail(who + "sink calls out of order");

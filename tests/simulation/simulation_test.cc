@@ -35,8 +35,11 @@ TEST(Simulation, EveryRequestEndsOnceWithTheTokensItGetsAlone) {
   RecordProperty("followed", std::to_string(stats.followed));
   if (count < 1000) return;
   // The runs are only worth something when they reach what they are about.
-  EXPECT_GT(stats.preemptions, static_cast<int64_t>(count));
+  EXPECT_GT(stats.preemptions, static_cast<int64_t>(count * 4 / 5));
   EXPECT_GT(stats.prefix_hits, static_cast<int64_t>(count));
+  EXPECT_GT(stats.sliding_preemptions, static_cast<int64_t>(count / 20));
+  EXPECT_GT(stats.sliding_prefix_hits, static_cast<int64_t>(count / 4));
+  EXPECT_GT(stats.slid, static_cast<int64_t>(count));
   EXPECT_GT(stats.followed, static_cast<int64_t>(count / 20));
   EXPECT_GT(stats.forced, static_cast<int64_t>(count / 5));
   using engine::FinishReason;

@@ -44,7 +44,8 @@ PlannedRequest AnyRequest(Dice* dice, const Workload& workload) {
   request.profile = AnyProfile(dice);
   const int32_t vocab_size = workload.runtime.vocab_size;
   const int32_t page_tokens = workload.runtime.tokens_per_page[static_cast<size_t>(request.profile.precision)];
-  const int32_t max_kv_tokens = std::min(kMaxKvTokens, page_tokens * workload.runtime.num_pages);
+  const auto max_kv_tokens = static_cast<int32_t>(workload.runtime.kv_groups.TokensThatFit(
+      workload.runtime.num_pages, kMaxKvTokens, page_tokens, workload.scheduler.max_tokens_per_step));
   const int32_t max_prompt = dice->OneIn(2) ? max_kv_tokens * 3 / 4 : max_kv_tokens / 4;  // short ones grow long
   request.prompt = AnyPrompt(dice, workload.runtime.vocab_size, std::max(1, max_prompt));
   const auto prompt_len = static_cast<int32_t>(request.prompt.size());
@@ -96,10 +97,25 @@ std::shared_ptr<const engine::TokenConstraint> AnyConstraint(Dice* dice, int32_t
                                               });
 }
 
+// One model in three has windows, in all of its layers or in some.
+engine::KvGroups AnyGroups(Dice* dice) {
+  engine::KvGroups groups;
+  if (!dice->OneIn(3)) return groups;
+  groups.window = dice->Between(2, 16);
+  groups.num_full = dice->Between(0, 2);
+  groups.num_sliding = groups.num_full == 0 ? 1 : dice->Between(1, 3);
+  return groups;
+}
+
 Workload MakeWorkload(Dice* dice) {
   Workload workload;
   FakeRuntimeOptions& runtime = workload.runtime;
+  runtime.kv_groups = AnyGroups(dice);
   runtime.num_pages = dice->OneIn(2) ? dice->Between(2, 12) : dice->Between(10, 30);
+  // With windows half as many, so that pages run out there, too.
+  const int32_t groups = runtime.kv_groups.count();
+  runtime.num_pages *= groups;
+  if (runtime.kv_groups.num_sliding > 0) runtime.num_pages = std::max(groups, runtime.num_pages / 2);
   runtime.tokens_per_page = {dice->Between(1, 3), 4, 4, dice->Between(3, 8)};
   runtime.tokens_per_page[static_cast<size_t>(Precision::kFp16)] = dice->Between(2, 4);
   runtime.depth = dice->Between(1, 2);
@@ -112,6 +128,8 @@ Workload MakeWorkload(Dice* dice) {
   scheduler.prefill_matches_decode = !dice->OneIn(5);
   scheduler.eos_token_ids = {kEos};
   scheduler.cache.num_pages = runtime.num_pages;
+  scheduler.cache.groups = runtime.kv_groups;
+  scheduler.max_blocks_per_sequence = kMaxKvTokens;
   scheduler.cache.max_tokens_per_page =
       *std::max_element(runtime.tokens_per_page.begin(), runtime.tokens_per_page.end());
   for (uint32_t& word : scheduler.cache.hash_key) word = static_cast<uint32_t>(dice->Word());

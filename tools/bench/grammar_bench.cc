@@ -98,7 +98,8 @@ class GrammarRun {
 absl::Status GrammarRun::StartEngine() {
   const engine::ModelConfig& config = case_.model->config();
   const auto layout = engine::KvLayoutOf(config, case_.profile.precision);
-  const int32_t pages = engine::PagesFor(prompt_tokens_ + new_tokens_, layout.tokens_per_page);
+  const int32_t pages =
+      engine::PagesFor(prompt_tokens_ + new_tokens_, layout.tokens_per_page) * engine::KvGroupsOf(config).count();
   engine::EngineOptions options = OptionsWithOnly(case_.profile.attention_backend);
   options.max_sequences = case_.batch;
   options.max_tokens_per_step = std::max(kStepTokens, case_.batch);

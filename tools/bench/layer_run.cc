@@ -50,7 +50,7 @@ double RelativeError(Precision precision, int32_t depth) {
 absl::Status LayerRun::Prepare(uint64_t seed) {
   const engine::ModelConfig& config = model_.config();
   const auto layout = engine::KvLayoutOf(config, profile_.precision);
-  const int32_t pages = engine::PagesFor(d_.tokens, layout.tokens_per_page);
+  const int32_t pages = engine::PagesFor(d_.tokens, layout.tokens_per_page) * engine::KvGroupsOf(config).count();
   engine::EngineOptions options = OptionsWithOnly(profile_.attention_backend);
   options.max_sequences = d_.batch;
   options.max_tokens_per_step = rows();

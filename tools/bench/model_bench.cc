@@ -108,7 +108,8 @@ class ModelRun {
 absl::Status ModelRun::Prepare() {
   const ModelConfig& config = model_.config();
   const auto layout = engine::KvLayoutOf(config, profile_.precision);
-  const int32_t pages = engine::PagesFor(prompt_tokens_ + new_tokens_, layout.tokens_per_page);
+  const int32_t pages =
+      engine::PagesFor(prompt_tokens_ + new_tokens_, layout.tokens_per_page) * engine::KvGroupsOf(config).count();
   engine::EngineOptions options = OptionsWithOnly(profile_.attention_backend);
   options.max_sequences = std::max(batch_, 1);
   options.max_tokens_per_step = std::max(kStepTokens, batch_);

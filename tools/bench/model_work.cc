@@ -119,7 +119,7 @@ Work DecodeWork(const ModelConfig& config, const engine::ExecutionProfile& profi
   const double parameters = LayerParameters(config) + HeadParameters(config);
   const double read = ParametersRead(config, sequences) + HeadParameters(config);
   const auto layout = engine::KvLayoutOf(config, profile.precision, profile.kv_fp8);
-  const auto token_bytes = static_cast<double>(kernels::KvBytesPerToken(layout));
+  const double token_bytes = engine::KvGroupsOf(config).count() * static_cast<double>(kernels::KvBytesPerToken(layout));
   return {.flops = sequences * (2.0 * parameters + AttentionFlops(config, context * config.num_layers)),
           .bytes = read * WeightElementBytes(profile) + sequences * context * token_bytes,
           .peak = PeakOf(profile.precision)};

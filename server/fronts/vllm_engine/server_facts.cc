@@ -80,8 +80,9 @@ wire::SchedulerLoad LoadOf(const ServedModel& model, const ServingCore& core) {
   load.set_num_running_reqs(stats.running);
   load.set_num_waiting_reqs(stats.waiting);
   load.set_num_total_reqs(stats.running + stats.waiting);
-  load.set_num_used_tokens(stats.pages_used * page_tokens);
-  load.set_max_total_num_tokens(stats.pages_total * page_tokens);
+  const int32_t groups = model.engine == nullptr ? 1 : model.engine->limits().kv_groups.count();
+  load.set_num_used_tokens(stats.pages_used / groups * page_tokens);
+  load.set_max_total_num_tokens(stats.pages_total / groups * page_tokens);
   load.set_token_usage(static_cast<double>(stats.pages_used) / AtLeastOne(stats.pages_total));
   load.set_cache_hit_rate(stats.prefix_queries == 0
                               ? 0.0

@@ -46,7 +46,7 @@ class Followed {
       if (cache_.Match(tokens.data(), kPageTokens, &chain) != kNoPage) continue;
       const PageId page = next_page();
       cache_.Forget(page);
-      cache_.Publish(tokens.data(), kPageTokens, page, &chain);
+      cache_.Publish(tokens.data(), kPageTokens, &page, &chain);
     }
   }
   Blocks Held() const {

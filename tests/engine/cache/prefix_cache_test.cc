@@ -25,7 +25,7 @@ PrefixCacheOptions Options(int32_t num_pages) {
 }
 
 PageId Publish(PrefixCache* cache, const Tokens& tokens, PageId page, PrefixChain* chain) {
-  return cache->Publish(tokens.data(), static_cast<int32_t>(tokens.size()), page, chain);
+  return cache->Publish(tokens.data(), static_cast<int32_t>(tokens.size()), &page, chain);
 }
 PageId Match(const PrefixCache& cache, const Tokens& tokens, PrefixChain* chain) {
   return cache.Match(tokens.data(), static_cast<int32_t>(tokens.size()), chain);
@@ -118,6 +118,89 @@ TEST(PrefixCache, AnswersRightWhenEveryKeyCollides) {
   cache.Forget(0);
   EXPECT_EQ(MatchFromRoot(cache, {2, 2, 2, 2}), 2);
   EXPECT_TRUE(cache.CheckIntegrity().ok());
+}
+
+// Blocks of one full and two sliding groups.
+class BlocksOfGroups : public ::testing::Test {
+ protected:
+  static PrefixCacheOptions GroupOptions() {
+    PrefixCacheOptions options = Options(12);
+    options.groups = {.layers_per_page = 1, .num_full = 1, .num_sliding = 2, .window = 6};
+    return options;
+  }
+  PageId PublishBlock(const Tokens& tokens, const std::vector<PageId>& pages) {
+    PrefixChain chain = cache_.Root(kFlash, "");
+    return cache_.Publish(tokens.data(), kPageTokens, pages.data(), &chain);
+  }
+  void TearDown() override { EXPECT_TRUE(cache_.CheckIntegrity().ok()) << cache_.CheckIntegrity(); }
+
+  PrefixCache cache_{GroupOptions()};
+};
+
+TEST_F(BlocksOfGroups, KnowsThePageOfEachGroup) {
+  EXPECT_EQ(PublishBlock({1, 2, 3, 4}, {5, 3, 7}), 5);
+  const PageId lead = MatchFromRoot(cache_, {1, 2, 3, 4});
+  ASSERT_EQ(lead, 5);
+  EXPECT_EQ(cache_.PageOf(lead, 1), 3);
+  EXPECT_EQ(cache_.PageOf(lead, 2), 7);
+  EXPECT_EQ(cache_.num_cached(), 1);
+  EXPECT_TRUE(cache_.Contains(7));
+  EXPECT_EQ(cache_.BlockOf(7).serial, 0U) << "it stands for no block";
+}
+
+TEST_F(BlocksOfGroups, LosesPagesOfSlidingGroupsOneByOne) {
+  PublishBlock({1, 2, 3, 4}, {5, 3, 7});
+  cache_.Forget(3);
+  EXPECT_EQ(MatchFromRoot(cache_, {1, 2, 3, 4}), 5);
+  EXPECT_EQ(cache_.PageOf(5, 1), kNoPage);
+  EXPECT_EQ(cache_.PageOf(5, 2), 7);
+  EXPECT_FALSE(cache_.Contains(3));
+}
+
+TEST_F(BlocksOfGroups, EndsWithAPageOfAFullGroup) {
+  PublishBlock({1, 2, 3, 4}, {5, 3, 7});
+  cache_.Forget(5);
+  EXPECT_EQ(MatchFromRoot(cache_, {1, 2, 3, 4}), kNoPage);
+  EXPECT_FALSE(cache_.Contains(3));
+  EXPECT_FALSE(cache_.Contains(7));
+  EXPECT_EQ(cache_.num_cached(), 0);
+}
+
+TEST_F(BlocksOfGroups, TakesLostPagesFromAnEqualBlock) {
+  PublishBlock({1, 2, 3, 4}, {5, 3, 7});
+  cache_.Prove(7);
+  cache_.Forget(3);
+  EXPECT_EQ(PublishBlock({1, 2, 3, 4}, {0, 1, 2}), 5);
+  EXPECT_EQ(cache_.PageOf(5, 1), 1);
+  EXPECT_EQ(cache_.PageOf(5, 2), 7);
+  EXPECT_FALSE(cache_.IsProven(1));
+  EXPECT_TRUE(cache_.IsProven(7));
+  EXPECT_FALSE(cache_.Contains(0));
+  EXPECT_FALSE(cache_.Contains(2));
+}
+
+TEST(PrefixCache, FindsWhatFollowsALostBlockByWholeKeysAlone) {
+  for (const int32_t key_words : {8, 7, 0}) {
+    PrefixCacheOptions options = Options(8);
+    options.key_words = key_words;
+    PrefixCache cache(options);
+    PrefixChain chain = cache.Root(kFlash, "");
+    Publish(&cache, {1, 2, 3, 4}, 0, &chain);
+    Publish(&cache, {5, 6, 7, 8}, 1, &chain);
+    Publish(&cache, {9, 9, 9, 9}, 2, &chain);
+    cache.Forget(0);
+    PrefixChain read = cache.Root(kFlash, "");
+    const Tokens first = {1, 2, 3, 4};
+    cache.Skip(first.data(), kPageTokens, &read);
+    EXPECT_EQ(Match(cache, {5, 6, 7, 8}, &read), key_words == 8 ? 1 : kNoPage);
+    if (key_words < 8) continue;
+    EXPECT_EQ(Match(cache, {9, 9, 9, 9}, &read), 2);
+    EXPECT_EQ(read.serial, chain.serial);
+    PrefixChain other = cache.Root(kFlash, "");
+    const Tokens others = {1, 2, 3, 5};
+    cache.Skip(others.data(), kPageTokens, &other);
+    EXPECT_EQ(Match(cache, {5, 6, 7, 8}, &other), kNoPage) << "it follows other tokens";
+  }
 }
 
 // Against a map from whole prefixes to pages, with few words of key so that probes run into one another.

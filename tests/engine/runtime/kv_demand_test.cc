@@ -45,6 +45,25 @@ TEST(KvDemand, LongContextsCountWithTheirUsualLength) {
   EXPECT_EQ(KvDemandOf(config, kBf16, options).most, size_t{64} * (kUsualContextTokens / 16) * 768);
 }
 
+TEST(KvDemand, OfSlidingLayersAContextTakesItsWindowAndAStep) {
+  ModelConfig config = SmallLlamaConfig();
+  config.num_layers = 2;
+  config.max_context = 100000;
+  config.layer_windows = {33, 0};
+  EngineOptions options = Options();
+  options.max_tokens_per_step = 17;
+  // 49 tokens from the first that a step reads to the last, which begin anywhere in a page of 16.
+  const KvDemand demand = KvDemandOf(config, kBf16, options);
+  EXPECT_EQ(demand.page_bytes, 768U) << "one layer";
+  EXPECT_EQ(demand.one_context, (6250U + 4) * 768);
+  EXPECT_EQ(ContextThatFits(config, kBf16, options, (6250U + 4) * 768), 100000);
+  EXPECT_EQ(ContextThatFits(config, kBf16, options, (6250U + 3) * 768), 6249 * 16);
+  config.layer_windows = {33, 20};
+  EXPECT_EQ(KvDemandOf(config, kBf16, options).page_bytes, 2 * 768U);
+  EXPECT_EQ(KvDemandOf(config, kBf16, options).one_context, 4U * 2 * 768);
+  EXPECT_EQ(ContextThatFits(config, kBf16, options, 4U * 2 * 768), 100000);
+}
+
 TEST(KvDemand, UsesTheE4M3PageWhereThePoolDoes) {
   EngineOptions options = Options();
   options.kv_fp8 = true;

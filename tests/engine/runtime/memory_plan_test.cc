@@ -122,6 +122,21 @@ TEST_F(MemoryPlanTest, RefusesKvMemoryBelowOnePage) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("models[].kv_cache.memory_bytes"));
 }
 
+TEST_F(MemoryPlanTest, AlternatingLayersHavePagesOfTheirOwn) {
+  ModelConfig config = SmallLlamaConfig();
+  config.num_layers = 3;
+  config.layer_windows = {20, 0, 20};
+  const MemoryPlan plan = *Plan(config);
+  EXPECT_EQ(plan.kv_groups.num_full, 1);
+  EXPECT_EQ(plan.kv_groups.num_sliding, 2);
+  EXPECT_EQ(plan.num_pages, 13) << "of one layer each";
+  EXPECT_EQ(plan.max_pages_per_sequence, 8) << "of one group";
+  EXPECT_EQ(plan[BufferId::kIndices], 10U * 8 * 4);
+  EXPECT_EQ(plan[BufferId::kPageTable], 3U * 3 * 8 * 4);
+  options_.kv_memory_bytes = 3 * 768 - 1;
+  EXPECT_THAT(std::string(Plan(config).status().message()), HasSubstr("holds 2 pages of 768 bytes; it needs 3 to"));
+}
+
 TEST_F(MemoryPlanTest, CheckFitsNamesTheLargestPartAndItsKey) {
   const MemoryPlan plan = *Plan(SmallGpt2Config());
   EXPECT_TRUE(CheckFits(plan, plan.total()).ok());

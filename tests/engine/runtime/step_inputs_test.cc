@@ -62,6 +62,25 @@ TEST_F(StepInputsTest, LaysOutPrefillAndDecodeBehindEachOther) {
   EXPECT_EQ(inputs_->page_table()[5], 7);
 }
 
+TEST_F(StepInputsTest, GivesEachGroupItsPages) {
+  ModelConfig config = SmallGpt2Config();
+  config.layer_windows = {0, 9};
+  plan_ = *PlanMemory(config, {Precision::kFp32}, *device_, options_);
+  buffers_ = *StepBuffers::Allocate(plan_, {}, device_.get());
+  inputs_ = std::make_unique<StepInputs>(plan_);
+  PlanBuilder builder({});
+  builder.Add(100, 10, 7, 3, {5, 6, 9, 8}, true);              // two blocks
+  builder.Add(200, 4, 16, 1, {3, kNoPage, 1, 2, 7, 4}, true);  // three, the first of them behind the window
+  Stage(builder);
+  const int32_t* pages = inputs_->token_page();
+  EXPECT_THAT(std::vector<int32_t>(pages, pages + 8), ElementsAre(5, 9, 9, 7, 6, 8, 8, 4));
+  ASSERT_EQ(inputs_->page_table_stride(), 3);
+  const int32_t* table = inputs_->page_table();
+  EXPECT_THAT(std::vector<int32_t>(table, table + 2), ElementsAre(5, 9));
+  EXPECT_THAT(std::vector<int32_t>(table + 3, table + 8), ElementsAre(3, 1, 7, 6, 8));
+  EXPECT_THAT(std::vector<int32_t>(table + 9, table + 12), ElementsAre(4, 2, 4)) << "no page: the last one instead";
+}
+
 TEST_F(StepInputsTest, PicksTheLastRowOfSequencesThatSample) {
   PlanBuilder builder({});
   builder.Add(0, 20, 0, 5, {0}, false);

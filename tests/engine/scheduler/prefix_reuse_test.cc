@@ -146,7 +146,7 @@ TEST(PrefixReuse, KeepsDecodedPagesOutWherePrefillWouldGiveOtherBits) {
 TEST(PrefixReuse, TakesNoPagesOfAPromptForItsOutputWherePrefillWouldGiveOtherBits) {
   constexpr int32_t kPageTokens = 4;
   for (const bool prefill_matches_decode : {false, true}) {
-    SequencePages pages(SchedulerHarness::Defaults().cache, true, prefill_matches_decode);
+    SequencePages pages(SchedulerHarness::Defaults().cache, true, prefill_matches_decode, 16);
     const auto prompt = MakeSequence(Ask(Prompt(18), 1), nullptr, kPageTokens);
     pages.AttachCached(prompt.get());
     ASSERT_GE(pages.Reserve(prompt.get(), 18), 18);

@@ -44,6 +44,7 @@ class SchedulerHarness {
     Request request;
     std::unique_ptr<Sequence> sequence;
     std::shared_ptr<simulation::RecordingSink> sink;
+    KvGroups groups;
 
     const FinishInfo& info() const { return sink->info; }
     bool ended() const { return sink->num_finishes() == 1; }
@@ -72,7 +73,8 @@ class SchedulerHarness {
     auto client = std::make_unique<Client>();
     client->request = request;
     client->sink = std::make_shared<simulation::RecordingSink>(1000, 1000, sink_room);
-    client->sequence = MakeSequence(std::move(request), client->sink, 4);
+    client->groups = scheduler.pages().groups();
+    client->sequence = MakeSequence(std::move(request), client->sink, 4, client->groups.count());
     client->sequence->id = clients_.size() + 1;
     StartConstraint(client->sequence.get(), kVocabSize, max_forced_tokens);
     scheduler.Add(client->sequence.get());
@@ -83,10 +85,10 @@ class SchedulerHarness {
   // Plans and launches, without collecting. The plan is also kept in `plan`.
   void Launch() {
     LaunchUnchecked();
-    EXPECT_EQ(simulation::CheckNewPlan(plan, find_), "");
+    EXPECT_EQ(simulation::CheckNewPlan(plan, find_, scheduler.pages().groups()), "");
   }
   void Collect() {
-    EXPECT_EQ(simulation::CheckPagesKept(in_flight_.front().first, find_), "");
+    EXPECT_EQ(simulation::CheckPagesKept(in_flight_.front().first, find_, scheduler.pages().groups()), "");
     CollectUnchecked();
     Check();
   }
@@ -128,7 +130,7 @@ class SchedulerHarness {
 
   // All of it, and nothing else, as if alone.
   static void ExpectAnswerAsAlone(const Client& client) {
-    const simulation::Answer expected = simulation::RunAlone(client.request, {kEos}, kVocabSize);
+    const simulation::Answer expected = simulation::RunAlone(client.request, {kEos}, kVocabSize, client.groups);
     EXPECT_EQ(client.sink->tokens, expected.tokens);
     EXPECT_EQ(client.sink->scores, expected.prompt_scores);
     EXPECT_EQ(client.reason(), expected.reason);
@@ -154,6 +156,7 @@ class SchedulerHarness {
   static simulation::FakeRuntimeOptions RuntimeOptions(const SchedulerOptions& options, int32_t depth) {
     simulation::FakeRuntimeOptions runtime;
     runtime.num_pages = options.cache.num_pages;
+    runtime.kv_groups = options.cache.groups;
     runtime.tokens_per_page = {4, 4, 4, 4};
     runtime.depth = depth;
     return runtime;

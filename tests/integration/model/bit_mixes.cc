@@ -18,6 +18,7 @@ std::vector<LibraryEntry> BuildLibrary(const Model* model, const MixCase& test, 
   std::vector<LibraryEntry> library;
   EngineOptions options;
   options.prefix_cache = false;
+  options.free_pages_behind_windows = false;
   options.kv_fp8 = test.kv_fp8;
   EngineClient client(model, options);
   for (const ExecutionProfile& profile : SupportedProfiles(*model, kAllPrecisions, test.kv_fp8)) {
@@ -67,7 +68,7 @@ void RunMix(const Model* model, bool kv_fp8, const std::vector<LibraryEntry>& li
 
 std::vector<MixCase> GoldenMixCases(int plain, int fp8, int requests_per_profile) {
   std::vector<MixCase> cases;
-  for (const char* name : {"gpt2_tiny", "llama_gqa", "llama_tied", "neox_parallel", "mistral_window"}) {
+  for (const char* name : {"gpt2_tiny", "llama_gqa", "llama_tied", "neox_parallel", "mistral_window", "gemma3_tiny"}) {
     cases.push_back({name, GoldenModelPath(name), plain, requests_per_profile});
   }
   for (const char* name : {"llama_gqa", "mistral_window"}) {

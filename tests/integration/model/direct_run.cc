@@ -20,7 +20,8 @@ DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_
   options.fp8 = run_options.fp8;
   options.kv_fp8 = profile.kv_fp8;
   const size_t page_bytes = KvLayoutOf(model->config(), profile.precision, profile.kv_fp8).page_bytes;
-  options.kv_memory_bytes = page_bytes * (static_cast<size_t>(max_tokens) / 8 + 2);
+  const auto groups = static_cast<size_t>(KvGroupsOf(model->config()).count());
+  options.kv_memory_bytes = page_bytes * groups * (static_cast<size_t>(max_tokens) / 8 + 2);
   absl::StatusOr<MemoryPlan> plan = PlanMemory(model->config(), {profile.precision}, *model->device(), options);
   DUNLIN_CHECK(plan.ok(), "the test's memory plan");
   buffers_ = *StepBuffers::Allocate(*plan, model->config().position_constants(), model->device());

@@ -74,8 +74,11 @@ EngineOptions RequestMix::DrawOptions(const ModelConfig& config, bool kv_fp8) {
   options.max_tokens_per_step = kBudgets[static_cast<size_t>(Draw(0, 8))];
   options.max_sequences = Draw(1, 12);
   options.prefix_cache = Chance(0.75);
-  // FP32 pages hold 8 tokens: the longest request needs ceil(155 / 8) = 20 of them.
-  const int32_t pages = Chance(0.7) ? Draw(20, 30) : 200;
+  // FP32 pages hold 8 tokens: without windows the longest request needs ceil(155 / 8) = 20 of them.
+  const KvGroups groups = KvGroupsOf(config);
+  const auto least =
+      static_cast<int32_t>(groups.MostPages(kMaxPrompt + kMaxOutput - 1, 8, options.max_tokens_per_step));
+  const int32_t pages = Chance(0.7) ? Draw(least, least + least / 2) : 200 * groups.count();
   options.kv_fp8 = kv_fp8;
   options.kv_memory_bytes = static_cast<size_t>(pages) * KvLayoutOf(config, Precision::kFp32, kv_fp8).page_bytes;
   return options;

@@ -44,7 +44,7 @@ class Source {
     const std::vector<engine::TokenId> tokens(kPageTokens, ++last_token_);
     const engine::PageId page = last_token_ % 4;
     cache_.Forget(page);
-    cache_.Publish(tokens.data(), kPageTokens, page, &chain);
+    cache_.Publish(tokens.data(), kPageTokens, &page, &chain);
     while (!log_->Publish(cache_, 0)) {
     }
   }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/kv_groups.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <utility>
+
+#include "engine/model/attention_shape.h"
+
+namespace dunlin::engine {
+namespace {
+
+ModelConfig ConfigOf(const std::vector<int32_t>& windows) {
+  ModelConfig config;
+  config.num_layers = static_cast<int32_t>(windows.size());
+  config.num_heads = config.num_kv_heads = 1;
+  config.head_dim = 2;
+  config.max_context = 1000;
+  config.layer_windows = windows;
+  return config;
+}
+
+// Of `layers` layers, every period-th sees all tokens; the others see `window`.
+std::vector<int32_t> Alternate(int32_t layers, int32_t period, int32_t window) {
+  std::vector<int32_t> windows;
+  for (int32_t layer = 0; layer < layers; ++layer) windows.push_back((layer + 1) % period == 0 ? 0 : window);
+  return windows;
+}
+
+void ExpectGroups(const ModelConfig& config, int32_t layers_per_page, int32_t num_full, int32_t num_sliding) {
+  const KvGroups groups = KvGroupsOf(config);
+  EXPECT_EQ(groups.layers_per_page, layers_per_page);
+  EXPECT_EQ(groups.num_full, num_full);
+  EXPECT_EQ(groups.num_sliding, num_sliding);
+  EXPECT_EQ(KvShapeOf(config).num_layers, layers_per_page);
+}
+
+TEST(KvGroups, OneGroupWhereAllLayersAreAlike) {
+  ExpectGroups(ConfigOf({0, 0, 0}), 3, 1, 0);
+  ExpectGroups(ConfigOf({20, 20, 20}), 3, 0, 1);
+  ExpectGroups(ConfigOf({1000, 1000}), 2, 1, 0);  // a window of the whole context
+  EXPECT_EQ(KvGroupsOf(ConfigOf({20, 30, 10})).window, 30);
+}
+
+TEST(KvGroups, DivideAlternatingLayersWithFewEmptyPlaces) {
+  ExpectGroups(ConfigOf(Alternate(24, 2, 128)), 12, 1, 1);  // GPT-OSS 20B
+  ExpectGroups(ConfigOf(Alternate(26, 2, 100)), 13, 1, 1);  // Gemma 2 2B
+  ExpectGroups(ConfigOf(Alternate(26, 6, 100)), 2, 2, 11);  // Gemma 3 1B: 4 full, 22 sliding
+  ExpectGroups(ConfigOf(Alternate(34, 6, 100)), 6, 1, 5);   // Gemma 3 4B: 5 full, 29 sliding; 2 places are empty
+  ExpectGroups(ConfigOf(Alternate(62, 6, 100)), 13, 1, 4);  // Gemma 3 27B: 10 full, 52 sliding; 3 places are empty
+  ExpectGroups(ConfigOf(Alternate(64, 4, 100)), 16, 1, 3);  // OLMo 3 32B
+}
+
+TEST(KvGroups, AnEncoderHasOnePlace) {
+  ModelConfig config = ConfigOf({9, 0, 9});
+  config.kind = ModelKind::kEncoder;
+  ExpectGroups(config, 1, 1, 0);
+  EXPECT_EQ(KvPlaceOf(config, KvGroupsOf(config), 2).group, 0);
+  EXPECT_EQ(KvPlaceOf(config, KvGroupsOf(config), 2).layer_in_page, 0);
+}
+
+TEST(KvGroups, EveryLayerHasAPlaceOfItsOwnInAGroupOfItsKind) {
+  for (const int32_t layers : {1, 2, 5, 26, 34, 48, 62}) {
+    for (const int32_t period : {1, 2, 4, 6, 100}) {
+      const ModelConfig config = ConfigOf(Alternate(layers, period, 128));
+      const KvGroups groups = KvGroupsOf(config);
+      EXPECT_LE(groups.count(), kMaxKvGroups);
+      std::set<std::pair<int32_t, int32_t>> places;
+      for (int32_t layer = 0; layer < layers; ++layer) {
+        const KvPlace place = KvPlaceOf(config, groups, layer);
+        EXPECT_LT(place.group, groups.count());
+        EXPECT_LT(place.layer_in_page, groups.layers_per_page);
+        EXPECT_EQ(groups.slides(place.group), config.window(layer) > 0);
+        places.emplace(place.group, place.layer_in_page);
+      }
+      EXPECT_EQ(places.size(), static_cast<size_t>(layers));
+    }
+  }
+}
+
+// A sequence that computes its tokens in steps and gives back what no later token reads.
+int64_t MostHeld(const KvGroups& groups, int32_t num_tokens, int32_t page_tokens, int32_t step_tokens, int32_t first) {
+  int64_t most = 0;
+  for (int32_t computed = 0; computed < num_tokens;) {
+    const int32_t end = std::min(num_tokens, computed + (computed == 0 ? first : step_tokens));
+    const int64_t blocks = (end + page_tokens - 1) / page_tokens;
+    const int64_t behind = groups.num_sliding == 0 ? 0 : groups.FirstRead(computed) / page_tokens;
+    most = std::max(most, groups.num_full * blocks + groups.num_sliding * (blocks - behind));
+    computed = end;
+  }
+  return most;
+}
+
+TEST(KvGroups, MostPagesBoundsWhatASequenceHolds) {
+  for (const KvGroups& groups :
+       {KvGroups{1, 1, 0, 0}, KvGroups{1, 0, 1, 1}, KvGroups{1, 0, 1, 7}, KvGroups{1, 2, 3, 20}}) {
+    for (const int32_t page_tokens : {1, 4, 16}) {
+      for (const int32_t step_tokens : {1, 3, 16, 50}) {
+        for (int32_t tokens = 1; tokens < 90; ++tokens) {
+          int64_t held = 0;
+          for (int32_t first = 1; first <= step_tokens; ++first) {
+            held = std::max(held, MostHeld(groups, tokens, page_tokens, step_tokens, first));
+          }
+          const int64_t most = groups.MostPages(tokens, page_tokens, step_tokens);
+          ASSERT_LE(held, most) << groups.window << " " << page_tokens << " " << step_tokens << " " << tokens;
+          if (tokens > 60 && step_tokens < 16) ASSERT_EQ(held, most) << "of long sequences the bound is tight";
+          ASSERT_EQ(groups.TokensThatFit(most, 90, page_tokens, step_tokens) >= tokens, true);
+          ASSERT_LT(groups.TokensThatFit(most - 1, 90, page_tokens, step_tokens), tokens);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::engine
