@@ -2,25 +2,13 @@
 // Softcap, add, row copy, rotary table, row gather, rotation and KV store: the operations that fill no GEMM input. Not
 // templated over dtypes: they move little data, and a branch on the dtype is uniform within a launch.
 #include "kernels/cuda/element_ops.h"
+#include "kernels/cuda/flat.cuh"
+#include "kernels/cuda/gemm/coded_weight.h"
 #include "kernels/cuda/kv_store.h"
-#include "kernels/cuda/lanes.cuh"
 #include "kernels/cuda/launchers.h"
 
 namespace dunlin::kernels::cuda {
 namespace {
-
-constexpr unsigned kMaxBlocks = 1U << 20;  // of the flat kernels, which use a grid-stride loop
-
-__device__ int64_t FlatIndex() {
-  return int64_t{blockIdx.x} * kRowThreads + threadIdx.x;
-}
-__device__ int64_t FlatStride() {
-  return int64_t{gridDim.x} * kRowThreads;
-}
-unsigned BlocksFor(int64_t elements) {
-  const int64_t blocks = (elements + kRowThreads - 1) / kRowThreads;
-  return blocks < kMaxBlocks ? static_cast<unsigned>(blocks) : kMaxBlocks;
-}
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) SoftcapValues(float* values, float cap, int64_t count) {
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) values[i] = Softcapped(cap, values[i]);
@@ -52,6 +40,10 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) FillRotaryTable(Rotar
 
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) GatherPackedRows(GatherCall call) {
   GatherRow(BlockLanes(), call, blockIdx.x);
+}
+
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) GatherCodedRows(GatherCodedCall call) {
+  GatherCodedRow(BlockLanes(), call, blockIdx.x);
 }
 
 // One block for the heads of Q (blockIdx.y 0) or K (1) of a token (blockIdx.x).
@@ -137,12 +129,18 @@ KernelStatus GatherRows(DeviceContext* context, const GatherRowsParams& params) 
   if (context->failed) return KernelStatus::kDeviceError;
   if (params.num_rows == 0) return KernelStatus::kOk;
   if (params.ids == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
+  const auto rows = static_cast<unsigned>(params.num_rows);
+  if (IsCoded(params.weight->format)) {
+    const GatherCodedCall call{CodedViewOf(*params.weight), params.ids, params.out, params.accumulate, params.scale};
+    GatherCodedRows<<<rows, kRowThreads, 0, context->stream>>>(call);
+    return Launched(context);
+  }
   const GatherCall call{.weight = ViewOf(*params.weight),
                         .ids = params.ids,
                         .out = params.out,
                         .accumulate = params.accumulate,
                         .scale = params.scale};
-  GatherPackedRows<<<static_cast<unsigned>(params.num_rows), kRowThreads, 0, context->stream>>>(call);
+  GatherPackedRows<<<rows, kRowThreads, 0, context->stream>>>(call);
   return Launched(context);
 }
 

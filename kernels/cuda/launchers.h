@@ -40,6 +40,8 @@ KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
 KernelStatus Add(DeviceContext* context, const AddParams& params);
 KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params);
+KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params);
+KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams& params);
 KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingParams& params);
 KernelStatus RotaryTable(DeviceContext* context, const RotaryTableParams& params);
 KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvParams& params);

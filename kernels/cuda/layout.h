@@ -19,11 +19,6 @@ namespace dunlin::kernels::cuda {
 inline constexpr int64_t kMatrixMultiple = 16;  // of the elements of a row and of the rows
 inline constexpr int64_t kScaleAlignment = 256;
 
-// Weights whose codes are numbers of a dtype. Integers in groups have no products here.
-constexpr bool Multiplies(WeightFormat format) {
-  return Traits(format).dtype.has_value();
-}
-
 DUNLIN_HD constexpr int64_t PaddedDepth(int64_t in_features) {
   return RoundUpTo(in_features, kMatrixMultiple);
 }

@@ -104,6 +104,7 @@ struct AttentionCall {
   float scale;
   float softcap;
   const float* alibi_slopes;
+  const float* sinks;  // [num_heads] or null
   AttentionBias bias;
   AttentionMask mask;
   // Bounds over the sequences.
