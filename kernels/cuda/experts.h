@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Routing of rows to experts, as RouteExpertsParams: one group of lanes chooses the experts of a row, one places the
 // rows of an expert. Each expert's lanes read all choices twice, so that no count crosses blocks and the order of the
-// rows is fixed: 128 experts of 8,192 rows with 8 each are 17 million reads, mostly from L2.
+// rows is fixed: 128 experts of 8,192 rows with 8 each are 16.8 million reads, mostly from L2.
 #pragma once
 
 #include <cmath>
@@ -11,12 +11,12 @@
 
 namespace dunlin::kernels::cuda {
 
-// Shared memory of the lanes that route a row. Element i of every array is used by lane i % count alone, but for the
-// places that follow a Sync.
+// Shared memory of the lanes that route a row. Element i of an array is lane i % count's, but where a Sync is named.
 struct RouteMemory {
   float scores[kExpertsMax];
   float choice[kExpertsMax];  // what the experts are chosen by
   float group_scores[kExpertsMax];
+  float weights[kExpertsMax];  // of the chosen experts
   uint8_t open[kExpertsMax];
   uint8_t open_groups[kExpertsMax];
 };
@@ -103,31 +103,36 @@ DUNLIN_HD void CloseGroups(const Lanes& lanes, const ExpertRouting& rule, RouteM
   }
 }
 
-// weights[0, count): the scores of a row's experts become its weights. One lane.
-DUNLIN_HD inline void WeighChosen(const ExpertRouting& rule, float* weights, int32_t count) {
+// weights[0, count): the scores of a row's experts become its weights.
+template <typename Lanes>
+DUNLIN_HD void WeighChosen(const Lanes& lanes, const ExpertRouting& rule, float* weights) {
   constexpr float kSmallestSum = 1e-20F;  // DeepSeek V3's; sigmoids may all underflow
-  if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) Softmax(SingleLane(), weights, count);
-  float sum = kSmallestSum;
-  for (int32_t i = 0; i < count; ++i) sum += weights[i];
-  for (int32_t i = 0; i < count; ++i) weights[i] = (rule.normalized ? weights[i] / sum : weights[i]) * rule.scale;
+  if (rule.scoring == ExpertScoring::kSoftmaxOfChosen) Softmax(lanes, weights, rule.num_chosen);
+  float sum = 0.0F;
+  for (int32_t i = lanes.index(); i < rule.num_chosen; i += lanes.count()) sum += weights[i];
+  sum = lanes.Sum(sum) + kSmallestSum;
+  for (int32_t i = lanes.index(); i < rule.num_chosen; i += lanes.count()) {
+    weights[i] = (rule.normalized ? weights[i] / sum : weights[i]) * rule.scale;
+  }
 }
 
 // The experts and weights of one row.
 template <typename Lanes>
 DUNLIN_HD void RouteRow(const Lanes& lanes, const RouteExpertsParams& params, int64_t row, RouteMemory* memory) {
   const ExpertRouting& rule = params.rule;
-  int32_t* chosen = params.chosen + row * rule.num_chosen;
-  float* weights = params.chosen_weights + row * rule.num_chosen;
   ScoreExperts(lanes, params, row, memory);
   if (rule.num_chosen_groups < rule.num_groups) CloseGroups(lanes, rule, memory);
-  lanes.Sync();  // lane 0 reads every lane's scores
+  lanes.Sync();  // scores are read by other lanes than their own
   for (int32_t i = 0; i < rule.num_chosen; ++i) {
     const int32_t expert = TakeBest(lanes, memory->choice, rule.num_experts, memory->open);
-    if (lanes.index() != 0) continue;
-    chosen[i] = expert;
-    weights[i] = memory->scores[expert];
+    if (i % lanes.count() != lanes.index()) continue;
+    params.chosen[row * rule.num_chosen + i] = expert;
+    memory->weights[i] = memory->scores[expert];
   }
-  if (lanes.index() == 0) WeighChosen(rule, weights, rule.num_chosen);
+  WeighChosen(lanes, rule, memory->weights);
+  for (int32_t i = lanes.index(); i < rule.num_chosen; i += lanes.count()) {
+    params.chosen_weights[row * rule.num_chosen + i] = memory->weights[i];
+  }
 }
 
 // What each lane found in its range of the choices.

@@ -26,7 +26,9 @@ bool ValidScales(const PackWeightParams& p) {
 // Whether the format can be made of the source.
 bool ValidSource(const PackWeightParams& p) {
   const WeightFormat format = p.weight->format;
-  if (p.codes != nullptr) return IsCoded(format) && Holds(format, p.codes->traits);
+  if (p.codes != nullptr) {
+    return Holds(format, p.codes->traits) && ArraysOf(*p.codes, p.weight->in_features).complete();
+  }
   const GroupScales scales = Traits(format).scales;
   const bool rounds = scales == GroupScales::kNone || scales == GroupScales::kWord || scales == GroupScales::kZeroWord;
   return p.source != nullptr && rounds && ValidScales(p);
@@ -85,7 +87,7 @@ cudaError_t PackCodedPart(DeviceContext* context, const PackWeightParams& p, con
   auto* to = static_cast<char*>(context->staging);
   for (int i = 0; i < CodeArrays::kCount; ++i) {
     const CodeArrays::Array& array = arrays.arrays[i];
-    if (array.from == nullptr) continue;
+    if (array.bytes_per_row == 0) continue;
     const int64_t bytes = count * array.bytes_per_row;
     const cudaError_t result =
         cudaMemcpyAsync(to, static_cast<const char*>(array.from) + first * array.bytes_per_row,

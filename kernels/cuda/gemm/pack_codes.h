@@ -3,6 +3,9 @@
 // the CPU's codes, or a checkpoint's own (kernels/api/weight_codes.h).
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "kernels/api/weight_codes.h"
 #include "kernels/cuda/gemm/coded_weight.h"
 #include "kernels/cuda/pack_rows.h"
@@ -99,7 +102,14 @@ DUNLIN_HD inline void StoreNumbers(const CodedFormat& format, const CodedElement
   }
 }
 
-// Row `index` of the weight. Groups past the row's end keep the zeros of the allocation.
+// Of a group past the row's end: all of its values are 0.
+DUNLIN_HD inline void ZeroNumbers(const CodedFormat& format, int32_t group, unsigned char* numbers) {
+  const bool factors = format.scales == GroupScales::kSuper || format.scales == GroupScales::kSuperMin;
+  const int32_t own = (format.number_bytes - (factors ? 4 : 0)) / format.groups();
+  for (int32_t i = 0; i < own; ++i) numbers[group * own + i] = 0;
+}
+
+// Row `index` of the weight.
 DUNLIN_HD inline void CopyHalfTile(const CodedSource& source, const CodedView& weight, int64_t index,
                                    int64_t half_index) {
   const CodedFormat& format = weight.format;
@@ -116,9 +126,14 @@ DUNLIN_HD inline void CopyHalfTile(const CodedSource& source, const CodedView& w
   if (format.code_bits == 4) StoreCodes<4>(codes, format.code_min, out, half);
   if (format.code_bits == 6) StoreCodes<6>(codes, format.code_min, out, half);
   if (format.code_bits == 8) StoreCodes<8>(codes, format.code_min, out, half);
-  for (int32_t k = 0; k < kHalfTile && first + k < weight.columns; k += format.group) {
-    StoreNumbers(format, ElementAt(source.codes, weight.columns, row, first + k),
-                 (half * kHalfTile + k) / format.group, weight.numbers(index, tile));
+  unsigned char* numbers = weight.numbers(index, tile);
+  for (int32_t k = 0; k < kHalfTile; k += format.group) {
+    const int32_t group = (half * kHalfTile + k) / format.group;
+    if (first + k < weight.columns) {
+      StoreNumbers(format, ElementAt(source.codes, weight.columns, row, first + k), group, numbers);
+    } else {
+      ZeroNumbers(format, group, numbers);
+    }
   }
 }
 
@@ -126,14 +141,19 @@ DUNLIN_HD inline void CopyHalfTile(const CodedSource& source, const CodedView& w
 struct CodeArrays {
   static constexpr int kCount = 7;
   struct Array {
-    const void* from;       // host memory, of the first row; null: absent
-    int64_t bytes_per_row;
+    const void* from;       // host memory, of the first row
+    int64_t bytes_per_row;  // 0: the traits have no such array
   };
   Array arrays[kCount];
 
+  // Whether every array that the traits have is there.
+  bool complete() const {
+    return std::all_of(std::begin(arrays), std::end(arrays),
+                       [](const Array& array) { return array.bytes_per_row == 0 || array.from != nullptr; });
+  }
   int64_t bytes_per_row() const {
     int64_t bytes = 0;
-    for (const Array& array : arrays) bytes += array.from == nullptr ? 0 : array.bytes_per_row;
+    for (const Array& array : arrays) bytes += array.bytes_per_row;
     return bytes;
   }
   // Rows that fit.
@@ -144,12 +164,12 @@ inline CodeArrays ArraysOf(const WeightCodes& codes, int64_t columns) {
   const int64_t groups = GroupsOf(codes.traits, columns);
   const CodeTraits& traits = codes.traits;
   return {{{codes.codes, columns},
-           {traits.wide ? nullptr : codes.factors, blocks * 2},
-           {traits.scales ? codes.scales : nullptr, groups},
-           {traits.minimums ? codes.min_factors : nullptr, blocks * 2},
-           {traits.minimums ? codes.minimums : nullptr, groups},
-           {traits.zero_points ? codes.zero_points : nullptr, groups},
-           {traits.wide ? codes.wide_factors : nullptr, blocks * 4}}};
+           {codes.factors, traits.wide ? 0 : blocks * 2},
+           {codes.scales, traits.scales ? groups : 0},
+           {codes.min_factors, traits.minimums ? blocks * 2 : 0},
+           {codes.minimums, traits.minimums ? groups : 0},
+           {codes.zero_points, traits.zero_points ? groups : 0},
+           {codes.wide_factors, traits.wide ? blocks * 4 : 0}}};
 }
 // The codes at the copies of the arrays.
 inline WeightCodes CodesAt(const CodeTraits& traits, void* const (&at)[CodeArrays::kCount]) {
