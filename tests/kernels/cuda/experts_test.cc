@@ -16,7 +16,7 @@
 namespace dunlin::kernels::cuda {
 namespace {
 
-constexpr int32_t kLanesMax = 8;
+constexpr int32_t kLanesMax = 4;
 
 // The arrays that a call fills.
 struct Routed {
@@ -72,8 +72,8 @@ void ExpectSame(const Routed& routed, const Routed& expected) {
 }
 
 TEST(CudaExperts, MatchTheCpusByEveryRule) {
-  constexpr int32_t kRows = 23;
-  constexpr int32_t kDecode = 9;
+  constexpr int32_t kRows = 13;
+  constexpr int32_t kDecode = 5;
   std::string error;
   const auto cpu = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
   ASSERT_NE(cpu, nullptr) << error;
@@ -86,7 +86,7 @@ TEST(CudaExperts, MatchTheCpusByEveryRule) {
     RouteExpertsParams params = expected.Params(c.rule, logits, kRows, kDecode);
     if (c.corrected) params.correction = correction.data();
     ASSERT_EQ(cpu->ops->route_experts(cpu->context, params), KernelStatus::kOk);
-    for (const int32_t lanes : {1, 3, kLanesMax}) {
+    for (const int32_t lanes : {1, kLanesMax}) {
       Routed routed(c.rule, kRows);
       RouteExpertsParams host = routed.Params(c.rule, logits, kRows, kDecode);
       host.correction = params.correction;
