@@ -180,7 +180,13 @@ DUNLIN_HD inline void ToWeights(const RowFrag& largest, TileFrag* scores, RowFra
 DUNLIN_HD inline float SinkTerm(const AttentionCall& call, const RowBlock& block, int32_t row, float maximum,
                                 float sum) {
   if (call.sinks == nullptr || sum == 0.0F) return 0.0F;
-  return Exp2(call.sinks[block.Head(row)] * kLog2E - CenterOf(maximum));
+  float logit = call.sinks[block.Head(row)];
+  if (call.alibi_slopes != nullptr) {  // AdjustedScore leaves out a constant of the row
+    const int32_t token = block.Token(row);
+    const int32_t position = block.sequence.first_limit + token - call.limit_ahead;
+    logit -= call.alibi_slopes[block.Head(row)] * static_cast<float>(block.sequence.KeyLimit(token) - position);
+  }
+  return Exp2(logit * kLog2E - CenterOf(maximum));
 }
 
 // Completes the sums of a warp's rows once all of their keys have been added.
