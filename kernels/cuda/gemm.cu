@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM. Decode rows, and the FP8 that cuBLASLt does not support, go to the tile kernel (gemm/tile_plan.h decides), the
-// rest to cuBLASLt through the plans of gemm_plan.h, integer codes expanded to BF16 first. A kernel then adds what the plan left out: FP8's bias, and
-// everything after a GEMM that went through the staging area.
+// rest to cuBLASLt through the plans of gemm_plan.h, integer codes expanded to BF16 first. A kernel then adds what the
+// plan left out: FP8's bias, and everything after a GEMM that went through the staging area.
 #include <algorithm>
 
 #include "kernels/cuda/gemm/tile_kernels.h"
@@ -47,9 +47,10 @@ bool Valid(const GemmParams& p) {
   if (p.in == nullptr || p.weight == nullptr || p.num_rows < 0 || !ValidOutput(p)) return false;
   if (p.decode_rows < 0 || p.decode_rows > p.num_rows) return false;
   const PackedWeight& weight = *p.weight;
-  return weight.data != nullptr && Multiplies(weight.format) && !weight.int8_inputs && weight.out_features > 0 && weight.in_features > 0 && p.in->data != nullptr &&
-         p.in->precision == weight.precision && p.in->columns == weight.in_features &&
-         p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows;
+  return weight.data != nullptr && Multiplies(weight.format) && !weight.int8_inputs && weight.out_features > 0 &&
+         weight.in_features > 0 && p.in->data != nullptr && p.in->precision == weight.precision &&
+         p.in->columns == weight.in_features && p.in->scale_block == weight.scale_block &&
+         p.num_rows <= p.in->capacity_rows;
 }
 
 // Rows [first, first + count) of the GEMM into `out`, then what the form left out. A staged GEMM starts at the

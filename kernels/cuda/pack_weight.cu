@@ -89,9 +89,8 @@ cudaError_t PackCodedPart(DeviceContext* context, const PackWeightParams& p, con
     const CodeArrays::Array& array = arrays.arrays[i];
     if (array.bytes_per_row == 0) continue;
     const int64_t bytes = count * array.bytes_per_row;
-    const cudaError_t result =
-        cudaMemcpyAsync(to, static_cast<const char*>(array.from) + first * array.bytes_per_row,
-                        static_cast<size_t>(bytes), cudaMemcpyHostToDevice, context->stream);
+    const cudaError_t result = cudaMemcpyAsync(to, static_cast<const char*>(array.from) + first * array.bytes_per_row,
+                                               static_cast<size_t>(bytes), cudaMemcpyHostToDevice, context->stream);
     if (result != cudaSuccess) return result;
     at[i] = to;
     to += RoundUpTo(bytes, 16);
@@ -141,12 +140,10 @@ KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) 
       params.source_scales == nullptr
           ? 0
           : ScalesPerRow(params.source_scale_block, params.weight->in_features) * static_cast<int64_t>(sizeof(float));
-  const PackParts parts =
-      PartsOf(params.row_stride, params.column_stride, params.weight->in_features,
-              static_cast<int64_t>(SizeOf(params.source_dtype)), scale_bytes, staging_bytes);
-  return PackInParts(context, params.num_rows, parts.rows_per_part, [&](int64_t first, int64_t count) {
-    return PackPart(context, params, parts, first, count);
-  });
+  const PackParts parts = PartsOf(params.row_stride, params.column_stride, params.weight->in_features,
+                                  static_cast<int64_t>(SizeOf(params.source_dtype)), scale_bytes, staging_bytes);
+  return PackInParts(context, params.num_rows, parts.rows_per_part,
+                     [&](int64_t first, int64_t count) { return PackPart(context, params, parts, first, count); });
 }
 
 }  // namespace dunlin::kernels::cuda

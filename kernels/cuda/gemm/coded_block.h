@@ -68,9 +68,8 @@ struct CodedGemmBlock : GemmBlock<PlainOperand<Bf16Format>, kGroups, false, Code
     ForThreads([&](int thread) {
       const int row = thread / 2;
       const int half = thread % 2;
-      const HalfTileValues values =
-          Bf16OfHalfTile(format, memory.codes(stage) + row * format.code_bytes(),
-                         memory.numbers(stage) + row * format.number_bytes, half, kHalfTile);
+      const HalfTileValues values = Bf16OfHalfTile(format, memory.codes(stage) + row * format.code_bytes(),
+                                                   memory.numbers(stage) + row * format.number_bytes, half, kHalfTile);
       DUNLIN_UNROLL
       for (int i = 0; i < 4; ++i) {
         struct alignas(16) Piece {

@@ -165,7 +165,8 @@ DUNLIN_HD void VisitCodes(const CodedFormat& format, const unsigned char* codes,
   for (int part = 0; part < 2; ++part) {  // 16 elements, of one group
     const GroupNumbers group = NumbersOf(format, numbers, (half * kHalfTile + part * 16) / format.group);
     DUNLIN_UNROLL
-    for (int i = part * 16; i < part * 16 + 16; i += 2) visit(i, group.Value(held.Get(i)), group.Value(held.Get(i + 1)));
+    for (int i = part * 16; i < part * 16 + 16; i += 2)
+      visit(i, group.Value(held.Get(i)), group.Value(held.Get(i + 1)));
   }
 }
 

@@ -11,7 +11,8 @@ constexpr unsigned kPackThreads = 256;
 
 template <int kBits>
 __global__ void __launch_bounds__(kPackThreads, 1)
-    PackRoundedCodes(const __grid_constant__ PackSource source, const __grid_constant__ CodedView weight, int64_t count) {
+    PackRoundedCodes(const __grid_constant__ PackSource source, const __grid_constant__ CodedView weight,
+                     int64_t count) {
   const int64_t index = int64_t{blockIdx.x} * kPackThreads + threadIdx.x;
   const int64_t halves = weight.tiles() * 2;
   if (index < count * halves) {
@@ -20,7 +21,8 @@ __global__ void __launch_bounds__(kPackThreads, 1)
 }
 
 __global__ void __launch_bounds__(kPackThreads, 2)
-    PackGivenCodes(const __grid_constant__ CodedSource source, const __grid_constant__ CodedView weight, int64_t count) {
+    PackGivenCodes(const __grid_constant__ CodedSource source, const __grid_constant__ CodedView weight,
+                   int64_t count) {
   const int64_t index = int64_t{blockIdx.x} * kPackThreads + threadIdx.x;
   const int64_t halves = weight.tiles() * 2;
   if (index < count * halves) CopyHalfTile(source, weight, source.first_row + index / halves, index % halves);
@@ -34,7 +36,8 @@ unsigned PackBlocks(const CodedView& weight, int64_t count) {
 
 void LaunchRoundCodes(const PackSource& source, const CodedView& weight, int64_t count, cudaStream_t stream) {
   const unsigned blocks = PackBlocks(weight, count);
-  if (weight.format.code_bits == 4) return PackRoundedCodes<4><<<blocks, kPackThreads, 0, stream>>>(source, weight, count);
+  if (weight.format.code_bits == 4)
+    return PackRoundedCodes<4><<<blocks, kPackThreads, 0, stream>>>(source, weight, count);
   PackRoundedCodes<8><<<blocks, kPackThreads, 0, stream>>>(source, weight, count);
 }
 

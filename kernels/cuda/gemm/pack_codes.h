@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of integer codes, half a tile's row at once: rounded from a plain matrix by kernels/api/group_rounding.h, with
-// the CPU's codes, or a checkpoint's own (kernels/api/weight_codes.h).
+// Packing of integer codes, half a tile's row at once: rounded from a plain matrix by kernels/api/group_rounding.h,
+// with the CPU's codes, or a checkpoint's own (kernels/api/weight_codes.h).
 #pragma once
 
 #include <algorithm>

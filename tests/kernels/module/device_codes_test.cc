@@ -61,8 +61,7 @@ Products ProductsOf(Device& device, const PackedWeight& weight, const std::vecto
   products.prefill = Multiply(device, all->activation, weight, rows, bias.data());
   products.decode = Multiply(device, all->activation, weight, rows, bias.data(), nullptr, true);
   for (const bool decodes : {false, true}) {
-    products.last_row[decodes ? 1 : 0] =
-        Multiply(device, last->activation, weight, 1, bias.data(), nullptr, decodes);
+    products.last_row[decodes ? 1 : 0] = Multiply(device, last->activation, weight, 1, bias.data(), nullptr, decodes);
   }
   const Array<int32_t> ids(device, {kOuts - 1, 0, 5});
   const Array<float> gathered(device, std::vector<float>(static_cast<size_t>(3 * depth), 1.0F));

@@ -76,8 +76,7 @@ TEST(CodedWeight, ValuesOfEveryFormAreRoundedOnce) {
       const std::vector<float> gathered = Gathered(weight, ids, 2.0F);
       for (int64_t k = 0; k < PaddedDepth(depth); ++k) {
         for (int64_t row = 12; row < 21; ++row) {
-          const double exact =
-              k < depth ? matrix.Scale(row, k) * matrix.Code(row, k) - matrix.Minimum(row, k) : 0.0;
+          const double exact = k < depth ? matrix.Scale(row, k) * matrix.Code(row, k) - matrix.Minimum(row, k) : 0.0;
           ASSERT_EQ(expanded.At(row - 12, k), Bf16ToFloat(FloatToBf16(static_cast<float>(exact)))) << row << ", " << k;
           if (row != 14 || k >= depth) continue;
           ASSERT_EQ(gathered[static_cast<size_t>(k)], 0.5F + static_cast<float>(exact) * 2.0F) << k;
@@ -119,8 +118,7 @@ TEST(CodedWeight, RoundsWideWeightsToTheCpusCodes) {
         }
         const std::vector<float> gathered = Gathered(weight, {0, 1, 2, 3, 4}, 1.0F);
         for (int64_t row = 0; row < kRows; ++row) {
-          const std::vector<double> rounded =
-              testing_cpu::RoundedGroups(precision, values.data() + row * depth, depth);
+          const std::vector<double> rounded = testing_cpu::RoundedGroups(precision, values.data() + row * depth, depth);
           for (int64_t k = 0; k < depth; ++k) {
             ASSERT_EQ(gathered[static_cast<size_t>(row * depth + k)],
                       0.5F + static_cast<float>(rounded[static_cast<size_t>(k)]))
