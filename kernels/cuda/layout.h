@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory layout of a CUDA device: packed weights, GEMM inputs, KV pages. Only this file knows it.
+// The memory layout of a CUDA device: packed weights, GEMM inputs, KV pages. Only this file knows it, and of weights of
+// integer codes gemm/coded_weight.h.
 //
 // Rows of K elements in the precision's dtype. K is padded with zeros to a multiple of 16, and zero rows pad to a
 // multiple of 16 rows, so that every row is 16-byte aligned and cuBLASLt accepts FP8 matrices. Weights [N, K] are its

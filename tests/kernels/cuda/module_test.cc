@@ -111,14 +111,11 @@ int RegisterBudget(const Kernel& of) {
   if (is("PackRows") || is("PackGivenCodes")) return 128;
   if (is("PackRoundedCodes")) return 255;
   if (is("CodedGemm")) return is("ILi1E") ? 128 : is("ILi2E") ? 168 : 255;
-  if (kernel.find("TileGemm") != std::string::npos) {
-    if (of.target == "sm_120" && kernel.find("ELi2ELb1") != std::string::npos) return 255;
-    return kernel.find("ELi1ELb") != std::string::npos ? 128 : kernel.find("ELi2ELb") != std::string::npos ? 168 : 255;
+  if (is("TileGemm")) {
+    if (of.target == "sm_120" && is("ELi2ELb1")) return 255;
+    return is("ELi1ELb") ? 128 : is("ELi2ELb") ? 168 : 255;
   }
-  for (const char* name : {"EfficientRows", "FlashRows", "MathRows"}) {
-    if (kernel.find(name) != std::string::npos) return 255;
-  }
-  return 64;
+  return is("EfficientRows") || is("FlashRows") || is("MathRows") ? 255 : 64;
 }
 
 TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
