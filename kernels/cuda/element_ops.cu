@@ -24,6 +24,12 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) CopyPickedRows(CopyRo
   for (int64_t i = FlatIndex(); i < count; i += FlatStride()) CopyAt(params, i / params.columns, i % params.columns);
 }
 
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) CopyRowBlocks(CopyColumnsParams params) {
+  const int64_t per_row = int64_t{params.num_blocks} * params.columns;
+  const int64_t count = params.num_rows * per_row;
+  for (int64_t i = FlatIndex(); i < count; i += FlatStride()) CopyColumnAt(params, i / per_row, i % per_row);
+}
+
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) UpdateInputs(DelayedScalingParams params) {
   for (int64_t i = FlatIndex(); i < params.num_inputs; i += FlatStride()) {
     UpdateDelayedInput(params, static_cast<int32_t>(i));
@@ -54,15 +60,14 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) NormJointHeads(Rotate
 // One warp per head; blockIdx.x is the token.
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) RotateAndStoreHeads(RotateAndStoreKvParams params) {
   constexpr int kWarps = kRowThreads / kWarp;
-  const int32_t heads = params.num_heads + 2 * params.layout.shape.num_kv_heads;
   const int32_t head = static_cast<int32_t>(blockIdx.y) * kWarps + static_cast<int32_t>(threadIdx.x) / kWarp;
-  if (head < heads) RotateAndStoreHead(WarpLanes(), params, static_cast<int32_t>(blockIdx.x), head);
+  if (head < FusedHeads(params)) RotateAndStoreHead(WarpLanes(), params, static_cast<int32_t>(blockIdx.x), head);
 }
 
 bool Valid(const RotateAndStoreKvParams& params) {
   const KvShape& shape = params.layout.shape;
   if (params.num_tokens < 0 || shape.num_kv_heads < 1 || params.num_heads % shape.num_kv_heads != 0) return false;
-  if (shape.v_head_dim != shape.head_dim) return false;
+  if (!shape.values_in_keys && shape.v_head_dim != shape.head_dim) return false;
   if (params.layer < 0 || params.layer >= shape.num_layers) return false;
   if (params.cos_sin == nullptr) return true;
   return params.rotary_dim >= 0 && params.rotary_dim <= shape.head_dim && params.rotary_dim % 2 == 0;
@@ -99,6 +104,21 @@ KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params) {
   if (count == 0) return KernelStatus::kOk;
   if (params.in == nullptr || params.rows == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
   CopyPickedRows<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
+  return Launched(context);
+}
+
+KernelStatus CopyColumns(DeviceContext* context, const CopyColumnsParams& params) {
+  if (params.num_rows < 0 || params.num_blocks < 1 || params.columns < 1) return KernelStatus::kInvalidArgument;
+  if (params.in_stride < 0 || params.in_block_stride < 0) return KernelStatus::kInvalidArgument;
+  if (params.num_blocks > 1 && params.out_block_stride < params.columns) return KernelStatus::kInvalidArgument;
+  if (params.out_stride < (params.num_blocks - 1) * params.out_block_stride + params.columns) {
+    return KernelStatus::kInvalidArgument;
+  }
+  if (context->failed) return KernelStatus::kDeviceError;
+  if (params.num_rows == 0) return KernelStatus::kOk;
+  if (params.in == nullptr || params.out == nullptr) return KernelStatus::kInvalidArgument;
+  const int64_t count = int64_t{params.num_rows} * params.num_blocks * params.columns;
+  CopyRowBlocks<<<BlocksFor(count), kRowThreads, 0, context->stream>>>(params);
   return Launched(context);
 }
 
@@ -149,8 +169,8 @@ KernelStatus RotateAndStoreKv(DeviceContext* context, const RotateAndStoreKvPara
   if (context->failed) return KernelStatus::kDeviceError;
   if (params.num_tokens == 0) return KernelStatus::kOk;
   constexpr int32_t kWarps = kRowThreads / kWarp;
-  const int32_t heads = params.num_heads + 2 * params.layout.shape.num_kv_heads;
-  const dim3 grid(static_cast<unsigned>(params.num_tokens), static_cast<unsigned>((heads + kWarps - 1) / kWarps));
+  const auto heads = static_cast<unsigned>((FusedHeads(params) + kWarps - 1) / kWarps);
+  const dim3 grid(static_cast<unsigned>(params.num_tokens), heads);
   if (params.joint_norms) {
     const dim3 parts(static_cast<unsigned>(params.num_tokens), 2);
     NormJointHeads<<<parts, kRowThreads, 0, context->stream>>>(params);

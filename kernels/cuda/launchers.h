@@ -40,6 +40,7 @@ KernelStatus Quantize(DeviceContext* context, const QuantizeParams& params);
 KernelStatus Activate(DeviceContext* context, const ActivateParams& params);
 KernelStatus Add(DeviceContext* context, const AddParams& params);
 KernelStatus CopyRows(DeviceContext* context, const CopyRowsParams& params);
+KernelStatus CopyColumns(DeviceContext* context, const CopyColumnsParams& params);
 KernelStatus RouteExperts(DeviceContext* context, const RouteExpertsParams& params);
 KernelStatus AddWeightedRows(DeviceContext* context, const AddWeightedRowsParams& params);
 KernelStatus UpdateDelayedScaling(DeviceContext* context, const DelayedScalingParams& params);

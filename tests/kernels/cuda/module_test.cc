@@ -134,10 +134,10 @@ TEST(CudaCode, EveryKernelOfEveryTargetFitsItsRegistersWithoutSpills) {
     EXPECT_EQ(per_target["sm_" + arch], per_target["sm_80"]) << arch;
   }
   EXPECT_EQ(per_target.size(), targets);
-  // 18 of row_ops, 8 of element_ops, 4 of roof_loops, 3 of efficient, 8 of flash, 2 of math, 11 of the tile GEMM and
+  // 18 of row_ops, 9 of element_ops, 4 of roof_loops, 3 of efficient, 8 of flash, 2 of math, 11 of the tile GEMM and
   // one for its slices, two of gemm, one each of pack_weight, sampling and norms over all heads; of integer codes 3 of
   // the tile GEMM, one that expands them and 3 of packing; 3 of experts.
-  EXPECT_EQ(per_target["sm_80"], 70);
+  EXPECT_EQ(per_target["sm_80"], 71);
 }
 
 // Occurrences of an instruction in each function of sm_90a. Disassembling is what makes this test slow.
