@@ -29,6 +29,14 @@ DUNLIN_HD inline void CopyAt(const CopyRowsParams& params, int64_t row, int64_t 
   params.out[row * params.columns + column] = params.in[params.rows[row] * params.in_stride + column];
 }
 
+// As CopyColumnsParams, element `at` of a row's blocks.
+DUNLIN_HD inline void CopyColumnAt(const CopyColumnsParams& params, int64_t row, int64_t at) {
+  const int64_t block = at / params.columns;
+  const int64_t column = at % params.columns;
+  params.out[row * params.out_stride + block * params.out_block_stride + column] =
+      params.in[row * params.in_stride + block * params.in_block_stride + column];
+}
+
 // Cosine and sine of an angle, rounded to FP32. The device computes in half turns: multiplying by 1 / pi is off by less
 // than 1e-10 for any position, and avoids the slow-path range reduction, which spills registers.
 DUNLIN_HD inline void CosSin(float angle, float* cos_out, float* sin_out) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM. Decode rows, and the FP8 that cuBLASLt does not support, go to the tile kernel (gemm/tile_plan.h decides), the
-// rest to cuBLASLt through the plans of gemm_plan.h. A kernel then adds what the plan left out: FP8's bias, and
-// everything after a GEMM that went through the staging area.
+// rest to cuBLASLt through the plans of gemm_plan.h, integer codes expanded to BF16 first. A kernel then adds what the
+// plan left out: FP8's bias, and everything after a GEMM that went through the staging area.
 #include <algorithm>
 
 #include "kernels/cuda/gemm/tile_kernels.h"
@@ -47,9 +47,10 @@ bool Valid(const GemmParams& p) {
   if (p.in == nullptr || p.weight == nullptr || p.num_rows < 0 || !ValidOutput(p)) return false;
   if (p.decode_rows < 0 || p.decode_rows > p.num_rows) return false;
   const PackedWeight& weight = *p.weight;
-  return weight.data != nullptr && weight.out_features > 0 && weight.in_features > 0 && p.in->data != nullptr &&
-         p.in->precision == weight.precision && p.in->columns == weight.in_features &&
-         p.in->scale_block == weight.scale_block && p.num_rows <= p.in->capacity_rows;
+  return weight.data != nullptr && Multiplies(weight.format) && !weight.int8_inputs && weight.out_features > 0 &&
+         weight.in_features > 0 && p.in->data != nullptr && p.in->precision == weight.precision &&
+         p.in->columns == weight.in_features && p.in->scale_block == weight.scale_block &&
+         p.num_rows <= p.in->capacity_rows;
 }
 
 // Rows [first, first + count) of the GEMM into `out`, then what the form left out. A staged GEMM starts at the
@@ -136,7 +137,36 @@ KernelStatus RunLibrary(DeviceContext* context, const GemmParams& params, int64_
   return KernelStatus::kOk;
 }
 
+// A weight of integer codes, as many rows of it at once as fit the staging area expanded: a division by its shape.
+KernelStatus RunExpanded(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end) {
+  const PackedWeight& weight = *params.weight;
+  const int64_t panel = static_cast<int64_t>(kStagingBytes) / RowBytes(Precision::kBf16, weight.in_features) /
+                        kMatrixMultiple * kMatrixMultiple;
+  if (panel == 0) return KernelStatus::kUnsupported;
+  const std::lock_guard<std::mutex> lock(context->turn);
+  for (int64_t first = 0; first < weight.out_features; first += panel) {
+    PackedWeight expanded{.data = context->staging, .precision = Precision::kBf16};
+    expanded.out_features = std::min(panel, weight.out_features - first);
+    expanded.in_features = weight.in_features;
+    const ExpandCall call{.weight = CodedViewOf(weight),
+                          .first_row = first,
+                          .rows = expanded.out_features,
+                          .out = static_cast<unsigned char*>(context->staging)};
+    LaunchExpandCodes(call, context->stream);
+    GemmParams part = params;
+    part.weight = &expanded;
+    part.out = params.out + first;
+    if (params.bias != nullptr) part.bias = params.bias + first;
+    if (params.residual != nullptr) part.residual = params.residual + first;
+    const GemmForm form = FormOf(part, false, static_cast<int32_t>(end - begin));
+    const KernelStatus status = RunRows(context, part, form, false, begin, end - begin);
+    if (status != KernelStatus::kOk) return status;
+  }
+  return KernelStatus::kOk;
+}
+
 void LaunchTiles(Precision precision, const TileCall& call, cudaStream_t stream) {
+  if (call.coded.data != nullptr) return LaunchTilesCoded(call, stream);
   if (precision == Precision::kFp8) return LaunchTilesFp8(call, stream);
   if (precision == Precision::kFp16) return LaunchTilesFp16(call, stream);
   LaunchTilesBf16(call, stream);
@@ -165,8 +195,9 @@ KernelStatus RunTiles(DeviceContext* context, const GemmParams& params, int64_t 
 
 KernelStatus RunPhase(DeviceContext* context, const GemmParams& params, int64_t begin, int64_t end, bool decodes) {
   if (begin == end) return KernelStatus::kOk;
-  return UsesTiles(context->sm_version, *params.weight, decodes) ? RunTiles(context, params, begin, end, decodes)
-                                                                 : RunLibrary(context, params, begin, end);
+  if (UsesTiles(context->sm_version, *params.weight, decodes)) return RunTiles(context, params, begin, end, decodes);
+  if (IsCoded(params.weight->format)) return RunExpanded(context, params, begin, end);
+  return RunLibrary(context, params, begin, end);
 }
 
 }  // namespace
@@ -177,7 +208,7 @@ bool GemmFuses(DeviceContext* context, const GemmParams& params) {
 }
 
 cudaError_t PrepareGemm() {
-  for (const auto prepare : {PrepareTilesFp16, PrepareTilesBf16, PrepareTilesFp8}) {
+  for (const auto prepare : {PrepareTilesFp16, PrepareTilesBf16, PrepareTilesFp8, PrepareTilesCoded}) {
     if (const cudaError_t error = prepare(); error != cudaSuccess) return error;
   }
   return cudaSuccess;

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "kernels/cuda/gemm/coded_weight.h"
 #include "kernels/cuda/layout.h"
 
 namespace dunlin::kernels::cuda {
@@ -41,6 +42,7 @@ bool NeedsStaging(const GemmParams& params, int64_t first_row) {
 bool TakesActivation(const GemmParams& params) {
   const PackedWeight& weight = *params.weight;
   const Activation& next = *params.next;
+  if (IsCoded(weight.format)) return false;
   return params.activation == ActivationKind::kGeluTanh && weight.precision != Precision::kFp8 &&
          next.precision == weight.precision && next.amax == nullptr && next.columns == weight.out_features &&
          weight.out_features % kMatrixMultiple == 0 && weight.out_features <= kActivatedColumnsMax;

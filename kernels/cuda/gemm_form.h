@@ -36,7 +36,8 @@ inline constexpr int64_t kScaleRows = 4;  // rows whose scales share 16 bytes
 bool NeedsStaging(const GemmParams& params, int64_t first_row);
 
 // Whether cuBLASLt can fuse params.activation and fill params.next: tanh-GELU (the epilogues' ReLU turns NaN into 0,
-// unlike the CPU's), no padding columns, which nothing would zero, and a bias that fits its buffer.
+// unlike the CPU's), no padding columns, which nothing would zero, and a bias that fits its buffer. Not with integer
+// codes, whose weights may take several calls.
 inline constexpr int64_t kActivatedColumnsMax = int64_t{1} << 17;
 bool TakesActivation(const GemmParams& params);
 

@@ -10,6 +10,12 @@
 
 namespace dunlin::kernels::cuda {
 
+// Heads of a token's fused row: of Q, of K and, unless values are in keys, of V.
+DUNLIN_HD inline int32_t FusedHeads(const RotateAndStoreKvParams& params) {
+  const KvShape& shape = params.layout.shape;
+  return params.num_heads + (shape.values_in_keys ? 1 : 2) * shape.num_kv_heads;
+}
+
 // RMSNorm of a head, or of several that share one, in place, as NormParams says.
 template <typename Lanes>
 DUNLIN_HD void NormHead(const Lanes& lanes, const float* weight, float epsilon, int32_t width, float* row) {
@@ -28,7 +34,7 @@ DUNLIN_HD void NormHeadsJointly(const Lanes& lanes, const RotateAndStoreKvParams
   if (norm == nullptr) return;
   const int32_t query_width = params.num_heads * shape.head_dim;
   const int32_t key_width = shape.num_kv_heads * shape.head_dim;
-  float* row = params.qkv + int64_t{token} * (query_width + 2 * key_width);
+  float* row = params.qkv + int64_t{token} * FusedHeads(params) * shape.head_dim;
   NormHead(lanes, norm, params.norm_epsilon, is_key ? key_width : query_width, is_key ? row + query_width : row);
 }
 
@@ -83,8 +89,7 @@ DUNLIN_HD void RotateAndStoreHead(const Lanes& lanes, const RotateAndStoreKvPara
                                   int32_t head) {
   const KvShape& shape = params.layout.shape;
   const int32_t head_dim = shape.head_dim;
-  const int32_t num_rows = params.num_heads + 2 * shape.num_kv_heads;
-  float* row = params.qkv + (int64_t{token} * num_rows + head) * head_dim;
+  float* row = params.qkv + (int64_t{token} * FusedHeads(params) + head) * head_dim;
   const int32_t kv_head = head - params.num_heads;
   const bool is_value = kv_head >= shape.num_kv_heads;
   if (!is_value) {

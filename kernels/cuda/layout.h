@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory layout of a CUDA device: packed weights, GEMM inputs, KV pages. Only this file knows it.
+// The memory layout of a CUDA device: packed weights, GEMM inputs, KV pages. Only this file knows it, and of weights of
+// integer codes gemm/coded_weight.h.
 //
 // Rows of K elements in the precision's dtype. K is padded with zeros to a multiple of 16, and zero rows pad to a
 // multiple of 16 rows, so that every row is 16-byte aligned and cuBLASLt accepts FP8 matrices. Weights [N, K] are its
@@ -18,11 +19,6 @@ namespace dunlin::kernels::cuda {
 
 inline constexpr int64_t kMatrixMultiple = 16;  // of the elements of a row and of the rows
 inline constexpr int64_t kScaleAlignment = 256;
-
-// Weights whose codes are numbers of a dtype. Integers in groups have no products here.
-constexpr bool Multiplies(WeightFormat format) {
-  return Traits(format).dtype.has_value();
-}
 
 DUNLIN_HD constexpr int64_t PaddedDepth(int64_t in_features) {
   return RoundUpTo(in_features, kMatrixMultiple);

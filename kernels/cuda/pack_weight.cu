@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing weights: parts of the plain matrix are copied to the staging area, and kernels write them in the packed
-// layout. The host memory may be reused when PackWeight returns.
+// Packing weights: parts of the plain matrix, or of a checkpoint's codes, are copied to the staging area, and kernels
+// write them in the packed layout. The host memory may be reused when PackWeight returns.
 #include <algorithm>
 
+#include "kernels/cuda/gemm/pack_kernels.h"
 #include "kernels/cuda/lanes.cuh"
 #include "kernels/cuda/launchers.h"
 #include "kernels/cuda/pack_rows.h"
@@ -22,11 +23,22 @@ bool ValidScales(const PackWeightParams& p) {
   return p.weight->scale_block == (to_fp8 ? p.source_scale_block : 0);
 }
 
+// Whether the format can be made of the source.
+bool ValidSource(const PackWeightParams& p) {
+  const WeightFormat format = p.weight->format;
+  if (p.codes != nullptr) {
+    return Holds(format, p.codes->traits) && ArraysOf(*p.codes, p.weight->in_features).complete();
+  }
+  const GroupScales scales = Traits(format).scales;
+  const bool rounds = scales == GroupScales::kNone || scales == GroupScales::kWord || scales == GroupScales::kZeroWord;
+  return p.source != nullptr && rounds && ValidScales(p);
+}
+
 bool Valid(const PackWeightParams& p) {
-  if (p.weight == nullptr || p.weight->data == nullptr || p.source == nullptr) return false;
+  if (p.weight == nullptr || p.weight->data == nullptr) return false;
   const PackedWeight& weight = *p.weight;
   return Multiplies(weight.format) && weight.out_features > 0 && weight.in_features > 0 && p.row_begin >= 0 &&
-         p.num_rows >= 0 && p.row_begin <= weight.out_features - p.num_rows && ValidScales(p);
+         p.num_rows >= 0 && p.row_begin <= weight.out_features - p.num_rows && ValidSource(p);
 }
 
 // Rows [first, first + count) of the source, through the staging area.
@@ -60,14 +72,54 @@ cudaError_t PackPart(DeviceContext* context, const PackWeightParams& p, const Pa
     source.scales = reinterpret_cast<const float*>(scales);
   }
   if (result != cudaSuccess) return result;
-  PackRows<<<static_cast<unsigned>(count), kRowThreads, 0, context->stream>>>(source, ViewOf(weight));
+  if (IsCoded(weight.format)) {
+    LaunchRoundCodes(source, CodedViewOf(weight), count, context->stream);
+  } else {
+    PackRows<<<static_cast<unsigned>(count), kRowThreads, 0, context->stream>>>(source, ViewOf(weight));
+  }
   return cudaGetLastError();
+}
+
+// Rows [first, first + count) of a checkpoint's codes.
+cudaError_t PackCodedPart(DeviceContext* context, const PackWeightParams& p, const CodeArrays& arrays, int64_t first,
+                          int64_t count) {
+  void* at[CodeArrays::kCount] = {};
+  auto* to = static_cast<char*>(context->staging);
+  for (int i = 0; i < CodeArrays::kCount; ++i) {
+    const CodeArrays::Array& array = arrays.arrays[i];
+    if (array.bytes_per_row == 0) continue;
+    const int64_t bytes = count * array.bytes_per_row;
+    const cudaError_t result = cudaMemcpyAsync(to, static_cast<const char*>(array.from) + first * array.bytes_per_row,
+                                               static_cast<size_t>(bytes), cudaMemcpyHostToDevice, context->stream);
+    if (result != cudaSuccess) return result;
+    at[i] = to;
+    to += RoundUpTo(bytes, 16);
+  }
+  const CodedSource source{CodesAt(p.codes->traits, at), p.row_begin + first};
+  LaunchCopyCodes(source, CodedViewOf(*p.weight), count, context->stream);
+  return cudaGetLastError();
+}
+
+// Calls pack(first, count) for parts of the rows, then waits: the host memory is the caller's again.
+template <typename Pack>
+KernelStatus PackInParts(DeviceContext* context, int64_t num_rows, int64_t rows_per_part, const Pack& pack) {
+  if (rows_per_part < 1) return KernelStatus::kUnsupported;
+  if (context->failed) return KernelStatus::kDeviceError;
+  const std::lock_guard<std::mutex> lock(context->turn);
+  for (int64_t first = 0; first < num_rows; first += rows_per_part) {
+    const KernelStatus status = Checked(context, pack(first, std::min(rows_per_part, num_rows - first)));
+    if (status != KernelStatus::kOk) return status;
+  }
+  return Checked(context, cudaStreamSynchronize(context->stream));
 }
 
 }  // namespace
 
 size_t PackedWeightBytes(WeightFormat format, int64_t out_features, int64_t in_features, int32_t scale_block) {
   if (!Multiplies(format)) return 0;
+  if (IsCoded(format)) {
+    return static_cast<size_t>(CodedView{nullptr, CodedFormatOf(format), out_features, in_features}.bytes());
+  }
   return static_cast<size_t>(MatrixBytes(Traits(format).compute, out_features, in_features, scale_block));
 }
 
@@ -77,22 +129,21 @@ size_t ActivationBytes(Precision precision, int32_t rows, int32_t columns) {
 
 KernelStatus PackWeight(DeviceContext* context, const PackWeightParams& params) {
   if (!Valid(params)) return KernelStatus::kInvalidArgument;
+  const auto staging_bytes = static_cast<int64_t>(kStagingBytes);
+  if (params.codes != nullptr) {
+    const CodeArrays arrays = ArraysOf(*params.codes, params.weight->in_features);
+    return PackInParts(context, params.num_rows, arrays.RowsIn(staging_bytes), [&](int64_t first, int64_t count) {
+      return PackCodedPart(context, params, arrays, first, count);
+    });
+  }
   const int64_t scale_bytes =
       params.source_scales == nullptr
           ? 0
           : ScalesPerRow(params.source_scale_block, params.weight->in_features) * static_cast<int64_t>(sizeof(float));
-  const PackParts parts =
-      PartsOf(params.row_stride, params.column_stride, params.weight->in_features,
-              static_cast<int64_t>(SizeOf(params.source_dtype)), scale_bytes, static_cast<int64_t>(kStagingBytes));
-  if (parts.rows_per_part < 1) return KernelStatus::kUnsupported;
-  if (context->failed) return KernelStatus::kDeviceError;
-  const std::lock_guard<std::mutex> lock(context->turn);
-  for (int64_t first = 0; first < params.num_rows; first += parts.rows_per_part) {
-    const int64_t count = std::min(parts.rows_per_part, params.num_rows - first);
-    const KernelStatus status = Checked(context, PackPart(context, params, parts, first, count));
-    if (status != KernelStatus::kOk) return status;
-  }
-  return Checked(context, cudaStreamSynchronize(context->stream));
+  const PackParts parts = PartsOf(params.row_stride, params.column_stride, params.weight->in_features,
+                                  static_cast<int64_t>(SizeOf(params.source_dtype)), scale_bytes, staging_bytes);
+  return PackInParts(context, params.num_rows, parts.rows_per_part,
+                     [&](int64_t first, int64_t count) { return PackPart(context, params, parts, first, count); });
 }
 
 }  // namespace dunlin::kernels::cuda

@@ -104,7 +104,7 @@ constexpr ConfigKey kListenAndModelKeys[] = {
     {"models[].device", kStr, "\"auto\"", 1, 8, kDeviceChoices.c_str(),
      "Device to run on; auto: a CUDA device if one can be opened, else the CPU"},
     {"models[].precisions", kList, "[\"bf16\"]", 0, kernels::kNumPrecisions, kPrecisionChoices.c_str(),
-     "Precisions to keep in memory; requests use the first by default. Empty: bf16, or on the CPU int4 or int8 for a "
+     "Precisions to keep in memory; requests use the first by default. Empty: bf16, or int4 or int8 for a "
      "checkpoint of such codes, which are then multiplied as they are"},
     {"models[].allowed.attention_backends", kList, "[]", 0, kernels::kNumAttentionBackends, kBackendChoices.c_str(),
      "Attention backends that requests may use; empty: all"},

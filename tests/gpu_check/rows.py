@@ -96,7 +96,7 @@ DEVICE = Row("device", "1", 10, 90, "device", ("gemm --shape 1,16,16 --precision
              ("gemm --shape 1,16,16 --precision bf16",))
 
 HEADLINES = (
-    gtest("operations", "1", 10, 90, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
+    gtest("operations", "1", 14, 90, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
     bench("prefill_8k_pages", "1", 22, 90,
           "attention --case prefill --shape 1,32,8192,128 --kv-heads 8 --backend flash,efficient --precision bf16",
           f"attention --case prefill --backend all {SMALL_PAGES}",
@@ -127,7 +127,7 @@ CORRECTNESS = (
           "*Paged*TakesWindows*/fake_*"),
     gtest("attention_dense", "2", 6, 60, "kernels_device_attention_test", "*Dense*/cuda", "*Dense*AnyDim*/fake"),
     gtest("goldens_greedy", "2", 10, 60, "goldens_test", "Cuda/GoldensGreedy.*", "Fake/GoldensGreedy.*/gpt2_tiny"),
-    gtest("goldens_profiles", "2", 10, 90, "device_goldens_test", "Cuda/*", "Fake/*/gpt2_tiny"),
+    gtest("goldens_profiles", "2", 13, 90, "device_goldens_test", "Cuda/*", "Fake/*/gpt2_tiny"),
     gtest("mixes_500", "2", 15, 90, "device_mixes_test", "Cuda/*", "Fake/*/gpt2_tiny"),
     served("served_tokens", 110, 200, gib=24),
     served("served_logits", 25, 70, gib=24),
@@ -150,7 +150,8 @@ OTHER_SHAPES = (
           {"job": "llama", "shape": LLAMA_1B, "precision": "bf16", "batches": [1, 32], "prompt": 512, "new_tokens": 64},
           {"job": "llama", "shape": TINY, "precision": "bf16", "batches": [2], "prompt": 8, "new_tokens": 2}, gib=8),
     bench("gemm_llama_8b", "2", 30, 90, "gemm --case llama-8b --precision bf16,fp16,fp8", "gemm --shape 3,48,64"),
-    bench("gemm_decode", "2", 20, 60, "gemm --case gemv --precision bf16,fp8", "gemm --shape 1,48,64 --precision fp8"),
+    bench("gemm_decode", "2", 23, 60, "gemm --case gemv --precision bf16,fp8,int4",
+          "gemm --shape 1,48,64 --precision fp8,int4"),
     bench("gemm_tuned", "2", 30, 90,
           "gemm --case llama-8b --precision bf16,fp8 --cublas-algorithm-cache OUT/algorithms",
           "gemm --shape 70,48,64 --precision bf16 --cublas-algorithm-cache OUT/algorithms"),
@@ -163,7 +164,7 @@ OTHER_SHAPES = (
 )
 
 # Our kernels alone are instrumented (gpu_check's sanitizer rows): cuBLASLt's would take hours.
-SMALL_OPERATIONS = "Cuda/DeviceOpsTest.*-*MeasuresItsRoofs*"
+SMALL_OPERATIONS = "Cuda/DeviceOpsTest.*:Cuda/DeviceCodesTest.*-*MeasuresItsRoofs*"
 ONE_OPERATION = "Cuda/DeviceOpsTest.NormsAndActivations*:Cuda/DeviceOpsTest.GemmsMatch*:Cuda/DeviceStepTest.Sampled*"
 SMALL_ATTENTION = "*TakesWindows*/cuda_flash_bf16:*TakesWindows*/cuda_efficient_fp8_e4m3:*AnyDim*/cuda"
 ONE_ATTENTION = "*TakesWindows*/cuda_flash_bf16:*TakesWindows*/cuda_efficient_bf16"

@@ -231,10 +231,11 @@ absl::Status GemmRun::Tune() {
 
 // The worst case of a chain of K rounded sums: K * 2^-24 times the sum of magnitudes (Higham 2002, section 3.1). A
 // tensor core truncates instead of rounding, which doubles the error, and adds FP8 products with about 14 bits
-// (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.3.2).
+// (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.3.2). Values of integer codes are rounded to BF16 there.
 double GemmRun::RelativeBound() const {
   const double chain = static_cast<double>(problem_.in_features) * 0x1p-24;
   if (device_->ops->kind == kernels::DeviceKind::kCpu) return chain;
+  if (Traits(problem_.format()).group != 0) return 2.0 * chain + 0x1p-9;
   return 2.0 * chain + (problem_.precision == Precision::kFp8 ? 0x1p-12 : 0.0);
 }
 

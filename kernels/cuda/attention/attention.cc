@@ -14,7 +14,7 @@ bool Valid(const PagedAttentionParams& params) {
   const KvShape& shape = params.layout.shape;
   if (params.num_one_token_sequences < 0 || params.num_one_token_sequences > params.num_sequences) return false;
   if (params.num_sequences < 0 || params.layer < 0 || params.layer >= shape.num_layers) return false;
-  if (shape.v_head_dim != shape.head_dim) return false;
+  if (!shape.values_in_keys && shape.v_head_dim != shape.head_dim) return false;
   if (params.max_query_tokens < 0 || params.max_kv_tokens < params.max_query_tokens) return false;
   return params.query_stride >= int64_t{params.num_heads} * shape.head_dim;
 }

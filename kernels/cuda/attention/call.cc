@@ -26,6 +26,16 @@ KvTensor PagedTensor(const PagedAttentionParams& params, const unsigned char* da
           .whole_pieces = WholePieces(data, dim, layout.dtype) && layout.page_bytes % 16 == 0};
 }
 
+// With KvShape::values_in_keys: the last dimensions of the keys.
+KvTensor ValuesOfKeys(const KvTensor& keys, int32_t v_head_dim) {
+  const auto element = static_cast<int64_t>(SizeOf(keys.dtype));
+  KvTensor values = keys;
+  values.data += (keys.dim - v_head_dim) * element;
+  values.dim = v_head_dim;
+  values.whole_pieces = keys.whole_pieces && WholePieces(values.data, v_head_dim, keys.dtype);
+  return values;
+}
+
 KvTensor DenseTensor(const DenseAttentionParams& params, const void* data, int32_t dim) {
   const int64_t row_bytes = dim * static_cast<int64_t>(SizeOf(params.dtype));
   return {.data = static_cast<const unsigned char*>(data),
@@ -69,7 +79,9 @@ AttentionCall CallOf(const PagedAttentionParams& params) {
               .token_stride = int64_t{params.num_heads} * layout.shape.v_head_dim,
               .head_stride = layout.shape.v_head_dim};
   call.keys = PagedTensor(params, keys, head_dim);
-  call.values = PagedTensor(params, keys + layout.key_block_bytes, layout.shape.v_head_dim);
+  call.values = layout.shape.values_in_keys
+                    ? ValuesOfKeys(call.keys, layout.shape.v_head_dim)
+                    : PagedTensor(params, keys + layout.key_block_bytes, layout.shape.v_head_dim);
   call.num_sequences = params.num_sequences;
   call.num_heads = params.num_heads;
   call.num_kv_heads = layout.shape.num_kv_heads;
@@ -83,6 +95,7 @@ AttentionCall CallOf(const PagedAttentionParams& params) {
   call.scale = params.scale;
   call.softcap = params.softcap;
   call.alibi_slopes = params.alibi_slopes;
+  call.sinks = params.sinks;
   call.max_query_tokens = params.max_query_tokens;
   call.max_kv_tokens = params.max_kv_tokens;
   return call;

@@ -109,6 +109,7 @@ struct AttentionCall {
   // Bounds over the sequences.
   int32_t max_query_tokens;
   int32_t max_kv_tokens;
+  const float* sinks;  // [num_heads] or null; last, because further up it costs FLASH a register too many on sm_100
 
   DUNLIN_HD bool adjusts() const {
     return softcap > 0.0F || alibi_slopes != nullptr || bias.data != nullptr || mask.data != nullptr;

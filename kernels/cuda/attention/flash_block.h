@@ -259,7 +259,8 @@ DUNLIN_HD void RunFlash(const AttentionCall& call, const PartialStore& parts, fl
   }
   const int64_t task = rows.task(call.num_kv_heads);
   ForWarps([&](int warp) {
-    const FlashWarp<kSlices>& own = warps[warp];
+    FlashWarp<kSlices>& own = warps[warp];
+    if (!in_parts) AddSinks(call, rows, warp, own.maximum, &own.sum);
     DUNLIN_UNROLL
     for (int slice = 0; slice < kSlices; ++slice) {
       const int32_t dim = slice * kTileDims;

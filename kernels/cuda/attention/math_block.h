@@ -70,6 +70,7 @@ DUNLIN_HD inline void RunMath(const AttentionCall& call, const RowBlock& rows, f
       StoreScores(own.scores, tile, warp, scores);
     }
     SumQuads(&own.sum);
+    AddSinks(call, rows, warp, own.maximum, &own.sum);
     ForLanes([&](int lane) {
       DUNLIN_UNROLL
       for (int half = 0; half < 2; ++half) {

@@ -60,6 +60,7 @@ DUNLIN_HD inline void MergeParts(const AttentionCall& call, const PartialStore& 
     maximum = merge.maximum;
     sum = merge.sum;
   }
+  sum += SinkTerm(call, block, row, maximum, sum);
   const float factor = sum == 0.0F ? 0.0F : 1.0F / sum;
   StoreElement(call.out.dtype, call.out.data, OutputAt(call, block, row) + dim, value * factor);
 }

@@ -175,6 +175,34 @@ DUNLIN_HD inline void ToWeights(const RowFrag& largest, TileFrag* scores, RowFra
   });
 }
 
+// What the sink of a row's head adds to the sum of its softmax, whose largest exponent is `maximum`: a logit without a
+// value. 0 without sinks, and where the row saw no key. row: packed, of the block.
+DUNLIN_HD inline float SinkTerm(const AttentionCall& call, const RowBlock& block, int32_t row, float maximum,
+                                float sum) {
+  if (call.sinks == nullptr || sum == 0.0F) return 0.0F;
+  float logit = call.sinks[block.Head(row)];
+  if (call.alibi_slopes != nullptr) {  // AdjustedScore leaves out a constant of the row
+    const int32_t token = block.Token(row);
+    const int32_t position = block.sequence.first_limit + token - call.limit_ahead;
+    logit -= call.alibi_slopes[block.Head(row)] * static_cast<float>(block.sequence.KeyLimit(token) - position);
+  }
+  return Exp2(logit * kLog2E - CenterOf(maximum));
+}
+
+// Completes the sums of a warp's rows once all of their keys have been added.
+DUNLIN_HD inline void AddSinks(const AttentionCall& call, const RowBlock& block, int warp, const RowFrag& maximum,
+                               RowFrag* sum) {
+  if (call.sinks == nullptr) return;
+  ForLanes([&](int lane) {
+    DUNLIN_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int32_t row = RowOf(warp, lane, 2 * half);
+      float& total = sum->at(lane, half);
+      if (row < block.num_rows) total += SinkTerm(call, block, row, maximum.at(lane, half), total);
+    }
+  });
+}
+
 DUNLIN_HD inline void SumQuads(RowFrag* sum) {
   ReduceQuads(sum, [](float a, float b) { return a + b; });
 }

@@ -17,8 +17,8 @@ constexpr unsigned kTensorDTypes = kAnyDType & ~Bit(DType::kF32);
 
 // What a backend takes from a compute capability on, up to the next row of the same backend. FLASH multiplies on tensor
 // cores only, which do not take FP32, and keeps a row's output in registers. All backends take whatever else
-// AttentionTraits names: window, softcap, ALiBi, causal or not, both alignments, a v_head_dim that differs from
-// head_dim.
+// AttentionTraits names: window, softcap, ALiBi, sinks, causal or not, both alignments, a v_head_dim that differs from
+// head_dim, values in keys.
 struct Capability {
   int sm_version_min;
   AttentionBackend backend;
@@ -74,7 +74,6 @@ bool SupportsAttention(int sm_version, AttentionBackend backend, const Attention
               [&] { return "supports keys in " + DTypeNames(row->dtypes) + "; they are in " + Name(traits.dtype); });
     AddLimits(LimitsOf(sm_version), backend, traits, &refuse);
   }
-  refuse.If(traits.sinks, [] { return std::string("does not support attention sinks on cuda"); });
   AddScoreRules(traits, &refuse);
   return refuse.supported();
 }

@@ -14,7 +14,17 @@ namespace dunlin::kernels::cuda {
 
 inline constexpr int kGemmStages = 4;
 
-// A block's shared memory: stages, later reused to exchange the warps' sums of 16 rows.
+// The warps' sums of 16 rows, in a block's shared memory.
+struct WarpSums {
+  static constexpr int kStride = kTileColumns + 8;  // floats; the extra 8 put the rows of a quad on different banks
+  static constexpr int kBytes = kBlockWarps * kGroupRows * kStride * 4;
+
+  DUNLIN_HD static float* Row(unsigned char* data, int warp, int row) {
+    return reinterpret_cast<float*>(data) + (warp * kGroupRows + row) * kStride;
+  }
+};
+
+// A block's shared memory: stages, later reused to exchange the warps' sums.
 template <int kGroups, bool kScaled>
 struct GemmMemory {
   static constexpr int kRows = kGroups * kGroupRows;
@@ -22,26 +32,23 @@ struct GemmMemory {
   static constexpr int kInputs = kRows * kTileBytes;
   static constexpr int kScales = kScaled ? (kTileColumns + kRows) * 4 : 0;
   static constexpr int kStage = kWeights + kInputs + kScales;
-  static constexpr int kSumStride = kTileColumns + 8;  // floats; the extra 8 put the rows of a quad on different banks
-  static constexpr int kSums = kBlockWarps * kGroupRows * kSumStride * 4;
-  static constexpr int kBytes = kGemmStages * kStage > kSums ? kGemmStages* kStage : kSums;
+  static constexpr int kUsed = kGemmStages * kStage;
+  static constexpr int kBytes = kUsed > WarpSums::kBytes ? kUsed : WarpSums::kBytes;
 
   unsigned char* data;
   DUNLIN_HD unsigned char* weights(int stage) const { return data + stage * kStage; }
   DUNLIN_HD unsigned char* inputs(int stage) const { return weights(stage) + kWeights; }
   DUNLIN_HD float* weight_scales(int stage) const { return reinterpret_cast<float*>(inputs(stage) + kInputs); }
   DUNLIN_HD float* in_scales(int stage) const { return weight_scales(stage) + kTileColumns; }
-  DUNLIN_HD float* sums(int warp, int row) const {
-    return reinterpret_cast<float*>(data) + (warp * kGroupRows + row) * kSumStride;
-  }
+  DUNLIN_HD float* sums(int warp, int row) const { return WarpSums::Row(data, warp, row); }
 };
 
-template <typename Operand, int kGroups, bool kScaled>
+template <typename Operand, int kGroups, bool kScaled, typename Memory = GemmMemory<kGroups, kScaled>>
 struct GemmBlock {
   using Layout = TileLayout<2>;
-  using Memory = GemmMemory<kGroups, kScaled>;
   using Sums = Frag<float, 32 * kGroups>;  // registers 4 (8 group + n) + i: ProductSlot of columns 8 n ..
   using Warps = PerWarp<Sums>;
+  static constexpr int kRowGroups = kGroups;
 
   const TileCall& call;
   TilePlace place;
@@ -90,6 +97,9 @@ struct GemmBlock {
     }
     CommitCopies();
   }
+
+  // After a tile has arrived: makes operands of what was fetched.
+  DUNLIN_HD void ExpandTile(int32_t /*tile*/) const {}
 
   using Left = RawFrag[kGroups][Operand::kSteps];
 
@@ -196,23 +206,28 @@ struct GemmBlock {
   }
 };
 
-template <typename Operand, int kGroups, bool kScaled>
-DUNLIN_HD void RunTileGemm(const TileCall& call, const TilePlace& place, unsigned char* shared) {
-  const GemmBlock<Operand, kGroups, kScaled> block{call, place, {shared}};
-  typename GemmBlock<Operand, kGroups, kScaled>::Warps warps;
+template <typename Block>
+DUNLIN_HD void RunGemmBlock(const Block& block) {
+  typename Block::Warps warps;
   ForWarps([&](int warp) { warps[warp].Fill(0.0F); });
-  const int32_t first = place.slice * call.tiles_per_slice;
-  const int32_t last = first + call.tiles_per_slice;
-  const int32_t end = last < call.tiles ? last : call.tiles;
+  const int32_t first = block.place.slice * block.call.tiles_per_slice;
+  const int32_t last = first + block.call.tiles_per_slice;
+  const int32_t end = last < block.call.tiles ? last : block.call.tiles;
   for (int32_t tile = first; tile < first + kGemmStages - 1; ++tile) block.LoadTile(tile, end);
   for (int32_t tile = first; tile < end; ++tile) {
     WaitForCopies<kGemmStages - 2>();
     SyncBlock();  // the tile has arrived, and the one that the next overwrites has been read
     block.LoadTile(tile + kGemmStages - 1, end);
+    block.ExpandTile(tile);
     block.AddTile(tile, &warps);
   }
   DUNLIN_UNROLL
-  for (int group = 0; group < kGroups; ++group) block.MergeGroup(group, &warps);
+  for (int group = 0; group < Block::kRowGroups; ++group) block.MergeGroup(group, &warps);
+}
+
+template <typename Operand, int kGroups, bool kScaled>
+DUNLIN_HD void RunTileGemm(const TileCall& call, const TilePlace& place, unsigned char* shared) {
+  RunGemmBlock(GemmBlock<Operand, kGroups, kScaled>{call, place, {shared}});
 }
 
 }  // namespace dunlin::kernels::cuda

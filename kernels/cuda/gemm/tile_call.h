@@ -6,13 +6,14 @@
 
 #include "kernels/cuda/block/block_program.h"
 #include "kernels/cuda/block/tile_layout.h"
+#include "kernels/cuda/gemm/coded_weight.h"
 #include "kernels/cuda/row_target.h"
 
 namespace dunlin::kernels::cuda {
 
 inline constexpr int kGroupRows = 16;               // per tensor core product
 inline constexpr int kTileColumns = kTileRows;      // outputs per block
-inline constexpr int kTileBytes = 8 * kPieceBytes;  // of a row, per tile: 64 two-byte elements or 128 codes
+inline constexpr int kTileBytes = 8 * kPieceBytes;  // of a row, per tile: 64 two-byte elements or 128 E4M3 codes
 
 // How sums become outputs: sum * scales + bias + residual; or, with `next`, activation(sum + bias), rounded.
 struct TileStore {
@@ -32,7 +33,8 @@ struct TileStore {
 };
 
 struct TileCall {
-  const unsigned char* weight;  // [columns] rows of row_bytes
+  const unsigned char* weight;  // [columns] rows of row_bytes; null with `coded`
+  CodedView coded;              // of integer codes, or data null
   const unsigned char* in;      // [num_rows] rows of row_bytes
   int64_t row_bytes;            // a multiple of 16; padding holds zeros
   int64_t columns;

@@ -60,13 +60,15 @@ int64_t PartFloatsPerRow(const PackedWeight& weight, bool decodes) {
 
 TileCall TileCallOf(const GemmParams& params, int64_t first, int32_t count, bool decodes, float* parts) {
   const MatrixView weight = ViewOf(*params.weight);
+  const bool coded = IsCoded(params.weight->format);
   const MatrixView in = ViewOf(*params.in);
   const int64_t row_bytes = RowBytes(weight.precision, weight.columns);
   const SliceRule rule = SlicesOf(weight.rows, row_bytes, decodes);
   const bool blocks = params.weight->scale_block != 0;
   const float* weight_scales = weight.precision == Precision::kFp8 ? weight.scales() : nullptr;
   const float* in_scales = weight.precision == Precision::kFp8 ? in.scales() + first : nullptr;
-  return {.weight = weight.data,
+  return {.weight = coded ? nullptr : weight.data,
+          .coded = coded ? CodedViewOf(*params.weight) : CodedView{},
           .in = in.row(first),
           .row_bytes = row_bytes,
           .columns = weight.rows,

@@ -14,7 +14,8 @@ namespace dunlin::kernels::cuda {
 
 // Whether rows of this phase go to the tile kernel rather than cuBLASLt. sm_version: 90 for compute capability 9.0. The
 // tile kernel takes every decode row except FP32's, and the FP8 that cuBLASLt does not support: one scale
-// per row and per output on devices other than sm_9x, and scales per output and 128 columns on any device.
+// per row and per output on devices other than sm_9x, and scales per output and 128 columns on any device. For cuBLASLt
+// integer codes are expanded to BF16.
 bool UsesTiles(int sm_version, const PackedWeight& weight, bool decodes);
 
 // How K is divided: `slices` slices of tiles_per_slice tiles; the last may be smaller.

@@ -70,7 +70,8 @@ void PagedConformanceTest::ExpectExact(const PagedBatch& batch, const HeadShape&
             .begin = batch.KeyStart(i, t),
             .softcap = batch.softcap,
             .slope = batch.alibi_slopes.empty() ? 0.0F : batch.alibi_slopes[static_cast<size_t>(head)],
-            .position = position};
+            .position = position,
+            .sink = batch.sinks.empty() ? nullptr : &batch.sinks[static_cast<size_t>(head)]};
         bound.Add(ExactRow(row), UnfusedRow(row, rounding), batch.Row(out, i, t, head));
       }
     }
@@ -92,7 +93,7 @@ TEST_P(PagedConformanceTest, StaysWithinTwiceTheUnfusedError) {
   }
 }
 
-TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAlibiAndNoCausalMask) {
+TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAlibiSinksAndNoCausalMask) {
   const HeadShape shape{4, 2, 32};
   const std::vector<BatchSequence> sequences = {{1, 0, 1}, {3, 180, 40}, {4, 63, 3}};
   struct Scores {
@@ -100,8 +101,11 @@ TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAlibiAndNoCausalMask) {
     float softcap;
     bool causal;
     std::vector<float> alibi_slopes = {};
+    std::vector<float> sinks = {};
   };
   const std::vector<float> slopes = {0.5F, 0.125F, 0.03125F, 0.0078125F};
+  // Heads whose sinks take nearly all, about half and nothing of a row.
+  const std::vector<float> sinks = {6.0F, 0.5F, -20.0F, 2.0F};
   for (const Scores& scores : {Scores{1, 0.0F, true},
                                {64, 0.0F, true},
                                {65, 1.5F, true},
@@ -109,12 +113,15 @@ TEST_P(PagedConformanceTest, TakesWindowsSoftcapsAlibiAndNoCausalMask) {
                                {1, 0.0F, false},
                                {65, 0.0F, false},
                                {0, 0.0F, true, slopes},
-                               {33, 0.0F, false, slopes}}) {
+                               {33, 0.0F, false, slopes},
+                               {0, 0.0F, true, {}, sinks},
+                               {33, 0.0F, true, slopes, sinks}}) {
     PagedBatch batch = Batch(shape, sequences);
     batch.window = scores.window;
     batch.softcap = scores.softcap;
     batch.causal = scores.causal;
     batch.alibi_slopes = scores.alibi_slopes;
+    batch.sinks = scores.sinks;
     ExpectExact(batch, shape, sequences);
   }
 }
@@ -126,19 +133,24 @@ constexpr HeadShape kShape{2, 1, 20};
 constexpr size_t kRowFloats = 2 * 20;
 
 TEST_P(PagedConformanceTest, ARowHasTheSameBitsInAnyChunkAndAnySplitOfItsKeys) {
-  const std::vector<float> whole = Run(Batch(kShape, {{kSeed, 0, kLength}}));
+  const auto batch_of = [this](std::vector<BatchSequence> sequences, uint64_t layout_seed = 1) {
+    PagedBatch batch = Batch(kShape, std::move(sequences), layout_seed);
+    batch.sinks = {0.75F, -2.0F};
+    return batch;
+  };
+  const std::vector<float> whole = Run(batch_of({{kSeed, 0, kLength}}));
   const auto same = [&whole](int32_t first, const float* rows, size_t count) {
     return std::memcmp(whole.data() + static_cast<size_t>(first) * kRowFloats, rows, count * kRowFloats * 4) == 0;
   };
   for (const int32_t first : {0, 1, 63, 64, 127, 300, 511, 512, 513, 1023, 1024, 1074}) {
-    const PagedBatch alone = Batch(kShape, {{kSeed, first, 1}}, 7);
+    const PagedBatch alone = batch_of({{kSeed, first, 1}}, 7);
     EXPECT_TRUE(same(first, Run(alone).data(), 1)) << first;
     EXPECT_TRUE(same(first, Run(alone, Division::kWhole).data(), 1)) << first << " by one block";
   }
   for (const auto& [first, count] : {std::pair{0, 7}, {500, 31}, {1000, 75}, {511, 2}}) {
-    const PagedBatch chunk = Batch(kShape, {{kSeed, first, count}}, 9);
+    const PagedBatch chunk = batch_of({{kSeed, first, count}}, 9);
     EXPECT_TRUE(same(first, Run(chunk).data(), static_cast<size_t>(count))) << first << " + " << count;
-    const PagedBatch crowd = Batch(kShape, {{8, 0, 30, 0}, {kSeed, first, count}, {9, 600, 1, 0}}, 5);
+    const PagedBatch crowd = batch_of({{8, 0, 30, 0}, {kSeed, first, count}, {9, 600, 1, 0}}, 5);
     EXPECT_TRUE(same(first, Run(crowd).data() + 30 * kRowFloats, static_cast<size_t>(count))) << "in a crowd";
   }
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/kernels/cpu/cpu_fixture.h"
+#include "tests/kernels/cpu/expert_rules.h"
 
 namespace dunlin::kernels {
 namespace {
@@ -53,32 +54,6 @@ class Experts : public CpuVariants {
     EXPECT_EQ(device_->ops->route_experts(device_->context, params), KernelStatus::kOk);
     return out;
   }
-};
-
-// The rules of the families, over numbers of experts that are no multiple of a vector.
-struct RuleCase {
-  const char* name;
-  ExpertRouting rule;
-  bool corrected;
-};
-const RuleCase kRules[] = {
-    {"mixtral", {.num_experts = 8, .num_chosen = 2, .normalized = true}, false},
-    {"qwen2_moe", {.num_experts = 60, .num_chosen = 4}, false},
-    {"gpt_oss", {.num_experts = 33, .num_chosen = 4, .scoring = ExpertScoring::kSoftmaxOfChosen}, false},
-    {"deepseek_v2",
-     {.num_experts = 24, .num_chosen = 6, .scale = 2.5F, .num_groups = 6, .num_chosen_groups = 2},
-     false},
-    {"deepseek_v3",
-     {.num_experts = 64,
-      .num_chosen = 6,
-      .scoring = ExpertScoring::kSigmoid,
-      .normalized = true,
-      .scale = 1.5F,
-      .num_groups = 8,
-      .num_chosen_groups = 3,
-      .group_scoring = GroupScoring::kTwoLargest},
-     true},
-    {"all", {.num_experts = 5, .num_chosen = 5}, false},
 };
 
 // The indices of the `count` largest values, the lowest first where they are equal.

@@ -54,6 +54,12 @@ TEST(CudaAttentionSupport, RefusesOldDevices) {
               ElementsAre("math on cuda needs compute capability 8.0 or later; the device has 7.5"));
 }
 
+TEST(CudaAttentionSupport, TakesSinksInEveryBackend) {
+  AttentionTraits traits{.dtype = DType::kBF16, .head_dim = 64, .num_heads = 8, .num_kv_heads = 8};
+  traits.sinks = true;
+  for (const AttentionBackend backend : testing::kBackends) EXPECT_THAT(Reasons(backend, traits), IsEmpty());
+}
+
 // Contradictions are refused alike on every device: except for the device's name, the sentences are the CPU's.
 TEST(CudaAttentionSupport, RefusesContradictionsAsTheCpuDoes) {
   AttentionTraits window{.dtype = DType::kBF16, .head_dim = 64, .num_heads = 7, .num_kv_heads = 2, .window = 8};

@@ -12,6 +12,7 @@
 #include "kernels/cuda/attention/math_block.h"
 #include "kernels/cuda/attention/support.h"
 #include "tests/kernels/attention/attention_runner.h"
+#include "tests/kernels/cuda/host_attention.h"
 
 namespace dunlin::kernels::testing {
 namespace {
@@ -99,6 +100,12 @@ void Run(AttentionBackend backend, const cuda::AttentionCall& call, const cuda::
   EXPECT_TRUE(workspace.Intact()) << "wrote past the workspace";
 }
 
+void RunPaged(const PagedAttentionParams& params, const cuda::DeviceShape& device, size_t workspace_bytes,
+              Division division) {
+  const cuda::SplitCall split = cuda::SplitByRows(cuda::CallOf(params), params.num_one_token_sequences);
+  for (int i = 0; i < split.count; ++i) Run(params.backend, split.calls[i], device, workspace_bytes, division);
+}
+
 class HostRunner : public AttentionRunner {
  public:
   bool Takes(AttentionBackend backend, const AttentionTraits& traits) const override {
@@ -135,14 +142,16 @@ class HostRunner : public AttentionRunner {
     if (backend == AttentionBackend::kMath) {  // two workers, to save time
       bytes = std::min(bytes, sizeof(float) * 2 * static_cast<size_t>(cuda::MathScoreFloats(plan.max_kv_tokens)));
     }
-    const PagedAttentionParams params = batch.Params(backend, out.data());
-    const cuda::SplitCall split = cuda::SplitByRows(cuda::CallOf(params), params.num_one_token_sequences);
-    for (int i = 0; i < split.count; ++i) Run(backend, split.calls[i], device, bytes, division);
+    RunPaged(batch.Params(backend, out.data()), device, bytes, division);
     return out;
   }
 };
 
 }  // namespace
+
+void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan& plan) {
+  RunPaged(params, kLarge, cuda::PagedWorkspaceBytes(params.backend, plan, kLarge), Division::kAsPlanned);
+}
 
 const std::vector<RunnerRow>& Runners() {
   static const auto* runners = new std::vector<RunnerRow>{{"host", [](std::string*) -> const AttentionRunner* {

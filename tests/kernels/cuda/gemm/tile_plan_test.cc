@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "kernels/cuda/gemm/tile_block.h"
+#include "kernels/cuda/gemm/coded_block.h"
 #include "tests/kernels/cuda/bank_turns.h"
 
 namespace dunlin::kernels::cuda {
@@ -96,6 +96,9 @@ TEST(TilePlan, BlocksOfAnSmFitItsSharedMemory) {
   EXPECT_LE(4 * (GemmMemory<1, false>::kBytes + 1024), kAmpere);
   EXPECT_LE(3 * (GemmMemory<2, true>::kBytes + 1024), kAmpere);
   EXPECT_LE(2 * (GemmMemory<4, false>::kBytes + 1024), kAmpere);
+  EXPECT_LE(4 * (CodedMemory<1>::kBytes + 1024), kAmpere);
+  EXPECT_LE(3 * (CodedMemory<2>::kBytes + 1024), kAmpere);
+  EXPECT_LE(2 * (CodedMemory<4>::kBytes + 1024), kAmpere);
 }
 
 TEST(TileLoads, HaveNoBankConflicts) {

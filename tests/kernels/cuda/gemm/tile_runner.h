@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "kernels/cuda/gemm/tile_block.h"
+#include "kernels/cuda/gemm/coded_block.h"
 #include "kernels/cuda/gemm/tile_plan.h"
 #include "tests/kernels/attention/devices.h"
 #include "tests/kernels/cuda/host_matrix.h"
@@ -32,6 +32,23 @@ void RunTileGroups(const TileCall& call) {
   if constexpr (!kScaled) RunTileBlocks<Operand, 4, kScaled>(call);
 }
 
+template <int kGroups>
+void RunCodedBlocks(const TileCall& call) {
+  for (int64_t block = 0; block < TileBlocksOf(call, kGroups); ++block) {
+    testing::PoisonedMemory shared(CodedMemory<kGroups>::kBytes);
+    RunCodedGemm<kGroups>(call, TilePlaceOf(call, kGroups * kGroupRows, block),
+                          reinterpret_cast<unsigned char*>(shared.data()));
+    ASSERT_TRUE(shared.Intact()) << "wrote past shared memory";
+  }
+}
+
+inline void RunCodedGroups(const TileCall& call) {
+  const int groups = GroupsOf(call);
+  if (groups == 1) return RunCodedBlocks<1>(call);
+  if (groups == 2) return RunCodedBlocks<2>(call);
+  RunCodedBlocks<4>(call);
+}
+
 // Rows [first, first + count), as gemm.cu computes them in one launch.
 inline void RunTiles(const GemmParams& params, int64_t first, int32_t count, bool decodes) {
   const int64_t floats = PartFloatsPerRow(*params.weight, decodes) * count;
@@ -40,7 +57,11 @@ inline void RunTiles(const GemmParams& params, int64_t first, int32_t count, boo
   ASSERT_EQ(call.slices > 1, floats > 0);
   const Precision precision = params.weight->precision;
   if (precision == Precision::kFp16) RunTileGroups<PlainOperand<Fp16Format>, false>(call);
-  if (precision == Precision::kBf16) RunTileGroups<PlainOperand<Bf16Format>, false>(call);
+  if (call.coded.data != nullptr) {
+    RunCodedGroups(call);
+  } else if (precision == Precision::kBf16) {
+    RunTileGroups<PlainOperand<Bf16Format>, false>(call);
+  }
   if (precision == Precision::kFp8 && call.weight_scales == nullptr) RunTileGroups<CodeOperand, false>(call);
   if (precision == Precision::kFp8 && call.weight_scales != nullptr) RunTileGroups<CodeOperand, true>(call);
   for (int64_t row = 0; call.parts != nullptr && row < count; ++row) {

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Routing to experts on the host, by one lane and by several, against the CPU device.
+#include "kernels/cuda/experts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/api/device.h"
+#include "tests/kernels/cpu/expert_rules.h"
+#include "tests/kernels/cuda/host_matrix.h"
+#include "tests/kernels/cuda/thread_lanes.h"
+
+namespace dunlin::kernels::cuda {
+namespace {
+
+constexpr int32_t kLanesMax = 4;
+
+// The arrays that a call fills.
+struct Routed {
+  Routed(const ExpertRouting& rule, int32_t num_rows)
+      : chosen(static_cast<size_t>(num_rows * rule.num_chosen), -1),
+        chosen_weights(chosen.size(), NAN),
+        experts(static_cast<size_t>(rule.num_experts), ExpertRows{-1, -1}),
+        rows(chosen.size(), -1),
+        weights(chosen.size(), NAN) {}
+  RouteExpertsParams Params(const ExpertRouting& rule, const std::vector<float>& logits, int32_t num_rows,
+                            int32_t decode_rows) {
+    return {.rule = rule,
+            .logits = logits.data(),
+            .logits_stride = rule.num_experts,
+            .correction = nullptr,
+            .num_rows = num_rows,
+            .decode_rows = decode_rows,
+            .chosen = chosen.data(),
+            .chosen_weights = chosen_weights.data(),
+            .experts = experts.data(),
+            .rows = rows.data(),
+            .weights = weights.data()};
+  }
+  std::vector<int32_t> chosen;
+  std::vector<float> chosen_weights;
+  std::vector<ExpertRows> experts;
+  std::vector<int32_t> rows;
+  std::vector<float> weights;
+};
+
+void RouteOnHost(const RouteExpertsParams& params, int32_t lanes) {
+  for (int64_t row = 0; row < params.num_rows; ++row) {
+    RouteMemory memory{};
+    RunLanes(lanes, [&](const ThreadLanes& own) { RouteRow(own, params, row, &memory); });
+  }
+  for (int32_t expert = 0; expert < params.rule.num_experts; ++expert) {
+    PlaceMemory<kLanesMax> memory{};
+    RunLanes(lanes, [&](const ThreadLanes& own) { PlaceRows(own, params, expert, &memory); });
+  }
+}
+
+void ExpectSame(const Routed& routed, const Routed& expected) {
+  ASSERT_EQ(routed.chosen, expected.chosen);
+  ASSERT_EQ(routed.rows, expected.rows);
+  for (size_t e = 0; e < expected.experts.size(); ++e) {
+    ASSERT_EQ(routed.experts[e].count, expected.experts[e].count) << e;
+    ASSERT_EQ(routed.experts[e].num_decode, expected.experts[e].num_decode) << e;
+  }
+  for (size_t i = 0; i < expected.weights.size(); ++i) {
+    ASSERT_NEAR(routed.chosen_weights[i], expected.chosen_weights[i], 1e-6F) << i;
+    ASSERT_NEAR(routed.weights[i], expected.weights[i], 1e-6F) << i;
+  }
+}
+
+TEST(CudaExperts, MatchTheCpusByEveryRule) {
+  constexpr int32_t kRows = 13;
+  constexpr int32_t kDecode = 5;
+  std::string error;
+  const auto cpu = OpenDevice(DeviceKind::kCpu, {1, "portable"}, &error);
+  ASSERT_NE(cpu, nullptr) << error;
+  for (const RuleCase& c : kRules) {
+    SCOPED_TRACE(c.name);
+    std::vector<float> logits = RandomValues(kRows * c.rule.num_experts, 31);
+    std::fill_n(logits.begin(), c.rule.num_experts, 0.5F);  // a row of ties
+    const std::vector<float> correction = RandomValues(c.rule.num_experts, 32);
+    Routed expected(c.rule, kRows);
+    RouteExpertsParams params = expected.Params(c.rule, logits, kRows, kDecode);
+    if (c.corrected) params.correction = correction.data();
+    ASSERT_EQ(cpu->ops->route_experts(cpu->context, params), KernelStatus::kOk);
+    for (const int32_t lanes : {1, kLanesMax}) {
+      Routed routed(c.rule, kRows);
+      RouteExpertsParams host = routed.Params(c.rule, logits, kRows, kDecode);
+      host.correction = params.correction;
+      RouteOnHost(host, lanes);
+      ASSERT_NO_FATAL_FAILURE(ExpectSame(routed, expected)) << lanes << " lanes";
+    }
+  }
+}
+
+TEST(CudaExperts, ARowOfNaNTakesExpertsThatExistAndNoneTwice) {
+  for (const RuleCase& c : kRules) {
+    SCOPED_TRACE(c.name);
+    std::vector<float> logits = RandomValues(3 * c.rule.num_experts, 35);
+    Routed clean(c.rule, 3);
+    RouteOnHost(clean.Params(c.rule, logits, 3, 0), 2);
+    std::fill_n(logits.begin() + c.rule.num_experts, c.rule.num_experts, NAN);
+    Routed routed(c.rule, 3);
+    RouteOnHost(routed.Params(c.rule, logits, 3, 0), 2);
+    const auto k = static_cast<size_t>(c.rule.num_chosen);
+    std::vector<int32_t> of_nan(routed.chosen.begin() + static_cast<int64_t>(k),
+                                routed.chosen.begin() + static_cast<int64_t>(2 * k));
+    std::sort(of_nan.begin(), of_nan.end());
+    EXPECT_GE(of_nan.front(), 0);
+    EXPECT_LT(of_nan.back(), c.rule.num_experts);
+    EXPECT_EQ(std::adjacent_find(of_nan.begin(), of_nan.end()), of_nan.end());
+    EXPECT_TRUE(std::isnan(routed.chosen_weights[k]));
+    for (size_t i = 0; i < k; ++i) {
+      EXPECT_EQ(routed.chosen_weights[i], clean.chosen_weights[i]);
+      EXPECT_EQ(routed.chosen_weights[2 * k + i], clean.chosen_weights[2 * k + i]);
+    }
+  }
+}
+
+TEST(CudaExperts, ExpertsWithoutRowsHaveCountsOfZero) {
+  const ExpertRouting rule{.num_experts = 4, .num_chosen = 2};
+  Routed routed(rule, 0);
+  RouteOnHost(routed.Params(rule, {}, 0, 0), 3);
+  for (const ExpertRows& rows : routed.experts) {
+    EXPECT_EQ(rows.count, 0);
+    EXPECT_EQ(rows.num_decode, 0);
+  }
+}
+
+TEST(CudaExperts, WeightedRowsAreAddedToTheirRows) {
+  constexpr int32_t kColumns = 19;
+  const std::vector<float> in = RandomValues(3 * kColumns, 36);
+  const std::vector<float> before = RandomValues(5 * kColumns, 37);
+  const std::vector<int32_t> rows = {4, 0, 3};
+  const std::vector<float> weights = {0.5F, 9.0F, -2.0F, 9.0F, 0.0F, 9.0F};
+  for (const bool sigmoid : {false, true}) {
+    for (const bool picked : {false, true}) {
+      std::vector<float> out = before;
+      const AddWeightedRowsParams params{
+          in.data(), picked ? rows.data() : nullptr, weights.data(), 2, sigmoid, out.data(), 3, kColumns};
+      std::vector<double> expected(before.begin(), before.end());
+      for (int64_t row = 0; row < 3; ++row) {
+        const int64_t to = picked ? rows[static_cast<size_t>(row)] : row;
+        const auto given = static_cast<double>(weights[static_cast<size_t>(2 * row)]);
+        const double weight = sigmoid ? 1.0 / (1.0 + std::exp(-given)) : given;
+        for (int64_t column = 0; column < kColumns; ++column) {
+          AddWeightedAt(params, row, column);
+          expected[static_cast<size_t>(to * kColumns + column)] +=
+              weight * static_cast<double>(in[static_cast<size_t>(row * kColumns + column)]);
+        }
+      }
+      for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 1e-6) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dunlin::kernels::cuda

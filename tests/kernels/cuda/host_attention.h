@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// A paged call of the CUDA device's attention on the host. Fails the test on a write past shared memory or the workspace.
+#pragma once
+
+#include "kernels/api/attention.h"
+
+namespace dunlin::kernels::testing {
+
+// plan: covers the call. Its workspace is not read.
+void RunPagedOnHost(const PagedAttentionParams& params, const PagedAttentionPlan& plan);
+
+}  // namespace dunlin::kernels::testing
