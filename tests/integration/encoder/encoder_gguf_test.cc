@@ -44,7 +44,7 @@ TEST(EncoderGguf, HasTheVectorsOfTheCheckpoint) {
 TEST(EncoderGguf, HasTheTokenizerAndThePoolingOfTheFile) {
   const auto files = OpenModelFiles(FilePath());
   ASSERT_TRUE(files.ok()) << files.status();
-  const auto settings = ReadEmbeddingSettings(**files);
+  const auto settings = ReadEmbeddingSettings(**files, 0);
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->pooling, Pooling::kCls);
   const auto tokenizer = Tokenizer::Load(**files, 0);
