@@ -158,7 +158,7 @@ absl::Status ReadMaxLength(const TextFiles& files, EmbeddingSettings* settings) 
 
 }  // namespace
 
-absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const TextFiles& files) {
+absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const TextFiles& files, int32_t num_labels) {
   EmbeddingSettings settings;
   if (files.Has(kModulesFile)) {
     if (absl::Status status = ReadModules(files, &settings); !status.ok()) return status;
@@ -174,7 +174,7 @@ absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const TextFiles& files) 
     return absl::InvalidArgumentError(absl::StrCat(
         kPromptsFile, ": default_prompt_name is set, but 1_Pooling/config.json leaves prompts out (include_prompt)"));
   }
-  if (files.Has(kConfigFile)) {
+  if (num_labels == 1 && files.Has(kConfigFile)) {
     if (absl::Status status = ReadScoreFunction(files, &settings); !status.ok()) return status;
   }
   return settings;

@@ -27,8 +27,9 @@ struct EmbeddingSettings {
   bool sigmoid_scores = true;
 };
 
+// num_labels: ModelConfig's; the activation of scores is read where it is 1, because only such a model reranks.
 // INVALID_ARGUMENT names file, field and value, also for an unsupported module or pooling: vectors without it would be
 // wrong.
-absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const TextFiles& files);
+absl::StatusOr<EmbeddingSettings> ReadEmbeddingSettings(const TextFiles& files, int32_t num_labels);
 
 }  // namespace dunlin::engine

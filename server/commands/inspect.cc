@@ -77,7 +77,7 @@ absl::StatusOr<Json> EmbeddingJson(const engine::ModelSummary& summary, const st
   if (!path.empty()) {
     const auto files = engine::OpenModelFiles(path);
     if (!files.ok()) return files.status();
-    settings = engine::ReadEmbeddingSettings(**files);
+    settings = engine::ReadEmbeddingSettings(**files, summary.config.num_labels);
   }
   if (!settings.ok()) return settings.status();
   return Json{{"dimensions", summary.config.hidden_dim},

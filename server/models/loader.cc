@@ -125,7 +125,7 @@ absl::Status StartDecoder(const ModelSettings& settings, const engine::TextFiles
 
 absl::Status StartEncoder(const ModelSettings& settings, const engine::TextFiles& files, ServedModel* served) {
   engine::EngineOptions options = settings.engine;
-  const auto embedding = engine::ReadEmbeddingSettings(files);
+  const auto embedding = engine::ReadEmbeddingSettings(files, served->model->config().num_labels);
   if (!embedding.ok()) return embedding.status();
   served->embedding = *embedding;
   if (served->model->config().num_labels > 0 && served->tokenizer != nullptr) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accuracy table of docs/precision.md: every precision, FP8 recipe and KV dtype of a model against its FP32.
+// The accuracy tables of docs/precision.md: every precision, FP8 recipe and KV dtype of a model against its FP32.
 //   precision_table demo               perplexity of models/demo on its held-out text
+//   precision_table text FILE TOKENIZER PATH=PRECISION,...
+//                                      perplexity on the text FILE, in tokens of the directory TOKENIZER, of the models
+//                                      at PATH: a line with path, precision and value for each, separated by tabs
 //   precision_table SHAPE [TOKENS]     logits of a random model ("llama-1b") over random token ids
 //   precision_table families           RMS error of the logits of every model of tests/golden/models, in percent
 // The recipe static freezes the scales of delayed scaling after the first windows (max of their amaxes).
@@ -13,6 +16,7 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/str_split.h"
 #include "engine/base/check.h"
 #include "engine/text/tokenizer.h"
 #include "tests/integration/model/direct_run.h"
@@ -25,6 +29,7 @@ using Rows = std::vector<std::vector<float>>;
 using Windows = std::vector<std::vector<TokenId>>;
 
 constexpr size_t kCalibrationWindows = 4;
+constexpr int32_t kMaxWindow = 1023;  // tokens: the demo model's context less one
 
 struct Variant {
   ExecutionProfile profile;
@@ -178,14 +183,18 @@ void PrintLogitErrors(const Subject& subject) {
   }
 }
 
-Windows HeldOutWindows(size_t length) {
-  std::ifstream file(SourcePath("tests/golden/models/demo_heldout.txt"), std::ios::binary);
+std::vector<TokenId> TokensOf(const std::string& path, const std::string& tokenizer_path) {
+  std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const auto tokenizer = Tokenizer::Load(SourcePath("models/demo"), 0);
-  DUNLIN_CHECK(tokenizer.ok(), "the demo model's tokenizer");
+  DUNLIN_CHECK(!text.empty(), "no text in the file");
+  const auto tokenizer = Tokenizer::Load(tokenizer_path, 0);
+  DUNLIN_CHECK(tokenizer.ok(), "no tokenizer in the directory");
   EncodeOptions options;
   options.add_special_tokens = false;
-  const std::vector<TokenId> tokens = *(*tokenizer)->Encode(text, options);
+  return *(*tokenizer)->Encode(text, options);
+}
+
+Windows WindowsOf(const std::vector<TokenId>& tokens, size_t length) {
   Windows windows;
   for (size_t first = 0; first < tokens.size(); first += length) {
     windows.emplace_back(tokens.begin() + static_cast<std::ptrdiff_t>(first),
@@ -194,10 +203,48 @@ Windows HeldOutWindows(size_t length) {
   return windows;
 }
 
+Subject OnText(TestModel model, const std::vector<TokenId>& tokens) {
+  const int32_t length = std::min(model.model->config().max_context - 1, kMaxWindow);
+  return {std::move(model), WindowsOf(tokens, static_cast<size_t>(length))};
+}
+
 int RunDemo() {
-  TestModel model = LoadTestModel(SourcePath("models/demo"), "", 2, kAllPrecisions);
-  const auto length = static_cast<size_t>(model.model->config().max_context - 1);
-  PrintPerplexities(Subject(std::move(model), HeldOutWindows(length)));
+  const std::string path = SourcePath("models/demo");
+  const std::vector<TokenId> tokens = TokensOf(SourcePath("tests/golden/models/demo_heldout.txt"), path);
+  PrintPerplexities(OnText(LoadTestModel(path, "", 2, kAllPrecisions), tokens));
+  return EXIT_SUCCESS;
+}
+
+// "int8,int4" as precisions; empty where a name is none.
+std::vector<Precision> PrecisionsOf(const std::string& names) {
+  std::vector<Precision> precisions;
+  for (const absl::string_view name : absl::StrSplit(names, ',')) {
+    const auto* row = kernels::FindByName(kernels::kPrecisionTable, std::string(name));
+    if (row == nullptr) return {};
+    precisions.push_back(row->precision);
+  }
+  return precisions;
+}
+
+int RunText(const std::string& file, const std::string& tokenizer, const std::vector<std::string>& models) {
+  const std::vector<TokenId> tokens = TokensOf(file, tokenizer);
+  for (const std::string& model : models) {
+    const size_t split = model.rfind('=');
+    const std::vector<Precision> precisions =
+        split == std::string::npos ? std::vector<Precision>() : PrecisionsOf(model.substr(split + 1));
+    if (precisions.empty()) {
+      std::fprintf(stderr, "'%s' is not PATH=PRECISION,...\n", model.c_str());
+      return 2;
+    }
+    const std::string path = model.substr(0, split);
+    const Subject subject = OnText(LoadTestModel(path, "", 2, precisions), tokens);
+    for (const Precision precision : precisions) {
+      Variant variant;
+      variant.profile.precision = precision;
+      std::printf("%s\t%s\t%.4f\n", path.c_str(), kernels::Name(precision), Perplexity(subject, variant));
+      std::fflush(stdout);
+    }
+  }
   return EXIT_SUCCESS;
 }
 
@@ -240,11 +287,15 @@ int RunFamilies() {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "demo") return dunlin::engine::RunDemo();
   if (argc == 2 && std::string(argv[1]) == "families") return dunlin::engine::RunFamilies();
+  if (argc >= 5 && std::string(argv[1]) == "text") {
+    return dunlin::engine::RunText(argv[2], argv[3], {argv + 4, argv + argc});
+  }
   if (argc == 2 || argc == 3) {
     const long tokens = argc == 3 ? std::strtol(argv[2], nullptr, 10) : 64;
     if (tokens >= 1 && tokens <= 4096) return dunlin::engine::RunRandom(argv[1], static_cast<size_t>(tokens));
   }
   std::fprintf(stderr,
-               "usage: precision_table demo | precision_table families | precision_table SHAPE [TOKENS, 1 to 4096]\n");
+               "usage: precision_table demo | precision_table families | precision_table SHAPE [TOKENS, 1 to 4096] |\n"
+               "       precision_table text FILE TOKENIZER PATH=PRECISION,...\n");
   return 2;
 }

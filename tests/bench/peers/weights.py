@@ -72,11 +72,12 @@ class Checkpoint:
         raw = np.memmap(file, dtype=np.uint8, mode="r")
         size = int.from_bytes(bytes(raw[:8]), "little")
         self.header = json.loads(bytes(raw[8:8 + size]))
-        self.header.pop("__metadata__")
+        self.header.pop("__metadata__", None)
         self.data = raw[8 + size:]
 
     def read(self, name):
-        row = self.header[name]
+        """GPT-2's names may have a prefix."""
+        row = self.header.get(name) or self.header["transformer." + name]
         begin, end = row["data_offsets"]
         bits = self.data[begin:end].view(np.uint16).astype(np.uint32) << 16
         return bits.view(np.float32).reshape(row["shape"])
@@ -183,7 +184,7 @@ def make_gguf(file, config, checkpoint, dtype, with_vocabulary=False):
         vocabulary.add_to_gguf(writer, config["vocab_size"])
     else:
         writer.add_tokenizer_model("no_vocab")
-    if config["model_type"] == "llama":
+    if config["model_type"] == "llama" and config.get("rope_scaling"):
         writer.add_tensor("rope_freqs.weight", np.array(shapes.llama3_frequency_factors(config), dtype=np.float32))
     for name, source, change in words(config):
         sources = source if isinstance(source, list) else [source]

@@ -28,7 +28,9 @@ struct Files {
     std::filesystem::create_directory(temp.File("1_Pooling"));
     temp.Write("1_Pooling/config.json", config);
   }
-  absl::StatusOr<EmbeddingSettings> Read() const { return ReadEmbeddingSettings(*Directory::Open(temp.path())); }
+  absl::StatusOr<EmbeddingSettings> Read(int32_t num_labels = 0) const {
+    return ReadEmbeddingSettings(*Directory::Open(temp.path()), num_labels);
+  }
 };
 
 TEST(EmbeddingSettings, DefaultsToTheMeanWithoutFiles) {
@@ -128,14 +130,16 @@ TEST(EmbeddingSettings, ReadsWhatACrossEncoderMakesOfItsLogits) {
   for (const auto& c : cases) {
     const Files files;
     files.temp.Write("config.json", c.config);
-    const absl::StatusOr<EmbeddingSettings> settings = files.Read();
+    const absl::StatusOr<EmbeddingSettings> settings = files.Read(1);
     ASSERT_TRUE(settings.ok()) << settings.status();
     EXPECT_EQ(settings->sigmoid_scores, c.sigmoid) << c.config;
   }
   const Files files;
   files.temp.Write("config.json", R"({"sbert_ce_default_activation_function": "torch.nn.Softmax"})");
-  EXPECT_THAT(std::string(files.Read().status().message()),
+  EXPECT_THAT(std::string(files.Read(1).status().message()),
               HasSubstr("the activation of scores is 'torch.nn.Softmax'; known are Sigmoid and Identity"));
+  EXPECT_TRUE(files.Read(0).ok()) << "without a classifier's head there are no scores";
+  EXPECT_TRUE(files.Read(3).ok()) << "classifiers of several labels do not rerank";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/model_directory.h"
@@ -114,6 +115,33 @@ TEST(SequenceClassifiers, AreToldByTheirClass) {
   EXPECT_EQ(Parse(kBertConfig).num_labels, 0);
   EXPECT_EQ(Parse(bert).num_labels, 2) << "transformers' default";
   EXPECT_EQ(Parse(WithField(bert, "id2label", R"({"0": "LABEL_0"})")).num_labels, 1);
+  EXPECT_TRUE(Parse(bert).classifier_dense_bias && !Parse(bert).classifier_norm && !Parse(bert).classifier_mean);
+}
+
+TEST(SequenceClassifiers, OfModernBertHaveANormAndMayReadTheMean) {
+  EXPECT_EQ(Parse(kModernBertConfig).num_labels, 0);
+  EXPECT_FALSE(HasSlot(Parse(kModernBertConfig), WeightSlot::kClassifierNorm, 0));
+  const std::string base = WithField(kModernBertConfig, "architectures", R"(["ModernBertForSequenceClassification"])");
+  const ModelConfig cls = Parse(base);
+  EXPECT_TRUE(HasSlot(cls, WeightSlot::kClassifierNorm, 0) && !HasBias(cls, WeightSlot::kClassifierNorm));
+  EXPECT_TRUE(!HasBias(cls, WeightSlot::kClassifierDense) && HasBias(cls, WeightSlot::kClassifierOut));
+  EXPECT_FALSE(cls.classifier_mean);
+  EXPECT_EQ(cls.classifier_activation, ActivationKind::kGeluErf);
+  const ModelConfig mean =
+      Parse(WithField(WithField(WithField(base, "classifier_pooling", "\"mean\""), "classifier_bias", "true"),
+                      "classifier_activation", "\"silu\""));
+  EXPECT_TRUE(mean.classifier_mean && HasBias(mean, WeightSlot::kClassifierDense));
+  EXPECT_EQ(mean.classifier_activation, ActivationKind::kSilu);
+  const std::pair<std::pair<const char*, const char*>, const char*> bad[] = {
+      {{"classifier_pooling", "\"max\""}, "classifier_pooling is 'max'; known: cls, mean"},
+      {{"classifier_activation", "\"tanh\""}, "classifier_activation is 'tanh'; known: "},
+      {{"classifier_bias", "1"}, "classifier_bias is 1; must be true or false"},
+      {{"num_labels", "25"}, "num_labels is 25; limit is [1, 24]"}};
+  for (const auto& [field, message] : bad) {
+    const absl::Status status = ParseModelConfig(WithField(base, field.first, field.second), "").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field.first;
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(message));
+  }
 }
 
 }  // namespace

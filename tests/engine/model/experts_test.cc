@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/inspect.h"
 #include "engine/model/model.h"
+#include "engine/model/model_directory.h"
 #include "kernels/api/float_formats.h"
 #include "tests/engine/model/plain_device.h"
 #include "tests/engine/model/small_checkpoints.h"
@@ -238,6 +239,18 @@ TEST_F(ExpertsTest, ActiveParametersAreThoseOfTheExpertsOfAToken) {
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->num_parameters, (*model)->num_parameters());
   EXPECT_EQ(summary->num_active_parameters, (*model)->num_active_parameters());
+}
+
+// 65,536 experts of all layers together: each takes memory before a tensor of it is looked for.
+TEST(Experts, OfAllLayersAreBounded) {
+  const auto parse = [](const char* experts) {
+    const std::string config = WithField(Config("mixtral"), "num_hidden_layers", "1024");
+    return ParseModelConfig(WithField(config, "num_local_experts", experts), "").status();
+  };
+  EXPECT_TRUE(parse("64").ok()) << parse("64");
+  EXPECT_EQ(parse("65").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(parse("65").message()),
+              HasSubstr("num_local_experts is 65 in 1024 layers; limit is 65536 experts in all"));
 }
 
 TEST_F(ExpertsTest, ADeviceThatRoutesNoExpertsRefusesTheModelByName) {

@@ -122,6 +122,17 @@ MODELS = {
     "bert_rerank": (transformers.BertForSequenceClassification, transformers.BertModel, transformers.BertConfig(
         vocab_size=300, hidden_size=36, num_hidden_layers=2, num_attention_heads=3, intermediate_size=52,
         max_position_embeddings=CONTEXT, num_labels=1), wordpiece, torch.float32, 8, {}),
+    # The head reads the mean of the last hidden states, whose layer has a window; and the first, whose layer has none.
+    "modernbert_mean_rerank": (transformers.ModernBertForSequenceClassification, transformers.ModernBertModel,
+        transformers.ModernBertConfig(
+            vocab_size=300, hidden_size=36, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
+            max_position_embeddings=CONTEXT, local_attention=40, classifier_pooling="mean", num_labels=1, **SPECIAL_IDS),
+        wordpiece, torch.float16, 9, {}),
+    "modernbert_cls_rerank": (transformers.ModernBertForSequenceClassification, transformers.ModernBertModel,
+        transformers.ModernBertConfig(
+            vocab_size=300, hidden_size=36, num_hidden_layers=1, num_attention_heads=3, intermediate_size=40,
+            max_position_embeddings=CONTEXT, classifier_pooling="cls", classifier_bias=True, norm_bias=True,
+            classifier_activation="silu", num_labels=1, **SPECIAL_IDS), wordpiece, torch.float16, 10, {}),
 }
 CLASSIFIERS = {name: row[0] for name, row in MODELS.items() if name.endswith("_rerank")}
 PAIRS = [("Where do dunlins breed?", "Dunlins breed in the Arctic."), ("Where do dunlins breed?", ""), ("", ""),

@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Families, EncoderGgufVectors, ::testing::Values("bert_t
 TEST(EncoderGguf, HasTheTokenizerAndThePoolingOfTheFile) {
   const auto files = OpenModelFiles(FilePath(kName));
   ASSERT_TRUE(files.ok()) << files.status();
-  const auto settings = ReadEmbeddingSettings(**files);
+  const auto settings = ReadEmbeddingSettings(**files, 0);
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->pooling, Pooling::kCls);
   const auto tokenizer = Tokenizer::Load(**files, 0);

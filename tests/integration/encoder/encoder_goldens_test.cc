@@ -153,22 +153,29 @@ TEST_P(EncoderGoldensTest, VectorsOfEveryPrecisionHaveTheSameDirection) {
   }
 }
 
-class ClassifierGoldensTest : public EncoderGoldensTest {};
-
-// Each pair alone and all in one batch, with a call for vectors before and after it.
-TEST_P(ClassifierGoldensTest, LogitsOfPairsMatchTransformersInEveryBackendAndVariant) {
-  for (const std::string& variant : kernels::AvailableCpuVariants()) {
-    const TestModel test = LoadTestModel(GoldenEncoderPath(GetParam()), variant, 2, {Precision::kFp32});
-    EncoderClient client(test.model.get(), RoomFor(16));
+class ClassifierGoldensTest : public EncoderGoldensTest {
+ protected:
+  // One call with every pair.
+  EncodeRequest AllPairs(const Model& model) const {
     EncodeRequest all;
     all.classify = true;
-    all.dimensions = test.model->config().num_labels;
+    all.dimensions = model.config().num_labels;
     for (const GoldenPair& pair : goldens_.pairs) {
       const auto types = std::count(pair.type_ids.begin(), pair.type_ids.end(), 0);
       all.tokens.insert(all.tokens.end(), pair.token_ids.begin(), pair.token_ids.end());
       all.lengths.push_back(static_cast<int32_t>(pair.token_ids.size()));
       all.first_lengths.push_back(static_cast<int32_t>(types));
     }
+    return all;
+  }
+};
+
+// Each pair alone and all in one batch, with a call for vectors before and after it.
+TEST_P(ClassifierGoldensTest, LogitsOfPairsMatchTransformersInEveryBackendAndVariant) {
+  for (const std::string& variant : kernels::AvailableCpuVariants()) {
+    const TestModel test = LoadTestModel(GoldenEncoderPath(GetParam()), variant, 2, {Precision::kFp32});
+    EncoderClient client(test.model.get(), RoomFor(16));
+    EncodeRequest all = AllPairs(*test.model);
     for (const AttentionBackend backend : kernels::kAutoOrder) {
       all.profile = {DeviceKind::kCpu, backend, Precision::kFp32};
       EncodeRequest vectors;
@@ -192,6 +199,19 @@ TEST_P(ClassifierGoldensTest, LogitsOfPairsMatchTransformersInEveryBackendAndVar
         EXPECT_EQ(client.Run(one), std::vector<float>{together[i]}) << "the bits of a pair alone";
       }
     }
+  }
+}
+
+TEST_P(ClassifierGoldensTest, EagerGivesTheBitsOfFusedInEveryPrecision) {
+  const TestModel test = LoadTestModel(GoldenEncoderPath(GetParam()), "", 2, kAllPrecisions);
+  EngineOptions eager = RoomFor(16);
+  eager.execution = ExecutionMode::kEager;
+  EncoderClient fused_client(test.model.get(), RoomFor(16));
+  EncoderClient eager_client(test.model.get(), eager);
+  EncodeRequest all = AllPairs(*test.model);
+  for (const Precision precision : kAllPrecisions) {
+    all.profile = {DeviceKind::kCpu, AttentionBackend::kFlash, precision};
+    EXPECT_EQ(eager_client.Run(all), fused_client.Run(all)) << kernels::Name(precision);
   }
 }
 

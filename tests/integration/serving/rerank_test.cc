@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "dunlin/v1/embedding.grpc.pb.h"
 #include "dunlin/v1/model.grpc.pb.h"
@@ -63,7 +64,8 @@ v1::RerankRequest Request(const std::string& model, const std::string& query, co
 }
 
 TEST(RerankServed, ScoresAreThoseOfTransformers) {
-  const std::pair<const char*, const char*> models[] = {{"reranker", "xlmr_rerank"}, {"bert-reranker", "bert_rerank"}};
+  const std::pair<const char*, const char*> models[] = {
+      {"reranker", "xlmr_rerank"}, {"bert-reranker", "bert_rerank"}, {"modernbert-reranker", "modernbert_mean_rerank"}};
   for (const auto& [model, folder] : models) {
     for (const Pair& pair : Goldens(folder)) {
       if (pair.query.empty()) continue;  // refused: see below
@@ -150,7 +152,7 @@ TEST(RerankServed, WhatDoesNotFitIsNamed) {
       {Request("reranker", "a", {"b", longer}),
        "documents[1] has, with the query and special tokens, more than 130 tokens (models[].max_context_tokens)"},
       {Request("encoder", "a", {"b"}),
-       "model (bert) does not rerank: it has no head of a sequence classifier (of BERT or RoBERTa)"},
+       "model (bert) does not rerank: it has no head of a sequence classifier (of BERT, RoBERTa or ModernBERT)"},
       {Request("tiny", "a", {"b"}), "model (llama) does not rerank: it is a decoder"},
   };
   for (const Case& c : cases) {
@@ -176,7 +178,7 @@ TEST(RerankServed, ModelsSayWhatTheyTake) {
   const auto stub = v1::ModelService::NewStub(ServedEdge::Get().channel());
   ASSERT_TRUE(stub->ListModels(&context, v1::ListModelsRequest(), &models).ok());
   for (const v1::Model& model : models.models()) {
-    EXPECT_EQ(model.embedding().reranks(), model.name() == "reranker" || model.name() == "bert-reranker");
+    EXPECT_EQ(model.embedding().reranks(), absl::EndsWith(model.name(), "reranker")) << model.name();
     if (model.name() != "qwen3-embedding") continue;
     EXPECT_EQ(model.kind(), v1::MODEL_KIND_ENCODER);
     EXPECT_EQ(model.embedding().pooling(), v1::POOLING_LAST);

@@ -55,6 +55,7 @@ ServedEdge::ServedEdge() {
   Load("encoder", "tests/golden/encoders/bert_sentence", {engine::Precision::kFp32});
   Load("reranker", "tests/golden/encoders/xlmr_rerank", {engine::Precision::kFp32});
   Load("bert-reranker", "tests/golden/encoders/bert_rerank", {engine::Precision::kFp32});
+  Load("modernbert-reranker", "tests/golden/encoders/modernbert_mean_rerank", {engine::Precision::kFp32});
   Load("qwen3-embedding", "tests/golden/encoders/qwen3_embedding", {engine::Precision::kFp32});
   EdgeOptions options;
   options.http.emplace();

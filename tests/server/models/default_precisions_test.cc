@@ -62,6 +62,25 @@ TEST_F(DefaultPrecisions, AreBf16WhereTheDeviceDoesNotMultiplyTheCodes) {
   EXPECT_EQ(Of("gguf/llama_k/model.gguf", device), std::vector{Precision::kBf16});
 }
 
+TEST_F(DefaultPrecisions, AreRefusedWhereTheyAreNotAllowed) {
+  const auto complete = [this](const std::string& allowed) {
+    const auto config =
+        LoadConfigText(R"({"models": [{"name": "m", "path": ")" DUNLIN_SOURCE_DIR
+                       R"(/tests/golden/gguf/llama_k/model.gguf", "precisions": [], "allowed": {"precisions": )" +
+                           allowed + "}}]}",
+                       {});
+    EXPECT_TRUE(config.ok()) << config.status();
+    return WithDefaultPrecisions(*config, {cpu_.get()});
+  };
+  EXPECT_TRUE(complete(R"(["int4"])").ok());
+  EXPECT_TRUE(complete(R"(["bf16"])").ok());
+  const absl::Status refused = complete(R"(["fp8", "int8"])").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.message(),
+            "model \"m\": models[].precisions is empty, which makes it bf16; limit is one of "
+            "models[].allowed.precisions");
+}
+
 TEST_F(DefaultPrecisions, SayWhichModelCannotBeOpened) {
   const auto config = LoadConfigText(R"({"models": [{"name": "m", "path": "/no/such.gguf", "precisions": []}]})", {});
   ASSERT_TRUE(config.ok()) << config.status();

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kConfig[] = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 512,
                                "vocab_size": 902, "eos_token_id": 0, "bos_token_id": 0})";
-constexpr char kEncoderDir[] = DUNLIN_SOURCE_DIR "/tests/golden/encoders/bert_sentence";
+constexpr char kEncodersDir[] = DUNLIN_SOURCE_DIR "/tests/golden/encoders/";
 constexpr char kTokenizerDir[] = DUNLIN_SOURCE_DIR "/tests/golden/text/byte_level_gpt2";
 
 constexpr char kChatTemplate[] =
@@ -85,7 +85,7 @@ TestModels::TestModels(const engine::EngineOptions& options, int32_t num_pages) 
   EXPECT_NE(device_, nullptr) << error;
   EXPECT_TRUE(repository_.Add(MakeModel("tiny", true, options)).ok());
   EXPECT_TRUE(repository_.Add(MakeModel("bare", false, options)).ok());
-  EXPECT_TRUE(repository_.Add(MakeEncoder(options)).ok());
+  AddEncoder("encoder", "bert_sentence", options);
 }
 
 void TestModels::AddBanning() {
@@ -139,24 +139,24 @@ std::unique_ptr<ServedModel> TestModels::MakeModel(const std::string& name, bool
   return served;
 }
 
-std::unique_ptr<ServedModel> TestModels::MakeEncoder(const engine::EngineOptions& options) {
+void TestModels::AddEncoder(const std::string& name, const std::string& folder, const engine::EngineOptions& options) {
   auto served = std::make_unique<ServedModel>();
-  served->name = "encoder";
+  served->name = name;
   engine::ModelSource source;
-  source.path = kEncoderDir;
+  source.path = kEncodersDir + folder;
   source.precisions = {engine::Precision::kFp32, engine::Precision::kBf16};
   absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::Model::Load(source, device_.get());
   EXPECT_TRUE(model.ok()) << model.status();
   served->model = *std::move(model);
-  served->tokenizer = *engine::Tokenizer::Load(kEncoderDir, served->model->config().vocab_size);
-  served->profiles =
-      std::make_unique<engine::ProfileTable>(served->model->config(), source.precisions, *device_, options);
-  served->embedding = *engine::ReadEmbeddingSettings(*engine::Directory::Open(kEncoderDir));
+  const engine::ModelConfig& config = served->model->config();
+  served->tokenizer = *engine::Tokenizer::Load(source.path, config.vocab_size);
+  if (config.num_labels > 0) served->pair_frame = *served->tokenizer->FindPairFrame();
+  served->profiles = std::make_unique<engine::ProfileTable>(config, source.precisions, *device_, options);
+  served->embedding = *engine::ReadEmbeddingSettings(*engine::Directory::Open(source.path), config.num_labels);
   auto real = *engine::ModelEncoderRuntime::Create(served->model.get(), options);
-  served->encoder = std::make_unique<engine::EncoderEngine>(options, served->model->config(),
-                                                            std::make_unique<HeldEncoder>(&control_, std::move(real)),
-                                                            &MonotonicNs, nullptr);
-  return served;
+  served->encoder = std::make_unique<engine::EncoderEngine>(
+      options, config, std::make_unique<HeldEncoder>(&control_, std::move(real)), &MonotonicNs, nullptr);
+  EXPECT_TRUE(repository_.Add(std::move(served)).ok());
 }
 
 bool Eventually(const std::function<bool()>& condition) {

@@ -2,7 +2,7 @@
 // Served models over real engines with scripted runtimes, for tests of the serving core and of front ends: "tiny"
 // (byte-level tokenizer of tests/golden/text, vocabulary 902, end of sequence 0, a small chat template), "bare" (the
 // same, no tokenizer) and "encoder" (tests/golden/encoders/bert_sentence, really computed; control().held holds it
-// too).
+// too, as what AddEncoder adds).
 #pragma once
 
 #include <cstdint>
@@ -52,10 +52,11 @@ class TestModels {
   void AddBanning();
   // As "tiny", with the chat template `text` and the forms of output that it shows.
   void AddChatting(const std::string& name, const std::string& text);
+  // An encoder as "encoder": the folder tests/golden/encoders/<folder> in FP32 and BF16.
+  void AddEncoder(const std::string& name, const std::string& folder, const engine::EngineOptions& options);
   const ServedModel& model(const std::string& name) const { return *repository_.Lease(name); }
 
  private:
-  std::unique_ptr<ServedModel> MakeEncoder(const engine::EngineOptions& options);
   std::unique_ptr<ServedModel> MakeModel(const std::string& name, bool tokenizer, const engine::EngineOptions& options);
 
   const int32_t num_pages_;
