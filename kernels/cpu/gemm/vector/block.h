@@ -15,7 +15,8 @@
 // kUnits of its vectors from a vector of the panel; kStepDepth, K elements of a step; kNarrowRows, rows of a tile that
 // decodes whole panels; kRepeatedRows, up to which several such tiles are used; kScaledRows, up to which weights with
 // block scales use one, 0 where there are none; kLocality, of prefetches (PanelLocality has the exceptions); kGrouped,
-// whether codes come in groups, and then Scales, of group_scales.h.
+// whether codes come in groups, and then Scales, of group_scales.h; kIntegers, whether their sums are integers
+// (byte_products.h).
 // Instantiations: up to 8 narrow tiles (FP8 also with block scales), and kTileRowsMin to kTileRows rows of slice tiles
 // (twice that where slices are widened).
 #pragma once
@@ -115,10 +116,10 @@ struct VectorGemm {
       }
       const int64_t left = units - group * kUnits;
       Sums<V, kRows, kPanelVectors> sums;
-      Clear(sums);
+      StartGroup<V, Precision>(block, row, group, sums);
       AccumulatePanel<V, Multiply, Panel, PanelLocality<Panel>(Precision::kLocality, kRows)>(
           rows, panel, left < kUnits ? left : kUnits, sums);
-      AddGroup<V, Scales>(block, row, group, scales, 0, sums, totals);
+      AddGroup<V, Precision>(block, row, group, scales, 0, sums, totals);
       rows.first += kUnits * kSteps * 4;
       panel += kUnits * kUnitBytes;
     }
@@ -181,9 +182,9 @@ struct VectorGemm {
     for (int64_t left = slice.panel.units; left > 0; left -= kSliceUnits, ++group) {
       part.units = left < kSliceUnits ? left : kSliceUnits;
       Sums<V, kRows, Tile::kTileVectors> sums;
-      Clear(sums);
+      StartGroup<V, Precision>(block, row, group, sums);
       AccumulateSlice<V, Multiply, SlicePanel, WidenOfTile, Precision::kLocality, kPrefetches>(rows, part, sums);
-      AddGroup<V, Scales>(block, row, group, slice.group_scales, slice.panel_column, sums, totals);
+      AddGroup<V, Precision>(block, row, group, slice.group_scales, slice.panel_column, sums, totals);
       rows.first += kGroupSteps * 4;
       part.at += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
       part.widened += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
@@ -347,7 +348,9 @@ struct VectorGemm {
       if (block.rows > kScaledRows) return WideBlock(block);
       return NarrowScaledBlockOf<kScaledRows>(block);
     }
-    if (block.rows > kPanelRows) return WideBlock(block);
+    if constexpr (kPanelRows < kGemmRowsMax) {
+      if (block.rows > kPanelRows) return WideBlock(block);
+    }
     NarrowBlock(block);
   }
 };

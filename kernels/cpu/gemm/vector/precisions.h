@@ -20,6 +20,7 @@ struct FloatProducts {
   static constexpr int kScaledRows = 0;
   static constexpr Locality kLocality = kTarget;
   static constexpr bool kGrouped = false;
+  static constexpr bool kIntegers = false;
 };
 
 template <typename V, Locality kTarget = kIntoL1>
