@@ -37,7 +37,7 @@ struct Int4ToBytes {
     return V::AsFloats(kSigned ? V::XorAnd(V::BroadcastBytes(8), words, mask) : V::And(words, mask));
   }
   DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&bytes)[2]) {
-    const typename V::Ints words = V::LoadInts(at);
+    const typename V::Ints words = V::AsInts(V::Load(at));
     bytes[0] = LowBits(words);
     bytes[1] = LowBits(V::template ShiftRight<4>(words));
   }
@@ -56,9 +56,9 @@ struct Int6ToBytes {
     return V::AsFloats(V::XorAnd(low, V::template ShiftLeft<2>(words), V::BroadcastInts(0x3F003F00)));
   }
   DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&bytes)[4]) {
-    const Ints first = V::LoadInts(at);
-    const Ints second = V::LoadInts(at + kSixBitWordStride);
-    const Ints third = V::LoadInts(at + 2 * kSixBitWordStride);
+    const Ints first = V::AsInts(V::Load(at));
+    const Ints second = V::AsInts(V::Load(at + kSixBitWordStride));
+    const Ints third = V::AsInts(V::Load(at + 2 * kSixBitWordStride));
     bytes[0] = Bytes(first);
     bytes[1] = Bytes(second);
     bytes[2] = Bytes(third);
@@ -79,7 +79,7 @@ struct Int8ToBytes {
     alignas(64) static constexpr uint8_t kColumns[64] = {
         0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15, 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15,
         0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15, 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
-    const typename V::Ints codes = V::ShuffleBytes(V::LoadInts(at), V::LoadInts(kColumns));
+    const typename V::Ints codes = V::ShuffleBytes(V::AsInts(V::Load(at)), V::LoadInts(kColumns));
     if constexpr (kSigned) return V::AsFloats(codes);
     return V::AsFloats(V::XorAnd(codes, V::BroadcastBytes(0x80), V::BroadcastBytes(0x80)));
   }
