@@ -268,8 +268,15 @@ struct Lanes {
     const Ints with_sign = {_mm256_sign_epi8(b.low, a.low), _mm256_sign_epi8(b.high, a.high)};
     return MulBytePairs({_mm256_abs_epi8(a.low), _mm256_abs_epi8(a.high)}, with_sign);
   }
-  DUNLIN_INLINE Ints AddWords(Ints a, Ints b) {
-    return {_mm256_add_epi16(a.low, b.low), _mm256_add_epi16(a.high, b.high)};
+  DUNLIN_INLINE Ints AccumulateInts(Ints sum, Ints x) {
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum.low) : "x"(x.low));
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum.high) : "x"(x.high));
+    return sum;
+  }
+  DUNLIN_INLINE Ints AccumulateWords(Ints sum, Ints x) {
+    __asm__("vpaddw %1, %0, %0" : "+x"(sum.low) : "x"(x.low));
+    __asm__("vpaddw %1, %0, %0" : "+x"(sum.high) : "x"(x.high));
+    return sum;
   }
   DUNLIN_INLINE Ints SumWordPairs(Ints x) {
     const __m256i ones = _mm256_set1_epi16(1);

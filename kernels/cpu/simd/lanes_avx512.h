@@ -167,7 +167,16 @@ struct Lanes {
     const Ints with_sign = _mm512_mask_sub_epi8(b, _mm512_movepi8_mask(a), _mm512_setzero_si512(), b);
     return _mm512_maddubs_epi16(_mm512_abs_epi8(a), with_sign);
   }
-  DUNLIN_INLINE Ints AddWords(Ints a, Ints b) { return _mm512_add_epi16(a, b); }  // of 16 bits
+  // sum + x of 32-bit lanes, of 16-bit words. Inline assembly, because GCC 12 orders integer sums anew: it then keeps all
+  // terms of several steps, on the stack.
+  DUNLIN_INLINE Ints AccumulateInts(Ints sum, Ints x) {
+    __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(x));
+    return sum;
+  }
+  DUNLIN_INLINE Ints AccumulateWords(Ints sum, Ints x) {
+    __asm__("vpaddw %1, %0, %0" : "+v"(sum) : "v"(x));
+    return sum;
+  }
   DUNLIN_INLINE Ints SumWordPairs(Ints x) { return _mm512_madd_epi16(x, _mm512_set1_epi16(1)); }
   // The low bytes of the lanes, byte i of lane order[i].
   DUNLIN_INLINE void StoreLow8InOrder(void* to, const uint8_t (&order)[16], Ints x) {

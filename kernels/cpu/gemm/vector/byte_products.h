@@ -94,8 +94,8 @@ struct BytePairs {
     const typename V::Ints inputs = V::AsInts(a);
     const typename V::Ints codes = V::AsInts(w);
     const typename V::Ints pairs = kCodeBits == 8 ? V::MulSignedBytePairs(codes, inputs) : V::MulBytePairs(codes, inputs);
-    if constexpr (kInWords) return V::AsFloats(V::AddWords(V::AsInts(sum), pairs));
-    return V::AsFloats(V::AddInts(V::AsInts(sum), V::SumWordPairs(pairs)));
+    if constexpr (kInWords) return V::AsFloats(V::AccumulateWords(V::AsInts(sum), pairs));
+    return V::AsFloats(V::AccumulateInts(V::AsInts(sum), V::SumWordPairs(pairs)));
   }
   DUNLIN_INLINE typename V::Ints Integers(typename V::Floats sum, int32_t start) {
     if constexpr (!kInWords) return V::AsInts(sum);
