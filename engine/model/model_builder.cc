@@ -20,9 +20,8 @@ absl::Status DeviceError(const char* what, kernels::KernelStatus status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened,
-                                                           const ModelSource& source, kernels::Device* device,
-                                                           const std::atomic<bool>* stop) {
+absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& opened, const ModelSource& source,
+                                                           kernels::Device* device, const std::atomic<bool>* stop) {
   const ModelConfig& config = opened.parsed.config;
   const std::vector<Precision>& precisions = source.precisions;
   if (config.has_experts() && !device->ops->routes_experts) {
@@ -31,8 +30,8 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(const OpenedModel& op
                                                       " does not serve; models[].device is cpu for this model"));
   }
   if (source.int8_inputs && device->ops->kind != kernels::DeviceKind::kCpu) {
-    return absl::FailedPreconditionError(absl::StrCat("models[].int8_inputs is true; ", kernels::Name(device->ops->kind),
-                                                      " has no such products (models[].device)"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "models[].int8_inputs is true; ", kernels::Name(device->ops->kind), " has no such products (models[].device)"));
   }
   std::unique_ptr<Model> model(new Model());
   model->config_ = config;

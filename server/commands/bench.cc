@@ -55,10 +55,10 @@ struct BenchRow {
   absl::Status (*run)(tools::bench::Session*);
   bool shape;  // has --shape
   bool backend;
-  bool attention;  // has --kv-heads, --causal
-  bool model;      // has --model, --batch, --prompt-tokens, --new-tokens
-  bool layer;      // has --scale, --fp8-recipe
-  bool grammar;    // has --grammar
+  bool attention;            // has --kv-heads, --causal
+  bool model;                // has --model, --batch, --prompt-tokens, --new-tokens
+  bool layer;                // has --scale, --fp8-recipe
+  bool grammar;              // has --grammar
   bool int8_inputs = false;  // has --int8-inputs
 };
 constexpr BenchRow kBenches[] = {
@@ -97,10 +97,10 @@ absl::Status Run(const BenchRow& row, BenchOptions options) {
 void AddOptions(const BenchRow& row, CLI::App* subcommand, BenchOptions* options) {
   subcommand->add_option("--case", options->case_name,
                          "A built-in case; default: all of them, unless --shape is given");
-  subcommand->add_option("--precision,--dtype", options->precision,
-                         kernels::JoinNames(kernels::kPrecisionTable, ", ") + ": one or more, comma-separated, or all" +
-                             (row.run == tools::bench::BenchGemm ? "; also formats of integer codes, as q4_super_min"
-                                                                 : ""));
+  subcommand->add_option(
+      "--precision,--dtype", options->precision,
+      kernels::JoinNames(kernels::kPrecisionTable, ", ") + ": one or more, comma-separated, or all" +
+          (row.run == tools::bench::BenchGemm ? "; also formats of integer codes, as q4_super_min" : ""));
   std::vector<std::string> devices = kernels::NamesOf(kernels::kDeviceKindTable);
   devices.emplace_back("auto");
   subcommand

@@ -183,9 +183,9 @@ absl::StatusOr<std::unique_ptr<ServedModel>> LoadModel(const ModelSettings& sett
     if (!status.ok()) return Named(settings.name, status);
   }
 
-  served->profiles = std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device,
-                                                            settings.engine, served->model->own_precision(),
-                                                            served->model->int8_inputs());
+  served->profiles =
+      std::make_unique<engine::ProfileTable>(config, served->model->precisions(), *device, settings.engine,
+                                             served->model->own_precision(), served->model->int8_inputs());
   if (absl::Status status = served->profiles->CheckServable(); !status.ok()) return Named(settings.name, status);
   if (stop) return Named(settings.name, absl::CancelledError("loading was stopped"));
   const auto start_engine = config.is_encoder() ? &StartEncoder : &StartDecoder;

@@ -142,8 +142,8 @@ absl::Status GemmRun::PackFirst() {
                                    .num_rows = problem_.out_features};
   const auto pack = [&] { return StatusOf(device_->ops->pack_weight(device_->context, params), "pack weight"); };
   if (KeepsCodes(problem_.format())) {
-    const CodedWeight coded = MakeCodedWeight(problem_.format(), problem_.out_features, problem_.in_features,
-                                              session_.options().seed);
+    const CodedWeight coded =
+        MakeCodedWeight(problem_.format(), problem_.out_features, problem_.in_features, session_.options().seed);
     const kernels::WeightCodes codes = coded.View();
     params.codes = &codes;
     return pack();
@@ -176,14 +176,12 @@ absl::Status GemmRun::QuantizeInput() {
   const auto columns = static_cast<int32_t>(problem_.in_features);
   input_.resize(static_cast<size_t>(problem_.rows * problem_.in_features));
   FillRows(StreamOf(session_.options().seed, 1), static_cast<size_t>(columns), input_);
-  auto memory = DeviceMemory::Allocate(
-      device_, device_->ops->activation_bytes(problem_.inputs(), rows, columns), "the input rows");
+  auto memory = DeviceMemory::Allocate(device_, device_->ops->activation_bytes(problem_.inputs(), rows, columns),
+                                       "the input rows");
   if (!memory.ok()) return memory.status();
   activation_memory_ = *std::move(memory);
-  activation_ = {.data = activation_memory_.data(),
-                 .precision = problem_.inputs(),
-                 .capacity_rows = rows,
-                 .columns = columns};
+  activation_ = {
+      .data = activation_memory_.data(), .precision = problem_.inputs(), .capacity_rows = rows, .columns = columns};
   auto staged = DeviceMemory::Allocate(device_, input_.size() * sizeof(float), "the input");
   if (!staged.ok()) return staged.status();
   absl::Status status = staged->Write(input_.data(), staged->bytes());
@@ -291,7 +289,8 @@ absl::StatusOr<Proof> GemmRun::Check() const {
     if (index / problem_.out_features != row) {
       row = index / problem_.out_features;
       const std::span<const float> values(input_.data() + row * problem_.in_features, columns);
-      in = int8_inputs_ ? RoundedInputs(values, Traits(problem_.format()).group) : std::vector<double>(values.begin(), values.end());
+      in = int8_inputs_ ? RoundedInputs(values, Traits(problem_.format()).group)
+                        : std::vector<double>(values.begin(), values.end());
     }
     Sample sample{out[static_cast<size_t>(index)], 0.0, 0.0};
     for (const double value : in) {

@@ -52,8 +52,8 @@ struct NamedFormat {
   const char* name;  // of the precision or of the format
   kernels::WeightFormat format;
 };
-// "bf16,q4_super_min": names of precisions, and of formats that keep a checkpoint's codes; empty text or "all": those of
-// every precision.
+// "bf16,q4_super_min": names of precisions, and of formats that keep a checkpoint's codes; empty text or "all": those
+// of every precision.
 absl::StatusOr<std::vector<NamedFormat>> ParseWeightFormats(std::string_view text);
 // "static,delayed" or "all"; empty text gives none.
 absl::StatusOr<std::vector<engine::Fp8Recipe>> ParseFp8Recipes(std::string_view text);

@@ -5,9 +5,9 @@
 // float for every 16 columns: the sums of the row's groups, which a product with zero points or minima writes before it
 // starts (group_sums.h). Rows are an odd number of 64-byte lines apart, so that rows of a power-of-two width do not
 // fall into the same cache sets. FP8: the FP32 scales of all rows follow the rows, [capacity_rows, ScalesPerRow].
-// BF16: room for the rows rounded to 8 bits follows the rows, which a product of PackedWeight::int8_inputs writes before
-// it starts (round_inputs): the codes of a row, [columns] in the order in which the product's kernel reads them, zeros up
-// to the next multiple of 64, then an InputGroup for each group of the weight's.
+// BF16: room for the rows rounded to 8 bits follows the rows, which a product of PackedWeight::int8_inputs writes
+// before it starts (round_inputs): the codes of a row, [columns] in the order in which the product's kernel reads them,
+// zeros up to the next multiple of 64, then an InputGroup for each group of the weight's.
 #pragma once
 
 #include <cstddef>

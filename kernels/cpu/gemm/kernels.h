@@ -28,8 +28,8 @@ inline constexpr size_t kWorkerBytes = kScratchBytes + kBlockOutBytes;
 // A block of the product: `rows` rows by consecutive panels. Pointers are at the block's first row and column.
 // Block scales: out = sum over blocks, ascending, of (sum of the block) * (activation scale * weight scale).
 // Grouped formats: out = sum over groups, ascending, of (sum of activation * code - zero point * group sum) * scale, or
-// of sum of activation * code * scale, then - minimum * group sum. With inputs rounded to 8 bits a group's sum is that of
-// integers, exact, times the scale of the row's group, and the group sum is InputGroup::sum.
+// of sum of activation * code * scale, then - minimum * group sum. With inputs rounded to 8 bits a group's sum is that
+// of integers, exact, times the scale of the row's group, and the group sum is InputGroup::sum.
 struct GemmBlock {
   const std::byte* activation;  // [rows], activation_stride bytes apart; of inputs in 8 bits the coded rows
   size_t activation_stride;

@@ -167,8 +167,8 @@ struct Lanes {
     const Ints with_sign = _mm512_mask_sub_epi8(b, _mm512_movepi8_mask(a), _mm512_setzero_si512(), b);
     return _mm512_maddubs_epi16(_mm512_abs_epi8(a), with_sign);
   }
-  // sum + x of 32-bit lanes, of 16-bit words. Inline assembly, because GCC 12 orders integer sums anew: it then keeps all
-  // terms of several steps, on the stack.
+  // sum + x of 32-bit lanes, of 16-bit words. Inline assembly, because GCC 12 orders integer sums anew: it then keeps
+  // all terms of several steps, on the stack.
   DUNLIN_INLINE Ints AccumulateInts(Ints sum, Ints x) {
     __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(x));
     return sum;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products that round their inputs to 8 bits: the rounding against the scalar code, products of every format with groups
-// against FP64 of the rounded inputs, the bit contract, rows that are not finite, and what is refused.
+// Products that round their inputs to 8 bits: the rounding against the scalar code, products of every format with
+// groups against FP64 of the rounded inputs, the bit contract, rows that are not finite, and what is refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,8 +58,8 @@ Reference OfWideWeights(Device& device, WeightFormat format, int32_t rows, int32
   Reference reference{Pack(device, precision, values, rows, columns), {}, {}};
   for (int64_t n = 0; n < rows; ++n) {
     const auto row = RoundedGroups(precision, values.data() + n * columns, columns);
-    const double largest = std::fabs(*std::max_element(
-        row.begin(), row.end(), [](double a, double b) { return std::fabs(a) < std::fabs(b); }));
+    const double largest = std::fabs(
+        *std::max_element(row.begin(), row.end(), [](double a, double b) { return std::fabs(a) < std::fabs(b); }));
     reference.values.insert(reference.values.end(), row.begin(), row.end());
     // A code and a zero point are within 8 steps, of which the largest value of the row has at least one.
     reference.magnitudes.insert(reference.magnitudes.end(), row.size(), 16 * largest);
@@ -87,9 +87,9 @@ struct Shape {
   int32_t in_features;
 };
 constexpr Shape kShapes[] = {
-    {1, 1, 1},    {1, 48, 256},  {2, 47, 3},    {3, 49, 31},   {4, 96, 64},     {5, 97, 63},    {6, 100, 255},
-    {7, 144, 33}, {8, 33, 512},  {9, 50, 1027}, {13, 200, 31}, {31, 64, 1536},  {64, 16, 130},  {129, 70, 96},
-    {300, 49, 40}, {70, 49, 272}, {70, 49, 2064}, {260, 97, 1296},
+    {1, 1, 1},     {1, 48, 256},  {2, 47, 3},    {3, 49, 31},   {4, 96, 64},    {5, 97, 63},
+    {6, 100, 255}, {7, 144, 33},  {8, 33, 512},  {9, 50, 1027}, {13, 200, 31},  {31, 64, 1536},
+    {64, 16, 130}, {129, 70, 96}, {300, 49, 40}, {70, 49, 272}, {70, 49, 2064}, {260, 97, 1296},
 };
 
 TEST_P(Int8Inputs, MatchFp64OfTheRoundedInputs) {

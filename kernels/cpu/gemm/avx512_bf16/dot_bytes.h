@@ -25,7 +25,9 @@ struct DotBytes {
     return sum;
 #endif
   }
-  DUNLIN_INLINE __m512i Integers(__m512 sum, int32_t) { return Lanes::AsInts(sum); }
+  DUNLIN_INLINE __m512i Integers(__m512 sum, int32_t) {
+    return Lanes::AsInts(sum);
+  }
 };
 
 // Codes of 4 and 8 bits are decoded by every tile, beside whose products three operations for one or two vectors cost
@@ -33,8 +35,7 @@ struct DotBytes {
 // GFLOP/s where slices of widened codes reach 262 (INT4), and 302 and 261 (INT8). Codes of 6 bits take four times as
 // many operations.
 template <WeightFormat kFormat, bool kIntoL2>
-struct Int8Inputs
-    : simd::GroupedBytes<Lanes, kFormat, DotBytes, false, kIntoL2 ? simd::kIntoL2 : simd::kIntoL1> {
+struct Int8Inputs : simd::GroupedBytes<Lanes, kFormat, DotBytes, false, kIntoL2 ? simd::kIntoL2 : simd::kIntoL1> {
   static constexpr int64_t kGroup = Traits(kFormat).group;
   static constexpr int kRepeatedRows = Traits(kFormat).code_bits == 6 ? 8 : kGroup == 16 ? 32 : kGemmRowsMax;
 };

@@ -132,9 +132,10 @@ void MultiplyTile(const GemmBlock& block, int row, int rows, int64_t first, int6
     const float* weight = slice + k * kColumns;
     for (int r = 0; r < rows; ++r) {
       Input input = 0;
-      std::memcpy(&input, in + static_cast<size_t>(r) * block.activation_stride +
-                              (first + k) * static_cast<int64_t>(sizeof(Input)),
-                  sizeof(input));
+      std::memcpy(
+          &input,
+          in + static_cast<size_t>(r) * block.activation_stride + (first + k) * static_cast<int64_t>(sizeof(Input)),
+          sizeof(input));
       const auto value = static_cast<float>(input);
       float* sum = sums + r * kColumns;
       for (int c = 0; c < kColumns; ++c) sum[c] += value * weight[c];

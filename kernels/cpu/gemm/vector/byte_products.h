@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of integer codes with inputs that are rounded to 8 bits: a step is four K, a byte each, of a row and of each
-// column; its sums are 32-bit integers, exact in any order. Panels make bytes of codes. To need few operations for that,
-// they do not keep the order of K inside 8 or 16 of them: inputs are put in the same order when they are rounded.
+// column; its sums are 32-bit integers, exact in any order. Panels make bytes of codes. To need few operations for
+// that, they do not keep the order of K inside 8 or 16 of them: inputs are put in the same order when they are rounded.
 #pragma once
 
 #include <bit>
@@ -72,9 +72,7 @@ struct Int8ToBytes {
   static constexpr int kSteps = 1;
   static constexpr int kUnits = 1;
   static constexpr int64_t kVectorBytes = 64;
-  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&bytes)[1]) {
-    bytes[0] = DecodeStep(at, 0);
-  }
+  DUNLIN_INLINE void Decode(const std::byte* at, typename V::Floats (&bytes)[1]) { bytes[0] = DecodeStep(at, 0); }
   DUNLIN_INLINE typename V::Floats DecodeStep(const std::byte* at, int) {
     alignas(64) static constexpr uint8_t kColumns[64] = {
         0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15, 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15,
@@ -93,7 +91,8 @@ struct BytePairs {
   DUNLIN_INLINE typename V::Floats Add(typename V::Floats sum, typename V::Floats a, typename V::Floats w) {
     const typename V::Ints inputs = V::AsInts(a);
     const typename V::Ints codes = V::AsInts(w);
-    const typename V::Ints pairs = kCodeBits == 8 ? V::MulSignedBytePairs(codes, inputs) : V::MulBytePairs(codes, inputs);
+    const typename V::Ints pairs =
+        kCodeBits == 8 ? V::MulSignedBytePairs(codes, inputs) : V::MulBytePairs(codes, inputs);
     if constexpr (kInWords) return V::AsFloats(V::AccumulateWords(V::AsInts(sum), pairs));
     return V::AsFloats(V::AccumulateInts(V::AsInts(sum), V::SumWordPairs(pairs)));
   }
@@ -151,8 +150,8 @@ struct GroupedBytes {
 
 // The variants without an instruction for four bytes.
 template <typename V, WeightFormat kFormat>
-using PairedBytes = GroupedBytes<V, kFormat, BytePairs<V, Traits(kFormat).code_bits, Traits(kFormat).code_bits == 4>, true,
-                                 kIntoL1>;
+using PairedBytes =
+    GroupedBytes<V, kFormat, BytePairs<V, Traits(kFormat).code_bits, Traits(kFormat).code_bits == 4>, true, kIntoL1>;
 
 // As RoundInputGroup: the scale of a group whose magnitudes have the largest bits `bits`, and what its values are
 // multiplied with, 0 where there is no scale.
@@ -185,8 +184,7 @@ static void RoundInputRow(const std::byte* row, int64_t columns, WeightFormat fo
     const bool two = group > kLanes && columns - first > kLanes;
     const typename V::Floats low = LoadInputs<V>(values + first);
     const typename V::Floats high = two ? LoadInputs<V>(values + first + kLanes) : V::Zero();
-    const InputScale scale =
-        ScaleOfMagnitude(V::ReduceMaxInts(V::MaxInts(Magnitude<V>(low), Magnitude<V>(high))));
+    const InputScale scale = ScaleOfMagnitude(V::ReduceMaxInts(V::MaxInts(Magnitude<V>(low), Magnitude<V>(high))));
     const typename V::Floats factor = V::Broadcast(scale.factor);
     const typename V::Floats low_codes = V::RoundToInteger(V::Mul(low, factor));
     const typename V::Floats high_codes = V::RoundToInteger(V::Mul(high, factor));
