@@ -1,48 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/kernel_table.h"
 
-#include <utility>
-
 #include "kernels/cpu/cpu_features.h"
 
 namespace dunlin::kernels::cpu {
-namespace {
-
-// The products of inputs in 8 bits: Products::kOf<format> of each format with groups.
-template <typename Products, size_t... kFormats>
-constexpr Int8GemmKernels Int8KernelsOf(std::index_sequence<kFormats...>) {
-  const auto kernel_of = []<WeightFormat kFormat>() -> GemmKernel* {
-    if constexpr (Traits(kFormat).group != 0) return Products::template kOf<kFormat>;
-    return nullptr;
-  };
-  return {{kernel_of.template operator()<static_cast<WeightFormat>(kFormats)>()...}, Products::kRound};
-}
-template <typename Products>
-constexpr Int8GemmKernels kInt8KernelsOf = Int8KernelsOf<Products>(std::make_index_sequence<kNumWeightFormats>());
-
-struct PortableInt8 {
-  static constexpr RoundInputsKernel* kRound = portable::RoundInputs;
-  template <WeightFormat kFormat>
-  static constexpr GemmKernel* kOf = portable::Int8Gemm<kFormat>;
-};
-struct Avx2Int8 {
-  static constexpr RoundInputsKernel* kRound = avx2::RoundInputs;
-  template <WeightFormat kFormat>
-  static constexpr GemmKernel* kOf = avx2::Int8Gemm<kFormat>;
-};
-struct Avx512Int8 {
-  static constexpr RoundInputsKernel* kRound = avx512::RoundInputs;
-  template <WeightFormat kFormat>
-  static constexpr GemmKernel* kOf = avx512::Int8Gemm<kFormat>;
-};
-template <bool kIntoL2>
-struct Avx512Bf16Int8 {
-  static constexpr RoundInputsKernel* kRound = avx512_bf16::RoundInputs;
-  template <WeightFormat kFormat>
-  static constexpr GemmKernel* kOf = avx512_bf16::Int8Gemm<kFormat, kIntoL2>;
-};
-
-}  // namespace
 
 const KernelTable& PortableKernels() {
   static const KernelTable table = {
@@ -51,7 +12,7 @@ const KernelTable& PortableKernels() {
         portable::GemmQ6Min, portable::GemmQ8Wide, portable::GemmQ4Zero},
        /*gemm_rows=*/128},
       kPortableRows,
-      kInt8KernelsOf<PortableInt8>};
+      portable::kInt8Kernels};
   return table;
 }
 
@@ -62,7 +23,7 @@ const KernelTable& Avx2Kernels() {
         avx2::GemmQ4, avx2::GemmQ4Super, avx2::GemmQ6Super, avx2::GemmQ6Min, avx2::GemmQ8Wide, avx2::GemmQ4Zero},
        96},
       kAvx2Rows,
-      kInt8KernelsOf<Avx2Int8>};
+      avx2::kInt8Kernels};
   return table;
 }
 
@@ -73,7 +34,7 @@ const KernelTable& Avx512Kernels() {
         avx512::GemmQ4Zero},
        /*gemm_rows=*/256},
       kAvx512Rows,
-      kInt8KernelsOf<Avx512Int8>};
+      avx512::kInt8Kernels};
   return table;
 }
 
@@ -84,7 +45,7 @@ const KernelTable& Avx512Bf16Kernels() {
         avx512_bf16::GemmQ6Super, avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        /*gemm_rows=*/256},
       kAvx512Bf16Rows,
-      kInt8KernelsOf<Avx512Bf16Int8<false>>};
+      avx512_bf16::kInt8Kernels};
   static const KernelTable l2_table = {
       {{avx512::GemmFp32L2, avx512_bf16::GemmBf16L2, avx512::GemmFp16L2, avx512_bf16::GemmFp8L2,
         avx512_bf16::GemmInt8L2, avx512_bf16::GemmInt4L2, avx512_bf16::GemmQ8L2, avx512_bf16::GemmQ4L2,
@@ -92,7 +53,7 @@ const KernelTable& Avx512Bf16Kernels() {
         avx512_bf16::GemmQ4ZeroL2},
        table.gemm_rows},
       kAvx512Bf16Rows,
-      kInt8KernelsOf<Avx512Bf16Int8<true>>};
+      avx512_bf16::kInt8KernelsL2};
   return PrefersL2Prefetch() ? l2_table : table;
 }
 
@@ -103,7 +64,7 @@ const KernelTable& AmxKernels() {
         avx512_bf16::GemmQ6Min, avx512_bf16::GemmQ8Wide, avx512_bf16::GemmQ4Zero},
        /*gemm_rows=*/256},
       kAvx512Bf16Rows,
-      kInt8KernelsOf<Avx512Bf16Int8<false>>};
+      avx512_bf16::kInt8Kernels};
   return table;
 }
 

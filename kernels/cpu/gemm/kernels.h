@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/api/dtype.h"
 #include "kernels/api/gemm.h"
@@ -70,38 +71,44 @@ struct Int8GemmKernels {
   RoundInputsKernel* round_inputs;
 };
 
+// Products::Gemm<format> of every format with groups, and Products::Round.
+template <typename Products, size_t... kFormats>
+constexpr Int8GemmKernels MakeInt8Kernels(std::index_sequence<kFormats...>) {
+  const auto kernel_of = []<WeightFormat kFormat>() -> GemmKernel* {
+    if constexpr (Traits(kFormat).group != 0) return Products::template Gemm<kFormat>;
+    return nullptr;
+  };
+  return {{kernel_of.template operator()<static_cast<WeightFormat>(kFormats)>()...}, Products::Round};
+}
+template <typename Products>
+constexpr Int8GemmKernels MakeInt8Kernels() {
+  return MakeInt8Kernels<Products>(std::make_index_sequence<kNumWeightFormats>());
+}
+
 // One translation unit each, compiled with its variant's flags. Activation rows of bf16 and fp8 are floats in the
 // variants that multiply by FMA, BF16 in avx512_bf16 and amx.
 namespace portable {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
-template <WeightFormat kFormat>
-void Int8Gemm(const GemmBlock& block);
-RoundInputsKernel RoundInputs;
+extern const Int8GemmKernels kInt8Kernels;
 }  // namespace portable
 namespace avx2 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
-template <WeightFormat kFormat>
-void Int8Gemm(const GemmBlock& block);
-RoundInputsKernel RoundInputs;
+extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx2
 namespace avx512 {
 GemmKernel GemmFp32, GemmBf16, GemmFp16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
 GemmKernel GemmFp32L2, GemmFp16L2;  // prefetch into L2
-template <WeightFormat kFormat>
-void Int8Gemm(const GemmBlock& block);
-RoundInputsKernel RoundInputs;
+extern const Int8GemmKernels kInt8Kernels;
 }  // namespace avx512
 namespace avx512_bf16 {
 GemmKernel GemmBf16, GemmFp8, GemmInt8, GemmInt4;
 GemmKernel GemmQ8, GemmQ4, GemmQ4Super, GemmQ6Super, GemmQ6Min, GemmQ8Wide, GemmQ4Zero;
 GemmKernel GemmBf16L2, GemmFp8L2, GemmInt8L2, GemmInt4L2;  // prefetch into L2
 GemmKernel GemmQ8L2, GemmQ4L2, GemmQ4SuperL2, GemmQ6SuperL2, GemmQ6MinL2, GemmQ8WideL2, GemmQ4ZeroL2;
-template <WeightFormat kFormat, bool kIntoL2>
-void Int8Gemm(const GemmBlock& block);
-RoundInputsKernel RoundInputs;
+extern const Int8GemmKernels kInt8Kernels, kInt8KernelsL2;
 }  // namespace avx512_bf16
 namespace amx {
 GemmKernel GemmBf16, GemmFp8;

@@ -278,35 +278,30 @@ auto PanelOf() {
   }
 }
 
+// Inputs of 8 bits (MakeInt8Kernels).
+struct Int8Products {
+  template <WeightFormat kFormat>
+  static void Gemm(const GemmBlock& block) {
+    GroupedGemm<decltype(PanelOf<kFormat>()), kFormat, int8_t>(block);
+  }
+  // The codes in ascending order of K; codes of weights stay signed.
+  static void Round(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded) {
+    const int64_t group = Traits(format).group;
+    auto* codes = reinterpret_cast<int8_t*>(coded);
+    auto* groups = reinterpret_cast<InputGroup*>(coded + InputGroupOffset(columns));
+    for (int64_t first = 0; first < columns; first += group) {
+      const int64_t count = std::min(group, columns - first);
+      const float scale = RoundInputGroup(reinterpret_cast<const float*>(row) + first, count, codes + first);
+      const int32_t sum = std::accumulate(codes + first, codes + first + count, int32_t{0});
+      *groups++ = {scale, scale * static_cast<float>(sum), 0};
+    }
+    std::memset(codes + columns, 0, InputGroupOffset(columns) - static_cast<size_t>(columns));
+  }
+};
+
 }  // namespace
 
-template <WeightFormat kFormat>
-void Int8Gemm(const GemmBlock& block) {
-  GroupedGemm<decltype(PanelOf<kFormat>()), kFormat, int8_t>(block);
-}
-template void Int8Gemm<WeightFormat::kInt8>(const GemmBlock&);
-template void Int8Gemm<WeightFormat::kInt4>(const GemmBlock&);
-template void Int8Gemm<WeightFormat::kQ8>(const GemmBlock&);
-template void Int8Gemm<WeightFormat::kQ4>(const GemmBlock&);
-template void Int8Gemm<WeightFormat::kQ4Zero>(const GemmBlock&);
-template void Int8Gemm<WeightFormat::kQ4Super>(const GemmBlock&);
-template void Int8Gemm<WeightFormat::kQ6Super>(const GemmBlock&);
-template void Int8Gemm<WeightFormat::kQ6Min>(const GemmBlock&);
-template void Int8Gemm<WeightFormat::kQ8Wide>(const GemmBlock&);
-
-// The codes in ascending order of K; codes of weights stay signed.
-void RoundInputs(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded) {
-  const int64_t group = Traits(format).group;
-  auto* codes = reinterpret_cast<int8_t*>(coded);
-  auto* groups = reinterpret_cast<InputGroup*>(coded + InputGroupOffset(columns));
-  for (int64_t first = 0; first < columns; first += group) {
-    const int64_t count = std::min(group, columns - first);
-    const float scale = RoundInputGroup(reinterpret_cast<const float*>(row) + first, count, codes + first);
-    const int32_t sum = std::accumulate(codes + first, codes + first + count, int32_t{0});
-    *groups++ = {scale, scale * static_cast<float>(sum), 0};
-  }
-  std::memset(codes + columns, 0, InputGroupOffset(columns) - static_cast<size_t>(columns));
-}
+const Int8GemmKernels kInt8Kernels = MakeInt8Kernels<Int8Products>();
 
 void GemmFp32(const GemmBlock& block) {
   GemmBlockOf<Fp32Panel>(block);

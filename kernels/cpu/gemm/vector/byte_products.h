@@ -148,11 +148,6 @@ struct GroupedBytes {
   static constexpr bool kIntegers = true;
 };
 
-// The variants without an instruction for four bytes.
-template <typename V, WeightFormat kFormat>
-using PairedBytes =
-    GroupedBytes<V, kFormat, BytePairs<V, Traits(kFormat).code_bits, Traits(kFormat).code_bits == 4>, true, kIntoL1>;
-
 // As RoundInputGroup: the scale of a group whose magnitudes have the largest bits `bits`, and what its values are
 // multiplied with, 0 where there is no scale.
 struct InputScale {
@@ -197,5 +192,20 @@ static void RoundInputRow(const std::byte* row, int64_t columns, WeightFormat fo
   const auto written = static_cast<size_t>(RoundUp(columns, kLanes));
   std::memset(coded + written, 0, InputGroupOffset(columns) - written);
 }
+
+// Of the variants without an instruction for four bytes (MakeInt8Kernels).
+template <typename V>
+struct PairedProducts {
+  template <WeightFormat kFormat>
+  static void Gemm(const GemmBlock& block) {
+    constexpr int32_t kCodeBits = Traits(kFormat).code_bits;
+    using Products = BytePairs<V, kCodeBits, kCodeBits == 4>;
+    VectorGemm<V, GroupedBytes<V, kFormat, Products, /*kSignedBytes=*/true, kIntoL1>>::Run(block);
+  }
+  static void Round(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded) {
+    const int32_t bias = Traits(format).code_bits == 8 ? 0 : UnsignedBias(format);
+    RoundInputRow<V, float>(row, columns, format, bias, coded);
+  }
+};
 
 }  // namespace dunlin::kernels::cpu::simd

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of inputs in 8 bits with integer codes by the dot product of four bytes. Translation units of this folder
-// only.
-#pragma once
-
+// Products of inputs in 8 bits with integer codes by the dot product of four bytes.
 #include "kernels/cpu/gemm/vector/byte_products.h"
 #include "kernels/cpu/simd/lanes_avx512.h"
 
@@ -40,11 +37,20 @@ struct Int8Inputs : simd::GroupedBytes<Lanes, kFormat, DotBytes, false, kIntoL2 
   static constexpr int kRepeatedRows = Traits(kFormat).code_bits == 6 ? 8 : kGroup == 16 ? 32 : kGemmRowsMax;
 };
 
+template <bool kIntoL2>
+struct Int8Products {
+  template <WeightFormat kFormat>
+  static void Gemm(const GemmBlock& block) {
+    simd::VectorGemm<Lanes, Int8Inputs<kFormat, kIntoL2>>::Run(block);
+  }
+  static void Round(const std::byte* row, int64_t columns, WeightFormat format, std::byte* coded) {
+    simd::RoundInputRow<Lanes, uint16_t>(row, columns, format, UnsignedBias(format), coded);
+  }
+};
+
 }  // namespace
 
-template <WeightFormat kFormat, bool kIntoL2>
-void Int8Gemm(const GemmBlock& block) {
-  simd::VectorGemm<Lanes, Int8Inputs<kFormat, kIntoL2>>::Run(block);
-}
+const Int8GemmKernels kInt8Kernels = MakeInt8Kernels<Int8Products<false>>();
+const Int8GemmKernels kInt8KernelsL2 = MakeInt8Kernels<Int8Products<true>>();
 
 }  // namespace dunlin::kernels::cpu::avx512_bf16
