@@ -69,7 +69,8 @@ bool KeepsCodes(kernels::WeightFormat format) {
 }
 
 CodedWeight MakeCodedWeight(kernels::WeightFormat format, int64_t out_features, int64_t in_features, uint64_t seed) {
-  CodedWeight weight{.traits = TraitsOf(format)};
+  CodedWeight weight;
+  weight.traits = TraitsOf(format);
   const kernels::CodeTraits& traits = weight.traits;
   const int64_t groups = out_features * kernels::GroupsOf(traits, in_features);
   const int64_t blocks = out_features * kernels::BlocksOf(traits, in_features);

@@ -11,7 +11,7 @@
 namespace dunlin::tools::bench {
 
 struct CodedWeight {
-  kernels::CodeTraits traits;
+  kernels::CodeTraits traits{};
   std::vector<int8_t> codes;  // [out_features, in_features], as the vectors below in WeightCodes
   std::vector<uint16_t> factors;
   std::vector<int8_t> scales;
