@@ -65,7 +65,7 @@ TEST_P(Int8Inputs, AResponseEqualsThatOfItsRequestAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, Int8Inputs, ::testing::ValuesIn(kernels::AvailableCpuVariants()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& variant) { return variant.param; });
 
 TEST(Int8InputsOfAModel, AreSaidByTheProfilesOfIntegerWeights) {
   const TestModel test = LoadTestModel(GoldenModelPath("llama_gqa"), "", 1, kAllPrecisions, /*int8_inputs=*/true);
