@@ -189,7 +189,7 @@ struct VectorGemm {
       part.at += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
       part.widened += kSliceUnits * kPanelVectors * SlicePanel::kVectorBytes;
       part.codes += kUnits * kUnitBytes;
-      part.next += kGroupSteps / 4 * kNextLines * 64;
+      part.next += kGroupSteps / 4 * Tile::kNextLines * 64;
     }
     if (!slice.last) return;
     Sums<V, kRows, Tile::kTileVectors> sums;
@@ -246,10 +246,10 @@ struct VectorGemm {
   }
 
   // The rows in tiles of nearly equal size. The first one widens the slice, where `widens`; the first ones prefetch the
-  // `next_lines` lines of the next slice.
-  static void SliceRows(const GemmBlock& block, Slice slice, int64_t next_lines, bool widens) {
+  // `next_lines` lines of the next slice, if that is > 0. Returns how many are left for the next columns.
+  static int64_t SliceRows(const GemmBlock& block, Slice slice, int64_t next_lines, bool widens) {
     const int tiles = (block.rows + Tile::kTileRows - 1) / Tile::kTileRows;
-    const int64_t tile_lines = slice.panel.units * SlicePanel::kSteps / 4 * kNextLines;
+    const int64_t tile_lines = slice.panel.units * SlicePanel::kSteps / 4 * Tile::kNextLines;
     for (int tile = 0; tile < tiles; ++tile) {
       const int row = block.rows * tile / tiles;
       const int rows = block.rows * (tile + 1) / tiles - row;
@@ -262,6 +262,7 @@ struct VectorGemm {
       slice.panel.next += tile_lines * 64;
       next_lines -= tile_lines;
     }
+    return next_lines;
   }
 
   static int64_t SliceSteps(const GemmBlock& block) {
@@ -298,10 +299,12 @@ struct VectorGemm {
       slice.group_scales = ScalesOf(block, column);
       slice.group = step * Precision::kStepDepth / Precision::Scales::kGroup;
     }
-    const int64_t next_lines = next == nullptr ? 0 : count / kSteps * kUnitBytes / 64;
+    int64_t next_lines = next == nullptr ? 0 : count / kSteps * kUnitBytes / 64;
     constexpr int64_t kColumns = Tile::kTileVectors * kLanes;
     for (int64_t first = 0; first < kPanelColumns && slice.column < block.columns; first += kColumns) {
-      SliceRows(block, slice, first == 0 ? next_lines : 0, kWidened && first == 0);
+      const int64_t left = SliceRows(block, slice, next_lines, kWidened && first == 0);
+      if (next_lines > 0) slice.panel.next += (next_lines - left) * 64;
+      next_lines = left;
       slice.panel.at += Tile::kTileVectors * SlicePanel::kVectorBytes;
       slice.column += kColumns;
       slice.parked += block.rows * kColumns;

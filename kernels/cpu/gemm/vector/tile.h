@@ -36,6 +36,10 @@ struct TileShape {
   static constexpr int kTileRowsMin = kLarge ? 4 : 3;
   static constexpr int kTileVectors = kLarge ? 3 : 1;
   static constexpr int kNarrowRows = kLarge ? 8 : 2;  // of tiles that decode whole panels
+  // Lines of the next slice that a tile prefetches every four steps, at an even pace: on AVX2, where a panel takes
+  // three tiles for its columns, six lines would come faster than memory delivers them, and 8 rows in BF16 take 1.3
+  // times as long.
+  static constexpr int kNextLines = 2 * kTileVectors;
   // Vectors of a unit that are decoded before its products, as far as registers reach.
   static constexpr int kDecodedVectors = kLarge ? kPanelVectors : 1;
 };
@@ -134,9 +138,8 @@ struct PanelSlice {
   int64_t units;
   const std::byte* codes;  // a tile that widens the slice reads it from codes and writes it to widened
   std::byte* widened;
-  const std::byte* next;  // bytes of the next slice, of which a tile prefetches kNextLines lines every four steps
+  const std::byte* next;  // bytes of the next slice, of which a tile prefetches TileShape's kNextLines every four steps
 };
-inline constexpr int kNextLines = 6;
 
 // One unit of a slice. Step by step: of all decoded vectors, those of one step alone fit the registers beside a whole
 // tile's sums.
@@ -183,7 +186,7 @@ DUNLIN_INLINE void AccumulateSlice(const TileRows& rows, const PanelSlice& slice
   // Four steps at once, or those of a vector of codes: fewer instructions beside the multiplies, of which a shared core
   // is short.
   constexpr int kUnroll = Widen::kUnits * Panel::kSteps > 4 ? Widen::kUnits : 4 / Panel::kSteps;
-  constexpr int kLines = kNextLines * kUnroll * Panel::kSteps / 4;
+  constexpr int kLines = TileShape<V>::kNextLines * kUnroll * Panel::kSteps / 4;
   const auto widen = [&](int64_t unit, int units) __attribute__((always_inline)) {
     if constexpr (Widen::kUnits > 0) {
       constexpr int64_t kCodeBytes = kPanelVectors * Widen::kVectorBytes;
